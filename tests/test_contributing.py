@@ -35,7 +35,7 @@ from trials.freeze.strategies import FREEZE_STRATEGIES
 from trials.metrics.metric import METRICS
 from trials.models.family import MODEL_FAMILIES
 from trials.models.load import family_of, load_model
-from trials.plugins.registry import Registry
+from trials.plugins.loading import Registry
 from trials.sources.corpus_draft import DataDraft
 from trials.tasks.reading import read_corpus
 from trials.tasks.task import TASKS, words_of
@@ -98,6 +98,7 @@ def test_a_task_selects_by_its_metric_and_reads_its_column(run: Run) -> None:
     run("trials/tasks/xpos.py")
     spec = draft(task="xpos").resolve(Lookup(offline=True))
     assert TASKS["xpos"].metrics[0] == "macro_f1"
+    assert TASKS["xpos"].levels == ("token",)
     assert TASKS["xpos"].label_names(read_corpus("xpos", spec.data).train)
 
 

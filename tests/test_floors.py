@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 
 import pytest
+
+from trials.freeze.strategies import FREEZE_STRATEGIES
+from trials.tasks import TASKS
 
 ROOT = Path(__file__).parents[1]
 LOOSE = {"orchestrator": 2, "trials": 11, "dashboards": 2}  # users import `dashboards.notebook`
@@ -24,10 +28,35 @@ def test_no_two_modules_of_a_root_have_one_name(root: str) -> None:
     assert sorted({stem for stem in stems if stems.count(stem) > 1}) == []
 
 
+@cache
+def modules() -> dict[str, list[ast.AST]]:
+    """All nodes of every module, by its path."""
+    paths = [path for root in LOOSE for path in (ROOT / root).rglob("*.py")]
+    return {
+        path.relative_to(ROOT).as_posix(): [*ast.walk(ast.parse(path.read_text(encoding="utf-8")))] for path in paths
+    }
+
+
+NAMES = {*TASKS, *FREEZE_STRATEGIES} - {"none"}  # which is a word of many lists
+# A corpus may have a column called `pos`, whatever its task.
+OWNERS = ("trials/tasks/", "trials/freeze/", "trials/datasets/", "orchestrator/own_data/corpus_guess.py")
+
+
+def test_only_tasks_and_strategies_know_their_names() -> None:
+    """Whoever else compares with one asks for a name where it should ask the task or the freeze."""
+    found = []
+    for place, nodes in modules().items():
+        for node in nodes:
+            if isinstance(node, ast.Compare) and not place.startswith(OWNERS):
+                texts = {part.value for part in ast.walk(node) if isinstance(part, ast.Constant)}
+                found += [f"{place}:{node.lineno}"] * bool(texts & NAMES)
+    assert found == []
+
+
 def test_no_two_classes_have_one_name() -> None:
     places = defaultdict(list)
-    for path in (path for root in LOOSE for path in (ROOT / root).rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for place, nodes in modules().items():
+        for node in nodes:
             if isinstance(node, ast.ClassDef):
-                places[node.name].append(path.relative_to(ROOT).as_posix())
+                places[node.name].append(place)
     assert {name: where for name, where in places.items() if len(where) > 1} == {}

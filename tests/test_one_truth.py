@@ -20,7 +20,8 @@ from dashboards.data.page_query import PageQuery, parse_query
 from dashboards.data.selection import select
 from dashboards.report.write import write_report
 from dashboards.views.compare import prepare_scores, scores_table
-from dashboards.views.kit.answers import answers_of, figures_of
+from dashboards.views.kit.answers import answers_of_page
+from dashboards.views.kit.cards import figures_of
 from dashboards.views.kit.theme import LIGHT
 from dashboards.views.registry import PARTS
 from dashboards.views.trial_page import trial_page
@@ -170,11 +171,11 @@ def test_the_model_card_says_the_terminals_mean_and_deviation(store: ResultStore
 
 def test_the_answer_is_one_object_in_terminal_report_and_dashboard(store: ResultStore, report: Path) -> None:
     query, _ = parse_query("?sweep=made-up")
-    (shown,) = answers_of(select(Frames(store).refresh(), query))
+    (shown,) = answers_of_page(select(Frames(store).refresh(), query)).answers
     printed = CliRunner().invoke(app, ["answer", "--store", str(store.root), "--json"])
     assert json.loads(printed.stdout) == [shown.as_json()]
     assert shown.sentence in (report / "report.md").read_text(encoding="utf-8")
-    assert shown.sentence in part(store, "choose-answer")["answer"].tolist()
+    assert shown.sentence in part(store, "answer-cards")["answer"].tolist()
 
 
 RULE = {"strategy": "adaptive", "layers": (), "embeddings": False, "rule": "gradient_norm"}
@@ -194,7 +195,7 @@ def _card(store: ResultStore) -> str:
 def _answer_card(store: ResultStore) -> str:
     selection = selected(store)
     assert selection.sweep is not None
-    return figures_of(answer := answers_of(selection)[0], answer.decided_by.subject or {})
+    return figures_of(answers_of_page(selection).answers[0])
 
 
 _PICKED = f"{RULED[0].trial_id},{RULED[-1].trial_id}"

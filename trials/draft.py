@@ -13,17 +13,16 @@ from typing import Annotated, ParamSpec, TypeVar
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from trials.conflicts import beyond_bounds, conflicts
 from trials.errors import PermafrostError, unknown
 from trials.freeze.rules import ADAPTIVE
-from trials.freeze.strategies import FREEZE_STRATEGIES, LAYERS, frozen_layers, look_of, possible_depths
+from trials.freeze.strategies import FREEZE_STRATEGIES, LAYERS, frozen_layers, has_depths, possible_depths
 from trials.model_checks.checked_models import check_model
-from trials.plugins.registry import HINT
+from trials.plugins.loading import HINT
 from trials.settings import EMBEDDINGS_ALONE, DataSpec, FreezeSpec, Frozen, ModelSpec, Positive, Recipe, Rule
 from trials.sources.cache import Progress, forbidden, no_progress
 from trials.sources.corpus_draft import DataDraft, Located, bare_corpus
 from trials.sources.local_models import STARTER, ModelDraft, bare_model, find_model
-from trials.spec import TrialSpec
+from trials.spec import TrialSpec, beyond_bounds, conflicts
 from trials.tasks import TASKS
 from trials.tasks.reading import counted_corpus, labelled
 
@@ -79,7 +78,7 @@ class FreezeDraft(Frozen):
 
     @model_validator(mode="after")
     def _embeddings_alone_only_with_a_depth(self) -> FreezeDraft:
-        if self.depth == -1 and not look_of(self.strategy).numbered:
+        if self.depth == -1 and not has_depths(self.strategy):
             raise ValueError(f"`depth: -1` is not a depth of {self.strategy}; the embeddings alone: {EMBEDDINGS_ALONE}")
         if self.depth == -1 and "embeddings" in self.model_fields_set and not self.embeddings:
             raise ValueError("`depth: -1` freezes the embeddings, which `embeddings: false` does not; leave one out")
@@ -113,7 +112,8 @@ class FreezeDraft(Frozen):
         """
         if found.layers or found.rule is not None:
             return ""
-        is_usual = self.strategy == "first_k" and self.depth == 0 if found.embeddings else self.strategy == "none"
+        alone = {"strategy": "first_k", "depth": 0, "embeddings": True}
+        is_usual = self.model_dump(exclude_defaults=True) == alone if found.embeddings else self.strategy == "none"
         if is_usual:
             return ""
         told = ", ".join(

@@ -6,7 +6,7 @@ import difflib
 import errno
 from collections.abc import Iterable
 
-from trials.escaping.untrusted_text import beginning, escaped, quoted
+from trials.escaping import beginning, escaped, quoted
 
 LONGEST_LINE = 2_000  # characters per line of a message
 LONGEST_REASON = 160  # characters that a message quotes of a library's error

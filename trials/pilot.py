@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from trials.encoding.tokenize import encode_for
+from trials.cache.encoding import encode_for
 from trials.hardware.device import PeakMemory, default_device
 from trials.run import new_model, new_training
 from trials.spec import TrialSpec
 from trials.tasks.task import Split
-from trials.training.freeze_course import FreezeCourse
+from trials.training.freeze_course import FreezeSchedule
 from trials.training.loop import EVAL_BATCH_SIZE, evaluate
 
 N_STEPS = 3  # the optimiser's moments are allocated in the first, and the allocator is stable by the third
@@ -43,7 +43,7 @@ def footprint(spec: TrialSpec, device: torch.device | None = None) -> Footprint:
     memory, data = PeakMemory(device), encode_for(spec)
     loaded = new_model(spec, len(data.labels), device)
     training = new_training(spec, loaded, data, _longest(data.train, spec.optim.batch_size), device)
-    FreezeCourse(spec, training).train_to(min(N_STEPS, training.n_steps))
+    FreezeSchedule(spec, training).train_to(min(N_STEPS, training.n_steps))
     dev = _longest(data.dev, EVAL_BATCH_SIZE)
     evaluate(training, Split([data.dev.examples[i] for i in dev]))
     if device.type == "cuda":

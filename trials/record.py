@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from trials.metrics.table import TagScore
+from trials.metrics.task_metrics import TagScore
 
 MISMATCHED = "_mismatched"  # ends the name of a metric on the mismatched split, as in GLUE's MNLI
 
@@ -27,7 +27,7 @@ class SplitReport:
         split: ``dev``, ``test`` or ``mismatched``.
         tags: Support, precision, recall and F1 of every label.
         contributions: What each sentence or text contributes to the score, in the corpus's order; their mean is the
-            score (`trials.metrics.pseudo_values`). Empty where that is not known.
+            score (`trials.metrics.metric`). Empty where that is not known.
         documents: The document of each, from 0; empty where the corpus knows none.
         constant_score: The score of the best constant prediction; what a run that learned nothing has.
         names: The labels that `gold` and `predicted` index; empty where predictions are not stored, and for numbers.

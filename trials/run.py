@@ -14,29 +14,22 @@ from itertools import islice
 import numpy as np
 import torch
 
-from trials.encoding.encoded_corpus import EncodedCorpus
-from trials.encoding.tokenize import encode_for
+from trials.cache.encoding import EncodedCorpus, encode_for
 from trials.errors import PreemptedError
-from trials.hardware.device import PeakMemory, autocast, default_device, device_name, wait_for
-from trials.hardware.energy import EnergyMeter
+from trials.hardware.device import EnergyMeter, PeakMemory, autocast, default_device, device_name, wait_for
 from trials.models.load import LoadedModel, family_of, load_model
-from trials.prefix.grown import GrownPrefix, Growth
-from trials.prefix.use import take_prefix
+from trials.prefix.states import GrownPrefix, Growth, take_prefix
 from trials.record import EpochRecord, SplitReport, known_sum, scored_once
 from trials.seeding import GlobalStream, torch_stream
 from trials.settings import FreezeSpec, Predictions, first_layers
-from trials.spec import TrialSpec
+from trials.spec import TrialSpec, evaluation_steps, examples_seen, steps_an_epoch
 from trials.tasks import TASKS
 from trials.tasks.task import Split, as_score
-from trials.training.batching import batches_of
-from trials.training.best_epoch import BestEpoch, split_report
+from trials.training.batching import batches_of, nested_subset, stratified_subset
 from trials.training.checkpoint import Checkpoints, TrialState
-from trials.training.cuda_graphs import graphs_wanted
-from trials.training.freeze_course import FreezeCourse
-from trials.training.freezing import freeze_parts
-from trials.training.loop import Training, evaluate, never
-from trials.training.steps import evaluation_steps, examples_seen, steps_an_epoch
-from trials.training.subsets import nested_subset, stratified_subset
+from trials.training.device_loader import graphs_wanted
+from trials.training.freeze_course import FreezeSchedule, freeze_parts
+from trials.training.loop import BestEpoch, Training, evaluate, never, split_report
 
 
 @dataclass(frozen=True)
@@ -140,7 +133,7 @@ class _RunningTrial:
         done = checkpoint.step if checkpoint else 0
         training = new_training(spec, self.loaded, self.data, subset, device, done=done, accumulation=accumulation)
         dropout, best = GlobalStream(spec.seeds.order, "dropout", device), BestEpoch(self.loaded)
-        self.state = TrialState(spec, training, FreezeCourse(spec, training), best, dropout, [])
+        self.state = TrialState(spec, training, FreezeSchedule(spec, training), best, dropout, [])
         self._subset = subset.tolist()
         self.grown = GrownPrefix(spec, self.loaded, self.prefix, self._subset, device)
         if checkpoint:

@@ -7,14 +7,15 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SerializeAsAny
 
-from trials.escaping.untrusted_text import escaped
+from trials.escaping import escaped
 from trials.freeze.rules import ADAPTIVE, FreezingRule, new_rule, stored_rule
-from trials.freeze.strategies import FREEZE_STRATEGIES, LAYERS, look_of, word_of
-from trials.plugins.registry import NOT_LOADED
+from trials.freeze.strategies import FREEZE_STRATEGIES, LAYERS, word_at
+from trials.plugins.loading import NOT_LOADED
 
 Positive = Annotated[int, Field(gt=0)]
 MOST_LAYERS = 10_000  # of an encoder; a stored spec with more is not one of ours, and its layers would fill the memory
 Scheme = Literal["auto", "iob1", "iob2", "bioes", "io"]  # how span tags are written; `auto` detects and validates it
+FROZEN_EMBEDDINGS = "+E"  # the end of a label
 Predictions = Literal["auto", "all", "none"]  # which are stored; `auto`: those of tagging tasks, up to a size
 Share = Annotated[float, Field(ge=0, lt=1)]
 HeldOut = Annotated[float, Field(gt=0, le=0.5)]
@@ -63,6 +64,11 @@ class FreezeSpec(Frozen):
         """Whether nothing is frozen at all."""
         return not self.layers and not self.embeddings and self.rule is None
 
+    @property
+    def is_from_below(self) -> bool:
+        """Whether it freezes the lowest layers, or none, for the whole training."""
+        return self.layers == tuple(range(self.depth)) and self.rule is None
+
     def grown(self, depth: int) -> FreezeSpec:
         """What is frozen when a rule has frozen so many of the lowest layers."""
         return self if depth == self.depth else first_layers(depth)
@@ -82,16 +88,16 @@ class FreezeSpec(Frozen):
         `layers 2,3 by middle_k (plug-in not loaded)`.
         """
         if self.rule is not None:
-            return f"{ADAPTIVE} ({self.rule.label})" + ("+E" if self.embeddings else "")
+            return f"{ADAPTIVE} ({self.rule.label})" + (FROZEN_EMBEDDINGS if self.embeddings else "")
         if self.embeddings and not self.layers:
             return "embeddings"
         if self.strategy in FREEZE_STRATEGIES:
-            word = word_of(self.strategy) + (f" {self.depth}" if look_of(self.strategy).numbered else "")
+            word = word_at(self.strategy, self.depth)
         else:
             word = f"{LAYERS} {','.join(map(str, self.layers))}"
         if self.strategy not in (*FREEZE_STRATEGIES, LAYERS):
             word += f" by {self.strategy} ({NOT_LOADED})"
-        return word + ("+E" if self.embeddings else "")
+        return word + (FROZEN_EMBEDDINGS if self.embeddings else "")
 
 
 def first_layers(depth: int) -> FreezeSpec:

@@ -24,11 +24,12 @@ from dashboards.data.provenance import provenance, versions_of
 from dashboards.data.tables import FORMATS, formatted
 from dashboards.report.html import as_html, page_as_html
 from dashboards.report.sections import sections, summary
-from dashboards.views.kit.answers import MOST_CARDS, answers_of_sweep
+from dashboards.views.answer import page_sentences
 from dashboards.views.kit.components import part_id
 from dashboards.views.kit.part import compute
 from dashboards.views.kit.theme import LIGHT
-from dashboards.views.registry import PARTS, VIEWS
+from dashboards.views.registry import MOVED, PARTS, VIEWS
+from dashboards.views.trials import trials_csv
 from trials.errors import NothingMatchedError
 
 _NO_SWEEP = "The store has no sweep yet."
@@ -73,6 +74,7 @@ def make_app(frames: Frames) -> dash.Dash:
     _browser_callbacks(app)
     add_callbacks(app, cache)
     _exports(app, cache)
+    _moved_and_trials(app, cache)
     return app
 
 
@@ -138,8 +140,9 @@ def _exports(app: dash.Dash, cache: PageCache) -> None:
         if selection.sweep is None:
             return not_found(_NO_SWEEP)
         drawn = compute(part, selection, LIGHT)
-        source = provenance(selection).line()
-        text = formatted(drawn.table, kind, caption=part.title, label=f"tab:{part.name}", source=source)
+        source = provenance(part.shows(selection))
+        caption = f"{part.title}: {source.corpora}."
+        text = formatted(drawn.table, kind, caption=caption, label=f"tab:{part.name}", source=source.line())
         named = {"Content-Disposition": f'attachment; filename="permafrost-{part.name}.{kind}"'}
         return Response(text, mimetype=FORMATS[kind], headers=named)
 
@@ -162,12 +165,32 @@ def _exports(app: dash.Dash, cache: PageCache) -> None:
         if selection.sweep is None:
             return not_found(_NO_SWEEP)
         drawn = [(part, compute(part, selection, LIGHT)) for part in view.parts]
-        found, _ = answers_of_sweep(selection, MOST_CARDS) if view.path == "/" else ([], 0)
-        answers = [f"{each.heading}: {each.sentence}" for each in found]
-        text = page_as_html(view.title, view.question, answers, drawn, provenance(selection).line())
+        answers = page_sentences(selection) if view.path == "/" else []
+        text = page_as_html(view.title, view.question, answers, drawn, provenance(view.shows(selection)).line())
         named = {"Content-Disposition": f'attachment; filename="permafrost-{name}.html"'}
         return Response(text, mimetype="text/html", headers=named)
 
     app.server.add_url_rule("/export/<name>.<kind>", view_func=export)
     app.server.add_url_rule("/page/<name>.html", view_func=page)
     app.server.add_url_rule("/report.html", view_func=report)
+
+
+def _moved_and_trials(app: dash.Dash, cache: PageCache) -> None:
+    """Routes of older addresses, and of the rows of the grid of trials."""
+
+    def moved(old: str) -> Response:
+        """Where an older address leads; relative, as a proxy may show the dashboard below a path."""
+        search = asked_search().removesuffix("?")
+        return Response(status=302, headers={"Location": f".{MOVED[f'/{old}']}{search}"})
+
+    def trials() -> Response:
+        """The rows that the grid of trials shows."""
+        selection = cache.select(asked_search())
+        if selection.sweep is None:
+            return not_found(_NO_SWEEP)
+        named = {"Content-Disposition": 'attachment; filename="permafrost-trials.csv"'}
+        return Response(trials_csv(selection), mimetype="text/csv", headers=named)
+
+    app.server.add_url_rule("/trials.csv", view_func=trials)
+    olds = ", ".join(f'"{old.strip("/")}"' for old in MOVED)
+    app.server.add_url_rule(f"/<any({olds}):old>", view_func=moved)

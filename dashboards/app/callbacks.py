@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
@@ -11,7 +12,7 @@ from urllib.parse import unquote
 
 import dash
 import dash_mantine_components as dmc
-from dash import MATCH, Input, Output, State, html, no_update
+from dash import ALL, MATCH, Input, Output, State, html, no_update
 from flask import Response, request
 from plotly.io.json import to_json_plotly
 from pydantic import validate_call
@@ -22,12 +23,12 @@ from dashboards.data.frames import Frames, Snapshot
 from dashboards.data.page_query import PageQuery, parse_query
 from dashboards.data.provenance import provenance
 from dashboards.data.selection import Selection, select, state_of
-from dashboards.views.kit.components import figure_of, notices, part_card, part_id, table
+from dashboards.views.kit.components import copied, figure_of, notices, part_card, part_id, table
 from dashboards.views.kit.part import Drawn, PageState, Part, View, compute
 from dashboards.views.kit.theme import LIGHT, LOOKS, Look
 from dashboards.views.registry import ITEM_PAGES, PARTS, VIEWS
 from trials.errors import StoreError
-from trials.escaping.untrusted_text import web_address
+from trials.escaping import web_address
 
 _SELECTIONS, _DRAWN = 4, 12  # in memory; for a large store one takes some megabytes
 
@@ -140,13 +141,21 @@ def _page(cache: PageCache, state: PageState) -> tuple[Any, str]:
     title = html.H1(f"{view.title}: {view.question}", className="only-heard")
     first = next((part for part in view.parts if not part.on_demand), None)
     parts = [part_card(part, cache.drawn(part, state) if part is first else None) for part in view.parts]
-    content = []
-    if view.content:
-        shows = {"data-shows": _shows(view, selection)}
-        content = [html.Div(view.content(selection), id=part_id("content", path), **shows)]
+    shows = {"data-shows": _shows(view, selection)}
+    content = [html.Div(_content(view, selection), id=part_id("content", path), **shows)]
     file = f"/page/{view.name}.html"
     save = [html.A("Save this page (HTML)", href=file, download="", **{"data-export": file})] if view.parts else []
-    return dmc.Stack([title, *content, *parts, *save], gap="xs"), _shown_controls(view, selection)
+    return dmc.Stack([title, *content, *parts, *save], gap="xs", className="page"), _shown_controls(view, selection)
+
+
+def _content(view: View, selection: Selection) -> Any:
+    """What stands above the parts: which of several set-ups is shown, and the page's own components."""
+    scope = (
+        [dmc.Text(selection.scope, size="sm", className="scope")]
+        if selection.scope and view.controls and "setup" not in view.of_all
+        else []
+    )
+    return [*scope, *([view.content(selection)] if view.content else [])]
 
 
 def not_found(why: str) -> Response:
@@ -212,11 +221,11 @@ def _add_news(app: dash.Dash, cache: PageCache) -> None:
     @validate_call
     def show_content(state: PageState, version: int, name: Mapping[str, str], before: str) -> Any:
         view = VIEWS.get(name["part"])
-        if view is None or view.content is None or state["path"] != view.path:
+        if view is None or state["path"] != view.path:
             return no_update, no_update
         selection = cache.select(state["search"])
         shows = _shows(view, selection)
-        return (no_update, no_update) if shows == before else (view.content(selection), shows)
+        return (no_update, no_update) if shows == before else (_content(view, selection), shows)
 
 
 # --- Controls
@@ -247,6 +256,9 @@ def _add_controls(app: dash.Dash, cache: PageCache) -> None:
             "footer": Output("footer", "children"),
             "about": Output("about", "data"),
             "ray": Output("ray", "children"),
+            "dimmed": Output({"nav": ALL}, "className"),
+            "why": Output({"nav": ALL}, "title"),
+            "report": Output("report-command", "children"),
             "shown": Output("controls", "className", allow_duplicate=True),
         },
         inputs={
@@ -260,10 +272,11 @@ def _add_controls(app: dash.Dash, cache: PageCache) -> None:
     def show_controls(state: PageState, before: Mapping[str, Any] | None, lists: list[Any]) -> Any:
         selection = cache.select(state["search"])
         query, _ = parse_query(state["search"])
-        values = control.chosen(selection) | {"theme": query.theme, "pause": query.pause}
-        values["defaults"] |= {"theme": "auto", "pause": "false"}
-        options, known = control.choices(selection), before or {}
         view = VIEWS.get(state["path"])
+        values = control.chosen(selection, view) | {"theme": query.theme, "pause": query.pause}
+        values["defaults"] |= {"theme": "auto", "pause": "false"}
+        options, known = control.choices(selection, view), before or {}
+        dimmed, why = control.dimmed(selection)
         return {
             "values": [no_update if values[name] == known.get(name) else values[name] for name in _CHOSEN],
             "lists": [
@@ -273,21 +286,33 @@ def _add_controls(app: dash.Dash, cache: PageCache) -> None:
             "stopped": query.pause,
             "resolved": no_update if values == before else values,
             "shown": no_update if view is None else _shown_controls(view, selection),
-            **_around(selection),
+            "dimmed": dimmed,
+            "why": why,
+            "report": copied(_report_command(selection), "the command"),
+            **_around(selection, view),
         }
 
 
-def _around(selection: Selection) -> dict[str, Any]:
+def _report_command(selection: Selection) -> str:
+    query = selection.query
+    tolerance = [] if query.tolerance is None else ["--tolerance", f"{query.tolerance:g}"]
+    return shlex.join(
+        ["permafrost", "report", selection.snapshot.address, *([query.sweep] * bool(query.sweep)), *tolerance]
+    )
+
+
+def _around(selection: Selection, view: View | None) -> dict[str, Any]:
+    shown = view.shows(selection) if view else selection
     alerts = (
         notices(selection.notices, "yellow", "Parts of the address do not apply here"),
         notices(selection.snapshot.problems[:_SHOWN_PROBLEMS], "red", "Parts of the store cannot be read"),
-        notices([selection.incomplete] if selection.incomplete else [], "blue", "Incomplete"),
+        notices([shown.incomplete] if shown.incomplete else [], "blue", "Incomplete"),
     )
     about, ray = _header_words(selection)
     empty = f"store {selection.snapshot.address}"
     return {
         "notices": dmc.Stack([alert for alert in alerts if alert is not None], gap="xs"),
-        "footer": provenance(selection).line() if selection.sweep else empty,
+        "footer": provenance(shown).line() if selection.sweep else empty,
         "about": about,
         "ray": ray,
     }

@@ -9,11 +9,11 @@ import dash_mantine_components as dmc
 from dash import dcc, html
 
 from dashboards.data.page_query import AXES, COSTS, EMBEDDINGS, SPLITS, STATES, PageQuery
-from dashboards.data.selection import Selection
+from dashboards.data.selection import EACH_BEST, Selection
 from dashboards.views.kit.drawing import freeze_name
+from dashboards.views.kit.part import View
 from dashboards.views.registry import VIEWS
 from orchestrator.analysis.decision_plan import DecisionPlan
-from orchestrator.analysis.savings import FLOPS
 from trials.metrics.metric import metric_label
 
 LABELS = {
@@ -72,16 +72,17 @@ def _control(name: str) -> Any:
     return dmc.Select(**common, data=data, allowDeselect=False)
 
 
-def chosen(selection: Selection) -> dict[str, Any]:
+def chosen(selection: Selection, view: View | None) -> dict[str, Any]:
     """The value of each control, and under `defaults` their default values as text."""
-    shown = selection.query.but(tolerance=selection.plan.tolerance, cost=selection.cost)
+    of_all = view.of_all if view else ()
+    values = {name: _value(selection.asked if name in of_all else selection.query, name) for name in NAMES}
     asks = DecisionPlan() if selection.sweep is None else selection.sweep.asks
-    defaults = PageQuery(tolerance=asks.tolerance, cost=asks.cost or FLOPS)
-    values = {name: _value(shown, name) for name in NAMES}
+    values["tolerance"] = selection.plan.tolerance
+    defaults = PageQuery(tolerance=asks.tolerance)
     return values | {"defaults": {name: _word(getattr(defaults, name)) for name in NAMES}}
 
 
-def choices(selection: Selection) -> dict[str, list[dict[str, str]]]:
+def choices(selection: Selection, view: View | None) -> dict[str, list[dict[str, str]]]:
     """The choices of each control that depends on the store."""
     options = dict(selection.options)
     labels: Mapping[str, Callable[[str], str]] = {
@@ -91,13 +92,18 @@ def choices(selection: Selection) -> dict[str, list[dict[str, str]]]:
         "setup": lambda word: word or "none",
         "study": lambda word: word.replace("_", " ") or "all that match",
     }
-    return {
+    listed = {
         name: [
             {"value": word or " ", "label": labels[name](word) if name in labels else word.replace("_", " ")}
             for word in options.get(name, [])
         ]
         for name in LISTED
     }
+    for name in view.of_all if view else ():
+        if name not in _MANY:
+            own = [each for each in listed[name] if each["value"] not in (EACH_BEST, " ")]
+            listed[name] = [{"value": " ", "label": "all"}, *own]
+    return listed
 
 
 def is_choice(name: str, selection: Selection) -> bool:
@@ -151,7 +157,12 @@ def shell(version: int) -> Any:
             dmc.Anchor("Permafrost", href="/", id="home", fw=700, underline="never", refresh=False, className="name"),
             html.Nav(_links(), className="views", **{"aria-label": "Views"}),
             dmc.Text(id="age", size="xs", truncate="end", className="age"),
-            dmc.Group([html.Div(id="ray"), html.Div(id="switches")], gap="xs", wrap="nowrap", className="switches"),
+            dmc.Group(
+                [html.Div(id="ray"), *report_dialog(), html.Div(id="switches")],
+                gap="xs",
+                wrap="nowrap",
+                className="switches",
+            ),
         ],
         className="bar",
     )
@@ -172,7 +183,9 @@ def shell(version: int) -> Any:
         [
             *stores,
             html.A("Skip to content", href="#content", className="skip-link"),
-            dmc.AppShell(frame, header={"height": {"base": 88, "lg": 48}}, padding={"base": "xs", "sm": "sm"}),
+            dmc.AppShell(
+                frame, header={"height": {"base": 104, "xs": 88, "lg": 48}}, padding={"base": "xs", "sm": "sm"}
+            ),
         ],
         id="mantine",
         forceColorScheme="light",  # until the browser reports its scheme; a change redraws everything
@@ -183,10 +196,40 @@ def shell(version: int) -> Any:
 def _links() -> list[Any]:
     return [
         html.Span(
-            dmc.NavLink(label=view.title, href=view.path, id={"link": view.path}, refresh=False), title=view.question
+            dmc.NavLink(label=view.title, href=view.path, id={"link": view.path}, refresh=False),
+            id={"nav": view.path},
+            title=view.question,
         )
         for view in VIEWS.values()
+        if view.in_navigation
     ]
+
+
+def dimmed(selection: Selection) -> tuple[list[str], list[str]]:
+    """(CSS classes, tooltips) of the links: those of pages without data are dimmed and say why."""
+    shown = [view for view in VIEWS.values() if view.in_navigation]
+    why = [view.why_dimmed(selection) for view in shown]
+    return ["dimmed" if each else "" for each in why], [
+        each or view.question for each, view in zip(why, shown, strict=True)
+    ]
+
+
+def report_dialog() -> list[Any]:
+    """The button that opens the report's dialog, and the dialog; the browser opens and closes it."""
+    files = html.A("Download the report (HTML)", href="/report.html", download="", **{"data-export": "/report.html"})
+    dialog = html.Dialog(
+        [
+            html.H2("Report", id="report-title"),
+            html.P("Answers, methods, every figure and table of this sweep, as the address selects; prints on A4."),
+            html.Div(files, className="tools"),
+            html.P("With LaTeX, CSV, SVG and PDF files:"),
+            html.Div(id="report-command"),
+            html.Div(html.Button("Close", type="button", id="report-close"), className="tools"),
+        ],
+        id="report-dialog",
+        **{"aria-labelledby": "report-title"},
+    )
+    return [html.Button("Report", type="button", id="report-open"), dialog]
 
 
 def switches() -> Any:
@@ -201,5 +244,5 @@ def switches() -> Any:
         allowDeselect=False,
         **{"aria-label": "Theme"},
     )
-    pause = dmc.Switch(id="control-pause", label="Pause", size="xs", checked=False)
+    pause = dmc.Switch(id="control-pause", label="Pause", size="xs", checked=False, **{"aria-label": "Pause"})
     return dmc.Group([theme, pause], gap="xs", wrap="nowrap")

@@ -116,6 +116,130 @@
     if (!over()) cards().forEach((card) => card.removeAttribute("aria-busy"));
   };
 
+  // --- The tolerance as a line that one drags, also with the keyboard: an element over the figure, a row of panels each.
+
+  const STEP = 0.1;
+  const rounded = (value) => Math.min(100, Math.max(0, Math.round(value / STEP) * STEP));
+  const setTolerance = (value) => {
+    const params = new URLSearchParams(last ? last[0].search : window.location.search);
+    const text = String(Number(value.toFixed(2)));
+    if (text === "1") params.delete("tolerance");
+    else params.set("tolerance", text);
+    const rest = params.toString().replaceAll("%2C", ","), search = rest ? "?" + rest : "";
+    set("url", { search: search });
+  };
+  const handlesOf = (plot) => {
+    const layout = plot._fullLayout, seen = new Set();
+    return Object.keys(layout).filter((key) => /^yaxis\d*$/.test(key)).map((key) => layout[key]).filter((axis) => {
+      const row = axis._offset;
+      return axis._length && !seen.has(row) && seen.add(row);
+    });
+  };
+  const dress = (plot) => {
+    const meta = plot.layout && plot.layout.meta;
+    if (!meta || meta.tolerance === undefined || !plot._fullLayout) return;
+    const holder = plot.parentElement;
+    holder.classList.add("with-line");
+    const size = plot._fullLayout._size;
+    let lines = Array.from(holder.querySelectorAll(".tolerance-line"));
+    const axes = handlesOf(plot);
+    while (lines.length > axes.length) lines.pop().remove();
+    axes.forEach((axis, n) => {
+      let line = lines[n];
+      if (!line) {
+        line = document.createElement("div");
+        line.className = "tolerance-line";
+        line.setAttribute("role", "slider");
+        line.setAttribute("aria-label", "Tolerance in points");
+        line.setAttribute("aria-orientation", "vertical");
+        line.setAttribute("aria-valuemin", "0");
+        line.setAttribute("aria-valuemax", "100");
+        line.tabIndex = n ? -1 : 0;
+        line.append(document.createElement("span"));
+        holder.append(line);
+        drag(line);
+      }
+      line.plot = plot;
+      line.axis = axis;
+      line.style.left = size.l + "px";
+      line.style.width = size.w + "px";
+      if (!line.held) put_at(line, line.wanted === undefined ? meta.tolerance : line.wanted);
+    });
+  };
+  const put_at = (line, value) => {
+    const axis = line.axis, [low, high] = axis.range;
+    line.value = value;
+    line.hidden = value < low || value > high;
+    line.style.top = axis._offset + axis.d2p(value) + "px";
+    const words = "tolerance " + Number(value.toFixed(2)) + (value === 1 ? " point" : " points");
+    if (line.firstChild.textContent !== words) line.firstChild.textContent = words;
+    line.setAttribute("aria-valuenow", String(Number(value.toFixed(2))));
+    line.setAttribute("aria-valuetext", words);
+  };
+  const drag = (line) => {
+    let typed = null;
+    const all = (value) => line.parentElement.querySelectorAll(".tolerance-line").forEach((each) => put_at(each, value));
+    line.addEventListener("pointerdown", (event) => {
+      line.held = true;
+      line.setPointerCapture(event.pointerId);
+      line.focus();
+      event.preventDefault();
+    });
+    line.addEventListener("pointermove", (event) => {
+      if (!line.held) return;
+      const box = line.plot.getBoundingClientRect();
+      all(rounded(line.axis.p2d(event.clientY - box.top - line.axis._offset)));
+    });
+    const release = () => {
+      if (!line.held) return;
+      line.held = false;
+      if (line.value !== line.plot.layout.meta.tolerance) setTolerance(line.value);
+    };
+    line.addEventListener("pointerup", release);
+    line.addEventListener("pointercancel", release);
+    line.addEventListener("keydown", (event) => {
+      const by = { ArrowUp: STEP, ArrowRight: STEP, ArrowDown: -STEP, ArrowLeft: -STEP, PageUp: 1, PageDown: -1 }[event.key];
+      const value = event.key === "Home" ? 0 : by === undefined ? null : rounded(line.value + by);
+      if (value === null) return;
+      event.preventDefault();
+      line.wanted = value; // until the server's answer to the last key has come
+      all(value);
+      clearTimeout(typed);
+      typed = setTimeout(() => { line.wanted = undefined; setTolerance(value); }, 250);
+    });
+  };
+  // --- Hovering over one of several traces lights all of its name up and dims the rest; nothing is drawn again.
+
+  const light = (plot, points) => {
+    const lines = (plot.calcdata || []).map((part) => [part[0].trace, part[0].node3 && part[0].node3.node()]).filter((pair) => pair[1]);
+    const named = new Set(lines.map(([trace]) => trace.legendgroup || trace.name));
+    const point = points && points[0], on = named.size > 2 && point && point.data && !plot.layout.meta;
+    lines.forEach(([trace, node]) => {
+      const mine = on && (trace.legendgroup || trace.name) === (point.data.legendgroup || point.data.name);
+      node.classList.toggle("dim", Boolean(on && !mine));
+    });
+  };
+
+  const dressed = new WeakSet();
+  const dressAll = () => document.querySelectorAll(".js-plotly-plot").forEach((plot) => {
+    if (dressed.has(plot) || !plot.on) return;
+    dressed.add(plot);
+    plot.on("plotly_hover", (event) => light(plot, event.points));
+    plot.on("plotly_unhover", () => light(plot, null));
+    if (!plot.closest('[data-part="answer-losses"]')) return;
+    plot.on("plotly_afterplot", () => dress(plot));
+    dress(plot);
+  });
+  new MutationObserver(dressAll).observe(document.documentElement, { childList: true, subtree: true });
+
+  // --- The report's dialog
+
+  document.addEventListener("click", (event) => {
+    const id = event.target.id, dialog = document.getElementById("report-dialog");
+    if (id === "report-open" && dialog) dialog.showModal();
+    if (dialog && (id === "report-close" || event.target === dialog)) dialog.close();
+  });
+
   // A part that opens on demand is asked for then.
   document.addEventListener("toggle", (event) => {
     if (event.target.matches(".on-demand[open]") && last) ask(...last);
@@ -134,6 +258,7 @@
   let scheme = "light"; // as the page comes
   let known = null, chosen = {}; // what the controls show as far as the server said, and what was chosen since
   let lastVersion = 0;
+  let arranged = null; // its sort and filters
   let ticked = null; // the picked trials as the grid shows them
   const ago = (time) => {
     const s = Math.max(0, Math.round(Date.now() / 1000 - time));
@@ -207,9 +332,47 @@
         ticked = ids.join(",");
         return [search, { ...state, search: search }];
       },
+      arrange: (filters, columns, shown, state) => {
+        const came = new Set(window.dash_clientside.callback_context.triggered.map((each) => each.prop_id));
+        if (!state || state.path !== "/trials") return [skip(), skip()];
+        const params = new URLSearchParams(state.search);
+        const put = (key, value) => (value ? params.set(key, value) : params.delete(key));
+        if (came.has("trials-grid.filterModel")) put("filters", filters && Object.keys(filters).length ? JSON.stringify(filters) : "");
+        if (came.has("trials-grid.columnState") && columns) {
+          const sorted = columns.filter((each) => each.sort).sort((one, other) => one.sortIndex - other.sortIndex);
+          const text = sorted.map((each) => each.colId + "." + each.sort).join(",");
+          put("sort", text === "score.desc" ? "" : text);
+        }
+        if (came.has("trials-columns.value") && shown && columns) {
+          const visible = columns.filter((each) => !each.hide).map((each) => each.colId);
+          const free = columns.map((each) => each.colId).filter((name) => name !== "picked" && name !== "trial_id");
+          if (free.some((name) => visible.includes(name) !== shown.includes(name))) {
+            window.dash_ag_grid.getApiAsync("trials-grid").then((grid) => {
+              grid.setColumnsVisible(free.filter((name) => !shown.includes(name)), false);
+              grid.setColumnsVisible(shown, true);
+            }, () => 0);
+            put("columns", shown.join(","));
+          }
+        }
+        const text = params.toString().replaceAll("%2C", ","), search = text ? "?" + text : "";
+        arranged = [params.get("sort") || "", params.get("filters") || ""].join(" ");
+        return search === (state.search || "") ? [skip(), skip()] : [search, { ...state, search: search }];
+      },
       picked: (state, id) => {
         const search = (state && state.search) || "", ids = picks(search);
         const params = new URLSearchParams(search);
+        const now = [params.get("sort") || "", params.get("filters") || ""].join(" ");
+        if (arranged !== null && arranged !== now) { // another address: the grid follows it
+          const sorts = (params.get("sort") || "score.desc").split(",").map((each, n) => {
+            const dot = each.lastIndexOf(".");
+            return { colId: each.slice(0, dot), sort: each.slice(dot + 1), sortIndex: n };
+          });
+          window.dash_ag_grid.getApiAsync("trials-grid").then((grid) => {
+            grid.applyColumnState({ state: sorts, defaultState: { sort: null } });
+            grid.setFilterModel(params.get("filters") ? JSON.parse(params.get("filters")) : null);
+          }, () => 0);
+        }
+        arranged = now;
         params.delete("trials");
         if (ticked !== null && ticked !== ids.join(",")) { // another address: the grid's ticks are old
           window.dash_ag_grid.getApiAsync("trials-grid").then((grid) => grid.refreshInfiniteCache(), () => 0);

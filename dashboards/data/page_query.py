@@ -5,6 +5,7 @@ Settings that are not in the URL have their defaults. Settings that cannot be pa
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -18,7 +19,8 @@ COSTS = SAVED
 AXES = {"epoch": "epochs", "train_s": "training time"}
 THEMES = ("auto", "light", "dark")
 STATES = ("any", "completed or pruned", "failed", "not ended")
-_LONGEST = 300
+_LONGEST, _LONG = 300, 3000
+_LONG_ONES = ("filters", "columns", "trials")
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class PageQuery:
         size, strategy: Train sizes and strategies shown; empty means all.
         embeddings: Trials with frozen embeddings, with trained ones (`learning`), or any.
         metric: Name of a metric; empty means the one that selects the best epoch.
-        cost: The cost that freezing should save; empty for the sweep's own.
+        cost: The cost that freezing should save; where this is the default, the sweep's own.
         axis: The x axis of curves.
         tolerance: Acceptable loss of quality, in points (hundredths of the metric); None for the sweep's own.
         budget: Maximum `cost` of a trial, in the store's unit; None means any.
@@ -38,6 +40,8 @@ class PageQuery:
         freeze: Label of the setting that Tags compares with the baseline.
         level: Whether Tags counts spans, tokens or classes.
         trials: Ids of the trials picked to be compared, in order.
+        sort, filters, columns: Of the grid of trials: `score.desc,seed.asc`, AG Grid's JSON, names of columns; empty
+            for the best first, none, and those in which trials differ.
         theme: light, dark, or auto (as the system).
         pause: Whether the page ignores new rows.
     """
@@ -51,7 +55,7 @@ class PageQuery:
     embeddings: str = "any"
     metric: str = ""
     split: str = "dev"
-    cost: str = ""
+    cost: str = "training_flops"
     axis: str = "epoch"
     tolerance: float | None = None
     budget: float | None = None
@@ -60,6 +64,9 @@ class PageQuery:
     level: str = ""
     state: str = "any"
     trials: tuple[str, ...] = ()
+    sort: str = ""
+    filters: str = ""
+    columns: tuple[str, ...] = ()
     theme: str = "auto"
     pause: bool = False
 
@@ -85,7 +92,7 @@ def parse_query(search: str | None) -> tuple[PageQuery, tuple[str, ...]]:
             notices.append(f"The address has an unknown setting {key[:40]!r}.")
             continue
         try:
-            found[key] = _READ[key](text[:_LONGEST])
+            found[key] = _READ[key](text[: _LONG if key in _LONG_ONES else _LONGEST])
         except ValueError as error:
             notices.append(f"{key}: {error}")
     return PageQuery(**found), tuple(notices)
@@ -132,6 +139,16 @@ def _words(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(word for word in text.split(",") if word))
 
 
+def _json(text: str) -> str:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise ValueError("these are no filters; none are set.")
+    return text
+
+
 _READ: dict[str, Callable[[str], Any]] = {
     "sweep": str,
     "corpus": str,
@@ -151,6 +168,9 @@ _READ: dict[str, Callable[[str], Any]] = {
     "level": str,
     "state": _one_of(STATES),
     "trials": _words,
+    "sort": str,
+    "filters": _json,
+    "columns": _words,
     "theme": _one_of(THEMES),
     "pause": lambda text: text == "1",
 }

@@ -17,7 +17,7 @@ from dashboards.data.frames import Snapshot
 from dashboards.data.trial_rows import TrialRows
 from orchestrator.store import ResultStore
 from orchestrator.store.schema import KEYS
-from trials.metrics.spans import PREFIXES, spans
+from trials.metrics.task_metrics import PREFIXES, spans
 
 CUT_OFF = "(cut off)"  # for words beyond the maximum input length, which have no prediction
 _COLUMNS = ["trial_id", "attempt", "split", "sentence", "gold", "predicted"]

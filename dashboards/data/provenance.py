@@ -9,7 +9,7 @@ from typing import NamedTuple
 from dashboards.data.selection import Selection
 from orchestrator.config.quantities import counted
 from orchestrator.store import ResultStore
-from trials.escaping.untrusted_text import escaped
+from trials.escaping import escaped
 
 _DIGITS = 10
 
@@ -27,6 +27,9 @@ class Provenance(NamedTuple):
     """What is needed to reproduce the numbers.
 
     Attributes:
+        score: What is shown of each trial: split and metric.
+        setups: Of the trials; empty where all have the same.
+        query: The address of the page, from `?` on.
         config: First 12 hex digits of SHA-256 over the ids of the planned trials, which depend on every setting.
         commits, devices: Of the trials that ended, the most frequent first.
         data: Corpus and the first 12 digits of its fingerprint.
@@ -37,6 +40,9 @@ class Provenance(NamedTuple):
 
     sweep: str
     store: str
+    score: str
+    setups: tuple[str, ...]
+    query: str
     config: str
     commits: tuple[str, ...]
     devices: tuple[str, ...]
@@ -52,14 +58,32 @@ class Provenance(NamedTuple):
         return " · ".join(
             (
                 f"sweep {self.sweep} (config {self.config})",
+                f"{self.score}{self._setups()}",
                 f"commit {', '.join(map(short_commit, self.commits[:3])) or 'none'}",
-                f"data {', '.join(self.data[:3]) or 'none'}",
-                f"device {', '.join(self.devices[:3]) or 'none'}",
+                f"data {_some(self.data)}",
+                f"device {_some(self.devices)}",
                 f"{self.trials:,} of {counted(self.planned, 'trial')} shown, {self.completed:,} completed",
                 f"{self.rows:,} evaluations in the store",
                 f"last row {self.time or 'none'}",
+                *([f"address {escaped(self.query)}"] if self.query else []),
             )
         )
+
+    @property
+    def corpora(self) -> str:
+        """Names of the corpora, for a caption."""
+        return _some(tuple(dict.fromkeys(each.rpartition(" ")[0] for each in self.data)))
+
+    def _setups(self) -> str:
+        return f", {_some(self.setups)}" if self.setups else ""
+
+
+_MOST = 12  # of one kind, in a line
+
+
+def _some(names: tuple[str, ...]) -> str:
+    more = f" and {len(names) - _MOST} more" if len(names) > _MOST else ""
+    return ", ".join(names[:_MOST]) + more if names else "none"
 
 
 def short_commit(commit: str) -> str:
@@ -76,6 +100,9 @@ def provenance(selection: Selection) -> Provenance:
     return Provenance(
         sweep=selection.query.sweep or "none",
         store=snapshot.address,
+        score=selection.value_name,
+        setups=tuple(escaped(str(each)) for each in trials["setup"].unique() if each) if "setup" in trials else (),
+        query=selection.asked.but(theme="auto", pause=False).search(),
         config=digest,
         commits=_frequent(selection, "git_commit"),
         devices=_frequent(selection, "device"),

@@ -12,11 +12,13 @@ from dashboards.data.frames import Snapshot, Sweep
 from dashboards.data.page_query import PageQuery
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.analysis.savings import FLOPS, default_saving
-from orchestrator.analysis.trial_frame import SAVED
+from orchestrator.analysis.setups import best_setup, each_at_its_best
 from orchestrator.extras.published.study import STUDIES
 from orchestrator.store.schema import State
 from trials.metrics.metric import METRICS, metric_label
+from trials.tasks import TASKS
 
+EACH_BEST = "each freeze at its own best"  # in place of a set-up
 _ENDED = [state.value for state in State]
 _WELL = [State.COMPLETED.value, State.PRUNED.value]
 
@@ -33,8 +35,9 @@ class Selection:
         column: `score` for a score of 0 to 1, `value` for one that may be negative: their intervals differ.
         value_name: Name of the score, e.g. ``dev accuracy``.
         scored: The split whose score, by the metric that selects epochs, is the selected one; empty for other metrics.
+        asked: The query as the address has it: empty where it leaves the choice to the page.
+        scope: Which of several set-ups is shown, and why; empty if there is one.
         notices: What the URL asks for that could not be shown.
-        cost: The cost that freezing should save, of those recorded.
         every: The trials that no choice of strategies leaves out; None where `trials` has them all.
     """
 
@@ -47,7 +50,8 @@ class Selection:
     options: Mapping[str, Sequence[str]] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
     scored: str = "dev"
-    cost: str = FLOPS
+    asked: PageQuery = field(default_factory=PageQuery)
+    scope: str = ""
     every: pd.DataFrame | None = None
 
     @property
@@ -60,7 +64,7 @@ class Selection:
         """What answers go by: what the sweep asks, unless the query says otherwise; the cost is the selected one."""
         asks = DecisionPlan() if self.sweep is None else self.sweep.asks
         tolerance = asks.tolerance if self.query.tolerance is None else self.query.tolerance
-        return replace(asks, tolerance=tolerance, cost=self.cost)
+        return replace(asks, tolerance=tolerance, cost=self.query.cost)
 
     @cached_property
     def completed(self) -> pd.DataFrame:
@@ -83,12 +87,12 @@ def select(snapshot: Snapshot, query: PageQuery) -> Selection:
     """The trials that a query selects, with a notice for everything it names that the store does not have."""
     begun = [name for name, sweep in snapshot.sweeps.items() if len(sweep.trials)]  # a search begins without trials
     if not begun:
-        return Selection(snapshot, None, query, _no_trials(), "score", "score")
+        return Selection(snapshot, None, query, _no_trials(), "score", "score", asked=query)
     chooser = _Chooser()
     sweep = snapshot.sweeps[chooser.choose("sweep", query.sweep, begun)]
     trials = _narrowed(sweep.trials, chooser, "corpus", query.corpus, "corpus_key")
     trials = _narrowed(trials, chooser, "model", query.model, "model")
-    trials = _narrowed_setup(trials, chooser, query.setup)
+    trials, scope = _narrowed_setup(trials, chooser, query.setup)
     sizes = chooser.filter("size", query.size, sorted(trials["train_size"].unique().tolist()))
     strategies = chooser.filter("strategy", query.strategy, trials["strategy"].unique().tolist())
     shown = _where(trials, trials["train_size"].isin(sizes))
@@ -99,20 +103,68 @@ def select(snapshot: Snapshot, query: PageQuery) -> Selection:
     shown = _where(shown, wanted | shown["cell"].isin(shown.loc[wanted, "baseline"].unique()))
     column, name = _value(shown, chooser, query)
     _choose_more(shown, chooser, query)
+    wanted = sweep.asks.cost if query.cost == FLOPS and sweep.asks.cost else query.cost
     resolved = query.but(
         **chooser.chosen,
         size=query.size and tuple(sizes),
         strategy=query.strategy and tuple(strategies),
+        cost=_recorded_cost(shown, wanted),
     )
-    cost = _recorded_cost(shown, chooser, query.cost or sweep.asks.cost or FLOPS)
     metric = chooser.chosen["metric"]
     target = "value" if metric in METRICS and METRICS[metric].lowest < 0 else "score"
     is_all = shown is every
     shown = shown.assign(**{target: shown[column]}).reset_index(drop=True)
     whole = None if is_all else every.assign(**{target: every[column]}).reset_index(drop=True)
     scored = {"score": "dev", "test_score": "test"}.get(column, "")
-    options, notices = chooser.options, tuple(chooser.notices)
-    return Selection(snapshot, sweep, resolved, shown, target, name, options, notices, scored, cost, whole)
+    notices = tuple(chooser.notices)
+    return Selection(
+        snapshot,
+        sweep,
+        resolved,
+        shown,
+        target,
+        name,
+        chooser.options,
+        notices,
+        scored,
+        asked=query,
+        scope=scope,
+        every=whole,
+    )
+
+
+def of_page(selection: Selection) -> Selection:
+    """All corpora, models and train sizes of the selected sweep, but those that the address excludes, on dev.
+
+    Of several set-ups those of the best for each corpus and model, or the one that the address names.
+    """
+    whole = whole_sweep(selection)
+    asked, trials = selection.asked, whole.trials
+    for key, column in (("corpus", "corpus_key"), ("model", "model")):
+        if getattr(asked, key):
+            trials = trials[trials[column] == getattr(selection.query, key)]
+    if asked.size:
+        trials = trials[trials["train_size"].isin(selection.query.size)]
+    if len(trials) and trials["setup"].nunique() > 1:
+        groups = trials.groupby(["corpus_key", "model"], sort=False)
+        trials = pd.concat([_narrowed_setup(rows, _Chooser(), asked.setup)[0] for _, rows in groups])
+    return replace(whole, trials=trials)
+
+
+def listed(selection: Selection) -> Selection:
+    """All trials of the selected sweep but those that the address excludes, in whatever set-up and state."""
+    whole = whole_sweep(selection)
+    asked, trials = selection.asked, whole.trials
+    for key, column in (("corpus", "corpus_key"), ("model", "model"), ("setup", "setup")):
+        wanted = getattr(asked, key)
+        if wanted and wanted in set(trials[column]):
+            trials = trials[trials[column] == wanted]
+    for values, column in ((asked.size, "train_size"), (asked.strategy, "strategy")):
+        if set(values) & set(trials[column]):
+            trials = trials[trials[column].isin(values)]
+    if asked.embeddings != "any" and len(trials):
+        trials = trials[trials["embeddings"] == (asked.embeddings == "frozen")]
+    return replace(whole, trials=trials)
 
 
 def whole_sweep(selection: Selection, sweep: Sweep | None = None) -> Selection:
@@ -154,22 +206,19 @@ def _choose_more(trials: pd.DataFrame, chooser: _Chooser, query: PageQuery) -> N
     labels = frozen["freeze"].tolist() or trials["freeze"].unique().tolist()
     if labels:
         chooser.choose("freeze", query.freeze, labels)
-    columns = [f"dev:{metric.name}" for metric in METRICS.values() if metric.group == "span"]
-    spans = bool(trials.filter(columns).notna().any(axis=None))
-    tagging = spans or (len(trials) > 0 and trials["task"].iloc[0] == "pos")
-    chooser.choose("level", query.level, ["span", "token"] if spans else ["token"] if tagging else ["class"])
+    task = TASKS.get(trials["task"].iloc[0]) if len(trials) else None
+    chooser.choose("level", query.level, [*task.levels] if task else ["span", "token", "class"])
     if query.study and query.study not in ("off", *STUDIES):
         chooser.notices.append(f"There is no study {query.study[:60]!r}; every study that fits is shown.")
     chooser.options["study"] = ["", "off", *STUDIES]
     chooser.chosen["study"] = query.study if query.study in ("off", *STUDIES) else ""
 
 
-def _recorded_cost(trials: pd.DataFrame, chooser: _Chooser, wanted: str) -> str:
+def _recorded_cost(trials: pd.DataFrame, wanted: str) -> str:
     """The cost to show; another one where completed trials are older than the count of operations."""
     known = default_saving(trials)
     if wanted != FLOPS or known == FLOPS or not (trials["state"] == State.COMPLETED.value).any():
         return wanted
-    chooser.notices.append(f"Not all of these trials have {SAVED[FLOPS]} recorded; the cost shown is {SAVED[known]}.")
     return known
 
 
@@ -205,15 +254,24 @@ def _where(trials: pd.DataFrame, rows: pd.Series) -> pd.DataFrame:
     return trials if rows.all() else trials[rows]
 
 
-def _narrowed_setup(trials: pd.DataFrame, chooser: _Chooser, wanted: str) -> pd.DataFrame:
-    """The trials of one set-up and their baselines, whose set-up label may differ."""
+def _narrowed_setup(trials: pd.DataFrame, chooser: _Chooser, wanted: str) -> tuple[pd.DataFrame, str]:
+    """The trials of one set-up, the best if none is named, or of each freeze's own best; and which it is, in words.
+
+    With their baselines, whose set-up label may differ.
+    """
     if len(alone := trials["setup"].unique()) == 1:
         chooser.choose("setup", wanted, alone.tolist())
-        return trials
-    frozen = trials.loc[trials["cell"] != trials["baseline"], "setup"]
-    chosen = chooser.choose("setup", wanted, (frozen if len(frozen) else trials["setup"]).unique().tolist())
+        return trials, ""
+    frozen = trials[trials["cell"] != trials["baseline"]]
+    known = (frozen if len(frozen) else trials)["setup"].unique().tolist()
+    best = best_setup(trials[trials["setup"].isin(known)])
+    chosen = chooser.choose("setup", wanted, [best, EACH_BEST, *(name for name in known if name != best)])
+    if chosen == EACH_BEST:
+        return each_at_its_best(trials), f"Each freeze at its own best of {len(known)} set-ups on dev."
     mine = trials["setup"] == chosen
-    return _where(trials, mine | trials["cell"].isin(trials.loc[mine, "baseline"].unique()))
+    shown = _where(trials, mine | trials["cell"].isin(trials.loc[mine, "baseline"].unique()))
+    which = f"best of {len(known)} on dev." if chosen == best else f"one of {len(known)} set-ups."
+    return shown, f"{chosen}: {which}"
 
 
 def _value(trials: pd.DataFrame, chooser: _Chooser, query: PageQuery) -> tuple[str, str]:

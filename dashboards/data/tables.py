@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from orchestrator.analysis.layer_strip import FROZEN, TRAINED, FreezeName
-from trials.escaping.untrusted_text import csv_cell, escaped, latex, latex_comment, markdown
+from trials.escaping import csv_cell, escaped, latex, latex_comment, markdown
 
 
 def shown(value: object, column: str = "") -> str:

@@ -20,7 +20,7 @@ from dashboards.report.sections import Section, SummaryPage, methods
 from dashboards.views.kit.part import Drawn, Part
 from dashboards.views.kit.theme import PLOTLY_CONFIG, Figure, in_dark
 from orchestrator.analysis.layer_strip import FreezeName
-from trials.escaping.untrusted_text import html
+from trials.escaping import html
 
 MAX_ROWS = 400
 
@@ -45,11 +45,12 @@ th { white-space: normal; vertical-align: bottom; } figure { margin: 0; }
 @media print {
   body { max-width: none; margin: 0; padding: 0; font-size: 10.5pt; } details, nav { display: none; }
   [data-figure] { min-height: 0 !important; }
-  [data-figure], .card, tr, h2, h3 { break-inside: avoid; } h2, h3, figcaption { break-after: avoid; }
-  section { break-before: page; } #summary { break-before: auto; } .wide { overflow: visible; }
-  table { font-size: 7.5pt; width: 100%; }
-  th, td { padding: 2px 3px; white-space: normal; overflow-wrap: anywhere; }
-  #summary :is(th, td) { overflow-wrap: break-word; }
+  [data-figure], .card, tr, h2, h3, figure:has([data-figure]) { break-inside: avoid; }
+  h1, h2, h3, figcaption { break-after: avoid; } h2 { margin-top: 18px; padding-top: 6px; } h3 { margin: 10px 0 2px; }
+  section { break-before: auto; } #methods { break-before: page; } .wide { overflow: visible; }
+  p { margin: 4px 0; } .method, footer { font-size: 8pt; line-height: 1.3; } .again { display: none; }
+  table { font-size: 6.5pt; width: 100%; }
+  th, td { padding: 1px 3px; white-space: normal; overflow-wrap: break-word; }
 }
 """
 _SCRIPT = """
@@ -61,7 +62,11 @@ const painted = (text) => printing || !dark.matches ? text
   : text.replace(/#[0-9A-F]{6}|rgba[(][0-9]+,[0-9]+,[0-9]+/gi, (colour) => inDark[colour] || colour);
 const draw = (box) => { box.dataset.drawn = '1';
   const figure = JSON.parse(painted(read(box.dataset.figure)));
-  if (printing) Object.assign(figure.layout, { width: 680, height: Math.min(figure.layout.height || 380, 980) });
+  if (printing) {
+    const rows = ((figure.layout.yaxis || {}).ticktext || []).length, panels = figure.layout.yaxis3 ? 2 : 1;
+    const most = rows ? 110 + 17 * rows : panels > 1 || figure.layout.yaxis2 ? 420 : 300;
+    Object.assign(figure.layout, { width: 680, height: Math.min(figure.layout.height || 380, most, 980) });
+  }
   window.Plotly.react(box, figure.data, figure.layout, config); };
 const boxes = Array.from(document.querySelectorAll('[data-figure]'));
 const again = () => boxes.filter((box) => box.dataset.drawn).forEach(draw);
@@ -87,7 +92,7 @@ def as_html(sweep: str, first: SummaryPage, sections: Sequence[Section]) -> str:
         *_summary(first),
         *_contents(sections),
         *_methods(sections),
-        *(text for section in sections for text in _section(section)),
+        *(text for n, section in enumerate(sections) for text in _section(section, again=n > 0)),
         *_appendix(first, sections),
     ]
     return document(f"{sweep}: report", body)
@@ -157,17 +162,27 @@ def _methods(sections: Sequence[Section]) -> Iterator[str]:
     yield "</section>"
 
 
-def _section(section: Section) -> Iterator[str]:
+def _section(section: Section, *, again: bool) -> Iterator[str]:
     yield f'<section id="{section.key}"><h2>{html(section.title)}</h2><h3>Answers</h3><ul class="answers">'
     yield from (f"<li>{html(line)}</li>" for line in section.answers)
     yield "</ul>"
-    for part, drawn in section.parts:
-        yield from _part(f"{section.key}-{part.name}", part, drawn)
+    first = [each for each in section.parts if not each[0].detail]
+    for part, drawn in first:
+        yield from _part(f"{section.key}-{part.name}", part, drawn, again=again)
+    more = [each for each in section.parts if each[0].detail]
+    if more:  # on demand, and not on paper: their files are in the folder of the report
+        yield "<details><summary>Further figures and tables</summary>"
+        for part, drawn in more:
+            yield from _part(f"{section.key}-{part.name}", part, drawn)
+        yield "</details>"
     yield f"<footer>{html(section.provenance.line())}</footer></section>"
 
 
-def _part(key: str, part: Part[Any], drawn: Drawn) -> Iterator[str]:
-    """A figure with its table, or why there is none; `key` is unique in the document."""
+def _part(key: str, part: Part[Any], drawn: Drawn, *, again: bool = False) -> Iterator[str]:
+    """A figure with its table, or why there is none; `key` is unique in the document.
+
+    On paper its method stands once: not where it comes `again`.
+    """
     yield f'<figure id="{key}"><h3>{html(part.title)}</h3>'
     yield f"<figcaption>{html(part.caption)}</figcaption>"
     table = as_table(drawn.table) + (f"<p>{html(drawn.note)}</p>" if drawn.note else "")
@@ -178,7 +193,7 @@ def _part(key: str, part: Part[Any], drawn: Drawn) -> Iterator[str]:
     else:
         yield drawing(key, part.title, drawn.figure)
         yield f"<details><summary>Table</summary>{table}</details>"
-    yield f'<p class="method">{html(part.method)}</p></figure>'
+    yield f'<p class="method{" again" if again else ""}">{html(part.method)}</p></figure>'
 
 
 def _appendix(first: SummaryPage, sections: Sequence[Section]) -> Iterator[str]:

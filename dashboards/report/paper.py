@@ -21,7 +21,7 @@ from orchestrator.extras.published.comparison_tables import Beside, Number, besi
 from orchestrator.extras.published.our_results import completed, corpus_name, setups
 from orchestrator.extras.published.study import Exhibit, Study
 from orchestrator.store import ResultStore
-from trials.escaping.untrusted_text import html, markdown
+from trials.escaping import html, markdown
 
 METHOD = (
     "Ours is the mean over seeds at the evaluation that the study reports; intervals are 95 % intervals over "

@@ -14,6 +14,7 @@ from orchestrator.extras.published.comparison_tables import Beside, Number
 from orchestrator.extras.published.our_results import SeedMean, Trial, measure
 from orchestrator.extras.published.study import Exhibit, Study
 from orchestrator.extras.published.study_parts import UNKNOWN, Metric
+from trials.freeze.strategies import frozen_layers
 
 _LOOK = LIGHT
 _SIDES = ("theirs", "ours")
@@ -30,11 +31,12 @@ def figure(study: Study, exhibit: Exhibit, groups: Groups) -> Figure:
 
 
 def _colour(study: Study, freeze: str) -> str:
-    """Colour of a setting: by its depth, of the strategy if it alternates, of the text if nothing is frozen."""
+    """Colour of a setting: by its depth, of the strategy if it leaves gaps, of the text if nothing is frozen."""
     found, n_layers = study.freezes[freeze], study.protocol.n_layers
     if found.layers == () and not found.embeddings:
         return _LOOK.text
-    if found.strategy == "alternating":
+    layers = () if found.layers == UNKNOWN else found.layers
+    if layers and layers != tuple(range(layers[0], layers[-1] + 1)):
         return _LOOK.strategy(found.strategy)[0]
     depth = max(found.depths) if found.depths else len(found.layers)
     return _LOOK.depth(depth, depth if n_layers == UNKNOWN else n_layers)
@@ -168,10 +170,7 @@ def _points(
     return trace if side == "theirs" else trace | {"error_y": _errors(metrics[1], [y for _, _, y in points])}
 
 
-_ENDS = {
-    "first_k": ("lower layers, ours", "#0072B2", "square", "solid"),
-    "last_k": ("upper layers, ours", "#D55E00", "diamond", "dash"),
-}
+_ENDS = {"first_k": "lower layers, ours", "last_k": "upper layers, ours"}  # what such a figure compares
 
 
 def _depths(study: Study, exhibit: Exhibit, groups: Groups) -> Figure:
@@ -199,11 +198,13 @@ def _ends(study: Study, key: str, column: str, one: Beside) -> Iterable[dict[str
     """Our two lines; nothing frozen and everything frozen belong to both."""
     cells: Sequence[tuple[Trial, ...]] = list(one.setup.cells.values()) if one.setup else []
     metric = study.metrics[key]
-    for strategy, (label, colour, symbol, dash) in _ENDS.items():
+    for strategy, label in _ENDS.items():
+        colour, symbol, dash = _LOOK.strategy(strategy)
         points = []
         for cell in cells:
             freeze = cell[0].spec.freeze
-            if freeze.strategy in (strategy, "none", "all_encoder") and one.setup and not freeze.embeddings:
+            layers = frozen_layers(strategy, cell[0].spec.model.n_layers, freeze.depth)
+            if frozenset(freeze.layers) == layers and freeze.rule is None and one.setup and not freeze.embeddings:
                 value = measure(metric, None, one.setup, cell[0].spec.cell_id, column=column)
                 points += [(freeze.depth, value)] * (value is not None)
         points.sort(key=lambda point: point[0])

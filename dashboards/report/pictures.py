@@ -22,7 +22,7 @@ from xml.sax.saxutils import escape
 
 from dashboards.data.frames import Frames
 from dashboards.data.page_query import parse_query
-from dashboards.data.provenance import provenance
+from dashboards.data.provenance import Provenance, provenance
 from dashboards.data.selection import select
 from dashboards.data.tables import FORMATS, formatted
 from dashboards.views.kit.part import Drawn, Part, compute
@@ -139,7 +139,7 @@ class DrawnPart(NamedTuple):
 
     part: Part[Any]
     drawn: Drawn
-    source: str
+    source: Provenance
     notices: tuple[str, ...]
 
 
@@ -153,13 +153,19 @@ def drawn_part(frames: Frames, name: str, url: str) -> DrawnPart:
     drawn = compute(part, selection, DARK if query.theme == "dark" else LIGHT)
     if drawn.why_empty:
         raise NothingMatchedError(f"{name}: {drawn.why_empty}")
-    return DrawnPart(part, drawn, provenance(selection).line(), (*notices, *selection.notices))
+    return DrawnPart(part, drawn, provenance(part.shows(selection)), (*notices, *selection.notices))
 
 
-def _content(part: Part[object], drawn: Drawn, path: Path, source: str) -> bytes:
+def _content(part: Part[object], drawn: Drawn, path: Path, source: Provenance) -> bytes:
     kind = path.suffix.removeprefix(".").lower()
     if kind in FORMATS:
-        return formatted(drawn.table, kind, caption=part.title, label=f"tab:{part.name}", source=source).encode()
+        return formatted(
+            drawn.table,
+            kind,
+            caption=f"{part.title}: {source.corpora}.",
+            label=f"tab:{part.name}",
+            source=source.line(),
+        ).encode()
     if kind not in (*KINDS, "json"):
         raise ConfigError(f"{path}: the extension must be one of {', '.join((*FORMATS, *KINDS, 'json'))}.")
     if drawn.figure is None:
@@ -167,4 +173,4 @@ def _content(part: Part[object], drawn: Drawn, path: Path, source: str) -> bytes
     if kind == "json":
         return (json.dumps(drawn.figure, allow_nan=False) + "\n").encode()
     with FigureRenderer() as renderer:
-        return renderer.picture(drawn.figure, kind, part.name, source)
+        return renderer.picture(drawn.figure, kind, part.name, source.line())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -11,14 +11,15 @@ import pandas as pd
 from dashboards.data.frames import Snapshot
 from dashboards.data.page_query import PageQuery
 from dashboards.data.provenance import Provenance, provenance
-from dashboards.data.selection import Selection, select
-from dashboards.views.kit.answers import answers_of_sweep, figures_of, headline, setting_of, where_of
+from dashboards.data.selection import Selection, of_page, select
+from dashboards.report.methods import answer_lines, method
+from dashboards.views.kit.answers import answers_of_page, answers_table
+from dashboards.views.kit.cards import figures_of, headline, setting_of, where_of
 from dashboards.views.kit.part import Drawn, Part, compute
 from dashboards.views.kit.theme import LIGHT
 from dashboards.views.registry import PARTS
-from dashboards.views.report_page import answer_lines, method
 from orchestrator.analysis.answer import Answer
-from orchestrator.analysis.layer_strip import FreezeName, layer_strip
+from orchestrator.analysis.layer_strip import layer_strip
 from orchestrator.config.quantities import counted
 from trials.errors import NothingMatchedError
 from trials.sources.cache import Progress
@@ -66,10 +67,9 @@ def sections(
     """
     require_sweep(snapshot, query.sweep)
     selections = [
-        select(snapshot, setup)
+        select(snapshot, model)  # of several set-ups the best
         for corpus in _each(snapshot, query, "corpus")
         for model in _each(snapshot, corpus, "model")
-        for setup in _each(snapshot, model, "setup")
     ]
     if not selections:
         raise NothingMatchedError(f"sweep {query.sweep}: has no trial.")
@@ -151,62 +151,35 @@ class SummaryPage:
     Attributes:
         cards: The answers, or those of the largest train sizes.
         parts: Figures over the whole sweep or store that have something to show.
+        source: What they were made from.
     """
 
     question: str
     cards: tuple[Card, ...]
     table: pd.DataFrame
     parts: tuple[tuple[Part[object], Drawn], ...]
+    source: Provenance
 
 
 def summary(snapshot: Snapshot, query: PageQuery) -> SummaryPage:
     """The summary of a sweep, by the tolerance, cost and budget of the query."""
     selection = select(snapshot, query)
     try:
-        found = answers_of_sweep(selection, MOST_ANSWERS)[0]
+        found = answers_of_page(selection, MOST_ANSWERS).answers
     except ValueError:  # the sections say why
         found = []
     models = ", ".join(dict.fromkeys(answer.model for answer in found)) or "the encoder"
-    drawn = ((part, compute(part, selection, LIGHT)) for part in PARTS.values() if part.of_store)
+    drawn = ((part, compute(part, selection, LIGHT)) for part in PARTS.values() if part.of_store and part.draw)
     limit = counted(selection.plan.tolerance, "point")
     return SummaryPage(
         f"How much of {models} can be frozen before quality falls by more than {limit}?",
         tuple(map(_card, found)),
-        _table(found),
+        answers_table(found).drop(columns=["further seeds", "next best", "answer", "YAML snippet"]),
         tuple((part, each) for part, each in drawn if not each.why_empty),
+        provenance(of_page(selection)),
     )
 
 
 def _card(answer: Answer) -> Card:
-    row = answer.decided_by.subject
     strip = layer_strip(setting_of(answer), answer.n_layers)
-    return Card(where_of(answer), strip, headline(answer), "" if row is None else figures_of(answer, row))
-
-
-def _table(found: list[Answer]) -> pd.DataFrame:
-    """The figures of the answers."""
-    return pd.DataFrame(
-        {
-            "corpus": [answer.corpus for answer in found],
-            "model": [answer.model for answer in found],
-            "train size": [answer.train_size for answer in found],
-            "freeze": pd.Series(
-                [FreezeName(each.freeze, each.n_layers) if each.freeze else "not decided" for each in found],
-                dtype=object,
-            ),
-            "loss (points)": _floats(answer.loss for answer in found),
-            "from (points)": _floats(answer.low for answer in found),
-            "to (points)": _floats(answer.high for answer in found),
-            "FLOPs saved (%)": _floats(_percent(answer.saved_flops) for answer in found),
-            "time saved (%)": _floats(_percent(answer.saved_time) for answer in found),
-            "seeds": [answer.n_seeds for answer in found],
-        }
-    )
-
-
-def _floats(values: Iterable[float | None]) -> pd.Series:
-    return pd.Series(list(values), dtype="float64")
-
-
-def _percent(share: float | None) -> float | None:
-    return None if share is None else 100 * share
+    return Card(where_of(answer), strip, headline(answer), figures_of(answer))

@@ -14,7 +14,7 @@ from dashboards.report.html import as_html
 from dashboards.report.pictures import KINDS, FigureRenderer
 from dashboards.report.sections import Section, SummaryPage, methods, sections, summary
 from trials.errors import ConfigError, MissingError
-from trials.escaping.untrusted_text import markdown
+from trials.escaping import markdown
 from trials.sources.cache import Progress
 
 MAX_ROWS = 60
@@ -100,10 +100,10 @@ def write_report(
     files = dict[str, bytes]()
     files["report.html"] = as_html(query.sweep, first, found).encode()
     files["report.md"] = as_text(query.sweep, first, found).encode()
-    source = found[0].provenance.line()
+    source = first.source.line()
     files["tables/answers.csv"] = as_csv(first.table, source).encode()
     files["tables/answers.tex"] = as_latex(
-        first.table, caption=first.question, label="tab:answers", source=source
+        first.table, caption=f"{first.question} {first.source.corpora}.", label="tab:answers", source=source
     ).encode()
     for section in found:
         files |= dict(_tables(section))
@@ -141,7 +141,7 @@ def _tables(section: Section) -> Iterator[tuple[str, bytes]]:
 
 
 def _pictures(first: SummaryPage, found: Sequence[Section], progress: Progress) -> Iterator[tuple[str, bytes]]:
-    figures = [(part.name, drawn.figure, found[0].provenance.line()) for part, drawn in first.parts]
+    figures = [(part.name, drawn.figure, first.source.line()) for part, drawn in first.parts]
     for section in found:
         source = section.provenance.line()
         figures += [(f"{section.key}-{part.name}", drawn.figure, source) for part, drawn in section.parts]

@@ -22,7 +22,7 @@ from werkzeug.exceptions import BadRequest, HTTPException
 from dashboards.serving.access import Access
 from dashboards.serving.gate import CALLBACK, MAX_BODY_BYTES, Gate
 from dashboards.serving.headers import COMPONENTS, fixed_headers, prefixed
-from trials.escaping.untrusted_text import escaped
+from trials.escaping import escaped
 
 _WILDCARDS = (["MATCH"], ["ALL"], ["ALLSMALLER"])
 

@@ -1,4 +1,4 @@
-"""Across: does it hold for other corpora and models? Every corpus and model of a sweep, and all sweeps together."""
+"""Does it hold for other corpora and models? Every corpus and model of a sweep, and all sweeps together."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from dashboards.views.kit.drawing import (
     numbers,
     with_note,
 )
-from dashboards.views.kit.part import Part, View
+from dashboards.views.kit.part import Part
 from dashboards.views.kit.theme import DASHES, SYMBOLS, Figure, Look, axis, layout
 from orchestrator.analysis.decided import loss_table
 from orchestrator.analysis.describe import describe_cells
-from orchestrator.analysis.layer_curves import FROM_BELOW
+from trials.freeze.strategies import is_from_below
 
-MOST_PANELS, MOST_LINES = 24, 40
+MOST_PANELS, MOST_LINES, MOST_NAMED = 24, 40, 9
 # Lee, Tang & Lin 2019, "What would Elsa do?": a quarter of the layers, the last ones, keep 90 % of the quality.
 _LEE_SHARE, _LEE_QUALITY = 75.0, 90.0
 _EACH, _COLUMNS = 250, 3  # height of a panel in pixels, panels in a row
@@ -44,13 +44,14 @@ class Panels(NamedTuple):
     table: pd.DataFrame
     titles: list[str]
     note: str
+    several: bool
 
 
 def prepare_panels(selection: Selection) -> Panels:
     """A panel per task, corpus, model and train size, in the order of the plan."""
     whole = whole_sweep(selection)
     if not len(whole.completed):
-        return Panels(pd.DataFrame({"panel": []}), [], "")
+        return Panels(pd.DataFrame({"panel": []}), [], "", several=False)
     trials = whole.trials
     where = ["task", "corpus", "model", "train_size"]
     cells = trials.drop_duplicates("cell")
@@ -65,7 +66,8 @@ def prepare_panels(selection: Selection) -> Panels:
         ", ".join(_word(row[key]) for key in varying) for row in table.drop_duplicates("panel").to_dict("records")
     ]
     left_out = f"{MOST_PANELS} of {len(titles)} panels are drawn; the table has all." * (len(titles) > MOST_PANELS)
-    return Panels(table.reset_index(drop=True), titles, left_out)
+    several = len(table[["corpus", "model"]].drop_duplicates()) > 1
+    return Panels(table.reset_index(drop=True), titles, left_out, several=several)
 
 
 def _share(table: pd.DataFrame) -> pd.Series:
@@ -101,7 +103,9 @@ def draw_panels(info: Panels, look: Look) -> Figure:
         data += _marks(info.table[info.table["panel"] == n], at, look)
     if info.note:
         notes.append({**heading(info.note, 1, 1), "xanchor": "right", "yshift": 22})
-    data += _keys(info.table[info.table["panel"] < len(shown)], look)
+    keys = _keys(info.table[info.table["panel"] < len(shown)], look)
+    data += keys
+    drawn["showlegend"] = len(keys) <= MOST_NAMED
     drawn["legend"] |= {"yref": "container", "y": 1, "yanchor": "top"}
     return {"data": data, "layout": {**drawn, "annotations": notes}}
 
@@ -191,7 +195,9 @@ def prepare_synthesis(selection: Selection) -> Synthesis:
         if sweep.name == EVERYTHING and len(snapshot.sweeps) > 1:
             continue
         done = whole_sweep(selection, sweep).completed
-        below = done[done["strategy"].isin(FROM_BELOW)]
+        kinds = list(zip(done["strategy"], done["n_layers"], strict=True))
+        lowest = {kind for kind in {*kinds} if is_from_below(*kind)}
+        below = done[[kind in lowest for kind in kinds]]
         for key, rows in below.groupby(["task", "corpus", "model", "train_size"], sort=False):
             cells = describe_cells(rows, KEYS, "score")
             base = cells[cells["cell"] == cells["baseline"]]
@@ -234,7 +240,7 @@ def draw_synthesis(info: Synthesis, look: Look) -> Figure:
         rule_of = {**rule_of, **at, "text": words, "showarrow": False}
     drawn = layout(
         look, x=axis("layers frozen (% of all)", range=[-4, 104]), y=axis("quality (% of full tuning)"), height=460,
-        shapes=[rule], annotations=[rule_of],
+        shapes=[rule], annotations=[rule_of], showlegend=len(data) <= MOST_NAMED,
     )  # fmt: skip
     return with_note({"data": data, "layout": drawn}, look, info.note)
 
@@ -260,9 +266,11 @@ PANELS = Part(
     prepare_panels,
     panels_table,
     draw_panels,
-    why_empty=lambda info: "" if len(info.table) else "Only the baseline is here, so there is nothing to compare with.",
+    why_empty=lambda info: "" if info.several else "This sweep has one corpus and model.",
     method="Score minus that of the baseline, paired by seed, for all settings of the sweep.",
+    if_any=True,
     of_store=True,
+    shows=whole_sweep,
 )
 SYNTHESIS = Part(
     "across-synthesis",
@@ -271,8 +279,11 @@ SYNTHESIS = Part(
     prepare_synthesis,
     synthesis_table,
     draw_synthesis,
-    why_empty=lambda info: "" if info.lines else "No sweep has a completed baseline and a setting that freezes layers.",
+    why_empty=lambda info: (
+        "" if len(info.lines) > 1 else "This needs two corpora, models or train sizes with a baseline."
+    ),
     method="Mean score of a setting divided by that of its baseline, each over its seeds.",
+    if_any=True,
     of_store=True,
+    shows=whole_sweep,
 )
-VIEW = View("/across", "Across", "Does it hold for other corpora and models?", (PANELS, SYNTHESIS), ("sweep",))

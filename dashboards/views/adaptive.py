@@ -109,7 +109,7 @@ def when_table(info: WhenFrozen) -> pd.DataFrame:
 
 WHEN = Part(
     "cost-when",
-    "Static against adaptive",
+    "Freezing before and while training",
     "Loss and saved training FLOPs of depths that are frozen from the start, and of rules that freeze while training.",
     prepare_when,
     when_table,
@@ -119,4 +119,5 @@ WHEN = Part(
     "paired by seed, with its 95 % interval over seeds and dev sentences, of the setting alone. Saved operations count "
     "what was frozen when, what a rule measures, and the states of frozen layers once; Student's 95 % interval over "
     "seeds. A rule pays where it lies below the dotted line of static depths.",
+    if_any=True,
 )

@@ -27,6 +27,12 @@ _SAME = ("task", "metric", "corpus", "train_size")  # what two trials must share
 # --- Which trials
 
 
+def _picked(selection: Selection) -> Selection:
+    """The picked trials, if there are any."""
+    picks = picks_of(selection)
+    return selection_of(selection, picks) if len(picks.trials) else selection
+
+
 def picked_list(selection: Selection) -> Any:
     """The picked trials with their numbers, each with a link that removes it."""
     picks = picks_of(selection)
@@ -237,7 +243,7 @@ PAIRS = Part(
     why_empty=why_no_pairs,
     method="Paired by seed; the 95 % interval is over seeds and, where the store has what each contributes, sentences. "
     "One pair has no interval: how much another seed would differ is unknown. Picking the pairs by their scores makes "
-    "the interval meaningless; Depth has all pairs.",
+    "the interval meaningless; Scores has all pairs.",
     of_store=True,
 )
 SETTINGS = Part(
@@ -257,4 +263,6 @@ VIEW = View(
     (SCORES, PAIRS, CURVES, SETTINGS, SENTENCES),
     (),
     content=picked_list,
+    in_navigation=False,
+    shows=_picked,
 )

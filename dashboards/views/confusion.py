@@ -183,4 +183,5 @@ CONFUSION = Part(
     method=f"Predictions of at most {SEEDS} seeds are pooled. Rows are gold labels, the most frequent first, and add "
     f"up to 100 %. Words beyond the maximum input length have no prediction and count as {CUT_OFF}. The setting "
     "compared is the selected freeze (by default the deepest) at the largest train size selected.",
+    detail=True,
 )

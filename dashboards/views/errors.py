@@ -160,6 +160,8 @@ ENTITIES = Part(
     "Remaining gold spans are missed, remaining predicted spans spurious; a prediction that shares only a word with a "
     f"gold span of another type counts as both. Means over at most {SEEDS} seeds with stored predictions; Student's "
     "95 % interval from three on; dots are trials.",
+    if_any=True,
+    detail=True,
 )
 
 
@@ -282,9 +284,10 @@ DIFFERENCE = Part(
     "largest train size selected.",
 )
 VIEW = View(
-    "/tags",
-    "Tags",
+    "/errors",
+    "Errors",
     "Which labels suffer?",
-    (confusion.CONFUSION, DIFFERENCE, ENTITIES),
+    (DIFFERENCE, confusion.CONFUSION, ENTITIES),
     (*SHARED_CONTROLS, "freeze", "level"),
+    takes_in=("/tags",),
 )

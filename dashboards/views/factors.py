@@ -25,6 +25,11 @@ class Stability(NamedTuple):
     table: pd.DataFrame
 
 
+def why_stable(info: Stability) -> str:
+    """Why there is nothing to show; empty if a trial broke or collapsed."""
+    return "" if (info.table[["broken", "collapsed"]].sum(axis=1) > 0).any() else "No trial broke or collapsed."
+
+
 def prepare_stability(selection: Selection) -> Stability:
     """Over all trials that have ended."""
     trials = selection.trials
@@ -57,6 +62,8 @@ STABILITY = Part(
     "How many trials of each setting broke, or collapsed.",
     prepare_stability,
     stability_table,
+    why_empty=why_stable,
+    if_any=True,
     method="Unstable: trials that diverged, ran out of memory or failed (broken), or completed at or below the "
     "best constant prediction or without a fall of the training loss (collapsed); exact 95 % interval (Clopper and "
     "Pearson). Lost, unavailable and pruned trials are not counted.",

@@ -10,7 +10,7 @@ import pandas as pd
 from dashboards.data.selection import Selection, whole_sweep
 from dashboards.data.trial_rows import trials_with_sentences
 from dashboards.views.kit.drawing import axis_name, freeze_column, interval_bars, name, numbers
-from dashboards.views.kit.part import SHARED_CONTROLS, Part, View
+from dashboards.views.kit.part import Part
 from dashboards.views.kit.theme import Figure, Look, axis, layout
 from orchestrator.analysis.layer_curves import findings, layer_curves
 from trials.metrics.metric import metric_label
@@ -175,6 +175,7 @@ LAYERS = Part(
     layers_table,
     draw_layers,
     why_empty=lambda info: info.missing,
+    if_any=True,
     note=lambda info: info.note,
     method="Probe: ridge classifier on the output of the first k layers (0: of the embeddings), learned from the train "
     "subsets of the trials and scored on dev; intervals over subsets and sentences. Its score on control labels, which "
@@ -182,11 +183,4 @@ LAYERS = Part(
     "k-th layer at the best epoch of the baseline, where weights were kept. Loss: the baseline's score less that with "
     "the embeddings and the first k layers frozen, paired by seed; intervals are those that decide.",
     of_store=True,
-)
-VIEW = View(
-    "/layers",
-    "Layers",
-    "What does each layer know, and what does freezing it lose?",
-    (LAYERS,),
-    (*SHARED_CONTROLS, "tolerance"),
 )

@@ -1,39 +1,22 @@
-"""Every view, in the order of the navigation and of a report; a new view is one file and one line here."""
+"""Every page, in the order of the navigation and of a report; a new page is one file and one line here."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from dashboards.views import (
-    across,
-    choose,
-    compare,
-    errors,
-    layers,
-    overview,
-    report_page,
-    savings,
-    scores,
-    training,
-    trials,
-    why,
-)
+from dashboards.views import answer, compare, errors, savings, scores, training, trials, why
 from dashboards.views.kit.part import ItemPage, Part, View
 
 _ORDERED = (
-    overview.VIEW,
+    answer.VIEW,
     scores.VIEW,
     training.VIEW,
     savings.VIEW,
-    choose.VIEW,
     why.VIEW,
-    across.VIEW,
-    layers.VIEW,
     errors.VIEW,
     trials.VIEW,
     compare.VIEW,
-    report_page.VIEW,
 )
 _views = {view.path: view for view in _ORDERED}
 _parts: dict[str, Part[Any]] = {part.name: part for view in _ORDERED for part in view.parts}
@@ -41,6 +24,7 @@ VIEWS: Mapping[str, View] = _views
 PARTS: Mapping[str, Part[Any]] = _parts
 _item_pages = {view.item_page.prefix: view.item_page for view in _ORDERED if view.item_page}
 ITEM_PAGES: Mapping[str, ItemPage] = _item_pages
+MOVED: Mapping[str, str] = {old: view.path for view in _ORDERED for old in view.takes_in}  # older addresses
 
 
 def register_view(view: View) -> View:

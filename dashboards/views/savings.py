@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import cycle, pairwise
 from typing import Any, NamedTuple
 
@@ -14,6 +13,8 @@ from dashboards.data.selection import Selection
 from dashboards.views import adaptive
 from dashboards.views.kit.cells import completed_of, one_device, setting_columns, shown_cells
 from dashboards.views.kit.drawing import (
+    Box,
+    beside_marks,
     cell_colour,
     cell_name,
     cell_symbol,
@@ -208,6 +209,8 @@ TABLE = Part(
     costs_table,
     why_empty=why_no_savings,
     method=_METHOD,
+    on_demand="Costs and savings of each setting",
+    detail=True,
 )
 
 
@@ -216,8 +219,7 @@ TABLE = Part(
 UNITS = {**_SAVED_UNITS, "train_s": ("optimiser steps (s)", 1.0)}
 _LOG_FROM = 20.0  # largest by smallest cost; beyond it a linear axis crowds the small ones
 # Pixels: where markers and names stand on the narrowest screen of each kind, and what they take.
-_ROOM, _NARROW_ROOM, _HIGH, _LETTER, _SQUARE, _LINE, _MARKER = 820, 290, 330, 7.0, 11.5, 16, 8
-_SIDES = ("right", "left", "center")
+_ROOM, _NARROW_ROOM, _HIGH = 820, 290, 330
 
 
 class Costed(NamedTuple):
@@ -238,7 +240,7 @@ class Costed(NamedTuple):
 
 def prepare_pareto(selection: Selection) -> Costed:
     """Scores by the cost that the query names."""
-    return _costed(selection, selection.cost)
+    return _costed(selection, selection.query.cost)
 
 
 def _costed(selection: Selection, cost: str) -> Costed:
@@ -300,9 +302,6 @@ def draw_pareto(info: Costed, look: Look) -> Figure:
     return with_note({"data": data, "layout": drawn}, look, info.note)
 
 
-Box = tuple[float, float, float, float]  # left, right, bottom, top
-
-
 def _sides(table: pd.DataFrame, costs: pd.Series, ends: list[float], look: Look) -> dict[str, str]:
     """Where the name of each cell stands, as `textposition`.
 
@@ -312,34 +311,16 @@ def _sides(table: pd.DataFrame, costs: pd.Series, ends: list[float], look: Look)
     at_x = width * (costs - ends[0]) / (ends[1] - ends[0])
     low, high = table[["mean", "low"]].min().min(), table[["mean", "high"]].max().max()
     at_y = _HIGH * (table["mean"] - low) / ((high - low) or 1.0)
-    taken: list[Box] = [(x - _MARKER, x + _MARKER, y - _MARKER, y + _MARKER) for x, y in zip(at_x, at_y, strict=True)]
     front = sorted(zip(at_x[table["on_front"]], at_y[table["on_front"]], strict=True))
+    lines: list[Box] = []
     for (x, y), (next_x, next_y) in pairwise(front):
-        taken += [(x, next_x, y, y), (next_x, next_x, min(y, next_y), max(y, next_y))]
-    found = {}
-    for row, x, y in zip(table.itertuples(), at_x, at_y, strict=True):
-        words = cell_name(row, several=False)
-        squares = layer_strip(str(row.freeze), int(row.n_layers))
-        letters = 0 if look.narrow and squares else len(words) - len(squares)
-        wide = _SQUARE * len(squares) + _LETTER * letters
-        for place, box in _places(x, y, wide):
-            if box[0] >= 0 and box[1] <= width and not any(_overlap(box, other) for other in taken):
-                found[row.cell] = place
-                taken.append(box)
-                break
-    return found
-
-
-def _places(x: float, y: float, wide: float) -> Iterator[tuple[str, Box]]:
-    """The places beside, above and below a marker, those first that its intervals do not cross."""
-    starts = {"right": x + _MARKER / 2, "left": x - _MARKER / 2 - wide, "center": x - wide / 2}
-    for side in _SIDES:
-        for up, bottom in (("top", y + _MARKER), ("bottom", y - _MARKER - _LINE)):
-            yield f"{up} {side}", (starts[side], starts[side] + wide, bottom, bottom + _LINE)
-
-
-def _overlap(one: Box, other: Box) -> bool:
-    return one[0] < other[1] and other[0] < one[1] and one[2] < other[3] and other[2] < one[3]
+        lines += [(x, next_x, y, y), (next_x, next_x, min(y, next_y), max(y, next_y))]
+    names = [cell_name(row, several=False) for row in table.itertuples()]
+    if look.narrow:
+        strips = [layer_strip(str(row.freeze), int(row.n_layers)) for row in table.itertuples()]
+        names = [strip or words for strip, words in zip(strips, names, strict=True)]
+    sides = beside_marks(list(zip(at_x, at_y, strict=True)), names, width, range(len(names)), lines)
+    return {cell: side for cell, side in zip(table["cell"], sides, strict=True) if side}
 
 
 def _marker(row: Any, info: Costed, look: Look, side: str | None) -> dict[str, Any]:
@@ -399,9 +380,10 @@ PARETO = Part(
     "through the frozen layers. Time, memory and energy are those of one device and of the same conditions there.",
 )
 VIEW = View(
-    "/cost",
-    "Cost",
+    "/savings",
+    "Savings",
     "What does freezing save?",
     (PARETO, SAVINGS, adaptive.WHEN, TABLE),
     (*SHARED_CONTROLS, "cost"),
+    takes_in=("/cost",),
 )

@@ -9,29 +9,36 @@ import pandas as pd
 
 from dashboards.data.selection import Selection
 from dashboards.data.trial_rows import trials_with_sentences
-from dashboards.views import factors, why
+from dashboards.views import across, factors
 from dashboards.views.kit import published
 from dashboards.views.kit.cells import KEYS, Cells, Places, beside_each_other, cells_of, places, setting_columns
 from dashboards.views.kit.drawing import (
     Diamonds,
+    axis_name,
     cell_colour,
     cell_name,
     cell_symbol,
     forest_plot,
     freeze_name,
+    grid,
+    heading,
     mean_marks,
     name,
+    numbers,
+    row_axis,
     with_note,
 )
 from dashboards.views.kit.part import SHARED_CONTROLS, Part, View
 from dashboards.views.kit.published import Overlay, overlay, published_columns, published_traces
-from dashboards.views.kit.theme import Figure, Look, axis, layout
+from dashboards.views.kit.theme import Figure, Look, axis, dodge, layout
 from orchestrator.analysis.decided import loss_table
+from orchestrator.analysis.layer_strip import layer_strip
 from orchestrator.analysis.statistic import STATISTICS
 
 # The difference of each setting to its baseline, paired by seed.
 
 MAX_ROWS = 80  # of the figure
+_MOST_BESIDE = 3  # panels
 NO_PAIRS = "No trial has a completed baseline with the same seed. Run the baseline (freeze: none)."
 
 
@@ -66,6 +73,8 @@ def why_no_forest(info: Forest) -> str:
 def draw_forest(info: Forest, look: Look) -> Figure:
     """Points with intervals; filled if the interval that decides excludes zero."""
     paired = info.table[info.table["n_pairs"] > 0]
+    if paired["freeze"].nunique() >= MANY and paired["train_size"].nunique() > 1:
+        return _forest_panels(info, paired, look)
     table = paired[-MAX_ROWS:]
     several = info.table["train_size"].nunique() > 1
     labels = [f"{cell_name(row, several=several)} (n={row.n_pairs})" for row in table.itertuples()]
@@ -84,6 +93,37 @@ def draw_forest(info: Forest, look: Look) -> Figure:
 def _words(table: pd.DataFrame) -> list[str]:
     """What each interval says of the baseline; why there is none."""
     return [why or said for why, said in zip(table["why_none"], table["difference"], strict=True)]
+
+
+def _forest_panels(info: Forest, paired: pd.DataFrame, look: Look) -> Figure:
+    """Many settings: a panel for each of the largest train sizes side by side, with a row for each freeze."""
+    sizes = sorted(paired["train_size"].unique().tolist(), reverse=True)[: 1 if look.narrow else _MOST_BESIDE]
+    settings = paired.drop_duplicates("freeze").sort_values(["depth", "strategy", "embeddings"])
+    at = {freeze: n for n, freeze in enumerate(settings["freeze"])}
+    labels = [cell_name(row, several=False) for row in settings.itertuples()]
+    x = axis(f"loss of {info.value_name} (points)", zeroline=True)
+    height = 40 + 20 * len(labels)
+    drawn = grid(look, x, row_axis(labels), len(sizes), columns=len(sizes), each=height, gap=0.03)
+    data = []
+    for n, size in enumerate(sizes):
+        rows = paired[paired["train_size"] == size]
+        names = [f"{cell_name(row, several=False)} (n={row.n_pairs})" for row in rows.itertuples()]
+        marks = Diamonds(
+            names, rows["difference"].isin(["worse", "better"]).tolist(),
+            [cell_colour(look, row) for row in rows.itertuples()],
+            [[each, verdict] for each, verdict in zip(names, _words(rows), strict=True)],
+            "%{x:+.2f} points<br>%{customdata[1]}<extra>%{customdata[0]}</extra>",
+        )  # fmt: skip
+        figure = forest_plot(rows, marks, look, "")
+        place = {"xaxis": f"x{n + 1}" if n else "x", "yaxis": axis_name(n), "y": [at[each] for each in rows["freeze"]]}
+        data += [trace | place for trace in figure["data"]]
+        drawn["annotations"].append(
+            heading(f"{size:,} for training", drawn[f"xaxis{n + 1 if n else ''}"]["domain"][0], 1)
+        )
+    drawn["margin"] |= {"l": 12 + 7 * min(max(map(len, labels), default=0), 46)}
+    left_out = paired["train_size"].nunique() - len(sizes)
+    note = f"{left_out} smaller train sizes are in the table; select them above." if left_out else ""
+    return with_note({"data": data, "layout": drawn}, look, note)
 
 
 def forest_table(info: Forest) -> pd.DataFrame:
@@ -147,6 +187,8 @@ TABLE = Part(
     cells_table,
     method="Standard deviations (sd) divide by n - 1. The 95 % interval of the mean is the wider of Student's t and "
     "the logit interval.",
+    on_demand="Mean, median, spread and range of each setting",
+    detail=True,
 )
 
 
@@ -154,6 +196,7 @@ TABLE = Part(
 
 MAX_DOTS = 5000
 _BINS = 60
+MANY, MOST_NAMED, MOST_PANELS, _WIDE_FROM = 10, 9, 6, 16  # settings; names of a legend; train sizes; settings
 _BOXES_FROM = 5
 _MAX_OUTLINED = 1000  # an outline takes a third of the drawing time; symbols still tell strategies apart
 
@@ -191,6 +234,8 @@ def draw_strip(info: Strip, look: Look) -> Figure:
     A circle stands around each picked trial.
     """
     table = info.cells.table
+    if table["freeze"].nunique() >= MANY and len(info.dots) <= MAX_DOTS:
+        return _small_multiples(info, look)
     if len(info.dots) > MAX_DOTS:
         data = [_density(info, look), _baselines(info, look), *_extremes(info, look)]
     else:
@@ -198,7 +243,75 @@ def draw_strip(info: Strip, look: Look) -> Figure:
     data += [_means(table, info.places, look), *published_traces(info.published, info.places.at, look)]
     data += _picked(info, look)
     y = axis(f"{info.cells.value_name} (%)")
-    return {"data": data, "layout": layout(look, x=info.places.axis(), y=y, height=420)}
+    named = sum(trace.get("showlegend", True) for trace in data) <= MOST_NAMED
+    return {"data": data, "layout": layout(look, x=info.places.axis(), y=y, height=420, showlegend=named)}
+
+
+def _small_multiples(info: Strip, look: Look) -> Figure:
+    """Many settings: a panel for each train size, in it a place for each freeze, named by its layer strip alone."""
+    table = info.cells.table
+    sizes = sorted(table["train_size"].unique().tolist(), reverse=True)[:MOST_PANELS]
+    settings = table.drop_duplicates("freeze").sort_values(["depth", "strategy", "embeddings"])
+    at = {freeze: float(n) for n, freeze in enumerate(settings["freeze"])}
+    strips = [
+        layer_strip(row.freeze, int(row.n_layers)) or name(freeze_name(row.freeze)) for row in settings.itertuples()
+    ]
+    x = axis("", tickvals=list(at.values()), ticktext=strips, tickangle=-90, showgrid=False, range=[-1, len(at)])
+    columns = 1 if look.narrow or len(sizes) == 1 else 2 if len(at) > _WIDE_FROM else 3
+    drawn = grid(look, x, axis(f"{info.cells.value_name} (%)"), len(sizes), columns=columns, each=300)
+    rows, seeds = dict(iter(info.dots.groupby("train_size"))), sorted(info.dots["seed"].unique())
+    data: list[dict[str, Any]] = []
+    for n, size in enumerate(sizes):
+        place = {"xaxis": f"x{n + 1}" if n else "x", "yaxis": axis_name(n), "showlegend": False}
+        spots = {
+            cell: at[freeze] for cell, freeze in table.loc[table["train_size"] == size, ["cell", "freeze"]].to_numpy()
+        }
+        data += _panel_of(table[table["train_size"] == size], rows.get(size), (spots, seeds), place, look)
+        domains = drawn[f"xaxis{n + 1}" if n else "xaxis"]["domain"], drawn[f"yaxis{n + 1}" if n else "yaxis"]["domain"]
+        drawn["annotations"].append(heading(f"{size:,} for training", domains[0][0], domains[1][1]))
+    drawn["margin"] |= {"b": 30 + 10 * max(map(len, strips))}
+    drawn["height"] += 10 * max(map(len, strips))
+    drawn["showlegend"] = False
+    left_out = len(set(table["train_size"])) - len(sizes)
+    note = f"{left_out} smaller train sizes are in the table; select them above." if left_out else ""
+    return with_note({"data": data, "layout": drawn}, look, note)
+
+
+def _panel_of(
+    cells: pd.DataFrame, dots: pd.DataFrame | None, where: tuple[dict[str, float], list[int]], place: Figure, look: Look
+) -> list[Figure]:
+    """The dots of one train size, each coloured as its setting, the means, and the baseline's as a line."""
+    spots, seeds = where
+    found = [_across(cells, spots, place, look)]
+    if dots is not None and len(dots):
+        row_of = {row.cell: row for row in cells.itertuples()}
+        frozen = [name(freeze_name(freeze)) for freeze in dots["freeze"]]
+        offsets = np.array(dodge([seeds.index(seed) for seed in dots["seed"]], len(seeds)))
+        found.append(
+            {
+                "type": "scatter", "mode": "markers", "name": "trials", **place,
+                "x": numbers(dots["cell"].map(spots).to_numpy(dtype=np.float64) + offsets), "y": numbers(dots["y"]),
+                "marker": {
+                    "size": 6, "opacity": 0.75,
+                    "color": [cell_colour(look, row_of[cell]) for cell in dots["cell"]],
+                    "symbol": [cell_symbol(look, row_of[cell]) for cell in dots["cell"]],
+                },
+                "customdata": [[*row, words] for row, words in zip(_rows(dots), frozen, strict=True)],
+                "hovertemplate": "%{y:.2f} %<br>%{customdata[3]}, seed %{customdata[1]}<br>trial %{customdata[0]}"
+                "<extra></extra>",
+            }
+        )  # fmt: skip
+    return [*found, _means(cells, Places(spots, [], [], ""), look) | place]
+
+
+def _across(cells: pd.DataFrame, spots: dict[str, float], place: Figure, look: Look) -> Figure:
+    mean = cells.loc[cells["cell"] == cells["baseline"], "mean"].mean()
+    ends = [min(spots.values(), default=0) - 0.5, max(spots.values(), default=0) + 0.5]
+    ink = {"color": look.text, "width": 1, "dash": "dot"}
+    return {
+        "type": "scatter", "mode": "lines", "name": "baseline mean", **place, "x": ends,
+        "y": numbers([100 * mean] * 2), "line": ink, "hoverinfo": "skip",
+    }  # fmt: skip
 
 
 def _dots(info: Strip, look: Look) -> list[dict[str, Any]]:
@@ -378,16 +491,18 @@ STRIP = Part(
     "corpus and train size. Circles: the trials picked on the page Trials.",
 )
 VIEW = View(
-    "/depth",
-    "Depth",
+    "/scores",
+    "Scores",
     "What does freezing cost?",
     (
         STRIP,
         FOREST,
         TABLE,
-        published.PUBLISHED,
-        why.VARIANCE,
+        across.PANELS,
+        across.SYNTHESIS,
         factors.STABILITY,
+        published.PUBLISHED,
     ),
-    (*SHARED_CONTROLS, "study", "axis"),
+    (*SHARED_CONTROLS, "study"),
+    takes_in=("/depth", "/across"),
 )

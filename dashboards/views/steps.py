@@ -125,4 +125,5 @@ STEPS = Part(
     method=f"At most {MAX_CELLS} settings of the largest train size (the baseline first) and their {SEEDS} lowest "
     "completed seeds. The smoothed loss is a centred moving average, over fewer steps at both ends. Strong lines are "
     "thinner if the embeddings are frozen. Faint lines show the minimum and maximum of each interval of steps.",
+    detail=True,
 )

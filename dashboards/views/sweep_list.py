@@ -6,8 +6,7 @@ after its first figure is drawn: those of the newest sweeps, one after the other
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -20,11 +19,10 @@ from pydantic import validate_call
 from dashboards.data.frames import EVERYTHING, Sweep
 from dashboards.data.page_query import PageQuery
 from dashboards.data.selection import Selection, state_of
-from dashboards.views.kit.answers import MOST_CARDS, answers_of_sweep, headline, known_answers_of_sweep
+from dashboards.views.kit.answers import answers_of_page, known_answers
+from dashboards.views.kit.cards import in_short
 from dashboards.views.kit.components import part_id
-from dashboards.views.kit.part import PageState
-from orchestrator.analysis.answer import Answer
-from orchestrator.analysis.wording import NO_CANDIDATES
+from dashboards.views.kit.part import PageState, Part
 from orchestrator.config.quantities import counted
 from orchestrator.store.schema import State as TrialState
 
@@ -32,20 +30,28 @@ MOST_ANSWERED = 8  # sweeps whose answers are computed
 _KEPT = ("tolerance", "cost", "budget", "theme", "pause")  # of the address, when another sweep is opened
 
 
-def sweep_list(selection: Selection) -> list[Any]:
-    """The sweeps, the newest first, with the answers that are known; nothing for a store of one sweep."""
-    sweeps = selection.snapshot.sweeps
-    if len(sweeps) < 2:
-        return []
-    n = len(sweeps) - (EVERYTHING in sweeps)
-    lines = html.Ul(_lines(selection), id=part_id("sweeps", "all"))
-    return [html.Details([html.Summary(f"{counted(n, 'sweep')} in this store"), lines], open=True)]
+def sweep_list(selection: Selection) -> Any:
+    """The sweeps, the newest first, with the answers that are known."""
+    return html.Ul(_lines(selection), id=part_id("sweeps", "all"))
+
+
+def sweeps_table(selection: Selection) -> pd.DataFrame:
+    """One row per sweep."""
+    sweeps = list(selection.snapshot.sweeps.values())
+    return pd.DataFrame(
+        {
+            "sweep": [sweep.name for sweep in sweeps],
+            "state": [state_of(sweep) for sweep in sweeps],
+            "trials": [len(sweep.trials) for sweep in sweeps],
+            "completed": [_n_completed(sweep) for sweep in sweeps],
+        }
+    )
 
 
 def _lines(selection: Selection) -> list[Any]:
     kept = PageQuery(**{name: getattr(selection.query, name) for name in _KEPT})
     sweeps = selection.snapshot.sweeps.values()
-    return [_line(each, kept, _known_in_short(replace(selection, sweep=each))) for each in sweeps]
+    return [_line(each, kept, _known_in_short(replace(selection, sweep=each, asked=PageQuery()))) for each in sweeps]
 
 
 def _line(sweep: Sweep, kept: PageQuery, in_short: str) -> Any:
@@ -66,26 +72,18 @@ def _n_completed(sweep: Sweep) -> int:
 
 
 def _known_in_short(selection: Selection) -> str:
-    found = known_answers_of_sweep(selection, MOST_CARDS)
-    return "" if found is None else _in_short(found[0])
-
-
-def _in_short(found: Sequence[Answer]) -> str:
-    """The headlines, as in `Freeze the first 2 of 6 layers (3 of 4), Not decided yet (1 of 4).`."""
-    headlines = Counter(map(headline, found))
-    if len(headlines) < 2:
-        return f"{next(iter(headlines))}." if headlines else NO_CANDIDATES
-    return f"{', '.join(f'{words} ({n} of {len(found)})' for words, n in headlines.items())}."
+    found = known_answers(selection)
+    return "" if found is None else in_short(found.answers)
 
 
 def _find_answers(selection: Selection) -> bool:
     """Compute the answers of the newest sweeps with a completed trial; whether any was not known."""
     sweeps = [each for each in selection.snapshot.sweeps.values() if each.name != EVERYTHING and _n_completed(each)]
-    asked = [replace(selection, sweep=sweep) for sweep in sweeps[:MOST_ANSWERED]]
-    unknown = [each for each in asked if known_answers_of_sweep(each, MOST_CARDS) is None]
+    asked = [replace(selection, sweep=sweep, asked=PageQuery()) for sweep in sweeps[:MOST_ANSWERED]]
+    unknown = [each for each in asked if known_answers(each) is None]
     for each in unknown:
         with suppress(ValueError):  # a setting has two trials of one seed: its own page says so
-            answers_of_sweep(each, MOST_CARDS)
+            answers_of_page(each)
     return bool(unknown)
 
 
@@ -110,3 +108,17 @@ def add_sweep_callbacks(app: dash.Dash, select: Callable[[str], Selection]) -> N
         Input("second", "n_intervals"),
         Input(part_id("age", ALL), "data-time"),
     )
+
+
+SWEEPS = Part(
+    "answer-sweeps",
+    "Sweeps of this store",
+    "How far each is, and its answers in short.",
+    lambda selection: selection,
+    sweeps_table,
+    why_empty=lambda selection: "" if len(selection.snapshot.sweeps) > 1 else "This store has one sweep.",
+    body=sweep_list,
+    any_state=True,
+    of_store=True,
+    if_any=True,
+)

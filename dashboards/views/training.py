@@ -42,6 +42,7 @@ from trials.metrics.metric import metric_label
 # How many epochs a trial takes to reach 95 % of the best score, its own or the baseline's.
 
 SHARE = 0.95
+LEAST_EVALUATIONS = 10  # of a trial: fewer tell too roughly when a score was reached
 MAX_DOTS = 5000
 TARGETS = ("its own best", "the baseline's best")
 Row = dict[str, Any]
@@ -54,12 +55,14 @@ class Speed(NamedTuple):
         dots: One row per trial and target: `panel`, `trial_id`, `cell`, `seed`, `epoch` (NaN if never reached), `x`.
         means: One row per cell and target: `panel`, `KEYS`, `n` (trials that reach it), `trials`, `mean`, `low`,
             `high`.
+        evaluations: The most that a trial has.
     """
 
     dots: pd.DataFrame
     means: pd.DataFrame
     places: Places
     note: str
+    evaluations: int
 
 
 def prepare_speed(selection: Selection) -> Speed:
@@ -77,7 +80,8 @@ def prepare_speed(selection: Selection) -> Speed:
     means["trials"] = dots.groupby(["panel", "cell"], sort=False).size().to_numpy()
     means = shown.table.merge(means, on="cell").sort_values("panel", kind="stable", ignore_index=True)
     spots = places_of(shown.table, trials)
-    return Speed(dots.assign(x=beside_each_other(dots, spots)), means, spots, shown.note)
+    most = int(scored.groupby("trial_id").size().max()) if len(scored) else 0
+    return Speed(dots.assign(x=beside_each_other(dots, spots)), means, spots, shown.note, most)
 
 
 def _scored(selection: Selection, trials: pd.DataFrame) -> pd.DataFrame:
@@ -91,6 +95,13 @@ def _scored(selection: Selection, trials: pd.DataFrame) -> pd.DataFrame:
     at = pd.Index(trials["t"]).get_indexer(rows["t"])
     same = {name: trials[name].to_numpy()[at] for name in ("cell", "seed")}
     return rows.rename(columns={"t": "trial_id"}).assign(**same)
+
+
+def why_no_speed(info: Speed) -> str:
+    """Why there is nothing to show; empty if there is something."""
+    if info.evaluations < LEAST_EVALUATIONS:
+        return f"Trials have {info.evaluations} evaluations; {LEAST_EVALUATIONS} say when a score is reached."
+    return "" if info.dots["epoch"].notna().any() else "No evaluation has a score above 0 by this metric."
 
 
 def draw_speed(info: Speed, look: Look) -> Figure:
@@ -169,9 +180,11 @@ SPEED = Part(
     prepare_speed,
     speed_table,
     draw_speed,
-    lambda info: "" if info.dots["epoch"].notna().any() else "No evaluation has a score above 0 by this metric.",
+    why_no_speed,
+    if_any=True,
     method="The baseline is the trial with the same seed. Dots are trials; horizontal marks are means over the trials "
     "that reach the target, with Student's 95 % interval from three on. The table counts the others.",
+    detail=True,
 )
 
 
@@ -179,6 +192,7 @@ SPEED = Part(
 
 _MAX_MARKERS = 12  # per line; points without a marker still show their value on hover
 _MOST_PANELS = 6
+MOST_NAMED = 8  # entries of a legend
 
 
 class Curves(NamedTuple):
@@ -282,6 +296,7 @@ def draw_curves(info: Curves, look: Look) -> Figure:
     several = [f"{measure}, {size:,}" for measure in info.panels for size in sizes] if len(sizes) > 1 else info.panels
     titles = list(several if apart else info.panels)
     drawn = panels(look, x, titles) if len(titles) > 1 else layout(look, x=x, y=axis(titles[0]), height=440)
+    drawn["showlegend"] = len(named) <= MOST_NAMED  # hovering names and lights up the others
     return with_note({"data": data, "layout": drawn}, look, info.note)
 
 
@@ -371,11 +386,13 @@ LOSS = Part(
     why_no_curves,
     method="Training loss is the mean over the steps since the previous evaluation. Bands are Student's 95 % interval "
     "from three seeds on.",
+    detail=True,
 )
 VIEW = View(
-    "/curves",
-    "Curves",
+    "/training",
+    "Training",
     "How fast does it converge?",
     (QUALITY, LOSS, steps.STEPS, SPEED),
     (*SHARED_CONTROLS, "axis"),
+    takes_in=("/curves",),
 )

@@ -1,8 +1,12 @@
-"""Trials: which trials are there? A grid that the server sorts and filters, so that a page only holds visible rows."""
+"""Trials: which trials are there? A grid that the server sorts and filters, so that a page only holds visible rows.
+
+How it is sorted and filtered and which columns it shows is in the address, as everything else.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -11,36 +15,53 @@ import dash_ag_grid as dag
 import dash_mantine_components as dmc
 import pandas as pd
 from dash import ClientsideFunction, Input, Output, State, dcc, html, no_update
-from pydantic import validate_call
+from pydantic import TypeAdapter, ValidationError, validate_call
 from typing_extensions import TypedDict
 
-from dashboards.data.selection import Selection
+from dashboards.data.provenance import provenance
+from dashboards.data.selection import Selection, listed
+from dashboards.data.tables import as_csv
+from dashboards.views.kit.cells import plain_setting, setting_name
 from dashboards.views.kit.drawing import freeze_column
-from dashboards.views.kit.part import SHARED_CONTROLS, ItemPage, PageState, View
+from dashboards.views.kit.part import ItemPage, PageState, View
 from dashboards.views.trial_page import trial_page
+from orchestrator.analysis.cells import setting, varying_settings
 from orchestrator.analysis.froze import froze_by
-from trials.escaping.untrusted_text import markdown
+from trials.escaping import markdown
+from trials.metrics.metric import metric_label
+from trials.settings import Seeds
 
 GRID = "trials-grid"
 COLUMNS = {
-    "picked": "pick",
+    "picked": "",
     "trial_id": "trial",
+    "score": "score (%)",
     "freeze": "frozen",
     "froze": "what it froze",
+    "corpus": "corpus",
+    "model": "model",
     "train_size": "train size",
     "seed": "seed",
     "state": "state",
-    "score": "score (%)",
     "test_score": "test score (%)",
+    "best_epoch": "best epoch",
     "train_s": "training (s)",
+    "training_flops": "training TFLOPs",
     "trainable_params": "trainable parameters",
     "peak_memory_bytes": "peak memory (MiB)",
     "device": "device",
-    "setup": "other settings",
 }
-_NUMERIC = {"train_size", "seed", "score", "test_score", "train_s", "trainable_params", "peak_memory_bytes"}
-_SCALED = {"score": 100.0, "test_score": 100.0, "train_s": 1.0, "trainable_params": 1.0, "peak_memory_bytes": 2**-20}
-_FORMATS = {"score": ".2f", "test_score": ".2f", "train_s": ",.2f", "peak_memory_bytes": ",.1f"}  # of d3; others ",d"
+_ALWAYS = ("picked", "trial_id", "score", "freeze", "seed", "state")
+_SCALED = {
+    "score": 100.0, "test_score": 100.0, "best_epoch": 1.0, "train_s": 1.0, "training_flops": 1e-12,
+    "trainable_params": 1.0, "peak_memory_bytes": 2**-20,
+}  # fmt: skip
+_NUMERIC = {"train_size", *_SCALED}
+_FORMATS = {
+    "score": ".2f", "test_score": ".2f", "best_epoch": ",.3~f", "train_s": ",.2f", "training_flops": ",.3~f",
+    "peak_memory_bytes": ",.1f",
+}  # fmt: skip
+_WIDE = {"freeze": 210, "trainable_params": 180, "froze": 330, "corpus": 180}  # pixels, for what they hold
 _STATES = {
     "completed or pruned": ["completed", "pruned"],
     "not ended": ["running", "planned", "missing"],
@@ -56,10 +77,18 @@ class Condition(TypedDict, total=False):
 
 
 class Filter(Condition, total=False):
-    """The conditions on a column."""
+    """The conditions on a column; with several, `operator` is AND or OR."""
 
     filterType: str
+    operator: str
     conditions: list[Condition]
+
+
+class Sort(TypedDict, total=False):
+    """A column and its direction."""
+
+    colId: str
+    sort: str
 
 
 class RowsRequest(TypedDict, total=False):
@@ -68,50 +97,110 @@ class RowsRequest(TypedDict, total=False):
     startRow: int | None
     endRow: int | None
     filterModel: dict[str, Filter] | None
-    sortModel: list[dict[str, str]] | None
+    sortModel: list[Sort] | None
+
+
+_FILTERS = TypeAdapter(dict[str, Filter])
 
 
 def trials_content(selection: Selection) -> Any:
-    """The bar that leads to the comparison of ticked trials, and the grid."""
+    """The bar that leads to the comparison of ticked trials, the chooser of columns, and the grid."""
+    selection = listed(selection)
+    columns = _columns(selection)
+    shown = _shown(selection, columns)
+    chooser = html.Details(
+        [
+            html.Summary("Columns"),
+            dmc.CheckboxGroup(
+                dmc.Group([dmc.Checkbox(label=label, value=name, size="xs") for name, label in columns.items()
+                           if name not in ("picked", "trial_id")]),
+                id="trials-columns",
+                value=[name for name in shown if name not in ("picked", "trial_id")],
+            ),
+        ],
+        className="chooser",
+    )  # fmt: skip
     bar = html.Div(
         [
             html.Span(id="picked", role="status"),
             dcc.Link("Compare", id="picked-compare", href="/compare"),
             dcc.Link("Untick all", id="picked-none", href="/trials"),
+            html.A("CSV", href="/trials.csv", download="", **{"data-export": "/trials.csv"}),
+            chooser,
         ],
         className="tools",
     )
-    return dmc.Stack([bar, trials_grid(selection)], gap="xs")
+    return dmc.Stack([bar, _grid(selection)], gap="xs")
 
 
-def trials_grid(selection: Selection) -> Any:
+def _grid(selection: Selection) -> Any:
     """The grid, empty until it asks for rows."""
-    shown = COLUMNS if froze_by(selection.trials, "trial_id") else {k: v for k, v in COLUMNS.items() if k != "froze"}
-    columns = [_column(name, label) for name, label in shown.items()]
+    columns = _columns(selection)
+    shown, sorts = _shown(selection, columns), {each["colId"]: each["sort"] for each in sort_of(selection.query.sort)}
+    order = list(sorts)
+    defined = [
+        _column(name, label)
+        | {"hide": name not in shown}
+        | ({"sort": sorts[name], "sortIndex": order.index(name)} if name in sorts else {})
+        for name, label in columns.items()
+    ]
     return dag.AgGrid(
         id=GRID,
-        columnDefs=columns,
+        columnDefs=defined,
         rowModelType="infinite",
         defaultColDef={
             "sortable": True,
             "resizable": True,
-            "minWidth": 124,
+            "minWidth": 110,
             "wrapHeaderText": True,
             "autoHeaderHeight": True,
         },
         columnSize="sizeToFit",
+        filterModel=filters_of(selection.query.filters),
         dashGridOptions={
             "cacheBlockSize": 100,
             "maxBlocksInCache": 10,
             "rowHeight": 30,
             "suppressColumnVirtualisation": True,
+            "suppressFieldDotNotation": True,  # settings have dots in their names
         },
         style={"height": "70vh"},
         className="ag-theme-quartz",
     )
 
 
-_WIDE = {"freeze": 230, "trainable_params": 180, "froze": 330}  # pixels, for what they hold
+# --- Columns
+
+
+def _settings(selection: Selection) -> dict[str, str]:
+    """The settings in which the trials differ beyond those that every table has: name of the column by key."""
+    known = selection.snapshot.specs
+    specs = [known[cell] for cell in selection.trials["cell"].unique() if cell in known]
+    return {f"set:{key}": setting_name(key) for key in varying_settings(specs) if key != "model.name"}
+
+
+def _columns(selection: Selection) -> dict[str, str]:
+    """All columns that hold anything, by name; the names of the scores are those of the metric."""
+    trials = selection.trials
+    froze = froze_by(trials, "trial_id")
+    absent = set() if froze else {"froze"}
+    absent |= {name for name in COLUMNS if name in trials and name not in _ALWAYS and trials[name].isna().all()}
+    metric = metric_label(str(trials["metric"].iloc[0])) if len(trials) else "score"
+    labels = {**COLUMNS, "score": f"dev {metric} (%)", "test_score": f"test {metric} (%)"}
+    at = list(COLUMNS).index("seed")
+    names = [*list(COLUMNS)[:at], *(own := _settings(selection)), *list(COLUMNS)[at:]]
+    return {name: own.get(name) or labels[name] for name in names if name not in absent}
+
+
+def _shown(selection: Selection, columns: Mapping[str, str]) -> list[str]:
+    """Those that the address names, else those in which the trials differ."""
+    if wanted := selection.query.columns:
+        return [name for name in columns if name in wanted or name in ("picked", "trial_id")]
+    trials = selection.trials
+    constant = {
+        name for name in columns if name in trials and name not in _ALWAYS and trials[name].nunique(dropna=False) < 2
+    }
+    return [name for name in columns if name not in constant]
 
 
 def _column(name: str, label: str) -> dict[str, Any]:
@@ -120,13 +209,14 @@ def _column(name: str, label: str) -> dict[str, Any]:
         column |= {"minWidth": _WIDE[name]}
     if name == "picked":
         return column | {
-            "cellDataType": "boolean", "editable": True, "sortable": False, "pinned": "left", "minWidth": 64,
-            "maxWidth": 64, "cellRenderer": "agCheckboxCellRenderer", "cellEditor": "agCheckboxCellEditor",
+            "headerTooltip": "Tick to compare", "cellDataType": "boolean", "editable": True, "sortable": False,
+            "pinned": "left", "minWidth": 52, "maxWidth": 52, "cellRenderer": "agCheckboxCellRenderer",
+            "cellEditor": "agCheckboxCellEditor",
         }  # fmt: skip
     if name == "freeze":
         column |= {"cellRenderer": "LayerStrip"}
     if name == "trial_id":
-        column |= {"cellRenderer": "markdown", "minWidth": 170, "pinned": "left"}
+        column |= {"cellRenderer": "markdown", "minWidth": 110, "pinned": "left"}
     if name in _NUMERIC:
         form = _FORMATS.get(name, ",d")
         shown = f"params.value == null ? '' : d3.format('{form}')(params.value)"
@@ -136,58 +226,97 @@ def _column(name: str, label: str) -> dict[str, Any]:
     return column
 
 
+# --- Rows
+
+
 def answer_rows(selection: Selection, asked: RowsRequest) -> dict[str, Any]:
     """The rows that a grid requests."""
-    rows = _sorted(_filtered(_rows(selection), asked.get("filterModel") or {}), asked.get("sortModel") or [])
+    selection = listed(selection)
+    rows = _asked_rows(selection, asked.get("filterModel") or {}, asked.get("sortModel") or [])
     start, end = asked.get("startRow") or 0, asked.get("endRow") or 100
     page = rows.iloc[max(start, 0) : max(end, 0)].copy()
     page["id"] = page["trial_id"]
     page["picked"] = page["trial_id"].isin(selection.query.trials)
-    # Relative to /trials, wherever that is.
-    page["trial_id"] = [f"[{markdown(trial_id)}](trial/{quote(trial_id, safe='')})" for trial_id in page["trial_id"]]
-    page["state"] = page["state"].str.replace("_", " ")
+    # Relative to /trials, wherever that is; the first digits are enough to tell trials apart.
+    page["trial_id"] = [f"[{markdown(trial[:8])}](trial/{quote(trial, safe='')})" for trial in page["trial_id"]]
     page["squares"] = [getattr(name, "squares", "") for name in page["freeze"]]
     page["heard"] = [getattr(name, "heard", "") for name in page["freeze"]]
     found = page.astype(object).where(page.notna(), None).to_dict("records")
     return {"rowData": found, "rowCount": len(rows)}
 
 
+def trials_csv(selection: Selection) -> str:
+    """The rows and columns that the page shows, with their source."""
+    selection = listed(selection)
+    columns = _columns(selection)
+    shown = [name for name in _shown(selection, columns) if name != "picked"]
+    rows = _asked_rows(selection, filters_of(selection.query.filters), sort_of(selection.query.sort))
+    return as_csv(rows[shown].rename(columns=columns), provenance(selection).line())
+
+
+def _asked_rows(selection: Selection, filters: Mapping[str, Filter], sorts: Sequence[Sort]) -> pd.DataFrame:
+    return _sorted(_filtered(_rows(selection), filters), sorts or [Sort(colId="score", sort="desc")])
+
+
 def _rows(selection: Selection) -> pd.DataFrame:
     trials, words = selection.trials, froze_by(selection.trials, "trial_id")
     changing = [words.get(trial_id, "") for trial_id in trials["trial_id"]]
-    rows = trials.assign(froze=changing).reindex(columns=list(COLUMNS))
+    own = _settings(selection)
+    known = selection.snapshot.specs
+    values = {
+        key: trials["cell"].map(
+            {cell: plain_setting(setting(known[cell], key[4:])) for cell in trials["cell"].unique()}
+        )
+        for key in own
+    }
+    rows = trials.assign(froze=changing, **values).reindex(columns=[*COLUMNS, *own])
     rows["freeze"] = freeze_column(rows["freeze"], trials["n_layers"])
+    rows["seed"] = [Seeds.label_of(int(seed)) for seed in rows["seed"]]
     state = selection.query.state
     if state in _STATES:
         rows = rows[rows["state"].isin(_STATES[state])]
     elif state == "failed":
         rows = rows[~rows["state"].isin([name for names in _STATES.values() for name in names])]
-    return rows.assign(**{name: (rows[name] * factor).astype("float64").round(2) for name, factor in _SCALED.items()})
+    scaled = {name: (rows[name] * factor).astype("float64").round(4) for name, factor in _SCALED.items()}
+    return rows.assign(**scaled, state=rows["state"].str.replace("_", " "))
 
 
-def _sorted(rows: pd.DataFrame, model: list[dict[str, str]]) -> pd.DataFrame:
-    keys = [(each["colId"], each.get("sort") == "asc") for each in model if each.get("colId") in COLUMNS]
+def _sorted(rows: pd.DataFrame, model: Sequence[Sort]) -> pd.DataFrame:
+    keys = [(each["colId"], each.get("sort") == "asc") for each in model if each.get("colId") in rows]
     if not keys:
         return rows
-    return rows.sort_values([name for name, _ in keys], ascending=[up for _, up in keys], kind="stable")
+    return rows.sort_values([name for name, _ in keys], ascending=[up for _, up in keys], kind="stable", key=_in_order)
+
+
+def _in_order(values: pd.Series) -> pd.Series:
+    """Numbers by size, also where they are text, as seeds are; else text."""
+    numbers = pd.to_numeric(values, errors="coerce")
+    return numbers if numbers.notna().sum() == values.notna().sum() else values.astype(str)
 
 
 def _filtered(rows: pd.DataFrame, model: Mapping[str, Filter]) -> pd.DataFrame:
     for name, wanted in model.items():
-        if name in COLUMNS:
+        if name in rows:
             rows = rows[_matches(rows[name], wanted)]
     return rows
 
 
 def _matches(values: pd.Series, wanted: Filter) -> pd.Series:
-    """Which values fulfil a column's filter; of combined conditions only the first counts."""
-    condition: Condition = (wanted.get("conditions") or [wanted])[0]
+    """Which values fulfil a column's filter, all of its conditions or any."""
+    found = [_fulfils(values, each, str(wanted.get("filterType"))) for each in wanted.get("conditions") or [wanted]]
+    joined = found[0]
+    for each in found[1:]:
+        joined = joined | each if wanted.get("operator") == "OR" else joined & each
+    return joined
+
+
+def _fulfils(values: pd.Series, condition: Condition, filter_type: str) -> pd.Series:
     kind, value = condition.get("type"), condition.get("filter")
     if kind == "blank":
         return values.isna()
     if kind == "notBlank":
         return values.notna()
-    if wanted.get("filterType") == "number" and not isinstance(value, str):
+    if filter_type == "number" and not isinstance(value, str):
         return _compared(values, str(kind), float(value or 0), condition.get("filterTo"))
     text, word = values.astype(str).str.lower(), str(value or "").lower()
     found = {
@@ -202,7 +331,7 @@ def _matches(values: pd.Series, wanted: Filter) -> pd.Series:
 
 
 def _compared(values: pd.Series, kind: str, value: float, to: object) -> pd.Series:
-    numbers = values.astype("float64")
+    numbers = pd.to_numeric(values, errors="coerce")
     found = {
         "equals": lambda: numbers == value,
         "notEqual": lambda: numbers != value,
@@ -215,16 +344,38 @@ def _compared(values: pd.Series, kind: str, value: float, to: object) -> pd.Seri
     return found.get(kind, found["equals"])()
 
 
+# --- The address
+
+
+def sort_of(text: str) -> list[Sort]:
+    """Columns and directions of `score.desc,seed.asc`; the best first where the address names none."""
+    pairs = [each.rpartition(".") for each in text.split(",") if each]
+    known = [Sort(colId=name, sort=way) for name, _, way in pairs if name and way in ("asc", "desc")]
+    return known or [Sort(colId="score", sort="desc")]
+
+
+def filters_of(text: str) -> dict[str, Filter]:
+    """The filters of the address, as AG Grid's JSON; none where it is not that."""
+    try:
+        return _FILTERS.validate_python(json.loads(text)) if text else {}
+    except (ValueError, ValidationError, RecursionError):
+        return {}
+
+
 def add_trial_callbacks(app: dash.Dash, select: Callable[[str], Selection]) -> None:
-    """Answer the grid's requests for rows; ticks go into the address, in the browser."""
-    app.clientside_callback(
-        ClientsideFunction("permafrost", "pick"),
-        Output("url", "search", allow_duplicate=True),
-        Output("state", "data", allow_duplicate=True),
-        Input(GRID, "cellValueChanged"),
-        State("state", "data"),
-        prevent_initial_call=True,
-    )
+    """Answer the grid's requests for rows; ticks, sort, filters and columns go into the address, in the browser."""
+    for function, inputs in (
+        ("pick", [Input(GRID, "cellValueChanged")]),
+        ("arrange", [Input(GRID, "filterModel"), Input(GRID, "columnState"), Input("trials-columns", "value")]),
+    ):
+        app.clientside_callback(
+            ClientsideFunction("permafrost", function),
+            Output("url", "search", allow_duplicate=True),
+            Output("state", "data", allow_duplicate=True),
+            *inputs,
+            State("state", "data"),
+            prevent_initial_call=True,
+        )
     app.clientside_callback(
         ClientsideFunction("permafrost", "picked"),
         Output("picked", "children"),
@@ -249,9 +400,12 @@ VIEW = View(
     "/trials",
     "Trials",
     "Which trials are there?",
-    controls=(*SHARED_CONTROLS, "state"),
+    controls=("sweep", "corpus", "model", "setup", "size", "strategy", "embeddings", "state"),
     content=trials_content,
-    content_ignores=("trials",),
+    content_ignores=("trials", "sort", "filters", "columns"),
     add_callbacks=add_trial_callbacks,
     item_page=ItemPage("/trial", trial_page),
+    why_dimmed=lambda selection: "",
+    of_all=("corpus", "model", "setup"),
+    shows=listed,
 )

@@ -1,4 +1,4 @@
-"""What matters: how much of the variance of the scores goes with each setting that a sweep varies."""
+"""Why: how much of the variance of the scores goes with each setting that a sweep varies."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pandas as pd
 from dashboards.data.predictions import predictions_of
 from dashboards.data.selection import Selection, of_corpus, whole_sweep
 from dashboards.data.trial_rows import trials_with_sentences
+from dashboards.views import layers
 from dashboards.views.kit.cells import NOTE_WIDTH, completed_of, setting_columns, shown_cells, varied
 from dashboards.views.kit.drawing import (
     axis_name,
@@ -22,7 +23,7 @@ from dashboards.views.kit.drawing import (
     row_panels,
     with_note,
 )
-from dashboards.views.kit.part import Part, View
+from dashboards.views.kit.part import SHARED_CONTROLS, Part, View
 from dashboards.views.kit.theme import Figure, Look, axis, layout
 from orchestrator.analysis.variance import Anova, anova
 from orchestrator.analysis.variance_sources import (
@@ -201,15 +202,6 @@ IMPORTANCE = Part(
     "intervals follow from the noncentrality of F (Steiger 2004). The importance of a setting is that of the values "
     "the sweep tries: a wider range would matter more.",
 )
-VIEW = View(
-    "/matters",
-    "What matters",
-    "Which setting makes the difference?",
-    (IMPORTANCE,),
-    ("sweep", "corpus", "size", "strategy", "embeddings", "metric", "split"),
-)
-
-
 # How much of the variance of a score goes with which source: subset, initialisation, order, sentences.
 
 _SEEDS = (SUBSET, INITIALISATION, ORDER)
@@ -370,4 +362,14 @@ VARIANCE = Part(
     "source explains. Sentences: what another dev set of the same size would change, from the sentences' contributions "
     "to the score. The parts add up to the variance of one new run on a new dev set. Three levels of a source estimate "
     "its part only roughly, as its 95 % interval in the table shows.",
+    detail=True,
+)
+
+VIEW = View(
+    "/why",
+    "Why",
+    "Which setting makes the difference?",
+    (IMPORTANCE, VARIANCE, layers.LAYERS),
+    SHARED_CONTROLS,
+    takes_in=("/matters", "/layers"),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from orchestrator.analysis.layer_strip import layer_strip, strip_and_word
-from trials.escaping.untrusted_text import escaped
+from trials.escaping import escaped
 
 if TYPE_CHECKING:  # loads pandas
     from orchestrator.analysis.answer import Answer

@@ -20,7 +20,6 @@ from orchestrator.analysis.wording import exact_points
 from trials.probing.probe_key import probe_id
 from trials.spec import TrialSpec
 
-FROM_BELOW = ("none", "first_k", "all_encoder")  # each freezes all that the one before it freezes
 _SETTING = ("probe_id", "baseline", "task", "corpus", "model", "train_size", "setup", "metric", "n_layers")
 COLUMNS = [
     *_SETTING, "depth", "probe", "probe_low", "probe_high", "control", "selectivity", "selectivity_low",
@@ -128,7 +127,7 @@ def _settings(
     alone = first[~first["baseline"].isin(frozen["baseline"])]
     for (baseline, setup), cells in pd.concat([frozen, alone]).groupby(["baseline", "setup"], sort=False):
         row = cells.iloc[0]
-        below = cells[cells["strategy"].isin(FROM_BELOW) & (cells["cell"] != baseline)]
+        below = cells[[cell != baseline and specs[cell].freeze.is_from_below for cell in cells["cell"]]]
         with_embeddings = below["embeddings"].astype(bool)
         below = below[with_embeddings] if with_embeddings.any() else below
         by_depth = {int(depth): rows["cell"].tolist() for depth, rows in below.groupby("depth")}

@@ -8,18 +8,16 @@ holds `FreezeName`s: text, to which each kind of table adds the strip in its own
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 from typing import NamedTuple, Self
 
-from trials.escaping.untrusted_text import escaped
-from trials.freeze.strategies import FREEZE_STRATEGIES, LAYERS, frozen_layers, possible_depths
-from trials.settings import FreezeSpec
+from trials.escaping import escaped
+from trials.freeze.strategies import FREEZE_STRATEGIES, LAYERS, StrategyLook, frozen_layers, look_of, possible_depths
+from trials.settings import FROZEN_EMBEDDINGS, FreezeSpec
 
 FROZEN, TRAINED = "■", "□"
 LEGEND = f"{FROZEN} frozen, {TRAINED} trained: first the embeddings, then the layers from the input up"
 MOST_LAYERS = 48  # a longer strip is not taken in at a glance
-_SET = re.compile(rf"\b{LAYERS} (\d+(?:,\d+)*)")
 
 
 class FreezeName(str):
@@ -40,23 +38,20 @@ class FreezeName(str):
 
 
 def freeze_name(label: object) -> str:
-    """What a freeze label says, spelled out: `first 4+E` is `first 4 + embeddings`."""
-    return spelled_out(escaped(str(label)))
-
-
-def spelled_out(text: str) -> str:
-    """A text in which freeze labels stand, for people: `layers 0,1,4+E` is `layers 1 to 2, 5 + embeddings`.
+    """What a freeze label says, spelled out: `layers 0,1,4+E` is `layers 1 to 2, 5 + embeddings`.
 
     Sets of layers are counted from 1, as in the strip; in labels, as in YAML, they are counted from 0.
     """
-    text = _SET.sub(lambda found: _counted([int(number) for number in found[1].split(",")]), text)
-    return re.sub(r"\+E(?!\w)", " + embeddings", text)
+    word = str(label).removesuffix(FROZEN_EMBEDDINGS)
+    layers, by = _set_of(word), word.partition(" by ")
+    text = word if layers is None else _counted(sorted(layers)) + by[1] + by[2]
+    return escaped(text) + (" + embeddings" if word != str(label) else "")
 
 
 def strip_and_word(label: str, n_layers: int) -> str:
     """`■ ■■■■□□ first 4`, for narrow columns: the first square says whether the embeddings are frozen."""
     squares = layer_strip(label, n_layers)
-    return f"{squares} {spelled_out(label.removesuffix('+E'))}" if squares else freeze_name(label)
+    return f"{squares} {freeze_name(label.removesuffix(FROZEN_EMBEDDINGS))}" if squares else freeze_name(label)
 
 
 class FrozenParts(NamedTuple):
@@ -64,37 +59,45 @@ class FrozenParts(NamedTuple):
 
     Attributes:
         layers: Indices of the frozen encoder layers, from 0 next to the embeddings.
+        strategy: The registered one that the label names; `layers` for a set or the embeddings alone.
     """
 
     layers: frozenset[int]
     embeddings: bool
+    strategy: str = LAYERS
 
 
 def frozen_parts(label: str, n_layers: int) -> FrozenParts | None:
     """What a label freezes in an encoder of `n_layers` layers; None if the label is not one of `FreezeSpec.label`."""
-    word = label.removesuffix("+E")
-    layers = frozenset[int]() if word == "embeddings" else _layers(word, n_layers)
+    registered = tuple((name, id(strategy), look_of(name)) for name, strategy in FREEZE_STRATEGIES.items())
+    named = _by_label(n_layers, registered).get(label)
+    if named is not None:
+        return named
+    word = label.removesuffix(FROZEN_EMBEDDINGS)
+    layers = _set_of(word)
     if layers is None or not layers <= frozenset(range(n_layers)):
         return None
-    return FrozenParts(layers, embeddings=word != label or word == "embeddings")
+    return FrozenParts(layers, embeddings=word != label)
 
 
-def _layers(word: str, n_layers: int) -> frozenset[int] | None:
-    if word.startswith(f"{LAYERS} "):
-        numbers = word.removeprefix(f"{LAYERS} ").partition(" by ")[0].split(",")
-        return frozenset(map(int, numbers)) if all(number.isdecimal() for number in numbers) else None
-    return _by_label(n_layers, tuple((name, id(strategy)) for name, strategy in FREEZE_STRATEGIES.items())).get(word)
+def _set_of(word: str) -> frozenset[int] | None:
+    """The layers that `layers 0,3` lists; None for any other word."""
+    numbers = word.removeprefix(f"{LAYERS} ").partition(" by ")[0].split(",")
+    listed = word.startswith(f"{LAYERS} ") and all(number.isdecimal() for number in numbers)
+    return frozenset(map(int, numbers)) if listed else None
 
 
 @lru_cache(maxsize=64)
-def _by_label(n_layers: int, registered: tuple[tuple[str, int], ...]) -> dict[str, frozenset[int]]:
+def _by_label(n_layers: int, registered: tuple[tuple[str, int, StrategyLook], ...]) -> dict[str, FrozenParts]:
     """What every registered strategy freezes at each of its depths, by the label of that setting."""
-    found = {}
-    for name, _ in registered:
+    parts = {}
+    for name, *_ in registered:
         for depth in possible_depths(name, n_layers):
             layers = frozen_layers(name, n_layers, depth)
-            found[FreezeSpec(strategy=name, layers=tuple(sorted(layers)), embeddings=False).label] = layers
-    return found
+            for embeddings in (False, True):
+                freeze = FreezeSpec(strategy=name, layers=tuple(sorted(layers)), embeddings=embeddings)
+                parts[freeze.label] = FrozenParts(layers, embeddings, name)
+    return parts
 
 
 def layer_strip(label: str, n_layers: int) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trials.errors import ConfigError, reason
-from trials.plugins.registry import Registry
+from trials.plugins.loading import Registry
 
 if TYPE_CHECKING:  # plans, help texts and the follower load without pandas
     import pandas as pd

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import pandas as pd
 
 from orchestrator.analysis.decided import POINTS, Decided
-from orchestrator.analysis.layer_strip import strip_in_words
+from orchestrator.analysis.layer_strip import MOST_LAYERS, frozen_parts, strip_in_words
 from orchestrator.analysis.trial_frame import SAVED
 from orchestrator.config.quantities import counted
 from trials.freeze.rules import ADAPTIVE
+from trials.freeze.strategies import look_of
+from trials.settings import FROZEN_EMBEDDINGS
 
 Row = Mapping[str, Any]  # a row of `Decided.table`
 
@@ -221,27 +222,23 @@ def exact_points(points: float) -> str:
     return f"{shown} point{'s' * (shown != '1')}"
 
 
-_PARTS = {"all": "all layers", "embeddings": "the embeddings", "alternating": "every other layer"}
-
-
 def parts(label: str, n_layers: int | None = None) -> str:
     """What a freeze label names: `first 4+E` is `the first 4 of 6 layers and the embeddings`; others stay.
 
     Sets of layers are counted from 1, as in the strip: `layers 0,3` is `layers 1, 4 of 6`, and so is what any other
     strategy freezes.
     """
-    name, plus, _ = label.partition("+E")
-    found = re.fullmatch(r"(first|last) (\d+)", name)
-    has_words = found or name in _PARTS or name == "none" or name.startswith(f"{ADAPTIVE} (")
-    if not has_words and n_layers is not None:
-        return strip_in_words(label, n_layers).removesuffix(" frozen")
-    if name.startswith(f"{ADAPTIVE} ("):
-        name = f"layers while training (rule: {name.removeprefix(f'{ADAPTIVE} (')}"
-    if found:
-        of = "" if n_layers is None else f" of {n_layers}"
-        name = f"the {found[1]} {found[2]}{of} layer{'s' * (of != '' or found[2] != '1')}"
-    words = _PARTS.get(name, name)
-    return f"{words} and the embeddings" if plus else words
+    frozen = frozen_parts(label, n_layers or MOST_LAYERS)
+    phrase = look_of(frozen.strategy).phrase if frozen else ""
+    if frozen and phrase and (frozen.layers or not frozen.embeddings):
+        of = counted(len(frozen.layers), "layer") if n_layers is None else f"{len(frozen.layers)} of {n_layers} layers"
+        return phrase.format(layers=of) + (" and the embeddings" if frozen.embeddings else "")
+    if frozen and not frozen.layers:
+        return "the embeddings"
+    if label.startswith(f"{ADAPTIVE} ("):
+        rule = label.removeprefix(f"{ADAPTIVE} (").removesuffix(FROZEN_EMBEDDINGS)
+        return f"layers while training (rule: {rule}" + (" and the embeddings" * label.endswith(FROZEN_EMBEDDINGS))
+    return label if n_layers is None else strip_in_words(label, n_layers).removesuffix(" frozen")
 
 
 class _LeftOut(NamedTuple):

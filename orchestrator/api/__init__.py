@@ -13,9 +13,12 @@ message says what is wrong, where, and what to do.
 
 from __future__ import annotations
 
+from dataclasses import fields
 from importlib import import_module
+from inspect import isfunction
 from typing import TYPE_CHECKING, Any
 
+from orchestrator.config.python_arguments import from_python
 from trials.plugins.loading import load_installed
 
 if TYPE_CHECKING:
@@ -75,4 +78,9 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     load_installed()
     module, _, attribute = _PLACES[name].partition(":")
-    return getattr(import_module(module), attribute)
+    found = getattr(import_module(module), attribute)
+    if not isfunction(found):
+        return found
+    further = [field.name for field in fields(__getattr__("ChooseOptions"))] if name == "choose" else []
+    globals()[name] = from_python(found, further)
+    return globals()[name]

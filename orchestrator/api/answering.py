@@ -14,7 +14,7 @@ from orchestrator.config.console import DEFAULT_STORE
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.contents import SweepPlan, planned_specs
 from trials.errors import ConfigError, NothingMatchedError
-from trials.escaping.untrusted_text import escaped, html
+from trials.escaping import escaped, html
 from trials.spec import TrialSpec
 
 if TYPE_CHECKING:

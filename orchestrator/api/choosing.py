@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +42,7 @@ from orchestrator.sweeps.cluster_spec import settled
 from orchestrator.sweeps.plan import Plan, make_plan, plan_notes
 from orchestrator.sweeps.sweep import declared_sweep, expand
 from trials.draft import Lookup
-from trials.errors import RefusedError
+from trials.errors import ConfigError, RefusedError, unknown
 from trials.sources.corpus_draft import DataDraft
 from trials.sources.local_models import ModelDraft, named_model
 from trials.spec import TrialSpec
@@ -99,7 +99,7 @@ class Choice(ShownInCell):
 
 
 @notebook_output("stopped; finished trials are in the store. Call `choose` again with the same arguments to resume.")
-def choose(options: ChooseOptions | str, **others: Any) -> Choice:
+def choose(options: ChooseOptions | str = "", **others: Any) -> Choice:
     """Find the deepest freeze that loses at most the tolerance on somebody's data.
 
     Args:
@@ -110,6 +110,9 @@ def choose(options: ChooseOptions | str, **others: Any) -> Choice:
         ConfigError, DataError, ModelError, MissingError, StoreError: Says what is wrong and what to do.
         RefusedError: A file that would be overwritten is not one of this question; nothing has run.
     """
+    known = [field.name for field in fields(ChooseOptions)]
+    if wrong := [name for name in others if name not in known]:
+        raise ConfigError(unknown(wrong[0], known))
     asked = ChooseOptions(data=options, **others) if isinstance(options, str) else options
     began, where, bounds = (
         time.monotonic(),

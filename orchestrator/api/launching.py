@@ -65,7 +65,7 @@ class Launched(ShownInCell):
 
     @property
     def table(self) -> Table:
-        """A row a setting, as `permafrost launch` prints them."""
+        """One row per setting, as `permafrost launch` prints them."""
         return Table.of(self.store, self.plan.declared(), self.trials)
 
     def answers(self, tolerance: float | None = None) -> Answers:

@@ -21,8 +21,7 @@ from orchestrator.store.contents import planned_specs, stored_spec
 from orchestrator.store.evidence import evidence
 from orchestrator.store.schema import State
 from trials.errors import ConfigError
-from trials.escaping.plain_files import read_text
-from trials.escaping.untrusted_text import markdown
+from trials.escaping import markdown, read_text
 from trials.models.family import CAUSAL, is_causal
 from trials.record import MISMATCHED
 from trials.settings import ModelSpec

@@ -47,11 +47,10 @@ from orchestrator.own_data.choose_options import ChooseOptions
 from orchestrator.own_data.corpus_guess import NO_DEV, draft_of, guess_draft
 from orchestrator.own_data.corpus_lines import corpus_lines, examples
 from orchestrator.sweeps.sweep import expand, load_sweep
-from trials.datasets.check import LENGTHS, CorpusCheck, check_corpus
-from trials.datasets.corpus import SPLITS
+from trials.datasets.corpus import LENGTHS, SPLITS, CorpusCheck, check_corpus
 from trials.draft import Lookup
 from trials.errors import ConfigError
-from trials.escaping.untrusted_text import escaped
+from trials.escaping import escaped
 from trials.settings import DataSpec
 from trials.sources.cache import FetchedCorpus, cache_root, fetched_corpora
 from trials.sources.corpus_draft import named_corpus

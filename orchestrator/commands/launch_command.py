@@ -53,7 +53,7 @@ from orchestrator.sweeps.plan import Plan
 from orchestrator.sweeps.sweep import MAX_TRIALS, SweepSpec, load_sweep
 from trials.draft import Lookup
 from trials.errors import ConfigError
-from trials.training.steps import steps_an_epoch
+from trials.spec import steps_an_epoch
 
 DEFAULT_SWEEP = configs_folder("sweeps") / "starter.yaml"
 

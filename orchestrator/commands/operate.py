@@ -36,7 +36,7 @@ from orchestrator.execution.events import ask_to_stop
 from orchestrator.store import open_store
 from orchestrator.sweeps.cluster_spec import find_cluster
 from trials.errors import ConfigError, NothingMatchedError
-from trials.escaping.untrusted_text import composed
+from trials.escaping import composed
 
 _COLOURS = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 

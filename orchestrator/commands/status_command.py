@@ -38,6 +38,7 @@ from orchestrator.own_data.corpus_lines import dev_size
 from orchestrator.session.outcome import follow_store
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.contents import SweepPlan, planned_specs, stored_spec
+from orchestrator.store.schema import TRIALS
 from orchestrator.sweeps.cluster_spec import find_cluster
 from trials.record import COSTS
 
@@ -79,7 +80,7 @@ def status(
         if follow:
             follow_store(results, sweep, lambda line: stdout.print_line(line))
         if each_trial:
-            _list_trials(results, results.trials().to_pylist(), as_json=as_json)
+            _list_trials(results, results.trials(TRIALS.names).to_pylist(), as_json=as_json)
             return
         plans = results.sweeps() if sweep is None else [chosen_sweep(results, sweep)]
         if earlier:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import io
+import os
 import shlex
 import shutil
 import signal
@@ -34,7 +35,7 @@ from rich.table import Table
 
 from orchestrator.config.quantities import size
 from trials.errors import PermafrostError, is_out_of_memory, one_line
-from trials.escaping.untrusted_text import composed, escaped
+from trials.escaping import composed, escaped
 from trials.sources.cache import Progress
 
 DEFAULT_STORE = "results"
@@ -64,6 +65,13 @@ class SafeConsole(Console):
         for segment in super().render(renderable, options):
             is_safe = segment.control or segment.text.isprintable()
             yield segment if is_safe else Segment("\n".join(map(escaped, segment.text.split("\n"))), segment.style)
+
+    def on_broken_pipe(self) -> None:
+        """Go on in silence once nobody reads our messages; where nobody reads what was asked for, rich ends us."""
+        if not self.stderr:
+            super().on_broken_pipe()
+        with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
+            os.dup2(nowhere.fileno(), sys.stderr.fileno())
 
     def print_line(self, text: str) -> None:
         """Print one line, unwrapped."""

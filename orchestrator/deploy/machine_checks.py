@@ -30,8 +30,7 @@ from orchestrator.sweeps.cluster_spec import ClusterSpec, check_room_here, devic
 from orchestrator.sweeps.sweep import SweepSpec, expand, load_sweep
 from trials.draft import Lookup
 from trials.errors import ConfigError, MissingError, PermafrostError
-from trials.hardware.cpu_name import processor_name
-from trials.hardware.machine import Gpu, listed_gpus, usable_cores
+from trials.hardware.machine import Gpu, listed_gpus, processor_name, usable_cores
 from trials.plugins.import_origins import OURS, hidden_by
 from trials.sources.cache import cache_root
 from trials.sources.corpus_draft import named_corpus

@@ -23,7 +23,7 @@ from orchestrator.storage.open_storage import open_storage
 from orchestrator.store.contents import save_weights
 from orchestrator.store.schema import State
 from orchestrator.sweeps.sweep import Resources
-from trials.cache.set_up import reported_to
+from trials.cache.node_cache import reported_to
 from trials.errors import ConfigError
 from trials.hardware.device import device_for
 from trials.record import EpochRecord

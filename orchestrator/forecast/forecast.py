@@ -16,6 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from orchestrator.analysis.cells import by_cell
+from orchestrator.analysis.layer_strip import freeze_name
 from orchestrator.config.quantities import counted
 from orchestrator.forecast.cost_model import PREFIX_SD, SETUP_SD, CostModel, fit_model
 from orchestrator.forecast.history import PILOT, History, Inputs, Observation, read_history
@@ -34,8 +35,7 @@ from orchestrator.store import ResultStore
 from orchestrator.sweeps.cluster_spec import ClusterSpec, Prices, slots_of
 from orchestrator.sweeps.plan import Plan
 from trials.record import ACCRUED
-from trials.spec import TrialSpec
-from trials.training.steps import steps_an_epoch
+from trials.spec import TrialSpec, steps_an_epoch
 
 DRAWS, FEWER_DRAWS, MANY_TRIALS = 400, 60, 10_000
 DISK_FACTOR = 1.5  # in both directions: corpora differ in the number of stored predictions
@@ -167,10 +167,11 @@ def _cell(specs: Sequence[TrialSpec], simulated: _Simulation, memory: Figure) ->
 
 def _described(specs: Sequence[TrialSpec], seconds: Figure | None, memory: Figure | None, source: str) -> CellForecast:
     first = specs[0]
-    label = f"{first.data.name} {first.freeze.label} n={first.train_size:,}"
+    corpus = first.data.name
+    label = f"{corpus} {freeze_name(first.freeze.label)} n={first.train_size:,}"
     steps = steps_an_epoch(first) * first.optim.epochs
     ids = tuple(spec.trial_id for spec in specs)
-    return CellForecast(first.cell_id, label, ids, first.optim.epochs, steps, seconds, memory, source)
+    return CellForecast(first.cell_id, label, ids, first.optim.epochs, steps, seconds, memory, source, corpus)
 
 
 def _source(history: History, pilots: Sequence[Observation], sources: Sequence[str]) -> str:

@@ -30,7 +30,7 @@ from orchestrator.store.schema import TABLES, State
 from orchestrator.sweeps.cluster_spec import ClusterSpec, gpus_here
 from orchestrator.sweeps.sweep import Resources
 from trials.errors import PermafrostError, StoreError
-from trials.hardware.cpu_name import processor_name
+from trials.hardware.machine import processor_name
 from trials.record import ACCRUED, memory_bytes, paid_prefix_s
 from trials.spec import TrialSpec
 

@@ -12,7 +12,6 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.analysis.layer_strip import spelled_out
 from orchestrator.config.quantities import counted, duration, energy, size
 from orchestrator.sweeps.cluster_spec import Prices
 from trials.record import ACCRUED
@@ -87,6 +86,7 @@ class CellForecast:
         epochs, steps: Per trial.
         seconds: Mean per trial, set-up and evaluation included; None if unknown.
         memory_bytes: Peak memory of one trial; None if unknown.
+        corpus: The name that the label begins with.
     """
 
     cell_id: str
@@ -97,6 +97,7 @@ class CellForecast:
     seconds: Figure | None
     memory_bytes: Figure | None
     source: str
+    corpus: str = ""
 
 
 @dataclass(frozen=True)
@@ -207,14 +208,14 @@ def _cells(forecast: Forecast) -> Table:
     table = _table(
         ["setting", "trials", "epochs", "steps", "per trial", "80 % interval", "from"], left=("setting", "from")
     )
-    corpora = {cell.label.partition(" ")[0] for cell in forecast.cells}
+    corpora = {cell.corpus for cell in forecast.cells}
     for cell in sorted(forecast.cells, key=lambda cell: -_all_seconds(cell))[:MOST_CELLS]:
         assert cell.seconds is not None
-        label = cell.label if len(corpora) > 1 else cell.label.partition(" ")[2]
+        label = cell.label if len(corpora) > 1 else cell.label.removeprefix(f"{cell.corpus} ")
         counts = (str(len(cell.trials)), str(cell.epochs), f"{cell.steps:,}")
         source = cell.source.removeprefix("from ").removesuffix(" on this device")
         seconds = (duration(cell.seconds.median), _span(cell.seconds, duration))
-        table.add_row(Text(spelled_out(label)), *counts, *seconds, _SHORT.get(source.split()[0], source))
+        table.add_row(Text(label), *counts, *seconds, _SHORT.get(source.split()[0], source))
     return table
 
 

@@ -19,14 +19,13 @@ import numpy as np
 
 from trials.cache.node_cache import existing_folder
 from trials.datasets.corpus import Item, Sentence, item_words
-from trials.escaping.plain_files import read_json
+from trials.escaping import read_json
 from trials.models.family import MODEL_FAMILIES
 from trials.prefix.rule import cached_depth, prefix_key
 from trials.settings import DataSpec, FreezeSpec, ModelSpec
-from trials.spec import TrialSpec
+from trials.spec import TrialSpec, evaluation_steps, steps_an_epoch
 from trials.tasks.reading import read_corpus
 from trials.tasks.task import head_of
-from trials.training.steps import evaluation_steps, steps_an_epoch
 
 # Inputs of the cost model: dimensions of the encoder from config.json, lengths in subwords from the tokenizer.
 #

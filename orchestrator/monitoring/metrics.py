@@ -21,7 +21,7 @@ from typing import Literal, Protocol
 from orchestrator.execution.events import Listener
 from orchestrator.monitoring.progress import Ending
 from orchestrator.store.schema import State
-from trials.cache.set_up import SetUpWork
+from trials.cache.node_cache import SetUpWork
 from trials.prefix.rule import prefix_depth
 from trials.record import RECORD_COLUMNS, EpochRecord
 from trials.spec import TrialSpec

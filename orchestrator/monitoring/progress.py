@@ -18,7 +18,7 @@ from orchestrator.config.yaml_document import shortened
 from orchestrator.execution.events import Listener, last_line
 from orchestrator.storage.address import scrubbed
 from orchestrator.store.schema import State
-from trials.cache.set_up import SetUpWork
+from trials.cache.node_cache import SetUpWork
 from trials.errors import ConfigError
 from trials.record import EpochRecord
 from trials.spec import TrialSpec

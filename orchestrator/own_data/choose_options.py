@@ -6,9 +6,10 @@ import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import get_args
+from typing import get_args, get_type_hints
 
 from orchestrator.config.console import DEFAULT_STORE
+from orchestrator.config.python_arguments import checked_argument
 from trials.datasets.corpus import CORPUS_FORMATS
 from trials.errors import ConfigError, unknown
 from trials.settings import Columns, Scheme
@@ -17,6 +18,9 @@ from trials.tasks import TASKS
 
 Ask = Callable[[str, Sequence[str]], str]
 """Ask a person for one of several columns; returns its name or position."""
+
+
+_COLUMNS = ("words", "tags", "text", "pair", "label")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +77,13 @@ class ChooseOptions:
     dry_run: bool = False
     offline: bool = False
     ask: Ask | None = None
+
+    def __post_init__(self) -> None:
+        for name, hint in get_type_hints(type(self)).items():
+            value = getattr(self, name)
+            if name in _COLUMNS and isinstance(value, int) and not isinstance(value, bool):
+                value = str(value)  # a position
+            object.__setattr__(self, name, checked_argument(name, value, hint))
 
     def check(self) -> None:
         """Raise ConfigError if a value is invalid; columns and names are checked when they are looked up."""

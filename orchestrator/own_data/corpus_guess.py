@@ -10,16 +10,15 @@ from typing import Any
 
 from orchestrator.own_data.choose_options import ChooseOptions, name_or_position
 from orchestrator.own_data.corpus_lines import split_size
-from trials.datasets.broken_lines import BrokenLinesError
-from trials.datasets.column_evidence import TagEvidence
 from trials.datasets.corpus import CORPUS_FORMATS, Sentence, fingerprint
 from trials.datasets.layout import TABLES, Layout, format_of, layout_of
-from trials.datasets.split_names import by_split
+from trials.datasets.schemes import TagEvidence
 from trials.datasets.table_evidence import NO_PAIR, UnclearColumnsError
 from trials.datasets.table_reader import label_cells
+from trials.datasets.text_file import BrokenLinesError, by_split
 from trials.draft import Lookup
 from trials.errors import ConfigError, DataError, MissingError
-from trials.escaping.untrusted_text import quoted
+from trials.escaping import quoted
 from trials.settings import Columns, DataSpec, Files
 from trials.sources.corpus_draft import HELD_OUT, DataDraft, Located, named_corpus
 from trials.sources.hub_client import near_here

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from orchestrator.config.quantities import counted
-from trials.datasets.check import check_split
-from trials.datasets.corpus import Item, Text
-from trials.escaping.untrusted_text import quoted
+from trials.datasets.corpus import Item, Text, check_split
+from trials.escaping import quoted
 from trials.settings import DataSpec
 from trials.tasks import TASKS
 from trials.tasks.reading import read_corpus

@@ -15,8 +15,7 @@ from orchestrator.own_data.corpus_guess import CorpusGuess
 from orchestrator.sweeps.named_paths import each_path, seen_from
 from orchestrator.sweeps.sweep import MOST_NAME_BYTES
 from trials.errors import ConfigError, RefusedError
-from trials.escaping.plain_files import read_text
-from trials.escaping.untrusted_text import composed
+from trials.escaping import composed, read_text
 from trials.settings import FreezeSpec
 
 SEEDS = 10

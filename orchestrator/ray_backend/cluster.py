@@ -46,19 +46,16 @@ def ending_without_nodes(end: Callable[[Exception], None], desert: Callable[[Exc
 
     If the block has not ended some seconds later, as it is in a call of Ray that waits for the head, call `desert`.
     """
-    from ray.tune.execution.tune_controller import TuneController
+    from orchestrator.ray_backend.ray_internals import cleanup_that_can_be_skipped
 
-    has_ended = threading.Event()
-    killed_before, cleanup = oom_kills(), TuneController.cleanup
-    with ExitStack() as stack:
-        stack.callback(setattr, TuneController, "cleanup", cleanup)
+    has_ended, killed_before = threading.Event(), oom_kills()
+    with cleanup_that_can_be_skipped() as skip_cleanup, ExitStack() as stack:
         look = _local() or _remote(stack)
 
         def is_over() -> bool:
             if (why := look()) is None:
                 return False
-            # Tune would wait for the head, which may be gone.
-            TuneController.cleanup = lambda controller: None
+            skip_cleanup()
             error = ClusterLostError(
                 f"{why}. {_out_of_memory(killed_before, oom_kills())}What was committed is in the store, checkpoints "
                 "too. Run the same command to resume."
@@ -93,11 +90,10 @@ def _end_process() -> None:
 
 def _local() -> Callable[[], str | None] | None:
     """Says which process of a Ray that this process has started is gone; None if it has started none."""
-    from ray._private.worker import _global_node
+    from orchestrator.ray_backend.ray_internals import own_processes
 
-    started: dict[str, list[Any]] = {} if _global_node is None else _global_node.all_processes
-    logs = "" if _global_node is None else _global_node.get_logs_dir_path()
-    processes = {name: info.process for name in _WATCHED for info in started.get(name, [])}
+    started, logs = own_processes()
+    processes = {name: process for name in _WATCHED for process in started.get(name, [])}
 
     def look() -> str | None:
         for name, process in processes.items():
@@ -276,7 +272,7 @@ def local_cluster(
         where = {"address": "local", "include_dashboard": True, "dashboard_host": "127.0.0.1", "_temp_dir": str(folder)}
         size = {"num_cpus": cpus or usable_cores(), "num_gpus": gpus}
         with _connected(metadata, hint, failed, **where, **size) as cluster:
-            from orchestrator.ray_backend.startup_patch import use_started_workers
+            from orchestrator.ray_backend.ray_internals import use_started_workers
 
             use_started_workers()
             yield cluster
@@ -310,11 +306,14 @@ def _connected(
         os.environ.setdefault(name, value)
     import ray  # only now: importing it takes seconds, and it reads the settings above
 
-    from orchestrator.ray_backend.startup_patch import starting_at_once
-    from orchestrator.ray_backend.trainable import OwnPathJob
+    from orchestrator.ray_backend.ray_internals import (
+        OwnPathJob,
+        dashboard_url,
+        keep_lines_off_stdout,
+        starting_at_once,
+    )
 
-    # What Ray says of its processes is for its logs: dozens of lines, with escape sequences, on stdout, which is ours.
-    ray._private.worker.print_to_stdstream = lambda data, ignore_prefix: None
+    keep_lines_off_stdout()
     job = OwnPathJob(metadata=dict(metadata or {}))
     with starting_at_once() as wait_for_dashboard:
         try:
@@ -324,7 +323,7 @@ def _connected(
         shut_down = ray.shutdown
         try:
             why_off = wait_for_dashboard()
-            url = ray._private.worker.get_dashboard_url()  # what `ray.init` returns is a guess until then
+            url = dashboard_url()
             node_id = ray.get_runtime_context().get_node_id()
             yield Cluster(f"http://{url}" if url else f"off: {why_off or 'Ray has none'}", token_hint, node_id)
         except ClusterLostError:

@@ -9,7 +9,6 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from orchestrator.execution.events import Listener, StopRequest
 from orchestrator.execution.slots import Share, Slots
 from orchestrator.execution.trial_source import TrialQueue, Verdict, prune_reason
 from orchestrator.ray_backend.cluster import resources_of
-from orchestrator.ray_backend.oom_patch import KILLED, killed_workers_are_lost
+from orchestrator.ray_backend.ray_internals import KILLED, forget_finished, killed_workers_are_lost
 from orchestrator.ray_backend.trainable import (
     FAILURE,
     NOTES,
@@ -34,7 +33,7 @@ from orchestrator.ray_backend.trainable import (
     WorkerSettings,
 )
 from orchestrator.store.schema import State
-from trials.cache.set_up import SetUpWork
+from trials.cache.node_cache import SetUpWork
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
 
@@ -102,24 +101,7 @@ class KeepOrderScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray has no typ
 
     def choose_trial_to_run(self, tune_controller: Any) -> None:
         """None, so that the next trial takes the idle worker, and one that waits for a new worker keeps it."""
-        forget_finished(tune_controller._tune_controller)  # Tune calls this before each event
-
-
-def forget_finished(controller: Any) -> None:
-    """Remove all but the newest finished trials from a `TuneController`, once there are twice as many.
-
-    Tune keeps every trial for a table of results that is not used here: its `Trial` objects hold their config twice,
-    the last result and a reference into Ray's object store, 16 KB in all (Ray 2.60, 5,000 trials in one driver). A
-    trial that has left its worker is never accessed again: later events refer to the worker's current trial.
-    """
-    over = [controller._stopped_trials, controller._failed_trials]
-    if sum(map(len, over)) < 2 * N_KEPT:
-        return
-    finished = set(chain(*over)) - controller._trial_to_actor.keys()
-    oldest = set([trial for trial in controller._trials if trial in finished][:-N_KEPT])
-    controller._trials[:] = [trial for trial in controller._trials if trial not in oldest]
-    for trials in (*over, controller._trials_to_cache):
-        trials -= oldest
+        forget_finished(tune_controller, N_KEPT)  # Tune calls this before each event
 
 
 MOST_AT_A_TIME = 100_000

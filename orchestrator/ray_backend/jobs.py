@@ -29,7 +29,7 @@ from orchestrator.deploy.ray_session import check_client_token
 from orchestrator.sweeps.cluster_spec import ClusterSpec
 from orchestrator.sweeps.named_paths import each_path, existing
 from trials.errors import ConfigError, MissingError, RefusedError
-from trials.escaping.plain_files import digest_of
+from trials.escaping import digest_of
 from trials.plugins.loading import loaded
 
 # What is sent with a submitted sweep: its file, the local data and models that it names, and our own code.
@@ -73,9 +73,12 @@ def package_sweep(folder: Path, document: Document, spec: ClusterSpec, here: Pat
 def _local_paths(document: Document, here: Path) -> Iterator[Path]:
     """Existing paths that a sweep names. Raises ConfigError: one is outside of `here`."""
     words: list[str] = []
-    each_path(
-        {key: document.content.get(key) for key in ("trial", "space")}, lambda word, _: words.append(word) or word
-    )
+
+    def note(word: str, _: object) -> str:
+        words.append(word)
+        return word
+
+    each_path({key: document.content.get(key) for key in ("trial", "space")}, note)
     for word in words:
         path = existing(word, here)
         if path is not None and not (path.is_relative_to(here) and path.resolve().is_relative_to(here)):

@@ -20,40 +20,21 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from ray import tune
-from ray._raylet import setproctitle  # type: ignore[attr-defined]  # the package's cannot write a worker's title
 from ray.exceptions import RayError
-from ray.experimental import internal_kv
-from ray.job_config import JobConfig
 
 from orchestrator.execution.events import failure
 from orchestrator.execution.slots import Share
+from orchestrator.ray_backend.ray_internals import set_process_title, taken_from_head, write_to_head
 from orchestrator.ray_backend.staging import StagedPlugins
-from trials.cache.set_up import EVERY_S, SetUpWork, reported_to
+from trials.cache.node_cache import EVERY_S, SetUpWork, reported_to
 from trials.hardware.machine import VISIBLE
-from trials.plugins.import_origins import folders_for_other_processes
 from trials.record import EpochRecord
 from trials.settings import CheckpointTimes, Predictions
 from trials.spec import TrialSpec
 
 if TYPE_CHECKING:
-    from trials.hardware.worker_memory import MemoryLevel
+    from trials.hardware.device import MemoryLevel
     from trials.training.checkpoint import Checkpoints
-
-
-# What Ray's workers import: our packages, and nothing of the folder that a sweep is launched from.
-#
-# Ray puts the driver's working folder, and that of its script, first on its workers' `sys.path`, so a `trials.py` there
-# would be imported for our package, in each worker that did not import ours before. Plug-ins are sent as files
-# (`plugin_staging`), so workers need no folder of the driver's but the one that our packages are in, and that only
-# where Python does not look into it by itself: a checkout that is not installed.
-
-
-class OwnPathJob(JobConfig):  # type: ignore[misc]  # Ray has no types here
-    """Ray's description of a driver. `ray.init` adds its folders just before it asks for the message."""
-
-    def _get_proto_job_config(self) -> Any:
-        self._py_driver_sys_path = folders_for_other_processes()
-        return super()._get_proto_job_config()
 
 
 # How far the set-up of trials is, from workers to the driver, in the key-value store of the cluster's head.
@@ -67,7 +48,7 @@ _NAMESPACE = "permafrost-set-up"
 def post(trial_id: str, attempt: int, work: SetUpWork) -> None:
     """Write how far an attempt is, in its worker. It is lost if the head does not answer."""
     with suppress(RayError):
-        internal_kv._internal_kv_put(_key(trial_id, attempt), json.dumps(asdict(work)), namespace=_NAMESPACE)
+        write_to_head(_NAMESPACE, _key(trial_id, attempt), json.dumps(asdict(work)))
 
 
 class SetUpBoard:
@@ -98,14 +79,9 @@ class SetUpBoard:
 
 
 def _taken(attempts: Iterable[tuple[str, int]]) -> Iterator[tuple[str, SetUpWork]]:
-    written = set(internal_kv._internal_kv_list("", namespace=_NAMESPACE))
-    for trial_id, attempt in attempts:
-        key = _key(trial_id, attempt)
-        if key.encode() in written:
-            content = internal_kv._internal_kv_get(key, namespace=_NAMESPACE)
-            internal_kv._internal_kv_del(key, namespace=_NAMESPACE)
-            if content is not None:
-                yield trial_id, SetUpWork(**json.loads(content))
+    keys = {_key(*attempt): attempt[0] for attempt in attempts}
+    for key, content in taken_from_head(_NAMESPACE, [*keys]).items():
+        yield keys[key], SetUpWork(**json.loads(content))
 
 
 def _key(trial_id: str, attempt: int) -> str:
@@ -169,7 +145,7 @@ class TrialTrainable(tune.Trainable):  # type: ignore[misc]  # Ray has no types 
             os.environ[VISIBLE] = ""  # whatever the settings of its Ray let it see
         import torch
 
-        from trials.hardware.worker_memory import MemoryLevel
+        from trials.hardware.device import MemoryLevel
 
         torch.set_num_threads(config["threads"])
         self._memory = MemoryLevel()
@@ -224,7 +200,7 @@ class TrialTrainable(tune.Trainable):  # type: ignore[misc]  # Ray has no types 
         """
         if self._records is None:
             raise WorkerMemoryError(f"the memory of {self._label} was not freed")
-        setproctitle(f"ray::{self._label}")  # what Ray's dashboard and `ps` list
+        set_process_title(f"ray::{self._label}")  # what Ray's dashboard and `ps` list
         try:
             with reported_to(self._report):
                 record = next(self._records).placed(gpus=self._gpus, worker_slots=self._slots)

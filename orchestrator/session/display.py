@@ -31,12 +31,11 @@ from orchestrator.own_data.corpus_lines import corpora_lines
 from orchestrator.store.schema import State
 from orchestrator.sweeps.cluster_spec import ClusterSpec, device_line
 from orchestrator.sweeps.plan import Plan
-from trials.cache.set_up import SetUpWork
+from trials.cache.node_cache import SetUpWork
 from trials.metrics.metric import metric_label
 from trials.record import EpochRecord
-from trials.spec import TrialSpec
+from trials.spec import TrialSpec, examples_seen, steps_an_epoch
 from trials.tasks.task import head_of, score_name
-from trials.training.steps import examples_seen, steps_an_epoch
 
 # The output of a launch before and after the sweep: its plan, and tables of results.
 
@@ -420,7 +419,7 @@ class LiveDisplay(Listener):
 
     def _running_rows(self) -> list[tuple[str, ...]]:
         """Name, epoch, score and time left of each running trial."""
-        rows = []
+        rows = list[tuple[str, ...]]()
         for spec, record in list(self._running.values()):
             set_up = str(self._work.get(spec.trial_id, "set-up"))
             epoch = f"epoch {record.epoch:g}/{spec.optim.epochs}" if record else set_up

@@ -8,7 +8,7 @@ import shutil
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
@@ -168,9 +168,11 @@ class Running:
         except Exception as also:
             say(f"error: {also}")
         finally:
-            stderr.show_cursor()
-            say(f"error: {error}")
-            os._exit(1)
+            try:
+                stderr.show_cursor()
+                say(f"error: {error}")
+            finally:
+                os._exit(1)
 
     def _on_ray(
         self,
@@ -194,12 +196,14 @@ class Running:
         n_gpus = len(gpus_here(where)) if uses_gpus and where.is_here else 0
         local = partial(local_cluster, preload=each_works, cpus=cores, gpus=n_gpus)
         ray = own_cluster if where.address == "auto" else local
-        with ray(job_metadata(sweep.name, self.results.address)) as cluster:
+        with ray(job_metadata(sweep.name, self.results.address)) as cluster, ExitStack() as watching:
             self.stop.signals.running(lambda: queue.is_over)
             from orchestrator.ray_backend.cluster import ending_without_nodes
             from orchestrator.ray_backend.driver import run_sweep  # Ray reads the settings of the cluster on import
             from orchestrator.ray_backend.trainable import WorkerSettings
 
+            desert = partial(self._desert, recorder, watch)
+            watching.enter_context(ending_without_nodes(self.stop.signals.interrupt, desert))
             slots = slots_for(cluster, sweep.resources, self.plan.ahead, concurrency=where.concurrency)
             meter.hourly = max(
                 hourly_price(where.prices, share.cpus, share.gpus, kind) for kind, share in slots.shares.items()
@@ -218,8 +222,7 @@ class Running:
             )
             # What the end of a launch shows takes half a second to import, while this process has nothing else to do.
             threading.Thread(target=import_module, args=("orchestrator.analysis.answer",), daemon=True).start()
-            desert = partial(self._desert, recorder, watch)
-            with display, watch.exporting(), ending_without_nodes(self.stop.signals.interrupt, desert):
+            with display, watch.exporting():
                 run_sweep(queue, listener, slots=slots, settings=settings, stop=self.stop)
                 self.stop.ended(all_ran=queue.is_over)
 

@@ -71,7 +71,7 @@ class ResultStore:
         rows = _newest(self._parts["trials"].read(columns=wanted), ["trial_id"])
         if not adds:
             return rows
-        labels = pa.array(map(freeze_label, rows["spec"].to_pylist()), pa.string())
+        labels = pa.array([*map(freeze_label, rows["spec"].to_pylist())], pa.string())
         rows = rows.append_column("freeze", labels)
         return rows if columns is None or "spec" in columns else rows.drop_columns(["spec"])
 

@@ -24,8 +24,7 @@ from orchestrator.config.yaml_document import Document, faults, most
 from orchestrator.sweeps.sweep import Limits, Resources, SweepSpec
 from orchestrator.sweeps.watch_spec import WatchSpec
 from trials.errors import ConfigError
-from trials.hardware.cpu_name import processor_name
-from trials.hardware.machine import Gpu, cuda_gpus, usable_cores
+from trials.hardware.machine import Gpu, cuda_gpus, processor_name, usable_cores
 from trials.settings import Frozen, Positive
 
 # What a launch uses of this machine, and the trials that there is room for: `--cluster local` and `inline`.
@@ -253,6 +252,9 @@ def find_cluster(text: str, *, cpus: int | None = None, gpus: int | None = None)
     Raises:
         ConfigError: not a known word, an address or a readable cluster file; or not of this machine, and parts of it.
     """
+    for name, n, least in (("cpus", cpus, 1), ("gpus", gpus, 0)):
+        if n is not None and n < least:
+            raise ConfigError(f"--{name} {n}: must be {least} or more.")
     given = {name: n for name, n in (("cpus", cpus), ("gpus", gpus)) if n is not None}
     found = _found(text).model_copy(update=given)
     if not found.is_here and (found.cpus, found.gpus) != (None, None):

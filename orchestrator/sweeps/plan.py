@@ -22,9 +22,9 @@ from orchestrator.sweeps.search_checks import check_search
 from orchestrator.sweeps.space import again
 from orchestrator.sweeps.sweep import SweepSpec, expand, layers_of, replicates
 from orchestrator.sweeps.watch_spec import check_installed
-from trials.datasets.corpus import Corpus, Sentence, item_words
+from trials.datasets.corpus import item_words
 from trials.draft import Lookup
-from trials.escaping.plain_files import MOST_VOCABULARY, read_json
+from trials.escaping import MOST_VOCABULARY, read_json
 from trials.models.family import CAUSAL, MODEL_FAMILIES, is_causal
 from trials.prefix.rule import cached_depth, is_worth_it, prefix_depth, why_not_cut
 from trials.settings import DataSpec, ModelSpec
@@ -209,7 +209,7 @@ def _dev_notes(sweep: SweepSpec, task: str, data: DataSpec) -> Iterator[str]:
     """Whether dev can resolve the tolerance of a goal."""
     if sweep.goal is None:
         return
-    n, tolerance = _n_labels(task, read_corpus(task, data)), sweep.goal.plan.tolerance
+    n, tolerance = TASKS[task].n_scored(read_corpus(task, data).dev), sweep.goal.plan.tolerance
     finest = 100 * _NORMAL_95 * math.sqrt(DIFFERING / n) if n else math.inf
     if finest > tolerance:
         yield (
@@ -217,12 +217,6 @@ def _dev_notes(sweep: SweepSpec, task: str, data: DataSpec) -> Iterator[str]:
             f"below about {finest:.1f} points may be chance, however many seeds; the tolerance is "
             f"{tolerance:g}. Use a larger dev split."
         )
-
-
-def _n_labels(task: str, corpus: Corpus) -> int:
-    """Labels of dev that the score rests on: texts, words, or the words of entities."""
-    labels = [tag for item in corpus.dev for tag in (item.tags if isinstance(item, Sentence) else (item.label,))]
-    return sum(label != "O" for label in labels) if task == "ner" else len(labels)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from orchestrator.analysis.cells import SAVED
 from orchestrator.analysis.decision_plan import MIN_SAVING, DecisionPlan
 from orchestrator.sweeps.space import Axis, Bounds, Point, Space, Taken, Taker, grid, inner_axes, walk
 from trials.metrics.metric import METRICS
-from trials.plugins.registry import Registry
+from trials.plugins.loading import Registry
 from trials.record import RECORD_COLUMNS
 from trials.settings import Frozen, Positive, Seed
 

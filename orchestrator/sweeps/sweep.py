@@ -53,7 +53,7 @@ from orchestrator.sweeps.space import CASES, Axis, LayersError, Point, continuou
 from orchestrator.sweeps.watch_spec import WatchSpec
 from trials.draft import DraftError, Lookup, ModelKey, TrialDraft
 from trials.errors import ConfigError, PermafrostError
-from trials.escaping.untrusted_text import composed
+from trials.escaping import composed
 from trials.plugins.loading import load
 from trials.settings import CheckpointTimes, Frozen, Positive, Predictions, Seed
 from trials.sources.local_models import STARTER
@@ -148,6 +148,8 @@ def _file_name(name: str) -> str:
     name = composed(name)
     if (n_bytes := len(name.encode())) > MOST_NAME_BYTES:
         raise ValueError(f"has {n_bytes} bytes in UTF-8; a file's name with it has room for {MOST_NAME_BYTES}")
+    if hidden := [character for character in name if not character.isprintable()]:
+        raise ValueError(f"has the invisible character U+{ord(hidden[0]):04X}; leave it out")
     return name
 
 

@@ -20,7 +20,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from trials.errors import ConfigError
-from trials.escaping.plain_files import read_text
+from trials.escaping import read_text
 from trials.settings import Frozen
 
 TRACKERS = ("mlflow", "tensorboard", "wandb")  # keys, extras and packages
@@ -164,9 +164,9 @@ class WatchSpec(_Guarded):
     Attributes:
         log: File to which the log is appended, one JSON object per line, new or an earlier log; None for no log.
         notify: Recipients of messages about its end and stalls.
-        mlflow: A server that receives a run a trial; None for none.
+        mlflow: A server that receives one run per trial; None for none.
         tensorboard: Folder for TensorBoard's files; None for none.
-        wandb: A project of Weights & Biases that receives a run a trial; None for none.
+        wandb: A project of Weights & Biases that receives one run per trial; None for none.
     """
 
     log: Annotated[str, Field(min_length=1)] | None = None

@@ -65,7 +65,7 @@ def test_pages_links_figures_and_files_stay_below_the_path(
     kind: str, store: ResultStore, tmp_path: Path, browser: Browser
 ) -> None:
     with behind(kind, store, tmp_path) as url, watching(browser) as watched:
-        page = watched.open(f"{url}/depth?size=800")
+        page = watched.open(f"{url}/scores?size=800")
         assert drawn(page, '[data-part="depth-strip"]')
         expect(page.locator(".views a[data-active]")).to_have_text("Depth")
         for name, start in (("CSV", "freeze,"), ("Save this page (HTML)", "<!DOCTYPE html>")):
@@ -95,18 +95,18 @@ def test_a_trial_is_reached_by_dot_grid_and_deep_link_and_a_choice_is_written_be
         page = watched.open(f"{url}/trial/{TRIALS[1].trial_id}")
         page.locator(f"a[href^='{PATH}/trial/']").first.click()
         page.wait_for_url(f"{url}/trial/*")
-        page = watched.open(f"{url}/depth")
+        page = watched.open(f"{url}/scores")
         page.locator("#control-metric").click()
         page.get_by_role("option").nth(1).click()
-        page.wait_for_url(f"{url}/depth?metric=*")
+        page.wait_for_url(f"{url}/scores?metric=*")
         page.go_back()
-        page.wait_for_url(f"{url}/depth")
+        page.wait_for_url(f"{url}/scores")
 
 
 def test_new_rows_come_to_a_page_below_the_path(tmp_path: Path, browser: Browser) -> None:
     live = write_store(tmp_path / "store", TRIALS, Invented(state=lambda spec: None if spec.seed else "completed"))
     with behind("strips and says", live, tmp_path) as url, watching(browser) as watched:
-        page = watched.open(f"{url}/depth")
+        page = watched.open(f"{url}/scores")
         before = page.locator('[data-part="depth-strip"]').get_by_text("n=1").count()
         append(live, TRIALS, Invented(state=lambda spec: "completed" if spec.seed else None))
         expect(page.locator('[data-part="depth-strip"]').get_by_text("n=3")).to_have_count(before)
@@ -119,9 +119,9 @@ def test_the_form_signs_in_below_the_path_and_the_cookie_goes_nowhere_else(
     with behind(kind, store, tmp_path, token=TOKEN) as url, watching(browser) as watched:
         watched.expects("status 401")
         watched.expects("console error: .*401")
-        page = watched.visit(f"{url}/depth?size=800")
+        page = watched.visit(f"{url}/scores?size=800")
         page.get_by_label("Token").fill(TOKEN)
         page.get_by_role("button", name="Open").click()
-        page.wait_for_url(f"{url}/depth?size=800")
+        page.wait_for_url(f"{url}/scores?size=800")
         wait_until_drawn(page)
         assert {cookie["path"] for cookie in watched.context.cookies()} == {PATH}

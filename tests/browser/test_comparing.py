@@ -31,7 +31,7 @@ def url(store: ResultStore) -> Iterator[str]:
 
 
 def test_a_bar_per_setting_says_what_matters(url: str, watched: Watched) -> None:
-    page = watched.open(f"{url}/matters")
+    page = watched.open(f"{url}/why")
     bars = drawn(page, '[data-part="matters-importance"]')[0]
     assert bars["type"] == "bar"
     expect(page.locator('[data-part="matters-importance"] .ytick').first).to_have_text("frozen layers")
@@ -75,7 +75,7 @@ def test_axe_finds_nothing_serious_and_no_page_is_wider_than_the_screen(
     url: str, browser: Browser, size: tuple[int, int], scheme: str
 ) -> None:
     with watching(browser, viewport={"width": size[0], "height": size[1]}, color_scheme=scheme) as watched:
-        for path in ("/matters", f"/compare?trials={TWO}"):
+        for path in ("/why", f"/compare?trials={TWO}"):
             page = watched.open(f"{url}{path}")
             assert page.evaluate("document.documentElement.scrollWidth") <= size[0], path
             assert axe(page) == []

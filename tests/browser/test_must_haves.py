@@ -56,7 +56,7 @@ def _dots(page: Page) -> list[str]:
 
 
 def test_every_dot_is_one_trial_and_the_mean_stands_beside_them(url: str, watched: Watched) -> None:
-    page = watched.open(f"{url}/depth")
+    page = watched.open(f"{url}/scores")
     assert sorted(_dots(page)) == sorted(spec.trial_id for spec in TRIALS)
     mean = next(trace for trace in drawn(page, DOTS) if trace["name"].startswith("mean"))
     assert len(mean["x"]) == 10
@@ -66,12 +66,12 @@ def test_every_dot_is_one_trial_and_the_mean_stands_beside_them(url: str, watche
 def test_below_three_seeds_there_are_only_dots(tmp_path: Path, served: Served, watched: Watched) -> None:
     frames = Frames(write_store(tmp_path / "store", specs(seeds=(0, 1))))
     address = served(make_app(frames))
-    page = watched.open(f"{address}depth")
+    page = watched.open(f"{address}scores")
     assert not [trace for trace in drawn(page, DOTS) if trace["name"].startswith("mean") and trace["x"]]
 
 
 def test_differences_to_the_baseline_are_paired_by_seed(store: ResultStore, url: str, watched: Watched) -> None:
-    page = watched.open(f"{url}/depth?size=800")
+    page = watched.open(f"{url}/scores?size=800")
     score = {
         (r["freeze_strategy"], r["freeze_depth"], r["seed"]): r["best_score"]
         for r in store.trials().to_pylist()
@@ -100,7 +100,7 @@ def test_the_coverage_grid_tells_every_state_and_figures_say_what_is_incomplete(
     field = drawn(page, '[data-part="overview-coverage"]')[0]
     assert field["text"][0] == ["✓", "✓", "✓", "✗", "○"]
     expect(page.get_by_text("30 of 50 planned trials have completed")).to_be_visible()
-    page.get_by_role("link", name="Depth").click()
+    page.get_by_role("link", name="Scores").click()
     wait_until_drawn(page)
     expect(page.get_by_text("30 of 50 planned trials have completed")).to_be_visible()
 
@@ -108,29 +108,93 @@ def test_the_coverage_grid_tells_every_state_and_figures_say_what_is_incomplete(
 # --- 4 and 6: choose, devices
 
 
-def test_choose_names_a_depth_and_what_to_write(url: str, watched: Watched) -> None:
-    page = watched.open(f"{url}/choose?tolerance=3&size=800")
+def test_the_answer_names_a_depth_and_what_to_write(url: str, watched: Watched) -> None:
+    page = watched.open(f"{url}/?tolerance=3&size=800")
     card = page.locator(".answer").first
     expect(card.get_by_role("heading", name="Freeze the first")).to_be_visible()
     card.get_by_text("In full").click()
     expect(card.locator("code", has_text="freeze:")).to_be_visible()
 
 
-def test_choose_says_how_many_seeds_are_missing_where_it_cannot_decide(
+def test_the_answer_says_how_many_seeds_are_missing_where_it_cannot_decide(
     tmp_path: Path, served: Served, watched: Watched
 ) -> None:
     few = write_store(tmp_path / "store", specs(train_sizes=(200,)))
-    address = served(make_app(Frames(few)))
-    page = watched.open(f"{address}choose?tolerance=1")
+    page = watched.open(f"{served(make_app(Frames(few)))}?tolerance=1")
     expect(page.get_by_text("Not decided yet").first).to_be_visible()
-    expect(page.get_by_text("more seeds").first).to_be_visible()
+    expect(page.get_by_text("more seed").first).to_be_visible()
     expect(page.locator("code", has_text="permafrost launch --sweep")).to_be_visible()
+
+
+LINE = ".tolerance-line"
+
+
+def _tolerance(page: Page) -> float:
+    return float(page.locator(LINE).first.get_attribute("aria-valuenow") or "nan")
+
+
+def test_the_tolerance_is_dragged_and_the_address_and_the_control_follow(url: str, watched: Watched) -> None:
+    page = watched.open(url)
+    box = page.locator(LINE).first.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + 80, box["y"] + box["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 80, box["y"] - 40, steps=4)
+    page.mouse.up()
+    page.wait_for_url("**/?tolerance=*")
+    wait_until_drawn(page)
+    assert _tolerance(page) > 1
+    expect(page.locator("#control-tolerance")).to_have_value(f"{_tolerance(page):g}")
+    assert page.evaluate(
+        "document.querySelector('[data-part=answer-losses] .js-plotly-plot').layout.meta.tolerance"
+    ) == (_tolerance(page))
+
+
+def test_the_tolerance_moves_with_the_keyboard_too(url: str, watched: Watched) -> None:
+    page = watched.open(url)
+    page.locator(LINE).first.focus()
+    for _ in range(3):
+        page.keyboard.press("ArrowUp")
+    page.wait_for_url("**/?tolerance=1.3")
+    wait_until_drawn(page)
+    assert _tolerance(page) == 1.3
+    page.go_back()
+    wait_until_drawn(page)
+    assert _tolerance(page) == 1
+
+
+def test_each_control_of_the_answer_changes_its_figure(tmp_path: Path, served: Served, watched: Watched) -> None:
+    other = specs(seeds=range(5), data={"name": "other", "fingerprint": "f" * 64})
+    address = served(make_app(Frames(write_store(tmp_path / "store", [*TRIALS, *other]))))
+    page = watched.open(address)
+    shown = [name for name in control.NAMES if page.locator(f".control-{name}").is_visible()]
+    assert shown == ["corpus", "size", "cost", "tolerance"]
+    drawings = []
+    for search in ("", "?corpus=pos+other", "?size=800", "?cost=trainable_params", "?tolerance=3"):
+        watched.open(f"{address}{search}")
+        drawings.append(page.evaluate("JSON.stringify(document.querySelector('.js-plotly-plot').layout)"))
+    assert len(set(drawings)) == len(drawings)
+
+
+def test_older_addresses_lead_to_the_pages_that_took_them_in(url: str, watched: Watched) -> None:
+    for old, new in (("depth?size=800", "scores?size=800"), ("choose", ""), ("tags", "errors"), ("curves", "training")):
+        assert watched.open(f"{url}/{old}").url == f"{url}/{new}"
+
+
+def test_the_report_is_a_button_with_a_dialog(url: str, watched: Watched) -> None:
+    page = watched.open(url)
+    page.get_by_role("button", name="Report").click()
+    dialog = page.get_by_role("dialog", name="Report")
+    expect(dialog.locator("code", has_text="permafrost report")).to_be_visible()
+    assert axe(page) == []
+    page.keyboard.press("Escape")
+    expect(dialog).not_to_be_visible()
 
 
 def test_times_of_different_devices_are_not_compared(tmp_path: Path, served: Served, watched: Watched) -> None:
     mixed = Invented(device=lambda spec: "cpu" if spec.freeze.is_baseline else "NVIDIA H200")
     address = served(make_app(Frames(write_store(tmp_path / "store", TRIALS, mixed))))
-    page = watched.open(f"{address}cost")
+    page = watched.open(f"{address}savings")
     expect(page.get_by_text("different devices").first).to_be_visible()
 
 
@@ -138,17 +202,19 @@ def test_times_of_different_devices_are_not_compared(tmp_path: Path, served: Ser
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_the_first_answer_card_is_visible_without_scrolling(url: str, browser: Browser, size: tuple[int, int]) -> None:
+def test_the_answer_and_its_figure_are_seen_without_scrolling(
+    url: str, browser: Browser, size: tuple[int, int]
+) -> None:
     with watching(browser, viewport={"width": size[0], "height": size[1]}) as watched:
         page = watched.open(url)
-        box = page.locator(".answer").first.bounding_box()
-        assert box is not None
-        assert box["y"] >= 0
-        assert box["y"] + box["height"] <= size[1]
+        for place in (".sentence-first", ".js-plotly-plot"):
+            box = page.locator(place).first.bounding_box()
+            assert box is not None
+            assert 0 <= box["y"] <= size[1] / 2
         expect(page.locator(".answer")).to_have_count(2)
 
 
-@pytest.mark.parametrize("path", ["depth", "curves", "cost"])
+@pytest.mark.parametrize("path", ["scores", "training", "savings"])
 def test_the_first_figure_begins_within_200_pixels_of_the_top(url: str, browser: Browser, path: str) -> None:
     with watching(browser, viewport={"width": 1440, "height": 900}) as watched:
         box = watched.open(f"{url}/{path}").locator(".js-plotly-plot").first.bounding_box()
@@ -157,14 +223,14 @@ def test_the_first_figure_begins_within_200_pixels_of_the_top(url: str, browser:
 
 
 def test_only_controls_that_leave_a_choice_are_shown(url: str, watched: Watched) -> None:
-    page = watched.open(f"{url}/depth")
+    page = watched.open(f"{url}/scores")
     shown = [name for name in control.NAMES if page.locator(f".control-{name}").is_visible()]
-    assert shown == ["size", "strategy", "metric", "split", "study", "axis"]
+    assert shown == ["size", "strategy", "metric", "split", "study"]
 
 
 def test_on_a_phone_filters_open_on_demand(url: str, browser: Browser) -> None:
     with watching(browser, viewport={"width": 390, "height": 844}) as watched:
-        page = watched.open(f"{url}/depth")
+        page = watched.open(f"{url}/scores")
         expect(page.locator("#control-split")).not_to_be_visible()
         page.get_by_role("button", name="Filters").click()
         expect(page.locator("#control-split")).to_be_visible()
@@ -181,13 +247,15 @@ def test_a_strip_says_in_words_what_it_shows(url: str, watched: Watched) -> None
 @pytest.mark.parametrize(
     ("path", "place"),
     [
-        ("/depth", '[data-part="depth-table"] td'),
-        ("/depth", '[data-part="depth-forest"] td'),
+        ("/scores", '[data-part="depth-table"] td'),
+        ("/scores", '[data-part="depth-forest"] td'),
         ("/trials", ".ag-cell .strip"),
     ],
 )
 def test_a_strip_in_a_table_is_seen_and_heard(path: str, place: str, url: str, watched: Watched) -> None:
     page = watched.open(f"{url}{path}")
+    if "table" in place:
+        page.get_by_text("Mean, median, spread and range of each setting").click()
     if "forest" in place:
         page.locator('[data-part="depth-forest"]').get_by_role("button", name="Table").click()
     cell = page.locator(place).filter(has_text="□ ■■□□□□").first
@@ -197,7 +265,7 @@ def test_a_strip_in_a_table_is_seen_and_heard(path: str, place: str, url: str, w
 
 
 def test_a_dot_leads_to_its_trial(url: str, watched: Watched) -> None:
-    page = watched.open(f"{url}/depth?size=800&strategy=first_k")
+    page = watched.open(f"{url}/scores?size=800&strategy=first_k")
     dot = page.locator(f"{DOTS} .scatterlayer .trace .points path").first
     box = dot.bounding_box()
     assert box is not None
@@ -230,7 +298,7 @@ DEEP = PageQuery(
 
 
 def test_a_deep_link_restores_every_control(url: str, watched: Watched) -> None:
-    page = watched.open(f"{url}/depth{DEEP.search()}")
+    page = watched.open(f"{url}/scores{DEEP.search()}")
     values = {
         name: page.locator(f"#control-{name}").input_value()
         for name in ("corpus", "model", "embeddings", "metric", "split")
@@ -248,20 +316,20 @@ def test_a_deep_link_restores_every_control(url: str, watched: Watched) -> None:
 
 
 def test_a_control_writes_the_url_and_back_undoes_one_step(url: str, watched: Watched) -> None:
-    page = watched.open(f"{url}/depth")
+    page = watched.open(f"{url}/training")
     _choose(page, "split", "test")
-    page.wait_for_url("**/depth?split=test")
+    page.wait_for_url("**/training?split=test")
     _choose(page, "axis", "training time")
     page.wait_for_url("**axis=train_s")
     wait_until_drawn(page)
     page.go_back()
-    page.wait_for_url("**/depth?split=test")
+    page.wait_for_url("**/training?split=test")
     wait_until_drawn(page)
     expect(page.locator("#control-axis")).to_have_value("epochs")
     expect(page.locator("#control-split")).to_have_value("test")
     page.go_back()
     wait_until_drawn(page)
-    expect(page.locator(f"{DOTS} .ytitle")).to_have_text("dev accuracy (%)")
+    expect(page.locator("#control-split")).to_have_value("dev")
 
 
 def _choose(page: Page, control: str, option: str) -> None:
@@ -270,24 +338,24 @@ def _choose(page: Page, control: str, option: str) -> None:
 
 
 def test_a_choice_taken_back_at_once_is_taken_back(url: str, watched: Watched) -> None:
-    page = watched.open(f"{url}/depth?size=800")
+    page = watched.open(f"{url}/scores?size=800")
     for option in ("test", "dev", "test", "dev"):
         _choose(page, "split", option)
-    page.wait_for_url("**/depth?size=800")
+    page.wait_for_url("**/scores?size=800")
     wait_until_drawn(page)
     expect(page.locator(f"{DOTS} .ytitle")).to_have_text("dev accuracy (%)")
     expect(page.locator("#control-split")).to_have_value("dev")
 
 
 def test_the_script_of_the_grid_is_loaded_where_a_grid_is_shown(url: str, watched: Watched) -> None:
-    page = watched.open(f"{url}/depth")
+    page = watched.open(f"{url}/scores")
     assert page.locator("script[src*=ag_grid]").count() == 0
     page.get_by_role("link", name="Trials", exact=True).click()
     page.locator(".ag-cell").first.wait_for()
 
 
 def test_controls_are_made_after_the_first_figure_where_room_was_left(url: str, watched: Watched) -> None:
-    page = watched.open(f"{url}/depth")
+    page = watched.open(f"{url}/scores")
     with_controls = page.locator(PLOT).bounding_box()
     page.evaluate("document.getElementById('controls').replaceChildren()")
     assert page.locator(PLOT).bounding_box() == pytest.approx(with_controls, abs=1)
@@ -297,21 +365,21 @@ def test_controls_are_made_after_the_first_figure_where_room_was_left(url: str, 
 
 
 def test_what_is_in_sight_is_asked_for_first_and_each_part_once(url: str, watched: Watched) -> None:
-    page = watched.open(f"{url}/depth?size=800")
-    page.locator('[data-part="factors-variance"]').scroll_into_view_if_needed()
+    page = watched.open(f"{url}/scores?size=800")
+    page.locator('[data-part="depth-forest"]').scroll_into_view_if_needed()
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url) if "/part/" in request.url else None)
     page.evaluate("document.querySelector('#control-theme').focus()")
     page.evaluate("window.dash_clientside.set_props('url', {search: '?size=200'})")
-    page.wait_for_url("**/depth?size=200")
+    page.wait_for_url("**/scores?size=200")
     wait_until_drawn(page)
     names = [address.rpartition("/")[2].partition("?")[0] for address in asked]
     assert names[0] != "depth-strip"
-    assert sorted(names) == sorted(part.name for part in VIEWS["/depth"].parts)
+    assert sorted(names) == sorted(part.name for part in VIEWS["/scores"].parts if not part.on_demand)
 
 
 def test_what_the_url_cannot_mean_is_told(url: str, watched: Watched) -> None:
-    page = watched.open(f"{url}/depth?sweep=gone&tolerance=much&nonsense=1")
+    page = watched.open(f"{url}/scores?sweep=gone&tolerance=much&nonsense=1")
     for words in ("There is no sweep 'gone' here", "'much' is not a number", "'nonsense'"):
         expect(page.get_by_text(words)).to_be_visible()
     assert len(_dots(page)) == 50
@@ -334,7 +402,7 @@ def test_a_new_row_comes_by_itself_and_zoom_hidden_traces_and_scroll_stay(
     half = Invented(state=lambda spec: "completed" if spec.seed < 3 else None)
     live = write_store(tmp_path / "store", TRIALS, half)
     address = served(make_app(Frames(live)))
-    page = watched.open(f"{address}depth")
+    page = watched.open(f"{address}scores")
     assert len(_dots(page)) == 30
     page.evaluate("(plot) => window.Plotly.relayout(document.querySelector(plot), {'yaxis.range': [80, 95]})", PLOT)
     page.locator(f"{DOTS} .legendtoggle").nth(1).click()
@@ -367,7 +435,6 @@ def test_the_sweeps_of_the_store_come_with_their_answers_and_one_that_starts_app
     live.add_plan(_plan("begun", START + 120))
     begun = page.get_by_role("listitem").filter(has=page.get_by_role("link", name="begun", exact=True))
     begun.get_by_text("stopped, 0 of 15 trials completed").wait_for()
-    expect(page.get_by_text("3 sweeps in this store")).to_be_visible()
     older.get_by_text(re.compile("Freeze|Not decided")).wait_for()
 
 
@@ -379,7 +446,7 @@ def _plan(name: str, time: float) -> SweepPlan:
 def test_a_paused_page_stands_still(tmp_path: Path, served: Served, watched: Watched) -> None:
     live = write_store(tmp_path / "store", TRIALS, Invented(state=lambda spec: "completed" if spec.seed < 3 else None))
     address = served(make_app(Frames(live)))
-    page = watched.open(f"{address}depth?pause=1")
+    page = watched.open(f"{address}scores?pause=1")
     append(live, TRIALS, Invented(state=lambda spec: "completed" if spec.seed == 3 else None))
     page.wait_for_timeout(4000)
     assert len(_dots(page)) == 30
@@ -388,7 +455,7 @@ def test_a_paused_page_stands_still(tmp_path: Path, served: Served, watched: Wat
 
 
 def test_an_idle_page_redraws_nothing_in_ten_seconds(url: str, watched: Watched) -> None:
-    page = watched.open(f"{url}/depth")
+    page = watched.open(f"{url}/scores")
     page.wait_for_timeout(1500)  # the last drawing of the page itself
     page.evaluate(_COUNT)
     page.wait_for_timeout(10_000)
@@ -419,7 +486,7 @@ def test_a_store_without_a_complete_trial_says_why(
 ) -> None:
     made = Invented(state=lambda spec: states[spec.seed])
     address = served(make_app(Frames(write_store(tmp_path / "store", specs(seeds=(0, 1)), made))))
-    page = watched.open(f"{address}depth")
+    page = watched.open(f"{address}scores")
     expect(page.get_by_text(words).first).to_be_visible()
 
 
@@ -427,7 +494,7 @@ def test_a_broken_part_is_told_and_the_rest_shown(tmp_path: Path, served: Served
     store = write_store(tmp_path / "store", TRIALS)
     (store.root / "epochs" / "part-00000000000000000001-0000000000000000.parquet").write_bytes(b"broken")
     address = served(make_app(Frames(store)))
-    page = watched.open(f"{address}depth")
+    page = watched.open(f"{address}scores")
     expect(page.get_by_text("permafrost store repair")).to_be_visible()
     assert len(_dots(page)) == 50
 
@@ -462,7 +529,7 @@ def test_the_report_opens_from_a_disk_without_a_network(store: ResultStore, tmp_
 def test_a_page_is_saved_with_one_click_and_opens_without_a_network(
     url: str, watched: Watched, browser: Browser, tmp_path: Path
 ) -> None:
-    page = watched.open(f"{url}/depth?size=800")
+    page = watched.open(f"{url}/scores?size=800")
     with page.expect_download() as saved:
         page.get_by_text("Save this page (HTML)").click()
     saved.value.save_as(tmp_path / "page.html")
@@ -474,7 +541,7 @@ def test_a_page_is_saved_with_one_click_and_opens_without_a_network(
 
 
 def test_the_keyboard_alone_reaches_a_trial(url: str, watched: Watched) -> None:
-    page = watched.open(f"{url}/depth?size=800")
+    page = watched.open(f"{url}/scores?size=800")
     control = page.locator(f"{DOTS} button", has_text="Table")
     control.focus()
     page.keyboard.press("Enter")
@@ -495,7 +562,7 @@ def test_the_first_tab_leads_to_the_content(url: str, watched: Watched) -> None:
 
 @pytest.mark.parametrize("kind", ["svg", "png"])
 def test_every_figure_is_saved_as_a_picture(url: str, watched: Watched, kind: str) -> None:
-    page = watched.open(f"{url}/depth?size=800")
+    page = watched.open(f"{url}/scores?size=800")
     with page.expect_download() as download:
         page.locator(f"{DOTS} button", has_text=kind.upper()).click()
     content = Path(download.value.path()).read_bytes()
@@ -506,7 +573,7 @@ def test_every_figure_is_saved_as_a_picture(url: str, watched: Watched, kind: st
 
 
 def test_a_csv_holds_what_the_page_shows(url: str, watched: Watched) -> None:
-    page = watched.open(f"{url}/depth?size=800&strategy=first_k")
+    page = watched.open(f"{url}/scores?size=800&strategy=first_k")
     with page.expect_download() as download:
         page.locator(f"{DOTS} a", has_text="CSV").click()
     source, _, table = Path(download.value.path()).read_text(encoding="utf-8").partition("\n")
@@ -527,6 +594,6 @@ def test_a_path_out_of_the_exports_is_the_page_that_says_not_found(url: str, wat
 
 
 def test_every_page_tells_where_its_numbers_come_from(url: str, watched: Watched) -> None:
-    words = watched.open(f"{url}/cost").locator("#footer").inner_text()
+    words = watched.open(f"{url}/savings").locator("#footer").inner_text()
     for part in ("sweep made-up", "config ", "commit 0000000000", "data tiny", "device cpu", "evaluations", "last row"):
         assert part in words

@@ -11,7 +11,7 @@ import pytest
 from orchestrator.execution.recorder import Recorder
 from orchestrator.store import open_store
 from tests.end_to_end.conftest import Here
-from trials.encoding import tokenize
+from trials.cache import encoding
 from trials.models import load
 from trials.starter import model_path
 from trials.tasks import reading
@@ -32,7 +32,7 @@ def after_the_first_commit(
         if (store / "commits").exists() and left:
             while left:
                 act(left.pop())
-            for cached in (load._template, load.load_tokenizer, tokenize._encode, reading._read):
+            for cached in (load._template, load.load_tokenizer, encoding._encode, reading._read):
                 cached.cache_clear()
 
     monkeypatch.setattr(Recorder, "flush", flushed)
@@ -96,7 +96,7 @@ def test_a_cache_that_is_deleted_is_made_again(
     sweep: Path, tmp_path: Path, here: Here, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PERMAFROST_CACHE", str(tmp_path / "cache"))
-    tokenize._encode.cache_clear()
+    encoding._encode.cache_clear()
     after_the_first_commit(monkeypatch, tmp_path / "store", tmp_path / "cache")
     assert here("launch", "--sweep", sweep, "--store", tmp_path / "store", "--cluster", "inline").exit_code == 0
     assert list((tmp_path / "cache" / "tokens").iterdir())

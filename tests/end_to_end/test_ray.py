@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -242,6 +243,40 @@ def test_sigterm_before_the_first_trial_leaves_in_order(
     assert "Run the same command to resume" in err or "Resume with:" in err
     assert "Traceback" not in err
     assert not list(drivers.glob("*.json"))
+
+
+LAST_MOMENTS = [  # the number of trials that are done, and seconds after it was shown
+    (6, 0.0),
+    (5, 0.0),
+    (6, 0.2),
+    (6, 0.6),
+    (5, 0.3),
+    (6, 1.2),
+    (4, 0.0),
+]
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("moment", first(2, LAST_MOMENTS))
+def test_what_was_shown_as_done_is_stored_whenever_a_signal_comes(
+    moment: tuple[int, float], number: signal.Signals, long_sweep: Path, tmp_path: Path
+) -> None:
+    (n, after_s), shown = moment, set[str]()
+    with launch_in(long_sweep.parent, "--set", "space.optim.epochs=[1]") as launched:
+        assert launched.stderr is not None
+        for line in launched.stderr:
+            if done := re.match(r"(\d)/6 completed (\S+)", line):
+                shown.add(done[2])
+                if int(done[1]) == n:
+                    time.sleep(after_s)
+                    launched.send_signal(number)
+        out = launched.communicate()[0]
+    stored = open_store(tmp_path / "store").completed_ids()
+    assert len(stored) >= len(shown) >= n
+    assert launched.returncode == 0 if n == 6 else launched.returncode in (0, 128 + number)
+    assert ("dev score" in out) == (launched.returncode == 0)
+    assert check_store(tmp_path / "store").ok
 
 
 @pytest.mark.cluster  # the short chaos run loses a worker too

@@ -19,8 +19,7 @@ from trials.errors import CheckpointError
 from trials.run import run_trial
 from trials.settings import CheckpointTimes
 from trials.spec import TrialSpec
-from trials.training.checkpoint import Checkpoints
-from trials.training.checkpoint_validation import STATE
+from trials.training.checkpoint import STATE, Checkpoints
 
 CPU = torch.device("cpu")
 Tensors = dict[str, torch.Tensor]

@@ -19,7 +19,7 @@ from tests.builders import write_treebank
 from tests.examples import each, first
 from trials.draft import Lookup
 from trials.errors import ConfigError, DataError
-from trials.escaping.untrusted_text import MAX_QUOTED
+from trials.escaping import MAX_QUOTED
 from trials.sources.corpus_draft import DataDraft
 
 

@@ -31,7 +31,7 @@ from tests.examples import each, first
 from tests.lab.fuzz.hostile_text import HOSTILE, has_control_character
 from tests.orchestrator.store.rows import prediction, tag
 from trials.errors import ConfigError
-from trials.escaping.untrusted_text import (
+from trials.escaping import (
     MAX_QUOTED,
     csv_cell,
     escaped,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.trials.conftest import TrialMaker
-from trials.hardware.worker_memory import resident_bytes
+from trials.hardware.device import resident_bytes
 from trials.pilot import footprint
 
 

@@ -14,16 +14,14 @@ import torch
 from tests.builders import merged, write_conllu, write_tagged_treebank
 from tests.examples import each
 from tests.trials.conftest import TrialMaker, save_tiny_model
-from trials.encoding.tokenize import encode_for
+from trials.cache.encoding import encode_for
 from trials.errors import DivergedError, RefusedError
 from trials.models.load import load_model
 from trials.record import EpochRecord
 from trials.run import new_model, run_trial, train_subset
 from trials.settings import OptimSpec
-from trials.spec import TrialSpec
-from trials.training.best_epoch import BestEpoch
-from trials.training.loop import EvaluatedSplit
-from trials.training.steps import evaluation_steps
+from trials.spec import TrialSpec, evaluation_steps
+from trials.training.loop import BestEpoch, EvaluatedSplit
 
 CPU = torch.device("cpu")
 MEASURED = {

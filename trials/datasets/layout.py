@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from trials.datasets.column_evidence import TagEvidence, guess_positions
-from trials.datasets.corpus import CORPUS_FORMATS
-from trials.datasets.documents import DOCUMENT
+from trials.datasets.corpus import CORPUS_FORMATS, DOCUMENT
+from trials.datasets.schemes import TagEvidence, guess_positions
 from trials.datasets.table_evidence import NO_PAIR, document_column, guess_columns
 from trials.datasets.table_reader import csv_delimiter
 from trials.datasets.text_file import read_lines
@@ -243,7 +242,7 @@ def _common_format(paths: Files) -> str:
 
 def format_of(path: str) -> str:
     """The format that a file's name says. Raises DataError."""
-    from trials.datasets.split_names import split_of_suffix
+    from trials.datasets.text_file import split_of_suffix
 
     name = Path(path.removesuffix(".gz"))
     if found := (FORMATS | MORE_FORMATS).get(name.suffix.lower()):

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trials.datasets.column_evidence import TagEvidence
+from trials.datasets.schemes import TagEvidence
 from trials.datasets.table_reader import column_cells, first_rows
 from trials.errors import ConfigError, DataError, unknown
-from trials.escaping.untrusted_text import quoted
+from trials.escaping import quoted
 from trials.settings import Columns
 
 # Columns of documents; `document` may also be the text itself.

@@ -3,6 +3,4 @@
 Importing the package registers the rules.
 """
 
-from trials.freeze import gradient_norm as gradient_norm
-from trials.freeze import plasticity as plasticity
-from trials.freeze import schedule as schedule
+from trials.freeze import rules as rules

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, cast
+from itertools import pairwise
+from typing import Annotated, Any, ClassVar, Literal, cast
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from trials.errors import unknown
-from trials.escaping.plain_rules import rule_of
-from trials.plugins.registry import NOT_LOADED, Registry
+from trials.escaping import rule_of
+from trials.plugins.loading import NOT_LOADED, Registry
 
 ADAPTIVE = "adaptive"  # the strategy of a setting that has a rule
 
@@ -148,3 +150,160 @@ def new_rule(value: object) -> FreezingRule | None:
     except ValidationError as error:
         each = error.errors(include_url=False)[0]
         raise ValueError(f"{'.'.join(map(str, each['loc']))} {rule_of(cast(Any, each))}") from error
+
+
+# Freeze by a timetable.
+
+
+@FREEZING_RULES.register("schedule")
+class Schedule(FreezingRule):
+    """The depth in each of equally long parts of the training: `[0, 2, 4]` freezes two layers after the first third.
+
+    The simplest rule: it looks at nothing. If it does as well as those that measure, their measuring buys nothing.
+
+    Attributes:
+        depths: Frozen layers in each part, never fewer than before.
+    """
+
+    name: Literal["schedule"] = "schedule"
+    depths: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1, max_length=1000)]
+
+    @field_validator("depths")
+    @classmethod
+    def _never_fewer(cls, depths: tuple[int, ...]) -> tuple[int, ...]:
+        if any(later < earlier for earlier, later in pairwise(depths)):
+            raise ValueError(f"{list(depths)} unfreezes layers; `thaw_every` does that")
+        return depths
+
+    @property
+    def n_intervals(self) -> int:
+        """As many as depths."""
+        return len(self.depths)
+
+    @property
+    def first_depth(self) -> int:
+        """The first of the depths."""
+        return self.depths[0]
+
+    @property
+    def known_depths(self) -> tuple[int, ...]:
+        """Every depth that it freezes."""
+        return self.depths
+
+    def depth(self, seen: LayerHistory) -> int:
+        """The depth of the part that begins."""
+        return self.depths[min(len(seen.rows), len(self.depths) - 1)]
+
+    def refusal(self, n_layers: int) -> str | None:
+        """It must not freeze more layers than there are."""
+        deepest = max(self.depths)
+        return f"depth {deepest} is beyond the {n_layers} layers of the model." if deepest > n_layers else None
+
+
+# Freeze layers whose gradients have settled: AutoFreeze (Liu, Agarwal and Venkataraman 2021, arXiv 2102.01386).
+
+_MOST = 1e9  # a ratio that no other exceeds, and that percentiles can be computed with
+
+
+@FREEZING_RULES.register("gradient_norm")
+class GradientNorm(FreezingRule):
+    """AutoFreeze's gradient-norm test.
+
+    Over each interval the gradients of a layer are summed, and the L1 norms of the sums of its tensors are added up.
+    Of each layer that is still trained, the change of that norm from the last interval to this one is divided by the
+    last one. A percentile of these ratios is the threshold, and every layer below the first one that reaches it is
+    frozen. So at least one layer is always trained.
+
+    As in the paper and in its authors' code (github.com/YuhanLiu11/AutoFreeze): ten intervals, the median, gradients
+    before clipping, embeddings frozen together with the first layer. Deviation: AutoFreeze makes a new optimiser at
+    every freeze, so that the moments of layers that are still trained start again from zero; here they are kept.
+
+    Attributes:
+        intervals: Equal parts of the training.
+        percentile: Of the ratios; a higher one freezes faster.
+    """
+
+    name: Literal["gradient_norm"] = "gradient_norm"
+    statistic = "gradients"
+    intervals: Annotated[int, Field(ge=2, le=1000)] = 10
+    percentile: Annotated[float, Field(ge=0, le=100)] = 50.0
+
+    @property
+    def n_intervals(self) -> int:
+        """As its parameter says."""
+        return self.intervals
+
+    def depth(self, seen: LayerHistory) -> int:
+        """The first layer whose ratio reaches the percentile; two intervals are needed for a ratio."""
+        layers = range(seen.depth, seen.n_layers)
+        if len(seen.rows) < 2 or not layers:
+            return seen.depth
+        ratios = [_ratio(*seen.of_layer(layer)[-2:]) for layer in layers]
+        threshold = np.percentile(ratios, self.percentile)
+        return seen.depth + next((i for i, ratio in enumerate(ratios) if ratio >= threshold), 0)
+
+
+def _ratio(before: float, now: float) -> float:
+    """The change as a share of the norm before; a layer without a gradient has not changed."""
+    if before == 0.0:
+        return 0.0 if now == 0.0 else _MOST
+    return min(abs(before - now) / before, _MOST)
+
+
+# Freeze layers whose activations have stopped moving: Egeria (Wang et al. 2023, EuroSys, arXiv 2201.06227).
+
+
+@FREEZING_RULES.register("plasticity")
+class Plasticity(FreezingRule):
+    """Egeria's training plasticity.
+
+    The plasticity of a layer is the similarity-preserving distance (Tung and Mori 2019, arXiv 1907.09682) between its
+    activations and those of a reference model on the same inputs: the squared difference of the two row-normalised
+    matrices of inner products between inputs, divided by the square of their number. It is averaged over a moving
+    window, and the layer has stalled when the slope of a straight line through the window has been small in so many
+    intervals in a row, measured against the steepest slope that the layer has had. From the embeddings up, stalled
+    layers are frozen.
+
+    As in the paper: the distance, the moving average, the linear fit, the patience, and that only the lowest layers
+    are frozen. Deviations: the reference is the pretrained encoder in full precision, where Egeria takes a new
+    quantised snapshot of the model in training from time to time, on a spare CPU; activations are those of 32 train
+    examples, the same in every interval, without dropout, where Egeria takes the batch at hand; all layers that have
+    stalled are frozen at once, not one module at a time; nothing is unfrozen when the learning rate falls, as Egeria
+    does at the steps of its schedule; and the parameters' defaults are ours, for trainings of a hundred steps instead
+    of many thousands.
+
+    Attributes:
+        intervals: Equal parts of the training.
+        window: Intervals that are averaged, and that the line is fitted to.
+        tolerance: A slope is small up to this share of the layer's steepest one.
+        patience: Intervals in a row with a small slope.
+    """
+
+    name: Literal["plasticity"] = "plasticity"
+    statistic = "activations"
+    n_probes = 32
+    intervals: Annotated[int, Field(ge=2, le=1000)] = 20
+    window: Annotated[int, Field(ge=2, le=100)] = 3
+    tolerance: Annotated[float, Field(ge=0, lt=1)] = 0.2
+    patience: Annotated[int, Field(ge=1, le=100)] = 2
+
+    @property
+    def n_intervals(self) -> int:
+        """As its parameter says."""
+        return self.intervals
+
+    def depth(self, seen: LayerHistory) -> int:
+        """The first layer that has not stalled."""
+        layers = range(seen.depth, seen.n_layers)
+        return next((layer for layer in layers if not self._stalled(seen.of_layer(layer))), seen.n_layers)
+
+    def _stalled(self, plasticity: list[float]) -> bool:
+        # Before the first interval the layer is the reference itself.
+        values = np.array([0.0, *plasticity])
+        averages = [values[max(0, end - self.window) : end].mean() for end in range(1, len(values) + 1)]
+        steps = np.arange(self.window)
+        ends = range(self.window, len(averages) + 1)
+        slopes = np.abs([np.polyfit(steps, averages[end - self.window : end], 1)[0] for end in ends])
+        if len(slopes) < self.patience:
+            return False
+        return bool((slopes[-self.patience :] <= self.tolerance * slopes.max()).all())

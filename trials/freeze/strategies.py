@@ -9,17 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
 from trials.errors import UnknownNameError, reason
-from trials.plugins.registry import Registry
+from trials.plugins.loading import Registry
 
 FreezeStrategy = Callable[[int, int], frozenset[int]]
 
 FREEZE_STRATEGIES: Registry[FreezeStrategy] = Registry("freeze strategy", reserved=("layers", "adaptive"))
 
 LAYERS = "layers"  # an explicit list of layers instead of a rule
+TEXT_COLOUR = "text"  # of a look: the colour that a figure gives its text
 _LOOK = "permafrost_look"
+_MODELS_TO = 24  # layers: a strategy with one depth in each of these models has no depth in its label
 
 
 @dataclass(frozen=True)
@@ -28,12 +31,13 @@ class StrategyLook:
 
     Attributes:
         word: In labels, without its depth; by default the name without a final `_k`.
-        numbered: Whether the depth stands behind the word; False where there is only one.
-        colour, symbol, dash, pattern: Of its marks, lines and bars, in Plotly's words; empty leaves them to the figure.
+        phrase: In sentences; `{layers}` stands for `4 of 6 layers`. By default the layers are named one by one.
+        colour, symbol, dash, pattern: Of its marks, lines and bars, in Plotly's words; empty leaves them to the
+            figure, the colour `text` is that of its text.
     """
 
     word: str = ""
-    numbered: bool = True
+    phrase: str = ""
     colour: str = ""
     symbol: str = ""
     dash: str = ""
@@ -68,36 +72,51 @@ def _word(name: str) -> str:
     return look_of(name).word or name.removesuffix("_k")
 
 
+def word_at(name: str, depth: int) -> str:
+    """What labels call a registered strategy at a depth: `first 2`; `all`, which has one depth in any model."""
+    return f"{word_of(name)} {depth}" if has_depths(name) else word_of(name)
+
+
+def has_depths(name: str) -> bool:
+    """Whether there is a model in which a strategy has several depths, so that a label must say which."""
+    return name not in FREEZE_STRATEGIES or _has_depths(name, id(FREEZE_STRATEGIES[name]))
+
+
+@lru_cache(maxsize=256)
+def _has_depths(name: str, _registered: int) -> bool:
+    return any(len(possible_depths(name, n_layers)) > 1 for n_layers in range(1, _MODELS_TO + 1))
+
+
 @FREEZE_STRATEGIES.register("none")
-@shown_as(StrategyLook(numbered=False, symbol="circle", dash="solid"))
+@shown_as(StrategyLook(phrase="none", colour=TEXT_COLOUR, symbol="circle", dash="solid"))
 def none(n_layers: int, depth: int) -> frozenset[int]:
     """No layer: the baseline."""
     return frozenset()
 
 
 @FREEZE_STRATEGIES.register("first_k")
-@shown_as(StrategyLook(colour="#0072B2", symbol="square", dash="solid", pattern="/"))
+@shown_as(StrategyLook(phrase="the first {layers}", colour="#0072B2", symbol="square", dash="solid", pattern="/"))
 def first_k(n_layers: int, depth: int) -> frozenset[int]:
     """The `depth` layers nearest the embeddings."""
     return frozenset(range(depth))
 
 
 @FREEZE_STRATEGIES.register("last_k")
-@shown_as(StrategyLook(colour="#D55E00", symbol="diamond", dash="dash", pattern="\\"))
+@shown_as(StrategyLook(phrase="the last {layers}", colour="#D55E00", symbol="diamond", dash="dash", pattern="\\"))
 def last_k(n_layers: int, depth: int) -> frozenset[int]:
     """The `depth` layers nearest the head."""
     return frozenset(range(n_layers - depth, n_layers))
 
 
 @FREEZE_STRATEGIES.register("alternating")
-@shown_as(StrategyLook(numbered=False, colour="#009E73", symbol="triangle-up", dash="dot", pattern="x"))
+@shown_as(StrategyLook(phrase="every other layer", colour="#009E73", symbol="triangle-up", dash="dot", pattern="x"))
 def alternating(n_layers: int, depth: int) -> frozenset[int]:
     """The even-indexed layers 0, 2, 4, ... (Emekaeze's alternating freeze)."""
     return frozenset(range(0, n_layers, 2))
 
 
 @FREEZE_STRATEGIES.register("all_encoder")
-@shown_as(StrategyLook(word="all", numbered=False, colour="#CC79A7", symbol="x", dash="dashdot", pattern="."))
+@shown_as(StrategyLook(word="all", phrase="all layers", colour="#CC79A7", symbol="x", dash="dashdot", pattern="."))
 def all_encoder(n_layers: int, depth: int) -> frozenset[int]:
     """Every encoder layer: only the head is trained, and the embeddings unless frozen too."""
     return frozenset(range(n_layers))
@@ -132,6 +151,14 @@ def _is_possible(strategy: str, n_layers: int, depth: int) -> bool:
     except ValueError:
         return False
     return True
+
+
+def is_from_below(strategy: str, n_layers: int) -> bool:
+    """Whether a strategy freezes the lowest layers at each of its depths; False for one that is not registered."""
+    if strategy not in FREEZE_STRATEGIES:
+        return False
+    depths = possible_depths(strategy, n_layers)
+    return all(frozen_layers(strategy, n_layers, depth) == frozenset(range(depth)) for depth in depths)
 
 
 def is_nested(strategy: str, n_layers: int) -> bool:

@@ -1,4 +1,4 @@
-"""What this process may use of its machine: cores and GPUs, without torch, so that a plan can ask."""
+"""What this process may use of its machine: CPU, cores and GPUs, without torch, so that a plan can ask."""
 
 from __future__ import annotations
 
@@ -15,6 +15,18 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 
 from trials.errors import MissingError
+
+
+def processor_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+    """E.g. `cpu AMD EPYC`: times of the same name can be compared; `cpu` if it cannot be read."""
+    try:
+        lines = cpuinfo.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return "cpu"
+    return "cpu " + next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
+
+
+# What this process may use of its machine: cores and GPUs, without torch, so that a plan can ask.
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 TORCH_S = 80.0  # importing torch from a cold disk takes most of it; a broken driver never answers

@@ -3,9 +3,4 @@
 Labels are integer ids into names; -1 is no prediction, which is never correct.
 """
 
-# The order of these imports is that of the store's columns.
-# isort: off
-from trials.metrics import tokens as tokens
-from trials.metrics import spans as spans
-from trials.metrics import classes as classes
-from trials.metrics import conlleval as conlleval
+from trials.metrics import task_metrics as task_metrics

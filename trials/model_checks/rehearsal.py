@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
@@ -13,20 +14,23 @@ from typing import Any
 import numpy as np
 import torch
 from torch.nn.functional import cross_entropy
+from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedTokenizerBase
 from transformers.modeling_utils import load_state_dict
 
 from trials.datasets.corpus import Item, Sentence, Text
 from trials.errors import ModelError, reason
-from trials.model_checks.small_config import small_config
-from trials.models.decoders import pool_at_last_subword
+from trials.models.cut import section, start_at
+from trials.models.families import pool_at_last_subword
 from trials.models.family import Head, ModelFamily, Parts
 from trials.models.load import (
+    LoadedModel,
     family_of,
     filled_from_files,
     has_token_types,
     head_class,
     head_config,
+    load_model,
     load_tokenizer,
     read_tokenizer,
 )
@@ -36,6 +40,82 @@ from trials.sources.local_models import weight_shapes
 from trials.tasks import TASKS
 from trials.tasks.task import IGNORE, Encoding, Example
 from trials.training.batching import collate
+
+# A small configuration of the same architecture: two layers, two attention heads, a short vocabulary.
+#
+# The size of a head stays, because rotary angles, relative positions and the like depend on it; widths shrink as the
+# number of heads does. Where that breaks a relation that this module does not know, the widths can stay as well.
+
+LAYERS = 2
+HEADS = 2
+EXPERTS = 16
+VOCABULARY = 64
+_LAYERS = ("num_hidden_layers", "n_layers", "num_layers", "n_layer")
+_HEADS = ("num_attention_heads", "n_heads", "n_head", "num_heads")
+_KEY_VALUE_HEADS = ("num_key_value_heads", "num_kv_heads")
+_WIDTHS = ("hidden_size", "d_model", "dim", "n_embd", "emb_dim")
+_INNER_WIDTHS = ("intermediate_size", "d_ff", "dff", "hidden_dim", "n_inner", "moe_intermediate_size")
+_EXPERTS = ("num_experts", "n_routed_experts", "num_local_experts")
+
+
+def small_config(config: Any, *, narrow: bool) -> Any:
+    """A copy of a configuration of `transformers` with few layers, few experts and a short vocabulary.
+
+    Args:
+        config: The configuration, which is not changed.
+        narrow: Whether its layers have two heads and a width to match, rather than their own width.
+
+    Raises:
+        Exception: whatever the configuration's class raises if the entries do not go together.
+    """
+    entries: dict[str, Any] = config.to_dict()
+    entries.pop("model_type", None)
+    _shorten(entries)
+    if narrow:
+        _narrow(entries)
+    return type(config)(**entries)
+
+
+def _shorten(entries: dict[str, Any]) -> None:
+    n_layers = _first(entries, _LAYERS)
+    for key, value in entries.items():
+        if key in _LAYERS and _is_number(value):
+            entries[key] = min(value, LAYERS)
+        elif isinstance(value, list) and n_layers > LAYERS and len(value) == n_layers:  # one entry a layer
+            entries[key] = value[:LAYERS]
+        elif key in _EXPERTS and _is_number(value):
+            entries[key] = min(value, EXPERTS)
+        elif key.endswith("vocab_size") and _is_number(value):
+            entries[key] = min(value, VOCABULARY)
+        elif key.endswith("token_id") and _is_number(value) and value >= VOCABULARY:
+            entries[key] = 1 if key == "pad_token_id" else 0
+
+
+def _narrow(entries: dict[str, Any]) -> None:
+    width, n_heads = _first(entries, _WIDTHS), _first(entries, _HEADS)
+    head_width = _first(entries, ("head_dim",)) or width // max(n_heads, 1)
+    if n_heads <= HEADS or not head_width:
+        return
+    for key, value in entries.items():
+        if key in _HEADS and value == n_heads:
+            entries[key] = HEADS
+        elif key in _KEY_VALUE_HEADS and _is_number(value):
+            entries[key] = HEADS if value == n_heads else 1
+        elif key in _INNER_WIDTHS and _is_number(value):
+            entries[key] = max(value * HEADS // n_heads // 16 * 16, 16)
+        elif _is_number(value) and value == width and "position" not in key:
+            entries[key] = head_width * HEADS
+
+
+def _first(entries: dict[str, Any], keys: tuple[str, ...]) -> int:
+    return next((entries[key] for key in keys if _is_number(entries.get(key))), 0)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+# --- The rehearsal
 
 MOST_PARAMETERS = 40_000_000  # of the small copy: 160 MB, and as much for gradients
 N_LABELS = 3
@@ -250,3 +330,77 @@ def _check_parts(model: Any, parts: Parts) -> None:
 def _within(example: Example, n_rows: int) -> Example:
     """The example with ids that a short table of embeddings has."""
     return replace(example, ids=np.where(example.ids < n_rows, example.ids, 2 + example.ids % (n_rows - 2)))
+
+
+# Whether a model cut at a layer, on the states of the layers below, computes what the whole model does.
+#
+# The tests prove it for the registered families. For any other, a small batch runs through the whole model and through
+# the cut one, in the process that asks: in the plan, and again in every worker. It always runs on the CPU in fp32, with
+# the model's own weights, so all of them find the same.
+
+TOLERANCE = 1e-5  # of the largest output, which counts as at least 1
+MOST_BYTES = 4 * 2**30  # of weights; loading more of them takes longer than it could save
+LENGTHS = (9, 6)  # subwords of the two inputs
+DROPOUT = 0.1  # so that dropout in front of the first layer is noticed
+
+
+@lru_cache(maxsize=256)
+def difference_when_cut(spec: ModelSpec, head: Head, depth: int) -> str | None:
+    """Why a model cannot be cut at a layer: in what it differs from the whole one; None if it can. Raises ModelError.
+
+    Draws nothing from torch's global random state.
+    """
+    n_bytes = sum(path.stat().st_size for path in Path(spec.path).iterdir() if path.suffix in (".safetensors", ".bin"))
+    if n_bytes > MOST_BYTES:
+        return f"its weights, {n_bytes / 2**30:.0f} GiB, are too large to try it"
+    loaded = load_model(spec, head=head, n_outputs=2, dropout=DROPOUT, init=torch.Generator().manual_seed(0))
+    try:
+        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+            difference = _difference(loaded, spec, depth)
+    except Exception as error:  # the architecture's own code may raise anything
+        return f"the cut model fails ({type(error).__name__})"
+    return None if difference <= TOLERANCE else f"the cut model's output differs by more than {TOLERANCE:.0e}"
+
+
+def _difference(loaded: LoadedModel, spec: ModelSpec, depth: int) -> float:
+    """The largest difference: of logits and last states in training; of states computed at once and layer by layer."""
+    model: Any = loaded.model
+    family, base = family_of(spec), getattr(model, model.base_model_prefix)
+    ids, mask = _batch(model)
+    whole = _outputs(loaded, depth, input_ids=ids, attention_mask=mask)
+    rows = [{"input_ids": row[:n][None], "attention_mask": mask[:1, :n]} for row, n in zip(ids, LENGTHS, strict=True)]
+    at_once = [section(base, family, 0, depth)(**row).last_hidden_state for row in rows]
+    by_layer = [section(base, family, 0, 1)(**row).last_hidden_state for row in rows]
+    for layer in range(1, depth):
+        part = section(base, family, layer, layer + 1)
+        by_layer = [part(inputs_embeds=x, attention_mask=mask[:1, : x.shape[1]]).last_hidden_state for x in by_layer]
+    assert at_once[0].shape == (1, LENGTHS[0], model.config.hidden_size)
+    start_at(model, family, depth)
+    states = pad_sequence([x[0] for x in at_once], batch_first=True)
+    cut = _outputs(loaded, depth, inputs_embeds=states, attention_mask=mask)
+    pairs = [*zip(cut, whole, strict=True), *zip(by_layer, at_once, strict=True)]
+    return max(float((one - other).abs().max() / other.abs().max().clamp(min=1.0)) for one, other in pairs)
+
+
+def _batch(model: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    """Ids and mask, (2, subwords), of which the second is padded."""
+    n_ids, pad = model.get_input_embeddings().num_embeddings, model.config.pad_token_id or 0
+    ids = torch.randint(n_ids, (len(LENGTHS), max(LENGTHS)), generator=torch.Generator().manual_seed(0))
+    ids[ids == pad] = (pad + 1) % n_ids
+    mask = (torch.arange(max(LENGTHS)) < torch.tensor(LENGTHS)[:, None]).long()
+    return ids.where(mask.bool(), pad), mask
+
+
+def _outputs(loaded: LoadedModel, depth: int, **inputs: torch.Tensor) -> list[torch.Tensor]:
+    """Logits and last states of all subwords, with dropout, always the same, in all parts above a depth."""
+    model: Any = loaded.model
+    model.train()
+    for module in (loaded.parts.embeddings, *loaded.parts.encoder_layers[:depth]):
+        module.eval()
+    last: list[torch.Tensor] = []
+    hook = getattr(model, model.base_model_prefix).register_forward_hook(lambda base, given, out: last.append(out[0]))
+    torch.manual_seed(0)
+    logits = model(**inputs).logits
+    hook.remove()
+    real = inputs["attention_mask"].bool()
+    return [logits[real] if logits.dim() == 3 else logits, last[0][real]]

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from trials.errors import ModelError
-from trials.escaping.plain_files import MOST_CONTENT, MOST_TEXT, MOST_VOCABULARY, Stamp, digest_of, read_json, stamp_of
-from trials.escaping.untrusted_text import quoted
+from trials.escaping import MOST_CONTENT, MOST_TEXT, MOST_VOCABULARY, Stamp, digest_of, quoted, read_json, stamp_of
 from trials.settings import ModelSpec
 
 WEIGHTS = "model.safetensors"

@@ -56,7 +56,7 @@ def why_not_cut(spec: TrialSpec, depth: int) -> str | None:
     """Why the model of a trial cannot be cut at a layer; None if it can."""
     if spec.model.family in MODEL_FAMILIES:
         return None
-    from trials.model_checks.proof import difference_when_cut  # a plan of registered families needs no torch
+    from trials.model_checks.rehearsal import difference_when_cut  # a plan of registered families needs no torch
 
     try:
         return difference_when_cut(spec.model, TASKS[spec.task].head, depth)

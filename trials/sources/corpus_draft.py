@@ -12,9 +12,16 @@ from trials.datasets.layout import FORMATS, layout_by_name, layout_of
 from trials.errors import ConfigError, DataError, unknown
 from trials.settings import Columns, DataSpec, Files, First, Frozen, HeldOut, Scheme
 from trials.sources.cache import FetchedCorpus, Progress, is_plain, no_progress
-from trials.sources.class_folders import find_class_folders, write_class_folders
 from trials.sources.hub_client import is_commit, is_path, is_repo_name
-from trials.sources.split_files import NoDevSplitError, Splits, absolute, in_folder, unused_notes
+from trials.sources.split_files import (
+    NoDevSplitError,
+    Splits,
+    absolute,
+    find_class_folders,
+    in_folder,
+    unused_notes,
+    write_class_folders,
+)
 from trials.sources.ud import fetch_treebank, is_treebank_name
 from trials.starter import BUNDLED_TREEBANKS, treebank_path
 

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from trials.errors import DataError, ModelError
-from trials.escaping.plain_files import read_text
-from trials.escaping.untrusted_text import quoted
+from trials.escaping import quoted, read_text
 from trials.sources.cache import Progress, cache_root, writing
 from trials.sources.download import DownloadPace, shown
 from trials.starter import BUNDLED_TREEBANKS, STARTER
@@ -181,7 +180,7 @@ def _watch_pace(response: httpx2.Response) -> None:
     assert isinstance(response.stream, httpx2.SyncByteStream)
     stream: httpx2.SyncByteStream = response.stream
 
-    class Watched(httpx2.SyncByteStream):
+    class WatchedResponse(httpx2.SyncByteStream):
         def __iter__(self) -> Iterator[bytes]:
             pace = DownloadPace()
             for chunk in stream:
@@ -192,7 +191,7 @@ def _watch_pace(response: httpx2.Response) -> None:
         def close(self) -> None:
             stream.close()
 
-    response.stream = Watched()
+    response.stream = WatchedResponse()
 
 
 def explain(error: BaseException, repo: Repo) -> str:

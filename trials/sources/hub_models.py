@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from trials.errors import ModelError
-from trials.escaping.plain_files import digest_of, read_json, read_text
+from trials.escaping import digest_of, read_json, read_text
 from trials.models.model_files import INDEX, PICKLE, WEIGHTS, is_shard
 from trials.sources.cache import Progress, forbidden, no_progress
 from trials.sources.download import blob_digest

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from trials.errors import DataError
-from trials.escaping.plain_files import read_text
+from trials.escaping import read_text
 from trials.sources.cache import (
     FetchedCorpus,
     Progress,

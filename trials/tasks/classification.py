@@ -9,12 +9,12 @@ from functools import partial
 
 import numpy as np
 
-from trials.datasets.broken_lines import convert_all
 from trials.datasets.corpus import Item, Text
+from trials.datasets.text_file import convert_all
 from trials.errors import DataError
-from trials.escaping.untrusted_text import quoted
+from trials.escaping import quoted
 from trials.metrics.metric import Output, PredictedSplit
-from trials.metrics.table import TagScore, tag_table
+from trials.metrics.task_metrics import TagScore, tag_table
 from trials.models.family import Head
 from trials.settings import Columns, Scheme
 from trials.tasks.task import IGNORE, TASKS, Encoding, Example, Task, sorted_labels

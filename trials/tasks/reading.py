@@ -7,15 +7,22 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from trials.datasets.broken_lines import BrokenLines, BrokenLinesError
-from trials.datasets.column_evidence import TagEvidence
-from trials.datasets.corpus import SPLITS, Corpus, Item, Sentence, fingerprint, item_words, load_corpus
-from trials.datasets.documents import DOCUMENT, document_indices
-from trials.datasets.schemes import OUTSIDE
+from trials.datasets.corpus import (
+    DOCUMENT,
+    SPLITS,
+    Corpus,
+    Item,
+    Sentence,
+    document_indices,
+    fingerprint,
+    item_words,
+    load_corpus,
+)
+from trials.datasets.schemes import OUTSIDE, TagEvidence
 from trials.datasets.table_reader import label_cells
-from trials.datasets.text_file import read_lines
+from trials.datasets.text_file import BrokenLines, BrokenLinesError, read_lines
 from trials.errors import DataError
-from trials.escaping.untrusted_text import quoted
+from trials.escaping import quoted
 from trials.settings import DataSpec, Files
 from trials.tasks.task import TASKS, Task, unseen_labels
 
@@ -88,9 +95,9 @@ def _odd(task: Task, data: DataSpec, items: Sequence[Item]) -> Iterator[str]:
     if n > _MOSTLY * total and total >= 20:
         yield f"{100 * n / total:.0f} % of the words are {quoted(most)}; is it the column of the words (--words)?"
     tags = Counter(tag for sentence in sentences for tag in sentence.tags)
-    if task.score != "span_f1" and TagEvidence.of(tags).are_spans:
+    if "spans" not in task.outputs and TagEvidence.of(tags).are_spans:
         yield "the tags look like those of spans; with `task: ner` (--task ner) whole spans are scored."
-    if task.score == "span_f1" and set(tags) == {OUTSIDE}:
+    if "spans" in task.outputs and set(tags) == {OUTSIDE}:
         yield f"all {total:,} words have the tag {OUTSIDE}, so there is no span to find."
     longest = max(len(sentence.forms) for sentence in sentences)
     breaks = "there are no blank lines between sentences" if len(sentences) == 1 else "blank lines are missing"

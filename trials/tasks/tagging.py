@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from trials.datasets.corpus import Item, Sentence
-from trials.datasets.schemes import read_scheme, to_iob2
+from trials.datasets.schemes import OUTSIDE, read_scheme, to_iob2
 from trials.errors import DataError
 from trials.metrics.metric import Output, PredictedSplit
-from trials.metrics.table import TagScore, span_table, tag_table
+from trials.metrics.task_metrics import TagScore, span_table, tag_table
 from trials.models.family import Head
 from trials.settings import Columns, Scheme
 from trials.tasks.task import IGNORE, TASKS, Encoding, Example, Task, sorted_labels
@@ -67,6 +67,10 @@ class EntityRecognition(PosTagging):
     def notes(self, items: Sequence[Item], scheme: Scheme) -> list[str]:
         """The scheme, unless it is IOB2 in every tag."""
         return read_scheme(tagged_sentences(items), scheme).notes() if items else []
+
+    def n_scored(self, items: Sequence[Item]) -> int:
+        """The words of entities."""
+        return sum(tag != OUTSIDE for sentence in tagged_sentences(items) for tag in sentence.tags)
 
     def table(self, split: PredictedSplit) -> tuple[TagScore, ...]:
         """One row per entity type, then one row per tag."""

@@ -12,9 +12,9 @@ import numpy as np
 
 from trials.datasets.corpus import Item, Text
 from trials.metrics.metric import METRICS, NO_CLASS, Output, PredictedSplit, metrics_for
-from trials.metrics.table import TagScore
+from trials.metrics.task_metrics import TagScore
 from trials.models.family import Head
-from trials.plugins.registry import NOT_LOADED, Registry
+from trials.plugins.loading import NOT_LOADED, Registry
 from trials.settings import Columns, Scheme
 
 if TYPE_CHECKING:
@@ -124,6 +124,17 @@ class Task(ABC):
     @abstractmethod
     def table(self, split: PredictedSplit) -> tuple[TagScore, ...]:
         """Support, precision, recall and F1 of every label; empty for a regression."""
+
+    def n_scored(self, items: Sequence[Item]) -> int:
+        """How many labels of items the score rests on."""
+        return sum(len(labels_of(item)) for item in items)
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """What `table` counts, the level that pages show first at the beginning: spans, words, or classes of texts."""
+        if self.head == "text":
+            return ("class",)
+        return ("span", "token") if "spans" in self.outputs else ("token",)
 
     @property
     def metrics(self) -> tuple[str, ...]:

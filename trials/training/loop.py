@@ -2,25 +2,79 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
 import torch
+from safetensors.torch import save
 from torch.nn.functional import cross_entropy
 
-from trials.errors import DivergedError
+from trials.cache.encoding import EncodedCorpus
+from trials.errors import DivergedError, RefusedError
+from trials.metrics.metric import METRICS
+from trials.models.family import is_norm
 from trials.models.load import LoadedModel
-from trials.settings import OptimSpec
-from trials.tasks.task import IGNORE, NO_PREDICTION, Example, Split
+from trials.record import SplitReport
+from trials.settings import OptimSpec, Predictions
+from trials.spec import TrialSpec
+from trials.tasks import TASKS
+from trials.tasks.task import IGNORE, NO_PREDICTION, Example, Split, score_name
 from trials.training.batching import Batch, batches_by_length, takes_square_mask
-from trials.training.cuda_graphs import LENGTHS, CudaGraphRecorder, Step, StepGraphs, model_state
-from trials.training.device_loader import DeviceLoader
+from trials.training.device_loader import LENGTHS, CudaGraphRecorder, DeviceLoader, Step, StepGraphs, model_state
 from trials.training.flops import Flops
-from trials.training.optimizer import lr_share, new_optimizer
+
+# The optimiser of a trial and its learning rates.
+
+
+def new_optimizer(loaded: LoadedModel, optim: OptimSpec, *, capturable: bool = False) -> torch.optim.AdamW:
+    """AdamW over the trained parameters, without decay on biases and norms, with the learning rates of each part.
+
+    `capturable`: steps may be recorded as CUDA graphs; the learning rates are tensors that a recorded step reads.
+
+    Raises:
+        RefusedError: A trial of an earlier version, whose optimiser is gone.
+    """
+    if optim.embedding_updates == "lazy":
+        raise RefusedError("optim.embedding_updates: `lazy` was removed. The trial can be read, but not trained again.")
+    rates = {id(p): rate for modules, rate in part_rates(loaded, optim) for m in modules for p in m.parameters()}
+    groups: dict[tuple[float, bool], list[torch.nn.Parameter]] = {}
+    for module in loaded.model.modules():
+        for name, parameter in module.named_parameters(recurse=False):
+            if parameter.requires_grad:
+                decays = name != "bias" and not is_norm(module)
+                groups.setdefault((rates[id(parameter)], decays), []).append(parameter)
+    given = [
+        {
+            "params": parameters,
+            "peak_lr": rate,
+            "lr": torch.tensor(rate, device=parameters[0].device) if capturable else rate,
+            "weight_decay": optim.weight_decay if decays else 0.0,
+        }
+        for (rate, decays), parameters in groups.items()
+    ]
+    return torch.optim.AdamW(given, lr=optim.lr, fused=True, capturable=capturable)
+
+
+def part_rates(loaded: LoadedModel, optim: OptimSpec) -> list[tuple[Sequence[torch.nn.Module], float]]:
+    """The peak learning rate of each part: the head's, then from layer to layer downwards times `layer_decay`."""
+    parts, decay = loaded.parts, optim.layer_decay or 1.0
+    below = [((layer,), optim.lr * decay**depth) for depth, layer in enumerate(reversed(parts.encoder_layers), start=1)]
+    lowest = [((parts.embeddings,), optim.lr * decay ** (len(parts.encoder_layers) + 1))]
+    return [(parts.head, optim.head_lr or optim.lr), *below, *lowest]
+
+
+def lr_share(step: int, n_steps: int, warmup: float, schedule: str = "linear") -> float:
+    """The fraction of the peak rate at a step (from 0): rising during warm-up, then falling to zero or constant."""
+    n_warmup = math.ceil(warmup * n_steps)
+    if step < n_warmup:
+        return step / n_warmup
+    return 1.0 if schedule == "constant" else (n_steps - step) / (n_steps - n_warmup)
+
 
 EVAL_BATCH_SIZE = 64
 
@@ -254,3 +308,79 @@ class _Outputs:
 def _on_cpu(parts: list[torch.Tensor]) -> np.ndarray:
     values: np.ndarray = torch.cat(parts).cpu().numpy()
     return values
+
+
+# The best epoch of a trial: its weights, held until the end, and its results on dev and test.
+
+AUTO_WORDS = 100_000  # largest split whose predictions are stored by default; about a megabyte in the store
+
+
+class BestEpoch:
+    """The trained weights at the best dev score so far, the earliest of equal ones; test is evaluated with them.
+
+    Attributes:
+        dev: The evaluation on dev at that score.
+        weights: Copies of the trained parameters; empty before the first evaluation.
+        trained: The model's parameters that `weights` belong to.
+    """
+
+    dev: EvaluatedSplit
+
+    def __init__(self, loaded: LoadedModel) -> None:
+        self.trained = [p for p in loaded.model.parameters() if p.requires_grad]
+        self.score = -math.inf
+        self.weights: list[torch.Tensor] = []
+
+    def update(self, score: float, dev: EvaluatedSplit) -> None:
+        """Copy the model's weights if they score better than all before."""
+        if score > self.score:
+            self.replace(score, dev, [p.detach().clone() for p in self.trained])
+
+    def replace(self, score: float, dev: EvaluatedSplit, weights: list[torch.Tensor]) -> None:
+        """Set the best epoch, e.g. from a checkpoint."""
+        self.score, self.dev, self.weights = score, dev, weights
+
+    @torch.no_grad()
+    def restore(self) -> None:
+        """Copy the best weights back into the model."""
+        for parameter, best in zip(self.trained, self.weights, strict=True):
+            parameter.copy_(best)
+
+    def to_bytes(self, names: Mapping[int, str], labels: Sequence[str]) -> bytes:
+        """The best weights as a safetensors file, with the labels of the head.
+
+        Args:
+            names: The name of each parameter of the model, by its `id`.
+            labels: The labels, in the order of the head's outputs.
+        """
+        tensors = {
+            names[id(p)]: weight.to("cpu", copy=True).contiguous()
+            for p, weight in zip(self.trained, self.weights, strict=True)
+        }
+        return save(tensors, {"labels": json.dumps(list(labels))})
+
+
+def split_report(
+    spec: TrialSpec, data: EncodedCorpus, name: str, split: Split, evaluated: EvaluatedSplit, predictions: Predictions
+) -> SplitReport:
+    """The scores of every label, what each sentence contributes, and the predictions if the sweep stores them."""
+    task = TASKS[spec.task]
+    predicted = task.predicted_split(split.gold, evaluated.predicted, split.starts, data.names)
+    tags = task.table(predicted)
+    metric = METRICS[score_name(spec.task, spec.score)]
+    contributions, constant = tuple(metric.score_contributions(predicted).tolist()), metric.constant_score(predicted)
+    documents = () if split.documents is None else tuple(split.documents.tolist())
+    by_default = task.head == "tokens" and len(split.gold) <= AUTO_WORDS
+    if predictions == "none" or (predictions == "auto" and not by_default):
+        return SplitReport(name, tags, contributions, constant, documents=documents)
+    return SplitReport(
+        name,
+        tags,
+        contributions,
+        constant,
+        () if task.regression else data.names,
+        tuple(split.gold.tolist()),
+        tuple(evaluated.predicted.tolist()),
+        tuple(None if math.isnan(p) else p for p in evaluated.probability.tolist()),
+        documents,
+    )

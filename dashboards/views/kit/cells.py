@@ -276,11 +276,18 @@ def varied(selection: Selection) -> Varied:
     several = "setup" in done and done["setup"].nunique() > 1
     keys = [key for key in varying_settings(specs.values()) if key != "model.name"] if several else []
     columns = {
-        key: done["cell"].map({cell: _plain(setting(spec, key)) for cell, spec in specs.items()}) for key in keys
+        key: done["cell"].map({cell: plain_setting(setting(spec, key)) for cell, spec in specs.items()}) for key in keys
     }
-    labels = {key: _NAMES.get(last := key.rpartition(".")[2], last.replace("_", " ")) for key in keys}
+    labels = {key: setting_name(key) for key in keys}
     return Varied(done.assign(**columns), LABELS | labels | _LAST)
 
 
-def _plain(value: object) -> object:
+def setting_name(key: str) -> str:
+    """The name of a dotted setting for people."""
+    last = key.rpartition(".")[2]
+    return _NAMES.get(last, last.replace("_", " "))
+
+
+def plain_setting(value: object) -> object:
+    """The value of a setting as a number or text."""
     return "default" if value is None else value if isinstance(value, (int, float)) else str(value)

@@ -47,7 +47,7 @@ def part_card(part: Part[Any], drawn: Drawn | None) -> Any:
         dmc.Stack([head, *body, _tools(part)], gap=4),
         p="sm",
         withBorder=True,
-        className="part",
+        className="part if-any" if part.if_any else "part",
         **{"data-part": part.name},
     )
     if not part.on_demand:
@@ -182,3 +182,9 @@ def notices(lines: Sequence[str], colour: str, title: str) -> Any:
     if not lines:
         return None
     return dmc.Alert([html.Div(line) for line in lines], title=title, color=colour, variant="outline")
+
+
+def copied(text: str, what: str) -> Any:
+    """Text in a box with a button that copies it."""
+    copy = dcc.Clipboard(content=text, title=f"Copy {what}", className="copy")
+    return html.Div([html.Code(text, tabIndex="0"), copy], className="copied")

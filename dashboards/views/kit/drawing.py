@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ import pandas as pd
 from dashboards.views.kit.theme import Figure, Look, axis, layout, vertical_line
 from orchestrator.analysis.layer_strip import FROZEN, TRAINED, FreezeName, layer_strip
 from orchestrator.analysis.layer_strip import freeze_name as freeze_name
-from trials.escaping.untrusted_text import escaped
+from trials.escaping import escaped
 from trials.freeze.strategies import LAYERS, look_of
 
 _MAX_NAME = 60
@@ -173,6 +173,52 @@ def forest_plot(
     return {"data": [trace], "layout": drawn}
 
 
+# --- Names beside marks
+
+_LETTER, _SQUARE, _LINE, _MARKER = 7.0, 11.5, 16, 8  # pixels
+_SIDES = ("right", "left", "center")
+Box = tuple[float, float, float, float]  # left, right, bottom, top
+
+
+def beside_marks(
+    at: Sequence[tuple[float, float]],
+    words: Sequence[str],
+    width: float,
+    order: Sequence[int],
+    lines: Sequence[Box] = (),
+) -> list[str]:
+    """Where the name of each mark stands, as `textposition`; empty for one that would cover another mark or name.
+
+    Args:
+        at: Of the marks, in pixels.
+        order: Those that are placed first.
+        lines: What names may not cover, too.
+    """
+    taken: list[Box] = [(x - _MARKER, x + _MARKER, y - _MARKER, y + _MARKER) for x, y in at] + list(lines)
+    found = [""] * len(at)
+    for n in order:
+        squares = sum(words[n].count(square) for square in (FROZEN, TRAINED))
+        wide = _SQUARE * squares + _LETTER * (len(words[n]) - squares)
+        for place, box in _places_around(*at[n], wide):
+            if box[0] >= 0 and box[1] <= width and not any(_overlap(box, other) for other in taken):
+                found[n] = place
+                taken.append(box)
+                break
+    return found
+
+
+def _places_around(x: float, y: float, wide: float) -> Iterator[tuple[str, Box]]:
+    """The places beside, above and below a marker, those first that its intervals do not cross."""
+    starts = {"right": x + _MARKER / 2, "left": x - _MARKER / 2 - wide, "center": x - wide / 2}
+    for side in _SIDES:
+        for up, bottom in (("top", y + _MARKER), ("bottom", y - _MARKER - _LINE)):
+            yield f"{up} {side}", (starts[side], starts[side] + wide, bottom, bottom + _LINE)
+
+
+def _overlap(one: Box, other: Box) -> bool:
+    return one[0] < other[1] and other[0] < one[1] and one[2] < other[3] and other[2] < one[3]
+
+
 # --- Axes, notes, panels
 
 
@@ -255,6 +301,42 @@ def row_panels(
         drawn[f"yaxis{n + 1 if n else ''}"] = {**lines, **row_axis(labels), "domain": domain}
         drawn["annotations"].append(heading(title, 0, start))
     return drawn
+
+
+def grid(
+    look: Look, x: dict[str, Any], y: dict[str, Any], n: int, *, columns: int, each: int, gap: float = 0.05
+) -> dict[str, Any]:
+    """A layout of `n` panels in rows of `columns`, on the same axes: `x`, `y`, then `x2`, `y2`, ...
+
+    Titles and tick labels stand at the left and at the bottom only. `annotations` and `shapes` are empty lists.
+    """
+    rows = -(-n // columns)
+    drawn = layout(look, x={}, y={}, height=80 + each * rows, annotations=[], shapes=[])
+    drawn["margin"] = {**drawn["margin"], "t": 48}
+    x_lines, y_lines = drawn.pop("xaxis"), drawn.pop("yaxis")
+    for place in range(n):
+        row, column = divmod(place, columns)
+        at = str(place + 1) if place else ""
+        across = _share(column, columns, gap)
+        down = _share(rows - 1 - row, rows, min(0.2, 84 / (each * rows)))
+        untitled = {"title": {"text": ""}}
+        lowest, left = place + columns >= n, column == 0
+        drawn[f"xaxis{at}"] = {
+            **x_lines, **x, **({} if lowest else untitled), "domain": across, "anchor": f"y{at}",
+            "showticklabels": lowest,
+        }  # fmt: skip
+        drawn[f"yaxis{at}"] = {
+            **y_lines, **y, **({} if left else untitled), "domain": down, "anchor": f"x{at}", "showticklabels": left,
+            **({"matches": "y"} if place else {}),
+        }  # fmt: skip
+    return drawn
+
+
+def _share(place: int, n: int, gap: float) -> list[float]:
+    """Where one of `n` panels in a row or column lies, with `gap` between two."""
+    each = (1 - gap * (n - 1)) / n
+    start = place * (each + gap)
+    return [start, min(start + each, 1.0)]
 
 
 def heading(text: str, x: float, y: float) -> dict[str, Any]:

@@ -36,8 +36,11 @@ class Part(Generic[Info]):
         why_empty: Why there is nothing to show; empty if there is something.
         body: Turns the values into components that a page shows in place of the table; files have the table.
         note: What its table leaves out, and why, as one line below it on every surface; empty if nothing.
+        shows: The trials that it shows, of those that a page selects: files name their source.
         any_state: Whether it shows trials in any state, so that it needs no completed one.
         of_store: Whether it shows more than what is selected, so that a report has it once, in its summary.
+        if_any: On a page it is left out if it has nothing to show.
+        detail: Whether a report has it behind what is printed.
         on_demand: On a page it opens, and is only then asked for, by these words; empty if it is there at once.
     """
 
@@ -51,8 +54,11 @@ class Part(Generic[Info]):
     method: str = ""
     body: Callable[[Info], Any] | None = None
     note: Callable[[Info], str] = lambda info: ""
+    shows: Callable[[Selection], Selection] = lambda selection: selection
     any_state: bool = False
     of_store: bool = False
+    if_any: bool = False
+    detail: bool = False
     on_demand: str = ""
 
 
@@ -103,7 +109,7 @@ def _fitted(figure: Figure, look: Look) -> Figure:
     named = [trace for trace in figure["data"] if trace.get("showlegend", True) and "name" in trace]
     if margin is None:
         return figure
-    if legend is not None and named:
+    if legend is not None and named and drawn.get("showlegend", True):
         legend["entrywidth"] = 14 + max(_width(str(trace["name"])) for trace in named)
         margin["t"] = max(margin["t"], 20 + _legend_height(figure["data"], named, legend["entrywidth"], look))
     if look.narrow:  # what the legend and the notes take is no room for the rows
@@ -141,7 +147,7 @@ def why_empty(selection: Selection) -> str:
     if not len(selection.completed):
         states = selection.trials["state"].value_counts()
         counts = ", ".join(f"{n:,} {state.replace('_', ' ')}" for state, n in states.items())
-        return f"No trial has completed yet: {counts}. Overview lists the reasons; run the launch command to resume."
+        return f"No trial has completed yet: {counts}. Answer lists the reasons; run the launch command to resume."
     return ""
 
 
@@ -188,6 +194,11 @@ class View:
         content_ignores: Fields of the page query that these components do not depend on.
         add_callbacks: Registers callbacks of its own; they look up what a page selects with the function passed.
         item_page: The page of one of its items.
+        shows: The trials that it shows, of those that the address selects.
+        of_all: Fields of the page query of which it shows all values unless the address names one.
+        why_dimmed: Why the page has nothing to show for a store; empty if it has.
+        takes_in: Older addresses that lead here.
+        in_navigation: Whether the navigation names it; others are reached from a page.
     """
 
     path: str
@@ -199,8 +210,13 @@ class View:
     content_ignores: tuple[str, ...] = ()
     add_callbacks: Callable[[dash.Dash, Callable[[str], Selection]], None] | None = None
     item_page: ItemPage | None = None
+    shows: Callable[[Selection], Selection] = lambda selection: selection
+    of_all: tuple[str, ...] = ()
+    why_dimmed: Callable[[Selection], str] = why_empty
+    takes_in: tuple[str, ...] = ()
+    in_navigation: bool = True
 
     @property
     def name(self) -> str:
         """A word for files: the address without its slash."""
-        return self.path.strip("/") or "overview"
+        return self.path.strip("/") or "answer"

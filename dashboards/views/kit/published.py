@@ -357,4 +357,5 @@ PUBLISHED = Part(
     "Times are compared as shares saved of the own baseline's time, never as seconds. The line below "
     "the table says what is not compared, and why.",
     note=left_out,
+    if_any=True,
 )

@@ -1,7 +1,8 @@
 """How figures look in the light and the dark theme: colours, symbols, dashes, and the layout that all share.
 
-Depth is ordered and has the steps of plasma. Strategies are not ordered and have Okabe and Ito's colours, each with a
-symbol and a dash of its own, so that colour is never the only code. The baseline has the colour of the text.
+Depth is ordered, from blue to ochre, in the same colours in both themes. Strategies are not ordered and have Okabe
+and Ito's colours, each with a symbol and a dash of its own, so that colour is never the only code. The baseline has the
+colour of the text.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from trials.escaping.untrusted_text import html
-from trials.freeze.strategies import LAYERS, look_of
+from trials.escaping import html
+from trials.freeze.strategies import LAYERS, TEXT_COLOUR, look_of
 
 # For every figure, on a page and in a file. By default plotly.js 4 offers to upload the figure.
 PLOTLY_CONFIG = {
@@ -25,12 +26,9 @@ Figure = dict[str, Any]  # as plotly.js takes it: {"data": [...], "layout": {...
 
 # Okabe & Ito, "Color Universal Design" (2008), as are the colours of our strategies; too pale ones are darkened.
 _SETS = ("#B07C00", "cross", "longdash")  # of explicit sets of layers
-_OTHERS = (("#56B4E9", "star", "longdashdot"), ("#8C6BB1", "hexagon", "dash"), ("#A65628", "pentagon", "dot"))
-# Ten steps of plasma (Smith & van der Walt 2015), dark to light: saturated, and told apart with any colour vision.
-_PLASMA = (
-    "#0D0887", "#46039F", "#7201A8", "#9C179E", "#BD3786", "#D8576B", "#ED7953", "#FB9F3A", "#FDCA26", "#F0F921",
-)  # fmt: skip
-_STEPS = 6  # between the first colour of a depth and the last
+_OTHERS = (("#3A8FC7", "star", "longdashdot"), ("#8C6BB1", "hexagon", "dash"), ("#B5653A", "pentagon", "dot"))
+# From blue over violet and red to ochre, in steps of luminance: 3:1 or more against the paper of both themes.
+_DEPTHS = ("#1178DF", "#7963F2", "#A83FD6", "#D6229D", "#E23A5F", "#DC5D08", "#BC7E10")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "cross")
 STATES = {
@@ -65,22 +63,26 @@ class Look:
     narrow: bool = False
 
     def depth(self, depth: int, n_layers: int) -> str:
-        """Colour of a depth, another for each; the steps that would vanish against the background are left out."""
-        low, high = (4, 9) if self.dark else (1, 7)
-        place = low + (high - low) * min(depth, n_layers) / max(n_layers, 1)
-        step = min(int(place), high - 1)
-        return _mixed(_PLASMA[step], _PLASMA[step + 1], place - step)
+        """Colour of a depth, another for each and the same in both themes."""
+        place = (len(_DEPTHS) - 1) * min(depth, n_layers) / max(n_layers, 1)
+        step = min(int(place), len(_DEPTHS) - 2)
+        return _mixed(_DEPTHS[step], _DEPTHS[step + 1], place - step)
+
+    @property
+    def tolerated(self) -> str:
+        """What lies within the tolerance."""
+        return "rgba(0,158,115,0.18)"
 
     def strategy(self, name: str) -> tuple[str, str, str]:
         """Colour, symbol and dash of a strategy."""
         own = look_of(name)
         others = _SETS if name == LAYERS else _OTHERS[sum(map(ord, name)) % len(_OTHERS)]
-        colour = own.colour or (self.text if name == "none" else others[0])
+        colour = self.text if own.colour == TEXT_COLOUR else own.colour or others[0]
         return colour, own.symbol or others[1], own.dash or others[2]
 
     def line(self, number: int) -> str:
         """Colour of one of several lines without an order; with more than six, symbols and dashes tell them apart."""
-        colours = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#B07C00", "#56B4E9"]
+        colours = ["#0A7ABD", "#D55E00", "#009E73", "#C76BA0", "#B07C00", "#8C6BB1"]
         return colours[number % len(colours)]
 
     def scale(self) -> list[list[object]]:
@@ -118,8 +120,7 @@ def _mixed(first: str, second: str, share: float) -> str:
 def in_dark() -> dict[str, str]:
     """Colours of a light figure, and those that take their place in a dark one."""
     pairs = [(getattr(LIGHT, name), getattr(DARK, name)) for name in ("text", "muted", "paper", "grid")]
-    light, dark = ([look.depth(depth, _STEPS) for depth in range(_STEPS + 1)] for look in (LIGHT, DARK))
-    pairs += [*zip(light, dark, strict=True), *((str(LIGHT.scale()[n][1]), str(DARK.scale()[n][1])) for n in (1, 3))]
+    pairs += [(str(LIGHT.scale()[n][1]), str(DARK.scale()[n][1])) for n in (1, 3)]
     return dict(pairs) | {rgba(before): rgba(after) for before, after in pairs}
 
 

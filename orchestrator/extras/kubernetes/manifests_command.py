@@ -15,7 +15,7 @@ from orchestrator.config.console import DebugOption, command_group, reported, sa
 from orchestrator.extras.kubernetes.kuberay import KubeRay, Manifest, Workers, manifests
 from orchestrator.sweeps.sweep import load_sweep
 from trials.errors import ConfigError
-from trials.escaping.plain_files import read_text
+from trials.escaping import read_text
 
 app = command_group("Write the Kubernetes manifests of a cluster.")
 

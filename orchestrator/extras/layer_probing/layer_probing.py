@@ -32,7 +32,7 @@ from trials.tasks.task import score_name
 if TYPE_CHECKING:
     import pandas as pd
 
-    from trials.probing.layer_drift import LayerDrift
+    from trials.probing.layer_states import LayerDrift
     from trials.probing.linear_probe import Probe
 
 
@@ -163,7 +163,7 @@ def _new_drifts(specs: Sequence[TrialSpec], results: ResultStore, progress: Prog
     wanted = [i for i, kept in completed_with_weights(specs, results).items() if kept and i not in known]
     if not wanted:
         return
-    from trials.probing.layer_drift import layer_drift  # loads torch
+    from trials.probing.layer_states import layer_drift  # loads torch
 
     rows = results.trials(["trial_id", "best_epoch"]).to_pylist()
     best = {row["trial_id"]: row["best_epoch"] for row in rows}

@@ -37,6 +37,7 @@ from orchestrator.extras.layer_probing.layer_probing import Layers
 from orchestrator.extras.layer_probing.layer_probing import layers as probe_layers
 from trials.errors import ConfigError
 from trials.metrics.metric import metric_label
+from trials.settings import first_layers
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -101,7 +102,7 @@ TOLERANCE = 0.01  # 1 point, that of every command unless told
 
 
 def curve_tables(curves: pd.DataFrame) -> Iterator[RenderableType]:
-    """A table for each setting of the baseline, a row a depth, with the layers that ran as a strip."""
+    """A table for each setting of the baseline, one row per depth, with the layers that ran as a strip."""
     from orchestrator.analysis.layer_curves import findings  # loads pandas
 
     for _, rows in curves.groupby(["probe_id", "baseline", "setup"], sort=False):
@@ -132,7 +133,7 @@ _LEGEND = (
 
 
 def _cells(row: dict[str, Any]) -> tuple[str | Text, ...]:
-    label = f"first {row['depth']}+E" if row["depth"] else "embeddings"
+    label = first_layers(int(row["depth"])).label
     return (
         Text(layer_strip(label, row["n_layers"]) or str(row["depth"])),
         _points(row["probe"]),

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from orchestrator.analysis.layer_strip import freeze_name
 from orchestrator.analysis.replication import Replication, Runs, exact_replication, replication
 from orchestrator.config.quantities import counted
 from orchestrator.extras.published.our_results import (
@@ -271,7 +272,8 @@ def _candidates(study: Study, result: Published, setup: Setup) -> Iterator[str]:
             continue
         found = [(c, measure(metric, result.at_epoch, setup, spec.cell_id, column=c)) for c in metric.columns]
         values = [f"{column} {100 * value.mean:.2f}" if value else f"no {column}" for column, value in found]
-        place = f"{spec.data.name} dev, {spec.freeze.label}, {spec.model.name}, {counted(len(cell), 'seed')}"
+        freeze, seeds = freeze_name(spec.freeze.label), counted(len(cell), "seed")
+        place = f"{spec.data.name} dev, {freeze}, {spec.model.name}, {seeds}"
         yield f"{place}: {', '.join(values)}"
 
 
@@ -374,7 +376,7 @@ def _extra(study: Study, group: Group, setup: Setup) -> tuple[str, ...]:
     published = [study.freezes[name] for name in group.rows]
     specs = [cell[0].spec for cell in setup.cells.values()]
     return tuple(
-        spec.freeze.label
+        freeze_name(spec.freeze.label)
         for spec in specs
         if not any(may_be(freeze, study.protocol.n_layers, spec) for freeze in published)
     )

@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.analysis.layer_strip import LEGEND, layer_strip, spelled_out, strip_and_word
+from orchestrator.analysis.layer_strip import LEGEND, layer_strip, strip_and_word
 from orchestrator.analysis.replication import Replication
 from orchestrator.extras.published.comparison import (
     COUNT_MARGIN,
@@ -305,7 +305,7 @@ def _notes(sides: list[Side]) -> Iterator[RenderableType]:
     notes = {"protocol differs": differs, "not stated by the study": silent}
     freezes = {"not in our trials": absent, "only in our trials": extra}
     yield from (_item(f"{what}: {'; '.join(words)}") for what, words in notes.items() if words)
-    yield from (_item(f"{what}: {spelled_out(', '.join(words))}") for what, words in freezes.items() if words)
+    yield from (_item(f"{what}: {', '.join(words)}") for what, words in freezes.items() if words)
     open_ = [line.replication for side in sides for line in side.lines if line.replication.verdict == "cannot tell"]
     yield from (_item(f"cannot tell: {why}") for why in dict.fromkeys(judged.why for judged in open_))
     yield from (_item(f"erratum: {text}") for text in errata)
@@ -317,7 +317,7 @@ def _refused(refusal: Refusal) -> str:
     for group, metric, _, _ in refusal.theirs:
         tables.setdefault(metric, {})[group] = None
     theirs = "; ".join(f"{metric} of {', '.join(groups)}" for metric, groups in tables.items())
-    ours = f" Ours: {spelled_out('; '.join(refusal.ours))}." if refusal.ours else ""
+    ours = f" Ours: {'; '.join(refusal.ours)}." if refusal.ours else ""
     return f"{refusal.reason}{f' [{theirs}]' if theirs else ''}.{ours}"
 
 

@@ -21,12 +21,11 @@ from orchestrator.store.contents import COMPUTED, TableContents, checked_spec, r
 from orchestrator.store.parts import NOTHING, Recorded
 from orchestrator.store.schema import KEYS, UNOWNED, State
 from trials.record import MISMATCHED
-from trials.spec import TrialSpec
+from trials.spec import TrialSpec, evaluation_steps, steps_an_epoch
 from trials.tasks import TASKS
-from trials.training.steps import evaluation_steps, steps_an_epoch
 
 Row = dict[str, Any]
-# As in trials.training.best_epoch, which needs torch: larger splits have no predictions by default.
+# As in trials.training.loop, which needs torch: larger splits have no predictions by default.
 AUTO_WORDS = 100_000
 _AGAIN = "it runs again at the next launch, once `repair` has removed its row"
 

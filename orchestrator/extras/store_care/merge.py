@@ -56,7 +56,7 @@ from orchestrator.store.schema import (
 )
 from trials.datasets.corpus import SPLITS
 from trials.errors import RefusedError, StoreError
-from trials.escaping.untrusted_text import csv_cell, json_text
+from trials.escaping import csv_cell, json_text
 
 # Export the tables of a store for other programs, without duplicates and with each trial's newest attempt only.
 
@@ -64,9 +64,9 @@ Row = dict[str, Any]
 DICTIONARY = "columns.md"
 ABOUT = {
     "epochs": "A row an evaluation on dev, of each trial's newest attempt.",
-    "trials": "A row a trial that has ended, by its newest attempt. Only `completed` ones belong in a mean.",
-    "tags": "A row a label of each scored split, with the weights of the best epoch.",
-    "predictions": "A row a sentence or text of each scored split, with the weights of the best epoch.",
+    "trials": "One row per trial that has ended, by its newest attempt. Only `completed` ones belong in a mean.",
+    "tags": "One row per label of each scored split, with the weights of the best epoch.",
+    "predictions": "One row per sentence or text of each scored split, with the weights of the best epoch.",
     "contributions": "A row a scored split, with the weights of the best epoch: the score, sentence by sentence.",
     "probes": "A row a linear probe of the untouched encoder (`permafrost layers`): one train subset, one depth.",
     "drifts": "A row a part of the encoder of a trial with stored weights: how far training moved it.",

@@ -25,7 +25,7 @@ from orchestrator.execution.events import last_line
 from orchestrator.storage.address import scrubbed
 from orchestrator.store import ResultStore
 from orchestrator.store.evidence import evidence
-from trials.escaping.untrusted_text import escaped, markdown
+from trials.escaping import escaped, markdown
 from trials.metrics.metric import metric_label
 from trials.record import spent_s
 from trials.spec import TrialSpec

@@ -1,4 +1,4 @@
-"""MLflow: a run a trial, nested under the run of its sweep.
+"""MLflow: one run per trial, nested under the run of its sweep.
 
 A run is found by the tags `permafrost.sweep` and `permafrost.trial_id`. One with the same attempt and settings is
 written again, as a server stores equal metrics of equal times once; any other of this trial is deleted first.
@@ -146,7 +146,7 @@ def _check_credentials(uri: str) -> None:
         )
 
 
-# TensorBoard: a folder a trial with scalars and hparams, `DIR/SWEEP/NAME-TRIAL`; the sweep's summary as text.
+# TensorBoard: one folder per trial with scalars and hparams, `DIR/SWEEP/NAME-TRIAL`; the sweep's summary as text.
 #
 # The files are written without TensorFlow and hold nothing but what the rows hold, so writing them again gives the same
 # bytes.
@@ -241,7 +241,7 @@ class _EventFile:
         self._file.close()
 
 
-# Weights & Biases: a run a trial, in a group that is named as the sweep; the id of a run is that of its trial.
+# Weights & Biases: one run per trial, in a group that is named as the sweep; the id of a run is that of its trial.
 #
 # `resume` stays unset: a run whose id is known already is then written anew. Offline, its earlier folder is removed.
 

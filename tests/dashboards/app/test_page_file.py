@@ -31,11 +31,11 @@ def test_every_page_with_figures_is_a_file_with_all_of_them(client: Client, name
 
 
 def test_the_first_page_begins_with_the_answers(client: Client) -> None:
-    assert "train size 800" in client.get("/page/overview.html").text.partition("<figure")[0]
+    assert "train size 800" in client.get("/page/answer.html").text.partition("<figure")[0]
 
 
 def test_the_file_shows_what_the_address_selects(client: Client) -> None:
-    both, one = (client.get(f"/page/depth.html{search}").text for search in ("", "?size=200"))
+    both, one = (client.get(f"/page/scores.html{search}").text for search in ("", "?size=200"))
     assert one.count("800") < both.count("800")
 
 
@@ -43,7 +43,7 @@ def test_a_page_that_there_is_not_is_not_found(client: Client) -> None:
     assert client.get("/page/nothing.html").status_code == 404
 
 
-@each("address", ["/page/overview.html", "/export/depth-strip.csv"])
+@each("address", ["/page/answer.html", "/export/depth-strip.csv"])
 def test_a_store_without_a_sweep_has_no_files(tmp_path: Path, address: str) -> None:
     store: ResultStore = open_store(str(tmp_path / "empty"), must_exist=False)
     store.create()

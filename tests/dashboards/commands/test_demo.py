@@ -14,7 +14,7 @@ from dashboards.commands.demo import DEMO_STORE
 from dashboards.data.frames import Frames
 from dashboards.data.page_query import PageQuery
 from dashboards.data.selection import select
-from dashboards.views.kit.answers import answers_of
+from dashboards.views.kit.answers import answers_of_page
 from orchestrator.api.answering import answer
 from orchestrator.extras.store_care.check import check_store
 from orchestrator.store import ResultStore, open_store
@@ -59,7 +59,7 @@ def test_each_sweep_of_the_study_has_the_trials_that_the_datasheet_says(name: st
 
 def test_the_page_answers_as_the_terminal_does(store: ResultStore) -> None:
     snapshot = Frames(store).refresh()
-    shown = answers_of(select(snapshot, PageQuery()))
+    shown = answers_of_page(select(snapshot, PageQuery())).answers
     assert shown
     assert [each.sentence for each in shown] == [each.sentence for each in answer(store.address)]
 

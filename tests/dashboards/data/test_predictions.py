@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dashboards.data.predictions import CUT_OFF, EntityErrors, PredictedLabels, confusion, entity_errors, has_spans
 from tests.examples import each
-from trials.metrics.spans import count_spans
+from trials.metrics.task_metrics import count_spans
 
 TAGS = ("B-LOC", "B-PER", "I-LOC", "I-PER", "O")
 

@@ -9,7 +9,7 @@ import pytest
 
 from dashboards.data.frames import Frames, Snapshot
 from dashboards.data.page_query import PageQuery
-from dashboards.data.selection import select
+from dashboards.data.selection import EACH_BEST, select
 from tests.dashboards.stores import Invented, specs, write_store
 from tests.examples import each
 from trials.spec import TrialSpec
@@ -27,12 +27,25 @@ def snapshot(tmp_path: Path) -> Snapshot:
     return _snapshot(tmp_path, slow, fast, other)
 
 
-def test_by_default_the_first_corpus_and_set_up(snapshot: Snapshot) -> None:
+def test_by_default_the_first_corpus_and_its_best_set_up(snapshot: Snapshot) -> None:
     found = select(snapshot, PageQuery())
-    assert (found.query.corpus, found.query.setup) == ("pos tiny", "lr=0.0001")
-    assert found.options["setup"] == ["lr=0.0001", "lr=0.001"]
+    best = max(("lr=0.0001", "lr=0.001"), key=lambda setup: _best_mean(snapshot, setup))
+    assert (found.query.corpus, found.query.setup) == ("pos tiny", best)
+    assert found.scope == f"{best}: best of 2 on dev."
+    assert set(found.options["setup"]) == {"lr=0.0001", "lr=0.001", EACH_BEST}
     assert len(found.trials) == 20
     assert found.notices == ()
+
+
+def _best_mean(snapshot: Snapshot, setup: str) -> float:
+    trials = select(snapshot, PageQuery(setup=setup)).trials
+    return float(trials.groupby("cell")["score"].mean().max())
+
+
+def test_each_freeze_at_its_own_best_is_paired_with_the_best_baseline(snapshot: Snapshot) -> None:
+    trials = select(snapshot, PageQuery(setup=EACH_BEST)).trials
+    assert trials.groupby(["train_size", "freeze"])["cell"].nunique().eq(1).all()
+    assert set(trials["baseline"]) <= set(trials["cell"])
 
 
 def test_a_search_that_has_planned_no_trial_yet_hides_nothing(tmp_path: Path) -> None:

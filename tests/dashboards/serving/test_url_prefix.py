@@ -39,7 +39,7 @@ def addresses(text: str) -> set[str]:
     return set(re.findall(r'"?\b(?:src|href|content|data-export)"?[=:] ?"(/[^"]*)', text))
 
 
-@each("path", ["/", "/depth", "/_dash-layout", "/_dash-dependencies"])
+@each("path", ["/", "/scores", "/_dash-layout", "/_dash-dependencies"])
 def test_every_address_of_an_answer_is_below_the_prefix(client: Client, path: str) -> None:
     below, at_root = asked(client, path, ANA), asked(client, path)
     assert addresses(below) == {ANA + address for address in addresses(at_root)}
@@ -56,7 +56,7 @@ def test_the_first_page_asks_for_its_scripts_below_the_prefix(client: Client) ->
             assert answer.status_code == 200
 
 
-@each("path", ["/part/light/depth-strip", "/export/depth-strip.csv", "/page/depth.html", "/report.html"])
+@each("path", ["/part/light/depth-strip", "/export/depth-strip.csv", "/page/scores.html", "/report.html"])
 @each("sent", [ANA, ""])
 def test_a_prefix_that_was_set_is_taken_off_where_the_proxy_keeps_it(client: Client, path: str, sent: str) -> None:
     headers = {"X-Forwarded-Prefix": ANA}
@@ -65,8 +65,8 @@ def test_a_prefix_that_was_set_is_taken_off_where_the_proxy_keeps_it(client: Cli
 
 
 def test_a_file_is_the_same_below_a_path(client: Client) -> None:
-    below = client.get("/page/depth.html", **NEAR, headers={"X-Forwarded-Prefix": ANA})
-    assert below.data == client.get("/page/depth.html", **NEAR).data
+    below = client.get("/page/scores.html", **NEAR, headers={"X-Forwarded-Prefix": ANA})
+    assert below.data == client.get("/page/scores.html", **NEAR).data
 
 
 @each("header", [
@@ -97,8 +97,8 @@ def test_the_cookie_is_for_the_path_alone_and_the_way_back_is_below_it() -> None
     client = visitor(Access(token=TOKEN, url_prefix="/user/ana"))
     answer = client.get(f"//user/ana/../x?token={TOKEN}", **NEAR)
     assert 'content="0; url=/user/ana/' in answer.text
-    answer = client.get(f"/user/ana/depth?token={TOKEN}&size=5", **NEAR)
-    assert 'content="0; url=/user/ana/depth?size=5"' in answer.text
+    answer = client.get(f"/user/ana/scores?token={TOKEN}&size=5", **NEAR)
+    assert 'content="0; url=/user/ana/scores?size=5"' in answer.text
     assert "Path=/user/ana" in answer.headers["Set-Cookie"].split("; ")
 
 

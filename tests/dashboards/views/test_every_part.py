@@ -30,9 +30,10 @@ from tests.dashboards.views.made import (
     strictly,
     without_baseline,
 )
+from tests.examples import each
 
-EVERY_PART = pytest.mark.parametrize("part", PARTS.values(), ids=lambda part: part.name)
-EVERY_VIEW = pytest.mark.parametrize("view", VIEWS.values(), ids=lambda view: view.path)
+EVERY_PART = each("part", PARTS.values())
+EVERY_VIEW = each("view", VIEWS.values())
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +71,7 @@ def _no_device(selection: Selection) -> Selection:
 
 
 @EVERY_PART
-@pytest.mark.parametrize("change", [_one_seed, without_baseline, _no_numbers, _no_device])
+@each("change", [_one_seed, without_baseline, _no_numbers, _no_device])
 def test_a_part_shows_something_or_says_why_it_is_empty(
     part: Part[Any], change: Callable[[Selection], Selection], usual: Selection
 ) -> None:
@@ -94,8 +95,8 @@ def test_a_part_of_an_empty_store_says_what_to_run(part: Part[Any], empty: Selec
 
 
 @EVERY_PART
-@pytest.mark.parametrize("name", [LONG, SCRIPT], ids=["long", "script"])
-@pytest.mark.parametrize("column", ["freeze", "device"])
+@each("name", [LONG, SCRIPT])
+@each("column", ["freeze", "device"])
 def test_a_name_is_no_html_and_no_longer_than_there_is_room(
     part: Part[Any], column: str, name: str, usual: Selection
 ) -> None:
@@ -133,11 +134,11 @@ def test_a_view_has_a_path_a_question_and_something_to_show(view: View) -> None:
 def test_paths_and_parts_are_unique() -> None:
     parts = [part.name for view in VIEWS.values() for part in view.parts]
     assert parts == list(PARTS)
-    assert len(VIEWS) == len({view.title for view in VIEWS.values()}) == 12
+    assert len(VIEWS) == len({view.title for view in VIEWS.values()}) == 8
 
 
 @EVERY_VIEW
-@pytest.mark.parametrize("change", [_one_seed, without_baseline, _no_numbers, _no_device])
+@each("change", [_one_seed, without_baseline, _no_numbers, _no_device])
 def test_the_content_of_a_view_can_be_sent_to_a_browser(
     view: View, change: Callable[[Selection], Selection], usual: Selection
 ) -> None:
@@ -150,13 +151,13 @@ def test_the_content_of_a_view_of_an_empty_store_can_be_sent_to_a_browser(view: 
 
 
 @EVERY_VIEW
-@pytest.mark.parametrize("column", ["freeze", "device", "corpus", "model", "setup", "error"])
+@each("column", ["freeze", "device", "corpus", "model", "setup", "error"])
 def test_no_name_is_html_in_the_content_of_a_view(view: View, column: str, usual: Selection) -> None:
     content = view.content(renamed(usual, column, SCRIPT)) if view.content else None
     assert SCRIPT not in html_of(content)
 
 
-@pytest.mark.parametrize("page", ITEM_PAGES.values(), ids=list(ITEM_PAGES))
+@each("page", ITEM_PAGES.values())
 def test_the_page_of_an_item_is_made_of_text(page: ItemPage, tmp_path: Path) -> None:
     hostile = specs(seeds=(0, 1), train_sizes=(200,), data={"name": SCRIPT}, model={"name": SCRIPT})
     selection = made(

@@ -14,6 +14,7 @@ from orchestrator.analysis.layer_curves import findings
 from orchestrator.store import ResultStore, open_store
 from tests.dashboards.stores import specs
 from tests.dashboards.views.made import drawn, made, selected, strictly
+from tests.examples import each
 from tests.orchestrator.store.rows import drift, probe
 from trials.probing.probe_key import probe_id
 
@@ -41,7 +42,7 @@ def test_there_is_a_panel_for_each_train_size_with_every_depth(selection: Select
     assert info.table["loss"].notna().any()
 
 
-@pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS)
+@each("look", LOOKS.values())
 def test_each_curve_of_a_panel_has_its_own_scale_and_says_what_it_shows(selection: Selection, look: Look) -> None:
     info = prepare_layers(selection)
     layout = strictly(draw_layers(info, look))["layout"]

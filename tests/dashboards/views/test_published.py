@@ -19,6 +19,7 @@ from dashboards.views.kit import published
 from dashboards.views.kit.theme import LIGHT
 from tests.dashboards.stores import STRATEGIES, Invented, specs
 from tests.dashboards.views.made import drawn, made, only, strictly
+from tests.examples import each
 from trials.spec import TrialSpec
 
 EWT: dict[str, Any] = {
@@ -62,8 +63,8 @@ def test_differences_and_errata_stand_beside_them(english: Selection) -> None:
     assert any(words.startswith("emekaeze_pos: One seed (42) and no interval") for words in found.errata)
 
 
-@pytest.mark.parametrize(
-    ("changes", "reason"),
+@each(
+    "changes, reason",
     [
         ({"data": EWT["data"] | {"sizes": (12544, 2001, 99)}}, "is not UD_English-EWT 2.16"),
         ({"data": EWT["data"] | {"source": "ud:UD_English-EWT@2.15"}}, "ours is release 2.15"),

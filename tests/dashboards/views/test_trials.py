@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from dashboards.data.frames import Frames
 from dashboards.data.page_query import PageQuery
 from dashboards.data.selection import Selection, select
-from dashboards.views.trials import RowsRequest, answer_rows
+from dashboards.views.trials import RowsRequest, answer_rows, trials_content, trials_csv
 from tests.dashboards.stores import Invented, specs, write_store
 
 
@@ -19,6 +20,9 @@ def selection(tmp_path_factory: pytest.TempPathFactory) -> Selection:
     made = Invented(state=lambda spec: states[spec.seed])
     store = write_store(tmp_path_factory.mktemp("grid") / "store", specs(seeds=(0, 1, 2), train_sizes=(200,)), made)
     return select(Frames(store).refresh(), PageQuery())
+
+
+ABOVE, BELOW = {"type": "greaterThan", "filter": 0}, {"type": "lessThan", "filter": 2}
 
 
 def _rows(selection: Selection, **asked: Any) -> list[dict[str, Any]]:
@@ -32,12 +36,12 @@ def test_only_the_rows_asked_for_come_and_all_are_counted(selection: Selection) 
 
 def test_a_trial_leads_to_its_page(selection: Selection) -> None:
     trial = selection.trials["trial_id"].iloc[0]
-    assert _rows(selection)[0]["trial_id"] == f"[{trial}](trial/{trial})"
+    assert _rows(selection)[0]["trial_id"] == f"[{trial[:8]}](trial/{trial})"
 
 
 def test_rows_are_sorted_as_asked(selection: Selection) -> None:
     rows = _rows(selection, sortModel=[{"colId": "seed", "sort": "desc"}, {"colId": "freeze", "sort": "asc"}])
-    assert [row["seed"] for row in rows] == [2] * 5 + [1] * 5 + [0] * 5
+    assert [row["seed"] for row in rows] == ["2"] * 5 + ["1"] * 5 + ["0"] * 5
     assert [row["freeze"] for row in rows[:5]] == sorted(row["freeze"] for row in rows[:5])
 
 
@@ -48,6 +52,12 @@ def test_rows_are_sorted_as_asked(selection: Selection) -> None:
         ("freeze", {"filterType": "text", "type": "equals", "filter": "none"}, 3),
         ("freeze", {"filterType": "text", "type": "contains", "filter": "(["}, 0),
         ("seed", {"filterType": "number", "type": "greaterThan", "filter": 0}, 10),
+        ("seed", {"filterType": "number", "operator": "AND", "conditions": [ABOVE, BELOW]}, 5),
+        (
+            "seed",
+            {"filterType": "number", "operator": "OR", "conditions": [BELOW, {"type": "equals", "filter": 2}]},
+            15,
+        ),
         ("seed", {"filterType": "number", "type": "inRange", "filter": 1, "filterTo": 2}, 10),
         ("score", {"filterType": "number", "type": "blank"}, 10),
     ],
@@ -59,6 +69,27 @@ def test_rows_are_filtered_as_asked(selection: Selection, column: str, condition
 @pytest.mark.parametrize(("state", "n"), [("any", 15), ("completed or pruned", 5), ("failed", 5), ("not ended", 5)])
 def test_the_url_narrows_to_a_kind_of_state(selection: Selection, state: str, n: int) -> None:
     assert len(_rows(select(selection.snapshot, PageQuery(state=state)))) == n
+
+
+def test_the_best_comes_first_and_the_address_sorts_and_filters_the_file_too(selection: Selection) -> None:
+    scores = [row["score"] for row in _rows(selection) if row["score"] is not None]
+    assert scores == sorted(scores, reverse=True)
+    text = '{"seed": {"filterType": "number", "type": "equals", "filter": 0}}'
+    wanted = select(selection.snapshot, PageQuery(filters=text, sort="score.asc", columns=("score", "freeze")))
+    head, *rows = trials_csv(wanted).splitlines()[1:]
+    assert head == "trial,dev accuracy (%),frozen"
+    assert [float(row.split(",")[1]) for row in rows] == sorted(scores)
+
+
+def test_a_setting_that_varies_is_a_column_and_a_constant_one_is_hidden(tmp_path: Path) -> None:
+    trials = [spec for lr in (1e-5, 1e-3) for spec in specs(train_sizes=(200,), optim={"lr": lr})]
+    both = select(Frames(write_store(tmp_path / "s", trials)).refresh(), PageQuery())
+    columns = {each["field"]: each for each in trials_content(both).children[1].columnDefs}
+    assert columns["set:optim.lr"]["headerName"] == "learning rate"
+    assert (columns["set:optim.lr"]["hide"], columns["train_size"]["hide"], columns["device"]["hide"]) == (
+        False, True, True,
+    )  # fmt: skip
+    assert {row["set:optim.lr"] for row in _rows(both)} == {1e-5, 1e-3}
 
 
 def test_columns_that_a_visitor_invents_are_no_columns(selection: Selection) -> None:

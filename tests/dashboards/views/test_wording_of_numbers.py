@@ -23,6 +23,7 @@ from orchestrator.store import ResultStore
 from tests.dashboards import stores
 from tests.dashboards.stores import STRATEGIES, Invented, specs, write_store
 from tests.dashboards.views.made import selected
+from tests.examples import each
 
 FAULTS = {
     "a plural after 1": r"(?<![\w.,])1 (?!(?:is|as|has|was|plus|minus|versus|across)\b)(?:[a-z]+ )?[a-z]+s\b",
@@ -95,7 +96,7 @@ def test_every_page_and_file_counts_in_plain_words(
     assert _faults(_files(store, tmp_path / "report")) == []
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "loses at most 1 points",
@@ -111,7 +112,7 @@ def test_what_is_looked_for_is_found(text: str) -> None:
     assert len(_faults(iter([("here", text)]))) == 1
 
 
-@pytest.mark.parametrize(
+@each(
     "text", ["1 point", "0.1 points", "21 trials", "F1 minus baseline", "p < 0.001", "p 0.02", "50 %", "trainable: 0.3"]
 )
 def test_what_is_right_is_left_alone(text: str) -> None:

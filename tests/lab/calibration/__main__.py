@@ -60,7 +60,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _missed(what: str, rate: float, sweeps: int) -> bool:
     """Whether a rate is above its goal of 5 % by more than three standard errors of the simulation; says so."""
-    missed = rate > ERROR + 3 * (ERROR * (1 - ERROR) / sweeps) ** 0.5
+    missed = bool(rate > ERROR + 3 * (ERROR * (1 - ERROR) / sweeps) ** 0.5)
     if missed:
         _line(f"MISSED  {what}: {100 * rate:.1f} %, goal at most {100 * ERROR:g} %")
     return missed

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from trials.metrics.pseudo_values import Score, label_f1, matthews, pseudo_values
+from trials.metrics.metric import Score, label_f1, matthews, pseudo_values
 
 Floats = npt.NDArray[np.float64]
 Draw = Callable[[np.random.Generator, tuple[int, ...]], Floats]  # mean 0, deviation 1

@@ -10,9 +10,8 @@ from orchestrator.execution.trial_source import Source, Verdict
 from orchestrator.store.schema import State
 from tests.builders import make_record
 from trials.record import EpochRecord
-from trials.spec import TrialSpec
+from trials.spec import TrialSpec, evaluation_steps
 from trials.tasks import TASKS
-from trials.training.steps import evaluation_steps
 
 MOST_ORDERS = 300  # a sweep of many trials is not played to its end
 _STEPS = 12  # an epoch

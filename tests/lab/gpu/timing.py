@@ -18,8 +18,8 @@ from trials.hardware.device import default_device, wait_for
 from trials.models.load import LoadedModel
 from trials.run import new_training, run_trial, train_subset
 from trials.spec import TrialSpec
-from trials.training.cuda_graphs import GRAPHS_VARIABLE
-from trials.training.freeze_course import FreezeCourse
+from trials.training.device_loader import GRAPHS_VARIABLE
+from trials.training.freeze_course import FreezeSchedule
 
 WARM_UP = 64  # steps: every padded length has been seen, and recorded where steps are CUDA graphs
 
@@ -78,7 +78,7 @@ def timed_steps(
     with cuda_graphs(graphs), padded_batches(padded):
         loaded = trials.run.new_model(spec, len(data.labels), device)
         training = new_training(spec, loaded, data, train_subset(spec, data.train), device)
-        unfreezing = FreezeCourse(spec, training)
+        unfreezing = FreezeSchedule(spec, training)
         unfreezing.train_to(warm_up)
         wait_for(device)
         if start is not None:

@@ -19,9 +19,8 @@ import torch
 import yaml
 from transformers import AutoConfig, AutoModel
 
+from trials.cache.encoding import EncodedCorpus, cached_or_encoded, token_key
 from trials.draft import FreezeDraft
-from trials.encoding.encoded_corpus import EncodedCorpus
-from trials.encoding.token_cache import cached_or_encoded, token_key
 from trials.models.family import MODEL_FAMILIES
 from trials.models.model_files import revision_of
 from trials.settings import DataSpec, FreezeSpec, ModelSpec

@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from orchestrator.analysis.collapse import LEAST_FALL, collapses, has_collapsed
+from tests.examples import each
 from trials.record import loss_fall
 
 DECAY = np.exp(-np.arange(200) / 100)
@@ -16,7 +17,7 @@ def test_no_collapse_in_five_runs_leaves_45_percent_possible() -> None:
     assert collapses([False] * 5).sentence == "0 of 5 runs collapsed; up to 45 % could, 95 % bound"
 
 
-@pytest.mark.parametrize(("k", "n"), [(0, 3), (1, 8), (4, 10), (5, 5)])
+@each("k, n", [(0, 3), (1, 8), (4, 10), (5, 5)])
 def test_the_bound_is_the_largest_share_that_so_few_collapses_do_not_rule_out(k: int, n: int) -> None:
     found = collapses(np.arange(n) < k)
     assert found.collapsed == k

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from orchestrator.analysis.describe import Summary, describe, describe_cells, mean_interval
 from orchestrator.analysis.moments import logit_ends, t_ends, wider
+from tests.examples import each
 from tests.orchestrator.analysis.frames import Floats, trials
 from tests.orchestrator.analysis.samples import SLEEP, covered, rows_moments
 
@@ -40,14 +41,14 @@ def test_one_sample_has_the_interval_of_a_cell(column: str, values: list[float])
     assert mean_interval(np.array(values), column) == ends(values, column)
 
 
-@pytest.mark.parametrize(("a", "b"), SKEWED)
-@pytest.mark.parametrize("n", [2, 3, 5, 10, 20])
+@each("a, b", SKEWED)
+@each("n", [2, 3, 5, 10, 20])
 def test_score_interval_covers_at_least_93_percent_of_skewed_scores(a: float, b: float, n: int) -> None:
     m = rows_moments(betas(a, b, n))
     assert covered(wider(t_ends(m, 0.95), logit_ends(m, 0.95)), a / (a + b)) >= 0.93
 
 
-@pytest.mark.parametrize("n", [2, 3, 5, 10, 20])
+@each("n", [2, 3, 5, 10, 20])
 def test_score_interval_covers_93_percent_where_single_seeds_collapse(n: int) -> None:
     """Beta(5, 0.5): half of the scores above 0.95, one in ten below 0.75. Worst at n = 5: 0.9306 of 400,000."""
     m = rows_moments(betas(5.0, 0.5, n))

@@ -12,6 +12,7 @@ from orchestrator.analysis.layer_curves import COLUMNS, findings, layer_curves, 
 from orchestrator.analysis.trial_frame import trial_frame
 from orchestrator.store.schema import DRIFTS, PROBES
 from tests.builders import make_spec
+from tests.examples import each
 from trials.freeze.strategies import FREEZE_STRATEGIES
 from trials.probing.probe_key import probe_id
 from trials.spec import TrialSpec
@@ -116,8 +117,8 @@ def test_an_empty_frame_has_no_curves() -> None:
     assert not len(layer_curves(pd.DataFrame(), {}, NO_PROBES, NO_DRIFTS))
 
 
-@pytest.mark.parametrize(
-    ("losses", "words"),
+@each(
+    "losses, words",
     [
         ([0.001, 0.002, 0.05], "Loses ≤ 1 point up to layer 1, 5.0 at layer 2"),
         ([0.001, np.nan, 0.01], "Loses ≤ 1 point up to layer 2"),

@@ -10,6 +10,7 @@ import pytest
 from scipy import stats
 
 from orchestrator.analysis.replication import Runs, exact_replication, replication
+from tests.examples import each
 
 OURS = Runs(5, 0.96, 0.96, 0.002)
 SAMPLES = 1500
@@ -85,8 +86,8 @@ def test_no_run_or_no_margin_is_an_error(wrong: Runs) -> None:
         replication(wrong, one(0.5), margin=0.01 if wrong.n == 0 else 0.0)
 
 
-@pytest.mark.parametrize(("n", "m", "known"), [(3, 1, False), (5, 1, False), (5, 5, True), (10, 5, True)])
-@pytest.mark.parametrize("shift", [-1.0, 1.0])
+@each("n, m, known", [(3, 1, False), (5, 1, False), (5, 5, True), (10, 5, True)])
+@each("shift", [-1.0, 1.0])
 def test_either_verdict_errs_in_a_fortieth_at_the_margin(n: int, m: int, known: bool, shift: float) -> None:
     rng = np.random.default_rng([n, m, int(shift) + 1])
     ours, theirs = 0.3 * rng.standard_normal((SAMPLES, n)), shift + 0.3 * rng.standard_normal((SAMPLES, m))

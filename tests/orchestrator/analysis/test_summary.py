@@ -11,6 +11,7 @@ from orchestrator.analysis.summary import CellSummary, summarise
 from orchestrator.execution.recorder import trial_row
 from orchestrator.store.schema import TRIALS, State
 from tests.builders import make_record, make_spec
+from tests.examples import each
 from trials.spec import TrialSpec
 
 BASE = [make_spec(seed=seed) for seed in (0, 1, 2)]
@@ -35,7 +36,7 @@ def test_one_seed_has_no_deviation() -> None:
     assert (cell.n, cell.planned, cell.score_mean, cell.score_std) == (1, 3, 0.5, None)
 
 
-@pytest.mark.parametrize("state", [state for state in State if state is not State.COMPLETED])
+@each("state", [state for state in State if state is not State.COMPLETED])
 def test_only_completed_trials_enter_a_mean(state: State) -> None:
     (cell,) = cells(BASE, ended(BASE[0], score=0.5), ended(BASE[1], state, score=1.0, train_s=99.0))
     assert (cell.score_mean, cell.training_cost_s, cell.n) == (0.5, 2.0, 1)

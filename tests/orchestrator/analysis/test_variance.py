@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 
 from orchestrator.analysis.variance import anova
+from tests.examples import each
 from tests.orchestrator.analysis.frames import sweep, trials
 
 # Dried plant weights: A. Dobson, "An Introduction to Statistical Modelling" (1983); `PlantGrowth` of R.
@@ -90,8 +91,8 @@ def test_overlapping_factors_have_fewer_degrees_of_freedom() -> None:
     assert found["df"].to_dict() == {"strategy": 1, "depth": 1, "residual": 16}
 
 
-@pytest.mark.parametrize(
-    ("frame", "reason"),
+@each(
+    "frame, reason",
     [
         (trials({}), "no completed trial"),
         (trials({"none": [0.9]}), "one level"),

@@ -14,6 +14,7 @@ from orchestrator.analysis.trial_frame import trial_frame
 from orchestrator.analysis.when_frozen import when_frozen
 from orchestrator.analysis.wording import parts
 from tests.builders import make_spec
+from tests.examples import each
 from trials.settings import FreezeSpec
 from trials.spec import TrialSpec
 
@@ -67,8 +68,8 @@ def test_a_rule_is_called_by_its_words_wherever_a_setting_is_named() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("freeze", "ended", "mean", "words"),
+@each(
+    "freeze, ended, mean, words",
     [
         (RULE, 4, 3.2, "froze 0 to 4 of 6 layers, 3.2 on average over steps"),
         (RULE, 0, 0.0, "froze 0 of 6 layers throughout"),

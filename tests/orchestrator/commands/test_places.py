@@ -44,7 +44,7 @@ def test_stop_takes_a_store_and_a_sweep_like_the_commands_that_read(real: Real, 
 
 def test_the_name_of_a_sweep_in_place_of_a_store_is_told(real: Real, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(real.store.parent)
-    monkeypatch.setattr("orchestrator.commands.places.DEFAULT_STORE", real.store.name)
+    monkeypatch.setattr("orchestrator.config.console.DEFAULT_STORE", real.store.name)
     for command in ("answer", "status", "report", "stop"):
         done = run(command, "small")
         assert (done.exit_code, f"`{real.store.name} small`" in done.output) == (2, True)

@@ -71,7 +71,7 @@ def test_for_a_person_it_stands_on_a_screen_with_its_sources(
     assert "wall time, 1 slot" in shown
     assert "estimated from 2 trials on this device" in shown
     lines = shown.splitlines()
-    assert len([line for line in lines if not line.startswith("data ")]) <= 24
+    assert len([line for line in lines if not line.startswith(("data ", "note "))]) <= 24
     assert [line.startswith("data    e.g. ") for line in lines].count(True) == 3
 
 

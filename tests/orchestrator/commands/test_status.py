@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 from dashboards.data.frames import Frames
 from dashboards.data.page_query import PageQuery
 from dashboards.data.selection import select
-from dashboards.views.overview import prepare_progress
+from dashboards.views.coverage import prepare_progress
 from orchestrator.commands.app import app
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.contents import SweepPlan

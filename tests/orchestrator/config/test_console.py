@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import resource
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import pyarrow as pa
 import pytest
 import typer
 
-from orchestrator.config.console import reported
+from orchestrator.config.console import SafeConsole, reported
 from tests.examples import each
 from trials.errors import ModelError
 
@@ -53,3 +54,12 @@ def test_a_limit_of_memory_that_is_too_low_is_exit_1_in_words(limit: int, words:
     assert done.returncode == 1, done.stderr
     assert done.stderr.splitlines()[-1].startswith("error: this process got no more memory")
     assert "Traceback" not in done.stderr
+
+
+def test_messages_that_nobody_reads_any_more_end_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, writer = os.pipe()
+    with os.fdopen(writer, "w", buffering=1) as closed:
+        monkeypatch.setattr(sys, "stderr", closed)
+        os.close(reader)
+        for n in range(3):
+            SafeConsole(stderr=True).print(f"{n}/3 completed")

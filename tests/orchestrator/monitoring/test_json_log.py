@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from orchestrator.monitoring.progress import Ending, JsonLog
 from orchestrator.store.schema import State
 from tests.builders import make_record, make_spec
-from trials.cache.set_up import SetUpWork
+from trials.cache.node_cache import SetUpWork
 
 AT = datetime(2026, 11, 21, 22, 15, 2, 125_000, UTC)
 SPEC = make_spec()

@@ -73,7 +73,7 @@ def test_it_tries_nothing_the_embeddings_and_every_depth_with_ten_seeds(question
 def test_its_goal_is_the_tolerance_asked_for(question: Question) -> None:
     goal = declared_sweep(Document.of_text(Path("my.yaml"), sweep_text(question))).goal
     assert goal is not None
-    assert goal.choose_depth.tolerance == 0.5
+    assert goal.plan.tolerance == 0.5
 
 
 @pytest.mark.parametrize(("layers", "embeddings"), [((), False), ((), True), ((0, 1), True), ((0, 2), False)])

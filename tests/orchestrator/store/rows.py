@@ -12,8 +12,7 @@ from orchestrator.store import ResultStore
 from orchestrator.store.contents import COMMIT_ORDER
 from orchestrator.store.parts import RECORDED, as_columns, recorded
 from orchestrator.store.schema import TABLES
-from trials.spec import TrialSpec
-from trials.training.steps import evaluation_steps, steps_an_epoch
+from trials.spec import TrialSpec, evaluation_steps, steps_an_epoch
 
 TIME = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 

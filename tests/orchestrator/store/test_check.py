@@ -30,7 +30,7 @@ from tests.examples import ALL, each
 from tests.orchestrator.store.real import Real
 from tests.orchestrator.store.rows import complete, epoch, prediction, tag, trial
 from trials.errors import StoreError
-from trials.training import best_epoch as best
+from trials.training import loop as best
 
 SPEC = make_spec(data={"sizes": (200, 2, 2)}, optim={"epochs": 2})
 SECOND, THIRD = (make_spec(data={"sizes": (200, 2, 2)}, optim={"epochs": 2}, seed=seed) for seed in (1, 2))

@@ -130,7 +130,7 @@ def test_a_name_is_of_letters_of_any_script_and_alike_however_they_are_typed(nam
     assert SweepSpec(name=unicodedata.normalize("NFD", name)).name == name
 
 
-@each("name", ["", "../x", "a b", "a/b", "-a", ".a", "a\nb", "a'b", "空" * 61])
+@each("name", ["", "../x", "a b", "a/b", "-a", ".a", "a\nb", "a'b", "空" * 61, "a\u200db"])
 def test_a_name_that_is_no_name_of_a_file_is_refused(name: str) -> None:
     with pytest.raises(ValidationError):
         SweepSpec(name=name)

@@ -11,8 +11,7 @@ from orchestrator.sweeps.cluster_spec import ClusterSpec, check_room_here, devic
 from orchestrator.sweeps.sweep import Resources, SweepSpec
 from tests.examples import each
 from trials.errors import ConfigError
-from trials.hardware.cpu_name import processor_name
-from trials.hardware.machine import CudaGpus, Gpu
+from trials.hardware.machine import CudaGpus, Gpu, processor_name
 
 CPU = processor_name()
 H100 = Gpu("H100", 80 << 30)

@@ -27,7 +27,7 @@ from tests.orchestrator.trackers.tracked_sweep import (
 )
 from tests.server_programs import free_port
 from tests.small_sweeps import POS, launched, write_bank
-from trials.escaping.untrusted_text import escaped
+from trials.escaping import escaped
 
 
 class Tracked(NamedTuple):

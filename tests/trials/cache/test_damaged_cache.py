@@ -12,10 +12,9 @@ import torch
 
 from tests.examples import each
 from tests.trials.conftest import TrialMaker
-from trials.cache.node_cache import read_checked_json, write_json
-from trials.cache.set_up import SetUpWork, reported_to
-from trials.encoding import tokenize
-from trials.escaping import plain_files
+from trials import escaping
+from trials.cache import encoding
+from trials.cache.node_cache import SetUpWork, read_checked_json, reported_to, write_json
 from trials.prefix.files import StatesFile
 from trials.run import run_trial
 from trials.spec import TrialSpec
@@ -109,13 +108,13 @@ def warm(spec: TrialSpec, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pat
     cache = tmp_path_factory.mktemp("warm") / "cache"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PERMAFROST_CACHE", str(cache))
-        tokenize._encode.cache_clear()
+        encoding._encode.cache_clear()
         return cache, losses(spec)
 
 
 def copied(warm: tuple[Path, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of it, for a process that has none of its files mapped."""
-    tokenize._encode.cache_clear()
+    encoding._encode.cache_clear()
     monkeypatch.setenv("PERMAFROST_CACHE", str(tmp_path / "cache"))
     return Path(shutil.copytree(warm[0], tmp_path / "cache"))
 
@@ -174,7 +173,7 @@ def test_a_process_checks_states_once_and_again_when_their_file_has_changed(
         return digest(file, states, i, seconds)
 
     monkeypatch.setattr(StatesFile, "_digest", counted)
-    monkeypatch.setattr(plain_files, "_SETTLED_NS", -(1 << 62))  # as if the files were old
+    monkeypatch.setattr(escaping, "_SETTLED_NS", -(1 << 62))  # as if the files were old
     assert losses(spec) == warm[1]
     first = len(checked)
     assert (first > 0, losses(spec), len(checked)) == (True, warm[1], first)
@@ -200,7 +199,7 @@ def test_files_that_change_places_with_those_of_another_key_are_noticed(
                 path.rename(path.with_suffix(".swap"))
                 (another / path.name).rename(path)
                 path.with_suffix(".swap").rename(another / path.name)
-    tokenize._encode.cache_clear()
+    encoding._encode.cache_clear()
     assert losses(make_any_trial(**FROZEN)) == warm[1]
     assert losses(make_any_trial(**other)) == before
 

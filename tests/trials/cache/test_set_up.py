@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from tests.trials.conftest import TrialMaker
-from trials.cache.set_up import SetUpWork, counted, reported_to
-from trials.encoding import tokenize
+from trials.cache import encoding
+from trials.cache.node_cache import SetUpWork, counted, reported_to
 from trials.run import run_trial
 
 WORK = SetUpWork("encoding x train", 5_000, "sentences")
@@ -21,7 +21,7 @@ WORK = SetUpWork("encoding x train", 5_000, "sentences")
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A node's cache of its own for every test."""
     monkeypatch.setenv("PERMAFROST_CACHE", str(tmp_path / "cache"))
-    tokenize._encode.cache_clear()
+    encoding._encode.cache_clear()
 
 
 def test_items_are_reported_when_they_are_done() -> None:
@@ -61,9 +61,9 @@ def test_a_corpus_encoded_in_chunks_is_that_encoded_at_once(
     make_trial: TrialMaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec = make_trial()
-    whole = tokenize.encode_for(spec)
-    monkeypatch.setattr(tokenize, "CHUNK", 3)
-    made = tokenize._tokenised(spec.task, spec.data, spec.model, spec.max_length, spec.lowercase)
+    whole = encoding.encode_for(spec)
+    monkeypatch.setattr(encoding, "CHUNK", 3)
+    made = encoding._tokenised(spec.task, spec.data, spec.model, spec.max_length, spec.lowercase)
     for name, split in made.splits.items():
         pairs = zip(split.examples, whole.splits[name].examples, strict=True)
         assert all(np.array_equal(one.ids, other.ids) and np.array_equal(one.at, other.at) for one, other in pairs)

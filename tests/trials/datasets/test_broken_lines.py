@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.examples import each
-from trials.datasets.broken_lines import MOST, BrokenLines, BrokenLinesError
 from trials.datasets.corpus import CORPUS_FORMATS
+from trials.datasets.text_file import MOST, BrokenLines, BrokenLinesError
 from trials.errors import DataError
 from trials.settings import Columns
 from trials.sources.corpus_draft import DataDraft

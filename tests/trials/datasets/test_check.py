@@ -8,8 +8,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trials.datasets.check import LENGTHS, check_corpus
-from trials.datasets.corpus import Corpus, Item, Sentence, Text
+from trials.datasets.corpus import LENGTHS, Corpus, Item, Sentence, Text, check_corpus
 from trials.tasks.task import labels_of
 
 TAGS = ("A", "B", "C")

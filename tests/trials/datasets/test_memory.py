@@ -9,10 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from trials.datasets import memory
-from trials.datasets.memory import BYTES_PER_BYTE, MOST_TIMES, free_bytes, largest_text
+from trials.datasets import text_file
 from trials.datasets.table_reader import read_parquet
-from trials.datasets.text_file import read_lines
+from trials.datasets.text_file import BYTES_PER_BYTE, MOST_TIMES, free_bytes, largest_text, read_lines
 from trials.errors import DataError
 from trials.settings import Columns
 
@@ -22,7 +21,7 @@ TEXTS = Columns(text="text", label="label")
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> int:
     """A machine with room for a thousand bytes of text."""
-    monkeypatch.setattr(memory, "free_bytes", lambda: 1_000 * BYTES_PER_BYTE)
+    monkeypatch.setattr(text_file, "free_bytes", lambda: 1_000 * BYTES_PER_BYTE)
     return 1_000
 
 
@@ -31,7 +30,7 @@ def test_free_memory_is_read_from_the_machine() -> None:
 
 
 def test_the_limit_of_a_control_group_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "_GROUP", tmp_path)
+    monkeypatch.setattr(text_file, "_GROUP", tmp_path)
     for name, text in (("max", "3000000"), ("current", "1000000")):
         (tmp_path / f"memory.{name}").write_text(text)
     assert free_bytes() == 2_000_000

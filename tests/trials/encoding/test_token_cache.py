@@ -9,10 +9,8 @@ import numpy as np
 import pytest
 
 from tests.trials.conftest import TrialMaker
+from trials.cache.encoding import EncodedCorpus, _tokenised, cached_or_encoded, token_key
 from trials.cache.node_cache import BYTES_VARIABLE
-from trials.encoding.encoded_corpus import EncodedCorpus
-from trials.encoding.token_cache import cached_or_encoded, token_key
-from trials.encoding.tokenize import _tokenised
 from trials.spec import TrialSpec
 
 

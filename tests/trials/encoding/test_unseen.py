@@ -10,7 +10,7 @@ import torch
 
 from tests.builders import write_conllu
 from tests.trials.conftest import TrialMaker
-from trials.encoding.tokenize import encode_for
+from trials.cache.encoding import encode_for
 from trials.record import EpochRecord
 from trials.run import run_trial
 from trials.sources.corpus_draft import DataDraft

@@ -52,8 +52,11 @@ def test_each_depth_has_its_own_label_and_strip(name: str, depth: int, label: st
 
 
 def test_a_look_is_part_of_the_registration_and_optional() -> None:
-    shown_as(StrategyLook(word="outside", numbered=False, colour="#123456", symbol="star", dash="dot"))(outer)
-    assert frozen("ends", outer, 2, embeddings=True).label == "outside+E"
+    look = StrategyLook(word="outside", phrase="{layers} outside", colour="#123456", symbol="star", dash="dot")
+    shown_as(look)(outer)
+    freezes = [frozen("ends", outer, depth, embeddings=True) for depth in (2, 4)]
+    assert [freeze.label for freeze in freezes] == ["outside 2+E", "outside 4+E"]
+    assert parts(freezes[1].label, 6) == "4 of 6 layers outside and the embeddings"
     assert LIGHT.strategy("ends") == ("#123456", "star", "dot")
     del outer.permafrost_look  # type: ignore[attr-defined]
     assert LIGHT.strategy("ends")[0] != LIGHT.strategy("first_k")[0]
@@ -75,6 +78,10 @@ def test_the_depths_that_freeze_exactly_so_many_layers_are_listed(
     with pytest.raises(DraftError) as error:
         frozen("own", strategy, depth)
     assert str(error.value).endswith(why)
+
+
+def test_a_strategy_with_one_depth_in_any_model_has_none_in_its_label() -> None:
+    assert frozen("half_k", lambda n, depth: frozenset(range(n // 2)), 3).label == "half"
 
 
 def test_sets_that_do_not_hold_each_other_are_no_chain() -> None:

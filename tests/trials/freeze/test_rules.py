@@ -7,10 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.examples import each
-from trials.freeze.gradient_norm import GradientNorm
-from trials.freeze.plasticity import Plasticity
-from trials.freeze.rules import FREEZING_RULES, FreezingRule, LayerHistory, depths_after, new_rule
-from trials.freeze.schedule import Schedule
+from trials.freeze.rules import (
+    FREEZING_RULES,
+    FreezingRule,
+    GradientNorm,
+    LayerHistory,
+    Plasticity,
+    Schedule,
+    depths_after,
+    new_rule,
+)
 
 RULES: dict[str, FreezingRule] = {
     "gradient_norm": GradientNorm(),

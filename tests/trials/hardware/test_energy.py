@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from tests.examples import each
 from tests.trials.conftest import TrialMaker
-from trials.hardware.energy import (
+from trials.hardware.device import (
     Board,
     EnergyMeter,
     Package,

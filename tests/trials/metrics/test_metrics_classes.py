@@ -12,8 +12,8 @@ from scipy import stats
 from sklearn.metrics import f1_score, matthews_corrcoef
 
 from tests.examples import each
-from trials.metrics.classes import binary_f1, matthews, pearson, spearman
-from trials.metrics.counts import Floats, Ids
+from trials.metrics.metric import Floats, Ids
+from trials.metrics.task_metrics import binary_f1, matthews, pearson, spearman
 
 Correlation = Callable[[Floats, Floats], float]
 CLASSES = st.lists(st.tuples(st.integers(0, 3), st.integers(-1, 3)), min_size=1, max_size=30)

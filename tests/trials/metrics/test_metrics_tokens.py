@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, classification_report, f1_score
 
-from trials.metrics.counts import Ids
-from trials.metrics.table import TagScore, tag_table
-from trials.metrics.tokens import accuracy, macro_f1
+from trials.metrics.metric import Ids
+from trials.metrics.task_metrics import TagScore, accuracy, macro_f1, tag_table
 
 NAMES = ("ADJ", "NOUN", "PUNCT", "VERB", "X")
 PAIRS = st.lists(st.tuples(st.integers(0, 4), st.integers(-1, 4)), min_size=1, max_size=30)

@@ -10,11 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.examples import each
-from trials.metrics import classes, tokens
-from trials.metrics import pseudo_values as module
-from trials.metrics.counts import Floats, Ids, count
-from trials.metrics.pseudo_values import (
+from trials.metrics import metric as module
+from trials.metrics import task_metrics
+from trials.metrics.metric import (
+    Floats,
+    Ids,
     Score,
+    count,
     label_f1,
     pearson_statistics,
     pseudo_values,
@@ -24,10 +26,10 @@ from trials.metrics.pseudo_values import (
 Metric = Callable[[Ids, Ids], float]
 N_LABELS = 3
 SCORES: dict[str, tuple[Score, Metric]] = {
-    "accuracy": (module.accuracy, tokens.accuracy),
-    "macro F1": (module.macro_f1, tokens.macro_f1),
-    "F1 of one class": (label_f1(1), lambda gold, predicted: classes.binary_f1(gold, predicted, 1)),
-    "Matthews": (module.matthews, classes.matthews),
+    "accuracy": (module.accuracy, task_metrics.accuracy),
+    "macro F1": (module.macro_f1, task_metrics.macro_f1),
+    "F1 of one class": (label_f1(1), lambda gold, predicted: task_metrics.binary_f1(gold, predicted, 1)),
+    "Matthews": (module.matthews, task_metrics.matthews),
 }
 
 
@@ -71,8 +73,8 @@ def test_correlations_are_those_of_scoring_without_each_text(seed: int, n: int, 
     rng = np.random.default_rng(seed)
     gold, predicted = (rng.integers(0, steps, n).astype(np.float64) for _ in range(2))  # with ties
     for metric, values in (
-        (classes.pearson, pseudo_values(pearson_statistics(gold, predicted)[None], module.pearson)[0]),
-        (classes.spearman, spearman_values(gold, predicted)),
+        (task_metrics.pearson, pseudo_values(pearson_statistics(gold, predicted)[None], module.pearson)[0]),
+        (task_metrics.spearman, spearman_values(gold, predicted)),
     ):
         left_out = [metric(np.delete(gold, i), np.delete(predicted, i)) for i in range(n)]
         assert values == pytest.approx(by_hand(metric(gold, predicted), left_out), abs=1e-9)

@@ -16,8 +16,8 @@ from transformers import LayoutLMv3Tokenizer
 
 from tests.examples import first
 from tests.trials.conftest import TrialMaker, save_tiny_model, save_tiny_tokenizer, tiny_encoder
+from trials.cache.encoding import encode_for
 from trials.draft import DraftError
-from trials.encoding.tokenize import encode_for
 from trials.errors import ModelError
 from trials.model_checks import checked_models, rehearsal
 from trials.model_checks.checked_models import check_model

@@ -10,7 +10,7 @@ import torch
 
 from tests.examples import each
 from tests.trials.conftest import TrialMaker, finished, save_tiny_model
-from trials.encoding.tokenize import encode_for
+from trials.cache.encoding import encode_for
 from trials.errors import ModelError
 from trials.models.adapters import merge_adapters
 from trials.models.load import LoadedModel, load_model

@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 
 from tests.examples import each
 from tests.trials.conftest import TrialMaker, save_tiny_model, save_tiny_tokenizer, tiny_encoder
-from trials.encoding.tokenize import encode_for
+from trials.cache.encoding import encode_for
 from trials.errors import ModelError
 from trials.freeze.strategies import FREEZE_STRATEGIES, LAYERS, possible_depths
 from trials.models.family import MODEL_FAMILIES, Head
@@ -21,7 +21,7 @@ from trials.models.load import LoadedModel, load_model
 from trials.sources.local_models import ModelDraft, find_model
 from trials.spec import TrialSpec
 from trials.training.batching import shuffled_batches
-from trials.training.freezing import freeze_parts, frozen_modules, train_mode
+from trials.training.freeze_course import freeze_parts, frozen_modules, train_mode
 from trials.training.loop import Training, train_steps
 
 N_LAYERS = 4

@@ -17,7 +17,7 @@ from transformers import PreTrainedTokenizerFast
 
 from tests.examples import each
 from tests.trials.conftest import SPECIALS, TrialMaker, save_tiny_model
-from trials.encoding import tokenize
+from trials.cache import encoding
 from trials.errors import ModelError
 from trials.models import load
 from trials.models.load import load_model, load_tokenizer
@@ -39,7 +39,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def _forget() -> None:
-    for cached in (load._template, load.load_tokenizer, load._derived_family, tokenize._encode):
+    for cached in (load._template, load.load_tokenizer, load._derived_family, encoding._encode):
         cached.cache_clear()
 
 
@@ -137,9 +137,9 @@ def test_a_trial_leaves_no_states_of_another_model_in_the_cache(
 
 
 def test_files_that_have_not_changed_are_hashed_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from trials.escaping import plain_files
+    from trials import escaping
 
-    monkeypatch.setattr(plain_files, "_SETTLED_NS", -1 << 62)
+    monkeypatch.setattr(escaping, "_SETTLED_NS", -1 << 62)
     before = revision_of(folder, pickle=False)
     monkeypatch.setattr(hashlib, "file_digest", lambda *_: pytest.fail("read again"))
     assert revision_of(folder, pickle=False) == before

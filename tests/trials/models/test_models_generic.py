@@ -16,7 +16,7 @@ from transformers import AutoConfig, RobertaTokenizer
 
 from tests.examples import each
 from tests.trials.conftest import BERT_SIZES, TrialMaker, save_tiny_model, save_tiny_tokenizer, tiny_encoder
-from trials.encoding.tokenize import encode_for
+from trials.cache.encoding import encode_for
 from trials.errors import ModelError
 from trials.models.load import load_model, load_tokenizer
 from trials.record import EpochRecord

@@ -13,17 +13,17 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from tests.examples import each
 from tests.trials.conftest import TrialMaker
-from trials.encoding.tokenize import encode_for
+from trials.cache.encoding import encode_for
 from trials.models import padding_free
 from trials.models.family import MODEL_FAMILIES
 from trials.models.load import LoadedModel
 from trials.models.padding_free import Spans, attend, attending_within
-from trials.prefix.use import take_prefix
+from trials.prefix.states import take_prefix
 from trials.run import new_model, new_training, run_trial, train_subset
 from trials.spec import TrialSpec
 from trials.tasks.task import Example
 from trials.training.batching import collate, laid_end_to_end
-from trials.training.freezing import train_mode
+from trials.training.freeze_course import train_mode
 from trials.training.loop import Training, evaluate, mean_loss, one_step, train_steps
 
 CPU = torch.device("cpu")

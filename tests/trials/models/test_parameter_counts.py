@@ -13,7 +13,7 @@ from trials.freeze.strategies import FREEZE_STRATEGIES
 from trials.models.family import MODEL_FAMILIES, Head
 from trials.models.load import LoadedModel, head_class
 from trials.settings import FreezeSpec
-from trials.training.freezing import freeze_parts
+from trials.training.freeze_course import freeze_parts
 
 BASE = {"num_hidden_layers": 12, "hidden_size": 768, "num_attention_heads": 12, "intermediate_size": 3_072}
 

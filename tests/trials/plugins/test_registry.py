@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trials.plugins.registry import Registry
+from trials.plugins.loading import Registry
 
 
 def numbers() -> Registry[int]:

@@ -8,7 +8,7 @@ import torch
 
 from tests.trials.conftest import TrialMaker
 from trials.errors import ModelError
-from trials.probing.layer_drift import LayerDrift, layer_drift, linear_cka
+from trials.probing.layer_states import LayerDrift, layer_drift, linear_cka
 from trials.run import run_trial
 from trials.spec import TrialSpec
 

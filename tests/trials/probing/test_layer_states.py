@@ -9,7 +9,7 @@ import torch
 
 from tests.examples import each
 from tests.trials.conftest import TrialMaker, save_tiny_model
-from trials.encoding.tokenize import encode_for
+from trials.cache.encoding import encode_for
 from trials.models.cut import section
 from trials.models.family import MODEL_FAMILIES
 from trials.models.load import LoadedModel, family_of, load_model

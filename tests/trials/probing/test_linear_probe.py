@@ -9,11 +9,10 @@ import pytest
 import torch
 
 from tests.trials.conftest import TrialMaker
-from trials.encoding.tokenize import encode_for
+from trials.cache.encoding import encode_for
 from trials.metrics.metric import METRICS, PredictedSplit
 from trials.probing import linear_probe
-from trials.probing.control_labels import control_labels, types_of
-from trials.probing.linear_probe import Probe, fitted, probe_layers
+from trials.probing.linear_probe import Probe, control_labels, fitted, probe_layers, types_of
 from trials.probing.probe_key import probe_id, states_key
 from trials.spec import TrialSpec
 

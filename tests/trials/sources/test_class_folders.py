@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from trials.sources.class_folders import find_class_folders, write_class_folders
+from trials.sources.split_files import find_class_folders, write_class_folders
 
 
 @pytest.fixture

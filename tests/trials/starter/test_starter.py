@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from transformers import AutoModel, AutoTokenizer
 
 from tests.builders import write_tagged_treebank
-from trials.datasets.conllu_reader import read_conllu
+from trials.datasets.columns_reader import read_conllu
 from trials.settings import Columns
 from trials.sources.corpus_draft import DataDraft
 from trials.sources.local_models import ModelDraft, find_model

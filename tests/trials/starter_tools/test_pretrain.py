@@ -15,8 +15,7 @@ from transformers import AutoModel, AutoTokenizer
 
 from tests.builders import write_conllu
 from trials.starter import model_path
-from trials.starter_tools.pretrain import Pretraining, main
-from trials.starter_tools.pretraining_text import MASK, ROW, SPECIAL, mask_rows, pack, read_and_encode
+from trials.starter_tools.pretrain import MASK, ROW, SPECIAL, Pretraining, main, mask_rows, pack, read_and_encode
 
 LENGTHS = st.lists(st.integers(3, ROW), min_size=1, max_size=120)
 

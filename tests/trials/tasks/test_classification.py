@@ -16,12 +16,11 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from tests.builders import write_conllu, write_table
 from tests.examples import each
 from tests.trials.conftest import TrialMaker
+from trials.cache.encoding import EncodedCorpus, encode_for
 from trials.datasets.corpus import Text
 from trials.draft import DraftError, Lookup, TrialDraft
-from trials.encoding.encoded_corpus import EncodedCorpus
-from trials.encoding.tokenize import encode_for
-from trials.metrics.classes import binary_f1, matthews, pearson, spearman
 from trials.metrics.metric import PredictedSplit
+from trials.metrics.task_metrics import binary_f1, matthews, pearson, spearman
 from trials.models.load import load_model
 from trials.tasks import TASKS
 from trials.tasks.task import IGNORE, NO_PREDICTION, Encoding, Example

@@ -12,13 +12,11 @@ from hypothesis import strategies as st
 
 from tests.examples import each
 from tests.trials.conftest import TrialMaker
+from trials.cache.encoding import encode_for
 from trials.datasets.corpus import Sentence
-from trials.encoding.tokenize import encode_for
 from trials.errors import DataError
 from trials.metrics.metric import PredictedSplit
-from trials.metrics.spans import span_scores
-from trials.metrics.table import span_table, tag_table
-from trials.metrics.tokens import accuracy, macro_f1
+from trials.metrics.task_metrics import accuracy, macro_f1, span_scores, span_table, tag_table
 from trials.run import run_trial
 from trials.sources.corpus_draft import DataDraft
 from trials.tasks import TASKS

@@ -32,6 +32,16 @@ def encode(tokenizer: PreTrainedTokenizerBase, *pairs: tuple[str, str], max_leng
     return POS.encode([sentence], names, len(LABELS), Encoding(tokenizer, max_length, False, False))[0]
 
 
+def test_a_task_knows_the_levels_of_its_table_and_what_its_score_rests_on() -> None:
+    class Xpos(type(POS)):  # type: ignore[misc]
+        """Somebody's own."""
+
+    items = [Sentence(("a", "b"), ("O", "B-PER"))]
+    tasks = (Xpos(), TASKS["ner"], TASKS["cola"])
+    assert [task.levels for task in tasks] == [("token",), ("span", "token"), ("class",)]
+    assert [task.n_scored(items) for task in tasks[:2]] == [2, 1]
+
+
 def test_labels_stand_at_first_subwords_and_specials_have_none(tokenizer: PreTrainedTokenizerBase) -> None:
     example = encode(tokenizer, ("abc", "NOUN"), ("d", "ADJ"))
     assert example.labels.tolist() == [IGNORE, 1, IGNORE, IGNORE, 0, IGNORE]

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from tests.builders import write_table, write_texts
 from tests.examples import first
 from tests.trials.conftest import TrialMaker
-from trials.encoding.tokenize import encode_for
-from trials.metrics.table import tag_table
+from trials.cache.encoding import encode_for
+from trials.metrics.task_metrics import tag_table
 from trials.record import EpochRecord
 from trials.run import run_trial, train_subset
 from trials.spec import TrialSpec
 from trials.tasks import TASKS
-from trials.training.subsets import stratified_subset
+from trials.training.batching import stratified_subset
 
 
 def records_of(spec: TrialSpec, **options: Any) -> list[EpochRecord]:

@@ -18,13 +18,12 @@ from safetensors.torch import load, save
 from tests.examples import each, first
 from tests.trials.conftest import TrialMaker, finished
 from trials.errors import PreemptedError
-from trials.hardware.energy import EnergyMeter
+from trials.hardware.device import EnergyMeter
 from trials.record import EpochRecord
 from trials.run import run_trial
 from trials.settings import CheckpointTimes
 from trials.spec import TrialSpec
-from trials.training.checkpoint import Checkpoints
-from trials.training.checkpoint_validation import Checkpoint
+from trials.training.checkpoint import Checkpoint, Checkpoints
 
 CPU = torch.device("cpu")
 MEASURED = {

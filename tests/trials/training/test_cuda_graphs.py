@@ -11,14 +11,21 @@ import torch
 
 from tests.examples import each
 from tests.trials.conftest import TrialMaker
-from trials.encoding.tokenize import encode_for
+from trials.cache.encoding import encode_for
 from trials.errors import DivergedError
 from trials.run import new_model, new_training, train_subset
 from trials.spec import TrialSpec
 from trials.training.batching import Batch, shuffled_batches
-from trials.training.cuda_graphs import GRAPHS_VARIABLE, LENGTHS, GraphRecorder, StepGraphs, graphs_wanted, model_state
-from trials.training.device_loader import DeviceLoader
-from trials.training.freeze_course import FreezeCourse
+from trials.training.device_loader import (
+    GRAPHS_VARIABLE,
+    LENGTHS,
+    DeviceLoader,
+    GraphRecorder,
+    StepGraphs,
+    graphs_wanted,
+    model_state,
+)
+from trials.training.freeze_course import FreezeSchedule
 from trials.training.loop import Training, evaluate
 
 CPU = torch.device("cpu")
@@ -85,8 +92,8 @@ def test_twenty_steps_have_the_losses_of_the_eager_loop(
     family: str, settings: dict[str, Any], make_trial: TrialMaker
 ) -> None:
     spec, recorders = spec_of(make_trial, family, optim=settings | {"batch_size": 2}), Recorders()
-    eager = FreezeCourse(spec, start(spec, graphs=False)).train_to(20)
-    losses = FreezeCourse(spec, start(spec, graphs=True, recorders=recorders)).train_to(20)
+    eager = FreezeSchedule(spec, start(spec, graphs=False)).train_to(20)
+    losses = FreezeSchedule(spec, start(spec, graphs=True, recorders=recorders)).train_to(20)
     (recorder,) = recorders
     assert losses == pytest.approx(eager, abs=1e-6)
     assert eager[-1] < eager[0]
@@ -99,7 +106,7 @@ def test_a_thaw_drops_what_was_recorded_and_an_evaluation_does_not(make_trial: T
     spec, losses = spec_of(make_trial, freeze=freeze, thaw_every=1), []
     for recorders in (None, Recorders()):
         training = start(spec, graphs=recorders is not None, recorders=recorders)
-        thawing = FreezeCourse(spec, training)
+        thawing = FreezeSchedule(spec, training)
         found: tuple[float, ...] = ()
         for stop in (3, 9, 20):
             found += thawing.train_to(stop)
@@ -126,7 +133,7 @@ def test_a_loss_that_is_not_finite_is_found_in_replays_too(make_trial: TrialMake
     spec = spec_of(make_trial, optim={"lr": 1e25, "warmup": 0.0, "max_grad_norm": None})
     training = start(spec, graphs=True, recorders=Recorders())
     with pytest.raises(DivergedError, match=r"the training loss is (nan|inf) at step \d+; lower optim\.lr\."):
-        FreezeCourse(spec, training).train_to(20)
+        FreezeSchedule(spec, training).train_to(20)
 
 
 # --- When what is recorded
@@ -223,6 +230,6 @@ def test_cuda_graphs_have_the_losses_of_the_eager_loop(freeze: Any, precision: s
         batches
     )
     eager_losses, graph_losses = (
-        FreezeCourse(spec, training).train_to(20) for training in (eager, start(spec, GPU, graphs=True))
+        FreezeSchedule(spec, training).train_to(20) for training in (eager, start(spec, GPU, graphs=True))
     )
     assert graph_losses == pytest.approx(eager_losses, abs=1e-5 if precision == "fp32" else 1e-2)

@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.examples import each
 from tests.trials.conftest import TrialMaker, tiny_encoder
-from trials.encoding.tokenize import encode_for
+from trials.cache.encoding import encode_for
 from trials.models.family import MODEL_FAMILIES
 from trials.models.load import load_model
 from trials.run import new_model, new_training, train_subset
@@ -25,7 +25,7 @@ from trials.spec import TrialSpec
 from trials.tasks.task import Example
 from trials.training.batching import Batch, collate, laid_end_to_end, shuffled_batches, square_mask, takes_square_mask
 from trials.training.device_loader import DeviceLoader, one_ahead
-from trials.training.freezing import train_mode
+from trials.training.freeze_course import train_mode
 from trials.training.loop import Training, evaluate, train_steps
 
 CPU = torch.device("cpu")

@@ -13,17 +13,17 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from tests.examples import each
 from tests.trials.conftest import TrialMaker, save_tiny_model
-from trials.encoding.tokenize import encode_for
+from trials.cache.encoding import encode_for
 from trials.models.cut import section
 from trials.models.family import MODEL_FAMILIES
 from trials.models.load import family_of
 from trials.prefix.rule import prefix_depth
-from trials.prefix.use import take_prefix
+from trials.prefix.states import take_prefix
 from trials.record import EpochRecord
 from trials.run import new_model, new_training, run_trial, train_subset
 from trials.spec import TrialSpec
 from trials.training.batching import collate
-from trials.training.freeze_course import FreezeCourse
+from trials.training.freeze_course import FreezeSchedule
 
 CPU = torch.device("cpu")
 FREEZES: dict[str, dict[str, Any]] = {
@@ -63,7 +63,7 @@ def counted_and_torchs(spec: TrialSpec) -> tuple[float, int]:
     below = section(getattr(model, model.base_model_prefix), family_of(spec.model), 0, prefix_depth(spec))
     prefix = take_prefix(spec, loaded, data, subset.tolist(), CPU)
     training = new_training(spec, loaded, prefix.data, subset, CPU)
-    unfreezing = FreezeCourse(spec, training)
+    unfreezing = FreezeSchedule(spec, training)
     steps = torchs_count(lambda: unfreezing.train_to(training.n_steps))
     once = torchs_count(lambda: [below(**collate([examples[i]], 0, CPU).inputs) for i in subset])
     return prefix.train_flops + training.flops, steps + (once if prefix.depth else 0)

@@ -14,7 +14,7 @@ from trials.models.load import LoadedModel, load_model
 from trials.run import run_trial
 from trials.settings import FreezeSpec
 from trials.spec import TrialSpec
-from trials.training.freezing import frozen_modules
+from trials.training.freeze_course import frozen_modules
 
 CPU = torch.device("cpu")
 LEVEL: dict[str, Any] = {"lr": 1e-2, "schedule": "constant"}

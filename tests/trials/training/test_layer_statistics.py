@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from tests.trials.conftest import TrialMaker, finished
-from trials.encoding.tokenize import encode_for
+from trials.cache.encoding import encode_for
 from trials.freeze.rules import Row
 from trials.run import new_model, new_training, run_trial, train_subset
 from trials.spec import TrialSpec
-from trials.training.freeze_course import FreezeCourse
+from trials.training.freeze_course import FreezeSchedule
 from trials.training.loop import Training, count_labels, mean_loss
 
 CPU = torch.device("cpu")
@@ -30,7 +30,7 @@ def start(spec: TrialSpec) -> Training:
 
 def rows_after(spec: TrialSpec, n_steps: int) -> list[Row]:
     training = start(spec)
-    course = FreezeCourse(spec, training)
+    course = FreezeSchedule(spec, training)
     course.train_to(n_steps)
     return course.rows
 
@@ -83,7 +83,7 @@ def test_a_layer_that_a_rule_froze_keeps_its_weights_and_loses_its_moments(name:
     }
     spec = make_trial(freeze=rule(name, intervals=18, **eager[name]), optim={"epochs": 3})
     training = start(spec)
-    course = FreezeCourse(spec, training)
+    course = FreezeSchedule(spec, training)
     while course.freeze.depth == 0:
         course.train_to(training.step + 1)
     lowest = training.loaded.parts.encoder_layers[0]

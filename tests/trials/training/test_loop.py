@@ -13,17 +13,15 @@ from hypothesis import strategies as st
 from transformers import get_linear_schedule_with_warmup
 
 from tests.trials.conftest import TrialMaker
-from trials.encoding.tokenize import encode_for
+from trials.cache.encoding import encode_for
 from trials.hardware.device import PeakMemory
 from trials.models.load import load_model
 from trials.run import new_model, new_training, train_subset
 from trials.seeding import GlobalStream, numpy_stream, stream_seed
 from trials.settings import OptimSpec
 from trials.tasks.task import IGNORE, NO_PREDICTION, Example, Split
-from trials.training.batching import batches_by_length, batches_of_like_length, collate, shuffled_batches
-from trials.training.loop import evaluate, mean_loss
-from trials.training.optimizer import lr_share, new_optimizer
-from trials.training.subsets import nested_subset
+from trials.training.batching import batches_by_length, batches_of_like_length, collate, nested_subset, shuffled_batches
+from trials.training.loop import evaluate, lr_share, mean_loss, new_optimizer
 
 CPU = torch.device("cpu")
 SIZES = st.integers(1, 40)

@@ -17,7 +17,7 @@ from trials.models.load import LoadedModel, load_model
 from trials.record import EpochRecord
 from trials.run import run_trial
 from trials.settings import OptimSpec
-from trials.training.optimizer import lr_share, new_optimizer, part_rates
+from trials.training.loop import lr_share, new_optimizer, part_rates
 
 GENTLE: dict[str, Any] = {"optim": {"lr": 1e-3}, "dropout": 0.0}
 

@@ -12,12 +12,12 @@ from transformers import DataCollatorForTokenClassification, Trainer, TrainingAr
 
 from tests.examples import each
 from tests.trials.conftest import TrialMaker
-from trials.encoding.tokenize import encode_for
+from trials.cache.encoding import encode_for
 from trials.models.family import MODEL_FAMILIES
 from trials.models.load import LoadedModel, load_model, load_tokenizer
 from trials.spec import TrialSpec
 from trials.training.batching import shuffled_batches
-from trials.training.freezing import freeze_parts, train_mode
+from trials.training.freeze_course import freeze_parts, train_mode
 from trials.training.loop import Training, train_steps
 
 STEPS, BATCH = 20, 4

@@ -26,8 +26,8 @@ from trials.seeding import numpy_stream
 from trials.spec import TrialSpec
 from trials.tasks.task import IGNORE
 from trials.training.batching import padded_rows, shuffled_batches
-from trials.training.cuda_graphs import graphs_wanted
-from trials.training.optimizer import lr_share, new_optimizer
+from trials.training.device_loader import graphs_wanted
+from trials.training.loop import lr_share, new_optimizer
 
 N_TRAIN, BATCH, EPOCHS = 40, 4, 2  # 20 steps
 LONGEST = 48  # subwords

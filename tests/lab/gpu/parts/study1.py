@@ -15,8 +15,7 @@ from tests.lab.gpu.timing import whole_trial
 from tests.lab.gpu.trainer_loop import contender, trainer_times
 from tests.lab.gpu.workers import workers
 from tests.lab.gpu.workload import encode
-from trials.spec import TrialSpec
-from trials.training.steps import evaluation_steps, steps_an_epoch
+from trials.spec import TrialSpec, evaluation_steps, steps_an_epoch
 
 GOAL_S, GOAL_SHARE = 60.0, 0.2
 

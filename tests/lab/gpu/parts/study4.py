@@ -16,8 +16,7 @@ from tests.lab.gpu.results import Record
 from tests.lab.gpu.timing import whole_trial
 from tests.lab.gpu.workers import workers
 from tests.lab.gpu.workload import CONFIGS, changed, encode
-from trials.spec import TrialSpec
-from trials.training.steps import evaluation_steps, steps_an_epoch
+from trials.spec import TrialSpec, evaluation_steps, steps_an_epoch
 
 GOAL_S = 300.0
 

@@ -1,0 +1,213 @@
+"""The answers as cards, or from five on as a table: what to freeze, or what to run to find out."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import dash_mantine_components as dmc
+from dash import html
+
+from dashboards.data.frames import Sweep
+from dashboards.views.kit.components import copied, squares_of
+from dashboards.views.kit.drawing import freeze_name
+from orchestrator.analysis.answer import Answer
+from orchestrator.analysis.layer_strip import FreezeName
+from orchestrator.analysis.wording import NO_CANDIDATES, parts
+from orchestrator.config.quantities import counted
+from trials.settings import Seeds
+
+MOST_CARDS = 4  # more answers are rows of a table
+_PLACES = 92  # of the bar's width, for the values; the rest is air
+
+Scale = tuple[float, float]  # ends of the axis of all bars of a page, in points
+
+
+def headline(answer: Answer) -> str:
+    """The answer in a few words: `Freeze the first 2 of 6 layers`, `Freeze nothing`, `Not decided yet`."""
+    if answer.outcome == "not learned":
+        return "The baseline has not learned the task"
+    if not answer.decided:
+        return "Not decided yet" if answer.further_seeds else "Not decided"
+    if answer.outcome == "not worth it":
+        return "Not worth it"
+    return "Freeze nothing" if answer.freeze == "none" else f"Freeze {parts(answer.freeze or '', answer.n_layers)}"
+
+
+def in_short(found: Sequence[Answer]) -> str:
+    """The headlines, as in `Freeze the first 2 of 6 layers (3 of 4), Not decided yet (1 of 4).`."""
+    headlines = Counter(map(headline, found))
+    if len(headlines) < 2:
+        return f"{next(iter(headlines))}." if headlines else NO_CANDIDATES
+    return f"{', '.join(f'{words} ({n} of {len(found)})' for words, n in headlines.items())}."
+
+
+def where_of(answer: Answer) -> str:
+    """What it is the answer for."""
+    where = f"{answer.corpus}, {answer.task}, {answer.model}, {answer.train_size:,} for training"
+    return f"{where}, {answer.setup}" if answer.setup else where
+
+
+def setting_of(answer: Answer) -> str:
+    """Label of the setting that a card is about; empty if there is none."""
+    return answer.freeze or "" if answer.decided else answer.about or ""
+
+
+def figures_of(answer: Answer) -> str:
+    """`Loses 0.4 points (loss -0.1 to 1.0); saves 12 % of the training FLOPs.`; empty without a pair."""
+    if answer.about is None or answer.loss is None:
+        return ""
+    words = f"{'gains' if answer.loss < 0 else 'loses'} {abs(answer.loss):.1f} points"
+    if answer.low is not None and answer.high is not None:
+        words += f" (loss {answer.low:.1f} to {answer.high:.1f})"
+    if not answer.decided or answer.freeze == "none":
+        words = f"Freezing {parts(answer.about, answer.n_layers)} {words}"
+    else:
+        words = words.capitalize()
+    words = f"{words}{'' if answer.decided else ' so far'}; {_saved(answer)}".removesuffix("; ")
+    froze = _froze(answer)
+    return f"{words}. It {froze}." if froze else f"{words}."
+
+
+def _froze(answer: Answer) -> str:
+    """What a rule that freezes while training froze, in words."""
+    row = answer.decided_by.subject
+    return "" if row is None else str(row["froze"])
+
+
+def _saved(answer: Answer) -> str:
+    """`saves 12 % of the training FLOPs and 20 % of the training time`; empty if nothing is known."""
+    costs = {"training FLOPs": answer.saved_flops, "training time": answer.saved_time}
+    known = {name: round(100 * share) for name, share in costs.items() if share is not None}
+    saved = [f"{share} % of the {name}" for name, share in known.items() if share > 0]
+    more = [f"takes {-share} % more {name}" for name, share in known.items() if share < 0]
+    return ", but ".join([*([f"saves {' and '.join(saved)}"] if saved else []), *more])
+
+
+def cards_or_table(found: Sequence[Answer], sweep: Sweep, address: str) -> Any:
+    """The answers on one common scale, and below them one command for all that is not decided."""
+    scale = _scale(found)
+    if len(found) <= MOST_CARDS:
+        shown = dmc.SimpleGrid(
+            [_card(answer, scale) for answer in found],
+            cols={"base": 1, "sm": min(2, len(found))}, spacing="sm", className="answers",
+        )  # fmt: skip
+    else:
+        shown = html.Div(_table(found, scale), className="wide", tabIndex="0", role="group")
+    return html.Div([*_next(found, sweep, address), shown])
+
+
+def _card(answer: Answer, scale: Scale) -> Any:
+    """One answer: in words, as a bar against the tolerance, with its savings, and the YAML to copy."""
+    squares = squares_of(FreezeName(setting_of(answer), answer.n_layers))
+    title = dmc.Title([squares, headline(answer)], order=3, size="h4")
+    lines = [dmc.Text(where_of(answer), size="xs", className="where"), title]
+    if figures := figures_of(answer):
+        lines += [dmc.Text(figures, size="sm"), interval_bar(answer, scale)]
+    lines += [_details(answer)]
+    state = "decided" if answer.decided else "open"
+    return dmc.Paper(dmc.Stack(lines, gap=6), p="sm", withBorder=True, className=f"answer {state}")
+
+
+def _table(found: Sequence[Answer], scale: Scale) -> Any:
+    head = ("corpus", "model", "train size", "answer", "loss against the tolerance", "saves (FLOPs)", "more seeds")
+    rows = [
+        html.Tr(
+            [
+                html.Td(answer.corpus), html.Td(answer.model), html.Td(f"{answer.train_size:,}"),
+                html.Td([squares_of(FreezeName(setting_of(answer), answer.n_layers)), headline(answer)]),
+                html.Td(interval_bar(answer, scale) if figures_of(answer) else "", className="bar-cell"),
+                html.Td("" if answer.saved_flops is None else f"{100 * answer.saved_flops:.0f} %"),
+                html.Td("" if not answer.further_seeds else f"about {answer.further_seeds}"),
+            ],
+            className=f"answer {'decided' if answer.decided else 'open'}",
+        )
+        for answer in found
+    ]  # fmt: skip
+    return html.Table(
+        [html.Thead(html.Tr([html.Th(word, scope="col") for word in head])), html.Tbody(rows)], className="plain"
+    )
+
+
+def _scale(found: Sequence[Answer]) -> Scale:
+    """The ends of the axis: all that is shown of any answer."""
+    values = [0.0, *(answer.tolerance for answer in found)]
+    values += [
+        v for answer in found for v in (answer.loss, answer.low, answer.high) if v is not None and math.isfinite(v)
+    ]
+    return min(values), max(values)
+
+
+def interval_bar(answer: Answer, scale: Scale) -> Any:
+    """The loss as a dot in the interval that decides, over the band of what is tolerated; left of zero is a gain.
+
+    Without an interval where too few runs have ended.
+    """
+    loss, tolerance, (first, last) = answer.loss or 0.0, answer.tolerance, scale
+    known = answer.low is not None and answer.high is not None
+    low, high = (answer.low, answer.high) if answer.low is not None and answer.high is not None else (loss, loss)
+
+    def at(value: float) -> float:
+        return (100 - _PLACES) / 2 + _PLACES * (value - first) / ((last - first) or 1.0)
+
+    interval = f"interval {low:.2f} to {high:.2f}" if known else "no interval yet"
+    words = f"Loss {loss:.2f} points, {interval}; tolerated: up to {tolerance:g}"
+    side = "across" if not known else "within" if high <= tolerance else "beyond" if low > tolerance else "across"
+    return html.Div(
+        [
+            html.Div(className="tolerated", style={"left": "0%", "width": f"{at(tolerance):.2f}%"}),
+            html.Div(className="zero", style={"left": f"{at(0.0):.2f}%"}),
+            html.Div(className="limit", style={"left": f"{at(tolerance):.2f}%"}),
+            html.Div(className="line", style={"left": f"{at(low):.2f}%", "width": f"{at(high) - at(low):.2f}%"}),
+            html.Div(className="dot", style={"left": f"{at(loss):.2f}%"}),
+            html.Span("0", className="tick", style={"left": f"{at(0.0):.2f}%"}),
+            html.Span(f"tolerance {tolerance:g}", className="tick", style={"left": f"{at(tolerance):.2f}%"}),
+        ],
+        className=f"interval {side}",
+        role="img",
+        title=words,
+        **{"aria-label": words},
+    )
+
+
+def _next(found: Sequence[Answer], sweep: Sweep, address: str) -> list[Any]:
+    """What to run where something is not decided: how many more seeds, and one command for all."""
+    needed = [answer.further_seeds for answer in found if not answer.decided and answer.further_seeds]
+    if not needed:
+        return []
+    which = "it" if len(found) == 1 else f"{len(needed)} of {len(found)} answers"
+    words = f"About {counted(max(needed), 'more seed')} would probably decide {which}"
+    command = next_command(max(needed), sweep, address)
+    if command is None:
+        return [dmc.Text(f"{words}.", size="sm")]
+    return [html.Div([dmc.Text(f"{words}:", size="sm"), copied(command, "the command")], className="next")]
+
+
+def next_command(more: int, sweep: Sweep, address: str) -> str | None:
+    """The launch with so many further seeds; None where the sources of randomness have seeds of their own."""
+    keys = sorted(set(sweep.trials["seed"].tolist()))
+    if any(seeds != Seeds.of(seeds.seed) for seeds in map(Seeds.from_key, keys)):
+        return None
+    first = keys[-1] + 1
+    setting = f"seeds=[{','.join(map(str, [*keys, *range(first, first + more)]))}]"
+    words = ("permafrost", "launch", "--sweep", sweep.source or sweep.name, "--set", setting, "--store", address)
+    return shlex.join(words)
+
+
+def _details(answer: Answer) -> Any:
+    """The whole sentence, the second choice and the YAML, opened on demand."""
+    lines: list[Any] = [dmc.Text(answer.sentence, size="sm")]
+    if answer.runner_up:
+        label = "Second choice" if answer.decided else "Nearest to a decision"
+        lines.append(dmc.Text(f"{label}: {freeze_name(answer.runner_up)}.", size="sm"))
+    if answer.yaml:
+        lines.append(copied(answer.yaml.rstrip(), "the YAML"))
+    return html.Details([html.Summary("In full, with the YAML" if answer.yaml else "In full"), *lines])
+
+
+def resume_command(sweep: Sweep, address: str) -> str:
+    """The launch that goes on with a sweep that was stopped."""
+    return shlex.join(("permafrost", "launch", "--sweep", sweep.source or sweep.name, "--store", address))

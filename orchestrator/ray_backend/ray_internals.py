@@ -1,0 +1,228 @@
+"""Everything of Ray and Tune that is not their documented interface: each private name, and each function replaced.
+
+A release of Ray may rename any of them, so `pyproject.toml` admits the releases that these were tested with, and
+`tests/orchestrator/ray_backend/test_ray_internals.py` has a test of each. No other module names one. Tune is imported
+where it is needed, as `ray.init` does not wait for it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import chain
+from typing import Any
+
+from ray._private import worker as _worker
+from ray._private.node import Node
+from ray._private.utils import get_dashboard_dependency_error
+from ray._raylet import setproctitle  # type: ignore[attr-defined]  # the package's cannot write a worker's title
+from ray.exceptions import OutOfMemoryError, RayActorError
+from ray.experimental import internal_kv
+from ray.job_config import JobConfig
+
+from orchestrator.execution.events import last_line
+from trials.plugins.import_origins import folders_for_other_processes
+
+# --- Processes
+
+
+class OwnPathJob(JobConfig):  # type: ignore[misc]  # Ray has no types here
+    """A driver whose workers import our packages, and nothing of the folder that a sweep is launched from.
+
+    Ray puts the driver's working folder, and that of its script, first on its workers' `sys.path`, so a `trials.py`
+    there would be imported for our package, in each worker that did not import ours before. Plug-ins are sent as files
+    (`staging`), so workers need no folder of the driver's but the one that our packages are in, and that only where
+    Python does not look into it by itself: a checkout that is not installed.
+    """
+
+    def _get_proto_job_config(self) -> Any:
+        """The message that `ray.init` sends, which adds its own folders just before it asks for it."""
+        self._py_driver_sys_path = folders_for_other_processes()
+        return super()._get_proto_job_config()
+
+
+def keep_lines_off_stdout() -> None:
+    """What Ray says of its processes is for its logs: dozens of lines, with escape sequences, on a stdout of ours."""
+    _worker.print_to_stdstream = lambda data, ignore_prefix: None
+
+
+def dashboard_url() -> str | None:
+    """Where the dashboard is; what `ray.init` returns is a guess until it is there."""
+    url: str | None = _worker.get_dashboard_url()
+    return url
+
+
+def own_processes() -> tuple[dict[str, list[Any]], str]:
+    """The processes of a Ray that this process has started, by their kind, and the folder of its logs; else none."""
+    node = _worker._global_node
+    if node is None:
+        return {}, ""
+    return {name: [info.process for info in found] for name, found in node.all_processes.items()}, (
+        node.get_logs_dir_path()
+    )
+
+
+def set_process_title(title: str) -> None:
+    """What Ray's dashboard and `ps` list for this worker."""
+    setproctitle(title)
+
+
+# `ray.init` (Ray 2.60) starts its dashboard and waits 1.5 s for it, then starts the node and waits 2 s for that. Here
+# the node starts beside the dashboard, and the driver's modules are imported meanwhile. There is no autoscaler, which
+# has nothing to do on one machine and takes a second to stop.
+
+
+@contextmanager
+def starting_at_once() -> Iterator[Callable[[], str]]:
+    """In the block, which a cluster must not outlive, `ray.init` starts its processes at the same time.
+
+    Yields a function that waits for the dashboard, and returns why there is none, or nothing.
+    """
+    originals = Node.start_api_server, Node.start_ray_processes, Node.start_monitor
+    start_api_server, start_ray_processes, _ = originals
+    answers, is_over = threading.Event(), threading.Event()
+    answers.set()
+    reasons = list[str]()
+    logging.getLogger("ray._private.services").addFilter(_is_no_error)  # twenty lines of the dashboard's log
+
+    def start_in_background(node: Any, **options: Any) -> None:
+        def start() -> None:
+            try:
+                start_api_server(node, **options | {"raise_on_failure": True})
+            except Exception as error:  # a sweep can do without
+                reasons.append(last_line(str(error)))
+            finally:
+                answers.set()
+            is_over.wait()  # Linux kills the dashboard when the thread that started it ends
+
+        get_dashboard_dependency_error()  # imports modules, which two threads should not do at a time
+        answers.clear()
+        threading.Thread(target=start, name="dashboard", daemon=True).start()
+
+    def start_and_import(node: Any) -> None:
+        start_ray_processes(node)
+        importlib.import_module("orchestrator.ray_backend.driver")
+
+    Node.start_api_server, Node.start_ray_processes = start_in_background, start_and_import
+    Node.start_monitor = lambda node: None
+
+    def wait() -> str:
+        answers.wait()
+        return "".join(reasons)
+
+    try:
+        yield wait
+    finally:
+        logging.getLogger("ray._private.services").removeFilter(_is_no_error)
+        Node.start_api_server, Node.start_ray_processes, Node.start_monitor = originals
+        is_over.set()
+
+
+def _is_no_error(record: logging.LogRecord) -> bool:
+    return record.levelno < logging.ERROR
+
+
+def use_started_workers() -> None:
+    """From now on Tune's actors need no environment of their own, so that they run in the workers that Ray has.
+
+    Tune asks for environment variables in its workers, which makes Ray discard those that it has just started for new
+    ones; on one machine workers inherit the driver's environment anyway. Nor does Tune import MLflow and W&B, 1.7 s
+    where they are installed, to count for Ray's usage statistics, which are off, whether a callback is theirs.
+    """
+    from ray.air._internal import usage
+    from ray.tune.execution import class_cache
+
+    usage.tag_callbacks = lambda callbacks: None
+    class_cache.DEFAULT_ENV_VARS.clear()
+    class_cache.ENV_VARS_TO_PROPAGATE.clear()
+
+
+# --- The key-value store of the cluster's head
+
+
+def write_to_head(space: str, key: str, value: str) -> None:
+    """Write a value. Raises RayError if the head does not answer, as do the others."""
+    internal_kv._internal_kv_put(key, value, namespace=space)
+
+
+def taken_from_head(space: str, keys: list[str]) -> dict[str, bytes]:
+    """The values of those keys that have one, which are deleted; one request where none has."""
+    written = set(internal_kv._internal_kv_list("", namespace=space))
+    values = {}
+    for key in keys:
+        if key.encode() in written:
+            value = internal_kv._internal_kv_get(key, namespace=space)
+            internal_kv._internal_kv_del(key, namespace=space)
+            if value is not None:
+                values[key] = value
+    return values
+
+
+# --- Tune
+
+KILLED = "OutOfMemoryError"  # in the error text that Tune passes on
+
+
+@contextmanager
+def killed_workers_are_lost() -> Iterator[None]:
+    """While the block runs, Tune treats a worker that was killed for its memory as a dead actor.
+
+    Ray reports such a worker with an `OutOfMemoryError`, but Tune's actor manager only handles `RayActorError` and
+    raises any other error, which ends the whole sweep. So the trial is retried in less memory, and others continue.
+    """
+    from ray.air.execution._internal import RayActorManager
+
+    original = RayActorManager._actor_task_failed
+
+    def as_dead_actor(self: Any, tracked_actor_task: Any, exception: Exception) -> None:
+        if isinstance(exception, OutOfMemoryError):
+            exception = RayActorError(error_msg=f"{KILLED}: {_first_line(exception)}")
+        original(self, tracked_actor_task=tracked_actor_task, exception=exception)
+
+    RayActorManager._actor_task_failed = as_dead_actor
+    try:
+        yield
+    finally:
+        RayActorManager._actor_task_failed = original
+
+
+def _first_line(error: Exception) -> str:
+    """The message without the lists of processes that follow it."""
+    return (str(error).strip().splitlines() or ["Ray killed it because memory ran out"])[0]
+
+
+@contextmanager
+def cleanup_that_can_be_skipped() -> Iterator[Callable[[], None]]:
+    """While the block runs, what is yielded makes Tune end without waiting for the head, which may be gone."""
+    from ray.tune.execution.tune_controller import TuneController
+
+    cleanup = TuneController.cleanup
+
+    def skip() -> None:
+        TuneController.cleanup = lambda controller: None
+
+    try:
+        yield skip
+    finally:
+        TuneController.cleanup = cleanup
+
+
+def forget_finished(controller: Any, n_kept: int) -> None:
+    """Remove all but the newest `n_kept` finished trials from a `TuneController`, once there are twice as many.
+
+    Tune keeps every trial for a table of results that is not used here: its `Trial` objects hold their config twice,
+    the last result and a reference into Ray's object store, 16 KB in all (Ray 2.60, 5,000 trials in one driver). A
+    trial that has left its worker is never accessed again: later events refer to the worker's current trial.
+    """
+    controller = getattr(controller, "_tune_controller", controller)  # what a scheduler is given wraps it
+    over = [controller._stopped_trials, controller._failed_trials]
+    if sum(map(len, over)) < 2 * n_kept:
+        return
+    finished = set(chain(*over)) - controller._trial_to_actor.keys()
+    oldest = set([trial for trial in controller._trials if trial in finished][:-n_kept])
+    controller._trials[:] = [trial for trial in controller._trials if trial not in oldest]
+    for trials in (*over, controller._trials_to_cache):
+        trials -= oldest

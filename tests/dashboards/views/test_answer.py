@@ -1,0 +1,228 @@
+"""Answer: loss against saving, the cards, and what to run next."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from plotly.io.json import to_json_plotly
+
+from dashboards.data.selection import Selection
+from dashboards.views import answer
+from dashboards.views.kit.answers import answers_of_page, answers_table, settings_of
+from dashboards.views.kit.cards import MOST_CARDS, cards_or_table, headline, in_short, interval_bar, next_command
+from dashboards.views.kit.theme import DARK, LIGHT
+from orchestrator.analysis.answer import Answer, freeze_yaml
+from tests.builders import SPEC
+from tests.dashboards.stores import Invented, specs
+from tests.dashboards.views.made import made, strictly, without_baseline
+from trials.draft import FreezeDraft
+from trials.settings import FreezeSpec, ModelSpec, Seeds
+
+CLEAR = Invented(noise=0.001, score=lambda spec: 0.9 - (0.02 if spec.freeze.depth > 2 else 0.001 * spec.freeze.depth))
+COSTLY = Invented(noise=0.001, score=lambda spec: 0.9 - 0.05 * (spec.freeze.depth > 0))
+FIVE = specs(seeds=range(5))
+
+
+def _answers(selection: Selection) -> list[Answer]:
+    return answers_of_page(selection).answers
+
+
+def _text(component: Any) -> str:
+    return json.dumps(json.loads(to_json_plotly(component)), ensure_ascii=False)
+
+
+# --- The figure
+
+
+def test_a_mark_stands_at_its_saving_and_loss_and_is_filled_where_it_passes(tmp_path: Path) -> None:
+    info = answer.prepare_losses(made(tmp_path / "s", CLEAR, trials=FIVE, search="?size=800"))
+    figure = strictly(answer.draw_losses(info, LIGHT))
+    marks, table = figure["data"][1], info.panels[0].table
+    near = table[100 * table["loss"] <= figure["layout"]["yaxis"]["range"][1]]
+    assert marks["y"] == pytest.approx((100 * near["loss"]).tolist(), abs=1e-3)
+    assert marks["x"] == pytest.approx((100 * near["saved"].astype(float)).tolist(), abs=2)
+    filled = dict(zip(near["freeze"], ["open" not in each for each in marks["marker"]["symbol"]], strict=True))
+    assert filled == {"first 2": True, "alternating": False, "first 4": False, "all": False}
+
+
+def test_the_tolerance_is_a_band_a_line_and_what_the_browser_drags(tmp_path: Path) -> None:
+    info = answer.prepare_losses(made(tmp_path / "s", CLEAR, trials=FIVE, search="?tolerance=2.5"))
+    layout = strictly(answer.draw_losses(info, DARK))["layout"]
+    band, line = layout["shapes"][:2]
+    assert (band["type"], band["y1"], line["y0"], line["y1"]) == ("rect", 2.5, 2.5, 2.5)
+    assert layout["meta"] == {"tolerance": 2.5}
+
+
+def test_a_panel_each_corpus_and_size_says_what_nothing_frozen_scores(tmp_path: Path) -> None:
+    trials = [*FIVE, *specs(seeds=range(5), data={"name": "other", "fingerprint": "f" * 64})]
+    selection = made(tmp_path / "s", CLEAR, trials=trials)
+    info = answer.prepare_losses(selection)
+    assert len(info.panels) == 4
+    titles = [each["text"] for each in answer.draw_losses(info, LIGHT)["layout"]["annotations"]]
+    assert all("nothing frozen: 9" in title or "nothing frozen: 8" in title for title in titles)
+
+
+def test_the_address_narrows_the_panels(tmp_path: Path) -> None:
+    trials = [*FIVE, *specs(seeds=range(5), data={"name": "other", "fingerprint": "f" * 64})]
+    info = answer.prepare_losses(made(tmp_path / "s", CLEAR, trials=trials, search="?corpus=pos+other&size=200"))
+    assert [(panel.answer.corpus, panel.answer.train_size) for panel in info.panels] == [("other", 200)]
+
+
+def test_a_setting_far_beyond_the_others_stands_at_the_edge_with_its_loss_in_words(tmp_path: Path) -> None:
+    far = Invented(noise=0.001, score=lambda spec: 0.9 - (0.4 if spec.freeze.depth == 6 else 0.001 * spec.freeze.depth))
+    figure = answer.draw_losses(
+        answer.prepare_losses(made(tmp_path / "s", far, trials=FIVE, search="?size=800")), LIGHT
+    )
+    assert figure["layout"]["yaxis"]["range"][1] < 10
+    away = next(trace for trace in figure["data"] if trace["name"] == "far beyond")
+    assert float(away["text"][0]) == pytest.approx(40, abs=1)
+
+
+def test_choosing_on_test_is_refused(tmp_path: Path) -> None:
+    info = answer.prepare_losses(made(tmp_path / "s", search="?split=test"))
+    words = "No answer: the test split is shown once and selects nothing; choose on dev."
+    assert answer.why_no_losses(info) == words
+
+
+# --- What is answered
+
+
+def test_the_answer_is_the_largest_saving_within_the_tolerance(tmp_path: Path) -> None:
+    found = _answers(made(tmp_path / "s", CLEAR, trials=FIVE))
+    assert [each.train_size for each in found] == [800, 200]
+    assert in_short(found) == "Freeze the first 2 of 6 layers."
+    assert found[0].yaml == "trial:\n  freeze: {strategy: first_k, depth: 2}\n  frozen_dropout: true\n"
+    assert settings_of(found[0]).set_index("freeze")["qualifies"].to_dict()["first 2"]
+
+
+def test_with_more_answers_than_a_page_has_room_for_those_of_the_largest_sizes_are_computed(tmp_path: Path) -> None:
+    found = answers_of_page(made(tmp_path / "s", CLEAR, trials=specs(train_sizes=(100, 200, 300))), 2)
+    assert ([each.train_size for each in found.answers], found.n) == ([300, 200], 3)
+
+
+def test_the_cost_and_the_budget_of_the_page_count(tmp_path: Path) -> None:
+    found = [
+        _answers(made(tmp_path / str(n), CLEAR, trials=FIVE, search=search))[0].freeze
+        for n, search in enumerate(("", "?cost=trainable_params&budget=1e8"))
+    ]
+    assert found == ["first 2", "none"]
+
+
+def test_without_a_baseline_there_is_no_answer(tmp_path: Path) -> None:
+    selection = without_baseline(made(tmp_path / "s"))
+    assert selection.sweep is not None
+    alone = replace(selection, sweep=replace(selection.sweep, trials=selection.trials))
+    assert _answers(alone)[0].sentence == "Not decided: the baseline (freeze: none) has no completed trial yet."
+
+
+def test_two_trials_of_one_seed_are_told_not_averaged(tmp_path: Path) -> None:
+    selection = made(tmp_path / "s", trials=specs(train_sizes=(200,)))
+    assert selection.sweep is not None
+    doubled = replace(selection, sweep=replace(selection.sweep, trials=selection.trials.assign(seed=0)))
+    assert "two completed trials of seed 0" in answer.why_no_losses(answer.prepare_losses(doubled))
+
+
+RATES = [spec for lr in (1e-5, 1e-3) for spec in specs(train_sizes=(800,), optim={"lr": lr})]
+
+
+def test_of_several_set_ups_the_best_on_dev_is_answered(tmp_path: Path) -> None:
+    made_so = Invented(score=lambda spec: 0.5 + 0.3 * (spec.optim.lr == 1e-3) - 0.002 * spec.freeze.depth)
+    selection = made(tmp_path / "s", made_so, trials=RATES)
+    assert selection.scope == "lr=0.001: best of 2 on dev."
+    assert len(_answers(selection)) == 1
+    assert set(answers_of_page(selection).trials["setup"]) == {"lr=0.001"}
+
+
+# --- Cards
+
+
+def test_a_decided_card_shows_the_strip_the_loss_the_saving_and_the_yaml(tmp_path: Path) -> None:
+    selection = made(tmp_path / "s", CLEAR, trials=FIVE)
+    assert selection.sweep is not None
+    words = _text(cards_or_table(_answers(selection), selection.sweep, "results"))
+    for part in ("□ ■■□□□□", "Freeze the first 2 of 6 layers", "Loses 0.2 points", "% of the training", "depth: 2"):
+        assert part in words
+    assert "permafrost launch" not in words
+
+
+def test_from_five_answers_on_they_are_rows_of_a_table(tmp_path: Path) -> None:
+    selection = made(tmp_path / "s", CLEAR, trials=specs(train_sizes=range(100, 600, 100)))
+    assert selection.sweep is not None
+    found = _answers(selection)
+    assert len(found) == MOST_CARDS + 1
+    words = _text(cards_or_table(found, selection.sweep, "results"))
+    assert words.count('"Tr"') == len(found) + 1
+    assert answers_table(found)["train size (sentences)"].tolist() == [500, 400, 300, 200, 100]
+
+
+def test_where_all_settings_cost_too_much_the_card_shows_the_one_that_costs_least(tmp_path: Path) -> None:
+    found = _answers(made(tmp_path / "s", COSTLY, trials=FIVE))[0]
+    assert found.freeze == "none"
+    assert found.loss is not None
+    assert found.loss > 1
+
+
+def test_one_command_launches_the_seeds_that_would_probably_decide_all(tmp_path: Path) -> None:
+    selection = made(tmp_path / "s")
+    found = _answers(selection)
+    assert selection.sweep is not None
+    more = max(each.further_seeds or 0 for each in found if not each.decided)
+    assert more
+    command = next_command(more, selection.sweep, "s3://bucket/a b")
+    assert command is not None
+    assert (
+        _text(cards_or_table(found, selection.sweep, "s3://bucket/a b")).count("permafrost launch") == 2
+    )  # and to copy
+    words = shlex.split(command)
+    assert words[words.index("--store") + 1] == "s3://bucket/a b"
+    assert words[words.index("--set") + 1] == f"seeds=[{','.join(map(str, range(3 + more)))}]"
+    assert headline(next(each for each in found if not each.decided)) == "Not decided yet"
+
+
+def test_crossed_seeds_have_no_command(tmp_path: Path) -> None:
+    selection = made(tmp_path / "s", trials=specs(train_sizes=(200,)))
+    assert selection.sweep is not None
+    selection.sweep.trials["seed"] = Seeds.of(0, 1).key
+    assert next_command(2, selection.sweep, "results") is None
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "side"),
+    [(-1.0, 0.5, "within"), (2.0, 3.0, "beyond"), (0.0, 2.0, "across"), (None, None, "across")],
+)
+def test_the_bar_says_on_which_side_of_the_tolerance_the_interval_lies(
+    tmp_path: Path, low: float | None, high: float | None, side: str
+) -> None:
+    found = _answers(made(tmp_path / "s", CLEAR, trials=specs(seeds=range(3), train_sizes=(200,))))[0]
+    loss = 0.0 if low is None or high is None else (low + high) / 2
+    bar = interval_bar(replace(found, loss=loss, low=low, high=high), (-1.0, 3.0))
+    assert bar.className == f"interval {side}"
+    places = [float(value[:-1]) for child in bar.children for value in (child.style or {}).values()]
+    assert all(0 <= place <= 100 for place in places)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "layers", "embeddings", "text"),
+    [
+        ("none", (), False, "none"),
+        ("none", (), True, "{strategy: first_k, depth: 0, embeddings: true}"),
+        ("first_k", (0, 1), True, "{strategy: first_k, depth: 2, embeddings: true}"),
+        ("last_k", (4, 5), False, "{strategy: last_k, depth: 2}"),
+        ("alternating", (0, 2, 4), False, "alternating"),
+        ("all_encoder", (0, 1, 2, 3, 4, 5), True, "{strategy: all_encoder, embeddings: true}"),
+        ("layers", (0, 5), False, "{strategy: layers, layers: [0, 5]}"),
+    ],
+)
+def test_a_snippet_freezes_what_it_says(strategy: str, layers: tuple[int, ...], embeddings: bool, text: str) -> None:
+    freeze = FreezeSpec(strategy=strategy, layers=layers, embeddings=embeddings)
+    snippet = freeze_yaml(freeze, 6)
+    assert snippet == f"trial:\n  freeze: {text}\n"
+    content = yaml.safe_load(snippet)["trial"]["freeze"]
+    draft = FreezeDraft.model_validate({"strategy": content} if isinstance(content, str) else content)
+    assert draft.resolve(ModelSpec.model_validate(SPEC["model"])) == freeze

@@ -1,0 +1,155 @@
+"""Coverage, failures and progress of a sweep, as values."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from dashboards.data.frames import Frames
+from dashboards.data.page_query import PageQuery
+from dashboards.data.selection import Selection, select
+from dashboards.views.coverage import (
+    COVERAGE,
+    FAILURES,
+    draw_coverage,
+    prepare_coverage,
+    prepare_failures,
+    prepare_progress,
+)
+from dashboards.views.kit.answers import answers_of_page, known_answers
+from dashboards.views.kit.cards import headline
+from dashboards.views.kit.part import compute
+from dashboards.views.kit.theme import DARK, LIGHT
+from dashboards.views.sweep_list import sweep_list
+from tests.builders import make_spec
+from tests.dashboards.stores import Invented, append, specs, write_store
+from tests.drivers import running
+from tests.orchestrator.store.rows import drift, epoch
+
+STATES = {0: "completed", 1: "failed", 2: None}
+
+
+def _selection(folder: Path, invented: Invented | None = None, query: PageQuery | None = None) -> Selection:
+    trials = specs(seeds=(0, 1, 2), train_sizes=(200, 800))
+    made = invented or Invented(state=lambda spec: STATES[spec.seed])
+    return select(Frames(write_store(folder / "store", trials, made)).refresh(), query or PageQuery())
+
+
+def test_every_planned_trial_has_its_field(tmp_path: Path) -> None:
+    found = prepare_coverage(_selection(tmp_path))
+    assert found.rows[:2] == ["□ □□□□□□ none, 200", "□ ■■□□□□ first 2, 200"]
+    assert found.seeds == [0, 1, 2]
+    assert [list(row) for row in found.states] == [["completed", "failed", "missing"]] * 10
+    assert all(trial_id for row in found.ids for trial_id in row)
+
+
+def test_a_field_says_its_state_in_colour_mark_and_words(tmp_path: Path) -> None:
+    found = prepare_coverage(_selection(tmp_path))
+    for look in (LIGHT, DARK):
+        field = draw_coverage(found, look)["data"][0]
+        assert field["text"][0] == ["✓", "✗", "○"]
+        assert [words for _, words in field["customdata"][0]][1].startswith("failed, trial ")
+        json.dumps(field, allow_nan=False)
+
+
+def test_failures_are_grouped_by_what_was_said_last(tmp_path: Path) -> None:
+    table = prepare_failures(_selection(tmp_path)).table
+    assert table[["state", "trials", "reason"]].to_dict("records") == [
+        {"state": "failed", "trials": 10, "reason": "RuntimeError: a made-up reason, seed 1"}
+    ]
+
+
+def test_progress_counts_the_whole_sweep_whatever_is_selected(tmp_path: Path) -> None:
+    found = prepare_progress(_selection(tmp_path, query=PageQuery(size=(200,))))
+    assert found.counts == {"completed": 10, "missing": 10, "failed": 10}
+
+
+@pytest.fixture
+def two_sweeps(tmp_path: Path) -> Selection:
+    """One is complete, the other has no row."""
+    store = write_store(tmp_path / "s", specs(train_sizes=(200,)), sweep="one")
+    write_store(tmp_path / "s", specs(train_sizes=(400,)), Invented(state=lambda spec: None), sweep="two")
+    return select(Frames(store).refresh(), PageQuery(sweep="two"))
+
+
+def test_a_store_with_several_sweeps_lists_them_with_their_progress_and_last_row(two_sweeps: Selection) -> None:
+    words = str(sweep_list(two_sweeps))
+    assert "one', href='/?sweep=one'" in words
+    assert "finished, 15 of 15 trials completed', ', last row '" in words
+    assert "stopped, 0 of 15 trials completed'" in words
+    last = max(two_sweeps.snapshot.sweeps["one"].trials["time"]).timestamp()
+    assert f"'data-time': {last}" in words or f"data-time={last}" in words
+
+
+def test_another_sweep_is_opened_with_the_same_tolerance_cost_and_theme(two_sweeps: Selection) -> None:
+    query = two_sweeps.query.but(tolerance=0.5, cost="train_s", theme="dark", size=(400,))
+    words = str(sweep_list(replace(two_sweeps, query=query)))
+    assert "href='/?sweep=one&cost=train_s&tolerance=0.5&theme=dark'" in words
+
+
+def test_the_answer_of_another_sweep_is_shown_once_it_was_computed(two_sweeps: Selection) -> None:
+    before = str(sweep_list(two_sweeps))
+    one = replace(two_sweeps, sweep=two_sweeps.snapshot.sweeps["one"], asked=PageQuery())
+    found = answers_of_page(one).answers
+    assert len(found) == 1
+    assert headline(found[0]) not in before
+    assert headline(found[0]) in str(sweep_list(two_sweeps))
+
+
+def test_answers_are_computed_again_when_a_trial_has_ended(tmp_path: Path) -> None:
+    store = write_store(
+        tmp_path / "s", specs(train_sizes=(200,)), Invented(state=lambda spec: {2: None}.get(spec.seed, "completed"))
+    )
+    frames = Frames(store)
+    before = select(frames.refresh(), PageQuery())
+    first = answers_of_page(before)
+    store.append("drifts", [drift(before.trials["trial_id"][0])])  # a new snapshot of the same trials
+    same = select(frames.refresh(), PageQuery())
+    assert same.snapshot is not before.snapshot
+    assert answers_of_page(same) is first
+    append(store, specs(train_sizes=(200,), seeds=(2,)), Invented())
+    after = select(frames.refresh(), PageQuery())
+    assert known_answers(after) is None
+    assert answers_of_page(after).answers[0].n_seeds == 3
+
+
+def test_a_sweep_without_a_complete_trial_still_shows_its_coverage_and_failures(tmp_path: Path) -> None:
+    selection = _selection(tmp_path, Invented(state=lambda spec: "failed" if spec.seed else None))
+    for part in (COVERAGE, FAILURES):
+        found = compute(part, selection, LIGHT)
+        assert found.why_empty == ""
+        assert len(found.table) > 0
+
+
+def test_the_time_left_goes_by_the_work_done_since_the_driver_began(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two thirds of equal work in a minute leave half a minute, as the terminal's ETA says."""
+    selection = _selection(tmp_path, Invented(state=lambda spec: "completed" if spec.seed < 2 else None))
+    assert selection.sweep is not None
+    trials = selection.sweep.trials
+    trials = trials.assign(time=trials["time"].where(trials["time"].isna(), pd.Timestamp.now("UTC")))
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now)
+    running = replace(selection.sweep, running_since=now - 60, trials=trials)
+    assert prepare_progress(replace(selection, sweep=running)).left == "30 s"
+    assert prepare_progress(selection).left is None
+
+
+def test_one_minute_before_its_end_a_running_trial_leaves_one_minute(tmp_path: Path) -> None:
+    """Four of its five epochs took a minute each."""
+    spec = make_spec(optim={"epochs": 5})
+    store = write_store(tmp_path / "s", [spec], Invented(state=lambda spec: None))
+    just_now = int((time.time() + 3600) * 1e6)  # not past while the test runs, however slow
+    rows = [epoch(spec.trial_id, 1, n, epoch=float(n), train_s=50.0, eval_s=10.0, time=just_now) for n in range(1, 5)]
+    store.append("epochs", rows)
+    with running(store.storage, "made-up"):
+        selection = select(Frames(store).refresh(), PageQuery())
+        assert selection.sweep is not None
+        begun = replace(selection.sweep, running_since=time.time() - 240)
+        assert prepare_progress(replace(selection, sweep=begun)).left == "1 min 0 s"

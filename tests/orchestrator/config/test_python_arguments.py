@@ -1,0 +1,53 @@
+"""Errors of calls from Python name Python's arguments, and say wrong types in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator import api as typed
+from orchestrator.config.python_arguments import in_python
+from trials.errors import ConfigError, PermafrostError
+
+api: Any = typed  # as untyped code calls it
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: api.answer("results", tolerance="1"), "tolerance: '1' is a text. Give a number."),
+        (lambda: api.answer("results", tolerance=True), "tolerance: True is true or false. Give a number."),
+        (lambda: api.answer(5), "store: 5 is a whole number. Give a text."),
+        (lambda: api.answer("results", most_seeds="4"), "most_seeds: '4' is a text. Give a whole number."),
+        (lambda: api.launch(["a"]), "sweep: ['a'] is a list. Give SweepSpec or a mapping or a path or a text."),
+        (lambda: api.launch({}, max_hours=0), "max_hours 0: must be above 0."),
+        (lambda: api.launch({}, cpus=0), "cpus 0: must be 1 or more."),
+        (lambda: api.choose("x", tolerance=-3), "tolerance -3: must be above 0 and below 100 points."),
+        (lambda: api.choose("x", text="a"), "text and label go together. Give both, by name or by position from 0."),
+        (lambda: api.choose("x", train=5), "train: 5 is a whole number. Give a list."),
+    ],
+)
+def test_a_wrong_argument_is_told_by_its_name_in_python(call: Callable[[], Any], said: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        call()
+    assert str(error.value) == said
+
+
+def test_an_unknown_argument_of_choose_is_told_with_what_was_meant() -> None:
+    with pytest.raises(ConfigError, match="unknown 'tolerence', did you mean 'tolerance'"):
+        api.choose("x", tolerence=1)
+
+
+def test_a_path_is_taken_where_a_text_is(tmp_path: Path) -> None:
+    with pytest.raises(PermafrostError, match="no store there"):
+        api.table(tmp_path / "nowhere")
+
+
+def test_commands_in_a_message_keep_their_options() -> None:
+    said = "Give --max-hours, or see `permafrost status --trials`; --pilot is another."
+    assert in_python(said, {"max_hours", "trials"}) == (
+        "Give max_hours, or see `permafrost status --trials`; --pilot is another."
+    )

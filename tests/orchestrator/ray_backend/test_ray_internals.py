@@ -1,0 +1,164 @@
+"""Each private name of Ray and Tune that we use is there, and does what we use it for."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import logging
+from importlib.metadata import version
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from packaging.requirements import Requirement
+from ray._private import worker
+from ray._private.node import Node
+from ray._raylet import setproctitle  # type: ignore[attr-defined]
+from ray.air._internal import usage
+from ray.air.execution._internal import RayActorManager
+from ray.exceptions import OutOfMemoryError, RayActorError
+from ray.experimental import internal_kv
+from ray.tune.execution import class_cache
+from ray.tune.execution.tune_controller import TuneController
+
+from orchestrator.ray_backend import ray_internals
+from orchestrator.ray_backend.driver import N_KEPT
+from orchestrator.ray_backend.ray_internals import (
+    OwnPathJob,
+    cleanup_that_can_be_skipped,
+    forget_finished,
+    killed_workers_are_lost,
+)
+from trials.plugins.import_origins import folders_for_other_processes
+
+ROOT = Path(__file__).parents[3]
+PRIVATE = ("._private", "._internal", "._raylet", "_tune_controller", "_global_node", "internal_kv")
+
+
+def test_only_the_tested_releases_are_admitted() -> None:
+    line = next(line for line in (ROOT / "pyproject.toml").read_text(encoding="utf-8").splitlines() if '"ray[' in line)
+    admitted = Requirement(line.split('"')[1]).specifier
+    assert admitted.contains(version("ray"))
+    assert not admitted.contains("2.61.0")
+
+
+def test_no_other_module_names_one() -> None:
+    for path in [*(ROOT / "orchestrator").rglob("*.py"), *(ROOT / "dashboards").rglob("*.py")]:
+        if path.name == "ray_internals.py":
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            named = ast.unparse(node) if isinstance(node, ast.Import | ast.ImportFrom | ast.Attribute) else ""
+            if "ray" in named or "tune" in named:
+                assert not any(part in named for part in PRIVATE), f"{path}: {named}"
+
+
+def test_a_driver_sends_its_workers_the_folder_of_our_packages_alone() -> None:
+    job = OwnPathJob()
+    job._py_driver_sys_path = ["/where/the/sweep/is/launched"]
+    assert list(job._get_proto_job_config().py_driver_sys_path) == folders_for_other_processes()
+
+
+def test_lines_of_its_processes_are_printed_by_one_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert {*inspect.signature(worker.print_to_stdstream).parameters} >= {"data", "ignore_prefix"}
+    monkeypatch.setattr(worker, "print_to_stdstream", None)
+    ray_internals.keep_lines_off_stdout()
+    assert worker.print_to_stdstream({"lines": ["a"]}, ignore_prefix=False) is None
+
+
+def test_what_was_not_started_has_no_processes_and_no_dashboard() -> None:
+    assert ray_internals.own_processes() == ({}, "")
+    assert callable(worker.get_dashboard_url)
+    assert "self.all_processes" in inspect.getsource(Node.__init__)
+    assert callable(Node.get_logs_dir_path)
+
+
+def test_the_title_of_a_process_is_set() -> None:
+    assert callable(setproctitle)
+
+
+def test_a_node_is_started_by_three_functions_which_are_there_again_afterwards() -> None:
+    before = Node.start_api_server, Node.start_ray_processes, Node.start_monitor
+    assert "raise_on_failure" in inspect.signature(Node.start_api_server).parameters
+    with ray_internals.starting_at_once() as wait:
+        assert Node.start_ray_processes is not before[1]
+        assert logging.getLogger("ray._private.services").filters
+        assert wait() == ""
+    assert (Node.start_api_server, Node.start_ray_processes, Node.start_monitor) == before
+
+
+def test_the_head_keeps_values_by_namespace() -> None:
+    for function in ("put", "get", "del", "list"):
+        assert "namespace" in inspect.signature(getattr(internal_kv, f"_internal_kv_{function}")).parameters
+
+
+def test_tune_asks_for_an_environment_in_two_tables_and_counts_callbacks_in_one_function() -> None:
+    assert "callbacks" in inspect.signature(usage.tag_callbacks).parameters
+    assert isinstance(class_cache.DEFAULT_ENV_VARS, dict | set)
+    assert isinstance(class_cache.ENV_VARS_TO_PROPAGATE, dict | set)
+
+
+def test_tune_ends_without_its_cleanup_where_it_is_skipped_and_only_inside() -> None:
+    before = TuneController.cleanup
+    with cleanup_that_can_be_skipped() as skip:
+        assert TuneController.cleanup is before
+        skip()
+        assert TuneController.cleanup(SimpleNamespace()) is None
+    assert TuneController.cleanup is before
+
+
+def test_a_controller_keeps_its_trials_in_these_tables() -> None:
+    source = inspect.getsource(TuneController.__init__)
+    for name in ("_trials", "_stopped_trials", "_failed_trials", "_trial_to_actor", "_trials_to_cache"):
+        assert f"self.{name}" in source
+
+
+def test_tune_hears_of_a_killed_worker_as_of_a_dead_actor_and_only_inside() -> None:
+    before, heard = RayActorManager._actor_task_failed, list[Exception]()
+    actor = SimpleNamespace(actor_id=1, _on_error=lambda actor, error: heard.append(error))
+    task = SimpleNamespace(_tracked_actor=actor, _on_error=None)
+    manager = SimpleNamespace(_failed_actor_ids=set(), _cleanup_actor=lambda tracked_actor: None)
+    with killed_workers_are_lost():
+        for error in (OutOfMemoryError("18 workers were killed\nand more"), RayActorError(error_msg="it died")):
+            RayActorManager._actor_task_failed(manager, tracked_actor_task=task, exception=error)
+    assert [str(error) for error in heard] == ["OutOfMemoryError: 18 workers were killed", "it died"]
+    assert RayActorManager._actor_task_failed is before
+    with pytest.raises(RuntimeError, match="unexpected exception"):  # else the above would not be needed any more
+        RayActorManager._actor_task_failed(manager, tracked_actor_task=task, exception=OutOfMemoryError("gone"))
+
+
+STATES = ("waiting", "running", "leaving", "stopped", "failed")
+
+
+def controller(states: list[str]) -> SimpleNamespace:
+    """What a `TuneController` holds of trials 0, 1, ... that are in these states."""
+    of = {state: {trial for trial, found in enumerate(states) if found == state} for state in STATES}
+    return SimpleNamespace(
+        _trials=list(range(len(states))),
+        _stopped_trials=of["stopped"] | of["leaving"],
+        _failed_trials=of["failed"],
+        _trial_to_actor=dict.fromkeys(of["running"] | of["leaving"]),
+        _trials_to_cache=set(range(len(states))),
+    )
+
+
+@given(st.lists(st.sampled_from(STATES), max_size=6 * N_KEPT).map(lambda some: some * 3))
+def test_the_newest_stay_and_all_that_are_not_over(states: list[str]) -> None:
+    tune = controller(states)
+    forget_finished(tune, N_KEPT)
+    over = [trial for trial, state in enumerate(states) if state in ("stopped", "failed")]
+    n_over = sum(state in ("stopped", "failed", "leaving") for state in states)
+    gone = set(over[:-N_KEPT]) if n_over >= 2 * N_KEPT else set()
+    assert tune._trials == [trial for trial in range(len(states)) if trial not in gone]
+    assert tune._trials_to_cache == set(tune._trials)
+    assert not gone & (tune._stopped_trials | tune._failed_trials)
+
+
+def test_it_rests_until_there_are_twice_as_many_as_it_keeps() -> None:
+    tune = controller(["stopped"] * (2 * N_KEPT))
+    forget_finished(tune, N_KEPT)
+    assert tune._trials == list(range(N_KEPT, 2 * N_KEPT))
+    before = list(tune._trials)
+    forget_finished(tune, N_KEPT)
+    assert tune._trials == before

@@ -1,1 +1,0 @@
-"""Corpora as token ids, tokenised once per node and cached."""

@@ -1,1 +1,0 @@
-"""Text and files from outside, made safe for whoever shows or reads them."""

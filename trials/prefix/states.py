@@ -1,0 +1,289 @@
+"""The states of frozen layers: computed example by example into files, and given to the trials that use them."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from trials.cache.encoding import EncodedCorpus
+from trials.cache.node_cache import SetUpWork, counted, existing_folder, node_folder
+from trials.hardware.device import autocast
+from trials.models.cut import section, start_at
+from trials.models.load import LoadedModel, family_of
+from trials.prefix.files import StatesFile
+from trials.prefix.rule import cached_depth, may_grow_to, prefix_key
+from trials.settings import FreezeSpec
+from trials.spec import TrialSpec
+from trials.tasks import TASKS
+from trials.tasks.task import Split, unit_of
+from trials.training.batching import collate
+from trials.training.flops import training_flops
+from trials.training.freeze_course import frozen_modules
+
+GPU_BATCH = 64
+
+
+class StatesBuilder:
+    """Runs the frozen layers over examples, starting from the deepest states that are cached already.
+
+    Attributes:
+        folder: Where the states are; None before `files` is called.
+    """
+
+    folder: Path | None = None
+
+    def __init__(
+        self,
+        spec: TrialSpec,
+        model: Any,
+        data: EncodedCorpus,
+        depth: int,
+        device: torch.device,
+        *,
+        cut_at: int = 0,
+        key: str | None = None,
+    ) -> None:
+        """`cut_at`: the model's lowest layer, whose input `data` holds; `key`: of states that are one trial's alone."""
+        self._spec, self._data, self._depth, self._device = spec, data, depth, device
+        self._cut_at, self._key = cut_at, key
+        self._base = getattr(model, model.base_model_prefix)
+        self._width: int = model.config.hidden_size
+        self._splits = {name: split for name, split in data.splits.items() if split.examples}
+
+    def files(self) -> dict[str, StatesFile]:
+        """The files of every split, in a folder that exists. Raises OSError if there is no room for them."""
+        lengths = {name: [len(e.ids) for e in split.examples] for name, split in self._splits.items()}
+        n_bytes = 4 * self._width * sum(map(sum, lengths.values()))
+        folder = node_folder("prefix", self._key or prefix_key(self._spec, self._depth), n_bytes)
+        self.folder = folder
+        return {name: StatesFile(folder, name, lengths[name], self._width) for name in lengths}
+
+    def flops(self, subset: Sequence[int]) -> float:
+        """Operations of the frozen layers for train examples of these indices, each alone and without padding."""
+        layers = self._layers(0)
+        examples = self._data.train.examples
+        like = collate([examples[subset[0]]], 0, self._device)
+        of_layers = training_flops(layers, like)
+        return sum(of_layers.of([len(examples[i].ids)]) for i in subset)
+
+    def _layers(self, start: int) -> Any:
+        """The layers from `start`, but not below those that the model has, up to the depth."""
+        first = max(start - self._cut_at, 0)
+        return section(self._base, family_of(self._spec.model), first, self._depth - self._cut_at)
+
+    def counted_states(self, name: str, missing: Sequence[int]) -> Iterator[tuple[int, torch.Tensor, float]]:
+        """What `states` yields, reported as work of the set-up."""
+        what = f"running frozen layers over {self._spec.data.name} {name}"
+        return counted(self.states(name, missing), SetUpWork(what, len(missing), unit_of(TASKS[self._spec.task])))
+
+    def states(self, name: str, missing: Sequence[int]) -> Iterator[tuple[int, torch.Tensor, float]]:
+        """Yield (index, (subwords, width) states, seconds) for the missing examples of a split.
+
+        The seconds are those from the ids on: if shallower states are used, what those took is included.
+        """
+        below = self._below(name) if self._key is None else {}
+        for start, file in [*below.items(), (0, None)]:
+            absent = set(missing if file is None else file.missing(missing))
+            here = [i for i in missing if file is None or i not in absent]
+            yield from self._run(name, here, start, file)
+            missing = [i for i in missing if i in absent] if file is not None else []
+
+    def _below(self, name: str) -> dict[int, StatesFile]:
+        """The cached states of a split at shallower depths, the deepest first; none are computed."""
+        lengths = [len(e.ids) for e in self._splits[name].examples]
+        folders = {k: existing_folder("prefix", prefix_key(self._spec, k)) for k in range(self._depth - 1, 0, -1)}
+        return {k: StatesFile(f, name, lengths, self._width) for k, f in folders.items() if f is not None}
+
+    @torch.inference_mode()
+    def _run(
+        self, name: str, indices: Sequence[int], start: int, file: StatesFile | None
+    ) -> Iterator[tuple[int, torch.Tensor, float]]:
+        """Run the layers from `start` up to the depth.
+
+        On a CPU one example at a time, so that its states are bit-identical whichever trial computes them. A GPU, where
+        no bit-equality is promised, gets batches of similar lengths.
+        """
+        if not indices:
+            return
+        layers = self._layers(start)
+        examples = self._splits[name].examples
+        below_s = np.zeros(len(examples)) if file is None else file.seconds()
+        ranked = sorted(indices, key=lambda i: -len(examples[i].ids))
+        size = 1 if self._device.type == "cpu" else GPU_BATCH
+        for first in range(0, len(ranked), size):
+            group = ranked[first : first + size]
+            began = time.perf_counter()
+            chosen = [examples[i] if file is None else replace(examples[i], states=file.read(i)) for i in group]
+            batch = collate(chosen, 0, self._device)  # the padding's states are never read
+            with autocast(self._spec.precision, self._device):
+                states = layers(**batch.inputs).last_hidden_state.float().cpu()
+            a_subword = (time.perf_counter() - began) / sum(len(examples[i].ids) for i in group)
+            for row, i in enumerate(group):
+                n = len(examples[i].ids)
+                yield i, states[row, :n].contiguous(), below_s[i] + a_subword * n
+
+
+# Give a trial the cached hidden states that enter its first trained layer.
+#
+# If the disk is full or a file is gone, the trial runs the whole model: slower, and with the same
+# results but for rounding, as a whole batch goes through layers whose states are of single sentences.
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """The input of a trial's first trained layer, in place of input ids.
+
+    Attributes:
+        depth: Index of the first layer that every batch runs through; 0 if nothing is cached.
+        data: The corpus, with the hidden states of the examples that the trial uses.
+        train_s: Seconds that computing the states of the train subset takes, whichever trial computed them.
+        paid_s: Seconds that this trial itself spent on states, by split.
+        restore: Puts the removed layers back into the model.
+    """
+
+    depth: int
+    data: EncodedCorpus
+    train_s: float
+    train_flops: float
+    paid_s: Mapping[str, float]
+    restore: Callable[[], None]
+
+
+def take_prefix(
+    spec: TrialSpec, loaded: LoadedModel, data: EncodedCorpus, subset: Sequence[int], device: torch.device
+) -> Prefix:
+    """Compute the states of the train subset and the other splits that are not cached yet; remove the layers below."""
+    depth, whole = cached_depth(spec), Prefix(0, data, 0.0, 0.0, {}, lambda: None)
+    if depth == 0:
+        return whole
+    wanted = {name: range(len(split.examples)) for name, split in data.splits.items()} | {"train": subset}
+    builder = StatesBuilder(spec, loaded.model, data, depth, device)
+    try:
+        built = fill(builder, data, wanted)
+    except OSError:  # a full disk, too little room, a file that another process evicted
+        return whole
+    train_flops = builder.flops(subset)  # before the layers are removed
+    restore = start_at(loaded.model, family_of(spec.model), depth)
+    return Prefix(depth, built.data, built.train_s, train_flops, built.paid_s, restore)
+
+
+@dataclass(frozen=True)
+class FilledStates:
+    """States that are in files: the corpus with them, what those of train take, and what was spent on each split."""
+
+    data: EncodedCorpus
+    train_s: float
+    paid_s: Mapping[str, float]
+
+
+def fill(builder: StatesBuilder, data: EncodedCorpus, wanted: Mapping[str, Sequence[int]]) -> FilledStates:
+    """Compute the states of the wanted examples of each split that are missing, and map all of them. Raises OSError."""
+    files = {name: file for name, file in builder.files().items() if name in wanted}
+    paid = {
+        name: file.fill([int(i) for i in wanted[name]], partial(builder.counted_states, name))
+        for name, file in files.items()
+    }
+    train_s = float(files["train"].seconds()[list(wanted["train"])].sum())
+    splits = {name: _with_states(data.splits[name], file, wanted[name]) for name, file in files.items()}
+    return FilledStates(data.with_splits(splits), train_s, paid)
+
+
+def _with_states(split: Split, file: StatesFile, wanted: Sequence[int]) -> Split:
+    examples = list(split.examples)
+    for i in wanted:
+        examples[i] = replace(examples[i], states=file.read(int(i)))
+    return Split(examples, split.documents)
+
+
+# The states of layers that a rule has frozen while a trial trains.
+#
+# Such layers were trained before, so their states are this trial's alone: they are in a folder of its own among those
+# of the node's bounded cache, named by the trial and a digest of the frozen weights, and are removed when the trial
+# ends. A resumed trial has the same weights, so it finds those that an interrupted one has left, or computes the same
+# bits again.
+#
+# Only train and dev have such states. The split that is scored once at the end would be read as often as computed; and
+# it is scored with the weights of the best epoch, at which fewer layers may have been frozen.
+
+
+@dataclass(frozen=True)
+class Growth:
+    """What it took to take further layers out of the training.
+
+    Attributes:
+        train_s, train_flops: Seconds and operations of the train subset's states.
+        paid_s: Seconds that this process spent on them.
+        dev_s: Seconds that it spent on those of dev.
+    """
+
+    train_s: float
+    train_flops: float
+    paid_s: float
+    dev_s: float
+
+
+class GrownPrefix:
+    """The layers of a trial that are not run any more, at first those of its prefix.
+
+    Attributes:
+        data: The corpus with the states that enter the lowest layer that is run.
+    """
+
+    def __init__(
+        self, spec: TrialSpec, loaded: LoadedModel, prefix: Prefix, subset: Sequence[int], device: torch.device
+    ) -> None:
+        self._spec, self._loaded, self._subset, self._device = spec, loaded, list(subset), device
+        self.depth, self.data = prefix.depth, prefix.data
+        self._before: EncodedCorpus = prefix.data
+        self._folders: list[Path] = []
+        self._restore: list[Callable[[], None]] = []
+
+    def is_worth(self, freeze: FreezeSpec, passes: float) -> bool:
+        """Whether to compute the states that leave these layers, if so many passes over the train subset follow."""
+        is_deeper = self._spec.freeze.rule is not None and freeze.embeddings and freeze.depth > self.depth
+        return is_deeper and may_grow_to(self._spec, freeze.depth, passes)
+
+    def grow(self, freeze: FreezeSpec) -> Growth:
+        """Compute the states that leave the embeddings and the lowest layers, which are frozen, and remove these.
+
+        Where the disk is full, nothing is removed: the trial runs the frozen layers at every step.
+        """
+        depth = freeze.depth
+        builder = StatesBuilder(
+            self._spec, self._loaded.model, self.data, depth, self._device, cut_at=self.depth, key=self._key(freeze)
+        )
+        wanted = {"train": self._subset, "dev": range(len(self.data.dev.examples))}
+        try:
+            built = fill(builder, self.data, wanted)
+        except OSError:
+            return Growth(0.0, 0.0, 0.0, 0.0)
+        finally:
+            self._folders += [builder.folder] if builder.folder else []
+        train_flops = builder.flops(self._subset)
+        self._restore.append(start_at(self._loaded.model, family_of(self._spec.model), depth - self.depth))
+        self.depth, self.data = depth, built.data
+        return Growth(built.train_s, train_flops, built.paid_s["train"], built.paid_s["dev"])
+
+    def remove(self) -> None:
+        """Put the layers of the trial's own states back and delete these; `data` is that of the start again."""
+        while self._restore:
+            self._restore.pop()()
+        for folder in self._folders:
+            shutil.rmtree(folder, ignore_errors=True)
+        self.data = self._before
+
+    def _key(self, freeze: FreezeSpec) -> str:
+        digest = hashlib.sha256(f"{self._spec.trial_id}/{prefix_key(self._spec, freeze.depth)}".encode())
+        for module in frozen_modules(self._loaded.parts, freeze):
+            for tensor in (*module.parameters(), *module.buffers()):
+                digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+        return digest.hexdigest()[:24]
