@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from orchestrator.api.launching import Launched, launch, plan
     from orchestrator.api.layer_probing import Layers, layers
     from orchestrator.api.tabulating import Table, table
+    from orchestrator.api.training import TrainedModel, train
     from orchestrator.own_data.choose_options import ChooseOptions
     from orchestrator.store import open_store
     from orchestrator.sweeps.sweep import SweepSpec as Sweep
@@ -38,6 +39,7 @@ __all__ = [
     "Layers",
     "Sweep",
     "Table",
+    "TrainedModel",
     "answer",
     "choose",
     "export_model",
@@ -47,6 +49,7 @@ __all__ = [
     "open_store",
     "plan",
     "table",
+    "train",
 ]
 
 _PLACES = {
@@ -56,6 +59,7 @@ _PLACES = {
     "Launched": "orchestrator.api.launching:Launched",
     "Layers": "orchestrator.api.layer_probing:Layers",
     "Table": "orchestrator.api.tabulating:Table",
+    "TrainedModel": "orchestrator.api.training:TrainedModel",
     "Sweep": "orchestrator.sweeps.sweep:SweepSpec",
     "answer": "orchestrator.api.answering:answer",
     "choose": "orchestrator.api.choosing:choose",
@@ -66,6 +70,7 @@ _PLACES = {
     "open_store": "orchestrator.store:open_store",
     "plan": "orchestrator.api.launching:plan",
     "table": "orchestrator.api.tabulating:table",
+    "train": "orchestrator.api.training:train",
 }
 
 

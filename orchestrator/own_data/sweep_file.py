@@ -16,7 +16,6 @@ from orchestrator.sweeps.sweep import MOST_NAME_BYTES
 from trials.errors import ConfigError, RefusedError
 from trials.escaping.plain_files import read_text
 from trials.escaping.untrusted_text import composed
-from trials.settings import FreezeSpec
 
 SEEDS = 10
 _OF_NAMES = {"Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Nd"}  # letters with their marks, and digits
@@ -24,7 +23,6 @@ _ASKED = "# Made by: "
 # With it a later question about the same data may replace the file; whoever edits the file keeps it.
 _SEAL = "# As it was written, if the SHA-256 of all above begins with "
 _WAY_OUT = "Give --out another folder, or delete the file."
-_TRAINS = "# The chosen freeze on the whole train split, its weights kept for `permafrost export model`."
 _COMMENTS = {
     "task": "pos, ner, classification, or a task of GLUE",
     "data": "paths are relative to the folder you launch from",
@@ -46,7 +44,6 @@ class Question:
         recipe: The other keys of `trial`.
         tolerance: Acceptable loss in points.
         train_size: Train items to use; None for all.
-        keep_weights: Whether to keep the trained weights, for an export without training again.
     """
 
     corpus: CorpusGuess
@@ -54,7 +51,6 @@ class Question:
     recipe: Mapping[str, Any]
     tolerance: float
     train_size: int | None = None
-    keep_weights: bool = False
     asked: str = ""
 
     @property
@@ -79,11 +75,10 @@ def sweep_name(data: Mapping[str, Any]) -> str:
 
 def sweep_text(question: Question) -> str:
     """The sweep file that answers a question."""
-    weights = "keep: weights                # of every trial, so that export model need not train\n"
     loss = f"{question.tolerance:g} point{'s' * (question.tolerance != 1)}"
     return f"""{_ASKED}{question.asked}
-# How deep may I freeze? Adds seeds and depths one by one until it knows the deepest freeze that loses at most
-# {loss} against training everything under the same seeds, or says what is missing.
+# How deep may I freeze? Runs a curve of depths, then adds seeds where they decide: the deepest freeze that loses at
+# most {loss} against training everything under the same seeds, or what is missing.
 name: {question.name}
 
 trial:
@@ -97,26 +92,6 @@ seeds: {list(range(SEEDS))}      # at most; few are needed where the case is cle
 
 goal:
   choose_depth: {{tolerance: {question.tolerance:g}, confidence: 0.95}}
-{weights if question.keep_weights else ""}"""
-
-
-def training_text(question: Question, freeze: FreezeSpec) -> str:
-    """The sweep file of one trial that trains with a freeze on all train items."""
-    settings = {**question.trial, "freeze": {"strategy": "layers", "layers": list(freeze.layers)}}
-    if freeze.is_baseline:
-        settings["freeze"] = "none"
-    elif not freeze.layers:
-        settings["freeze"] = {"strategy": "first_k", "depth": -1, "embeddings": True}
-    else:
-        settings["freeze"]["embeddings"] = freeze.embeddings
-    settings.pop("train_size", None)
-    return f"""{_TRAINS}
-name: {train_name(question.name)}
-
-trial:
-{_lines(settings)}
-seeds: [0]
-keep: weights
 """
 
 
@@ -130,23 +105,17 @@ def _lines(settings: Mapping[str, Any]) -> str:
     )
 
 
-def train_name(name: str) -> str:
-    """The name of the sweep that trains with the answer of a sweep `choose-...`."""
-    return name.replace("choose-", "train-", 1)
-
-
 def refuse_others(folder: Path, name: str, asked: str) -> None:
-    """Check, before anything runs, that the files of a question replace none that a person wrote or edited.
+    """Check, before anything runs, that the file of a question replaces none that a person wrote or edited.
 
     Raises:
-        RefusedError: A file is there that asks something else and is not as `choose` wrote it, or that trains something
-            else.
+        RefusedError: A file is there that asks something else and is not as `choose` wrote it.
     """
-    for path, first in ((folder / f"{name}.yaml", _ASKED + asked), (folder / f"{train_name(name)}.yaml", _TRAINS)):
-        if path.exists() and _first_line(path) != first and not _is_untouched(path):
-            raise RefusedError(
-                f"{path}: already exists and is not as `permafrost choose` wrote it for this question. {_WAY_OUT}"
-            )
+    path = folder / f"{name}.yaml"
+    if path.exists() and _first_line(path) != _ASKED + asked and not _is_untouched(path):
+        raise RefusedError(
+            f"{path}: already exists and is not as `permafrost choose` wrote it for this question. {_WAY_OUT}"
+        )
 
 
 def asks(path: Path, asked: str) -> bool:

@@ -1,33 +1,21 @@
-"""`goal: choose_depth`: how many layers may be frozen, found with as few seeds as it takes.
+"""`goal: choose_depth`: how many layers may be frozen, found with as few seeds as it takes; and a curve of all depths.
 
 The promise: the chance that the chosen freeze truly loses more than the tolerance is at most 1 - confidence, although
-there is a look after every seed and many depths are tried. Losses are the baseline's score less the freeze's under the
-same seed, and the true loss is their mean over seeds and over sentences like those of the dev set (`two_way`); where
-contributions of sentences are not stored, over seeds on this dev set.
+there is a look after every seed, many depths are tried, and results decide which seeds are run. Losses are the
+baseline's score less the freeze's under the same seed, and the true loss is their mean over seeds and over sentences
+like those of the dev set (`two_way`); where contributions of sentences are not stored, over seeds on this dev set.
 
-Candidates are tested from the least frozen to the most, none at a divided error, and the first that is not shown ends
-the search: an order fixed before the data needs no correction (W. Maurer, L. Hothorn and W. Lehmacher 1995). Only the
-first candidate that truly loses too much can make the choice wrong, whichever it is and however losses run with depth.
-The intervals that decide hold at all looks together (`looks`), so it does not matter either which seeds are run when,
-as long as each candidate's losses count in the order of the seeds. Each end of an interval has half of the error.
+**What runs.** First `min_seeds` seeds of depths that span the encoder (`spread`), seed by seed and the cheapest first:
+a curve. Then seeds go to the freeze with the largest chance to be shown times what it saves beyond the present choice,
+for its price. Where a time is given, the search goes on until it is over or nothing is open: then depths that have no
+seeds get theirs, and last come freezes with hardly a chance.
 
-By simulation (`python -m tests.benchmarks.choose_depth`, 1,000 searches a row) at 95 % confidence and three to ten
-seeds, in the worst case: two harmless depths, then one that loses a hair more than the tolerance. The deviation of a
-seed is 0.4 tolerances, that left by 500 sentences 0.15. In brackets the procedure that this one replaced, which knew
-seeds alone, spent the error evenly over the looks and corrected for the skewness that it saw:
+**What is shown.** Candidates are the freezes that save at least `min_saving` by the operations of their layers, counted
+before anything runs; each is tested with a share of the error that is fixed before the data (`nested_depths`), and one
+that stays undecided bars no other. The intervals that decide hold at all looks together (`looks`), so it does not
+matter which seeds are run when, as long as each candidate's losses count in the order of the seeds.
 
-| losses | too deep | finds the deepest | pairs of 50 |
-|---|---|---|---|
-| of seeds: normal | 0.4 % (1.5) | 99 % (93) | 20 (17) |
-| of seeds: skewness 1.75 | 3.0 % (4.0) | 91 % (64) | 20 (16) |
-| of seeds: exponential | 5.0 % (5.8) | 88 % (57) | 20 (15) |
-| of seeds and sentences: normal | 0.5 % | 89 % | 19 |
-| of seeds and sentences: skewness 1.75 | 1.1 % | 86 % | 17 |
-| of seeds and sentences: exponential | 1.4 % | 85 % | 17 |
-| mostly of sentences: 0.1 tolerances by seed, 0.3 by sentence | 1.3 % | 66 % | 13 |
-
-Losses that spread by a tolerance take more than ten seeds: the deepest of six freezes is found in 6 % of searches with
-up to 10 seeds (12), in 61 % with up to 20 (70).
+`python -m tests.benchmarks.choose_depth` simulates whole searches, in the worst arrangements of losses too.
 
 A seed may have no loss to count, because a trial failed or collapsed: it is passed as None, left out and replaced by a
 further seed if there is one. The choice then holds for runs that do not collapse, which whoever shows it has to say.
@@ -50,18 +38,21 @@ import numpy as np
 
 from orchestrator.analysis.further import Further, chances_within, further
 from orchestrator.analysis.looks import PlannedLooks, readings
+from orchestrator.analysis.nested_depths import error_shares, spread, tested_shares
 from orchestrator.analysis.rows import Floats
-from orchestrator.analysis.two_way import Estimate, Verdict, estimate
+from orchestrator.analysis.two_way import ROUNDING, Estimate, Verdict, estimate
 from orchestrator.search.trial_results import stacked
 
 Losses = Mapping[int, Floats | None]
 """Of one candidate by seed: (sentences,) paired contributions whose mean is the loss, (1,) where only the loss is
 known, None for a seed that was run and has no loss to count."""
 
-Why = Literal["all_within", "beyond", "hopeless", "no_spread", "seeds_used", "open"]
+Why = Literal["decided", "hopeless", "no_spread", "seeds_used", "open"]
 
-HOPELESS = 0.02  # chance to be shown by the last look below which no seed is spent: ended none of 2,000 too early
-UNSEEN = 0.7  # stands for that chance where fewer than two losses, or no spread, say nothing of it
+MIN_SAVING = 0.1  # of the baseline's training
+HOPELESS = 0.02  # chance to be shown by the last look below which no seed is spent, unless there is time for it
+NO_SPREAD = 0.1  # stands for that chance where all losses are equal
+WITHIN, BEYOND = "shown to lose at most the tolerance", "shown to lose more"
 
 
 @dataclass(frozen=True)
@@ -73,6 +64,7 @@ class DepthGoal:
         confidence: One less the chance that the chosen freeze loses more; 0.5 < confidence < 1.
         min_seeds: Losses of a candidate at its first look, at least 2. Three let clear cases end early.
         max_seeds: Losses at its last look, at most 100.
+        min_saving: The least share of the baseline's cost that is worth freezing for, from 0 to below 1.
 
     Raises:
         ValueError: With all that is out of range.
@@ -82,6 +74,7 @@ class DepthGoal:
     confidence: float = 0.95
     min_seeds: int = 3
     max_seeds: int = 10
+    min_saving: float = MIN_SAVING
 
     def __post_init__(self) -> None:
         rules = [
@@ -92,6 +85,7 @@ class DepthGoal:
                 self.min_seeds <= self.max_seeds <= 100,
                 f"max_seeds: {self.max_seeds} must be between min_seeds ({self.min_seeds}) and 100",
             ),
+            (0 <= self.min_saving < 1, f"min_saving: {self.min_saving:g} must be 0 or more and below 1"),
         ]
         if wrong := [text for holds, text in rules if not holds]:
             raise ValueError("; ".join(wrong))
@@ -103,8 +97,23 @@ class DepthGoal:
 
     @property
     def tail(self) -> float:
-        """The chance beyond each end of a candidate's interval, over all looks."""
+        """The chance beyond each end of the intervals of all candidates together, over all looks."""
         return (1 - self.confidence) / 2
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What may still be spent.
+
+    Attributes:
+        seconds: Of all slots together; None where no time was given, and the search is to be short.
+        trials: None for no limit.
+        of_trial: Seconds that a trial takes, the baseline's, then each candidate's; empty where nothing is known.
+    """
+
+    seconds: float | None = None
+    trials: int | None = None
+    of_trial: Sequence[float] = ()
 
 
 class Want(NamedTuple):
@@ -117,7 +126,7 @@ class Want(NamedTuple):
 
 @dataclass(frozen=True)
 class Spend:
-    """What to run next: all that may be needed, the most needed first; a caller takes as many as it has room for.
+    """What to run next, in this order; a caller takes as many as it has room for.
 
     The first has chance 1. Seeds are not run twice: what runs already is among them, and skipped by the caller.
     """
@@ -127,14 +136,14 @@ class Spend:
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of one candidate, for itself: its verdict errs with at most half of the error to either side.
+    """What is known of one candidate.
 
     Attributes:
         verdict: Read off the interval by the first look that showed something.
         n: Losses that count: known, with no seed missing before them.
         mean: The loss; NaN without one.
-        low, high: Interval of the true loss that holds at all looks together, at the goal's confidence; infinite before
-            the first look, and where there was no spread to judge by.
+        low, high: Interval of the true loss that holds at all looks together, at the candidate's share of the error;
+            infinite before the first look, and where there was no spread to judge by.
         n_sentences: Sentences that the interval ranges over besides the seeds; None where it is over seeds alone.
         has_spread: Whether the losses differ at all.
     """
@@ -153,81 +162,134 @@ class DepthAnswer:
     """The result.
 
     Attributes:
-        chosen: The deepest candidate shown to be within the tolerance, with all before it; None if none was.
-        known: Of every candidate, in their order.
-        why: Why the search ended: all are within; the next deeper one is shown to lose more (`beyond`); it has next to
-            no chance to be shown by the last look (`hopeless`); its losses are all equal (`no_spread`); its seeds are
-            used up; or it is `open`, and somebody asked before the search's end.
-        further: What would decide the next deeper candidate, if it is undecided; None if it is decided, or without a
-            spread to tell by.
+        chosen: The candidate that saves most of those shown to be within the tolerance; None if none was.
+        known: Of every freeze, in their order.
+        open: Freezes that save more than the chosen one, and enough, and are undecided; the least frozen first.
+        why: Why the search ended: nothing is open (`decided`); what is open has next to no chance to be shown by the
+            last look (`hopeless`), lost the same under every seed (`no_spread`), or has used up its seeds; or it is
+            `open`, and somebody asked before the search's end.
+        nearest: The open freeze that the fewest seeds would decide, or of which most is known; None without one.
+        further: What would decide that one; None without a spread to tell by.
     """
 
     chosen: int | None
     known: tuple[Known, ...]
+    open: tuple[int, ...]
     why: Why
+    nearest: int | None
     further: Further | None
 
-    @property
-    def next(self) -> int | None:
-        """The candidate that ended the search; None where all are within."""
-        after = 0 if self.chosen is None else self.chosen + 1
-        return after if after < len(self.known) else None
 
-
-def decide(goal: DepthGoal, losses: Sequence[Losses], seeds: Sequence[int]) -> Spend | DepthAnswer:
+def decide(
+    goal: DepthGoal,
+    losses: Sequence[Losses],
+    seeds: Sequence[int],
+    savings: Sequence[float],
+    budget: Budget = Budget(),
+) -> Spend | DepthAnswer:
     """The next seeds to run, or the answer.
 
-    `losses` are those of each candidate known so far, candidates from the least frozen to the most. `seeds` is the
-    order in which seeds are taken, fixed before any was run; it may hold more than `max_seeds`, to replace those
-    without a loss. The same arguments give the same answer, whatever came first.
+    Args:
+        goal: What is asked.
+        losses: Those known so far of each freeze, from the least frozen to the most.
+        seeds: The order in which seeds are taken, fixed before any was run; it may hold more than `max_seeds`, to
+            replace those without a loss.
+        savings: The share of the baseline's cost that each freeze saves, known before anything ran.
+        budget: What may still be spent.
+
+    The same arguments give the same answer, whatever came first.
 
     Raises:
-        ValueError: A seed stands twice, a loss is not finite or of a seed that is not listed.
+        ValueError: A seed stands twice, a loss is not finite or of a seed that is not listed, or a saving is missing.
     """
-    search = _Search(goal, losses, seeds)
+    search = _Search(goal, losses, seeds, savings, budget)
     wants = search.wants()
     return Spend(tuple(wants)) if wants else search.answer()
 
 
-def answer(goal: DepthGoal, losses: Sequence[Losses], seeds: Sequence[int]) -> DepthAnswer:
+def answer(goal: DepthGoal, losses: Sequence[Losses], seeds: Sequence[int], savings: Sequence[float]) -> DepthAnswer:
     """What is known now, where a budget is used up before the search is. Arguments and errors as of `decide`."""
-    return _Search(goal, losses, seeds).answer()
+    return _Search(goal, losses, seeds, savings, Budget()).answer()
 
 
 class _Search:
     """One look at all candidates."""
 
-    def __init__(self, goal: DepthGoal, losses: Sequence[Losses], seeds: Sequence[int]) -> None:
-        _check(losses, seeds)
-        self._goal, self._losses, self._seeds = goal, losses, seeds
+    def __init__(
+        self,
+        goal: DepthGoal,
+        losses: Sequence[Losses],
+        seeds: Sequence[int],
+        savings: Sequence[float],
+        budget: Budget,
+    ) -> None:
+        _check(losses, seeds, savings)
+        self._goal, self._losses, self._seeds, self._savings, self._budget = goal, losses, seeds, savings, budget
         values = [paired(one, seeds)[: goal.max_seeds] for one in losses]
-        self._looks = [_look(goal, each.tobytes(), each.shape[1]) for each in values]
+        self._worth = [i for i, saving in enumerate(savings) if saving >= goal.min_saving - ROUNDING]
+        self._looks, n_shown = _tested(goal, [(each.tobytes(), each.shape[1]) for each in values], self._worth)
         self._known = [look.known for look in self._looks]
-        shown = [known.verdict == "shown to lose at most the tolerance" for known in self._known]
-        self._front = shown.index(False) if False in shown else len(shown)
+        self._chosen = max(self._worth[:n_shown], key=lambda i: (savings[i], i), default=None)
+        least = 0.0 if self._chosen is None else savings[self._chosen]
+        self._open = [i for i in self._worth if self._known[i].verdict == "not decided" and savings[i] > least]
 
     def wants(self) -> list[Want]:
-        """All that may be needed; empty where the candidate in front ends the search."""
-        if self._why() != "open":
-            return []
-        found: list[Want] = []
-        needed = 1.0  # the chance that the chain comes to a candidate
-        for index in range(self._front, len(self._known)):
-            found += self._wants_of(index, needed)
-            needed *= self._chance(index)
-            if not needed:
-                break
-        return sorted(found, key=lambda want: -want.chance)  # stable: shallow ones and early seeds first
+        """What to run, in order; empty at the end of the search."""
+        targets = self._targets()
+        hopeful = [i for i in targets if self._chance(i) >= HOPELESS]
+        order = [(want, 1.0) for want in self._curve(spread(len(self._known)))]
+        for rank, i in enumerate(hopeful):
+            order += [((i, seed), (1.0 if not rank else 0.49) * self._still_open(i, n)) for n, seed in self._further(i)]
+        if self._budget.seconds is not None:
+            order += [(want, 0.3) for want in self._curve(range(len(self._known)))]
+            order += [((i, seed), 0.1) for i in targets if i not in hopeful for _, seed in self._further(i)]
+        wants = dict(reversed(order))
+        first = dict.fromkeys(want for want, _ in order)
+        return [Want(i, seed, wants[i, seed] if at else 1.0) for at, (i, seed) in enumerate(first)]
 
-    def _wants_of(self, index: int, needed: float) -> list[Want]:
-        known = self._known[index]
-        if known.verdict != "not decided":
-            return []
-        return [
-            Want(index, seed, needed * self._still_open(index, count - 1))
-            for count, seed in self._missing(index)
-            if known.n < count <= self._goal.max_seeds
+    def _curve(self, freezes: Sequence[int]) -> list[tuple[int, int]]:
+        """The first looks of these freezes, seed by seed and the cheapest first: the most frozen, if nobody knows."""
+        cheap = sorted(freezes, key=lambda i: (self._seconds(i), -i))
+        missing = [
+            (count, place, i, seed)
+            for place, i in enumerate(cheap)
+            for count, seed in self._missing(i)
+            if count <= self._goal.min_seeds
         ]
+        return [(i, seed) for _, _, i, seed in sorted(missing)]
+
+    def _targets(self) -> list[int]:
+        """The open freezes that can have further seeds, the most promising first."""
+        can = [i for i in self._open if self._further(i)]
+        return sorted(can, key=lambda i: (-self._gain(i), -self._chance(i), -i))
+
+    def _gain(self, i: int) -> float:
+        """What a freeze is expected to save beyond the chosen one, for the price of finding out."""
+        beyond = self._savings[i] - (0.0 if self._chosen is None else self._savings[self._chosen])
+        pairs = sum(self._still_open(i, n) for n, _ in self._further(i))
+        return self._chance(i) * beyond / (max(pairs, 1.0) * self._price(i, self._further(i)[0][1]))
+
+    def _price(self, i: int, seed: int) -> float:
+        """Seconds of a pair, or trials; the baseline's is free where it has run."""
+        has_run = any(seed in one for one in self._losses)
+        return self._seconds(i) + (0.0 if has_run else self._seconds(-1))
+
+    def _seconds(self, i: int) -> float:
+        """Of a trial of a freeze; -1 is the baseline's."""
+        return self._budget.of_trial[i + 1] if self._budget.of_trial else 1.0
+
+    def _further(self, i: int) -> list[tuple[int, int]]:
+        """The next seeds of a freeze, each with how many losses there are with it, as far as the budget goes."""
+        budget, found = self._budget, list[tuple[int, int]]()
+        seconds = math.inf if budget.seconds is None or not budget.of_trial else budget.seconds
+        trials = math.inf if budget.trials is None else budget.trials
+        for count, seed in self._missing(i):
+            seconds -= self._price(i, seed)
+            trials -= 1 if any(seed in one for one in self._losses) else 2
+            if count > self._goal.max_seeds or (found and (seconds < 0 or trials < 0)):
+                break
+            found.append((count, seed))
+        return found
 
     def _missing(self, index: int) -> list[tuple[int, int]]:
         """Seeds not run, each with how many losses there are with it if none before it is left out."""
@@ -239,43 +301,57 @@ class _Search:
                 found.append((count, seed))
         return found
 
-    def _still_open(self, index: int, look: int) -> float:
-        """Chance that the looks up to one at so many losses leave a candidate open."""
-        if look <= max(self._known[index].n, self._goal.min_seeds - 1):
+    def _still_open(self, index: int, count: int) -> float:
+        """Chance that a loss is needed as its `count`th: that the looks before leave the freeze open."""
+        known = self._known[index]
+        if count - 1 <= max(known.n, self._goal.min_seeds - 1):
             return 1.0
-        shown = self._chance_at(index, look)
-        return float(UNSEEN ** (look - self._goal.min_seeds + 1) if shown is None else 1 - shown)
+        return 1 - self._chance_by(index, count - 1)
 
     def _chance(self, index: int) -> float:
-        """Chance that a candidate is shown within the tolerance by the last look."""
+        """Chance that a freeze is shown to be within the tolerance by the last look that the budget reaches."""
         known = self._known[index]
-        if known.verdict != "not decided" or known.n >= self._goal.max_seeds:
-            return float(known.verdict == "shown to lose at most the tolerance")
-        chance = self._chance_at(index, self._goal.max_seeds)
-        return UNSEEN if chance is None else chance
+        if known.verdict != "not decided":
+            return float(known.verdict == WITHIN)
+        further = self._further(index)
+        return self._chance_by(index, further[-1][0]) if further else 0.0
 
-    def _chance_at(self, index: int, look: int) -> float | None:
-        """Chance that a later look shows a candidate within the tolerance; None where nothing is known of it."""
-        chances = self._looks[index].chances
-        return chances[look - self._known[index].n - 1] if chances else None
+    def _chance_by(self, index: int, count: int) -> float:
+        """Chance to be shown by the look at `count` losses; of an unseen depth between those beside it."""
+        known, chances = self._known[index], self._looks[index].chances
+        if chances and known.n < count <= self._goal.max_seeds:
+            return chances[count - known.n - 1]
+        if known.n >= self._goal.min_seeds:
+            return NO_SPREAD if not known.has_spread else 0.0
+        seen = [i for i, look in enumerate(self._looks) if look.chances or self._known[i].verdict != "not decided"]
+        before, after = [i for i in seen if i < index], [i for i in seen if i > index]
+        return ((self._seen(before[-1]) if before else 1.0) + (self._seen(after[0]) if after else 0.0)) / 2
+
+    def _seen(self, i: int) -> float:
+        """The chance of a freeze with an estimate by its last look."""
+        if self._known[i].verdict != "not decided" or not self._looks[i].chances:
+            return float(self._known[i].verdict == WITHIN)
+        return self._looks[i].chances[-1]
 
     def _why(self) -> Why:
-        if self._front == len(self._known):
-            return "all_within"
-        known = self._known[self._front]
-        if known.verdict == "shown to lose more":
-            return "beyond"
-        if known.n >= self._goal.max_seeds or not self._missing(self._front):
-            return "no_spread" if known.n > 1 and not known.has_spread else "seeds_used"
-        hopeless = known.n >= self._goal.min_seeds and self._chance(self._front) < HOPELESS
-        return "hopeless" if hopeless else "open"
+        if not self._open:
+            return "decided"
+        left = [i for i in self._open if self._known[i].n < self._goal.max_seeds and self._missing(i)]
+        if not left:
+            return "no_spread" if not any(self._known[i].has_spread for i in self._open) else "seeds_used"
+        return "open" if self.wants() else "hopeless"
 
     def answer(self) -> DepthAnswer:
         """What is known now."""
-        why, more = self._why(), None
-        if why not in ("all_within", "beyond") and (of := self._looks[self._front].estimate) is not None:
-            more = further(of, self._goal.looks, self._goal.tolerance, self._goal.tail)
-        return DepthAnswer(self._front - 1 if self._front else None, tuple(self._known), why, more)
+        goal, nearest, takes = self._goal, None, None
+        needs = [(i, further(of, goal.looks, goal.tolerance, look.tail))
+                 for i in self._open if (of := (look := self._looks[i]).estimate) is not None]  # fmt: skip
+        within = [each for each in needs if self._known[each[0]].mean <= goal.tolerance + ROUNDING]
+        if needs:
+            nearest, takes = min(within or needs, key=lambda each: (each[1].further_seeds or math.inf, each[0]))
+        elif self._open:
+            nearest = max(self._open, key=lambda i: (self._known[i].n, -i))
+        return DepthAnswer(self._chosen, tuple(self._known), tuple(self._open), self._why(), nearest, takes)
 
 
 def paired(losses: Losses, seeds: Sequence[int]) -> Floats:
@@ -293,20 +369,40 @@ def paired(losses: Losses, seeds: Sequence[int]) -> Floats:
 
 
 class _Look(NamedTuple):
-    """What losses say, their estimate (None without a variance), and the chances of later looks to show them within."""
+    """What losses say, the tail that they were judged at, their estimate (None without a variance), and the chances of
+    later looks to show them within.
+    """
 
     known: Known
+    tail: float
     estimate: Estimate | None = None
     chances: tuple[float, ...] = ()
 
 
-@lru_cache(maxsize=64)  # a search asks again after every seed, and one candidate has changed
-def _look(goal: DepthGoal, losses: bytes, n_sentences: int) -> _Look:
+def _tested(goal: DepthGoal, values: Sequence[tuple[bytes, int]], worth: Sequence[int]) -> tuple[list[_Look], int]:
+    """A look at each freeze, and how many of those that are worth having are shown to be harmless.
+
+    What is not worth having is no candidate; its interval has all of the error.
+    """
+
+    def look(i: int, share: float) -> _Look:
+        return _look(goal, *values[i], round(goal.tail * share, 12))
+
+    of_spread = [place for place, i in enumerate(worth) if i in spread(len(values))]
+    shares, n_shown = tested_shares(
+        error_shares(len(worth), of_spread), lambda place, share: look(worth[place], share).known.verdict == WITHIN
+    )
+    of_each = dict(zip(worth, shares.tolist(), strict=True))
+    return [look(i, of_each.get(i, 1.0)) for i in range(len(values))], n_shown
+
+
+@lru_cache(maxsize=1024)  # a search asks again after every seed, and one candidate has changed
+def _look(goal: DepthGoal, losses: bytes, n_sentences: int, tail: float) -> _Look:
     """A look at (seeds, sentences) losses."""
     values = np.frombuffer(losses).reshape(-1, n_sentences)
     if not len(values):
-        return _Look(Known("not decided", 0, math.nan, -math.inf, math.inf, None, has_spread=False))
-    last, of = readings(values, goal.looks, goal.tolerance, goal.tail)[-1], estimate(values)
+        return _Look(Known("not decided", 0, math.nan, -math.inf, math.inf, None, has_spread=False), tail)
+    last, of = readings(values, goal.looks, goal.tolerance, tail)[-1], estimate(values)
     known = Known(
         verdict=last.verdict,
         n=last.n_seeds,
@@ -317,11 +413,13 @@ def _look(goal: DepthGoal, losses: bytes, n_sentences: int) -> _Look:
         has_spread=bool(of.variance > 0),
     )
     if not known.has_spread:
-        return _Look(known)
-    return _Look(known, of, tuple(chances_within(of, goal.looks, goal.tolerance, goal.tail).tolist()))
+        return _Look(known, tail)
+    return _Look(known, tail, of, tuple(chances_within(of, goal.looks, goal.tolerance, tail).tolist()))
 
 
-def _check(losses: Sequence[Losses], seeds: Sequence[int]) -> None:
+def _check(losses: Sequence[Losses], seeds: Sequence[int], savings: Sequence[float]) -> None:
+    if len(savings) != len(losses):
+        raise ValueError(f"savings: {len(savings)} for {len(losses)} candidates")
     if len(set(seeds)) < len(seeds):
         raise ValueError(f"seeds: {list(seeds)} has a seed twice")
     for index, one in enumerate(losses):

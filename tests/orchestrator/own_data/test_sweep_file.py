@@ -19,14 +19,12 @@ from orchestrator.own_data.sweep_file import (
     size_in,
     sweep_name,
     sweep_text,
-    training_text,
     write_sweep,
 )
 from orchestrator.sweeps.sweep import SweepSpec, declared_sweep, expand
 from trials.datasets.corpus import Corpus, Item, Sentence, Text
 from trials.draft import Lookup
 from trials.errors import RefusedError
-from trials.settings import FreezeSpec
 from trials.sources.local_models import ModelDraft
 from trials.spec import TrialSpec
 from trials.tasks.reading import read_corpus
@@ -76,15 +74,6 @@ def test_its_goal_is_the_tolerance_asked_for(question: Question) -> None:
     assert goal.choose_depth.tolerance == 0.5
 
 
-@pytest.mark.parametrize(("layers", "embeddings"), [((), False), ((), True), ((0, 1), True), ((0, 2), False)])
-def test_the_training_file_trains_the_chosen_freeze_on_all_of_train(
-    question: Question, layers: tuple[int, ...], embeddings: bool
-) -> None:
-    freeze = FreezeSpec(strategy="layers", layers=layers, embeddings=embeddings)
-    (trial,) = expanded(training_text(question, freeze))
-    assert (trial.freeze.layers, trial.freeze.embeddings, trial.train_size) == (layers, embeddings, 800)
-
-
 OTHER = "permafrost choose --tolerance 5 UD_Naija-NSC-sample"
 
 
@@ -109,15 +98,9 @@ def test_a_file_that_somebody_edited_is_replaced_by_no_other_question(
         refuse_others(tmp_path, question.name, OTHER)
 
 
-def test_a_training_file_of_somebody_is_refused(question: Question, tmp_path: Path) -> None:
-    (tmp_path / "train-UD_Naija-NSC-sample.yaml").write_text("name: mine\n")
-    with pytest.raises(RefusedError, match=r"train-UD_Naija-NSC-sample\.yaml: already exists"):
-        refuse_others(tmp_path, question.name, question.asked)
-
-
 def test_a_file_with_a_comment_train_size_or_weights_of_its_own_is_kept(question: Question, tmp_path: Path) -> None:
     path = tmp_path / "my.yaml"
-    write_sweep(path, sweep_text(replace(question, train_size=100, keep_weights=True)) + "# mine\n")
+    write_sweep(path, sweep_text(replace(question, train_size=100)) + "keep: weights\n# mine\n")
     refuse_edited(path, replace(question, train_size=size_in(path)))
     assert "\n# mine\n" in path.read_text()
 
