@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from orchestrator.analysis.answer_text import NO_ANSWER as NO_ANSWER
 from orchestrator.analysis.answer_text import lines_of as lines_of
@@ -41,6 +41,7 @@ def answer(
     tolerance: float = 1.0,
     cost: str | None = None,
     most_seeds: int | None = None,
+    at_best: Literal["lr"] | None = None,
 ) -> Answers:
     """What to freeze, for each corpus, model and train size of a sweep, or what to run next. The store is only read.
 
@@ -50,6 +51,7 @@ def answer(
         tolerance: Acceptable loss in points.
         cost: The cost to save, e.g. ``training_flops``; None for that where it is recorded.
         most_seeds: The most seeds that will ever be looked at; None for 10, or as many as planned.
+        at_best: ``lr`` for each setting at its own best learning rate, chosen on seeds that the answer does not use.
 
     Raises:
         ConfigError: The cost is unknown, or the trials cannot be compared.
@@ -59,7 +61,7 @@ def answer(
     results = open_store(store)
     plan = chosen_sweep(results, sweep)
     specs = planned_specs(plan)
-    return answers_of(results, specs, tolerance, cost, most_seeds)
+    return answers_of(results, specs, tolerance, cost, most_seeds, at_best)
 
 
 def chosen_sweep(results: ResultStore, sweep: str | None) -> SweepPlan:
@@ -78,6 +80,7 @@ def answers_of(
     tolerance: float = 1.0,
     cost: str | None = None,
     most_seeds: int | None = None,
+    at_best: Literal["lr"] | None = None,
 ) -> Answers:
     """The answers of a sweep's planned trials.
 
@@ -86,6 +89,7 @@ def answers_of(
         StoreError: The store cannot be read.
     """
     from orchestrator.analysis.answer import answers  # loads pandas
+    from orchestrator.analysis.at_best import at_best_rate
     from orchestrator.analysis.trial_frame import SAVED
     from orchestrator.store.evidence import evidence
 
@@ -94,6 +98,7 @@ def answers_of(
     trials = evidence(results, specs)
     saving: Any = cost
     try:
-        return Answers(answers(trials.frame, trials.specs, tolerance, saving=saving, most_seeds=most_seeds))
+        frame = at_best_rate(trials.frame, trials.specs) if at_best else trials.frame
+        return Answers(answers(frame, trials.specs, tolerance, saving=saving, most_seeds=most_seeds))
     except ValueError as error:
         raise ConfigError(f"{error}.") from error

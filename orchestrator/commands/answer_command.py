@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.console import Console
@@ -52,6 +52,13 @@ def answer(
             show_default="10, or as many as planned",
         ),
     ] = None,
+    at_best: Annotated[
+        Literal["lr"] | None,
+        typer.Option(
+            "--at-best",
+            help="Take each setting at its own best learning rate, chosen on seeds that the answer does not use.",
+        ),
+    ] = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
@@ -62,10 +69,12 @@ def answer(
 
         permafrost answer --store results --sweep starter --tolerance 0.5 --json
 
+        permafrost answer --sweep rates --at-best lr
+
     Exit codes: 0 success, also where nothing is decided yet; 2 invalid option, 3 no store, 5 no such sweep.
     """
     with reported(debug=debug):
-        found = answers(store, sweep, tolerance=tolerance, cost=cost, most_seeds=most_seeds)
+        found = answers(store, sweep, tolerance=tolerance, cost=cost, most_seeds=most_seeds, at_best=at_best)
         if as_json:
             print(json.dumps([each.as_json() for each in found]))
         elif found:
