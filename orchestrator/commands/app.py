@@ -77,7 +77,7 @@ COMMANDS = {
         READ,
     ),
     "export model": (
-        "orchestrator.commands.export:export_model",
+        "orchestrator.commands.export_model:export_model",
         "Write the model of a trial, with the weights of its best epoch, as a standard folder.",
         SHARE,
     ),
@@ -87,17 +87,17 @@ COMMANDS = {
         SHARE,
     ),
     "export mlflow": (
-        "orchestrator.commands.export:mlflow",
+        "orchestrator.trackers.export_command:mlflow",
         "Write one run per trial to MLflow, nested under one of the sweep; runs of an earlier export are updated.",
         SHARE,
     ),
     "export tensorboard": (
-        "orchestrator.commands.export:tensorboard",
+        "orchestrator.trackers.export_command:tensorboard",
         "Write scalars and hparams for TensorBoard, one folder per trial; files of an earlier export are replaced.",
         SHARE,
     ),
     "export wandb": (
-        "orchestrator.commands.export:wandb",
+        "orchestrator.trackers.export_command:wandb",
         "Write one run per trial for Weights & Biases; runs of an earlier export are replaced.",
         SHARE,
     ),

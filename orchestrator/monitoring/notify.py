@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -12,10 +12,12 @@ from urllib.parse import urlsplit
 from orchestrator.config.yaml_document import shortened
 from orchestrator.execution.events import last_line
 from orchestrator.monitoring.progress import Ending, Tally
+from orchestrator.session.monitors import Monitor, Watched
 from orchestrator.storage.address import scrubbed
 from orchestrator.store.schema import State
 from orchestrator.sweeps.notification_spec import NotifySpec, WebhookSpec, is_loopback, read_secret
 from trials.errors import ConfigError
+from trials.spec import TrialSpec
 
 # Notify a person: a webhook as Slack and Mattermost offer it.
 #
@@ -92,7 +94,7 @@ WAIT_S = 15.0  # for messages that are still being sent when the launch ends
 LOOKS_PER_STALL = 20  # checks per stall time, so that a stall is reported at most 5 % late
 
 
-class Notifier:
+class Notifier(Monitor):
     """Sends messages, each in a thread of its own.
 
     A thread also checks for stalls, as a driver that waits for its store, or one without Ray, calls no tick.
@@ -114,12 +116,12 @@ class Notifier:
         self._over = threading.Event()
         self._watch = threading.Thread(target=self._watch_for_stalls, name="stalls", daemon=True)
 
-    def begin(self) -> None:
+    def launched(self, *, skipped: int) -> None:
         """Check for stalls from now on, if the sweep asks for it."""
         if "stalled" in self._spec.events:
             self._watch.start()
 
-    def over(self, ending: Ending) -> None:
+    def over(self, trials: Callable[[], Sequence[TrialSpec]], ending: Ending) -> None:
         """Report how the launch ended, and wait a while for messages to be sent."""
         self._over.set()
         if ending.outcome != "interrupted" and ending.outcome in self._spec.events:
@@ -149,6 +151,13 @@ class Notifier:
             self._webhook.send(message)
         except NotSentError as error:
             self._say(f"watch.notify: notification `{message.fields['event']}` was not sent: {error}.")
+
+
+def monitors(launch: Watched) -> Iterator[Monitor]:
+    """The notifier of a launch. Raises ConfigError: the address of its webhook is missing or not valid."""
+    if (spec := launch.settings.notify) is not None:
+        webhook, store = Webhook.of(spec.webhook), launch.results.address
+        yield Notifier(spec, webhook, launch.tally, sweep=launch.sweep, store=store, say=launch.say)
 
 
 def _of_ending(sweep: str, ending: Ending, fields: dict[str, str]) -> Message:

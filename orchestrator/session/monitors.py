@@ -11,11 +11,12 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
+from typing import NamedTuple
 
 from orchestrator.execution.events import Listener, StopRequest, last_line
 from orchestrator.monitoring.metrics import Launch, MetricsListener
-from orchestrator.monitoring.notify import Notifier, Webhook
 from orchestrator.monitoring.progress import Ending, JsonLog, Tally
 from orchestrator.session.outcome import trials_of
 from orchestrator.storage.address import scrubbed
@@ -24,7 +25,39 @@ from orchestrator.store import ResultStore
 from orchestrator.store.schema import State
 from orchestrator.sweeps.notification_spec import WatchSpec
 from orchestrator.sweeps.plan import Plan
-from orchestrator.trackers.live_tracker import LiveTracker, targets_of
+from trials.spec import TrialSpec
+
+# Keys of `watch`: the extra that makes the monitors for them, which is imported where one is given.
+EXTRAS = {
+    ("notify",): "orchestrator.monitoring.notify",
+    ("mlflow", "tensorboard", "wandb"): "orchestrator.trackers.live_tracker",
+}
+
+
+class Watched(NamedTuple):
+    """A launch as an extra sees it whose function `monitors` makes its monitors."""
+
+    settings: WatchSpec
+    sweep: str
+    results: ResultStore
+    tally: Tally
+    say: Callable[[str], None]
+
+
+class Monitor(Listener):
+    """A listener that hears how a launch begins and ends, too."""
+
+    def launched(self, *, skipped: int) -> None:
+        """The launch begins; the store has `skipped` of its trials already."""
+
+    def over(self, trials: Callable[[], Sequence[TrialSpec]], ending: Ending) -> None:
+        """The launch has ended; `trials` gives all trials of the sweep, for which the store may have to be read."""
+
+
+def _monitors(launch: Watched) -> Iterator[Monitor]:
+    for keys, module in EXTRAS.items():
+        if any(getattr(launch.settings, key) is not None for key in keys):
+            yield from import_module(module).monitors(launch)
 
 
 class Watch:
@@ -41,11 +74,11 @@ class Watch:
         metrics: MetricsListener,
         log: JsonLog | None,
         stop: StopRequest,
-        trackers: Sequence[LiveTracker],
+        monitors: Sequence[Monitor],
     ) -> None:
         self._tally, self._metrics, self._stop = tally, metrics, stop
         self.over: Callable[[BaseException | None], None] = lambda error: None
-        self.listeners: tuple[Listener, ...] = (tally, metrics, *([log] if log else []), *trackers)
+        self.listeners: tuple[Listener, ...] = (tally, metrics, *([log] if log else []), *monitors)
 
     def flushed(self, seconds: float) -> None:
         """Note that the recorder took `seconds` to commit rows."""
@@ -101,26 +134,19 @@ def watched(
     tally = Tally(len(plan.ahead))
     metrics = MetricsListener(Launch(name, len(plan.ahead), plan.n_skipped, address, cluster, disk))
     log = JsonLog(Path(settings.log), name, say) if settings.log else None
-    notify = settings.notify
-    notifier = notify and Notifier(notify, Webhook.of(notify.webhook), tally, sweep=name, store=address, say=say)
-    results = ResultStore(store)
-    trackers = [LiveTracker(target, name, results, say) for target in targets_of(settings)]
-    watch = Watch(tally, metrics, log, stop, trackers)
+    monitors = list(_monitors(Watched(settings, name, ResultStore(store), tally, say)))
+    watch = Watch(tally, metrics, log, stop, monitors)
     if log:
         log.launched(planned=len(plan.ahead), skipped=plan.n_skipped, store=address)
-    for tracker in trackers:
-        tracker.launched(skipped=plan.n_skipped)
-    if notifier:
-        notifier.begin()
+    for monitor in monitors:
+        monitor.launched(skipped=plan.n_skipped)
 
     def over(error: BaseException | None) -> None:
         ending = watch.ending(error)
         if log:
             log.over(ending)
-        if notifier:
-            notifier.over(ending)
-        for tracker in trackers:
-            tracker.over(lambda: trials_of(plan, results))
+        for monitor in monitors:
+            monitor.over(lambda: trials_of(plan, ResultStore(store)), ending)
 
     watch.over = over
     error: BaseException | None = None

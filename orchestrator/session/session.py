@@ -28,8 +28,8 @@ from orchestrator.session.monitors import Watch, watched
 from orchestrator.session.outcome import Bounds, Meter, Outcome, hourly_price, on_bounds, outcome_of, trials_of
 from orchestrator.storage.storage import FolderStorage
 from orchestrator.store import ResultStore
-from orchestrator.store.garbage import remove_temporary_files
 from orchestrator.store.schema import CHECKPOINTS, State
+from orchestrator.store.temporary_files import remove_temporary_files
 from orchestrator.sweeps.cluster_spec import ClusterSpec, check_room_here, cores_here, gpus_here
 from orchestrator.sweeps.plan import Plan, brought_up_to_date
 from trials.errors import StoreError

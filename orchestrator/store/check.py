@@ -41,6 +41,7 @@ from orchestrator.store.results import MARKER, check_marker, holds_rows
 from orchestrator.store.schema import (
     ALL_TABLES,
     CHECKPOINTS,
+    QUARANTINE,
     TABLES,
     WRONG_DIGEST,
     State,
@@ -50,7 +51,6 @@ from orchestrator.store.schema import (
 )
 from trials.errors import StoreError
 
-QUARANTINE = "quarantine"
 CHECKPOINT = re.compile(r"([0-9a-f]{16})-\d{6,}-\d{12,}(-[0-9a-f]{16})?\.safetensors")
 
 

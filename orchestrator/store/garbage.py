@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import time
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from orchestrator.claims.claims import CLAIMS, listed, trial_of
-from orchestrator.claims.membership import Membership
-from orchestrator.claims.roster import DRIVERS
-from orchestrator.storage.storage import TEMPORARY_FILE, FolderStorage, Storage
-from orchestrator.store.check import CHECKPOINT, QUARANTINE, check_store, completed_ids
+from orchestrator.storage.storage import Storage
+from orchestrator.store.check import CHECKPOINT, check_store, completed_ids
 from orchestrator.store.contents import WEIGHTS, weights_of
-from orchestrator.store.report import StoredFile
-from orchestrator.store.schema import CHECKPOINTS
+from orchestrator.store.schema import CHECKPOINTS, QUARANTINE
+from orchestrator.store.temporary_files import StoredFile, temporary_files
 from trials.errors import StoreError
 
 OLD_S = 24 * 3600.0  # of a temporary file: no writer takes so long
@@ -44,34 +39,10 @@ def collect(storage: Storage, garbage: Sequence[StoredFile]) -> None:
         file.folder_in(storage).delete(file.name)
 
 
-def remove_temporary_files(storage: Storage, membership: Membership) -> None:
-    """Delete what killed writers left, unless another driver is present, which may be writing.
-
-    The drivers are listed last: one that comes later had not begun to write what is deleted. The store's own folder and
-    that of the drivers are left out, as they write there before they are present.
-    """
-    left = [file for file, _ in _temporary_files(storage, without=(QUARANTINE, DRIVERS)) if file.folders]
-    if left and not membership.others():
-        collect(storage, left)
-
-
 def _old_temporary_files(storage: Storage, now: float) -> Iterator[StoredFile]:
-    for file, modified in _temporary_files(storage, without=(QUARANTINE,)):
+    for file, modified in temporary_files(storage, without=(QUARANTINE,)):
         if now - modified > OLD_S:
             yield file
-
-
-def _temporary_files(storage: Storage, *, without: Sequence[str]) -> Iterator[tuple[StoredFile, float]]:
-    """The temporary files below a folder, each with its time of modification."""
-    if not isinstance(storage, FolderStorage):
-        return
-    for folder, inside, names in os.walk(storage.folder):
-        parts = Path(folder).relative_to(storage.folder).parts
-        inside[:] = sorted(name for name in inside if parts or name not in without)
-        for name in sorted(filter(TEMPORARY_FILE.fullmatch, names)):
-            with contextlib.suppress(FileNotFoundError):  # its writer has renamed it
-                state = (Path(folder) / name).stat()
-                yield StoredFile(parts, name, "temporary file of a killed writer", state.st_size), state.st_mtime
 
 
 def _checkpoints(storage: Storage, completed: set[str]) -> Iterator[StoredFile]:

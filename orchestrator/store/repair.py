@@ -23,12 +23,13 @@ from datetime import UTC, datetime
 import pyarrow as pa
 
 from orchestrator.storage.storage import FolderStorage, ProvenReads, Storage
-from orchestrator.store.check import QUARANTINE, check_store, completed_ids, planned_labels
+from orchestrator.store.check import check_store, completed_ids, planned_labels
 from orchestrator.store.contents import READ_ORDER, TableContents
 from orchestrator.store.parts import PartFolder, as_columns, of_columns
-from orchestrator.store.report import Finding, Report, StoredFile
+from orchestrator.store.report import Finding, Report
 from orchestrator.store.results import MARKER, mark
-from orchestrator.store.schema import ALL_TABLES, proven_reads, stamp_of
+from orchestrator.store.schema import ALL_TABLES, QUARANTINE, proven_reads, stamp_of
+from orchestrator.store.temporary_files import StoredFile
 from trials.errors import StoreError
 
 _ROUNDS = 5  # removing rows may leave others without an evaluation

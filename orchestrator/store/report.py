@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from orchestrator.storage.storage import Storage
 from orchestrator.store.contents import TableContents
 from orchestrator.store.parts import Recorded
+from orchestrator.store.temporary_files import StoredFile
 
 
 @dataclass(frozen=True)
@@ -25,31 +25,6 @@ class Finding:
 
     def __str__(self) -> str:
         return f"{self.place}: {self.wrong}; {self.means}"
-
-
-@dataclass(frozen=True)
-class StoredFile:
-    """A file that is to be removed from a store.
-
-    Attributes:
-        folders: The folders from the store down to it.
-    """
-
-    folders: tuple[str, ...]
-    name: str
-    why: str
-    n_bytes: int = 0
-
-    @property
-    def path(self) -> str:
-        """Its path inside the store."""
-        return "/".join((*self.folders, self.name))
-
-    def folder_in(self, storage: Storage) -> Storage:
-        """The folder of `storage` that corresponds to the file's own."""
-        for folder in self.folders:
-            storage = storage.at(folder)
-        return storage
 
 
 @dataclass(frozen=True)

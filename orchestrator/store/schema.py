@@ -30,6 +30,7 @@ from trials.record import RECORD_COLUMNS, EpochRecord
 # they remain valid, but cannot be verified.
 
 CHECKPOINTS = "checkpoints"  # the folder
+QUARANTINE = "quarantine"  # what repairs moved out
 WRONG_DIGEST = "its bytes do not match the digest in its name"
 _DIGITS = 16
 _DIGEST = re.compile(rf"-([0-9a-f]{{{_DIGITS}}})\.[a-z]+")

@@ -22,7 +22,7 @@ from trials.settings import Frozen
 
 TRACKERS = ("mlflow", "tensorboard", "wandb")  # keys, extras and packages
 _SERVER = re.compile(r"https?://([A-Za-z0-9.-]+|\[[0-9A-Fa-f:]+\])(:\d{1,5})?(/[\w./-]*)?", re.ASCII)
-_WAY_OUT = "The user and password, or the token, come from the environment (MLFLOW_TRACKING_USERNAME, ..._TOKEN)."
+_LOGIN = "The user and password, or the token, come from the environment (MLFLOW_TRACKING_USERNAME, ..._TOKEN)."
 
 
 def _printable(text: str) -> str:
@@ -48,7 +48,7 @@ class MlflowSpec(Frozen):
         """Refuse what is not a plain address; as errors about a text repeat it, the whole mapping is validated."""
         uri = value.get("uri") if isinstance(value, Mapping) else None
         if uri is not None and not (isinstance(uri, str) and _SERVER.fullmatch(uri)):
-            raise ValueError(f"uri must be http://HOST:PORT or https://HOST, without a user or a query. {_WAY_OUT}")
+            raise ValueError(f"uri must be http://HOST:PORT or https://HOST, without a user or a query. {_LOGIN}")
         return value
 
 

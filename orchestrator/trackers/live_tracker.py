@@ -18,8 +18,9 @@ from typing import Any
 from orchestrator.config.console import sibling_command
 from orchestrator.config.quantities import counted
 from orchestrator.config.yaml_document import shortened
-from orchestrator.execution.events import Listener
 from orchestrator.execution.recorder import epoch_row, trial_row
+from orchestrator.monitoring.progress import Ending
+from orchestrator.session.monitors import Monitor, Watched
 from orchestrator.storage.address import scrubbed
 from orchestrator.store import ResultStore
 from orchestrator.store.schema import State
@@ -58,6 +59,11 @@ def targets_of(watch: WatchSpec) -> list[TrackerTarget]:
     if watch.wandb is not None:
         found.append(wandb_target(watch.wandb))
     return found
+
+
+def monitors(launch: Watched) -> list[LiveTracker]:
+    """A tracker for each that the sweep names."""
+    return [LiveTracker(target, launch.sweep, launch.results, launch.say) for target in targets_of(launch.settings)]
 
 
 # Each is read on import or at every request, and a person may set it otherwise.
@@ -124,8 +130,8 @@ class _Row:
         return self.spec.trial_id, self.values["attempt"]
 
 
-class LiveTracker(Listener):
-    """A `Listener` that sends the runs of a launch to one tracker. `over` ends it."""
+class LiveTracker(Monitor):
+    """A monitor that sends the runs of a launch to one tracker. `over` ends it."""
 
     def __init__(
         self,
@@ -182,13 +188,9 @@ class LiveTracker(Listener):
         records = self._records.pop(spec.trial_id, [])
         self._put(_Row(spec, trial_row(spec, self._attempts[spec.trial_id], records, state, error), is_end=True))
 
-    def over(self, specs: Callable[[], Sequence[TrialSpec]]) -> None:
-        """Send what is left, and what the whole sweep found, for at most `WAIT_S`; say what was not sent.
-
-        Args:
-            specs: Gives all trials of the sweep; the store may have to be read.
-        """
-        self._queue.put(specs)
+    def over(self, trials: Callable[[], Sequence[TrialSpec]], ending: Ending) -> None:
+        """Send what is left, and what the whole sweep found, for at most `WAIT_S`; say what was not sent."""
+        self._queue.put(trials)
         self._thread.join(WAIT_S)
         if self._is_complete:
             return

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from orchestrator.commands.export import export_model
+from orchestrator.commands.export_model import export_model
 from orchestrator.commands.launch_command import reproduce
 from orchestrator.commands.status_command import status
 from orchestrator.store import ResultStore, open_store

@@ -59,7 +59,7 @@ def wait_until(is_so: Callable[[], bool]) -> None:
 def test_a_sweep_that_is_done_is_told_in_a_text_and_fields(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     with Hook() as hook:
-        notifier(hook.secret_url, monkeypatch, said).over(DONE)
+        notifier(hook.secret_url, monkeypatch, said).over(tuple, DONE)
     assert said == []
     assert hook.bodies[0]["text"] == "Sweep tiny is done: 3 trials in 1:02:05"
     fields = {field["title"]: field["value"] for field in hook.bodies[0]["attachments"][0]["fields"]}
@@ -69,7 +69,7 @@ def test_a_sweep_that_is_done_is_told_in_a_text_and_fields(monkeypatch: pytest.M
 
 def test_a_sweep_that_failed_says_why_without_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     with Hook() as hook:
-        notifier(hook.secret_url, monkeypatch, []).over(FAILED)
+        notifier(hook.secret_url, monkeypatch, []).over(tuple, FAILED)
     assert hook.bodies[0]["text"] == "Sweep tiny failed: 1 of 4 trials completed"
     fields = {field["title"]: field["value"] for field in hook.bodies[0]["attachments"][0]["fields"]}
     assert fields["trials"] == "1 completed, 1 out of memory; 2 never ended"
@@ -84,7 +84,7 @@ def test_only_what_was_asked_for_is_told_and_never_what_a_person_did(
     ending: Ending, events: list[str], n: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Hook() as hook:
-        notifier(hook.secret_url, monkeypatch, [], events=events).over(ending)
+        notifier(hook.secret_url, monkeypatch, [], events=events).over(tuple, ending)
     assert len(hook.bodies) == n
 
 
@@ -102,7 +102,7 @@ def test_each_stall_is_told_once_and_work_ends_it(monkeypatch: pytest.MonkeyPatc
     tally = Tally(2, clock := HandClock())
     with Hook() as hook:
         told = notifier(hook.secret_url, monkeypatch, [], tally, stalled_minutes=1 / 60, events=["stalled"])
-        told.begin()
+        told.launched(skipped=0)
         tally.started(make_spec(), 1)
         clock.now = 1.0
         wait_until(lambda: len(hook.bodies) == 1)
@@ -111,7 +111,7 @@ def test_each_stall_is_told_once_and_work_ends_it(monkeypatch: pytest.MonkeyPatc
         tally.evaluated(make_spec(), make_record())
         clock.now = 2.0
         wait_until(lambda: len(hook.bodies) == 2)
-        told.over(DONE)
+        told.over(tuple, DONE)
     assert hook.bodies[0]["text"].startswith("Sweep tiny stalled: no trial made progress for 0.0166667 minutes")
 
 
@@ -119,7 +119,7 @@ def test_a_sweep_that_gets_on_or_is_over_does_not_stall(monkeypatch: pytest.Monk
     tally = Tally(2, clock := HandClock())
     with Hook() as hook:
         told = notifier(hook.secret_url, monkeypatch, [], tally, stalled_minutes=1 / 60, events=["stalled"])
-        told.begin()
+        told.launched(skipped=0)
         for _ in range(5):
             clock.now += 0.9
             time.sleep(0.1)
@@ -128,7 +128,7 @@ def test_a_sweep_that_gets_on_or_is_over_does_not_stall(monkeypatch: pytest.Monk
             tally.ended(make_spec(seed=seed), State.COMPLETED, None)
         clock.now += 100
         time.sleep(0.3)
-        told.over(DONE)
+        told.over(tuple, DONE)
     assert hook.bodies == []
 
 
@@ -146,7 +146,7 @@ def test_a_refusal_or_a_redirect_is_one_line_without_the_address(
 ) -> None:
     told: list[str] = []
     with Hook(answer) as hook:
-        notifier(hook.secret_url, monkeypatch, told).over(DONE)
+        notifier(hook.secret_url, monkeypatch, told).over(tuple, DONE)
         assert len(hook.log) == 1
     assert len(told) == 1
     assert said in told[0]
@@ -155,7 +155,7 @@ def test_a_refusal_or_a_redirect_is_one_line_without_the_address(
 
 def test_a_server_that_is_not_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
-    notifier(f"http://127.0.0.1:{free_port()}/s3cr3t", monkeypatch, said).over(DONE)
+    notifier(f"http://127.0.0.1:{free_port()}/s3cr3t", monkeypatch, said).over(tuple, DONE)
     assert said == ["watch.notify: notification `done` was not sent: the webhook at 127.0.0.1: ConnectError."]
 
 
@@ -163,7 +163,7 @@ def test_a_slow_server_is_not_waited_for_longer_than_said(monkeypatch: pytest.Mo
     monkeypatch.setattr(notify, "WAIT_S", 0.3)
     said: list[str] = []
     with Hook(wait_s=1.5) as hook:
-        notifier(hook.secret_url, monkeypatch, said).over(DONE)
+        notifier(hook.secret_url, monkeypatch, said).over(tuple, DONE)
         assert hook.bodies == []  # it has not answered yet
     assert said == ["watch.notify: no answer after 0 s; a message may not have been delivered."]
 

@@ -12,7 +12,7 @@ from orchestrator.claims import join
 from orchestrator.claims.roster import this_process
 from orchestrator.storage.storage import FolderStorage
 from orchestrator.store import ResultStore
-from orchestrator.store.garbage import remove_temporary_files
+from orchestrator.store.temporary_files import remove_temporary_files
 from tests.orchestrator.store.rows import epoch
 
 LEFT = ("epochs/.part-1.parquet.0123abcd.tmp", "checkpoints/.a-1.safetensors.0123abcd.tmp")

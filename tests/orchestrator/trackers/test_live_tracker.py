@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.monitoring.progress import Tally
 from orchestrator.store import open_store
 from orchestrator.sweeps.notification_spec import WatchSpec
 from orchestrator.trackers import live_tracker
@@ -66,7 +67,7 @@ def test_what_an_earlier_launch_completed_is_not_sent_and_that_is_said(
     tracker = live_tracker.LiveTracker(target, "tiny", open_store(tmp_path / "store", must_exist=False), said.append)
     tracker.launched(skipped=skipped)
     at_launch = [*said]
-    tracker.over(lambda: ())
+    tracker.over(tuple, Tally(0).ending(reason=None, interrupted=False))
     start = f"watch.mlflow: {words} that the store has already will not be sent. Send all with:\n  "
     command = "export mlflow --uri http://host --sweep tiny --store "
     assert [(line.startswith(start), command in line) for line in at_launch] == ([(True, True)] if words else [])
