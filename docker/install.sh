@@ -83,7 +83,7 @@ else
 import importlib, pkgutil, sys
 for ours in ("dashboards", "orchestrator", "trials"):
     for module in pkgutil.walk_packages(importlib.import_module(ours).__path__, f"{ours}."):
-        if not module.name.startswith("orchestrator.trackers."):  # of which each needs a package that is an extra
+        if not module.name.startswith("orchestrator.extras.trackers."):  # of which each needs a package that is an extra
             importlib.import_module(module.name)
 files = [getattr(module, "__file__", None) or "" for module in sys.modules.values()]
 print(*sorted(file for file in files if file.startswith(sys.argv[1]) and file.endswith(".py")), sep="\n")

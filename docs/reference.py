@@ -18,8 +18,8 @@ from pydantic import BaseModel
 
 import dashboards.cli  # noqa: F401  (its commands join those of the orchestrator)
 from orchestrator.commands.app import COMMANDS, GROUPS, load_command
-from orchestrator.published.study import Study
-from orchestrator.store.export import ABOUT
+from orchestrator.extras.published.study import Study
+from orchestrator.extras.store_care.merge import ABOUT
 from orchestrator.store.schema import COLUMNS, KEYS
 from orchestrator.sweeps.cluster_spec import ClusterSpec
 from orchestrator.sweeps.search_spec import SEARCHES

@@ -17,7 +17,7 @@ from dashboards.views.part import compute
 from dashboards.views.registry import PARTS
 from dashboards.views.theme import LIGHT
 from orchestrator.analysis.statistic import STATISTICS
-from orchestrator.published.study import read_study
+from orchestrator.extras.published.study import read_study
 from orchestrator.search.simulate import simulate
 from orchestrator.search.steering import FixedCells, Steering
 from orchestrator.store.schema import epochs_columns

@@ -29,8 +29,8 @@ from dashboards.views.trials import answer_rows
 from orchestrator.analysis.summary import CellSummary, summarise
 from orchestrator.api.model_card import model_card
 from orchestrator.config.quantities import points
-from orchestrator.published.comparison import Comparison, compare_study
-from orchestrator.published.study import load_study
+from orchestrator.extras.published.comparison import Comparison, compare_study
+from orchestrator.extras.published.study import load_study
 from orchestrator.session.display import cell_tables
 from orchestrator.store import ResultStore
 from orchestrator.store.contents import stored_spec

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from orchestrator.config.console import DEFAULT_STORE, DebugOption, StoreOption, reported, say
-from orchestrator.published.study import STUDIES
+from orchestrator.extras.published.study import STUDIES
 
 
 def paper(
@@ -39,7 +39,7 @@ def paper(
     """
     with reported(debug=debug):
         from dashboards.report.paper import write_paper
-        from orchestrator.published.study import load_study
+        from orchestrator.extras.published.study import load_study
         from orchestrator.store import open_store
 
         found, folder = load_study(study), out or Path("paper") / study

@@ -13,7 +13,7 @@ from dashboards.data.page_query import PageQuery
 from orchestrator.analysis.answer import default_saving
 from orchestrator.analysis.savings import FLOPS
 from orchestrator.analysis.trial_frame import SAVED
-from orchestrator.published.study import STUDIES
+from orchestrator.extras.published.study import STUDIES
 from orchestrator.store.schema import State
 from trials.metrics.metric import METRICS, metric_label
 

@@ -16,10 +16,10 @@ from dashboards.report.pictures import KINDS, FigureRenderer
 from dashboards.report.write import Written, write_files
 from dashboards.views.theme import Figure
 from orchestrator.config.quantities import counted
-from orchestrator.published.comparison import MARGIN
-from orchestrator.published.comparison_tables import Beside, Number, beside, differences, numbers
-from orchestrator.published.our_results import completed, corpus_name, setups
-from orchestrator.published.study import Exhibit, Study
+from orchestrator.extras.published.comparison import MARGIN
+from orchestrator.extras.published.comparison_tables import Beside, Number, beside, differences, numbers
+from orchestrator.extras.published.our_results import completed, corpus_name, setups
+from orchestrator.extras.published.study import Exhibit, Study
 from orchestrator.store import ResultStore
 from trials.escaping.untrusted_text import html, markdown
 

@@ -10,10 +10,10 @@ from typing import Any
 from dashboards.report.paper_tables import Groups, metric_name, scaled, unit
 from dashboards.views.drawing import axis_name, freeze_name, name, panels
 from dashboards.views.theme import LIGHT, Figure, axis, dodge, empty_figure, layout
-from orchestrator.published.comparison_tables import Beside, Number
-from orchestrator.published.our_results import SeedMean, Trial, measure
-from orchestrator.published.study import Exhibit, Study
-from orchestrator.published.study_parts import UNKNOWN, Metric
+from orchestrator.extras.published.comparison_tables import Beside, Number
+from orchestrator.extras.published.our_results import SeedMean, Trial, measure
+from orchestrator.extras.published.study import Exhibit, Study
+from orchestrator.extras.published.study_parts import UNKNOWN, Metric
 
 _LOOK = LIGHT
 _SIDES = ("theirs", "ours")

@@ -9,10 +9,10 @@ from typing import Any
 import pandas as pd
 
 from orchestrator.analysis.layer_strip import FreezeName
-from orchestrator.published.comparison_tables import NO_TRIAL, Beside, Number
-from orchestrator.published.our_results import COUNTED, RELATIVE, SeedMean
-from orchestrator.published.study import Exhibit, PublishedNumber, Study
-from orchestrator.published.study_parts import Metric
+from orchestrator.extras.published.comparison_tables import NO_TRIAL, Beside, Number
+from orchestrator.extras.published.our_results import COUNTED, RELATIVE, SeedMean
+from orchestrator.extras.published.study import Exhibit, PublishedNumber, Study
+from orchestrator.extras.published.study_parts import Metric
 
 _NAMES = {
     "trainable_params": "parameters",

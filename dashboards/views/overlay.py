@@ -20,9 +20,9 @@ from dashboards.data.frames import Snapshot
 from dashboards.data.page_query import PageQuery
 from dashboards.data.selection import Selection
 from dashboards.views.drawing import short
-from orchestrator.published.comparison import Line, Side, compare_study
-from orchestrator.published.our_results import corpus_refusal
-from orchestrator.published.study import STUDIES, Study, load_study
+from orchestrator.extras.published.comparison import Line, Side, compare_study
+from orchestrator.extras.published.our_results import corpus_refusal
+from orchestrator.extras.published.study import STUDIES, Study, load_study
 from orchestrator.store.schema import METRICS
 from trials.settings import Seeds
 from trials.spec import TrialSpec

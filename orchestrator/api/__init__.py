@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from orchestrator.api.choosing import Choice, choose
     from orchestrator.api.exporting import export_model
     from orchestrator.api.launching import Launched, launch, plan
-    from orchestrator.api.layer_probing import Layers, layers
     from orchestrator.api.tabulating import Table, table
     from orchestrator.api.training import TrainedModel, train
+    from orchestrator.extras.layer_probing.layer_probing import Layers, layers
     from orchestrator.own_data.choose_options import ChooseOptions
     from orchestrator.store import open_store
     from orchestrator.sweeps.sweep import SweepSpec as Sweep
@@ -57,7 +57,7 @@ _PLACES = {
     "Choice": "orchestrator.api.choosing:Choice",
     "ChooseOptions": "orchestrator.own_data.choose_options:ChooseOptions",
     "Launched": "orchestrator.api.launching:Launched",
-    "Layers": "orchestrator.api.layer_probing:Layers",
+    "Layers": "orchestrator.extras.layer_probing.layer_probing:Layers",
     "Table": "orchestrator.api.tabulating:Table",
     "TrainedModel": "orchestrator.api.training:TrainedModel",
     "Sweep": "orchestrator.sweeps.sweep:SweepSpec",
@@ -65,7 +65,7 @@ _PLACES = {
     "choose": "orchestrator.api.choosing:choose",
     "export_model": "orchestrator.api.exporting:export_model",
     "launch": "orchestrator.api.launching:launch",
-    "layers": "orchestrator.api.layer_probing:layers",
+    "layers": "orchestrator.extras.layer_probing.layer_probing:layers",
     "load_plugins": "trials.plugins.loading:load",
     "open_store": "orchestrator.store:open_store",
     "plan": "orchestrator.api.launching:plan",

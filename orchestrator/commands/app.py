@@ -62,12 +62,12 @@ COMMANDS = {
         READ,
     ),
     "layers": (
-        "orchestrator.commands.layers:layers",
+        "orchestrator.extras.layer_probing.layers_command:layers",
         "Probe every layer of the untouched encoder, and measure how far training moved it; the store keeps both.",
         RUN,
     ),
     "compare": (
-        "orchestrator.commands.compare:compare",
+        "orchestrator.extras.published.compare_command:compare",
         "Judge whether the trials of a store reproduce a published study, or say why they cannot be compared.",
         READ,
     ),
@@ -82,22 +82,22 @@ COMMANDS = {
         SHARE,
     ),
     "export tables": (
-        "orchestrator.commands.store:export_",
+        "orchestrator.extras.store_care.store_command:export_",
         "Export the tables for other programs, without duplicates, with a description of each column.",
         SHARE,
     ),
     "export mlflow": (
-        "orchestrator.trackers.export_command:mlflow",
+        "orchestrator.extras.trackers.export_command:mlflow",
         "Write one run per trial to MLflow, nested under one of the sweep; runs of an earlier export are updated.",
         SHARE,
     ),
     "export tensorboard": (
-        "orchestrator.trackers.export_command:tensorboard",
+        "orchestrator.extras.trackers.export_command:tensorboard",
         "Write scalars and hparams for TensorBoard, one folder per trial; files of an earlier export are replaced.",
         SHARE,
     ),
     "export wandb": (
-        "orchestrator.trackers.export_command:wandb",
+        "orchestrator.extras.trackers.export_command:wandb",
         "Write one run per trial for Weights & Biases; runs of an earlier export are replaced.",
         SHARE,
     ),
@@ -109,8 +109,12 @@ GROUPS = {
         SHARE,
     ),
     "data": ("orchestrator.commands.data:app", "Fetch, list and check corpora.", START),
-    "store": ("orchestrator.commands.store:app", "Verify, repair, compact and merge stores.", OPERATE),
-    "manifests": ("orchestrator.commands.manifests:app", "Write the Kubernetes manifests of a cluster.", OPERATE),
+    "store": ("orchestrator.extras.store_care.store_command:app", "Verify, repair, compact and merge stores.", OPERATE),
+    "manifests": (
+        "orchestrator.extras.kubernetes.manifests_command:app",
+        "Write the Kubernetes manifests of a cluster.",
+        OPERATE,
+    ),
 }
 
 

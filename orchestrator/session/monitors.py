@@ -23,14 +23,14 @@ from orchestrator.storage.address import scrubbed
 from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store import ResultStore
 from orchestrator.store.schema import State
-from orchestrator.sweeps.notification_spec import WatchSpec
 from orchestrator.sweeps.plan import Plan
+from orchestrator.sweeps.watch_spec import WatchSpec
 from trials.spec import TrialSpec
 
 # Keys of `watch`: the extra that makes the monitors for them, which is imported where one is given.
 EXTRAS = {
-    ("notify",): "orchestrator.monitoring.notify",
-    ("mlflow", "tensorboard", "wandb"): "orchestrator.trackers.live_tracker",
+    ("notify",): "orchestrator.extras.notifications.notify",
+    ("mlflow", "tensorboard", "wandb"): "orchestrator.extras.trackers.live_tracker",
 }
 
 

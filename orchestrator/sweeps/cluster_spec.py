@@ -21,8 +21,8 @@ from pydantic import Field, ValidationError
 
 from orchestrator.config.quantities import counted, gpus_in_words
 from orchestrator.config.yaml_document import Document, faults, most
-from orchestrator.sweeps.notification_spec import WatchSpec
 from orchestrator.sweeps.sweep import Limits, Resources, SweepSpec
+from orchestrator.sweeps.watch_spec import WatchSpec
 from trials.errors import ConfigError
 from trials.hardware.cpu_name import processor_name
 from trials.hardware.machine import Gpu, cuda_gpus, usable_cores

@@ -19,7 +19,7 @@ from orchestrator.store.decisions import next_number, suggested
 from orchestrator.sweeps.search_checks import check_search
 from orchestrator.sweeps.space import again
 from orchestrator.sweeps.sweep import SweepSpec, expand, layers_of, replicates
-from orchestrator.sweeps.tracker_spec import check_installed
+from orchestrator.sweeps.watch_spec import check_installed
 from trials.datasets.corpus import Corpus, Sentence, item_words
 from trials.draft import Lookup
 from trials.escaping.plain_files import MOST_VOCABULARY, read_json

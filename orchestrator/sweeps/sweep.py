@@ -38,7 +38,6 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, mo
 
 from orchestrator.config.yaml_document import MAX_MISTAKES, Document, KeyPath, faults, most, set_path
 from orchestrator.sweeps.hints import with_hint
-from orchestrator.sweeps.notification_spec import WatchSpec
 from orchestrator.sweeps.search_spec import (
     GoalSpec,
     RacingKey,
@@ -49,6 +48,7 @@ from orchestrator.sweeps.search_spec import (
     points_of,
 )
 from orchestrator.sweeps.space import CASES, Axis, LayersError, Point, continuous, n_points, path_of
+from orchestrator.sweeps.watch_spec import WatchSpec
 from trials.draft import DraftError, Lookup, ModelKey, TrialDraft
 from trials.errors import ConfigError, PermafrostError
 from trials.escaping.untrusted_text import composed

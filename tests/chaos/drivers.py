@@ -38,8 +38,8 @@ from random import Random
 
 import pyarrow.parquet as pq
 
+from orchestrator.extras.store_care.check import check_store
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.check import check_store
 from tests.chaos import compare
 from tests.chaos.cluster import base_environment, namespaces_allowed, small_disk
 from tests.chaos.endure import STUCK_AFTER_CLOCK_S, Moment, Told, as_json, is_ok, plan, say, summary

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from orchestrator.commands.manifests import as_yaml
-from orchestrator.deploy.kuberay import KubeRay, Workers, manifests
+from orchestrator.extras.kubernetes.kuberay import KubeRay, Workers, manifests
+from orchestrator.extras.kubernetes.manifests_command import as_yaml
 from tests.docker.crd import problems, with_defaults
 from tests.docker.test_manifests import asked, needs_definitions
 from tests.server_programs import server_program

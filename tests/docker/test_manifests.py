@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from orchestrator.commands.app import app
-from orchestrator.commands.manifests import as_yaml
-from orchestrator.deploy.kuberay import KubeRay, Workers, manifests
+from orchestrator.extras.kubernetes.kuberay import KubeRay, Workers, manifests
+from orchestrator.extras.kubernetes.manifests_command import as_yaml
 from tests.docker.crd import SCHEMAS, problems
 from trials.errors import ConfigError
 

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 from docs import reference
+from orchestrator.extras.store_care.merge import merge
 from orchestrator.store import open_store
 from orchestrator.store.contents import SweepPlan
 from orchestrator.store.decisions import Suggested
-from orchestrator.store.merge import merge
 from orchestrator.store.schema import TABLES
 from tests.builders import make_spec
 from tests.docs import store_reader

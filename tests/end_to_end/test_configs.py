@@ -16,7 +16,7 @@ from typing import TypeVar
 
 import pytest
 
-from orchestrator.published.study import STUDIES, load_study
+from orchestrator.extras.published.study import STUDIES, load_study
 from tests.end_to_end.conftest import environment
 from tests.examples import first
 from tests.servers import HubServer, UdServer

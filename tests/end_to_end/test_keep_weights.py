@@ -11,11 +11,11 @@ from safetensors.torch import load
 from typer.testing import CliRunner
 
 from orchestrator.commands.app import app
+from orchestrator.extras.store_care.check import check_store
+from orchestrator.extras.store_care.merge import merge
+from orchestrator.extras.store_care.repair import find_garbage
 from orchestrator.store import ResultStore
-from orchestrator.store.check import check_store
 from orchestrator.store.contents import WEIGHTS, find_weights, weights_of
-from orchestrator.store.garbage import find_garbage
-from orchestrator.store.merge import merge
 from tests.small_sweeps import launched, write_bank, write_reviews
 
 SWEEP = """

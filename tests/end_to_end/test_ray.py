@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
+from orchestrator.extras.store_care.check import check_store
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.check import check_store
 from tests.builders import write_sweep, write_tagged_treebank
 from tests.end_to_end.conftest import BUNDLED, SMALL, TIMES, Command, environment, printed_commands, run_here, run_in
 from tests.examples import first

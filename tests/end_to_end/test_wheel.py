@@ -32,7 +32,7 @@ def test_it_installs_only_the_three_packages(installed: Path) -> None:
 
 def test_it_plans_the_starter_sweep_and_knows_the_published_studies(installed: Path, tmp_path: Path) -> None:
     code = """
-from orchestrator.published.study import STUDIES
+from orchestrator.extras.published.study import STUDIES
 from dashboards.cli import app
 print(*STUDIES)
 app(["plan", "--offline", "--store", "results"])

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from orchestrator.extras.published.study import read_study
 from orchestrator.monitoring.progress import JsonLog
-from orchestrator.published.study import read_study
 from orchestrator.sweeps.cluster_spec import find_cluster
-from orchestrator.sweeps.notification_spec import WatchSpec, read_secret
 from orchestrator.sweeps.sweep import expand, load_sweep
+from orchestrator.sweeps.watch_spec import WatchSpec, read_secret
 from tests.builders import write_treebank
 from tests.examples import first
 from trials.draft import Lookup

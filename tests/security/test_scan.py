@@ -97,8 +97,8 @@ OTHER_READERS = {
     "orchestrator/storage/storage.py": "folders, to flush them",
     "orchestrator/ray_backend/cluster.py": "the kernel's",
     "orchestrator/store/schema.py": "a storage's",
-    "orchestrator/trackers/export_command.py": "a tracker, no file",
-    "orchestrator/trackers/live_tracker.py": "a tracker, no file",
+    "orchestrator/extras/trackers/export_command.py": "a tracker, no file",
+    "orchestrator/extras/trackers/live_tracker.py": "a tracker, no file",
     "dashboards/report/html.py": "plotly.js of this package",
 }
 

@@ -13,7 +13,7 @@ import typer
 
 from dashboards.commands.paper_command import paper
 from dashboards.report.paper import DrawnExhibit, draw, write_paper
-from orchestrator.published.study import STUDIES, load_study
+from orchestrator.extras.published.study import STUDIES, load_study
 from orchestrator.store import open_store
 from tests.dashboards.report.paper_stores import study_store
 from tests.examples import first
@@ -116,7 +116,7 @@ def test_an_empty_store_leaves_theirs(tmp_path: Path) -> None:
 
 
 def test_a_study_without_exhibits_has_a_table_for_each_of_its_results(tmp_path: Path) -> None:
-    from orchestrator.published.study import FOLDER, read_study
+    from orchestrator.extras.published.study import FOLDER, read_study
 
     text = (FOLDER / "emekaeze_pos.yaml").read_text(encoding="utf-8")
     start, end = text.index("exhibits:\n"), text.index("results:\n")

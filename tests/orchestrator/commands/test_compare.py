@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import typer
 
-from orchestrator.commands.compare import compare
 from orchestrator.config.console import stdout
+from orchestrator.extras.published.compare_command import compare
 from orchestrator.store import open_store
 from tests.builders import make_spec
 from tests.orchestrator.store.rows import epoch, trial

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 from dashboards.cli import app
 from dashboards.views.layers import layers_table, prepare_layers
 from orchestrator.analysis.layer_curves import findings
+from orchestrator.extras.store_care.check import check_store
 from orchestrator.store import open_store
-from orchestrator.store.check import check_store
 from tests.dashboards.views.made import selected
 from tests.small_sweeps import launched, write_bank
 

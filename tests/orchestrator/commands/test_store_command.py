@@ -16,13 +16,12 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from orchestrator.commands.app import app
+from orchestrator.extras.store_care.check import alone, check_store
+from orchestrator.extras.store_care.merge import ABOUT, dictionary
+from orchestrator.extras.store_care.repair import OLD_S, find_garbage
 from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.check import check_store
 from orchestrator.store.contents import SweepPlan
-from orchestrator.store.export import ABOUT, dictionary
-from orchestrator.store.garbage import OLD_S, find_garbage
-from orchestrator.store.maintenance import alone
 from orchestrator.store.schema import TABLES, UNOWNED
 from tests.builders import make_spec
 from tests.drivers import running
@@ -118,7 +117,7 @@ def test_it_is_a_program_of_its_own_that_loads_neither_torch_nor_ray(tmp_path: P
     words = [str(Path(sys.executable).with_name("permafrost")), "store", "verify", "--store", str(tmp_path)]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    code = "import sys, orchestrator.commands.store; print(*{'torch', 'ray', 'transformers'} & set(sys.modules))"
+    code = "import sys, orchestrator.extras.store_care.store_command; print(*{'torch', 'ray', 'transformers'} & set(sys.modules))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert loaded.stdout.split() == []
 

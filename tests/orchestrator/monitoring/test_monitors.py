@@ -16,9 +16,9 @@ from orchestrator.session.monitors import watched
 from orchestrator.storage.storage import FolderStorage
 from orchestrator.store import open_store
 from orchestrator.store.schema import State
-from orchestrator.sweeps.notification_spec import WatchSpec
 from orchestrator.sweeps.plan import Plan
 from orchestrator.sweeps.sweep import SweepSpec
+from orchestrator.sweeps.watch_spec import WatchSpec
 from tests.builders import first_attempts, make_record, make_spec
 from tests.small_sweeps import POS, launched, write_bank
 from trials.errors import ConfigError

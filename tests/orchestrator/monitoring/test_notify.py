@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from orchestrator.monitoring import notify
-from orchestrator.monitoring.notify import Message, Notifier, NotSentError, Webhook
+from orchestrator.extras.notifications import notify
+from orchestrator.extras.notifications.notify import Message, Notifier, NotSentError, Webhook
 from orchestrator.monitoring.progress import Ending, Tally
 from orchestrator.store.schema import State
-from orchestrator.sweeps.notification_spec import NotifySpec, WebhookSpec
+from orchestrator.sweeps.watch_spec import NotifySpec, WebhookSpec
 from tests.builders import make_record, make_spec
 from tests.server_programs import free_port
 from tests.servers import LoopbackServer, Reply, Request

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from orchestrator.published.comparison import Comparison, Side, compare_study
-from orchestrator.published.comparison_tables import comparison_tables
-from orchestrator.published.study import load_study
+from orchestrator.extras.published.comparison import Comparison, Side, compare_study
+from orchestrator.extras.published.comparison_tables import comparison_tables
+from orchestrator.extras.published.study import load_study
 from tests.builders import make_spec, merged
 from trials.spec import TrialSpec
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.published.study import STUDIES, Published, PublishedNumber, Study, load_study, read_study
+from orchestrator.extras.published.study import STUDIES, Published, PublishedNumber, Study, load_study, read_study
 from trials.errors import ConfigError
 
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner, Result
 
 from dashboards.cli import app
+from orchestrator.extras.store_care.check import check_store
 from orchestrator.search.findings import front
 from orchestrator.store import open_store
-from orchestrator.store.check import check_store
 from orchestrator.sweeps.search_spec import RacingSpec, ScheduleSpec
 from tests.assets.make_search_store import key_again
 from tests.benchmarks.search_depths import Draw, deepest, near_chains

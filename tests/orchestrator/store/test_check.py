@@ -14,12 +14,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from orchestrator.extras.store_care.check import check_store
+from orchestrator.extras.store_care.check_rows import AUTO_WORDS
+from orchestrator.extras.store_care.merge import merge
 from orchestrator.storage.storage import FolderStorage, NewerError, Storage
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.check import check_store
-from orchestrator.store.check_rows import AUTO_WORDS
 from orchestrator.store.contents import SweepPlan
-from orchestrator.store.merge import merge
 from orchestrator.store.parts import agrees, recorded
 from orchestrator.store.results import MARKER
 from orchestrator.store.schema import EPOCHS, SCHEMA_VERSION, VERSION_KEY, stamped

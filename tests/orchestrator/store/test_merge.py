@@ -18,11 +18,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from orchestrator.extras.store_care.check import check_store
+from orchestrator.extras.store_care.merge import Merged, merge
 from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.check import check_store
 from orchestrator.store.contents import READ_ORDER, SweepPlan, latest, read_contents, repeated
-from orchestrator.store.merge import Merged, merge
 from orchestrator.store.schema import EPOCHS, KEYS
 from tests.builders import make_spec
 from tests.examples import examples

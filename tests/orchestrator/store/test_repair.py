@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.extras.store_care.check import check_store
+from orchestrator.extras.store_care.repair import repair
 from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.check import check_store
 from orchestrator.store.contents import WEIGHTS, SweepPlan, save_weights
 from orchestrator.store.parts import PartFolder
-from orchestrator.store.repair import repair
 from orchestrator.store.results import MARKER
 from orchestrator.store.schema import TAGS, VERSION_KEY
 from tests.builders import make_spec

@@ -14,13 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orchestrator.extras.store_care.check import check_store
+from orchestrator.extras.store_care.repair import repair
 from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.check import check_store
 from orchestrator.store.contents import SweepPlan
 from orchestrator.store.decisions import Suggested
 from orchestrator.store.parts import PartFolder
-from orchestrator.store.repair import repair
 from orchestrator.store.results import MARKER
 from orchestrator.store.schema import EPOCHS, PREDICTIONS, SCHEMA_VERSION, TABLES, TAGS, TRIALS
 from tests.assets import make_store_v1 as v1

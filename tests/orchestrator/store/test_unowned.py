@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from orchestrator.extras.store_care.check import check_store
+from orchestrator.extras.store_care.merge import merge
 from orchestrator.storage.storage import Storage
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.check import check_store
-from orchestrator.store.merge import merge
 from tests.builders import make_spec
 from tests.orchestrator.store.rows import TIME, complete, drift, probe
 

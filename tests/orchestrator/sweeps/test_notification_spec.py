@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from orchestrator.config.yaml_document import faults
-from orchestrator.sweeps.notification_spec import (
+from orchestrator.sweeps.watch_spec import (
     NotifySpec,
     WatchSpec,
     WebhookSpec,

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from orchestrator.sweeps.cluster_spec import ClusterSpec
-from orchestrator.sweeps.notification_spec import WatchSpec
 from orchestrator.sweeps.sweep import SweepSpec
+from orchestrator.sweeps.watch_spec import WatchSpec
 from tests.builders import expanded, write_sweep
 from trials.errors import ConfigError
 

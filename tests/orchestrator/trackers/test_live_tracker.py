@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.extras.trackers import live_tracker
+from orchestrator.extras.trackers.live_tracker import TrackerTarget
+from orchestrator.extras.trackers.tracked_run import Measured, TrackedTrial, TrialEnd
 from orchestrator.monitoring.progress import Tally
 from orchestrator.store import open_store
-from orchestrator.sweeps.notification_spec import WatchSpec
-from orchestrator.trackers import live_tracker
-from orchestrator.trackers.live_tracker import TrackerTarget
-from orchestrator.trackers.tracked_run import Measured, TrackedTrial, TrialEnd
+from orchestrator.sweeps.watch_spec import WatchSpec
 from tests.orchestrator.trackers.tracked_sweep import COMPLETE, RETRIED, SPECS, STOPPED, run_tracked
 
 ENDED = {spec.trial_id for spec in SPECS} - {STOPPED.trial_id}

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from dashboards.cli import app
 from orchestrator.api.answering import answer
-from orchestrator.sweeps.notification_spec import WatchSpec
+from orchestrator.sweeps.watch_spec import WatchSpec
 from tests.orchestrator.trackers.offline_run import OfflineRun, read_offline_run
 from tests.orchestrator.trackers.tracked_sweep import BROKEN, COMPLETE, DIVERGED, RETRIED, SPECS, STOPPED, run_tracked
 

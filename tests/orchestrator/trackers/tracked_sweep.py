@@ -14,9 +14,9 @@ from orchestrator.execution.recorder import Recorder
 from orchestrator.session.monitors import watched
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.schema import State
-from orchestrator.sweeps.notification_spec import WatchSpec
 from orchestrator.sweeps.plan import Plan
 from orchestrator.sweeps.sweep import SweepSpec
+from orchestrator.sweeps.watch_spec import WatchSpec
 from tests.builders import first_attempts, make_record, make_spec
 from trials.record import EpochRecord
 

@@ -25,17 +25,17 @@ from orchestrator.config.console import (
 )
 from orchestrator.config.quantities import counted
 from orchestrator.config.yaml_document import faults
-from orchestrator.store import open_store
-from orchestrator.store.contents import planned_specs
-from orchestrator.sweeps.tracker_spec import MlflowSpec, WandbSpec, check_installed
-from orchestrator.trackers.live_tracker import (
+from orchestrator.extras.trackers.live_tracker import (
     TrackerTarget,
     failure_text,
     mlflow_target,
     tensorboard_target,
     wandb_target,
 )
-from orchestrator.trackers.tracked_run import documents_of, replay
+from orchestrator.extras.trackers.tracked_run import documents_of, replay
+from orchestrator.store import open_store
+from orchestrator.store.contents import planned_specs
+from orchestrator.sweeps.watch_spec import MlflowSpec, WandbSpec, check_installed
 from trials.errors import ConfigError, PermafrostError, StoreError
 
 Spec = TypeVar("Spec", bound=BaseModel)

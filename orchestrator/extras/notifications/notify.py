@@ -15,7 +15,7 @@ from orchestrator.monitoring.progress import Ending, Tally
 from orchestrator.session.monitors import Monitor, Watched
 from orchestrator.storage.address import scrubbed
 from orchestrator.store.schema import State
-from orchestrator.sweeps.notification_spec import NotifySpec, WebhookSpec, is_loopback, read_secret
+from orchestrator.sweeps.watch_spec import NotifySpec, WebhookSpec, is_loopback, read_secret
 from trials.errors import ConfigError
 from trials.spec import TrialSpec
 

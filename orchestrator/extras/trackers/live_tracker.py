@@ -19,14 +19,13 @@ from orchestrator.config.console import sibling_command
 from orchestrator.config.quantities import counted
 from orchestrator.config.yaml_document import shortened
 from orchestrator.execution.recorder import epoch_row, trial_row
+from orchestrator.extras.trackers.tracked_run import RunWriter, Tracker, documents_of, replay
 from orchestrator.monitoring.progress import Ending
 from orchestrator.session.monitors import Monitor, Watched
 from orchestrator.storage.address import scrubbed
 from orchestrator.store import ResultStore
 from orchestrator.store.schema import State
-from orchestrator.sweeps.notification_spec import WatchSpec
-from orchestrator.sweeps.tracker_spec import MlflowSpec, WandbSpec
-from orchestrator.trackers.tracked_run import RunWriter, Tracker, documents_of, replay
+from orchestrator.sweeps.watch_spec import MlflowSpec, WandbSpec, WatchSpec
 from trials.errors import PermafrostError, one_line
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
@@ -82,7 +81,7 @@ def mlflow_target(spec: MlflowSpec) -> TrackerTarget:
     def opened(sweep: str) -> Tracker:
         for name, value in _MLFLOW.items():
             os.environ.setdefault(name, value)
-        from orchestrator.trackers.trackers import MlflowTracker
+        from orchestrator.extras.trackers.trackers import MlflowTracker
 
         return MlflowTracker(spec, sweep)
 
@@ -93,7 +92,7 @@ def tensorboard_target(folder: Path) -> TrackerTarget:
     """TensorBoard's files below a folder."""
 
     def opened(sweep: str) -> Tracker:
-        from orchestrator.trackers.trackers import TensorboardTracker
+        from orchestrator.extras.trackers.trackers import TensorboardTracker
 
         return TensorboardTracker(folder.expanduser(), sweep)
 
@@ -105,7 +104,7 @@ def wandb_target(spec: WandbSpec) -> TrackerTarget:
 
     def opened(sweep: str) -> Tracker:
         os.environ.setdefault("WANDB_ERROR_REPORTING", "false")  # it is read on import
-        from orchestrator.trackers.trackers import WandbTracker
+        from orchestrator.extras.trackers.trackers import WandbTracker
 
         return WandbTracker(spec, sweep)
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from trials.probing.layer_drift import LayerDrift
     from trials.probing.linear_probe import Probe
 
+
 SEEDS = 3  # train subsets of data that no sweep declares
 
 Row = dict[str, Any]

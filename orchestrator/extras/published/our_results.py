@@ -20,7 +20,7 @@ from orchestrator.analysis.rows import Floats, finite
 from orchestrator.analysis.savings import savings
 from orchestrator.analysis.trial_frame import TRAINING_COST, trial_frame, with_sentences
 from orchestrator.config.quantities import counted
-from orchestrator.published.study_parts import UNKNOWN, Metric, Protocol, PublishedCorpus, PublishedFreeze
+from orchestrator.extras.published.study_parts import UNKNOWN, Metric, Protocol, PublishedCorpus, PublishedFreeze
 from orchestrator.store.contents import stored_spec
 from orchestrator.store.schema import State
 from trials.settings import DataSpec

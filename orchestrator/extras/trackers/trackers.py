@@ -27,8 +27,8 @@ from tensorboard.plugins.hparams import metadata, plugin_data_pb2
 from tensorboard.plugins.hparams.api_pb2 import Status
 from tensorboard.summary.writer.record_writer import RecordWriter
 
-from orchestrator.sweeps.tracker_spec import MlflowSpec, WandbSpec
-from orchestrator.trackers.tracked_run import PREFIX, Measured, TrackedTrial, TrialEnd, safe_name
+from orchestrator.extras.trackers.tracked_run import PREFIX, Measured, TrackedTrial, TrialEnd, safe_name
+from orchestrator.sweeps.watch_spec import MlflowSpec, WandbSpec
 from trials.errors import ConfigError
 
 _SERVER = "MLFLOW_TRACKING_URI"

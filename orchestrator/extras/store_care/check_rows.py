@@ -16,10 +16,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from orchestrator.store.check_records import OPTIONAL, Pair, check_commits, differences, with_keys
+from orchestrator.extras.store_care.report import OPTIONAL, Pair, Report, check_commits, differences, with_keys
 from orchestrator.store.contents import COMPUTED, TableContents, checked_spec, repeated
 from orchestrator.store.parts import NOTHING, Recorded
-from orchestrator.store.report import Report
 from orchestrator.store.schema import KEYS, UNOWNED, State
 from trials.record import MISMATCHED
 from trials.spec import TrialSpec

@@ -14,9 +14,9 @@ from pydantic_core import to_jsonable_python
 
 from orchestrator.config.console import DEFAULT_STORE, DebugOption, JsonOption, StoreOption, reported, stdout
 from orchestrator.config.quantities import counted
-from orchestrator.published.comparison import MARGIN, compare_study
-from orchestrator.published.comparison_tables import comparison_tables
-from orchestrator.published.study import STUDIES, load_study
+from orchestrator.extras.published.comparison import MARGIN, compare_study
+from orchestrator.extras.published.comparison_tables import comparison_tables
+from orchestrator.extras.published.study import STUDIES, load_study
 from orchestrator.store import open_store
 from orchestrator.store.evidence import stored_contributions
 

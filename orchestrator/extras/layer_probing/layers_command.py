@@ -20,8 +20,6 @@ from rich.table import Table
 from rich.text import Text
 
 from orchestrator.analysis.layer_strip import layer_strip
-from orchestrator.api.layer_probing import Layers
-from orchestrator.api.layer_probing import layers as probe_layers
 from orchestrator.config.console import (
     DEFAULT_STORE,
     DebugOption,
@@ -35,6 +33,8 @@ from orchestrator.config.console import (
     stdout,
 )
 from orchestrator.config.quantities import counted
+from orchestrator.extras.layer_probing.layer_probing import Layers
+from orchestrator.extras.layer_probing.layer_probing import layers as probe_layers
 from trials.errors import ConfigError
 from trials.metrics.metric import metric_label
 

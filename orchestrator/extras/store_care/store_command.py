@@ -30,16 +30,13 @@ from orchestrator.config.console import (
     stdout,
 )
 from orchestrator.config.quantities import counted
+from orchestrator.extras.store_care.check import alone, check_store
+from orchestrator.extras.store_care.merge import Format, Merged, export, merge
+from orchestrator.extras.store_care.repair import Repaired, collect, find_garbage, repair
+from orchestrator.extras.store_care.report import Counted
 from orchestrator.storage.open_storage import open_storage
 from orchestrator.storage.storage import Storage
 from orchestrator.store import open_store
-from orchestrator.store.check import check_store
-from orchestrator.store.export import Format, export
-from orchestrator.store.garbage import collect, find_garbage
-from orchestrator.store.maintenance import alone
-from orchestrator.store.merge import Merged, merge
-from orchestrator.store.repair import Repaired, repair
-from orchestrator.store.report import Counted
 from orchestrator.store.schema import TABLES
 from trials.errors import ConfigError
 

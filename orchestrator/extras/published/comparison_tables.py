@@ -13,7 +13,7 @@ from rich.text import Text
 
 from orchestrator.analysis.layer_strip import LEGEND, layer_strip, spelled_out, strip_and_word
 from orchestrator.analysis.replication import Replication
-from orchestrator.published.comparison import (
+from orchestrator.extras.published.comparison import (
     COUNT_MARGIN,
     MARGIN,
     TIME_MARGIN,
@@ -28,7 +28,7 @@ from orchestrator.published.comparison import (
     group_of,
     verdict,
 )
-from orchestrator.published.our_results import (
+from orchestrator.extras.published.our_results import (
     COUNTED,
     SeedMean,
     Setup,
@@ -38,8 +38,8 @@ from orchestrator.published.our_results import (
     protocol_differences,
     same_model,
 )
-from orchestrator.published.study import Exhibit, Group, Published, PublishedNumber, Study, metric_of
-from orchestrator.published.study_parts import UNKNOWN, Metric
+from orchestrator.extras.published.study import Exhibit, Group, Published, PublishedNumber, Study, metric_of
+from orchestrator.extras.published.study_parts import UNKNOWN, Metric
 
 # The numbers of a study's own tables and figures, each with ours: what `permafrost paper` draws.
 #

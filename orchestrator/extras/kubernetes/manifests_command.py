@@ -12,7 +12,7 @@ import typer
 import yaml
 
 from orchestrator.config.console import DebugOption, command_group, reported, say
-from orchestrator.deploy.kuberay import KubeRay, Manifest, Workers, manifests
+from orchestrator.extras.kubernetes.kuberay import KubeRay, Manifest, Workers, manifests
 from orchestrator.sweeps.sweep import load_sweep
 from trials.errors import ConfigError
 from trials.escaping.plain_files import read_text

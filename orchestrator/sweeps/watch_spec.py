@@ -1,31 +1,95 @@
-"""The `watch` key of a sweep or cluster file: log, notifications, trackers, and where their secrets come from.
+"""The trackers below `watch` in a sweep or cluster file; each needs an optional extra of this package.
 
     watch:
-      log: sweep.jsonl                    # one line per event; see orchestrator.monitoring.progress
-      notify:
-        webhook: {url_env: PERMAFROST_WEBHOOK}
-        events: [done, failed, stalled]
-        stalled_minutes: 30
-      tensorboard: runs                   # also mlflow and wandb: see `tracker_spec`
+      mlflow: {uri: "http://mlflow:5000", experiment: freezing}
+      tensorboard: runs
+      wandb: {project: freezing, mode: offline}
 
-The file contains no secret: it names an environment variable or another file. Anything that looks like a secret is
-refused, and the error does not repeat it.
+Credentials come from the environment, as each tracker's own client reads them, never from a file of a sweep.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from orchestrator.sweeps.tracker_spec import TRACKERS, MlflowSpec, WandbSpec
 from trials.errors import ConfigError
 from trials.escaping.plain_files import read_text
 from trials.settings import Frozen
+
+TRACKERS = ("mlflow", "tensorboard", "wandb")  # keys, extras and packages
+_SERVER = re.compile(r"https?://([A-Za-z0-9.-]+|\[[0-9A-Fa-f:]+\])(:\d{1,5})?(/[\w./-]*)?", re.ASCII)
+_LOGIN = "The user and password, or the token, come from the environment (MLFLOW_TRACKING_USERNAME, ..._TOKEN)."
+
+
+def _printable(text: str) -> str:
+    if not text.isprintable() or text != text.strip():
+        raise ValueError("must be one line of visible characters")
+    return text
+
+
+class MlflowSpec(Frozen):
+    """A tracking server of MLflow.
+
+    Attributes:
+        uri: Its address, http:// or https://, without credentials.
+        experiment: Name of the experiment; created if there is none.
+    """
+
+    uri: str
+    experiment: Annotated[str, Field(min_length=1, max_length=250), AfterValidator(_printable)]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _holds_no_secret(cls, value: Any) -> Any:
+        """Refuse what is not a plain address; as errors about a text repeat it, the whole mapping is validated."""
+        uri = value.get("uri") if isinstance(value, Mapping) else None
+        if uri is not None and not (isinstance(uri, str) and _SERVER.fullmatch(uri)):
+            raise ValueError(f"uri must be http://HOST:PORT or https://HOST, without a user or a query. {_LOGIN}")
+        return value
+
+
+class WandbSpec(Frozen):
+    """A project of Weights & Biases.
+
+    Attributes:
+        project: Its name.
+        mode: `offline` writes runs below `wandb/` (or WANDB_DIR), which `wandb sync` uploads later.
+    """
+
+    project: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=120)]
+    mode: Literal["online", "offline"] = "online"
+
+
+def check_installed(trackers: Iterable[str]) -> None:
+    """Raise ConfigError if the package of a tracker is not installed."""
+    missing = []
+    for name in trackers:
+        found = importlib.util.find_spec(name)
+        if found is None or found.origin is None:  # a mere folder of that name, as W&B makes one, has no origin
+            missing.append(f"watch.{name}: {name} is not installed. Run: pip install 'permafrost-sweeps[{name}]'")
+    if missing:
+        raise ConfigError(missing)
+
+
+# The `watch` key of a sweep or cluster file: log, notifications, trackers, and where their secrets come from.
+#
+#     watch:
+#       log: sweep.jsonl                    # one line per event; see orchestrator.monitoring.progress
+#       notify:
+#         webhook: {url_env: PERMAFROST_WEBHOOK}
+#         events: [done, failed, stalled]
+#         stalled_minutes: 30
+#       tensorboard: runs                   # also mlflow and wandb: see `tracker_spec`
+#
+# The file contains no secret: it names an environment variable or another file. Anything that looks like a secret is
+# refused, and the error does not repeat it.
 
 Event = Literal["done", "failed", "stalled"]
 _VARIABLE = r"[A-Z_][A-Z0-9_]*"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from orchestrator.analysis.replication import Replication, Runs, exact_replication, replication
 from orchestrator.config.quantities import counted
-from orchestrator.published.our_results import (
+from orchestrator.extras.published.our_results import (
     COUNTED,
     RELATIVE,
     SPLITS,
@@ -30,8 +30,8 @@ from orchestrator.published.our_results import (
     same_model,
     setups,
 )
-from orchestrator.published.study import Group, Published, PublishedNumber, Study
-from orchestrator.published.study_parts import UNKNOWN
+from orchestrator.extras.published.study import Group, Published, PublishedNumber, Study
+from orchestrator.extras.published.study_parts import UNKNOWN
 
 # Which published numbers may be compared with which of ours, and the reason where they may not.
 #

@@ -19,7 +19,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from orchestrator.config.command_line import configs_folder
 from orchestrator.config.yaml_document import Document, faults
-from orchestrator.published.study_parts import (
+from orchestrator.extras.published.study_parts import (
     UNKNOWN,
     Concern,
     Erratum,
@@ -30,7 +30,7 @@ from orchestrator.published.study_parts import (
     StatedDifference,
     Unknown,
 )
-from orchestrator.published.study_parts import PublishedFreeze as PublishedFreeze
+from orchestrator.extras.published.study_parts import PublishedFreeze as PublishedFreeze
 from trials.errors import ConfigError, unknown
 from trials.settings import Frozen, Positive
 

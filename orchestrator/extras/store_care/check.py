@@ -1,6 +1,6 @@
 """Check a store: every digest, every key, and that each completed trial is complete.
 
-from orchestrator.store.check import check_store
+from orchestrator.extras.store_care.check import check_store
 
 report = check_store("results")     # or s3://...; or a `Storage`
 report.ok, report.findings, report.notes, report.counted
@@ -10,19 +10,20 @@ Nothing is written, and a sweep may be running: what a running sweep has not fin
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from safetensors import SafetensorError, deserialize
 
-from orchestrator.claims import running_drivers
+from orchestrator.claims import TIMING, BusyStoreError, Timing, join, running_drivers
 from orchestrator.config.quantities import counted
+from orchestrator.extras.store_care.check_rows import check_rows
+from orchestrator.extras.store_care.report import Counted, Report, check_recorded_weights
 from orchestrator.storage.open_storage import open_storage
 from orchestrator.storage.storage import BrokenError, FolderStorage, NewerError, Storage
-from orchestrator.store.check_records import check_recorded_weights
-from orchestrator.store.check_rows import check_rows
 from orchestrator.store.contents import FILE as WEIGHTS_FILE
 from orchestrator.store.contents import (
     SWEEPS,
@@ -36,7 +37,6 @@ from orchestrator.store.contents import (
     weights_of,
 )
 from orchestrator.store.decisions import decoded_decisions, is_decision, newest_plan
-from orchestrator.store.report import Counted, Report
 from orchestrator.store.results import MARKER, check_marker, holds_rows
 from orchestrator.store.schema import (
     ALL_TABLES,
@@ -50,6 +50,28 @@ from orchestrator.store.schema import (
     proven_reads,
 )
 from trials.errors import StoreError
+
+# Exclusive access to a store: while the block runs, no driver of a sweep is there, and none can start.
+
+
+@contextlib.contextmanager
+def alone(storage: Storage, doing: str, *, say: Callable[[str], None], timing: Timing = TIMING) -> Iterator[None]:
+    """Have a store to oneself while the block runs.
+
+    Args:
+        doing: What the block does, a verb for the error message.
+        say: Receives a line while a driver is waited for.
+
+    Raises:
+        StoreError: a driver is running a sweep of the store, or another command has it alone.
+    """
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(join(storage, say=say, alone=True, timing=timing))
+        except BusyStoreError as error:
+            raise StoreError(f"cannot {doing} now: {error}") from error
+        yield
+
 
 CHECKPOINT = re.compile(r"([0-9a-f]{16})-\d{6,}-\d{12,}(-[0-9a-f]{16})?\.safetensors")
 
