@@ -117,7 +117,8 @@ def test_it_is_a_program_of_its_own_that_loads_neither_torch_nor_ray(tmp_path: P
     words = [str(Path(sys.executable).with_name("permafrost")), "store", "verify", "--store", str(tmp_path)]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    code = "import sys, orchestrator.extras.store_care.store_command; print(*{'torch', 'ray', 'transformers'} & set(sys.modules))"
+    module = "orchestrator.extras.store_care.store_command"
+    code = f"import sys, {module}; print(*{{'torch', 'ray', 'transformers'}} & set(sys.modules))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert loaded.stdout.split() == []
 

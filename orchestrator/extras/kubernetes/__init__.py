@@ -1,0 +1,1 @@
+"""The Kubernetes manifests of a cluster, and the command that writes them."""

@@ -1,0 +1,1 @@
+"""Messages to a webhook when a sweep is done, failed or stalled."""

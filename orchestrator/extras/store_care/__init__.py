@@ -1,0 +1,1 @@
+"""Verify, repair, compact, export and merge stores."""
