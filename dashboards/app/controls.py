@@ -11,6 +11,8 @@ from dash import html
 from dashboards.data.page_query import AXES, COSTS, EMBEDDINGS, SPLITS, STATES, PageQuery
 from dashboards.data.selection import Selection
 from dashboards.views.drawing import freeze_name
+from orchestrator.analysis.decision_plan import DecisionPlan
+from orchestrator.analysis.savings import FLOPS
 from trials.metrics.metric import metric_label
 
 LABELS = {
@@ -71,9 +73,11 @@ def _control(name: str) -> Any:
 
 def chosen(selection: Selection) -> dict[str, Any]:
     """The value of each control, and under `defaults` their default values as text."""
-    query = selection.query
-    values = {name: _value(query, name) for name in NAMES}
-    return values | {"defaults": {name: _word(getattr(PageQuery(), name)) for name in NAMES}}
+    shown = selection.query.but(tolerance=selection.plan.tolerance, cost=selection.cost)
+    asks = DecisionPlan() if selection.sweep is None else selection.sweep.asks
+    defaults = PageQuery(tolerance=asks.tolerance, cost=asks.cost or FLOPS)
+    values = {name: _value(shown, name) for name in NAMES}
+    return values | {"defaults": {name: _word(getattr(defaults, name)) for name in NAMES}}
 
 
 def choices(selection: Selection) -> dict[str, list[dict[str, str]]]:

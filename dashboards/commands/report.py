@@ -11,8 +11,8 @@ from typing import Annotated
 import typer
 
 from dashboards.data.page_query import COSTS
-from orchestrator.api.answering import answers_of
-from orchestrator.commands.answer_command import show_answers
+from orchestrator.api.answering import answers_of, asked, overrides
+from orchestrator.commands.answer_command import ToleranceOption, show_answers
 from orchestrator.config.console import (
     DEFAULT_STORE,
     DebugOption,
@@ -37,7 +37,7 @@ def report(
         Path | None,
         typer.Option("--out", "-o", metavar="DIR", help="The folder to write.", show_default="report/SWEEP"),
     ] = None,
-    tolerance: Annotated[float, typer.Option(min=0, max=100, help="Acceptable loss of quality in points.")] = 1.0,
+    tolerance: ToleranceOption = None,
     cost: Annotated[
         str | None,
         typer.Option(
@@ -89,12 +89,15 @@ def report(
         print(written.html.resolve())
 
 
-def _say_answers(store: ResultStore, sweep: str, tolerance: float, cost: str | None) -> None:
+def _say_answers(store: ResultStore, sweep: str, tolerance: float | None, cost: str | None) -> None:
     """Print the answers on stderr: stdout is for the path of the report."""
     plan = next((plan for plan in store.sweeps() if plan.name == sweep), None)
     if plan is not None:
         specs = planned_specs(plan)
-        show_answers(answers_of(store, specs, tolerance, cost), stderr)
+        used = asked(plan.asks, tolerance=tolerance, cost=cost)
+        if told := overrides(plan.asks, used):
+            say(told)
+        show_answers(answers_of(store, specs, used), stderr)
 
 
 def export(

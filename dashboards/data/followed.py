@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from dashboards.data.duckdb_mirror import TrialNumbers
 from dashboards.data.spec_columns import SpecReader
+from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.store import ResultStore
 from orchestrator.store.contents import BrokenPart, SweepPlan
 from orchestrator.store.decisions import newest_plan
@@ -53,6 +54,7 @@ class PlanFrame:
     time: float
     source: str
     trials: pd.DataFrame
+    asks: DecisionPlan
 
 
 class FollowedPlans:
@@ -92,4 +94,4 @@ class FollowedPlans:
         read = [(trial_id, self._specs.read(trial_id, json.dumps(spec))) for trial_id, spec in plan.trials]
         rows = [(self._numbers.number(i), i, *found) for i, found in read if found]
         trials = pd.DataFrame(rows, columns=["t", "trial_id", "cell", "seed"]).drop_duplicates("t")
-        return PlanFrame(plan.name, plan.time, plan.source, trials)
+        return PlanFrame(plan.name, plan.time, plan.source, trials, plan.asks)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ import pyarrow.compute as pc
 from dashboards.data.duckdb_mirror import Database, Mirror, TrialNumbers, broken_part_messages, open_database
 from dashboards.data.followed import FollowedPlans, FollowedTable, PlanFrame
 from dashboards.data.spec_columns import SpecReader
+from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.analysis.trial_frame import with_collapses, with_costs
 from orchestrator.claims.claims import RunningDriver, began_at, likely_shares, running_drivers
 from orchestrator.store import ResultStore
@@ -65,6 +66,7 @@ class Sweep:
         last_row: Unix time of its newest row; None if there is none.
         likely: Shares of the work not begun that its drivers are likely to run (None: unknown), and that they may.
         drivers: A line about each driver that runs it, the oldest first.
+        asks: What its answers go by.
     """
 
     name: str
@@ -76,6 +78,7 @@ class Sweep:
     last_row: float | None = None
     drivers: tuple[str, ...] = ()
     likely: tuple[float | None, float] = (1.0, 1.0)
+    asks: DecisionPlan = field(default_factory=DecisionPlan)
 
     @property
     def is_running(self) -> bool:
@@ -276,6 +279,7 @@ class Frames:
             last,
             tuple(map(str, drivers)),
             likely_shares(drivers),
+            plan.asks,
         )
 
     def _everything(self, sweeps: Sequence[Sweep], ended: pd.DataFrame, active: pd.DataFrame) -> Sweep:

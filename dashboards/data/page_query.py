@@ -30,9 +30,9 @@ class PageQuery:
         size, strategy: Train sizes and strategies shown; empty means all.
         embeddings: Trials with frozen embeddings, with trained ones (`learning`), or any.
         metric: Name of a metric; empty means the one that selects the best epoch.
-        cost: The cost that freezing should save.
+        cost: The cost that freezing should save; empty for the sweep's own.
         axis: The x axis of curves.
-        tolerance: Acceptable loss of quality, in points (hundredths of the metric).
+        tolerance: Acceptable loss of quality, in points (hundredths of the metric); None for the sweep's own.
         budget: Maximum `cost` of a trial, in the store's unit; None means any.
         study: Published study to compare with; empty means every one that fits, `off` none.
         freeze: Label of the setting that Tags compares with the baseline.
@@ -51,9 +51,9 @@ class PageQuery:
     embeddings: str = "any"
     metric: str = ""
     split: str = "dev"
-    cost: str = "training_flops"
+    cost: str = ""
     axis: str = "epoch"
-    tolerance: float = 1.0
+    tolerance: float | None = None
     budget: float | None = None
     study: str = ""
     freeze: str = ""

@@ -10,8 +10,8 @@ import pandas as pd
 
 from dashboards.data.frames import Snapshot, Sweep
 from dashboards.data.page_query import PageQuery
-from orchestrator.analysis.answer import default_saving
-from orchestrator.analysis.savings import FLOPS
+from orchestrator.analysis.decision_plan import DecisionPlan
+from orchestrator.analysis.savings import FLOPS, default_saving
 from orchestrator.analysis.trial_frame import SAVED
 from orchestrator.extras.published.study import STUDIES
 from orchestrator.store.schema import State
@@ -34,6 +34,8 @@ class Selection:
         value_name: Name of the score, e.g. ``dev accuracy``.
         scored: The split whose score, by the metric that selects epochs, is the selected one; empty for other metrics.
         notices: What the URL asks for that could not be shown.
+        cost: The cost that freezing should save, of those recorded.
+        every: The trials that no choice of strategies leaves out; None where `trials` has them all.
     """
 
     snapshot: Snapshot
@@ -45,6 +47,20 @@ class Selection:
     options: Mapping[str, Sequence[str]] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
     scored: str = "dev"
+    cost: str = FLOPS
+    every: pd.DataFrame | None = None
+
+    @property
+    def of_questions(self) -> Selection:
+        """With all settings of each question, whatever strategies are shown: their intervals hold together."""
+        return self if self.every is None else replace(self, trials=self.every, every=None)
+
+    @cached_property
+    def plan(self) -> DecisionPlan:
+        """What answers go by: what the sweep asks, unless the query says otherwise; the cost is the selected one."""
+        asks = DecisionPlan() if self.sweep is None else self.sweep.asks
+        tolerance = asks.tolerance if self.query.tolerance is None else self.query.tolerance
+        return replace(asks, tolerance=tolerance, cost=self.cost)
 
     @cached_property
     def completed(self) -> pd.DataFrame:
@@ -76,6 +92,7 @@ def select(snapshot: Snapshot, query: PageQuery) -> Selection:
     sizes = chooser.filter("size", query.size, sorted(trials["train_size"].unique().tolist()))
     strategies = chooser.filter("strategy", query.strategy, trials["strategy"].unique().tolist())
     shown = _where(trials, trials["train_size"].isin(sizes))
+    every = shown
     wanted = shown["strategy"].isin(strategies)
     if query.embeddings != "any":
         wanted &= shown["embeddings"] == (query.embeddings == "frozen")
@@ -86,13 +103,16 @@ def select(snapshot: Snapshot, query: PageQuery) -> Selection:
         **chooser.chosen,
         size=query.size and tuple(sizes),
         strategy=query.strategy and tuple(strategies),
-        cost=_recorded_cost(shown, chooser, query.cost),
     )
+    cost = _recorded_cost(shown, chooser, query.cost or sweep.asks.cost or FLOPS)
     metric = chooser.chosen["metric"]
     target = "value" if metric in METRICS and METRICS[metric].lowest < 0 else "score"
+    is_all = shown is every
     shown = shown.assign(**{target: shown[column]}).reset_index(drop=True)
+    every = shown if is_all else every.assign(**{target: every[column]}).reset_index(drop=True)
     scored = {"score": "dev", "test_score": "test"}.get(column, "")
-    return Selection(snapshot, sweep, resolved, shown, target, name, chooser.options, tuple(chooser.notices), scored)
+    options, notices = chooser.options, tuple(chooser.notices)
+    return Selection(snapshot, sweep, resolved, shown, target, name, options, notices, scored, cost, every)
 
 
 def whole_sweep(selection: Selection, sweep: Sweep | None = None) -> Selection:

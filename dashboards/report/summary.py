@@ -62,8 +62,9 @@ def summary(snapshot: Snapshot, query: PageQuery) -> SummaryPage:
         found = []
     models = ", ".join(dict.fromkeys(answer.model for answer in found)) or "the encoder"
     drawn = ((part, compute(part, selection, LIGHT)) for part in PARTS.values() if part.of_store)
+    limit = counted(selection.plan.tolerance, "point")
     return SummaryPage(
-        f"How much of {models} can be frozen before quality falls by more than {counted(query.tolerance, 'point')}?",
+        f"How much of {models} can be frozen before quality falls by more than {limit}?",
         tuple(map(_card, found)),
         _table(found),
         tuple((part, each) for part, each in drawn if not each.why_empty),
@@ -71,7 +72,7 @@ def summary(snapshot: Snapshot, query: PageQuery) -> SummaryPage:
 
 
 def _card(answer: Answer) -> Card:
-    row = answer.recommendation.subject
+    row = answer.decided_by.subject
     strip = layer_strip(setting_of(answer), answer.n_layers)
     return Card(where_of(answer), strip, headline(answer), "" if row is None else figures_of(answer, row))
 

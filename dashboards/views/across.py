@@ -24,8 +24,8 @@ from dashboards.views.drawing import (
 from dashboards.views.part import Part
 from dashboards.views.theme import DASHES, SYMBOLS, Figure, Look, axis, layout
 from dashboards.views.view import View
+from orchestrator.analysis.decided import loss_table
 from orchestrator.analysis.describe import describe_cells
-from orchestrator.analysis.differences import differences
 from orchestrator.analysis.layer_curves import FROM_BELOW
 
 MOST_PANELS, MOST_LINES = 24, 40
@@ -38,7 +38,7 @@ class Panels(NamedTuple):
     """Differences to the baseline of all corpora and models of a sweep.
 
     Attributes:
-        table: One row per cell but the baseline: `cells.KEYS`, those of `differences`, `panel`, `share` (% of the
+        table: One row per cell but the baseline: `cells.KEYS`, those of `loss_table`, `panel`, `share` (% of the
             layers that are frozen).
     """
 
@@ -55,7 +55,7 @@ def prepare_panels(selection: Selection) -> Panels:
     trials = whole.trials
     where = ["task", "corpus", "model", "train_size"]
     cells = trials.drop_duplicates("cell")
-    found = differences(trials_with_sentences(whole), whole.column)
+    found = loss_table(trials_with_sentences(whole), whole.column, whole.plan)
     columns = [key for key in dict.fromkeys([*KEYS, *where]) if key == "cell" or key not in found]
     table = found.merge(cells[columns], on="cell").sort_values(["depth", "strategy", "embeddings"], kind="stable")
     table = table[table["n_pairs"] > 0]
@@ -78,7 +78,7 @@ def _word(value: Any) -> str:
 
 
 def draw_panels(info: Panels, look: Look) -> Figure:
-    """Small multiples on the same axes: the difference against the share of layers frozen."""
+    """Small multiples on the same axes: the loss against the share of layers frozen."""
     shown = info.titles[:MOST_PANELS]
     columns = 1 if look.narrow else min(_COLUMNS, len(shown))
     rows = -(-len(shown) // columns)
@@ -115,19 +115,19 @@ def _domain(place: int, n: int, gap: float = 0.05) -> list[float]:
 
 
 def _marks(table: pd.DataFrame, at: str, look: Look) -> list[dict[str, Any]]:
-    ends = table.assign(low=table["low_all"], high=table["high_all"])
+    ends = table.assign(mean=table["loss"])
     labels = [cell_name(row, several=False) for row in table.itertuples()]
     return [
         {
-            "type": "scatter", "mode": "markers", "xaxis": f"x{at}", "yaxis": f"y{at}", "name": "difference",
-            "showlegend": False, "x": numbers(table["share"]), "y": numbers(table["mean"], 100),
+            "type": "scatter", "mode": "markers", "xaxis": f"x{at}", "yaxis": f"y{at}", "name": "loss",
+            "showlegend": False, "x": numbers(table["share"]), "y": numbers(table["loss"], 100),
             "error_y": interval_bars(ends, look.muted, scale=100),
             "marker": {
                 "size": 10,
                 "color": [cell_colour(look, row) for row in table.itertuples()],
                 "symbol": [cell_symbol(look, row) for row in table.itertuples()],
             },
-            "customdata": [[label, verdict] for label, verdict in zip(labels, table["verdict"], strict=True)],
+            "customdata": [[label, verdict] for label, verdict in zip(labels, _words(table), strict=True)],
             "hovertemplate": "%{customdata[0]}: %{y:+.2f} points<br>%{customdata[1]}<extra></extra>",
         }
     ]  # fmt: skip
@@ -148,6 +148,10 @@ def _keys(table: pd.DataFrame, look: Look) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
+def _words(table: pd.DataFrame) -> list[str]:
+    return [why or said for why, said in zip(table["why_none"], table["difference"], strict=True)]
+
+
 def panels_table(info: Panels) -> pd.DataFrame:
     """One row per setting."""
     t = info.table
@@ -157,10 +161,10 @@ def panels_table(info: Panels) -> pd.DataFrame:
             "train size (sentences)": t["train_size"],
             "frozen": freeze_column(t["freeze"], t["n_layers"]),
             "layers frozen (%)": t["share"].round(1),
-            "difference (points)": (100 * t["mean"]).round(2),
-            "from (points)": (100 * t["low_all"]).round(2),
-            "to (points)": (100 * t["high_all"]).round(2),
-            "verdict": t["verdict"],
+            "loss (points)": (100 * t["loss"]).round(2),
+            "from (points)": (100 * t["low"]).round(2),
+            "to (points)": (100 * t["high"]).round(2),
+            "verdict": _words(t),
             "pairs": t["n_pairs"],
         }
     )

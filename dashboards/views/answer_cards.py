@@ -13,7 +13,8 @@ from dash import dcc, html
 from dashboards.data.frames import Sweep
 from dashboards.views.components import squares_of
 from dashboards.views.drawing import freeze_name
-from orchestrator.analysis.answer import POINTS, Answer
+from orchestrator.analysis.answer import Answer
+from orchestrator.analysis.decided import POINTS
 from orchestrator.analysis.layer_strip import FreezeName
 from orchestrator.analysis.wording import parts
 from orchestrator.config.quantities import counted
@@ -31,8 +32,12 @@ def cards(found: Sequence[Answer], sweep: Sweep, address: str) -> Any:
 
 def headline(answer: Answer) -> str:
     """The answer in a few words: `Freeze the first 2 of 6 layers`, `Freeze nothing`, `Not decided yet`."""
+    if answer.outcome == "not learned":
+        return "The baseline has not learned the task"
     if not answer.decided:
         return "Not decided yet" if answer.further_seeds else "Not decided"
+    if answer.outcome == "not worth it":
+        return "Not worth it"
     return "Freeze nothing" if answer.freeze == "none" else f"Freeze {parts(answer.freeze or '', answer.n_layers)}"
 
 
@@ -44,7 +49,7 @@ def where_of(answer: Answer) -> str:
 
 def card_of(answer: Answer, sweep: Sweep, address: str) -> Any:
     """One answer: in words, as a bar against the tolerance, with its savings, and what to copy or to run next."""
-    row = answer.recommendation.subject
+    row = answer.decided_by.subject
     head = [dmc.Text(where_of(answer), size="xs", className="where")]
     title = dmc.Title(
         [squares_of(FreezeName(setting_of(answer), answer.n_layers)), headline(answer)], order=2, size="h4"
@@ -59,13 +64,13 @@ def card_of(answer: Answer, sweep: Sweep, address: str) -> Any:
 
 def setting_of(answer: Answer) -> str:
     """Label of the setting that a card is about; empty if there is none."""
-    row = answer.recommendation.subject
+    row = answer.decided_by.subject
     return answer.freeze or "" if answer.decided else "" if row is None else str(row["freeze"])
 
 
 def figures_of(answer: Answer, row: Mapping[str, Any]) -> str:
     """`loses 0.4 points (-0.1 to 1.0) and saves 12 % of the training FLOPs, 20 % of the time`."""
-    loss, low, high = (POINTS * float(row[name]) for name in ("loss", "low_decides", "high_decides"))
+    loss, low, high = (POINTS * float(row[name]) for name in ("loss", "low", "high"))
     words = f"{'gains' if loss < 0 else 'loses'} {abs(loss):.1f} points"
     if math.isfinite(low) and math.isfinite(high):
         words += f" (loss {low:.1f} to {high:.1f})"
@@ -91,7 +96,7 @@ def interval_bar(row: Mapping[str, Any], tolerance: float) -> Any:
 
     Without an interval where the setting has not been tested, as one that comes before it is not decided.
     """
-    loss, low, high = (POINTS * float(row[name]) for name in ("loss", "low_decides", "high_decides"))
+    loss, low, high = (POINTS * float(row[name]) for name in ("loss", "low", "high"))
     known = math.isfinite(low) and math.isfinite(high)
     low, high = (end if math.isfinite(end) else loss for end in (low, high))
     first, last = min(low, 0.0), max(high, tolerance, loss)

@@ -15,7 +15,8 @@ from dashboards.views.drawing import freeze_column
 from dashboards.views.part import Part, why_empty
 from dashboards.views.recommendation import answers_of
 from dashboards.views.view import SHARED_CONTROLS, View
-from orchestrator.analysis.answer import ERROR, Answer
+from orchestrator.analysis.answer import Answer
+from orchestrator.analysis.decision_plan import ERROR
 from orchestrator.analysis.wording import NO_CANDIDATES
 
 MAX_SIZES = 6  # each needs tests of its own

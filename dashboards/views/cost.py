@@ -57,7 +57,7 @@ class Costed(NamedTuple):
 
 def prepare_pareto(selection: Selection) -> Costed:
     """Scores by the cost that the query names."""
-    return _costed(selection, selection.query.cost)
+    return _costed(selection, selection.cost)
 
 
 def prepare_params(selection: Selection) -> Costed:

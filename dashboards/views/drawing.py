@@ -142,23 +142,20 @@ class Diamonds(NamedTuple):
 def forest_plot(
     table: pd.DataFrame, marks: Diamonds, look: Look, x_title: str, *, shapes: Sequence[dict[str, Any]] = ()
 ) -> Figure:
-    """Differences of scores with their intervals, a row each, and a line at zero.
+    """Losses with their intervals, a row each, and a line at zero.
 
     Args:
-        table: `mean`, `low` and `high` of each row, as shares; `low_all` and `high_all`, if there are such columns, are
-            the ends that decide, drawn as thin lines around the thick ones.
+        table: `loss`, `low` and `high` of each row, as shares.
         shapes: Drawn below the rows.
     """
-    decides = "low_all" in table.columns
     trace = {
         "type": "scatter",
         "mode": "markers",
         "showlegend": False,
         "name": "difference",
-        "x": numbers(table["mean"], 100),
+        "x": numbers(table["loss"], 100),
         "y": list(range(len(table))),
-        "error_x": interval_bars(table, look.muted, scale=100, thickness=4 if decides else 1.5)
-        | {"width": 0 if decides else 4},
+        "error_x": interval_bars(table.assign(mean=table["loss"]), look.muted, scale=100),
         "marker": {
             "symbol": ["diamond" if filled else "diamond-open" for filled in marks.filled],
             "size": 11,
@@ -172,24 +169,7 @@ def forest_plot(
     lines = [*shapes, vertical_line(look)]
     drawn = layout(look, x=axis(x_title), y=row_axis(marks.labels), height=height, shapes=lines)
     drawn["margin"] = {**drawn["margin"], "l": 12 + 7 * min(max(map(len, marks.labels), default=0), 46)}  # drawn once
-    thin = [_thin(table, look)] if decides else []
-    return {"data": [trace, *thin], "layout": drawn}
-
-
-def _thin(table: pd.DataFrame, look: Look) -> Figure:
-    """The ends that decide, as thin lines."""
-    ends = table.assign(low=table["low_all"], high=table["high_all"])
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "showlegend": False,
-        "hoverinfo": "skip",
-        "name": "interval that decides",
-        "x": numbers(table["mean"], 100),
-        "y": list(range(len(table))),
-        "error_x": interval_bars(ends, look.muted, scale=100, thickness=1.2),
-        "marker": {"opacity": 0},
-    }
+    return {"data": [trace], "layout": drawn}
 
 
 # --- Axes, notes, panels

@@ -59,7 +59,7 @@ def prepare_layers(selection: Selection) -> LayerPanels:
             "How far training moved each layer is unknown: no trial without freezing has stored weights. Add "
             "`keep: weights` to the sweep's file, run it, and `permafrost layers` again."
         )
-    return LayerPanels(table, titles, selection.query.tolerance, " ".join(notes), "" if len(table) else _command(whole))
+    return LayerPanels(table, titles, selection.plan.tolerance, " ".join(notes), "" if len(table) else _command(whole))
 
 
 def _word(value: Any) -> str:

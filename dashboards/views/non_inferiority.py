@@ -15,7 +15,7 @@ from dashboards.views.forest import NO_PAIRS
 from dashboards.views.part import Part
 from dashboards.views.recommendation import answers_of, candidates
 from dashboards.views.theme import Figure, Look
-from orchestrator.analysis.looks import PlannedLooks
+from orchestrator.analysis.decision_plan import PlannedLooks
 from orchestrator.config.quantities import counted
 
 MAX_SIZES = 2
@@ -48,9 +48,9 @@ def prepare_non_inferiority(selection: Selection) -> NonInferiority:
         found = answers_of(selection, sizes[:MAX_SIZES])
     except ValueError as error:
         found, note = [], f"No answer: {error}."
-    looks = found[0].recommendation.looks if found else None
+    looks = found[0].decided_by.looks if found else None
     table = candidates(found, selection.trials)
-    return NonInferiority(table, selection.query.tolerance, selection.value_name, selection.query.cost, looks, note)
+    return NonInferiority(table, selection.plan.tolerance, selection.value_name, selection.cost, looks, note)
 
 
 def why_no_non_inferiority(info: NonInferiority) -> str:
@@ -61,19 +61,19 @@ def why_no_non_inferiority(info: NonInferiority) -> str:
 
 
 def draw_non_inferiority(info: NonInferiority, look: Look) -> Figure:
-    """Differences with their lower bounds; the tolerance is a band, and filled marks are shown to stay inside."""
+    """Losses with their intervals; the tolerance is a band, and filled marks are shown to stay inside."""
     paired = info.table[info.table["n_pairs"] > 0]
     rows = paired[:MAX_ROWS]
     several = rows["train_size"].nunique() > 1
     names = [cell_name(row, several=several) for row in rows.itertuples()]
     marks = Diamonds(
         [f"{words} (n={n})" for words, n in zip(names, rows["n_pairs"], strict=True)],
-        rows["shown"].tolist(),
+        rows["qualifies"].tolist(),
         [look.depth(row.depth, row.n_layers) for row in rows.itertuples()],
         [[words, _verdict(row, info)] for words, row in zip(names, rows.itertuples(), strict=True)],
         "%{x:+.2f} points<br>%{customdata[1]}<extra>%{customdata[0]}</extra>",
     )
-    title = f"{name(info.value_name)} minus baseline (points)"
+    title = f"loss of {name(info.value_name)} (points)"
     left_out = f"{MAX_ROWS} of {len(paired)} settings; the table has all." if len(paired) > MAX_ROWS else ""
     figure = forest_plot(rows, marks, look, title, shapes=_band(info.tolerance))
     return with_note(figure, look, _rests_on(rows, info), left_out, info.note)
@@ -85,26 +85,24 @@ def _rests_on(rows: pd.DataFrame, info: NonInferiority) -> str:
         return ""
     over = "over seeds and dev sentences" if rows["n_sentences"].notna().all() else "over seeds, on this dev set"
     look = f"look at {counted(int(rows['n_run'].max()), 'seed')} of up to {info.looks.most}"
-    return f"Thick: 95 % interval {over}. Thin: the interval that decides, at every look ({look})."
+    return f"The interval {over} decides; each end holds with chance 95 %, at every look ({look})."
 
 
 def _band(tolerance: float) -> list[dict[str, Any]]:
     across = {"yref": "paper", "y0": 0, "y1": 1, "layer": "below"}
-    band = {"type": "rect", "x0": -tolerance, "x1": 0, "fillcolor": "rgba(0,158,115,0.15)", "line": {"width": 0}}
+    band = {"type": "rect", "x0": 0, "x1": tolerance, "fillcolor": "rgba(0,158,115,0.15)", "line": {"width": 0}}
     line = {"color": "#009E73", "width": 2, "dash": "dash"}
-    return [{**across, **band}, {**across, "type": "line", "x0": -tolerance, "x1": -tolerance, "line": line}]
+    return [{**across, **band}, {**across, "type": "line", "x0": tolerance, "x1": tolerance, "line": line}]
 
 
 def _verdict(row: Any, info: NonInferiority) -> str:
     limit = counted(info.tolerance, "point")
-    if row.shown:
-        verdict = f"shown to lose at most {limit}"
-    elif row.tested:
-        lost = row.verdict == "shown to lose more"
-        verdict = f"shown to lose more than {limit}" if lost else f"not shown to lose at most {limit}"
-    else:
-        verdict = "not tested: a setting that freezes less has failed"
-    seeds = 0 if row.shown or pd.isna(row.further_seeds) else int(row.further_seeds)
+    words = {
+        "shown to lose at most the tolerance": f"shown to lose at most {limit}",
+        "shown to lose more": f"shown to lose more than {limit}",
+    }
+    verdict = row.why_none or row.barred or words.get(row.verdict, f"not shown to lose at most {limit}")
+    seeds = 0 if row.qualifies or pd.isna(row.further_seeds) else int(row.further_seeds)
     more = f"; about {counted(seeds, 'more seed')} needed" if seeds else ""
     saved = "" if pd.isna(row.saved) else f"<br>saves {100 * row.saved:.0f} % of the {COSTS[info.cost]}"
     collapses = f"<br>{row.collapses}"
@@ -118,15 +116,13 @@ def non_inferiority_table(info: NonInferiority) -> pd.DataFrame:
         {
             **setting_columns(t),
             "pairs": t["n_pairs"],
-            "difference (points)": (100 * t["mean"]).round(4),
-            "median (points)": (-100 * t["median"]).round(4),
-            "95 % from (points)": (100 * t["low"]).round(4),
-            "95 % to (points)": (100 * t["high"]).round(4),
-            "decides from (points)": _finite(100 * t["low_all"]),
-            "decides to (points)": _finite(100 * t["high_all"]),
+            "loss (points)": (100 * t["loss"]).round(4),
+            "median (points)": (100 * t["median"]).round(4),
+            "from (points)": _finite(100 * t["low"]),
+            "to (points)": _finite(100 * t["high"]),
             "dev sentences": t["n_sentences"].astype(object).where(t["n_sentences"].notna(), None),
-            "passes": t["shown"],
-            "verdict": t["verdict"].where(t["tested"], "not tested"),
+            "passes": t["qualifies"],
+            "verdict": t["verdict"],
             "collapses": t["collapses"],
             f"{COSTS[info.cost]} saved (%)": (100 * t["saved"]).round(2),
             "within maximum cost": t["in_budget"],
@@ -147,10 +143,9 @@ FOREST = Part(
     non_inferiority_table,
     draw_non_inferiority,
     why_no_non_inferiority,
-    method="Difference to the baseline, paired by seed. The thick line is the 95 % interval of the setting alone, over "
-    "seeds and dev sentences, both of which are samples (over seeds alone where the contributions of sentences were "
-    "not recorded: then it holds on this dev set). The thin line decides: it holds for all settings of one train "
-    "size together and at every look from 3 seeds on. The settings of a strategy are tested in the order of their "
-    "depth, and testing stops at the first failure: a filled diamond has its thin line inside or above the band, and"
-    " so has every setting of its strategy that freezes less; settings behind a failure have none.",
+    method="The baseline's score minus the setting's, paired by seed: positive is worse. The line is the interval that "
+    "decides, over seeds and dev sentences, both of which are samples (over seeds alone where the contributions of "
+    "sentences were not recorded: then it holds on this dev set). Each end holds with chance 95 %, for all settings "
+    "worth having of one train size together and at every look from 3 seeds on. A filled diamond has its line within "
+    "the tolerance, saves enough to be worth having, and does not collapse.",
 )

@@ -12,7 +12,7 @@ from dashboards.data.contributions import trials_with_sentences
 from dashboards.data.frames import Sweep
 from dashboards.data.selection import Selection, whole_sweep
 from orchestrator.analysis.answer import Answer, answers
-from orchestrator.analysis.choose import NOT_ON_TEST
+from orchestrator.analysis.decided import NOT_ON_TEST
 from orchestrator.analysis.savings import FLOPS
 from orchestrator.store import ResultStore
 
@@ -33,13 +33,11 @@ def answers_of(selection: Selection, sizes: list[int] | None = None) -> list[Ans
     query = selection.query
     if query.split == "test":
         raise ValueError(NOT_ON_TEST)
-    budget = {} if query.budget is None else {query.cost: query.budget}
-    frame = trials_with_sentences(selection)
+    budget = {} if query.budget is None else {selection.cost: query.budget}
+    frame = trials_with_sentences(selection.of_questions)
     if sizes is not None:
         frame = frame[frame["train_size"].isin(sizes)]
-    return answers(
-        frame, selection.snapshot.specs, query.tolerance, saving=query.cost, budget=budget, value=selection.column
-    )
+    return answers(frame, selection.snapshot.specs, selection.plan, budget=budget, value=selection.column)
 
 
 def answers_of_sweep(selection: Selection, most: int) -> tuple[list[Answer], int]:
@@ -71,7 +69,7 @@ def known_answers_of_sweep(selection: Selection, most: int) -> tuple[list[Answer
 def _key(selection: Selection, most: int) -> tuple[Any, ...]:
     assert selection.sweep is not None
     query = selection.query
-    return selection.sweep.name, query.tolerance, query.cost, query.budget, most
+    return selection.sweep.name, selection.plan, query.budget, most
 
 
 def _ended(sweep: Sweep) -> int:
@@ -88,32 +86,21 @@ def _of_sweep(selection: Selection, trials: pd.DataFrame, most: int) -> tuple[li
         trials = trials.merge(largest, on=keys)
     whole = replace(whole_sweep(selection), trials=trials)
     query = selection.query
-    saving: Any = None if query.cost == FLOPS else query.cost  # FLOPs where a corpus has them, else parameters
-    budget = {} if query.budget is None else {query.cost: query.budget}
-    specs = selection.snapshot.specs
-    found = answers(trials_with_sentences(whole), specs, query.tolerance, saving=saving, budget=budget)
-    return found, len(questions)
+    cost = None if selection.cost == FLOPS else selection.cost  # FLOPs where a corpus has them, else parameters
+    budget = {} if query.budget is None else {selection.cost: query.budget}
+    plan = replace(selection.plan, cost=cost)
+    return answers(trials_with_sentences(whole), selection.snapshot.specs, plan, budget=budget), len(questions)
 
 
 def candidates(found: list[Answer], trials: pd.DataFrame) -> pd.DataFrame:
     """The settings of the answers as rows of a forest plot, in order of train size and depth.
 
-    Columns: those of `choose.Recommendation.candidates`, `train_size`, `depth`, `strategy`, `embeddings`, `n_layers`,
-    and differences to the baseline, negative where the setting loses: `mean`, `low`, `high` (of it alone), `low_all`,
-    `high_all` (those that decide).
+    Columns: those of `decided.Decided.table`, `train_size`, `depth`, `strategy`, `embeddings`, `n_layers`.
     """
-    tables = [each.recommendation.candidates for each in found]
+    tables = [each.decided_by.table for each in found]
     if not tables:
         return pd.DataFrame({"cell": [], "n_pairs": []})
     keys = ["cell", "train_size", "depth", "strategy", "embeddings", "n_layers"]
     table = pd.concat(tables, ignore_index=True).merge(trials.drop_duplicates("cell")[keys], on="cell")
-    table = table.rename(columns={"low": "loss_low", "high": "loss_high"})
-    table = table.assign(
-        mean=-table["loss"],
-        low=-table["loss_high"],
-        high=-table["loss_low"],
-        low_all=-table["high_decides"],
-        high_all=-table["low_decides"],
-    )
     order = ["train_size", "depth", "strategy", "embeddings"]
     return table.sort_values(order, ascending=[False, True, True, True], ignore_index=True)

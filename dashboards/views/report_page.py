@@ -17,7 +17,7 @@ from dashboards.views.part import why_empty
 from dashboards.views.recommendation import answers_of
 from dashboards.views.view import SHARED_CONTROLS, View
 from orchestrator.analysis.describe import describe_cells
-from orchestrator.analysis.savings import savings
+from orchestrator.analysis.savings import COUNTED, savings
 from orchestrator.config.quantities import counted
 from trials.settings import Seeds
 from trials.spec import TrialSpec
@@ -118,8 +118,8 @@ def answer_lines(selection: Selection) -> tuple[str, ...]:
     for answer in found:
         tolerance = f"tolerance {counted(answer.tolerance, 'point')}"
         lines.append(f"Train size {answer.train_size:,}, {tolerance}: {answer.sentence}")
-        if answer.recommendation.cell is not None:
-            lines += _saved(selection.trials, answer.recommendation.cell)
+        if (chosen := answer.decided_by.chosen) is not None:
+            lines += _saved(selection.of_questions.trials, chosen["cell"])
     return tuple(lines)
 
 
@@ -140,7 +140,7 @@ def _saved(trials: pd.DataFrame, cell: str) -> Iterable[str]:
         f"{100 * row.saved:.1f} % of the {COSTS[row.cost]}"
         + (f" ({100 * row.low:.1f} to {100 * row.high:.1f})" if row.low != row.high else "")
         for row in table[table["cell"] == cell].itertuples()
-        if pd.notna(row.saved)
+        if pd.notna(row.saved) and (row.cost in COUNTED or row.low > 0 or row.high < 0)
     ]
     if shares:
         yield f"It saves {', '.join(shares)}."

@@ -14,8 +14,8 @@ from dashboards.views.forest import NO_PAIRS
 from dashboards.views.part import Part
 from dashboards.views.theme import Figure, Look
 from dashboards.views.view import SHARED_CONTROLS, View
-from orchestrator.analysis.describe import LEAST_FOR_INTERVAL
-from orchestrator.analysis.differences import differences
+from orchestrator.analysis.decided import loss_table
+from orchestrator.analysis.decision_plan import ERROR, DecisionPlan
 from orchestrator.config.quantities import counted
 
 LEVELS = {"span": "entity type", "class": "class", "token": "tag"}  # the first that a task has is its default
@@ -23,12 +23,11 @@ MAX_TAGS = 40
 
 
 class TagDifferences(NamedTuple):
-    """F1 of each label, a cell's minus its baseline's.
+    """Loss of F1 of each label: its baseline's minus a cell's.
 
     Attributes:
         table: One row per label, by support: `tag`, `support`, `n_pairs`, `f1`, `baseline_f1` (means over completed
-            trials), `mean`, `low`, `high`, `decided`, `verdict` (of the paired differences; Holm's family is all
-            labels).
+            trials), `loss`, `low`, `high`, `difference`, `why_none` (the intervals of all labels hold together).
         level: A key of `LEVELS`; empty if there are no rows.
     """
 
@@ -63,13 +62,14 @@ def _differences(rows: pd.DataFrame, cells: ComparedCells) -> pd.DataFrame:
             "f1": rows["f1"],
         }
     )
-    found = differences(frame, "f1").assign(tag=lambda table: table["cell"].str.removeprefix("cell "))
+    plan = DecisionPlan(error=ERROR / max(1, rows["tag"].nunique()))
+    found = loss_table(frame, "f1", plan).assign(tag=lambda table: table["cell"].str.removeprefix("cell "))
     means = {side: rows[at].groupby("tag")["f1"].mean() for side, at in (("f1", mine), ("baseline_f1", ~mine))}
     table = found.assign(
         support=found["tag"].map(rows.groupby("tag")["support"].max()),
         **{side: found["tag"].map(values) for side, values in means.items()},
     ).sort_values(["support", "tag"], ascending=[False, True], ignore_index=True)
-    columns = ["tag", "support", "n_pairs", "f1", "baseline_f1", "mean", "low", "high", "decided", "verdict"]
+    columns = ["tag", "support", "n_pairs", "f1", "baseline_f1", "loss", "low", "high", "difference", "why_none"]
     return table[columns]
 
 
@@ -85,20 +85,21 @@ def why_no_tags(info: TagDifferences) -> str:
 def draw_tags(info: TagDifferences, look: Look) -> Figure:
     """A row per label, the most frequent at the top; hollow if the difference is not significant."""
     rows = info.table[info.table["n_pairs"] > 0].head(MAX_TAGS)
-    enough = rows["n_pairs"] >= LEAST_FOR_INTERVAL
-    drawn = rows.assign(low=rows["low"].where(enough), high=rows["high"].where(enough))
     scores = zip(numbers(rows["f1"], 100), numbers(rows["baseline_f1"], 100), strict=True)
     marks = Diamonds(
         [f"{name(row.tag, 30)} ({row.support:,})" for row in rows.itertuples()],
-        rows["decided"].tolist(),
+        rows["difference"].isin(["worse", "better"]).tolist(),
         look.depth(info.cells.depth, info.cells.n_layers),
-        [[name(row.tag), *pair, row.verdict] for row, pair in zip(rows.itertuples(), scores, strict=True)],
+        [
+            [name(row.tag), *pair, row.why_none or row.difference]
+            for row, pair in zip(rows.itertuples(), scores, strict=True)
+        ],
         "%{x:+.2f} points of F1 (%{customdata[1]:.2f} %, baseline %{customdata[2]:.2f} %)"
         "<br>%{customdata[3]}<extra>%{customdata[0]}</extra>",
     )
     left = len(info.table) - len(rows)
     more = f"{counted(left, 'rarer label')} in the table only." if left else ""
-    figure = forest_plot(drawn, marks, look, f"F1 on {info.split} minus baseline (points)")
+    figure = forest_plot(rows, marks, look, f"loss of F1 on {info.split} (points)")
     return with_note(figure, look, info.cells.caption, info.note, more)
 
 
@@ -112,10 +113,10 @@ def tags_table(info: TagDifferences) -> pd.DataFrame:
             "pairs": t["n_pairs"],
             "F1 (%)": (100 * t["f1"]).round(4),
             "baseline F1 (%)": (100 * t["baseline_f1"]).round(4),
-            "difference (points)": (100 * t["mean"]).round(4),
-            "95 % from (points)": (100 * t["low"]).round(4),
-            "95 % to (points)": (100 * t["high"]).round(4),
-            "verdict": t["verdict"],
+            "loss (points)": (100 * t["loss"]).round(4),
+            "from (points)": (100 * t["low"]).round(4),
+            "to (points)": (100 * t["high"]).round(4),
+            "verdict": [why or said for why, said in zip(t["why_none"], t["difference"], strict=True)],
         }
     )
 
@@ -123,14 +124,15 @@ def tags_table(info: TagDifferences) -> pd.DataFrame:
 DIFFERENCE = Part(
     "tags-difference",
     "F1 by label",
-    "F1 of each label minus the baseline's; filled diamonds are significant at 5 %.",
+    "What each label loses of its F1; filled diamonds are shown to differ from the baseline.",
     prepare_tags,
     tags_table,
     draw_tags,
     why_no_tags,
-    method="Differences are paired by seed; Student's 95 % interval from three pairs on; significance after Holm's "
-    "correction over all labels. Labels are ordered by frequency, with their count in the gold labels. The setting "
-    "compared is the selected freeze (by default the deepest) at the largest train size selected.",
+    method="Losses are paired by seed: the baseline's F1 minus the setting's. Each end of an interval holds with "
+    "chance 95 % for all labels together, at every look from three seeds on. Labels are ordered by frequency, with "
+    "their count in the gold labels. The setting compared is the selected freeze (by default the deepest) at the largest "
+    "train size selected.",
 )
 VIEW = View(
     "/tags",

@@ -1,6 +1,7 @@
 """The answers of a sweep: what to freeze, for each corpus, model and train size.
 
-The terminal, the report and the dashboard show these objects, so that they cannot contradict each other.
+The terminal, the report and the dashboard show these objects, so that they cannot contradict each other. The error of
+5 % holds for each answer, not for all answers of a sweep together: each is acted on by itself.
 """
 
 from __future__ import annotations
@@ -13,43 +14,57 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from orchestrator.analysis.choose import Recommendation, recommend
-from orchestrator.analysis.rows import COMPLETED, numbers
-from orchestrator.analysis.savings import savings
+from orchestrator.analysis.decided import POINTS, Decided, Outcome, decide
+from orchestrator.analysis.decision_plan import DecisionPlan
+from orchestrator.analysis.savings import FLOPS, savings
+from orchestrator.analysis.trial_frame import TRAINING_COST
+from orchestrator.analysis.wording import answer_sentence, excluded
 from trials.freeze.rules import ADAPTIVE
 from trials.freeze.strategies import FREEZE_STRATEGIES, LAYERS, possible_depths
 from trials.settings import FreezeSpec
 from trials.spec import TrialSpec
 
-ERROR = 0.05  # chance of recommending a setting that truly loses more than the tolerance
-_FLOPS, _TIME = "training_flops", "training_cost_s"
-POINTS = 100.0  # of a score of 1
-_NOT_PRINTED = ("recommendation", "n_layers")
+_NOT_PRINTED = ("decided_by", "n_layers")
+_SETTING = (
+    "freeze", "n_pairs", "n_run", "n_sentences", "loss", "median", "low", "high", "verdict", "difference",
+    "worth_having", "saved", "saved_low", "saved_high", "collapsed", "runs", "loss_all", "why_none",
+)  # fmt: skip
+_IN_POINTS = ("loss", "median", "low", "high", "loss_all")
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What to freeze at one train size, as `permafrost answer --json` prints it.
+    """What to freeze at one train size, as `permafrost answer --json` prints it. Losses are in points.
 
     Attributes:
         task, corpus, model, train_size: Of the trials.
         setup: Settings in which answers of one corpus, model and train size differ; mostly empty.
         tolerance: Acceptable loss in points.
-        decided: Whether a setting is recommended, or all are shown to lose more than the tolerance.
-        freeze: Label of the recommended setting; `none` if all lose too much; None if not decided.
+        cost, min_saving: What freezing should save, and the least share that is worth having.
+        outcome: See `decided.Outcome`.
+        decided: Whether a setting is recommended, or none will be.
+        freeze: Label of the recommended setting; `none` if nothing should be frozen; None if not decided.
         about: Label of the setting that the figures are of: the recommended one, else the one that the sentence names
             as nearest to a decision; None before a pair of runs has ended.
-        loss, low, high: Its mean loss and the ends that decide, in points; None where they are not known yet.
-        saved_flops, saved_time: Shares of the baseline's training FLOPs and training time that it saves; None where
-            they are not known.
-        collapsed: Runs of it that collapsed; None where that was not recorded.
+        loss, low, high: Its mean loss and the ends of the interval; None where they are not known yet.
+        saved: Share of the cost that it saves; None where it is not known.
+        saved_flops: Share of the baseline's training FLOPs, which are counted exactly.
+        saved_time: Share of its training time, where an interval excludes 0; else None.
+        collapsed, runs, baseline_collapsed, baseline_runs: Collapsed runs of it and of its baseline, of those of which
+            that is known.
+        collapse_possible: Share of its runs that may collapse, 95 % bound.
+        loss_all: Its mean loss over all runs, collapsed ones included.
         n_seeds, n_sentences: What the loss rests on; no sentences where only scores were recorded.
+        baseline_learned: Whether the baseline is shown to have learned the task.
+        excluded: Settings, and pairs of runs, that are not considered, by reason.
         further_seeds: About how many more seeds would decide for the largest saving still open; 0 if nothing is open,
             None if no number is likely to.
+        trade_offs: What each tolerance buys, the smallest first: `tolerance`, `freeze`, `saved`, `loss`.
+        settings: All settings with their losses, intervals, verdicts, savings and collapses.
         sentence: The answer in words.
         yaml: The key `trial` of a sweep file that freezes so; empty if no setting is recommended.
         runner_up: Label of the next best setting, or of the one nearest to a decision; None if there is none.
-        recommendation: What it was made from; not printed.
+        decided_by: What it was made from; not printed.
         n_layers: Encoder layers; not printed.
     """
 
@@ -59,22 +74,35 @@ class Answer:
     train_size: int
     setup: str
     tolerance: float
+    cost: str
+    min_saving: float
+    outcome: Outcome
     decided: bool
     freeze: str | None
     about: str | None
     loss: float | None
     low: float | None
     high: float | None
+    saved: float | None
     saved_flops: float | None
     saved_time: float | None
     collapsed: int | None
+    runs: int
+    baseline_collapsed: int
+    baseline_runs: int
+    collapse_possible: float | None
+    loss_all: float | None
     n_seeds: int
     n_sentences: int | None
+    baseline_learned: bool
+    excluded: dict[str, int]
     further_seeds: int | None
+    trade_offs: tuple[dict[str, Any], ...]
+    settings: tuple[dict[str, Any], ...]
     sentence: str
     yaml: str
     runner_up: str | None
-    recommendation: Recommendation = field(repr=False, compare=False)
+    decided_by: Decided = field(repr=False, compare=False)
     n_layers: int = 0
 
     @property
@@ -91,35 +119,26 @@ class Answer:
 def answers(
     frame: pd.DataFrame,
     specs: Mapping[str, TrialSpec],
-    tolerance: float = 1.0,
+    plan: DecisionPlan | None = None,
     *,
-    saving: str | None = None,
     budget: Mapping[str, float] | None = None,
     value: str = "score",
-    most_seeds: int | None = None,
 ) -> list[Answer]:
     """One answer for each corpus, model, train size and set-up with a baseline of its own, the largest size first.
 
     Args:
         frame: As of `trial_frame`.
         specs: A spec of each cell.
-        tolerance: Acceptable loss in points.
-        saving: The cost to save; None for that of `default_saving`.
-        budget: As of `choose.recommend`.
-        most_seeds: As of `choose.recommend`.
+        plan: That of the sweep; None for the defaults.
+        budget: As of `decided.decide`.
 
     Raises:
-        ValueError: As of `choose.recommend`.
+        ValueError: As of `decided.decide`.
     """
-    found = []
-    for rows in _questions(frame):
-        cost = saving or default_saving(rows)
-        options: dict[str, Any] = {"budget": budget, "error": ERROR, "value": value, "most_seeds": most_seeds}
-        found.append(_answer(rows, specs, tolerance, recommend(rows, tolerance / POINTS, cost, **options)))
-    return found
+    return [_answer(rows, specs, decide(rows, plan, budget=budget, value=value)) for rows in questions(frame)]
 
 
-def _questions(frame: pd.DataFrame) -> Iterator[pd.DataFrame]:
+def questions(frame: pd.DataFrame) -> Iterator[pd.DataFrame]:
     """The trials of each answer: those of one set-up and their baseline."""
     frozen = frame[frame["cell"] != frame["baseline"]]
     keys = ["task", "corpus", "model", "train_size", "baseline", "setup"]
@@ -127,51 +146,67 @@ def _questions(frame: pd.DataFrame) -> Iterator[pd.DataFrame]:
         yield frame[frame.index.isin(rows.index) | (frame["cell"] == key[4])]
 
 
-def default_saving(frame: pd.DataFrame) -> str:
-    """Training FLOPs where all completed trials have them, else trainable parameters.
-
-    Times are not chosen for anybody: they vary, and in stores without FLOPs the trial that happened to compute the
-    frozen states paid for all.
-    """
-    done = frame[frame["state"] == COMPLETED] if "state" in frame.columns else frame
-    known = _FLOPS in done.columns and len(done) > 0 and bool(np.isfinite(numbers(done, _FLOPS)).all())
-    return "training_flops" if known else "trainable_params"
-
-
-def _answer(rows: pd.DataFrame, specs: Mapping[str, TrialSpec], tolerance: float, found: Recommendation) -> Answer:
-    first, subject, labels = rows.iloc[0], found.subject, rows.drop_duplicates("cell").set_index("cell")["freeze"]
-    frozen = rows[rows["cell"] != rows["baseline"]]
-    chosen = found.chosen
-    runs = int(found.candidates["n_pairs"].max()) if chosen is None else int(chosen["n_pairs"])
-    rests_on = found.candidates if found.cell is None else found.candidates[found.candidates["cell"] == found.cell]
+def _answer(rows: pd.DataFrame, specs: Mapping[str, TrialSpec], of: Decided) -> Answer:
+    first, chosen, subject, outcome, second = rows.iloc[0], of.chosen, of.subject, of.outcome, of.runner_up
+    table = of.table
+    rests_on = table if chosen is None else table[table["cell"] == chosen["cell"]]
     sentences = rests_on["n_sentences"]
-    spec = None if found.cell is None else specs.get(found.cell)
-    label = None if found.cell is None else str(labels[found.cell])
+    spec = None if chosen is None else specs.get(chosen["cell"])
+    recorded = subject is not None and subject["runs"] > 0
+    left_out = int((table["n_run"] - table["n_pairs"]).sum())
     return Answer(
         task=str(first["task"]),
         corpus=str(first["corpus"]),
         model=str(first["model"]),
         train_size=int(first["train_size"]),
-        setup=str(frozen["setup"].iloc[0]),
-        tolerance=tolerance,
-        decided=found.outcome != "not decided",
-        freeze="none" if found.outcome == "freeze nothing" else label,
+        setup=str(rows.loc[rows["cell"] != rows["baseline"], "setup"].iloc[0]),
+        tolerance=of.plan.tolerance,
+        cost=of.cost,
+        min_saving=of.plan.min_saving,
+        outcome=outcome,
+        decided=outcome not in ("not decided", "not learned"),
+        freeze=str(chosen["freeze"]) if chosen else "none" if outcome in ("freeze nothing", "not worth it") else None,
         about=None if subject is None else str(subject["freeze"]),
         loss=_points(subject, "loss"),
-        low=_points(subject, "low_decides"),
-        high=_points(subject, "high_decides"),
-        saved_flops=_saved(rows, _FLOPS, subject),
-        saved_time=_saved(rows, _TIME, subject),
-        collapsed=None if subject is None or "not recorded" in subject["collapses"] else int(subject["collapsed"]),
-        n_seeds=runs,
+        low=_points(subject, "low"),
+        high=_points(subject, "high"),
+        saved=None if subject is None or pd.isna(subject["saved"]) else float(subject["saved"]),
+        saved_flops=_saved(rows, FLOPS, subject),
+        saved_time=_saved(rows, TRAINING_COST, subject),
+        collapsed=int(subject["collapsed"]) if subject is not None and recorded else None,
+        runs=int(subject["runs"]) if subject is not None else 0,
+        baseline_collapsed=of.baseline.runs.collapsed,
+        baseline_runs=of.baseline.runs.runs,
+        collapse_possible=float(subject["possible"]) if subject is not None and recorded else None,
+        loss_all=_points(subject, "loss_all"),
+        n_seeds=int(rests_on["n_pairs"].max()),
         n_sentences=None if sentences.isna().all() else int(sentences.max()),
-        further_seeds=found.further_seeds,
-        sentence=found.sentence,
+        baseline_learned=of.baseline.has_learned,
+        excluded=excluded(of) | ({"pairs with a collapsed run": left_out} if left_out else {}),
+        further_seeds=of.takes("further_seeds"),
+        trade_offs=tuple(
+            {"tolerance": each.tolerance, "freeze": each.freeze, "saved": each.saved, "loss": each.loss}
+            for each in of.trade_offs
+        ),
+        settings=tuple(map(_setting, table.to_dict("records"))),
+        sentence=answer_sentence(of),
         yaml="" if spec is None else freeze_yaml(spec.freeze, spec.model.n_layers),
-        runner_up=None if found.runner_up is None else str(labels[found.runner_up]),
-        recommendation=found,
+        runner_up=None if second is None else str(second["freeze"]),
+        decided_by=of,
         n_layers=int(first.get("n_layers", 0)),
     )
+
+
+def _setting(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of the table as JSON values."""
+    found = {name: _plain(row[name]) for name in _SETTING}
+    return found | {name: None if found[name] is None else POINTS * found[name] for name in _IN_POINTS}
+
+
+def _plain(value: Any) -> Any:
+    if pd.isna(value):
+        return None
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _points(row: Mapping[str, Any] | None, name: str) -> float | None:
@@ -179,11 +214,13 @@ def _points(row: Mapping[str, Any] | None, name: str) -> float | None:
 
 
 def _saved(rows: pd.DataFrame, cost: str, setting: Mapping[str, Any] | None) -> float | None:
-    """The share that a setting saves of its baseline's; None where it is not known."""
+    """The share that a setting saves of its baseline's; None where it is not known, or not told from none."""
     if setting is None or cost not in rows.columns:
         return None
-    saved = savings(rows, [cost]).set_index("cell")["saved"][setting["cell"]]
-    return None if pd.isna(saved) else float(saved)
+    row = savings(rows, [cost]).set_index("cell").loc[setting["cell"]]
+    if pd.isna(row["saved"]) or (cost != FLOPS and not (row["low"] > 0 or row["high"] < 0)):
+        return None
+    return float(row["saved"])
 
 
 def freeze_yaml(freeze: FreezeSpec, n_layers: int) -> str:

@@ -26,6 +26,16 @@ TRIAL_COLUMNS = (
     "dev_cut_off", "train_cut_off", *MEASURED,
 )  # fmt: skip
 
+TRAINING_COST, MEMORY = "training_cost_s", "peak_memory_bytes"
+_SAVED = {
+    TRAINING_COST: "training time",
+    "trainable_params": "trainable parameters",
+    **{name: column.saved for name, column in COSTS.items() if column.saved},
+}
+_FIRST = ("training_flops", TRAINING_COST, "train_s", "trainable_params", MEMORY)
+SAVED = {name: _SAVED[name] for name in (*_FIRST, *_SAVED)}
+"""What a sentence calls each cost that freezing may save, by column of a frame."""
+
 
 def by_cell(specs: Iterable[TrialSpec]) -> dict[str, list[TrialSpec]]:
     """The replicates of each cell by cell id, in order of first appearance."""

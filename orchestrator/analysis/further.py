@@ -13,9 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from orchestrator.analysis.looks import PlannedLooks, tails
+from orchestrator.analysis.decision_plan import ERROR, PlannedLooks
 from orchestrator.analysis.rows import Floats
-from orchestrator.analysis.two_way import DECIDING, Estimate, ends, verdict
+from orchestrator.analysis.simultaneous import deciding_ends
+from orchestrator.analysis.two_way import Estimate, verdict
 
 MOST_SEEDS = 1000  # nobody runs more
 MOST_TIMES = 100  # nobody has so many times the sentences
@@ -39,7 +40,7 @@ class Further:
     sentences_with_all_seeds: int | None
 
 
-def further(of: Estimate, looks: PlannedLooks, tolerance: float, tail: float = 0.025, power: float = 0.8) -> Further:
+def further(of: Estimate, looks: PlannedLooks, tolerance: float, tail: float = ERROR, power: float = 0.8) -> Further:
     """What decides on one loss.
 
     Args:
@@ -53,7 +54,7 @@ def further(of: Estimate, looks: PlannedLooks, tolerance: float, tail: float = 0
     if not of.variance > 0:
         raise ValueError("without a variance nothing is known of what a decision takes")
     n, n_i = float(of.n_seeds), float(of.n_sentences)
-    low, high = ends(of, tails(of, looks, tail), DECIDING)
+    low, high = deciding_ends(of, looks, tail)
     decided = verdict(float(low), float(high), tolerance) != "not decided"
     seeds = np.arange(n + 1, n + 1 + MOST_SEEDS)
     sentences = np.unique(np.ceil(n_i * np.geomspace(1.02, MOST_TIMES, 200)))
@@ -72,7 +73,7 @@ def further(of: Estimate, looks: PlannedLooks, tolerance: float, tail: float = 0
     )
 
 
-def chances_within(of: Estimate, looks: PlannedLooks, tolerance: float, tail: float = 0.025) -> Floats:
+def chances_within(of: Estimate, looks: PlannedLooks, tolerance: float, tail: float = ERROR) -> Floats:
     """Chances (seeds,) that looks with one, two, ... more seeds, up to `most`, show a loss of at most the tolerance.
 
     Predictive: the mean of the seeds to come is as uncertain as those at hand leave it (Student's t), without a prior
@@ -116,8 +117,7 @@ def _room(of: Estimate, looks: PlannedLooks, tolerance: float, tail: float) -> F
 
 def _planned_ends(of: Estimate, looks: PlannedLooks, tail: float) -> tuple[Floats, Floats]:
     """Both ends as a look has them; past the plan with the tail of its last look, before it infinite."""
-    planned = of._replace(n_seeds=np.clip(of.n_seeds, looks.first, looks.most))
-    low, high = ends(of, tails(planned, looks, tail), DECIDING)
+    low, high = deciding_ends(of, looks, tail, np.clip(of.n_seeds, looks.first, looks.most))
     is_look = of.n_seeds >= looks.first
     return np.where(is_look, low, -np.inf), np.where(is_look, high, np.inf)
 

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from orchestrator.analysis.decided import loss_table
 from orchestrator.analysis.describe import mean_interval
-from orchestrator.analysis.differences import differences
 from orchestrator.analysis.rows import COMPLETED, ROUNDING, Floats
 from orchestrator.analysis.two_way import interval
 from orchestrator.analysis.wording import exact_points
@@ -49,7 +49,7 @@ def layer_curves(
     control labels), `selectivity`, `n_probes` (train subsets); `drift` (relative change of the k-th layer's weights,
     mean over the baseline's seeds), `cka`, `n_drifts`; `loss` (of the score against the baseline), `n_pairs`. Ends are
     those of 95 % intervals: of probes over train subsets and sentences, of drift over seeds, of losses those that
-    decide (`differences`).
+    decide (`decided.loss_table`).
 
     Args:
         frame: As of `trial_frame`, with `sentences`; trials need not have run.
@@ -108,9 +108,9 @@ def findings(at: pd.DataFrame, tolerance: float) -> dict[str, str]:
     depth, losses = deepest_within(lost, "loss", tolerance) if len(lost) else NOTHING, lost.set_index("depth")["loss"]
     further = [f"{100 * loss:.1f} at {_layer(k)}" for k, loss in losses.items() if k > depth][:1]
     if depth != NOTHING:
-        words["loss"] = ", ".join([f"Loses ≤ {exact_points(tolerance)} up to {_layer(depth)}", *further])
+        words["loss"] = ", ".join([f"Loses ≤ {exact_points(100 * tolerance)} up to {_layer(depth)}", *further])
     elif further:
-        words["loss"] = f"Loses > {exact_points(tolerance)}: {further[0]}"
+        words["loss"] = f"Loses > {exact_points(100 * tolerance)}: {further[0]}"
     return words
 
 
@@ -137,13 +137,13 @@ def _settings(
 
 
 def _losses(frame: pd.DataFrame) -> dict[str, dict[str, float]]:
-    found = differences(frame)
+    found = loss_table(frame)
     found = found[found["n_pairs"] > 0]
     ends = pd.DataFrame(
         {
-            "loss": -found["mean"],
-            "loss_low": -found["high_all"],
-            "loss_high": -found["low_all"],
+            "loss": found["loss"],
+            "loss_low": found["low"],
+            "loss_high": found["high"],
             "n_pairs": found["n_pairs"],
         }
     )

@@ -24,42 +24,20 @@ look, is ruled out where the mean lies 1.8 deviations inside the limit, and afte
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from scipy import optimize, special
 
+from orchestrator.analysis.decision_plan import PlannedLooks
 from orchestrator.analysis.rows import Floats
-from orchestrator.analysis.two_way import DECIDING, Estimate, Verdict, ends, estimate, verdict
+from orchestrator.analysis.two_way import DECIDING, Estimate
 
 SPENDING = 4.0  # exponent of the information
 _SAME = 1 / 200  # a look with less new information, of all, is not a new one: it adds 2 % to the error
 _SHARES = 50  # the seeds' share is rounded up to this grid
 _FARTHEST = 8.0  # standard deviations
 _NODES = np.polynomial.legendre.leggauss(64)  # tails are right to 2e-9 of themselves
-
-
-@dataclass(frozen=True)
-class PlannedLooks:
-    """When a loss is looked at.
-
-    Attributes:
-        first: Seeds at the first look, at least 2.
-        most: Seeds at the last look; there may be one after every seed between.
-
-    Raises:
-        ValueError: A value is out of range.
-    """
-
-    first: int = 3
-    most: int = 10
-
-    def __post_init__(self) -> None:
-        if not 2 <= self.first <= self.most:
-            raise ValueError(
-                f"looks from {self.first} to {self.most} seeds: the first needs 2 or more, the last no fewer"
-            )
 
 
 def tails(of: Estimate, looks: PlannedLooks, tail: float) -> Floats:
@@ -75,41 +53,6 @@ def tails(of: Estimate, looks: PlannedLooks, tail: float) -> Floats:
         if np.isfinite(step):
             found[(n == at) & (grid == step)] = _tail(looks, int(at), int(step), tail)
     return found
-
-
-@dataclass(frozen=True)
-class LookInterval:
-    """What a look says, with all looks before it.
-
-    Attributes:
-        low, high: The tightest ends of this and all earlier looks, which hold together; infinite before the first look,
-            or where no look had a variance. `low` above `high` says that later seeds contradict earlier ones.
-        verdict: Read off the ends, by the first look that showed something.
-    """
-
-    n_seeds: int
-    mean: float
-    low: float
-    high: float
-    verdict: Verdict
-
-
-def readings(losses: Floats, looks: PlannedLooks, tolerance: float, tail: float = 0.025) -> tuple[LookInterval, ...]:
-    """A reading for each number of seeds, from one to all (at most `most`).
-
-    Args:
-        losses: (seeds, sentences) as of `two_way.estimate`, seeds in the order fixed before they were run.
-        tail: Chance that the lower end of any look is above the true loss, and that the upper end of any is below.
-    """
-    found: list[LookInterval] = []
-    low, high, said = -np.inf, np.inf, verdict(-np.inf, np.inf, tolerance)
-    for n in range(1, min(len(losses), looks.most) + 1):
-        of = estimate(losses[:n])
-        at = ends(of, tails(of, looks, tail), DECIDING)
-        low, high = float(np.fmax(low, at[0])), float(np.fmin(high, at[1]))
-        said = verdict(low, high, tolerance) if said == "not decided" else said
-        found.append(LookInterval(n, float(of.mean), low, high, said))
-    return tuple(found)
 
 
 def _tail(looks: PlannedLooks, n: int, step: int, tail: float) -> float:

@@ -4,9 +4,9 @@ Every interval and verdict on quality starts here. A loss is the baseline's scor
 seed. Where both trials recorded what each sentence contributes to their score, it is a row of one value a sentence
 whose mean is that loss, and intervals are over seeds and sentences; else a single value, and they are over seeds alone.
 
-An answer is about runs that do not collapse, and states how many did (`collapse`). So a pair with a collapsed run is
-left out, unless half or more of the setting's own runs collapsed: then collapsing is what the setting does, and the
-pair counts.
+An answer is about runs that do not collapse, and is given only if all runs together pass as well (`collapse`). So a
+pair with a collapsed run is left out of `values` and `of`, unless half or more of the setting's own runs collapsed:
+then collapsing is what the setting does, and the pair counts. `of_all` has every pair.
 """
 
 from __future__ import annotations
@@ -20,13 +20,10 @@ import numpy.typing as npt
 import pandas as pd
 
 from orchestrator.analysis.collapse import Collapses, collapses
-from orchestrator.analysis.looks import PlannedLooks
 from orchestrator.analysis.paired import pair
 from orchestrator.analysis.rows import COMPLETED, Floats, numbers
 from orchestrator.analysis.two_way import Estimate, estimates
 
-FIRST_LOOK = 3  # seeds
-MOST_SEEDS = 10  # at the last look, unless a sweep plans more
 _SAME = 1e-4  # contributions whose mean is farther from the score are those of another metric
 
 
@@ -40,6 +37,7 @@ class Losses:
             NA where losses are of whole seeds).
         values: (seeds, sentences), or (seeds, 1), of each setting, in the order of the seeds.
         of: The estimates of each setting; NaN without a pair.
+        of_all: Likewise of all pairs, with those that have a collapsed run.
         own: How many runs of each setting collapsed.
         baseline: How many runs of its baseline did.
     """
@@ -47,23 +45,9 @@ class Losses:
     cells: pd.DataFrame
     values: tuple[Floats, ...]
     of: Estimate
+    of_all: Estimate
     own: tuple[Collapses, ...]
     baseline: tuple[Collapses, ...]
-
-    @property
-    def at_looks(self) -> Estimate:
-        """The estimates for `looks.tails`: looks are counted by the seeds run, whatever became of them."""
-        return self.of._replace(n_seeds=numbers(self.cells, "n_run"))
-
-
-def planned_looks(frame: pd.DataFrame, most: int | None = None) -> PlannedLooks:
-    """When a sweep is looked at: from three seeds to `most`, else to ten or as many as it plans, if these are more.
-
-    `most` has to be fixed before the first look.
-    """
-    planned = int(frame.groupby("cell").size().max()) if len(frame) else 0
-    last = max(MOST_SEEDS, planned) if most is None else most
-    return PlannedLooks(min(FIRST_LOOK, last), last)
 
 
 def losses(frame: pd.DataFrame, value: str = "score") -> Losses:
@@ -83,14 +67,13 @@ def losses(frame: pd.DataFrame, value: str = "score") -> Losses:
     own, baseline = _collapses(frame, pairs.cells["cell"]), _collapses(frame, pairs.cells["baseline"])
     left_out = _left_out(rows, pairs.codes, own)
     columns = {name: rows[name].to_numpy() for name in rows.columns}
-    values, medians = [], []
+    values, every, medians = [], [], []
     for row in range(len(pairs.cells)):
         mine = places[ends[row] : ends[row + 1]]
         mine = mine[np.argsort(columns["seed"][mine], kind="stable")]
         used = mine[~left_out[mine]]
-        by_sentence = _by_sentence(columns, used, value) if "sentences" in columns and len(used) else None
-        whole: Floats = -columns["difference"][used][:, None].astype(np.float64)
-        values.append(whole if by_sentence is None else by_sentence)
+        values.append(_losses_of(columns, used, value))
+        every.append(values[-1] if len(used) == len(mine) else _losses_of(columns, mine, value))
         medians.append(-float(np.median(columns["difference"][mine])) if len(mine) else np.nan)
     n_sentences = [each.shape[1] if each.shape[1] > 1 else None for each in values]
     cells = pairs.cells.assign(
@@ -99,7 +82,14 @@ def losses(frame: pd.DataFrame, value: str = "score") -> Losses:
         median=np.array(medians, dtype=np.float64),
         n_sentences=pd.array(n_sentences, dtype="Int64"),
     )
-    return Losses(cells, tuple(values), estimates(values), own, baseline)
+    return Losses(cells, tuple(values), estimates(values), estimates(every), own, baseline)
+
+
+def _losses_of(columns: Mapping[str, Any], rows: npt.NDArray[np.intp], value: str) -> Floats:
+    """(seeds, sentences) of these pairs; (seeds, 1) where contributions are not known of all."""
+    by_sentence = _by_sentence(columns, rows, value) if "sentences" in columns and len(rows) else None
+    whole: Floats = -columns["difference"][rows][:, None].astype(np.float64)
+    return whole if by_sentence is None else by_sentence
 
 
 def _by_sentence(columns: Mapping[str, Any], rows: npt.NDArray[np.intp], value: str) -> Floats | None:

@@ -23,7 +23,7 @@ import pandas as pd
 
 from orchestrator.analysis.moments import moments, t_ends
 from orchestrator.analysis.paired import Pairs, pair
-from orchestrator.analysis.rows import Floats, numbers, require
+from orchestrator.analysis.rows import COMPLETED, Floats, numbers, require
 from orchestrator.analysis.trial_frame import CONDITIONS, MEMORY, SAVED, on_cpu
 from orchestrator.config.quantities import counted
 
@@ -51,6 +51,17 @@ def savings(frame: pd.DataFrame, costs: Sequence[str] = COSTS, level: float = 0.
         raise ValueError(f"unknown cost {', '.join(unknown)}; known: {', '.join(SAVED)}")
     parts = [(_constant if cost in CONSTANT else _paired)(frame, cost, level) for cost in costs]
     return pd.concat(parts, ignore_index=True).reset_index(drop=True)
+
+
+def default_saving(frame: pd.DataFrame) -> str:
+    """Training FLOPs where all completed trials have them, else trainable parameters.
+
+    Times are not chosen for anybody: they vary, and in stores without FLOPs the trial that happened to compute the
+    frozen states paid for all.
+    """
+    done = frame[frame["state"] == COMPLETED] if "state" in frame.columns else frame
+    known = FLOPS in done.columns and len(done) > 0 and bool(np.isfinite(numbers(done, FLOPS)).all())
+    return FLOPS if known else "trainable_params"
 
 
 def _constant(frame: pd.DataFrame, cost: str, level: float) -> pd.DataFrame:

@@ -1,9 +1,11 @@
-"""Intervals of several settings against one baseline that hold together, and the verdicts that follow from them.
+"""The intervals that decide: one for each setting, all of a family together, at every look.
 
-A figure draws the simultaneous interval (thin) around the single one (thick), and a verdict is read off the
-simultaneous one: no p value beside it decides.
+Every verdict on a loss is read off its interval, and every surface draws it: whether the loss is within a tolerance,
+beyond it, or differs from 0 at all. Each end is wrong, for any setting of the family at any look, with chance `error`
+at most: a recommendation errs to one side, so it spends the whole of it there. As the intervals hold together whatever
+the tolerance, a tolerance may also be chosen when they are known ("what each tolerance buys").
 
-All settings get the same chance beyond each end, so small that with chance 1 - `error` / 2 all the ends on one side are
+All settings get the same chance beyond each end, so small that with chance 1 - `error` all the ends on one side are
 right: from the largest of correlated normal values, carried to each setting's own degrees of freedom by its tail (a
 Gaussian copula, as in T. Hothorn, F. Bretz and P. Westfall, "Simultaneous Inference in General Parametric Models",
 Biometrical Journal 50 (2008), 346-363). Settings share the baseline's runs and the sentences, so their losses are
@@ -11,11 +13,8 @@ correlated, and the correction is milder than Bonferroni's or Sidak's, which is 
 correlation stands for all pairs, their mean: it is estimated two-way like the variance, and what it owes to seeds is
 multiplied by 1 - 2 / (n_seeds - 1), as three seeds say nothing of a correlation.
 
-Settings with an order that was fixed before the sweep, as depths have, need no correction: each is tested in turn with
-the whole error, and the first that is not shown to be within the tolerance ends it (W. Maurer, L. Hothorn and W.
-Lehmacher 1995). The intervals of those tested hold together in what they decide (J. Hsu and R. Berger, "Stepwise
-Confidence Intervals without Multiplicity Adjustment for Dose-Response and Toxicity Studies", JASA 94 (1999), 468-482);
-those behind have none, so that nothing is drawn that seems to decide.
+An order of tests, from the least frozen to the most, would need no correction, but what stays undecided early in the
+order would bar all behind it, and the intervals would hold for one tolerance only.
 """
 
 from __future__ import annotations
@@ -25,13 +24,16 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from scipy import optimize, special
 
-from orchestrator.analysis.looks import PlannedLooks, tails
+from orchestrator.analysis.decision_plan import ERROR, PlannedLooks
+from orchestrator.analysis.looks import tails
 from orchestrator.analysis.rows import Floats
-from orchestrator.analysis.two_way import DECIDING, ROUNDING, Estimate, Verdict, ends, estimate, estimates, verdict
+from orchestrator.analysis.two_way import DECIDING, ROUNDING, Estimate, ends, estimate, estimates
 from orchestrator.config.quantities import counted
 
+LEAST_DF = 3.0  # with fewer, Student's distance at the first looks is tens of standard errors
 _STEPS = 20  # of the grid of correlations
 _NODES = 100  # of the quadrature over what all settings share
 
@@ -39,62 +41,60 @@ _NODES = 100  # of the quadrature over what all settings share
 class Simultaneous(NamedTuple):
     """Intervals of all settings, arrays of (settings,).
 
-    NaN where there is no variance, or where settings are tested in order and one before was not shown.
-
     Attributes:
-        low, high: Ends of the simultaneous intervals, those that decide; with the guard `DECIDING`.
-        verdicts: What the simultaneous interval says of the tolerance.
-        tail: The chance beyond each end that all settings were given, before looks.
+        low, high: Their ends; NaN where there is no interval: before the first look, without a variance, or with too
+            few degrees of freedom for one that says anything.
+        tail: The chance beyond each end that every setting was given, before looks.
+        method: In words; empty for a single setting.
     """
 
-    estimate: Estimate
     low: Floats
     high: Floats
-    verdicts: tuple[Verdict, ...]
     tail: float
     method: str
 
 
 def simultaneous(
     losses: Sequence[Floats],
-    tolerance: float,
+    looks: PlannedLooks,
+    error: float = ERROR,
     *,
-    error: float = 0.05,
-    looks: PlannedLooks | None = None,
-    in_order: bool = False,
     n_run: Floats | None = None,
+    family: npt.NDArray[np.bool_] | None = None,
 ) -> Simultaneous:
-    """Intervals that all hold together with chance 1 - `error`, at every look if there are `looks`.
+    """Intervals of which each end holds, for a whole family and at every look, with chance 1 - `error`.
 
     Args:
         losses: Of each setting, as of `two_way.estimate`. Where all have one shape, their seeds and sentences are the
             same ones in the same order; else their correlation is unknown, and taken for 0.
-        error: Between 0 and 1.
-        looks: When the losses are looked at; None for a number of seeds fixed beforehand.
+        error: Between 0 and 0.5.
         n_run: (settings,) seeds run, collapsed ones included, by which looks are counted; None for those of the losses.
-        in_order: Whether the settings stand in an order fixed before the sweep, the likeliest to be harmless first.
+        family: (settings,) which ones are claimed together; None for all. The others get intervals like theirs.
 
     Raises:
-        ValueError: There is no setting, or one without seeds or sentences.
+        ValueError: There is no setting.
     """
     if not losses:
         raise ValueError("there is no setting to give an interval")
     of = estimates(losses)
-    aligned = len({one.shape for one in losses}) == 1
-    tail, method = error / 2, ""
-    if in_order:
-        method = "in order, each with the whole error"
-    elif len(losses) > 1:
-        shared = mean_correlation(np.stack(losses)) if aligned else 0.0
-        tail = adjusted_tail(len(losses), shared, tail)
-        method = f"max-t over {counted(len(losses), 'setting')}, correlation {shared:.2f}"
-    with_run = of if n_run is None else of._replace(n_seeds=n_run)
-    low, high = ends(of, tail if looks is None else tails(with_run, looks, tail), DECIDING)
-    if in_order:
-        behind = np.logical_and.accumulate(high <= tolerance + ROUNDING)[:-1]
-        low[1:][~behind] = high[1:][~behind] = np.nan
-    said = tuple(verdict(*each, tolerance) for each in zip(low.tolist(), high.tolist(), strict=True))
-    return Simultaneous(of, low, high, said, tail, method)
+    size = len(losses) if family is None or not family.any() else int(family.sum())
+    tail, method = error, ""
+    if size > 1:
+        run = [each for each in losses if len(each)]
+        aligned = len(run) > 1 and len({each.shape for each in run}) == 1
+        shared = mean_correlation(np.stack(run)) if aligned else 0.0
+        tail = adjusted_tail(size, shared, error)
+        method = f"max-t over {counted(size, 'setting')}, correlation {shared:.2f}"
+    low, high = deciding_ends(of, looks, tail, n_run)
+    return Simultaneous(low, high, tail, method)
+
+
+def deciding_ends(of: Estimate, looks: PlannedLooks, tail: float, n_run: Floats | None = None) -> tuple[Floats, Floats]:
+    """Ends at a look, NaN where there is no interval; looks are counted by `n_run`, or by the seeds of the estimate."""
+    at = of if n_run is None else of._replace(n_seeds=n_run)
+    low, high = ends(of, tails(at, looks, tail), DECIDING)
+    known = np.isfinite(low) & np.isfinite(high) & (of.df > LEAST_DF - ROUNDING)
+    return np.where(known, low, np.nan), np.where(known, high, np.nan)
 
 
 def mean_correlation(losses: Floats) -> float:

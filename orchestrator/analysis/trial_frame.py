@@ -11,20 +11,13 @@ import numpy.typing as npt
 import pandas as pd
 
 from orchestrator.analysis.cells import MEASURED, cell_columns, setup_labels
+from orchestrator.analysis.cells import MEMORY as MEMORY
+from orchestrator.analysis.cells import SAVED as SAVED
+from orchestrator.analysis.cells import TRAINING_COST as TRAINING_COST
 from orchestrator.analysis.collapse import has_collapsed
 from orchestrator.analysis.rows import numbers
-from trials.record import COSTS
 from trials.spec import TrialSpec
 
-TRAINING_COST, MEMORY = "training_cost_s", "peak_memory_bytes"
-_SAVED = {
-    TRAINING_COST: "training time",
-    "trainable_params": "trainable parameters",
-    **{name: column.saved for name, column in COSTS.items() if column.saved},
-}
-_FIRST = ("training_flops", TRAINING_COST, "train_s", "trainable_params", MEMORY)
-SAVED = {name: _SAVED[name] for name in (*_FIRST, *_SAVED)}
-"""What a sentence calls each cost that freezing may save, by column of a frame."""
 # Columns in which two trials must agree for a measured cost to compare, and what their values are called.
 CONDITIONS = {
     "device": "devices",

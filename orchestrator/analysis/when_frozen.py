@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from orchestrator.analysis.differences import differences
+from orchestrator.analysis.decided import loss_table
 from orchestrator.analysis.froze import froze_by
 from orchestrator.analysis.layer_strip import freeze_name
 from orchestrator.analysis.rows import COMPLETED
@@ -25,7 +25,7 @@ def when_frozen(frame: pd.DataFrame, specs: Mapping[str, TrialSpec], value: str 
 
     Columns: `cell`, `setting` (in words), `when` (``static``, ``adaptive``, ``unfreezing``), `froze` (in words,
     empty if static or not recorded), `n_pairs`; `loss`, `loss_low`, `loss_high` as of
-    `differences`, with the other sign; `saved`, `saved_low`, `saved_high` of the training FLOPs, as of `savings`.
+    `decided.loss_table`; `saved`, `saved_low`, `saved_high` of the training FLOPs, as of `savings`.
 
     Args:
         frame: As of `trial_frame`.
@@ -33,9 +33,9 @@ def when_frozen(frame: pd.DataFrame, specs: Mapping[str, TrialSpec], value: str 
         value: Column of the score.
 
     Raises:
-        ValueError: As of `differences` and `savings`.
+        ValueError: As of `decided.loss_table` and `savings`.
     """
-    lost = differences(frame, value)
+    lost = loss_table(frame, value)
     saved = savings(frame, [FLOPS])[["cell", "saved", "low", "high"]]
     saved = saved.rename(columns={"low": "saved_low", "high": "saved_high"})
     words = froze_by(frame[frame["state"] == COMPLETED], "cell")
@@ -46,9 +46,9 @@ def when_frozen(frame: pd.DataFrame, specs: Mapping[str, TrialSpec], value: str 
             "when": [when(specs[cell]) for cell in lost["cell"]],
             "froze": [words.get(cell, "") for cell in lost["cell"]],
             "n_pairs": lost["n_pairs"],
-            "loss": -lost["mean"],
-            "loss_low": -lost["high"],
-            "loss_high": -lost["low"],
+            "loss": lost["loss"],
+            "loss_low": lost["low"],
+            "loss_high": lost["high"],
         }
     )
     return table.merge(saved, on="cell", how="left")

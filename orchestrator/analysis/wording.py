@@ -1,4 +1,4 @@
-"""The sentences of a recommendation: plain English with figures."""
+"""The sentences of an answer: plain English with figures."""
 
 from __future__ import annotations
 
@@ -9,115 +9,178 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from orchestrator.analysis.decided import POINTS, Decided
 from orchestrator.analysis.layer_strip import strip_in_words
-from orchestrator.analysis.looks import PlannedLooks
 from orchestrator.analysis.trial_frame import SAVED
 from orchestrator.config.quantities import counted
 from trials.freeze.rules import ADAPTIVE
 
-Row = Mapping[str, Any]  # a row of `Recommendation.candidates`
+Row = Mapping[str, Any]  # a row of `Decided.table`
 
 NO_CANDIDATES = "Nothing to choose from: no setting freezes anything."
 NO_BASELINE = "Not decided: the baseline (freeze: none) has no completed trial yet."
 NO_PAIRS = "Not decided: no freeze has a completed trial yet of a seed that the baseline has completed."
+TRY = "Try more epochs, another learning rate or more train data."
+_MOST_TRADE_OFFS = 4  # in a sentence
 
 
-class Asked(NamedTuple):
-    """What an answer answers.
-
-    Attributes:
-        saving: A key of `SAVED`.
-        outcome: As of `choose.Recommendation`.
-    """
-
-    tolerance: float
-    saving: str
-    looks: PlannedLooks
-    n_layers: int | None
-    outcome: str
-
-
-def answer_sentence(table: pd.DataFrame, fit: pd.DataFrame, best: Row | None, nearest: Row | None, asked: Asked) -> str:
-    """The answer with its figures, its condition, and what it does not consider.
-
-    Args:
-        table: `choose.Recommendation.candidates`.
-        fit: Those within the budget that save.
-        best: The recommended one.
-        nearest: The one that the fewest further seeds would decide for a larger saving.
-    """
+def answer_sentence(of: Decided) -> str:
+    """The answer with its figures, its condition, what each tolerance buys, and what is not considered."""
+    table = of.table
     if table.empty:
         return NO_CANDIDATES
+    if of.outcome == "not learned":
+        return f"{_not_learned(of)}{left_out_sentence(of)}"
     if not (table["n_run"] > 0).any():
         return NO_PAIRS if (table["n_baseline"] > 0).any() else NO_BASELINE
-    if best is not None:
-        text = _chosen(best, asked) + _larger(nearest, asked)
-    elif asked.outcome == "freeze nothing":
-        ended = table["tested"] & ~table["shown"] & table["chain"].isin(fit["chain"])
-        least = table[ended].sort_values("loss").iloc[0].to_dict()
-        text = (
-            f"Freeze nothing: {parts(least['freeze'], asked.n_layers)} is shown to cost more than "
-            f"{exact_points(asked.tolerance)}: it {_loss(least)}. Freezing more is taken to cost no less."
-        )
-    else:
-        text = _undecided(fit, nearest, asked)
-    return text + left_out_sentence(table, asked)
+    texts = {
+        "freeze": _freeze,
+        "freeze nothing": _freeze_nothing,
+        "not worth it": _not_worth_it,
+        "not decided": _not_decided,
+    }
+    return f"{texts[of.outcome](of)}{trade_off_sentence(of)}{left_out_sentence(of)}"
 
 
-def _chosen(row: Row, asked: Asked) -> str:
+def _freeze(of: Decided) -> str:
     """What is recommended, what it loses and saves, how sure, and under which condition."""
-    failed, changing = int(row["broken"]), row["froze"] and f"; it {row['froze']}"
+    row = of.chosen
+    assert row is not None
+    changing = row["froze"] and f"; it {row['froze']}"
     text = (
-        f"Freeze {parts(row['freeze'], asked.n_layers)}: it {_loss(row)}, within {exact_points(asked.tolerance)}, and "
-        f"saves {share_text(row)} of the {SAVED[asked.saving]}{changing}. It holds for runs that do not "
-        f"collapse ({row['collapses']})"
+        f"Freeze {parts(row['freeze'], of.n_layers)}: it {_loss(row)}, within {exact_points(of.plan.tolerance)}, and "
+        f"saves {share_text(row)} of the {SAVED[of.cost]}{changing}. {condition(row)}"
     )
+    nearest = of.nearest
+    if nearest is not None and nearest["loss"] <= of.plan.tolerance / POINTS:
+        more = parts(nearest["freeze"], of.n_layers)
+        text += f" About {_takes(nearest)} may allow {more}, which would save {100 * nearest['saved']:.0f} %."
+    return text
+
+
+def condition(row: Row) -> str:
+    """What was seen of collapses, and what a few runs cannot show."""
+    text = f"It holds for runs that do not collapse: {row['collapses']}"
     if row["baseline_collapsed"]:
-        text += f"; {counted(int(row['baseline_collapsed']), 'run')} of the baseline collapsed"
-    if failed:
-        text += f"; {counted(failed, 'run')} of this setting failed"
-    return f"{text}."
+        text += f"; of the baseline {row['baseline_collapsed']} of {counted(int(row['baseline_runs']), 'run')}"
+    if row["collapsed"] or row["baseline_collapsed"]:
+        text += f"; over all runs it loses {100 * row['loss_all']:.2f} points"
+    if row["broken"]:
+        text += f"; {counted(int(row['broken']), 'run')} of this setting failed"
+    runs = counted(int(row["n_run"]), "seed")
+    return f"{text}. Bad runs that are rare and no collapse are not seen in {runs}."
 
 
-def _undecided(fit: pd.DataFrame, nearest: Row | None, asked: Asked) -> str:
-    """Why nothing is recommended yet, and what would decide it."""
-    if fit.empty:
-        return f"Not decided: no setting within the budget is known to save {SAVED[asked.saving]}."
-    most = int(fit["n_run"].max())
-    limit = exact_points(asked.tolerance)
-    if most < asked.looks.first:
-        return f"Not decided with {counted(most, 'seed')}: the first look takes {counted(asked.looks.first, 'seed')}."
-    if not (fit["n_pairs"] > 0).any():
+def _freeze_nothing(of: Decided) -> str:
+    limit = exact_points(of.plan.tolerance)
+    refused = of.candidates[of.candidates["excess_p"] <= of.plan.error]
+    lost = of.table[of.table["verdict"] == "shown to lose more"].sort_values("loss")
+    if lost.empty:
+        row = refused.iloc[0].to_dict()
         return (
-            "Not decided: in every pair of runs, one or both learned nothing. Try more train data, more epochs or "
-            "another learning rate."
+            f"Freeze nothing: {parts(row['freeze'], of.n_layers)} collapses more often than the baseline. {seen(row)}"
         )
-    known = fit[fit["high_decides"].notna() | fit["tested"]]
-    closest = (known if len(known) else fit).sort_values("loss").iloc[0].to_dict()
-    text = f"Not decided: no setting is shown to lose at most {limit}."
-    row = closest if nearest is None else nearest
-    text = f"{text} Freezing {parts(row['freeze'], asked.n_layers)} {_loss(row)} so far"
-    before = fit[fit["tested"] & ~fit["shown"] & (fit["chain"] == row["chain"]) & (fit["cell"] != row["cell"])]
-    if len(before) and not row["tested"]:
-        text += f" (tested after {parts(before['freeze'].iloc[0], asked.n_layers)}, still undecided)"
-    takes = _both(row, asked) if nearest is None else _takes(row)
+    least = lost.iloc[0].to_dict()
+    return (
+        f"Freeze nothing: {parts(least['freeze'], of.n_layers)} is shown to cost more than {limit}: it {_loss(least)}. "
+        "Freezing more is taken to cost no less."
+    )
+
+
+def seen(row: Row) -> str:
+    """The collapses of a setting and of its baseline."""
+    base = f"{row['baseline_collapsed']} of {counted(int(row['baseline_runs']), 'run')}"
+    return f"{row['collapses'].capitalize()}, of the baseline {base}; over all runs it loses " + (
+        f"{100 * row['loss_all']:.2f} points."
+    )
+
+
+def _not_worth_it(of: Decided) -> str:
+    """`Not worth it: nothing within 1 point saves more than 1.3 % of the training FLOPs; ...`."""
+    saving, limit = SAVED[of.cost], exact_points(of.plan.tolerance)
+    small = of.table[of.table["in_budget"] & ~of.table["worth_having"]]
+    within = small[small["verdict"] == "shown to lose at most the tolerance"]
+    most = (within if len(within) else small)["saved"].max()
+    text = f"Not worth it: nothing within {limit} saves more than {percent(most)} of the {saving}"
+    if of.candidates.empty:
+        text = f"Not worth it: nothing in this sweep saves {percent(of.plan.min_saving)} of the {saving}, at most "
+        return f"{text}{percent(most)}." if most > 0 else f"Not worth it: nothing in this sweep saves {saving}."
+    row = of.candidates[of.candidates["loss"].notna()].sort_values("loss").iloc[0].to_dict()
+    interval = "" if not math.isfinite(row["high"]) else f" ({100 * row['low']:.1f} to {100 * row['high']:.1f})"
+    return (
+        f"{text}; {parts(row['freeze'], of.n_layers)} saves {percent(row['saved'])} for {100 * row['loss']:.1f} "
+        f"points{interval}."
+    )
+
+
+def _not_decided(of: Decided) -> str:
+    """Why nothing is recommended yet, and what would decide it."""
+    limit, table = exact_points(of.plan.tolerance), of.table[of.table["in_budget"]]
+    fit = table[table["worth_having"]]
+    if fit.empty:
+        least = f"{percent(of.plan.min_saving)} of the {SAVED[of.cost]}"
+        return f"Not decided: no setting within the budget is known to save {least}."
+    known = fit[fit["n_pairs"] > 0]
+    if known.empty:
+        return f"Not decided: in every pair of runs, one or both learned nothing. {TRY}"
+    barred = fit[(fit["verdict"] == "shown to lose at most the tolerance") & (fit["barred"] != "")]
+    if len(barred):
+        row = barred.iloc[0].to_dict()
+        return f"Not decided: {parts(row['freeze'], of.n_layers)} is not recommended, as {row['barred']}. {seen(row)}"
+    if not known["high"].notna().any():
+        row = known.sort_values("n_pairs", ascending=False, kind="stable").iloc[0].to_dict()
+        return f"Not decided: {too_few(row)} ({parts(row['freeze'], of.n_layers)})."
+    row = of.nearest or known.sort_values("loss").iloc[0].to_dict()
+    text = f"Not decided: no setting worth having is shown to lose at most {limit}. "
+    text += f"Freezing {parts(row['freeze'], of.n_layers)} {_loss(row)} so far"
+    takes = _takes(row) if of.nearest is not None else _both(row, of)
     if not takes:
         return f"{text}; further seeds or dev sentences are unlikely to decide it."
-    side = "within" if row["loss"] <= asked.tolerance else "more than"
+    side = "within" if row["loss"] <= of.plan.tolerance / POINTS else "more than"
     return f"{text}; about {takes} would probably show that it is {side} {limit}."
 
 
-def _larger(row: Row | None, asked: Asked) -> str:
-    """What may save more than the recommended setting; empty without one."""
-    if row is None or row["loss"] > asked.tolerance:
+def too_few(row: Row) -> str:
+    """`3 seeds are too few for an interval; differences so far 0.9, 1.9, 2.0 points`."""
+    values = ", ".join(f"{100 * loss:.1f}" for loss in row["so_far"])
+    return f"{row['why_none']}; differences so far {values} points"
+
+
+def _not_learned(of: Decided) -> str:
+    base = of.baseline
+    text = "The baseline has not learned the task"
+    if math.isfinite(base.score) and math.isfinite(base.constant):
+        text += f": it scores {100 * base.score:.1f}, and the best constant prediction {100 * base.constant:.1f}"
+    if base.runs.collapsed:
+        text += f"; {base.runs.collapsed} of {counted(base.runs.runs, 'run')} learned nothing"
+    return f"{text}. So no freeze can be judged by it. {TRY}"
+
+
+def trade_off_sentence(of: Decided) -> str:
+    """What each tolerance buys, in one line that begins with a space; empty where there is no interval."""
+    bought = of.trade_offs
+    if not bought or (len(bought) == 1 and of.outcome == "freeze"):
         return ""
-    freeze = parts(row["freeze"], asked.n_layers)
-    return f" About {_takes(row)} may allow {freeze}, which would save {100 * row['saved']:.0f} %."
+    texts = [
+        f"{_up(each.tolerance)} points: {parts(each.freeze, of.n_layers)} ({percent(each.saved)})"
+        for each in bought[:_MOST_TRADE_OFFS]
+    ]
+    return f" What each tolerance buys: {'; '.join(texts)}."
 
 
-def _both(row: Row, asked: Asked) -> str:
+def _up(points: float) -> str:
+    """Rounded up, so that the tolerance that is named does buy it."""
+    return f"{math.ceil(points * 10 - 1e-6) / 10:g}"
+
+
+def percent(share: float) -> str:
+    """`52 %`, `1.3 %`."""
+    return f"{100 * share:.{0 if abs(share) >= 0.1 else 1}f} %"
+
+
+def _both(row: Row, of: Decided) -> str:
     """`7 more seeds and 600 more dev sentences`, where neither alone would do; empty if both would not."""
-    seeds, sentences = asked.looks.most - row["n_run"], row["sentences_with_all_seeds"]
+    seeds, sentences = of.looks.most - row["n_run"], row["sentences_with_all_seeds"]
     if pd.isna(sentences) or not sentences or seeds <= 0:
         return ""
     return f"{counted(int(seeds), 'more seed')} and {sentences:,} more dev sentences together"
@@ -132,19 +195,22 @@ def _takes(row: Row) -> str:
 
 
 def _loss(row: Row) -> str:
-    """`loses 0.39 points (loss between -0.04 and 0.95; median 0.41; 3 seeds, 200 dev sentences)`: what decides."""
-    mean, ends = 100 * row["loss"], (100 * row["low_decides"], 100 * row["high_decides"])
+    """`loses 0.39 points (loss between -0.04 and 0.95; median 0.41; 3 seeds, 200 dev sentences)`."""
+    mean, ends = 100 * row["loss"], (100 * row["low"], 100 * row["high"])
     verb = "gains" if mean < -0.005 else "loses"
-    base = [counted(int(row["n_pairs"]), "seed")]
-    base.append("on this dev set" if pd.isna(row["n_sentences"]) else f"{row['n_sentences']:,} dev sentences")
     interval = f"loss between {ends[0]:.2f} and {ends[1]:.2f}; " if all(map(math.isfinite, ends)) else ""
-    median = f"median {100 * row['median']:.2f}; "
-    return f"{verb} {abs(mean):.2f} points ({interval}{median}{', '.join(base)})"
+    return f"{verb} {abs(mean):.2f} points ({interval}median {100 * row['median']:.2f}; {rests_on(row)})"
 
 
-def exact_points(tolerance: float) -> str:
-    """A given number of points, as it was given: `1 point`, `0.25 points`."""
-    shown = f"{100 * tolerance:.6g}"
+def rests_on(row: Row) -> str:
+    """`10 seeds, 500 dev sentences`, `10 seeds, on this dev set`."""
+    sentences = "on this dev set" if pd.isna(row["n_sentences"]) else f"{row['n_sentences']:,} dev sentences"
+    return f"{counted(int(row['n_pairs']), 'seed')}, {sentences}"
+
+
+def exact_points(points: float) -> str:
+    """A number of points as it was given: `1 point`, `0.25 points`."""
+    shown = f"{points:.6g}"
     return f"{shown} point{'s' * (shown != '1')}"
 
 
@@ -178,31 +244,44 @@ class _LeftOut(NamedTuple):
     why: str
 
 
-def left_out_sentence(table: pd.DataFrame, asked: Asked) -> str:
+def excluded(of: Decided) -> dict[str, int]:
+    """How many settings the answer does not consider, by reason."""
+    found: dict[str, int] = {}
+    for kind, named in _left_out(of).items():
+        found[kind] = len(named)
+    return found
+
+
+def left_out_sentence(of: Decided) -> str:
     """Which settings the answer does not consider, and why; empty if none, else begins with a space.
 
     A setting that is the only one with its reason is named, others are counted.
     """
-    looked = bool((table["n_run"] >= asked.looks.first).any())
-    groups: dict[str, list[str]] = {}
-    for row in table.to_dict("records"):
-        found = _why(row, asked) or (_incomplete(row, asked) if looked else None)
-        if found is not None:
-            groups.setdefault(found.kind, []).append(f"{parts(row['freeze'], asked.n_layers)} ({found.why})")
+    groups = _left_out(of)
     if not groups:
         return ""
     words = [named[0] if len(named) == 1 else f"{len(named)} settings ({kind})" for kind, named in groups.items()]
     return f" Not considered: {'; '.join(words)}."
 
 
-def _incomplete(row: Row, asked: Asked) -> _LeftOut | None:
-    if row["n_run"] >= asked.looks.first:
+def _left_out(of: Decided) -> dict[str, list[str]]:
+    looked = bool((of.table["n_run"] >= of.looks.first).any())
+    groups: dict[str, list[str]] = {}
+    for row in of.table.to_dict("records"):
+        found = _why(row, of) or (_incomplete(row, of) if looked else None)
+        if found is not None:
+            groups.setdefault(found.kind, []).append(f"{parts(row['freeze'], of.n_layers)} ({found.why})")
+    return groups
+
+
+def _incomplete(row: Row, of: Decided) -> _LeftOut | None:
+    if row["n_run"] >= of.looks.first:
         return None
     return _LeftOut("too few seeds", f"only {counted(int(row['n_run']), 'seed')}")
 
 
-def _why(row: Row, asked: Asked) -> _LeftOut | None:
-    saving = SAVED[asked.saving]
+def _why(row: Row, of: Decided) -> _LeftOut | None:
+    saving = SAVED[of.cost]
     if not row["n_pairs"]:
         if row["n_run"]:
             return _LeftOut("every pair has a collapsed run", "every pair has a collapsed run")
@@ -213,7 +292,14 @@ def _why(row: Row, asked: Asked) -> _LeftOut | None:
         return _LeftOut(f"{saving} not known", f"{saving} not known" + (f": {row['note']}" if row["note"] else ""))
     if row["saved"] < 0:
         return _LeftOut(f"more {saving}", f"{-100 * row['saved']:.0f} % more {saving}")
-    return _LeftOut(f"no less {saving}", f"saves no {saving}") if row["saved"] == 0 else None
+    if row["saved"] == 0:
+        return _LeftOut(f"no less {saving}", f"saves no {saving}")
+    if row["worth_having"]:
+        return None
+    least = percent(of.plan.min_saving)
+    if row["saved"] >= of.plan.min_saving:
+        return _LeftOut(f"{saving} not shown to be saved", f"not shown to save {saving}: {share_text(row)}")
+    return _LeftOut(f"saves less than {least}", f"saves {percent(row['saved'])}, less than {least}")
 
 
 def share_text(row: Row) -> str:

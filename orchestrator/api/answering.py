@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from orchestrator.analysis.answer_text import NO_ANSWER as NO_ANSWER
 from orchestrator.analysis.answer_text import lines_of as lines_of
+from orchestrator.analysis.cells import SAVED
+from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.config.console import DEFAULT_STORE
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.contents import SweepPlan, planned_specs
@@ -38,8 +41,9 @@ def answer(
     store: str = DEFAULT_STORE,
     sweep: str | None = None,
     *,
-    tolerance: float = 1.0,
+    tolerance: float | None = None,
     cost: str | None = None,
+    min_saving: float | None = None,
     most_seeds: int | None = None,
     at_best: Literal["lr"] | None = None,
 ) -> Answers:
@@ -48,9 +52,10 @@ def answer(
     Args:
         store: A folder, s3://bucket/prefix or gs://bucket/prefix.
         sweep: The name of one of its sweeps; None for the newest.
-        tolerance: Acceptable loss in points.
-        cost: The cost to save, e.g. ``training_flops``; None for that where it is recorded.
-        most_seeds: The most seeds that will ever be looked at; None for 10, or as many as planned.
+        tolerance: Acceptable loss in points; None, here and below, for what the sweep itself asks (its `goal`).
+        cost: The cost to save, e.g. ``training_flops``.
+        min_saving: Share of that cost, 0 to 1, below which a freeze is not worth having.
+        most_seeds: The most seeds that will ever be looked at.
         at_best: ``lr`` for each setting at its own best learning rate, chosen on seeds that the answer does not use.
 
     Raises:
@@ -60,8 +65,34 @@ def answer(
     """
     results = open_store(store)
     plan = chosen_sweep(results, sweep)
-    specs = planned_specs(plan)
-    return answers_of(results, specs, tolerance, cost, most_seeds, at_best)
+    options = {"tolerance": tolerance, "cost": cost, "min_saving": min_saving, "most_seeds": most_seeds}
+    return answers_of(results, planned_specs(plan), asked(plan.asks, **options), at_best)
+
+
+def asked(plan: DecisionPlan, **options: Any) -> DecisionPlan:
+    """A plan with the options that are not None. Raises ConfigError: a value is out of range or unknown."""
+    given = {name: value for name, value in options.items() if value is not None}
+    if given.get("cost", "training_flops") not in SAVED:
+        raise ConfigError(f"--cost: {given['cost']!r} is not one of {', '.join(SAVED)}.")
+    try:
+        return replace(plan, **given)
+    except ValueError as error:
+        raise ConfigError(f"{error}.") from error
+
+
+def overrides(plan: DecisionPlan, used: DecisionPlan) -> str:
+    """What was asked other than the sweep asks, in a sentence; empty if nothing."""
+    names = {field.name: field.name.replace("_", " ") for field in fields(plan)}
+    told = [
+        f"{words} {_said(getattr(used, name))} instead of the sweep's {_said(getattr(plan, name))}"
+        for name, words in names.items()
+        if getattr(used, name) != getattr(plan, name)
+    ]
+    return f"Asked with {', '.join(told)}." if told else ""
+
+
+def _said(value: object) -> str:
+    return "own choice" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def chosen_sweep(results: ResultStore, sweep: str | None) -> SweepPlan:
@@ -77,28 +108,22 @@ def chosen_sweep(results: ResultStore, sweep: str | None) -> SweepPlan:
 def answers_of(
     results: ResultStore,
     specs: Sequence[TrialSpec],
-    tolerance: float = 1.0,
-    cost: str | None = None,
-    most_seeds: int | None = None,
+    plan: DecisionPlan | None = None,
     at_best: Literal["lr"] | None = None,
 ) -> Answers:
-    """The answers of a sweep's planned trials.
+    """The answers of a sweep's planned trials, by the plan of its decisions; None for the defaults.
 
     Raises:
-        ConfigError: The cost is unknown, or the trials cannot be compared.
+        ConfigError: The trials cannot be compared.
         StoreError: The store cannot be read.
     """
     from orchestrator.analysis.answer import answers  # loads pandas
     from orchestrator.analysis.at_best import at_best_rate
-    from orchestrator.analysis.trial_frame import SAVED
     from orchestrator.store.evidence import evidence
 
-    if cost is not None and cost not in SAVED:
-        raise ConfigError(f"--cost: {cost!r} is not one of {', '.join(SAVED)}.")
     trials = evidence(results, specs)
-    saving: Any = cost
     try:
         frame = at_best_rate(trials.frame, trials.specs) if at_best else trials.frame
-        return Answers(answers(frame, trials.specs, tolerance, saving=saving, most_seeds=most_seeds))
+        return Answers(answers(frame, trials.specs, plan))
     except ValueError as error:
         raise ConfigError(f"{error}.") from error

@@ -159,7 +159,7 @@ def choose(options: ChooseOptions | str, **others: Any) -> Choice:
         return Choice(Answers(), path, plan=plan, forecast=forecast)
     with run_plan(plan, where, results, bounds, began=began) as ended:
         trials = trials_of(ended.plan, results)
-        found = answers_of(results, trials, asked.tolerance)
+        found = answers_of(results, trials, ended.plan.sweep.decision_plan)
         choice = Choice(
             found,
             path,

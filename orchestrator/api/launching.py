@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.console import Console
 
-from orchestrator.api.answering import Answers, answers_of
+from orchestrator.api.answering import Answers, answers_of, asked
 from orchestrator.api.tabulating import Table
 from orchestrator.config.console import DEFAULT_STORE, ShownInCell, download_progress, notebook_output, say
 from orchestrator.config.quantities import counted, duration
@@ -63,9 +63,9 @@ class Launched(ShownInCell):
         """All trials of the sweep."""
         return trials_of(self.plan, self.store)
 
-    def answers(self, tolerance: float = 1.0) -> Answers:
-        """What to freeze; `tolerance` is the acceptable loss in points."""
-        return answers_of(self.store, self.trials, tolerance)
+    def answers(self, tolerance: float | None = None) -> Answers:
+        """What to freeze; `tolerance` is the acceptable loss in points, None for the sweep's own."""
+        return answers_of(self.store, self.trials, asked(self.plan.sweep.decision_plan, tolerance=tolerance))
 
     def _draw(self, console: Console) -> None:
         for line in [*outcome_lines(self.outcome), *self.found, *resume_lines(self.stopped, "launch")]:

@@ -163,21 +163,20 @@ def _interval(scores: Sequence[float], column: str) -> str:
 
 def _against_baseline(spec: TrialSpec, rows: Sequence[Row], store: ResultStore) -> str:
     """What the freezing costs in this store, paired by seed; nothing where there is no baseline beside it."""
-    from orchestrator.analysis.differences import differences
+    from orchestrator.analysis.decided import loss_table
 
     if not spec.freeze.label or spec.freeze.strategy == "none":
         return ""
-    specs = [stored_spec(row["spec"], row["trial_id"]) for row in rows if row["state"] == State.COMPLETED]
-    alike = [each for each in specs if each.freeze.strategy == "none" or each.cell_id == spec.cell_id]
-    table = differences(evidence(store, alike).frame)
-    found = table[(table["cell"] == spec.cell_id) & table["low"].notna()]
+    specs = [stored_spec(row["spec"], row["trial_id"]) for row in rows]
+    alike = [each for each in specs if spec.baseline_id in (each.cell_id, each.baseline_id)]
+    table = loss_table(evidence(store, alike).frame)
+    found = table[(table["cell"] == spec.cell_id) & (table["n_pairs"] > 0)]
     if found.empty:
         return ""
-    n, mean, low, high = found[["n_pairs", "mean", "low", "high"]].iloc[0]
-    return (
-        f" Against nothing frozen, over {counted(int(n), 'paired seed')}: {points(mean)} points on dev, "
-        f"95 % interval {points(low)} to {points(high)}."
-    )
+    row = found.iloc[0]
+    ends = row["why_none"] or f"loss between {points(row['low'])} and {points(row['high'])}"
+    pairs = counted(int(row["n_pairs"]), "paired seed")
+    return f" Against nothing frozen, over {pairs}: it loses {points(row['loss'])} points on dev ({ends})."
 
 
 def _freezing(spec: TrialSpec, row: Row) -> str:

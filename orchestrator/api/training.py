@@ -6,11 +6,12 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from rich.console import Console
 
 from orchestrator.api.answering import answers_of, chosen_sweep
+from orchestrator.api.answering import asked as plan_asked
 from orchestrator.api.exporting import export_model, refuse_folder
 from orchestrator.api.launching import here, outcome_lines, resume_lines
 from orchestrator.config.console import DEFAULT_STORE, ShownInCell, notebook_output, say
@@ -145,8 +146,7 @@ def _setting(results: ResultStore, asked: SweepPlan, tolerance: float | None, fr
         chosen = wanted[0]
         matching = [spec for spec in specs if spec.freeze.label == chosen]
     else:
-        options: dict[str, Any] = {} if tolerance is None else {"tolerance": tolerance}
-        found = answers_of(results, specs, **options)
+        found = answers_of(results, specs, plan_asked(asked.asks, tolerance=tolerance))
         decided = [each for each in found if each.freeze is not None]
         if not decided:
             raise ConfigError(

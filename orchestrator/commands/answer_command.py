@@ -15,8 +15,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from orchestrator.api.answering import NO_ANSWER, lines_of
-from orchestrator.api.answering import answer as answers
+from orchestrator.api.answering import NO_ANSWER, answers_of, asked, chosen_sweep, lines_of, overrides
 from orchestrator.config.console import (
     DEFAULT_STORE,
     DebugOption,
@@ -27,20 +26,39 @@ from orchestrator.config.console import (
     say,
     stdout,
 )
+from orchestrator.store import open_store
+from orchestrator.store.contents import planned_specs
 
 if TYPE_CHECKING:
     from orchestrator.analysis.answer import Answer
+
+ToleranceOption = Annotated[
+    float | None,
+    typer.Option(
+        min=0, max=100, help="Acceptable loss of quality in points.", show_default="the sweep's own goal, else 1"
+    ),
+]
+CostOption = Annotated[
+    str | None,
+    typer.Option(
+        help="The cost to save, e.g. training_flops.",
+        show_default="the sweep's, else training_flops where recorded, else trainable_params",
+    ),
+]
 
 
 def answer(
     store: StoreOption = DEFAULT_STORE,
     sweep: StoredSweepOption = None,
-    tolerance: Annotated[float, typer.Option(min=0, max=100, help="Acceptable loss of quality in points.")] = 1.0,
-    cost: Annotated[
-        str | None,
+    tolerance: ToleranceOption = None,
+    cost: CostOption = None,
+    min_saving: Annotated[
+        float | None,
         typer.Option(
-            help="The cost to save, e.g. training_flops.",
-            show_default="training_flops where recorded, else trainable_params",
+            min=0,
+            max=0.99,
+            help="Share of that cost below which a freeze is not worth having.",
+            show_default="the sweep's, else 0.1",
         ),
     ] = None,
     most_seeds: Annotated[
@@ -49,7 +67,7 @@ def answer(
             metavar="N",
             min=2,
             help="The most seeds that will ever be looked at, fixed before the first look.",
-            show_default="10, or as many as planned",
+            show_default="the sweep's, else 10 or as many as planned",
         ),
     ] = None,
     at_best: Annotated[
@@ -74,10 +92,16 @@ def answer(
     Exit codes: 0 success, also where nothing is decided yet; 2 invalid option, 3 no store, 5 no such sweep.
     """
     with reported(debug=debug):
-        found = answers(store, sweep, tolerance=tolerance, cost=cost, most_seeds=most_seeds, at_best=at_best)
+        results = open_store(store)
+        plan = chosen_sweep(results, sweep)
+        options = {"tolerance": tolerance, "cost": cost, "min_saving": min_saving, "most_seeds": most_seeds}
+        used = asked(plan.asks, **options)
+        found = answers_of(results, planned_specs(plan), used, at_best)
         if as_json:
             print(json.dumps([each.as_json() for each in found]))
         elif found:
+            if told := overrides(plan.asks, used):
+                say(told)
             show_answers(found)
         else:
             say(NO_ANSWER)

@@ -190,7 +190,7 @@ def _launch(
             for line in ended.found:
                 stdout.print_line(line)
             if not ended.found:  # a search ends with its own
-                show_answers(answers_of(results, trials_of(ended.plan, results)))
+                show_answers(answers_of(results, trials_of(ended.plan, results), ended.plan.sweep.decision_plan))
         say_end(ended.plan, results, ended.outcome, ended.stop)
         return ended.exit_code
 

@@ -1,21 +1,16 @@
 """`goal: choose_depth`: how many layers may be frozen, found with as few seeds as it takes; and a curve of all depths.
 
-The promise: the chance that the chosen freeze truly loses more than the tolerance is at most 1 - confidence, although
-there is a look after every seed, many depths are tried, and results decide which seeds are run. Losses are the
-baseline's score less the freeze's under the same seed, and the true loss is their mean over seeds and over sentences
-like those of the dev set (`two_way`); where contributions of sentences are not stored, over seeds on this dev set.
+Losses are read off the intervals of the sweep's plan (`analysis.simultaneous`), the same ones that `answer` and the
+pages show: they hold for all freezes worth having together, at every look and whatever is run when. So any policy may
+decide what to run next, and a freeze that stays undecided bars no other.
 
-**What runs.** First `min_seeds` seeds of depths that span the encoder (`spread`), seed by seed and the cheapest first:
-a curve. Then seeds go to the freeze with the largest chance to be shown times what it saves beyond the present choice,
-for its price. Where a time is given, the search goes on until it is over or nothing is open: then depths that have no
-seeds get theirs, and last come freezes with hardly a chance.
+This policy first runs `min_seeds` seeds of depths that span the encoder (`spread`), seed by seed and the cheapest
+first: a curve. Then seeds go to the freeze with the largest chance to be shown times what it saves beyond the present
+choice, for its price. Where a time is given, the search goes on until it is over or nothing is open: then depths that
+have no seeds get theirs, and last come freezes with hardly a chance.
 
-**What is shown.** Candidates are the freezes that save at least `min_saving` by the operations of their layers, counted
-before anything runs; each is tested with a share of the error that is fixed before the data (`nested_depths`), and one
-that stays undecided bars no other. The intervals that decide hold at all looks together (`looks`), so it does not
-matter which seeds are run when, as long as each candidate's losses count in the order of the seeds.
-
-`python -m tests.benchmarks.choose_depth` simulates whole searches, in the worst arrangements of losses too.
+`python -m tests.benchmarks.choose_depth` simulates its errors, in the worst arrangements of losses too, and what it
+spends.
 
 A seed may have no loss to count, because a trial failed or collapsed: it is passed as None, left out and replaced by a
 further seed if there is one. The choice then holds for runs that do not collapse, which whoever shows it has to say.
@@ -31,16 +26,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Literal, NamedTuple
 
 import numpy as np
 
+from orchestrator.analysis.decision_plan import DecisionPlan, PlannedLooks
 from orchestrator.analysis.further import Further, chances_within, further
-from orchestrator.analysis.looks import PlannedLooks, readings
-from orchestrator.analysis.nested_depths import error_shares, spread, tested_shares
-from orchestrator.analysis.rows import Floats
-from orchestrator.analysis.two_way import ROUNDING, Estimate, Verdict, estimate
+from orchestrator.analysis.rows import ROUNDING, Floats
+from orchestrator.analysis.simultaneous import simultaneous
+from orchestrator.analysis.two_way import Estimate, Verdict, estimate, estimates, verdict
 from orchestrator.search.trial_results import stacked
 
 Losses = Mapping[int, Floats | None]
@@ -49,8 +43,8 @@ known, None for a seed that was run and has no loss to count."""
 
 Why = Literal["decided", "hopeless", "no_spread", "seeds_used", "open"]
 
-MIN_SAVING = 0.1  # of the baseline's training
 HOPELESS = 0.02  # chance to be shown by the last look below which no seed is spent, unless there is time for it
+SPREAD = (0.0, 1 / 3, 2 / 3, 1.0)  # of the depths, for the curve
 NO_SPREAD = 0.1  # stands for that chance where all losses are equal
 WITHIN, BEYOND = "shown to lose at most the tolerance", "shown to lose more"
 
@@ -63,8 +57,8 @@ class DepthGoal:
         tolerance: The largest mean loss that is acceptable, in the score's unit (0.005 is half a point), at least 0.
         confidence: One less the chance that the chosen freeze loses more; 0.5 < confidence < 1.
         min_seeds: Losses of a candidate at its first look, at least 2. Three let clear cases end early.
-        max_seeds: Losses at its last look, at most 100.
-        min_saving: The least share of the baseline's cost that is worth freezing for, from 0 to below 1.
+        max_seeds: Seeds planned, at most 100.
+        most_seeds, min_saving: As of `decision_plan.DecisionPlan`.
 
     Raises:
         ValueError: With all that is out of range.
@@ -74,7 +68,8 @@ class DepthGoal:
     confidence: float = 0.95
     min_seeds: int = 3
     max_seeds: int = 10
-    min_saving: float = MIN_SAVING
+    most_seeds: int | None = None
+    min_saving: float = DecisionPlan.min_saving
 
     def __post_init__(self) -> None:
         rules = [
@@ -91,14 +86,17 @@ class DepthGoal:
             raise ValueError("; ".join(wrong))
 
     @property
-    def looks(self) -> PlannedLooks:
-        """When a candidate is looked at."""
-        return PlannedLooks(self.min_seeds, self.max_seeds)
+    def plan(self) -> DecisionPlan:
+        """The plan that its intervals follow."""
+        return DecisionPlan(
+            tolerance=100 * self.tolerance, error=round(1 - self.confidence, 12), most_seeds=self.most_seeds,
+            min_seeds=self.min_seeds, min_saving=self.min_saving,
+        )  # fmt: skip
 
     @property
-    def tail(self) -> float:
-        """The chance beyond each end of the intervals of all candidates together, over all looks."""
-        return (1 - self.confidence) / 2
+    def looks(self) -> PlannedLooks:
+        """When a candidate is looked at."""
+        return self.plan.looks(self.max_seeds)
 
 
 @dataclass(frozen=True)
@@ -139,11 +137,10 @@ class Known:
     """What is known of one candidate.
 
     Attributes:
-        verdict: Read off the interval by the first look that showed something.
-        n: Losses that count: known, with no seed missing before them.
+        verdict: Read off the interval.
+        n: Losses that count.
         mean: The loss; NaN without one.
-        low, high: Interval of the true loss that holds at all looks together, at the candidate's share of the error;
-            infinite before the first look, and where there was no spread to judge by.
+        low, high: The interval of the plan (`simultaneous`); NaN where there is none.
         n_sentences: Sentences that the interval ranges over besides the seeds; None where it is over seeds alone.
         has_spread: Whether the losses differ at all.
     """
@@ -212,6 +209,11 @@ def answer(goal: DepthGoal, losses: Sequence[Losses], seeds: Sequence[int], savi
     return _Search(goal, losses, seeds, savings, Budget()).answer()
 
 
+def spread(n: int) -> list[int]:
+    """Freezes of `n`, from the least frozen to the most, that span them: the ends and the thirds."""
+    return sorted({round(share * (n - 1)) for share in SPREAD}) if n else []
+
+
 class _Search:
     """One look at all candidates."""
 
@@ -225,13 +227,23 @@ class _Search:
     ) -> None:
         _check(losses, seeds, savings)
         self._goal, self._losses, self._seeds, self._savings, self._budget = goal, losses, seeds, savings, budget
-        values = [paired(one, seeds)[: goal.max_seeds] for one in losses]
-        self._worth = [i for i, saving in enumerate(savings) if saving >= goal.min_saving - ROUNDING]
-        self._looks, n_shown = _tested(goal, [(each.tobytes(), each.shape[1]) for each in values], self._worth)
-        self._known = [look.known for look in self._looks]
-        self._chosen = max(self._worth[:n_shown], key=lambda i: (savings[i], i), default=None)
+        values = [paired(one, seeds) for one in losses]
+        worth = np.array([saving >= goal.min_saving - ROUNDING for saving in savings], dtype=bool)
+        self._worth = np.flatnonzero(worth).tolist()
+        self._of, self._chances = estimates(values), dict[int, tuple[float, ...]]()
+        self._known, self._tail = list[Known](), 1 - goal.confidence
+        if values:
+            n_run = np.array([float(len(one)) for one in losses])
+            found = simultaneous(values, goal.looks, 1 - goal.confidence, n_run=n_run, family=worth)
+            self._tail = found.tail
+            ends = zip(values, found.low.tolist(), found.high.tolist(), strict=True)
+            self._known = [_known(goal, *each) for each in ends]
+        shown = [i for i in self._worth if self._known[i].verdict == WITHIN]
+        self._chosen = max(shown, key=lambda i: (savings[i], i), default=None)
         least = 0.0 if self._chosen is None else savings[self._chosen]
-        self._open = [i for i in self._worth if self._known[i].verdict == "not decided" and savings[i] > least]
+        end = next((i for i, known in enumerate(self._known) if known.verdict == BEYOND), len(savings))
+        undecided = [i for i in self._worth if self._known[i].verdict == "not decided" and savings[i] > least]
+        self._open = [i for i in undecided if i < end]  # deeper ones are taken to lose more
 
     def wants(self) -> list[Want]:
         """What to run, in order; empty at the end of the search."""
@@ -293,11 +305,10 @@ class _Search:
 
     def _missing(self, index: int) -> list[tuple[int, int]]:
         """Seeds not run, each with how many losses there are with it if none before it is left out."""
-        found, count = [], 0
+        count, found = self._known[index].n, []
         for seed in self._seeds:
-            is_run = seed in self._losses[index]
-            count += not is_run or self._losses[index][seed] is not None
-            if not is_run:
+            if seed not in self._losses[index]:
+                count += 1
                 found.append((count, seed))
         return found
 
@@ -318,20 +329,32 @@ class _Search:
 
     def _chance_by(self, index: int, count: int) -> float:
         """Chance to be shown by the look at `count` losses; of an unseen depth between those beside it."""
-        known, chances = self._known[index], self._looks[index].chances
-        if chances and known.n < count <= self._goal.max_seeds:
+        known, chances = self._known[index], self._later(index)
+        if chances and known.n < count <= len(chances) + known.n:
             return chances[count - known.n - 1]
         if known.n >= self._goal.min_seeds:
             return NO_SPREAD if not known.has_spread else 0.0
-        seen = [i for i, look in enumerate(self._looks) if look.chances or self._known[i].verdict != "not decided"]
+        seen = [i for i in range(len(self._known)) if self._later(i) or self._known[i].verdict != "not decided"]
         before, after = [i for i in seen if i < index], [i for i in seen if i > index]
         return ((self._seen(before[-1]) if before else 1.0) + (self._seen(after[0]) if after else 0.0)) / 2
 
     def _seen(self, i: int) -> float:
         """The chance of a freeze with an estimate by its last look."""
-        if self._known[i].verdict != "not decided" or not self._looks[i].chances:
-            return float(self._known[i].verdict == WITHIN)
-        return self._looks[i].chances[-1]
+        later = self._later(i)
+        return (
+            later[-1] if self._known[i].verdict == "not decided" and later else float(self._known[i].verdict == WITHIN)
+        )
+
+    def _later(self, i: int) -> tuple[float, ...]:
+        """Chances of the looks with one, two, ... more seeds to show a freeze; empty without a spread to tell by."""
+        if i not in self._chances:
+            goal, known = self._goal, self._known[i]
+            later = chances_within(self._one(i), goal.looks, goal.tolerance, self._tail) if known.has_spread else ()
+            self._chances[i] = tuple(float(chance) for chance in later)
+        return self._chances[i]
+
+    def _one(self, i: int) -> Estimate:
+        return Estimate(*(each[i] for each in self._of))
 
     def _why(self) -> Why:
         if not self._open:
@@ -344,8 +367,11 @@ class _Search:
     def answer(self) -> DepthAnswer:
         """What is known now."""
         goal, nearest, takes = self._goal, None, None
-        needs = [(i, further(of, goal.looks, goal.tolerance, look.tail))
-                 for i in self._open if (of := (look := self._looks[i]).estimate) is not None]  # fmt: skip
+        needs = [
+            (i, further(self._one(i), goal.looks, goal.tolerance, self._tail))
+            for i in self._open
+            if self._known[i].has_spread
+        ]
         within = [each for each in needs if self._known[each[0]].mean <= goal.tolerance + ROUNDING]
         if needs:
             nearest, takes = min(within or needs, key=lambda each: (each[1].further_seeds or math.inf, each[0]))
@@ -355,66 +381,21 @@ class _Search:
 
 
 def paired(losses: Losses, seeds: Sequence[int]) -> Floats:
-    """(seeds, sentences) losses in the order of the seeds, up to the first seed that was not run.
-
-    (seeds, 1) where the contributions of sentences are not known of every seed.
-    """
-    values: list[Floats] = []
-    for seed in seeds:
-        if seed not in losses:
-            break
-        if (loss := losses[seed]) is not None:
-            values.append(loss)
-    return stacked(values)
+    """(seeds, sentences) losses in the order of the seeds; (seeds, 1) where contributions are not known of all."""
+    return stacked([loss for seed in seeds if (loss := losses.get(seed)) is not None])
 
 
-class _Look(NamedTuple):
-    """What losses say, the tail that they were judged at, their estimate (None without a variance), and the chances of
-    later looks to show them within.
-    """
-
-    known: Known
-    tail: float
-    estimate: Estimate | None = None
-    chances: tuple[float, ...] = ()
-
-
-def _tested(goal: DepthGoal, values: Sequence[tuple[bytes, int]], worth: Sequence[int]) -> tuple[list[_Look], int]:
-    """A look at each freeze, and how many of those that are worth having are shown to be harmless.
-
-    What is not worth having is no candidate; its interval has all of the error.
-    """
-
-    def look(i: int, share: float) -> _Look:
-        return _look(goal, *values[i], round(goal.tail * share, 12))
-
-    of_spread = [place for place, i in enumerate(worth) if i in spread(len(values))]
-    shares, n_shown = tested_shares(
-        error_shares(len(worth), of_spread), lambda place, share: look(worth[place], share).known.verdict == WITHIN
+def _known(goal: DepthGoal, values: Floats, low: float, high: float) -> Known:
+    n = len(values)
+    return Known(
+        verdict=verdict(low, high, goal.tolerance),
+        n=n,
+        mean=float(values.mean()) if n else math.nan,
+        low=low,
+        high=high,
+        n_sentences=values.shape[1] if values.shape[1] > 1 else None,
+        has_spread=n > 1 and bool(estimate(values).variance > 0),
     )
-    of_each = dict(zip(worth, shares.tolist(), strict=True))
-    return [look(i, of_each.get(i, 1.0)) for i in range(len(values))], n_shown
-
-
-@lru_cache(maxsize=1024)  # a search asks again after every seed, and one candidate has changed
-def _look(goal: DepthGoal, losses: bytes, n_sentences: int, tail: float) -> _Look:
-    """A look at (seeds, sentences) losses."""
-    values = np.frombuffer(losses).reshape(-1, n_sentences)
-    if not len(values):
-        return _Look(Known("not decided", 0, math.nan, -math.inf, math.inf, None, has_spread=False), tail)
-    last, of = readings(values, goal.looks, goal.tolerance, tail)[-1], estimate(values)
-    known = Known(
-        verdict=last.verdict,
-        n=last.n_seeds,
-        mean=last.mean,
-        low=last.low,
-        high=last.high,
-        n_sentences=n_sentences if n_sentences > 1 else None,
-        has_spread=bool(of.variance > 0),
-    )
-    if not known.has_spread:
-        return _Look(known, tail)
-    return _Look(known, tail, of, tuple(chances_within(of, goal.looks, goal.tolerance, tail).tolist()))
 
 
 def _check(losses: Sequence[Losses], seeds: Sequence[int], savings: Sequence[float]) -> None:

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from orchestrator.analysis.cells import by_cell
+from orchestrator.analysis.cells import TRAINING_COST, by_cell
 from orchestrator.analysis.collapse import Collapses, collapses
 from orchestrator.analysis.further import Further
 from orchestrator.analysis.layer_strip import strip_and_word
+from orchestrator.analysis.savings import CONSTANT, FLOPS
 from orchestrator.analysis.two_way import interval
 from orchestrator.config.quantities import counted, points
 from orchestrator.execution.trial_source import Chances, Order, Verdict
@@ -28,7 +29,7 @@ from orchestrator.search.choose_depth import (
 )
 from orchestrator.search.trial_results import Floats, StoredTrials, TrialProgress, paired_loss
 from orchestrator.store.schema import State
-from orchestrator.sweeps.search_spec import DepthGoalSpec
+from orchestrator.sweeps.search_spec import GoalSpec
 from trials.prefix.passes import training_passes
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
@@ -83,19 +84,24 @@ class DepthSearch:
 
     def __init__(
         self,
-        spec: DepthGoalSpec,
+        spec: GoalSpec,
         depths: Depths,
         stored: StoredTrials,
         time_left: Callable[[], float] | None = None,
     ) -> None:
         """`time_left`: seconds until a limit stops the launch; None without one, and the search is to be short."""
-        self._depths, self._stored, self._most_trials, self._time_left = depths, stored, spec.trials, time_left
-        self._seeds, self._savings, self._passes = list(depths.baseline), depths.savings, depths.passes
+        asked = spec.choose_depth
+        assert asked is not None
+        self._depths, self._stored, self._most_trials, self._time_left = depths, stored, asked.trials, time_left
+        self._seeds, self._cost = list(depths.baseline), spec.cost
+        self._passes, self._expected = depths.passes, depths.savings
         self._goal = DepthGoal(
-            tolerance=spec.tolerance / POINTS,
-            confidence=spec.confidence,
-            min_seeds=spec.min_seeds,
+            tolerance=asked.tolerance / POINTS,
+            confidence=asked.confidence,
+            min_seeds=asked.min_seeds,
             max_seeds=min(len(self._seeds), 100),
+            most_seeds=spec.most_seeds,
+            min_saving=spec.min_saving,
         )
         self._ended: dict[str, TrialProgress] = {}  # without results if it failed
         self._records: dict[str, list[EpochRecord]] = {}  # running trial -> its records
@@ -160,7 +166,7 @@ class DepthSearch:
 
     def answer(self) -> DepthAnswer:
         """The answer with the trials so far."""
-        return answer(self._goal, self._losses(), self._seeds, self._savings)
+        return answer(self._goal, self._losses(), self._seeds, self._savings())
 
     def found(self) -> list[str]:
         """The answer, and the loss of every freeze."""
@@ -190,7 +196,7 @@ class DepthSearch:
     def _ending(self, choice: DepthAnswer, labels: list[str]) -> Iterator[str]:
         """Why the search ended there, and what would decide."""
         least = f"{100 * self._goal.min_saving:g} % of the training FLOPs"
-        if not any(saving >= self._goal.min_saving for saving in self._savings):
+        if not any(saving >= self._goal.min_saving for saving in self._savings()):
             yield f"        no freeze of the sweep saves {least}"
         elif choice.nearest is None:
             more = f"saves {least} or more" if choice.chosen is None else "saves more"
@@ -207,7 +213,7 @@ class DepthSearch:
             return f"{label} not tested"
         pairs, runs, looks = list(self._pairs(index).values()), self.collapses(index), self._goal.looks
         losses = [loss.mean() for pair in pairs if pair is not None and (loss := paired_loss(*pair)) is not None]
-        ends = f"{points(known.low)} to {points(known.high)}; " if math.isfinite(known.low) else ""
+        ends = f"{points(known.low)} to {points(known.high)}; " if math.isfinite(known.high) else ""
         base = [_sample(known.n, known.n_sentences, "dev")]
         if failed := pairs.count(None):
             base.append(f"{counted(failed, 'pair')} failed")
@@ -220,7 +226,7 @@ class DepthSearch:
 
     def _decision(self) -> Spend | DepthAnswer:
         if self._decided is None:
-            self._decided = decide(self._goal, self._losses(), self._seeds, self._savings, self._budget())
+            self._decided = decide(self._goal, self._losses(), self._seeds, self._savings(), self._budget())
         return self._decided
 
     def _budget(self) -> Budget:
@@ -257,6 +263,22 @@ class DepthSearch:
                     return spec if self._trials_left() != 0 else None
         return None
 
+    def _savings(self) -> list[float]:
+        """The share of the plan's cost that each freeze saves, as of `analysis.savings`; before its first pair what its
+        layers let expect.
+        """
+        return [self._saved(index) for index in range(len(self._depths.freezes))]
+
+    def _saved(self, index: int) -> float:
+        costs = [self._cost] if self._cost else [FLOPS, *CONSTANT]
+        pairs = [pair for pair in self._pairs(index).values() if pair is not None]
+        for cost in costs:
+            sides = [[_cost_of(trial, cost) for trial in pair] for pair in pairs]
+            ratios = [math.log(ours / base) for base, ours in sides if ours > 0 and base > 0]
+            if ratios and len(ratios) == len(sides):
+                return -math.expm1(sum(ratios) / len(ratios))
+        return self._expected[index]
+
     def _losses(self) -> list[Losses]:
         """For every freeze, seed -> the loss of its pair, for pairs that have ended."""
         return [self._losses_of(index) for index in range(len(self._depths.freezes))]
@@ -288,6 +310,13 @@ class DepthSearch:
         """How many runs of a freeze collapsed, of those of which it is known."""
         trials = (self._ended.get(spec.trial_id) for spec in self._depths.freezes[index].values())
         return collapses([trial.has_collapsed for trial in trials if trial and trial.has_collapsed is not None])
+
+
+def _cost_of(trial: TrialProgress, cost: str) -> float:
+    """A cost of a trial, `training_cost_s` with the time of frozen states; 0 where it is not known."""
+    results = trial.results or {}
+    names = ("train_s", "prefix_s") if cost == TRAINING_COST else (cost,)
+    return sum(results.get(name) or 0.0 for name in names)
 
 
 def _sample(n_seeds: int, n_sentences: int | None, split: str) -> str:

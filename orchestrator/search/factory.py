@@ -42,10 +42,10 @@ def source_of(
         time_left: Seconds until a limit stops the launch; None without one.
     """
     sweep = plan.sweep
-    if sweep.goal is not None:
+    if sweep.goal is not None and sweep.goal.choose_depth is not None:
         from orchestrator.search.depth_search import Depths, DepthSearch  # importing scipy takes half a second
 
-        return DepthSearch(sweep.goal.choose_depth, Depths.of(plan.trials), StoredTrials(store), time_left)
+        return DepthSearch(sweep.goal, Depths.of(plan.trials), StoredTrials(store), time_left)
     if sweep.racing is not None:
         return Race(list(by_cell(plan.trials).values()), sweep.racing, StoredTrials(store))
     if not decides(plan):

@@ -11,7 +11,7 @@ import re
 import time
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Any
 
@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import ValidationError
 
+from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.config.yaml_document import faults
 from orchestrator.storage.storage import BrokenError, NewerError, Storage
 from orchestrator.store.parts import PartFolder, Recorded, is_part
@@ -211,6 +212,7 @@ class SweepPlan:
         source: The YAML file it came from.
         trials: (trial_id, spec as JSON values) in the sweep's order.
         decisions: Number of the first decision of its search that it does not include.
+        goal: What the sweep asks, as of `decision_plan.DecisionPlan.as_json`; empty for the defaults.
     """
 
     name: str
@@ -218,6 +220,12 @@ class SweepPlan:
     source: str
     trials: tuple[tuple[str, dict[str, Any]], ...]
     decisions: int = 0
+    goal: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def asks(self) -> DecisionPlan:
+        """What its answers go by."""
+        return DecisionPlan.of_json(self.goal)
 
 
 def is_plan(name: str) -> bool:
@@ -235,7 +243,8 @@ def write_plan(folder: Storage, plan: SweepPlan, *, after_ns: int = 0) -> None:
 def as_json(plan: SweepPlan) -> dict[str, Any]:
     """A plan as its file has it."""
     found = {"name": plan.name, "time": plan.time, "source": plan.source, "trials": plan.trials}
-    return found | ({"decisions": plan.decisions} if plan.decisions else {})
+    later = {"decisions": plan.decisions, "goal": plan.goal}
+    return found | {name: value for name, value in later.items() if value}
 
 
 def stamped_plan(folder: Storage, plan: SweepPlan, after_ns: int = 0) -> tuple[int, SweepPlan]:
@@ -285,7 +294,9 @@ def plan_of(found: Any) -> SweepPlan:
     """A plan from JSON values. Raises one of `DECODING_ERRORS`."""
     trials = tuple((str(trial_id), dict(spec)) for trial_id, spec in found["trials"])
     decisions = int(found.get("decisions", 0))
-    return SweepPlan(str(found["name"]), float(found["time"]), str(found["source"]), trials, decisions)
+    goal = dict(found.get("goal", {}))
+    DecisionPlan.of_json(goal)
+    return SweepPlan(str(found["name"]), float(found["time"]), str(found["source"]), trials, decisions, goal)
 
 
 def broken_plan(path: str, error: Exception) -> BrokenError:

@@ -158,7 +158,7 @@ class ResultStore:
         return replace(plan, trials=tuple(earlier.items()))
 
     def add_plan(self, plan: SweepPlan) -> None:
-        """Add a plan, unless the sweep's newest plan has the same trials. No plan is ever overwritten.
+        """Add a plan, unless the sweep's newest plan has the same trials and goal. No plan is ever overwritten.
 
         Raises:
             StoreError: the name is not a plain file name, or the storage cannot be written.
@@ -166,7 +166,7 @@ class ResultStore:
         folder = self._folder_of(plan.name)
         self.create()
         newest = newest_plan(folder)
-        if newest is None or newest.trials != plan.trials:
+        if newest is None or (newest.trials, newest.goal) != (plan.trials, plan.goal):
             sweeps = self.storage.at(SWEEPS)
             write_plan(
                 folder, plan, after_ns=max(newest_stamp(sweeps.at(name)) for name in (plan.name, *sweeps.folders()))

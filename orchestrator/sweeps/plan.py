@@ -187,7 +187,7 @@ def _design_notes(sweep: SweepSpec, specs: Sequence[TrialSpec]) -> Iterator[str]
 
 def _dev_notes(sweep: SweepSpec, task: str, data: DataSpec) -> Iterator[str]:
     """Whether dev can resolve the tolerance of a goal."""
-    if sweep.goal is not None and (note := dev_note(task, data, sweep.goal.choose_depth.tolerance)) is not None:
+    if sweep.goal is not None and (note := dev_note(task, data, sweep.goal.plan.tolerance)) is not None:
         yield note
 
 
@@ -263,7 +263,7 @@ class Plan:
     def runs_all(self) -> bool:
         """Whether all of them will run, rather than at most these."""
         sweep = self.sweep
-        return sweep.schedule.kind == "none" and sweep.racing is None and sweep.goal is None
+        return sweep.schedule.kind == "none" and sweep.racing is None and not sweep.chooses_depth
 
     @property
     def n_trials(self) -> int:
@@ -287,7 +287,7 @@ class Plan:
     def sweep_plan(self, trials: Iterable[TrialSpec]) -> SweepPlan:
         """Some of its trials as a stored plan."""
         specs = tuple((spec.trial_id, spec.model_dump(mode="json")) for spec in trials)
-        return SweepPlan(self.sweep.name, time.time(), self.source, specs)
+        return SweepPlan(self.sweep.name, time.time(), self.source, specs, goal=self.sweep.decision_plan.as_json())
 
 
 def make_plan(sweep: SweepSpec, document: Document, store: ResultStore, lookup: Lookup) -> Plan:

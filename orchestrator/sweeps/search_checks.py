@@ -29,11 +29,11 @@ def check_search(sweep: SweepSpec, trials: Sequence[TrialSpec], document: Docume
 
 def _contradictions(sweep: SweepSpec) -> Iterator[Problem]:
     scheduled, is_adaptive = sweep.schedule.kind != "none", sweep.search.is_adaptive
-    asked = {"schedule": scheduled, "racing": sweep.racing is not None, "goal": sweep.goal is not None}
+    asked = {"schedule": scheduled, "racing": sweep.racing is not None, "goal": sweep.chooses_depth}
     given = [key for key, is_given in asked.items() if is_given]
     if len(given) > 1:
         yield (given[-1],), f"{' and '.join(given)} exclude each other, as each decides what runs. Keep one."
-    if is_adaptive and (sweep.racing or sweep.goal):
+    if is_adaptive and (sweep.racing or sweep.chooses_depth):
         key = "racing" if sweep.racing else "goal"
         yield (
             (key,),
@@ -54,7 +54,9 @@ def _contradictions(sweep: SweepSpec) -> Iterator[Problem]:
 def _pairs(sweep: SweepSpec, trials: Sequence[TrialSpec]) -> Iterator[Problem]:
     """Races and `choose_depth` compare cells under the same seeds."""
     key = "racing" if sweep.racing else "goal"
-    if (sweep.racing or sweep.goal) and len({tuple(s.seeds for s in cell) for cell in by_cell(trials).values()}) > 1:
+    if (sweep.racing or sweep.chooses_depth) and len(
+        {tuple(s.seeds for s in cell) for cell in by_cell(trials).values()}
+    ) > 1:
         yield (
             (key,),
             "compares cells under the same seeds, but `init_seed` or `order_seed` differ between cells. Give every "
@@ -124,7 +126,7 @@ def _named(groups: Sequence[tuple[str, str, str, int]]) -> str:
 
 def _goal(sweep: SweepSpec, trials: Sequence[TrialSpec]) -> Iterator[Problem]:
     """`choose_depth` needs one set-up with one baseline."""
-    if sweep.goal is None:
+    if sweep.goal is None or sweep.goal.choose_depth is None:
         return
     path = ("goal", "choose_depth")
     if not any(spec.freeze.is_baseline for spec in trials):

@@ -5,6 +5,7 @@ search: {kind: pareto, cells: 60, objectives: [score, train_s]}  # trade-offs be
 schedule: {kind: asha, first: 1, factor: 3}                      # promising cells continue, the others pause
 racing: {confidence: 0.95}                                       # more seeds for cells that may be best
 goal: {choose_depth: {tolerance: 0.5, trials: 60}}               # the deepest freeze within a tolerance
+goal: {tolerance: 0.5, cost: training_cost_s}                    # what is asked, where all trials run
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
+from orchestrator.analysis.cells import SAVED
+from orchestrator.analysis.decision_plan import MIN_SAVING, DecisionPlan
 from orchestrator.sweeps.space import Axis, Bounds, Point, Space, Taken, Taker, grid, inner_axes, walk
 from trials.metrics.metric import METRICS
 from trials.plugins.registry import Registry
@@ -164,13 +167,49 @@ class DepthGoalSpec(Frozen):
 
 
 class GoalSpec(Frozen):
-    """A question; its answer decides which trials run.
+    """What the sweep asks: its answers, report and pages take these values unless told otherwise.
 
     Attributes:
-        choose_depth: How deep can be frozen within a tolerance?
+        tolerance: Largest acceptable mean loss, in points (hundredths of the score); with `choose_depth`, its own.
+        cost: What freezing should save, e.g. ``training_flops`` or ``training_cost_s``; null for training FLOPs where
+            they are recorded, else trainable parameters.
+        min_saving: Share of that cost below which a freeze is not worth having.
+        most_seeds: The most seeds that will ever be looked at; null for ten, or as many as `seeds` lists.
+        choose_depth: How deep can be frozen within a tolerance? The answer decides which trials run; null runs all.
     """
 
-    choose_depth: DepthGoalSpec
+    tolerance: Annotated[float, Field(ge=0, lt=100)] | None = None
+    cost: str | None = None
+    min_saving: Annotated[float, Field(ge=0, lt=1)] = MIN_SAVING
+    most_seeds: Annotated[int, Field(ge=2, le=100)] | None = None
+    choose_depth: DepthGoalSpec | None = None
+
+    @field_validator("cost")
+    @classmethod
+    def _is_cost(cls, cost: str | None) -> str | None:
+        if cost is not None and cost not in SAVED:
+            raise ValueError(f"{cost!r} is not one of {', '.join(SAVED)}")
+        return cost
+
+    @model_validator(mode="after")
+    def _has_one_tolerance(self) -> GoalSpec:
+        if self.choose_depth is not None and self.tolerance is not None:
+            raise ValueError("`tolerance` stands twice: with `choose_depth`, leave the outer one out")
+        return self
+
+    @property
+    def plan(self) -> DecisionPlan:
+        """What decisions go by."""
+        depth = self.choose_depth
+        tolerance = self.tolerance if depth is None else depth.tolerance
+        return DecisionPlan(
+            tolerance=DecisionPlan.tolerance if tolerance is None else tolerance,
+            cost=self.cost,
+            min_saving=self.min_saving,
+            error=DecisionPlan.error if depth is None else round(1 - depth.confidence, 12),
+            most_seeds=self.most_seeds,
+            min_seeds=DecisionPlan.min_seeds if depth is None else depth.min_seeds,
+        )
 
 
 def _word_is_kind(value: object) -> object:

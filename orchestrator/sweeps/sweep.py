@@ -9,7 +9,7 @@
       freeze: [none, {strategy: first_k, depth: 2}]
       optim.lr: {log_uniform: [1e-5, 1e-3]}             # a distribution needs a random search
     search: {kind: random, cells: 20, seed: 0}        # orchestrator.sweeps.search_spec has all kinds
-    schedule: asha              # which cells continue; or `racing: true`, or a `goal`
+    schedule: asha              # which cells continue; or `racing: true`, or a `goal` that chooses depths
     seeds: [0, 1, 2]            # replicates of every cell; init_seed and order_seed in `space` add more
     checkpoint: auto            # when running trials save checkpoints: {epochs: 1}, {minutes: 10}, or off
     keep: weights               # store the trained tensors of each trial's best epoch, for `export model`
@@ -36,6 +36,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
+from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.config.yaml_document import MAX_MISTAKES, Document, KeyPath, faults, most, set_path
 from orchestrator.sweeps.hints import with_hint
 from orchestrator.sweeps.search_spec import (
@@ -160,7 +161,7 @@ class SweepSpec(Frozen):
         search: How settings are chosen from the space.
         schedule: Which settings continue and which stop early.
         racing: More seeds for the settings that may be best only; null gives all the same.
-        goal: A question whose answer decides which trials run; null runs all.
+        goal: What is asked: tolerance, cost to save, and whether the answer decides which trials run.
         resources: What one trial gets.
         checkpoint: When running trials save checkpoints; a bare word is ``auto`` or ``off``.
         limits: When to give up.
@@ -210,6 +211,16 @@ class SweepSpec(Frozen):
             )
         return self
 
+    @property
+    def chooses_depth(self) -> bool:
+        """Whether the answer to its goal decides which trials run."""
+        return self.goal is not None and self.goal.choose_depth is not None
+
+    @property
+    def decision_plan(self) -> DecisionPlan:
+        """What its answers go by."""
+        return DecisionPlan() if self.goal is None else self.goal.plan
+
     def search_words(self) -> Iterator[str]:
         """One line per key that decides which trials run; none if all of them do."""
         if self.search.is_adaptive:
@@ -218,7 +229,7 @@ class SweepSpec(Frozen):
             yield f"{self.schedule.kind}: from {self.schedule.first:g} {self.schedule.by}"
         if self.racing is not None:
             yield f"racing: {self.racing.test} test at {self.racing.confidence:.0%} confidence"
-        if self.goal is not None:
+        if self.goal is not None and self.goal.choose_depth is not None:
             goal = self.goal.choose_depth
             limit = f"{goal.tolerance:g} point{'s' * (goal.tolerance != 1)}, at {goal.confidence:.0%} confidence"
             yield f"choose_depth: the deepest freeze that loses at most {limit}"

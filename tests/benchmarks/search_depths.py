@@ -14,10 +14,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from orchestrator.search.choose_depth import MIN_SAVING
+from orchestrator.analysis.decision_plan import MIN_SAVING
 from orchestrator.search.depth_search import Depths, DepthSearch
 from orchestrator.search.simulate import simulate
-from orchestrator.sweeps.search_spec import DepthGoalSpec
+from orchestrator.sweeps.search_spec import DepthGoalSpec, GoalSpec
 from tests.benchmarks.choose_depth import wilson
 from tests.benchmarks.search_table import POINTS, World, score_of
 from trials.spec import TrialSpec
@@ -100,7 +100,7 @@ def deepest(world: World, chain: Chain, tolerance: float, number: int, draw: Dra
         for i, one in enumerate(cells)
         for seed, spec in one.items()
     }
-    goal = DepthGoalSpec(tolerance=tolerance)
+    goal = GoalSpec(choose_depth=DepthGoalSpec(tolerance=tolerance))
     source = DepthSearch(goal, chain.depths, world.known)
     spent, found = simulate(source, table), source.answer().chosen
     share = spent.trials / scores.size

@@ -13,8 +13,8 @@ import pandas as pd
 from scipy import special
 
 from orchestrator.analysis.cells import by_cell
+from orchestrator.analysis.decided import loss_table
 from orchestrator.analysis.describe import describe, describe_cells, mean_interval
-from orchestrator.analysis.differences import differences
 from orchestrator.analysis.paired import pair
 from orchestrator.analysis.rows import Floats, finite
 from orchestrator.analysis.savings import savings
@@ -309,8 +309,8 @@ def _of_cells(metric: Metric, at_epoch: int | None, column: str, setup: Setup) -
     frame = with_sentences(frame.assign(score=pd.Series(scores)), by_trial)
     pairs = dict(list(pair(frame).rows.groupby("cell")["difference"]))
     return {
-        row.cell: _seed_mean(row.mean, row.low, row.high, row.n_pairs, pairs.get(row.cell, ()))
-        for row in differences(frame).itertuples()
+        row.cell: _seed_mean(-row.loss, -row.high, -row.low, row.n_pairs, pairs.get(row.cell, ()))
+        for row in loss_table(frame).itertuples()
     }
 
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from orchestrator.analysis.answer_text import NO_ANSWER, lines_of
 from orchestrator.analysis.cells import TRIAL_COLUMNS, cell_label, flatten, objective_group, varying_settings
+from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.analysis.summary import CellSummary, summarise
 from orchestrator.config.quantities import points
 from orchestrator.config.yaml_document import shortened
@@ -230,13 +231,15 @@ def replay(
     return n
 
 
-def documents_of(results: ResultStore, sweep: str, specs: Sequence[TrialSpec]) -> dict[str, str]:
+def documents_of(
+    results: ResultStore, sweep: str, specs: Sequence[TrialSpec], plan: DecisionPlan | None = None
+) -> dict[str, str]:
     """What the whole sweep found: `answer.json`, as `permafrost answer --json`, and `summary.md`. Raises StoreError."""
     from orchestrator.analysis.answer import answers  # loads pandas
 
     try:
         trials = evidence(results, specs)
-        found = answers(trials.frame, trials.specs)
+        found = answers(trials.frame, trials.specs, plan)
         paragraphs = [
             line for each in found for line in (f"**{markdown(each.heading)}**", *map(markdown, lines_of(each)))
         ]

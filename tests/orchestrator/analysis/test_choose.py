@@ -7,8 +7,8 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-
 from orchestrator.analysis.choose import recommend
+
 from orchestrator.analysis.wording import parts, share_text
 from tests.orchestrator.analysis.frames import SIZE, sweep, trials, with_dev_sentences
 

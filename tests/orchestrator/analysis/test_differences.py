@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from orchestrator.analysis.differences import differences
 from scipy import stats
 
-from orchestrator.analysis.differences import differences
 from orchestrator.analysis.paired import pair
 from tests.examples import examples
 from tests.orchestrator.analysis.frames import Floats, sweep, trials, with_dev_sentences

@@ -7,11 +7,11 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 import pytest
-
 from orchestrator.analysis.choose import recommend
+from orchestrator.analysis.differences import differences
+
 from orchestrator.analysis.convergence import epochs_to
 from orchestrator.analysis.describe import describe_cells
-from orchestrator.analysis.differences import differences
 from orchestrator.analysis.pareto import pareto
 from orchestrator.analysis.rows import usable
 from orchestrator.analysis.savings import savings

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from orchestrator.analysis.answer import default_saving
-from orchestrator.analysis.savings import COSTS, savings
+from orchestrator.analysis.savings import COSTS, default_saving, savings
 from orchestrator.analysis.trial_frame import TRAINING_COST, with_costs
 from tests.examples import examples
 from tests.orchestrator.analysis.frames import trials

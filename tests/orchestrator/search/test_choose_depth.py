@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from orchestrator.analysis.nested_depths import error_shares, spread
 from orchestrator.analysis.rows import Floats
 from orchestrator.search.choose_depth import (
     Budget,
@@ -22,6 +21,7 @@ from orchestrator.search.choose_depth import (
     answer,
     decide,
     paired,
+    spread,
 )
 from tests.benchmarks.choose_depth import (
     ALL,
@@ -129,21 +129,11 @@ def test_losses_of_which_one_has_no_sentences_are_taken_over_seeds_alone() -> No
     assert now([losses]).known[0].n_sentences is None
 
 
-@given(st.lists(losses_of_a_depth, min_size=1, max_size=4), st.integers(3, 9))
-@settings(deadline=None, max_examples=examples(60))
-def test_a_verdict_stands_whatever_comes_later(depths: list[list[float]], n: int) -> None:
-    before, after = (now([first(m, losses) for losses in depths]) for m in (n, 10))
-    for early, late in zip(before.known, after.known, strict=True):
-        assert early.verdict in ("not decided", late.verdict)
-    assert (-1 if before.chosen is None else before.chosen) <= (-1 if after.chosen is None else after.chosen)
-
-
 @given(losses_of_a_depth, st.sets(st.integers(0, 9)))
 @settings(deadline=None, max_examples=examples(60))
-def test_a_loss_counts_when_all_seeds_before_it_are_in(losses: list[float], done: set[int]) -> None:
-    n = next((seed for seed in SEEDS if seed not in done), 10)
-    scattered = now([{seed: np.array([losses[seed]]) for seed in sorted(done, reverse=True)}])
-    assert repr(scattered.known) == repr(now([first(n, losses)]).known)  # NaN is not equal to itself
+def test_it_does_not_matter_in_which_order_seeds_end(losses: list[float], done: set[int]) -> None:
+    known = {seed: np.array([losses[seed]]) for seed in sorted(done)}
+    assert repr(now([dict(reversed(known.items()))])) == repr(now([known]))  # NaN is not equal to itself
 
 
 @given(st.lists(losses_of_a_depth, min_size=1, max_size=4))
@@ -154,7 +144,7 @@ def test_a_search_chooses_the_most_saving_depth_that_is_shown(depths: list[list[
     assert found.chosen == max(shown, default=None)
     assert spent <= 10 * (1 + len(depths))
     for known in found.known:
-        assert (known.high <= TOLERANCE + 1e-9) == (known.verdict == WITHIN) or known.low > TOLERANCE
+        assert (known.high <= TOLERANCE + 1e-9) == (known.verdict == WITHIN)
 
 
 def test_a_curve_of_depths_comes_first_seed_by_seed_and_the_most_frozen_first() -> None:
@@ -189,18 +179,6 @@ def test_what_saves_too_little_is_no_candidate_and_is_tested_at_no_cost_to_the_o
     assert (found.chosen, found.open) == (None, (1, 2))
     alone = answer(GOAL, [first(4, SMALL)], SEEDS, [0.4])
     assert answer(GOAL, [{}, first(4, SMALL)], SEEDS, [0.01, 0.4]).known[1] == alone.known[0]
-
-
-@pytest.mark.parametrize("n", [1, 2, 7])
-def test_the_shares_of_the_error_add_up_to_it(n: int) -> None:
-    shares = error_shares(n, spread(n))
-    assert (shares.sum(axis=1) <= 1 + 1e-12).all()
-    assert (np.diff(shares, axis=0)[np.triu_indices(n - 1, k=1)] >= 0).all()  # so a choice rests on its own interval
-
-
-def test_a_freeze_that_is_shown_hands_its_share_to_the_next_one() -> None:
-    alone, beside = now([first(3, LARGE), first(4, LARGE)]), now([first(4, SMALL), first(4, LARGE)])
-    assert alone.known[1].high > beside.known[1].high
 
 
 def test_with_time_given_the_search_goes_on_until_every_depth_has_seeds_and_nothing_is_open() -> None:
@@ -247,7 +225,7 @@ def test_seeds_used_up_are_answered_with_how_many_more() -> None:
     found = answered([first(10, losses)])
     assert (found.chosen, found.why) == (None, "seeds_used")
     assert found.further is not None
-    assert found.further.further_seeds == 12  # a mean 0.77 deviations inside the tolerance
+    assert found.further.further_seeds == 6  # a mean 0.77 deviations inside the tolerance
     assert found.further.further_sentences is None
     assert answered([first(4, losses)], seeds=range(4)).why == "seeds_used"
 
@@ -263,7 +241,7 @@ def test_equal_losses_are_no_certainty() -> None:
     found = answered([first(10, [0.0] * 10)])
     assert (found.chosen, found.why, found.further) == (None, "no_spread", None)
     known = found.known[0]
-    assert (known.has_spread, known.low, known.high) == (False, -math.inf, math.inf)
+    assert (known.has_spread, math.isnan(known.low), math.isnan(known.high)) == (False, True, True)
 
 
 def test_equal_losses_of_seeds_whose_sentences_differ_are_judged_over_sentences() -> None:
@@ -281,7 +259,7 @@ def test_a_seed_that_failed_is_left_out_and_replaced() -> None:
 def test_a_budget_used_up_is_answered_with_what_is_known() -> None:
     found = now([first(10, SMALL), first(2, SMALL), {}])
     assert (found.chosen, found.open, found.nearest, found.why) == (0, (1, 2), 1, "open")
-    assert found.known[1].high == math.inf
+    assert math.isnan(found.known[1].high)
     assert math.isnan(found.known[2].mean)
 
 

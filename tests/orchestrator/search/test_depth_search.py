@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from orchestrator.search.simulate import RecordedTrials, recorded_trials, simula
 from orchestrator.search.trial_results import StoredTrials
 from orchestrator.store import ResultStore
 from orchestrator.store.schema import State
-from orchestrator.sweeps.search_spec import DepthGoalSpec
+from orchestrator.sweeps.search_spec import DepthGoalSpec, GoalSpec
 from tests.builders import make_record, make_spec
 from tests.orchestrator.search.worlds import nothing_known
 from trials.record import EpochRecord, SplitReport
@@ -39,7 +40,10 @@ def record_of(depth: int, seed: int, *, sentences: bool = True, collapsed: bool 
     values = {split: score + 0.05 * rng.standard_normal(n) for split, n in (("dev", 300), ("test", 200))}
     values = {split: each + (score - each.mean()) for split, each in values.items()}
     reports = [SplitReport(split, (), tuple(each) if sentences else (), CONSTANT) for split, each in values.items()]
-    return make_record(score=score, test_score=score, reports=tuple(reports), step_losses=(2.0, 1.0))
+    flops = 1e12 * (1 - 0.2 * depth)
+    return make_record(
+        training_flops=flops, score=score, test_score=score, reports=tuple(reports), step_losses=(2.0, 1.0)
+    )
 
 
 def trials(**changes: bool) -> RecordedTrials:
@@ -47,8 +51,12 @@ def trials(**changes: bool) -> RecordedTrials:
     return {spec_of(*pair).trial_id: [record_of(*pair, **changes)] for pair in pairs}
 
 
+def goal(**asked: Any) -> GoalSpec:
+    return GoalSpec(choose_depth=DepthGoalSpec(**asked))
+
+
 def searched(folder: Path, table: RecordedTrials, tolerance: float = 1.0) -> DepthSearch:
-    source = DepthSearch(DepthGoalSpec(tolerance=tolerance), DEPTHS, nothing_known(folder))
+    source = DepthSearch(goal(tolerance=tolerance), DEPTHS, nothing_known(folder))
     simulate(source, table)
     assert source.is_over
     return source
@@ -56,7 +64,7 @@ def searched(folder: Path, table: RecordedTrials, tolerance: float = 1.0) -> Dep
 
 def test_the_chances_of_its_trials_end_with_the_search_and_a_budget_bounds_their_sum(tmp_path: Path) -> None:
     """The first looks are certain to be run; of later seeds less is expected."""
-    source = DepthSearch(DepthGoalSpec(tolerance=1.0, trials=4), DEPTHS, nothing_known(tmp_path))
+    source = DepthSearch(goal(tolerance=1.0, trials=4), DEPTHS, nothing_known(tmp_path))
     chances = source.chances()
     likely = {(spec.freeze.depth, spec.seed): chance for spec, chance in chances.of_trials}
     assert likely[0, 0] == likely[1, 0] == likely[2, 0] > likely[1, 5]
@@ -67,7 +75,7 @@ def test_the_chances_of_its_trials_end_with_the_search_and_a_budget_bounds_their
 def test_with_time_given_it_goes_on_until_nothing_is_open(tmp_path: Path) -> None:
     """Times of trials are measured as they end; two depths that are decided need no further seed."""
     short = searched(tmp_path, trials(), tolerance=0.4)
-    source = DepthSearch(DepthGoalSpec(tolerance=0.4), DEPTHS, nothing_known(tmp_path), time_left=lambda: 3600.0)
+    source = DepthSearch(goal(tolerance=0.4), DEPTHS, nothing_known(tmp_path), time_left=lambda: 3600.0)
     spent = simulate(source, trials())
     assert spent.trials > len(short._used)
     assert source.answer().why in ("decided", "seeds_used")
@@ -84,7 +92,7 @@ def test_the_answer_is_over_seeds_and_sentences_and_says_what_it_rests_on(tmp_pa
     )
     assert lines[2].startswith("        on test, which took no part in the choice, it loses 0.")
     assert lines[3] == "        nothing is open: every freeze that saves more is shown to lose more"
-    assert "3 seeds and 300 sentences, look 1 of up to 4: shown to lose at most the tolerance" in lines[-2]
+    assert "3 seeds and 300 sentences, look 1 of up to 8: shown to lose at most the tolerance" in lines[-2]
 
 
 def test_without_contributions_of_sentences_the_answer_is_one_on_this_dev_set(tmp_path: Path) -> None:
@@ -123,7 +131,7 @@ def test_a_search_that_finds_trials_in_the_store_gives_the_same_answer(tmp_path:
         recorder.evaluated(spec, table[spec.trial_id][0])
         recorder.ended(spec, State.COMPLETED, None)
     recorder.close()
-    resumed = DepthSearch(DepthGoalSpec(tolerance=1.0), DEPTHS, StoredTrials(store))
+    resumed = DepthSearch(goal(tolerance=1.0), DEPTHS, StoredTrials(store))
     spent = simulate(resumed, table)
     assert resumed.found() == searched(tmp_path, table).found()
     assert resumed.answer() == searched(tmp_path, table).answer()

@@ -23,7 +23,7 @@ from orchestrator.store import ResultStore
 from orchestrator.store.contents import SweepPlan, read_table
 from orchestrator.store.decisions import Choice, Promoted, Stopped, Suggested
 from orchestrator.store.schema import State
-from orchestrator.sweeps.search_spec import DepthGoalSpec, RacingSpec, ScheduleSpec, SearchSpec
+from orchestrator.sweeps.search_spec import DepthGoalSpec, GoalSpec, RacingSpec, ScheduleSpec, SearchSpec
 from orchestrator.sweeps.space import Axis
 from tests.benchmarks.choose_depth import normal
 from tests.orchestrator.execution.sharing_driver import drive
@@ -43,7 +43,7 @@ def race(store: ResultStore) -> Source:
 
 
 def choice(store: ResultStore) -> Source:
-    return DepthSearch(DepthGoalSpec(tolerance=1.0), DEPTHS, StoredTrials(store))
+    return DepthSearch(GoalSpec(choose_depth=DepthGoalSpec(tolerance=1.0)), DEPTHS, StoredTrials(store))
 
 
 def scores() -> RecordedTrials:

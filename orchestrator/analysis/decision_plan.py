@@ -1,0 +1,95 @@
+"""The plan of a sweep's decisions, fixed before its first look: what is asked, how sure an answer has to be, and when.
+
+It belongs to the sweep: `goal` in its file declares it, the store keeps it with the sweep's trials, and terminal, API,
+report, pages and searches decide by it. An option that overrides a value is named in the answer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+FIRST_LOOK = 3  # seeds
+MOST_SEEDS = 10  # at the last look, unless a sweep plans more
+ERROR = 0.05  # chance that a claim which is read off an end of an interval is wrong
+MIN_SAVING = 0.10  # share of a cost below which a freeze is not worth having
+
+
+@dataclass(frozen=True)
+class PlannedLooks:
+    """When a loss is looked at.
+
+    Attributes:
+        first: Seeds at the first look, at least 2.
+        most: Seeds at the last look; there may be one after every seed between.
+
+    Raises:
+        ValueError: A value is out of range.
+    """
+
+    first: int = FIRST_LOOK
+    most: int = MOST_SEEDS
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.first <= self.most:
+            raise ValueError(
+                f"looks from {self.first} to {self.most} seeds: the first needs 2 or more, the last no fewer"
+            )
+
+
+@dataclass(frozen=True)
+class DecisionPlan:
+    """What a sweep asks; see the module docstring.
+
+    Attributes:
+        tolerance: Acceptable loss in points (hundredths of the score), 0 or more.
+        cost: What freezing should save, a key of `trial_frame.SAVED`; None for training FLOPs where they are recorded,
+            else trainable parameters.
+        min_saving: Share of that cost, 0 to 1, below which a freeze is not worth having. The settings that save at
+            least so much are the family whose intervals hold together.
+        error: Chance that any setting of the family is recommended which truly loses more, over all looks; likewise
+            for claims to the other side.
+        most_seeds: The most seeds that will ever be looked at, 2 or more, fixed before the first look; None for ten, or
+            for as many as the sweep plans if these are more. With ten also where fewer are planned, adding seeds up
+            to ten costs nothing of the promise; who never adds any decides sooner with the number planned.
+
+        min_seeds: Seeds at the first look, 2 or more.
+
+    Raises:
+        ValueError: A value is out of range.
+    """
+
+    tolerance: float = 1.0
+    cost: str | None = None
+    min_saving: float = MIN_SAVING
+    error: float = ERROR
+    most_seeds: int | None = None
+    min_seeds: int = FIRST_LOOK
+
+    def __post_init__(self) -> None:
+        rules = [
+            (0 <= self.tolerance < math.inf, f"tolerance {self.tolerance:g} must be 0 or more"),
+            (0 <= self.min_saving < 1, f"min_saving {self.min_saving:g} must be 0 or more and below 1"),
+            (0 < self.error < 0.5, f"error {self.error:g} must be above 0 and below 0.5"),
+            (self.most_seeds is None or self.most_seeds >= 2, f"most_seeds {self.most_seeds} must be 2 or more"),
+            (self.min_seeds >= 2, f"min_seeds {self.min_seeds} must be 2 or more"),
+        ]
+        if wrong := [text for holds, text in rules if not holds]:
+            raise ValueError("; ".join(wrong))
+
+    def looks(self, planned: int = 0) -> PlannedLooks:
+        """When losses are looked at, if the sweep plans so many seeds."""
+        most = self.most_seeds or max(MOST_SEEDS, planned)
+        return PlannedLooks(min(self.min_seeds, most), most)
+
+    def as_json(self) -> dict[str, Any]:
+        """The values that are not the defaults, by name: what a store keeps."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value for name, value in values.items() if value != getattr(DecisionPlan(), name)}
+
+    @classmethod
+    def of_json(cls, values: Mapping[str, Any]) -> Self:
+        """From `as_json`, also of a later version, whose further values are left out. Raises ValueError, TypeError."""
+        return cls(**{field.name: values[field.name] for field in fields(cls) if field.name in values})
