@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from orchestrator.analysis.answer_text import NO_ANSWER as NO_ANSWER
 from orchestrator.analysis.answer_text import lines_of as lines_of
 from orchestrator.analysis.cells import SAVED
+from orchestrator.analysis.curve_text import curve_lines
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.config.console import DEFAULT_STORE
 from orchestrator.store import ResultStore, open_store
@@ -27,7 +28,10 @@ class Answers(tuple["Answer", ...]):
     __slots__ = ()
 
     def __str__(self) -> str:
-        return "\n\n".join("\n".join([escaped(each.heading), *lines_of(each)]) for each in self) or NO_ANSWER
+        return (
+            "\n\n".join("\n".join([escaped(each.heading), *lines_of(each), *curve_lines(each)]) for each in self)
+            or NO_ANSWER
+        )
 
     def _repr_html_(self) -> str:
         cards = [

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.console import Console
 
-from orchestrator.analysis.nested_depths import spread
+from orchestrator.analysis.layer_strip import spelled_out
 from orchestrator.api.answering import Answers, answers_of
 from orchestrator.api.exporting import refuse_folder
 from orchestrator.api.launching import here, outcome_lines, resume_lines
@@ -35,7 +35,7 @@ from orchestrator.own_data.sweep_file import (
     sweep_text,
     write_sweep,
 )
-from orchestrator.search.choose_depth import DepthGoal
+from orchestrator.search.choose_depth import DepthGoal, spread
 from orchestrator.search.depth_search import Depths
 from orchestrator.session.display import plan_lines
 from orchestrator.session.outcome import Bounds, Outcome, early_end, trials_of
@@ -51,12 +51,14 @@ from trials.sources.local_models import ModelDraft, named_model
 from trials.tasks.reading import read_corpus
 
 if TYPE_CHECKING:
+    from orchestrator.analysis.answer import Answer
     from orchestrator.forecast.values import Forecast
     from orchestrator.sweeps.cluster_spec import ClusterSpec
 
 HOUR = 3_600.0
 SPARE = 0.9  # of the time, so that a forecast that is a little off still ends in it
 NEEDED = 0.5  # of all trials: a search usually needs a third
+PILOTS = 3  # shapes that are timed; the cost model has the depths between, as the time is for the curve
 HOLD_OUT = 0.3  # of train, where dev is too small for the tolerance
 FEWEST = 100  # train items; fewer say little about a freeze
 _FITS = 3  # how often a plan is forecast: whole, with a part of train, and where that takes more epochs
@@ -163,7 +165,7 @@ def choose(options: ChooseOptions | str, **others: Any) -> Choice:
         choice = Choice(
             found,
             path,
-            next=tuple(_next_steps(asked, question.name, found, brought_up_to_date(plan, results), results, where)),
+            next=tuple(_next_steps(asked, question, found, brought_up_to_date(plan, results), results, where)),
             outcome=ended.outcome,
             exit_code=ended.exit_code,
             plan=ended.plan,
@@ -180,7 +182,7 @@ def choose(options: ChooseOptions | str, **others: Any) -> Choice:
 
 def _next_steps(
     asked: ChooseOptions,
-    sweep: str,
+    question: Question,
     found: Answers,
     left: Plan,
     results: ResultStore,
@@ -188,29 +190,42 @@ def _next_steps(
 ) -> Iterator[NextStep]:
     """What somebody may do now: train what is recommended, go on, or ask something that can be decided."""
     if any(each.freeze is not None for each in found) and asked.export is None:
-        words = (
-            "permafrost",
-            "train",
-            "--store",
-            asked.store,
-            "--sweep",
-            sweep,
-            "-o",
-            f"{sweep.removeprefix('choose-')}-model",
-        )
+        sweep = question.name
+        folder = f"{sweep.removeprefix('choose-')}-model"
+        words = ("permafrost", "train", "--store", asked.store, "--sweep", sweep, "-o", folder)
         yield NextStep(shlex.join(words), "trains the recommended setting on all of train and exports the model")
     open_ones = [each for each in found if each.further_seeds != 0]
     if (open_ones or not found) and left.ahead:
         from orchestrator.forecast.forecast import forecast_of
 
-        forecast = forecast_of(left, results, where)
-        if forecast.wall_s is not None:
-            hours = max(math.ceil(100 * forecast.wall_s.high / HOUR) / 100, 0.01)
-            n = counted(len(left.ahead), "trial")
-            yield NextStep(
-                asked.command(max_hours=hours),
-                f"goes on where it stopped: at most {n}, {duration(forecast.wall_s.median)}",
-            )
+        wall, n = forecast_of(left, results, where).wall_s, counted(len(left.ahead), "trial")
+        hours = 2 * asked.max_hours if wall is None else max(math.ceil(100 * wall.high / HOUR) / 100, 0.01)
+        took = "" if wall is None else f", {duration(wall.median)}"
+        yield NextStep(asked.command(max_hours=hours), f"goes on where it stopped: at most {n}{took}")
+    for each in found:
+        yield from _other_tolerance(asked, each)
+    coarse = resolved(question.corpus.task, question.corpus.spec) > asked.tolerance
+    share = _worth_holding_out(question) if open_ones and coarse and asked.held_out is None else None
+    if share is not None:
+        brings = f"asks again with {share:.0%} of train as dev, which tells smaller losses"
+        yield NextStep(asked.command(held_out=share), brings)
+
+
+def _other_tolerance(asked: ChooseOptions, each: Answer) -> Iterator[NextStep]:
+    """The tolerance that is met now, where the one that was asked for is not."""
+    met = next((row for row in each.trade_offs if row["tolerance"] > asked.tolerance), None)
+    if each.freeze is None and met is not None and (limit := math.ceil(10 * met["tolerance"]) / 10) < 100:
+        saves = f"{spelled_out(met['freeze'])}, saves {100 * met['saved']:.0f} %"
+        yield NextStep(asked.command(tolerance=limit), f"is decided with the trials at hand: {saves}")
+
+
+def _worth_holding_out(question: Question) -> float | None:
+    """The share of train that would serve better as dev; None where it is no larger, or dev is a fixed split."""
+    data = question.corpus.spec
+    assert data.sizes is not None
+    n_train, n_dev, _ = data.sizes
+    is_fixed = data.held_out is None and (data.source is not None or "bundled" in question.corpus.data)
+    return HOLD_OUT if not is_fixed and HOLD_OUT * (n_train + n_dev) > 1.5 * n_dev else None
 
 
 def write_question(options: ChooseOptions) -> Path:
@@ -305,7 +320,7 @@ def _fitting(
 
     is_again = asks(path, question.asked)
     document = Document.read(path) if is_again else Document.of_text(path, sweep_text(question))
-    n_train, pilots = 0, Pilots(say)  # the time of a step does not depend on the train size
+    n_train, pilots = 0, Pilots(say, PILOTS)  # the time of a step does not depend on the train size
     for left in reversed(range(_FITS)):
         plan = make_plan(settled(where, declared_sweep(document)), document, results, lookup)
         forecast = forecast_of(plan, results, where, pilots=pilots)
@@ -346,12 +361,9 @@ def _agreed(asked: ChooseOptions, question: Question, folder: Path) -> ChooseOpt
         return asked
     say(f"note    {note}")
     tolerance = math.ceil(2 * resolved(task, data)) / 2
-    assert data.sizes is not None
-    n_train, n_dev, _ = data.sizes
-    own_dev = 0 if data.held_out is not None else n_dev
-    larger = data.source is None and HOLD_OUT * (n_train + own_dev) > 1.5 * n_dev
+    share = _worth_holding_out(question)
     ways = {f"--tolerance {tolerance:g}": replace(asked, tolerance=tolerance)} if tolerance < 100 else {}
-    ways |= {f"--held-out {HOLD_OUT:g}": replace(asked, held_out=HOLD_OUT)} if larger else {}
+    ways |= {f"--held-out {share:g}": replace(asked, held_out=share)} if share and asked.held_out is None else {}
     if asked.ask is None:
         say(f"note    this goes on with what was given{'; other ways: ' + ', '.join(ways) if ways else ''}.")
         return asked

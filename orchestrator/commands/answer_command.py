@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
+from orchestrator.analysis.curve_text import curve_lines
 from orchestrator.api.answering import NO_ANSWER, answers_of, asked, chosen_sweep, lines_of, overrides
 from orchestrator.config.console import (
     DEFAULT_STORE,
@@ -108,7 +109,9 @@ def answer(
 
 
 def show_answers(found: Sequence[Answer], console: Console = stdout) -> None:
-    """Print the answers, a paragraph each, with the layer strip of what is recommended."""
+    """Print the answers, a paragraph each, with the layer strip of what is recommended; below it the curve."""
     for each in found:
         console.print(f"\n{each.heading}", style="bold")
         console.print(Padding(Text("\n".join(lines_of(each))), (0, 0, 0, 2)))
+        if curve := curve_lines(each):
+            console.print(Padding(Text("\n".join(curve), no_wrap=True, overflow="ignore"), (1, 0, 0, 2)))
