@@ -56,6 +56,21 @@ def at_best_rate(frame: pd.DataFrame, specs: Mapping[str, TrialSpec], n_seeds: i
     )
 
 
+def with_own_rates(frame: pd.DataFrame, specs: Mapping[str, TrialSpec]) -> pd.DataFrame:
+    """The frame with one baseline, where every setting has a learning rate of its own and one baseline is for all.
+
+    A setting's own baseline, at its rate, is not among the trials then; any other frame stays as it is.
+    """
+    settings = [spec.at_rate(1.0).cell_id for spec in specs.values()]
+    baselines = {spec.at_rate(1.0).cell_id: cell for cell, spec in specs.items() if spec.freeze.is_baseline}
+    orphans = any(spec.baseline_id not in specs for spec in specs.values())
+    same = {spec.at_rate(1.0).baseline_id for spec in specs.values()}
+    if not orphans or len(set(settings)) < len(settings) or len(baselines) != 1 or set(baselines) != same:
+        return frame
+    rates = ", ".join(f"{s.freeze.label} {s.optim.lr:g}" for s in sorted(specs.values(), key=_order))
+    return frame.assign(baseline=next(iter(baselines.values())), setup=f"each at its own lr ({rates})")
+
+
 def _unfrozen(spec: TrialSpec) -> str:
     return spec.at_rate(1.0).baseline_id
 

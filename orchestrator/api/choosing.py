@@ -16,6 +16,7 @@ from orchestrator.analysis.layer_strip import spelled_out
 from orchestrator.api.answering import Answers, answers_of
 from orchestrator.api.exporting import refuse_folder
 from orchestrator.api.launching import here, outcome_lines, resume_lines
+from orchestrator.api.rates import rates_of, with_best_rates
 from orchestrator.api.training import train
 from orchestrator.config.console import ShownInCell, download_progress, notebook_output, say
 from orchestrator.config.quantities import counted, duration
@@ -28,6 +29,8 @@ from orchestrator.own_data.sweep_file import (
     Question,
     asks,
     pins_in,
+    rate_in,
+    rates_in,
     refuse_edited,
     refuse_others,
     size_in,
@@ -132,6 +135,8 @@ def choose(options: ChooseOptions | str, **others: Any) -> Choice:
     results = open_store(asked.store, must_exist=False)
     folder = _folder(asked, results)
     asked.check()
+    if asked.rates is not None:
+        rates_of(asked.rates, 1.0)
     named_model(asked.model)  # a name that cannot be one, before the data are read
     with download_progress() as progress:
         lookup = Lookup(offline=asked.offline, progress=progress)
@@ -143,9 +148,14 @@ def choose(options: ChooseOptions | str, **others: Any) -> Choice:
         path = folder / f"{question.name}.yaml"
         is_again = asks(path, asked.question)
         if is_again:
-            question = _sized(question, lookup, size_in(path))
+            question = _as_rated(_sized(question, lookup, size_in(path)), path)
             refuse_edited(path, question)
         plan, forecast, question = _fitting(question, path, results, where, bounds, began, lookup)
+        if asked.rates is not None and not is_again and not asked.dry_run:
+            n_layers = plan.trials[0].model.n_layers
+            question = with_best_rates(question, asked.rates, n_layers, path, results, where, bounds, began, lookup)
+            document = Document.of_text(path, sweep_text(question))
+            plan = make_plan(settled(where, declared_sweep(document)), document, results, lookup)
     if is_again:
         say(f"sweep   as the same command wrote it: {path}")
     else:
@@ -291,6 +301,14 @@ def _sized(question: Question, lookup: Lookup, size: int | None) -> Question:
     spec = lookup.model(ModelDraft(folder=key) if isinstance(key, str) else ModelDraft(**key))
     read = read_corpus(corpus.task, lookup.data(DataDraft.model_validate(corpus.data), corpus.task))
     return replace(question, train_size=size, recipe=recipe(spec, read, size))
+
+
+def _as_rated(question: Question, path: Path) -> Question:
+    """The question with the learning rates that its sweep file has, where rates were tried before."""
+    if "--rates" not in question.asked:
+        return question
+    optim = {**question.recipe["optim"], "lr": rate_in(path) or question.recipe["optim"]["lr"]}
+    return replace(question, recipe={**question.recipe, "optim": optim}, rates=rates_in(path))
 
 
 def _folder(asked: ChooseOptions, results: ResultStore) -> Path:

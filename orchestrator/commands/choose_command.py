@@ -58,6 +58,14 @@ def choose(
     data: DataArgument = "",
     model: ModelOption = "starter",
     tolerance: ToleranceOption = 1.0,
+    rates: Annotated[
+        str | None,
+        typer.Option(
+            "--rates",
+            metavar="LIST",
+            help="Try these learning rates first, as 2e-5,5e-5,1e-4 or auto, so that each depth has its own best.",
+        ),
+    ] = None,
     max_hours: Annotated[
         float,
         typer.Option("--max-hours", metavar="H", help="Limit of the launch; a part of train is used if need be."),
@@ -94,8 +102,8 @@ def choose(
     """
     with reported(debug=debug):
         asked = ChooseOptions(
-            **given, data=data, model=model, tolerance=tolerance, max_hours=max_hours, store=store, out=out,
-            cluster=cluster, cpus=cpus, gpus=gpus, export=export, dry_run=dry_run, offline=offline, ask=_ask(),
+            **given, data=data, model=model, tolerance=tolerance, rates=rates, max_hours=max_hours, store=store,
+            out=out, cluster=cluster, cpus=cpus, gpus=gpus, export=export, dry_run=dry_run, offline=offline, ask=_ask(),
         )  # fmt: skip
         found = choose_for(asked)
         if as_json:

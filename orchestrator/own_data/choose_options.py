@@ -39,6 +39,8 @@ class ChooseOptions:
         train, dev, test: Files of the splits, in place of those that `data` names.
         held_out: Share of train that serves as dev, above 0 and at most 0.5; a dev split of its own joins train first.
             None for a tenth where there is no dev split.
+        rates: Learning rates to try first, `2e-5,5e-5,1e-4` or `auto`, so that each depth has its own best; None for
+            that of the recipe.
         max_hours: Limit of this launch. If all trials would take longer, a part of train is used.
         out: Folder of the sweep files; None for the one that holds the store, or the current one.
         cluster: As of `launch`.
@@ -64,6 +66,7 @@ class ChooseOptions:
     dev: Sequence[str] = ()
     test: Sequence[str] = ()
     held_out: float | None = None
+    rates: str | None = None
     max_hours: float = 1.0
     store: str = DEFAULT_STORE
     out: str | Path | None = None
@@ -110,7 +113,7 @@ class ChooseOptions:
             "--task": self.task, "--model": self.model, "--tolerance": f"{self.tolerance:g}", "--text": self.text,
             "--label": self.label, "--pair": self.pair, "--format": self.format, "--words": self.words,
             "--tags": self.tags, "--scheme": self.scheme,
-            "--held-out": None if self.held_out is None else f"{self.held_out:g}",
+            "--held-out": None if self.held_out is None else f"{self.held_out:g}", "--rates": self.rates,
         }  # fmt: skip
         files = {"--train": self.train, "--dev": self.dev, "--test": self.test}
         given = [word for name, value in options.items() if value for word in (name, value)]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import unicodedata
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ from trials.escaping.plain_files import read_text
 from trials.escaping.untrusted_text import composed
 
 SEEDS = 10
+RATE_SEEDS = (1000, 1001)  # that choose rates, and no answer uses
+NOTHING = -1  # the depth of a baseline
 _OF_NAMES = {"Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Nd"}  # letters with their marks, and digits
 _ASKED = "# Made by: "
 # With it a later question about the same data may replace the file; whoever edits the file keeps it.
@@ -44,6 +46,7 @@ class Question:
         recipe: The other keys of `trial`.
         tolerance: Acceptable loss in points.
         train_size: Train items to use; None for all.
+        rates: Learning rate by depth, `NOTHING` being the baseline's; empty for that of the recipe.
     """
 
     corpus: CorpusGuess
@@ -52,6 +55,7 @@ class Question:
     tolerance: float
     train_size: int | None = None
     asked: str = ""
+    rates: Mapping[int, float] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -84,15 +88,58 @@ name: {question.name}
 trial:
 {_lines(question.trial)}
 space:
-  freeze:
-    - none
-    - {{strategy: first_k, depth: {{int_uniform: [0, layers]}}, embeddings: true}}   # the embeddings, then every depth
-
+{_space(question)}
 seeds: {list(range(SEEDS))}      # at most; few are needed where the case is clear
 
 goal:
   choose_depth: {{tolerance: {question.tolerance:g}, confidence: 0.95}}
 """
+
+
+def _space(question: Question) -> str:
+    """The freezes: the embeddings, then every depth; with rates of their own each as a case."""
+    if not question.rates:
+        return """  freeze:
+    - none
+    - {strategy: first_k, depth: {int_uniform: [0, layers]}, embeddings: true}   # the embeddings, then every depth
+"""
+    cases = (f"    - {{freeze: {_freeze(depth)}, optim.lr: {rate!r}}}\n" for depth, rate in question.rates.items())
+    return f"  cases:                 # each depth at its own best learning rate\n{''.join(cases)}"
+
+
+def _freeze(depth: int) -> str:
+    return "none" if depth == NOTHING else f"{{strategy: first_k, depth: {depth}, embeddings: true}}"
+
+
+def rates_text(question: Question, rates: Sequence[float], depths: Sequence[int]) -> str:
+    """The sweep that tries learning rates, with nothing frozen and at these depths, on seeds of its own."""
+    freezes = ", ".join(_freeze(depth) for depth in (NOTHING, *depths))
+    return f"""name: {question.name.replace("choose-", "rates-", 1)}
+
+trial:
+{_lines(question.trial)}
+space:
+  freeze: [{freezes}]
+  optim.lr: {list(rates)}
+seeds: {list(RATE_SEEDS)}
+"""
+
+
+def rates_in(path: Path) -> dict[int, float]:
+    """The rates by depth in a sweep file that answers a question; empty where all have one. Raises ConfigError."""
+    space = Document.read(path).content.get("space")
+    cases = space.get("cases", ()) if isinstance(space, Mapping) else ()
+    return {
+        NOTHING if case["freeze"] == "none" else int(case["freeze"]["depth"]): float(case["optim.lr"]) for case in cases
+    }
+
+
+def rate_in(path: Path) -> float | None:
+    """The learning rate of all trials in a sweep file. Raises ConfigError."""
+    trial = Document.read(path).content.get("trial")
+    optim = trial.get("optim") if isinstance(trial, Mapping) else None
+    rate = optim.get("lr") if isinstance(optim, Mapping) else None
+    return float(rate) if isinstance(rate, int | float) else None
 
 
 def _lines(settings: Mapping[str, Any]) -> str:

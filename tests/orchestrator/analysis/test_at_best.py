@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from orchestrator.analysis.at_best import at_best_rate
+from orchestrator.analysis.at_best import at_best_rate, with_own_rates
 from orchestrator.analysis.trial_frame import trial_frame
 from tests.builders import make_spec
 from trials.spec import TrialSpec
@@ -57,3 +57,16 @@ def test_a_sweep_with_one_rate_has_none_to_choose() -> None:
 def test_some_seeds_have_to_be_left_to_answer_with() -> None:
     with pytest.raises(ValueError, match="6 seeds: 6 to choose the rates leave none to answer with"):
         at_best_rate(*frame_of(), n_seeds=6)
+
+
+def test_a_sweep_in_which_every_setting_has_its_own_rate_is_paired_with_its_one_baseline() -> None:
+    specs = [spec_of(depth, lr, seed) for depth, lr in ((0, 1e-4), (1, 1e-4), (2, 1e-3)) for seed in SEEDS]
+    frame = trial_frame(specs, [])
+    assert set(frame["baseline"]) == {spec_of(0, 1e-4, 0).cell_id}
+    assert set(frame["setup"]) == {"each at its own lr (none 0.0001, first 1+E 0.0001, first 2+E 0.001)"}
+
+
+def test_a_grid_of_rates_keeps_a_baseline_for_each() -> None:
+    frame, specs = frame_of()
+    assert with_own_rates(frame, specs) is frame
+    assert frame["baseline"].nunique() == 2

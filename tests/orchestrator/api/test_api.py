@@ -157,3 +157,16 @@ def test_a_named_setting_is_trained_under_several_seeds_on_train_and_dev_and_all
     assert spec.data.sizes is not None
     assert spec.train_size == spec.data.sizes[0] == 90
     assert set(spec.data.dev) < set(spec.data.train)
+
+
+@pytest.mark.slow
+def test_each_depth_is_asked_about_at_its_own_best_rate_and_a_second_call_resumes() -> None:
+    options = {"rates": "1e-4,1e-3", "tolerance": 60.0, "cluster": "inline"}
+    found = api.choose("bank", **options)
+    (answer,) = found.answers
+    assert answer.n_seeds >= 3
+    assert found.outcome is not None
+    assert {plan.name for plan in open_store("results").sweeps()} == {"rates-bank", "choose-bank"}
+    again = api.choose("bank", **options)
+    assert again.outcome is not None
+    assert again.outcome.skipped >= found.outcome.completed

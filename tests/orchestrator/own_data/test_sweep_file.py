@@ -12,8 +12,11 @@ from orchestrator.own_data.choose_options import ChooseOptions
 from orchestrator.own_data.corpus_guess import guess_corpus
 from orchestrator.own_data.recipe import recipe
 from orchestrator.own_data.sweep_file import (
+    NOTHING,
     Question,
     asks,
+    rates_in,
+    rates_text,
     refuse_edited,
     refuse_others,
     size_in,
@@ -72,6 +75,22 @@ def test_its_goal_is_the_tolerance_asked_for(question: Question) -> None:
     goal = declared_sweep(Document.of_text(Path("my.yaml"), sweep_text(question))).goal
     assert goal is not None
     assert goal.choose_depth.tolerance == 0.5
+
+
+def test_each_depth_may_have_a_rate_of_its_own_and_the_file_tells_them(question: Question, tmp_path: Path) -> None:
+    rates = {depth: 1e-4 * (2 + depth) for depth in range(NOTHING, 7)}
+    rated = replace(question, rates=rates)
+    trials = expanded(sweep_text(rated))
+    found = {NOTHING if spec.freeze.is_baseline else spec.freeze.depth: spec.optim.lr for spec in trials}
+    assert found == rates
+    write_sweep(tmp_path / "my.yaml", sweep_text(rated))
+    assert rates_in(tmp_path / "my.yaml") == rates
+
+
+def test_rates_are_tried_on_seeds_that_no_answer_uses(question: Question) -> None:
+    tried = expanded(rates_text(question, [1e-4, 1e-3], [2, 4]))
+    assert {(spec.freeze.depth, spec.optim.lr) for spec in tried} == {(d, lr) for d in (0, 2, 4) for lr in (1e-4, 1e-3)}
+    assert not {spec.seed for spec in tried} & {spec.seed for spec in expanded(sweep_text(question))}
 
 
 OTHER = "permafrost choose --tolerance 5 UD_Naija-NSC-sample"
