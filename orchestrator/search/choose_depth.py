@@ -350,7 +350,7 @@ class _Search:
         if i not in self._chances:
             goal, known = self._goal, self._known[i]
             later = chances_within(self._one(i), goal.looks, goal.tolerance, self._tail) if known.has_spread else ()
-            self._chances[i] = tuple(float(chance) for chance in later)
+            self._chances[i] = tuple(np.maximum.accumulate(np.asarray(later, np.float64)).tolist())
         return self._chances[i]
 
     def _one(self, i: int) -> Estimate:

@@ -249,6 +249,14 @@ def test_equal_losses_of_seeds_whose_sentences_differ_are_judged_over_sentences(
     assert answered([dict.fromkeys(SEEDS, values)]).chosen == 0
 
 
+def test_chances_are_known_where_two_seeds_differ_on_a_few_sentences_only() -> None:
+    """Three such seeds have too few degrees of freedom for an interval: there is no chance that it shows anything."""
+    values = np.zeros(34)
+    values[3] = 1.0
+    few: Losses = {0: values, 1: np.zeros(34)}
+    assert all(0 <= want.chance <= 1 for want in asked([few, {}]).wants)
+
+
 def test_a_seed_that_failed_is_left_out_and_replaced() -> None:
     failed = first(3, [0.0, 0.001, -0.001]) | {0: None}
     wants = asked([failed], seeds=range(12)).wants
