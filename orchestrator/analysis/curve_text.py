@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # loads pandas
     from orchestrator.analysis.answer import Answer
 
 MEMORY = "peak_memory_bytes"
+LEAST_WIDTH = 14
 WIDTH = 36  # of the plot, in characters
 _MEAN, _LINE, _LOW, _HIGH, _ZERO, _LIMIT = "●─├┤│┊"
 
@@ -65,27 +66,24 @@ def plot(losses: Sequence[Loss | None], tolerance: float, width: int = WIDTH) ->
     return lines
 
 
-def curve_lines(each: Answer) -> list[str]:
+def curve_lines(each: Answer, columns: int = 100) -> list[str]:
     """The table and the plot of an answer, a line a setting from the least frozen to the most; then what each tolerance
     buys. Empty before a pair of runs has ended.
     """
     rows = [row for row in each.settings if row["n_pairs"]]
     if not rows:
         return []
-    labels = [strip_and_word(row["freeze"], each.n_layers) for row in rows]
-    losses = [Loss(row["loss"], row["low"], row["high"]) for row in rows]
-    cells = [
-        (label, counted(row["n_pairs"], "seed"), _loss(row), _savings(row, each.cost))
-        for label, row in zip(labels, rows, strict=True)
-    ]
+    cells = [("freeze", "seeds", "loss (interval)", "saves")]
+    for row in rows:
+        label = strip_and_word(row["freeze"], each.n_layers)
+        cells.append((label, str(row["n_pairs"]), _loss(row), _savings(row, each.cost)))
     widths = [max(len(line[column]) for line in cells) for column in range(len(cells[0]))]
     text = ["  ".join(word.ljust(width) for word, width in zip(line, widths, strict=True)) for line in cells]
-    drawn = plot(losses, each.tolerance)
-    limit = counted(each.tolerance, "point")
-    scale = f"loss in points; in the plot ● mean, ├─┤ interval, │ no loss, ┊ the tolerance of {limit}"
+    width = min(max(columns - len(text[0]) - 2, LEAST_WIDTH), WIDTH)
+    drawn = plot([Loss(row["loss"], row["low"], row["high"]) for row in rows], each.tolerance, width)
     return [
-        scale,
-        *(f"{left}  {right}".rstrip() for left, right in zip(text, drawn, strict=True)),
+        *(f"{left}  {right}".rstrip() for left, right in zip(text, ["loss in points", *drawn], strict=True)),
+        f"● mean, ├─┤ interval, │ no loss, ┊ the tolerance of {counted(each.tolerance, 'point')}",
         *tolerance_lines(each),
     ]
 

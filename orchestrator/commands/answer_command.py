@@ -113,5 +113,5 @@ def show_answers(found: Sequence[Answer], console: Console = stdout) -> None:
     for each in found:
         console.print(f"\n{each.heading}", style="bold")
         console.print(Padding(Text("\n".join(lines_of(each))), (0, 0, 0, 2)))
-        if curve := curve_lines(each):
+        if curve := curve_lines(each, console.width - 2):
             console.print(Padding(Text("\n".join(curve), no_wrap=True, overflow="ignore"), (1, 0, 0, 2)))

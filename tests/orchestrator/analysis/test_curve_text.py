@@ -44,8 +44,13 @@ def test_each_setting_has_its_strip_seeds_loss_and_savings() -> None:
     lines = curve_lines(
         answer(setting("first 2+E", 0.85, -0.1, 1.9, saved_time=0.28), setting("all+E", 9.0, None, None))
     )
-    assert lines[1].startswith("■ ■■□□□□ first 2  3 seeds  0.85 (-0.10 to 1.90)  31 % FLOPs, 28 % time")
-    assert lines[2].startswith("■ ■■■■■■ all      3 seeds  9.00")
+    assert lines[1].startswith("■ ■■□□□□ first 2  3      0.85 (-0.10 to 1.90)  31 % FLOPs, 28 % time")
+    assert lines[2].startswith("■ ■■■■■■ all      3      9.00")
+
+
+def test_the_plot_takes_the_room_that_is_left() -> None:
+    settings = [setting(f"first {k}+E", k / 2, k / 2 - 1, k / 2 + 1) for k in range(1, 7)]
+    assert max(map(len, curve_lines(answer(*settings), 80))) <= 80
 
 
 def test_before_a_pair_has_ended_there_is_no_curve() -> None:
