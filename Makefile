@@ -37,8 +37,8 @@ test-browser: .venv/ready ## every promise of the dashboard in a Chromium, behin
 	$(BIN)/python -m pytest -m browser
 
 test-deploy: .venv/ready .venv/servers/ready ## the cpu image built and run, compose.yaml as a whole, Ray with TLS, sweeps on Slurm; run as root; installs Debian packages
-	tests/deploy/prepare.sh
-	PERMAFROST_DEPLOY=1 $(BIN)/python -m pytest tests/docker tests/deploy
+	tests/lab/deploy/prepare.sh
+	PERMAFROST_DEPLOY=1 $(BIN)/python -m pytest tests/docker tests/lab/deploy
 
 coverage: .venv/ready ## all tests but the slow ones with a browser or Ray, those of make test under coverage; what CI runs
 	rm -f .coverage .coverage.*
@@ -49,32 +49,32 @@ coverage: .venv/ready ## all tests but the slow ones with a browser or Ray, thos
 	$(BIN)/coverage report
 
 bench: .venv/ready ## our sweep against the same work in transformers.Trainer and Ray Tune; an idle machine, half an hour
-	$(BIN)/python -m tests.benchmarks.bench
+	$(BIN)/python -m tests.lab.benchmarks.bench
 
 bench-dashboard: .venv/sweep ## the dashboard over 100,000 and 1,000,000 evaluations; an idle machine, ten minutes
-	$(BIN)/python -m tests.benchmarks.dashboard
+	$(BIN)/python -m tests.lab.benchmarks.dashboard
 
 gpu: ## on a machine with a GPU: exactness, studies 1 and 4, packing, CUDA graphs, memory, energy; nine minutes
-	$(PYTHON) -m tests.gpu --out $(GPU_OUT)
+	$(PYTHON) -m tests.lab.gpu --out $(GPU_OUT)
 
 chaos: .venv/ready .venv/servers/ready ## 50 sweeps on a cluster of three nodes and 70 of several drivers under seeded harm, 1,000 random reads, a day of 5,000 trials, all orders of drivers' steps; over an hour
-	$(BIN)/python -m tests.chaos --runs 50 --seed 0 --out chaos.jsonl
-	$(BIN)/python -m tests.chaos --runs 5 --harms machine_killed
-	$(BIN)/python -m tests.chaos.drivers --runs 50 --seed 0 --out drivers.jsonl
-	$(BIN)/python -m tests.chaos.drivers --runs 10 --cluster local --out drivers_ray.jsonl
-	$(BIN)/python -m tests.chaos.drivers --runs 10 --schedule --out drivers_schedule.jsonl
-	$(BIN)/python -m tests.chaos.kills --runs 25 --cluster inline
-	$(BIN)/python -m tests.chaos.kills --runs 25 --cluster local
-	$(BIN)/python -m tests.chaos.readers --opens 1000
-	$(BIN)/python -m tests.chaos.day --trials 5000
+	$(BIN)/python -m tests.lab.chaos --runs 50 --seed 0 --out chaos.jsonl
+	$(BIN)/python -m tests.lab.chaos --runs 5 --harms machine_killed
+	$(BIN)/python -m tests.lab.chaos.drivers --runs 50 --seed 0 --out drivers.jsonl
+	$(BIN)/python -m tests.lab.chaos.drivers --runs 10 --cluster local --out drivers_ray.jsonl
+	$(BIN)/python -m tests.lab.chaos.drivers --runs 10 --schedule --out drivers_schedule.jsonl
+	$(BIN)/python -m tests.lab.chaos.kills --runs 25 --cluster inline
+	$(BIN)/python -m tests.lab.chaos.kills --runs 25 --cluster local
+	$(BIN)/python -m tests.lab.chaos.readers --opens 1000
+	$(BIN)/python -m tests.lab.chaos.day --trials 5000
 	PERMAFROST_EXHAUSTIVE=1 $(BIN)/python -m pytest -m slow tests/orchestrator/claims
 
 fuzz: .venv/ready ## 100,000 configurations, 2,000 files, 1,000 models, 200 environments, 2,000 names: each works or is refused; half an hour
-	$(BIN)/python -m tests.fuzz --configurations 100000 --files 2000 --models 1000 --environments 200 --names 2000 --seed 0
+	$(BIN)/python -m tests.lab.fuzz --configurations 100000 --files 2000 --models 1000 --environments 200 --names 2000 --seed 0
 
 calibration: .venv/ready ## simulated sweeps: coverage of the intervals, wrong verdicts, power; then from stores to answers; 15 minutes
-	$(BIN)/python -m tests.calibration
-	$(BIN)/python -m tests.calibration --answers 20
+	$(BIN)/python -m tests.lab.calibration
+	$(BIN)/python -m tests.lab.calibration --answers 20
 
 docs: .venv/ready ## build the documentation into docs/site; a warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet -f docs/mkdocs.yml
@@ -85,7 +85,7 @@ lint: .venv/ready ## style, types, and the direction of imports
 	$(BIN)/mypy
 	$(BIN)/mypy docker/entrypoint.py
 	$(BIN)/lint-imports --no-cache
-	$(BIN)/shellcheck docker/*.sh docker/slurm/*.sbatch tests/deploy/*.sh
+	$(BIN)/shellcheck docker/*.sh docker/slurm/*.sbatch tests/lab/deploy/*.sh
 	$(BIN)/hadolint docker/Dockerfile
 	$(BIN)/compose-lint docker/compose.yaml docker/compose.gpu.yaml
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orchestrator.commands.app import COMMANDS, READ, SHARE
+from orchestrator.commands.app import COMMANDS, READ, SHARE, START
 from orchestrator.commands.app import app as app
 
 COMMANDS |= {
@@ -10,6 +10,11 @@ COMMANDS |= {
         "dashboards.commands.dashboard:dashboard",
         "Browse the results of a store in a browser, live while a sweep runs.",
         READ,
+    ),
+    "demo": (
+        "dashboards.commands.demo:demo",
+        "Browse FreezeBench, a study of freezing that comes with Permafrost. Nothing runs and nothing is written.",
+        START,
     ),
     "report": (
         "dashboards.commands.report:report",

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests.examples import examples
+from tests.examples import WORKING, examples
 
 # One thread a process: the tests have the cores already, and two threads that wait for each other wait for long where
 # the machine has other work.
@@ -64,7 +64,7 @@ def outside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture(autouse=True)
 def working_folder(outside: Path) -> Iterator[Path]:
     """The working folder of a test: empty, so that nothing depends on what lies where pytest was started."""
-    folder = Path(tempfile.mkdtemp(dir=outside))
+    folder = Path(tempfile.mkdtemp(prefix=WORKING, dir=outside))
     os.chdir(folder)
     yield folder
     os.chdir(outside)

@@ -15,8 +15,8 @@ from plotly.io.json import to_json_plotly
 from typer.testing import CliRunner
 
 from dashboards.views import savings
-from dashboards.views.part import compute
-from dashboards.views.theme import LIGHT
+from dashboards.views.kit.part import compute
+from dashboards.views.kit.theme import LIGHT
 from dashboards.views.trial_page import trial_page
 from orchestrator.commands.app import app
 from orchestrator.forecast.forecast import forecast_of

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -44,3 +47,23 @@ def wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
                 return
         time.sleep(0.05)
     raise AssertionError(f"the server ended with exit code {process.returncode}")
+
+
+@contextmanager
+def nginx(configuration: Path, port: int, *options: str) -> Iterator[None]:
+    """The distribution's nginx by a file of configuration, from when it answers at the port.
+
+    Without it the test that asks is skipped, or fails where PERMAFROST_REQUIRE_NGINX is set (CI).
+    """
+    program = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
+    if program is None:
+        reason = "nginx is not installed (apt install nginx-light)"
+        assert not os.environ.get("PERMAFROST_REQUIRE_NGINX"), reason
+        pytest.skip(reason)
+    words = [program, "-p", str(configuration.parent), "-c", str(configuration), *options]
+    with subprocess.Popen(words) as process:
+        try:
+            wait_for(port, process)
+            yield
+        finally:
+            process.terminate()

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 import torch
 
-from dashboards.views.part import compute
+from dashboards.views.kit.part import compute
+from dashboards.views.kit.theme import LIGHT
 from dashboards.views.registry import PARTS
-from dashboards.views.theme import LIGHT
 from orchestrator.analysis.statistic import STATISTICS
 from orchestrator.extras.published.study import read_study
 from orchestrator.search.simulate import simulate

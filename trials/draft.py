@@ -25,7 +25,7 @@ from trials.sources.corpus_draft import DataDraft, Located, bare_corpus
 from trials.sources.local_models import STARTER, ModelDraft, bare_model, find_model
 from trials.spec import TrialSpec
 from trials.tasks import TASKS
-from trials.tasks.reading import labelled, read_corpus
+from trials.tasks.reading import counted_corpus, labelled
 
 K = ParamSpec("K")
 V = TypeVar("V")
@@ -231,8 +231,7 @@ class Lookup:
 
         def find_data(draft: DataDraft, task: str) -> DataSpec:
             data = labelled(task, exact(draft).resolve(TASKS[task].columns, offline=offline, progress=progress))
-            corpus = read_corpus(task, data)
-            return data.model_copy(update={"sizes": (len(corpus.train), len(corpus.dev), len(corpus.test))})
+            return counted_corpus(task, data)
 
         self.files = _once(files)
         self.locate = _once(lambda draft: exact(draft).resolve(offline=offline, progress=progress))

@@ -176,6 +176,7 @@ class DataSpec(Frozen):
         held_out: Share of the train split that serves as dev, where the corpus has no dev split.
         source: Where the files came from, e.g. ``ud:UD_English-EWT@2.16``; not part of the trial's identity.
         sizes: Sentences or texts of train, dev and test; not part of the trial's identity, as they follow from it.
+        documents: How many documents these are of, 0 where the corpus does not say; likewise.
         notes: What was taken of the files that a person may not expect; a sentence each, for a plan. Not stored.
     """
 
@@ -192,6 +193,7 @@ class DataSpec(Frozen):
     held_out: HeldOut | None = None
     source: Shown | None = None
     sizes: tuple[int, int, int] | None = None
+    documents: tuple[int, int, int] | None = None
     notes: Annotated[tuple[Shown, ...], Field(exclude=True, repr=False)] = ()
 
     def content(self) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from trials.settings import Columns, DataSpec, FreezeSpec, ModelSpec, Positive, 
 SCHEMA_VERSION = 1  # increment it when the same spec would give other results
 
 NOT_IDENTITY: dict[str, dict[str, Any]] = {
-    "data": dict.fromkeys(("name", "train", "dev", "test", "mismatched", "source", "sizes", "notes"), True)
+    "data": dict.fromkeys(("name", "train", "dev", "test", "mismatched", "source", "sizes", "documents", "notes"), True)
     | {"columns": {"document": True}},
     "model": dict.fromkeys(("name", "path", "source"), True),
     "freeze": {"strategy": True},

@@ -16,22 +16,19 @@ from dash import ALL, ClientsideFunction, Input, Output, State
 from flask import Response
 
 from dashboards.app import controls as control
-from dashboards.app.callbacks import NO_FIGURE, add_callbacks, asked_search, not_found
-from dashboards.app.page_cache import PageCache
-from dashboards.app.shell import shell
+from dashboards.app.callbacks import NO_FIGURE, PageCache, add_callbacks, asked_search, not_found
+from dashboards.app.controls import shell
 from dashboards.data.frames import Frames
 from dashboards.data.page_query import parse_query
 from dashboards.data.provenance import provenance, versions_of
 from dashboards.data.tables import FORMATS, formatted
 from dashboards.report.html import as_html, page_as_html
-from dashboards.report.sections import sections
-from dashboards.report.summary import summary
-from dashboards.views.answer_cards import MOST_CARDS
-from dashboards.views.components import part_id
-from dashboards.views.part import compute
-from dashboards.views.recommendation import answers_of_sweep
+from dashboards.report.sections import sections, summary
+from dashboards.views.kit.answers import MOST_CARDS, answers_of_sweep
+from dashboards.views.kit.components import part_id
+from dashboards.views.kit.part import compute
+from dashboards.views.kit.theme import LIGHT
 from dashboards.views.registry import PARTS, VIEWS
-from dashboards.views.theme import LIGHT
 from trials.errors import NothingMatchedError
 
 _NO_SWEEP = "The store has no sweep yet."

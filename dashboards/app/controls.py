@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import dash_mantine_components as dmc
-from dash import html
+from dash import dcc, html
 
 from dashboards.data.page_query import AXES, COSTS, EMBEDDINGS, SPLITS, STATES, PageQuery
 from dashboards.data.selection import Selection
-from dashboards.views.drawing import freeze_name
+from dashboards.views.kit.drawing import freeze_name
+from dashboards.views.registry import VIEWS
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.analysis.savings import FLOPS
 from trials.metrics.metric import metric_label
@@ -121,3 +122,84 @@ def _value(query: PageQuery, name: str) -> Any:
 
 def _word(value: object) -> str:
     return "" if value is None or value == () else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+# What stays when the page changes: header, navigation, notices and footer, and places for the controls.
+#
+# Controls come after the first figure: a browser takes a tenth of the time until then to make them.
+
+TICK_MS = 1500
+
+
+def shell(version: int) -> Any:
+    """The layout around the pages; `version` is that of the snapshot, so that the first tick finds nothing new."""
+    stores = [
+        dcc.Location(id="url", refresh="callback-nav"),
+        dcc.Store(id="state"),
+        dcc.Store(id="version", data=version),
+        dcc.Store(id="path"),
+        dcc.Store(id="rendered"),
+        dcc.Store(id="first"),
+        dcc.Store(id="later"),
+        dcc.Store(id="resolved"),
+        dcc.Store(id="about"),
+        dcc.Interval(id="tick", interval=TICK_MS),
+        dcc.Interval(id="second", interval=1000),
+    ]
+    bar = html.Div(
+        [
+            dmc.Anchor("Permafrost", href="/", id="home", fw=700, underline="never", refresh=False, className="name"),
+            html.Nav(_links(), className="views", **{"aria-label": "Views"}),
+            dmc.Text(id="age", size="xs", truncate="end", className="age"),
+            dmc.Group([html.Div(id="ray"), html.Div(id="switches")], gap="xs", wrap="nowrap", className="switches"),
+        ],
+        className="bar",
+    )
+    page = dmc.Stack(
+        [
+            html.Button(
+                "Filters", type="button", id="filters", **{"aria-expanded": "false", "aria-controls": "controls"}
+            ),
+            html.Div(id="controls", className="controls"),
+            html.Div(id="notices"),
+            html.Div(id="page"),
+            html.Footer(html.Div(id="footer"), className="footer"),
+        ],
+        gap="xs",
+    )
+    frame = [dmc.AppShellHeader(bar), dmc.AppShellMain(html.Div(page, id="content", tabIndex="-1"))]
+    return dmc.MantineProvider(
+        [
+            *stores,
+            html.A("Skip to content", href="#content", className="skip-link"),
+            dmc.AppShell(frame, header={"height": {"base": 88, "lg": 48}}, padding={"base": "xs", "sm": "sm"}),
+        ],
+        id="mantine",
+        forceColorScheme="light",  # until the browser reports its scheme; a change redraws everything
+        theme={"primaryColor": "blue", "primaryShade": {"light": 8, "dark": 5}, "defaultRadius": "sm"},
+    )
+
+
+def _links() -> list[Any]:
+    return [
+        html.Span(
+            dmc.NavLink(label=view.title, href=view.path, id={"link": view.path}, refresh=False), title=view.question
+        )
+        for view in VIEWS.values()
+    ]
+
+
+def switches() -> Any:
+    """The controls of the header."""
+    themes = [{"value": name, "label": name} for name in ("auto", "light", "dark")]
+    theme = dmc.Select(
+        id="control-theme",
+        data=themes,
+        value="auto",
+        size="xs",
+        w=84,
+        allowDeselect=False,
+        **{"aria-label": "Theme"},
+    )
+    pause = dmc.Switch(id="control-pause", label="Pause", size="xs", checked=False)
+    return dmc.Group([theme, pause], gap="xs", wrap="nowrap")

@@ -24,8 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dashboards.data.duckdb_mirror import Database, Mirror, TrialNumbers, broken_part_messages, open_database
-from dashboards.data.followed import FollowedPlans, FollowedTable, PlanFrame
-from dashboards.data.spec_columns import SpecReader
+from dashboards.data.followed import FollowedPlans, FollowedTable, PlanFrame, SpecReader
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.analysis.trial_frame import with_collapses, with_costs
 from orchestrator.claims.claims import RunningDriver, began_at, likely_shares, running_drivers

@@ -16,10 +16,9 @@ import pandas as pd
 
 from dashboards.data.tables import rows_of
 from dashboards.report.pictures import PLOTLY_JS
-from dashboards.report.sections import Section, methods
-from dashboards.report.summary import SummaryPage
-from dashboards.views.part import Drawn, Part
-from dashboards.views.theme import PLOTLY_CONFIG, Figure, in_dark
+from dashboards.report.sections import Section, SummaryPage, methods
+from dashboards.views.kit.part import Drawn, Part
+from dashboards.views.kit.theme import PLOTLY_CONFIG, Figure, in_dark
 from orchestrator.analysis.layer_strip import FreezeName
 from trials.escaping.untrusted_text import html
 

@@ -14,7 +14,7 @@ from dashboards.report.paper_figures import figure
 from dashboards.report.paper_tables import all_numbers, table
 from dashboards.report.pictures import KINDS, FigureRenderer
 from dashboards.report.write import Written, write_files
-from dashboards.views.theme import Figure
+from dashboards.views.kit.theme import Figure
 from orchestrator.config.quantities import counted
 from orchestrator.extras.published.comparison import MARGIN
 from orchestrator.extras.published.comparison_tables import Beside, Number, beside, differences, numbers

@@ -14,10 +14,8 @@ from urllib.parse import parse_qsl, quote, urlencode
 from werkzeug.http import HTTP_STATUS_CODES
 from werkzeug.wrappers import Request, Response
 
-from dashboards.serving.access import Access
-from dashboards.serving.headers import cache_control, with_fixed
-from dashboards.serving.token import Token, WrongTries, login_page, redirect_page
-from dashboards.serving.url_prefix import enter
+from dashboards.serving.access import Access, Token, WrongTries, login_page, redirect_page
+from dashboards.serving.headers import cache_control, enter, with_fixed
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment

@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from dashboards.data.contributions import trials_with_sentences
 from dashboards.data.frames import EVERYTHING
 from dashboards.data.selection import Selection, whole_sweep
-from dashboards.views.cells import KEYS
-from dashboards.views.drawing import (
+from dashboards.data.trial_rows import trials_with_sentences
+from dashboards.views.kit.cells import KEYS
+from dashboards.views.kit.drawing import (
     cell_colour,
     cell_name,
     cell_symbol,
@@ -21,9 +21,8 @@ from dashboards.views.drawing import (
     numbers,
     with_note,
 )
-from dashboards.views.part import Part
-from dashboards.views.theme import DASHES, SYMBOLS, Figure, Look, axis, layout
-from dashboards.views.view import View
+from dashboards.views.kit.part import Part, View
+from dashboards.views.kit.theme import DASHES, SYMBOLS, Figure, Look, axis, layout
 from orchestrator.analysis.decided import loss_table
 from orchestrator.analysis.describe import describe_cells
 from orchestrator.analysis.layer_curves import FROM_BELOW

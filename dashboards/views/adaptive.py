@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from dashboards.data.contributions import trials_with_sentences
 from dashboards.data.selection import Selection, of_corpus
-from dashboards.views.cells import KEYS
-from dashboards.views.drawing import interval_bars, name, numbers
-from dashboards.views.part import Part
-from dashboards.views.theme import SYMBOLS, Figure, Look, axis, layout
+from dashboards.data.trial_rows import trials_with_sentences
+from dashboards.views.kit.cells import KEYS
+from dashboards.views.kit.drawing import interval_bars, name, numbers
+from dashboards.views.kit.part import Part
+from dashboards.views.kit.theme import SYMBOLS, Figure, Look, axis, layout
 from orchestrator.analysis.when_frozen import ADAPTIVE, STATIC, UNFREEZING, when_frozen
 
 

@@ -9,12 +9,10 @@ import pandas as pd
 
 from dashboards.data.selection import Selection
 from dashboards.views import non_inferiority
-from dashboards.views.answer_cards import cards, headline
-from dashboards.views.components import frame_table
-from dashboards.views.drawing import freeze_column
-from dashboards.views.part import Part, why_empty
-from dashboards.views.recommendation import answers_of
-from dashboards.views.view import SHARED_CONTROLS, View
+from dashboards.views.kit.answers import answers_of, cards, headline
+from dashboards.views.kit.components import frame_table
+from dashboards.views.kit.drawing import freeze_column
+from dashboards.views.kit.part import SHARED_CONTROLS, Part, View, why_empty
 from orchestrator.analysis.answer import Answer
 from orchestrator.analysis.decision_plan import ERROR
 from orchestrator.analysis.wording import NO_CANDIDATES

@@ -8,16 +8,13 @@ import dash_mantine_components as dmc
 import pandas as pd
 from dash import dcc, html
 
-from dashboards.data.contributions import trials_with_sentences
-from dashboards.data.picks import Picks, picks_of, selection_of
 from dashboards.data.selection import Selection
-from dashboards.views.components import frame_table, trial_link
-from dashboards.views.drawing import freeze_name, with_strip
-from dashboards.views.part import Part
-from dashboards.views.picked_curves import CURVES, words_of
-from dashboards.views.picked_sentences import SENTENCES
+from dashboards.data.trial_rows import trials_with_sentences
+from dashboards.views.kit.components import frame_table, trial_link
+from dashboards.views.kit.drawing import freeze_name, with_strip
+from dashboards.views.kit.part import Part, View
+from dashboards.views.picked import CURVES, SENTENCES, Picks, picks_of, selection_of, words_of
 from dashboards.views.trial_page import settings_of
-from dashboards.views.view import View
 from orchestrator.analysis.froze import froze_by
 from orchestrator.analysis.losses import losses
 from orchestrator.analysis.two_way import interval

@@ -12,10 +12,10 @@ import pandas as pd
 
 from dashboards.data.predictions import CUT_OFF, confusion, predictions_of
 from dashboards.data.selection import Selection
-from dashboards.views.compared_cells import ComparedCells, compared_cells, first_seeds
-from dashboards.views.drawing import freeze_name, name, with_note
-from dashboards.views.part import Part
-from dashboards.views.theme import Figure, Look, axis, layout
+from dashboards.views.kit.cells import ComparedCells, compared_cells, first_seeds
+from dashboards.views.kit.drawing import freeze_name, name, with_note
+from dashboards.views.kit.part import Part
+from dashboards.views.kit.theme import Figure, Look, axis, layout
 from orchestrator.config.quantities import counted
 
 SEEDS = 5  # of each cell

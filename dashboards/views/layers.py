@@ -7,12 +7,11 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from dashboards.data.contributions import trials_with_sentences
 from dashboards.data.selection import Selection, whole_sweep
-from dashboards.views.drawing import axis_name, freeze_column, interval_bars, name, numbers
-from dashboards.views.part import Part
-from dashboards.views.theme import Figure, Look, axis, layout
-from dashboards.views.view import SHARED_CONTROLS, View
+from dashboards.data.trial_rows import trials_with_sentences
+from dashboards.views.kit.drawing import axis_name, freeze_column, interval_bars, name, numbers
+from dashboards.views.kit.part import SHARED_CONTROLS, Part, View
+from dashboards.views.kit.theme import Figure, Look, axis, layout
 from orchestrator.analysis.layer_curves import findings, layer_curves
 from trials.metrics.metric import metric_label
 

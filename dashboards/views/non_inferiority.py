@@ -9,12 +9,12 @@ import pandas as pd
 
 from dashboards.data.page_query import COSTS
 from dashboards.data.selection import Selection
-from dashboards.views.cells import setting_columns
-from dashboards.views.drawing import Diamonds, cell_name, forest_plot, name, with_note
-from dashboards.views.forest import NO_PAIRS
-from dashboards.views.part import Part
-from dashboards.views.recommendation import answers_of, candidates
-from dashboards.views.theme import Figure, Look
+from dashboards.views.kit.answers import answers_of, candidates
+from dashboards.views.kit.cells import setting_columns
+from dashboards.views.kit.drawing import Diamonds, cell_name, forest_plot, name, with_note
+from dashboards.views.kit.part import Part
+from dashboards.views.kit.theme import Figure, Look
+from dashboards.views.scores import NO_PAIRS
 from orchestrator.analysis.decision_plan import PlannedLooks
 from orchestrator.config.quantities import counted
 

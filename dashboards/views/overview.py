@@ -11,13 +11,11 @@ import pandas as pd
 from dash import html
 
 from dashboards.data.selection import Selection
-from dashboards.views.answer_cards import MOST_CARDS, cards
-from dashboards.views.drawing import cell_name
-from dashboards.views.part import Part
-from dashboards.views.recommendation import answers_of_sweep
+from dashboards.views.kit.answers import MOST_CARDS, answers_of_sweep, cards
+from dashboards.views.kit.drawing import cell_name
+from dashboards.views.kit.part import Part, View
+from dashboards.views.kit.theme import STATES, Figure, Look, axis, layout
 from dashboards.views.sweep_list import add_sweep_callbacks, sweep_list
-from dashboards.views.theme import STATES, Figure, Look, axis, layout
-from dashboards.views.view import View
 from orchestrator.analysis.wording import NO_CANDIDATES
 from orchestrator.config.quantities import counted
 from orchestrator.forecast.pace import TRIAL_COLUMNS, Begun, time_left

@@ -12,10 +12,9 @@ from dash import html
 from dashboards.data.page_query import COSTS
 from dashboards.data.provenance import provenance, versions_of
 from dashboards.data.selection import Selection
-from dashboards.views.drawing import freeze_name
-from dashboards.views.part import why_empty
-from dashboards.views.recommendation import answers_of
-from dashboards.views.view import SHARED_CONTROLS, View
+from dashboards.views.kit.answers import answers_of
+from dashboards.views.kit.drawing import freeze_name
+from dashboards.views.kit.part import SHARED_CONTROLS, View, why_empty
 from orchestrator.analysis.describe import describe_cells
 from orchestrator.analysis.savings import COUNTED, savings
 from orchestrator.config.quantities import counted

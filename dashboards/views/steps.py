@@ -10,11 +10,11 @@ import numpy.typing as npt
 import pandas as pd
 
 from dashboards.data.selection import Selection
-from dashboards.data.step_losses import SEEDS, lowest_seeds, step_losses
-from dashboards.views.cells import completed_of, setting_columns, shown_cells
-from dashboards.views.drawing import cell_colour, cell_name, numbers, with_note
-from dashboards.views.part import Part
-from dashboards.views.theme import Figure, Look, axis, layout
+from dashboards.data.trial_rows import SEEDS, lowest_seeds, step_losses
+from dashboards.views.kit.cells import completed_of, setting_columns, shown_cells
+from dashboards.views.kit.drawing import cell_colour, cell_name, numbers, with_note
+from dashboards.views.kit.part import Part
+from dashboards.views.kit.theme import Figure, Look, axis, layout
 from orchestrator.config.quantities import counted
 
 Row = dict[str, Any]

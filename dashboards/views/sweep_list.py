@@ -20,10 +20,9 @@ from pydantic import validate_call
 from dashboards.data.frames import EVERYTHING, Sweep
 from dashboards.data.page_query import PageQuery
 from dashboards.data.selection import Selection, state_of
-from dashboards.views.answer_cards import MOST_CARDS, headline
-from dashboards.views.components import part_id
-from dashboards.views.recommendation import answers_of_sweep, known_answers_of_sweep
-from dashboards.views.view import PageState
+from dashboards.views.kit.answers import MOST_CARDS, answers_of_sweep, headline, known_answers_of_sweep
+from dashboards.views.kit.components import part_id
+from dashboards.views.kit.part import PageState
 from orchestrator.analysis.answer import Answer
 from orchestrator.analysis.wording import NO_CANDIDATES
 from orchestrator.config.quantities import counted

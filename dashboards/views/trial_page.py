@@ -10,9 +10,9 @@ from dash import dcc, html
 
 from dashboards.data.frames import Snapshot
 from dashboards.data.page_query import SPLITS, PageQuery
-from dashboards.views.components import frame_table, graph
-from dashboards.views.drawing import freeze_name
-from dashboards.views.theme import Figure, Look, axis, layout
+from dashboards.views.kit.components import frame_table, graph
+from dashboards.views.kit.drawing import freeze_name
+from dashboards.views.kit.theme import Figure, Look, axis, layout
 from orchestrator.analysis.cells import flatten
 from orchestrator.analysis.froze import froze_by
 from orchestrator.store.schema import State

@@ -15,9 +15,9 @@ from pydantic import validate_call
 from typing_extensions import TypedDict
 
 from dashboards.data.selection import Selection
-from dashboards.views.drawing import freeze_column
+from dashboards.views.kit.drawing import freeze_column
+from dashboards.views.kit.part import SHARED_CONTROLS, ItemPage, PageState, View
 from dashboards.views.trial_page import trial_page
-from dashboards.views.view import SHARED_CONTROLS, ItemPage, PageState, View
 from orchestrator.analysis.froze import froze_by
 from trials.escaping.untrusted_text import markdown
 

@@ -1,19 +1,12 @@
-"""How fast trials get where they get: epochs to a share of the best, and the best of n trials."""
+"""How fast trials get where they get: epochs to a share of the best."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pandas as pd
-from scipy import special
 
-from orchestrator.analysis.rows import Floats, finite, numbers, require
+from orchestrator.analysis.rows import numbers, require
 
-BIAS_NOTE = (
-    "`expected` samples the trials with replacement and is biased low, the more so the nearer the budget is to the "
-    "number of trials; `unbiased` samples without replacement and ends at that number."
-)
 _DIGITS = 6  # of an epoch: evaluations at thirds of an epoch must fall together
 _REACHED = 1e-12  # a score this little below its target has reached it: share x best is rounded
 
@@ -65,39 +58,6 @@ def baseline_best(epochs: pd.DataFrame, trials: pd.DataFrame) -> pd.Series:
     base = done[["cell", "seed"]].assign(best=done["trial_id"].map(top)).rename(columns={"cell": "baseline"})
     both = trials[["trial_id", "baseline", "seed"]].merge(base, on=["baseline", "seed"], how="left")
     return both.set_index("trial_id")["best"].astype(np.float64)
-
-
-def expected_best(scores: Sequence[float] | Floats, budgets: Sequence[int]) -> pd.DataFrame:
-    """The best score to be expected of n trials, for each n of `budgets`; NaN without scores.
-
-    Columns: `budget`, `expected` (maximum of n draws from the empirical distribution: J. Dodge et al., "Show Your
-    Work", 2019, arXiv 1909.03004), `unbiased` (n draws without replacement; NaN above the number of
-    scores; R. Tang et al., "Showing Your Work Doesn't Always Work", 2020, arXiv 2004.13705). See `BIAS_NOTE`.
-
-    Raises:
-        ValueError: A budget is below 1.
-    """
-    wanted = np.asarray(budgets, dtype=np.float64)
-    if (wanted < 1).any():
-        raise ValueError("a budget is a number of trials, 1 or more")
-    found = np.sort(finite(scores))
-    n = len(found)
-    if not n:
-        return pd.DataFrame({"budget": budgets, "expected": np.nan, "unbiased": np.nan})
-    rank = np.arange(1, n + 1)
-    chance = (rank / n) ** wanted[:, None] - ((rank - 1) / n) ** wanted[:, None]  # (budgets, scores): which is the best
-    expected = chance @ found
-    # C(rank - 1, b - 1) / C(n, b): of the sets of b trials, those whose best is the one of that rank.
-    b = np.minimum(wanted, n)[:, None]
-    with np.errstate(invalid="ignore"):
-        logs = _log_choose(np.maximum(rank - 1, b - 1), b - 1) - _log_choose(np.full(rank.shape, n), b)
-    unbiased = np.where(rank >= b, np.exp(logs), 0.0) @ found
-    return pd.DataFrame({"budget": budgets, "expected": expected, "unbiased": np.where(wanted <= n, unbiased, np.nan)})
-
-
-def _log_choose(n: Floats, k: Floats) -> Floats:
-    found: Floats = special.gammaln(n + 1) - special.gammaln(k + 1) - special.gammaln(n - k + 1)
-    return found
 
 
 def _evaluations(epochs: pd.DataFrame) -> pd.DataFrame:

@@ -27,7 +27,7 @@ There are two guards (`Guard`). `SINGLE` is for the interval of one setting at o
 be wrong in 5 % of sweeps and whose skewness is the exponential's; it takes the seeds' share at its upper bound, since
 what misleads at three seeds is a small spread by chance, which makes them look harmless beside the sentences.
 
-What they hold and cost, by simulation (`python -m tests.calibration`, 2,000 sweeps in each of ten worlds): `SINGLE`
+What they hold and cost, by simulation (`python -m tests.lab.calibration`, 2,000 sweeps in each of ten worlds): `SINGLE`
 intervals cover 94 to 97 %, with three seeds that are exponential and seven eighths of the variance 92.4 %. With
 `DECIDING` a loss is wrongly ruled out in 5.1 % of sweeps of such seeds that look after every seed from 3 to 10, in 1 to
 2.5 % of all others; Student's distances at the same looks err in 20 %. The price: the upper half is longer than

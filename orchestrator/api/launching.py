@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -63,6 +63,11 @@ class Launched(ShownInCell):
         """All trials of the sweep."""
         return trials_of(self.plan, self.store)
 
+    @property
+    def table(self) -> Table:
+        """A row a setting, as `permafrost launch` prints them."""
+        return Table.of(self.store, self.plan.declared(), self.trials)
+
     def answers(self, tolerance: float | None = None) -> Answers:
         """What to freeze; `tolerance` is the acceptable loss in points, None for the sweep's own."""
         return answers_of(self.store, self.trials, asked(self.plan.sweep.decision_plan, tolerance=tolerance))
@@ -70,7 +75,7 @@ class Launched(ShownInCell):
     def _draw(self, console: Console) -> None:
         for line in [*outcome_lines(self.outcome), *self.found, *resume_lines(self.stopped, "launch")]:
             console.print(line, soft_wrap=True)
-        Table.of(self.trials, self.store)._draw(console)
+        self.table._draw(console)
 
 
 @dataclass(frozen=True, repr=False)
@@ -139,14 +144,33 @@ def plan(
     """
     results = open_store(store, must_exist=False)
     where = find_cluster(cluster, cpus=cpus, gpus=gpus)
-    return Planned.of(planned(sweep, results, where, offline=offline), results, where)
+    return Planned.of(planned(*declared_by(sweep), results, where, offline=offline), results, where)
 
 
-def planned(sweep: SweepLike, results: ResultStore, cluster: ClusterSpec, *, offline: bool) -> Plan:
-    """The plan of a sweep on a store. Raises as `plan`."""
-    declared, document = _declared(sweep)
-    with download_progress() as progress:
-        return make_plan(settled(cluster, declared), document, results, Lookup(offline=offline, progress=progress))
+def planned(
+    sweep: SweepSpec,
+    document: Document,
+    results: ResultStore,
+    cluster: ClusterSpec,
+    *,
+    offline: bool,
+    pilot: bool = False,
+    fetched: Callable[[str], None] = lambda name: None,
+) -> Plan:
+    """The plan of a declared sweep on a store. Raises as `plan`.
+
+    Args:
+        pilot: As of `settled`.
+        fetched: Hears the name of each file that had to be downloaded.
+    """
+    with download_progress() as shown:
+
+        def progress(name: str, done_bytes: int, total_bytes: int | None) -> None:
+            fetched(name)
+            shown(name, done_bytes, total_bytes)
+
+        lookup = Lookup(offline=offline, progress=progress)
+        return make_plan(settled(cluster, sweep, pilot=pilot), document, results, lookup)
 
 
 @notebook_output("stopped; finished trials are in the store. Call `launch` again with the same arguments to resume.")
@@ -184,7 +208,7 @@ def launch(
     began, where, bounds = time.monotonic(), here(cluster, cpus=cpus, gpus=gpus), Bounds(max_hours, max_trials)
     bounds.check(where.prices)
     results = open_store(store, must_exist=False)
-    plan = planned(sweep, results, where, offline=offline)
+    plan = planned(*declared_by(sweep), results, where, offline=offline)
     with run_plan(plan, where, results, bounds, began=began) as ended:
         done = Launched.of(ended, results)
         for line in resume_lines(done.stopped, "launch"):
@@ -200,7 +224,8 @@ def here(cluster: str, *, cpus: int | None = None, gpus: int | None = None) -> C
     return where
 
 
-def _declared(sweep: SweepLike) -> tuple[SweepSpec, Document]:
+def declared_by(sweep: SweepLike) -> tuple[SweepSpec, Document]:
+    """A sweep with the document that its errors point into. Raises ConfigError."""
     if isinstance(sweep, str | Path):
         return load_sweep(Path(sweep), [])
     content = sweep.model_dump(exclude_unset=True) if isinstance(sweep, SweepSpec) else dict(sweep)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 
 from orchestrator.analysis.cells import TRIAL_COLUMNS, cell_label, objective_group, varying_settings
+from orchestrator.analysis.cut_off import cut_off_notes
 from orchestrator.analysis.summary import CellSummary, summarise
 from orchestrator.api.answering import chosen_sweep
 from orchestrator.config.console import DEFAULT_STORE, ShownInCell
 from orchestrator.session.display import cell_tables
+from orchestrator.session.outcome import earlier_note
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.contents import planned_specs
+from orchestrator.store.contents import SweepPlan, planned_specs
 from trials.spec import TrialSpec
 
 if TYPE_CHECKING:
@@ -26,14 +29,26 @@ class Table(ShownInCell):
 
     Attributes:
         cells: The settings in the sweep's order, with the means over their seeds.
+        notes: What to know of the rows: words that were cut off, trials of an earlier version that are not shown.
     """
 
     cells: tuple[CellSummary, ...]
+    notes: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, specs: list[TrialSpec], store: ResultStore) -> Table:
-        """The settings of planned trials. Raises StoreError."""
-        return cls(tuple(summarise(specs, store.trials(list(TRIAL_COLUMNS)).to_pylist())))
+    def of(cls, store: ResultStore, plan: SweepPlan, specs: Sequence[TrialSpec] | None = None) -> Table:
+        """The settings of a sweep's trials; `specs` are those of the plan if not given. Raises StoreError."""
+        rows = store.trials(list(TRIAL_COLUMNS)).to_pylist()
+        return cls.of_rows(store, plan, planned_specs(plan) if specs is None else specs, rows)
+
+    @classmethod
+    def of_rows(
+        cls, store: ResultStore, plan: SweepPlan, specs: Sequence[TrialSpec], rows: Collection[Mapping[str, Any]]
+    ) -> Table:
+        """The settings of a sweep's trials, from rows with `cells.TRIAL_COLUMNS` that were read already."""
+        hidden = earlier_note(store, plan, {row["trial_id"] for row in rows})
+        notes = [*cut_off_notes(specs, rows), *([hidden] if hidden else [])]
+        return cls(tuple(summarise(specs, rows)), tuple(notes))
 
     def to_pandas(self) -> pd.DataFrame:
         """A row per setting: names, seeds, scores (0..1), costs, and shares saved (0..1); NaN where not known."""
@@ -42,9 +57,15 @@ class Table(ShownInCell):
         varying = varying_settings([cell.spec for cell in self.cells])
         return pd.DataFrame([_row(cell, cell_label(cell.spec, varying)) for cell in self.cells])
 
+    def parts(self) -> Iterator[RenderableType]:
+        """What a terminal prints of it."""
+        return cell_tables(self.cells)
+
     def _draw(self, console: Console) -> None:
-        for part in cell_tables(self.cells):
+        for part in self.parts():
             console.print(part)
+        for note in self.notes:
+            console.print(f"note    {note}", soft_wrap=True)
 
 
 def _row(cell: CellSummary, setting: str) -> dict[str, Any]:
@@ -66,4 +87,4 @@ def table(store: str = DEFAULT_STORE, sweep: str | None = None) -> Table:
         StoreError: The store cannot be read.
     """
     results = open_store(store)
-    return Table.of(planned_specs(chosen_sweep(results, sweep)), results)
+    return Table.of(results, chosen_sweep(results, sweep))

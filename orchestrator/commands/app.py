@@ -86,6 +86,11 @@ COMMANDS = {
         "Export the tables for other programs, without duplicates, with a description of each column.",
         SHARE,
     ),
+    "export store": (
+        "orchestrator.extras.store_care.store_command:export_store_",
+        "Write a compact copy of a store for others, without weights and without the folders of this machine.",
+        SHARE,
+    ),
     "export mlflow": (
         "orchestrator.extras.trackers.export_command:mlflow",
         "Write one run per trial to MLflow, nested under one of the sweep; runs of an earlier export are updated.",

@@ -188,12 +188,15 @@ def _checked(data: DataSpec, task: str) -> CorpusCheck:
     report = check_corpus(read_corpus(task, data))
     if len(report.splits) > 1 or len(data.train) > 1:
         return report
-    return CorpusCheck({Path(data.train[0]).name: report.splits["train"]}, {}, {})
+    return CorpusCheck({Path(data.train[0]).name: report.splits["train"]}, {}, {}, {})
 
 
 def _as_json(found: _Checked) -> dict[str, object]:
     data, task, lines, report = found
-    shared = {f"{split} in {other}": n for (split, other), n in report.shared.items()}
+    shared, documents = (
+        {f"{split} in {other}": n for (split, other), n in found.items()}
+        for found in (report.shared, report.shared_documents)
+    )
     return {
         "name": data.name,
         "fingerprint": data.fingerprint,
@@ -205,6 +208,7 @@ def _as_json(found: _Checked) -> dict[str, object]:
         "examples": examples(read_corpus(task, data).train),
         **asdict(report),
         "shared": shared,
+        "shared_documents": documents,
     }
 
 
@@ -220,12 +224,22 @@ def _list_table(corpora: list[FetchedCorpus], new: set[str]) -> Table:
 
 
 def _check_parts(report: CorpusCheck) -> Iterator[Table | Padding | Text]:
-    sizes = {
-        name: (s.items, s.words, s.vocabulary, s.one_word, s.longest, s.repeated) for name, s in report.splits.items()
+    splits = report.splits.values()
+    counts = {
+        "items": [s.items for s in splits],
+        "documents": [s.documents for s in splits],
+        "words": [s.words for s in splits],
+        "vocabulary": [s.vocabulary for s in splits],
+        "one word": [s.one_word for s in splits],
+        "longest": [s.longest for s in splits],
+        "duplicates": [s.repeated for s in splits],
     }
+    if not any(counts["documents"]):  # the corpus does not say
+        del counts["documents"]
+    sizes = dict(zip(report.splits, zip(*counts.values(), strict=True), strict=True))
     bounds = [f"<= {bound}" for bound in LENGTHS] + [f"> {LENGTHS[-1]}"]
     for table in (
-        number_table(("split", "items", "words", "vocabulary", "one word", "longest", "duplicates"), sizes),
+        number_table(("split", *counts), sizes),
         # Of its own, so that the numbers of a large corpus fit 80 columns.
         number_table(("words", *bounds), {name: split.lengths for name, split in report.splits.items()}),
         _label_table(report),
@@ -236,6 +250,9 @@ def _check_parts(report: CorpusCheck) -> Iterator[Table | Padding | Text]:
             total = report.splits[split].items
             items = counted(total, f"{split} item")
             yield Text(f"{n:,} of {items} ({100 * n / total:.1f} %) also {'occurs' if n == 1 else 'occur'} in {other}.")
+    for (split, other), n in report.shared_documents.items():
+        if n:
+            yield Text(f"{counted(n, f'{split} document')} also {'occurs' if n == 1 else 'occur'} in {other}.")
     for split, labels in report.unseen.items():
         if labels:
             names = ", ".join(f"{escaped(label)} ({n})" for label, n in labels.items())

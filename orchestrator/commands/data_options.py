@@ -40,6 +40,15 @@ def _options(
     label: Annotated[
         str | None, typer.Option("--label", metavar="COLUMN", help="A table's column of labels.")
     ] = None,
+    document: Annotated[
+        str | None,
+        typer.Option(
+            "--document",
+            metavar="COLUMN",
+            help="A table's column that names what a row is a part of: an article, a thread; `none` for none.",
+            show_default="one called doc_id, document or the like",
+        ),
+    ] = None,
     scheme: Annotated[
         str | None,
         typer.Option("--scheme", help="How span tags are written: iob1, iob2, bioes or io.", show_default=_HELD),

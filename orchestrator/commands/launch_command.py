@@ -16,10 +16,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from rich.padding import Padding
 
-from orchestrator.analysis.cells import TRIAL_COLUMNS
-from orchestrator.analysis.cut_off import cut_off_notes
-from orchestrator.analysis.summary import summarise
-from orchestrator.api.answering import answers_of
+from orchestrator.api.launching import Launched, planned
 from orchestrator.commands.answer_command import show_answers
 from orchestrator.config.command_line import configs_folder
 from orchestrator.config.console import (
@@ -47,16 +44,15 @@ from orchestrator.execution.recorder import versions
 from orchestrator.execution.rerun import Difference, differences, find_trial, rerun
 from orchestrator.forecast.values import Forecast
 from orchestrator.forecast.values import as_json as forecast_as_json
-from orchestrator.session.display import cell_tables, plan_lines, setting_table
-from orchestrator.session.outcome import Bounds, earlier_note, limit_note, outcome_of, say_end, trials_of
+from orchestrator.session.display import plan_lines, setting_table
+from orchestrator.session.outcome import Bounds, limit_note, outcome_of, say_end
 from orchestrator.session.session import price_of_an_hour, run_plan
 from orchestrator.store import ResultStore, open_store
-from orchestrator.sweeps.cluster_spec import ClusterSpec, device_line, find_cluster, settled, slots_of
-from orchestrator.sweeps.plan import Plan, make_plan
+from orchestrator.sweeps.cluster_spec import ClusterSpec, device_line, find_cluster, slots_of
+from orchestrator.sweeps.plan import Plan
 from orchestrator.sweeps.sweep import MAX_TRIALS, SweepSpec, load_sweep
 from trials.draft import Lookup
 from trials.errors import ConfigError
-from trials.sources.cache import Progress
 from trials.training.steps import steps_an_epoch
 
 DEFAULT_SWEEP = configs_folder("sweeps") / "starter.yaml"
@@ -119,9 +115,7 @@ def launch(
             flags = [*given_flags(given), *bounds.options()]
             submit_to(where, document, declared.name, store, flags, pilot=pilot, detach=detach)
         results = open_store(store or where.store or DEFAULT_STORE, must_exist=False)
-        with download_progress() as progress:
-            lookup = Lookup(offline=offline, progress=progress)
-            plan = make_plan(settled(where, declared, pilot=pilot), document, results, lookup)
+        plan = planned(declared, document, results, where, offline=offline, pilot=pilot)
         code = _launch(plan, where, results, started, bounds, pilot=pilot, dry_run=dry_run, as_json=as_json)
     raise typer.Exit(code)
 
@@ -186,23 +180,21 @@ def _launch(
         if as_json:
             print(json.dumps(asdict(ended.outcome)))
         else:
-            show_trials(ended.plan, results)
-            for line in ended.found:
-                stdout.print_line(line)
-            if not ended.found:  # a search ends with its own
-                show_answers(answers_of(results, trials_of(ended.plan, results), ended.plan.sweep.decision_plan))
+            _show_done(Launched.of(ended, results))
         say_end(ended.plan, results, ended.outcome, ended.stop)
         return ended.exit_code
 
 
-def show_trials(plan: Plan, results: ResultStore) -> None:
-    """Print the tables of a sweep's cells, and notes on words that were cut off."""
-    specs, rows = trials_of(plan, results), results.trials(list(TRIAL_COLUMNS)).to_pylist()
-    for table in cell_tables(summarise(specs, rows)):
-        stdout.print(table)
-    earlier = earlier_note(results, plan.declared(), {row["trial_id"] for row in rows})
-    for note in [*cut_off_notes(specs, rows), *([earlier] if earlier else [])]:
+def _show_done(done: Launched) -> None:
+    table = done.table
+    for part in table.parts():
+        stdout.print(part)
+    for note in table.notes:
         say(f"note    {note}")
+    for line in done.found:
+        stdout.print_line(line)
+    if not done.found:  # a search ends with its own
+        show_answers(done.answers())
 
 
 def _show_forecast(
@@ -272,29 +264,24 @@ def plan(
             flags = ["--dry-run", *given_flags({"--offline": offline, "--json": as_json, "--debug": debug})]
             submit_to(where, document, declared.name, store, flags, pilot=pilot)
         results = open_store(store or where.store or DEFAULT_STORE, must_exist=False)
-        with download_progress() as progress:
-            fetched: list[str] = []
-            lookup = Lookup(offline=offline, progress=_noted(fetched, progress))
-            planned = make_plan(settled(where, declared, pilot=pilot), document, results, lookup)
+        fetched = dict[str, None]()
+        ahead = planned(
+            declared,
+            document,
+            results,
+            where,
+            offline=offline,
+            pilot=pilot,
+            fetched=lambda name: fetched.update({name: None}),
+        )
         from orchestrator.forecast.forecast import forecast_of  # importing scipy takes half a second
         from orchestrator.forecast.pilot import Pilots
 
-        forecast = forecast_of(planned, results, where, pilots=Pilots(say) if pilot else None, slots=slots)
+        forecast = forecast_of(ahead, results, where, pilots=Pilots(say) if pilot else None, slots=slots)
         if as_json:
-            print(json.dumps(_as_json(planned, forecast, fetched, results.address, where)))
+            print(json.dumps(_as_json(ahead, forecast, list(fetched), results.address, where)))
         else:
-            _show(planned, forecast, fetched, results.address, where)
-
-
-def _noted(fetched: list[str], progress: Progress) -> Progress:
-    """The progress of downloads, which adds their names to a list."""
-
-    def record(name: str, done_bytes: int, total_bytes: int | None) -> None:
-        if name not in fetched:
-            fetched.append(name)
-        progress(name, done_bytes, total_bytes)
-
-    return record
+            _show(ahead, forecast, list(fetched), results.address, where)
 
 
 def _show(plan: Plan, forecast: Forecast, fetched: list[str], store: str, cluster: ClusterSpec) -> None:

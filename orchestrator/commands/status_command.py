@@ -17,10 +17,10 @@ from typing import Annotated, Any
 import typer
 
 from orchestrator.analysis.cells import TRIAL_COLUMNS
-from orchestrator.analysis.cut_off import cut_off_notes
 from orchestrator.analysis.froze import froze
-from orchestrator.analysis.summary import CellSummary, summarise
+from orchestrator.analysis.summary import CellSummary
 from orchestrator.api.answering import chosen_sweep
+from orchestrator.api.tabulating import Table
 from orchestrator.claims import running_drivers
 from orchestrator.config.console import (
     DEFAULT_STORE,
@@ -34,8 +34,8 @@ from orchestrator.config.console import (
 from orchestrator.config.quantities import counted, points
 from orchestrator.forecast import pace
 from orchestrator.forecast.pace import Unfinished, unfinished_trials
-from orchestrator.session.display import cell_tables
-from orchestrator.session.outcome import earlier_note, follow_store
+from orchestrator.own_data.corpus_lines import dev_size
+from orchestrator.session.outcome import follow_store
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.contents import SweepPlan, planned_specs, stored_spec
 from orchestrator.sweeps.cluster_spec import find_cluster
@@ -91,25 +91,29 @@ def _show(results: ResultStore, plans: Sequence[SweepPlan], *, as_json: bool) ->
     """The progress of sweeps, with their tables."""
     columns = dict.fromkeys([*TRIAL_COLUMNS, *pace.TRIAL_COLUMNS, "checkpoint_error"])
     trials = results.trials(list(columns)).to_pylist()
-    sweeps = [(plan, summarise(planned_specs(plan), trials)) for plan in plans]
+    sweeps = [(plan, Table.of_rows(results, plan, planned_specs(plan), trials)) for plan in plans]
     if as_json:
-        print(json.dumps({"store": str(results.address), "sweeps": [_counts(plan, cells) for plan, cells in sweeps]}))
+        print(
+            json.dumps(
+                {"store": str(results.address), "sweeps": [_counts(plan, table.cells) for plan, table in sweeps]}
+            )
+        )
         return
     drivers = running_drivers(results.storage)
-    for plan, cells in sweeps:
-        counts = _counts(plan, cells)
+    for plan, table in sweeps:
+        counts = _counts(plan, table.cells)
         states = ", ".join(f"{n} {state}" for state, n in counts["states"].items()) or "none ended"
         stdout.print(f"sweep {plan.name}: {counted(counts['planned'], 'trial')}, {states}")
+        for task, data in dict.fromkeys((spec.task, spec.data) for spec in planned_specs(plan) if spec.data.sizes):
+            stdout.print_line(f"data    {data.name}: {dev_size(task, data)}")
         of_sweep = [driver for driver in drivers if driver.holder.sweep == plan.name]
         for driver in of_sweep:
             stdout.print_line(f"driver  {driver}")
         if left := pace.stored_time_left(results, plan, trials, of_sweep):
             stdout.print_line(f"time left: {left}")
-        for table in cell_tables(cells):
-            stdout.print(table)
-        hidden = earlier_note(results, plan, {row["trial_id"] for row in trials})
-        notes = [*cut_off_notes(planned_specs(plan), trials), *_checkpoint_notes(plan, trials)]
-        for note in [*notes, *([hidden] if hidden else [])]:
+        for part in table.parts():
+            stdout.print(part)
+        for note in [*table.notes, *_checkpoint_notes(plan, trials)]:
             stdout.print_line(f"note: {note}")
     stdout.print_line(f"{counted(len(trials), 'trial')} in {results.address}")
 
@@ -175,6 +179,6 @@ def _state(trial: Unfinished) -> str:
     return "running" if trial.is_running else "interrupted"
 
 
-def _counts(plan: SweepPlan, cells: list[CellSummary]) -> dict[str, Any]:
+def _counts(plan: SweepPlan, cells: Sequence[CellSummary]) -> dict[str, Any]:
     states: Counter[str] = sum((cell.states for cell in cells), Counter())
     return {"name": plan.name, "planned": len(plan.trials), "cells": len(cells), "states": dict(sorted(states.items()))}

@@ -35,6 +35,7 @@ class ChooseOptions:
         text: Column of a table with the texts, by name or by position from 0; None for what the columns hold.
         pair: Column of the second text of each pair; `none` for single texts.
         label: Column with their labels.
+        document: Column that names the document that a row is a part of; None for a clear name such as `doc_id`.
         scheme: How span tags are written: `iob1`, `iob2`, `bioes` or `io`; None to detect it.
         train, dev, test: Files of the splits, in place of those that `data` names.
         held_out: Share of train that serves as dev, above 0 and at most 0.5; a dev split of its own joins train first.
@@ -61,6 +62,7 @@ class ChooseOptions:
     text: str | None = None
     pair: str | None = None
     label: str | None = None
+    document: str | None = None
     scheme: str | None = None
     train: Sequence[str] = ()
     dev: Sequence[str] = ()
@@ -103,6 +105,7 @@ class ChooseOptions:
     def columns(self) -> Columns | None:
         """The columns that somebody has said; a number is a position. `pair` may be `none`."""
         given = {"tokens": self.words, "tags": self.tags, "text": self.text, "pair": self.pair, "label": self.label}
+        given["document"] = self.document
         found = {key: name_or_position(word) for key, word in given.items() if word is not None}
         return Columns(**found) if found else None
 
@@ -112,7 +115,7 @@ class ChooseOptions:
         options = {
             "--task": self.task, "--model": self.model, "--tolerance": f"{self.tolerance:g}", "--text": self.text,
             "--label": self.label, "--pair": self.pair, "--format": self.format, "--words": self.words,
-            "--tags": self.tags, "--scheme": self.scheme,
+            "--tags": self.tags, "--document": self.document, "--scheme": self.scheme,
             "--held-out": None if self.held_out is None else f"{self.held_out:g}", "--rates": self.rates,
         }  # fmt: skip
         files = {"--train": self.train, "--dev": self.dev, "--test": self.test}

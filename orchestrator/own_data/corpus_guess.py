@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.own_data.choose_options import ChooseOptions, name_or_position
+from orchestrator.own_data.corpus_lines import split_size
 from trials.datasets.broken_lines import BrokenLinesError
 from trials.datasets.column_evidence import TagEvidence
 from trials.datasets.corpus import CORPUS_FORMATS, Sentence, fingerprint
@@ -60,10 +61,10 @@ def guess_corpus(asked: ChooseOptions, lookup: Lookup) -> CorpusGuess:
     draft, task, lines = guess_draft(draft_of(asked), asked, lookup)
     found = lookup.data(draft, task)
     assert found.sizes is not None
-    n_train, n_dev, n_test = found.sizes
     files = ", ".join(Path(p).name for p in (*found.train, *found.dev, *found.test)[:4])
     unit = unit_of(TASKS[task])
-    first = f"{found.name} ({files}): {n_train:,} {unit} for training, {n_dev:,} dev, {n_test:,} test"
+    n_train, dev, test = found.sizes[0], split_size(found, "dev"), split_size(found, "test")
+    first = f"{found.name} ({files}): {n_train:,} {unit} for training, {dev}, {test}"
     told = dict.fromkeys((first, *lines, *reading_notes(task, found)))
     return CorpusGuess(draft.model_dump(mode="json", exclude_defaults=True), task, tuple(told), found)
 
@@ -122,7 +123,10 @@ def _layout(found: Located, files: Files, draft: DataDraft, task: Columns, asked
             asked.ask("Which column holds the second text?", [*unclear.choices, NO_PAIR]) if unclear.pairs else NO_PAIR
         )
         label = asked.ask("Which column holds its label?", unclear.choices)
-        given = Columns(text=name_or_position(text), pair=name_or_position(pair), label=name_or_position(label))
+        named = {"text": text, "pair": pair, "label": label}
+        given = Columns(
+            **{key: name_or_position(word) for key, word in named.items()}, document=given.document if given else None
+        )
         return layout_of(found.splits.train, format_, given, task, files, looks_for_pair=True)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
 from orchestrator.config.quantities import counted
 from trials.datasets.check import check_split
@@ -11,7 +12,7 @@ from trials.escaping.untrusted_text import quoted
 from trials.settings import DataSpec
 from trials.tasks import TASKS
 from trials.tasks.reading import read_corpus
-from trials.tasks.task import labels_of
+from trials.tasks.task import labels_of, unit_of
 
 N_EXAMPLES = 3
 _MOST_CORPORA = 3  # whose examples a plan shows
@@ -34,10 +35,24 @@ def corpus_lines(task: str, data: DataSpec) -> list[str]:
     return [f"{kind}: {labels}", f"{words}; {one}", *(f"e.g. {each}" for each in examples(train))]
 
 
+def split_size(data: DataSpec, split: Literal["train", "dev", "test"], unit: str = "") -> str:
+    """How large a split is: `500 dev sentences of 40 documents`; without a unit `500 dev of 40 documents`."""
+    at = ("train", "dev", "test").index(split)
+    assert data.sizes is not None
+    documents = data.documents[at] if data.documents else 0
+    of = f" of {counted(documents, 'document')}" if documents else ""
+    return f"{data.sizes[at]:,} {split}{f' {unit}' if unit else ''}{of}"
+
+
+def dev_size(task: str, data: DataSpec) -> str:
+    """How large dev is; empty where an older store does not say."""
+    return split_size(data, "dev", unit_of(TASKS[task]) if task in TASKS else "items") if data.sizes else ""
+
+
 def corpora_lines(corpora: Sequence[tuple[str, DataSpec]]) -> Iterator[str]:
     """How the corpora of a plan were understood: the task and corpus of each."""
     for task, data in corpora[:_MOST_CORPORA]:
-        yield f"{data.name} ({task}, {data.format})"
+        yield f"{data.name} ({task}, {data.format}): {dev_size(task, data)}"
         yield from corpus_lines(task, data)
     if len(corpora) > _MOST_CORPORA:
         more = ", ".join(data.name for _, data in corpora[_MOST_CORPORA:])

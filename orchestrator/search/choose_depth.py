@@ -9,7 +9,7 @@ first: a curve. Then seeds go to the freeze with the largest chance to be shown 
 choice, for its price. Where a time is given, the search goes on until it is over or nothing is open: then depths that
 have no seeds get theirs, and last come freezes with hardly a chance.
 
-`python -m tests.benchmarks.choose_depth` simulates its errors, in the worst arrangements of losses too, and what it
+`python -m tests.lab.benchmarks.choose_depth` simulates its errors, in the worst arrangements of losses too, and what it
 spends.
 
 A seed may have no loss to count, because a trial failed or collapsed: it is passed as None, left out and replaced by a

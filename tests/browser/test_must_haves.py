@@ -298,7 +298,7 @@ def test_controls_are_made_after_the_first_figure_where_room_was_left(url: str, 
 
 def test_what_is_in_sight_is_asked_for_first_and_each_part_once(url: str, watched: Watched) -> None:
     page = watched.open(f"{url}/depth?size=800")
-    page.locator('[data-part="factors-expected"]').scroll_into_view_if_needed()
+    page.locator('[data-part="factors-variance"]').scroll_into_view_if_needed()
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url) if "/part/" in request.url else None)
     page.evaluate("document.querySelector('#control-theme').focus()")

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page
 from dashboards.data.frames import Frames
 from dashboards.data.page_query import PageQuery
 from dashboards.report.write import write_report
-from dashboards.views.theme import DARK, LIGHT
+from dashboards.views.kit.theme import DARK, LIGHT
 from tests.dashboards.stores import specs, write_store
 
 pytestmark = pytest.mark.browser

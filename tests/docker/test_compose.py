@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.examples import each
+
 CHECKOUT = Path(__file__).parents[2]
 DOCKER = CHECKOUT / "docker"
 LINTERS = {
@@ -42,13 +44,13 @@ def test_a_linter_that_finds_something_is_heard(tmp_path: Path) -> None:
         assert subprocess.run([program, tmp_path / name], capture_output=True, check=False).returncode == 1
 
 
-@pytest.mark.parametrize("name", SERVICES)
+@each("name", SERVICES)
 def test_a_service_is_reached_from_this_machine_only(name: str) -> None:
     assert all(str(port).startswith("127.0.0.1:") for port in SERVICES[name].get("ports", []))
     assert SERVICES[name].get("network_mode", "none") == "none"
 
 
-@pytest.mark.parametrize("name", SERVICES)
+@each("name", SERVICES)
 def test_a_service_has_no_more_rights_than_it_needs_and_a_pinned_image(name: str) -> None:
     service = SERVICES[name]
     assert re.fullmatch(r"[\w./-]+:(?!latest)[\w.-]+", service["image"])

@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from orchestrator.store import open_store
-from tests.chaos import compare
-from tests.chaos.cluster import CHECKOUT, Local, Nodes, namespaces_allowed
-from tests.chaos.ours import Ours
-from tests.chaos.processes import Process, inside, of_kind, send
-from tests.chaos.subject import write_work
 from tests.deployments import DEPLOYMENT
+from tests.lab.chaos import compare
+from tests.lab.chaos.cluster import CHECKOUT, Local, Nodes, namespaces_allowed
+from tests.lab.chaos.ours import Ours
+from tests.lab.chaos.processes import Process, inside, of_kind, send
+from tests.lab.chaos.subject import write_work
 
 ENTRYPOINT = CHECKOUT / "docker" / "entrypoint.py"
 GRACE_S = 120

@@ -1,11 +1,11 @@
-"""The one install script: what it refuses. tests/deploy/test_image.py installs by it into an empty root."""
+"""The one install script: what it refuses. tests/lab/deploy/test_image.py installs by it into an empty root."""
 
 from __future__ import annotations
 
 import subprocess
 from pathlib import Path
 
-import pytest
+from tests.examples import each
 
 CHECKOUT = Path(__file__).parents[2]
 SCRIPT = CHECKOUT / "docker" / "install.sh"
@@ -15,8 +15,8 @@ def install(*options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["sh", str(SCRIPT), *options], capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
+@each(
+    "options, said",
     [
         (("--gpu",), "unknown option --gpu"),
         (("--venv",), "--venv needs a value"),

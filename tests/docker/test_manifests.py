@@ -18,6 +18,7 @@ from orchestrator.commands.app import app
 from orchestrator.extras.kubernetes.kuberay import KubeRay, Workers, manifests
 from orchestrator.extras.kubernetes.manifests_command import as_yaml
 from tests.docker.crd import SCHEMAS, problems
+from tests.examples import each
 from trials.errors import ConfigError
 
 CHECKOUT = Path(__file__).parents[2]
@@ -63,8 +64,8 @@ def test_whatever_is_asked_for_keeps_to_the_definitions(
 
 
 @needs_definitions
-@pytest.mark.parametrize(
-    ("path", "value", "said"),
+@each(
+    "path, value, said",
     [
         (("spec", "workerGroupSpecs", 0, "maxReplicas"), "four", "is not of type 'integer'"),
         (("spec", "workerGroupSpecs", 0, "maxReplica"), 4, "maxReplica: unknown field"),
@@ -137,8 +138,8 @@ def test_the_policy_knows_every_pod_and_lets_nobody_else_in_but_the_operator_and
     assert [port["port"] for port in policy["egress"][-1]["ports"]] == [443, 6443, 9000]
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
+@each(
+    "options, said",
     [
         (["--workers-cpu", "4:1", "--workers-gpu", "x"], ["--workers-cpu: '4:1'", "--workers-gpu: 'x'"]),
         (["--name", "No_Name", "--image", "no-tag"], ["--name: 'No_Name'", "--image: 'no-tag'"]),

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.cluster import CHECKOUT, base_environment, namespaces_allowed
-from tests.chaos.processes import end_all
+from tests.lab.chaos.cluster import CHECKOUT, base_environment, namespaces_allowed
+from tests.lab.chaos.processes import end_all
 
 ENTRYPOINT = CHECKOUT / "docker" / "entrypoint.py"
 TABLE = re.compile(r"^\| (\d+)(?:-(\d+))? \|", re.MULTILINE)

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.cluster import CHECKOUT, Nodes
 from tests.deployments import DEPLOYMENT
+from tests.lab.chaos.cluster import CHECKOUT, Nodes
 
 SCRIPT = CHECKOUT / "docker" / "make_certificates.sh"
 needs_openssl = pytest.mark.skipif(shutil.which("openssl") is None, reason="apt-get install openssl")

@@ -6,10 +6,9 @@ import re
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from docs import reference
 from tests.docs.snippets import CHECKOUT, DOCUMENTS, PAGES
+from tests.examples import each
 
 _LINK = re.compile(r"!?\[(?:[^\[\]]|\n)*\]\(([^)\s]+)\)")
 _FENCE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
@@ -26,7 +25,7 @@ def anchors(document: Path) -> set[str]:
     return {re.sub(r"[^\w\s-]", "", title.lower()).strip().replace(" ", "-") for title in titles}
 
 
-@pytest.mark.parametrize("document", ALL, ids=lambda path: str(path.relative_to(CHECKOUT)))
+@each("document", ALL)
 def test_every_link_leads_to_a_file_of_the_repository_and_to_a_heading_of_it(document: Path) -> None:
     broken = []
     for target in _LINK.findall(prose(document)):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-import pytest
 from pydantic import BaseModel, Field
 
 from docs import reference
+from tests.examples import each
 
 
 class Inner(BaseModel):
@@ -48,7 +48,7 @@ def test_bounds_words_and_required_keys_are_shown() -> None:
     assert '| `word` | `a`, `b` | `"a"` | One of two words. |' in page
 
 
-@pytest.mark.parametrize("path", reference.pages())
+@each("path", reference.pages())
 def test_every_key_option_column_and_word_is_explained(path: str) -> None:
     page = reference.pages()[path]
     rows = [line for line in page.splitlines() if line.startswith("| ")]

@@ -13,6 +13,7 @@ import pytest
 
 from docs import reference
 from orchestrator.store.schema import TABLES
+from tests.examples import each
 
 CHECKOUT = Path(__file__).parents[2]
 # What a browser fetches by itself, unlike the target of a link.
@@ -60,7 +61,7 @@ def test_every_column_of_the_store_is_in_the_reference_with_its_meaning() -> Non
     assert "` |  |" not in page
 
 
-@pytest.mark.parametrize("name", reference.FILES)
+@each("name", reference.FILES)
 def test_every_key_of_a_file_is_in_the_reference_with_its_meaning(name: str) -> None:
     page = reference.file_page(name)
     models = reference.models_of(reference.FILES[name][1]).values()

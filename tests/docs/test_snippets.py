@@ -17,6 +17,7 @@ from orchestrator.commands.app import GROUPS, load_command
 from orchestrator.sweeps.cluster_spec import find_cluster
 from orchestrator.sweeps.sweep import load_sweep
 from tests.docs.snippets import ALL, CHECKOUT, COMMANDS, Block
+from tests.examples import each
 from trials.draft import TrialDraft
 
 PERMAFROST = [(page, words) for page, words in COMMANDS if words[0] == "permafrost"]
@@ -28,7 +29,7 @@ OTHERS = {
     "docker/make_certificates.sh": "tests/docker/test_tls.py runs it",
     "openssl": "its output goes to kubectl",
     "kubectl": "needs Kubernetes; tests/docker/test_manifests.py checks the manifests",
-    "sbatch": "needs Slurm; tests/deploy/test_slurm_script.py submits the same script",
+    "sbatch": "needs Slurm; tests/lab/deploy/test_slurm_script.py submits the same script",
     "nginx": "tests/dashboards/serving/test_proxy.py runs it with the same file",
     "hf": "needs the hub and an account",
     "export": "sets variables for a cluster of several machines",
@@ -59,7 +60,7 @@ def parsed(words: list[str]) -> dict[str, Any]:
     return options
 
 
-@pytest.mark.parametrize(("page", "words"), PERMAFROST, ids=lambda value: value if isinstance(value, str) else None)
+@each("page, words", PERMAFROST)
 def test_the_command_line_understands_every_command(page: str, words: list[str]) -> None:
     assert parsed(words)
 
@@ -85,7 +86,7 @@ def test_every_other_program_is_listed_with_the_reason_why_it_is_not_run() -> No
 YAML = [block for block in ALL if block.language == "yaml"]
 
 
-@pytest.mark.parametrize("block", YAML, ids=lambda block: block.page)
+@each("block", YAML)
 def test_every_yaml_snippet_is_valid_where_it_belongs(block: Block, tmp_path: Path) -> None:
     content = yaml.safe_load(block.text)
     (kind,) = [kind for kind, keys in CONTENT.items() if next(iter(content)) in keys]

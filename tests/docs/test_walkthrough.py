@@ -38,7 +38,7 @@ ONLY_PARSED = {
     r"emekaeze": "needs the hub; tests/end_to_end/test_configs.py runs the demo sweeps",
     r"export mlflow": "needs a server; tests/orchestrator/trackers/test_mlflow_tracker.py exports to one",
     r"export wandb": "starts W&B's own process; tests/orchestrator/trackers/test_wandb_tracker.py runs it",
-    r"^permafrost dashboard": "serves until it is stopped; tests/browser opens every page",
+    r"^permafrost (dashboard|demo)": "serves until it is stopped; tests/browser opens every page",
     r"\.svg$": "a browser draws it; tests/dashboards/report has the pictures",
     r"starter_depth\.yaml": "minutes; tests/end_to_end/test_searches.py runs a smaller one",
     r"doctor": "says what this machine lacks; tests/orchestrator/commands has its tests",

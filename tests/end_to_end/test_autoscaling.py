@@ -19,8 +19,8 @@ import pytest
 
 from orchestrator.store import open_store
 from tests.builders import write_sweep, write_tagged_treebank
-from tests.chaos.cluster import base_environment, namespaces_allowed
-from tests.chaos.processes import end_all
+from tests.lab.chaos.cluster import base_environment, namespaces_allowed
+from tests.lab.chaos.processes import end_all
 
 pytestmark = [
     pytest.mark.cluster,

@@ -9,6 +9,7 @@ from typer.testing import Result
 
 from tests.builders import write_conllu, write_sweep
 from tests.end_to_end.conftest import BUNDLED, SMALL, Command, Here
+from tests.examples import each
 
 GOOD = "1\ta\t_\tNOUN\t_\t_\t_\t_\t_\t_\n\n"
 
@@ -24,9 +25,7 @@ def check(done: Result, tmp_path: Path, code: int, *said: str) -> None:
     assert not (tmp_path / "store").exists()
 
 
-@pytest.mark.parametrize(
-    ("line", "instead", "code", "said"),
-    [
+@each("line, instead, code, said", [
         ("seeds: [0, 1]", "seeds: [0, 1", 2, ":11: not YAML"),
         ("seeds: [0, 1]", "sedes: [0, 1]", 2, ":10: sedes: unknown 'sedes', did you mean 'seeds'?"),
         ("first_k", "frist_k", 2, ":9: space.freeze[1].strategy: unknown 'frist_k', did you mean 'first_k'?"),
@@ -36,8 +35,7 @@ def check(done: Result, tmp_path: Path, code: int, *said: str) -> None:
         ("UD_Naija-NSC-sample", "UD_Naija-NSC-sampel", 2, "did you mean 'UD_Naija-NSC-sample'?"),
         (BUNDLED, "[{folder: absent}]", 3, "absent. Give the folder that holds"),
         ("lowercase: true", "model: ./absent", 3, "no model folder at"),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_a_mistake_in_the_yaml_is_named_with_file_line_and_key(
     line: str, instead: str, code: int, said: str, tmp_path: Path, here: Here
 ) -> None:
@@ -78,15 +76,6 @@ def test_every_broken_line_of_a_corpus_is_told_with_the_sweeps_line_and_key(tmp_
     done = here("launch", "--sweep", sweep, "--store", "store")
     check(done, tmp_path, 3, "4 errors:\n", "train.conllu:1: ", "train.conllu:5: ", "dev.conllu:1: ", "dev.conllu:5: ")
     assert done.stderr.count("space.data[0]: ") == 4
-
-
-def test_a_folder_of_something_else_is_not_taken_for_a_store(sweep: Path, tmp_path: Path, here: Here) -> None:
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "thesis.tex").write_text("years of work")
-    for command in (("launch", "--sweep", sweep), ("status",)):
-        done = here(*command, "--store", "mine")
-        check(done, tmp_path, 3, "contains something other than a Permafrost store", "--store")
-    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["thesis.tex"]
 
 
 def test_status_of_no_store_says_what_to_do(tmp_path: Path, here: Here) -> None:

@@ -17,9 +17,9 @@ import pytest
 
 from orchestrator.store import open_store
 from tests.builders import write_sweep, write_tagged_treebank
-from tests.chaos.cluster import Nodes, namespaces_allowed
-from tests.chaos.compare import compare, rows_without_paths, tables
-from tests.chaos.processes import end_all
+from tests.lab.chaos.cluster import Nodes, namespaces_allowed
+from tests.lab.chaos.compare import compare, rows_without_paths, tables
+from tests.lab.chaos.processes import end_all
 from tests.plugin_packages import install
 
 pytestmark = [

@@ -18,7 +18,7 @@ import pytest
 
 from orchestrator.extras.published.study import STUDIES, load_study
 from tests.end_to_end.conftest import environment
-from tests.examples import first
+from tests.examples import each
 from tests.servers import HubServer, UdServer
 from tests.stand_ins import hub_repos, treebanks, write_local_files
 from trials.settings import FreezeSpec
@@ -135,14 +135,14 @@ def test_every_sweep_is_counted_here() -> None:
     assert {path.stem for path in SWEEPS.glob("*.yaml")} == set(COUNTS)
 
 
-@pytest.mark.parametrize("name", COUNTS)
+@each("name", COUNTS)
 def test_a_sweep_has_the_trials_and_cells_it_is_meant_to_have(name: str, machine: Machine) -> None:
     specs = machine.plans[name]
     assert (len(specs), len(varied(specs, lambda spec: spec.cell_id))) == COUNTS[name]
     assert len(varied(specs, lambda spec: spec.trial_id)) == len(specs)
 
 
-@pytest.mark.parametrize("name", sorted(set(COUNTS) - {"starter", "your_data"}))
+@each("name", sorted(set(COUNTS) - {"starter", "your_data"}))
 def test_the_comment_at_the_top_tells_how_many_trials(name: str) -> None:
     top = (SWEEPS / f"{name}.yaml").read_text(encoding="utf-8").partition("\nname:")[0]
     told = re.search(r"(\d+) trials", top)
@@ -150,7 +150,7 @@ def test_the_comment_at_the_top_tells_how_many_trials(name: str) -> None:
     assert int(told[1]) == COUNTS[name][0]
 
 
-@pytest.mark.parametrize("name", COUNTS)
+@each("name", COUNTS)
 def test_every_cell_has_its_baseline_in_the_same_sweep(name: str, machine: Machine) -> None:
     cells = varied(machine.plans[name], lambda spec: spec.cell_id)
     assert varied(machine.plans[name], lambda spec: spec.baseline_id) <= cells
@@ -230,7 +230,7 @@ def test_hidden_test_labels_are_left_out_of_study_4(machine: Machine) -> None:
     assert all(re.fullmatch(r"hub:nyu-mll/glue/(sst2|cola)@[0-9a-f]{40}", one.source or "") for one in data)
 
 
-@pytest.mark.parametrize("study", DOWNLOADS)
+@each("study", DOWNLOADS)
 def test_a_demonstration_is_its_study_in_small(study: str, machine: Machine) -> None:
     whole, demo = machine.plans[study], machine.plans[f"{study}_demo"]
     assert varied(demo, lambda spec: spec.task) == varied(whole, lambda spec: spec.task)
@@ -251,7 +251,7 @@ def test_what_was_fetched_once_is_planned_again_offline_without_a_question(machi
     assert machine.asked() == []
 
 
-@pytest.mark.parametrize("study", first(1, DOWNLOADS))
+@each("study", DOWNLOADS, quick=1)
 def test_offline_and_with_an_empty_cache_a_launch_names_all_that_is_missing(
     study: str, machine: Machine, tmp_path: Path
 ) -> None:

@@ -21,6 +21,7 @@ from orchestrator.commands.app import app
 from orchestrator.store import ResultStore
 from tests.conftest import CHECKOUT
 from tests.end_to_end.conftest import Command
+from tests.examples import each
 from tests.small_sweeps import POS, launched, write_bank, write_entities, write_reviews
 from tests.trials.conftest import save_tiny_model
 
@@ -96,7 +97,7 @@ def run(*words: object) -> Result:
 # --- The folder
 
 
-@pytest.mark.parametrize("name", ["tagger", "adapted", "ner", "texts", "number", "cased"])
+@each("name", ["tagger", "adapted", "ner", "texts", "number", "cased"])
 def test_a_folder_has_weights_configuration_tokenizer_recipe_and_card(name: str, exported: Exported) -> None:
     files = {path.name for path in exported.model(name).iterdir()}
     assert files >= {"config.json", "model.safetensors", "tokenizer.json", "permafrost.json", "README.md"}
@@ -244,10 +245,7 @@ def test_a_trial_that_is_not_in_the_store_is_refused(exported: Exported, tmp_pat
 # --- As a person runs it
 
 
-SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("adapted", "texts", "number")]  # export repeats them
-
-
-@pytest.mark.parametrize("name", ["ner", *SLOW])
+@each("name", ["ner", "adapted", "texts", "number"], quick=1)  # export repeats the rest
 def test_every_kind_of_trial_comes_out_the_same_to_the_bit(name: str, exported: Exported) -> None:
     done = run("reproduce", exported.rows[name]["trial_id"], "--store", exported.store.root)
     assert (done.exit_code, done.stdout) == (0, "bit-identical: every number of 3 evaluations.\n")

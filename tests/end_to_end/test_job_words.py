@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.cluster import base_environment
-from tests.chaos.processes import end_all
+from tests.lab.chaos.cluster import base_environment
+from tests.lab.chaos.processes import end_all
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
 

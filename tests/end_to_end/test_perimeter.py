@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.cluster import CHECKOUT, base_environment, namespaces_allowed
-from tests.chaos.processes import end_all
 from tests.end_to_end.test_ray import n_rows, wait_until, write_long_sweep
+from tests.lab.chaos.cluster import CHECKOUT, base_environment, namespaces_allowed
+from tests.lab.chaos.processes import end_all
 
 pytestmark = [
     pytest.mark.cluster,

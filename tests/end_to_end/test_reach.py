@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.cluster import Nodes, namespaces_allowed
+from tests.lab.chaos.cluster import Nodes, namespaces_allowed
 
 pytestmark = [
     pytest.mark.cluster,

@@ -44,3 +44,13 @@ app(["plan", "--offline", "--store", "results"])
     assert done.returncode == 0, done.stderr
     assert "emekaeze_pos" in done.stdout
     assert f"{installed}/orchestrator/configs/sweeps/starter.yaml" in done.stdout
+
+
+def test_it_has_the_study_that_the_demo_opens(installed: Path) -> None:
+    code = "from dashboards.commands.demo import DEMO_STORE; print(DEMO_STORE)"
+    env = {**os.environ, "PYTHONPATH": str(installed), "PYTHONSAFEPATH": "1"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env)
+    store = Path(done.stdout.strip())
+    assert store.is_relative_to(installed)
+    assert {path.name for path in store.parent.iterdir()} > {"README.md", "core.yaml"}
+    assert len(list(store.glob("trials/*.parquet"))) == 1

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.examples import each
 from tests.security.audit import CONSTRAINTS, main
 
 MENDED: dict[str, Any] = {"name": "a", "version": "1", "vulns": []}
@@ -15,8 +16,8 @@ BROKEN = {"name": "b", "version": "2", "vulns": [{"id": "CVE-1", "fix_versions":
 SKIPPED = {"name": "c", "version": "1+cpu", "skip_reason": "not on PyPI"}
 
 
-@pytest.mark.parametrize(
-    ("answers", "code", "text"),
+@each(
+    "answers, code, text",
     [
         ([[MENDED, SKIPPED]], 0, "1 packages audited, no known hole."),
         ([[MENDED, BROKEN]], 1, "known holes:\nb 2: CVE-1, mended in 3"),

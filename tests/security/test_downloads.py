@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from huggingface_hub import get_session
 
+from tests.examples import each
 from tests.servers import LoopbackServer, Reply, Request, UdServer, git_digest
 from trials.errors import DataError, ModelError
 from trials.sources import download as downloading
@@ -81,9 +82,7 @@ def listing(**changes: Any) -> bytes:
     return json.dumps([entry | changes]).encode()
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
+@each("body", [
         b"", b"[", b"{}", b"3", b"null", b'"x"', b"[3]", b"[[]]", b"[{}]", b"[" * 100_000, b'{"a":' * 100_000,
         b"\xff\xfe", b"9" * 5000, listing(size="3"), listing(size=None), listing(size=-1), listing(size=10**18),
         listing(size=1.5), listing(sha=None), listing(download_url=None), listing(name=None), listing(name=3),
@@ -91,8 +90,7 @@ def listing(**changes: Any) -> bytes:
         listing(download_url="ftp://a/b"), listing(download_url="http://\0/"),
         listing(download_url="http://" + "a" * 300), listing(download_url="//a/b"),
         listing(download_url="javascript:alert(1)"), listing(download_url="http://a:99999999/"),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_a_listing_that_is_none_is_one_message(body: bytes, liar: Liar) -> None:
     liar.answer = Reply(body=body)
     message = fetch()
@@ -114,7 +112,7 @@ def test_a_file_longer_than_listed_is_not_read_to_its_end(liar: Liar, here: Path
     assert list(here.iterdir()) == []
 
 
-@pytest.mark.parametrize("reset", ["9" * 30, "-1", "\xb2", "soon", "1e9", ""])
+@each("reset", ["9" * 30, "-1", "\xb2", "soon", "1e9", ""])
 def test_a_time_that_is_none_is_in_some_minutes(reset: str, liar: Liar) -> None:
     liar.answer = Reply(429, headers={"X-RateLimit-Reset": reset})
     assert "too many requests from this address. Try again " in fetch()
@@ -125,7 +123,7 @@ def test_a_redirect_without_end_is_told(liar: Liar) -> None:
     assert "cannot connect" in fetch()
 
 
-@pytest.mark.parametrize("place", ["file:///etc/passwd", "ftp://a/b", "http://[bad", "http://\u2028/"])
+@each("place", ["file:///etc/passwd", "ftp://a/b", "http://[bad", "http://\u2028/"])
 def test_a_redirect_to_no_web_address_is_told(place: str, liar: Liar) -> None:
     liar.answer = Reply(302, headers={"Location": place.encode("ascii", "ignore").decode()})
     assert fetch().isprintable()
@@ -134,8 +132,8 @@ def test_a_redirect_to_no_web_address_is_told(place: str, liar: Liar) -> None:
 # --- Secrets
 
 
-@pytest.mark.parametrize("path", ["", "/x?token=hush", "/x#hush"])
-@pytest.mark.parametrize("host", ["127.0.0.1:1", "[bad", "nobody.invalid:99999999", "h\0ost", "a b"])
+@each("path", ["", "/x?token=hush", "/x#hush"])
+@each("host", ["127.0.0.1:1", "[bad", "nobody.invalid:99999999", "h\0ost", "a b"])
 def test_a_password_in_an_address_is_in_no_message(host: str, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     url = f"http://me:hush@{host}{path}"
     with pytest.raises(DataError) as error:
@@ -148,9 +146,7 @@ def test_a_password_in_an_address_is_in_no_message(host: str, path: str, monkeyp
     assert "hush" not in fetch()
 
 
-@pytest.mark.parametrize(
-    "proxy", ["http://me:hush@[bad", "socks9://me:hush@a:1", "me:hush@a", "http://me:hush@a:99999999"]
-)
+@each("proxy", ["http://me:hush@[bad", "socks9://me:hush@a:1", "me:hush@a", "http://me:hush@a:99999999"])
 def test_a_password_in_a_proxys_address_is_in_no_message(proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("NO_PROXY", "no_proxy"):
         monkeypatch.delenv(name, raising=False)
@@ -176,10 +172,8 @@ def test_a_password_in_the_hubs_address_is_in_no_message(monkeypatch: pytest.Mon
     assert without_token("https://me:hush@host/x and http://hf_abcdefghijk@b") == "https://***@host/x and http://***@b"
 
 
-@pytest.mark.parametrize("kind", ["models", "datasets"])
-@pytest.mark.parametrize(
-    "name", ["../..", "a/..", "../a", "a/b/../c", "/a/b", "a\\b/c", "a/b\n", "a/%2e%2e", "a--b/c", "é/b"]
-)
+@each("kind", ["models", "datasets"])
+@each("name", ["../..", "a/..", "../a", "a/b/../c", "/a/b", "a\\b/c", "a/b\n", "a/%2e%2e", "a--b/c", "é/b"])
 def test_a_repository_of_such_a_name_is_refused(kind: str, name: str) -> None:
     with pytest.raises((DataError, ModelError), match="is not a name on the hub"):
         Repo(kind, name, "main")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from tests.examples import each
 from trials.draft import DraftError
 from trials.errors import (
     LONGEST_LINE,
@@ -19,10 +18,8 @@ from trials.errors import (
 RED = "\x1b[31m"
 
 
-@pytest.mark.parametrize("kind", [DataError, ModelError, StoreError])
-@pytest.mark.parametrize(
-    "odd", [RED, "\r", "\n", "\0", "\x7f", "\x85", "\x9b31m", "\u2028", "\u202e", "\ud800", "\x08" * 9]
-)
+@each("kind", [DataError, ModelError, StoreError])
+@each("odd", [RED, "\r", "\n", "\0", "\x7f", "\x85", "\x9b31m", "\u2028", "\u202e", "\ud800", "\x08" * 9])
 def test_a_message_is_one_line_that_can_be_shown(kind: type[PermafrostError], odd: str) -> None:
     message = str(kind(f"a{odd}b.conllu:1: broken"))
     assert message.isprintable()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,8 @@ from orchestrator.commands.status_command import status
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.contents import SweepPlan
 from tests.builders import expanded, make_spec, write_sweep, write_treebank
-from tests.fuzz.judging import contents
+from tests.examples import each
+from tests.lab.fuzz.judging import contents
 from tests.orchestrator.store.rows import prediction, trial
 from trials.errors import ConfigError, PermafrostError
 from trials.sources.cache import is_plain, read_manifest, write_manifest
@@ -34,7 +34,7 @@ def store(tmp_path: Path) -> ResultStore:
     return store
 
 
-@pytest.mark.parametrize("name", [*NAMES, "", "a\0b", "-x", "_x", "x" * 81, "a b", "$(id)"])
+@each("name", [*NAMES, "", "a\0b", "-x", "_x", "x" * 81, "a b", "$(id)"])
 def test_a_sweep_of_such_a_name_is_refused(name: str, tmp_path: Path) -> None:
     bank = write_treebank(tmp_path / "bank")
     path = write_sweep(tmp_path / "s.yaml", f"name: {json.dumps(name)}\ntrial: {{data: {{folder: {bank}}}}}\n")
@@ -42,7 +42,7 @@ def test_a_sweep_of_such_a_name_is_refused(name: str, tmp_path: Path) -> None:
         expanded(path)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each("name", NAMES)
 def test_a_corpus_of_such_a_name_is_refused_or_stays_a_word(name: str, tmp_path: Path) -> None:
     bank = write_treebank(tmp_path / "bank")
     data = f"{{folder: {bank}, name: {json.dumps(name)}}}"
@@ -54,24 +54,24 @@ def test_a_corpus_of_such_a_name_is_refused_or_stays_a_word(name: str, tmp_path:
         expanded(path)
 
 
-@pytest.mark.parametrize("trial_id", [*NAMES, "zz", "*", "' OR 1=1"])
-@pytest.mark.parametrize("command", ["reproduce", "export-model"])
+@each("trial_id", [*NAMES, "zz", "*", "' OR 1=1"])
+@each("command", ["reproduce", "export-model"])
 def test_a_trial_of_such_an_id_is_looked_up_and_not_found(
-    command: str, trial_id: str, store: ResultStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    command: str, trial_id: str, store: ResultStore, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    before = contents(tmp_path)
+    before = contents(store.root.parents[1])
     run = {
         "reproduce": lambda: reproduce(trial_id, store.address),
-        "export-model": lambda: export_model(trial_id, tmp_path / "model", store.address),
+        "export-model": lambda: export_model(trial_id, store.root.parent / "model", store.address),
     }
     with pytest.raises(typer.Exit) as ended:
         run[command]()
     assert ended.value.exit_code == 5
     assert f"no trial {trial_id!r} in {store.address}" in capsys.readouterr().err
-    assert contents(tmp_path) == before
+    assert contents(store.root.parents[1]) == before
 
 
-@pytest.mark.parametrize("trial_id", NAMES)
+@each("trial_id", NAMES)
 def test_predictions_of_such_an_id_are_none(trial_id: str, store: ResultStore) -> None:
     assert len(store.predictions(trial_id)) == 0
 
@@ -91,29 +91,22 @@ def test_a_plan_of_such_a_name_is_shown_and_leads_nowhere(
     assert contents(tmp_path) == before
 
 
-@pytest.mark.parametrize("name", ["../evil", "../../evil", "/evil", "a/b", "..", ".", ""])
-def test_a_plan_of_such_a_name_is_not_written(name: str, store: ResultStore, tmp_path: Path) -> None:
-    before = contents(tmp_path)
+@each("name", ["../evil", "../../evil", "/evil", "a/b", "..", ".", ""])
+def test_a_plan_of_such_a_name_is_not_written(name: str, store: ResultStore) -> None:
+    before = contents(store.root.parents[1])
     with pytest.raises(PermafrostError, match="is not a valid name of a sweep"):
         store.add_plan(SweepPlan(name, 1.0, "s.yaml", ()))
-    assert contents(tmp_path) == before
+    assert contents(store.root.parents[1]) == before
 
 
-@pytest.mark.parametrize("trial_id", ["../../../evil", "/evil"])
-@pytest.mark.parametrize(
-    "read", [ResultStore.trials, ResultStore.epochs, ResultStore.tags, ResultStore.completed_ids, ResultStore.attempts]
-)
-def test_a_trial_of_such_an_id_in_a_store_is_a_value(
-    trial_id: str, read: Callable[[ResultStore], object], store: ResultStore, tmp_path: Path
-) -> None:
-    store.append("trials", [trial(trial_id, spec=make_spec().model_dump_json())])
-    before = contents(tmp_path)
-    read(store)
-    store.compact()
-    assert {path.split("/")[0] for path in contents(tmp_path)} == {path.split("/")[0] for path in before} == {"inside"}
+def test_a_trial_of_such_an_id_in_a_store_is_a_value(store: ResultStore, tmp_path: Path) -> None:
+    store.append("trials", [trial(name, spec=make_spec().model_dump_json()) for name in ("../../../evil", "/evil")])
+    for read in (store.trials, store.epochs, store.tags, store.completed_ids, store.attempts, store.compact):
+        read()
+        assert {path.split("/")[0] for path in contents(tmp_path)} == {"inside"}
 
 
-@pytest.mark.parametrize("name", ["../outside.jsonl", "/outside.jsonl", "..", "a/../../outside.jsonl", "train\n.jsonl"])
+@each("name", ["../outside.jsonl", "/outside.jsonl", "..", "a/../../outside.jsonl", "train\n.jsonl"])
 def test_a_manifest_that_leads_out_of_its_folder_is_none(name: str, tmp_path: Path) -> None:
     folder = tmp_path / "corpus"
     folder.mkdir()
@@ -129,6 +122,6 @@ def test_a_manifest_that_leads_out_of_its_folder_is_none(name: str, tmp_path: Pa
     assert read_manifest(folder) is None
 
 
-@pytest.mark.parametrize("name", [*NAMES, "", "a\0", "a\nb", "a\x1b[31m"])
+@each("name", [*NAMES, "", "a\0", "a\nb", "a\x1b[31m"])
 def test_what_is_no_plain_name(name: str) -> None:
     assert is_plain(name) == (name == "%2e%2eevil")

@@ -16,7 +16,7 @@ from orchestrator.sweeps.cluster_spec import find_cluster
 from orchestrator.sweeps.sweep import expand, load_sweep
 from orchestrator.sweeps.watch_spec import WatchSpec, read_secret
 from tests.builders import write_treebank
-from tests.examples import first
+from tests.examples import each, first
 from trials.draft import Lookup
 from trials.errors import ConfigError, DataError
 from trials.escaping.untrusted_text import MAX_QUOTED
@@ -53,7 +53,7 @@ def test_a_link_inside_of_a_corpus_folder_is_followed(tmp_path: Path) -> None:
     assert DataDraft(folder=str(bank)).resolve().name == "bank"
 
 
-@pytest.mark.parametrize("form", first(1, ["columns", "tsv", "csv", "jsonl", "conllu"]))
+@each("form", ["columns", "tsv", "csv", "jsonl", "conllu"], quick=1)
 def test_an_error_quotes_little_of_a_file(form: str, tmp_path: Path) -> None:
     from trials.datasets.corpus import CORPUS_FORMATS
     from trials.settings import Columns
@@ -67,16 +67,14 @@ def test_an_error_quotes_little_of_a_file(form: str, tmp_path: Path) -> None:
     assert secret[: MAX_QUOTED + 1] not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "path", [".bashrc", "a/.ssh/x.jsonl", ".x.jsonl", "log", "/etc/passwd", "x.jsonl/", "~/.a.jsonl"]
-)
+@each("path", [".bashrc", "a/.ssh/x.jsonl", ".x.jsonl", "log", "/etc/passwd", "x.jsonl/", "~/.a.jsonl"])
 def test_only_a_jsonl_that_is_no_dot_file_may_be_a_log(path: str) -> None:
     with pytest.raises(ValidationError, match=r"ends in \.jsonl"):
         WatchSpec(log=path)
     assert WatchSpec(log="../logs/sweep.jsonl").log == "../logs/sweep.jsonl"
 
 
-@pytest.mark.parametrize("content", ["a", "[]\n", "{}\n", '{"time": 1}\n', "\xff", "9" * 5000 + "\n", "[" * 9999])
+@each("content", ["a", "[]\n", "{}\n", '{"time": 1}\n', "\xff", "9" * 5000 + "\n", "[" * 9999])
 def test_a_file_that_is_no_log_of_a_sweep_is_not_written_to(content: str, tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     path.write_text(content, encoding="latin-1")
@@ -104,7 +102,7 @@ def test_an_earlier_log_is_continued(tmp_path: Path) -> None:
 SECRETS = [f"user{n}: $6$hunter22{n}" for n in range(25)]
 
 
-@pytest.mark.parametrize("first_lines", [[], ["host: a"], ["name: a"], ["name: a", "trial: {}"]], ids=str)
+@each("first_lines", [[], ["host: a"], ["name: a"], ["name: a", "trial: {}"]])
 def test_a_file_with_other_keys_is_refused_in_one_line_that_quotes_none(first_lines: list[str], tmp_path: Path) -> None:
     path = tmp_path / "x.yaml"
     path.write_text("\n".join([*first_lines, *SECRETS]))
@@ -119,16 +117,13 @@ def test_a_file_with_other_keys_is_refused_in_one_line_that_quotes_none(first_li
 LONG = "hunter22" * 20
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+@each("text", [
         f"name: a\n{LONG}: 1", f"name: a\n{LONG}: 1\n{LONG}: 2", f"name: *{LONG}", f"name: !{LONG} a",
         f"name: a\ntrial: {{{LONG}: {LONG}}}", f"name: a\ntrial: {LONG}", f"name: {LONG} x\ntrial: {{task: {LONG}}}",
         f"name: a\nspace: {{{LONG}: [1]}}", f"name: a\n? {LONG}\x07{LONG}\n: 1", f"name: a\nseeds: {LONG}",
         f"name: a\ntrial: {{data: {{bundled: {LONG}}}, freeze: {LONG}, model: {LONG}}}", f"name: a\nsearch: {LONG}",
         f"name: a\ntrial: {{task: pos}}\nwatch: {{log: {LONG}}}", f"{LONG}", f"- {LONG}", f"name: '{LONG}",
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_a_sweep_quotes_at_most_40_characters_of_anything(text: str, tmp_path: Path) -> None:
     path = tmp_path / "x.yaml"
     path.write_text(text)
@@ -137,8 +132,8 @@ def test_a_sweep_quotes_at_most_40_characters_of_anything(text: str, tmp_path: P
     assert LONG[: MAX_QUOTED + 1] not in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["sweep", "cluster", "study", "secret"])
-@pytest.mark.parametrize("target", ["pipe", "/dev/zero", "/proc/self/environ"])
+@each("name", ["sweep", "cluster", "study", "secret"])
+@each("target", ["pipe", "/dev/zero", "/proc/self/environ"])
 def test_a_pipe_or_a_device_is_no_file_of_ours(name: str, target: str, tmp_path: Path) -> None:
     """Reading one would wait for ever."""
     os.mkfifo(tmp_path / "pipe")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-import pytest
-
+from tests.examples import each
 from tests.security.scan import dangers, readers
 
 ROOT = Path(__file__).parents[2]
@@ -44,31 +43,20 @@ def test_leave_for_a_pickle_is_the_only_way_to_one() -> None:
     assert said == {"not spec.pickle"}
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "eval(text)", "exec(text)", "__import__(name)", "os.system('x')", "os.popen('x')", "tempfile.mktemp()",
-        "yaml.load(text)", "yaml.load(text, Loader=yaml.SafeLoader)", "yaml.unsafe_load(text)", "x = yaml.Loader",
-        "import pickle", "from pickle import loads", "import dill", "import joblib", "import shelve, os",
-        "import tarfile", "from zipfile import ZipFile", "subprocess.run(words, shell=True)",
-        "subprocess.run(words, shell=flag)", "torch.load(path)", "torch.load(path, weights_only=False)",
-        "from torch import load", "np.load(path, allow_pickle=True)", "importlib.import_module(name)",
-        "AutoModel.from_pretrained(folder)",
+@each("code", [
+        "__import__(name)", "compile(text, '', 'exec')", "subprocess.run(words, shell=flag)",
+        "np.load(path, allow_pickle=True)", "importlib.import_module(name)", "AutoModel.from_pretrained(folder)",
         "AutoModel.from_pretrained(folder, local_files_only=True, trust_remote_code=leave)",
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_the_scan_finds(code: str) -> None:
     assert dangers(code) != []
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "model.eval()", "yaml.safe_load(text)", "torch.load(path, weights_only=True)", "subprocess.run(['git'])",
-        "from pickle import UnpicklingError", "importlib.import_module('datasets')", "np.load(path, mmap_mode='c')",
-        "AutoModel.from_pretrained(folder, local_files_only=True, trust_remote_code=False)", "json.load(file)",
-    ],
-)  # fmt: skip
+@each("code", [
+        "model.eval()", "re.compile(text)", "subprocess.run(['git'])", "importlib.import_module('datasets')",
+        "np.load(path, mmap_mode='c')",
+        "AutoModel.from_pretrained(folder, local_files_only=True, trust_remote_code=False)",
+    ])  # fmt: skip
 def test_the_scan_lets_pass(code: str) -> None:
     assert dangers(code) == []
 
@@ -113,7 +101,7 @@ def test_files_that_others_name_are_opened_in_one_place() -> None:
     assert sorted(OTHER_READERS.keys() - found) == []
 
 
-@pytest.mark.parametrize(
+@each(
     "code",
     [
         "path.read_text()",
@@ -128,6 +116,6 @@ def test_the_scan_finds_a_reader(code: str) -> None:
     assert len(readers(code)) == 1
 
 
-@pytest.mark.parametrize("code", ["read_text(path)", "path.write_text('a')", "path.open('w')", "path.open(mode='ab')"])
+@each("code", ["read_text(path)", "path.write_text('a')", "path.open('w')", "path.open(mode='ab')"])
 def test_what_writes_is_no_reader(code: str) -> None:
     assert readers(code) == []

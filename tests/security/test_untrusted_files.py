@@ -18,7 +18,8 @@ from orchestrator.api.model_card import base_licence
 from orchestrator.config.yaml_document import Document
 from orchestrator.store import open_store
 from orchestrator.store.schema import SCHEMA_VERSION, VERSION_KEY
-from tests.fuzz.judging import judged
+from tests.examples import each
+from tests.lab.fuzz.judging import judged
 from tests.orchestrator.store.rows import prediction, trial
 from tests.trials.conftest import save_tiny_model
 from trials.datasets.table_reader import read_parquet
@@ -62,7 +63,7 @@ TAGS = (
 )
 
 
-@pytest.mark.parametrize("tag", TAGS)
+@each("tag", TAGS)
 def test_a_tag_of_python_in_a_sweep_is_no_yaml(tag: str, mark: Path, tmp_path: Path) -> None:
     path = tmp_path / "s.yaml"
     path.write_text(f"name: a\ntrial: {tag.replace('MARK', str(mark))}\n")
@@ -71,7 +72,7 @@ def test_a_tag_of_python_in_a_sweep_is_no_yaml(tag: str, mark: Path, tmp_path: P
     assert not mark.exists()
 
 
-@pytest.mark.parametrize("tag", TAGS)
+@each("tag", TAGS)
 def test_a_tag_of_python_in_a_setting_is_no_yaml(tag: str, mark: Path, tmp_path: Path) -> None:
     document = Document(tmp_path / "s.yaml", {}, {})
     with pytest.raises(ConfigError, match="the value is not YAML"):
@@ -79,7 +80,7 @@ def test_a_tag_of_python_in_a_setting_is_no_yaml(tag: str, mark: Path, tmp_path:
     assert not mark.exists()
 
 
-@pytest.mark.parametrize("licence", [*TAGS, '!!int ""', "[" * 3000, "&a [*a]", "mit"])
+@each("licence", [*TAGS, '!!int ""', "[" * 3000, "&a [*a]", "mit"])
 def test_a_models_card_is_read_like_a_sweep(licence: str, mark: Path, tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text(f"---\nlicense: {licence.replace('MARK', str(mark))}\n---\n")
     assert base_licence(tmp_path) == ("mit" if licence == "mit" else None)

@@ -27,8 +27,8 @@ from orchestrator.extras.store_care.merge import Format, export
 from orchestrator.store import ResultStore
 from tests.builders import make_spec
 from tests.dashboards.stores import Invented, specs, write_store
-from tests.examples import first
-from tests.fuzz.hostile_text import HOSTILE, has_control_character
+from tests.examples import each, first
+from tests.lab.fuzz.hostile_text import HOSTILE, has_control_character
 from tests.orchestrator.store.rows import prediction, tag
 from trials.errors import ConfigError
 from trials.escaping.untrusted_text import (
@@ -55,7 +55,7 @@ def test_escaped_text_is_one_line_without_control_characters(text: str) -> None:
     assert escaped(escaped(text)) == escaped(text)
 
 
-@pytest.mark.parametrize("text", ["café/日本語", "می‌خواهم", "a\u00a0b", "👩‍🔬", "[red]", "50 %"])
+@each("text", ["café/日本語", "می‌خواهم", "a\u00a0b", "👩‍🔬", "[red]", "50 %"])
 def test_words_of_any_language_stay_as_they_are(text: str) -> None:
     assert escaped(text) == text
 
@@ -73,18 +73,15 @@ def test_a_quotation_is_short(text: str) -> None:
     assert len(quoted([text] * 9)) <= MAX_QUOTED + 5
 
 
-@pytest.mark.parametrize(
-    ("value", "cell"),
-    [("=1+1", "'=1+1"), ("@SUM(A1)", "'@SUM(A1)"), ("-cmd", "'-cmd"), ("\t=1", "'\\t=1"), ("\r=1", "'\\r=1"),
-     ("\n=1", "'\n=1"), ("-1.5", "-1.5"), ("+1e-5", "+1e-5"), (-3, -3), (-0.5, -0.5), (None, None), ("a=b", "a=b")],
-)  # fmt: skip
+@each("value, cell", [
+     ("=1+1", "'=1+1"), ("@SUM(A1)", "'@SUM(A1)"), ("-cmd", "'-cmd"), ("\t=1", "'\\t=1"), ("\r=1", "'\\r=1"),
+     ("\n=1", "'\n=1"), ("-1.5", "-1.5"), ("+1e-5", "+1e-5"), (-3, -3), (-0.5, -0.5), (None, None), ("a=b",
+     "a=b")])  # fmt: skip
 def test_a_formula_gets_an_apostrophe_and_a_number_does_not(value: object, cell: object) -> None:
     assert csv_cell(value) == cell
 
 
-@pytest.mark.parametrize(
-    "raw", ["\x1b[31m", "\x9b31m", "\x07", "\x00", "\x7f", "\u202eabc", "a\rb", "\x1b]0;title\x07"]
-)
+@each("raw", ["\x1b[31m", "\x9b31m", "\x07", "\x00", "\x7f", "\u202eabc", "a\rb", "\x1b]0;title\x07"])
 def test_nothing_in_an_exported_file_acts_in_a_terminal(raw: str) -> None:
     text = f"a{raw}é\nb"
     acts = set(raw) - set("[31m]0;titleabc")
@@ -94,10 +91,8 @@ def test_nothing_in_an_exported_file_acts_in_a_terminal(raw: str) -> None:
     assert json.loads(json_text([text])) == [text]
 
 
-@pytest.mark.parametrize(
-    "text", ["javascript:alert(1)", "JaVaScRiPt:alert(1)", "data:text/html,x", "//evil.example", "http://", "http://[",
-             "java\nscript:x", "http://a/\n", " javascript:x", ""],
-)  # fmt: skip
+@each("text", ["javascript:alert(1)", "JaVaScRiPt:alert(1)", "data:text/html,x", "//evil.example", "http://", "http://[",
+             "java\nscript:x", "http://a/\n", " javascript:x", ""])  # fmt: skip
 def test_only_addresses_of_the_web_become_links(text: str) -> None:
     assert web_address(text) is None
 
@@ -132,7 +127,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> ResultStore:
     return store
 
 
-@pytest.mark.parametrize(
+@each(
     "command",
     [
         lambda at: status(at),
@@ -200,7 +195,7 @@ def test_a_console_shows_no_markup_and_no_control_character(capsys: pytest.Captu
     assert ":smile:" in shown
 
 
-@pytest.mark.parametrize("odd", ["a\nb", "\x1b[31m"])
+@each("odd", ["a\nb", "\x1b[31m"])
 def test_an_error_of_a_sweep_quotes_a_value_in_short(odd: str) -> None:
     error = ConfigError(f"s.yaml:1: name: {quoted(odd * 99)}: no.")
     assert str(error).isprintable()

@@ -11,7 +11,7 @@ import torch
 from pydantic import ValidationError
 
 from tests.builders import make_spec
-from tests.examples import first
+from tests.examples import each
 from tests.trials.conftest import TrialMaker
 from trials.draft import DraftError
 from trials.run import run_trial
@@ -33,8 +33,8 @@ OVERFLOWS = "it adds gradients up, and in fp16 those of some steps overflow and 
 NOT_BOTH = "adapters are added when a trial starts, which excludes `thaw_every`. Leave one out."
 
 
-@pytest.mark.parametrize(
-    ("settings", "problems"),
+@each(
+    "settings, problems",
     [
         ({"thaw_every": 1}, [(("thaw_every",), NOTHING_TO_THAW)]),
         ({"freeze": ALL, "optim": {"layer_decay": 0.9}}, [(("optim", "layer_decay"), ONLY_THE_HEAD)]),
@@ -54,7 +54,6 @@ NOT_BOTH = "adapters are added when a trial starts, which excludes `thaw_every`.
         ({"freeze": GRADIENTS, "precision": "fp16"}, [(("freeze", "rule"), OVERFLOWS)]),
         ({"freeze": TOO_DEEP}, [(("freeze", "rule"), "depth 5 is beyond the 4 layers of the model.")]),
     ],
-    ids=str,
 )
 def test_a_contradiction_is_told_with_its_key_and_its_reason(
     settings: dict[str, Any], problems: list[tuple[tuple[str, ...], str]], make_trial: TrialMaker
@@ -97,8 +96,8 @@ TOGETHER = [
 ]
 
 
-@pytest.mark.parametrize("extras", TOGETHER, ids=str)
-@pytest.mark.parametrize("freeze", first(2, FREEZES), ids=str)
+@each("extras", TOGETHER)
+@each("freeze", FREEZES, quick=2)
 def test_every_combination_runs_or_is_refused(
     freeze: dict[str, Any], extras: tuple[dict[str, Any], ...], make_trial: TrialMaker
 ) -> None:
@@ -119,15 +118,14 @@ def test_every_combination_runs_or_is_refused(
 
 
 # Which of the combinations of one extra are refused: everything else above has run.
-@pytest.mark.parametrize(
-    ("extra", "refused"),
+@each(
+    "extra, refused",
     [
         (EXTRAS[0], {"all_encoder", "all_encoder+E"}),
         (EXTRAS[1], {"first_k", "last_k+E", "alternating", "layers", "all_encoder", "all_encoder+E"}),
         (EXTRAS[2], {"none"}),
         (EXTRAS[3], {"all_encoder+E"}),
     ],
-    ids=["lora", "lora everywhere", "thaw", "decay"],  # no sets: two processes write them in two orders
 )
 def test_just_these_combinations_are_refused(extra: dict[str, Any], refused: set[str], make_trial: TrialMaker) -> None:
     found = set()

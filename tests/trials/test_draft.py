@@ -9,6 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from tests.builders import make_spec, write_conllu, write_treebank
+from tests.examples import each
 from trials.draft import DraftError, FreezeDraft, Lookup, TrialDraft
 from trials.errors import DataError
 from trials.settings import FreezeSpec
@@ -138,8 +139,8 @@ def test_a_folder_without_dev_is_refused(folder: Path) -> None:
         DataDraft(folder=str(folder)).resolve()
 
 
-@pytest.mark.parametrize(
-    ("data", "message"),
+@each(
+    "data, message",
     [
         ({}, "name the corpus in one way: `bundled`, `folder`, `train` and `dev`, `ud`, or `hub`"),
         ({"folder": "a", "train": "b", "dev": "c"}, "name the corpus in one way"),
@@ -158,8 +159,8 @@ def test_a_corpus_that_is_named_wrongly_is_refused(data: object, message: str) -
 # --- Freezing
 
 
-@pytest.mark.parametrize(
-    ("draft", "strategy", "layers"),
+@each(
+    "draft, strategy, layers",
     [
         ({"strategy": "none"}, "none", ()),
         ({"strategy": "all_encoder"}, "all_encoder", (0, 1, 2, 3, 4, 5)),
@@ -194,8 +195,8 @@ def test_a_score_that_the_task_does_not_measure_is_refused_with_those_it_does(sc
     assert "Known: accuracy, macro_f1. (pos measures these.)" in invalid(score=score)
 
 
-@pytest.mark.parametrize(
-    ("model", "message"),
+@each(
+    "model, message",
     [
         ({}, "name the model in one way: `folder` or `hub`"),
         ({"folder": "a", "hub": "b/c", "revision": "main"}, "name the model in one way"),
@@ -207,8 +208,8 @@ def test_a_model_that_is_named_wrongly_is_refused(model: object, message: str) -
     assert message in invalid(model=model)
 
 
-@pytest.mark.parametrize(
-    ("draft", "path", "message"),
+@each(
+    "draft, path, message",
     [
         ({"strategy": "first_k"}, "depth", "first_k needs a depth: 0 to 6."),
         (
@@ -234,8 +235,8 @@ def test_a_freeze_the_model_does_not_have_is_refused(draft: dict[str, Any], path
     assert error.value.problems == [((path,), message)]
 
 
-@pytest.mark.parametrize(
-    ("freeze", "message"),
+@each(
+    "freeze, message",
     [
         ("frist_k", "unknown 'frist_k', did you mean 'first_k'?"),
         ({"strategy": "layers"}, "`layers: [...]` and `strategy: layers` go together"),
@@ -249,16 +250,13 @@ def test_a_freeze_that_is_said_wrongly_is_refused(freeze: object, message: str) 
     assert message in invalid(freeze=freeze)
 
 
-@pytest.mark.parametrize(
-    ("changes", "problem"),
-    [
+@each("changes, problem", [
         ({"optim": {"epochs": 10_001}}, "optim.epochs: 10,001 epochs are more than 10,000, the most."),
         ({"optim": {"epochs": 10**30}}, "optim.epochs: 1,000,"),
         ({"eval_every": 1e-300}, "eval_every: 1,000,000,000,000,000,000 evaluations are more than 100,000, the most."),
         ({"optim": {"batch_size": 10**9}}, "optim.batch_size: 1,000,000,000 sentences in a batch are more"),
         ({"lora": {"rank": 10**9}}, "lora.rank: 1,000,000,000 dimensions of an adapter are more"),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_a_number_that_no_trial_can_have_is_refused_with_its_bound(changes: dict[str, Any], problem: str) -> None:
     draft = TrialDraft.model_validate({"data": "UD_English-EWT-sample"} | changes)
     with pytest.raises(DraftError) as error:

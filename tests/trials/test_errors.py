@@ -6,12 +6,13 @@ import pickle
 
 import pytest
 
+from tests.examples import each
 from trials.draft import DraftError
 from trials.errors import ConfigError, DataError, DivergedError, ModelError, PermafrostError, StoreError, unknown
 
 
-@pytest.mark.parametrize(
-    ("error", "code"),
+@each(
+    "error, code",
     [(ConfigError("x"), 2), (DataError("x"), 3), (ModelError("x"), 3), (StoreError("x"), 3), (DivergedError("x"), 70)],
 )
 def test_exit_codes_are_those_of_the_readme(error: PermafrostError, code: int) -> None:

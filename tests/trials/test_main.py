@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.examples import each
 from tests.trials.conftest import TrialMaker
 from trials.__main__ import main
 from trials.run import run_trial
@@ -30,8 +31,8 @@ def test_it_prints_a_json_line_a_record(
     assert [line["step_losses"] for line in printed] == [list(r.step_losses) for r in run_trial(spec)]
 
 
-@pytest.mark.parametrize(
-    ("content", "code", "said"),
+@each(
+    "content, code, said",
     [
         ("{", 2, "JSON"),
         ('{"data": "UD_Naija-NSC-sample", "sede": 1}', 2, "sede"),

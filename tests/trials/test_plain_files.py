@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
+from tests.examples import each
 from trials.escaping.plain_files import NotPlainError, digest_of, opened, read_bytes, read_json, read_text, stamp_of
 
 READERS: list[Callable[..., Any]] = [read_bytes, read_text, read_json, digest_of]
 
 
-@pytest.mark.parametrize("read", READERS)
-@pytest.mark.parametrize("target", ["/dev/zero", "/dev/tty", "/proc/self/environ", "pipe"])
+@each("read", READERS)
+@each("target", ["/dev/zero", "/dev/tty", "/proc/self/environ", "pipe"])
 def test_what_is_no_plain_file_is_refused_at_once(read: Callable[..., Any], target: str, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "link").symlink_to(target)
@@ -24,7 +25,7 @@ def test_what_is_no_plain_file_is_refused_at_once(read: Callable[..., Any], targ
         read(tmp_path / "link")
 
 
-@pytest.mark.parametrize("read", READERS)
+@each("read", READERS)
 def test_what_is_larger_than_it_may_be_is_refused_before_it_is_read(read: Callable[..., Any], tmp_path: Path) -> None:
     (tmp_path / "a").touch()
     os.truncate(tmp_path / "a", 1 << 40)

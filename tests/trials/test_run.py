@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from tests.builders import merged, write_conllu, write_tagged_treebank
-from tests.examples import first
+from tests.examples import each
 from tests.trials.conftest import TrialMaker, save_tiny_model
 from trials.encoding.tokenize import encode_for
 from trials.errors import DivergedError, RefusedError
@@ -103,7 +103,7 @@ def gentle(make_any_trial: TrialMaker) -> tuple[str, object]:
     return spec.trial_id, numbers(records_of(spec))
 
 
-@pytest.mark.parametrize("field", first(12, CHANGES))
+@each("field", CHANGES, quick=12)
 def test_every_field_changes_the_trial_and_its_numbers(
     field: str, gentle: tuple[str, object], make_trial: TrialMaker
 ) -> None:
@@ -211,8 +211,8 @@ def test_freezing_everything_trains_the_head_alone(make_trial: TrialMaker) -> No
     assert record.total_params > 10_000
 
 
-@pytest.mark.parametrize(
-    ("n_steps", "epochs", "eval_every", "expected"),
+@each(
+    "n_steps, epochs, eval_every, expected",
     [
         (10, 2, 1.0, [5, 10]),
         (10, 2, 0.5, [2, 5, 8, 10]),

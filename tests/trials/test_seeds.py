@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import each
 from trials.settings import Seeds
 
 OWN = st.none() | st.integers(0, 998)
@@ -24,8 +24,8 @@ def test_the_settings_of_seeds_are_those_they_come_from(seeds: Seeds) -> None:
     assert Seeds.of(values["seed"] or 0, values["init_seed"], values["order_seed"]) == seeds
 
 
-@pytest.mark.parametrize(
-    ("seeds", "key", "label"),
+@each(
+    "seeds, key, label",
     [
         (Seeds.of(7), 7, "7"),
         (Seeds.of(7, 7, 7), 7, "7"),

@@ -10,6 +10,7 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from tests.builders import make_spec
+from tests.examples import each
 from trials.freeze.strategies import FREEZE_STRATEGIES
 from trials.settings import Columns, DataSpec, FreezeSpec, LoraSpec, ModelSpec, OptimSpec, Seeds
 from trials.spec import LATER, SEEDS, TrialSpec
@@ -103,7 +104,7 @@ def test_every_field_there_is_has_another_value_here() -> None:
     assert set(fields(TrialSpec)) == set(OTHER)
 
 
-@pytest.mark.parametrize("name", sorted(NO_IDENTITY))
+@each("name", sorted(NO_IDENTITY))
 def test_names_paths_and_what_cannot_matter_are_no_part_of_the_identity(name: str) -> None:
     assert changed(name) != FULL
     assert changed(name).trial_id == FULL.trial_id
@@ -166,8 +167,8 @@ def test_cells_of_different_settings_have_different_baselines() -> None:
     assert changed("freeze.embeddings").baseline_id == FULL.baseline_id
 
 
-@pytest.mark.parametrize(
-    ("strategy", "layers", "embeddings", "label"),
+@each(
+    "strategy, layers, embeddings, label",
     [
         ("none", (), False, "none"),
         ("none", (), True, "embeddings"),
@@ -184,8 +185,8 @@ def test_a_freeze_has_a_short_label(strategy: str, layers: tuple[int, ...], embe
     assert freeze.is_baseline == (label == "none")
 
 
-@pytest.mark.parametrize(
-    ("lora", "label"),
+@each(
+    "lora, label",
     [
         ({}, "r8"),
         ({"rank": 4, "alpha": 16}, "r4"),
@@ -208,8 +209,8 @@ def test_a_spec_is_a_value() -> None:
         make_spec().seed = 3  # type: ignore[misc]
 
 
-@pytest.mark.parametrize(
-    ("freeze", "message"),
+@each(
+    "freeze, message",
     [
         ({"strategy": "layers", "layers": (6,)}, "[6] is beyond the 6 layers of the model"),
         ({"strategy": "layers", "layers": (-1,)}, "[-1] is beyond the 6 layers of the model"),
@@ -225,14 +226,14 @@ def test_layers_that_the_strategy_or_model_does_not_have_are_refused(freeze: dic
     assert message in str(error.value)
 
 
-@pytest.mark.parametrize("strategy", list(FREEZE_STRATEGIES))
+@each("strategy", list(FREEZE_STRATEGIES))
 def test_what_every_strategy_freezes_is_a_valid_spec(strategy: str) -> None:
     layers = tuple(sorted(FREEZE_STRATEGIES[strategy](6, 3)))
     assert make_spec(freeze={"strategy": strategy, "layers": layers}).freeze.layers == layers
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
+@each(
+    "field, value",
     [
         ("lr", 0),
         ("lr", -1e-3),
@@ -253,8 +254,8 @@ def test_an_optimiser_that_cannot_be_is_refused(field: str, value: object) -> No
         OptimSpec.model_validate({field: value})
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
+@each(
+    "field, value",
     [
         ("seed", -1),
         ("seed", 2**32),
@@ -288,7 +289,7 @@ LATER_VALUES = {
 }  # what a spec means that was written before the field
 
 
-@pytest.mark.parametrize(("part", "name"), LATER_VALUES, ids=str)
+@each("part, name", LATER_VALUES)
 def test_a_field_that_came_later_is_left_out_of_the_identity_where_it_changes_nothing(part: str, name: str) -> None:
     content = FULL.model_dump(mode="json")
     del (content[part] if part else content)[name]
@@ -307,8 +308,8 @@ def test_a_rule_is_part_of_the_identity_with_its_parameters() -> None:
     assert ids[0] == ids[1] != ids[2]
 
 
-@pytest.mark.parametrize(
-    ("freeze", "message"),
+@each(
+    "freeze, message",
     [
         ({"strategy": "adaptive", "layers": ()}, "goes together"),
         ({"strategy": "first_k", "layers": (0,), "rule": "plasticity"}, "goes together"),

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from trials.datasets.corpus import SPLITS, Corpus, Item, Text, item_words
+from trials.datasets.documents import document_indices
 
 # Upper bounds of the histogram's bins, in words.
 LENGTHS = (5, 10, 20, 40, 80)
@@ -23,6 +24,7 @@ class SplitCheck:
         vocabulary: Number of different words.
         one_word: Items of a single word.
         commonest: The most frequent word, and how often it occurs.
+        documents: How many documents the items are of; 0 where the corpus does not say.
     """
 
     items: int
@@ -34,6 +36,7 @@ class SplitCheck:
     vocabulary: int
     one_word: int
     commonest: tuple[str, int]
+    documents: int = 0
 
 
 @dataclass(frozen=True)
@@ -43,11 +46,13 @@ class CorpusCheck:
     Attributes:
         splits: By split; splits that the corpus lacks are left out.
         shared: (split, other split) -> how many items of the first also occur, word for word, in the second.
+        shared_documents: Likewise how many documents of the first are also in the second.
         unseen: split -> labels that do not occur in train, and how often they occur.
     """
 
     splits: dict[str, SplitCheck]
     shared: dict[tuple[str, str], int]
+    shared_documents: dict[tuple[str, str], int]
     unseen: dict[str, dict[str, int]]
 
 
@@ -56,18 +61,22 @@ def check_corpus(corpus: Corpus) -> CorpusCheck:
     items: dict[str, list[Item]] = {name: getattr(corpus, name) for name in SPLITS if getattr(corpus, name)}
     texts = {name: [item_words(item) for item in split] for name, split in items.items()}
     splits = {name: check_split(split) for name, split in items.items()}
-    shared = {
-        (name, other): sum(text in inside for text in texts[name])
+    pairs = [
+        (name, other)
         for name, other in (("dev", "train"), ("test", "train"), ("mismatched", "train"), ("test", "dev"))
-        if name in texts and (inside := set(texts.get(other, ())))
-    }
+        if name in texts and other in texts
+    ]
+    insides = {name: set(of_split) for name, of_split in texts.items()}
+    shared = {(name, other): sum(text in insides[other] for text in texts[name]) for name, other in pairs}
+    documents = {name: {item.document for item in split} - {None} for name, split in items.items()}
+    shared_documents = {(name, other): len(documents[name] & documents[other]) for name, other in pairs}
     known = splits["train"].labels
     unseen = {
         name: {label: n for label, n in split.labels.items() if label not in known}
         for name, split in splits.items()
         if name != "train"
     }
-    return CorpusCheck(splits, shared, unseen)
+    return CorpusCheck(splits, shared, shared_documents, unseen)
 
 
 def check_split(items: list[Item]) -> SplitCheck:
@@ -86,4 +95,5 @@ def check_split(items: list[Item]) -> SplitCheck:
         vocabulary=len(words),
         one_word=sum(len(text) == 1 for text in texts),
         commonest=words.most_common(1)[0],
+        documents=len(set(document_indices(items) or ())),
     )

@@ -13,7 +13,7 @@ from pathlib import Path
 from trials.datasets.column_evidence import TagEvidence, guess_positions
 from trials.datasets.corpus import CORPUS_FORMATS
 from trials.datasets.documents import DOCUMENT
-from trials.datasets.table_evidence import guess_columns
+from trials.datasets.table_evidence import NO_PAIR, document_column, guess_columns
 from trials.datasets.table_reader import csv_delimiter
 from trials.datasets.text_file import read_lines
 from trials.errors import DataError
@@ -91,13 +91,21 @@ def layout_of(
     if task is None and given is None:
         return Layout(format_, Columns(), tuple(notes))
     columns, more = _of_table(path, format_, given or Columns(), task or Columns(), looks_for_pair)
+    if columns.document == NO_PAIR:
+        columns = columns.model_copy(update={"document": None})
+    elif columns.document is None and (named := document_column(format_, columns, [path, *map(Path, all_files)])):
+        columns = columns.model_copy(update={"document": named})
+        more.append(f"documents by column {named!r} (--document for another, or {NO_PAIR})")
     return Layout(format_, columns, (*notes, *more))
 
 
 def layout_by_name(format_: str | None, given: Columns | None, task: Columns | None, all_files: Files) -> Layout:
     """How files are read by what is given, their suffixes and the task. Raises as `layout_of`."""
     format_ = format_ or _common_format(all_files)
-    return Layout(format_, given or (task if format_ in TABLES else None) or Columns())
+    known = (task if format_ in TABLES else None) or Columns()
+    if given is not None and given.model_copy(update={"document": None}) != Columns():
+        return Layout(format_, given)
+    return Layout(format_, known.model_copy(update={"document": given.document if given else None}))
 
 
 def _is_readable(path: str) -> bool:
@@ -118,7 +126,7 @@ def _of_table(
     notes = [f"the cells are separated by {_SEPARATORS[separator]}"] if separator != "," else []
     is_whole = given.label is not None if given.text is not None else None not in (given.tokens, given.tags)
     if is_whole and not (looks_for_pair and given.text is not None):
-        return given, notes
+        return given, notes  # the reader checks them
     columns, more = guess_columns(path, format_, given, task)
     return columns, [*notes, *more]
 

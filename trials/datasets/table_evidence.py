@@ -9,12 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from trials.datasets.column_evidence import TagEvidence
-from trials.datasets.table_reader import first_rows
+from trials.datasets.table_reader import column_cells, first_rows
 from trials.errors import ConfigError, DataError, unknown
 from trials.escaping.untrusted_text import quoted
 from trials.settings import Columns
 
-NO_PAIR = "none"  # in place of the second text's column: there is none
+# Columns of documents; `document` may also be the text itself.
+DOCUMENTS = frozenset((
+    "doc_id", "docid", "doc", "document_id", "documentid", "document", "article_id", "thread_id", "dialogue_id",
+    "dialog_id", "conversation_id", "recording_id",
+))  # fmt: skip
+_LONGEST_NAME = 200  # characters of what names a document
+NO_PAIR = "none"  # in place of the column of second texts, or of documents: there is none
 _MOST_CLASSES = 0.2  # of the rows: a column with more distinct values is no class
 _PAIRS = (
     ("sentence1", "sentence2"), ("question1", "question2"), ("premise", "hypothesis"), ("question", "sentence"),
@@ -69,6 +75,11 @@ def guess_columns(path: Path, format_: str, given: Columns, task: Columns) -> tu
         raise DataError(f"{path}: is empty. Give a file with a row per text.")
     table = _Table.of(path, rows)
     given = table.named(given)
+    columns, notes = _guessed(table, given, task)
+    return columns.model_copy(update={"document": given.document}), notes
+
+
+def _guessed(table: _Table, given: Columns, task: Columns) -> tuple[Columns, list[str]]:
     if given.tokens is not None or given.tags is not None:
         tags = given.tags if given.tags is not None else table.known("tags", ())
         tokens = given.tokens if given.tokens is not None else table.known("tokens", ())
@@ -82,6 +93,25 @@ def guess_columns(path: Path, format_: str, given: Columns, task: Columns) -> tu
     if columns.pair is not None and given.pair is None and given.text is not None:
         notes.append(f"{columns.pair!r} is taken as the second text of each pair (--pair {NO_PAIR} to leave it out)")
     return columns, notes
+
+
+def document_column(format_: str, columns: Columns, files: Sequence[Path]) -> str | None:
+    """The column whose name clearly says that it holds documents, in tables whose columns are given by name: in every
+    row of every file, and in the first one with documents of several rows. Raises DataError: a file cannot be read.
+    """
+    taken = [value for _, value in columns if value is not None]
+    if any(isinstance(value, int) for value in taken):
+        return None
+    rows = first_rows(files[0], format_)
+    for name in map(str, rows[0] if rows else ()):
+        if name.strip().lower() not in DOCUMENTS or name in taken:
+            continue
+        cells = [str(cell) for cell in column_cells(rows, name)]
+        if 1 < len({*cells}) < len(cells) and max(map(len, cells)) <= _LONGEST_NAME:
+            others = (first_rows(path, format_) for path in files[1:])
+            if all(not found or len(column_cells(found, name)) for found in others):
+                return name
+    return None
 
 
 @dataclass(frozen=True)
@@ -115,7 +145,7 @@ class _Table:
         """Given columns, by name where a header line has one for a position. Raises ConfigError: there is none."""
         found: dict[str, str | int | None] = {}
         for key, value in given:
-            is_none = value is None or (key == "pair" and value == NO_PAIR)
+            is_none = value is None or (key in ("pair", "document") and value == NO_PAIR)
             if is_none or value in self.keys:
                 found[key] = value
             elif isinstance(value, int) and -len(self.keys) <= value < len(self.keys):

@@ -145,6 +145,16 @@ def label_cells(path: Path, format_: str, label: str | int | None, columns: Colu
     return [row[at] for row in rows[1:] if len(row) > at]
 
 
+def column_cells(rows: Sequence[Mapping[str, Any]] | Sequence[Sequence[str]], name: str) -> list[Any]:
+    """The cells of a column of `first_rows` by its name; none if a row, or the header line, lacks it."""
+    objects = [row for row in rows if isinstance(row, Mapping)]
+    if objects:
+        found = [row[name] for row in objects if name in row]
+        return found if len(found) == len(rows) else []
+    header, *rest = [list(row) for row in rows] or [[]]
+    return [row[header.index(name)] for row in rest if len(row) == len(header)] if name in header else []
+
+
 def _first_of_parquet(path: Path) -> list[Mapping[str, Any]]:
     import pyarrow as pa
     import pyarrow.parquet as pq

@@ -10,7 +10,7 @@ from pathlib import Path
 from trials.datasets.broken_lines import BrokenLines, BrokenLinesError
 from trials.datasets.column_evidence import TagEvidence
 from trials.datasets.corpus import SPLITS, Corpus, Item, Sentence, fingerprint, item_words, load_corpus
-from trials.datasets.documents import DOCUMENT
+from trials.datasets.documents import DOCUMENT, document_indices
 from trials.datasets.schemes import OUTSIDE
 from trials.datasets.table_reader import label_cells
 from trials.datasets.text_file import read_lines
@@ -30,12 +30,25 @@ def read_corpus(task_name: str, data: DataSpec) -> Corpus:
     Raises:
         DataError: what `load_corpus` and the task's `read` raise, or a train split with only one label.
     """
-    return _read(task_name, data.model_copy(update={"sizes": None, "notes": ()}))[0]  # they do not change the corpus
+    return _read(task_name, _without_counts(data))[0]
 
 
 def reading_notes(task_name: str, data: DataSpec) -> list[str]:
     """What to know about how a corpus is read: its files, the scheme of its tags, words and sentences that are odd."""
-    return [*data.notes, *_read(task_name, data.model_copy(update={"sizes": None, "notes": ()}))[1]]
+    return [*data.notes, *_read(task_name, _without_counts(data))[1]]
+
+
+def counted_corpus(task_name: str, data: DataSpec) -> DataSpec:
+    """The corpus with `sizes` and `documents`. Raises as `read_corpus`."""
+    corpus = read_corpus(task_name, data)
+    splits = corpus.train, corpus.dev, corpus.test
+    counts = tuple(len(set(document_indices(items) or ())) for items in splits)
+    return data.model_copy(update={"sizes": tuple(map(len, splits)), "documents": counts})
+
+
+def _without_counts(data: DataSpec) -> DataSpec:
+    """Without what does not change the corpus, as a key of the cache."""
+    return data.model_copy(update={"sizes": None, "documents": None, "notes": ()})
 
 
 @lru_cache(maxsize=8)

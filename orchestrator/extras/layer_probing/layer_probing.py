@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.compute as pc
 
 from orchestrator.api.choosing import question_of
-from orchestrator.api.launching import SweepLike, planned
+from orchestrator.api.launching import SweepLike, declared_by, planned
 from orchestrator.config.console import DEFAULT_STORE, download_progress, say, step_progress
 from orchestrator.config.yaml_document import Document
 from orchestrator.own_data.choose_options import ChooseOptions
@@ -81,7 +81,7 @@ def layers(
     """
     results = open_store(store, must_exist=False)
     if sweep is not None:
-        plan = planned(sweep, results, find_cluster("local"), offline=offline)
+        plan = planned(*declared_by(sweep), results, find_cluster("local"), offline=offline)
         specs = [*plan.trials, *plan.stand_ins]
     else:
         assert data is not None

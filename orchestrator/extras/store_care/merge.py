@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
@@ -52,6 +53,7 @@ from orchestrator.store.schema import (
     proven_reads,
     unusable,
 )
+from trials.datasets.corpus import SPLITS
 from trials.errors import RefusedError, StoreError
 from trials.escaping.untrusted_text import csv_cell, json_text
 
@@ -104,6 +106,48 @@ def export(store: ResultStore, folder: Path, form: Format) -> dict[str, int]:
     except OSError as error:
         raise StoreError(f"{folder}: cannot be written ({error.strerror or error}). Give another folder.") from error
     return rows
+
+
+def export_store(store: ResultStore, folder: Path) -> dict[str, int]:
+    """Write a compact copy of a store into a folder, to be given away: the newest attempt of each ended trial and the
+    newest plan of each sweep, without weights, checkpoints and the folders of this machine; the rows of each table.
+
+    Of every path in a spec the last two parts stay, as in `my-treebank/dev.conllu`; no trial's id depends on them.
+
+    Raises:
+        RefusedError: the folder is not empty.
+        StoreError: the store cannot be read, or the folder cannot be written.
+    """
+    if folder.exists() and any(folder.iterdir()):
+        raise RefusedError(f"{folder}: is not empty. Give a new folder.")
+    trials = [row | {"spec": json_text(without_folders(json.loads(row["spec"])))} for row in store.trials().to_pylist()]
+    ended = {row["trial_id"] for row in trials}
+    rows: dict[str, list[Row]] = {
+        "epochs": store.epochs().to_pylist(), "tags": store.tags().to_pylist(),
+        "predictions": store.predictions().to_pylist(), "contributions": store.contributions().to_pylist(),
+        "trials": trials, "probes": store.probes().to_pylist(), "drifts": store.drifts().to_pylist(),
+        "commits": [{name: row[name] for name in KEYS["commits"]} for row in trials],
+    }  # fmt: skip
+    new = ResultStore(folder)
+    for table in (*COMMIT_ORDER, *UNOWNED):
+        rows[table] = [row for row in rows[table] if table in UNOWNED or row["trial_id"] in ended]
+        if rows[table]:
+            new.append(table, rows[table])
+    for plan in store.sweeps():
+        shown = tuple((trial_id, without_folders(spec)) for trial_id, spec in plan.trials)
+        new.add_plan(replace(plan, source=_last_parts(plan.source), trials=shown))
+    return {table: len(found) for table, found in rows.items() if table in COLUMNS}
+
+
+def without_folders(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """A spec as JSON values with the last two parts of every path."""
+    data = {key: [*map(_last_parts, spec["data"][key] or ())] for key in SPLITS if key in spec["data"]}
+    model = {"path": _last_parts(spec["model"]["path"])}
+    return {**spec, "data": {**spec["data"], **data}, "model": {**spec["model"], **model}}
+
+
+def _last_parts(path: str) -> str:
+    return "/".join(Path(path).parts[-2:])
 
 
 def _export(table: pa.Table, path: Path, form: Format) -> int:

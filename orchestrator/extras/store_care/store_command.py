@@ -31,7 +31,7 @@ from orchestrator.config.console import (
 )
 from orchestrator.config.quantities import counted
 from orchestrator.extras.store_care.check import alone, check_store
-from orchestrator.extras.store_care.merge import Format, Merged, export, merge
+from orchestrator.extras.store_care.merge import Format, Merged, export, export_store, merge
 from orchestrator.extras.store_care.repair import Repaired, collect, find_garbage, repair
 from orchestrator.extras.store_care.report import Counted
 from orchestrator.storage.open_storage import open_storage
@@ -161,6 +161,28 @@ def export_(
     with reported(debug=debug):
         for name, n in export(open_store(store), folder, form).items():
             _line(f"{folder / name}.{form}  {counted(n, 'row')}")
+
+
+def export_store_(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder.")],
+    store: StoreOption = DEFAULT_STORE,
+    debug: DebugOption = False,
+) -> None:
+    """Write a compact copy of a store for others, without weights and without the folders of this machine.
+
+    It holds the newest attempt of every ended trial, and each sweep's newest plan.
+
+    Examples:
+        permafrost export store to-share --store results
+
+        permafrost export store to-share --store s3://bucket/results
+
+    Exit codes: 0 written, 3 no store, 4 the folder is not empty.
+    """
+    with reported(debug=debug):
+        for name, n in export_store(open_store(store), folder).items():
+            _line(f"{name}  {counted(n, 'row')}")
+        _line(f"next    permafrost dashboard {folder}")
 
 
 @app.command("merge")

@@ -9,11 +9,12 @@ import pytest
 from werkzeug.test import Client
 
 from dashboards.app.app import make_app
-from dashboards.app.page_cache import PageCache
+from dashboards.app.callbacks import PageCache
 from dashboards.data.frames import Frames
-from dashboards.views.depth import STRIP
+from dashboards.views.scores import STRIP
 from orchestrator.store import ResultStore
 from tests.dashboards.stores import Invented, append, specs, write_store
+from tests.examples import each
 
 TRIALS = specs(seeds=(0, 1, 2))
 
@@ -72,7 +73,7 @@ def test_a_part_has_an_address(store: ResultStore, address: str, has: dict[str, 
     assert {key: found[key] is not None for key in found} == has
 
 
-@pytest.mark.parametrize(
+@each(
     "address", ["/part/light/nothing", "/part/blue/depth-strip", "/part/light/depth-strip/open", "/part/light/..%2Fx"]
 )
 def test_what_is_no_part_is_not_found(store: ResultStore, address: str) -> None:

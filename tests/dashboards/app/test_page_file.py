@@ -12,6 +12,7 @@ from dashboards.data.frames import Frames
 from dashboards.views.registry import VIEWS
 from orchestrator.store import ResultStore, open_store
 from tests.dashboards.stores import specs, write_store
+from tests.examples import each
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +21,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Client:
     return Client(make_app(Frames(store)).server.wsgi_app)
 
 
-@pytest.mark.parametrize("name", [view.name for view in VIEWS.values() if view.parts])
+@each("name", [view.name for view in VIEWS.values() if view.parts])
 def test_every_page_with_figures_is_a_file_with_all_of_them(client: Client, name: str) -> None:
     answer = client.get(f"/page/{name}.html")
     assert answer.headers["Content-Disposition"] == f'attachment; filename="permafrost-{name}.html"'
@@ -42,7 +43,7 @@ def test_a_page_that_there_is_not_is_not_found(client: Client) -> None:
     assert client.get("/page/nothing.html").status_code == 404
 
 
-@pytest.mark.parametrize("address", ["/page/overview.html", "/export/depth-strip.csv"])
+@each("address", ["/page/overview.html", "/export/depth-strip.csv"])
 def test_a_store_without_a_sweep_has_no_files(tmp_path: Path, address: str) -> None:
     store: ResultStore = open_store(str(tmp_path / "empty"), must_exist=False)
     store.create()

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from dashboards.cli import app
 from tests.dashboards.stores import STRATEGIES, specs, write_store
+from tests.examples import each
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +25,7 @@ def _run(*words: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
-@pytest.mark.parametrize("command", ["launch", "status", "dashboard", "report", "paper", "export figure"])
+@each("command", ["launch", "status", "dashboard", "report", "paper", "export figure"])
 def test_every_commands_help_opens_with_two_examples(command: str) -> None:
     code, said = _run(*command.split(), "--help")
     assert code == 0
@@ -49,8 +50,8 @@ def test_a_folder_with_something_else_is_not_reported_into(store: str, tmp_path:
     assert "already exists and holds no report" in said
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "said"),
+@each(
+    "words, code, said",
     [
         (("report", "--sweep", "gone"), 5, "has no sweep 'gone'"),
         (("report", "--cost", "money"), 2, "--cost: 'money' is not one of"),

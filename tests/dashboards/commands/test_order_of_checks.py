@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from dashboards.cli import app
 from tests.dashboards.stores import specs, write_store
+from tests.examples import each
 
 UNKNOWN = [
     (("report", "--sweep", "nothing", "-o", "out"), 5),
@@ -53,8 +54,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_store(tmp_path_factory.mktemp("store") / "store", specs(seeds=(0,), train_sizes=(200,))).root
 
 
-@pytest.mark.parametrize("what", ["nothing", "file", "folder"])
-@pytest.mark.parametrize(("words", "code"), UNKNOWN)
+@each("what", ["nothing", "file", "folder"])
+@each("words, code", UNKNOWN)
 def test_an_unknown_name_has_its_exit_code_whatever_lies_there(
     words: tuple[str, ...], code: int, what: str, store: Path
 ) -> None:
@@ -64,8 +65,8 @@ def test_an_unknown_name_has_its_exit_code_whatever_lies_there(
     assert done.exit_code == code, done.output
 
 
-@pytest.mark.parametrize("what", ["nothing", "file", "folder"])
-@pytest.mark.parametrize("words", NO_STORE)
+@each("what", ["nothing", "file", "folder"])
+@each("words", NO_STORE)
 def test_a_store_that_is_not_there_comes_before_where_it_goes(words: tuple[str, ...], what: str) -> None:
     in_the_way(what)
     assert CliRunner().invoke(app, [*words, "--store", "no-store"]).exit_code == 3

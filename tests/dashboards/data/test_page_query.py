@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboards.data.page_query import AXES, COSTS, EMBEDDINGS, SPLITS, STATES, THEMES, PageQuery, parse_query
+from tests.examples import each
 
 words = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=80)
 names = st.text(st.characters(codec="utf-8", exclude_characters=",\x00"), min_size=1, max_size=20)
@@ -44,7 +44,7 @@ def test_what_is_the_default_is_not_in_the_url() -> None:
     assert PageQuery(size=(200, 800)).search() == "?size=200,800"
 
 
-@pytest.mark.parametrize(
+@each(
     "search",
     [
         "?split=train",

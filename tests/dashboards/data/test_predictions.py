@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboards.data.predictions import CUT_OFF, EntityErrors, PredictedLabels, confusion, entity_errors, has_spans
+from tests.examples import each
 from trials.metrics.spans import count_spans
 
 TAGS = ("B-LOC", "B-PER", "I-LOC", "I-PER", "O")
@@ -21,8 +21,8 @@ def _predicted(gold: str, predicted: str) -> PredictedLabels:
     return PredictedLabels(names, gold_ids, ids_of_predicted, np.array([0]))
 
 
-@pytest.mark.parametrize(
-    ("gold", "predicted", "expected"),
+@each(
+    "gold, predicted, expected",
     [
         ("B-LOC I-LOC O", "B-LOC I-LOC O", EntityErrors(1, 0, 0, 0, 0)),
         ("B-LOC I-LOC O", "B-PER I-PER O", EntityErrors(0, 1, 0, 0, 0)),

@@ -11,6 +11,7 @@ from dashboards.data.frames import Frames, Snapshot
 from dashboards.data.page_query import PageQuery
 from dashboards.data.selection import select
 from tests.dashboards.stores import Invented, specs, write_store
+from tests.examples import each
 from trials.spec import TrialSpec
 
 
@@ -54,7 +55,7 @@ def test_filters_narrow_and_leave_the_baselines(snapshot: Snapshot) -> None:
     assert set(found.trials["train_size"]) == {800}
 
 
-@pytest.mark.parametrize(
+@each(
     "query",
     [
         PageQuery(sweep="gone"),

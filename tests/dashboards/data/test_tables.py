@@ -10,6 +10,7 @@ import pytest
 
 from dashboards.data.tables import as_csv, as_latex, as_markdown, formatted, shown
 from orchestrator.analysis.layer_strip import FreezeName
+from tests.examples import each
 
 FRAME = pd.DataFrame({"frozen": ["first 2", 'a,"b"'], "mean (%)": [88.25, float("nan")], "n": [3, 0]})
 
@@ -19,7 +20,7 @@ def test_a_csv_reads_back() -> None:
     assert rows == [["frozen", "mean (%)", "n"], ["first 2", "88.25", "3"], ['a,"b"', "", "0"]]
 
 
-@pytest.mark.parametrize("word", ["=1+1", "+A1", "-A1", "@SUM(A1)"])
+@each("word", ["=1+1", "+A1", "-A1", "@SUM(A1)"])
 def test_a_spreadsheet_finds_no_formula(word: str) -> None:
     assert next(row for row in csv.reader(io.StringIO(as_csv(pd.DataFrame({"x": [word]})))) if row != ["x"]) == [
         f"'{word}"
@@ -77,20 +78,16 @@ def test_latex_runs_nothing_that_a_name_says() -> None:
     assert "\\textbackslash{}input\\{/etc/passwd\\} \\$a\\_b\\textasciicircum{}c\\$ \\#1 \\textasciitilde{}" in text
 
 
-@pytest.mark.parametrize(
-    ("value", "words"),
-    [(None, ""), (float("nan"), ""), (True, "yes"), (3, "3"), (134741770, "134,741,770"), (0.5, "0.5"),
-     (12345.6, "12,346"), (0.0, "0"), (1234.5, "1,234.5"), ("a", "a")],
-)  # fmt: skip
+@each("value, words", [
+     (None, ""), (float("nan"), ""), (True, "yes"), (3, "3"), (134741770, "134,741,770"), (0.5, "0.5"),
+     (12345.6, "12,346"), (0.0, "0"), (1234.5, "1,234.5"), ("a", "a")])  # fmt: skip
 def test_numbers_are_written_as_people_write_them(value: object, words: str) -> None:
     assert shown(value) == words
 
 
-@pytest.mark.parametrize(
-    ("value", "column", "words"),
-    [(67.2, "score (%)", "67.20"), (-0.123456, "difference (points)", "-0.12"), (0.00002, "p (Holm)", "< 0.001"),
-     (0.04, "p", "0.040"), (2192, "trainable parameters", "2,192"), (0.00002, "learning rate", "2e-05")],
-)  # fmt: skip
+@each("value, column, words", [
+     (67.2, "score (%)", "67.20"), (-0.123456, "difference (points)", "-0.12"), (0.00002, "p (Holm)", "< 0.001"),
+     (0.04, "p", "0.040"), (2192, "trainable parameters", "2,192"), (0.00002, "learning rate", "2e-05")])  # fmt: skip
 def test_the_unit_of_a_column_decides_how_many_decimals_are_shown(value: object, column: str, words: str) -> None:
     assert shown(value, column) == words
 

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from dashboards.data.frames import Frames
-from dashboards.data.step_losses import lowest_seeds, step_losses
-from dashboards.data.trial_rows import TrialRows
+from dashboards.data.trial_rows import TrialRows, lowest_seeds, step_losses
 from orchestrator.storage.storage import FolderStorage
 from orchestrator.store import ResultStore
 from orchestrator.store.schema import KEYS

@@ -16,7 +16,7 @@ from dashboards.report.paper import DrawnExhibit, draw, write_paper
 from orchestrator.extras.published.study import STUDIES, load_study
 from orchestrator.store import open_store
 from tests.dashboards.report.paper_stores import study_store
-from tests.examples import first
+from tests.examples import each
 
 Draw = Callable[[str], dict[str, DrawnExhibit]]
 
@@ -38,7 +38,7 @@ def names(one: DrawnExhibit) -> list[str]:
     return [trace["name"] for trace in one.figure["data"]]
 
 
-@pytest.mark.parametrize("study", first(2, STUDIES))
+@each("study", STUDIES, quick=2)
 def test_every_exhibit_is_drawn_without_nan(study: str, drawn: Draw) -> None:
     for one in drawn(study).values():
         assert one.exhibit.is_table == (one.figure is None)

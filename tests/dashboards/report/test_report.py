@@ -12,8 +12,7 @@ import pytest
 from dashboards.data.frames import Frames
 from dashboards.data.page_query import PageQuery
 from dashboards.data.provenance import versions_of
-from dashboards.report.figure_export import export_figure
-from dashboards.report.pictures import FigureRenderer
+from dashboards.report.pictures import FigureRenderer, export_figure
 from dashboards.report.sections import Section, sections
 from dashboards.report.write import Written, write_report
 from dashboards.views.report_page import report_summary
@@ -21,6 +20,7 @@ from orchestrator.deploy.machine_checks import find_browser
 from orchestrator.store import ResultStore
 from tests.dashboards.stores import STRATEGIES, Invented, specs, write_store
 from tests.dashboards.views.made import selected
+from tests.examples import each
 from trials.errors import ConfigError, MissingError, NothingMatchedError
 from trials.spec import TrialSpec
 
@@ -196,8 +196,8 @@ def test_what_an_address_cannot_mean_is_told(store: ResultStore, tmp_path: Path)
     assert len(told) == 2
 
 
-@pytest.mark.parametrize(
-    ("name", "file", "error", "words"),
+@each(
+    "name, file, error, words",
     [
         ("depth", "x.csv", ConfigError, "no such figure. Known: overview-coverage"),
         ("depth-strip", "x.exe", ConfigError, "the extension must be one of"),

@@ -8,15 +8,16 @@ import pytest
 
 from dashboards.serving.access import Access, read_access
 from tests.dashboards.serving.visitors import TOKEN
+from tests.examples import each
 from trials.errors import ConfigError, RefusedError
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.53", "localhost", "::1"])
+@each("host", ["127.0.0.1", "127.0.0.53", "localhost", "::1"])
 def test_loopback_needs_no_token(host: str) -> None:
     assert Access(host=host).on_loopback
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.7", "node7", "localhost.example.org", "127.0.0.1.nip.io"])
+@each("host", ["0.0.0.0", "::", "192.0.2.7", "node7", "localhost.example.org", "127.0.0.1.nip.io"])
 def test_any_other_host_needs_a_token_and_the_refusal_says_how(host: str) -> None:
     with pytest.raises(RefusedError, match=r"PERMAFROST_DASHBOARD_TOKEN.*--token-file.*ssh") as caught:
         read_access(host=host, environ={})
@@ -32,7 +33,7 @@ def test_all_that_is_wrong_is_told() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("token", ["", "x" * 15, "x" * 1025, "x" * 20 + "\n", "two words and a space", "ключ" * 8])
+@each("token", ["", "x" * 15, "x" * 1025, "x" * 20 + "\n", "two words and a space", "ключ" * 8])
 def test_a_token_is_long_and_visible(token: str) -> None:
     with pytest.raises(ConfigError, match="visible ASCII"):
         Access(token=token)

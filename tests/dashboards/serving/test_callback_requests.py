@@ -17,6 +17,7 @@ from dashboards.app.app import make_app
 from dashboards.data.frames import Frames
 from orchestrator.store import open_store
 from tests.dashboards.serving.visitors import CALLBACK, changed_to, visitor
+from tests.examples import each
 
 STATE = {"path": "/trials", "search": "", "scheme": "light"}
 JSON = st.recursive(
@@ -61,7 +62,7 @@ def test_a_page_is_answered() -> None:
     assert dashboard().post(CALLBACK, json=rows_request(rows)).status_code == 200
 
 
-@pytest.mark.parametrize(
+@each(
     "change",
     [
         {"output": "nothing.here"},
@@ -82,7 +83,7 @@ def test_a_request_that_names_something_else_is_bad(change: dict[str, Any]) -> N
     assert visitor().post(CALLBACK, json=changed_to("7") | change).status_code == 400
 
 
-@pytest.mark.parametrize("value", [5, [], "x", {"startRow": "a"}, {"filterModel": {"seed": 5}}, {"sortModel": [5]}])
+@each("value", [5, [], "x", {"startRow": "a"}, {"filterModel": {"seed": 5}}, {"sortModel": [5]}])
 def test_values_that_the_grid_does_not_send_are_bad(value: object) -> None:
     assert dashboard().post(CALLBACK, json=rows_request(value)).status_code == 400
 

@@ -17,7 +17,7 @@ from dashboards.serving import connections
 from dashboards.serving.access import Access
 from dashboards.serving.server import Listening
 from tests.dashboards.serving.visitors import TOKEN, ask, changed_to, small_app
-from tests.examples import first
+from tests.examples import each, first
 
 HALF = b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: "
 WHOLE = b"GET /_favicon.ico HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -126,7 +126,7 @@ ATTACKS = {
 }
 
 
-@pytest.mark.parametrize("attack", ATTACKS)
+@each("attack", ATTACKS)
 def test_of_too_many_connections_those_that_wait_longest_are_closed(
     attack: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -145,7 +145,7 @@ def test_of_too_many_connections_those_that_wait_longest_are_closed(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("attack", ATTACKS)
+@each("attack", ATTACKS)
 def test_a_reader_is_answered_beside_more_connections_of_an_attack_than_may_be(
     attack: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -175,8 +175,8 @@ def test_an_answer_that_nobody_takes_meets_its_deadline(monkeypatch: pytest.Monk
         assert ask(server.url).status == 200
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1:abc", "127.0.0.1:", "[::1", "[::1]:x", "a b", "a,b", ":", "\x00", "ü"])
-@pytest.mark.parametrize("token", [None, TOKEN])
+@each("host", ["127.0.0.1:abc", "127.0.0.1:", "[::1", "[::1]:x", "a b", "a,b", ":", "\x00", "ü"])
+@each("token", [None, TOKEN])
 def test_a_host_that_is_none_is_refused_and_the_connection_does_not_stay(host: str, token: str | None) -> None:
     odd = b"GET / HTTP/1.1\r\nHost: " + host.encode() + b"\r\nConnection: close\r\n\r\n"
     with Listening(small_app(), Access(port=0, token=token)) as server, opened(server.url, 1, odd) as (one,):
@@ -218,9 +218,7 @@ def test_a_page_without_a_body_is_answered() -> None:
     assert int(reply.headers["content-length"]) > 0
 
 
-@pytest.mark.parametrize(
-    "line", [b"\r\n\r\n", b"GET\r\n\r\n", b"\x16\x03\x01\r\n\r\n", b"GET / HTTP/9\r\nHost: a\r\n\r\n"]
-)
+@each("line", [b"\r\n\r\n", b"GET\r\n\r\n", b"\x16\x03\x01\r\n\r\n", b"GET / HTTP/9\r\nHost: a\r\n\r\n"])
 def test_what_is_no_http_is_answered_without_a_line_in_the_log(line: bytes, caplog: pytest.LogCaptureFixture) -> None:
     with Listening(small_app(), Access(port=0)) as server, opened(server.url, 1, line) as (odd,):
         odd.shutdown(socket.SHUT_WR)

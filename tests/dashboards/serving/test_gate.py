@@ -14,6 +14,7 @@ from dashboards.serving.access import Access
 from dashboards.serving.gate import MAX_BODY_BYTES
 from dashboards.serving.hardened import secured
 from tests.dashboards.serving.visitors import CALLBACK, LAN, TOKEN, changed_to, small_app, visitor
+from tests.examples import each
 
 ON_LAN = Access(host=LAN, token=TOKEN, trusted_hosts=("Sweeps.Example.Org",))
 
@@ -25,7 +26,7 @@ def test_who_asks_on_loopback_gets_the_page_and_its_callbacks() -> None:
     assert answer.json == {"response": {"out": {"children": "value 7"}}, "multi": True}
 
 
-@pytest.mark.parametrize("host", ["localhost", "localhost:9", "127.0.0.1:8050", "LOCALHOST:1"])
+@each("host", ["localhost", "localhost:9", "127.0.0.1:8050", "LOCALHOST:1"])
 def test_a_loopback_name_is_answered(host: str) -> None:
     assert visitor().get("/", headers={"Host": host}).status_code == 200
 
@@ -35,17 +36,15 @@ def test_so_are_those_of_ipv6(host: str) -> None:
     assert visitor(Access(host="::1")).get("/", headers={"Host": host}).status_code == 200
 
 
-@pytest.mark.parametrize(
-    "host",
-    ["evil.example", "127.0.0.1.evil.example:80", "localhost.", "evil@localhost", "localhost:80:80", "127.1", "[::1]",
-     "localhost, evil.example", "2130706433", LAN, ""],
-)  # fmt: skip
+@each("host", [
+     "evil.example", "127.0.0.1.evil.example:80", "localhost.", "evil@localhost", "localhost:80:80", "127.1", "[::1]",
+     "localhost, evil.example", "2130706433", LAN, ""])  # fmt: skip
 def test_another_name_is_refused_against_dns_rebinding(host: str) -> None:
     answer = visitor().get("/_dash-layout", headers={"Host": host})
     assert (answer.status_code, "--trusted-host" in answer.text) == (400, True)
 
 
-@pytest.mark.parametrize("host", [LAN, f"{LAN}:8050", "sweeps.example.org", "localhost"])
+@each("host", [LAN, f"{LAN}:8050", "sweeps.example.org", "localhost"])
 def test_the_bound_host_and_the_trusted_ones_are_answered(host: str) -> None:
     assert visitor(ON_LAN).get("/", headers={"Host": host, "Authorization": f"Bearer {TOKEN}"}).status_code == 200
 
@@ -67,7 +66,7 @@ def one_visitor() -> Client:
     return visitor()
 
 
-@pytest.mark.parametrize(
+@each(
     "headers",
     [
         {"Origin": "http://evil.example"},
@@ -86,7 +85,7 @@ def test_a_post_from_another_origin_is_refused(headers: dict[str, str]) -> None:
     assert (answer.status_code, "another origin" in answer.text) == (403, True)
 
 
-@pytest.mark.parametrize(
+@each(
     "headers", [{"Origin": "http://localhost"}, {"Sec-Fetch-Site": "same-origin"}, {"Origin": "https://localhost"}, {}]
 )
 def test_a_post_from_our_own_page_or_from_a_program_is_answered(headers: dict[str, str]) -> None:
@@ -101,12 +100,12 @@ def test_a_link_from_elsewhere_may_be_followed_but_nothing_embedded_or_read() ->
     assert client.get("/_dash-layout", headers=link | {"Sec-Fetch-Mode": "no-cors"}).status_code == 403
 
 
-@pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "PROPFIND"])
+@each("method", ["PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "PROPFIND"])
 def test_other_methods_are_refused(method: str) -> None:
     assert visitor().open("/", method=method).status_code == 405
 
 
-@pytest.mark.parametrize("path", ["/", "/_dash-layout", "/_mcp", "//_dash-update-component", "/_login"])
+@each("path", ["/", "/_dash-layout", "/_mcp", "//_dash-update-component", "/_login"])
 def test_only_callbacks_are_posted(path: str) -> None:
     assert visitor().post(path, json={}).status_code == 405
 
@@ -128,15 +127,15 @@ def test_a_body_at_the_limit_is_read() -> None:
     assert visitor().post(CALLBACK, data=body, content_type="application/json").status_code == 200
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"{}", b'{"output": "nothing.here"}', b"\xff", b"[" * 100_000])
+@each("body", [b"", b"{", b"[]", b"{}", b'{"output": "nothing.here"}', b"\xff", b"[" * 100_000])
 def test_a_broken_callback_is_a_bad_request_in_words(body: bytes) -> None:
     answer = visitor().post(CALLBACK, data=body, content_type="application/json")
     assert (answer.status_code, answer.mimetype) == (400, "text/plain")
     assert "Traceback" not in answer.text
 
 
-@pytest.mark.parametrize(
-    ("access", "method", "path", "status"),
+@each(
+    "access, method, path, status",
     [
         (Access(), "GET", "/", 200),
         (Access(), "HEAD", "/", 200),

@@ -13,6 +13,7 @@ from werkzeug.test import Client
 from dashboards.serving.access import Access
 from dashboards.serving.headers import FOR_EVER, cache_control
 from tests.dashboards.serving.visitors import CALLBACK, LAN, TOKEN, changed_to, small_app, visitor
+from tests.examples import each
 
 ON_LAN = Access(host=LAN, token=TOKEN)
 BEARER = {"Authorization": f"Bearer {TOKEN}", "Accept-Encoding": "gzip"}
@@ -56,8 +57,8 @@ def test_no_debugger_whatever_the_environment_says(caplog: pytest.LogCaptureFixt
 
 
 @pytest.mark.usefixtures("hostile")
-@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
-@pytest.mark.parametrize("path", ["/_mcp", "/tools/mcp", "/tools/mcp/"])
+@each("method", ["GET", "POST", "DELETE"])
+@each("path", ["/_mcp", "/tools/mcp", "/tools/mcp/"])
 def test_no_endpoint_for_language_models_whatever_the_environment_says(method: str, path: str) -> None:
     answer = visitor().open(path, method=method, json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
     assert answer.status_code in (404, 405) or answer.mimetype == "text/html"
@@ -79,12 +80,10 @@ def test_a_failing_callback_is_one_line_in_the_log(caplog: pytest.LogCaptureFixt
     assert not record.exc_info
 
 
-@pytest.mark.parametrize("root", ["/assets/", "/_dash-component-suites/dash/", "/_dash-component-suites/", "/"])
-@pytest.mark.parametrize(
-    "tail",
-    ["../../../../../../etc/passwd", "%2e%2e/%2e%2e/%2e%2e/etc/passwd", "..%2f..%2f..%2fetc%2fpasswd",
-     "....//....//etc/passwd", "..\\..\\etc\\passwd", "/etc/passwd", "dash.py", "../dash/dash.py", "x%00.js"],
-)  # fmt: skip
+@each("root", ["/assets/", "/_dash-component-suites/dash/", "/_dash-component-suites/", "/"])
+@each("tail", ["../../../../../../etc/passwd", "%2e%2e/%2e%2e/%2e%2e/etc/passwd", "..%2f..%2f..%2fetc%2fpasswd",
+     "....//....//etc/passwd", "..\\..\\etc\\passwd", "/etc/passwd", "dash.py", "../dash/dash.py",
+     "x%00.js"])  # fmt: skip
 def test_no_path_leaves_its_folder(root: str, tail: str) -> None:
     answer = visitor().open(environ_overrides={"PATH_INFO": unquote(root + tail)})
     assert "root:" not in answer.text

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import os
-import shutil
 import socket
 import ssl
 import subprocess
@@ -19,37 +18,17 @@ from dashboards.serving.server import Listening
 from tests.dashboards.serving.test_connections import ATTACKS
 from tests.dashboards.serving.visitors import TOKEN, Reply, small_app
 from tests.docs.snippets import CHECKOUT, blocks
-from tests.server_programs import free_port, wait_for
+from tests.server_programs import free_port, nginx
 
 NAME = "dashboard.example.org"
 N = 100  # more than an address may have at the proxy
 
 
-def nginx_program() -> str:
-    """Where nginx is; without it the test is skipped, or fails where PERMAFROST_REQUIRE_NGINX is set (CI)."""
-    found = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
-    if found is None:
-        reason = "no nginx: Debian's package is nginx-light"
-        assert not os.environ.get("PERMAFROST_REQUIRE_NGINX"), reason
-        pytest.skip(reason)
-    return found
-
-
 @contextmanager
 def proxy(folder: Path, url: str) -> Iterator[int]:
     """The port of an nginx before a dashboard, by the file of the documents with paths and ports of the test."""
-    program, port = nginx_program(), free_port()
-    words = [
-        "req",
-        "-x509",
-        "-newkey",
-        "ec",
-        "-pkeyopt",
-        "ec_paramgen_curve:prime256v1",
-        "-nodes",
-        "-subj",
-        f"/CN={NAME}",
-    ]
+    port = free_port()
+    words = f"req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN={NAME}".split()
     subprocess.run(["openssl", *words, "-keyout", "key", "-out", "pem"], cwd=folder, check=True, capture_output=True)
     page = blocks(CHECKOUT / "docs" / "pages" / "howto" / "dashboard.md")
     (text,) = (block.text for block in page if block.title == "nginx.conf")
@@ -65,12 +44,8 @@ def proxy(folder: Path, url: str) -> Iterator[int]:
         text = text.replace(old, new)
     (folder / "nginx.conf").write_text(text)
     options = f"daemon off; pid {folder}/pid; error_log {folder}/errors;" + ("user root;" if os.getuid() == 0 else "")
-    with subprocess.Popen([program, "-c", folder / "nginx.conf", "-g", options]) as process:
-        try:
-            wait_for(port, process)
-            yield port
-        finally:
-            process.terminate()
+    with nginx(folder / "nginx.conf", port, "-g", options):
+        yield port
 
 
 def encryption() -> ssl.SSLContext:

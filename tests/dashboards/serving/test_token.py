@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from werkzeug.test import Client
 
-from dashboards.serving.access import Access
-from dashboards.serving.token import ADDRESSES, TRIES, WINDOW_S, Token, WrongTries, redirect_page
+from dashboards.serving.access import ADDRESSES, TRIES, WINDOW_S, Access, Token, WrongTries, redirect_page
 from tests.dashboards.serving.visitors import CALLBACK, LAN, TOKEN, changed_to, visitor
+from tests.examples import each
 
 HTML = {"Accept": "text/html"}
 ACCESS = Access(host=LAN, token=TOKEN)
@@ -19,7 +19,7 @@ def outsider() -> Client:
     return visitor(ACCESS)
 
 
-@pytest.mark.parametrize(
+@each(
     "path",
     ["/", "/_dash-layout", "/_dash-dependencies", "/assets/x", "/_favicon.ico", "/_dash-component-suites/dash/x.js"],
 )
@@ -37,7 +37,7 @@ def test_a_loopback_server_asks_for_a_token_that_is_set() -> None:
     assert visitor(Access(token=TOKEN)).get("/").status_code == 401
 
 
-@pytest.mark.parametrize("given_token", ["", "wrong", TOKEN[:-1], TOKEN + "x", TOKEN.upper(), "\udcff"])
+@each("given_token", ["", "wrong", TOKEN[:-1], TOKEN + "x", TOKEN.upper(), "\udcff"])
 def test_a_wrong_bearer_is_refused(given_token: str) -> None:
     assert outsider().get("/", headers={"Authorization": f"Bearer {given_token}"}).status_code == 401
 

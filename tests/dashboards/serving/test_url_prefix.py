@@ -12,10 +12,11 @@ from dashboards.app.app import make_app
 from dashboards.data.frames import Frames
 from dashboards.serving.access import Access
 from dashboards.serving.hardened import secured
+from dashboards.serving.headers import cleaned
 from dashboards.serving.server import Listening
-from dashboards.serving.url_prefix import cleaned
 from tests.dashboards.serving.visitors import LAN, TOKEN, small_app, visitor
 from tests.dashboards.stores import specs, write_store
+from tests.examples import each
 from trials.errors import ConfigError
 
 NEAR: dict[str, Any] = {"base_url": "http://127.0.0.1:8050", "environ_base": {"REMOTE_ADDR": "127.0.0.1"}}
@@ -38,7 +39,7 @@ def addresses(text: str) -> set[str]:
     return set(re.findall(r'"?\b(?:src|href|content|data-export)"?[=:] ?"(/[^"]*)', text))
 
 
-@pytest.mark.parametrize("path", ["/", "/depth", "/_dash-layout", "/_dash-dependencies"])
+@each("path", ["/", "/depth", "/_dash-layout", "/_dash-dependencies"])
 def test_every_address_of_an_answer_is_below_the_prefix(client: Client, path: str) -> None:
     below, at_root = asked(client, path, ANA), asked(client, path)
     assert addresses(below) == {ANA + address for address in addresses(at_root)}
@@ -55,10 +56,8 @@ def test_the_first_page_asks_for_its_scripts_below_the_prefix(client: Client) ->
             assert answer.status_code == 200
 
 
-@pytest.mark.parametrize(
-    "path", ["/part/light/depth-strip", "/export/depth-strip.csv", "/page/depth.html", "/report.html"]
-)
-@pytest.mark.parametrize("sent", [ANA, ""], ids=["kept", "stripped"])
+@each("path", ["/part/light/depth-strip", "/export/depth-strip.csv", "/page/depth.html", "/report.html"])
+@each("sent", [ANA, ""])
 def test_a_prefix_that_was_set_is_taken_off_where_the_proxy_keeps_it(client: Client, path: str, sent: str) -> None:
     headers = {"X-Forwarded-Prefix": ANA}
     assert client.get(sent + path, **NEAR, headers=headers).status_code == 200
@@ -70,11 +69,9 @@ def test_a_file_is_the_same_below_a_path(client: Client) -> None:
     assert below.data == client.get("/page/depth.html", **NEAR).data
 
 
-@pytest.mark.parametrize(
-    "header",
-    ["//evil.example", "/a//b", "/../a", "/a/./b", "a", '/a"onload="x', "/a<b", "/%zz", "/a, /b", "/a?b", "/a#b",
-     "/a\\b", "/a b", "http://evil.example/", "/" + "a" * 600],
-)  # fmt: skip
+@each("header", [
+     "//evil.example", "/a//b", "/../a", "/a/./b", "a", '/a"onload="x', "/a<b", "/%zz", "/a, /b", "/a?b", "/a#b",
+     "/a\\b", "/a b", "http://evil.example/", "/" + "a" * 600])  # fmt: skip
 def test_what_is_no_prefix_changes_nothing(header: str) -> None:
     client = visitor()
     assert client.get("/", **NEAR, headers={"X-Forwarded-Prefix": header}).data == client.get("/", **NEAR).data
@@ -105,7 +102,7 @@ def test_the_cookie_is_for_the_path_alone_and_the_way_back_is_below_it() -> None
     assert "Path=/user/ana" in answer.headers["Set-Cookie"].split("; ")
 
 
-@pytest.mark.parametrize("prefix", ["p", "/p//q", "/..", "/p?x", "/p q", "https://example.org/p"])
+@each("prefix", ["p", "/p//q", "/..", "/p?x", "/p q", "https://example.org/p"])
 def test_an_option_that_is_no_prefix_is_refused_with_what_is_one(prefix: str) -> None:
     with pytest.raises(ConfigError, match=r"url prefix: .*a path like /user/ana/proxy/8050 is needed"):
         Access(url_prefix=prefix)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dashboards.views import across
-from dashboards.views.theme import LIGHT
+from dashboards.views.kit.theme import LIGHT
 from tests.dashboards.stores import Invented, specs, write_store
 from tests.dashboards.views.made import made, selected, strictly
 

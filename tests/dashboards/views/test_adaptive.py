@@ -7,7 +7,7 @@ import json
 import pandas as pd
 
 from dashboards.views.adaptive import WhenFrozen, draw_when, when_table, why_not_compared
-from dashboards.views.theme import LIGHT
+from dashboards.views.kit.theme import LIGHT
 from orchestrator.analysis.when_frozen import when_frozen
 from tests.orchestrator.analysis.test_when_frozen import frame_and_specs
 

@@ -12,9 +12,8 @@ import pytest
 from plotly.io.json import to_json_plotly
 
 from dashboards.data.selection import Selection
-from dashboards.views.answer_cards import card_of, interval_bar, next_command
+from dashboards.views.kit.answers import answers_of_sweep, card_of, interval_bar, next_command
 from dashboards.views.overview import first_glance
-from dashboards.views.recommendation import answers_of_sweep
 from orchestrator.analysis.answer import Answer
 from tests.dashboards.stores import Invented, specs
 from tests.dashboards.views.made import made

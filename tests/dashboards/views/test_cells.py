@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from dashboards.views import cells
+from dashboards.views.kit import cells
 from tests.dashboards.stores import specs
 from tests.dashboards.views.made import made
 

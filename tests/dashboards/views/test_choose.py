@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from dashboards.views import choose, non_inferiority
-from dashboards.views.answer_cards import headline
-from dashboards.views.theme import LIGHT
+from dashboards.views.kit.answers import headline
+from dashboards.views.kit.theme import LIGHT
 from orchestrator.analysis.answer import freeze_yaml
 from tests.builders import SPEC
 from tests.dashboards.stores import Invented, specs

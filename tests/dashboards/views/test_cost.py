@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from dashboards.views import cost, savings, times
-from dashboards.views.theme import LIGHT
+from dashboards.views import savings
+from dashboards.views.kit.theme import LIGHT
 from tests.dashboards.stores import Invented, specs
 from tests.dashboards.views.made import made, strictly
 
 QUIET = Invented(noise=0.0)
+PARAMS = "?cost=trainable_params"
 TIME = "?cost=training_cost_s"
 TWO_DEVICES = Invented(device=lambda spec: "T4" if spec.seed == 2 else "cpu")
 
 
 def test_the_front_holds_what_nothing_beats_in_score_and_parameters(tmp_path: Path) -> None:
-    info = cost.prepare_params(made(tmp_path / "s", QUIET))
+    info = savings.prepare_pareto(made(tmp_path / "s", QUIET, search=PARAMS))
     assert info.size == 800
     assert info.table["freeze"].tolist() == ["none", "first 2", "alternating", "first 4", "all"]
     assert info.table["on_front"].all()
@@ -29,15 +29,15 @@ def test_the_front_holds_what_nothing_beats_in_score_and_parameters(tmp_path: Pa
 
 def test_a_cell_that_scores_less_and_costs_more_is_not_on_the_line(tmp_path: Path) -> None:
     worse = Invented(noise=0.0, score=lambda spec: 0.5 if spec.freeze.depth == 2 else 0.9)
-    info = cost.prepare_params(made(tmp_path / "s", worse))
+    info = savings.prepare_pareto(made(tmp_path / "s", worse, search=PARAMS))
     assert info.table.loc[info.table["on_front"], "freeze"].tolist() == ["all"]
-    line = cost.draw_pareto(info, LIGHT)["data"][0]
+    line = savings.draw_pareto(info, LIGHT)["data"][0]
     assert (line["x"], line["y"]) == ([91825169], [90.0])
 
 
 def test_compute_time_is_steps_and_prefix(tmp_path: Path) -> None:
     selection = made(tmp_path / "s", trials=specs(train_sizes=(200,), embeddings=(False, True)), search=TIME)
-    info = cost.prepare_pareto(selection)
+    info = savings.prepare_pareto(selection)
     trials = selection.trials
     expected = (trials["train_s"] + trials["prefix_s"]).groupby(trials["cell"]).mean()
     assert info.table["cost"].to_numpy() == pytest.approx(expected[info.table["cell"]].to_numpy())
@@ -45,20 +45,21 @@ def test_compute_time_is_steps_and_prefix(tmp_path: Path) -> None:
 
 def test_a_measured_cost_is_that_of_one_device_and_says_so(tmp_path: Path) -> None:
     selection = made(tmp_path / "s", TWO_DEVICES, search=TIME)
-    info = cost.prepare_pareto(selection)
+    info = savings.prepare_pareto(selection)
     assert set(info.table["n"]) == {2}
     assert "Only trials on cpu are drawn, not those on T4 (5 trials)" in info.note
-    assert set(cost.prepare_params(selection).table["n"]) == {3}
+    counted = savings.prepare_pareto(made(tmp_path / "t", TWO_DEVICES, search=PARAMS))
+    assert set(counted.table["n"]) == {3}
 
 
 def test_a_cost_that_was_not_measured_is_told(tmp_path: Path) -> None:
-    info = cost.prepare_pareto(made(tmp_path / "s", search="?cost=energy_j"))
-    assert cost.why_no_costs(info) == "No completed trial with train size 800 has its energy recorded. " + info.note
+    info = savings.prepare_pareto(made(tmp_path / "s", search="?cost=energy_j"))
+    assert savings.why_no_costs(info) == "No completed trial with train size 800 has its energy recorded. " + info.note
 
 
 def test_markers_carry_words_and_intervals(tmp_path: Path) -> None:
-    info = cost.prepare_pareto(made(tmp_path / "s"))
-    figure = strictly(cost.draw_pareto(info, LIGHT))
+    info = savings.prepare_pareto(made(tmp_path / "s"))
+    figure = strictly(savings.draw_pareto(info, LIGHT))
     baseline = figure["data"][1]
     assert (baseline["text"], baseline["marker"]["color"], baseline["mode"]) == (
         ["□ □□□□□□ none"],
@@ -71,34 +72,35 @@ def test_markers_carry_words_and_intervals(tmp_path: Path) -> None:
 
 
 def test_names_of_settings_that_stand_close_dodge_and_what_finds_no_room_is_in_the_legend(tmp_path: Path) -> None:
-    info = cost.prepare_pareto(made(tmp_path / "s", QUIET))
+    info = savings.prepare_pareto(made(tmp_path / "s", QUIET))
     at_one_place = info._replace(table=info.table.assign(cost=1.0, cost_high=2.0, mean=0.9, low=0.9, high=0.9))
-    markers = strictly(cost.draw_params(at_one_place, LIGHT))["data"]
+    markers = strictly(savings.draw_pareto(at_one_place, LIGHT))["data"]
     named = [trace["textposition"] for trace in markers if trace["mode"] == "markers+text"]
     assert len(named) == len(set(named)) == 4
-    assert [trace["showlegend"] for trace in markers] == [False] * 4 + [True]
+    assert [trace["showlegend"] for trace in markers[1:]] == [False] * 4 + [True]
 
 
 def test_names_stand_clear_of_the_pareto_front(tmp_path: Path) -> None:
-    info = cost.prepare_pareto(made(tmp_path / "s", QUIET))
+    info = savings.prepare_pareto(made(tmp_path / "s", QUIET))
     rising = info.table.assign(cost=[1.0, 1.1, 1.2, 1.3, 4.0], mean=[0.1, 0.11, 0.12, 0.9, 0.91], on_front=True)
     info = info._replace(table=rising.assign(low=np.nan, high=np.nan, cost_low=np.nan, cost_high=np.nan))
+    draw = savings.draw_pareto
     free, stepped = (
-        [trace.get("textposition") for trace in strictly(draw(info, LIGHT))["data"] if "markers" in trace["mode"]]
-        for draw in (cost.draw_params, cost.draw_pareto)
+        [trace.get("textposition") for trace in strictly(draw(each, LIGHT))["data"] if "markers" in trace["mode"]]
+        for each in (info._replace(table=info.table.assign(on_front=False)), info)
     )
     assert free[2].endswith("right")
     assert stepped[2] != free[2]  # the steep step stands where the name would
 
 
 def test_an_axis_is_logarithmic_only_where_costs_span_much(tmp_path: Path) -> None:
-    info = cost.prepare_params(made(tmp_path / "s"))
+    info = savings.prepare_pareto(made(tmp_path / "s", search=PARAMS))
     wide = info._replace(table=info.table.assign(cost=np.geomspace(1, 1000, 5)))
-    assert strictly(cost.draw_params(wide, LIGHT))["layout"]["xaxis"]["type"] == "log"
+    assert strictly(savings.draw_pareto(wide, LIGHT))["layout"]["xaxis"]["type"] == "log"
 
 
 def test_two_seeds_have_no_interval(tmp_path: Path) -> None:
-    info = cost.prepare_pareto(made(tmp_path / "s", trials=specs(seeds=(0, 1))))
+    info = savings.prepare_pareto(made(tmp_path / "s", trials=specs(seeds=(0, 1))))
     assert info.table[["low", "high", "cost_low", "cost_high"]].isna().all(axis=None)
 
 
@@ -132,25 +134,3 @@ def test_the_costs_table_leaves_out_costs_that_nobody_measured(tmp_path: Path) -
 
 
 # --- Training time
-
-
-def test_bars_of_each_device_have_a_panel(tmp_path: Path) -> None:
-    selection = made(tmp_path / "s", TWO_DEVICES)
-    info = times.prepare_times(selection)
-    assert info.devices == ("cpu", "T4")
-    figure = strictly(times.draw_times(info, LIGHT))
-    assert {trace["yaxis"] for trace in figure["data"]} == {"y", "y2"}
-    assert figure["layout"]["yaxis2"]["title"]["text"] == "training time (s)<br>on T4"
-    names = [trace["name"] for trace in figure["data"] if trace["showlegend"]]
-    assert [each.lstrip("■□ ") for each in names] == ["none", "first 2", "alternating", "first 4", "all"]
-
-
-def test_a_trial_without_a_device_is_in_a_panel_of_its_own(tmp_path: Path) -> None:
-    selection = made(tmp_path / "s")
-    unnamed = selection.trials.assign(device=selection.trials["device"].where(selection.trials["seed"] != 2))
-    info = times.prepare_times(replace(selection, trials=unnamed))
-    assert info.devices == ("cpu", "unrecorded device")
-    assert times.times_table(info).groupby("device")["n"].unique().map(list).to_dict() == {
-        "unrecorded device": [1],
-        "cpu": [2],
-    }

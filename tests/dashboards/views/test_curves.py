@@ -11,8 +11,8 @@ import pytest
 from dashboards.data.frames import Frames
 from dashboards.data.page_query import parse_query
 from dashboards.data.selection import select
-from dashboards.views import curves, speed, steps
-from dashboards.views.theme import LIGHT
+from dashboards.views import steps, training
+from dashboards.views.kit.theme import LIGHT
 from tests.dashboards.stores import STRATEGIES, Invented, append, specs, write_store
 from tests.dashboards.views.made import made, strictly
 
@@ -20,7 +20,7 @@ QUIET = Invented(noise=0.0)
 
 
 def test_a_curve_is_the_mean_over_the_seeds_of_a_cell(tmp_path: Path) -> None:
-    info = curves.prepare_quality(made(tmp_path / "s", QUIET))
+    info = training.prepare_quality(made(tmp_path / "s", QUIET))
     assert len(info.lines) == 10 * 5
     assert set(info.lines["n"]) == {3}
     last = info.lines[info.lines["epoch"] == 5.0].merge(info.cells, on="cell")
@@ -31,14 +31,16 @@ def test_a_curve_is_the_mean_over_the_seeds_of_a_cell(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("seeds", "bands"), [(2, 0), (3, 5)])
 def test_a_band_needs_three_seeds(seeds: int, bands: int, tmp_path: Path) -> None:
     trials = specs(seeds=range(seeds), train_sizes=(200,))
-    info = curves.prepare_quality(made(tmp_path / "s", trials=trials))
-    figure = strictly(curves.draw_curves(info, LIGHT))
+    info = training.prepare_quality(made(tmp_path / "s", trials=trials))
+    figure = strictly(training.draw_curves(info, LIGHT))
     assert sum(trace.get("fill") == "toself" for trace in figure["data"]) == bands
     assert info.lines["low"].notna().any() == bool(bands)
 
 
 def test_the_baseline_has_the_colour_of_the_text_and_strategies_a_dash(tmp_path: Path) -> None:
-    figure = curves.draw_curves(curves.prepare_quality(made(tmp_path / "s", trials=specs(train_sizes=(200,)))), LIGHT)
+    figure = training.draw_curves(
+        training.prepare_quality(made(tmp_path / "s", trials=specs(train_sizes=(200,)))), LIGHT
+    )
     lines = {trace["name"]: trace["line"] for trace in figure["data"] if trace["mode"] == "lines+markers"}
     assert lines["□ □□□□□□ none"]["color"] == LIGHT.text
     assert {name: line["dash"] for name, line in lines.items()} == {
@@ -55,7 +57,7 @@ def test_no_two_lines_of_a_panel_look_the_same(tmp_path: Path) -> None:
         ("alternating", (0, 2, 4)),
     ]
     trials = specs(train_sizes=(200, 800), strategies=strategies, embeddings=(False, True))
-    figure = strictly(curves.draw_curves(curves.prepare_quality(made(tmp_path / "s", trials=trials)), LIGHT))
+    figure = strictly(training.draw_curves(training.prepare_quality(made(tmp_path / "s", trials=trials)), LIGHT))
     lines = [trace for trace in figure["data"] if trace["mode"] == "lines+markers"]
     looks = {(t["yaxis"], t["line"]["color"], t["line"]["dash"], t["marker"]["symbol"]) for t in lines}
     assert len(looks) == len(lines) == 22
@@ -67,46 +69,46 @@ def test_a_curve_that_stopped_early_ends(tmp_path: Path) -> None:
     trials = specs(train_sizes=(200,), strategies=STRATEGIES[:1])
     store = write_store(tmp_path / "s", trials[:2], Invented(evaluations=5))
     append(store, trials[2:], Invented(evaluations=3, epochs=3.0))
-    info = curves.prepare_quality(select(Frames(store).refresh(), parse_query("?sweep=all%20trials")[0]))
+    info = training.prepare_quality(select(Frames(store).refresh(), parse_query("?sweep=all%20trials")[0]))
     assert info.lines["n"].tolist() == [3, 3, 3, 2, 2]
     assert info.lines["low"].isna().tolist() == [False, False, False, True, True]
 
 
 def test_seconds_are_the_mean_time_in_steps_up_to_an_evaluation(tmp_path: Path) -> None:
     selection = made(tmp_path / "s", search="?axis=train_s")
-    info = curves.prepare_quality(selection)
+    info = training.prepare_quality(selection)
     last = info.lines[info.lines["epoch"] == 5.0].set_index("cell")["x"]
     mean = selection.trials.groupby("cell")["train_s"].mean()
     assert last.to_numpy() == pytest.approx(mean[last.index].to_numpy())
     assert info.x_title == "mean time in optimiser steps (s)"
-    assert curves.curves_table(info).columns[4] == "mean time in optimiser steps (s)"
+    assert training.curves_table(info).columns[4] == "mean time in optimiser steps (s)"
 
 
 def test_seconds_of_two_devices_are_not_drawn_together(tmp_path: Path) -> None:
     made_on = Invented(device=lambda spec: "T4" if spec.seed == 2 else "cpu")
-    info = curves.prepare_quality(made(tmp_path / "s", made_on, search="?axis=train_s"))
+    info = training.prepare_quality(made(tmp_path / "s", made_on, search="?axis=train_s"))
     assert set(info.lines["n"]) == {2}
     assert info.note == "Only trials on cpu are drawn, not those on T4 (10 trials)."
 
 
 def test_another_metric_has_its_own_curve(tmp_path: Path) -> None:
-    info = curves.prepare_quality(made(tmp_path / "s", QUIET, search="?metric=macro_f1"))
-    own = curves.prepare_quality(made(tmp_path / "t", QUIET))
+    info = training.prepare_quality(made(tmp_path / "s", QUIET, search="?metric=macro_f1"))
+    own = training.prepare_quality(made(tmp_path / "t", QUIET))
     assert info.lines["mean"].to_numpy() == pytest.approx(0.9 * own.lines["mean"].to_numpy())
     assert info.panels == ("dev macro F1 (%)",)
 
 
 def test_of_many_cells_the_largest_train_sizes_are_drawn_and_that_is_told(tmp_path: Path) -> None:
     sizes = range(100, 1100, 100)
-    info = curves.prepare_quality(made(tmp_path / "s", trials=specs(train_sizes=sizes, seeds=(0,))))
+    info = training.prepare_quality(made(tmp_path / "s", trials=specs(train_sizes=sizes, seeds=(0,))))
     assert len(info.cells) == 30
     assert info.cells["train_size"].min() == 500
     assert info.note.startswith("30 of 50 settings are drawn: train sizes 500, 600")
 
 
 def test_both_losses_have_a_panel(tmp_path: Path) -> None:
-    info = curves.prepare_loss(made(tmp_path / "s", trials=specs(train_sizes=(200,))))
-    figure = strictly(curves.draw_curves(info, LIGHT))
+    info = training.prepare_loss(made(tmp_path / "s", trials=specs(train_sizes=(200,))))
+    figure = strictly(training.draw_curves(info, LIGHT))
     assert {trace["yaxis"] for trace in figure["data"]} == {"y", "y2"}
     both = info.lines.pivot(index=["cell", "epoch"], columns="panel", values="mean")
     assert both[1].to_numpy() == pytest.approx(1.1 * both[0].to_numpy())
@@ -162,7 +164,7 @@ def test_a_long_line_is_thinned_but_keeps_its_peaks() -> None:
 
 
 def test_epochs_to_nearly_the_best_are_those_of_the_evaluation_that_reaches_it(tmp_path: Path) -> None:
-    info = speed.prepare_speed(made(tmp_path / "s", QUIET))
+    info = training.prepare_speed(made(tmp_path / "s", QUIET))
     share = 1 - np.exp(-4 * np.arange(1, 6) / 5)
     first = 1 + int(np.argmax(share / share[-1] >= 0.95))
     assert set(info.dots.loc[info.dots["panel"] == 0, "epoch"]) == {float(first)}
@@ -171,13 +173,13 @@ def test_epochs_to_nearly_the_best_are_those_of_the_evaluation_that_reaches_it(t
 
 def test_what_never_comes_near_the_baseline_is_counted_not_averaged(tmp_path: Path) -> None:
     weak = Invented(score=lambda spec: 0.5 if spec.freeze.depth == 6 else 0.9)
-    info = speed.prepare_speed(made(tmp_path / "s", weak))
-    table = speed.speed_table(info)
+    info = training.prepare_speed(made(tmp_path / "s", weak))
+    table = training.speed_table(info)
     lost = table[(table["frozen"] == "all") & (table["epochs to 95 % of"] == "the baseline's best")]
     assert lost["trials that reach it"].tolist() == [0, 0]
     assert lost["trials"].tolist() == [3, 3]
     assert (
         "6 trials never reach 95 % of the baseline's best"
-        in speed.draw_speed(info, LIGHT)["layout"]["xaxis"]["title"]["text"]
+        in training.draw_speed(info, LIGHT)["layout"]["xaxis"]["title"]["text"]
     )
     assert pd.isna(lost["mean (epochs)"]).all()

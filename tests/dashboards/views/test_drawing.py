@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboards.views import drawing
-from dashboards.views.theme import DARK, LIGHT
+from dashboards.views.kit import drawing
+from dashboards.views.kit.theme import DARK, LIGHT
 from tests.dashboards.views.made import LONG, SCRIPT
 
 

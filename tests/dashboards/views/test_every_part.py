@@ -13,10 +13,9 @@ from plotly.io.json import to_json_plotly
 
 from dashboards.app import controls as control
 from dashboards.data.selection import Selection
-from dashboards.views.part import Part, compute
+from dashboards.views.kit.part import ItemPage, Part, View, compute
+from dashboards.views.kit.theme import LIGHT
 from dashboards.views.registry import ITEM_PAGES, PARTS, VIEWS
-from dashboards.views.theme import LIGHT
-from dashboards.views.view import ItemPage, View
 from orchestrator.store import open_store
 from tests.dashboards.stores import Invented, specs
 from tests.dashboards.views.made import (

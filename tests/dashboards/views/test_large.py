@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from dashboards.data.selection import Selection
-from dashboards.views import curves, depth, forest
-from dashboards.views.cells import MAX_TICKS, cells_of, places
-from dashboards.views.part import compute
-from dashboards.views.theme import LIGHT
+from dashboards.views import scores, training
+from dashboards.views.kit.cells import MAX_TICKS, cells_of, places
+from dashboards.views.kit.part import compute
+from dashboards.views.kit.theme import LIGHT
 from tests.dashboards.stores import specs, write_store
 from tests.dashboards.views.made import selected
 
@@ -38,16 +38,16 @@ def test_an_axis_names_no_more_places_than_one_can_read(large: Selection) -> Non
 
 
 def test_the_forest_draws_the_largest_sizes_and_its_table_has_all(large: Selection) -> None:
-    drawn = compute(forest.FOREST, large, LIGHT)
+    drawn = compute(scores.FOREST, large, LIGHT)
     assert drawn.figure is not None
     rows = drawn.figure["layout"]["yaxis"]["ticktext"]
-    assert (len(rows), len(drawn.table)) == (forest.MAX_ROWS, 4 * len(SIZES))
+    assert (len(rows), len(drawn.table)) == (scores.MAX_ROWS, 4 * len(SIZES))
     assert rows[-1].endswith("5,000 (n=3)")
-    assert f"The {forest.MAX_ROWS} of 100 settings" in drawn.figure["layout"]["xaxis"]["title"]["text"]
+    assert f"The {scores.MAX_ROWS} of 100 settings" in drawn.figure["layout"]["xaxis"]["title"]["text"]
 
 
 def test_the_baselines_are_one_line_with_gaps(large: Selection) -> None:
-    lines = [trace for trace in _figure(depth.STRIP, large)["data"] if trace["name"] == "baseline mean"]
+    lines = [trace for trace in _figure(scores.STRIP, large)["data"] if trace["name"] == "baseline mean"]
     assert len(lines) == 1
     assert lines[0]["y"].count(None) == len(SIZES)
     assert lines[0]["y"][0] == lines[0]["y"][1]
@@ -57,17 +57,17 @@ def test_the_baselines_are_one_line_with_gaps(large: Selection) -> None:
 def test_picked_trials_are_marked_among_binned_dots_and_among_dots(
     most: int, large: Selection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(depth, "MAX_DOTS", most)
+    monkeypatch.setattr(scores, "MAX_DOTS", most)
     rows = large.completed.iloc[[3, 40]]
     picking = replace(large, query=large.query.but(trials=(*rows["trial_id"], "gone")))
-    traces = _figure(depth.STRIP, picking)["data"]
+    traces = _figure(scores.STRIP, picking)["data"]
     assert ("heatmap" in {trace["type"] for trace in traces}) is (most == 10)
     (picked,) = [trace for trace in traces if trace["name"] == "picked"]
     shown = {point[0]: y for point, y in zip(picked["customdata"], picked["y"], strict=True)}
     assert shown == {row.trial_id: pytest.approx(100 * row.score, abs=1e-3) for row in rows.itertuples()}
-    assert "picked" not in [trace["name"] for trace in _figure(depth.STRIP, large)["data"]]
+    assert "picked" not in [trace["name"] for trace in _figure(scores.STRIP, large)["data"]]
 
 
 def test_margins_have_room_for_the_legend(large: Selection) -> None:
-    strip, lines = _figure(depth.STRIP, large), _figure(curves.QUALITY, large)
+    strip, lines = _figure(scores.STRIP, large), _figure(training.QUALITY, large)
     assert strip["layout"]["margin"]["t"] > lines["layout"]["margin"]["t"] > 40  # it has two rows, they have one

@@ -8,8 +8,8 @@ import pytest
 
 from dashboards.data.frames import Frames
 from dashboards.data.selection import Selection
+from dashboards.views.kit.theme import LOOKS, Look
 from dashboards.views.layers import LAYERS, draw_layers, prepare_layers
-from dashboards.views.theme import LOOKS, Look
 from orchestrator.analysis.layer_curves import findings
 from orchestrator.store import ResultStore, open_store
 from tests.dashboards.stores import specs

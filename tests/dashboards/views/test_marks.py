@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from dashboards.data.selection import Selection
-from dashboards.views.drawing import log_axis
-from dashboards.views.part import compute
+from dashboards.views.kit.drawing import log_axis
+from dashboards.views.kit.part import compute
+from dashboards.views.kit.theme import DARK, LIGHT, LOOKS
 from dashboards.views.registry import PARTS
-from dashboards.views.theme import DARK, LIGHT, LOOKS
 from tests.dashboards.stores import STRATEGIES, specs, write_store
 from tests.dashboards.views.made import selected, strictly
 

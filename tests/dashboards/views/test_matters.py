@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from dashboards.views import matters
-from dashboards.views.theme import LIGHT
+from dashboards.views import why
+from dashboards.views.kit.theme import LIGHT
 from tests.dashboards.stores import STRATEGIES, Invented, specs
 from tests.dashboards.views.made import made, strictly
 from trials.spec import TrialSpec
@@ -19,7 +19,7 @@ def _with_rates(rates: Sequence[float]) -> list[TrialSpec]:
 
 def test_a_score_that_only_depth_moves_is_explained_by_depth(tmp_path: Path) -> None:
     by_depth = Invented(noise=1e-6, score=lambda spec: 0.9 - 0.01 * spec.freeze.depth)
-    table = matters.importance_table(matters.prepare_importance(made(tmp_path / "s", by_depth)))
+    table = why.importance_table(why.prepare_importance(made(tmp_path / "s", by_depth)))
     assert table["setting"].iloc[0] == "frozen layers"
     assert table["share of the variance (%)"].iloc[0] > 99.9
     left_out = table[table["note"].str.startswith("left out")].set_index("setting")["note"]
@@ -30,35 +30,35 @@ def test_a_score_that_only_depth_moves_is_explained_by_depth(tmp_path: Path) -> 
 def test_a_setting_that_only_some_sweeps_vary_is_a_bar(tmp_path: Path) -> None:
     by_rate = Invented(noise=1e-4, score=lambda spec: 0.9 if spec.optim.lr > 1e-5 else 0.8)
     selection = made(tmp_path / "s", by_rate, trials=_with_rates((1e-5, 5e-5)))
-    table = matters.importance_table(matters.prepare_importance(selection))
+    table = why.importance_table(why.prepare_importance(selection))
     assert table["setting"].iloc[0] == "learning rate"
 
 
 def test_every_bar_but_the_rest_has_an_interval_around_it(tmp_path: Path) -> None:
-    info = matters.prepare_importance(made(tmp_path / "s"))
+    info = why.prepare_importance(made(tmp_path / "s"))
     table = info.panels[0].found.table.set_index("factor")
     known = table.drop(index="residual")
     assert (known["low"] <= known["eta_sq"]).all()
     assert (known["eta_sq"] <= known["high"]).all()
-    bar = strictly(matters.draw_importance(info, LIGHT))["data"][0]
+    bar = strictly(why.draw_importance(info, LIGHT))["data"][0]
     assert bar["error_x"]["array"][-1] is None
 
 
 def test_two_corpora_have_a_panel_of_their_own_and_one_together(tmp_path: Path) -> None:
     trials = [*specs(data={"name": "a"}), *specs(data={"name": "b", "fingerprint": "b" * 64})]
-    info = matters.prepare_importance(made(tmp_path / "s", trials=trials))
+    info = why.prepare_importance(made(tmp_path / "s", trials=trials))
     assert [(panel.title, panel.found.n) for panel in info.panels] == [("a", 30), ("all corpora of the sweep", 60)]
     assert "corpus" in info.panels[1].found.table["factor"].tolist()
 
 
 def test_many_trials_are_analysed_in_part_and_that_is_told(tmp_path: Path) -> None:
     trials = specs(train_sizes=range(100, 1100, 100), seeds=range(13))
-    panel = matters.prepare_importance(made(tmp_path / "s", Invented(evaluations=1), trials=trials)).panels[0]
+    panel = why.prepare_importance(made(tmp_path / "s", Invented(evaluations=1), trials=trials)).panels[0]
     assert panel.found.n == 8 * 50
     assert panel.note == "400 of 650 trials: the first 8 seeds"
 
 
 def test_equal_scores_have_nothing_to_explain(tmp_path: Path) -> None:
     flat = Invented(noise=0.0, score=lambda spec: 0.9)
-    words = matters.why_no_importance(matters.prepare_importance(made(tmp_path / "s", flat)))
+    words = why.why_no_importance(why.prepare_importance(made(tmp_path / "s", flat)))
     assert "all scores are equal" in words

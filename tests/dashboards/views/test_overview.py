@@ -13,7 +13,9 @@ import pytest
 from dashboards.data.frames import Frames
 from dashboards.data.page_query import PageQuery
 from dashboards.data.selection import Selection, select
-from dashboards.views.answer_cards import MOST_CARDS, headline
+from dashboards.views.kit.answers import MOST_CARDS, answers_of_sweep, headline, known_answers_of_sweep
+from dashboards.views.kit.part import compute
+from dashboards.views.kit.theme import DARK, LIGHT
 from dashboards.views.overview import (
     COVERAGE,
     FAILURES,
@@ -23,10 +25,7 @@ from dashboards.views.overview import (
     prepare_failures,
     prepare_progress,
 )
-from dashboards.views.part import compute
-from dashboards.views.recommendation import answers_of_sweep, known_answers_of_sweep
 from dashboards.views.sweep_list import sweep_list
-from dashboards.views.theme import DARK, LIGHT
 from tests.builders import make_spec
 from tests.dashboards.stores import Invented, append, specs, write_store
 from tests.drivers import running

@@ -14,8 +14,9 @@ import pytest
 from dashboards.data.duckdb_mirror import Database
 from dashboards.data.page_query import parse_query
 from dashboards.data.selection import Selection, select
-from dashboards.views import depth, means, published
-from dashboards.views.theme import LIGHT
+from dashboards.views import scores
+from dashboards.views.kit import published
+from dashboards.views.kit.theme import LIGHT
 from tests.dashboards.stores import STRATEGIES, Invented, specs
 from tests.dashboards.views.made import drawn, made, only, strictly
 from trials.spec import TrialSpec
@@ -101,19 +102,17 @@ def test_off_lays_nothing_over(english: Selection) -> None:
 
 
 def test_diamonds_are_hollow_and_at_the_places_of_their_cells(english: Selection) -> None:
-    info = depth.prepare_strip(english)
-    trace = strictly(depth.draw_strip(info, LIGHT))["data"][-1]
+    info = scores.prepare_strip(english)
+    trace = strictly(scores.draw_strip(info, LIGHT))["data"][-1]
     assert (trace["name"], trace["marker"]["symbol"]) == ("published: emekaeze_pos", "diamond-open")
     assert dict(zip(trace["x"], trace["y"], strict=True)) == {0: 96.4, 1: 96.3, 2: 96.2, 3: 96.1, 4: 91.6}
-    assert strictly(means.draw_bars(means.prepare_bars(english), LIGHT))["data"][-1] == trace
 
 
 def test_tables_of_the_figures_have_the_published_numbers(english: Selection) -> None:
-    strip, bars = (drawn(part, english).table for part in (depth.STRIP, means.BARS))
-    for table in (strip.set_index("frozen"), bars.set_index("frozen")):
-        assert table["published: emekaeze_pos (%)"].to_dict() == {
-            "none": 96.4, "all": 91.6, "first 2": 96.3, "first 4": 96.1, "alternating": 96.2,
-        }  # fmt: skip
+    table = drawn(scores.STRIP, english).table.set_index("frozen")
+    assert table["published: emekaeze_pos (%)"].to_dict() == {
+        "none": 96.4, "all": 91.6, "first 2": 96.3, "first 4": 96.1, "alternating": 96.2,
+    }  # fmt: skip
 
 
 def test_the_table_has_ours_minus_theirs_and_one_line_says_what_does_not_fit(english: Selection) -> None:

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from dashboards.data.selection import Selection
-from dashboards.views import confusion, entities, tags
-from dashboards.views.theme import LIGHT
+from dashboards.views import confusion, errors
+from dashboards.views.kit.theme import LIGHT
 from tests.dashboards.stores import STRATEGIES, Invented, specs, write_store
 from tests.dashboards.views.made import drawn, made, selected, strictly
 from trials.spec import TrialSpec
@@ -88,7 +88,7 @@ def test_rare_labels_are_put_together(tmp_path: Path) -> None:
 
 def test_predictions_that_were_not_kept_are_told_with_the_way_out(tmp_path: Path) -> None:
     selection = made(tmp_path / "s")
-    for words in (drawn(confusion.CONFUSION, selection).why_empty, drawn(entities.ENTITIES, selection).why_empty):
+    for words in (drawn(confusion.CONFUSION, selection).why_empty, drawn(errors.ENTITIES, selection).why_empty):
         assert words.startswith("No predictions on dev are stored")
         assert "predictions: all" in words
 
@@ -98,7 +98,7 @@ def test_predictions_that_were_not_kept_are_told_with_the_way_out(tmp_path: Path
 
 def test_differences_are_paired_by_seed_and_label(tmp_path: Path) -> None:
     quiet = Invented(noise=0.0, score=lambda spec: 0.9 - 0.01 * spec.freeze.depth)
-    info = tags.prepare_tags(made(tmp_path / "s", quiet))
+    info = errors.prepare_tags(made(tmp_path / "s", quiet))
     assert info.table["tag"].tolist() == ["NOUN", "VERB", "X"]
     assert info.table["support"].tolist() == [500, 300, 20]
     assert info.table["mean"].to_numpy() == pytest.approx([-0.06] * 3)
@@ -108,7 +108,7 @@ def test_differences_are_paired_by_seed_and_label(tmp_path: Path) -> None:
 
 def test_an_unknown_level_is_told(tmp_path: Path) -> None:
     selection = made(tmp_path / "s")
-    info = tags.prepare_tags(replace(selection, query=selection.query.but(level="span")))
+    info = errors.prepare_tags(replace(selection, query=selection.query.but(level="span")))
     assert (info.level, info.note) == ("token", "There are no scores at the level 'span'.")
 
 
@@ -128,15 +128,15 @@ def test_entity_errors_are_means_of_a_trial(tmp_path: Path) -> None:
     def predicted(spec: TrialSpec) -> Labels:
         return gold if not spec.freeze.depth else ("B-PER", "I-PER", "B-LOC", "O", "O")
 
-    info = entities.prepare_entities(_kept(tmp_path / "s", predicted, gold))
+    info = errors.prepare_entities(_kept(tmp_path / "s", predicted, gold))
     means = info.means.pivot(index="cell", columns="kind", values="mean")
     assert means.loc[info.cells.baseline].tolist() == [0, 0, 0, 0]
     assert means.loc[info.cells.cell, ["missed", "spurious", "wrong_type", "wrong_boundary"]].tolist() == [1, 1, 1, 0]
-    figure = strictly(entities.draw_entities(info, LIGHT))
+    figure = strictly(errors.draw_entities(info, LIGHT))
     assert [trace["type"] for trace in figure["data"]] == ["bar", "scatter"] * 2
     assert figure["data"][2]["y"] == [1, 1, 1, 0]
 
 
 def test_tags_that_are_no_entities_are_told(tmp_path: Path) -> None:
-    info = entities.prepare_entities(_kept(tmp_path / "s", _worse_if_frozen))
+    info = errors.prepare_entities(_kept(tmp_path / "s", _worse_if_frozen))
     assert info.why_empty == "This task has no entities (no B- and I- tags)."

@@ -10,7 +10,7 @@ from typing import Any
 from plotly.io.json import to_json_plotly
 
 from dashboards.data.selection import Selection
-from dashboards.views.theme import LIGHT
+from dashboards.views.kit.theme import LIGHT
 from dashboards.views.trial_page import trial_page
 from tests.dashboards.stores import STRATEGIES, Invented, specs
 from tests.dashboards.views.made import made

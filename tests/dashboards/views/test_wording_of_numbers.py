@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 from plotly.io.json import to_json_plotly
 
-from dashboards.data.cell_text import shown
 from dashboards.data.frames import Frames
 from dashboards.data.page_query import PageQuery
 from dashboards.data.selection import Selection
+from dashboards.data.tables import shown
 from dashboards.report.write import write_report
-from dashboards.views.components import part_card, table
-from dashboards.views.part import compute
+from dashboards.views.kit.components import part_card, table
+from dashboards.views.kit.part import compute
+from dashboards.views.kit.theme import LIGHT
 from dashboards.views.registry import ITEM_PAGES, PARTS, VIEWS
-from dashboards.views.theme import LIGHT
 from orchestrator.store import ResultStore
 from tests.dashboards import stores
 from tests.dashboards.stores import STRATEGIES, Invented, specs, write_store

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import combinations, product
 
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from orchestrator.analysis.convergence import BIAS_NOTE, baseline_best, epochs_to, expected_best
+from orchestrator.analysis.convergence import baseline_best, epochs_to
 from tests.orchestrator.analysis.frames import trials
 
 
@@ -78,29 +75,3 @@ def test_two_evaluations_at_one_place_are_refused() -> None:
     epochs = curves({"none/0": [0.5]})
     with pytest.raises(ValueError, match="none/0 has two evaluations at step 10"):
         epochs_to(pd.concat([epochs, epochs]))
-
-
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=5), st.integers(1, 4))
-def test_expected_best_counts_all_draws(scores: list[float], budget: int) -> None:
-    row = expected_best(scores, [budget]).iloc[0]
-    assert row["expected"] == pytest.approx(np.mean([max(draw) for draw in product(scores, repeat=budget)]))
-    if budget <= len(scores):
-        assert row["unbiased"] == pytest.approx(np.mean([max(draw) for draw in combinations(scores, budget)]))
-    else:
-        assert np.isnan(row["unbiased"])
-
-
-def test_expected_best_is_biased_as_the_note_says() -> None:
-    """The best of 5 uniform scores is 5/6 on average."""
-    samples = np.random.default_rng(0).random((2000, 8))
-    found = pd.concat([expected_best(sample, [5]) for sample in samples[:500]])
-    assert found["unbiased"].mean() == pytest.approx(5 / 6, abs=0.02)
-    assert found["expected"].mean() < 5 / 6 - 0.02
-    assert "biased low" in BIAS_NOTE
-
-
-def test_no_scores_have_no_best_and_no_trials_are_no_budget() -> None:
-    assert expected_best([float("nan")], [1, 2])["expected"].isna().all()
-    assert expected_best([0.5], [])["budget"].tolist() == []
-    with pytest.raises(ValueError, match="1 or more"):
-        expected_best([0.5], [0])

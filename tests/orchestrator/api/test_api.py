@@ -16,6 +16,7 @@ from orchestrator import api
 from orchestrator.api.answering import chosen_sweep
 from orchestrator.store import open_store
 from orchestrator.store.contents import planned_specs
+from tests.examples import each
 from tests.small_sweeps import write_bank
 from trials.errors import ConfigError, NothingMatchedError
 
@@ -34,11 +35,13 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_sweep_is_built_planned_launched_and_answered_in_python(capsys: pytest.CaptureFixture[str]) -> None:
-    assert len(api.plan(SMALL).to_run) == 4
+    Path("bank").rename("<b>bank")
+    content = {**SMALL, "trial": {**SMALL["trial"], "data": {"folder": "<b>bank"}}}
+    assert len(api.plan(content).to_run) == 4
     assert not Path("results").exists()
-    ended = api.launch(api.Sweep(**SMALL), cluster="inline")
+    ended = api.launch(api.Sweep(**content), cluster="inline")
     assert (ended.outcome.completed, ended.exit_code) == (4, 0)
-    assert api.launch(SMALL, cluster="inline").outcome.skipped == 4
+    assert api.launch(content, cluster="inline").outcome.skipped == 4
     answers = api.answer(sweep="small")
     assert [each.sentence for each in ended.answers()] == [each.sentence for each in answers]
     table = api.table(sweep="small")
@@ -46,6 +49,8 @@ def test_a_sweep_is_built_planned_launched_and_answered_in_python(capsys: pytest
     assert str(table) in str(ended)
     out = CliRunner().invoke(app, ["answer", "--json"])
     assert [each.as_json() for each in answers] == json.loads(out.stdout)
+    assert "<b>bank (pos), starter, train size 60" in str(answers)
+    assert "&lt;b&gt;bank (pos), starter, train size 60" in ended.answers()._repr_html_()
 
 
 def test_errors_name_the_key_as_those_of_a_file_do() -> None:
@@ -62,14 +67,6 @@ def test_a_sweep_that_a_store_lacks_matches_nothing() -> None:
 def test_a_remote_cluster_is_left_to_the_command() -> None:
     with pytest.raises(ConfigError, match="permafrost launch --cluster"):
         api.launch(SMALL, cluster="http://head:8265")
-
-
-def test_answers_read_as_text_and_as_html_without_markup_of_their_data() -> None:
-    (Path("bank")).rename("<b>bank")
-    content = {**SMALL, "trial": {**SMALL["trial"], "data": {"folder": "<b>bank"}}}
-    answers = api.launch(content, cluster="inline").answers()
-    assert "<b>bank (pos), starter, train size 60" in str(answers)
-    assert "&lt;b&gt;bank (pos), starter, train size 60" in answers._repr_html_()
 
 
 @pytest.mark.parametrize("command", ["choose", "init"])
@@ -89,9 +86,7 @@ def test_a_folder_for_the_model_that_holds_something_is_refused_before_anything_
     assert not Path("choose-bank.yaml").exists()
 
 
-@pytest.mark.parametrize(
-    "words", [("--tolerance", "0"), ("--text", "body"), ("--task", "poss"), ("--model", "hub:a/b@")]
-)
+@each("words", [("--tolerance", "0"), ("--text", "body"), ("--task", "poss"), ("--model", "hub:a/b@")])
 def test_an_option_of_choose_that_is_wrong_is_said_before_anything_is_read(words: tuple[str, str]) -> None:
     result = CliRunner().invoke(app, ["choose", "bank", *words])
     assert result.exit_code == 2

@@ -15,6 +15,7 @@ import pytest
 
 from orchestrator.claims import roster
 from orchestrator.claims.roster import Holder, Presence, this_process
+from tests.examples import each
 
 ME = this_process()
 
@@ -50,7 +51,7 @@ def test_a_process_whose_start_is_hidden_may_live(tmp_path: Path, monkeypatch: p
     assert this_process().system == ""
 
 
-@pytest.mark.parametrize("pid", [0, -1, 2**31, 1.5, True, "1"])
+@each("pid", [0, -1, 2**31, 1.5, True, "1"])
 def test_a_pid_must_be_a_processs_number(pid: Any) -> None:
     with pytest.raises(ValueError, match="must be a process id"):
         replace(ME, pid=pid)

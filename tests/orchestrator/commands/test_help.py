@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from typer.testing import CliRunner
 
 from dashboards.cli import app
 from orchestrator.commands.app import COMMANDS, GROUPS
+from tests.examples import each
 
 RUN = CliRunner(env={"COLUMNS": "200", "TERM": "dumb"})
 NAMES = re.findall(r"^│ ([a-z][a-z-]+) ", RUN.invoke(app, ["--help"]).output, re.MULTILINE)
 
 
-@pytest.mark.parametrize(
+@each(
     "words",
     [*([name] for name in NAMES), ["data", "fetch"], ["store", "verify"], ["export", "figure"], ["export", "model"]],
 )

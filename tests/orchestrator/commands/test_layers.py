@@ -79,6 +79,7 @@ def test_the_table_says_what_the_page_says(folder: Path) -> None:
     assert "■ ■■■■□□" in words
 
 
+@pytest.mark.slow
 def test_data_without_a_sweep_is_probed_with_three_train_subsets(folder: Path, tmp_path: Path) -> None:
     done = run("--data", folder / "bank", "--store", tmp_path / "store")
     assert "21 probes and 0 rows of drift added" in done.stderr
@@ -90,6 +91,7 @@ def test_either_a_sweep_or_data_is_asked_for(words: list[str]) -> None:
     assert "give either --sweep FILE or --data DATA" in run(*words, code=2).stderr
 
 
+@pytest.mark.slow
 def test_trials_without_weights_are_named_with_what_would_keep_them(tmp_path: Path) -> None:
     write_bank(tmp_path / "bank", train=20, dev=6, test=2)
     launched(tmp_path, SWEEP.replace("keep: weights", "").replace("[0, 1]", "[0]"))

@@ -7,6 +7,7 @@ from typer.testing import CliRunner, Result
 
 from dashboards.cli import app
 from orchestrator.commands.app import COMMANDS, GROUPS, PANELS
+from tests.examples import each
 from tests.orchestrator.store.real import Real
 
 
@@ -28,7 +29,7 @@ def test_a_sweep_that_runs_is_a_file(real: Real) -> None:
     assert run("plan", str(real.sweep), "--store", str(real.store), "--cluster", "inline").stdout == by_option.stdout
 
 
-@pytest.mark.parametrize("command", ["answer", "status", "dashboard", "report", "compare"])
+@each("command", ["answer", "status", "dashboard", "report", "compare"])
 def test_every_command_that_reads_takes_a_store_by_position(command: str) -> None:
     words = [*(["--study", "emekaeze_pos"] if command == "compare" else []), "no-such-store"]
     done = run(command, *words)

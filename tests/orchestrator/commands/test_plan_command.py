@@ -14,6 +14,7 @@ from orchestrator.config.quantities import duration, energy, size
 from orchestrator.forecast.values import CellForecast, Figure, Forecast, forecast_line, forecast_tables
 from orchestrator.store import ResultStore
 from tests.builders import write_sweep
+from tests.examples import each
 from tests.orchestrator.store.real import Real
 from tests.small_sweeps import POS, launched, write_bank
 
@@ -113,8 +114,8 @@ def test_a_line_tells_the_interval_and_from_what() -> None:
     assert len(list(forecast_tables(small_forecast()))) == 1
 
 
-@pytest.mark.parametrize(
-    ("seconds", "words"),
+@each(
+    "seconds, words",
     [
         (0.2, "0.2 s"),
         (59.6, "60 s"),

@@ -134,3 +134,10 @@ def test_one_sweep_is_shown_by_its_name_and_an_unknown_one_is_refused(store: Res
     store.add_plan(SweepPlan("other", 1.0, "other.yaml", ()))
     assert "sweep mine" not in status(store.root, "--sweep", "other").stdout
     assert status(store.root, "--sweep", "missing").exit_code == 5
+
+
+def test_it_says_how_many_documents_a_dev_split_is_of(tmp_path: Path) -> None:
+    spec = make_spec(data={"sizes": (800, 500, 500), "documents": (9, 40, 0)})
+    store = open_store(tmp_path / "counted", must_exist=False)
+    store.add_plan(SweepPlan("mine", 0.0, "mine.yaml", ((spec.trial_id, spec.model_dump(mode="json")),)))
+    assert "500 dev sentences of 40 documents" in status(store.root).stdout

@@ -9,18 +9,15 @@ import pytest
 import typer
 
 from orchestrator.config.console import reported
+from tests.examples import each
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
+@each("error", [
         MemoryError(), pa.ArrowMemoryError("malloc of size 64 failed"), OSError(errno.ENOMEM, "Cannot allocate memory"),
         RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 64 bytes"),
         RuntimeError("can't start new thread"), ImportError("libtorch.so: failed to map segment from shared object"),
         RuntimeError("std::bad_alloc"),
-    ],
-    ids=repr,
-)  # fmt: skip
+    ])  # fmt: skip
 def test_out_of_memory_is_exit_1_in_words(error: Exception, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(typer.Exit) as exit_, reported(debug=False):
         raise error

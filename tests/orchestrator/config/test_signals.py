@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import pytest
+from tests.examples import each
 
 PROGRAM = """
 import signal, sys
@@ -28,8 +28,8 @@ sys.exit(7)
 """
 
 
-@pytest.mark.parametrize("number", [2, 15])
-@pytest.mark.parametrize("after", ["", "signal.raise_signal({number})"])
+@each("number", [2, 15])
+@each("after", ["", "signal.raise_signal({number})"])
 def test_a_signal_between_the_end_of_a_command_and_that_of_its_process_changes_nothing(number: int, after: str) -> None:
     program = PROGRAM.format(number=number, after=after.format(number=number))
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

@@ -15,6 +15,7 @@ from orchestrator.config.yaml_document import faults
 from orchestrator.sweeps.cluster_spec import ClusterSpec
 from orchestrator.sweeps.sweep import SweepSpec
 from tests.builders import make_spec
+from tests.examples import each
 from trials.draft import TrialDraft
 from trials.escaping.plain_rules import RULES, rule_of
 from trials.spec import TrialSpec
@@ -126,14 +127,14 @@ MODELS: list[tuple[type[BaseModel], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("model", "content"), MODELS)
+@each("model, content", MODELS)
 def test_whatever_is_wrong_is_said_in_our_words_at_a_key(model: type[BaseModel], content: dict[str, Any]) -> None:
     for error in errors_of(model, content):
         found = faults(error, model)
         assert found, error
-        for text in (each.text for each in found):
+        for text in (fault.text for fault in found):
             assert not [phrase for phrase in PHRASES if phrase in text], text
-        parts = {str(part) for each in found for part in each.path}
+        parts = {str(part) for fault in found for part in fault.path}
         assert not [part for part in parts if part == "[key]" or part.endswith("]")], parts
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.config.yaml_document import Document, KeyPath
+from tests.examples import each
 from trials.errors import ConfigError
 
 SWEEP = """\
@@ -34,8 +35,8 @@ def broken(path: Path, content: bytes) -> str:
     return str(error.value)
 
 
-@pytest.mark.parametrize(
-    ("path", "line", "key"),
+@each(
+    "path, line, key",
     [
         (("name",), 1, "name"),
         (("trial", "optim", "lr"), 4, "trial.optim.lr"),
@@ -76,8 +77,8 @@ def test_keys_of_the_space_are_dotted_and_stay_one_key(document: Document) -> No
     assert document.content["space"]["optim.lr"] == [1, 2]
 
 
-@pytest.mark.parametrize(
-    ("setting", "message"),
+@each(
+    "setting, message",
     [
         ("seeds", "--set seeds: must be KEY=VALUE, e.g. --set seeds=[0,1]."),
         ("=3", "--set =3: must be KEY=VALUE, e.g. --set seeds=[0,1]."),
@@ -103,7 +104,7 @@ def test_a_key_given_twice_inside_a_list_is_found(tmp_path: Path) -> None:
     assert message == f"{path}:3: space.freeze[0].depth: is given twice. Keep one."
 
 
-@pytest.mark.parametrize("content", [b"", b"# nothing\n", b"- a\n- b\n", b"just words\n"])
+@each("content", [b"", b"# nothing\n", b"- a\n- b\n", b"just words\n"])
 def test_a_file_that_is_no_mapping_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "s.yaml"
     rule = "must be a mapping of keys, like the files in configs/sweeps/ and configs/clusters/."
@@ -116,7 +117,7 @@ def test_broken_yaml_names_its_line(tmp_path: Path) -> None:
     assert message.endswith("Check the indentation and brackets.")
 
 
-@pytest.mark.parametrize("content", [b"name: 2024-99-99\n", b"name: \x00\n", b"a: &a [*b]\n", b"name: !!python/x 1\n"])
+@each("content", [b"name: 2024-99-99\n", b"name: \x00\n", b"a: &a [*b]\n", b"name: !!python/x 1\n"])
 def test_any_broken_yaml_is_one_line_that_names_the_file(tmp_path: Path, content: bytes) -> None:
     message = broken(tmp_path / "s.yaml", content)
     assert message.startswith(f"{tmp_path / 's.yaml'}")

@@ -29,6 +29,7 @@ from orchestrator.deploy.machine_checks import (
 )
 from orchestrator.sweeps.cluster_spec import ClusterSpec
 from tests.builders import write_sweep, write_treebank
+from tests.examples import each
 from trials.hardware.machine import listed_gpus
 
 Raises = Callable[[], Iterator[CheckResult]]
@@ -118,8 +119,8 @@ def test_a_token_that_other_users_can_read_fails_for_clusters_and_warns_elsewher
     assert levels(ray(home, "local")) == ["ok", "ok", "warn"]
 
 
-@pytest.mark.parametrize(
-    ("world", "expected"),
+@each(
+    "world, expected",
     [
         ({"RAY_AUTH_TOKEN_PATH": "/absent"}, "fail"),
         ({"RAY_AUTH_MODE": "disabled"}, "warn"),

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.deploy.ray_session import new_token, session_folder, user_folder
+from tests.examples import each
 from trials.errors import ConfigError, MissingError, RefusedError
 
 NOBODY = 65534
@@ -117,7 +118,7 @@ def test_another_user_cannot_read_the_token(short: Path) -> None:
     assert (done.returncode, done.stdout) == (1, b"")
 
 
-@pytest.mark.parametrize("name", ["жоба", "Ünï", "it's", 'a"b', "a\\b"])
+@each("name", ["жоба", "Ünï", "it's", 'a"b', "a\\b"])
 def test_a_folder_that_ray_cannot_use_is_refused_where_it_was_meant_and_left_alone_where_not(
     name: str, short: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

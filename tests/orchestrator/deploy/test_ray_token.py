@@ -7,23 +7,24 @@ from pathlib import Path
 import pytest
 
 from orchestrator.deploy.ray_session import check_client_token, is_required, token_file
+from tests.examples import each
 from trials.errors import ConfigError, RefusedError
 
 
-@pytest.mark.parametrize(("mode", "required"), [(None, True), ("token", True), ("Token", True), ("disabled", False)])
+@each("mode, required", [(None, True), ("token", True), ("Token", True), ("disabled", False)])
 def test_a_token_is_required_unless_the_mode_is_disabled(mode: str | None, required: bool) -> None:
     assert is_required({} if mode is None else {"RAY_AUTH_MODE": mode}) is required
 
 
-@pytest.mark.parametrize("mode", ["", "enabled", "off", "k8s", "token ", "1"])
+@each("mode", ["", "enabled", "off", "k8s", "token ", "1"])
 def test_a_mode_that_ray_would_take_for_none_is_refused(mode: str) -> None:
     with pytest.raises(ConfigError, match="neither token nor disabled") as caught:
         check_client_token({"RAY_AUTH_MODE": mode})
     assert caught.value.exit_code == 2
 
 
-@pytest.mark.parametrize("mode", [0o644, 0o640, 0o604])
-@pytest.mark.parametrize("named", [True, False])
+@each("mode", [0o644, 0o640, 0o604])
+@each("named", [True, False])
 def test_a_token_that_other_users_can_read_is_refused_with_the_command_that_closes_it(
     tmp_path: Path, mode: int, named: bool
 ) -> None:

@@ -12,7 +12,7 @@ from orchestrator.commands.status_command import status
 from orchestrator.storage.storage import FolderStorage
 from orchestrator.store import open_store
 from tests.builders import write_sweep
-from tests.chaos.cluster import small_disk
+from tests.lab.chaos.cluster import small_disk
 from tests.small_sweeps import POS, write_bank
 
 

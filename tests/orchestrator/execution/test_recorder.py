@@ -13,6 +13,7 @@ from orchestrator.execution.recorder import Recorder, epoch_row, trial_row
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.schema import EPOCHS, METRICS, TRIALS, State
 from tests.builders import make_record, make_spec
+from tests.examples import each
 from trials.errors import StoreError
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
@@ -62,7 +63,7 @@ def test_a_metric_that_the_task_does_not_measure_is_null(store: ResultStore) -> 
     assert {name: found[name] for name in METRICS if found[name] is not None} == EARLY.metrics
 
 
-@pytest.mark.parametrize("task", list(TASKS))
+@each("task", list(TASKS))
 def test_every_metric_of_every_task_has_its_column(task: str) -> None:
     assert set(TASKS[task].metrics) <= set(METRICS)
 
@@ -95,7 +96,7 @@ def test_energy_is_a_sum_and_null_where_a_part_of_it_is_not_known(store: ResultS
     assert row(known[0], BEST, known[2])["energy_j"] is None
 
 
-@pytest.mark.parametrize(("gpus", "expected"), [(0.0, 8.0), (0.5, None), (1.0, 8.0), (2.0, 8.0)])
+@each("gpus, expected", [(0.0, 8.0), (0.5, None), (1.0, 8.0), (2.0, 8.0)])
 def test_the_energy_of_a_gpu_that_was_shared_is_nobodys(gpus: float, expected: float | None) -> None:
     shared = replace(LAST, energy_j=8.0).placed(gpus=gpus, worker_slots=1)
     assert epoch_row(SPEC, 1, shared)["energy_j"] == row(shared)["energy_j"] == expected

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.execution.slots import ANY, REFRESH_S, Node, Share, Slots, chosen_kinds
+from tests.examples import each
 from trials.errors import ConfigError
 
 GPUS = [Node("A100", 16, 2), Node("A100", 16, 2), Node("T4", 8, 4), Node("cpu", 32, 0)]
@@ -40,7 +41,7 @@ def test_trials_never_ask_more_of_a_kind_than_its_nodes_have_each(nodes: list[No
         )
 
 
-@pytest.mark.parametrize(("share", "room"), [(Share(1), 16), (Share(3), 5), (Share(1, 0.125), 16), (Share(1, 1.0), 2)])
+@each("share, room", [(Share(1), 16), (Share(3), 5), (Share(1, 0.125), 16), (Share(1, 1.0), 2)])
 def test_the_room_of_a_node_is_bound_by_cores_and_gpus(share: Share, room: int) -> None:
     assert Node("A100", 16, 2).room(share) == room
 
@@ -85,8 +86,8 @@ def test_with_a_concurrency_trials_are_asked_for_beyond_the_room_and_no_further(
     assert slots.free_kind() is None
 
 
-@pytest.mark.parametrize(
-    ("device", "gpus", "kinds"),
+@each(
+    "device, gpus, kinds",
     [
         ("any", False, (ANY,)),
         ("any", True, ("A100", "T4")),
@@ -106,16 +107,13 @@ def test_a_kind_that_the_cluster_does_not_have_is_refused_with_those_it_has() ->
         chosen_kinds(GPUS, "H100", gpus=True)
 
 
-@pytest.mark.parametrize(
-    ("shares", "said"),
-    [
+@each("shares, said", [
         ({ANY: Share()}, "72 trials at a time"),
         ({"A100": Share(1, 0.25)}, "16 trials at a time, 0.25 of a GPU each on A100; 1 node without a GPU gets none"),
         ({"gpu": Share(1, 0.5)}, "0 trials at a time, 0.5 of a GPU each; 1 node without a GPU gets none"),
         ({"A100": Share(1, 1.0), "T4": Share(1, 0.5)},
          "12 trials at a time, 1 GPU each on A100, 0.5 of a GPU each on T4; 1 node without a GPU gets none"),
         ({"cpu": Share(32)}, "1 trial at a time"),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_who_launches_is_told_how_many_run_together(shares: dict[str, Share], said: str) -> None:
     assert Slots(shares, lambda: GPUS).described() == said

@@ -14,6 +14,7 @@ from orchestrator.commands.operate import stop as stop_command
 from orchestrator.execution import events as stop_module
 from orchestrator.execution.events import StopRequest, ask_to_stop
 from orchestrator.store import ResultStore
+from tests.examples import each
 
 
 @pytest.fixture
@@ -56,7 +57,7 @@ def test_no_request_is_left_behind(store: ResultStore) -> None:
     assert not store.storage.at("stops").at("mine").files()
 
 
-@pytest.mark.parametrize("sweep", ["mine", "../mine", "a/../../b", ""])
+@each("sweep", ["mine", "../mine", "a/../../b", ""])
 def test_a_sweep_that_nobody_runs_cannot_be_stopped_whatever_its_name(store: ResultStore, sweep: str) -> None:
     with pytest.raises(typer.Exit) as ended:
         stop_command(sweep, store.address)

@@ -14,6 +14,7 @@ from orchestrator.execution.trial_source import Listed, TrialQueue
 from orchestrator.store.schema import State
 from orchestrator.sweeps.sweep import Limits
 from tests.builders import first_attempts, make_record, make_spec
+from tests.examples import each
 from trials.errors import DataError, DivergedError, PreemptedError, StoreError
 
 SPECS = [make_spec(seed=seed) for seed in range(8)]
@@ -141,8 +142,8 @@ def caused(error: Exception, cause: Exception) -> Exception:
     return error
 
 
-@pytest.mark.parametrize(
-    ("error", "state"),
+@each(
+    "error, state",
     [
         (DivergedError("nan"), State.DIVERGED),
         (PreemptedError("asked to go"), State.LOST),

@@ -20,6 +20,7 @@ from orchestrator.sweeps.plan import Plan
 from orchestrator.sweeps.sweep import SweepSpec
 from orchestrator.sweeps.watch_spec import WatchSpec
 from tests.builders import first_attempts, make_record, make_spec
+from tests.examples import each
 from tests.small_sweeps import POS, launched, write_bank
 from trials.errors import ConfigError
 
@@ -49,8 +50,8 @@ def ended(folder: Path, n: int, state: State, raised: BaseException | None = Non
     return last
 
 
-@pytest.mark.parametrize(
-    ("n", "state", "raised", "asked", "event"),
+@each(
+    "n, state, raised, asked, event",
     [
         (2, State.COMPLETED, None, {}, "done"),
         (2, State.PRUNED, None, {"signal": signal.SIGTERM}, "done"),

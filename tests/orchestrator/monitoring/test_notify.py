@@ -15,6 +15,7 @@ from orchestrator.monitoring.progress import Ending, Tally
 from orchestrator.store.schema import State
 from orchestrator.sweeps.watch_spec import NotifySpec, WebhookSpec
 from tests.builders import make_record, make_spec
+from tests.examples import each
 from tests.server_programs import free_port
 from tests.servers import LoopbackServer, Reply, Request
 from trials.errors import ConfigError
@@ -76,8 +77,8 @@ def test_a_sweep_that_failed_says_why_without_secrets(monkeypatch: pytest.Monkey
     assert fields["why"] == "OSError: //***@host is gone"
 
 
-@pytest.mark.parametrize(
-    ("ending", "events", "n"),
+@each(
+    "ending, events, n",
     [(DONE, ["failed"], 0), (FAILED, ["failed"], 1), (FAILED, ["done", "stalled"], 0), (INTERRUPTED, ["failed"], 0)],
 )
 def test_only_what_was_asked_for_is_told_and_never_what_a_person_did(
@@ -132,8 +133,8 @@ def test_a_sweep_that_gets_on_or_is_over_does_not_stall(monkeypatch: pytest.Monk
     assert hook.bodies == []
 
 
-@pytest.mark.parametrize(
-    ("answer", "said"),
+@each(
+    "answer, said",
     [
         (Reply(404), "answered HTTP 404"),
         (Reply(500, b"s3cr3t"), "answered HTTP 500"),
@@ -174,7 +175,7 @@ def test_a_server_that_never_answers_times_out(monkeypatch: pytest.MonkeyPatch) 
         Webhook(hook.secret_url).send(MESSAGE)
 
 
-@pytest.mark.parametrize("url", ["http://example.org/x", "ftp://example.org", "nonsense", "https://[", "https://a b/"])
+@each("url", ["http://example.org/x", "ftp://example.org", "nonsense", "https://[", "https://a b/"])
 def test_an_address_that_would_go_out_unprotected_is_refused_and_not_repeated(url: str) -> None:
     with pytest.raises(ConfigError, match="must begin with https") as caught:
         Webhook(url)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.examples import each
 from tests.orchestrator.monitoring.prometheus import DOCKER, EXPORTED, metrics_in, named_by_ray, program
 
 RULES = yaml.safe_load((DOCKER / "prometheus" / "rules.yml").read_text(encoding="utf-8"))
@@ -37,8 +38,8 @@ def test_promtool_accepts_configuration_and_rules_and_the_rules_fire_when_they_s
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("before", "after"),
+@each(
+    "before, after",
     [
         ("vector(1800)", "vector(18000)"),
         ("vector(1800)", "vector(180)"),
@@ -63,12 +64,12 @@ def test_the_tests_of_the_rules_fail_where_a_rule_is_changed(before: str, after:
     assert promtool("test", "rules", tmp_path / "rules_test.yml").returncode != 0
 
 
-@pytest.mark.parametrize("rule", ALL_RULES, ids=lambda rule: rule.get("alert") or rule.get("record"))
+@each("rule", ALL_RULES)
 def test_a_rule_asks_only_for_what_is_exported_or_recorded(rule: dict[str, Any]) -> None:
     assert metrics_in(rule["expr"]) <= EXPORTED | RECORDED
 
 
-@pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule["alert"])
+@each("rule", ALERTS)
 def test_an_alert_waits_says_how_bad_it_is_and_what_to_do(rule: dict[str, Any]) -> None:
     assert set(rule) == {"alert", "expr", "for", "labels", "annotations"}
     assert rule["labels"]["severity"] in {"warning", "critical"}

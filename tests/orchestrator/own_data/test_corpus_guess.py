@@ -44,7 +44,7 @@ def columns(found: CorpusGuess) -> dict[str, Any]:
 def test_a_bundled_sample_needs_no_guess_but_the_task() -> None:
     found = guess("UD_Naija-NSC-sample")
     assert (dict(found.data), found.task) == ({"bundled": "UD_Naija-NSC-sample"}, "pos")
-    assert found.lines[0].endswith("800 sentences for training, 500 dev, 500 test")
+    assert found.lines[0].endswith("800 sentences for training, 500 dev of 40 documents, 500 test of 10 documents")
 
 
 def test_a_folder_without_dev_holds_a_tenth_of_train_out_and_says_so() -> None:
@@ -170,6 +170,38 @@ def test_given_columns_are_taken() -> None:
     found = guess(write("reviews.tsv", [(t, k, "x" if n % 2 else "y") for n, (t, k) in enumerate(TEXTS)]),
                   text="0", label="2")  # fmt: skip
     assert columns(found) == {"text": 0, "label": 2}
+
+
+DOCUMENTED = [("text", "label", "Doc_ID"), *((t, k, str(n // 7)) for n, (t, k) in enumerate(TEXTS))]
+
+
+@pytest.mark.parametrize("given", [{}, {"text": "text", "label": "label"}, {"document": "2"}], ids=str)
+def test_a_column_that_clearly_names_documents_is_taken_and_said(given: dict[str, str]) -> None:
+    found = guess(write("reviews.tsv", DOCUMENTED), **given)
+    assert columns(found) == {"text": "text", "label": "label", "document": "Doc_ID"}
+    assert any("Doc_ID" in line for line in found.lines)
+    assert found.spec.sizes is not None
+    assert found.spec.documents is not None
+    assert 1 < found.spec.documents[1] < found.spec.sizes[1]
+
+
+def test_documents_are_left_out_where_somebody_says_so_or_another_file_lacks_the_column() -> None:
+    assert "document" not in columns(guess(write("reviews.tsv", DOCUMENTED), document="none"))
+    Path("split").mkdir()
+    write("split/train.tsv", DOCUMENTED)
+    write("split/dev.tsv", [row[:2] for row in DOCUMENTED])
+    assert "document" not in columns(guess("split"))
+
+
+@pytest.mark.parametrize("value", ["{n}", "always the same"])
+def test_a_column_with_a_document_a_row_or_one_for_all_names_none(value: str) -> None:
+    rows = [("text", "label", "document"), *((t, k, value.format(n=n)) for n, (t, k) in enumerate(TEXTS))]
+    assert "document" not in columns(guess(write("reviews.tsv", rows)))
+
+
+def test_a_column_of_documents_that_is_not_there_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"columns\.document \(--document\): unknown 'thread'"):
+        guess(write("reviews.tsv", DOCUMENTED), document="thread")
 
 
 def test_a_task_of_glue_brings_its_columns() -> None:

@@ -12,6 +12,7 @@ from orchestrator.extras.published.comparison import Comparison, Side, compare_s
 from orchestrator.extras.published.comparison_tables import comparison_tables
 from orchestrator.extras.published.study import load_study
 from tests.builders import make_spec, merged
+from tests.examples import each
 from trials.spec import TrialSpec
 
 EWT = {"name": "UD_English-EWT", "sizes": (12544, 2001, 2077)}
@@ -258,7 +259,7 @@ def test_a_trial_as_the_study_ran_it_differs_in_the_procedure_only() -> None:
     assert "start from the same head here" in ALWAYS[1]
 
 
-@pytest.mark.parametrize(("size", "evaluations"), [(100, 17), (200, 18), (500, None), (1000, 19)])
+@each("size, evaluations", [(100, 17), (200, 18), (500, None), (1000, 19)])
 def test_study_4_misses_the_last_step_where_half_an_epoch_does_not_divide(size: int, evaluations: int | None) -> None:
     steps, every = 10 * -(-size // 16), -(-size // 32)
     assert (steps // every, steps % every == 0) == (evaluations or 20, evaluations is None)

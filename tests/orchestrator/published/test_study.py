@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.extras.published.study import STUDIES, Published, PublishedNumber, Study, load_study, read_study
+from tests.examples import each
 from trials.errors import ConfigError
 
 
@@ -22,7 +23,7 @@ def number(study: Study, group: str, freeze: str, metric: str, at_epoch: int | N
     return figure.low
 
 
-@pytest.mark.parametrize("name", STUDIES)
+@each("name", STUDIES)
 def test_every_study_loads_and_is_named_like_its_file(name: str) -> None:
     study = load_study(name)
     assert study.study == name
@@ -34,8 +35,8 @@ def test_the_four_studies_are_there() -> None:
     assert STUDIES == ("brown_pos", "emekaeze_pos", "freezing_bert_glue", "kairatuly_ner")
 
 
-@pytest.mark.parametrize(
-    ("group", "freeze", "row"),
+@each(
+    "group, freeze, row",
     [
         ("english", "none", (0.964, 134e6, 0.0, 532, 0.0)),
         ("english", "all", (0.916, 92e6, 0.313, 351, 0.34)),
@@ -80,8 +81,8 @@ def test_the_log_in_stands_in_the_baselines_time_only(group: str) -> None:
     assert all(abs(s - number(study, "english_progress_bars", f, "train_s")) < 2 for f, s in seconds.items())
 
 
-@pytest.mark.parametrize(
-    ("group", "freeze", "row"),
+@each(
+    "group, freeze, row",
     [
         ("sst2_50", "embeddings", (0.612, 0.610, 0.0939, 0.490, 0.743)),
         ("sst2_50", "first_4", (0.711, 0.753, 0.1024, 0.557, 0.823)),
@@ -164,8 +165,8 @@ def test_an_unknown_study_is_told_with_the_known_ones() -> None:
 STUDY = (Path(__file__).parents[3] / "configs" / "published" / "brown_pos.yaml").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(
-    ("right", "wrong", "told"),
+@each(
+    "right, wrong, told",
     [
         ("corpus: english", "corpus: englisch", "corpus unknown 'englisch', did you mean 'english'"),
         ("      first_3: [-0.0002,", "      first_3: [", "row 'first_3' has 2 cells for 3 columns"),

@@ -12,6 +12,7 @@ from orchestrator.ray_backend.cluster import Cluster, resources_of
 from orchestrator.ray_backend.gpu_packing import USABLE, largest_trials, share_of_gpu, slots_for
 from orchestrator.sweeps.sweep import Resources
 from tests.builders import make_spec
+from tests.examples import each
 from trials.errors import ConfigError
 from trials.pilot import Footprint
 
@@ -64,17 +65,14 @@ def test_without_packing_a_trial_gets_what_the_sweep_says() -> None:
     assert slots.total() == 4
 
 
-@pytest.mark.parametrize(
-    ("nodes", "device", "works", "said"),
-    [
+@each("nodes, device, works, said", [
         ([Node("A100", 16, 2), Node("cpu", 64, 0)], "any", True,
          "2 trials at a time, 1 GPU each on A100; 1 node without a GPU gets none"),
         ([Node("A100", 16, 2), Node("cpu", 64, 0)], "any", False, "80 trials at a time"),
         ([Node("A100", 16, 2), Node("T4", 8, 4)], "T4", True, "4 trials at a time, 1 GPU each on T4"),
         ([Node("A100", 16, 2), Node("cpu", 64, 0)], "cpu", True, "64 trials at a time"),
         ([Node("cpu", 4, 0)], "any", True, "4 trials at a time"),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_on_a_cluster_auto_is_a_gpu_each_where_torch_can_use_one(
     nodes: list[Node], device: str, works: bool, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from orchestrator.ray_backend.prometheus import _in_ascii
+from tests.examples import each
 
 
-@pytest.mark.parametrize(
-    ("value", "label"),
+@each(
+    "value, label",
     [("größe", "gr%C3%B6%C3%9Fe"), ("/a b/'q'/100%", "/a b/'q'/100%"), ("空\n", "%E7%A9%BA%0A"), ("\udcff", "?")],
 )
 def test_labels_are_ascii(value: str, label: str) -> None:

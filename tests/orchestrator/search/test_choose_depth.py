@@ -23,7 +23,8 @@ from orchestrator.search.choose_depth import (
     paired,
     spread,
 )
-from tests.benchmarks.choose_depth import (
+from tests.examples import examples
+from tests.lab.benchmarks.choose_depth import (
     ALL,
     TOLERANCE,
     WORST,
@@ -36,7 +37,6 @@ from tests.benchmarks.choose_depth import (
     search,
     within,
 )
-from tests.examples import examples
 
 GOAL = DepthGoal(TOLERANCE)
 SEEDS = range(10)

@@ -10,9 +10,9 @@ import pytest
 from orchestrator.search.race import Race
 from orchestrator.search.simulate import RecordedTrials, simulate
 from orchestrator.sweeps.search_spec import RacingSpec
-from tests.benchmarks.choose_depth import Floats, Shape, lognormal, normal
 from tests.builders import make_record, make_spec
 from tests.examples import first
+from tests.lab.benchmarks.choose_depth import Floats, Shape, lognormal, normal
 from tests.orchestrator.search.worlds import nothing_known
 from trials.record import EpochRecord, SplitReport
 

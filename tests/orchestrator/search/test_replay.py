@@ -1,4 +1,4 @@
-"""Searches on a finished sweep of the starter model: the short form of `python -m tests.benchmarks.searches`."""
+"""Searches on a finished sweep of the starter model: the short form of `python -m tests.lab.benchmarks.searches`."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from orchestrator.search.findings import front
 from orchestrator.store import open_store
 from orchestrator.sweeps.search_spec import RacingSpec, ScheduleSpec
 from tests.assets.make_search_store import key_again
-from tests.benchmarks.search_depths import Draw, deepest, near_chains
-from tests.benchmarks.search_table import STORE, SWEEP, Kind, World, area, chosen, hypervolume, in_order, seen_front
 from tests.examples import ALL, first
+from tests.lab.benchmarks.search_depths import Draw, deepest, near_chains
+from tests.lab.benchmarks.search_table import STORE, SWEEP, Kind, World, area, chosen, hypervolume, in_order, seen_front
 
 SEARCHES = 24 if ALL else 12
 OBJECTIVES = ("score", "trainable_params")

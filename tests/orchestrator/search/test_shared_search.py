@@ -25,7 +25,7 @@ from orchestrator.store.decisions import Choice, Promoted, Stopped, Suggested
 from orchestrator.store.schema import State
 from orchestrator.sweeps.search_spec import DepthGoalSpec, GoalSpec, RacingSpec, ScheduleSpec, SearchSpec
 from orchestrator.sweeps.space import Axis
-from tests.benchmarks.choose_depth import normal
+from tests.lab.benchmarks.choose_depth import normal
 from tests.orchestrator.execution.sharing_driver import drive
 from tests.orchestrator.execution.test_shared_source import committed
 from tests.orchestrator.search.test_depth_search import DEPTHS, trials

@@ -161,7 +161,7 @@ def test_the_plan_says_what_is_about_to_happen(plan: Plan) -> None:
     assert lines[0] == f"sweep   tiny ({plan.source})"
     assert lines[1] == "trials  2 = 1 setting x 2 seeds; 0 complete in the store, 2 to run"
     assert lines[2].startswith("work    4 epochs, 32 training sentences")
-    assert lines[3] == "data    tiny (pos, conllu)"
+    assert lines[3] == "data    tiny (pos, conllu): 4 dev sentences"
     assert [line.partition(": ")[0] for line in lines[4:6]] == ["data    tags", lines[5]]
     assert [line.startswith("data    e.g. the/DET word") for line in lines[6:9]] == [True] * 3
     assert lines[9] == f"device  {processor_name()}: 1 trial at a time, 1 core each"

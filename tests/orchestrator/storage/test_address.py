@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.storage.address import Address, endpoint_url, is_address, parse_address, scrubbed
+from tests.examples import each
 from trials.errors import ConfigError
 
 SECRET = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
@@ -19,8 +20,8 @@ def refusal(text: str) -> str:
     return str(error.value)
 
 
-@pytest.mark.parametrize(
-    ("text", "address"),
+@each(
+    "text, address",
     [
         ("s3://bucket", Address("s3", "bucket", "")),
         ("S3://bucket/a/b/", Address("s3", "bucket", "a/b")),
@@ -51,14 +52,12 @@ def test_an_address_that_is_shown_leads_to_the_same_place(host: str, path: list[
     assert parse_address(str(address)) == address
 
 
-@pytest.mark.parametrize("text", ["results", "./s3", "/tmp/x", "~/x", "a:b", "s3"])
+@each("text", ["results", "./s3", "/tmp/x", "~/x", "a:b", "s3"])
 def test_a_folder_is_no_address(text: str) -> None:
     assert not is_address(text)
 
 
-@pytest.mark.parametrize(
-    "text", ["ftp://host/x", "file:///tmp/x", "s3:/bucket/x", "hdfs://node/x", "https://a:b@host/x"]
-)
+@each("text", ["ftp://host/x", "file:///tmp/x", "s3:/bucket/x", "hdfs://node/x", "https://a:b@host/x"])
 def test_another_scheme_is_refused_with_those_there_are(text: str) -> None:
     scheme = text.partition(":")[0]
     rule = "must be a folder, s3://bucket/prefix or gs://bucket/prefix"
@@ -76,7 +75,7 @@ def test_a_path_that_would_mean_something_else_is_refused(text: str) -> None:
     assert "must be a plain path" in refusal(text)
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         f"s3://AKIAIOSFODNN7EXAMPLE:{SECRET}@bucket/x",
@@ -123,7 +122,7 @@ def test_a_secret_in_the_environments_endpoint_is_not_repeated(monkeypatch: pyte
     assert str(error.value) == "AWS_ENDPOINT_URL: must be http://host:port, without a user or a path."
 
 
-@pytest.mark.parametrize(
+@each(
     "message",
     [
         f"signature of {SECRET} is wrong",

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from orchestrator.storage.storage import Storage
 from orchestrator.store import ResultStore
 from orchestrator.store.schema import digest, is_intact, promised, stamped
+from tests.examples import each
 from tests.orchestrator.store.rows import epoch
 from trials.errors import StoreError
 
@@ -26,7 +27,7 @@ def test_any_other_bytes_are_told_from_those_that_were_written(content: bytes, d
     assert not is_intact(name, content[:at])
 
 
-@pytest.mark.parametrize(
+@each(
     "name",
     [
         "part-01795183308170301531-1836fa94.parquet",

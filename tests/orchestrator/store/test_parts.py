@@ -16,6 +16,7 @@ import pytest
 from orchestrator.storage.storage import BrokenError, FolderStorage, Storage
 from orchestrator.store.parts import PartFolder
 from orchestrator.store.schema import EPOCHS, PREDICTIONS, SCHEMA_VERSION, VERSION_KEY, stamped
+from tests.examples import each
 from tests.orchestrator.store.killed_storage import Killed
 from tests.orchestrator.store.rows import epoch
 from trials.errors import StoreError
@@ -222,7 +223,7 @@ def test_a_part_of_a_newer_version_is_refused_with_the_way_out(parts: PartFolder
     assert str(error.value) == f"{path}: {rule}. Upgrade permafrost-sweeps."
 
 
-@pytest.mark.parametrize("version", [None, b"", b"0", b"one"])
+@each("version", [None, b"", b"0", b"one"])
 def test_parquet_of_somebody_else_is_refused_with_the_way_out(parts: PartFolder, version: bytes | None) -> None:
     path = write(parts, "part-0.parquet", {"step": [7]}, version)
     with pytest.raises(StoreError) as error:

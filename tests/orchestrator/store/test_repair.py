@@ -20,7 +20,7 @@ from orchestrator.store.parts import PartFolder
 from orchestrator.store.results import MARKER
 from orchestrator.store.schema import TAGS, VERSION_KEY
 from tests.builders import make_spec
-from tests.examples import first
+from tests.examples import each
 from tests.orchestrator.store.killed_storage import Killed
 from tests.orchestrator.store.real import Real, numbers, run_sweep
 from tests.orchestrator.store.rows import complete, epoch, prediction, tag
@@ -79,8 +79,8 @@ def test_a_trial_whose_own_row_was_in_a_broken_part_runs_again(store: ResultStor
     assert open_store(store.address).attempts()[SECOND.trial_id] == 1  # its evaluations are there: the next is the 2nd
 
 
-@pytest.mark.parametrize("table", ["predictions", "contributions"])
-@pytest.mark.parametrize("harm", first(1, ["spoiled", "deleted"]))
+@each("table", ["predictions", "contributions"])
+@each("harm", ["spoiled", "deleted"], quick=1)
 def test_lost_predictions_cost_predictions_and_no_trial(real: Real, tmp_path: Path, table: str, harm: str) -> None:
     copy = real.copy(tmp_path)
     (part,) = (copy / table).iterdir()
@@ -211,7 +211,7 @@ def test_a_file_that_the_disk_does_not_give_back_is_moved_all_the_same(tmp_path:
 # --- Wrong reads
 
 
-@pytest.mark.parametrize("seed", first(1, range(5)))
+@each("seed", range(5), quick=1)
 def test_a_line_that_flips_bits_in_a_third_of_the_reads_costs_nothing(
     s3: S3Process, faults: Faults, prefix: str, seed: int
 ) -> None:
@@ -335,11 +335,7 @@ def test_a_repair_killed_at_any_moment_loses_nothing_and_can_be_repeated(real: R
 # --- And then the sweep is launched
 
 
-SLOW = [pytest.param(kind, marks=pytest.mark.slow) for kind in ("tags", "predictions", "sweeps", "checkpoints", MARKER)]
-KINDS = ["epochs", "trials", *SLOW]
-
-
-@pytest.mark.parametrize("kind", KINDS)
+@each("kind", ["epochs", "trials", "tags", "predictions", "sweeps", "checkpoints", MARKER], quick=1)
 def test_after_a_repair_a_launch_gives_the_same_numbers(real: Real, tmp_path: Path, kind: str) -> None:
     copy, name = real.copy(tmp_path), next(name for name in real.files() if name.startswith(kind))
     content = (copy / name).read_bytes()
@@ -355,6 +351,7 @@ def test_after_a_repair_a_launch_gives_the_same_numbers(real: Real, tmp_path: Pa
     assert found == {table: rows for table, rows in real.finished.items() if table in found}
 
 
+@pytest.mark.slow
 def test_a_whole_table_that_is_broken_costs_its_trials_and_no_more(real: Real, tmp_path: Path) -> None:
     copy = real.copy(tmp_path)
     for name in real.files():

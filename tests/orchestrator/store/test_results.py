@@ -24,6 +24,7 @@ from orchestrator.store.parts import PartFolder
 from orchestrator.store.results import MARKER
 from orchestrator.store.schema import EPOCHS, PREDICTIONS, SCHEMA_VERSION, TABLES, TAGS, TRIALS
 from tests.assets import make_store_v1 as v1
+from tests.examples import each
 from tests.orchestrator.store.rows import drift, epoch, prediction, probe, tag, trial
 from trials.errors import StoreError
 
@@ -403,7 +404,7 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
     assert "contains something other than a Permafrost store" in refusal(tmp_path / "results", must_exist=False)
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b'"x"', b"\xff", b'{"format": "x"}'])
+@each("content", [b"", b"{", b"[]", b"{}", b'"x"', b"\xff", b'{"format": "x"}'])
 def test_a_broken_mark_is_refused_with_the_way_out(tmp_path: Path, content: bytes) -> None:
     (tmp_path / MARKER).write_bytes(content)
     message = refusal(tmp_path)

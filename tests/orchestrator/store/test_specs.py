@@ -8,6 +8,7 @@ import pytest
 
 from orchestrator.store.contents import stored_spec
 from tests.builders import make_spec
+from tests.examples import each
 from trials.errors import StoreError
 
 
@@ -17,8 +18,8 @@ def test_a_spec_comes_back_from_a_row_and_from_a_plan() -> None:
     assert stored_spec(spec.model_dump(mode="json"), spec.trial_id) == spec
 
 
-@pytest.mark.parametrize(
-    ("content", "place"),
+@each(
+    "content, place",
     [
         (None, "spec: "),
         ("", "spec: is not JSON ("),

@@ -9,6 +9,7 @@ import pytest
 from orchestrator.sweeps.search_spec import points_of
 from orchestrator.sweeps.sweep import load_sweep
 from tests.builders import expanded, write_sweep, write_texts, write_treebank
+from tests.examples import each
 from trials.errors import ConfigError
 
 
@@ -91,16 +92,14 @@ def test_a_freeze_and_what_goes_with_it_vary_together(here: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("axis", ["task: [pos]", "optim.lr: [1e-3]", "optim.batch_size: [4]", "data: [{folder: a}]"])
+@each("axis", ["task: [pos]", "optim.lr: [1e-3]", "optim.batch_size: [4]", "data: [{folder: a}]"])
 def test_a_key_that_stands_in_a_case_and_in_an_axis_is_refused(axis: str, here: Path) -> None:
     name = axis.split(":")[0].split(".")[0]
     (problem,) = problems(sweep(here, TWO + f"  {axis}\n"))
     assert f"space: {name} is in `cases` too; they override each other" in problem
 
 
-@pytest.mark.parametrize(
-    "cases", ["[pos, sst2]", "[{}]", "[[task, pos]]", "{uniform: [0, 1]}", "[{task: pos}, 3]", "[{1: 2}]"]
-)
+@each("cases", ["[pos, sst2]", "[{}]", "[[task, pos]]", "{uniform: [0, 1]}", "[{task: pos}, 3]", "[{1: 2}]"])
 def test_cases_that_are_no_mappings_are_refused(cases: str, here: Path) -> None:
     found = problems(sweep(here, f"trial: {{data: {{folder: bank}}}}\nspace: {{cases: {cases}}}\n"))
     assert any("space.cases: must be a list of mappings of settings" in p for p in found)

@@ -8,12 +8,13 @@ import pytest
 
 from orchestrator.sweeps.cluster_spec import ClusterSpec, Prices, find_cluster
 from orchestrator.sweeps.sweep import Limits, Resources, SweepSpec
+from tests.examples import each
 from trials.errors import ConfigError
 
 CLUSTERS = Path(__file__).parents[3] / "configs" / "clusters"
 
 
-@pytest.mark.parametrize("path", sorted(CLUSTERS.glob("*.yaml")), ids=lambda path: path.stem)
+@each("path", sorted(CLUSTERS.glob("*.yaml")))
 def test_each_cluster_of_the_repository_can_be_read(path: Path) -> None:
     assert isinstance(find_cluster(str(path)), ClusterSpec)
 
@@ -29,8 +30,8 @@ def test_an_address_is_a_cluster_somewhere_else(address: str) -> None:
     assert find_cluster(address).is_remote
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
+@each(
+    "text, told",
     [
         ("ray://head:10001", "a sweep's driver must run on the cluster.*http://HEAD:8265"),
         ("http://me:secret@head:8265", "the address contains a password. Ray's token comes from RAY_AUTH_TOKEN"),

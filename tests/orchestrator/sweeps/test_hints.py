@@ -9,6 +9,7 @@ import pytest
 from orchestrator.config.yaml_document import Document
 from orchestrator.sweeps.sweep import expand, load_sweep
 from tests.builders import write_sweep
+from tests.examples import each
 from trials.draft import Lookup
 from trials.errors import ConfigError
 
@@ -30,7 +31,7 @@ def with_data(text: str) -> str:
     return text.replace("trial: {", f"trial: {{{DATA}, ") if "trial: {" in text else f"{text}\ntrial: {{{DATA}}}"
 
 
-@pytest.mark.parametrize(("written", "meant"), MEANT.items())
+@each("written, meant", MEANT.items())
 def test_the_line_that_was_meant_stands_in_the_error(tmp_path: Path, written: str, meant: str) -> None:
     path = write_sweep(tmp_path / "s.yaml", with_data(written))
     with pytest.raises(ConfigError) as raised:
@@ -45,7 +46,7 @@ def test_that_line_is_valid(tmp_path: Path, line: str) -> None:
     assert Document.read(path)
 
 
-@pytest.mark.parametrize("seeds", ["true", "0", "-1", "1.5", "1000000"])
+@each("seeds", ["true", "0", "-1", "1.5", "1000000"])
 def test_nothing_is_proposed_for_what_can_mean_no_seeds(tmp_path: Path, seeds: str) -> None:
     with pytest.raises(ConfigError, match=r"must be a list$"):
         load_sweep(write_sweep(tmp_path / "s.yaml", with_data(f"seeds: {seeds}")), [])

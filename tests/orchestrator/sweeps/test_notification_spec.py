@@ -19,6 +19,7 @@ from orchestrator.sweeps.watch_spec import (
     is_loopback,
     read_secret,
 )
+from tests.examples import each
 from trials.errors import ConfigError
 
 SECRET = "https://hooks.example.org/services/T0/B0/kJ8s9dXq2LmN"
@@ -36,7 +37,7 @@ def said_of(content: dict[str, Any]) -> str:
     return " ".join(each.text for each in faults(caught.value, WatchSpec))
 
 
-@pytest.mark.parametrize(
+@each(
     "notify",
     [
         SECRET,
@@ -52,8 +53,8 @@ def test_a_literal_secret_is_refused_with_the_way_out_and_not_repeated(notify: o
     assert "kj8s9dxq2lmn" not in said.lower()
 
 
-@pytest.mark.parametrize(
-    ("notify", "said"),
+@each(
+    "notify, said",
     [
         ({}, "is missing. Add it."),
         ({"email": {"host": "x", "password": SECRET}}, "e-mail was removed. Use `webhook`."),
@@ -79,7 +80,7 @@ def test_a_secret_is_read_from_a_variable_or_a_file_without_the_space_around_it(
     assert read_secret("HOOK", None) == read_secret(None, str(tmp_path / "hook")) == SECRET
 
 
-@pytest.mark.parametrize(("variable", "file"), [("ABSENT_HOOK", None), (None, "absent"), (None, "empty"), (None, ".")])
+@each("variable, file", [("ABSENT_HOOK", None), (None, "absent"), (None, "empty"), (None, ".")])
 def test_an_absent_or_empty_secret_is_told_by_its_place(
     variable: str | None, file: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 from orchestrator.store import ResultStore
 from orchestrator.sweeps.plan import Plan, make_plan
 from orchestrator.sweeps.sweep import load_sweep
+from tests.examples import each
 from tests.trials.conftest import save_tiny_model
 from trials.draft import Lookup
 from trials.errors import ConfigError
@@ -30,8 +31,8 @@ def refusal(folder: Path, text: str) -> list[str]:
     return [problem.removeprefix(f"{path}:") for problem in raised.value.problems]
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
+@each(
+    "text, said",
     [
         ("space: {optim.lr: []}", "3: space.optim.lr: must have at least 1 value, not 0"),
         ("space: {optim.lr: {log_uniform: [0, 1]}}", "3: space.optim.lr: [0.0, 1.0]: a logarithm needs bounds above 0"),

@@ -16,6 +16,7 @@ from orchestrator.sweeps.search_spec import points_of
 from orchestrator.sweeps.space import Axis
 from orchestrator.sweeps.sweep import SweepSpec, expand, load_sweep
 from tests.builders import expanded, write_conllu, write_sweep, write_treebank
+from tests.examples import each
 from tests.plugin_packages import fresh_plugins as fresh_plugins
 from tests.plugin_packages import install
 from trials.draft import Lookup
@@ -124,12 +125,12 @@ def test_the_default_sweep_is_seven_freezes_on_two_treebanks_with_eight_seeds() 
 # --- What it refuses
 
 
-@pytest.mark.parametrize("name", ["größe", "жоба", "空", "हिन्दी-2", "2.x_y"])
+@each("name", ["größe", "жоба", "空", "हिन्दी-2", "2.x_y"])
 def test_a_name_is_of_letters_of_any_script_and_alike_however_they_are_typed(name: str) -> None:
     assert SweepSpec(name=unicodedata.normalize("NFD", name)).name == name
 
 
-@pytest.mark.parametrize("name", ["", "../x", "a b", "a/b", "-a", ".a", "a\nb", "a'b", "空" * 61])
+@each("name", ["", "../x", "a b", "a/b", "-a", ".a", "a\nb", "a'b", "空" * 61])
 def test_a_name_that_is_no_name_of_a_file_is_refused(name: str) -> None:
     with pytest.raises(ValidationError):
         SweepSpec(name=name)
@@ -232,8 +233,8 @@ def test_seeds_that_draw_nothing_are_refused(folder: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("axis", "message"),
+@each(
+    "axis, message",
     [
         ("{}", "give one of choice, uniform, log_uniform, int_uniform"),
         ("{choice: [1], uniform: [1, 2]}", "give one of choice, uniform, log_uniform, int_uniform"),
@@ -256,8 +257,8 @@ def test_a_random_search_says_how_many_cells(tmp_path: Path, search: str) -> Non
     )
 
 
-@pytest.mark.parametrize(
-    ("key", "message"),
+@each(
+    "key, message",
     [
         (
             "search: placement",

@@ -9,6 +9,7 @@ import pytest
 from orchestrator.sweeps import cluster_spec
 from orchestrator.sweeps.cluster_spec import ClusterSpec, check_room_here, device_line, settled, slots_of
 from orchestrator.sweeps.sweep import Resources, SweepSpec
+from tests.examples import each
 from trials.errors import ConfigError
 from trials.hardware.cpu_name import processor_name
 from trials.hardware.machine import CudaGpus, Gpu
@@ -73,8 +74,8 @@ def test_on_a_cluster_auto_is_left_to_its_nodes() -> None:
     assert slots_of(ClusterSpec(address="auto", concurrency=16), Resources(), 0.0) == 16
 
 
-@pytest.mark.parametrize(
-    ("cluster", "resources", "why"),
+@each(
+    "cluster, resources, why",
     [
         (LOCAL, {"gpus": 1}, "resources.gpus: 1: this machine has 0 GPUs that CUDA can use"),
         (LOCAL, {"gpus": "packed"}, "resources.gpus: packed: this machine has 0 GPUs"),

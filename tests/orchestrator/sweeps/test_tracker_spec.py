@@ -11,11 +11,12 @@ from orchestrator.sweeps.cluster_spec import ClusterSpec
 from orchestrator.sweeps.sweep import SweepSpec
 from orchestrator.sweeps.watch_spec import WatchSpec
 from tests.builders import expanded, write_sweep
+from tests.examples import each
 from trials.errors import ConfigError
 
 
-@pytest.mark.parametrize(
-    ("text", "place", "rule"),
+@each(
+    "text, place, rule",
     [
         ("mlflow: http://me:hunter2@host", "watch", "must be a mapping of uri and experiment"),
         ("mlflow: {uri: 'http://me:hunter2@host', experiment: x}", "watch.mlflow", "MLFLOW_TRACKING_USERNAME"),

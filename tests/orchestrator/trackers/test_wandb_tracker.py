@@ -90,6 +90,7 @@ def test_nothing_of_the_machine_is_in_a_run(folder: Path) -> None:
     assert not list(folder.glob("live/wandb/offline-run-*/files/wandb-metadata.json"))
 
 
+@pytest.mark.slow
 def test_online_without_a_key_asks_nobody(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WANDB_API_KEY", raising=False)
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.examples import first
+from tests.examples import each
 from tests.trials.conftest import TrialMaker
 from trials.cache.node_cache import read_checked_json, write_json
 from trials.cache.set_up import SetUpWork, reported_to
@@ -111,22 +111,31 @@ def warm(spec: TrialSpec, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pat
         return cache, losses(spec)
 
 
-@pytest.fixture
-def cache(warm: tuple[Path, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def copied(warm: tuple[Path, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of it, for a process that has none of its files mapped."""
     tokenize._encode.cache_clear()
     monkeypatch.setenv("PERMAFROST_CACHE", str(tmp_path / "cache"))
     return Path(shutil.copytree(warm[0], tmp_path / "cache"))
 
 
+@pytest.fixture
+def cache(warm: tuple[Path, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    return copied(warm, tmp_path, monkeypatch)
+
+
 QUICK = [f"{damage} in {FILES[n % len(FILES)]}" for n, damage in enumerate(DAMAGES)]
 CASES = dict.fromkeys([*QUICK, *(f"{damage} in {files}" for damage in DAMAGES for files in FILES)])
 
 
-@pytest.mark.parametrize("case", first(len(QUICK), CASES))
+@each("case", CASES, quick=len(QUICK))
 def test_a_trial_over_damaged_files_has_the_bits_of_one_that_made_them(
-    case: str, spec: TrialSpec, warm: tuple[Path, list[tuple[float, ...]]], cache: Path
+    case: str,
+    spec: TrialSpec,
+    warm: tuple[Path, list[tuple[float, ...]]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    cache = copied(warm, tmp_path, monkeypatch)
     said, (damage, _, pattern) = list[SetUpWork](), case.rpartition(" in ")
     files = [path for path in cache.glob(pattern) if path.stat().st_size or "lock" in path.name]
     for path in files:
@@ -170,7 +179,7 @@ def test_files_that_change_places_with_those_of_another_key_are_noticed(
     assert losses(make_any_trial(**other)) == before
 
 
-@pytest.mark.parametrize("content", ["[]", "{}", "null", "1", '{"digest": 1, "content": 2}', "[" * 9999, "\0"])
+@each("content", ["[]", "{}", "null", "1", '{"digest": 1, "content": 2}', "[" * 9999, "\0"])
 def test_json_that_the_cache_did_not_write_is_a_value_error(content: str, tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text(content)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.examples import each
 from trials.datasets.broken_lines import MOST, BrokenLines, BrokenLinesError
 from trials.datasets.corpus import CORPUS_FORMATS
 from trials.errors import DataError
@@ -33,14 +34,14 @@ def problems(path: Path, format_: str, pattern: Sequence[bool], first: int | Non
     return str(error.value).split("\n")
 
 
-@pytest.mark.parametrize("format_", FILES)
+@each("format_", FILES)
 def test_all_broken_lines_are_told_in_their_order(tmp_path: Path, format_: str) -> None:
     said = problems(tmp_path / "x", format_, [True, False, True, False, False])
     height = 2 if format_ in ("conllu", "columns") else 1  # a blank line follows each
     assert [int(line.split(":")[1]) for line in said] == [height * n + 1 for n in (1, 3, 4)]
 
 
-@pytest.mark.parametrize("format_", FILES)
+@each("format_", FILES)
 def test_beyond_twenty_the_rest_is_counted(tmp_path: Path, format_: str) -> None:
     said = problems(tmp_path / "x", format_, [True, *[False] * (MOST + 5)])
     assert len(said) == MOST + 1

@@ -78,3 +78,12 @@ def test_a_pair_is_the_words_of_both_texts() -> None:
 def test_a_label_changes_nothing_about_being_said_twice() -> None:
     items: list[Item] = [Text("a b", None, "0"), Text("a  b", None, "1")]
     assert check_corpus(Corpus(items, items[:1], [])).splits["train"].repeated == 1
+
+
+def test_documents_are_counted_and_those_of_two_splits_are_told() -> None:
+    def items(*documents: str | None) -> list[Item]:
+        return [Sentence((f"{i}",), ("A",), document=name) for i, name in enumerate(documents)]
+
+    found = check_corpus(Corpus(items("a", "a", "b", None), items("b", "c", "c"), items(None, None)))
+    assert [found.splits[name].documents for name in ("train", "dev", "test")] == [3, 2, 0]
+    assert found.shared_documents == {("dev", "train"): 1, ("test", "train"): 0, ("test", "dev"): 0}

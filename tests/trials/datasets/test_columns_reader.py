@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import each
 from trials.datasets.columns_reader import read_columns
-from trials.datasets.corpus import CORPUS_FORMATS, Sentence
+from trials.datasets.corpus import Sentence
 from trials.errors import DataError
 from trials.settings import Columns
 
@@ -40,24 +41,20 @@ def test_sentences_are_read_in_order_with_their_places(tmp_path: Path) -> None:
     assert read_columns(path, Columns()) == [first, second]
 
 
-def test_the_reader_is_registered_under_its_formats_name() -> None:
-    assert CORPUS_FORMATS["columns"] is read_columns
-
-
-@pytest.mark.parametrize("gap", [" ", "\t", "\t\t", " \t "])
-@pytest.mark.parametrize("end", ["\n", "\r\n", " \n"])
+@each("gap", [" ", "\t", "\t\t", " \t "])
+@each("end", ["\n", "\r\n", " \n"])
 def test_columns_are_separated_by_spaces_or_tabs(tmp_path: Path, gap: str, end: str) -> None:
     content = f"a{gap}O\nb{gap}B-X\n\nc{gap}O\n".replace("\n", end)
     assert read(tmp_path, content) == [("a b", "O B-X"), ("c", "O")]
 
 
-@pytest.mark.parametrize("word", ["\u00a0", "10\u00a0000", "a\u2028b", "a\u3000b", '"', "'", "#hash", "_", "🐻"])
+@each("word", ["\u00a0", "10\u00a0000", "a\u2028b", "a\u3000b", '"', "'", "#hash", "_", "🐻"])
 def test_a_word_is_read_as_it_stands(tmp_path: Path, word: str) -> None:
     assert read(tmp_path, f"{word} O\n") == [(word, "O")]
 
 
-@pytest.mark.parametrize(
-    ("columns", "expected"),
+@each(
+    "columns, expected",
     [
         (Columns(), ("EU", "B-ORG")),
         (Columns(tags=1), ("EU", "NNP")),
@@ -77,7 +74,7 @@ def test_a_document_start_is_no_sentence_and_ends_one(tmp_path: Path) -> None:
     assert read(tmp_path, "-DOCSTART-\na O\n-DOCSTART- O\nb O\n") == [("a", "O"), ("b", "O")]
 
 
-@pytest.mark.parametrize("content", ["", "\n\n", "-DOCSTART- -X- O O\n\n", "# only a comment\n"])
+@each("content", ["", "\n\n", "-DOCSTART- -X- O O\n\n", "# only a comment\n"])
 def test_a_file_without_words_has_no_sentences(tmp_path: Path, content: str) -> None:
     assert read(tmp_path, content) == []
 
@@ -142,7 +139,7 @@ def test_a_line_of_one_column_is_named(tmp_path: Path) -> None:
     assert refusal(tmp_path, "a O\nb\t\n") == f"x.txt:2: {rule}"
 
 
-@pytest.mark.parametrize("line", ["\tO", " O", "\t\tO", " a O"])
+@each("line", ["\tO", " O", "\t\tO", " a O"])
 def test_an_empty_word_is_named(tmp_path: Path, line: str) -> None:
     message = refusal(tmp_path, f"a O\n\nb O\n{line}\n")
     assert message.startswith("x.txt:4: the line starts with a space or tab, so its word is empty.")
@@ -197,8 +194,8 @@ def test_whatever_stands_in_a_file_it_is_read_or_refused_by_name(lines: list[str
 # --- Real corpora
 
 
-@pytest.mark.parametrize(
-    ("name", "sentences", "words", "tags"),
+@each(
+    "name, sentences, words, tags",
     [
         ("conll2003pp/conllpp_train.txt", 14_041, 203_621, 9),
         ("conll2003pp/conllpp_dev.txt", 3_250, 51_362, 9),

@@ -11,8 +11,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.builders import write_conllu
+from tests.examples import each
 from trials.datasets.conllu_reader import read_conllu
-from trials.datasets.corpus import CORPUS_FORMATS, SPLITS, Sentence
+from trials.datasets.corpus import SPLITS, Sentence
 from trials.errors import DataError
 from trials.settings import Columns
 from trials.starter import BUNDLED_TREEBANKS
@@ -45,10 +46,6 @@ def test_sentences_are_read_in_order(tmp_path: Path) -> None:
     assert read_conllu(path, Columns()) == expected
 
 
-def test_the_reader_is_registered_under_its_formats_name() -> None:
-    assert CORPUS_FORMATS["conllu"] is read_conllu
-
-
 def test_only_words_with_an_integer_id_are_read(tmp_path: Path) -> None:
     content = line("1-2", "don't", "_") + line("1", "do", "AUX") + line("2", "n't", "PART") + line("2.1", "go", "VERB")
     assert read(tmp_path, content) == [Sentence(("do", "n't"), ("AUX", "PART"))]
@@ -77,7 +74,7 @@ def test_an_empty_file_has_no_sentences(tmp_path: Path) -> None:
     assert read(tmp_path, "") == []
 
 
-@pytest.mark.parametrize("form", ["_", "New York", "10 000", "\u00a0", "a\u2028b", "é", "🐻", '"', "#"])
+@each("form", ["_", "New York", "10 000", "\u00a0", "a\u2028b", "é", "🐻", '"', "#"])
 def test_a_form_is_read_as_it_stands(tmp_path: Path, form: str) -> None:
     assert read(tmp_path, line("1", form, "X")) == [Sentence((form,), ("X",))]
 
@@ -135,14 +132,14 @@ def test_two_spaces_in_a_later_column_do_no_harm(tmp_path: Path) -> None:
     assert read(tmp_path, "1\ta\t_\tDET\t_\t_\t_\t_\t_\tGloss=x  y\n") == [Sentence(("a",), ("DET",))]
 
 
-@pytest.mark.parametrize("number", ["", "x", "_", "-", "1a", "one"])
+@each("number", ["", "x", "_", "-", "1a", "one"])
 def test_a_bad_id_is_named_with_its_line(tmp_path: Path, number: str) -> None:
     message = refusal(tmp_path, line("1", "a", "DET") + line(number, "b", "NOUN"))
     assert message.startswith(f"x.conllu:2: the id is {number!r}; CoNLL-U needs an integer, a range like 3-4")
     assert message.endswith("Fix or delete this line.")
 
 
-@pytest.mark.parametrize("number", ["1-2-3", "3-2", "01", "1.2.3", "\u00b2"])
+@each("number", ["1-2-3", "3-2", "01", "1.2.3", "\u00b2"])
 def test_an_id_that_only_looks_like_one_is_named_with_its_sentence(tmp_path: Path, number: str) -> None:
     message = refusal(tmp_path, line("1", "a", "DET") + "\n" + line(number, "b", "NOUN"))
     assert message.startswith("x.conllu:3: the sentence that starts here is not CoNLL-U: ")
@@ -187,11 +184,6 @@ def test_text_that_is_not_utf8_is_named_with_its_byte(tmp_path: Path) -> None:
     message = refusal(tmp_path, b"# text\n" + line("1", "caf", "NOUN").encode().replace(b"caf", b"caf\xe9"))
     rule = "not UTF-8 text (invalid continuation byte at byte 12 of the file). Save it as UTF-8."
     assert message == f"x.conllu:2: {rule}"
-
-
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"none\.conllu: cannot be read \(No such file or directory\)"):
-        read_conllu(tmp_path / "none.conllu", Columns())
 
 
 def read_or_refused(path: Path) -> tuple[list[Sentence], str]:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import each
 from trials.datasets.columns_reader import read_columns
 from trials.datasets.corpus import Sentence
 from trials.datasets.schemes import meant_tag, read_scheme, to_iob2
@@ -103,15 +104,15 @@ def test_bioes_is_found_where_it_differs(sentences: list[Spans]) -> None:
 # --- What it refuses
 
 
-@pytest.mark.parametrize("tag", ["NOUN", "B", "B-", "-LOC", "X-LOC", "b-LOC", "BLOC", "o", "0", "_"])
-@pytest.mark.parametrize("scheme", ["auto", "iob2"])
+@each("tag", ["NOUN", "B", "B-", "-LOC", "X-LOC", "b-LOC", "BLOC", "o", "0", "_"])
+@each("scheme", ["auto", "iob2"])
 def test_what_is_no_span_tag_is_named(tag: str, scheme: Scheme) -> None:
     message = refusal(scheme, "O O", f"O B-LOC {tag}")
     start = f"x.txt:2: word 3, 'w3', has the tag {tag!r}, which is not a span tag, i.e. O or B-/I- with a type."
     assert message.startswith(start)
 
 
-@pytest.mark.parametrize("before", ["", "O ", "B-PER ", "I-LOC B-PER "])
+@each("before", ["", "O ", "B-PER ", "I-LOC B-PER "])
 def test_an_i_without_its_b_is_named(before: str) -> None:
     message = refusal("iob2", "O O", f"B-LOC {before}I-LOC".replace("B-LOC I-LOC B", "B-LOC B") if before else "I-LOC")
     assert (
@@ -127,14 +128,14 @@ def test_a_b_that_iob1_does_not_need_is_named(tags: str, word: int) -> None:
     assert refusal("iob1", tags).startswith(f"x.txt:1: word {word}, 'w{word}', has the tag 'B-LOC', {rule}")
 
 
-@pytest.mark.parametrize("tag", ["S-LOC", "E-LOC", "U-LOC", "L-LOC"])
-@pytest.mark.parametrize("scheme", ["iob1", "iob2"])
+@each("tag", ["S-LOC", "E-LOC", "U-LOC", "L-LOC"])
+@each("scheme", ["iob1", "iob2"])
 def test_a_letter_of_another_scheme_is_named(tag: str, scheme: Scheme) -> None:
     assert f"word 1, 'w1', has the tag {tag!r}, which is not a tag of {scheme.upper()}" in refusal(scheme, tag)
 
 
-@pytest.mark.parametrize(
-    ("tags", "word"),
+@each(
+    "tags, word",
     [("B-LOC", 1), ("B-LOC O S-LOC", 1), ("B-LOC I-LOC B-LOC E-LOC", 2), ("B-LOC E-PER", 1), ("S-X B-LOC S-LOC", 2)],
 )
 def test_a_span_that_is_never_ended_is_named(tags: str, word: int) -> None:
@@ -143,7 +144,7 @@ def test_a_span_that_is_never_ended_is_named(tags: str, word: int) -> None:
     assert refusal("bioes", tags).startswith(start)
 
 
-@pytest.mark.parametrize("tags", ["O E-LOC", "S-LOC I-LOC E-LOC", "S-LOC E-LOC", "S-PER E-LOC"])
+@each("tags", ["O E-LOC", "S-LOC I-LOC E-LOC", "S-LOC E-LOC", "S-PER E-LOC"])
 def test_an_end_without_a_beginning_is_named(tags: str) -> None:
     message = refusal("bioes", tags)
     assert message.startswith("x.txt:1: word 2, 'w2', has the tag ")
@@ -153,8 +154,8 @@ def test_an_end_without_a_beginning_is_named(tags: str) -> None:
 # --- Slips where the scheme is detected
 
 
-@pytest.mark.parametrize(
-    ("tags", "expected", "scheme", "broken"),
+@each(
+    "tags, expected, scheme, broken",
     [
         ("B-LOC I-LOC O B-PER O I-LOC", "B-LOC I-LOC O B-PER O B-LOC", "iob2", 1),
         ("B-LOC O B-PER I-LOC I-LOC O", "B-LOC O B-PER B-LOC I-LOC O", "iob2", 1),
@@ -199,8 +200,8 @@ def test_a_b_in_io_is_refused() -> None:
     assert "has the tag 'B-LOC', which is not a tag of IO" in refusal("io", "B-LOC I-LOC")
 
 
-@pytest.mark.parametrize(
-    ("slip", "meant"),
+@each(
+    "slip, meant",
     [
         *(("B_ORG", "B-ORG"), ("b-org", "B-org"), ("I:PER", "I-PER"), ("0", "O"), ("o", "O")),
         *(("B-", None), ("NOUN", None), ("B-ORG", None)),

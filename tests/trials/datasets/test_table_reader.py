@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import each
 from trials.datasets.corpus import CORPUS_FORMATS, Sentence, Text
 from trials.datasets.table_reader import read_csv, read_jsonl, read_parquet, read_tsv
 from trials.datasets.text_file import normalised
@@ -78,14 +79,14 @@ def place(format_: str, row: int) -> str:
     return {"parquet": f"x.parquet:row {row}", "jsonl": f"x.jsonl:{row}"}.get(format_, f"x.{format_}:{row + 1}")
 
 
-@pytest.mark.parametrize("format_", WRITERS)
+@each("format_", WRITERS)
 def test_texts_are_read_in_order_from_any_format(tmp_path: Path, format_: str) -> None:
     rows = [{"id": "7", "sentence": "a fine film", "class": "good"}, {"id": "8", "sentence": "dull", "class": "bad"}]
     expected = [Text("a fine film", None, "good"), Text("dull", None, "bad")]
     assert read(tmp_path, format_, rows, BY_NAME) == expected
 
 
-@pytest.mark.parametrize("format_", WRITERS)
+@each("format_", WRITERS)
 def test_pairs_are_read_from_any_format(tmp_path: Path, format_: str) -> None:
     rows = [{"a": "It rains.", "b": "It is wet.", "y": "yes"}]
     assert read(tmp_path, format_, rows, Columns(text="a", pair="b", label="y")) == [
@@ -93,7 +94,7 @@ def test_pairs_are_read_from_any_format(tmp_path: Path, format_: str) -> None:
     ]
 
 
-@pytest.mark.parametrize("format_", WRITERS)
+@each("format_", WRITERS)
 def test_sentences_are_read_from_any_format(tmp_path: Path, format_: str) -> None:
     joined = format_ in {"tsv", "csv"}
     cells: dict[str, Any] = {"tokens": ["New", "York"], "tags": ["B-LOC", "I-LOC"]}
@@ -101,7 +102,7 @@ def test_sentences_are_read_from_any_format(tmp_path: Path, format_: str) -> Non
     assert read(tmp_path, format_, rows, WORDS) == [Sentence(("New", "York"), ("B-LOC", "I-LOC"))]
 
 
-@pytest.mark.parametrize("format_", WRITERS)
+@each("format_", WRITERS)
 def test_every_item_knows_its_place(tmp_path: Path, format_: str) -> None:
     WRITERS[format_](tmp_path / f"x.{format_}", [{"sentence": "a", "class": "x"}] * 2)
     items = CORPUS_FORMATS[format_](tmp_path / f"x.{format_}", BY_NAME)
@@ -138,19 +139,19 @@ def test_a_table_may_be_packed_have_a_mark_and_windows_line_ends(tmp_path: Path,
     assert CORPUS_FORMATS[format_](tmp_path / "x.gz", BY_NAME)[0][:3] == ("a", None, "x")
 
 
-@pytest.mark.parametrize("format_", WRITERS)
+@each("format_", WRITERS)
 def test_a_decomposed_letter_spells_the_same_text_as_a_composed_one(tmp_path: Path, format_: str) -> None:
     rows = [{"sentence": "cafe\u0301", "class": "e\u0301"}]
     assert read(tmp_path, format_, rows, BY_NAME) == [Text("caf\u00e9", None, "\u00e9")]
 
 
-@pytest.mark.parametrize("format_", WRITERS)
-@pytest.mark.parametrize(("label", "expected"), [(1, "1"), (0, "0"), (-3, "-3"), (3.8, "3.8"), ("A b", "A b")])
+@each("format_", WRITERS)
+@each("label, expected", [(1, "1"), (0, "0"), (-3, "-3"), (3.8, "3.8"), ("A b", "A b")])
 def test_a_label_is_its_text(tmp_path: Path, format_: str, label: object, expected: str) -> None:
     assert read(tmp_path, format_, [{"sentence": "a", "class": label}], BY_NAME)[0].label == expected
 
 
-@pytest.mark.parametrize(("format_", "expected"), [("tsv", "1.0"), ("csv", "1.0"), ("jsonl", "1"), ("parquet", "1")])
+@each("format_, expected", [("tsv", "1.0"), ("csv", "1.0"), ("jsonl", "1"), ("parquet", "1")])
 def test_an_integral_number_loses_its_point_where_it_is_a_number(tmp_path: Path, format_: str, expected: str) -> None:
     assert read(tmp_path, format_, [{"sentence": "a", "class": 1.0}], BY_NAME)[0].label == expected
 
@@ -189,30 +190,30 @@ def test_what_is_written_is_read(cells: list[tuple[str, str]], format_: str) -> 
 # --- Rows that it refuses
 
 
-@pytest.mark.parametrize("format_", WRITERS)
-@pytest.mark.parametrize(("key", "name"), [("text", "sentence"), ("label", "class")])
-@pytest.mark.parametrize("empty", ["", "  ", "\u00a0"])
+@each("format_", WRITERS)
+@each("key, name", [("text", "sentence"), ("label", "class")])
+@each("empty", ["", "  ", "\u00a0"])
 def test_an_empty_text_or_label_is_named(tmp_path: Path, format_: str, key: str, name: str, empty: str) -> None:
     rows = [{"sentence": "a", "class": "x"}, {"sentence": "b", "class": "y", name: empty}]
     message = refusal(tmp_path, format_, rows, BY_NAME)
     assert message == f"{place(format_, 2)}: the {key} is empty. Fix or delete this row."
 
 
-@pytest.mark.parametrize("format_", ["jsonl", "parquet"])
-@pytest.mark.parametrize("label", [None, math.nan, math.inf, ["x"]])
+@each("format_", ["jsonl", "parquet"])
+@each("label", [None, math.nan, math.inf, ["x"]])
 def test_a_label_that_is_neither_text_nor_number_is_named(tmp_path: Path, format_: str, label: object) -> None:
     message = refusal(tmp_path, format_, [{"sentence": "a", "class": label}], BY_NAME)
     assert message.startswith(f"{place(format_, 1)}: the label is {label!r}, neither a string nor a number.")
 
 
-@pytest.mark.parametrize("format_", ["jsonl", "parquet"])
-@pytest.mark.parametrize("text", [None, 5, ["a"]])
+@each("format_", ["jsonl", "parquet"])
+@each("text", [None, 5, ["a"]])
 def test_a_text_that_is_none_is_named(tmp_path: Path, format_: str, text: object) -> None:
     message = refusal(tmp_path, format_, [{"sentence": text, "class": "x"}], BY_NAME)
     assert message.startswith(f"{place(format_, 1)}: the text is {text!r}, not a string.")
 
 
-@pytest.mark.parametrize("format_", WRITERS)
+@each("format_", WRITERS)
 def test_an_empty_second_text_is_named(tmp_path: Path, format_: str) -> None:
     columns = Columns(text="a", pair="b", label="y")
     assert refusal(tmp_path, format_, [{"a": "x", "b": "", "y": "1"}], columns).startswith(
@@ -220,8 +221,8 @@ def test_an_empty_second_text_is_named(tmp_path: Path, format_: str) -> None:
     )
 
 
-@pytest.mark.parametrize("format_", ["tsv", "csv"])
-@pytest.mark.parametrize(("row", "has"), [("b", "one column"), ("b\tx\ty", "3 columns")])
+@each("format_", ["tsv", "csv"])
+@each("row, has", [("b", "one column"), ("b\tx\ty", "3 columns")])
 def test_a_row_of_another_length_is_named(tmp_path: Path, format_: str, row: str, has: str) -> None:
     content = f"sentence\tclass\na\tx\n\n{row}\n".replace("\t", "," if format_ == "csv" else "\t")
     start = f"x.{format_}:4: a row has {has}, the"
@@ -235,7 +236,7 @@ def test_broken_quotes_are_named_with_the_line_their_row_starts_at(tmp_path: Pat
     assert message.startswith("x.csv:4: the row that starts here is not CSV (")
 
 
-@pytest.mark.parametrize("line", ["{", "a\tb", '{"sentence": "a",}', "[" * 100_000])
+@each("line", ["{", "a\tb", '{"sentence": "a",}', "[" * 100_000])
 def test_a_line_that_is_no_json_is_named(tmp_path: Path, line: str) -> None:
     content = f'{{"sentence": "a", "class": 1}}\n\n{line}\n'
     assert refusal(tmp_path, "jsonl", content, BY_NAME).startswith("x.jsonl:3: not JSON (")
@@ -251,9 +252,9 @@ def test_half_a_surrogate_pair_is_named(tmp_path: Path) -> None:
     assert refusal(tmp_path, "jsonl", content, BY_NAME).startswith("x.jsonl:1: the text is not Unicode text (")
 
 
-@pytest.mark.parametrize("format_", ["jsonl", "parquet"])
-@pytest.mark.parametrize(
-    ("tokens", "tags", "rule"),
+@each("format_", ["jsonl", "parquet"])
+@each(
+    "tokens, tags, rule",
     [
         (["a", "b"], ["O"], "2 tokens but 1 tags."),
         (["a", ""], ["O", "O"], "number 2 of the tokens is ''."),
@@ -283,7 +284,7 @@ def test_an_empty_word_in_a_text_file_is_named(tmp_path: Path, cell: str) -> Non
 # --- Files and columns that it refuses
 
 
-@pytest.mark.parametrize("format_", WRITERS)
+@each("format_", WRITERS)
 def test_an_unknown_name_is_named_with_those_there_are(tmp_path: Path, format_: str) -> None:
     message = refusal(tmp_path, format_, [{"sentence": "a", "class": "x"}], Columns(text="sentense", label="class"))
     assert message.endswith("columns.text: unknown 'sentense', did you mean 'sentence'? Known: class, sentence.")
@@ -313,9 +314,9 @@ def test_positions_are_refused_where_columns_have_names(tmp_path: Path, format_:
     assert message == f"x.{format_}: columns.text: this format's columns have names; give one for 0."
 
 
-@pytest.mark.parametrize("format_", WRITERS)
-@pytest.mark.parametrize(
-    ("columns", "rule"),
+@each("format_", WRITERS)
+@each(
+    "columns, rule",
     [
         (Columns(), "a table does not say what its columns hold. Give `columns`"),
         (Columns(label="class"), "a table does not say what its columns hold. Give `columns`"),
@@ -348,7 +349,7 @@ def test_a_truncated_or_damaged_parquet_is_named(tmp_path: Path) -> None:
             read_parquet(path, BY_NAME)
 
 
-@pytest.mark.parametrize("read_format", [read_tsv, read_csv, read_jsonl, read_parquet])
+@each("read_format", [read_tsv, read_csv, read_jsonl, read_parquet])
 def test_a_file_that_is_not_there_is_named(tmp_path: Path, read_format: Callable[[Path, Columns], object]) -> None:
     with pytest.raises(DataError, match=r"none: cannot be read \(No such file or directory\)"):
         read_format(tmp_path / "none", BY_NAME)
@@ -357,8 +358,8 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path, read_format: Callable
 # --- Real corpora
 
 
-@pytest.mark.parametrize(
-    ("name", "columns", "texts", "labels"),
+@each(
+    "name, columns, texts, labels",
     [
         ("SST-2/train.tsv", Columns(text=0, label=1), 6_920, {"0", "1"}),
         ("SST-2/dev.tsv", Columns(text=0, label=1), 872, {"0", "1"}),

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import each
 from trials.datasets.text_file import read_lines
 from trials.errors import DataError
 
@@ -40,14 +41,14 @@ def refusal(path: Path, content: bytes) -> str:
     return str(error.value).removeprefix(f"{path.parent}/")
 
 
-@pytest.mark.parametrize("how", SAVED)
+@each("how", SAVED)
 def test_the_lines_do_not_depend_on_how_the_file_was_saved(tmp_path: Path, how: str) -> None:
     content = SAVED[how]("café\n\nÅse Қара 한국\n")
     assert lines_of(tmp_path / "x.txt", content) == ["café", "", "Åse Қара 한국"]
     assert lines_of(tmp_path / "x.txt.gz", gzip.compress(content)) == ["café", "", "Åse Қара 한국"]
 
 
-@pytest.mark.parametrize("separator", ["\x0b", "\x0c", "\x1c", "\x1e", "\x85", "\u2028", "\u2029"])
+@each("separator", ["\x0b", "\x0c", "\x1c", "\x1e", "\x85", "\u2028", "\u2029"])
 def test_a_line_ends_nowhere_else(tmp_path: Path, separator: str) -> None:
     assert lines_of(tmp_path / "x.txt", f"a{separator}b\n".encode()) == [f"a{separator}b"]
 
@@ -56,9 +57,7 @@ def test_only_a_first_byte_order_mark_is_dropped(tmp_path: Path) -> None:
     assert lines_of(tmp_path / "x.txt", "\ufeffa\n\ufeffb".encode()) == ["a", "\ufeffb"]
 
 
-@pytest.mark.parametrize(
-    ("content", "lines"), [("", []), ("\n", [""]), ("\n\n", ["", ""]), ("a\n\r\nb", ["a", "", "b"])]
-)
+@each("content, lines", [("", []), ("\n", [""]), ("\n\n", ["", ""]), ("a\n\r\nb", ["a", "", "b"])])
 def test_empty_lines_count(tmp_path: Path, content: str, lines: list[str]) -> None:
     assert lines_of(tmp_path / "x.txt", content.encode()) == lines
 
@@ -85,7 +84,7 @@ def test_utf_16_is_named(tmp_path: Path) -> None:
     assert refusal(tmp_path / "x.txt", "a".encode("utf-16")).startswith("x.txt:1: not UTF-8 text (invalid start byte")
 
 
-@pytest.mark.parametrize("cut", [0, 1, 5, 12, 30, -1])
+@each("cut", [0, 1, 5, 12, 30, -1])
 def test_a_truncated_archive_is_named(tmp_path: Path, cut: int) -> None:
     message = refusal(tmp_path / "x.txt.gz", gzip.compress(b"a line of text\n" * 100)[:cut])
     assert message.startswith("x.txt.gz: not a complete gzip file (")

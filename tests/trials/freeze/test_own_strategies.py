@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from dashboards.views.theme import LIGHT
+from dashboards.views.kit.theme import LIGHT
 from orchestrator.analysis.layer_strip import layer_strip
 from orchestrator.analysis.wording import parts
 from tests.builders import make_spec
+from tests.examples import each
 from tests.plugin_packages import fresh_plugins as fresh_plugins
 from trials.draft import DraftError, FreezeDraft
 from trials.freeze.strategies import FREEZE_STRATEGIES, FreezeStrategy, StrategyLook, is_nested, shown_as
@@ -30,8 +31,8 @@ def frozen(name: str, strategy: FreezeStrategy, depth: int, *, embeddings: bool 
     return FreezeDraft(strategy=name, depth=depth, embeddings=embeddings).resolve(make_spec().model)
 
 
-@pytest.mark.parametrize(
-    ("name", "depth", "label", "strip"),
+@each(
+    "name, depth, label, strip",
     [
         ("ends", 2, "ends 2", "□ ■□□□□■"),
         ("ends", 4, "ends 4", "□ ■■□□■■"),

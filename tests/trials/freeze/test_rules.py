@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import each
 from trials.freeze.gradient_norm import GradientNorm
 from trials.freeze.plasticity import Plasticity
 from trials.freeze.rules import FREEZING_RULES, FreezingRule, LayerHistory, depths_after, new_rule
@@ -78,8 +79,8 @@ def test_plasticity_waits_for_as_many_small_slopes_as_its_patience() -> None:
     assert depths == [0, 0, 0, 1, 1]
 
 
-@pytest.mark.parametrize(
-    ("value", "message"),
+@each(
+    "value, message",
     [
         ("gradient_nrm", "did you mean 'gradient_norm'"),
         ({"name": "gradient_norm", "percntile": 3}, "did you mean 'percentile'"),

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import each
 from trials.freeze.strategies import FREEZE_STRATEGIES, LAYERS, possible_depths
 
 STRATEGIES = list(FREEZE_STRATEGIES)
@@ -20,7 +21,7 @@ def test_an_explicit_list_of_layers_is_no_rule() -> None:
     assert LAYERS not in FREEZE_STRATEGIES
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@each("strategy", STRATEGIES)
 @given(st.integers(1, 48))
 def test_a_possible_depth_freezes_that_many_layers_of_the_model(strategy: str, n_layers: int) -> None:
     depths = possible_depths(strategy, n_layers)
@@ -55,8 +56,8 @@ def test_freezing_all_layers_is_the_same_from_either_end(n_layers: int) -> None:
     assert everything == FREEZE_STRATEGIES["last_k"](n_layers, n_layers)
 
 
-@pytest.mark.parametrize(
-    ("strategy", "depths", "layers"),
+@each(
+    "strategy, depths, layers",
     [
         ("none", [0], []),
         ("first_k", [0, 1, 2, 3, 4, 5], [0, 1, 2]),

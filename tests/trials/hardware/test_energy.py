@@ -15,6 +15,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import each
 from tests.trials.conftest import TrialMaker
 from trials.hardware.energy import (
     Board,
@@ -103,7 +104,7 @@ def test_one_package_that_cannot_be_read_leaves_none(file: str, powercap: Path) 
     assert read_packages(powercap) == ()
 
 
-@pytest.mark.parametrize(("energy", "limit"), [("", RANGE_UJ), ("no number", RANGE_UJ), (1, ""), (1, 0)])
+@each("energy, limit", [("", RANGE_UJ), ("no number", RANGE_UJ), (1, ""), (1, 0)])
 def test_a_counter_that_makes_no_sense_leaves_none(energy: object, limit: object, powercap: Path) -> None:
     write_zone(powercap, "intel-rapl:1", "package-1", energy, limit)
     assert read_packages(powercap) == ()

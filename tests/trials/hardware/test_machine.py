@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.examples import each
 from trials.errors import MissingError
 from trials.hardware import machine
 from trials.hardware.machine import Gpu, hidden_gpus, listed_gpus, usable_cores
@@ -31,8 +32,8 @@ def proc(folder: Path, cgroup: str, mount: str, kind: str, files: dict[str, str]
     return folder
 
 
-@pytest.mark.parametrize(
-    ("cgroup", "mount", "kind", "files", "cores"),
+@each(
+    "cgroup, mount, kind, files, cores",
     [
         (V2, "/", "cgroup2 cgroup rw", {"a/b/cpu.max": "max 100000\n"}, 8),
         (V2, "/", "cgroup2 cgroup rw", {"a/b/cpu.max": "250000 100000\n"}, 2),

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import each
 from trials.metrics.metric import METRICS, PredictedSplit, TaskMetric
 from trials.tasks import TASKS
 
@@ -27,7 +28,7 @@ def split_of(name: str, lengths: list[int], seed: int) -> PredictedSplit:
     return PredictedSplit(gold, predicted, np.cumsum([0, *lengths[:-1]]), TAGS, positive=1)
 
 
-@pytest.mark.parametrize("name", list(METRICS))
+@each("name", list(METRICS))
 @given(lengths=LENGTHS, seed=st.integers(0, 99))
 def test_their_mean_is_the_metric(name: str, lengths: list[int], seed: int) -> None:
     metric, split = METRICS[name], split_of(name, lengths, seed)
@@ -36,7 +37,7 @@ def test_their_mean_is_the_metric(name: str, lengths: list[int], seed: int) -> N
     assert values.mean() == pytest.approx(metric.as_score(metric.function(split)), abs=1e-9)
 
 
-@pytest.mark.parametrize("name", [name for name in METRICS if name != "accuracy"])
+@each("name", [name for name in METRICS if name != "accuracy"])
 @given(lengths=LENGTHS, seed=st.integers(0, 99))
 def test_the_fast_ones_are_what_leaving_one_out_gives(name: str, lengths: list[int], seed: int) -> None:
     metric, split = METRICS[name], split_of(name, lengths, seed)
@@ -58,7 +59,7 @@ def test_one_example_or_too_many_for_a_slow_metric_have_none() -> None:
     assert not len(_slow(METRICS["accuracy"]).score_contributions(split_of("accuracy", [1] * 2001, 0)))
 
 
-@pytest.mark.parametrize("task", list(TASKS))
+@each("task", list(TASKS))
 def test_every_task_selects_by_a_metric_with_fast_contributions(task: str) -> None:
     assert METRICS[TASKS[task].metrics[0]].contributions is not None
 

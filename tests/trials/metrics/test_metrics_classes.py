@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from sklearn.metrics import f1_score, matthews_corrcoef
 
+from tests.examples import each
 from trials.metrics.classes import binary_f1, matthews, pearson, spearman
 from trials.metrics.counts import Floats, Ids
 
@@ -42,7 +43,7 @@ def test_binary_f1_is_sklearns(pairs: list[tuple[int, int]], positive: int) -> N
     assert binary_f1(gold, predicted, positive) == pytest.approx(expected, abs=1e-12)
 
 
-@pytest.mark.parametrize(("gold", "predicted"), [([], []), ([1, 1], [1, 1]), ([0, 1], [1, 1]), ([1, 1], [0, 1])])
+@each("gold, predicted", [([], []), ([1, 1], [1, 1]), ([0, 1], [1, 1]), ([1, 1], [0, 1])])
 def test_matthews_is_0_where_one_side_has_one_class(gold: list[int], predicted: list[int]) -> None:
     assert matthews(ids(gold), ids(predicted)) == 0.0
 
@@ -75,15 +76,15 @@ def test_correlations_are_those_of_scipy(pairs: list[tuple[float, float]]) -> No
     assert spearman(gold, predicted) == pytest.approx(stats.spearmanr(gold, predicted).statistic, abs=1e-9)
 
 
-@pytest.mark.parametrize("correlation", [pearson, spearman])
-@pytest.mark.parametrize("constant", [0.0, 0.1, 1e300, -1e-310])
+@each("correlation", [pearson, spearman])
+@each("constant", [0.0, 0.1, 1e300, -1e-310])
 def test_a_constant_correlates_with_nothing(correlation: Correlation, constant: float) -> None:
     numbers, same = floats(1, 2, 3.5), floats(*[constant] * 3)  # 0.1 + 0.1 + 0.1 is not 3 * 0.1
     assert correlation(numbers, same) == correlation(same, numbers) == correlation(same, same) == 0.0
 
 
-@pytest.mark.parametrize("correlation", [pearson, spearman])
-@pytest.mark.parametrize("numbers", [(), (1.0,)])
+@each("correlation", [pearson, spearman])
+@each("numbers", [(), (1.0,)])
 def test_fewer_than_two_numbers_correlate_with_nothing(correlation: Correlation, numbers: tuple[float, ...]) -> None:
     assert correlation(floats(*numbers), floats(*numbers)) == 0.0
 

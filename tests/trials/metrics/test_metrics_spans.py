@@ -15,7 +15,7 @@ from seqeval.metrics import classification_report
 from seqeval.metrics.v1 import precision_recall_fscore_support
 from seqeval.scheme import IOB2, Entities
 
-from tests.examples import first
+from tests.examples import each
 from tests.peers import times_of
 from trials.metrics.counts import Ids
 from trials.metrics.metric import METRICS, PredictedSplit
@@ -56,8 +56,8 @@ def of_words(*sentences: str) -> list[tuple[str, int, int]]:
     return [(span_types(NAMES)[kind], first, end) for kind, first, end in spans(tags, starts, NAMES).tolist()]
 
 
-@pytest.mark.parametrize(
-    ("tags", "expected"),
+@each(
+    "tags, expected",
     [
         ("B-LOC I-LOC O B-PER", [("LOC", 0, 2), ("PER", 3, 4)]),
         ("B-LOC B-LOC I-LOC", [("LOC", 0, 1), ("LOC", 1, 3)]),
@@ -198,8 +198,8 @@ def test_the_lenient_f1_is_that_of_the_script(pairs: Pairs) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("gold", "predicted", "f1"),
+@each(
+    "gold, predicted, f1",
     [
         ("B-LOC I-LOC O", "I-LOC I-LOC O", 1),  # an I- after O begins a span
         ("B-LOC B-PER O", "B-LOC I-PER O", 1),  # so does an I- of another type
@@ -232,7 +232,7 @@ def conll() -> tuple[Ids, Ids, tuple[str, ...]]:
 
 
 @pytest.mark.skipif(not CONLL.is_file(), reason=f"CoNLL-2003 is not at {CONLL}")
-@pytest.mark.parametrize("share", first(1, [0.3, 0.02, 1.0, 0.0]))
+@each("share", [0.3, 0.02, 1.0, 0.0], quick=1)
 def test_a_corrupted_corpus_scores_as_in_seqeval(share: float) -> None:
     gold, starts, names = conll()
     rng = np.random.default_rng(7)

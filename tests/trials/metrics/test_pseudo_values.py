@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import each
 from trials.metrics import classes, tokens
 from trials.metrics import pseudo_values as module
 from trials.metrics.counts import Floats, Ids, count
@@ -54,7 +55,7 @@ def by_hand(whole: float, left_out: list[float]) -> Floats:
     return found
 
 
-@pytest.mark.parametrize("name", SCORES)
+@each("name", SCORES)
 @settings(deadline=None, max_examples=30)
 @given(seed=st.integers(0, 10**6), n=st.integers(2, 12))
 def test_pseudo_values_are_those_of_scoring_without_each_sentence(name: str, seed: int, n: int) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.examples import first
+from tests.examples import each
 from tests.trials.model_checks.architectures import ARCHITECTURES, Tried, save_small, tried
 
 PARTS = 24
@@ -26,7 +26,7 @@ def data(treebank: Path, texts: Path) -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(PARTS))
+@each("part", range(PARTS))
 def test_every_architecture_trains_or_is_refused_in_one_line(
     part: int, data: dict[str, dict[str, Any]], tmp_path: Path
 ) -> None:
@@ -40,7 +40,7 @@ def test_every_architecture_trains_or_is_refused_in_one_line(
     } == set()
 
 
-@pytest.mark.parametrize("name", first(2, NEED_MORE_THAN_TEXT))
+@each("name", NEED_MORE_THAN_TEXT, quick=2)
 def test_a_model_that_does_not_read_subwords_is_refused_at_the_plan(
     name: str, data: dict[str, dict[str, Any]], tmp_path: Path
 ) -> None:

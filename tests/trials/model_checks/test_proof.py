@@ -8,7 +8,7 @@ from typing import Any, get_args
 import pytest
 import torch
 
-from tests.examples import first
+from tests.examples import each
 from tests.trials.conftest import save_tiny_model
 from trials.model_checks import proof
 from trials.model_checks.proof import difference_when_cut
@@ -21,10 +21,8 @@ def tiny(family: str, folder: Path, **changes: Any) -> ModelSpec:
     return find_model(ModelDraft(folder=str(save_tiny_model(family, folder / family, **changes))))
 
 
-@pytest.mark.parametrize("head", get_args(Head))
-@pytest.mark.parametrize(
-    "family", first(3, ["modernbert", "ernie", "eurobert", "megatron-bert", "esm", *MODEL_FAMILIES])
-)
+@each("head", get_args(Head))
+@each("family", ["modernbert", "ernie", "eurobert", "megatron-bert", "esm", *MODEL_FAMILIES], quick=3)
 def test_these_families_can_be_cut_at_every_layer(family: str, head: Head, tmp_path: Path) -> None:
     model = tiny(family, tmp_path)
     assert [difference_when_cut(model, head, depth) for depth in (1, 2, 3, 4)] == [None] * 4

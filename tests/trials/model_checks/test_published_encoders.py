@@ -14,7 +14,7 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModel
 
-from tests.examples import first
+from tests.examples import each
 from tests.hub_repos import model, point_at
 from tests.servers import HubServer
 from tests.trials.conftest import save_tiny_tokenizer
@@ -88,7 +88,7 @@ def published_shapes(spec: ModelSpec) -> dict[str, tuple[int, ...]]:
     return {name: tuple(tensor.shape) for name, tensor in encoder.state_dict().items()}
 
 
-@pytest.mark.parametrize("name", FACTS)
+@each("name", FACTS)
 def test_a_published_encoder_is_planned_with_its_shape(hub: HubServer, name: str) -> None:
     spec = find_model(named_model(name))
     layers, positions, embeddings, a_layer, types = FACTS[name]
@@ -101,7 +101,7 @@ def test_a_published_encoder_is_planned_with_its_shape(hub: HubServer, name: str
     assert sum(p.numel() for p in parts.encoder_layers[1].parameters()) == a_layer
 
 
-@pytest.mark.parametrize("name", first(2, sorted(FACTS)))
+@each("name", sorted(FACTS), quick=2)
 def test_a_published_encoder_passes_the_rehearsal_of_words_and_of_pairs(hub: HubServer, name: str) -> None:
     spec = find_model(named_model(name))
     assert check_model(spec, "tokens") == check_model(spec, "text", pairs=True) == ()

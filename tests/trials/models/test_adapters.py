@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.examples import first
+from tests.examples import each
 from tests.trials.conftest import TrialMaker, finished, save_tiny_model
 from trials.encoding.tokenize import encode_for
 from trials.errors import ModelError
@@ -41,9 +41,9 @@ def tensors(module: torch.nn.Module) -> dict[str, torch.Tensor]:
 # --- What moves, and how much there is of it
 
 
-@pytest.mark.parametrize("family", first(1, ["distilbert", "deberta-v2", "bert", "roberta", "electra"]))
-@pytest.mark.parametrize(("targets", "a_layer"), [("attention", ATTENTION), ("linear", LINEAR)])
-@pytest.mark.parametrize(("layers", "depth", "n_adapted"), [("unfrozen", 0, 4), ("unfrozen", 3, 1), ("all", 0, 4)])
+@each("family", ["distilbert", "deberta-v2", "bert", "roberta", "electra"], quick=1)
+@each("targets, a_layer", [("attention", ATTENTION), ("linear", LINEAR)])
+@each("layers, depth, n_adapted", [("unfrozen", 0, 4), ("unfrozen", 3, 1), ("all", 0, 4)])
 def test_so_many_parameters_learn(
     family: str, targets: str, a_layer: int, layers: str, depth: int, n_adapted: int, make_trial: TrialMaker
 ) -> None:
@@ -60,8 +60,8 @@ def test_embeddings_that_are_not_frozen_learn_beside_the_adapters(make_trial: Tr
     assert next(run_trial(spec, device=CPU)).trainable_params == n_embeddings + 4 * ATTENTION + HEAD
 
 
-@pytest.mark.parametrize("targets", ["attention", "linear"])
-@pytest.mark.parametrize("embeddings", [False, True])
+@each("targets", ["attention", "linear"])
+@each("embeddings", [False, True])
 def test_only_adapters_and_what_else_learns_moves(embeddings: bool, targets: str, make_trial: TrialMaker) -> None:
     freeze = {"strategy": "first_k", "depth": 2, "embeddings": embeddings}
     spec = make_trial("bert", freeze=freeze, lora=lora(targets=targets))
@@ -94,8 +94,8 @@ def test_alpha_scales_what_an_adapter_does(make_trial: TrialMaker) -> None:
 # --- Merging
 
 
-@pytest.mark.parametrize("family", first(1, ["distilbert", "bert", "deberta-v2"]))
-@pytest.mark.parametrize("targets", ["attention", "linear"])
+@each("family", ["distilbert", "bert", "deberta-v2"], quick=1)
+@each("targets", ["attention", "linear"])
 def test_the_merged_model_predicts_the_same_and_is_a_plain_one(
     family: str, targets: str, make_trial: TrialMaker
 ) -> None:
@@ -135,8 +135,8 @@ def test_a_family_whose_projections_are_not_known_takes_linear_targets_only(
     assert next(run_trial(spec, device=CPU)).trainable_params == 4 * LINEAR + HEAD
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
+@each(
+    "field, value",
     [("rank", 0), ("alpha", 0), ("dropout", 1.0), ("layers", "frozen"), ("targets", "query"), ("bias", "all")],
 )
 def test_adapters_that_cannot_be_are_refused(field: str, value: object, make_trial: TrialMaker) -> None:

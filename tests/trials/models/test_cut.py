@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
 import torch
 
-from tests.examples import first
+from tests.examples import each
 from tests.trials.conftest import TrialMaker
 from trials.models.cut import section, start_at
 from trials.models.family import MODEL_FAMILIES
@@ -25,9 +24,9 @@ def fresh(folder: Path, head: Any) -> Any:
     return loaded.model.eval()
 
 
-@pytest.mark.parametrize("head", ["tokens", "text"])
-@pytest.mark.parametrize("layer", first(1, [2, 1, 4]))
-@pytest.mark.parametrize("family", list(MODEL_FAMILIES))
+@each("head", ["tokens", "text"], quick=1)
+@each("layer", [2, 1, 4], quick=1)
+@each("family", list(MODEL_FAMILIES))
 @torch.no_grad()
 def test_the_lower_part_and_the_upper_part_are_the_whole(
     family: str, layer: int, head: str, tiny_models: dict[str, Path]
@@ -43,7 +42,7 @@ def test_the_lower_part_and_the_upper_part_are_the_whole(
     torch.testing.assert_close(upper[shown], whole[shown], atol=1e-6, rtol=1e-5)
 
 
-@pytest.mark.parametrize("family", list(MODEL_FAMILIES))
+@each("family", list(MODEL_FAMILIES))
 @torch.no_grad()
 def test_a_deeper_state_is_built_from_a_shallower_one(family: str, tiny_models: dict[str, Path]) -> None:
     model, known = fresh(tiny_models[family], "tokens"), MODEL_FAMILIES[family]

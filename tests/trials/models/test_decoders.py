@@ -11,6 +11,7 @@ import pytest
 import torch
 from transformers import AutoModelForSequenceClassification
 
+from tests.examples import each
 from tests.trials.conftest import BERT_SIZES, TrialMaker, save_tiny_model
 from trials.errors import ModelError
 from trials.models.family import MODEL_FAMILIES, is_causal
@@ -43,7 +44,7 @@ def without(folder: Path, *names: str) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("family", list(MODEL_FAMILIES))
+@each("family", list(MODEL_FAMILIES))
 @torch.no_grad()
 def test_a_family_is_causal_where_a_later_subword_changes_no_earlier_one(
     family: str, tiny_models: dict[str, Path]
@@ -54,7 +55,7 @@ def test_a_family_is_causal_where_a_later_subword_changes_no_earlier_one(
     assert torch.allclose(first, second, atol=1e-7) == MODEL_FAMILIES[family].causal
 
 
-@pytest.mark.parametrize(("family", "causal"), [("mistral", True), ("qwen3", True), ("ernie", False), ("esm", False)])
+@each("family, causal", [("mistral", True), ("qwen3", True), ("ernie", False), ("esm", False)])
 def test_an_unregistered_decoder_is_recognised(family: str, causal: bool, tmp_path: Path) -> None:
     sizes = BERT_SIZES | {"num_key_value_heads": 1}
     assert is_causal(find(save_tiny_model(family, tmp_path / family, **sizes))) == causal

@@ -11,7 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from tests.examples import first
+from tests.examples import each
 from tests.trials.conftest import TrialMaker, save_tiny_model, save_tiny_tokenizer, tiny_encoder
 from trials.encoding.tokenize import encode_for
 from trials.errors import ModelError
@@ -36,7 +36,7 @@ FREEZES: list[dict[str, Any]] = [
 # In the quick suite every freeze of one family, and three of each other.
 PAIRS = [*itertools.product(MODEL_FAMILIES, FREEZES)]
 QUICK = [pair for pair in PAIRS if pair[0] == "bert" or pair[1] in FREEZES[1::11]]
-FAMILY_FREEZES = first(len(QUICK), sorted(PAIRS, key=lambda pair: pair not in QUICK))
+PAIRS.sort(key=lambda pair: pair not in QUICK)
 
 
 def fresh(spec: TrialSpec, *, head: Head = "tokens", seed: int = 0, n_outputs: int = 5) -> LoadedModel:
@@ -56,8 +56,8 @@ def train_one_step(spec: TrialSpec, loaded: LoadedModel) -> None:
     train_steps(training, 1)
 
 
-@pytest.mark.parametrize("head", HEADS)
-@pytest.mark.parametrize("family", list(MODEL_FAMILIES))
+@each("head", HEADS, quick=1)
+@each("family", list(MODEL_FAMILIES))
 def test_the_parts_of_a_family_are_disjoint_and_cover_every_parameter(
     family: str, head: Head, make_trial: TrialMaker
 ) -> None:
@@ -69,7 +69,7 @@ def test_the_parts_of_a_family_are_disjoint_and_cover_every_parameter(
     assert set(found) == {id(p) for p in loaded.model.parameters()}
 
 
-@pytest.mark.parametrize("family_freeze", FAMILY_FREEZES, ids=str)
+@each("family_freeze", PAIRS, quick=len(QUICK))
 def test_a_step_leaves_frozen_tensors_bit_equal_and_moves_all_others(
     family_freeze: tuple[str, dict[str, Any]], make_trial: TrialMaker
 ) -> None:
@@ -91,8 +91,8 @@ TEXT_FREEZES: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("freeze", first(1, TEXT_FREEZES), ids=str)
-@pytest.mark.parametrize("family", list(MODEL_FAMILIES))
+@each("freeze", TEXT_FREEZES, quick=1)
+@each("family", list(MODEL_FAMILIES), quick=5)
 def test_under_a_head_for_texts_just_the_frozen_parts_are_bit_equal_too(
     family: str, freeze: dict[str, Any], make_trial: TrialMaker, texts: Path
 ) -> None:

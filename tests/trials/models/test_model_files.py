@@ -15,7 +15,7 @@ import pytest
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from tests.examples import first
+from tests.examples import each
 from tests.trials.conftest import SPECIALS, TrialMaker, save_tiny_model
 from trials.encoding import tokenize
 from trials.errors import ModelError
@@ -27,15 +27,15 @@ from trials.settings import ModelSpec
 from trials.sources.local_models import ModelDraft, find_model
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def fresh(tmp_path: Path) -> Path:
+    """A model, and as in a new process nothing in memory."""
+    _forget()
     return save_tiny_model("bert", tmp_path / "model")
 
 
-@pytest.fixture(autouse=True)
-def forget() -> None:
-    """As in a new process, nothing is in memory."""
-    _forget()
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return fresh(tmp_path)
 
 
 def _forget() -> None:
@@ -74,11 +74,12 @@ EDITS: dict[str, Callable[[Path], object]] = {
 }
 
 
-@pytest.mark.parametrize("edit", EDITS)
-@pytest.mark.parametrize("opens", [load_weights, lambda spec: load_tokenizer(spec, "tokens")], ids=["weights", "words"])
+@each("edit", EDITS)
+@each("opens", [load_weights, lambda spec: load_tokenizer(spec, "tokens")])
 def test_a_folder_that_was_edited_after_the_plan_is_refused_by_its_path(
-    edit: str, opens: Callable[[ModelSpec], object], folder: Path
+    edit: str, opens: Callable[[ModelSpec], object], tmp_path: Path
 ) -> None:
+    folder = fresh(tmp_path)
     spec = planned(folder)
     opens(spec)
     _forget()
@@ -164,24 +165,27 @@ CHANGES_WORDS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("specials", CHANGES_NOTHING, ids=str)
+@each("specials", CHANGES_NOTHING)
 def test_a_map_of_special_tokens_that_says_nothing_new_leaves_old_ids_valid(
-    specials: dict[str, Any], folder: Path
+    specials: dict[str, Any], tmp_path: Path
 ) -> None:
+    folder = fresh(tmp_path)
     before, cut = revision_of(folder, pickle=False), words_of(folder)
     (folder / "special_tokens_map.json").write_text(json.dumps(specials))
     assert (revision_of(folder, pickle=False), words_of(folder)) == (before, cut)
 
 
-@pytest.mark.parametrize("specials", CHANGES_WORDS, ids=str)
-def test_one_that_does_is_another_revision(specials: dict[str, Any], folder: Path) -> None:
+@each("specials", CHANGES_WORDS)
+def test_one_that_does_is_another_revision(specials: dict[str, Any], tmp_path: Path) -> None:
+    folder = fresh(tmp_path)
     before = revision_of(folder, pickle=False)
     (folder / "special_tokens_map.json").write_text(json.dumps(specials))
     assert revision_of(folder, pickle=False) != before
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{", '{"unk_token": 3}', "null", "\0", "[" * 5_000])
-def test_one_that_cannot_be_read_is_another_revision(content: str, folder: Path) -> None:
+@each("content", ["", "[]", "{", '{"unk_token": 3}', "null", "\0", "[" * 5_000])
+def test_one_that_cannot_be_read_is_another_revision(content: str, tmp_path: Path) -> None:
+    folder = fresh(tmp_path)
     before = revision_of(folder, pickle=False)
     (folder / "special_tokens_map.json").write_text(content)
     assert revision_of(folder, pickle=False) != before
@@ -195,8 +199,9 @@ def test_one_that_transformers_does_not_read_is_no_part_of_it(folder: Path) -> N
     assert revision_of(folder, pickle=False) == before
 
 
-@pytest.mark.parametrize("name", first(4, ["tokenizer.model", "vocab.bpe", "bpe.codes", "source.spm", "dict.txt"]))
-def test_further_vocabularies_count_where_there_is_no_tokenizer_json(name: str, folder: Path) -> None:
+@each("name", ["tokenizer.model", "vocab.bpe", "bpe.codes", "source.spm", "dict.txt"], quick=4)
+def test_further_vocabularies_count_where_there_is_no_tokenizer_json(name: str, tmp_path: Path) -> None:
+    folder = fresh(tmp_path)
     whole = revision_of(folder, pickle=False)
     (folder / name).write_text("a")
     assert revision_of(folder, pickle=False) == whole
@@ -223,13 +228,12 @@ def words_of(folder: Path) -> list[list[int]]:
 # --- Plain files
 
 
-@pytest.mark.parametrize(
-    "name", ["config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors", "x.json"]
-)
-@pytest.mark.parametrize("target", ["pipe", "/dev/zero", "/proc/self/environ", "large", "socket"])
+@each("name", ["config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors", "x.json"])
+@each("target", ["pipe", "/dev/zero", "/proc/self/environ", "large", "socket"])
 def test_what_is_no_plain_file_of_bounded_size_is_refused_before_it_is_read(
-    name: str, target: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    folder = fresh(tmp_path)
     path = folder / name
     path.unlink(missing_ok=True)
     if target == "pipe":

@@ -14,6 +14,7 @@ from safetensors.torch import load_file
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from transformers import AutoConfig, RobertaTokenizer
 
+from tests.examples import each
 from tests.trials.conftest import BERT_SIZES, TrialMaker, save_tiny_model, save_tiny_tokenizer, tiny_encoder
 from trials.encoding.tokenize import encode_for
 from trials.errors import ModelError
@@ -75,7 +76,7 @@ def test_an_encoder_with_a_table_beside_its_layers_trains_only_what_is_not_froze
     assert records[-1].trainable_params == 16 * 4 + 4 + 2 * 32  # and two norms of its images
 
 
-@pytest.mark.parametrize("family", UNREGISTERED)
+@each("family", UNREGISTERED)
 def test_its_parts_are_found_disjoint_and_complete(family: str, tmp_path: Path) -> None:
     spec = find(save_tiny_model(family, tmp_path / family))
     loaded = load_model(spec, head="tokens", n_outputs=3, dropout=0.0, init=torch.Generator())
@@ -101,8 +102,8 @@ def test_albert_is_refused_as_its_layers_are_one(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("family", "reason"),
+@each(
+    "family, reason",
     [
         ("t5", "the first layer of T5's encoder holds the relative positions of all layers"),
         ("mt5", "the first layer of T5's encoder holds the relative positions of all layers"),
@@ -120,8 +121,8 @@ def test_other_architectures_that_cannot_be_frozen_by_layers_are_refused_in_one_
     assert "\n" not in message
 
 
-@pytest.mark.parametrize(
-    ("family", "config", "said"),
+@each(
+    "family, config, said",
     [
         ("gptj", {}, "config.json of 'gptj' has no num_hidden_layers, n_layers, num_layers, so its layers are unknown"),
         ("gemma3", {}, "config.json of 'gemma3' is made of several models (text_config, vision_config), so its layers"),
@@ -150,8 +151,8 @@ def test_an_architecture_that_cannot_be_built_is_refused_by_name(tmp_path: Path)
 # --- Positions and tokenizers
 
 
-@pytest.mark.parametrize("pad", [0, 1, 3])
-@pytest.mark.parametrize("family", ["roberta", "xlm-roberta", "camembert"])
+@each("pad", [0, 1, 3])
+@each("family", ["roberta", "xlm-roberta", "camembert"])
 def test_positions_that_count_from_the_padding_id_are_fewer_than_the_table(
     family: str, pad: int, tmp_path: Path
 ) -> None:
@@ -196,7 +197,7 @@ def test_every_word_has_a_label_under_a_byte_level_tokenizer(make_trial: TrialMa
     assert NO_PREDICTION not in report.predicted
 
 
-@pytest.mark.parametrize("content", ["", "{", "{}", "[]"])
+@each("content", ["", "{", "{}", "[]"])
 def test_a_broken_tokenizer_is_named(content: str, ernie: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(ernie, tmp_path / "mine")
     (folder / "tokenizer.json").write_text(content)

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
-from tests.examples import first
+from tests.examples import each
 from tests.trials.conftest import TrialMaker
 from trials.encoding.tokenize import encode_for
 from trials.models import padding_free
@@ -54,7 +54,7 @@ def both(spec: TrialSpec) -> tuple[Training, Training]:
     return trainings[0], trainings[1]
 
 
-@pytest.mark.parametrize("family", list(MODEL_FAMILIES))
+@each("family", list(MODEL_FAMILIES))
 def test_a_family_takes_rows_if_its_attention_goes_through_the_interface(family: str, make_trial: TrialMaker) -> None:
     assert (loaded_for(make_trial(family)).first_position is not None) == MODEL_FAMILIES[family].padding_free
 
@@ -64,12 +64,10 @@ def test_a_decoder_takes_padded_texts(make_trial: TrialMaker, texts: Path) -> No
     assert loaded_for(spec).first_position is None
 
 
-@pytest.mark.parametrize(
-    ("task", "family"),
-    [
-        *(("pos", family) for family in ROWS),
-        *(pytest.param("mrpc", name, marks=pytest.mark.slow) for name in ROWS if not MODEL_FAMILIES[name].causal),
-    ],
+@each(
+    "task, family",
+    [*(("pos", name) for name in ROWS), *(("mrpc", name) for name in ROWS if not MODEL_FAMILIES[name].causal)],
+    quick=len(ROWS),
 )
 def test_loss_and_gradients_are_those_of_the_padded_batch(
     task: str, family: str, make_trial: TrialMaker, texts: Path
@@ -89,8 +87,8 @@ def test_loss_and_gradients_are_those_of_the_padded_batch(
         torch.testing.assert_close(gradients[0][name], gradient, atol=1e-6, rtol=1e-4)
 
 
-@pytest.mark.parametrize("family", first(1, ["distilbert", "roberta", *ROWS]))
-@pytest.mark.parametrize("frozen", FREEZES)
+@each("family", ["distilbert", "roberta", *ROWS], quick=1)
+@each("frozen", FREEZES)
 def test_twenty_steps_have_the_losses_of_padded_batches(family: str, frozen: str, make_trial: TrialMaker) -> None:
     optim = {"lr": 1e-3, "batch_size": 4, "epochs": 4}
     rows, padded = both(make_trial(family, dropout=0.0, optim=optim, **FREEZES[frozen]))
@@ -98,6 +96,7 @@ def test_twenty_steps_have_the_losses_of_padded_batches(family: str, frozen: str
     assert train_steps(rows, 20) == pytest.approx(train_steps(padded, 20), abs=1e-5)
 
 
+@pytest.mark.slow
 def test_with_dropout_losses_have_the_same_mean(make_trial: TrialMaker) -> None:
     """Not the same numbers, as fewer are drawn: means of 200 draws, within four standard errors."""
     spec = make_trial("bert", dropout=0.3)
@@ -164,9 +163,9 @@ def seen(lengths: tuple[int, ...], window: int, causal: bool) -> torch.Tensor:
     )
 
 
-@pytest.mark.parametrize("window", [0, 3, 50])
-@pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("key_heads", [1, 2])
+@each("window", [0, 3, 50])
+@each("causal", [False, True])
+@each("key_heads", [1, 2])
 def test_attention_is_that_of_a_mask_between_sentences(window: int, causal: bool, key_heads: int) -> None:
     lengths = (4, 1, 9)
     query, key, value = row(lengths, key_heads=key_heads)
@@ -188,8 +187,8 @@ def test_nested_tensors_give_the_same_attention() -> None:
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
-@pytest.mark.parametrize("window", [0, 3])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@each("window", [0, 3])
+@each("dtype", [torch.float32, torch.bfloat16])
 def test_on_a_gpu_attention_is_that_of_the_cpu(window: int, dtype: torch.dtype) -> None:
     lengths = (40, 1, 90)
     (q, k, v), spans = row(lengths), Spans.of(lengths, 0)

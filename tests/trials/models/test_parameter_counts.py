@@ -8,7 +8,7 @@ import pytest
 import torch
 from transformers import AutoConfig
 
-from tests.examples import first
+from tests.examples import each
 from trials.freeze.strategies import FREEZE_STRATEGIES
 from trials.models.family import MODEL_FAMILIES, Head
 from trials.models.load import LoadedModel, head_class
@@ -72,9 +72,9 @@ def test_a_layer_of_width_768_has_seven_million_parameters() -> None:
     assert LAYER == 7_087_872
 
 
-@pytest.mark.parametrize("embeddings", [False, True], ids=["", "embeddings"])
-@pytest.mark.parametrize("depth", first(3, [0, 6, 12, *range(1, 6), *range(7, 12)]))
-@pytest.mark.parametrize("name", PUBLISHED)
+@each("embeddings", [False, True])
+@each("depth", [0, 6, 12, *range(1, 6), *range(7, 12)], quick=3)
+@each("name", PUBLISHED)
 def test_each_depth_takes_so_many_layers_out_of_training(name: str, depth: int, embeddings: bool) -> None:
     family, config, n_embeddings = PUBLISHED[name]
     loaded = meta(family, config)
@@ -84,8 +84,8 @@ def test_each_depth_takes_so_many_layers_out_of_training(name: str, depth: int, 
 
 
 # Parameters of the whole encoder as their cards and papers round them; each is without the pooler (590,592).
-@pytest.mark.parametrize(
-    ("name", "total"),
+@each(
+    "name, total",
     [
         ("bert-base-uncased", 109_482_240 - 590_592),
         ("bert-base-cased", 108_310_272 - 590_592),
@@ -99,8 +99,8 @@ def test_the_encoders_are_as_large_as_they_are_published(name: str, total: int) 
     assert meta(family, config).params() - TOKEN_HEAD == total
 
 
-@pytest.mark.parametrize("depth", [0, 6, 12])
-@pytest.mark.parametrize("embeddings", [False, True], ids=["", "embeddings"])
+@each("depth", [0, 6, 12])
+@each("embeddings", [False, True])
 def test_electras_projection_belongs_to_its_embeddings(depth: int, embeddings: bool) -> None:
     config = {
         "num_hidden_layers": 12, "hidden_size": 256, "num_attention_heads": 4, "intermediate_size": 1_024,
@@ -126,8 +126,8 @@ def test_under_a_head_for_texts_all_that_is_frozen_leaves_pooler_and_classifier(
 MULTILINGUAL = {"vocab_size": 119_547, "n_layers": 6, "dim": 768, "n_heads": 12, "hidden_dim": 3_072}
 
 
-@pytest.mark.parametrize(
-    ("strategy", "depth", "trainable"),
+@each(
+    "strategy, depth, trainable",
     [
         ("none", 0, 134_741_770),
         ("all_encoder", 6, 92_214_538),

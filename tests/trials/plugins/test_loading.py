@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.examples import each
 from tests.plugin_packages import fresh_plugins as fresh_plugins
 from tests.plugin_packages import install
 from trials.errors import ConfigError
@@ -55,8 +56,8 @@ def test_a_module_or_a_file_beside_the_sweep_is_loaded(given: str, tmp_path: Pat
     assert str(package / "order.py") in map(str, loaded().files().values())
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
+@each(
+    "name, text",
     [
         ("nowhere", "no module 'nowhere' beside the sweep file, in this folder, or installed"),
         ("trials", "Permafrost has a module of this name"),

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.examples import first
+from tests.examples import each
 from tests.trials.conftest import TrialMaker, finished
 from tests.trials.prefix.conftest import CPU, records_of
 from tests.trials.training.test_checkpoint import MEASURED, interrupted_after
@@ -31,7 +31,7 @@ def numbers(records: list[EpochRecord], *others: str) -> list[dict[str, Any]]:
     return [{key: v for key, v in asdict(r).items() if key not in MEASURED | set(others)} for r in records]
 
 
-@pytest.mark.parametrize("family", first(2, ["distilbert", "gpt2", *MODEL_FAMILIES]))
+@each("family", ["distilbert", "gpt2", *MODEL_FAMILIES], quick=2)
 def test_the_numbers_are_those_of_a_trial_that_runs_every_layer(
     family: str, make_trial: TrialMaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -60,7 +60,7 @@ def test_states_that_are_found_give_the_bits_of_states_that_are_computed(
     assert numbers(records_of(spec)) == numbers(computed)
 
 
-@pytest.mark.parametrize("step", first(3, [12, 8, 15, 6, 7, 13, 18, 20]))
+@each("step", [12, 8, 15, 6, 7, 13, 18, 20], quick=2)
 def test_a_trial_resumed_after_a_growth_has_the_bits_of_one_that_was_not_interrupted(
     step: int, make_trial: TrialMaker
 ) -> None:

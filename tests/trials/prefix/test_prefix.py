@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.examples import first
+from tests.examples import each
 from tests.trials.conftest import TrialMaker, save_tiny_model
 from tests.trials.prefix.conftest import records_of
 from trials.cache.node_cache import BYTES_VARIABLE
@@ -26,8 +26,8 @@ def losses(records: list[EpochRecord]) -> list[float]:
     return [loss for r in records for loss in (*r.step_losses, r.dev_loss)]
 
 
-@pytest.mark.parametrize("depth", [pytest.param(1, marks=pytest.mark.slow), 3, pytest.param(4, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("family", first(2, dict.fromkeys([*QUICK, *MODEL_FAMILIES])))
+@each("depth", [3, 1, 4], quick=1)
+@each("family", dict.fromkeys([*QUICK, *MODEL_FAMILIES]), quick=2)
 def test_losses_are_those_without_it(
     family: str, depth: int, make_trial: TrialMaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -43,7 +43,7 @@ def test_losses_are_those_without_it(
     assert kept[-1].trainable_params == whole[-1].trainable_params
 
 
-@pytest.mark.parametrize(("family", "depth"), [("ernie", 2), ("megatron-bert", 2), ("convbert", 0)])
+@each("family, depth", [("ernie", 2), ("convbert", 0), ("megatron-bert", 2)], quick=2)
 def test_an_unregistered_family_uses_it_where_the_cut_model_is_the_whole_one(
     family: str, depth: int, make_trial: TrialMaker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -96,8 +96,8 @@ def test_a_part_of_the_train_split_has_its_share_of_the_price(make_trial: TrialM
     assert part.prefix_paid_s == 0.0  # subsets are nested
 
 
-@pytest.mark.parametrize(
-    ("changes", "depth"),
+@each(
+    "changes, depth",
     [
         (FROZEN, 2),
         ({**FROZEN, "frozen_dropout": True}, 0),  # the frozen layers' dropout is drawn anew for every batch
@@ -110,7 +110,6 @@ def test_a_part_of_the_train_split_has_its_share_of_the_price(make_trial: TrialM
         ({**FROZEN, "lora": {"rank": 2}}, 2),
         ({"freeze": {"strategy": "none", "embeddings": True}, "lora": {"rank": 2, "layers": "all"}}, 0),
     ],
-    ids=str,
 )
 def test_only_what_never_changes_is_a_prefix(changes: dict[str, Any], depth: int, make_trial: TrialMaker) -> None:
     spec = make_trial(**changes)
@@ -122,11 +121,7 @@ def test_a_trial_of_one_epoch_computes_no_prefix(make_trial: TrialMaker) -> None
     assert records_of(make_trial(**FROZEN, optim={"epochs": 1}))[0].prefix_layers == 0
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [{"max_length": 16}, {"lowercase": True}, {"precision": "bf16"}, {"data": {"first": {"train": 30}}}],
-    ids=str,
-)
+@each("changes", [{"max_length": 16}, {"lowercase": True}, {"precision": "bf16"}, {"data": {"first": {"train": 30}}}])
 def test_what_changes_the_states_changes_the_key(changes: dict[str, Any], make_trial: TrialMaker) -> None:
     assert prefix_key(make_trial(**FROZEN, **changes), 2) != prefix_key(make_trial(**FROZEN), 2)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.examples import first
+from tests.examples import each
 from tests.trials.conftest import TrialMaker, save_tiny_model
 from trials.encoding.tokenize import encode_for
 from trials.models.cut import section
@@ -28,7 +28,7 @@ def untouched(spec: TrialSpec) -> LoadedModel:
     )
 
 
-@pytest.mark.parametrize("family", first(5, dict.fromkeys(["distilbert", "deberta-v2", "gpt2", *MODEL_FAMILIES])))
+@each("family", dict.fromkeys(["distilbert", "deberta-v2", "gpt2", *MODEL_FAMILIES]), quick=5)
 def test_the_states_at_each_depth_are_those_of_the_layers_below_it(family: str, make_trial: TrialMaker) -> None:
     spec = make_trial(family)
     loaded, examples = untouched(spec), encode_for(spec).dev.examples[:3]

@@ -13,6 +13,7 @@ import pytest
 from pydantic import ValidationError
 
 from tests.builders import write_conllu, write_texts, write_treebank
+from tests.examples import each
 from tests.servers import UdServer
 from trials.datasets.corpus import load_corpus
 from trials.errors import DataError
@@ -60,18 +61,18 @@ WAYS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
+@each("way", WAYS)
 def test_each_way_alone_is_a_corpus(way: str) -> None:
     assert draft(**WAYS[way]).model_dump(exclude_defaults=True).keys() == WAYS[way].keys()
 
 
-@pytest.mark.parametrize(("one", "other"), list(itertools.combinations(WAYS, 2)))
+@each("one, other", list(itertools.combinations(WAYS, 2)))
 def test_two_ways_at_once_are_refused(one: str, other: str) -> None:
     assert "name the corpus in one way: " in invalid(**WAYS[one], **WAYS[other])
 
 
-@pytest.mark.parametrize(
-    ("settings", "said"),
+@each(
+    "settings, said",
     [
         ({"folder": "a", "release": "2.16"}, "`release` is of a treebank, `ud`"),
         ({"folder": "a", "revision": "main"}, "`config`, `splits` and `revision` are of a dataset of the `hub`"),
@@ -141,11 +142,8 @@ def resolved(folder: Path) -> DataSpec:
     return draft(folder=str(folder)).resolve()
 
 
-@pytest.mark.parametrize(
-    ("name", "format_"),
-    [("train.tsv", "tsv"), ("train.csv", "csv"), ("train.jsonl", "jsonl"), ("train.iob2", "columns"),
-     ("train.TXT", "columns"), ("train.parquet", "parquet"), ("train.conllu.gz", "conllu")],
-)  # fmt: skip
+@each("name, format_", [("train.tsv", "tsv"), ("train.csv", "csv"), ("train.jsonl", "jsonl"), ("train.iob2", "columns"),
+     ("train.TXT", "columns"), ("train.parquet", "parquet"), ("train.conllu.gz", "conllu")])  # fmt: skip
 def test_a_suffix_says_the_format(name: str, format_: str, tmp_path: Path) -> None:
     files = {"train": str(tmp_path / name), "dev": str(tmp_path / name.replace("train", "dev"))}
     for split, path in files.items():

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.examples import each
 from tests.servers import UdServer, git_digest
 from trials.errors import DataError
 from trials.sources.download import Remote, blob_digest, download, get_json, shown
@@ -130,9 +131,7 @@ def test_other_bytes_than_listed_are_thrown_away_and_both_digests_told(server: U
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    ("status", "headers", "words"),
-    [
+@each("status, headers, words", [
         (404, {}, "no such file. It may have been moved or deleted (HTTP 404)."),
         (403, {}, "access refused. Remove or renew GITHUB_TOKEN if it is set; else a proxy may block"),
         (401, {}, "access refused. "),
@@ -140,8 +139,7 @@ def test_other_bytes_than_listed_are_thrown_away_and_both_digests_told(server: U
         (403, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1700000000"}, "too many requests from this address."
          " Try again after 22:13 UTC"),
         (418, {}, "unexpected answer. Try again later (HTTP 418)."),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_a_refusal_is_told_at_once_with_its_way_out(
     server: UdServer, tmp_path: Path, status: int, headers: dict[str, str], words: str
 ) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from huggingface_hub import constants
 
+from tests.examples import each
 from tests.hub_repos import cached_snapshot, model, point_at
 from tests.servers import Files, HubRepo, HubServer
 from trials.errors import ConfigError, ModelError
@@ -44,8 +45,8 @@ def refused(name: str, revision: str | None = None, *, offline: bool = False) ->
 # --- Names
 
 
-@pytest.mark.parametrize(
-    ("name", "means"),
+@each(
+    "name, means",
     [
         ("starter", {"folder": "starter"}),
         ("trials", {"folder": "trials"}),
@@ -131,11 +132,9 @@ def test_offline_a_name_of_several_owners_is_asked_back(hub: HubServer) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("variable", "value", "is_off"),
-    [("HF_HUB_OFFLINE", "1", True), ("HF_HUB_OFFLINE", "0", False), ("TRANSFORMERS_OFFLINE", "yes", True),
-     ("HF_DATASETS_OFFLINE", "ON", True), ("HF_DATASETS_OFFLINE", "no", False)],
-)  # fmt: skip
+@each("variable, value, is_off", [
+     ("HF_HUB_OFFLINE", "1", True), ("HF_HUB_OFFLINE", "0", False), ("TRANSFORMERS_OFFLINE", "yes", True),
+     ("HF_DATASETS_OFFLINE", "ON", True), ("HF_DATASETS_OFFLINE", "no", False)])  # fmt: skip
 def test_the_libraries_own_switches_mean_offline(
     monkeypatch: pytest.MonkeyPatch, variable: str, value: str, *, is_off: bool
 ) -> None:

@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 from huggingface_hub.errors import OfflineModeIsEnabled
 
+from tests.examples import each
 from tests.hub_repos import SST2, conll, glue, glue_files, model, parquet, sentences
 from tests.servers import HubRepo, HubServer
 from trials.sources.hub_client import Repo, explain
@@ -328,7 +329,7 @@ def test_a_conversion_of_only_a_part_is_refused(hub: Hub) -> None:
     assert message == "dataset a/partial: the hub converted only a part of 'x'. Use another source."
 
 
-@pytest.mark.parametrize("repo", ["a/b/c", "../glue", "a/..", "", "a b/c", "a--b/c", "/etc", "a.git"])
+@each("repo", ["a/b/c", "../glue", "a/..", "", "a b/c", "a--b/c", "/etc", "a.git"])
 def test_what_cannot_be_a_name_is_refused_without_asking(hub: Hub, repo: str) -> None:
     assert hub.no_dataset(repo) == f"{repo!r} is not a name on the hub, which is OWNER/NAME, e.g. nyu-mll/glue."
     assert hub.server.asked() == []
@@ -415,8 +416,8 @@ def test_a_pickle_comes_where_it_is_allowed_and_only_then_is_used_offline(hub: H
     assert "can run code" in hub.no_model("a/pickle", offline=True)
 
 
-@pytest.mark.parametrize(
-    ("repo", "revision", "words"),
+@each(
+    "repo, revision, words",
     [
         ("a/gated", "main", "model a/gated is gated: accept its terms on its page, "),
         ("a/none", "main", "model a/none is not at "),

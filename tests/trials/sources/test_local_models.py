@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.examples import each
 from trials.errors import ModelError
 from trials.settings import ModelSpec
 from trials.sources.local_models import STARTER, ModelDraft
@@ -54,7 +55,7 @@ def test_the_revision_is_of_the_identity_files_and_not_of_the_place(tmp_path: Pa
     assert find_model(first).revision == find_model(second).revision
 
 
-@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"])
+@each("name", ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"])
 def test_another_file_that_matters_is_another_revision(tmp_path: Path, name: str) -> None:
     folder = write_model(tmp_path / "mine")
     before = find_model(folder).revision
@@ -69,7 +70,7 @@ def test_a_folder_that_is_not_there_is_named_with_the_way_out(tmp_path: Path) ->
     assert refusal(path) == f"no model folder at {path}. {way_out}"
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff"])
+@each("content", [b"", b"{", b"[]", b"\xff"])
 def test_a_broken_configuration_is_named(tmp_path: Path, content: bytes) -> None:
     (write_model(tmp_path / "mine") / "config.json").write_bytes(content)
     assert refusal(tmp_path / "mine").startswith(f"{tmp_path / 'mine' / 'config.json'}: not a ")
@@ -80,7 +81,7 @@ def test_a_family_nobody_registered_is_named_with_the_known_ones(tmp_path: Path)
     assert "model_type: unknown 'distilbret', did you mean 'distilbert'? Known: bert, camembert, " in message
 
 
-@pytest.mark.parametrize("layers", [0, -1, "six", None])
+@each("layers", [0, -1, "six", None])
 def test_a_configuration_without_a_number_of_layers_is_named(tmp_path: Path, layers: object) -> None:
     message = refusal(write_model(tmp_path / "mine", n_layers=layers))
     assert message.endswith(f"config.json: n_layers: {layers!r} is not a positive whole number.")
@@ -101,7 +102,7 @@ def test_a_model_without_tokenizer_is_named_with_the_way_out(tmp_path: Path) -> 
     )
 
 
-@pytest.mark.parametrize("key", ["n_layers", "num_experts", "n_routed_experts", "encoder_layers"])
+@each("key", ["n_layers", "num_experts", "n_routed_experts", "encoder_layers"])
 def test_more_layers_or_experts_than_a_model_has_are_refused_with_the_bound(key: str, tmp_path: Path) -> None:
     message = refusal(write_model(tmp_path / "mine", **{key: 10**9}))
     assert f"config.json: {key}: 1000000000 is more than 2,000, the most that a model may have." in message

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import each
 from trials.errors import DataError
 from trials.sources.rows import converter, write_rows
 
@@ -34,7 +35,7 @@ def test_keys_are_sorted_and_letters_stand_as_they_are(tmp_path: Path) -> None:
     assert text == '{"a":1,"b":"é\u2028\\n"}\n'
 
 
-@pytest.mark.parametrize("feature", [List(TAGS), LargeList(TAGS), Sequence(TAGS), List(TAGS, length=2)])
+@each("feature", [List(TAGS), LargeList(TAGS), Sequence(TAGS), List(TAGS, length=2)])
 def test_class_numbers_in_lists_become_names(tmp_path: Path, feature: Any) -> None:
     assert written(tmp_path, {"tags": feature}, {"tags": [0, 1]})[0] == '{"tags":["O","B-LOC"]}\n'
 
@@ -51,8 +52,8 @@ def test_what_is_absent_hidden_or_no_number_is_null(tmp_path: Path) -> None:
     assert json.loads(text) == {"tag": None, "tags": None, "text": None, "score": None}
 
 
-@pytest.mark.parametrize(
-    ("features", "rows", "labelled"),
+@each(
+    "features, rows, labelled",
     [
         ({"label": TAGS}, [-1, -1], False),
         ({"label": TAGS}, [-1, 0], True),
@@ -69,9 +70,7 @@ def test_a_split_is_hidden_where_every_label_is_minus_one(
     assert written(tmp_path, features, *[{name: value} for value in rows])[1] is labelled
 
 
-@pytest.mark.parametrize(
-    "feature", [Value("binary"), datasets.Image(), List(Value("binary")), {"part": Value("binary")}]
-)
+@each("feature", [Value("binary"), datasets.Image(), List(Value("binary")), {"part": Value("binary")}])
 def test_a_column_of_neither_text_nor_numbers_is_named(feature: Any) -> None:
     with pytest.raises(DataError, match=r"column 'x(\.part)?' holds .*; only text, numbers and classes, or lists of"):
         converter("x", feature)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.examples import each
 from tests.servers import Files, LoopbackServer, Reply, Request, UdServer, as_json
 from trials.errors import DataError
 from trials.sources.cache import FetchedCorpus, cache_root, fetched_corpora
@@ -160,13 +161,13 @@ def test_a_treebank_or_release_that_nobody_published_is_named(
     assert message.endswith(f"/{name}/tags.")
 
 
-@pytest.mark.parametrize("name", ["EWT", "UD_English", "../UD_English-EWT", "UD_English-EWT/..", "UD_English-EWT\n"])
+@each("name", ["EWT", "UD_English", "../UD_English-EWT", "UD_English-EWT/..", "UD_English-EWT\n"])
 def test_what_cannot_be_a_treebanks_name_is_refused_without_asking(server: UdServer, name: str) -> None:
     assert refusal(name).endswith("is not a treebank's name, which is UD_LANGUAGE-NAME, e.g. UD_English-EWT.")
     assert server.asked() == []
 
 
-@pytest.mark.parametrize("release", ["", "2", "r2.16", "latest", "../2.16"])
+@each("release", ["", "2", "r2.16", "latest", "../2.16"])
 def test_what_cannot_be_a_release_is_refused_without_asking(server: UdServer, release: str) -> None:
     assert refusal(NAME, release) == f"{release!r} is not a release of Universal Dependencies, which is e.g. 2.16."
     assert server.asked() == []

@@ -18,7 +18,7 @@ from trials.sources.corpus_draft import DataDraft
 from trials.sources.local_models import ModelDraft, find_model
 from trials.starter import BUNDLED_TREEBANKS, model_path, treebank_path
 from trials.starter_tools import figures, sample
-from trials.starter_tools.sample import read_documents, sample_documents, write_sample
+from trials.starter_tools.sample import cut_samples, read_documents, sample_documents, spread_sample, write_samples
 
 SHARED = Path(__file__).parents[4] / "shared" / "data"
 
@@ -61,10 +61,39 @@ def test_a_sample_has_800_500_500_sentences_and_its_licence(name: str) -> None:
 @pytest.mark.skipif(not SHARED.exists(), reason="the full treebanks are not beside this checkout")
 @pytest.mark.parametrize("name", list(BUNDLED_TREEBANKS))
 def test_cutting_a_sample_again_gives_the_same_bytes(name: str, tmp_path: Path) -> None:
-    source = DataDraft(folder=str(SHARED / name.removesuffix("-sample"))).resolve()
-    for split, size in (("train", 800), ("dev", 500), ("test", 500)):
-        write_sample(Path(getattr(source, split)[0]), tmp_path / split, size)
-        assert (tmp_path / split).read_bytes() == (treebank_path(name) / f"{split}.conllu").read_bytes()
+    write_samples(SHARED / name.removesuffix("-sample"), tmp_path, {"train": 800, "dev": 500, "test": 500}, 40)
+    for split in ("train", "dev", "test"):
+        assert (tmp_path / f"{split}.conllu").read_bytes() == (treebank_path(name) / f"{split}.conllu").read_bytes()
+
+
+@pytest.mark.parametrize("name", list(BUNDLED_TREEBANKS))
+def test_dev_is_of_40_documents_or_more_and_no_document_is_in_two_splits(name: str) -> None:
+    data = DataDraft(bundled=name).resolve()
+    splits = [{s.document for s in read_conllu(Path(path), Columns())} for path in (*data.train, *data.dev, *data.test)]
+    assert len(splits[1]) >= 40
+    assert len(set.union(*splits)) == sum(map(len, splits))
+
+
+def test_a_dev_split_of_few_documents_takes_whole_ones_from_train_which_train_then_lacks() -> None:
+    splits = {
+        name: [[f"{name}{i}.{j}" for j in range(6)] for i in range(n)]
+        for name, n in {"train": 9, "dev": 2, "test": 3}.items()
+    }
+    found = cut_samples(splits, {"train": 20, "dev": 12, "test": 6}, least=5)
+    of = {name: {sentence.split(".")[0] for sentence in sentences} for name, sentences in found.items()}
+    assert [len(found[name]) for name in ("train", "dev", "test")] == [20, 12, 6]
+    assert (len(of["dev"]), len(of["test"])) == (5, 3)
+    assert not of["train"] & of["dev"]
+    few = cut_samples(splits, {"train": 50, "dev": 12, "test": 6}, least=5)  # train needs nearly all of its documents
+    assert len(few["train"]) == 50
+
+
+def test_a_spread_sample_takes_a_run_of_each_document_and_more_of_the_longer_ones() -> None:
+    documents = [["a1"], [f"b{i}" for i in range(5)], [f"c{i}" for i in range(9)]]
+    found = spread_sample(documents, 7, np.random.default_rng(0))
+    counts = [[int(each[1]) for each in found if each[0] == name] for name in "abc"]
+    assert list(map(len, counts)) == [1, 3, 3]
+    assert all(run == list(range(run[0], run[0] + len(run))) for run in counts)
 
 
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=30), st.integers(1, 100), st.integers(0, 9))

@@ -14,6 +14,7 @@ from torch.nn.functional import mse_loss
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from tests.builders import write_conllu, write_table
+from tests.examples import each
 from tests.trials.conftest import TrialMaker
 from trials.datasets.corpus import Text
 from trials.draft import DraftError, Lookup, TrialDraft
@@ -115,8 +116,8 @@ def test_f1_is_of_the_positive_class_whatever_it_is_called() -> None:
     assert swapped["f1"] == binary_f1(gold, predicted, 0) == 0.8
 
 
-@pytest.mark.parametrize(
-    ("task", "metrics"),
+@each(
+    "task, metrics",
     [
         ("classification", ("accuracy", "macro_f1")),
         ("sst2", ("accuracy", "macro_f1")),
@@ -214,7 +215,7 @@ def test_a_label_with_a_fraction_is_no_class_and_names_its_line(tmp_path: Path) 
     assert "Use a regression like `stsb`" in message
 
 
-@pytest.mark.parametrize("label", ["good", "nan", "inf", ""])
+@each("label", ["good", "nan", "inf", ""])
 def test_a_label_that_is_no_number_is_refused_in_a_regression(label: str, tmp_path: Path) -> None:
     folder = write_labels(tmp_path / "words", ["0.5", label], ["1"])
     columns = {"text": "sentence", "label": "label"}

@@ -10,6 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import each
 from tests.trials.conftest import TrialMaker
 from trials.datasets.corpus import Sentence
 from trials.encoding.tokenize import encode_for
@@ -45,8 +46,8 @@ def write_scheme(folder: Path, scheme: str) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("said", ["auto", "as written"])
-@pytest.mark.parametrize("scheme", WRITTEN)
+@each("said", ["auto", "as written"])
+@each("scheme", WRITTEN)
 def test_every_scheme_is_read_as_the_same_tags(scheme: str, said: str, tmp_path: Path) -> None:
     draft = {"folder": str(write_scheme(tmp_path / scheme, scheme)), "scheme": "auto" if said == "auto" else scheme}
     corpus = read_corpus("ner", DataDraft.model_validate(draft).resolve(NER.columns))

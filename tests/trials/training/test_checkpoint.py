@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load, save
 
-from tests.examples import first
+from tests.examples import each, first
 from tests.trials.conftest import TrialMaker, finished
 from trials.errors import PreemptedError
 from trials.hardware.energy import EnergyMeter
@@ -115,7 +115,7 @@ def interrupted_after(n_steps: int, spec: TrialSpec, meter: EnergyMeter | None =
     return kept
 
 
-@pytest.mark.parametrize("recipe", first(3, RECIPES))
+@each("recipe", RECIPES, quick=3)
 def test_a_trial_goes_on_in_mid_epoch_with_the_bits_of_an_uninterrupted_one(
     recipe: str, make_trial: TrialMaker
 ) -> None:
@@ -132,7 +132,7 @@ def test_so_does_one_of_another_family(family: str, make_trial: TrialMaker) -> N
     assert numbers(list(again)) == numbers(whole(spec))
 
 
-@pytest.mark.parametrize("stops", first(2, [(6,), (2, 3, 4), (1,), (11,), (6, 7)]))
+@each("stops", [(6,), (2, 3, 4), (1,), (11,), (6, 7)], quick=2)
 def test_at_whatever_step_and_however_often_it_is_interrupted(stops: tuple[int, ...], make_trial: TrialMaker) -> None:
     spec, kept = make_trial(dropout=0.3), Memory()
     for stop in stops:

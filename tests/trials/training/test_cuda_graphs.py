@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.examples import first
+from tests.examples import each
 from tests.trials.conftest import TrialMaker
 from trials.encoding.tokenize import encode_for
 from trials.errors import DivergedError
@@ -76,11 +76,11 @@ def spec_of(make_trial: TrialMaker, family: str = "bert", **changes: Any) -> Tri
 # --- The steps
 
 
-SETTINGS = first(1, [{"head_lr": 1e-2, "layer_decay": 0.5}, {}, {"max_grad_norm": None}])
+SETTINGS: list[dict[str, Any]] = [{"head_lr": 1e-2, "layer_decay": 0.5}, {}, {"max_grad_norm": None}]
 
 
-@pytest.mark.parametrize("settings", SETTINGS, ids=str)
-@pytest.mark.parametrize("family", first(1, ["distilbert", "bert", "roberta"]))
+@each("settings", SETTINGS, quick=1)
+@each("family", ["distilbert", "bert", "roberta"], quick=1)
 def test_twenty_steps_have_the_losses_of_the_eager_loop(
     family: str, settings: dict[str, Any], make_trial: TrialMaker
 ) -> None:
@@ -212,8 +212,8 @@ def test_graphs_are_wanted_where_they_are_asked_for_and_possible(
 
 
 @needs_gpu
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-@pytest.mark.parametrize("freeze", ["none", {"strategy": "first_k", "depth": 2, "embeddings": True}], ids=str)
+@each("precision", ["fp32", "bf16"])
+@each("freeze", ["none", {"strategy": "first_k", "depth": 2, "embeddings": True}])
 def test_cuda_graphs_have_the_losses_of_the_eager_loop(freeze: Any, precision: str, make_trial: TrialMaker) -> None:
     thaw: dict[str, Any] = {} if freeze == "none" else {"thaw_every": 1}
     spec = spec_of(make_trial, freeze=freeze, precision=precision, **thaw)

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from tests.examples import first
+from tests.examples import each
 from tests.trials.conftest import TrialMaker, tiny_encoder
 from trials.encoding.tokenize import encode_for
 from trials.models.family import MODEL_FAMILIES
@@ -173,9 +173,9 @@ SQUARE = [family for family in MODEL_FAMILIES if MODEL_FAMILIES[family].square_m
 IDS = torch.tensor([[2, 7, 9, 11, 12, 3], [2, 8, 3, 0, 0, 0], [2, 3, 0, 0, 0, 0]])
 
 
-@pytest.mark.parametrize("head", ["tokens", "text"])
-@pytest.mark.parametrize("given_as", first(1, ["ids", "states"]))
-@pytest.mark.parametrize("family", SQUARE)
+@each("head", ["tokens", "text"])
+@each("given_as", ["ids", "states"], quick=1)
+@each("family", SQUARE)
 @torch.no_grad()
 def test_a_square_mask_gives_the_logits_of_a_flat_one(
     family: str, given_as: str, head: Any, make_trial: TrialMaker
@@ -235,8 +235,8 @@ def waits_of(training: Training, n: int, **loader: Any) -> int:
     return waits.found
 
 
-@pytest.mark.parametrize("precision", first(1, ["fp32", "bf16"]))
-@pytest.mark.parametrize("family", SQUARE)
+@each("precision", ["fp32", "bf16"], quick=1)
+@each("family", SQUARE)
 def test_with_a_square_mask_no_step_looks_at_a_number(family: str, precision: str, make_trial: TrialMaker) -> None:
     training = start(make_trial(family, precision=precision))
     assert waits_of(training, 4, resident=True, square_mask=True) == 0  # the losses are read by tolist, uncounted
@@ -263,8 +263,8 @@ def test_an_evaluation_looks_at_its_loss_alone(make_trial: TrialMaker) -> None:
 
 
 @needs_gpu
-@pytest.mark.parametrize("states", [False, True])
-@pytest.mark.parametrize("resident", [False, True])
+@each("states", [False, True])
+@each("resident", [False, True])
 def test_batches_reach_a_gpu_whole(resident: bool, states: bool) -> None:
     examples = [sentence(n, states=states) for n in np.random.default_rng(0).integers(1, 400, 256)]
     order = [np.random.default_rng(n).integers(0, 256, 32) for n in range(200)]

@@ -11,7 +11,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from tests.examples import first
+from tests.examples import each
 from tests.trials.conftest import TrialMaker, save_tiny_model
 from trials.encoding.tokenize import encode_for
 from trials.models.cut import section
@@ -69,14 +69,14 @@ def counted_and_torchs(spec: TrialSpec) -> tuple[float, int]:
     return prefix.train_flops + training.flops, steps + (once if prefix.depth else 0)
 
 
-@pytest.mark.parametrize("family", first(1, MODEL_FAMILIES))
+@each("family", MODEL_FAMILIES, quick=1)
 def test_count_is_torchs_for_every_family(family: str, make_trial: TrialMaker) -> None:
     for frozen in ("nothing", "two layers and embeddings", "a cached prefix"):
         counted, torchs = counted_and_torchs(make_trial(family, train_size=8, **FREEZES[frozen]))
         assert counted == torchs, frozen
 
 
-@pytest.mark.parametrize("frozen", first(4, FREEZES))
+@each("frozen", FREEZES, quick=4)
 def test_count_is_torchs_whatever_is_frozen(frozen: str, make_trial: TrialMaker) -> None:
     counted, torchs = counted_and_torchs(make_trial("bert", train_size=8, **FREEZES[frozen]))
     assert counted == torchs

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.examples import first
+from tests.examples import each
 from tests.trials.conftest import TrialMaker, finished, model_inside
 from trials.models.load import LoadedModel, load_model
 from trials.run import run_trial
@@ -52,7 +51,7 @@ FREEZES: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("freeze", first(2, FREEZES), ids=str)
+@each("freeze", FREEZES, quick=2)
 def test_after_each_epoch_just_what_was_thawed_has_moved(freeze: dict[str, Any], make_trial: TrialMaker) -> None:
     spec = make_trial("bert", freeze=freeze, thaw_every=1, optim=LEVEL | {"epochs": 6})
     records = run_trial(spec, device=CPU)
@@ -84,7 +83,7 @@ def test_one_evaluation_at_the_end_of_an_epoch_does_not_change_what_is_learnt(ma
     assert often == seldom
 
 
-@pytest.mark.parametrize(("thaw_every", "n_learning"), [(1, 2), (2, 1), (3, 0), (9, 0)])
+@each("thaw_every, n_learning", [(1, 2), (2, 1), (3, 0), (9, 0)])
 def test_the_parameters_that_learn_are_counted_at_the_end(
     thaw_every: int, n_learning: int, make_trial: TrialMaker
 ) -> None:

@@ -11,7 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.examples import first
+from tests.examples import each
 from tests.trials.conftest import TrialMaker, model_inside
 from trials.models.load import LoadedModel, load_model
 from trials.record import EpochRecord
@@ -37,8 +37,8 @@ def tiny(make_trial: TrialMaker, family: str = "bert") -> LoadedModel:
 # --- Precision
 
 
-@pytest.mark.parametrize("family", first(1, ["deberta-v2", "distilbert", "bert"]))
-@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+@each("family", ["deberta-v2", "distilbert", "bert"], quick=1)
+@each("precision", ["bf16", "fp16"])
 def test_half_precision_trains_near_the_full_ones_losses(family: str, precision: str, make_trial: TrialMaker) -> None:
     full = losses(records_of(make_trial, family, **GENTLE))
     half = losses(records_of(make_trial, family, **GENTLE, precision=precision))
@@ -58,8 +58,8 @@ def test_half_precision_freezes_as_the_full_one_does(precision: str, make_trial:
 # --- Rates of parts
 
 
-@pytest.mark.parametrize("head_lr", [None, 1e-2])
-@pytest.mark.parametrize("decay", [None, 0.5, 0.9])
+@each("head_lr", [None, 1e-2])
+@each("decay", [None, 0.5, 0.9])
 def test_each_part_has_the_rate_of_the_one_above_it_times_the_decay(
     decay: float | None, head_lr: float | None, make_trial: TrialMaker
 ) -> None:

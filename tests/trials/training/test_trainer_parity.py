@@ -10,7 +10,7 @@ import pytest
 import torch
 from transformers import DataCollatorForTokenClassification, Trainer, TrainingArguments
 
-from tests.examples import first
+from tests.examples import each
 from tests.trials.conftest import TrialMaker
 from trials.encoding.tokenize import encode_for
 from trials.models.family import MODEL_FAMILIES
@@ -75,11 +75,9 @@ def trainer_losses(spec: TrialSpec, order: np.ndarray, folder: Path) -> list[flo
 
 
 @pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning", "ignore::UserWarning")
-@pytest.mark.parametrize(
-    "family", first(1, ["distilbert", *(family for family in MODEL_FAMILIES if family != "distilbert")])
-)
-@pytest.mark.parametrize("freeze", ["none", {"strategy": "first_k", "depth": 2, "embeddings": True}], ids=str)
-@pytest.mark.parametrize("warmup", [pytest.param(0.0, marks=pytest.mark.slow), 0.2])
+@each("family", ["distilbert", *(family for family in MODEL_FAMILIES if family != "distilbert")], quick=1)
+@each("freeze", ["none", {"strategy": "first_k", "depth": 2, "embeddings": True}])
+@each("warmup", [0.2, 0.0], quick=1)
 def test_twenty_steps_have_the_losses_of_transformers_trainer(
     family: str, freeze: Any, warmup: float, make_trial: TrialMaker, tmp_path: Path
 ) -> None:

@@ -1,0 +1,1 @@
+"""What draws the pages: theme, parts, figures, tables, cards, answers."""

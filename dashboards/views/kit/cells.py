@@ -1,0 +1,286 @@
+"""Which settings a figure shows, over which trials, and where they stand on its axis.
+
+A cell is a setting: everything that two trials have in common but the seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from dashboards.data.selection import Selection
+from dashboards.views.kit.drawing import freeze_column, freeze_name, name, short, with_strip
+from dashboards.views.kit.theme import axis, dodge
+from orchestrator.analysis.cells import setting, varying_settings
+from orchestrator.analysis.describe import describe_cells
+from orchestrator.analysis.savings import COUNTED
+from orchestrator.analysis.statistic import statistics_of
+from orchestrator.analysis.trial_frame import CONDITIONS
+from orchestrator.config.quantities import counted
+
+KEYS = ["train_size", "cell", "baseline", "freeze", "strategy", "depth", "embeddings", "n_layers"]
+MAX_CELLS = 30  # in a figure that draws a line or a row per cell
+_ORDER = ["train_size", "depth", "strategy", "embeddings", "cell"]
+_MAX_LABELLED = 16  # above this an axis names train sizes only
+MAX_TICKS = 20  # Plotly measures and rotates every label: 200 of them took over a second
+
+
+class Cells(NamedTuple):
+    """The cells of a selection, described over their completed trials.
+
+    Attributes:
+        table: One row per cell, by train size, depth, strategy and embeddings: `KEYS`, the columns of `describe_cells`,
+            `planned` (trials), and a column for each statistic of a plug-in, by its label.
+    """
+
+    table: pd.DataFrame
+    value_name: str
+
+
+def cells_of(selection: Selection) -> Cells:
+    """Every cell of a selection."""
+    trials = selection.trials
+    described = describe_cells(trials, ["cell"], selection.column)  # grouping by all keys takes five times as long
+    planned = trials["cell"].value_counts().rename("planned")
+    table = trials[KEYS].drop_duplicates("cell").merge(described, on="cell")
+    table = table.merge(planned, left_on="cell", right_index=True)
+    own = {label: table["cell"].map(values) for label, values in statistics_of(selection.completed).items()}
+    table = table.assign(**own)
+    return Cells(table.sort_values(_ORDER, ignore_index=True), selection.value_name)
+
+
+class ShownCells(NamedTuple):
+    """The cells that fit into a figure.
+
+    Attributes:
+        table: One row per cell with `KEYS`, by train size, depth, strategy and embeddings.
+    """
+
+    table: pd.DataFrame
+    note: str
+
+
+def shown_cells(trials: pd.DataFrame, at_most: int = MAX_CELLS, *, sizes: int | None = None) -> ShownCells:
+    """The cells of the largest train sizes, `at_most` in all and of at most `sizes` sizes; no size is shown in part
+    unless the largest alone has too many.
+    """
+    cells = trials[KEYS].drop_duplicates("cell").sort_values(_ORDER, ignore_index=True)
+    counts = cells["train_size"].value_counts().sort_index(ascending=False)
+    fits = max(1, int((counts.cumsum() <= at_most).sum()))
+    shown = counts.index[: fits if sizes is None else min(fits, sizes)]
+    table = cells[cells["train_size"].isin(shown)].head(at_most).reset_index(drop=True)
+    if len(table) == len(cells):
+        return ShownCells(table, "")
+    named = ", ".join(f"{size:,}" for size in sorted(shown)[:6]) + (", ..." if len(shown) > 6 else "")
+    plural = "s" * (len(shown) != 1)
+    words = f"{len(table)} of {len(cells)} settings are drawn: train size{plural} {named}."
+    return ShownCells(table, f"{words} Select train sizes to see others.")
+
+
+def completed_of(trials: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
+    """The completed trials of some cells."""
+    return trials[(trials["state"] == "completed") & trials["cell"].isin(cells["cell"])]
+
+
+class OneDevice(NamedTuple):
+    """Trials whose costs may be compared.
+
+    Attributes:
+        trials: Those that ran under one set of `trial_frame.CONDITIONS`; all of them if the cost is counted.
+    """
+
+    trials: pd.DataFrame
+    note: str
+
+
+def one_device(trials: pd.DataFrame, cost: str) -> OneDevice:
+    """The trials under the conditions of most: time, memory and energy of two devices, say, do not compare."""
+    if cost in COUNTED or not len(trials):
+        return OneDevice(trials, "")
+    device = _described_device(trials)
+    counts = device.value_counts()
+    unnamed = int(trials["device"].isna().sum())
+    if not len(counts):
+        return OneDevice(trials.iloc[:0], "No trial has its device recorded.")
+    others = [f"{short(device)} ({counted(n, 'trial')})" for device, n in counts.iloc[1:].items()]
+    others += [f"an unrecorded device ({counted(unnamed, 'trial')})"] * bool(unnamed)
+    shown = trials[device == counts.index[0]]
+    note = f"Only trials on {short(counts.index[0])} are drawn, not those on {', '.join(others)}." if others else ""
+    return OneDevice(shown, note)
+
+
+def _described_device(trials: pd.DataFrame) -> pd.Series:
+    """(trials,) the device of each, with the other conditions that vary on the same device; missing if unknown."""
+    text = trials["device"].astype("str")
+    for column, plural in CONDITIONS.items():
+        if column == "device" or column not in trials:
+            continue
+        varies = trials.groupby("device", dropna=False)[column].transform("nunique") > 1
+        known = pd.Series([f"{value:g}" for value in trials[column]], index=trials.index)
+        text = text.where(~varies, text + f", {plural}: " + known)
+    return text
+
+
+class Places(NamedTuple):
+    """Where cells stand on an axis: a block per train size, in it a place per freeze.
+
+    Attributes:
+        at: Cell to its position.
+        ticks, labels: Of the axis; labels are escaped.
+    """
+
+    at: dict[str, float]
+    ticks: list[float]
+    labels: list[str]
+    title: str
+
+    def axis(self) -> dict[str, Any]:
+        """The x axis of a figure with these places."""
+        return axis(self.title, tickvals=self.ticks, ticktext=self.labels, showgrid=False)
+
+
+def places(table: pd.DataFrame) -> Places:
+    """Positions of the cells of a table with `KEYS` and `n`."""
+    freezes = list(dict.fromkeys(table.sort_values(["depth", "strategy", "embeddings"])["freeze"]))
+    sizes = sorted(table["train_size"].unique().tolist())
+    index = {freeze: n for n, freeze in enumerate(freezes)}
+    block = {size: n * (len(freezes) + 1) for n, size in enumerate(sizes)}
+    keys = zip(table["cell"], table["train_size"], table["freeze"], strict=True)  # itertuples would build all columns
+    at = {cell: float(block[size] + index[freeze]) for cell, size, freeze in keys}
+    if len(at) <= _MAX_LABELLED:
+        several = len(sizes) > 1
+        labels = [_label(row, several=several) for row in table.itertuples()]
+        return Places(at, list(at.values()), labels, "frozen" + (", train size" if several else ""))
+    middle = (len(freezes) - 1) / 2
+    named = sizes[:: -(-len(sizes) // MAX_TICKS)]
+    return Places(
+        at, [block[size] + middle for size in named], [f"{size:,}" for size in named], "train size (sentences)"
+    )
+
+
+def places_of(cells: pd.DataFrame, trials: pd.DataFrame) -> Places:
+    """Positions of some cells, labelled with how many of the trials each has."""
+    counts = cells["cell"].map(trials["cell"].value_counts()).fillna(0).astype(int)
+    return places(cells.assign(n=counts))
+
+
+def beside_each_other(trials: pd.DataFrame, spots: Places) -> pd.Series:
+    """Where the dots of trials stand at the places of their cells: by seed, in the same order in every cell."""
+    codes, seeds = pd.factorize(trials["seed"], sort=True)
+    offsets = pd.Series(dodge(codes.tolist(), len(seeds)), index=trials.index, dtype="float64")
+    return trials["cell"].map(spots.at) + offsets
+
+
+def _label(row: Any, *, several: bool) -> str:
+    words = name(freeze_name(row.freeze)).replace(" + ", "<br>+ ")
+    words = with_strip(row.freeze, int(row.n_layers), words, "<br>")
+    return f"{words}<br>{row.train_size:,}<br>n={row.n}" if several else f"{words}<br>n={row.n}"
+
+
+def setting_columns(table: pd.DataFrame) -> dict[str, pd.Series]:
+    """The columns by which every table names a setting, from its `train_size`, `freeze` and `n_layers`."""
+    frozen = freeze_column(table["freeze"], table["n_layers"])
+    return {"train size (sentences)": table["train_size"], "frozen": frozen}
+
+
+# Which setting the view Tags compares with its baseline.
+
+
+class ComparedCells(NamedTuple):
+    """A cell and its baseline.
+
+    Attributes:
+        depth, n_layers: Of the cell.
+        trials: Completed trials of both.
+    """
+
+    cell: str
+    baseline: str
+    freeze: str
+    depth: int
+    n_layers: int
+    train_size: int
+    trials: pd.DataFrame
+    note: str
+    why_empty: str
+
+    @property
+    def caption(self) -> str:
+        """Which two cells a figure compares."""
+        return f"Frozen: {short(freeze_name(self.freeze))}, against the baseline; train size {self.train_size:,}."
+
+
+def compared_cells(selection: Selection) -> ComparedCells:
+    """The cell of the freeze that the query names, else the deepest, at the largest train size where it completed."""
+    done = selection.completed
+    cells = done[done["cell"] != done["baseline"]].drop_duplicates("cell")
+    wanted = selection.query.freeze
+    named = cells[cells["freeze"] == wanted]
+    note = f"No trial with {short(wanted)!r} frozen has completed." if wanted and not len(named) else ""
+    order = ["train_size", "depth", "embeddings", "freeze"]
+    chosen = (named if len(named) else cells).sort_values(order, ascending=[False, False, False, True], kind="stable")
+    if not len(chosen):
+        return ComparedCells("", "", "", 0, 1, 0, done.iloc[:0], note, "Only the baseline has completed trials.")
+    row = chosen.iloc[0]
+    trials = done[done["cell"].isin([row["cell"], row["baseline"]])]
+    has_baseline = (trials["cell"] == row["baseline"]).any()
+    why = "" if has_baseline else "The baseline has no completed trial. Run it (freeze: none)."
+    return ComparedCells(
+        row["cell"], row["baseline"], row["freeze"], int(row["depth"]), int(row["n_layers"]), int(row["train_size"]),
+        trials, note, why,
+    )  # fmt: skip
+
+
+def first_seeds(trials: pd.DataFrame, at_most: int) -> pd.DataFrame:
+    """The trials of the lowest seeds; seeds that both cells have come first."""
+    cells = trials.groupby("seed")["cell"].nunique()
+    order = cells.reset_index().sort_values(["cell", "seed"], ascending=[False, True])["seed"].head(at_most)
+    return trials[trials["seed"].isin(order)]
+
+
+# The settings in which the trials of a sweep differ, as columns that an analysis and a figure take.
+
+# Of two that determine each other, as depth and strategy often do, an analysis keeps the first.
+LABELS = {
+    "depth": "frozen layers",
+    "strategy": "strategy",
+    "embeddings": "embeddings",
+    "train_size": "train size",
+    "corpus": "corpus",
+    "model": "model",
+}
+NOTE_WIDTH = 50  # letters in a line of a note that fits a phone
+_LAST = {"seed": "seed"}
+_NAMES = {"lr": "learning rate", "head_lr": "learning rate of the head", "lora": "adapters", "thaw_every": "unfreezing"}
+
+
+class Varied(NamedTuple):
+    """Completed trials with a column for each setting.
+
+    Attributes:
+        trials: Rows of `Selection.completed` with further columns: the settings that only some sweeps vary.
+        labels: Name of each setting by its column; those of `LABELS` and the seed are always there.
+    """
+
+    trials: pd.DataFrame
+    labels: Mapping[str, str]
+
+
+def varied(selection: Selection) -> Varied:
+    """The completed trials of a selection."""
+    done = selection.completed
+    cells = done["cell"].unique()
+    specs = {cell: selection.snapshot.specs[cell] for cell in cells if cell in selection.snapshot.specs}
+    several = "setup" in done and done["setup"].nunique() > 1
+    keys = [key for key in varying_settings(specs.values()) if key != "model.name"] if several else []
+    columns = {
+        key: done["cell"].map({cell: _plain(setting(spec, key)) for cell, spec in specs.items()}) for key in keys
+    }
+    labels = {key: _NAMES.get(last := key.rpartition(".")[2], last.replace("_", " ")) for key in keys}
+    return Varied(done.assign(**columns), LABELS | labels | _LAST)
+
+
+def _plain(value: object) -> object:
+    return "default" if value is None else value if isinstance(value, (int, float)) else str(value)

@@ -1,0 +1,359 @@
+"""How figures are drawn: names and numbers as Plotly may have them, axes, notes, panels, intervals, marks."""
+
+from __future__ import annotations
+
+import html
+import re
+import textwrap
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from dashboards.views.kit.theme import Figure, Look, axis, layout, vertical_line
+from orchestrator.analysis.layer_strip import FROZEN, TRAINED, FreezeName, layer_strip
+from orchestrator.analysis.layer_strip import freeze_name as freeze_name
+from trials.escaping.untrusted_text import escaped
+from trials.freeze.strategies import LAYERS, look_of
+
+_MAX_NAME = 60
+NARROW_TEXT, BESIDE_ROWS = 44, 28  # characters of 12 pixels below a phone's figure, and below one with row labels
+_MOST_DECADES = 3  # with more, an axis names powers of ten only
+_GAP = 0.09  # between panels, as a share of the height
+_HEAD = 34  # pixels of the title of a panel of rows
+
+
+# --- Names and numbers
+
+
+def name(text: object, at_most: int = _MAX_NAME) -> str:
+    """A name from the data as Plotly may write it: short, without HTML and without a template field (`%{x}`)."""
+    return html.escape(short(text, at_most)).replace("%{", "%&#123;")
+
+
+def short(text: object, at_most: int = _MAX_NAME) -> str:
+    """A name cut to what a figure has room for, of visible characters; not escaped for HTML."""
+    words = escaped(str(text))
+    return words if len(words) <= at_most else f"{words[: at_most - 1]}…"
+
+
+def freeze_column(labels: pd.Series, n_layers: pd.Series) -> pd.Series:
+    """Freeze labels and the encoders' numbers of layers as a column of `FreezeName`, empty where there is no label."""
+    pairs = list(zip(labels, n_layers, strict=True))
+    names = {
+        (label, n): "" if pd.isna(label) else FreezeName(str(label), 0 if pd.isna(n) else int(n))
+        for label, n in dict.fromkeys(pairs)
+    }
+    return pd.Series([names[pair] for pair in pairs], index=labels.index, dtype=object)
+
+
+def cell_name(row: Any, *, several: bool) -> str:
+    """What a cell freezes, with its layer strip, and its train size if there are several; escaped."""
+    words = with_strip(str(row.freeze), int(row.n_layers), name(freeze_name(row.freeze)))
+    return f"{words}, {row.train_size:,}" if several else words
+
+
+def with_strip(label: str, n_layers: int, words: str, between: str = " ") -> str:
+    """The layer strip of a freeze label, if it has one, before its words."""
+    squares = layer_strip(label, n_layers)
+    return f"{squares}{between}{words}" if squares else words
+
+
+def numbers(values: npt.ArrayLike, scale: float = 1.0, digits: int = 4) -> list[float | None]:
+    """Numbers as JSON can hold them: scaled, rounded, None for NaN and infinities."""
+    scaled = np.round(np.asarray(values, dtype=np.float64) * scale, digits)
+    return [value if ok else None for value, ok in zip(scaled.tolist(), np.isfinite(scaled).tolist(), strict=True)]
+
+
+# --- Colours and symbols
+
+
+def cell_colour(look: Look, row: Any) -> str:
+    """Colour of a row with `cell`, `baseline`, `depth` and `n_layers`: its depth's; the baseline has the text's."""
+    return look.text if row.cell == row.baseline else look.depth(int(row.depth), int(row.n_layers))
+
+
+def cell_symbol(look: Look, row: Any) -> str:
+    """Symbol of a row with `strategy` and `embeddings`: hollow if the embeddings are frozen."""
+    symbol = look.strategy(str(row.strategy))[1]
+    return f"{symbol}-open" if row.embeddings else symbol
+
+
+def bar_marker(look: Look, row: Any) -> dict[str, Any]:
+    """Colour and pattern of a setting's bar; the pattern is denser if the embeddings are frozen."""
+    pattern = {
+        "shape": look_of(str(row.strategy)).pattern or ("-" if row.strategy == LAYERS else ""),
+        "solidity": 0.6 if row.embeddings else 0.3,
+    }
+    return {"color": cell_colour(look, row), "pattern": {**pattern, "fillmode": "overlay", "fgcolor": look.paper}}
+
+
+# --- Marks
+
+
+def interval_bars(table: pd.DataFrame, colour: str, *, scale: float = 1.0, thickness: float = 1.5) -> dict[str, Any]:
+    """Error bars from the columns `mean`, `low` and `high`; none where an end is NaN."""
+    return {
+        "type": "data",
+        "symmetric": False,
+        "array": numbers(table["high"] - table["mean"], scale),
+        "arrayminus": numbers(table["mean"] - table["low"], scale),
+        "color": colour,
+        "thickness": thickness,
+        "width": 4,
+    }
+
+
+def without_few(table: pd.DataFrame) -> pd.DataFrame:
+    """A table of `describe_cells` without the intervals that rest on too few trials to be drawn."""
+    return table.assign(**{end: table[end].where(table["dots_only"].eq(False)) for end in ("low", "high")})
+
+
+def mean_marks(x: Sequence[float], table: pd.DataFrame, look: Look, *, scale: float = 1.0, **more: Any) -> Figure:
+    """Short lines at the means of a table with `mean`, `low` and `high`, with their intervals."""
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": "mean, 95 % interval",
+        "x": list(x),
+        "y": numbers(table["mean"], scale),
+        "error_y": interval_bars(table, look.text, scale=scale),
+        "marker": {"symbol": "line-ew-open", "size": 16, "color": look.text, "line": {"width": 2}},
+        **more,
+    }
+
+
+class Diamonds(NamedTuple):
+    """Rows of a forest plot.
+
+    Attributes:
+        labels: Of the rows, from the top; escaped.
+        hover: What each says; the first field is its name.
+    """
+
+    labels: list[str]
+    filled: Sequence[bool]
+    colours: Sequence[str] | str
+    hover: list[list[Any]]
+    template: str
+
+
+def forest_plot(
+    table: pd.DataFrame, marks: Diamonds, look: Look, x_title: str, *, shapes: Sequence[dict[str, Any]] = ()
+) -> Figure:
+    """Losses with their intervals, a row each, and a line at zero.
+
+    Args:
+        table: `loss`, `low` and `high` of each row, as shares.
+        shapes: Drawn below the rows.
+    """
+    trace = {
+        "type": "scatter",
+        "mode": "markers",
+        "showlegend": False,
+        "name": "difference",
+        "x": numbers(table["loss"], 100),
+        "y": list(range(len(table))),
+        "error_x": interval_bars(table.assign(mean=table["loss"]), look.muted, scale=100),
+        "marker": {
+            "symbol": ["diamond" if filled else "diamond-open" for filled in marks.filled],
+            "size": 11,
+            "color": marks.colours,
+            "line": {"width": 1.5, "color": look.text},
+        },
+        "customdata": marks.hover,
+        "hovertemplate": marks.template,
+    }
+    height = int(np.clip(110 + 24 * len(table), 240, 2000))
+    lines = [*shapes, vertical_line(look)]
+    drawn = layout(look, x=axis(x_title), y=row_axis(marks.labels), height=height, shapes=lines)
+    drawn["margin"] = {**drawn["margin"], "l": 12 + 7 * min(max(map(len, marks.labels), default=0), 46)}  # drawn once
+    return {"data": [trace], "layout": drawn}
+
+
+# --- Axes, notes, panels
+
+
+def row_axis(labels: Sequence[str]) -> dict[str, Any]:
+    """An axis of rows from the top, at 0, 1, ..."""
+    return {
+        "tickvals": list(range(len(labels))),
+        "ticktext": list(labels),
+        "range": [len(labels) - 0.5, -0.5],
+        "automargin": True,
+        "showgrid": False,
+    }
+
+
+def with_note(figure: Figure, look: Look, *notes: str, width: int = 110) -> Figure:
+    """The figure with notes below the title of its x axis, in a larger margin; the same figure if there is no note."""
+    words = " ".join(note for note in notes if note)
+    if not words:
+        return figure
+    drawn = figure["layout"]
+    if look.narrow:
+        width = BESIDE_ROWS if "ticktext" in drawn["yaxis"] else NARROW_TEXT
+    lines = "<br>".join(html.escape(escaped(line), quote=False) for line in textwrap.wrap(words, width))
+    title = drawn["xaxis"]["title"]
+    note = f'<span style="font-size:12px;color:{look.muted}">{lines}</span>'
+    text = "<br>".join(filter(None, [title["text"], note]))
+    named = {"xaxis": {**drawn["xaxis"], "title": {**title, "text": text}}}
+    if "margin" in drawn:
+        named["margin"] = {**drawn["margin"], "b": drawn["margin"]["b"] + 20 * (lines.count("<br>") + 1)}
+    return {**figure, "layout": {**drawn, **named}}
+
+
+def log_axis(title: str, values: npt.ArrayLike) -> dict[str, Any]:
+    """A logarithmic axis whose every tick has its number in full, with air around the values (all above 0)."""
+    found = np.asarray(values, dtype=np.float64)
+    low, high = np.log10(found.min()), np.log10(found.max())
+    air = 0.1 * (high - low) + 0.05
+    decades = range(int(np.floor(low - air)), int(np.ceil(high + air)) + 1)
+    steps = (1, 2, 5) if high - low < _MOST_DECADES else (1,)
+    ticks = [step * 10.0**decade for decade in decades for step in steps]
+    ticks = [tick for tick in ticks if low - air <= np.log10(tick) <= high + air]
+    return axis(
+        title, type="log", range=[low - air, high + air], tickvals=ticks, ticktext=[_brief(tick) for tick in ticks]
+    )
+
+
+def _brief(value: float) -> str:
+    """`200`, `5k`, `2M`."""
+    for unit, least in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if value >= least:
+            return f"{value / least:g}{unit}"
+    return f"{value:g}"
+
+
+def panels(look: Look, x: dict[str, Any], titles: Sequence[str], *, each: int = 260, **y: Any) -> dict[str, Any]:
+    """A layout of panels above each other that share their x axis: `y`, `y2`, ... from the top."""
+    n = len(titles)
+    height = (1 - _GAP * (n - 1)) / n
+    domains = [[max(0.0, 1 - height - k * (height + _GAP)), 1 - k * (height + _GAP)] for k in range(n)]
+    drawn = layout(look, x={**x, "anchor": axis_name(n - 1)}, y={}, height=120 + each * n)
+    lines = drawn.pop("yaxis")
+    for k, (title, domain) in enumerate(zip(titles, domains, strict=True)):
+        drawn[f"yaxis{k + 1 if k else ''}"] = {**lines, **axis(title, **y), "domain": domain}
+    return drawn
+
+
+def row_panels(
+    look: Look, x: dict[str, Any], titles: Sequence[str], rows: Sequence[Sequence[str]], *, each: int
+) -> dict[str, Any]:
+    """A layout of panels above each other that share their x axis, each with a title and rows of `each` pixels."""
+    heights = [_HEAD + each * len(labels) for labels in rows]
+    total, top = sum(heights), 0
+    x = {**x, "anchor": axis_name(len(rows) - 1)}
+    drawn = layout(look, x=x, y={}, height=total + 90, showlegend=False, annotations=[])
+    lines = drawn.pop("yaxis")
+    for n, (title, labels, height) in enumerate(zip(titles, rows, heights, strict=True)):
+        start = 1 - (top + _HEAD) / total
+        top += height
+        domain = [max(0.0, 1 - top / total), start]
+        drawn[f"yaxis{n + 1 if n else ''}"] = {**lines, **row_axis(labels), "domain": domain}
+        drawn["annotations"].append(heading(title, 0, start))
+    return drawn
+
+
+def heading(text: str, x: float, y: float) -> dict[str, Any]:
+    """The title of a panel, above this place of the figure."""
+    place = {"xref": "paper", "yref": "paper", "x": x, "y": y, "xanchor": "left", "yanchor": "bottom"}
+    return {"text": text, **place, "showarrow": False}
+
+
+def axis_name(panel: int) -> str:
+    """Plotly's name of a panel's y axis: `y`, `y2`, ..."""
+    return f"y{panel + 1}" if panel else "y"
+
+
+# A figure for a phone: what is written in it is shortened, broken into lines or turned, so that nothing overlaps.
+#
+# Layer strips alone name settings along an axis; the table and what a finger touches have the words.
+
+_FONT = 10  # pixels of tick labels, the least that one reads
+_ROOM = 280  # pixels between the ends of an x axis
+_LETTER, _SQUARE = 5.6, 9.5  # mean widths in that font
+_LABEL_GAP = 8  # pixels between two labels, so that two strips are not read as one
+ROW, LEAST_HEIGHT = 30, 160  # pixels that a label of two lines takes, and that any figure needs
+_STRIP = re.compile(f"[{FROZEN}{TRAINED}][{FROZEN}{TRAINED} ]*")
+
+
+def narrowed(figure: Figure) -> Figure:
+    """The figure with labels and titles that a narrow screen has room for; changed in place."""
+    drawn = figure["layout"]
+    for trace in figure["data"]:
+        if "text" in str(trace.get("mode", "")) and isinstance(trace.get("text"), list):
+            trace["text"] = [_strip_of(words) for words in trace["text"]]
+            trace["textfont"] = {"size": _FONT, **trace.get("textfont", {})}
+    axes = [key for key in drawn if key.startswith(("xaxis", "yaxis"))]
+    for key in axes:
+        drawn[key] = {**drawn[key], "tickfont": {"size": _FONT}}
+        if key.startswith("xaxis") and "ticktext" in drawn[key]:
+            drawn[key] |= _x_labels(drawn[key]["ticktext"])
+    has_rows = _rows(figure)
+    for key in axes:
+        if title := drawn[key].get("title"):
+            width = BESIDE_ROWS if has_rows and key == "xaxis" else NARROW_TEXT
+            drawn[key]["title"] = {**title, "text": _broken(title["text"], width), "font": {"size": 12}}
+    return figure
+
+
+def _x_labels(labels: Sequence[str]) -> dict[str, Any]:
+    """The labels side by side where they fit, else turned, a line each."""
+    short = [[_strip_of(line) for line in label.split("<br>") if not _is_words(line)] for label in labels]
+    lines = short if all(short) else [label.split("<br>") for label in labels]
+    widest = max((_width(line) for label in lines for line in label), default=0)
+    if (widest + _LABEL_GAP) * len(labels) <= _ROOM:
+        return {"ticktext": ["<br>".join(label) for label in lines], "tickangle": 0}
+    return {"ticktext": [" ".join(label) for label in lines], "tickangle": -90}
+
+
+def _is_words(line: str) -> bool:
+    """Whether a line only says in words what the strip above it shows."""
+    return not (_STRIP.search(line) or line.startswith("n=") or line.replace(",", "").isdigit())
+
+
+def _rows(figure: Figure) -> bool:
+    """Row labels in two lines, the strip above its words, and a margin with room for them. Whether there are any."""
+    drawn = figure["layout"]
+    rows = drawn.get("yaxis", {})
+    labels = rows.get("ticktext")
+    if labels is None and rows.get("type") == "category" and figure["data"]:
+        labels = list(dict.fromkeys(str(word) for word in figure["data"][0].get("y", ())))
+        rows |= {"tickvals": labels}
+    if not labels or "margin" not in drawn:
+        return False
+    two = [_STRIP.sub(lambda found: f"{found.group().rstrip()}<br>", label, count=1) for label in labels]
+    rows |= {"ticktext": two, "automargin": False}
+    widest = max(_width(line) for label in two for line in label.split("<br>"))
+    drawn["margin"] = {**drawn["margin"], "l": 14 + min(widest, 150) + (20 if rows.get("title") else 0)}
+    return True
+
+
+def _strip_of(label: str) -> str:
+    """The strip of a label that has one, else the label."""
+    found = _STRIP.search(label)
+    return found.group().rstrip() if found else label
+
+
+def _width(line: str) -> float:
+    squares = line.count(FROZEN) + line.count(TRAINED)
+    return _SQUARE * squares + _LETTER * (len(line) - squares)
+
+
+def _broken(title: str, width: int) -> str:
+    """A title in lines; a part that is markup, as a note is, stays as it is."""
+    lines: list[str] = []
+    for part in title.split("<br>"):
+        words = part.split(" ") if "<" not in part and "&" not in part else [part]
+        line = ""
+        for word in words:
+            if line and len(line) + 1 + len(word) > width:
+                lines.append(line)
+                line = word
+            else:
+                line = f"{line} {word}" if line else word
+        lines.append(line)
+    return "<br>".join(lines)

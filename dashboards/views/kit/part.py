@@ -1,0 +1,206 @@
+"""A part of a view: a figure with its table, or a table alone. `prepare` computes, `draw` only draws.
+
+A part's name is used in addresses and exports: `permafrost export figure depth-strip`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any, Generic, TypeVar
+
+import dash
+import pandas as pd
+from typing_extensions import TypedDict
+
+from dashboards.data.frames import Snapshot
+from dashboards.data.selection import Selection
+from dashboards.views.kit.drawing import LEAST_HEIGHT, ROW, narrowed
+from dashboards.views.kit.theme import Figure, Look, empty_figure
+from orchestrator.analysis.layer_strip import FROZEN, TRAINED
+
+Info = TypeVar("Info")
+
+
+@dataclass(frozen=True)
+class Part(Generic[Info]):
+    """One figure or table.
+
+    Attributes:
+        name: Unique; part of addresses and file names.
+        caption: What it shows, in one line.
+        prepare: Computes what is shown from the selected trials, as values that a test can compare.
+        table: Turns these values into a table, with units in its column names.
+        draw: Turns them into a figure; None for a table alone.
+        why_empty: Why there is nothing to show; empty if there is something.
+        body: Turns the values into components that a page shows in place of the table; files have the table.
+        note: What its table leaves out, and why, as one line below it on every surface; empty if nothing.
+        any_state: Whether it shows trials in any state, so that it needs no completed one.
+        of_store: Whether it shows more than what is selected, so that a report has it once, in its summary.
+        on_demand: On a page it opens, and is only then asked for, by these words; empty if it is there at once.
+    """
+
+    name: str
+    title: str
+    caption: str
+    prepare: Callable[[Selection], Info]
+    table: Callable[[Info], pd.DataFrame]
+    draw: Callable[[Info, Look], Figure] | None = None
+    why_empty: Callable[[Info], str] = lambda info: ""
+    method: str = ""
+    body: Callable[[Info], Any] | None = None
+    note: Callable[[Info], str] = lambda info: ""
+    any_state: bool = False
+    of_store: bool = False
+    on_demand: str = ""
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A computed part.
+
+    Attributes:
+        figure: None for a table alone.
+        make_table: Makes `table`.
+        make_body: Makes what a page shows in place of the table; None if it shows the table.
+    """
+
+    figure: Figure | None
+    make_table: Callable[[], pd.DataFrame]
+    why_empty: str
+    make_body: Callable[[], Any] | None = None
+    note: str = ""
+
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """The figure in numbers, without rows if there is nothing to show; most figures are never asked for it."""
+        return self.make_table()
+
+
+def compute(part: Part[Any], selection: Selection, look: Look) -> Drawn:
+    """A part for the selected trials."""
+    words = "" if part.any_state and len(selection.trials) else why_empty(selection)
+    if not words:
+        info = part.prepare(selection)
+        words = part.why_empty(info)
+        if not words:
+            figure = _fitted(part.draw(info, look), look) if part.draw else None
+            body = partial(part.body, info) if part.body else None
+            return Drawn(figure, partial(part.table, info), "", body, part.note(info))
+    return Drawn(empty_figure(look, words) if part.draw else None, pd.DataFrame, words)
+
+
+def _fitted(figure: Figure, look: Look) -> Figure:
+    """The figure with margins for its legend and axes: where Plotly has to make room itself, it draws twice.
+
+    Legend entries are as wide as the longest name: Plotly's own estimate wraps or overlaps on a phone.
+    """
+    if look.narrow:
+        narrowed(figure)
+    drawn = figure["layout"]
+    margin, legend = drawn.get("margin"), drawn.get("legend")
+    named = [trace for trace in figure["data"] if trace.get("showlegend", True) and "name" in trace]
+    if margin is None:
+        return figure
+    if legend is not None and named:
+        legend["entrywidth"] = 14 + max(_width(str(trace["name"])) for trace in named)
+        margin["t"] = max(margin["t"], 20 + _legend_height(figure["data"], named, legend["entrywidth"], look))
+    if look.narrow:  # what the legend and the notes take is no room for the rows
+        rows = len(drawn["yaxis"].get("ticktext", ()))
+        drawn["height"] = max(drawn["height"], margin["t"] + margin["b"] + max(LEAST_HEIGHT, ROW * rows))
+    if any("colorbar" in trace for trace in figure["data"]):
+        margin["r"] = max(margin["r"], _COLORBAR)
+    return figure
+
+
+def _width(words: str) -> float:
+    """Pixels that a name takes in a legend; the squares of a layer strip are wider than letters."""
+    return 6.5 * min(len(words), 48) + 5.0 * sum(words.count(square) for square in (FROZEN, TRAINED))
+
+
+# Pixels, as Plotly lays out a legend on a usual screen; on others it makes room itself.
+_WIDTH, _NARROW, _SYMBOL, _LINE, _BETWEEN_GROUPS, _COLORBAR = 1140, 270, 45, 19, 10, 96
+
+
+def _legend_height(data: Sequence[Any], named: Sequence[Any], entry_width: float, look: Look) -> float:
+    shown = len(named) > 1 or (len(data) > 1 and bool(named))  # a figure with one trace has no legend
+    if not shown:
+        return 0
+    rows = -(-len(named) // max(1, int((_NARROW if look.narrow else _WIDTH) // (entry_width + _SYMBOL))))
+    grouped = any("legendgroup" in trace for trace in named)
+    return rows * (_LINE + _BETWEEN_GROUPS) if grouped else rows * _LINE + _BETWEEN_GROUPS
+
+
+def why_empty(selection: Selection) -> str:
+    """Why no figure can show anything, and what to do; empty if one may."""
+    if selection.sweep is None:
+        return "This store has no planned trial yet. Run a sweep: permafrost launch"
+    if not len(selection.trials):
+        return "The filters exclude every trial. Remove one."
+    if not len(selection.completed):
+        states = selection.trials["state"].value_counts()
+        counts = ", ".join(f"{n:,} {state.replace('_', ' ')}" for state, n in states.items())
+        return f"No trial has completed yet: {counts}. Overview lists the reasons; run the launch command to resume."
+    return ""
+
+
+# A page of the dashboard: which question it answers, with which parts and controls, and what else it shows or does.
+
+SHARED_CONTROLS = ("sweep", "corpus", "model", "setup", "size", "strategy", "embeddings", "metric", "split")
+
+
+class PageState(TypedDict):
+    """What a browser shows.
+
+    Attributes:
+        scheme: A key of `theme.LOOKS`.
+    """
+
+    path: str
+    search: str
+    scheme: str
+
+
+@dataclass(frozen=True)
+class ItemPage:
+    """The page of one item that a view lists, e.g. of one trial.
+
+    Attributes:
+        prefix: First part of its address: `/trial` for `/trial/0123456789abcdef`.
+        build: Returns the page's components from the store, the item's name and the colours; it says so itself if there
+            is no such item.
+    """
+
+    prefix: str
+    build: Callable[[Snapshot, str, Look], Any]
+
+
+@dataclass(frozen=True)
+class View:
+    """One page and its entry in the navigation.
+
+    Attributes:
+        title: Name in the navigation and heading of the page.
+        parts: Figures and tables, in order.
+        controls: Fields of the page query that can be set on it.
+        content: Returns the components above the parts; None if there are only parts.
+        content_ignores: Fields of the page query that these components do not depend on.
+        add_callbacks: Registers callbacks of its own; they look up what a page selects with the function passed.
+        item_page: The page of one of its items.
+    """
+
+    path: str
+    title: str
+    question: str
+    parts: tuple[Part[Any], ...] = ()
+    controls: tuple[str, ...] = SHARED_CONTROLS
+    content: Callable[[Selection], Any] | None = None
+    content_ignores: tuple[str, ...] = ()
+    add_callbacks: Callable[[dash.Dash, Callable[[str], Selection]], None] | None = None
+    item_page: ItemPage | None = None
+
+    @property
+    def name(self) -> str:
+        """A word for files: the address without its slash."""
+        return self.path.strip("/") or "overview"

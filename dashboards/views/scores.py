@@ -1,0 +1,393 @@
+"""Scores: what does freezing cost? The scores of all trials by what is frozen, and the differences to the baseline."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from dashboards.data.selection import Selection
+from dashboards.data.trial_rows import trials_with_sentences
+from dashboards.views import factors, why
+from dashboards.views.kit import published
+from dashboards.views.kit.cells import KEYS, Cells, Places, beside_each_other, cells_of, places, setting_columns
+from dashboards.views.kit.drawing import (
+    Diamonds,
+    cell_colour,
+    cell_name,
+    cell_symbol,
+    forest_plot,
+    freeze_name,
+    mean_marks,
+    name,
+    with_note,
+)
+from dashboards.views.kit.part import SHARED_CONTROLS, Part, View
+from dashboards.views.kit.published import Overlay, overlay, published_columns, published_traces
+from dashboards.views.kit.theme import Figure, Look, axis, layout
+from orchestrator.analysis.decided import loss_table
+from orchestrator.analysis.statistic import STATISTICS
+
+# The difference of each setting to its baseline, paired by seed.
+
+MAX_ROWS = 80  # of the figure
+NO_PAIRS = "No trial has a completed baseline with the same seed. Run the baseline (freeze: none)."
+
+
+class Forest(NamedTuple):
+    """Losses against the baseline.
+
+    Attributes:
+        table: One row per cell: the columns of `decided.loss_table` and `cells.KEYS`.
+    """
+
+    table: pd.DataFrame
+    value_name: str
+
+
+def prepare_forest(selection: Selection) -> Forest:
+    """Losses of every cell that has a baseline."""
+    trials = selection.trials
+    cells = trials.drop_duplicates("cell")[KEYS]
+    found = loss_table(trials_with_sentences(selection.of_questions), selection.column, selection.plan)
+    new = [name for name in KEYS if name == "cell" or name not in found]
+    table = found.merge(cells[new], on="cell").sort_values(["train_size", "depth", "strategy", "embeddings"])
+    return Forest(table.reset_index(drop=True), selection.value_name)
+
+
+def why_no_forest(info: Forest) -> str:
+    """Why there is no difference to show; empty if there is one."""
+    if not len(info.table):
+        return "Only the baseline is here, so there is nothing to compare with it."
+    return "" if (info.table["n_pairs"] > 0).any() else NO_PAIRS
+
+
+def draw_forest(info: Forest, look: Look) -> Figure:
+    """Points with intervals; filled if the interval that decides excludes zero."""
+    paired = info.table[info.table["n_pairs"] > 0]
+    table = paired[-MAX_ROWS:]
+    several = info.table["train_size"].nunique() > 1
+    labels = [f"{cell_name(row, several=several)} (n={row.n_pairs})" for row in table.itertuples()]
+    marks = Diamonds(
+        labels,
+        table["difference"].isin(["worse", "better"]).tolist(),
+        [look.depth(row.depth, row.n_layers) for row in table.itertuples()],
+        [[label, verdict] for label, verdict in zip(labels, _words(table), strict=True)],
+        "%{x:+.2f} points<br>%{customdata[1]}<extra>%{customdata[0]}</extra>",
+    )
+    left_out = f"The {MAX_ROWS} of {len(paired)} settings with the largest train sizes; the table has all."
+    figure = forest_plot(table, marks, look, f"loss of {info.value_name} (points)")
+    return with_note(figure, look, left_out if len(paired) > MAX_ROWS else "")
+
+
+def _words(table: pd.DataFrame) -> list[str]:
+    """What each interval says of the baseline; why there is none."""
+    return [why or said for why, said in zip(table["why_none"], table["difference"], strict=True)]
+
+
+def forest_table(info: Forest) -> pd.DataFrame:
+    """One row per setting with all tests."""
+    t = info.table
+    return pd.DataFrame(
+        {
+            **setting_columns(t),
+            "pairs": t["n_pairs"],
+            "loss (points)": (100 * t["loss"]).round(4),
+            "from (points)": (100 * t["low"]).round(4),
+            "to (points)": (100 * t["high"]).round(4),
+            "correction": t["method"],
+            "median (points)": (100 * t["median"]).round(4),
+            "dev sentences": t["n_sentences"].astype(object).where(t["n_sentences"].notna(), None),
+            "verdict": _words(t),
+        }
+    )
+
+
+FOREST = Part(
+    "depth-forest",
+    "Loss against the baseline",
+    "What each setting loses against training everything; filled diamonds are shown to differ.",
+    prepare_forest,
+    forest_table,
+    draw_forest,
+    why_no_forest,
+    method="The baseline trial minus each trial with the same seed and train subset: positive is worse. The line "
+    "is the interval over seeds and dev sentences (over seeds alone where the contributions of sentences were not "
+    "recorded) that decides: each end holds with chance 95 %, for all settings of one train size together (max-t) and "
+    "at every look from 3 seeds on. A difference is shown where it excludes zero.",
+)
+
+
+# Mean scores of the settings: bars, and a table of mean, median, spread and range.
+
+
+def cells_table(info: Cells) -> pd.DataFrame:
+    """One row per cell: mean, median, standard deviation, minimum, maximum and interval."""
+    table = info.table
+    shares = {name: 100 * table[name] for name in ("mean", "median", "std", "min", "max", "low", "high")}
+    names = {"std": "sd (points)", "low": "95 % from (%)", "high": "95 % to (%)"}
+    return pd.DataFrame(
+        {
+            **setting_columns(table),
+            "depth (layers)": table["depth"],
+            "n": table["n"],
+            "planned": table["planned"],
+            **{names.get(name, f"{name} (%)"): values.round(4) for name, values in shares.items()},
+            **{one.label: table[one.label] for one in STATISTICS.values() if one.label in table},
+        }
+    )
+
+
+TABLE = Part(
+    "depth-table",
+    "Mean, median, spread and range",
+    "Scores over the completed seeds of each setting.",
+    cells_of,
+    cells_table,
+    method="Standard deviations (sd) divide by n - 1. The 95 % interval of the mean is the wider of Student's t and "
+    "the logit interval.",
+)
+
+
+# Depth: what does freezing cost? The scores of all trials by what is frozen.
+
+MAX_DOTS = 5000
+_BINS = 60
+_BOXES_FROM = 5
+_MAX_OUTLINED = 1000  # an outline takes a third of the drawing time; symbols still tell strategies apart
+
+
+class Strip(NamedTuple):
+    """Every completed trial at the place of its cell.
+
+    Attributes:
+        cells: Mean and interval of each.
+        dots: `trial_id`, `cell`, `seed`, `freeze`, `n_layers`, `train_size`, `x`, `y` (percent).
+        published: Published numbers that may be shown with them.
+        picked: Ids of the trials that the address picks.
+    """
+
+    cells: Cells
+    places: Places
+    dots: pd.DataFrame
+    published: Overlay
+    picked: tuple[str, ...]
+
+
+def prepare_strip(selection: Selection) -> Strip:
+    """Dots of a cell stand next to each other in the order of their seeds, which is the same in every cell."""
+    cells = cells_of(selection)
+    spots = places(cells.table)
+    done = selection.completed
+    dots = done[["trial_id", "cell", "seed", "freeze", "n_layers", "train_size"]]
+    dots = dots.assign(x=beside_each_other(done, spots), y=100 * done[selection.column])
+    return Strip(cells, spots, dots.reset_index(drop=True), overlay(selection), selection.query.trials)
+
+
+def draw_strip(info: Strip, look: Look) -> Figure:
+    """Dots, boxes from five seeds on, mean and interval from three seeds on; a heatmap above 5,000 dots.
+
+    A circle stands around each picked trial.
+    """
+    table = info.cells.table
+    if len(info.dots) > MAX_DOTS:
+        data = [_density(info, look), _baselines(info, look), *_extremes(info, look)]
+    else:
+        data = [_baselines(info, look), *_boxes(info, look), *_dots(info, look)]
+    data += [_means(table, info.places, look), *published_traces(info.published, info.places.at, look)]
+    data += _picked(info, look)
+    y = axis(f"{info.cells.value_name} (%)")
+    return {"data": data, "layout": layout(look, x=info.places.axis(), y=y, height=420)}
+
+
+def _dots(info: Strip, look: Look) -> list[dict[str, Any]]:
+    first = info.cells.table.drop_duplicates("freeze").sort_values(["depth", "strategy", "embeddings"])
+    traces, by_freeze = [], dict(iter(info.dots.groupby("freeze", sort=False)))
+    for row in first.itertuples():
+        dots = by_freeze.get(row.freeze, info.dots.iloc[:0])
+        colour = cell_colour(look, row)
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "name": cell_name(row, several=False),
+                "x": dots["x"].round(4).tolist(),
+                "y": dots["y"].round(4).tolist(),
+                "customdata": _rows(dots),
+                "marker": {
+                    "symbol": cell_symbol(look, row),
+                    "size": 8,
+                    "opacity": 0.75,
+                    "color": colour,
+                    "line": {
+                        "width": 2 if row.embeddings else int(len(info.dots) <= _MAX_OUTLINED),
+                        "color": colour if row.embeddings else look.strategy(row.strategy)[0],
+                    },
+                },
+                "hovertemplate": "%{y:.2f} %<br>%{fullData.name}, seed %{customdata[1]}, train size %{customdata[2]:,}"
+                "<br>trial %{customdata[0]}<extra></extra>",
+            }
+        )
+    return traces
+
+
+def _rows(dots: pd.DataFrame) -> list[list[Any]]:
+    """What a dot says when it is touched."""
+    columns = (dots[name].tolist() for name in ("trial_id", "seed", "train_size"))
+    return [[*row] for row in zip(*columns, strict=True)]
+
+
+def _boxes(info: Strip, look: Look) -> list[dict[str, Any]]:
+    grouped = info.dots.groupby("cell")["y"]
+    shown = info.cells.table[info.cells.table["n"] >= _BOXES_FROM]
+    if not len(shown):
+        return []
+    quartiles = grouped.quantile([0, 0.25, 0.5, 0.75, 1]).unstack().loc[shown["cell"]]
+    return [
+        {
+            "type": "box",
+            "x": [info.places.at[cell] for cell in shown["cell"]],
+            "lowerfence": quartiles[0].tolist(),
+            "q1": quartiles[0.25].tolist(),
+            "median": quartiles[0.5].tolist(),
+            "q3": quartiles[0.75].tolist(),
+            "upperfence": quartiles[1].tolist(),
+            "width": 0.8,
+            "line": {"width": 1, "color": look.muted},
+            "fillcolor": "rgba(128,128,128,0.10)",
+            "hoverinfo": "skip",
+            "showlegend": False,
+            "name": "quartiles",
+        }
+    ]
+
+
+def _density(info: Strip, look: Look) -> dict[str, Any]:
+    """The number of trials by score: a column per place."""
+    at = info.dots["cell"].map(info.places.at).to_numpy(dtype=np.float64)
+    xs = np.array(sorted(set(info.places.at.values())))
+    edges = np.linspace(info.dots["y"].min(), info.dots["y"].max() + 1e-9, _BINS + 1)
+    counts, _, _ = np.histogram2d(info.dots["y"], at, bins=(edges, np.append(xs - 0.5, xs[-1] + 0.5)))
+    return {
+        "type": "heatmap",
+        "x": xs.tolist(),
+        "y": ((edges[:-1] + edges[1:]) / 2).round(4).tolist(),
+        "z": [[int(count) or None for count in row] for row in counts],
+        "colorscale": look.scale(),
+        "colorbar": {"title": {"text": "trials"}, "thickness": 12},
+        "hovertemplate": "about %{y:.2f} %<br>trials: %{z}<extra></extra>",
+        "name": "trials",
+    }
+
+
+def _extremes(info: Strip, look: Look) -> list[dict[str, Any]]:
+    """The best and the worst trial, which the heatmap would hide."""
+    found = info.dots.loc[[info.dots["y"].idxmax(), info.dots["y"].idxmin()]]
+    return [
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "name": name,
+            "x": [row.x],
+            "y": [row.y],
+            "customdata": [[row.trial_id, row.seed, row.train_size]],
+            "marker": {"symbol": symbol, "size": 10, "color": look.text},
+            "hovertemplate": "%{y:.2f} %<br>trial %{customdata[0]}<extra>" + name + "</extra>",
+        }
+        for name, symbol, row in zip(
+            ("best", "worst"), ("triangle-up", "triangle-down"), found.itertuples(), strict=True
+        )
+    ]
+
+
+def _picked(info: Strip, look: Look) -> list[dict[str, Any]]:
+    """The picked trials, which the heatmap would hide and dots do not tell apart."""
+    found = info.dots[info.dots["trial_id"].isin(info.picked)]
+    if not len(found):
+        return []
+    return [
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "name": "picked",
+            "x": found["x"].round(4).tolist(),
+            "y": found["y"].round(4).tolist(),
+            "customdata": _rows(found),
+            "marker": {"symbol": "circle-open", "size": 15, "color": look.text, "line": {"width": 2.5}},
+            "hovertemplate": "%{y:.2f} %<br>seed %{customdata[1]}, train size %{customdata[2]:,}"
+            "<br>trial %{customdata[0]}<extra>picked</extra>",
+        }
+    ]
+
+
+def _means(table: pd.DataFrame, spots: Places, look: Look) -> dict[str, Any]:
+    shown = table[~table["dots_only"] & table["mean"].notna()]
+    named = {freeze: name(freeze_name(freeze)) for freeze in shown["freeze"].unique()}
+    return mean_marks(
+        [spots.at[cell] for cell in shown["cell"]],
+        shown,
+        look,
+        scale=100,
+        customdata=[[named[freeze], n] for freeze, n in zip(shown["freeze"], shown["n"].tolist(), strict=True)],
+        hovertemplate="mean %{y:.2f} %<br>%{customdata[0]}, n=%{customdata[1]}<extra></extra>",
+    )
+
+
+def _baselines(info: Strip, look: Look) -> dict[str, Any]:
+    """A line across each train size at its baseline's mean: one trace with gaps, as separate shapes draw far slower."""
+    ends: dict[int, list[float]] = {}
+    means: dict[int, float] = {}
+    table = info.cells.table
+    for size, cell, baseline, mean in zip(
+        table["train_size"], table["cell"], table["baseline"], table["mean"], strict=True
+    ):
+        ends.setdefault(size, []).append(info.places.at[cell])
+        if cell == baseline and pd.notna(mean):
+            means[size] = 100 * mean
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": "baseline mean",
+        "x": [x for size in means for x in (min(ends[size]) - 0.5, max(ends[size]) + 0.5, None)],
+        "y": [y for mean in means.values() for y in (round(mean, 4), round(mean, 4), None)],
+        "line": {"color": look.text, "width": 1, "dash": "dot"},
+        "hoverinfo": "skip",
+        "showlegend": False,
+    }
+
+
+def strip_table(info: Strip) -> pd.DataFrame:
+    """One row per trial."""
+    dots = info.dots.sort_values(["train_size", "freeze", "seed"])
+    score = {f"{info.cells.value_name} (%)": dots["y"].round(4)}
+    table = pd.DataFrame({"trial": dots["trial_id"], **setting_columns(dots), "seed": dots["seed"], **score})
+    return table.assign(**published_columns(info.published, dots["cell"]))
+
+
+STRIP = Part(
+    "depth-strip",
+    "Scores by what is frozen",
+    "Each dot is one completed trial. Click a dot to open its trial.",
+    prepare_strip,
+    strip_table,
+    draw_strip,
+    method="Trials with the same seed stand at the same side of each setting. Horizontal marks: mean with 95 % "
+    "interval (the wider of Student's t and the logit interval), from three seeds on. Boxes: quartiles, from five "
+    "seeds on. Dotted line: mean of the baseline. Hollow diamonds: published numbers for the same metric, split, "
+    "corpus and train size. Circles: the trials picked on the page Trials.",
+)
+VIEW = View(
+    "/depth",
+    "Depth",
+    "What does freezing cost?",
+    (
+        STRIP,
+        FOREST,
+        TABLE,
+        published.PUBLISHED,
+        why.VARIANCE,
+        factors.STABILITY,
+    ),
+    (*SHARED_CONTROLS, "study", "axis"),
+)

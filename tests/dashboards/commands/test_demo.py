@@ -1,0 +1,67 @@
+"""The study that comes along: it opens, it is whole, and every surface says the same of it."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from dashboards.commands.demo import DEMO_STORE
+from dashboards.data.frames import Frames
+from dashboards.data.page_query import PageQuery
+from dashboards.data.selection import select
+from dashboards.views.kit.answers import answers_of
+from orchestrator.api.answering import answer
+from orchestrator.extras.store_care.check import check_store
+from orchestrator.store import ResultStore, open_store
+
+MOST_BYTES = 15_000_000
+
+
+@pytest.fixture(scope="module")
+def store() -> ResultStore:
+    return open_store(DEMO_STORE)
+
+
+def test_the_store_is_intact_small_and_of_no_machine(store: ResultStore) -> None:
+    files = [path for path in DEMO_STORE.rglob("*") if path.is_file()]
+    assert not check_store(str(DEMO_STORE)).findings
+    assert sum(path.stat().st_size for path in files) < MOST_BYTES
+    assert not len(store.predictions())  # no text that may not be passed on
+    specs = store.trials(["spec"])["spec"].to_pylist()
+    assert specs
+    assert not [text for text in specs if re.search(r'"(/|[A-Z]:)', text)]
+
+
+def test_every_trial_says_its_documents_where_its_corpus_has_any(store: ResultStore) -> None:
+    of_treebanks = {row["trial_id"] for row in store.trials(["trial_id", "task"]).to_pylist() if row["task"] == "pos"}
+    rows = [row for row in store.contributions().to_pylist() if row["trial_id"] in of_treebanks]
+    assert rows
+    assert all(len(row["documents"]) == len(row["values"]) for row in rows)
+
+
+def test_the_datasheet_says_how_many_trials_there_are(store: ResultStore) -> None:
+    sheet = (DEMO_STORE.parent / "README.md").read_text(encoding="utf-8")
+    assert f"**State**: {len(store.completed_ids())} of the 125 trials" in sheet
+
+
+def test_the_page_answers_as_the_terminal_does(store: ResultStore) -> None:
+    snapshot = Frames(store).refresh()
+    shown = answers_of(select(snapshot, PageQuery()))
+    assert shown
+    assert [each.sentence for each in shown] == [each.sentence for each in answer(store.address)]
+
+
+def test_the_command_serves_it_until_it_is_stopped() -> None:
+    words = [sys.executable, "-c", "from dashboards.cli import app; app()", "demo", "--port", "0"]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as server:
+        assert server.stderr is not None
+        said = [server.stderr.readline() for _ in range(4)]
+        server.send_signal(signal.SIGINT)
+        assert (server.stderr.read(), server.wait()) == ("", 130)
+    assert said[0] == f"store   {DEMO_STORE}\n"
+    assert "http://127.0.0.1:" in said[2]
+    assert said[3] == "Press Ctrl-C to stop.\n"

@@ -1,0 +1,1 @@
+"""Programs: chaos, fuzz, benchmarks, GPU, calibration, deployment; the Makefile says what each runs."""

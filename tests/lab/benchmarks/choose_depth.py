@@ -1,0 +1,264 @@
+"""How often a search for the deepest harmless freeze errs, what it spends, and how often it finds it: simulated.
+
+python -m tests.lab.benchmarks.choose_depth                    # 2,000 searches a row
+python -m tests.lab.benchmarks.choose_depth --searches 200
+
+The first table has the worst arrangements: two depths are harmless, the third loses a hair more than the tolerance, the
+fourth is harmless again, the fifth loses three times as much; or all lose a hair more; or all from the third on. Losses
+of all depths share the baseline's luck (correlation a half), and depths save 15, 30, ... %. The second, of a quarter of
+the searches, is what a user may meet: losses that grow with depth. Beside each stands the fixed design: all depths at
+all seeds, judged by the same shares of the error at one look.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from orchestrator.search.choose_depth import Budget, DepthAnswer, DepthGoal, answer, decide
+
+Floats = npt.NDArray[np.float64]
+Shape = Callable[[Floats], Floats]  # of standard normal values: values of mean 0 and deviation 1
+TOLERANCE = 0.005
+HAIR = 1e-6  # of the tolerance: more than what counts as rounding
+WORST = (0.0, 0.1, 1.0 + HAIR, 0.2, 3.0)  # true losses, in tolerances
+ALL = (1.0 + HAIR,) * 5
+FROM_THIRD = (0.0, 0.1, *(1.0 + HAIR,) * 3)
+SAVING = 0.15  # of each depth
+CHURN = 5.0  # deviation of what differs from sentence to sentence in one seed alone, in tolerances
+
+
+@dataclass(frozen=True)
+class World:
+    """Losses to draw searches from.
+
+    Attributes:
+        means: True mean loss of each depth, in tolerances.
+        spread: Deviation of a seed's loss, in tolerances.
+        shape: How losses of seeds are distributed.
+        step: Of the score, in tolerances: losses are rounded to it at random, so that means stay; 0 for none.
+        sentences: Deviation that `n_sentences` leave in the mean loss, in tolerances.
+        n_sentences: Dev sentences; 1 where only the losses of seeds are known.
+    """
+
+    means: tuple[float, ...]
+    spread: float
+    shape: Shape
+    step: float = 0.0
+    sentences: float = 0.0
+    n_sentences: int = 1
+
+    def draw(self, rng: np.random.Generator, n_seeds: int) -> Floats:
+        """(depths, seeds, sentences)"""
+        losses = np.asarray(self.means)[:, None] + self.spread * self.shape(_shared(rng, len(self.means), n_seeds))
+        if self.step:
+            losses = self.step * np.floor(losses / self.step + rng.uniform(size=losses.shape))
+        found: Floats = losses[..., None]
+        if self.n_sentences > 1:
+            spread = self.sentences * np.sqrt(self.n_sentences)
+            found = found + spread * _shared(rng, len(self.means), self.n_sentences)[:, None, :]
+            found = found + CHURN * rng.standard_normal(found.shape)
+        return TOLERANCE * found
+
+    @property
+    def deepest(self) -> int:
+        """The last depth that loses no more than the tolerance; -1 for none."""
+        return max((index for index, mean in enumerate(self.means) if mean <= 1), default=-1)
+
+
+def _shared(rng: np.random.Generator, depths: int, n: int) -> Floats:
+    """(depths, n) standard normal values that share half of their variance."""
+    found: Floats = np.sqrt(0.5) * (rng.standard_normal((1, n)) + rng.standard_normal((depths, n)))
+    return found
+
+
+def lognormal(sigma: float, side: int = 1) -> Shape:
+    """Tail towards large losses (`side` 1) or large gains (-1)."""
+    mean, variance = np.exp(sigma**2 / 2), (np.exp(sigma**2) - 1) * np.exp(sigma**2)
+    return lambda z: side * (np.exp(sigma * side * z) - mean) / np.sqrt(variance)
+
+
+def student3(z: Floats) -> Floats:
+    """Student's t with 3 degrees of freedom."""
+    found: Floats = special.stdtrit(3, special.ndtr(z)) / np.sqrt(3)
+    return found
+
+
+def exponential(z: Floats) -> Floats:
+    """Skewness 2."""
+    found: Floats = -special.log_ndtr(-z) - 1
+    return found
+
+
+def seldom(z: Floats) -> Floats:
+    """Two values, the larger in one seed of six: most looks at three seeds see none of it."""
+    found: Floats = (6 * (z > special.ndtri(5 / 6)) - 1) / np.sqrt(5)
+    return found
+
+
+def normal(z: Floats) -> Floats:
+    """As drawn."""
+    return z
+
+
+def savings(depths: int) -> list[float]:
+    """What the depths save."""
+    return [min(SAVING * (1 + index), 0.9) for index in range(depths)]
+
+
+def search(
+    goal: DepthGoal, draws: Floats, rng: np.random.Generator, slots: int = 1, worth: float = 0.5
+) -> tuple[DepthAnswer, int]:
+    """A search to its end, and the trials it started; trials of parallel slots end in any order."""
+    losses: list[dict[int, Floats | None]] = [{} for _ in draws]
+    running: list[tuple[int, int]] = []
+    spent = set[tuple[int, int]]()
+    while not isinstance(found := decide(goal, losses, range(draws.shape[1]), savings(len(draws))), DepthAnswer):
+        wanted = [(want.candidate, want.seed) for want in found.wants if want.chance >= worth]
+        started = [pair for pair in wanted if pair not in running][: slots - len(running)]
+        running += started
+        spent.update(each for candidate, seed in started for each in ((candidate, seed), (-1, seed)))
+        candidate, seed = running.pop(int(rng.integers(len(running))))
+        losses[candidate][seed] = draws[candidate, seed]
+    return found, len(spent)
+
+
+def within(goal: DepthGoal, draws: Floats, trials: int) -> int:
+    """The depth chosen after so many trials, if the search goes on while there are any: -1 for none."""
+    losses: list[dict[int, Floats | None]] = [{} for _ in draws]
+    spent = set[tuple[int, int]]()
+    while trials > len(spent):
+        budget = Budget(seconds=float(trials - len(spent)), of_trial=(1.0,) * (1 + len(draws)))
+        found = decide(goal, losses, range(draws.shape[1]), savings(len(draws)), budget)
+        if isinstance(found, DepthAnswer):
+            break
+        candidate, seed, _ = found.wants[0]
+        spent.update([(candidate, seed), (-1, seed)])
+        losses[candidate][seed] = draws[candidate, seed]
+    chosen = answer(goal, losses, range(draws.shape[1]), savings(len(draws))).chosen
+    return -1 if chosen is None else chosen
+
+
+def fixed(goal: DepthGoal, draws: Floats) -> int:
+    """The depth that all seeds of all depths show, at one look: -1 for none."""
+    once = replace(goal, min_seeds=goal.max_seeds)
+    chosen = answer(once, [dict(enumerate(each)) for each in draws], range(draws.shape[1]), savings(len(draws))).chosen
+    return -1 if chosen is None else chosen
+
+
+class Rates(NamedTuple):
+    """Of many searches: the share that chose wrong and exactly right, trials spent on average, and fixed designs."""
+
+    n: int
+    wrong: float
+    right: float
+    spent: float
+    fixed_wrong: float
+    fixed_right: float
+
+
+def rates(world: World, goal: DepthGoal, searches: int, *, slots: int = 1, seed: int = 0) -> Rates:
+    """Simulate, with numbers of its own for every `seed`."""
+    rng = np.random.default_rng(seed)
+    chosen, spent, by_design = np.empty((3, searches))
+    for at in range(searches):
+        draws = world.draw(rng, goal.max_seeds)
+        found, spent[at] = search(goal, draws, rng, slots)
+        chosen[at] = -1 if found.chosen is None else found.chosen
+        by_design[at] = fixed(goal, draws)
+    loses = np.array([*(mean > 1 for mean in world.means), False])  # the last is "none"
+    both = (loses[picked.astype(int)].mean() for picked in (chosen, by_design))
+    exact = ((picked == world.deepest).mean() for picked in (chosen, by_design))
+    (wrong, fixed_wrong), (right, fixed_right) = both, exact
+    return Rates(searches, *map(float, (wrong, right, spent.mean(), fixed_wrong, fixed_right)))
+
+
+def wilson(share: float, n: int) -> tuple[float, float]:
+    """95 % interval of a share (E. Wilson, JASA 22 (1927), 209-212)."""
+    z = 1.96
+    middle, half = share + z**2 / (2 * n), z * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
+    return float((middle - half) / (1 + z**2 / n)), float((middle + half) / (1 + z**2 / n))
+
+
+def worst_cases() -> Iterator[tuple[str, World, DepthGoal, int]]:
+    """Name, world, goal, slots."""
+    goal = DepthGoal(TOLERANCE)
+    shapes: list[tuple[str, Shape]] = [
+        ("normal", normal),
+        ("t3", student3),
+        ("lognormal, skewness 0.95", lognormal(0.3)),
+        ("lognormal, skewness 1.75", lognormal(0.5)),
+        ("lognormal, skewness -1.75", lognormal(0.5, -1)),
+        ("exponential, skewness 2", exponential),
+    ]
+    yield from ((name, World(WORST, 0.4, shape), goal, 1) for name, shape in shapes)
+    for name, shape in (shapes[0], shapes[3], shapes[5]):
+        yield f"{name}, 500 sentences", World(WORST, 0.4, shape, sentences=0.15, n_sentences=500), goal, 1
+    for arrangement, means in (("all lose a hair more", ALL), ("all from the third on", FROM_THIRD)):
+        for name, shape in (shapes[0], shapes[3], shapes[5]):
+            yield f"{arrangement}: {name}", World(means, 0.4, shape), goal, 1
+        yield f"{arrangement}: mostly sentences", World(means, 0.1, normal, sentences=0.3, n_sentences=500), goal, 1
+    yield "normal, mostly sentences", World(WORST, 0.1, normal, sentences=0.3, n_sentences=500), goal, 1
+    yield "normal, 4 slots", World(WORST, 0.4, normal), goal, 4
+    yield "lognormal, skewness 1.75, 4 slots", World(WORST, 0.4, lognormal(0.5)), goal, 4
+    for most in (5, 20):
+        several = DepthGoal(TOLERANCE, max_seeds=most)
+        yield f"normal, looks 3..{most}", World(WORST, 0.4, normal), several, 1
+        yield f"lognormal 1.75, looks 3..{most}", World(WORST, 0.4, lognormal(0.5)), several, 1
+    collapse = World((1.0 + HAIR,), float(np.sqrt(5)), seldom)
+    for first in (3, 8):
+        goal_of = DepthGoal(TOLERANCE, min_seeds=first, max_seeds=20)
+        yield f"one seed of six loses six tolerances, looks {first}..20", collapse, goal_of, 1
+    known = World((1.0 + HAIR,), float(np.sqrt(5)), seldom, sentences=0.15, n_sentences=500)
+    yield "the same, 500 sentences, looks 3..10", known, goal, 1
+    for step, spread in ((0.25, 0.0), (1.0, 0.3)):
+        yield f"steps of {step:g} tolerances, spread {spread:g}", World(WORST, spread, normal, step), goal, 1
+
+
+def usual_cases() -> Iterator[tuple[str, World, DepthGoal, int]]:
+    """Name, world, goal, slots: losses that grow with depth, the deepest harmless one two thirds down."""
+    for depths in (6, 12):
+        last = 2 * depths // 3
+        means = tuple(0.3 * (k / last) ** 2 if k < last else 2.0 + k - last for k in range(depths))
+        for spread in (1.0, 0.5, 0.33):
+            for most in (10, 20):
+                goal = DepthGoal(TOLERANCE, max_seeds=most)
+                yield f"{depths} depths, spread {spread:g}, {most} seeds", World(means, spread, normal), goal, 1
+        both = World(means, 0.4, normal, sentences=0.15, n_sentences=500)
+        yield f"{depths} depths, spread 0.4, 500 sentences, 10 seeds", both, DepthGoal(TOLERANCE), 1
+        yield f"{depths} depths, spread 0.5, 10 seeds, 4 slots", World(means, 0.5, normal), DepthGoal(TOLERANCE), 4
+
+
+def line(name: str, found: Rates, whole: int) -> str:
+    """One row of a table; `whole` is what the fixed design spends."""
+    low, high = wilson(found.wrong, found.n)
+    return (
+        f"{name:52s} {100 * found.wrong:5.1f} ({100 * low:4.1f} to {100 * high:4.1f}) {100 * found.right:6.1f} "
+        f"{found.spent:7.1f} {whole:6d} {100 * found.fixed_wrong:8.1f} {100 * found.fixed_right:8.1f}"
+    )
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Print both tables, a row when it is done."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--searches", type=int, default=2000, help="a row")
+    args = parser.parse_args(argv)
+    sys.stdout.write(f"{'':52s} too deep, %           found % trials  fixed too deep  found\n")
+    for cases, searches in ((worst_cases(), args.searches), (usual_cases(), args.searches // 4)):
+        for name, world, goal, slots in cases:
+            found = rates(world, goal, searches, slots=slots)
+            sys.stdout.write(line(name, found, (1 + len(world.means)) * goal.max_seeds) + "\n")
+            sys.stdout.flush()
+        sys.stdout.write("\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,82 @@
+"""The image `cpu` as docker/Dockerfile builds it, on a base made by debootstrap: what is in it, and what runs in it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.lab.chaos import compare
+from tests.lab.deploy.container import Container, Mount, Setup
+from tests.lab.deploy.image import IMAGE_MARKS, Image
+from tests.lab.deploy.networks import Bridge
+
+MOST_BYTES, MOST_LAYERS = 1.5e9, 4
+
+pytestmark = IMAGE_MARKS
+
+Run = Callable[..., str]
+
+
+@pytest.fixture
+def run(image: Image, tmp_path: Path) -> Iterator[Run]:
+    """Runs a command in the image to its end, as its user, without rights and network, on a root that is read-only."""
+    results, config = tmp_path / "results", image.config
+    results.mkdir()
+    os.chown(results, *map(int, config["User"].split(":")))
+    mounts = [Mount("/results", results), Mount("/tmp"), Mount("/var/cache/permafrost")]
+    started: list[Container] = []
+
+    with Bridge(tmp_path) as bridge:
+
+        def one(*words: str, seconds: float = 240) -> str:
+            setup = Setup(
+                image.files, [*config["Entrypoint"], *words], image.environment, config["User"], mounts=mounts,
+                working_directory=config["WorkingDir"], space=bridge.apart(),
+            )  # fmt: skip
+            started.append(Container(setup, tmp_path / f"c{len(started)}"))
+            started[-1].start()
+            assert started[-1].wait(seconds) == 0, started[-1].said()
+            return started[-1].said()
+
+        yield one
+        for container in started:
+            container.kill()
+
+
+def test_its_layers_are_few_and_their_sizes_below_the_bound(image: Image) -> None:
+    sizes = [layer["size"] for layer in json.loads(image.about["Manifest"])["layers"]]
+    assert len(sizes) <= MOST_LAYERS
+    assert sum(sizes) < MOST_BYTES
+
+
+def test_neither_a_layer_nor_a_history_holds_the_secret(image: Image) -> None:
+    def holding(word: str) -> list[str]:
+        words = ["grep", "--recursive", "--files-with-matches", "--fixed-strings", "--exclude-dir=merged", word]
+        told = subprocess.run([*words, image.storage], capture_output=True, text=True, check=False)
+        return told.stdout.splitlines()
+
+    assert holding("useradd --uid 10001")  # a history, and therefore all are searched
+    assert holding(image.secret) == []
+
+
+def test_a_second_build_takes_all_from_the_first_in_a_fifth_of_its_time(image: Image) -> None:
+    assert image.ids[0] == image.ids[1]
+    assert image.seconds[1] < image.seconds[0] / 5
+
+
+def test_its_user_is_nobody_and_its_doctor_finds_what_a_sweep_needs(run: Run) -> None:
+    assert run("id", "-u").strip() == "10001"
+    assert "fail" not in run("permafrost", "doctor")
+
+
+def test_a_sweep_on_ray_and_its_report_need_nothing_that_the_image_lacks(run: Run, tmp_path: Path) -> None:
+    cells = ["space.data=[UD_English-EWT-sample]", "space.freeze=[none, {strategy: all_encoder, embeddings: true}]"]
+    settings = [*cells, "seeds=[0]", "trial.train_size=50", "trial.optim.epochs=1"]
+    run("permafrost", "launch", "--offline", *(word for setting in settings for word in ("--set", setting)))
+    assert len(compare.finished(tmp_path / "results" / "results")) == 2
+    run("permafrost", "report", "--sweep", "starter", "--no-pictures", "--no-answers")

@@ -1,0 +1,67 @@
+"""What every part of the GPU run is given."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from tests.lab.gpu.results import read_json
+from tests.lab.gpu.workload import Workload
+from trials.hardware.device import default_device
+
+
+@dataclass(frozen=True)
+class PartContext:
+    """The conditions of a part.
+
+    Attributes:
+        out: The folder of results; those of earlier parts are there.
+        work: A folder for models and caches.
+        rehearse: Whether everything is tiny.
+        budget_s: Seconds that the part may take.
+    """
+
+    out: Path
+    work: Path
+    rehearse: bool
+    budget_s: float
+    began: float = field(default_factory=time.monotonic)
+
+    @property
+    def workload(self) -> Workload:
+        """The trials to measure."""
+        return Workload(self.work / "models", self.rehearse)
+
+    @property
+    def device(self) -> torch.device:
+        """The first GPU, else the CPU."""
+        return default_device()
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether there is a GPU."""
+        return self.device.type == "cuda"
+
+    def left_s(self, reserve: float = 0.0) -> float:
+        """Seconds left, less a reserve; at least one."""
+        return max(1.0, self.budget_s - reserve - (time.monotonic() - self.began))
+
+    def trials_at_a_time(self) -> int:
+        """What the packing part found fastest, else 1."""
+        return int(self.found("packing").get("best_trials_at_a_time", 1))
+
+    def mode(self) -> dict[str, bool]:
+        """Graphs if they won; padded batches only if those that lie end to end do not work here."""
+        return {
+            "graphs": bool(self.found("graphs").get("graphs_win")),
+            "padded": not self.found("exactness").get("end_to_end_works", True),
+        }
+
+    def found(self, part: str) -> dict[str, Any]:
+        """The figures of another part, empty if it has none."""
+        figures: dict[str, Any] = read_json(self.out / f"{part}.json").get("figures", {})
+        return figures

@@ -1,0 +1,106 @@
+"""Run the parts, each in a process and a time of its own, and describe how each ended."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import multiprocessing
+import os
+import sys
+import time
+import traceback
+from multiprocessing.context import BaseContext
+from pathlib import Path
+from typing import Any
+
+from tests.lab.gpu.results import Record, read_json, write_json
+from tests.lab.gpu.workers import CONTEXT_VARIABLE, context
+
+PRELOADED = ["torch", "transformers", "tests.lab.gpu.timing"]
+# Seconds that each part may take, in order: those that others build on first. All of them together are cut at MOST_S.
+BUDGETS_S = {
+    "machine": 40,
+    "energy": 15,
+    "gpu_tests": 70,
+    "exactness": 60,
+    "graphs": 40,
+    "packing": 60,
+    "study1": 130,
+    "study4": 50,
+    "bf16_rate": 20,
+    "peak_memory": 35,
+}
+MOST_S = 520.0
+PARTS = "tests.lab.gpu.parts"
+OURS = ("trials", "orchestrator", "tests")
+
+
+def run_all(out: Path, work: Path, names: list[str], *, rehearse: bool) -> dict[str, dict[str, Any]]:
+    """Every part in order; the summary is written after each."""
+    began, parts = time.monotonic(), dict[str, dict[str, Any]]()
+    forked = multiprocessing.get_context("forkserver")
+    forked.set_forkserver_preload(PRELOADED)
+    os.environ[CONTEXT_VARIABLE] = "forkserver"
+    if "machine" not in names:
+        names = ["machine", *names]  # it finds out how processes can be started
+    for name in names:
+        left = MOST_S - (time.monotonic() - began)
+        if left < 5:
+            parts[name] = _described(out, name, "not run", "no time was left", 0.0)
+            continue
+        parts[name] = run_part(context(), out, work, name, min(BUDGETS_S[name], left), rehearse)
+        if name == "machine" and parts[name]["status"] != "done":  # a forked process cannot use the GPU here
+            os.environ[CONTEXT_VARIABLE] = "spawn"
+            parts[name] = run_part(context(), out, work, name, min(BUDGETS_S[name], left), rehearse)
+        if name == "machine" and parts[name]["status"] != "done":
+            return parts
+        write_json(out / "summary.json", {"parts": parts, "seconds": time.monotonic() - began, "rehearsal": rehearse})
+        sys.stderr.write(f"{name}: {parts[name]['status']}, {parts[name]['seconds']:.0f} s\n")
+    return parts
+
+
+def run_part(
+    ctx: BaseContext, out: Path, work: Path, name: str, budget_s: float, rehearse: bool, package: str = PARTS
+) -> dict[str, Any]:
+    """Run a part in a process of its own and describe its end."""
+    for old in (out / f"{name}.json", work / f"{name}.end"):
+        old.unlink(missing_ok=True)
+    began = time.monotonic()
+    process = ctx.Process(target=_child, args=(out, work, name, budget_s, rehearse, package))  # type: ignore[attr-defined]
+    process.start()
+    process.join(budget_s)
+    seconds = time.monotonic() - began
+    if process.is_alive():
+        process.kill()
+        process.join()
+        return _described(out, name, "cut", f"it took longer than its {budget_s:.0f} s", seconds)
+    end = read_json(work / f"{name}.end")
+    if not end:
+        return _described(out, name, "failed", f"its process ended with exit code {process.exitcode}", seconds)
+    return _described(out, name, end["status"], end["reason"], seconds)
+
+
+def _described(out: Path, name: str, status: str, reason: str | None, seconds: float) -> dict[str, Any]:
+    path = out / f"{name}.json"
+    found = {"figures": {}, "checks": []} | read_json(path)
+    part = {"part": name, "status": status, "reason": reason, "seconds": round(seconds, 1), **found}
+    write_json(path, part)
+    return part
+
+
+def _child(out: Path, work: Path, name: str, budget_s: float, rehearse: bool, package: str) -> None:
+    """Run a part and note how it ended; a module that the machine lacks is no failure."""
+    record = Record(out / f"{name}.json")
+    status, reason = "done", None
+    try:
+        from tests.lab.gpu.part_context import PartContext
+
+        module = importlib.import_module(f"{package}.{name}")
+        gc.freeze()  # the libraries' objects stay: collecting between measurements need not visit them
+        module.run(PartContext(out, work, rehearse, budget_s), record)
+    except Exception as error:
+        record.note(error=traceback.format_exc())
+        status, reason = "failed", traceback.format_exc().strip().splitlines()[-1]
+        if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] not in OURS:
+            status, reason = "skipped", f"needs {error.name}, which is not installed here"
+    write_json(work / f"{name}.end", {"status": status, "reason": reason})

@@ -1,0 +1,134 @@
+"""Run optimiser steps or whole trials on a device and measure them; every function can run in a worker process."""
+
+from __future__ import annotations
+
+import gc
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+import trials.run
+from tests.lab.gpu.workload import changed, encode
+from trials.hardware.device import default_device, wait_for
+from trials.models.load import LoadedModel
+from trials.run import new_training, run_trial, train_subset
+from trials.spec import TrialSpec
+from trials.training.cuda_graphs import GRAPHS_VARIABLE
+from trials.training.freeze_course import FreezeCourse
+
+WARM_UP = 64  # steps: every padded length has been seen, and recorded where steps are CUDA graphs
+
+
+@contextmanager
+def cuda_graphs(on: bool) -> Iterator[None]:
+    """Turn CUDA graphs on or off for the trainings that are built inside."""
+    before = os.environ.get(GRAPHS_VARIABLE)
+    os.environ[GRAPHS_VARIABLE] = str(int(on))
+    try:
+        yield
+    finally:
+        os.environ.pop(GRAPHS_VARIABLE)
+        if before is not None:
+            os.environ[GRAPHS_VARIABLE] = before
+
+
+@contextmanager
+def padded_batches(on: bool) -> Iterator[None]:
+    """Pad the batches of the trainings that are built inside, although the model could do without."""
+    build = trials.run.new_model
+
+    def padded(spec: TrialSpec, n_labels: int, device: torch.device) -> LoadedModel:
+        return replace(build(spec, n_labels, device), first_position=None)
+
+    trials.run.new_model = padded if on else build
+    try:
+        yield
+    finally:
+        trials.run.new_model = build
+
+
+def release() -> None:
+    """Free what the last measurement left on the device."""
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
+def timed_steps(
+    spec: TrialSpec,
+    steps: int,
+    *,
+    graphs: bool = False,
+    padded: bool = False,
+    warm_up: int = WARM_UP,
+    start: Callable[[], None] | None = None,
+) -> dict[str, Any]:
+    """Seconds of optimiser steps after a warm-up, and their counted operations.
+
+    `start` is called between the two: it may wait for other processes.
+    """
+    device = default_device()
+    data = encode(spec)
+    spec = changed(spec, optim={"epochs": 1 + (warm_up + steps) // max(1, spec.train_size // spec.optim.batch_size)})
+    with cuda_graphs(graphs), padded_batches(padded):
+        loaded = trials.run.new_model(spec, len(data.labels), device)
+        training = new_training(spec, loaded, data, train_subset(spec, data.train), device)
+        unfreezing = FreezeCourse(spec, training)
+        unfreezing.train_to(warm_up)
+        wait_for(device)
+        if start is not None:
+            start()
+        before, began = training.flops, time.perf_counter()
+        unfreezing.train_to(warm_up + steps)
+        wait_for(device)
+        seconds = time.perf_counter() - began
+    found = {
+        "seconds": seconds,
+        "steps": steps,
+        "flops": training.flops - before,
+        "graphs": training.graphs,
+        "padding_free": training.padding_free,
+    }
+    del loaded, training, unfreezing
+    release()
+    return found
+
+
+def whole_trial(
+    spec: TrialSpec,
+    *,
+    graphs: bool = False,
+    padded: bool = False,
+    report: Callable[[dict[str, Any]], None] | None = None,
+) -> dict[str, Any]:
+    """A trial from its set-up to its test score; `report` receives the sums so far at every evaluation."""
+    encode(spec)
+    began = time.perf_counter()
+    found: dict[str, Any] = {}
+    with cuda_graphs(graphs), padded_batches(padded):
+        records = []
+        for record in run_trial(spec, predictions="none"):
+            records.append(record)
+            found = {
+                "seconds": time.perf_counter() - began,
+                "step": record.step,
+                "setup_s": records[0].setup_s,
+                "prefix_s": records[0].prefix_paid_s,
+                "train_s": [r.train_s for r in records],
+                "eval_s": [r.eval_s for r in records],
+                "steps": [r.step for r in records],
+                "losses": [loss for r in records for loss in r.step_losses],
+                "energy_j": None if record.energy_j is None else sum(r.energy_j or 0.0 for r in records),
+                "peak_bytes": max(r.peak_memory_bytes or r.worker_memory_bytes or 0 for r in records),
+                "prefix_layers": record.prefix_layers,
+                "padding_free": record.padding_free,
+            }
+            if report is not None:
+                report({key: value for key, value in found.items() if key != "losses"})
+    release()
+    return found

@@ -1,0 +1,194 @@
+"""Studies 1 and 4 at true size without a download: random weights, random subwords, sentences of real lengths.
+
+The recipes and sizes are read from `configs/`; the lengths are those of the bundled treebank samples and, for the two
+GLUE tasks, log-normal with the mean and standard deviation of their public files. Nothing is tokenised: the encoded
+corpora are put where a trial looks for them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import yaml
+from transformers import AutoConfig, AutoModel
+
+from trials.draft import FreezeDraft
+from trials.encoding.encoded_corpus import EncodedCorpus
+from trials.encoding.token_cache import cached_or_encoded, token_key
+from trials.models.family import MODEL_FAMILIES
+from trials.models.model_files import revision_of
+from trials.settings import DataSpec, FreezeSpec, ModelSpec
+from trials.spec import TrialSpec
+from trials.starter import treebank_path
+from trials.tasks.task import IGNORE, Example, Split
+
+CONFIGS = Path(__file__).parents[3] / "configs"
+SUBWORDS_A_WORD = (0.8, 0.13, 0.07)  # shares of words of 1, 2 and 3 subwords
+TREEBANKS = {"ewt": "UD_English-EWT-sample", "nsc": "UD_Naija-NSC-sample"}
+LOG_WORDS = {"sst2": (2.78, 0.59), "cola": (1.94, 0.45)}  # mean and standard deviation of the logarithm of words
+N_TAGS, N_CLASSES, FIRST_ID = 17, 2, 5  # ids below are those of special tokens
+# The published dimensions of the two encoders; what `AutoConfig` has by default is left out.
+ENCODERS: dict[str, dict[str, Any]] = {
+    "distilbert-base-multilingual-cased": {"family": "distilbert", "vocab_size": 119_547},
+    "roberta-base": {
+        "family": "roberta", "vocab_size": 50_265, "max_position_embeddings": 514, "type_vocab_size": 1,
+    },
+}  # fmt: skip
+LAYERS = {"distilbert": 6, "roberta": 12}
+TINY = {"hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 32, "vocab_size": 200}
+
+
+@dataclass(frozen=True)
+class Workload:
+    """The trials to measure.
+
+    Attributes:
+        folder: Where random models are written.
+        tiny: Whether models and corpora are tiny, for a rehearsal on a CPU.
+    """
+
+    folder: Path
+    tiny: bool
+
+    def study1(self) -> list[TrialSpec]:
+        """Ten trials: two treebanks times five freezes, one seed."""
+        return self._trials("emekaeze_pos", TREEBANKS)
+
+    def study4(self, train_size: int) -> list[TrialSpec]:
+        """Fourteen trials: two tasks times seven freezes, at one train size and one seed."""
+        return self._trials("freezing_bert_glue", LOG_WORDS, train_size=train_size)
+
+    def _trials(self, study: str, corpora: Any, **changes: Any) -> list[TrialSpec]:
+        sweep, published = (
+            yaml.safe_load((CONFIGS / folder / f"{study}.yaml").read_text(encoding="utf-8"))
+            for folder in ("sweeps", "published")
+        )
+        recipe = {key: value for key, value in sweep["trial"].items() if key != "model"}
+        model = self.encoder(published["protocol"]["model"])
+        if self.tiny:
+            recipe["optim"] = recipe["optim"] | {"epochs": 2, "batch_size": 8}
+            recipe |= {"max_length": 32, "precision": "fp32"}
+        found = []
+        for name in corpora:
+            details = published["corpora"][name]
+            sizes = (48, 24, 16) if self.tiny else tuple(size or 0 for size in details["sizes"])
+            task = details["task"]
+            for freeze in sweep["space"]["freeze"]:
+                draft = FreezeDraft.model_validate({"strategy": freeze} if isinstance(freeze, str) else freeze)
+                spec = {
+                    **recipe, "task": task, "data": data_spec(name, sizes), "model": model,
+                    "freeze": draft.resolve(model), "train_size": sizes[0], "seed": sweep["seeds"][0],
+                }  # fmt: skip
+                found.append(TrialSpec.model_validate(spec | changes))
+        return found
+
+    def encoder(self, name: str) -> ModelSpec:
+        """A published encoder with random weights; in a rehearsal as deep, but narrow."""
+        entries = dict(ENCODERS[name])
+        family = entries.pop("family")
+        return self.model(family, LAYERS[family], **(entries | TINY if self.tiny else entries))
+
+    def model(self, family: str, n_layers: int, **entries: Any) -> ModelSpec:
+        """A random model in a folder, written once."""
+        config = AutoConfig.for_model(family, **{MODEL_FAMILIES[family].layers_key: n_layers, **entries})
+        content = json.dumps([family, n_layers, entries], sort_keys=True)
+        folder = self.folder / hashlib.sha256(content.encode()).hexdigest()[:16]
+        if not folder.exists():
+            part = folder.with_suffix(".part")
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(0)
+                AutoModel.from_config(config).save_pretrained(part)
+            (part / "vocab.txt").write_text("[UNK]\n", encoding="utf-8")  # of no use: items are subwords already
+            part.replace(folder)
+        known = MODEL_FAMILIES[family]
+        taken = config.pad_token_id + 1 if known.positions_from_pad else known.first_position
+        return ModelSpec(
+            name=family,
+            path=str(folder),
+            revision=revision_of(folder, pickle=False),
+            family=family,
+            n_layers=n_layers,
+            n_positions=config.max_position_embeddings - taken,
+        )
+
+
+def changed(spec: TrialSpec, **changes: Any) -> TrialSpec:
+    """A trial with other settings; those of `optim` are merged."""
+    optim = spec.optim.model_dump() | changes.pop("optim", {})
+    values = {name: getattr(spec, name) for name in TrialSpec.model_fields}
+    return TrialSpec.model_validate(values | {"optim": optim} | changes)
+
+
+def data_spec(name: str, sizes: tuple[int, ...]) -> DataSpec:
+    """A synthetic corpus of so many items in train, dev and test."""
+    fingerprint = hashlib.sha256(f"{name} {sizes}".encode()).hexdigest()
+    files = {split: (f"{name}-{split}",) if n else () for split, n in zip(("train", "dev", "test"), sizes, strict=True)}
+    return DataSpec(name=name, **files, format="conllu", fingerprint=fingerprint, sizes=sizes)
+
+
+def encode(spec: TrialSpec) -> EncodedCorpus:
+    """The synthetic corpus of a trial, cached where the trial finds it."""
+    key = token_key(spec.task, spec.data, spec.model, spec.max_length, spec.lowercase)
+    return cached_or_encoded(key, lambda: _encoded(spec))
+
+
+def _encoded(spec: TrialSpec) -> EncodedCorpus:
+    rng = np.random.default_rng(int(spec.data.fingerprint[:8], 16))
+    names = tuple(f"label{i}" for i in range(N_TAGS if spec.task == "pos" else N_CLASSES))
+    config = json.loads((Path(spec.model.path) / "config.json").read_text(encoding="utf-8"))
+    make = _sentence if spec.task == "pos" else _text
+    assert spec.data.sizes is not None
+    splits = []
+    for split, size in zip(("train", "dev", "test"), spec.data.sizes, strict=True):
+        words = _words(spec.data.name, split, size, rng)
+        splits.append(Split([make(n, spec.max_length, config["vocab_size"], len(names), rng) for n in words.tolist()]))
+    return EncodedCorpus(names, names, config.get("pad_token_id") or 0, *splits)
+
+
+def _words(corpus: str, split: str, size: int, rng: np.random.Generator) -> np.ndarray:
+    """(size,) words of each item."""
+    if corpus in TREEBANKS:
+        return rng.choice(_sample_words(corpus, split), size)
+    return np.maximum(1, np.round(rng.lognormal(*LOG_WORDS[corpus], size))).astype(np.int64)
+
+
+@lru_cache
+def _sample_words(corpus: str, split: str) -> tuple[int, ...]:
+    """Words of the sentences of a bundled sample; those that it numbers with an integer."""
+    blocks = (treebank_path(TREEBANKS[corpus]) / f"{split}.conllu").read_text(encoding="utf-8").split("\n\n")
+    counts = (sum(line.partition("\t")[0].isdigit() for line in block.splitlines()) for block in blocks)
+    return tuple(n for n in counts if n)
+
+
+def _sentence(n_words: int, max_length: int, vocabulary: int, n_labels: int, rng: np.random.Generator) -> Example:
+    sizes = rng.choice([1, 2, 3], n_words, p=SUBWORDS_A_WORD)
+    at, gold = 1 + np.cumsum(sizes) - sizes, rng.integers(0, n_labels, n_words)
+    length = min(2 + int(sizes.sum()), max_length)
+    at = np.where(at < length - 1, at, -1)
+    labels = np.full(length, IGNORE)
+    labels[at[at > 0]] = gold[at > 0]
+    ids = rng.integers(FIRST_ID, vocabulary, length)
+    return Example(ids, labels, gold, at, cut=int((at < 0).sum()))
+
+
+def _text(n_words: int, max_length: int, vocabulary: int, n_labels: int, rng: np.random.Generator) -> Example:
+    length = min(2 + int(rng.choice([1, 2, 3], n_words, p=SUBWORDS_A_WORD).sum()), max_length)
+    label = rng.integers(0, n_labels, 1)
+    return Example(rng.integers(FIRST_ID, vocabulary, length), label, label, np.zeros(1, np.int64))
+
+
+def nothing() -> FreezeSpec:
+    """Everything is trained."""
+    return FreezeSpec(strategy="none", layers=(), embeddings=False)
+
+
+def first(depth: int) -> FreezeSpec:
+    """The embeddings and the first layers are frozen."""
+    return FreezeSpec(strategy="first_k", layers=tuple(range(depth)), embeddings=True)
