@@ -103,7 +103,8 @@ class Decided:
 
             Of collapses: `collapsed`, `runs`, `possible` (bound on their share), `baseline_collapsed`,
             `baseline_runs`, `collapses` (a sentence), `excess_p` (of Fisher's test), `loss_all`, `high_all`
-            (mean loss over all runs, and its upper end), `barred` (why collapses bar it; else empty), `broken` (trials without a score).
+            (mean loss over all runs, and its upper end), `barred` (why collapses bar it; else empty), `broken` (trials
+            without a score).
 
             Of savings: `saved`, `saved_low`, `saved_high` (shares of the plan's cost), `note`, `worth_having` (whether
             it saves `min_saving`; unknown counts as no), `in_budget`, `froze` (in words).

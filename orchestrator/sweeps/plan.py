@@ -215,7 +215,7 @@ def labels_for(tolerance: float) -> int:
     """How many labels of dev tell a loss of so many points from chance; two digits, rounded up."""
     n = DIFFERING * (100 * _NORMAL_95 / tolerance) ** 2
     step = 10 ** max(0, math.floor(math.log10(max(n, 1))) - 1)
-    return math.ceil(n / step) * step
+    return int(math.ceil(n / step) * step)
 
 
 def _n_labels(task: str, corpus: Corpus) -> int:
