@@ -133,8 +133,6 @@ def _scores(spec: TrialSpec, row: Row, score: float) -> str:
     lines += [f"| {name} | | {points(value)} |" for name, value in test.items() if name.endswith(MISMATCHED)]
     chosen = score_name(spec.task, spec.score)
     note = f"The weights are those of epoch {row['best_epoch']:g}, the best by dev {chosen}; test selected nothing."
-    if set(spec.data.dev) & set(spec.data.train):
-        note += " Dev is among its training data, so its score says nothing of other text."
     if score != row["best_score"]:
         note += f" Retrained for this folder, they score {points(score)} on dev."
     return "\n".join(lines) + f"\n\n{note}"

@@ -27,9 +27,11 @@ from orchestrator.sweeps.sweep import SweepSpec
 from trials.datasets.corpus import fingerprint
 from trials.errors import ConfigError
 from trials.spec import TrialSpec
+from trials.tasks.reading import read_corpus
 
 Keep = Literal["best", "all"]
 SEEDS = 3
+WATCHED = 0.05  # of train and dev together, which chooses the epoch
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,7 @@ def train(
         freeze: Take this setting instead, as tables name it: `none`, `embeddings`, `first 2`.
         seeds: How many seeds, from 0 on.
         keep: Export the seed with the best dev score, or all.
-        with_dev: Train on dev as well. Its score then says nothing, and the first seed counts as the best.
+        with_dev: Train on dev as well, but for a twentieth of both, which chooses the epoch and the seed.
         cluster, cpus, gpus: As of `launch`.
 
     Raises:
@@ -123,14 +125,14 @@ def train(
     asked = chosen_sweep(results, sweep)
     spec = _whole(_setting(results, asked, tolerance, freeze), with_dev=with_dev)
     specs = tuple(spec.with_seed(seed) for seed in range(seeds))
-    of = "train and dev" if with_dev else "train, all of it"
-    say(f"train   {spec.freeze.label} on the {spec.train_size:,} items of {of}")
+    of = f"train and dev; {WATCHED:.0%} of both choose the epoch" if with_dev else "train, all of them"
+    say(f"train   {spec.freeze.label} on {spec.train_size:,} items of {of}")
     plan = _plan(asked, specs, results)
     with run_plan(replace(plan, sweep=settled(where, plan.sweep)), where, results, Bounds(), began=began) as ended:
         stopped = early_end(ended.plan, ended.outcome, ended.stop)
         done = _done(results, specs)
         if stopped is None and done:
-            best = done[0] if with_dev else max(done, key=lambda each: (each.dev, -each.seed))
+            best = max(done, key=lambda each: (each.dev, -each.seed))
             done = [_exported(each, folder, store, keep) if keep == "all" or each is best else each for each in done]
         return TrainedModel(spec.freeze.label, tuple(done), ended.outcome, ended.exit_code, stopped)
 
@@ -168,23 +170,17 @@ def _setting(results: ResultStore, asked: SweepPlan, tolerance: float | None, fr
 
 
 def _whole(spec: TrialSpec, *, with_dev: bool) -> TrialSpec:
-    """The setting on all of train, or of train and dev, which then stays the split that is watched."""
+    """The setting on all of train; or on train and dev together, but for the share that chooses the epoch."""
     data = spec.data
-    sizes = data.sizes or (spec.train_size, 0, 0)
-    size = sizes[0]
     if with_dev:
-        size = sizes[0] + sizes[1]
-        files = (*data.train, *data.dev), data.dev or data.train
-        data = data.model_copy(
-            update={
-                "train": files[0],
-                "dev": files[1],
-                "held_out": None,
-                "fingerprint": fingerprint(*files, data.test, data.mismatched),
-                "sizes": (size, sizes[1] if data.dev else size, sizes[2]),
-            }
-        )
-    return TrialSpec.model_validate(spec.model_dump() | {"data": data.model_dump(), "train_size": size})
+        pooled = (*data.train, *data.dev)
+        changes = {"train": pooled, "dev": (), "held_out": WATCHED, "sizes": None}
+        changes["fingerprint"] = fingerprint(pooled, (), data.test, data.mismatched)
+        data = data.model_copy(update=changes)
+    corpus = read_corpus(spec.task, data)
+    sizes = len(corpus.train), len(corpus.dev), len(corpus.test)
+    content = data.model_copy(update={"sizes": sizes}).model_dump()
+    return TrialSpec.model_validate(spec.model_dump() | {"data": content, "train_size": sizes[0]})
 
 
 def _plan(asked: SweepPlan, specs: Sequence[TrialSpec], results: ResultStore) -> Plan:

@@ -57,7 +57,8 @@ def train(
     seeds: Annotated[int, typer.Option("--seeds", metavar="N", min=1, help="How many seeds to train.")] = SEEDS,
     keep: Annotated[Keep, typer.Option("--keep", help="Export the best seed by dev score, or all.")] = "best",
     with_dev: Annotated[
-        bool, typer.Option("--with-dev", help="Train on dev as well; its score then says nothing.")
+        bool,
+        typer.Option("--with-dev", help="Train on dev as well, but for a twentieth of both, which chooses the epoch."),
     ] = False,
     cluster: ClusterOption = "local",
     cpus: CpusOption = None,
