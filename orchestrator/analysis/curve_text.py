@@ -79,10 +79,15 @@ def curve_lines(each: Answer, columns: int = 100) -> list[str]:
         cells.append((label, str(row["n_pairs"]), _loss(row), _savings(row, each.cost)))
     widths = [max(len(line[column]) for line in cells) for column in range(len(cells[0]))]
     text = ["  ".join(word.ljust(width) for word, width in zip(line, widths, strict=True)) for line in cells]
-    width = min(max(columns - len(text[0]) - 2, LEAST_WIDTH), WIDTH)
-    drawn = plot([Loss(row["loss"], row["low"], row["high"]) for row in rows], each.tolerance, width)
+    losses, room = [Loss(row["loss"], row["low"], row["high"]) for row in rows], columns - len(text[0]) - 2
+    beside = text
+    if room < LEAST_WIDTH:  # the plot stands below the table
+        beside, room = [line[0].ljust(widths[0]) for line in cells], columns - widths[0] - 2
+    drawn = ["loss in points", *plot(losses, each.tolerance, min(max(room, LEAST_WIDTH), WIDTH))]
+    table = [] if beside is text else [line.rstrip() for line in text]
     return [
-        *(f"{left}  {right}".rstrip() for left, right in zip(text, ["loss in points", *drawn], strict=True)),
+        *table,
+        *(f"{left}  {right}".rstrip() for left, right in zip(beside, drawn, strict=True)),
         f"● mean, ├─┤ interval, │ no loss, ┊ the tolerance of {counted(each.tolerance, 'point')}",
         *tolerance_lines(each),
     ]

@@ -9,8 +9,18 @@ first: a curve. Then seeds go to the freeze with the largest chance to be shown 
 choice, for its price. Where a time is given, the search goes on until it is over or nothing is open: then depths that
 have no seeds get theirs, and last come freezes with hardly a chance.
 
-`python -m tests.lab.benchmarks.choose_depth` simulates its errors, in the worst arrangements of losses too, and what it
-spends.
+By simulation of whole searches (`python -m tests.lab.benchmarks.choose_depth`; 100 a row, five depths, at most ten
+seeds, so 60 trials in a full grid; losses of seeds spread by 0.4 tolerances, those of all depths share half of it):
+
+| losses | chosen in error | the deepest harmless found | trials | full grid finds |
+|---|---|---|---|---|
+| two harmless, one a hair beyond, one harmless, one far beyond: normal | 0 % | 84 % | 34 | 85 % |
+| the same, exponential | 0 % | 76 % | 31 | 77 % |
+| the same, skewness 1.75, 200 sentences | 0 % | 54 % | 32 | 66 % |
+| all a hair beyond: normal | 0 % | none is | 23 | |
+| all a hair beyond: exponential | 4 % (2 to 10) | none is | 26 | |
+| all a hair beyond: mostly sentences | 1 % | none is | 19 | |
+| two harmless, the others a hair beyond: exponential | 0 % | 82 % | 34 | 83 % |
 
 A seed may have no loss to count, because a trial failed or collapsed: it is passed as None, left out and replaced by a
 further seed if there is one. The choice then holds for runs that do not collapse, which whoever shows it has to say.

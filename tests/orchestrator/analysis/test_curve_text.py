@@ -53,6 +53,15 @@ def test_the_plot_takes_the_room_that_is_left() -> None:
     assert max(map(len, curve_lines(answer(*settings), 80))) <= 80
 
 
+def test_without_room_the_plot_stands_below_the_table() -> None:
+    wide = setting("first 5+E", 25.79, -13.05, 103.47, saved_time=0.51, saved_memory=0.4)
+    lines = curve_lines(answer(wide), 80)
+    assert lines[1].endswith("31 % FLOPs, 51 % time, 40 % memory")
+    assert lines[2] == "freeze            loss in points"
+    assert "●" in lines[3]
+    assert max(map(len, lines[2:])) <= 80
+
+
 def test_before_a_pair_has_ended_there_is_no_curve() -> None:
     assert curve_lines(answer(setting("first 2+E", 0.0, None, None, n_pairs=0))) == []
 
