@@ -20,7 +20,7 @@ import dashboards.cli  # noqa: F401  (its commands join those of the orchestrato
 from orchestrator.commands.app import COMMANDS, GROUPS, load_command
 from orchestrator.extras.published.study import Study
 from orchestrator.extras.store_care.merge import ABOUT
-from orchestrator.store.schema import COLUMNS, KEYS
+from orchestrator.store.schema import ADDED, COLUMNS, KEYS
 from orchestrator.sweeps.cluster_spec import ClusterSpec
 from orchestrator.sweeps.search_spec import SEARCHES
 from orchestrator.sweeps.sweep import SweepSpec
@@ -204,6 +204,8 @@ def tables_page() -> str:
     parts = ["# Tables\n\n`open_store(...)` has a method for each; `permafrost export tables` writes them.\n"]
     for name, columns in COLUMNS.items():
         rows = [(f"`{column}`", f"`{kind}`", about) for column, (kind, about) in columns.items()]
+        if name == "trials":
+            rows += [(f"`{column}`", f"`{kind}`", f"{about} Not stored.") for column, (kind, about) in ADDED.items()]
         key = ", ".join(f"`{column}`" for column in KEYS[name])
         parts.append(f"## {name}\n\n{ABOUT[name]} Key: {key}.\n\n{table(('column', 'type', 'meaning'), rows)}")
     return "\n".join(parts)

@@ -129,12 +129,13 @@ class Objects:
         start = unquote(query.get("continuation-token", query.get("start-after", "")))
         size = min(int(query.get("max-keys", self.page)), self.page)
         found: dict[str, bytes | None] = {}  # None: a common prefix
-        for key in sorted(objects, key=str.encode):
-            if key.startswith(prefix):
-                head, cut, _ = key[len(prefix) :].partition(delimiter) if delimiter else ("", "", "")
-                found.setdefault(f"{prefix}{head}{cut}" if cut else key, None if cut else objects[key])
-        left = [key for key in found if key.encode() > start.encode()]
-        shown, more = left[:size], len(left) > size
+        for key in sorted(key for key in objects if key.startswith(prefix) and (key > start or delimiter)):
+            head, cut, _ = key[len(prefix) :].partition(delimiter) if delimiter else ("", "", "")
+            if (shown_as := f"{prefix}{head}{cut}" if cut else key) > start:
+                found.setdefault(shown_as, None if cut else objects[key])
+            if len(found) > size:
+                break
+        shown, more = list(found)[:size], len(found) > size
         token = f"<NextContinuationToken>{quote(shown[-1], safe='')}</NextContinuationToken>" if more else ""
         return _xml(
             f"<ListBucketResult><Name>{asked.bucket}</Name><Prefix>{escape(prefix)}</Prefix>"

@@ -16,10 +16,10 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from trials.conflicts import beyond_bounds, conflicts
 from trials.errors import PermafrostError, unknown
 from trials.freeze.rules import ADAPTIVE
-from trials.freeze.strategies import FREEZE_STRATEGIES, LAYERS, frozen_layers, possible_depths
+from trials.freeze.strategies import FREEZE_STRATEGIES, LAYERS, frozen_layers, look_of, possible_depths
 from trials.model_checks.checked_models import check_model
 from trials.plugins.registry import HINT
-from trials.settings import DataSpec, FreezeSpec, Frozen, ModelSpec, Positive, Recipe, Rule
+from trials.settings import EMBEDDINGS_ALONE, DataSpec, FreezeSpec, Frozen, ModelSpec, Positive, Recipe, Rule
 from trials.sources.cache import Progress, forbidden, no_progress
 from trials.sources.corpus_draft import DataDraft, Located, bare_corpus
 from trials.sources.local_models import STARTER, ModelDraft, bare_model, find_model
@@ -78,6 +78,14 @@ class FreezeDraft(Frozen):
         return self
 
     @model_validator(mode="after")
+    def _embeddings_alone_only_with_a_depth(self) -> FreezeDraft:
+        if self.depth == -1 and not look_of(self.strategy).numbered:
+            raise ValueError(f"`depth: -1` is not a depth of {self.strategy}; the embeddings alone: {EMBEDDINGS_ALONE}")
+        if self.depth == -1 and "embeddings" in self.model_fields_set and not self.embeddings:
+            raise ValueError("`depth: -1` freezes the embeddings, which `embeddings: false` does not; leave one out")
+        return self
+
+    @model_validator(mode="after")
     def _rule_only_if_adaptive(self) -> FreezeDraft:
         if (self.strategy == ADAPTIVE) != (self.rule is not None):
             raise ValueError(f"`rule` and `strategy: {ADAPTIVE}` go together")
@@ -96,6 +104,23 @@ class FreezeDraft(Frozen):
         layers = self._listed(model) if self.layers is not None else self._ruled(model)
         strategy = self.strategy if layers else "none"
         return FreezeSpec(strategy=strategy, layers=tuple(sorted(layers)), embeddings=self.embeddings)
+
+    def usual(self, found: FreezeSpec) -> str:
+        """That this is another spelling of a setting that is usually written otherwise; empty if it is not.
+
+        Args:
+            found: What it was resolved to.
+        """
+        if found.layers or found.rule is not None:
+            return ""
+        is_usual = self.strategy == "first_k" and self.depth == 0 if found.embeddings else self.strategy == "none"
+        if is_usual:
+            return ""
+        told = ", ".join(
+            f"{key}: {value}" for key, value in self.model_dump(mode="json", exclude_defaults=True).items()
+        )
+        what, setting = ("the embeddings alone", EMBEDDINGS_ALONE) if found.embeddings else ("nothing", "none")
+        return f"`freeze: {{{told.replace('True', 'true')}}}` freezes {what}: it is the setting `{setting}`."
 
     def _listed(self, model: ModelSpec) -> frozenset[int]:
         assert self.layers is not None
@@ -177,6 +202,8 @@ class TrialDraft(Recipe):
         if model is not None:
             with errors.under("freeze"):
                 freeze = self.freeze.resolve(model)
+                if note := self.freeze.usual(freeze):
+                    lookup.spellings[note] = None
             if self.max_length > model.n_positions:
                 errors.add("max_length", f"{self.max_length} is beyond the {model.n_positions} positions of the model.")
         for key, reason in (*beyond_bounds(self), *(conflicts(self, freeze, model) if freeze and model else ())):
@@ -206,10 +233,12 @@ class Lookup:
         model: From a `ModelDraft` to a `ModelSpec`.
         check: From a `ModelSpec` and a task's head to notes on the model; raises ModelError if trials would fail.
         resolved: What names without an exact version were found to mean, a sentence each, by source.
+        spellings: Which freezes were another spelling of one that is usually written otherwise, a sentence each.
     """
 
     def __init__(self, *, offline: bool = False, progress: Progress = no_progress) -> None:
         self.resolved: dict[str, str] = {}
+        self.spellings: dict[str, None] = {}
 
         def note(draft: DataDraft | ModelDraft, source: str | None) -> None:
             if source is not None and not draft.is_pinned:
@@ -238,6 +267,12 @@ class Lookup:
         self.data = _once(find_data)
         self.model = _once(find_one)
         self.check = _once(check_model)
+
+    def note_same(self, first: FreezeSpec, other: FreezeSpec) -> None:
+        """Note that two freezes of one trial have different names, if they have."""
+        if first.label != other.label:
+            words = f"`{first.label}` and `{other.label}` freeze the same layers: they are one setting."
+            self.spellings[words] = None
 
 
 def _resolution(draft: DataDraft | ModelDraft, source: str, *, offline: bool) -> str:

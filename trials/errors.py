@@ -78,14 +78,27 @@ def one_line(text: str) -> str:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error says that memory cannot be had: of Python, of a library in its own words, or of the system."""
-    # torch.OutOfMemoryError by name, as this module is imported without torch. On a CPU torch raises a RuntimeError.
+    """Whether an error says that memory cannot be had: of Python, of a library in its own words, or of the system; or
+    was raised because of one that does.
+    """
+    # torch.OutOfMemoryError by name, as this module is imported without torch.
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
         return True
     if isinstance(error, OSError) and error.errno == errno.ENOMEM:
         return True
-    words = ("can't allocate memory", "cannot allocate memory", "bad_alloc", "failed to map segment", "new thread")
-    return isinstance(error, RuntimeError | ImportError) and any(word in str(error).lower() for word in words)
+    if not isinstance(error, PermafrostError) and any(word in str(error).lower() for word in _NO_MEMORY):
+        return True
+    return error.__cause__ is not None and is_out_of_memory(error.__cause__)
+
+
+_NO_MEMORY = (  # of torch on a CPU, the system, C++, the loader of libraries, Python's and Arrow's threads
+    "can't allocate memory",
+    "cannot allocate memory",
+    "bad_alloc",
+    "failed to map segment",
+    "new thread",
+    "worker thread",
+)
 
 
 def reason(error: BaseException) -> str:

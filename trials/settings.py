@@ -99,6 +99,9 @@ def first_layers(depth: int) -> FreezeSpec:
     return FreezeSpec(strategy=LAYERS, layers=tuple(range(depth)), embeddings=True)
 
 
+EMBEDDINGS_ALONE = "{strategy: first_k, depth: 0, embeddings: true}"  # as YAML
+
+
 class ModelSpec(Frozen):
     """A pretrained encoder in a folder.
 

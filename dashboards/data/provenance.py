@@ -11,6 +11,8 @@ from orchestrator.config.quantities import counted
 from orchestrator.store import ResultStore
 from trials.escaping.untrusted_text import escaped
 
+_DIGITS = 10
+
 
 def versions_of(store: ResultStore) -> dict[str, str]:
     """Versions of Python and packages of the trials that ended; several where they differ."""
@@ -50,7 +52,7 @@ class Provenance(NamedTuple):
         return " · ".join(
             (
                 f"sweep {self.sweep} (config {self.config})",
-                f"commit {', '.join(commit[:10] for commit in self.commits[:3]) or 'none'}",
+                f"commit {', '.join(map(short_commit, self.commits[:3])) or 'none'}",
                 f"data {', '.join(self.data[:3]) or 'none'}",
                 f"device {', '.join(self.devices[:3]) or 'none'}",
                 f"{self.trials:,} of {counted(self.planned, 'trial')} shown, {self.completed:,} completed",
@@ -58,6 +60,11 @@ class Provenance(NamedTuple):
                 f"last row {self.time or 'none'}",
             )
         )
+
+
+def short_commit(commit: str) -> str:
+    """Ten digits of a commit, and its `+` where the code was changed."""
+    return commit[:_DIGITS] + "+" * (commit.endswith("+") and len(commit) > _DIGITS)
 
 
 def provenance(selection: Selection) -> Provenance:

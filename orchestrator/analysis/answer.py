@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from orchestrator.analysis.cells import dropout_sentence, has_frozen_dropout
 from orchestrator.analysis.decided import POINTS, Decided, Outcome, decide
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.analysis.savings import FLOPS, savings
@@ -21,7 +22,7 @@ from orchestrator.analysis.trial_frame import MEMORY, TRAINING_COST
 from orchestrator.analysis.wording import answer_sentence, excluded
 from trials.freeze.rules import ADAPTIVE
 from trials.freeze.strategies import FREEZE_STRATEGIES, LAYERS, possible_depths
-from trials.settings import FreezeSpec
+from trials.settings import EMBEDDINGS_ALONE, FreezeSpec
 from trials.spec import TrialSpec
 
 _NOT_PRINTED = ("decided_by", "n_layers")
@@ -63,6 +64,7 @@ class Answer:
         settings: All settings with their losses, intervals, verdicts, savings (also of FLOPs, time and memory) and
             collapses.
         sentence: The answer in words.
+        frozen_dropout: Whether frozen layers ran with dropout while they were trained.
         yaml: The key `trial` of a sweep file that freezes so; empty if no setting is recommended.
         runner_up: Label of the next best setting, or of the one nearest to a decision; None if there is none.
         decided_by: What it was made from; not printed.
@@ -101,6 +103,7 @@ class Answer:
     trade_offs: tuple[dict[str, Any], ...]
     settings: tuple[dict[str, Any], ...]
     sentence: str
+    frozen_dropout: bool
     yaml: str
     runner_up: str | None
     decided_by: Decided = field(repr=False, compare=False)
@@ -155,6 +158,8 @@ def _answer(rows: pd.DataFrame, specs: Mapping[str, TrialSpec], of: Decided) -> 
     spec = None if chosen is None else specs.get(chosen["cell"])
     recorded = subject is not None and subject["runs"] > 0
     left_out = int((table["n_run"] - table["n_pairs"]).sum())
+    frozen = rows[rows["cell"] != rows["baseline"]]["cell"].unique()
+    with_dropout = any(has_frozen_dropout(specs[cell]) for cell in frozen if cell in specs)
     return Answer(
         task=str(first["task"]),
         corpus=str(first["corpus"]),
@@ -190,8 +195,9 @@ def _answer(rows: pd.DataFrame, specs: Mapping[str, TrialSpec], of: Decided) -> 
             for each in of.trade_offs
         ),
         settings=tuple(_with_savings(rows, list(map(_setting, table.to_dict("records"))), table["cell"].tolist())),
-        sentence=answer_sentence(of),
-        yaml="" if spec is None else freeze_yaml(spec.freeze, spec.model.n_layers),
+        sentence=answer_sentence(of) + ("" if subject is None else f" {dropout_sentence(with_dropout)}"),
+        frozen_dropout=with_dropout,
+        yaml="" if spec is None else _yaml(spec),
         runner_up=None if second is None else str(second["freeze"]),
         decided_by=of,
         n_layers=int(first.get("n_layers", 0)),
@@ -242,14 +248,24 @@ def _told(row: pd.Series, cost: str) -> float | None:
 
 def freeze_yaml(freeze: FreezeSpec, n_layers: int) -> str:
     """The key `trial` of a sweep file that freezes so."""
+    return f"trial:\n  freeze: {_freeze_yaml(freeze, n_layers)}\n"
+
+
+def _freeze_yaml(freeze: FreezeSpec, n_layers: int) -> str:
     if freeze.rule is not None:
         rule = json.dumps(freeze.rule.model_dump(mode="json"))
         embeddings = ", embeddings: true" if freeze.embeddings else ""
-        return f"trial:\n  freeze: {{strategy: {ADAPTIVE}, rule: {rule}{embeddings}}}\n"
+        return f"{{strategy: {ADAPTIVE}, rule: {rule}{embeddings}}}"
+    if freeze.embeddings and not freeze.layers:
+        return EMBEDDINGS_ALONE
     strategy = freeze.strategy if freeze.strategy in FREEZE_STRATEGIES else LAYERS  # which any reader can freeze
     depth = f", layers: {list(freeze.layers)}" if strategy == LAYERS else f", depth: {freeze.depth}"
     if strategy != LAYERS and len(possible_depths(strategy, n_layers)) == 1:
         depth = ""
     embeddings = ", embeddings: true" if freeze.embeddings else ""
-    bare = strategy if not depth + embeddings else f"{{strategy: {strategy}{depth}{embeddings}}}"
-    return f"trial:\n  freeze: {bare}\n"
+    return strategy if not depth + embeddings else f"{{strategy: {strategy}{depth}{embeddings}}}"
+
+
+def _yaml(spec: TrialSpec) -> str:
+    dropout = "" if spec.freeze.is_baseline else f"  frozen_dropout: {str(spec.frozen_dropout).lower()}\n"
+    return freeze_yaml(spec.freeze, spec.model.n_layers) + dropout

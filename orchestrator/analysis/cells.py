@@ -88,6 +88,24 @@ def cell_label(spec: TrialSpec, varying: Sequence[str]) -> str:
     return " ".join([strip_and_word(spec.freeze.label, spec.model.n_layers), *settings])
 
 
+def has_frozen_dropout(spec: TrialSpec) -> bool:
+    """Whether the frozen parts of a trial have dropout while it trains."""
+    return spec.frozen_dropout and spec.dropout != 0.0 and not spec.freeze.is_baseline
+
+
+def dropout_sentence(with_dropout: bool) -> str:
+    """Under which of two conditions a freeze was measured; scores differ by up to two points."""
+    if with_dropout:
+        return "Frozen layers ran with dropout, as in transformers.Trainer."
+    return "Frozen layers ran without dropout; in other training code, put them in eval mode."
+
+
+def dropout_of(specs: Iterable[TrialSpec]) -> str:
+    """Below a table: under which of the two its settings were measured."""
+    kinds = {has_frozen_dropout(spec) for spec in specs if not spec.freeze.is_baseline}
+    return "frozen layers " + " or ".join("with dropout" if kind else "without dropout" for kind in sorted(kinds))
+
+
 def setup_labels(specs: Mapping[str, TrialSpec]) -> dict[str, str]:
     """For each cell the settings that vary, except corpus, model, freeze and train size; "" if none does."""
     keys = [key for key in varying_settings(specs.values()) if key != "model.name"]

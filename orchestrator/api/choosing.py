@@ -45,8 +45,8 @@ from orchestrator.session.outcome import Bounds, Outcome, early_end, trials_of
 from orchestrator.session.session import run_plan
 from orchestrator.store import ResultStore, open_store
 from orchestrator.sweeps.cluster_spec import settled
-from orchestrator.sweeps.plan import Plan, brought_up_to_date, dev_note, make_plan, resolved
-from orchestrator.sweeps.sweep import declared_sweep
+from orchestrator.sweeps.plan import Plan, brought_up_to_date, dev_note, make_plan, plan_notes, resolved
+from orchestrator.sweeps.sweep import declared_sweep, expand
 from trials.draft import Lookup
 from trials.errors import RefusedError
 from trials.sources.corpus_draft import DataDraft
@@ -140,10 +140,10 @@ def choose(options: ChooseOptions | str, **others: Any) -> Choice:
     named_model(asked.model)  # a name that cannot be one, before the data are read
     with download_progress() as progress:
         lookup = Lookup(offline=asked.offline, progress=progress)
-        question = replace(question_of(_as_before(asked, folder), lookup), asked=asked.question)
+        question = replace(question_of(_as_before(asked, folder), lookup), asked=asked.question, folder=folder)
         if (agreed := _agreed(asked, question, folder)) != asked:
             asked = agreed
-            question = replace(question_of(_as_before(asked, folder), lookup), asked=asked.question)
+            question = replace(question_of(_as_before(asked, folder), lookup), asked=asked.question, folder=folder)
         _refuse_files(asked, folder, question)
         path = folder / f"{question.name}.yaml"
         is_again = asks(path, asked.question)
@@ -249,12 +249,22 @@ def write_question(options: ChooseOptions) -> Path:
         ConfigError, DataError, ModelError, MissingError: As `choose`.
     """
     options.check()
+    folder = Path(options.out or "")
     with download_progress() as progress:
-        question = question_of(options, Lookup(offline=options.offline, progress=progress))
-    path = Path(options.out or "") / f"{question.name}.yaml"
-    if path.exists():
-        raise RefusedError(f"{path}: already exists. Give --out another folder, or delete the file.")
-    write_sweep(path, sweep_text(question))
+        lookup = Lookup(offline=options.offline, progress=progress)
+        made_by = options.question.replace(" choose", " init", 1)
+        question = replace(question_of(options, lookup), asked=made_by, folder=folder)
+        path = folder / f"{question.name}.yaml"
+        if path.exists():
+            raise RefusedError(f"{path}: already exists. Give --out another folder, or delete the file.")
+        document = Document.of_text(path, sweep_text(question))
+        write_sweep(path, sweep_text(question))
+        sweep = declared_sweep(document)
+        trials = expand(sweep, document, lookup)
+    told = {f"{question.corpus.spec.name}: {line}" for line in question.corpus.lines}
+    for note in plan_notes(sweep, trials, trials, lookup):
+        if note not in told:
+            say(f"note    {note}")
     return path
 
 

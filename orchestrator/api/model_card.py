@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import yaml
 
+from orchestrator.analysis.cells import dropout_sentence, has_frozen_dropout
 from orchestrator.analysis.describe import LEAST_FOR_INTERVAL, describe, mean_interval
 from orchestrator.analysis.froze import froze
 from orchestrator.analysis.layer_strip import FreezeName
@@ -186,6 +187,7 @@ def _freezing(spec: TrialSpec, row: Row) -> str:
     return (
         f"Frozen while it was trained:{strip} {what}. "
         f"{row['trainable_params']:,} of {row['total_params']:,} parameters were trained ({100 * share:.1f} % saved)."
+        + ("" if spec.freeze.is_baseline else f" {dropout_sentence(has_frozen_dropout(spec))}")
     )
 
 

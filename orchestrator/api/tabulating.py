@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, RenderableType
 
-from orchestrator.analysis.cells import TRIAL_COLUMNS, cell_label, objective_group, varying_settings
+from orchestrator.analysis.cells import TRIAL_COLUMNS, cell_label, has_frozen_dropout, objective_group, varying_settings
 from orchestrator.analysis.cut_off import cut_off_notes
 from orchestrator.analysis.summary import CellSummary, summarise
 from orchestrator.api.answering import chosen_sweep
@@ -71,6 +71,7 @@ class Table(ShownInCell):
 def _row(cell: CellSummary, setting: str) -> dict[str, Any]:
     task, metric, corpus, size = objective_group(cell.spec)
     names = {"corpus": corpus, "task": task, "metric": metric, "train_size": size, "freeze": cell.spec.freeze.label}
+    names["frozen_dropout"] = has_frozen_dropout(cell.spec)
     figures = {name: value for name, value in vars(cell).items() if name not in ("spec", "states")}
     return {**names, "setting": setting, "seeds": cell.n, **figures}
 

@@ -240,7 +240,7 @@ class Roster:
         """
         names: dict[str, list[str]] = {}
         try:
-            listed = self.storage.files()
+            listed = self.storage.files("0", "g")
         except OSError as error:
             raise StoreError(f"{self.storage}: cannot be read ({error}).") from error
         for name in sorted(listed):

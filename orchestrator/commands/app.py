@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from orchestrator.commands.places import with_places
-from orchestrator.config.command_line import with_plugins
+from orchestrator.config.command_line import memory_in_words, with_plugins
 from orchestrator.config.signals import end_with_command
 
 # Panels of the list of commands, in its order.
@@ -143,9 +143,11 @@ class LazyCommands(TyperGroup):
 
     def main(self, args: Sequence[str] | None = None, *others: Any, **options: Any) -> Any:
         """Run the command that the arguments name; without any, that of this process."""
-        if args is None:
-            end_with_command()
-        return super().main(args, *others, **options)
+        if args is not None:
+            return super().main(args, *others, **options)
+        end_with_command()
+        with memory_in_words():
+            return super().main(args, *others, **options)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Import the command that the arguments name."""

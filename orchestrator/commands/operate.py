@@ -35,7 +35,7 @@ from orchestrator.deploy.machine_checks import CheckResult, checks, examined
 from orchestrator.execution.events import ask_to_stop
 from orchestrator.store import open_store
 from orchestrator.sweeps.cluster_spec import find_cluster
-from trials.errors import NothingMatchedError
+from trials.errors import ConfigError, NothingMatchedError
 from trials.escaping.untrusted_text import composed
 
 _COLOURS = {"ok": "green", "warn": "yellow", "fail": "bold red"}
@@ -86,14 +86,17 @@ def _table(results: Sequence[CheckResult]) -> Table:
 
 # Stop a running sweep gracefully, wherever its drivers run.
 #
-# permafrost stop my-sweep --store results
+# permafrost stop results my-sweep
 
 _POLL_S = 1.0
 
 
 def stop(
-    sweep: Annotated[str, typer.Argument(metavar="SWEEP", parser=composed, help="The sweep's name.")],
     store: ClusterStoreOption = None,
+    sweep: Annotated[
+        str | None,
+        typer.Option("--sweep", metavar="NAME", parser=composed, help="The sweep.", show_default="the one that runs"),
+    ] = None,
     cluster: ClusterOption = "local",
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until its drivers have ended.")] = True,
     debug: DebugOption = False,
@@ -101,9 +104,11 @@ def stop(
     """Stop all drivers of a sweep. Running trials continue to their next evaluation; launch it again to resume.
 
     Examples:
-        permafrost stop my-sweep --store results
+        permafrost stop results
 
-        permafrost stop my-sweep --cluster http://head:8265
+        permafrost stop results my-sweep
+
+        permafrost stop --sweep my-sweep --cluster http://head:8265
 
     Exit codes: 0 stopped, 2 invalid setting, 3 store or cluster unreachable, 5 the sweep is not running.
     """
@@ -117,11 +122,16 @@ def stop(
     raise typer.Exit(code)
 
 
-def _stop(store: str, sweep: str, *, wait: bool) -> None:
+def _stop(store: str, sweep: str | None, *, wait: bool) -> None:
     storage = open_store(store).storage
     drivers = running_drivers(storage, sweep)  # the name is looked up before it is joined to a path
-    if not drivers:
-        raise NothingMatchedError(f"sweep {sweep}: not running in {store}. There is nothing to stop.")
+    running = list(dict.fromkeys(driver.holder.sweep for driver in drivers))
+    if not running:
+        what = "no sweep is running" if sweep is None else f"sweep {sweep}: not running"
+        raise NothingMatchedError(f"{what} in {store}. There is nothing to stop.")
+    if len(running) > 1:
+        raise ConfigError(f"{store}: {len(running)} sweeps are running, {', '.join(running)}. Say which: --sweep NAME.")
+    (sweep,) = running
     ask_to_stop(storage, sweep, str(this_process()))
     asked = " and ".join(str(driver.holder) for driver in drivers)
     say(f"sweep {sweep}: asked {asked} to stop; running trials continue to their next evaluation.")
@@ -131,7 +141,7 @@ def _stop(store: str, sweep: str, *, wait: bool) -> None:
         say(f"sweep {sweep}: stopped. Launch it again to resume.")
 
 
-def _stop_remote(address: str, sweep: str, *, wait: bool) -> int:
+def _stop_remote(address: str, sweep: str | None, *, wait: bool) -> int:
     """Run the same command as a job of the cluster, from where the store can be reached."""
     from orchestrator.ray_backend.jobs import Jobs
     from orchestrator.session.submit import follow
@@ -139,13 +149,14 @@ def _stop_remote(address: str, sweep: str, *, wait: bool) -> int:
 
     jobs = Jobs(address)
     newest = jobs.newest(sweep)
+    sweep = newest.sweep
     if newest.is_over:
         raise NothingMatchedError(
             f"sweep {sweep}: its driver at {address} has already ended ({newest.status.lower()})."
         )
     # Not the console script: a job has the source of `orchestrator` and `trials`, but they are not installed.
     command = "from orchestrator.commands.app import app; app()"
-    words = ["python", "-c", command, "stop", sweep, "--store", newest.store]
+    words = ["python", "-c", command, "stop", newest.store, sweep]
     with tempfile.TemporaryDirectory() as folder:
         job = jobs.submit(
             Path(folder), words if wait else [*words, "--no-wait"], ClusterSpec(address=address), sweep=sweep,

@@ -17,7 +17,11 @@ from typing import Annotated, Any, get_args
 import typer
 from typer.models import ArgumentInfo, OptionInfo
 
+from orchestrator.config.console import DEFAULT_STORE
+from trials.sources.cache import is_plain
+
 STORE, SWEEP = "store", "sweep"
+SWEEPS = "sweeps"  # the folder of a store with one for each sweep
 _AT = "_by_position"
 
 
@@ -40,6 +44,11 @@ def with_places(command: Callable[..., Any]) -> Callable[..., Any]:
             if given[name] not in (parameters[name].default, by_position):
                 raise typer.BadParameter(f"{by_position} and --{name} {given[name]} name two; give one.")
             given[name] = by_position
+            if name == STORE and SWEEP in places and given.get(SWEEP + _AT) is None and _is_sweep(by_position):
+                raise typer.BadParameter(
+                    f"there is no store {by_position}, but the store {DEFAULT_STORE} has a sweep of that name: "
+                    f"`{DEFAULT_STORE} {by_position}`."
+                )
         return command(**given)
 
     # By keyword, as an option that must be given has no default and would have to come first.
@@ -48,6 +57,11 @@ def with_places(command: Callable[..., Any]) -> Callable[..., Any]:
     placed.__signature__ = signature.replace(parameters=everything)  # type: ignore[attr-defined]
     placed.__annotations__ = {each.name: each.annotation for each in everything}
     return placed
+
+
+def _is_sweep(word: str) -> bool:
+    """Whether the word for a store is that of a sweep of the default store."""
+    return is_plain(word) and not Path(word).exists() and (Path(DEFAULT_STORE) / SWEEPS / word).is_dir()
 
 
 def _places(signature: inspect.Signature) -> list[str]:

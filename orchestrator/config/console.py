@@ -144,7 +144,7 @@ SweepOption = Annotated[
 
 INTERNAL, INTERRUPTED, TERMINATED = 70, 130, 143
 
-_NO_MEMORY = (
+NO_MEMORY = (
     "error: this process got no more memory: that of the machine, or of a limit (`ulimit -v`, a container's), is used "
     "up. Finished trials are in the store. Raise the limit, or end other programs, and run the same command again."
 )
@@ -179,6 +179,9 @@ def reported(*, debug: bool) -> Iterator[None]:
     except PermafrostError as error:
         if debug:
             raise
+        if is_out_of_memory(error):
+            say(NO_MEMORY)
+            raise typer.Exit(1) from error
         say(_told(str(error)))
         raise typer.Exit(error.exit_code) from error
     except KeyboardInterrupt as error:
@@ -193,7 +196,7 @@ def reported(*, debug: bool) -> Iterator[None]:
         if debug or isinstance(error, typer.Exit):
             raise
         if is_out_of_memory(error):
-            say(_NO_MEMORY)
+            say(NO_MEMORY)
             raise typer.Exit(1) from error
         what = f"{type(error).__name__}: {one_line(str(error))}"
         say(f"internal error: {what}. Run it again with --debug and report the traceback.")

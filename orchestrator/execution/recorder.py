@@ -84,7 +84,7 @@ class StoredCheckpoints:
 
 def names_of(storage: Storage, trial_id: str) -> list[str]:
     """All checkpoints of a trial, oldest first."""
-    return sorted(name for name in storage.files() if name.startswith(f"{trial_id}-"))
+    return list(storage.files(f"{trial_id}-", f"{trial_id}."))
 
 
 def forget(store: Storage, trial_ids: set[str]) -> None:

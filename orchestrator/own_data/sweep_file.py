@@ -12,6 +12,7 @@ from typing import Any
 
 from orchestrator.config.yaml_document import Document
 from orchestrator.own_data.corpus_guess import CorpusGuess
+from orchestrator.sweeps.named_paths import each_path, seen_from
 from orchestrator.sweeps.sweep import MOST_NAME_BYTES
 from trials.errors import ConfigError, RefusedError
 from trials.escaping.plain_files import read_text
@@ -27,7 +28,7 @@ _SEAL = "# As it was written, if the SHA-256 of all above begins with "
 _WAY_OUT = "Give --out another folder, or delete the file."
 _COMMENTS = {
     "task": "pos, ner, classification, or a task of GLUE",
-    "data": "paths are relative to the folder you launch from",
+    "data": "paths are relative to this file",
     "model": "starter, a folder, or a repository of the hub at its commit",
     "train_size": "the first so many of the shuffled train split; without it all",
     "lowercase": "the starter is uncased",
@@ -47,6 +48,7 @@ class Question:
         tolerance: Acceptable loss in points.
         train_size: Train items to use; None for all.
         rates: Learning rate by depth, `NOTHING` being the baseline's; empty for that of the recipe.
+        folder: Where its file goes. Its paths are relative to that; those of `corpus` and `model`, to where one is.
     """
 
     corpus: CorpusGuess
@@ -56,6 +58,7 @@ class Question:
     train_size: int | None = None
     asked: str = ""
     rates: Mapping[int, float] = field(default_factory=dict)
+    folder: Path = Path()
 
     @property
     def name(self) -> str:
@@ -66,7 +69,9 @@ class Question:
     def trial(self) -> dict[str, Any]:
         """The key `trial`."""
         size = {} if self.train_size is None else {"train_size": self.train_size}
-        return {"task": self.corpus.task, "data": self.corpus.data, "model": self.model, **size, **self.recipe}
+        trial = {"task": self.corpus.task, "data": self.corpus.data, "model": self.model, **size, **self.recipe}
+        found: dict[str, Any] = each_path(trial, lambda word, _: seen_from(word, self.folder))
+        return found
 
 
 def sweep_name(data: Mapping[str, Any]) -> str:

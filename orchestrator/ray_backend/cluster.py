@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from resource import RLIM_INFINITY, RLIMIT_AS, getrlimit
 from typing import Any
 
 from orchestrator.config.quantities import counted
@@ -266,8 +267,10 @@ def local_cluster(
             os.environ |= {ray_session.MODE: "token", ray_session.TOKEN_PATH: str(token)}
             hint = f"token: {token}"
 
-        def failed(error: Exception) -> PermafrostError:
+        def failed(error: Exception) -> Exception:
             logs = folder / "session_latest" / "logs"
+            if getrlimit(RLIMIT_AS)[0] != RLIM_INFINITY:  # its processes reserve much more than they use
+                return MemoryError(f"Ray did not start ({error}); its logs are in {logs}")
             return MissingError(f"--cluster local: Ray did not start ({error}); its logs are in {logs}.")
 
         where = {"address": "local", "include_dashboard": True, "dashboard_host": "127.0.0.1", "_temp_dir": str(folder)}
@@ -301,7 +304,7 @@ def own_cluster(metadata: Mapping[str, str] | None = None) -> Iterator[Cluster]:
 
 @contextmanager
 def _connected(
-    metadata: Mapping[str, str] | None, token_hint: str, failed: Callable[[Exception], PermafrostError], **options: Any
+    metadata: Mapping[str, str] | None, token_hint: str, failed: Callable[[Exception], Exception], **options: Any
 ) -> Iterator[Cluster]:
     for name, value in _SETTINGS.items():
         os.environ.setdefault(name, value)

@@ -27,19 +27,15 @@ from packaging.requirements import Requirement
 from orchestrator.config.yaml_document import Document
 from orchestrator.deploy.ray_session import check_client_token
 from orchestrator.sweeps.cluster_spec import ClusterSpec
-from trials.datasets.corpus import SPLITS
+from orchestrator.sweeps.named_paths import each_path, existing
 from trials.errors import ConfigError, MissingError, RefusedError
 from trials.escaping.plain_files import digest_of
 from trials.plugins.loading import loaded
-from trials.starter import BUNDLED_TREEBANKS, STARTER
 
 # What is sent with a submitted sweep: its file, the local data and models that it names, and our own code.
 
 MOST_BYTES = 400 << 20  # Ray refuses packages above 500 MiB
 CLUSTER_FILE = "cluster.yaml"
-# The settings whose values are paths, and the keys around settings that are none themselves.
-_PATHS = {("model",), ("model", "folder"), ("data",), ("data", "folder"), *(("data", split) for split in SPLITS)}
-_NO_SETTINGS = {"trial", "space", "cases", "choice"}
 _LEFT_TO_THE_CLUSTER = {"ray", "permafrost-sweeps"}  # Ray is installed on the nodes, and our code is sent
 
 
@@ -54,8 +50,7 @@ def package_sweep(folder: Path, document: Document, spec: ClusterSpec, here: Pat
         ConfigError: local files are outside of `here`, or too large to be sent.
         RefusedError: a link in a corpus or model leads out of its folder.
     """
-    named = {key: document.content.get(key) for key in ("trial", "space")}
-    files = {file for path in _local_paths(named, here) for file in _files(path)}
+    files = {file for path in _local_paths(document, here) for file in _files(path)}
     n_bytes = sum(file.stat().st_size for file in files)
     if n_bytes > MOST_BYTES:
         raise ConfigError(
@@ -75,33 +70,22 @@ def package_sweep(folder: Path, document: Document, spec: ClusterSpec, here: Pat
     return name
 
 
-def _local_paths(value: Any, here: Path, keys: tuple[str, ...] = ()) -> Iterator[Path]:
-    """Existing paths that are values of the keys that name paths. Raises ConfigError: one is outside of `here`."""
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            words = [word for word in str(key).split(".") if word not in _NO_SETTINGS]
-            yield from _local_paths(inner, here, (*keys, *words))
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _local_paths(inner, here, keys)
-    elif isinstance(value, str) and keys in _PATHS and value not in (STARTER, *BUNDLED_TREEBANKS):
-        path = _existing(value, here)
+def _local_paths(document: Document, here: Path) -> Iterator[Path]:
+    """Existing paths that a sweep names. Raises ConfigError: one is outside of `here`."""
+    words: list[str] = []
+    each_path(
+        {key: document.content.get(key) for key in ("trial", "space")}, lambda word, _: words.append(word) or word
+    )
+    for word in words:
+        path = existing(word, here)
         if path is not None and not (path.is_relative_to(here) and path.resolve().is_relative_to(here)):
             raise ConfigError(
-                f"{value}: lies outside of {here}, so it is not sent. Launch from a folder that contains it and use a "
+                f"{word}: lies outside of {here}, so it is not sent. Launch from a folder that contains it and use a "
                 "path relative to that.",
                 exit_code=3,
             )
         if path not in (None, here):
             yield path
-
-
-def _existing(text: str, here: Path) -> Path | None:
-    try:
-        path = Path(os.path.abspath(here / Path(text).expanduser()))  # noqa: PTH100  # a link keeps its own name
-        return path if path.exists() else None
-    except (OSError, RuntimeError, ValueError):  # too long, a loop of links, an unknown user's home, a zero byte
-        return None
 
 
 def _files(path: Path) -> Iterator[Path]:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from types import TracebackType
 
-from rich.console import Console, RenderableType
+from rich.cells import cell_len, chop_cells
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.console import Group as Stack
 from rich.live import Live
+from rich.measure import Measurement
 from rich.padding import Padding
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.analysis.cells import Group, by_cell, cell_label, objective_group, varying_settings
+from orchestrator.analysis.cells import Group, by_cell, cell_label, dropout_of, objective_group, varying_settings
 from orchestrator.analysis.layer_strip import LEGEND, layer_strip, strip_and_word
 from orchestrator.analysis.summary import CellSummary
 from orchestrator.config.console import SafeConsole
@@ -32,7 +35,7 @@ from trials.cache.set_up import SetUpWork
 from trials.metrics.metric import metric_label
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
-from trials.tasks.task import head_of
+from trials.tasks.task import head_of, score_name
 from trials.training.steps import examples_seen, steps_an_epoch
 
 # The output of a launch before and after the sweep: its plan, and tables of results.
@@ -120,6 +123,8 @@ def cell_tables(cells: Sequence[CellSummary]) -> Iterator[RenderableType]:
         yield Padding(Stack(table, *notes, *own), (1, 0, 0, 0))
     if any(layer_strip(cell.spec.freeze.label, cell.spec.model.n_layers) for cell in cells):
         yield Text(LEGEND, style="dim")
+    if any(not cell.spec.freeze.is_baseline for cell in cells):
+        yield Text(dropout_of([cell.spec for cell in cells]), style="dim")
 
 
 def _statistics_table(group: Sequence[CellSummary], varying: Sequence[str]) -> Table:
@@ -213,10 +218,63 @@ def failure_table(failures: Sequence[tuple[str, str, str]]) -> Table:
     for column in ("trials", "state", "error", "first trial"):
         table.add_column(column, overflow="fold", justify="right" if column == "trials" else "left")
     for (state, error), labels in sorted(groups.items(), key=lambda group: -len(group[1])):
-        table.add_row(str(len(labels)), state, Text(error), Text(labels[0]))
+        table.add_row(str(len(labels)), state, Text(error), TrialName(labels[0]))
     return table
 
 
+def unbroken(text: str, width: int) -> list[str]:
+    """A text in lines, broken after spaces and the underscores of trial names; only a longer word is cut."""
+    lines = [""]
+    for word in re.split(r"(?<=[_ ])(?=[^ ])", text):
+        if lines[-1] and cell_len(lines[-1]) + cell_len(word.rstrip()) > width:
+            lines.append("")
+        lines[-1] += word
+    return [part for line in lines for part in chop_cells(line.rstrip(), width)]
+
+
+class TrialName:
+    """The name of a trial, in a table or alone."""
+
+    def __init__(self, label: str, style: str = "") -> None:
+        self._label, self._style = label, style
+
+    @property
+    def least(self) -> int:
+        """The width of its longest part."""
+        return max(map(cell_len, re.split("(?<=_)", self._label)))
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        return Measurement(self.least, cell_len(self._label))
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield Text("\n".join(unbroken(self._label, options.max_width)), style=self._style)
+
+
+class RunningTrials:
+    """The running trials, a line each; figures below the names where the terminal is too narrow for both."""
+
+    def __init__(self, rows: Sequence[tuple[str, ...]]) -> None:
+        self._rows = rows
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        names = [TrialName(f"  {label}", "cyan") for label, *_ in self._rows]
+        widths = [max(map(cell_len, column)) for column in zip(*(figures for _, *figures in self._rows), strict=True)]
+        least = max((name.least for name in names), default=0)
+        if least + sum(width + _GAP for width in widths) <= options.max_width:
+            table = Table.grid(padding=(0, _GAP))
+            table.add_column()
+            for width in widths:
+                table.add_column(no_wrap=True, min_width=width)
+            for name, (_, *figures) in zip(names, self._rows, strict=True):
+                table.add_row(name, *figures)
+            yield table
+            return
+        for name, (_, *figures) in zip(names, self._rows, strict=True):
+            yield name
+            yield Text("    " + "  ".join(filter(None, figures)))
+
+
+_GAP = 2  # between columns
 SAY_WORK_EVERY_S = 30.0
 
 
@@ -232,6 +290,7 @@ class LiveDisplay(Listener):
         self._console, self._started = console, time.monotonic()
         self._total = len(plan.ahead)
         self._freezes = list(dict.fromkeys(map(_freeze, plan.ahead)))
+        self._metrics = list(dict.fromkeys(map(_metric, plan.ahead)))
         self._pace = Pace(plan.ahead)
         self._pace.likely = 1.0 if plan.runs_all else None
         self._running: dict[str, tuple[TrialSpec, EpochRecord | None]] = {}
@@ -280,7 +339,7 @@ class LiveDisplay(Listener):
         self._work[spec.trial_id] = work
         if not self._is_live and time.monotonic() - self._said_work.get(spec.trial_id, -math.inf) >= SAY_WORK_EVERY_S:
             self._said_work[spec.trial_id] = time.monotonic()
-            self._console.print(Text(f"set-up: {spec.label}  {work}"), soft_wrap=True)
+            self._say(f"set-up: {spec.label}  {work}")
 
     def evaluated(self, spec: TrialSpec, record: EpochRecord) -> None:
         """Show the newest score."""
@@ -299,9 +358,9 @@ class LiveDisplay(Listener):
         _, record = self._running.pop(spec.trial_id, (spec, None))
         if state is State.PRUNED:
             if not self._is_live and record is not None:
-                self._console.print(Text(f"paused: {spec.label}  epoch {record.epoch:g}  score {points(record.score)}"))
+                self._say(f"paused: {spec.label}  epoch {record.epoch:g}  {_scored(spec, record)}")
             return
-        self._console.print(Text(f"retry: {spec.label}  {state.value}: {last_line(error)}"), soft_wrap=True)
+        self._say(f"retry: {spec.label}  {state.value}: {last_line(error)}")
 
     def ended(self, spec: TrialSpec, state: State, error: str | None) -> None:
         """Count the trial, and update the best score of its strategy."""
@@ -315,7 +374,7 @@ class LiveDisplay(Listener):
         else:
             self._failed += state is not State.PRUNED
         if not self._is_live or error:
-            self._console.print(self._line(spec, state, record, error), soft_wrap=True)
+            self._say(self._line(spec, state, record, error))
 
     def settled(self, spec: TrialSpec, state: State) -> None:
         """Count a trial that another driver has ended."""
@@ -323,16 +382,22 @@ class LiveDisplay(Listener):
         self._failed += state not in (State.COMPLETED, State.PRUNED)
         self._pace.ended(spec, is_complete=state is State.COMPLETED)
         if not self._is_live:
-            self._console.print(Text(f"{self._line(spec, state, None, None)}  by another driver"), soft_wrap=True)
+            self._say(f"{self._line(spec, state, None, None)}  by another driver")
 
     def _forget_work(self, spec: TrialSpec) -> None:
         self._work.pop(spec.trial_id, None)
         self._said_work.pop(spec.trial_id, None)
 
-    def _line(self, spec: TrialSpec, state: State, record: EpochRecord | None, error: str | None) -> Text:
-        score = f"  score {points(record.score)}" if record else ""
+    def _say(self, line: str) -> None:
+        """Print a line; on a terminal too narrow for it, in parts that cut no trial's name inside a word."""
+        parts = unbroken(line, self._console.width) if self._console.is_terminal else [line]
+        for part in parts:
+            self._console.print(Text(part), soft_wrap=True)
+
+    def _line(self, spec: TrialSpec, state: State, record: EpochRecord | None, error: str | None) -> str:
+        score = f"  {_scored(spec, record)}" if record else ""
         reason = f"  {last_line(error)}" if error else ""
-        return Text(f"{self._ended}/{self._total} {state.value:<9} {spec.label}{score}{reason}  ETA {self._eta()}")
+        return f"{self._ended}/{self._total} {state.value:<9} {spec.label}{score}{reason}  ETA {self._eta()}"
 
     def _elapsed_s(self) -> float:
         return time.monotonic() - self._started
@@ -351,26 +416,24 @@ class LiveDisplay(Listener):
         failed = f", {self._failed} failed" if self._failed else ""
         bar = ProgressBar(total=1.0, completed=self._pace.share_done(), width=40)
         head.add_row(bar, f"{self._ended} of {counted(self._total, 'trial')}{failed}", f"ETA {self._eta()}")
-        return Stack(head, self._running_table(), self._best_table())
+        return Stack(head, RunningTrials(self._running_rows()), self._best_table())
 
-    def _running_table(self) -> Table:
-        table = Table.grid(padding=(0, 2))
-        table.add_column(overflow="fold")  # a narrow terminal folds the label, not the numbers
-        for _ in range(3):
-            table.add_column(no_wrap=True)
+    def _running_rows(self) -> list[tuple[str, ...]]:
+        """Name, epoch, score and time left of each running trial."""
+        rows = []
         for spec, record in list(self._running.values()):
             set_up = str(self._work.get(spec.trial_id, "set-up"))
             epoch = f"epoch {record.epoch:g}/{spec.optim.epochs}" if record else set_up
-            score = f"score {points(record.score)}" if record else ""
             left = self._pace.seconds_left(spec, self._elapsed_s())
             end = f"{duration(left)} left" if left is not None else ""
-            table.add_row(Text(f"  {spec.label}", style="cyan"), epoch, score, end)
-        return table
+            rows.append((spec.label, epoch, _scored(spec, record), end))
+        return rows
 
     def _best_table(self) -> Table:
         best = dict(self._best)  # the display draws in a thread of its own
-        table = Table(box=None, padding=(0, 2), title="best score so far", title_justify="left")
         corpora = sorted({corpus for corpus, _ in best})
+        title = f"best {' or '.join(self._metrics)} so far"
+        table = Table(box=None, padding=(0, 2), title=title, title_justify="left")
         table.add_column("freeze")
         for corpus in corpora:
             table.add_column(Text(corpus), justify="right")
@@ -382,3 +445,12 @@ class LiveDisplay(Listener):
 
 def _freeze(spec: TrialSpec) -> str:
     return strip_and_word(spec.freeze.label, spec.model.n_layers)
+
+
+def _metric(spec: TrialSpec) -> str:
+    return metric_label(score_name(spec.task, spec.score))
+
+
+def _scored(spec: TrialSpec, record: EpochRecord | None) -> str:
+    """`accuracy 86.20`."""
+    return f"{_metric(spec)} {points(record.score)}" if record else ""

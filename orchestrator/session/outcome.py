@@ -23,7 +23,9 @@ from orchestrator.store.schema import State
 from orchestrator.sweeps.cluster_spec import Prices
 from orchestrator.sweeps.plan import Plan
 from trials.errors import ConfigError, NothingMatchedError
+from trials.metrics.metric import metric_label
 from trials.spec import TrialSpec
+from trials.tasks.task import score_name
 
 # Limits of one launch: hours, trials, cost. At a limit, running trials stop after their next evaluation.
 #
@@ -177,17 +179,18 @@ def follow_store(store: ResultStore, sweep: str | None, write: Callable[[str], N
         StoreError: The storage does not answer.
     """
     plan = _plan(store, sweep)
-    labels = {trial_id: stored_spec(spec, trial_id).label for trial_id, spec in plan.trials}
+    specs = {trial_id: stored_spec(spec, trial_id) for trial_id, spec in plan.trials}
     follower, ended = Follower(store.storage, "trials", _COLUMNS), dict[str, str]()
     while True:
         is_running = bool(running_drivers(store.storage, plan.name))
         for part in follower.poll().rows:
             for row in part.to_pylist():
-                if row["trial_id"] in labels and ended.get(row["trial_id"]) != (result := _result(row)):
-                    ended[row["trial_id"]] = result
-                    write(f"{len(ended)}/{len(labels)} {row['state']:<9} {labels[row['trial_id']]}{result}")
+                spec = specs.get(row["trial_id"])
+                if spec is not None and ended.get(spec.trial_id) != (result := _result(row, spec)):
+                    ended[spec.trial_id] = result
+                    write(f"{len(ended)}/{len(specs)} {row['state']:<9} {spec.label}{result}")
         if not is_running:
-            write(f"sweep {plan.name}: not running; {len(ended)} of {counted(len(labels), 'trial')} ended.")
+            write(f"sweep {plan.name}: not running; {len(ended)} of {counted(len(specs), 'trial')} ended.")
             return
         time.sleep(_POLL_S)
 
@@ -200,8 +203,9 @@ def _plan(store: ResultStore, sweep: str | None) -> SweepPlan:
     return max(plans, key=lambda plan: plan.time)
 
 
-def _result(row: dict[str, Any]) -> str:
-    score = "" if row["best_score"] is None else f"  score {points(row['best_score'])}"
+def _result(row: dict[str, Any], spec: TrialSpec) -> str:
+    metric = metric_label(score_name(spec.task, spec.score))
+    score = "" if row["best_score"] is None else f"  {metric} {points(row['best_score'])}"
     error = "" if row["state"] == State.COMPLETED else f"  {last_line(str(row['error'] or ''))}"
     return score + error
 

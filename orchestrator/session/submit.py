@@ -76,5 +76,5 @@ def _write(text: str) -> None:
 def _next_commands(address: str, sweep: str) -> str:
     return (
         f"  permafrost status --follow --cluster {address}   # look again\n"
-        f"  permafrost stop {sweep} --cluster {address}      # stop the sweep"
+        f"  permafrost stop --sweep {sweep} --cluster {address}      # stop the sweep"
     )

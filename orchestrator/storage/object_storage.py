@@ -27,7 +27,7 @@ from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedEr
 from obstore.store import GCSStore, S3Store
 
 from orchestrator.storage.address import Address, endpoint_url, scrubbed
-from orchestrator.storage.storage import TEMPORARY_FILE, Storage
+from orchestrator.storage.storage import LAST, TEMPORARY_FILE, Storage
 from trials.errors import StoreError
 
 if TYPE_CHECKING:
@@ -53,7 +53,10 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 5.0
 _RENEWED_S = 600.0  # boto3 renews credentials that have less time left, so what it hands out is valid for as long
 _LONGEST_MESSAGE = 400
 # A status that another attempt does not change; S3 answers 400 to a body that came too slowly.
-_PERMANENT = re.compile(r"status code: 4(?!08|09|25|29)\d\d(?!.*RequestTimeout)|Received redirect", re.DOTALL)
+NO_PATH = "invalid path"  # in the message of obstore about a listing with names such as `a//b`
+_PERMANENT = re.compile(
+    rf"status code: 4(?!08|09|25|29)\d\d(?!.*RequestTimeout)|Received redirect|{NO_PATH}", re.DOTALL
+)
 # Of S3, for temporary credentials that have expired (the answer to a HEAD has no words); of boto3 while it renews them.
 _EXPIRED = re.compile(r"ExpiredToken|performing HEAD .*status code: 400|External AWS credential provider", re.DOTALL)
 _SILENCE = re.compile("TimedOut|timed out")
@@ -250,10 +253,39 @@ class ObjectStorage(Storage):
         """The prefix of this name below this one."""
         return ObjectStorage(self._connection, self._root, cache=self._cache, inside=(*self._inside, name))
 
-    def files(self) -> dict[str, int]:
+    def files(self, after: str = "", before: str = LAST) -> dict[str, int]:
         """Name and bytes of each object, but for empty ones, with which other programs mark folders."""
-        found = {_name(one["path"]): one["size"] for one in self._listed()["objects"] if one["size"]}
-        return {name: found[name] for name in sorted(found) if not name.startswith(".")}
+        if (after, before) == ("", LAST):
+            found = {_name(one["path"]): one["size"] for one in self._listed()["objects"]}
+        else:
+            found = self._below(after, before)
+        return _shown(found)
+
+    def inside(self) -> dict[str, dict[str, int]]:
+        """The files of each folder inside, from one listing however many folders there are."""
+        found: dict[str, dict[str, int]] = {}
+        for path, size in self._below("", LAST).items():
+            folder, slash, name = path.partition("/")
+            if slash:
+                found.setdefault(folder, {})[name] = size
+        return {folder: files for folder in sorted(found) if (files := _shown(found[folder]))}
+
+    def _below(self, after: str, before: str) -> dict[str, int]:
+        """Path below this prefix and bytes of each object between two names; no page beyond is asked for."""
+
+        def listed(bucket: Service) -> dict[str, int]:
+            found, start = dict[str, int](), f"{self._path}/".removeprefix("/")
+            for page in bucket.list(self._path, offset=f"{start}{after}" if after else None):
+                for one in page:
+                    if (path := one["path"].removeprefix(start)) >= before:
+                        return found
+                    found[path] = one["size"]
+            return found
+
+        try:
+            return self._ask(listed, "read")
+        except FileNotFoundError:
+            return {}
 
     def folders(self) -> list[str]:
         """The names of the prefixes below this one."""
@@ -339,9 +371,17 @@ class ObjectStorage(Storage):
     def _ask(self, action: Callable[[Service], T], doing: str) -> T:
         def describe(reason: str, is_ours: bool) -> str:
             way_out = f"Access needs {ACCESS[self._root.scheme]}" if is_ours else "Try again when it answers"
+            if NO_PATH in reason:
+                way_out = "Delete that object, whose name is no path"
             return f"{self}: cannot be {doing} ({reason}). What was committed before is intact. {way_out}."
 
         return self._connection.ask(action, describe)
+
+
+def _shown(found: dict[str, int]) -> dict[str, int]:
+    return {
+        name: found[name] for name in sorted(found) if found[name] and "/" not in name and name[:1] not in ("", ".")
+    }
 
 
 def _name(path: str) -> str:

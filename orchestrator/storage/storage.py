@@ -51,6 +51,7 @@ class NewerError(BrokenError):
 T = TypeVar("T")
 
 TEMPORARY_FILE = re.compile(r"\..+\.[0-9a-f]{8}\.tmp")  # left by a killed writer
+LAST = "\U0010ffff"  # after all names
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)  # of a file system without hard links
 
 
@@ -76,9 +77,10 @@ class Storage(ABC):
         """The folder of this name inside, which need not exist."""
 
     @abstractmethod
-    def files(self) -> dict[str, int]:
-        """Name and size in bytes of each object, in the order of names; empty if the folder does not exist.
+    def files(self, after: str = "", before: str = LAST) -> dict[str, int]:
+        """Name and size in bytes of each object whose name is between these two, in the order of names.
 
+        Empty if the folder does not exist. Of a remote folder only these names are listed, whatever else is there.
         Every object that exists during the whole call is listed. Of one that compaction replaces meanwhile, it or its
         replacement is listed.
         """
@@ -86,6 +88,10 @@ class Storage(ABC):
     @abstractmethod
     def folders(self) -> list[str]:
         """The names of the folders inside, in order."""
+
+    def inside(self) -> dict[str, dict[str, int]]:
+        """The `files` of each folder inside that has any, in order."""
+        return {name: files for name in self.folders() if (files := self.at(name).files())}
 
     @abstractmethod
     def exists(self, name: str) -> bool:
@@ -172,14 +178,14 @@ class FolderStorage(Storage):
         """The folder of this name inside."""
         return FolderStorage(self.folder / name)
 
-    def files(self) -> dict[str, int]:
+    def files(self, after: str = "", before: str = LAST) -> dict[str, int]:
         """Name and size of each file.
 
         A file that is created or deleted while its folder is read may or may not be listed: compaction may add the new
         part behind the reader's position and delete an old one ahead of it. So the folder is read twice: whatever
         replaced a part that vanished during the first reading exists before the second begins.
         """
-        return dict(sorted((self._listed() | self._listed()).items()))
+        return dict(sorted(one for one in (self._listed() | self._listed()).items() if after < one[0] < before))
 
     def _listed(self) -> dict[str, int]:
         found = {}
@@ -332,7 +338,8 @@ def _flush_names(folder: Path) -> None:
 
 # Reads that prove what they found: a line or a disk that turns bits over is wrong twice in different ways.
 
-_NO_ACCESS = [(number, os.strerror(number)) for number in (errno.EACCES, errno.EPERM)]
+# Errors of the object itself; others are of this process, its memory, or its line to a file server. None: our own.
+_OF_OBJECT = (errno.EIO, errno.EINVAL, errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.ENXIO, errno.EFBIG, None)
 READS = 10  # with a third of the reads wrong, one object in 100,000 is wrong in all of them
 
 
@@ -356,10 +363,10 @@ class ProvenReads(Storage):
         """The folder of this name inside."""
         return ProvenReads(self.inner.at(name), self._is_right, self.repeated)
 
-    def files(self) -> dict[str, int]:
+    def files(self, after: str = "", before: str = LAST) -> dict[str, int]:
         """Name and size of each object, as two listings in a row have them, or the last one while much is written."""
-        listings = (self.inner.files() for _ in range(READS))
-        return next((a for a, b in itertools.pairwise(listings) if a == b), None) or self.inner.files()
+        listings = (self.inner.files(after, before) for _ in range(READS))
+        return next((a for a, b in itertools.pairwise(listings) if a == b), None) or self.inner.files(after, before)
 
     def folders(self) -> list[str]:
         """The names of the folders inside."""
@@ -383,7 +390,7 @@ class ProvenReads(Storage):
         """
         seen: list[bytes | tuple[int | None, str]] = []
         for content in self._reads(name):
-            if content in _NO_ACCESS:
+            if isinstance(content, tuple) and content[0] not in _OF_OBJECT:
                 raise StoreError(f"{self}/{name}: cannot be read ({content[1]}). Make it readable first.")
             if isinstance(content, bytes) and self._is_right(name, content):
                 if seen:

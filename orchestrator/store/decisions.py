@@ -20,7 +20,7 @@ import re
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -228,9 +228,14 @@ def _read_all(each: Callable[..., Any], read: Callable[[str], list[Decision]], n
     return [*found, *(one for some in each(read, single) for one in some)]
 
 
-def newest_plan(folder: Storage) -> SweepPlan | None:
-    """The newest plan in a sweep's folder, with the cells suggested since then. Raises BrokenError."""
-    names = list(folder.files())
+def newest_plan(folder: Storage, names: Collection[str] | None = None) -> SweepPlan | None:
+    """The newest plan in a sweep's folder, with the cells suggested since then. Raises BrokenError.
+
+    Args:
+        folder: Of the sweep.
+        names: Its files, where they were listed just now.
+    """
+    names = folder.files() if names is None else names
     newest = max(filter(is_plan, names), default=None)
     if newest is None:
         return None

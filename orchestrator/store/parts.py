@@ -51,7 +51,7 @@ from orchestrator.store.schema import (
     stamped,
     unusable,
 )
-from trials.errors import StoreError
+from trials.errors import StoreError, is_out_of_memory
 
 T = TypeVar("T")
 
@@ -76,7 +76,7 @@ class PartFolder:
 
     def sizes(self) -> dict[str, int]:
         """The size in bytes of each committed part, oldest first."""
-        return {name: size for name, size in self.storage.files().items() if is_part(name)}
+        return {name: size for name, size in self.storage.files("part-", "part.").items() if is_part(name)}
 
     def append(self, rows: Sequence[dict[str, object]]) -> None:
         """Commit rows as a new part. Raises StoreError."""
@@ -197,6 +197,8 @@ class PartFolder:
         try:
             yield
         except (OSError, ValueError, pa.ArrowException) as error:
+            if is_out_of_memory(error):  # which says nothing of the part
+                raise MemoryError(str(error)) from error
             raise BrokenError(f"{self.storage}/{name}", f"not a readable Parquet file ({error})") from error
 
     def _upgraded(self, name: str, table: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -24,6 +24,7 @@ from orchestrator.store.contents import (
     SWEEPS,
     BrokenPart,
     SweepPlan,
+    freeze_label,
     is_plan,
     latest,
     newest_stamp,
@@ -32,7 +33,7 @@ from orchestrator.store.contents import (
     write_plan,
 )
 from orchestrator.store.decisions import Decision, DecisionLog, join_decisions, newest_plan, recorded
-from orchestrator.store.parts import PartFolder, is_part
+from orchestrator.store.parts import PartFolder
 from orchestrator.store.schema import ALL_TABLES, CHECKPOINTS, KEYS, SCHEMA_VERSION, TABLES, State, proven_reads
 from trials.errors import StoreError
 from trials.sources.cache import is_plain
@@ -64,9 +65,15 @@ class ResultStore:
         return self.storage.folder
 
     def trials(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """One row per ended trial, that of its newest attempt. Columns: `schema.TRIALS`, or some of them."""
-        wanted = None if columns is None else sorted({"trial_id", "attempt", *columns})
-        return _newest(self._parts["trials"].read(columns=wanted), ["trial_id"])
+        """One row per ended trial, that of its newest attempt. Columns: `schema.TRIALS` and `schema.ADDED`, or some."""
+        adds = columns is None or "freeze" in columns
+        wanted = None if columns is None else sorted({"trial_id", "attempt", *columns, *(["spec"] if adds else [])})
+        rows = _newest(self._parts["trials"].read(columns=wanted), ["trial_id"])
+        if not adds:
+            return rows
+        labels = pa.array(map(freeze_label, rows["spec"].to_pylist()), pa.string())
+        rows = rows.append_column("freeze", labels)
+        return rows if columns is None or "spec" in columns else rows.drop_columns(["spec"])
 
     def epochs(self) -> pa.Table:
         """One row per evaluation of each trial's newest ended attempt, or if none has ended, of its newest.
@@ -123,7 +130,7 @@ class ResultStore:
     def checkpoint_steps(self) -> dict[str, int]:
         """The optimiser step of the newest checkpoint of every trial that has one."""
         steps: dict[str, int] = {}
-        for name in sorted(self.storage.at(CHECKPOINTS).files()):
+        for name in self.storage.at(CHECKPOINTS).files("0", "g"):
             trial_id, _, rest = name.partition("-")
             _, _, step = rest.partition("-")
             if (digits := step.partition("-")[0]).isdecimal():
@@ -146,13 +153,13 @@ class ResultStore:
     def sweeps(self) -> list[SweepPlan]:
         """The newest plan of every sweep, the oldest sweep first."""
         folders = self.storage.at(SWEEPS)
-        plans = [newest_plan(folders.at(name)) for name in folders.folders()]
+        plans = [newest_plan(folders.at(name), names) for name, names in folders.inside().items()]
         return sorted((plan for plan in plans if plan is not None), key=lambda plan: plan.time)
 
     def earlier_trials(self, plan: SweepPlan) -> SweepPlan:
         """The trials that earlier plans of a sweep declared and its newest one does not. Raises BrokenError."""
         folder = self._folder_of(plan.name)
-        declared = [read_plan(folder, name).trials for name in sorted(filter(is_plan, folder.files()))]
+        declared = [read_plan(folder, name).trials for name in folder.files("plan-", "plan.") if is_plan(name)]
         now = dict(plan.trials)
         earlier = {trial_id: spec for trials in declared for trial_id, spec in trials if trial_id not in now}
         return replace(plan, trials=tuple(earlier.items()))
@@ -285,7 +292,7 @@ def check_marker(storage: Storage) -> None:
 
 def holds_rows(storage: Storage) -> bool:
     """Whether there are parts of a store, whatever its marker says."""
-    return any(is_part(name) for table in ALL_TABLES for name in storage.at(table).files())
+    return any(PartFolder(storage.at(name), schema).names() for name, schema in ALL_TABLES.items())
 
 
 def newest_attempts(rows: pa.Table) -> dict[str, int]:

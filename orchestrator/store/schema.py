@@ -140,7 +140,7 @@ COLUMNS: dict[str, Columns] = {
         "corpus": (_TEXT, "What people call the corpus."),
         "model": (_TEXT, "What people call the pretrained model."),
         "freeze_strategy": (_TEXT, "The rule that says which layers are frozen."),
-        "freeze_depth": (_SHORT, "How many encoder layers are frozen."),
+        "freeze_depth": (_SHORT, "How many encoder layers are frozen; 0 for nothing and for the embeddings alone."),
         "freeze_layers": (pa.list_(_SHORT), "Which ones, counted from the embeddings."),
         "freeze_embeddings": (pa.bool_(), "Whether the embedding tables are frozen."),
         "train_size": (_INT, "Sentences or texts of the train subset."),
@@ -258,6 +258,10 @@ COLUMNS: dict[str, Columns] = {
         ),
         "time": (_TIME, _TIMED),
     },
+}
+# Columns of `ResultStore.trials()` that are not stored, as they follow from the others.
+ADDED: Columns = {
+    "freeze": (_TEXT, "What tables call the freeze, e.g. `none`, `embeddings`, `first 2+E`. Group by it."),
 }
 TABLES = {table: pa.schema([(name, kind) for name, (kind, _) in columns.items()]) for table, columns in COLUMNS.items()}
 EPOCHS, TRIALS, TAGS, PREDICTIONS, CONTRIBUTIONS, PROBES, DRIFTS = TABLES.values()

@@ -11,11 +11,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from orchestrator.analysis.cells import has_frozen_dropout
 from orchestrator.config.quantities import counted
 from orchestrator.config.yaml_document import Document
 from orchestrator.store import ResultStore
 from orchestrator.store.contents import SweepPlan
 from orchestrator.store.decisions import next_number, suggested
+from orchestrator.sweeps.change_notes import change_notes
 from orchestrator.sweeps.search_checks import check_search
 from orchestrator.sweeps.space import again
 from orchestrator.sweeps.sweep import SweepSpec, expand, layers_of, replicates
@@ -24,7 +26,7 @@ from trials.datasets.corpus import Corpus, Sentence, item_words
 from trials.draft import Lookup
 from trials.escaping.plain_files import MOST_VOCABULARY, read_json
 from trials.models.family import CAUSAL, MODEL_FAMILIES, is_causal
-from trials.prefix.rule import is_worth_it, prefix_depth, why_not_cut
+from trials.prefix.rule import cached_depth, is_worth_it, prefix_depth, why_not_cut
 from trials.settings import DataSpec, ModelSpec
 from trials.spec import TrialSpec
 from trials.tasks import TASKS
@@ -101,6 +103,7 @@ def plan_notes(
         *_cut_notes(ahead),
         *_case_notes(ahead),
         *_length_notes(ahead),
+        *_dropout_notes(ahead),
         *(_design_notes(sweep, trials) if ahead else ()),
         *(note for task, data in corpora for note in _dev_notes(sweep, task, data)),
     )
@@ -171,7 +174,26 @@ def _length_notes(specs: Sequence[TrialSpec]) -> Iterator[str]:
             )
 
 
+def _passes(spec: TrialSpec) -> int:
+    """The training of a trial as passes of a sentence through one layer, forward or backward; the head is a layer."""
+    n_layers, depth = spec.model.n_layers, spec.freeze.depth
+    return (3 * (n_layers - depth) + depth - cached_depth(spec) + 1) * spec.optim.epochs * spec.train_size
+
+
 # --- The design
+
+
+def _dropout_notes(specs: Sequence[TrialSpec]) -> Iterator[str]:
+    """What dropout in frozen layers costs: their states are computed at every step, not once."""
+    without = {spec: spec.model_copy(update={"frozen_dropout": False}) for spec in specs if has_frozen_dropout(spec)}
+    slowed = {spec: quick for spec, quick in without.items() if cached_depth(quick)}
+    if slowed:
+        work, least = (sum(map(_passes, some)) for some in (slowed, slowed.values()))
+        yield (
+            "frozen layers run with dropout, as in transformers.Trainer, so they are computed at every step: "
+            f"about {work / least:.1f} times the work of `frozen_dropout: false` in {counted(len(slowed), 'trial')}. "
+            "The two score differently."
+        )
 
 
 def _design_notes(sweep: SweepSpec, specs: Sequence[TrialSpec]) -> Iterator[str]:
@@ -304,7 +326,9 @@ def make_plan(sweep: SweepSpec, document: Document, store: ResultStore, lookup: 
     plan = Plan(sweep, str(document.path), () if is_adaptive else expanded, (), {}, lookup=lookup)
     plan = brought_up_to_date(replace(plan, stand_ins=expanded if is_adaptive else ()), store)
     pins = pin_notes(sweep.name, expanded, store, lookup)
-    return replace(plan, notes=(*pins, *plan_notes(sweep, plan.trials, plan.ahead, lookup)))
+    changes = change_notes(sweep.name, expanded, store) if plan.ahead and not is_adaptive else ()
+    notes = (*pins, *changes, *lookup.spellings, *plan_notes(sweep, plan.trials, plan.ahead, lookup))
+    return replace(plan, notes=notes)
 
 
 def brought_up_to_date(plan: Plan, store: ResultStore) -> Plan:

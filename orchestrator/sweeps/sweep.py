@@ -39,6 +39,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, mo
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.config.yaml_document import MAX_MISTAKES, Document, KeyPath, faults, most, set_path
 from orchestrator.sweeps.hints import with_hint
+from orchestrator.sweeps.named_paths import look_beside
 from orchestrator.sweeps.search_spec import (
     GoalSpec,
     RacingKey,
@@ -271,8 +272,9 @@ def load_sweep(path: Path, settings: list[str]) -> tuple[SweepSpec, Document]:
 
 
 def declared_sweep(document: Document) -> SweepSpec:
-    """The sweep that a document declares, with its plug-ins loaded. Raises ConfigError."""
+    """The sweep that a document declares, with its plug-ins loaded and its paths found. Raises ConfigError."""
     _load_plugins(document)
+    look_beside(document)
     try:
         return SweepSpec.model_validate(document.content)
     except ValidationError as error:
@@ -326,7 +328,8 @@ def expand(sweep: SweepSpec, document: Document, lookup: Lookup) -> list[TrialSp
         if point is None:
             break
         try:
-            specs |= {spec.trial_id: spec for spec in replicates(sweep, point, lookup) if spec.trial_id not in specs}
+            for spec in replicates(sweep, point, lookup):
+                lookup.note_same(specs.setdefault(spec.trial_id, spec).freeze, spec.freeze)
         except (ValidationError, DraftError) as error:
             for text, code in _problems(document, point, error).items():
                 problems.setdefault(text, code)

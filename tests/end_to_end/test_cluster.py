@@ -143,7 +143,7 @@ def test_stop_ends_a_submitted_sweep_gracefully_and_launching_again_goes_on(
     words = ("launch", "--sweep", "away.yaml", "--offline", "--store", store, "--cluster", nodes.dashboard)
     running = client(*words)
     _until(lambda: _n_epochs(store) >= 2)
-    stopped = client("stop", "away", "--cluster", nodes.dashboard)
+    stopped = client("stop", "--sweep", "away", "--cluster", nodes.dashboard)
     assert stopped.wait(120) == 0, stopped.communicate()[0]
     said = running.communicate(timeout=60)[0]
     assert running.returncode == 143, said

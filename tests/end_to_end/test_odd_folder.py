@@ -85,7 +85,7 @@ def test_what_a_store_says(run: Run) -> None:
     assert CORPUS in Path("таблица.tex").read_text(encoding="utf-8")
     run("answer", "--store", STORE, "--sweep", unicodedata.normalize("NFD", SWEEP))  # as a Mac's keyboard writes it
     run("export", "tensorboard", "--dir", "жоба", "--store", STORE)
-    run("stop", SWEEP, "--store", STORE, code=5)
+    run("stop", STORE, SWEEP, code=5)
     for words in (["verify"], ["compact"], ["gc"], ["repair"]):
         run("store", *words, "--store", STORE)
     run("export", "tables", "таблицы", "--store", STORE)

@@ -12,7 +12,7 @@ from tests.builders import make_spec, write_conllu, write_treebank
 from tests.examples import each
 from trials.draft import DraftError, FreezeDraft, Lookup, TrialDraft
 from trials.errors import DataError
-from trials.settings import FreezeSpec
+from trials.settings import EMBEDDINGS_ALONE, FreezeSpec
 from trials.sources.corpus_draft import DataDraft
 from trials.spec import TrialSpec
 
@@ -182,7 +182,42 @@ def test_freezing_only_the_embeddings_is_no_baseline() -> None:
     assert (found.embeddings, found.is_baseline) == (True, False)
 
 
-@pytest.mark.parametrize("strategy", ["first_k", "last_k", "none"])
+@pytest.mark.parametrize(
+    ("draft", "setting"),
+    [
+        ({"strategy": "none"}, None),
+        ({"strategy": "none", "depth": 0}, None),
+        ({"strategy": "first_k", "depth": 0, "embeddings": True}, None),
+        ({"strategy": "first_k", "depth": 2}, None),
+        ({"strategy": "first_k", "depth": 0}, "`none`"),
+        ({"strategy": "layers", "layers": []}, "`none`"),
+        ({"strategy": "first_k", "depth": -1}, f"`{EMBEDDINGS_ALONE}`"),
+        ({"strategy": "last_k", "depth": 0, "embeddings": True}, f"`{EMBEDDINGS_ALONE}`"),
+        ({"strategy": "none", "embeddings": True}, f"`{EMBEDDINGS_ALONE}`"),
+        ({"strategy": "layers", "layers": [], "embeddings": True}, f"`{EMBEDDINGS_ALONE}`"),
+    ],
+)
+def test_another_spelling_of_a_setting_is_told(draft: dict[str, Any], setting: str | None) -> None:
+    freeze = FreezeDraft.model_validate(draft)
+    note = freeze.usual(freeze.resolve(MODEL))
+    assert note == "" if setting is None else note.endswith(f"it is the setting {setting}.")
+
+
+@pytest.mark.parametrize(
+    "draft",
+    [
+        {"strategy": "none", "depth": -1},
+        {"strategy": "all_encoder", "depth": -1},
+        {"strategy": "alternating", "depth": -1},
+        {"strategy": "first_k", "depth": -1, "embeddings": False},
+    ],
+)
+def test_a_depth_that_means_nothing_is_refused_in_words(draft: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match="`depth: -1`"):
+        FreezeDraft.model_validate(draft)
+
+
+@pytest.mark.parametrize("strategy", ["first_k", "last_k"])
 def test_a_depth_of_minus_one_freezes_the_embeddings_only(strategy: str) -> None:
     found = FreezeDraft(strategy=strategy, depth=-1).resolve(MODEL)
     assert found == FreezeSpec(strategy="none", layers=(), embeddings=True)

@@ -1,7 +1,7 @@
 """Which document each sentence is from: a recording, an article, a thread. Sentences of one resemble each other.
 
-Of files whose lines are words, documents are known by `# newdoc` (CoNLL-U), by `-DOCSTART-` (CoNLL-2003), or by the
-sentences' ids where these name a document and then count its sentences, as most treebanks of UD do.
+Of files whose lines are words, documents are known by comments (`# newdoc` of CoNLL-U), by `-DOCSTART-` (CoNLL-2003),
+or by the sentences' ids where these name a document and then count its sentences, as most treebanks of UD do.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from pathlib import Path
 from trials.datasets.corpus import Item
 
 DOCUMENT = "-DOCSTART-"  # a line of its own between the documents of CoNLL-2003
-_comment = re.compile(r"#\s*(newdoc|sent_id)\b(?:\s+id)?\s*(?:=\s*(.*?))?\s*$")
+# `# newdoc id = X`, `#begin document (X); part 000` of CoNLL-2012, `# doc_id = X` before each sentence; and ids.
+_comment = re.compile(r"#\s*(newdoc|begin document|doc_?id|document_id|sent_id)\b(?:\s+id)?\s*=?\s*(.*?)\s*$")
 # How ids end: in the numbers of paragraph and sentence (-p2s1), in one number, or in two (5.150, or a range 006-014).
 _ENDS = (
     re.compile(r"(.+?)[-_.,/]*p[-_.]?(\d+)[a-z]?[-_.]?s[-_.]?(\d+)[a-z]?"),
@@ -37,7 +38,7 @@ def documents_at(path: Path, lines: Sequence[str], starts: Sequence[int]) -> lis
     breaks, newdocs, ids = list[int](), dict[int, str](), dict[int, str]()
     for number, line in enumerate(lines, start=1):
         if line.startswith("#") and (found := _comment.match(line)):
-            (newdocs if found[1] == "newdoc" else ids)[number] = found[2] or ""
+            (ids if found[1] == "sent_id" else newdocs)[number] = found[2]
         elif DOCUMENT in line.split()[:2]:
             breaks.append(number)
     if breaks:

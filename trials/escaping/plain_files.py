@@ -41,6 +41,10 @@ class Stamp(NamedTuple):
     modified_ns: int
     changed_ns: int
 
+    def is_settled(self, since_ns: int) -> bool:
+        """Whether any change from this time on, in nanoseconds, gives another stamp."""
+        return max(self.modified_ns, self.changed_ns) + _SETTLED_NS < since_ns
+
 
 def stamp_of(path: Path | str, most: int = MOST_CONTENT) -> Stamp:
     """The stamp of a plain file; it is not opened.
@@ -102,7 +106,7 @@ def digest_of(path: Path | str, most: int = MOST_CONTENT) -> bytes:
         digest = hashlib.file_digest(file, "sha256").digest()
         if stamp_of(path, most) != stamp or _stamp(path, os.fstat(file.fileno()), most) != stamp:
             raise _changing(path)
-    if max(stamp.modified_ns, stamp.changed_ns) + _SETTLED_NS < began_ns:
+    if stamp.is_settled(began_ns):
         _digests[str(path)] = stamp, digest
     return digest
 

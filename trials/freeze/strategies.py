@@ -106,6 +106,8 @@ def all_encoder(n_layers: int, depth: int) -> frozenset[int]:
 def frozen_layers(strategy: str, n_layers: int, depth: int) -> frozenset[int]:
     """What a strategy freezes at a depth. Raises ValueError: not exactly `depth` layers of the model, and why not."""
     rule = FREEZE_STRATEGIES[strategy]
+    if not 0 <= depth <= n_layers:  # some would fill the memory with them
+        raise ValueError(f"the model has {n_layers} layers")
     try:
         layers = frozenset(map(int, rule(n_layers, depth)))
     except Exception as error:  # anything can be wrong with another's code

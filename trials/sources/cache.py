@@ -65,6 +65,7 @@ class FetchedCorpus:
         source: Name and exact version, e.g. `ud:UD_English-EWT@2.16`, `hub:nyu-mll/glue/sst2@<commit>`.
         licence: As its repository states it, shortened; None if it states none.
         files: Names inside the folder, in order.
+        digests: SHA-256 of each file, in hexadecimal digits.
         hidden: Splits left out because their labels are not published.
     """
 
@@ -75,7 +76,15 @@ class FetchedCorpus:
     licence: str | None
     n_bytes: int
     files: tuple[str, ...]
+    digests: tuple[str, ...]
     hidden: tuple[str, ...] = ()
+
+    def damaged(self) -> str | None:
+        """The first of its files whose bytes are not those that were fetched; None if all are."""
+        for file, digest in zip(self.files, self.digests, strict=True):
+            if not has_digest(self.folder / file, digest):
+                return file
+        return None
 
     @property
     def splits(self) -> dict[str, tuple[Path, ...]]:
@@ -108,10 +117,33 @@ def read_manifest(folder: Path) -> FetchedCorpus | None:
             licence=manifest["licence"],
             n_bytes=sum(file["bytes"] for file in manifest["files"]),
             files=tuple(file["name"] for file in manifest["files"]),
+            digests=tuple(file["sha256"] for file in manifest["files"]),
             hidden=tuple(manifest["hidden"]),
         )
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return None  # an unfinished download, which is resumed
+
+
+def whole_corpus(folder: Path) -> FetchedCorpus | None:
+    """The corpus in a folder, for whoever reads its files; None if it is not there with the bytes that were fetched."""
+    found = read_manifest(folder)
+    return found if found is not None and found.damaged() is None else None
+
+
+def why_not_here(folder: Path | None) -> str:
+    """Why `whole_corpus` finds none in a folder, as the end of a sentence about it."""
+    found = None if folder is None else read_manifest(folder)
+    if found is None or (file := found.damaged()) is None:
+        return "is not on this machine"
+    return f"is damaged on this machine ({folder}/{file} has other bytes than were fetched)"
+
+
+def has_digest(path: Path, sha256: str) -> bool:
+    """Whether a file is there with these bytes."""
+    try:
+        return digest_of(path).hex() == sha256
+    except OSError:
+        return False
 
 
 def _has(folder: Path, file: dict[str, Any]) -> bool:

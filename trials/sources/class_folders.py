@@ -9,17 +9,19 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from trials.datasets.split_names import by_split, looks_like_split
 from trials.datasets.text_file import read_lines
 from trials.errors import DataError
+from trials.escaping.plain_files import digest_of, read_json, stamp_of
 from trials.escaping.untrusted_text import quoted
-from trials.sources.cache import cache_root, writing
+from trials.sources.cache import cache_root, has_digest, writing
 
 UNLABELLED = ("unsup", "unsupervised", "unlabeled", "unlabelled")
+_DIGESTS = "digests.json"  # of the files beside it
 _FEWEST = 2  # classes, and texts of one, that make a folder of classes
 
 
@@ -66,16 +68,17 @@ def find_class_folders(folder: Path) -> ClassFolders | None:
 
 
 def write_class_folders(found: ClassFolders) -> dict[str, tuple[str, ...]]:
-    """The JSON lines file of each split, in the cache; written unless the same files were before. Raises DataError."""
+    """The JSON lines file of each split, in the cache; written unless those of the same texts are. Raises DataError."""
     stamp = hashlib.sha256()
     for split, name, path in _texts(found):
-        status = path.stat()
-        stamp.update(
-            f"{split}\0{name}\0{path}\0{status.st_size}\0{status.st_mtime_ns}\n".encode("utf-8", "surrogateescape")
-        )
+        try:
+            line = f"{split}\0{name}\0{path}\0{tuple(stamp_of(path))}\n"
+        except OSError as error:
+            raise DataError(f"{path}: cannot be read ({error.strerror}).") from error
+        stamp.update(line.encode("utf-8", "surrogateescape"))
     folder = cache_root() / "folders" / stamp.hexdigest()[:24]
     files = {split: folder / f"{split}.jsonl" for split in found.splits}
-    if not all(path.is_file() for path in files.values()):
+    if not _are_as_written(folder, files):
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
             for split, target in files.items():
@@ -84,7 +87,19 @@ def write_class_folders(found: ClassFolders) -> dict[str, tuple[str, ...]]:
                 with part.open("w", encoding="utf-8", newline="\n") as file:
                     file.writelines(rows)
                 part.replace(target)
+            digests = {path.name: digest_of(path).hex() for path in files.values()}
+            part = folder / f"{_DIGESTS}.{os.getpid()}.part"
+            part.write_text(json.dumps(digests), encoding="utf-8")
+            part.replace(folder / _DIGESTS)
     return {split: (str(path),) for split, path in files.items()}
+
+
+def _are_as_written(folder: Path, files: Mapping[str, Path]) -> bool:
+    try:
+        digests = read_json(folder / _DIGESTS)
+        return all(has_digest(path, digests[path.name]) for path in files.values())
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return False
 
 
 def _row(name: str, path: Path) -> str:

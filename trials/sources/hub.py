@@ -22,7 +22,8 @@ from trials.sources.cache import (
     is_plain,
     locked_folder,
     no_progress,
-    read_manifest,
+    whole_corpus,
+    why_not_here,
     write_manifest,
     writing,
 )
@@ -57,8 +58,10 @@ def fetch_dataset(
             return found
     where, chosen = readings[0]
     if barred:
+        at = where if where.is_pinned else where.remembered()
+        folder = None if at is None else _dataset_folder(at, chosen)
         raise DataError(
-            f"{where} ({chosen or 'default'}, {where.revision}) is not on this machine and {barred} forbids the "
+            f"{where} ({chosen or 'default'}, {where.revision}) {why_not_here(folder)} and {barred} forbids the "
             f"download; run `permafrost data fetch hub:{_name(repo, config)}@{where.revision}` first."
             f"{near_repo(where)}"
         )
@@ -86,7 +89,7 @@ def _readings(repo: str, config: str | None, revision: str) -> list[tuple[Repo, 
 def _cached(repo: Repo, config: str | None) -> FetchedCorpus | None:
     """A dataset in the cache; of `main` the newest that is there, if nothing says which commit it was."""
     at = repo if repo.is_pinned else repo.remembered()
-    if at is not None and (found := read_manifest(_dataset_folder(at, config))):
+    if at is not None and (found := whole_corpus(_dataset_folder(at, config))):
         return found
     owner = "" if "/" in repo.name else "*--"
     pattern = f"{owner}{repo.folder_name}/{config or 'default'}/{repo.revision if repo.is_pinned else '*'}"
@@ -94,7 +97,7 @@ def _cached(repo: Repo, config: str | None) -> FetchedCorpus | None:
         return None
     there = [*(cache_root() / "hub" / "datasets").glob(pattern)]
     newest = sorted(there, key=lambda folder: folder.stat().st_mtime, reverse=True)
-    return next(filter(None, map(read_manifest, newest)), None)
+    return next(filter(None, map(whole_corpus, newest)), None)
 
 
 def _check_config(repo: Repo, config: str | None) -> None:
@@ -120,7 +123,7 @@ def _online(repo: Repo, config: str | None, progress: Progress) -> FetchedCorpus
     at = Repo(repo.kind, info.id, str(info.sha))
     folder = _dataset_folder(at, config)
     with locked_folder(folder):
-        found = read_manifest(folder) or _fetch(replace(repo, name=at.name), config, info, folder, progress)
+        found = whole_corpus(folder) or _fetch(replace(repo, name=at.name), config, info, folder, progress)
     repo.remember(at)
     return found
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from trials.errors import ModelError
-from trials.escaping.plain_files import read_json, read_text
+from trials.escaping.plain_files import digest_of, read_json, read_text
 from trials.models.model_files import INDEX, PICKLE, WEIGHTS, is_shard
 from trials.sources.cache import Progress, forbidden, no_progress
+from trials.sources.download import blob_digest
 from trials.sources.hub_client import COMMIT, MAIN, TIMEOUT_S, Repo, bar_class, calling, is_repo_name, near_repo
 
 CONFIG = "config.json"
@@ -27,6 +28,7 @@ TOKENIZER_FILES = (
     "special_tokens_map.json",
     "added_tokens.json",
 )
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 _SHARD = re.compile(r"model-\d+-of-\d+\.safetensors")
 _PULL_REQUEST = re.compile(r"refs/pr/\d+")
 _MOST_REQUESTS = 5  # that are looked into for safetensors
@@ -74,25 +76,54 @@ def fetch_model(
     with calling(where):
         barred = forbidden(offline=offline)
         here = barred or (where.is_pinned and where.remembered())
-        if here and (found := _cached_model(where, allow_pickle=allow_pickle)):
+        damaged: list[Path] = []
+        if here and (found := _cached_model(where, damaged, allow_pickle=allow_pickle)):
             return found
         if barred:
+            why = f"is damaged on this machine ({damaged[0]} has other bytes than were fetched)" if damaged else ""
             raise ModelError(
-                f"{where} ({where.revision}) is not on this machine and {barred} forbids the download; run "
+                f"{where} ({where.revision}) {why or 'is not on this machine'} and {barred} forbids the download; run "
                 f"`permafrost data fetch --sweep FILE` or the same command without {barred} first.{near_repo(where)}"
             )
         return _snapshot(where, allow_pickle=allow_pickle, check=check, progress=progress)
 
 
-def _cached_model(repo: Repo, *, allow_pickle: bool) -> FetchedModel | None:
-    """The first whole model among what the cache may hold of a repository; None if there is none."""
+def _cached_model(repo: Repo, damaged: list[Path], *, allow_pickle: bool) -> FetchedModel | None:
+    """The first whole model among what the cache may hold of a repository; None if there is none.
+
+    `damaged` gets the files for which others were passed over.
+    """
     for at in _cached_commits(repo):
         folder = _snapshot_folder(at)
         there = {path.name for path in folder.iterdir()} if (folder / CONFIG).is_file() else set()
         weights = there & {WEIGHTS, INDEX, PICKLE}
-        if weights and {*_model_files(repo, there, allow_pickle), *_shards(folder / INDEX)} <= there:
-            return FetchedModel(folder, at)
+        wanted = {*_model_files(repo, there, allow_pickle), *_shards(folder / INDEX)} if weights else set[str]()
+        if wanted and wanted <= there:
+            if not (broken := _damaged(folder, wanted)):
+                return FetchedModel(folder, at)
+            damaged += (folder / file for file in broken)
     return None
+
+
+def _damaged(folder: Path, files: Iterable[str]) -> list[str]:
+    """Those of a snapshot's files whose bytes are not what their names in the hub's cache say.
+
+    There a file is stored under its digest: SHA-256 where it is large, else git's. Where links are not supported it
+    has its own name, and nothing says what it should be.
+    """
+    return [file for file in sorted(files) if not _is_whole(folder / file)]
+
+
+def _is_whole(path: Path) -> bool:
+    stored = path.resolve()
+    if stored.parent.name != "blobs":
+        return True
+    try:
+        if _SHA256.fullmatch(stored.name):
+            return digest_of(path).hex() == stored.name
+        return not COMMIT.fullmatch(stored.name) or blob_digest(stored) == stored.name
+    except OSError:
+        return False
 
 
 def _cached_commits(repo: Repo) -> Iterator[Repo]:
@@ -164,10 +195,16 @@ def _snapshot(repo: Repo, *, allow_pickle: bool, check: Callable[[Path], object]
         check(folder)
         at = Repo(at.kind, at.name, folder.name)
         snapshot_download(at.name, revision=at.revision, allow_patterns=files, tqdm_class=bars[1])
-    missing = sorted(file for file in {*files, *_shards(folder / INDEX)} if not (folder / file).is_file())
+    wanted = {*files, *_shards(folder / INDEX)}
+    missing = sorted(file for file in wanted if not (folder / file).is_file())
     if missing:
         # Without a connection the library returns an incomplete snapshot.
         raise ModelError(f"{repo}: {', '.join(missing)} were not downloaded. Run the same command to resume.")
+    if damaged := _damaged(folder, wanted):
+        bar = bar_class(repo.name, progress)
+        snapshot_download(at.name, revision=at.revision, allow_patterns=damaged, tqdm_class=bar, force_download=True)
+        if damaged := _damaged(folder, damaged):
+            raise ModelError(f"{folder / damaged[0]}: has other bytes than its digest says. Delete it and try again.")
     repo.remember(at)
     return FetchedModel(folder, at)
 

@@ -19,6 +19,8 @@ from trials.sources.cache import (
     locked_folder,
     no_progress,
     read_manifest,
+    whole_corpus,
+    why_not_here,
     write_manifest,
 )
 from trials.sources.download import LARGEST_FILE, WAITS, Remote, download, get_json, shown
@@ -56,16 +58,17 @@ def fetch_treebank(
         if release is None and not barred:
             raise DataError(f"{name}: its repository has no release yet. Choose another treebank.")
     folder = cache_root() / "ud" / name / (release or "")
-    if release is not None and (found := read_manifest(folder)):
+    if release is not None and (found := whole_corpus(folder)):
         return found
     if barred or release is None:
         version = "" if release is None else f"@{release}"
+        why = why_not_here(folder if release else None)
         raise DataError(
-            f"{name}{version.replace('@', ' ')} is not on this machine and {barred} forbids the download; "
+            f"{name}{version.replace('@', ' ')} {why} and {barred} forbids the download; "
             f"run `permafrost data fetch ud:{name}{version}` first."
         )
     with locked_folder(folder):
-        return read_manifest(folder) or _fetch(name, release, folder, progress, waits)
+        return whole_corpus(folder) or _fetch(name, release, folder, progress, waits)
 
 
 def is_treebank_name(name: str) -> bool:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from safetensors import SafetensorError, deserialize
@@ -164,13 +164,20 @@ def _check_parts(name: str, table: TableContents, report: Report) -> None:
             means = _LOST.get(name, "without it, its trials run again where they are needed")
             means = f"nothing can be read; {means}"
             report.remove_file((name,), part.name, part.wrong, means)
-    report.notes += [f"{name}/{file}: not a part; it is ignored." for file in table.strange]
+    _note_strange(name, table.strange, "not a part", report)
     undated = sum(promised(part) is None for part in table.names)
     if undated:
         report.notes.append(
             f"{name}: {undated} parts have no digest in their names (an older version wrote them); only contradictions "
             "inside them can be detected."
         )
+
+
+def _note_strange(folder: str, names: Sequence[str], what: str, report: Report) -> None:
+    """One line about the files of a folder that have no name of ours, however many."""
+    if names:
+        more = f", like {len(names) - 1:,} others" if len(names) > 1 else ""
+        report.notes.append(f"{folder}/{names[0]}: {what}; it is ignored{more}.")
 
 
 def _check_plans(storage: Storage, report: Report) -> list[SweepPlan]:
@@ -237,10 +244,10 @@ def _states(tables: Mapping[str, TableContents], plans: list[SweepPlan]) -> dict
 
 def _check_checkpoints(storage: Storage, states: dict[str, str], report: Report) -> dict[str, int]:
     folder, counts = storage.at(CHECKPOINTS), Counter[str]()
-    for name in folder.files():
-        match = CHECKPOINT.fullmatch(name)
+    matches = {name: CHECKPOINT.fullmatch(name) for name in folder.files()}
+    _note_strange(CHECKPOINTS, [name for name, match in matches.items() if not match], "not a checkpoint", report)
+    for name, match in matches.items():
         if match is None:
-            report.notes.append(f"{CHECKPOINTS}/{name}: not a checkpoint; it is ignored.")
             continue
         counts[{None: "unknown", "not ended": "to go on"}.get(states.get(match[1]), "ended")] += 1
         if wrong := _file_problem(folder, name):
@@ -251,11 +258,11 @@ def _check_checkpoints(storage: Storage, states: dict[str, str], report: Report)
 
 def _check_weights(storage: Storage, report: Report) -> int:
     """The number of trials whose weights are stored."""
-    folder = storage.at(WEIGHTS)
-    for name in folder.files():
-        if not WEIGHTS_FILE.fullmatch(name):
-            report.notes.append(f"{WEIGHTS}/{name}: not the weights of a trial; it is ignored.")
-        elif wrong := _file_problem(folder, name):
+    folder, listed = storage.at(WEIGHTS), storage.at(WEIGHTS).files()
+    ours = {name: size for name, size in listed.items() if WEIGHTS_FILE.fullmatch(name)}
+    _note_strange(WEIGHTS, [name for name in listed if name not in ours], "not the weights of a trial", report)
+    for name in ours:
+        if wrong := _file_problem(folder, name):
             report.remove_file((WEIGHTS,), name, wrong, "`export model` trains its trial again")
     names = weights_of(storage)
     check_recorded_weights(report, names)

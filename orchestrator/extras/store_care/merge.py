@@ -42,6 +42,7 @@ from orchestrator.store.decisions import join_decisions, recorded
 from orchestrator.store.parts import PartFolder
 from orchestrator.store.results import MARKER, ResultStore, mark
 from orchestrator.store.schema import (
+    ADDED,
     ALL_TABLES,
     COLUMNS,
     KEYS,
@@ -223,7 +224,8 @@ def dictionary() -> str:
 def _lines() -> Iterator[str]:
     yield f"# Columns\n\nOf store version {SCHEMA_VERSION}. `_s` are seconds, `_bytes` bytes, `_j` joules. In CSV a"
     yield "list is JSON; a map has a column a key (`best_metrics.accuracy`), and what is not there is an empty cell.\n"
-    for table, columns in COLUMNS.items():
+    for table, stored in COLUMNS.items():
+        columns = stored | (ADDED if table == "trials" else {})
         yield f"## {table}\n\n{ABOUT[table]}\n\n| column | type | what |\n|---|---|---|"
         for name, (kind, about) in columns.items():
             yield f"| `{name}` | {_type(kind)} | {about} |"

@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+from math import prod
 
 import pytest
 
@@ -17,6 +18,7 @@ from dashboards.views.kit.answers import answers_of
 from orchestrator.api.answering import answer
 from orchestrator.extras.store_care.check import check_store
 from orchestrator.store import ResultStore, open_store
+from orchestrator.sweeps.sweep import load_sweep
 
 MOST_BYTES = 15_000_000
 
@@ -46,6 +48,13 @@ def test_every_trial_says_its_documents_where_its_corpus_has_any(store: ResultSt
 def test_the_datasheet_says_how_many_trials_there_are(store: ResultStore) -> None:
     sheet = (DEMO_STORE.parent / "README.md").read_text(encoding="utf-8")
     assert f"**State**: {len(store.completed_ids())} of the 125 trials" in sheet
+
+
+@pytest.mark.parametrize(("name", "trials"), [("core", 125), ("minilm", 825), ("mpnet", 200)])
+def test_each_sweep_of_the_study_has_the_trials_that_the_datasheet_says(name: str, trials: int) -> None:
+    sweep, _ = load_sweep(DEMO_STORE.parent / f"{name}.yaml", [])
+    assert prod(len(axis.choice or ()) for axis in sweep.space.values()) * len(sweep.seeds) == trials
+    assert f"{trials} " in (DEMO_STORE.parent / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_page_answers_as_the_terminal_does(store: ResultStore) -> None:

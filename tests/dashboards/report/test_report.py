@@ -11,7 +11,7 @@ import pytest
 
 from dashboards.data.frames import Frames
 from dashboards.data.page_query import PageQuery
-from dashboards.data.provenance import versions_of
+from dashboards.data.provenance import short_commit, versions_of
 from dashboards.report.pictures import FigureRenderer, export_figure
 from dashboards.report.sections import Section, sections
 from dashboards.report.write import Written, write_report
@@ -223,3 +223,8 @@ def test_a_picture_is_drawn_and_the_same_figure_gives_the_same_svg(store: Result
     assert b"first 2, 200 (n=5)" in svg
     assert (tmp_path / "one.pdf").read_bytes().startswith(b"%PDF")
     assert (tmp_path / "one.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(("commit", "shown"), [("a" * 40 + "+", "a" * 10 + "+"), ("b" * 40, "b" * 10), ("c0+", "c0+")])
+def test_a_commit_keeps_the_mark_of_changed_code(commit: str, shown: str) -> None:
+    assert short_commit(commit) == shown

@@ -29,7 +29,7 @@ def test_the_answer_is_the_largest_saving_within_the_tolerance(tmp_path: Path) -
         (True, "first 2", "Freeze the first 2 of 6 layers")
     }
     assert info.answers[0].sentence.startswith("Freeze the first 2 of 6 layers")
-    assert info.answers[0].yaml == "trial:\n  freeze: {strategy: first_k, depth: 2}\n"
+    assert info.answers[0].yaml == "trial:\n  freeze: {strategy: first_k, depth: 2}\n  frozen_dropout: true\n"
 
 
 def test_what_cannot_be_decided_says_how_many_seeds_would_do(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_two_trials_of_one_seed_are_told_not_averaged(tmp_path: Path) -> None:
     ("strategy", "layers", "embeddings", "text"),
     [
         ("none", (), False, "none"),
-        ("none", (), True, "{strategy: none, embeddings: true}"),
+        ("none", (), True, "{strategy: first_k, depth: 0, embeddings: true}"),
         ("first_k", (0, 1), True, "{strategy: first_k, depth: 2, embeddings: true}"),
         ("last_k", (4, 5), False, "{strategy: last_k, depth: 2}"),
         ("alternating", (0, 2, 4), False, "alternating"),

@@ -129,7 +129,7 @@ class SteppedStorage(FolderStorage):
         for part in self._parts:
             part.die()
 
-    def files(self) -> dict[str, int]:
+    def files(self, *between: str) -> dict[str, int]:
         if self.dead:
             return {}
         names = self._pages() if self._paged else self._program.step(self._names, self._told)

@@ -279,9 +279,9 @@ class CountingStorage(FolderStorage):
     def at(self, name: str) -> CountingStorage:
         return CountingStorage(self.folder / name)
 
-    def files(self) -> dict[str, int]:
+    def files(self, *names: str) -> dict[str, int]:
         self._count()
-        return super().files()
+        return super().files(*names)
 
     def write(self, name: str, content: bytes | pa.Buffer) -> None:
         self._count()
@@ -417,11 +417,11 @@ def test_ctrl_c_while_asking_leaves_nothing(tmp_path: Path) -> None:
         def at(self, name: str) -> Interrupted:
             return Interrupted(self.folder / name)
 
-        def files(self) -> dict[str, int]:
+        def files(self, *names: str) -> dict[str, int]:
             Interrupted.left -= 1
             if Interrupted.left == 0:
                 raise KeyboardInterrupt
-            return super().files()
+            return super().files(*names)
 
     with pytest.raises(KeyboardInterrupt), join(Interrupted(tmp_path), "s", alone=True, say=print, timing=QUICK):
         pass
@@ -452,7 +452,7 @@ def test_a_folder_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
         def at(self, name: str) -> Unreadable:
             return Unreadable(self.folder / name)
 
-        def files(self) -> dict[str, int]:
+        def files(self, *names: str) -> dict[str, int]:
             raise PermissionError(13, "Permission denied")
 
     with (

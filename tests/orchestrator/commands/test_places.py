@@ -36,6 +36,20 @@ def test_every_command_that_reads_takes_a_store_by_position(command: str) -> Non
     assert (done.exit_code, "no-such-store" in done.output) == (3, True)
 
 
+@pytest.mark.parametrize("words", [[], ["small"], ["--sweep", "small"]])
+def test_stop_takes_a_store_and_a_sweep_like_the_commands_that_read(real: Real, words: list[str]) -> None:
+    assert run("stop", "no-such-store", *words).exit_code == 3
+    assert run("stop", str(real.store), *words).exit_code == 5  # nothing runs
+
+
+def test_the_name_of_a_sweep_in_place_of_a_store_is_told(real: Real, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(real.store.parent)
+    monkeypatch.setattr("orchestrator.commands.places.DEFAULT_STORE", real.store.name)
+    for command in ("answer", "status", "report", "stop"):
+        done = run(command, "small")
+        assert (done.exit_code, f"`{real.store.name} small`" in done.output) == (2, True)
+
+
 def test_two_different_stores_are_refused(real: Real) -> None:
     done = run("answer", str(real.store), "--store", "other")
     assert done.exit_code == 2

@@ -7,13 +7,22 @@ import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
 
 from orchestrator.analysis.summary import CellSummary
 from orchestrator.config.console import NotebookOutput, SafeConsole
-from orchestrator.session.display import LiveDisplay, cell_tables, plan_lines, setting_table
+from orchestrator.session.display import (
+    LiveDisplay,
+    RunningTrials,
+    cell_tables,
+    failure_table,
+    plan_lines,
+    setting_table,
+    unbroken,
+)
 from orchestrator.store import open_store
 from orchestrator.store.schema import State
 from orchestrator.sweeps.cluster_spec import ClusterSpec, settled
@@ -109,7 +118,40 @@ def test_a_cell_without_results_shows_only_its_counts() -> None:
 def test_a_setting_is_shown_by_its_layer_strip_and_the_squares_are_explained_once() -> None:
     lines = shown(make_cell(make_spec(freeze=frozen(0, 1))), make_cell(make_spec()), width=100)
     assert any(line.startswith("■ ■■□□□□ layers 1 to 2 ") for line in lines)
-    assert lines[-1] == "■ frozen, □ trained: first the embeddings, then the layers from the input up"
+    assert lines[-2:] == [
+        "■ frozen, □ trained: first the embeddings, then the layers from the input up",
+        "frozen layers with dropout",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ([{"frozen_dropout": False}], "frozen layers without dropout"),
+        ([{"frozen_dropout": True, "dropout": 0.0}], "frozen layers without dropout"),
+        ([{"frozen_dropout": False}, {}], "frozen layers without dropout or with dropout"),
+    ],
+)
+def test_a_table_says_whether_frozen_layers_had_dropout(changes: list[dict[str, Any]], words: str) -> None:
+    cells = [make_cell(make_spec(freeze=frozen(0, 1), **change)) for change in changes]
+    assert shown(*cells, width=140)[-1] == words
+    assert not any("dropout" in line for line in shown(make_cell(make_spec())))
+
+
+@pytest.mark.parametrize("width", [120, 80, 60, 40])
+def test_no_name_of_a_trial_is_cut_inside_a_word_however_narrow_the_terminal(width: int) -> None:
+    label = "UD_English-EWT-sample_first-4+E_n400_s7_56347a"
+    console = Console(width=width, file=(file := io.StringIO()), color_system=None)
+    console.print(RunningTrials([(label, "epoch 2/3", "accuracy 86.25", "2 min 5 s left")]))
+    running = file.getvalue()
+    console.print(failure_table([("failed", "ValueError: no", label)]))
+    line = f"retry: {label}  lost: gone"
+    for text in (running, file.getvalue(), "\n".join(unbroken(line, width))):
+        assert "56347a" in text
+        assert max(map(len, text.splitlines())) <= width
+    assert "".join(unbroken(line, width)).replace(" ", "") == line.replace(" ", "")
+    for part in ("epoch 2/3", "accuracy 86.25", "2 min 5 s"):
+        assert part in running
 
 
 def test_each_corpus_train_size_task_and_metric_has_its_own_table() -> None:
@@ -194,7 +236,7 @@ def test_without_a_terminal_every_ended_trial_is_one_plain_line(plan: Plan) -> N
         display.ended(spec, State.COMPLETED, None)
         display.ended(other, State.FAILED, "Traceback\nValueError: [no] such thing")
     first, second = file.getvalue().splitlines()
-    assert first.startswith(f"1/2 completed {spec.label}  score 87.65  ETA ")
+    assert first.startswith(f"1/2 completed {spec.label}  accuracy 87.65  ETA ")
     assert second.startswith(f"2/2 failed    {other.label}  ValueError: [no] such thing  ETA 0.0 s")
 
 
@@ -207,7 +249,7 @@ def test_on_a_terminal_the_display_shows_running_trials_and_the_best_scores(plan
         display.started(other, 1)
         display.evaluated(other, make_record(score=0.5, last=False))
     text = file.getvalue()
-    for part in ("1 of 2 trials", other.label, "epoch 1/2", "score 50.00", "best score so far", "87.65"):
+    for part in ("1 of 2 trials", other.label, "epoch 1/2", "accuracy 50.00", "best accuracy so far", "87.65"):
         assert part in text
 
 
@@ -236,7 +278,7 @@ def test_in_a_notebook_one_output_shows_the_trials_and_none_is_a_line_of_its_own
         display.ended(spec, State.COMPLETED, None)
         display.started(other, 1)
     text = shown[-1]["text/plain"]
-    assert all(part in text for part in ("1 of 2 trials", other.label, "best score so far", "87.65"))
+    assert all(part in text for part in ("1 of 2 trials", other.label, "best accuracy so far", "87.65"))
     assert spec.label not in text
 
 
@@ -250,4 +292,4 @@ def test_a_running_trial_shows_the_seconds_it_has_left(tmp_path: Path) -> None:
         display.started(spec, 1)
         for epoch, score in ((1.0, 0.5), (2.0, 0.6)):
             display.evaluated(spec, make_record(epoch=epoch, score=score, train_s=8.0, eval_s=2.0, last=False))
-    assert re.search(r"epoch 2/9 +score 60\.00 +1 min 10 s left", file.getvalue())
+    assert re.search(r"epoch 2/9 +accuracy 60\.00 +1 min 10 s left", file.getvalue())

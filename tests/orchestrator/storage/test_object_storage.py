@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import socket
 import threading
+import urllib.request
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from urllib.parse import quote
 
 import numpy as np
 import pytest
@@ -18,7 +20,7 @@ from orchestrator.store.contents import SweepPlan
 from orchestrator.store.results import MARKER
 from tests.orchestrator.store.rows import epoch, tag, trial
 from tests.s3_faults import Faults
-from tests.s3_objects import ACCESS_KEY, RENEWED_KEY, SECRET_KEY
+from tests.s3_objects import ACCESS_KEY, BUCKET, RENEWED_KEY, SECRET_KEY
 from tests.s3_server import S3Process
 from trials.errors import StoreError
 
@@ -275,6 +277,39 @@ def test_the_environment_may_say_where_s3_is(s3: S3Process, prefix: str, monkeyp
 def test_where_there_is_no_store_nothing_is_read(direct: ResultStore) -> None:
     with pytest.raises(StoreError, match=r"no store there\. Run a sweep first"):
         open_store(direct.address)
+
+
+# --- Names of other programs
+
+
+def test_names_that_are_not_asked_for_are_not_listed_however_many(s3: S3Process) -> None:
+    with S3Process(page=60) as process, Faults(process.url) as faults:
+        direct, through = opened(process.address("x")), opened(process.address("x", faults.url))
+        direct.append("trials", [trial()])
+        direct.add_plan(SweepPlan("tiny", 1.0, "tiny.yaml", ()))
+        trials, sweeps = direct.storage.at("trials"), direct.storage.at("sweeps")
+        for name in [f"{kind}-{n}" for kind in ("notes", "queue") for n in range(130)]:
+            trials.write(name, b"x")
+        for folder in (sweeps, sweeps.at("tiny"), sweeps.at("empty")):
+            folder.write("notes.txt", b"x")
+        assert len(trials.files()) == 261
+        assert list(trials.files("notes-128", "notes-13")) == ["notes-129"]
+        assert (through.completed_ids(), [plan.name for plan in through.sweeps()]) == (frozenset("a"), ["tiny"])
+        assert len([path for method, path in faults.asked if path.strip("/") == BUCKET]) == 2
+
+
+@pytest.mark.parametrize("name", ["trials/z//x", "trials/./x", "trials/a\nb"])
+def test_a_name_that_is_no_path_is_told_at_once_or_not_in_the_way(name: str, s3: S3Process, prefix: str) -> None:
+    store = opened(s3.address(prefix), patience_s=1e6)
+    store.append("trials", [trial()])
+    key = quote(f"{BUCKET}/{prefix}/{name}")
+    authorization = {"Authorization": f"AWS4-HMAC-SHA256 Credential={ACCESS_KEY}/"}
+    urllib.request.urlopen(urllib.request.Request(f"{s3.url}/{key}", b"x", authorization, method="PUT")).close()
+    if name < "trials/part":
+        assert store.completed_ids() == {"a"}
+    else:
+        with pytest.raises(StoreError, match="Delete that object, whose name is no path"):
+            store.completed_ids()
 
 
 # --- The cache

@@ -397,3 +397,7 @@ def test_a_presence_that_nobody_can_read_is_no_finding_as_drivers_remove_it(stor
 def test_a_foreign_file_is_a_note(store: ResultStore) -> None:
     shutil.copy(__file__, store.root / "epochs" / "notes.txt")
     assert check_store(store.storage).notes == ["epochs/notes.txt: not a part; it is ignored."]
+    for n in range(1200):
+        (store.root / "epochs" / f"notes{n}.txt").touch()
+    (note,) = check_store(store.storage).notes
+    assert note == "epochs/notes.txt: not a part; it is ignored, like 1,200 others."

@@ -128,8 +128,8 @@ def test_a_driver_killed_while_it_joins_leaves_each_decision_once(tmp_path: Path
 class Replacing(FolderStorage):
     """Another driver replaces what is listed before it is read."""
 
-    def files(self) -> dict[str, int]:
-        found = super().files()
+    def files(self, *names: str) -> dict[str, int]:
+        found = super().files(*names)
         if len(found) == 2:
             join_decisions(FolderStorage(self.folder), alone=True)
         return found

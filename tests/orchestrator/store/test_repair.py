@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import itertools
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from orchestrator.extras.store_care.check import check_store
@@ -206,6 +210,47 @@ def test_a_file_that_the_disk_does_not_give_back_is_moved_all_the_same(tmp_path:
         "trials",
     ]
     assert len(list(tmp_path.glob("quarantine/*/*/part-*"))) == 5
+
+
+class Exhausted(FolderStorage):
+    """Seen by a process that has no memory, or no descriptor, left."""
+
+    error: Exception
+
+    def at(self, name: str) -> Exhausted:
+        found = Exhausted(self.folder / name)
+        found.error = self.error
+        return found
+
+    def read(self, name: str) -> bytes:
+        if name.startswith("part-"):
+            raise self.error
+        return super().read(name)
+
+
+@pytest.mark.parametrize("code", [errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ESTALE, errno.EACCES])
+def test_what_a_process_lacks_is_not_blamed_on_the_store(code: int, tmp_path: Path) -> None:
+    complete(ResultStore(FolderStorage(tmp_path)), FIRST)
+    storage = Exhausted(tmp_path)
+    storage.error = OSError(code, os.strerror(code))
+    for act in (check_store, repair):
+        with pytest.raises(StoreError, match=re.escape(os.strerror(code))):
+            act(storage)
+    assert check_store(tmp_path).ok
+
+
+def test_a_part_that_does_not_fit_into_memory_is_not_called_broken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def raises(*_: object, **__: object) -> None:
+        raise pa.ArrowMemoryError("malloc of size 64 failed")
+
+    complete(ResultStore(FolderStorage(tmp_path)), FIRST)
+    monkeypatch.setattr(pq.ParquetFile, "read", raises)
+    with pytest.raises(MemoryError):
+        repair(FolderStorage(tmp_path))
+    monkeypatch.undo()
+    assert check_store(tmp_path).ok
 
 
 # --- Wrong reads

@@ -22,10 +22,11 @@ from orchestrator.store.contents import SweepPlan
 from orchestrator.store.decisions import Suggested
 from orchestrator.store.parts import PartFolder
 from orchestrator.store.results import MARKER
-from orchestrator.store.schema import EPOCHS, PREDICTIONS, SCHEMA_VERSION, TABLES, TAGS, TRIALS
+from orchestrator.store.schema import ADDED, EPOCHS, PREDICTIONS, SCHEMA_VERSION, TABLES, TAGS, TRIALS
 from tests.assets import make_store_v1 as v1
+from tests.builders import make_spec
 from tests.examples import each
-from tests.orchestrator.store.rows import drift, epoch, prediction, probe, tag, trial
+from tests.orchestrator.store.rows import complete, drift, epoch, prediction, probe, tag, trial
 from trials.errors import StoreError
 
 Rows = list[dict[str, Any]]
@@ -63,10 +64,25 @@ def test_rows_read_back_with_every_column_as_they_were_written(store: ResultStor
 
 def test_a_new_store_is_empty_with_all_columns(store: ResultStore) -> None:
     assert (store.epochs().schema.names, len(store.epochs())) == (EPOCHS.names, 0)
-    assert (store.trials().schema.names, len(store.trials())) == (TRIALS.names, 0)
+    assert (store.trials().schema.names, len(store.trials())) == ([*TRIALS.names, *ADDED], 0)
     assert (store.tags().schema.names, len(store.tags())) == (TAGS.names, 0)
     assert (store.predictions("a").schema.names, len(store.predictions("a"))) == (PREDICTIONS.names, 0)
     assert (store.completed_ids(), store.attempts(), store.sweeps()) == (frozenset(), {}, [])
+
+
+@pytest.mark.parametrize(
+    ("freeze", "label"),
+    [({}, "none"), ({"embeddings": True}, "embeddings"), ({"strategy": "first_k", "layers": (0, 1)}, "first 2")],
+)
+def test_trials_have_the_freeze_that_tables_show(local_store: ResultStore, freeze: dict[str, Any], label: str) -> None:
+    spec = make_spec(freeze={"strategy": "none", "layers": (), "embeddings": False} | freeze)
+    complete(local_store, spec)
+    local_store.append("trials", [trial("broken", 1, "failed")])
+    assert dict(zip(*(local_store.trials()[name].to_pylist() for name in ("trial_id", "freeze")), strict=True)) == {
+        spec.trial_id: label,
+        "broken": None,
+    }
+    assert local_store.trials(["freeze"]).column_names == ["trial_id", "attempt", "freeze"]
 
 
 def test_epochs_are_there_before_any_trial_has_ended(store: ResultStore) -> None:

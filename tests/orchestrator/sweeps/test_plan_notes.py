@@ -37,6 +37,19 @@ def test_fewer_than_three_seeds_give_no_interval(sweep: Path) -> None:
     assert notes(sweep, "seeds=[0]") == ("1 seed: no loss gets an interval worth its name below 3.",)
 
 
+def test_dropout_in_frozen_layers_is_said_with_what_it_costs(sweep: Path) -> None:
+    frozen = "space.freeze=[none,{strategy: all_encoder,embeddings: true}]"
+    (note,) = notes(sweep, frozen)
+    assert note.startswith("frozen layers run with dropout, as in transformers.Trainer")
+    assert "about 7.0 times the work of `frozen_dropout: false` in 3 trials." in note
+    assert notes(sweep, frozen, "trial.frozen_dropout=false") == notes(sweep, frozen, "trial.dropout=0.0") == ()
+
+
+def test_two_names_of_one_setting_are_told(sweep: Path) -> None:
+    (note,) = notes(sweep, "space.freeze=[none,all_encoder,{strategy: first_k,depth: 6}]")
+    assert note == "`all` and `first 6` freeze the same layers: they are one setting."
+
+
 def test_a_sweep_without_a_baseline_compares_nothing(sweep: Path) -> None:
     (note,) = notes(sweep, "space.freeze=[all_encoder]")
     assert note == "no setting trains everything, so nothing can be compared: add `none` to `freeze`."
@@ -68,5 +81,6 @@ def test_words_beyond_the_longest_input_are_counted(sweep: Path) -> None:
 def test_a_dev_split_too_small_for_the_tolerance_is_named(sweep: Path) -> None:
     (note,) = notes(sweep, *GOAL)
     assert note.startswith("tiny: dev has ")
-    assert note.endswith("the tolerance is 1. Use a larger dev split.")
+    assert note.endswith("the tolerance is 1. About 2,000 words would do: use a larger dev split.")
+    assert "one error is" in note
     assert notes(sweep, GOAL[0], "goal={choose_depth: {tolerance: 20}}") == ()

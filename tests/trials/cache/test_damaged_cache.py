@@ -15,6 +15,8 @@ from tests.trials.conftest import TrialMaker
 from trials.cache.node_cache import read_checked_json, write_json
 from trials.cache.set_up import SetUpWork, reported_to
 from trials.encoding import tokenize
+from trials.escaping import plain_files
+from trials.prefix.files import StatesFile
 from trials.run import run_trial
 from trials.spec import TrialSpec
 
@@ -159,6 +161,30 @@ def test_a_process_that_has_an_encoded_corpus_mapped_notices_that_its_files_chan
     for path in cache.glob("tokens/*/train.ids.npy"):
         roll(path)
     assert losses(spec) == warm[1]
+
+
+def test_a_process_checks_states_once_and_again_when_their_file_has_changed(
+    spec: TrialSpec, warm: tuple[Path, list[tuple[float, ...]]], cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checked = list[int]()
+    digest = StatesFile._digest
+
+    def counted(file: StatesFile, states: memoryview, i: int, seconds: float) -> int:
+        checked.append(i)
+        return digest(file, states, i, seconds)
+
+    monkeypatch.setattr(StatesFile, "_digest", counted)
+    monkeypatch.setattr(plain_files, "_SETTLED_NS", -(1 << 62))  # as if the files were old
+    assert losses(spec) == warm[1]
+    first = len(checked)
+    assert (first > 0, losses(spec), len(checked)) == (True, warm[1], first)
+    for path in cache.glob("prefix/*/dev.states"):
+        flip_one_bit_and_restore_the_times(path)
+    said = list[SetUpWork]()
+    with reported_to(said.append, every_s=3600):
+        assert losses(spec) == warm[1]
+    assert len(checked) > first
+    assert "the states of 1 of" in str(said[0])
 
 
 @pytest.mark.parametrize("pattern", ["prefix/*/train.*s", "tokens/*/*.npy", "tokens/*/*"])

@@ -90,6 +90,14 @@ def test_a_column_file_with_ids_in_comments_has_documents_like_a_treebank(tmp_pa
     assert document_indices(read_columns(path, Columns(tokens=1, tags=2))) == (0, 0, 1)
 
 
+@pytest.mark.parametrize("comment", ["#begin document (bc/{}); part 000", "# doc_id = {}", "# document_id = {}"])
+def test_other_comments_that_name_a_document_are_known(comment: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.conll"
+    names = ["a", "a", "b"] if "=" in comment else ["a", "", "b"]  # before each sentence, or where one begins
+    path.write_text("".join(f"{comment.format(name)}\nEU O\n\n" if name else "EU O\n\n" for name in names))
+    assert document_indices(read_columns(path, Columns())) == (0, 0, 1)
+
+
 def test_a_file_of_one_document_says_nothing_of_how_documents_differ(tmp_path: Path) -> None:
     assert _treebank(tmp_path / "x.conllu", ["# newdoc id = a", "# sent_id = 2"]) is None
 

@@ -64,6 +64,7 @@ def test_a_look_is_part_of_the_registration_and_optional() -> None:
     [
         (outer, 1, "1 is not a depth of own in model 'starter' of 6 layers: 0, 2, 4, 6."),
         (spread, 0, "0 is not a depth of own in model 'starter' of 6 layers: 1, 2, 3, 6."),
+        (lambda n, d: frozenset(range(d)), 1 << 62, "of 6 layers: 0 to 6."),
         (lambda n, d: {n}, 1, "of 6 layers: none is (it would freeze the layers [6])."),
         (lambda n, d: 1 // 0, 1, "of 6 layers: none is (ZeroDivisionError: integer division or modulo by zero)."),
     ],

@@ -101,6 +101,17 @@ def test_a_newer_commit_is_taken_when_the_hub_has_one(hub: HubServer) -> None:
     assert fetch("bert-base-cased", first.at.revision) == first
 
 
+def test_a_file_whose_bytes_changed_in_the_cache_is_downloaded_again_alone(hub: HubServer) -> None:
+    found = fetch("bert-base-cased")
+    path = found.folder / "model.safetensors"
+    before = path.read_bytes()
+    path.write_bytes(bytes([before[0] ^ 1]) + before[1:])
+    hub.asked()
+    assert "is damaged on this machine" in refused("bert-base-cased", offline=True)
+    assert (fetch("bert-base-cased"), path.read_bytes()) == (found, before)
+    assert {request.path.rpartition("/")[2] for request in hub.asked() if "resolve" in request.path} == {path.name}
+
+
 # --- Offline
 
 

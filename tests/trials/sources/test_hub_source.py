@@ -231,6 +231,16 @@ def test_a_download_that_was_not_finished_is_done_again(hub: Hub) -> None:
     assert hub.dataset(revision=commit(SST2)) == found
 
 
+def test_rows_that_changed_in_the_cache_are_made_again(hub: Hub) -> None:
+    found = hub.dataset(revision=commit(SST2))
+    path = Path(found["folder"]) / "train.jsonl"
+    before = path.read_text()
+    path.write_text(before.replace("positive", "negative", 1))
+    path.with_name("validation.jsonl").touch()
+    assert f"is damaged on this machine ({path} has" in hub.no_dataset(SST2, "sst2", commit(SST2), offline=True)
+    assert (hub.dataset(revision=commit(SST2)), path.read_text()) == (found, before)
+
+
 def test_a_branch_of_converted_files_is_read_by_configuration(hub: Hub) -> None:
     found = hub.dataset("eriktks/conll2003", "conll2003", "refs/convert/parquet")
     assert found["files"] == ["train.jsonl", "test.jsonl"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -95,6 +96,18 @@ def test_a_file_gone_from_the_cache_is_fetched_again_alone(server: UdServer) -> 
     assert [request.path.rpartition("/")[2] for request in server.asked()] == [
         "contents?ref=r2.16", "en_ewt-ud-dev.conllu",
     ]  # fmt: skip
+
+
+def test_a_file_whose_bytes_changed_in_the_cache_is_fetched_again_alone(server: UdServer) -> None:
+    found = fetch()
+    path = found.folder / "en_ewt-ud-dev.conllu"
+    before, status = path.read_bytes(), path.stat()
+    path.write_bytes(before.replace(b"NOUN", b"VERB", 1))
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    server.asked()
+    assert f"is damaged on this machine ({path} has other bytes than were fetched)" in refusal(offline=True)
+    assert (fetch(), path.read_bytes()) == (found, before)
+    assert len(server.asked()) == 2
 
 
 def test_an_unfinished_treebank_is_not_listed_and_the_next_run_resumes_it(server: UdServer) -> None:
