@@ -112,10 +112,10 @@ FOREST = Part(
     forest_table,
     draw_forest,
     why_no_forest,
-    method="The baseline trial minus each trial with the same seed and train subset: positive is worse. The line "
-    "is the interval over seeds and dev sentences (over seeds alone where the contributions of sentences were not "
-    "recorded) that decides: each end holds with chance 95 %, for all settings of one train size together (max-t) and "
-    "at every look from 3 seeds on. A difference is shown where it excludes zero.",
+    method="The baseline trial minus each trial with the same seed and train subset: positive is worse. The line is "
+    "the interval over seeds and dev sentences (over seeds alone where the contributions of sentences were not "
+    "recorded) that decides: each end holds with chance 95 %, for all settings of one train size together (max-t) "
+    "and at every look from 3 seeds on. A difference is shown where it excludes zero.",
 )
 
 

@@ -27,8 +27,8 @@ from trials.spec import TrialSpec
 
 _NOT_PRINTED = ("decided_by", "n_layers")
 _SETTING = (
-    "freeze", "n_pairs", "n_run", "n_sentences", "loss", "median", "low", "high", "verdict", "difference",
-    "worth_having", "saved", "saved_low", "saved_high", "collapsed", "runs", "loss_all", "why_none",
+    "freeze", "n_pairs", "n_run", "n_sentences", "n_documents", "loss", "median", "low", "high", "verdict",
+    "difference", "worth_having", "saved", "saved_low", "saved_high", "collapsed", "runs", "loss_all", "why_none",
 )  # fmt: skip
 _IN_POINTS = ("loss", "median", "low", "high", "loss_all")
 
@@ -55,7 +55,8 @@ class Answer:
             that is known.
         collapse_possible: Share of its runs that may collapse, 95 % bound.
         loss_all: Its mean loss over all runs, collapsed ones included.
-        n_seeds, n_sentences: What the loss rests on; no sentences where only scores were recorded.
+        n_seeds, n_sentences, n_documents: What the loss rests on; no sentences where only scores were recorded, no
+            documents where the corpus does not tell them.
         baseline_learned: Whether the baseline is shown to have learned the task.
         excluded: Settings, and pairs of runs, that are not considered, by reason.
         further_seeds: About how many more seeds would decide for the largest saving still open; 0 if nothing is open,
@@ -97,6 +98,7 @@ class Answer:
     loss_all: float | None
     n_seeds: int
     n_sentences: int | None
+    n_documents: int | None
     baseline_learned: bool
     excluded: dict[str, int]
     further_seeds: int | None
@@ -158,8 +160,7 @@ def _answer(rows: pd.DataFrame, specs: Mapping[str, TrialSpec], of: Decided) -> 
     spec = None if chosen is None else specs.get(chosen["cell"])
     recorded = subject is not None and subject["runs"] > 0
     left_out = int((table["n_run"] - table["n_pairs"]).sum())
-    frozen = rows[rows["cell"] != rows["baseline"]]["cell"].unique()
-    with_dropout = any(has_frozen_dropout(specs[cell]) for cell in frozen if cell in specs)
+    with_dropout = any(has_frozen_dropout(specs[cell]) for cell in table["cell"] if cell in specs)
     return Answer(
         task=str(first["task"]),
         corpus=str(first["corpus"]),
@@ -187,6 +188,7 @@ def _answer(rows: pd.DataFrame, specs: Mapping[str, TrialSpec], of: Decided) -> 
         loss_all=_points(subject, "loss_all"),
         n_seeds=int(rests_on["n_pairs"].max()),
         n_sentences=None if sentences.isna().all() else int(sentences.max()),
+        n_documents=None if rests_on["n_documents"].isna().all() else int(rests_on["n_documents"].max()),
         baseline_learned=of.baseline.has_learned,
         excluded=excluded(of) | ({"pairs with a collapsed run": left_out} if left_out else {}),
         further_seeds=of.takes("further_seeds"),

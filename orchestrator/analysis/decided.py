@@ -94,8 +94,9 @@ class Decided:
 
             Of its loss: `cell`, `baseline`, `group`, `freeze`, `n_pairs` (pairs that the interval rests on), `n_run`
             (pairs, collapsed ones included), `n_baseline` (the baseline's completed trials), `n_sentences` (Int64, NA
-            where it is over seeds alone), `loss` (mean), `median`, `std` (over seeds), `low`, `high` (**the** interval;
-            NaN where there is none), `why_none` (why; else empty), `so_far` (loss of each seed, a tuple).
+            where it is over seeds alone), `n_documents` (Int64, NA where unknown), `loss` (mean), `median`, `std` (over
+            seeds), `low`, `high` (**the** interval; NaN where there is none), `why_none` (why; else empty),
+            `so_far` (loss of each seed, a tuple).
 
             Read off the interval: `verdict` (at the plan's tolerance, see `two_way.Verdict`), `difference`
             (`Difference`: of the baseline at all), `qualifies`, `loses_more` (shown itself, or by one that freezes
@@ -103,8 +104,8 @@ class Decided:
 
             Of collapses: `collapsed`, `runs`, `possible` (bound on their share), `baseline_collapsed`,
             `baseline_runs`, `collapses` (a sentence), `excess_p` (of Fisher's test), `loss_all`, `high_all`
-            (mean loss over all runs, and its upper end), `barred` (why collapses bar it; else empty), `broken` (trials
-            without a score).
+            (mean loss over all runs, and its upper end), `barred` (why collapses bar it; else empty),
+            `broken` (trials without a score).
 
             Of savings: `saved`, `saved_low`, `saved_high` (shares of the plan's cost), `note`, `worth_having` (whether
             it saves `min_saving`; unknown counts as no), `in_budget`, `froze` (in words).
@@ -275,8 +276,8 @@ def loss_table(frame: pd.DataFrame, value: str = "score", plan: DecisionPlan | N
 
 
 OF_LOSSES = (
-    "cell", "baseline", "group", "n_pairs", "n_run", "unpaired", "n_sentences", "loss", "median", "std", "low", "high",
-    "why_none", "so_far", "difference", "method",
+    "cell", "baseline", "group", "n_pairs", "n_run", "unpaired", "n_sentences", "n_documents", "loss", "median",
+    "std", "low", "high", "why_none", "so_far", "difference", "method",
 )  # fmt: skip
 
 
@@ -349,7 +350,18 @@ def _losses_table(of_each: Losses, frame: pd.DataFrame) -> pd.DataFrame:
     cells, first = of_each.cells, frame.drop_duplicates("cell").set_index("cell")
     labels = first["freeze"] if "freeze" in frame.columns else pd.Series("", index=first.index)
     by_seed = [each.mean(axis=1) for each in of_each.values]
-    columns = ["cell", "baseline", "group", "n_pairs", "n_run", "unpaired", "n_baseline", "n_sentences", "median"]
+    columns = [
+        "cell",
+        "baseline",
+        "group",
+        "n_pairs",
+        "n_run",
+        "unpaired",
+        "n_baseline",
+        "n_sentences",
+        "n_documents",
+        "median",
+    ]
     return cells[columns].assign(
         freeze=labels.loc[cells["cell"]].to_numpy(),
         loss=of_each.of.mean,

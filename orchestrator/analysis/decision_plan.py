@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Self
 
 FIRST_LOOK = 3  # seeds
-MOST_SEEDS = 10  # at the last look, unless a sweep plans more
+MOST_SEEDS = 8  # at the last look, unless a sweep plans more
 ERROR = 0.05  # chance that a claim which is read off an end of an interval is wrong
 MIN_SAVING = 0.10  # share of a cost below which a freeze is not worth having
 
@@ -51,10 +51,10 @@ class DecisionPlan:
             least so much are the family whose intervals hold together.
         error: Chance that any setting of the family is recommended which truly loses more, over all looks; likewise
             for claims to the other side.
-        most_seeds: The most seeds that will ever be looked at, 2 or more, fixed before the first look; None for ten, or
-            for as many as the sweep plans if these are more. With ten also where fewer are planned, adding seeds up
-            to ten costs nothing of the promise; who never adds any decides sooner with the number planned.
-
+        most_seeds: The most seeds that will ever be looked at, 2 or more, fixed before the first look; None for
+            eight, or for as many as the sweep plans if these are more. With eight also where fewer are
+            planned, adding seeds up to eight costs nothing of the promise; who never adds any decides sooner with the
+            number planned.
         min_seeds: Seeds at the first look, 2 or more.
 
     Raises:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -34,8 +34,9 @@ class Losses:
     Attributes:
         cells: One row a setting as of `paired.Pairs.cells`; `n_pairs` counts the pairs that `values` holds. Further
             columns: `n_run` (pairs, collapsed ones included), `median` (loss over all of them), `n_sentences` (Int64,
-            NA where losses are of whole seeds).
-        values: (seeds, sentences), or (seeds, 1), of each setting, in the order of the seeds.
+            NA where losses are of whole seeds), `n_documents` (Int64, NA where they are not known).
+        values: (seeds, sentences), or (seeds, 1), of each setting, in the order of the seeds; (seeds, documents) where
+            the document of each sentence is known (`by_document`).
         of: The estimates of each setting; NaN without a pair.
         of_all: Likewise of all pairs, with those that have a collapsed run.
         own: How many runs of each setting collapsed.
@@ -60,7 +61,7 @@ def losses(frame: pd.DataFrame, value: str = "score") -> Losses:
     Raises:
         ValueError: A column is absent, or a cell has two completed trials of one seed.
     """
-    keep = [name for name in ("sentences", "collapsed") if name in frame.columns]
+    keep = [name for name in ("sentences", "documents", "collapsed") if name in frame.columns]
     pairs = pair(frame, value, keep)
     rows, places = pairs.rows, np.argsort(pairs.codes, kind="stable")
     ends = np.searchsorted(pairs.codes[places], np.arange(len(pairs.cells) + 1))
@@ -68,28 +69,72 @@ def losses(frame: pd.DataFrame, value: str = "score") -> Losses:
     left_out = _left_out(rows, pairs.codes, own)
     columns = {name: rows[name].to_numpy() for name in rows.columns}
     values, every, medians = [], [], []
+    counts: list[_Counts] = []
     for row in range(len(pairs.cells)):
         mine = places[ends[row] : ends[row + 1]]
         mine = mine[np.argsort(columns["seed"][mine], kind="stable")]
         used = mine[~left_out[mine]]
-        values.append(_losses_of(columns, used, value))
-        every.append(values[-1] if len(used) == len(mine) else _losses_of(columns, mine, value))
+        values.append(_losses_of(columns, used, value, counts))
+        every.append(values[-1] if len(used) == len(mine) else _losses_of(columns, mine, value, []))
         medians.append(-float(np.median(columns["difference"][mine])) if len(mine) else np.nan)
-    n_sentences = [each.shape[1] if each.shape[1] > 1 else None for each in values]
     cells = pairs.cells.assign(
         n_run=pairs.cells["n_pairs"],
         n_pairs=np.array([len(each) for each in values], dtype=np.int64),
         median=np.array(medians, dtype=np.float64),
-        n_sentences=pd.array(n_sentences, dtype="Int64"),
+        n_sentences=pd.array([each.sentences for each in counts], dtype="Int64"),
+        n_documents=pd.array([each.documents for each in counts], dtype="Int64"),
     )
     return Losses(cells, tuple(values), estimates(values), estimates(every), own, baseline)
 
 
-def _losses_of(columns: Mapping[str, Any], rows: npt.NDArray[np.intp], value: str) -> Floats:
-    """(seeds, sentences) of these pairs; (seeds, 1) where contributions are not known of all."""
+class _Counts(NamedTuple):
+    """Sentences and documents of a dev set; None where they are not known."""
+
+    sentences: int | None = None
+    documents: int | None = None
+
+
+def _losses_of(columns: Mapping[str, Any], rows: npt.NDArray[np.intp], value: str, counts: list[_Counts]) -> Floats:
+    """(seeds, sentences or documents) of these pairs; (seeds, 1) where contributions are not known of all."""
     by_sentence = _by_sentence(columns, rows, value) if "sentences" in columns and len(rows) else None
-    whole: Floats = -columns["difference"][rows][:, None].astype(np.float64)
-    return whole if by_sentence is None else by_sentence
+    if by_sentence is None:
+        counts.append(_Counts())
+        whole: Floats = -columns["difference"][rows][:, None].astype(np.float64)
+        return whole
+    documents = _documents(columns, rows, by_sentence.shape[1])
+    if documents is None:
+        counts.append(_Counts(by_sentence.shape[1]))
+        return by_sentence
+    found = by_document(by_sentence, documents)
+    counts.append(_Counts(by_sentence.shape[1], found.shape[1]))
+    return found
+
+
+def _documents(columns: Mapping[str, Any], rows: npt.NDArray[np.intp], n: int) -> npt.NDArray[np.int64] | None:
+    """The document of each sentence; None where unknown, or where all are of one or each of its own."""
+    if "documents" not in columns:
+        return None
+    known = [each for each in columns["documents"][rows].tolist() if each is not None and len(each) == n]
+    if not known:
+        return None
+    codes = np.unique(np.asarray(known[0]), return_inverse=True)[1].astype(np.int64)
+    return codes if 0 < codes.max() < n - 1 else None
+
+
+def by_document(losses: Floats, documents: npt.NDArray[np.int64]) -> Floats:
+    """(seeds, documents) losses with the mean of (seeds, sentences) ones: a document's sentences are alike.
+
+    The mean over sentences is a ratio of a document's sum to its length, which varies: its linear form takes from each
+    sum what the length alone explains.
+
+    Args:
+        documents: (sentences,) code of each one's document, 0, 1, ...
+    """
+    sizes = np.bincount(documents).astype(np.float64)
+    sums = np.stack([np.bincount(documents, row) for row in losses])
+    relative = sizes / sizes.mean()
+    found: Floats = sums / sizes.mean() - losses.mean(axis=1, keepdims=True) * (relative - 1)
+    return found
 
 
 def _by_sentence(columns: Mapping[str, Any], rows: npt.NDArray[np.intp], value: str) -> Floats | None:

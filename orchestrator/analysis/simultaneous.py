@@ -27,10 +27,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy import optimize, special
 
+from orchestrator.analysis import two_way
 from orchestrator.analysis.decision_plan import ERROR, PlannedLooks
 from orchestrator.analysis.looks import tails
 from orchestrator.analysis.rows import Floats
-from orchestrator.analysis.two_way import DECIDING, ROUNDING, Estimate, ends, estimate, estimates
+from orchestrator.analysis.two_way import ROUNDING, Estimate, estimate, estimates
 from orchestrator.config.quantities import counted
 
 LEAST_DF = 3.0  # with fewer, Student's distance at the first looks is tens of standard errors
@@ -92,7 +93,7 @@ def simultaneous(
 def deciding_ends(of: Estimate, looks: PlannedLooks, tail: float, n_run: Floats | None = None) -> tuple[Floats, Floats]:
     """Ends at a look, NaN where there is no interval; looks are counted by `n_run`, or by the seeds of the estimate."""
     at = of if n_run is None else of._replace(n_seeds=n_run)
-    low, high = ends(of, tails(at, looks, tail), DECIDING)
+    low, high = two_way.deciding_ends(of, tails(at, looks, tail))
     known = np.isfinite(low) & np.isfinite(high) & (of.df > LEAST_DF - ROUNDING)
     return np.where(known, low, np.nan), np.where(known, high, np.nan)
 

@@ -22,17 +22,14 @@ theirs: the samples that mislead are those without a bad seed. The bound of 2 t 
 need; Johnson's parabola runs away there. The lower end is Student's, corrected for the sentences' observed skewness
 alone.
 
-There are two guards (`Guard`). `SINGLE` is for the interval of one setting at one look, which should hold the truth in
-95 % of samples, no more and no less. `DECIDING` is for what a recommendation rests on, with looks or without, which may
-be wrong in 5 % of sweeps and whose skewness is the exponential's; it takes the seeds' share at its upper bound, since
-what misleads at three seeds is a small spread by chance, which makes them look harmless beside the sentences.
+That is for the interval of one setting at one look (`ends`), which should hold the truth in 95 % of samples.
 
-What they hold and cost, by simulation (`python -m tests.lab.calibration`, 2,000 sweeps in each of ten worlds): `SINGLE`
-intervals cover 94 to 97 %, with three seeds that are exponential and seven eighths of the variance 92.4 %. With
-`DECIDING` a loss is wrongly ruled out in 5.1 % of sweeps of such seeds that look after every seed from 3 to 10, in 1 to
-2.5 % of all others; Student's distances at the same looks err in 20 %. The price: the upper half is longer than
-Student's by 80 % at five seeds and 45 % at ten where seeds have nine tenths of the variance, by 22 and 6 % where
-sentences have it (`SINGLE`: 55 and 30 %, 5 and 2 %). Where exponential seeds have fifteen sixteenths, looks err in 6 %.
+What a recommendation rests on (`deciding_ends`) presumes the worst distribution of losses that it promises for, the
+exponential, and takes Student's distance times the ratio that is exact for it. With n exponential losses the sum S is
+independent of the sample's shape p (uniform on the simplex), and Student's statistic is below -c if and only if
+S <= n / (1 + c sqrt(n) sd(p)): so its chance is a mean of gamma distribution functions over shapes, without a
+simulation of losses. Losses that are less skewed err less. The excess over Student's distance counts by the seeds'
+share of V, taken at its 75 % bound, as a small spread by chance is what misleads.
 
 Too wide are intervals where neither seeds nor sentences vary much but each sentence differs from run to run (V2 is most
 of V, as with few texts and a low churn of its own in every seed): the maximum in V and the guard then cover 97 to 99 %.
@@ -56,24 +53,29 @@ _EQUAL = 1e-12  # a standard error below this share of the largest value is the 
 ROUNDING = 1e-9  # scores are ratios of counts: what differs by less is equal
 
 RangesOver = Literal["seeds and sentences", "seeds (on this dev set)"]
+_BOUND = 0.75  # level of the upper bound (normal values' chi squared) of the seeds' part, for its share in V
+_SEEDS = (2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 20, 30, 60)
+_TAILS = (0.05, 0.025, 0.01, 0.005, 0.0025, 0.001, 0.0001)
+_RATIOS = np.array([
+    (3.33, 3.45, 3.53, 3.56, 3.57, 3.55, 3.47),  # 2
+    (2.69, 2.88, 3.08, 3.19, 3.28, 3.38, 3.55),  # 3
+    (2.36, 2.54, 2.75, 2.88, 2.99, 3.11, 3.28),  # 4
+    (2.15, 2.32, 2.52, 2.66, 2.77, 2.91, 3.17),  # 5
+    (2.01, 2.17, 2.35, 2.48, 2.60, 2.74, 3.02),  # 6
+    (1.91, 2.05, 2.22, 2.34, 2.45, 2.59, 2.89),  # 7
+    (1.82, 1.95, 2.11, 2.23, 2.33, 2.46, 2.74),  # 8
+    (1.71, 1.82, 1.96, 2.06, 2.15, 2.27, 2.53),  # 10
+    (1.62, 1.72, 1.85, 1.93, 2.02, 2.13, 2.37),  # 12
+    (1.53, 1.62, 1.73, 1.80, 1.88, 1.97, 2.19),  # 15
+    (1.44, 1.51, 1.60, 1.66, 1.72, 1.80, 1.98),  # 20
+    (1.34, 1.39, 1.46, 1.51, 1.55, 1.61, 1.75),  # 30
+    (1.22, 1.25, 1.29, 1.33, 1.35, 1.39, 1.48),  # 60
+])  # fmt: skip  # distance for exponential losses over Student's, by number of seeds and chance beyond the end
+
 Verdict = Literal["shown to lose at most the tolerance", "shown to lose more", "not decided"]
 
 
-class Guard(NamedTuple):
-    """What is presumed of the seeds' losses, for the upper end.
-
-    Attributes:
-        skew: Skewness of one seed's loss.
-        bound: Level of the upper bound (normal values' chi squared) at which the seeds' part of V is taken for its
-            share; None to take the estimate.
-    """
-
-    skew: float
-    bound: float | None
-
-
-SINGLE = Guard(1.5, None)
-DECIDING = Guard(2.0, 0.95)
+SKEW = 1.5  # presumed of the losses of seeds, for the interval of one setting at one look
 
 
 class Estimate(NamedTuple):
@@ -100,13 +102,20 @@ class Estimate(NamedTuple):
     n_seeds: Floats
     n_sentences: Floats
 
-    def seeds_share(self, guard: Guard = SINGLE) -> Floats:
-        """Share of the seeds in the variance, 0..1, as the guard takes it; NaN without variance."""
+    @property
+    def seeds_share(self) -> Floats:
+        """Share of the seeds in the variance, 0..1; NaN without variance."""
+        return self._share(self.seeds)
+
+    def share_bound(self, level: float) -> Floats:
+        """Upper bound of the seeds' share, likewise."""
+        df = np.where(self.n_seeds > 1, self.n_seeds - 1, np.nan)
+        with np.errstate(invalid="ignore"):
+            return self._share(self.seeds * df / special.chdtri(df, level))
+
+    def _share(self, seeds: Floats) -> Floats:
         with np.errstate(invalid="ignore", divide="ignore"):
-            df = np.where(self.n_seeds > 1, self.n_seeds - 1, np.nan)
-            times = 1.0 if guard.bound is None else df / special.chdtri(df, guard.bound)
-            bound = self.seeds * times
-            share: Floats = bound / np.where(self.variance > 0, self.variance - self.seeds + bound, np.nan)
+            share: Floats = seeds / np.where(self.variance > 0, self.variance - self.seeds + seeds, np.nan)
         return share
 
 
@@ -175,7 +184,7 @@ def estimates(losses: Sequence[Floats]) -> Estimate:
     return Estimate._make(table)
 
 
-def ends(of: Estimate, tail: float | Floats, guard: Guard = SINGLE) -> tuple[Floats, Floats]:
+def ends(of: Estimate, tail: float | Floats) -> tuple[Floats, Floats]:
     """Lower and upper end of each loss; NaN where there is no variance to judge by.
 
     `tail` is the chance beyond each end, below 0.5: 0.025 for an interval of 95 %, 0 for ends at infinity.
@@ -184,8 +193,33 @@ def ends(of: Estimate, tail: float | Floats, guard: Guard = SINGLE) -> tuple[Flo
         se = np.where(of.variance > 0, np.sqrt(of.variance), np.nan)
         t = np.where(np.asarray(tail) > 0, -special.stdtrit(of.df, tail), np.inf)
         low = of.mean - se * _reach(t, np.maximum(-of.sentence_skew, 0))
-        high = of.mean + se * _reach(t, _presumed(of, guard))
+        high = of.mean + se * _reach(t, _presumed(of))
     return low, high
+
+
+def deciding_ends(of: Estimate, tail: float | Floats) -> tuple[Floats, Floats]:
+    """The ends that decide, guarded against exponential losses; arguments and result as of `ends`."""
+    tail = np.broadcast_to(np.asarray(tail, dtype=np.float64), of.mean.shape)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        se = np.where(of.variance > 0, np.sqrt(of.variance), np.nan)
+        t, of_seeds = (np.where(tail > 0, -special.stdtrit(df, tail), np.inf) for df in (of.df, of.n_seeds - 1))
+        far = _reach(t, np.maximum(of.sentence_skew, 0))
+        excess = np.where(tail > 0, of_seeds * (exponential_ratio(of.n_seeds, tail) - 1), np.inf)
+        high = of.mean + se * (far + excess * of.share_bound(_BOUND))
+        low = of.mean - se * _reach(t, np.maximum(-of.sentence_skew, 0))
+    return low, high
+
+
+def exponential_ratio(n: Floats, tail: Floats) -> Floats:
+    """How much farther an end lies for n exponential losses than Student's, at least 1; tails below 0.0001 as there."""
+    z, known = -special.ndtri(np.clip(tail, _TAILS[-1], _TAILS[0])), -special.ndtri(_TAILS)
+    rows = np.stack([np.interp(z, known, row) for row in _RATIOS])  # (numbers of seeds, ...)
+    at = np.interp(np.clip(n, _SEEDS[0], _SEEDS[-1]), _SEEDS, np.arange(len(_SEEDS)))
+    below = np.minimum(np.nan_to_num(at).astype(np.intp), len(_SEEDS) - 2)
+    low, high = (np.take_along_axis(rows, each[None], axis=0)[0] for each in (below, below + 1))
+    ratio = low + (high - low) * (at - below)
+    found: Floats = 1 + (ratio - 1) * np.sqrt(_SEEDS[-1] / np.maximum(n, _SEEDS[-1]))
+    return found
 
 
 def interval(losses: Floats, level: float = 0.95) -> TwoWayInterval:
@@ -223,7 +257,7 @@ def interval(losses: Floats, level: float = 0.95) -> TwoWayInterval:
         df=float(found.df) if known else None,
         n_seeds=n_seeds,
         n_sentences=values.shape[1] if two_way else None,
-        seeds_share=float(found.seeds_share()) if known else None,
+        seeds_share=float(found.seeds_share) if known else None,
         ranges_over="seeds and sentences" if two_way else "seeds (on this dev set)",
         note=note,
     )
@@ -248,9 +282,9 @@ def _variance_and_third(off: Floats) -> tuple[Floats, Floats]:
     return variance, third
 
 
-def _presumed(of: Estimate, guard: Guard) -> Floats:
+def _presumed(of: Estimate) -> Floats:
     """Standardised third cumulant of the mean loss, towards large losses."""
-    of_seeds = guard.skew / np.sqrt(of.n_seeds) * of.seeds_share(guard)
+    of_seeds = SKEW / np.sqrt(of.n_seeds) * of.seeds_share
     total: Floats = of_seeds + np.maximum(of.sentence_skew, 0)
     return total
 

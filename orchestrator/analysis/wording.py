@@ -183,15 +183,20 @@ def _both(row: Row, of: Decided) -> str:
     seeds, sentences = of.looks.most - row["n_run"], row["sentences_with_all_seeds"]
     if pd.isna(sentences) or not sentences or seeds <= 0:
         return ""
-    return f"{counted(int(seeds), 'more seed')} and {sentences:,} more dev sentences together"
+    return f"{counted(int(seeds), 'more seed')} and {sentences:,} more dev {_items(row)} together"
 
 
 def _takes(row: Row) -> str:
     """`4 more seeds or 600 more dev sentences`."""
     takes = [counted(int(row["further_seeds"]), "more seed")]
     if not pd.isna(row["further_sentences"]) and row["further_sentences"] > 0:
-        takes.append(f"{row['further_sentences']:,} more dev sentences")
+        takes.append(f"{row['further_sentences']:,} more dev {_items(row)}")
     return " or ".join(takes)
+
+
+def _items(row: Row) -> str:
+    """What the interval takes for a sample beside the seeds."""
+    return "sentences" if pd.isna(row["n_documents"]) else "documents"
 
 
 def _loss(row: Row) -> str:
@@ -205,6 +210,8 @@ def _loss(row: Row) -> str:
 def rests_on(row: Row) -> str:
     """`10 seeds, 500 dev sentences`, `10 seeds, on this dev set`."""
     sentences = "on this dev set" if pd.isna(row["n_sentences"]) else f"{row['n_sentences']:,} dev sentences"
+    if not pd.isna(row["n_documents"]):
+        sentences += f" of {counted(int(row['n_documents']), 'document')}"
     return f"{counted(int(row['n_pairs']), 'seed')}, {sentences}"
 
 

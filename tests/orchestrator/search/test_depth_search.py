@@ -92,7 +92,7 @@ def test_the_answer_is_over_seeds_and_sentences_and_says_what_it_rests_on(tmp_pa
     )
     assert lines[2].startswith("        on test, which took no part in the choice, it loses 0.")
     assert lines[3] == "        nothing is open: every freeze that saves more is shown to lose more"
-    assert "3 seeds and 300 sentences, look 1 of up to 8: shown to lose at most the tolerance" in lines[-2]
+    assert "3 seeds and 300 sentences, look 1 of up to 6: shown to lose at most the tolerance" in lines[-2]
 
 
 def test_without_contributions_of_sentences_the_answer_is_one_on_this_dev_set(tmp_path: Path) -> None:
