@@ -213,7 +213,7 @@ def _setting(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_savings(rows: pd.DataFrame, settings: list[dict[str, Any]], cells: list[str]) -> Iterator[dict[str, Any]]:
-    """The settings with the share of each cost that they save; None where it is not known, or not told from none."""
+    """The settings with the share of each cost that they save; None where it is not known, or not shown to differ from none."""
     names = {"saved_flops": FLOPS, "saved_time": TRAINING_COST, "saved_memory": MEMORY}
     known = {name: cost for name, cost in names.items() if cost in rows.columns}
     table = savings(rows, list(known.values())).set_index(["cost", "cell"]) if known else None
@@ -235,14 +235,14 @@ def _points(row: Mapping[str, Any] | None, name: str) -> float | None:
 
 
 def _saved(rows: pd.DataFrame, cost: str, setting: Mapping[str, Any] | None) -> float | None:
-    """The share that a setting saves of its baseline's; None where it is not known, or not told from none."""
+    """The share that a setting saves of its baseline's; None where it is not known, or not shown to differ from none."""
     if setting is None or cost not in rows.columns:
         return None
     return _told(savings(rows, [cost]).set_index("cell").loc[setting["cell"]], cost)
 
 
 def _told(row: pd.Series, cost: str) -> float | None:
-    """What is saved, if it is counted, or measured and told from none."""
+    """What is saved, if it is counted, or measured and shown to differ from none."""
     if pd.isna(row["saved"]) or (cost != FLOPS and not (row["low"] > 0 or row["high"] < 0)):
         return None
     return float(row["saved"])

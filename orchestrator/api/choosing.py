@@ -396,7 +396,7 @@ def _agreed(asked: ChooseOptions, question: Question, folder: Path) -> ChooseOpt
     ways = {f"--tolerance {tolerance:g}": replace(asked, tolerance=tolerance)} if tolerance < 100 else {}
     ways |= {f"--held-out {share:g}": replace(asked, held_out=share)} if share and asked.held_out is None else {}
     if asked.ask is None:
-        say(f"note    this goes on with what was given{'; other ways: ' + ', '.join(ways) if ways else ''}.")
+        say(f"note    continuing with what was given{'; other ways: ' + ', '.join(ways) if ways else ''}.")
         return asked
     picked = asked.ask("Go on with that, or with another tolerance or dev split?", ["go on", *ways])
     return ways.get(picked, asked)
