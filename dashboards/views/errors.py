@@ -276,8 +276,8 @@ DIFFERENCE = Part(
     tags_table,
     draw_tags,
     why_no_tags,
-    method="Losses are paired by seed: the baseline's F1 minus the setting's. Each end of an interval holds with "
-    "chance 95 % for all labels together, at every look from three seeds on. Labels are ordered by frequency, with "
+    method="Losses are paired by seed: the baseline's F1 minus the setting's. Each end holds with chance 95 % "
+    "for all labels together, at every look from three seeds on. Labels are ordered by frequency, with "
     "their count in the gold labels. The setting compared is the selected freeze (by default the deepest) at the "
     "largest train size selected.",
 )

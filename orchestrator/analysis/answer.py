@@ -213,7 +213,7 @@ def _setting(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_savings(rows: pd.DataFrame, settings: list[dict[str, Any]], cells: list[str]) -> Iterator[dict[str, Any]]:
-    """The settings with the share of each cost that they save; None where it is not known, or not shown to differ from none."""
+    """The settings with the share of each cost that they save; None where that is not known or not shown."""
     names = {"saved_flops": FLOPS, "saved_time": TRAINING_COST, "saved_memory": MEMORY}
     known = {name: cost for name, cost in names.items() if cost in rows.columns}
     table = savings(rows, list(known.values())).set_index(["cost", "cell"]) if known else None
@@ -235,7 +235,7 @@ def _points(row: Mapping[str, Any] | None, name: str) -> float | None:
 
 
 def _saved(rows: pd.DataFrame, cost: str, setting: Mapping[str, Any] | None) -> float | None:
-    """The share that a setting saves of its baseline's; None where it is not known, or not shown to differ from none."""
+    """The share that a setting saves of its baseline's; None where that is not known or not shown."""
     if setting is None or cost not in rows.columns:
         return None
     return _told(savings(rows, [cost]).set_index("cell").loc[setting["cell"]], cost)

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 import pytest
-from orchestrator.analysis.choose import recommend
-from orchestrator.analysis.differences import differences
 
 from orchestrator.analysis.convergence import epochs_to
+from orchestrator.analysis.decided import decide, loss_table
+from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.analysis.describe import describe_cells
 from orchestrator.analysis.pareto import pareto
 from orchestrator.analysis.rows import usable
@@ -30,8 +30,8 @@ FRAMES = {
 }
 FUNCTIONS: dict[str, Callable[[pd.DataFrame], object]] = {
     "describe_cells": lambda frame: describe_cells(frame, ["cell"], "score"),
-    "differences": differences,
-    "recommend": lambda frame: recommend(frame, 0.01, "train_s").candidates,
+    "losses": loss_table,
+    "decide": lambda frame: decide(frame, DecisionPlan(cost="train_s")).table,
     "savings": savings,
     "pareto": lambda frame: pareto(frame, "train_s"),
     "anova": lambda frame: anova(frame, ["freeze", "seed"]).table,

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
 from scipy import special
 
+from orchestrator.analysis.decision_plan import PlannedLooks
 from orchestrator.analysis.further import further
-from orchestrator.analysis.looks import PlannedLooks, readings, tails
-from orchestrator.analysis.two_way import DECIDING, ends, estimate
+from orchestrator.analysis.looks import KEPT, tails
+from orchestrator.analysis.two_way import deciding_ends, estimate
 from tests.orchestrator.analysis.test_two_way import losses
 
 LOOKS = PlannedLooks(3, 10)
@@ -22,13 +21,13 @@ def test_looks_at_seeds_alone_stop_brownian_motion_with_the_promised_error() -> 
     bars = [float(tails(estimate(SEEDS_ALONE[:n]), LOOKS, 0.025)) for n in range(3, 11)]
     paths = np.random.default_rng(0).standard_normal((200_000, 10)).cumsum(axis=1) / np.sqrt(np.arange(1, 11))
     stopped = (paths[:, 2:] > -special.ndtri(bars)).any(axis=1).mean()
-    assert stopped == pytest.approx(0.025, abs=0.0012)  # three standard errors and 2 %
+    assert stopped == pytest.approx(KEPT * 0.025, abs=0.0012)  # three standard errors and 2 %
     assert bars == sorted(bars)
 
 
 def test_without_a_seed_effect_looking_again_costs_nothing() -> None:
     x = np.repeat(np.random.default_rng(1).standard_normal((1, 100)), 10, axis=0)
-    assert [float(tails(estimate(x[:n]), LOOKS, 0.025)) for n in (3, 6, 10)] == pytest.approx([0.025] * 3)
+    assert [float(tails(estimate(x[:n]), LOOKS, 0.025)) for n in (3, 6, 10)] == pytest.approx([KEPT * 0.025] * 3)
 
 
 def test_one_look_alone_has_the_whole_error() -> None:
@@ -38,7 +37,7 @@ def test_one_look_alone_has_the_whole_error() -> None:
 def test_before_the_first_look_and_after_the_last_nothing_is_shown() -> None:
     for n in (2, 10):
         of = estimate(SEEDS_ALONE[:n])
-        low, high = ends(of, tails(of, PlannedLooks(3, 9), 0.025), DECIDING)
+        low, high = deciding_ends(of, tails(of, PlannedLooks(3, 9), 0.025))
         assert np.isneginf(low)
         assert np.isposinf(high)
 
@@ -49,18 +48,8 @@ def test_all_looks_together_hold_their_error_on_normal_losses(seeds: float, sent
     wrong = np.zeros(len(x), dtype=bool)
     for n in range(3, 11):
         of = estimate(x[:, :n])
-        wrong |= ends(of, tails(of, LOOKS, 0.025), DECIDING)[1] < 0
+        wrong |= deciding_ends(of, tails(of, LOOKS, 0.025))[1] < 0
     assert wrong.mean() <= 0.025 + 0.0086  # three standard errors
-
-
-def test_a_reading_keeps_the_tightest_ends_and_the_first_verdict() -> None:
-    x = 0.002 + 0.001 * losses(np.random.default_rng(3), 10, 50)
-    found = readings(x, LOOKS, 0.01)
-    assert [reading.n_seeds for reading in found] == list(range(1, 11))
-    assert (found[1].low, found[1].high, found[1].verdict) == (-np.inf, np.inf, "not decided")
-    assert all(after.high <= before.high for before, after in itertools.pairwise(found))
-    assert found[-1].verdict == "shown to lose at most the tolerance"
-    assert readings(x[:4], LOOKS, 0.01) == found[:4]
 
 
 def test_looks_out_of_order_are_refused() -> None:
@@ -94,7 +83,7 @@ def test_further_seeds_decide_in_about_the_promised_share() -> None:
     assert seeds is not None
     more = 0.002 + 0.004 * rng.standard_normal((2000, seeds, 1))
     of = estimate(np.concatenate([np.broadcast_to(first, (2000, 5, 1)), more], axis=1))
-    share = (ends(of, tails(of, plan, 0.025), DECIDING)[1] <= 0.01).mean()
+    share = (deciding_ends(of, tails(of, plan, 0.025))[1] <= 0.01).mean()
     assert 0.7 <= share <= 0.99  # of noncentral t, not normal, and shares of V that vary
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from orchestrator.analysis.two_way import DECIDING, SINGLE, Guard, ends, estimate, interval
+from orchestrator.analysis.two_way import deciding_ends, ends, estimate, exponential_ratio, interval
 from tests.orchestrator.analysis.frames import Floats
 
 SAMPLES = 20_000  # an error rate of 5 % has a standard error of 0.15 %
@@ -94,21 +94,31 @@ def test_the_interval_does_not_depend_on_the_unit(seed: int, unit: float) -> Non
 @pytest.mark.parametrize("n", [3, 5, 10])
 def test_a_large_loss_is_ruled_out_wrongly_in_5_percent_of_exponential_samples(n: int) -> None:
     of = estimate(np.random.default_rng(n).exponential(1, (SAMPLES, n, 1)))
-    assert (ends(of, 0.025, SINGLE)[1] <= 1.0).mean() <= 0.055  # 5 % and three standard errors
+    assert (ends(of, 0.025)[1] <= 1.0).mean() <= 0.055  # 5 % and three standard errors
 
 
 def test_a_decision_presumes_no_less_than_a_single_interval() -> None:
     of = estimate(losses(np.random.default_rng(5), 50, 4, 30))
-    share = of.seeds_share(DECIDING)
-    assert (share >= of.seeds_share()).all()
+    share = of.share_bound(0.75)
+    assert (share >= of.seeds_share).all()
     assert (share <= 1).all()
-    assert (ends(of, 0.025, DECIDING)[1] >= ends(of, 0.025)[1]).all()
+    assert (deciding_ends(of, 0.025)[1] >= ends(of, 0.025)[1]).mean() > 0.9
 
 
-def test_the_bound_on_the_seeds_part_is_chi_squareds() -> None:
-    of = estimate(losses(np.random.default_rng(6), 5, 30))
-    part = of.seeds * 4 / stats.chi2.ppf(0.05, 4)
-    assert of.seeds_share(Guard(0.0, 0.95)) == pytest.approx(part / (of.variance - of.seeds + part))
+@pytest.mark.parametrize("n", [3, 5, 8, 20])
+@pytest.mark.parametrize("tail", [0.05, 0.01])
+def test_an_end_that_decides_is_exact_for_exponential_losses_of_seeds_alone(n: int, tail: float) -> None:
+    of = estimate(np.random.default_rng(n).exponential(1, (SAMPLES, n, 1)))
+    wrong = (deciding_ends(of, tail)[1] < 1.0).mean()
+    assert wrong == pytest.approx(tail, abs=4 * np.sqrt(tail / SAMPLES) + 0.02 * tail)
+
+
+def test_the_ratio_of_exponential_losses_follows_from_the_gamma_distribution_of_their_sum() -> None:
+    """With n losses the sum S is independent of their shape p, and T < -c where S <= n / (1 + c sqrt(n) sd(p))."""
+    draws = np.random.default_rng(0).exponential(1, (SAMPLES, 6))
+    spread = np.sqrt(6) * (draws / draws.sum(axis=1, keepdims=True)).std(axis=1, ddof=1)
+    far = stats.t.isf(0.02, 5) * exponential_ratio(np.array(6.0), np.array(0.02))
+    assert stats.gamma.cdf(6 / (1 + far * spread), 6).mean() == pytest.approx(0.02, rel=0.02)
 
 
 @pytest.mark.parametrize("n", [3, 5, 10])

@@ -1,0 +1,297 @@
+"""Decisions: the promised error by simulation, one interval for every verdict, and what is said where nothing is sure."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from orchestrator.analysis.collapse import collapses, excess_p
+from orchestrator.analysis.decided import Decided, decide, loss_table
+from orchestrator.analysis.decision_plan import DecisionPlan
+from orchestrator.analysis.wording import answer_sentence, excluded, parts, share_text
+from tests.orchestrator.analysis.frames import SIZE, sweep, trials, with_dev_sentences
+
+
+def decided(losses: dict[str, float], n: int = 8, spread: float = 0.004, seed: int = 0, **plan: object) -> Decided:
+    return decide(sweep(np.random.default_rng(seed), losses, n, spread), DecisionPlan(**plan))  # type: ignore[arg-type]
+
+
+def rows(of: Decided) -> pd.DataFrame:
+    return of.table.set_index("freeze")
+
+
+def learned(**losses: float) -> pd.DataFrame:
+    """Eight seeds of `first 2`, in which no run collapsed."""
+    return sweep(np.random.default_rng(0), losses or {"first 2": 0.0}, 8, 0.002).assign(collapsed=0.0)
+
+
+def test_at_most_5_percent_of_sweeps_recommend_a_setting_that_loses_too_much() -> None:
+    """Four settings stand just beyond the tolerance, where errors are likeliest."""
+    rng = np.random.default_rng(0)
+    losses = {"first 1": 0.0, "first 2": 0.0101, "last 1": 0.0101, "last 2": 0.0101, "first 2+E": 0.0101}
+    found = [decide(sweep(rng, losses, 5)).chosen for _ in range(60)]
+    assert np.mean([row is not None and row["freeze"] != "first 1" for row in found]) <= 0.05
+
+
+def test_most_sweeps_find_the_largest_harmless_saving() -> None:
+    rng = np.random.default_rng(3)
+    losses = {"first 1": 0.0, "first 2": 0.0, "first 4": 0.001, "first 6": 0.03}
+    found = [decide(sweep(rng, losses, 10, spread=0.004)).chosen for _ in range(30)]
+    assert sum(row is not None and row["freeze"] == "first 4" for row in found) >= 27
+
+
+def test_a_recommendation_is_a_sentence_with_figures_and_its_condition() -> None:
+    of = decide(learned(**{"first 2": 0.0, "first 4": 0.001}))
+    assert (of.outcome, of.chosen and of.chosen["freeze"]) == ("freeze", "first 4")
+    assert re.match(
+        r"Freeze the first 4 of 6 layers: it loses 0\.\d\d points \(loss between -?0\.\d\d and 0\.\d\d; median "
+        r"0\.\d\d; 8 seeds, on this dev set\), within 1 point, and saves 67 % of the training FLOPs\. It holds for runs "
+        r"that do not collapse: 0 of 8 runs collapsed; up to 31 % could, 95 % bound\. Bad runs that are rare and no ",
+        answer_sentence(of),
+    )
+
+
+def test_every_verdict_is_read_off_the_one_interval() -> None:
+    of = decided({"first 1": -0.02, "first 2": 0.0, "first 4": 0.03})
+    table = rows(of)
+    assert table["difference"].tolist() == ["better", "no difference shown", "worse"]
+    assert (table["qualifies"] == (table["high"] <= 0.01)).all()
+    pd.testing.assert_series_equal(loss_table(sweep(np.random.default_rng(0), {"first 1": -0.02, "first 2": 0.0,
+        "first 4": 0.03}, 8, 0.004)).set_index("cell")["high"], table["high"], check_names=False)  # fmt: skip
+
+
+def test_intervals_stay_whatever_the_tolerance() -> None:
+    of = decided({"first 2": 0.005, "first 4": 0.03})
+    wider = of.within(5.0)
+    pd.testing.assert_frame_equal(of.table[["low", "high"]], wider.table[["low", "high"]])
+    assert wider.chosen is not None
+    assert wider.chosen["freeze"] == "first 4"
+
+
+def test_each_trade_off_is_the_smallest_tolerance_that_buys_it() -> None:
+    of = decided({"first 2": 0.005, "first 4": 0.03})
+    assert [each.freeze for each in of.trade_offs] == ["first 2", "first 4"]
+    for each in of.trade_offs:
+        at = of.within(each.tolerance).chosen
+        assert at is not None
+        assert at["freeze"] == each.freeze
+        below = of.within(each.tolerance - 0.01).chosen
+        assert below is None or below["freeze"] != each.freeze
+    assert "What each tolerance buys: " in answer_sentence(of)
+
+
+def test_a_saving_too_small_is_not_worth_having() -> None:
+    of = decided({"first 2": 0.0, "first 4": 0.09}, min_saving=0.4)
+    assert (of.outcome, of.chosen) == ("not worth it", None)
+    assert answer_sentence(of).startswith(
+        "Not worth it: nothing within 1 point saves more than 33 % of the training FLOPs; the first 4 of 6 layers "
+    )
+    assert excluded(of) == {"saves less than 40 %": 1}
+
+
+def test_what_is_not_worth_having_does_not_widen_the_intervals_of_the_others() -> None:
+    both, alone = decided({"first 2": 0.0, "first 4": 0.0}, min_saving=0.4), decided({"first 4": 0.0}, min_saving=0.4)
+    assert both.tail == alone.tail == 0.05
+    assert decided({"first 2": 0.0, "first 4": 0.0}).tail < 0.05
+
+
+def test_a_saving_of_time_has_to_be_shown() -> None:
+    frame = sweep(np.random.default_rng(0), {"first 2": 0.0}, 8, 0.002)
+    noisy = frame.assign(training_cost_s=np.where(frame["seed"] % 2, 10.0, 60.0) * (frame["cell"] == "none") + 30.0)
+    of = decide(noisy, DecisionPlan(cost="training_cost_s"))
+    assert of.outcome == "not worth it"
+    assert decide(noisy).outcome == "freeze"
+
+
+def test_three_seeds_that_vary_are_too_few_and_their_differences_stand_there() -> None:
+    of = decide(trials({"none": [0.9, 0.9, 0.9], "first 2": [0.891, 0.881, 0.88]}))
+    assert answer_sentence(of).startswith(
+        "Not decided: 3 seeds are too few for an interval; differences so far 0.9, 1.9, 2.0 points"
+    )
+    two = decide(trials({"none": [0.9, 0.9], "first 2": [0.891, 0.881]}))
+    assert rows(two)["difference"].tolist() == ["too few to decide"]
+
+
+def test_where_the_least_freeze_loses_too_much_nothing_is_frozen() -> None:
+    of = decided({"first 2": 0.05, "first 4": 0.04}, spread=0.002)
+    assert of.outcome == "freeze nothing"
+    assert answer_sentence(of).startswith("Freeze nothing: the first ")
+
+
+def test_a_setting_that_freezes_more_than_one_that_loses_is_taken_to_lose() -> None:
+    frame = sweep(np.random.default_rng(0), {"first 2": 0.05, "first 4": 0.05}, 8, 0.002)
+    of = decide(frame[(frame["cell"] != "first 4") | (frame["seed"] < 2)])
+    assert rows(of)["loses_more"].tolist() == [True, True]
+    assert of.outcome == "freeze nothing"
+
+
+def test_a_setting_that_stays_undecided_bars_no_other() -> None:
+    frame = sweep(np.random.default_rng(0), {"first 2": 0.0, "first 4": 0.0}, 8, 0.002)
+    of = decide(frame[(frame["cell"] != "first 2") | (frame["seed"] < 3)])
+    assert of.chosen is not None
+    assert of.chosen["freeze"] == "first 4"
+
+
+@pytest.mark.parametrize("n", [1, 2, 4])
+def test_a_freeze_that_collapses_is_not_recommended(n: int) -> None:
+    frame = learned()
+    bad = (frame["cell"] == "first 2") & (frame["seed"] < n)
+    frame.loc[bad, ["score", "collapsed"]] = [0.3, 1.0]
+    of = decide(frame)
+    assert of.chosen is None
+    assert f"{n} of 8 runs collapsed" in answer_sentence(of) or of.outcome == "freeze nothing"
+    assert "first 2" not in [each.freeze for each in of.within(1.0).trade_offs if each.tolerance < 5]
+
+
+def test_as_many_collapses_as_the_baseline_has_bar_nothing_and_are_told() -> None:
+    frame = learned()
+    for cell, seed in (("none", 1), ("first 2", 5)):
+        frame.loc[(frame["cell"] == cell) & (frame["seed"] == seed), ["score", "collapsed"]] = [0.3, 1.0]
+    of = decide(frame)
+    assert of.outcome == "freeze"
+    assert "; of the baseline 1 of 8 runs; over all runs it " in answer_sentence(of)
+
+
+def test_an_excess_of_collapses_is_fishers() -> None:
+    own, base = collapses(np.arange(10) < 4), collapses(np.zeros(10))
+    assert excess_p(own, base) == pytest.approx(0.0433, abs=1e-4)
+    assert excess_p(base, own) == 1
+
+
+def test_a_baseline_that_has_not_learned_is_said_first_and_nothing_is_recommended() -> None:
+    frame = learned().assign(constant_score=0.53)
+    frame.loc[(frame["cell"] == "none") & (frame["seed"] < 4), ["score", "collapsed"]] = [0.53, 1.0]
+    of = decide(frame)
+    assert (of.outcome, of.chosen, of.trade_offs) == ("not learned", None, ())
+    assert answer_sentence(of).startswith("The baseline has not learned the task: it scores ")
+    assert "Try more epochs, another learning rate or more train data." in answer_sentence(of)
+
+
+def test_a_baseline_near_the_constant_prediction_is_not_shown_to_have_learned() -> None:
+    rng = np.random.default_rng(1)
+    frame = trials({"none": list(0.54 + 0.02 * rng.standard_normal(6)), "first 2": [0.54] * 6})
+    assert decide(frame.assign(constant_score=0.53, collapsed=0.0)).outcome == "not learned"
+    assert decide(frame.assign(constant_score=0.30, collapsed=0.0)).baseline.has_learned
+
+
+def test_sentences_of_few_documents_make_a_longer_interval_and_are_counted() -> None:
+    rng = np.random.default_rng(0)
+    frame = with_dev_sentences(sweep(rng, {"first 2": 0.001}, 8, 0.001), rng, 400)
+    documents = np.repeat(np.arange(8), 50)
+    effect = np.random.default_rng(1).standard_normal(8)[documents] * 0.05
+    shifted = [
+        each + (effect - effect.mean()) * (cell != "none")
+        for each, cell in zip(frame["sentences"], frame["cell"], strict=True)
+    ]
+    frame = frame.assign(sentences=pd.Series(shifted, index=frame.index, dtype=object))
+    known = frame.assign(documents=pd.Series([documents] * len(frame), index=frame.index, dtype=object))
+    by_sentence, by_document = (decide(each).table.iloc[0] for each in (frame, known))
+    assert by_document["loss"] == pytest.approx(by_sentence["loss"])
+    assert by_document["high"] - by_document["low"] > 2 * (by_sentence["high"] - by_sentence["low"])
+    assert "400 dev sentences of 8 documents" in answer_sentence(decide(known))
+
+
+def test_a_larger_saving_still_open_is_named_beside_the_answer() -> None:
+    of = decided({"first 2": 0.0, "first 4": 0.008}, spread=0.003, seed=5)
+    assert of.chosen is not None
+    assert of.nearest is not None
+    assert of.takes("further_seeds")
+    assert "may allow the first 4 of 6 layers, which would save 67 %." in answer_sentence(of)
+
+
+def test_failed_runs_are_counted_and_settings_with_few_seeds_named() -> None:
+    frame = sweep(np.random.default_rng(0), {"first 2": 0, "last 2": 0}, 8, 0.002)
+    frame.loc[(frame["cell"] == "first 2") & (frame["seed"] < 2), "state"] = ["diverged", "failed"]
+    of = decide(frame[(frame["cell"] != "last 2") | (frame["seed"] < 2)])
+    assert "; 2 runs of this setting failed." in answer_sentence(of)
+    assert "Not considered: the last 2 of 6 layers (only 2 seeds)." in answer_sentence(of)
+
+
+def test_times_of_two_devices_recommend_nothing() -> None:
+    frame = sweep(np.random.default_rng(0), {"first 2": 0}, 8, 0.002)
+    frame.loc[frame["cell"] == "first 2", "device"] = "gpu"
+    of = decide(frame, DecisionPlan(cost="training_cost_s"))
+    assert of.chosen is None
+    assert "(training time not known: different devices: NVIDIA H200 and gpu)" in answer_sentence(of)
+
+
+@pytest.mark.parametrize(
+    ("frame", "sentence"),
+    [
+        (trials({}), "Nothing to choose from: no setting freezes anything."),
+        (trials({"none": [0.9]}), "Nothing to choose from: no setting freezes anything."),
+        (trials({"first 1": [0.9]}), "Not decided: the baseline (freeze: none) has no completed trial yet."),
+        (
+            trials({"none": [0.9], "first 1": [0.89]}),
+            "Not decided: 1 seed is too few for an interval; differences so far 1.0 points (the first 1 of 6 layers).",
+        ),
+    ],
+)
+def test_sweeps_without_an_interval_are_told_so(frame: pd.DataFrame, sentence: str) -> None:
+    assert answer_sentence(decide(frame)) == sentence
+
+
+def test_no_baseline_no_pairs_and_no_difference_are_words() -> None:
+    frame = trials({"none": [0.5, 0.5], "first 1": [0.5, 0.5], "first 2": [0.6, 0.6]})
+    lone = trials({"first 4": [0.5]}).assign(baseline="gone", cell="lone")
+    late = trials({"first 6": [0.5]}).assign(seed=9)
+    found = loss_table(pd.concat([frame, lone, late], ignore_index=True)).set_index("cell")
+    assert found["why_none"].to_dict() == {
+        "first 1": "no pair differs",
+        "first 2": "all 2 pairs differ by the same",
+        "first 6": "no pairs",
+        "lone": "no baseline",
+    }
+    assert np.isnan(found[["low", "high"]].to_numpy(dtype=float)).all()
+
+
+def test_the_test_split_chooses_nothing() -> None:
+    with pytest.raises(ValueError, match="the test split is shown once and selects nothing"):
+        decide(trials({"none": [0.9], "first 1": [0.9]}), value="test_score")
+
+
+def test_several_baselines_or_groups_are_refused() -> None:
+    frame = trials({"none": [0.9], "first 1": [0.9]})
+    for column in ("baseline", "group"):
+        with pytest.raises(ValueError, match=f"2 values of {column}"):
+            decide(pd.concat([frame, frame.assign(**{column: "other", "seed": 9})]))
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"tolerance": -0.1}, {"tolerance": float("nan")}, {"error": 0.0}, {"min_saving": 1.0}, {"most_seeds": 1}]
+)
+def test_impossible_plans_are_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="must be"):
+        DecisionPlan(**wrong)  # type: ignore[arg-type]
+
+
+def test_a_plan_is_stored_without_its_defaults_and_read_again() -> None:
+    plan = DecisionPlan(tolerance=0.5, cost="training_cost_s")
+    assert plan.as_json() == {"tolerance": 0.5, "cost": "training_cost_s"}
+    assert DecisionPlan.of_json(plan.as_json() | {"later": 1}) == plan
+    assert DecisionPlan().as_json() == {}
+
+
+@pytest.mark.parametrize(
+    ("label", "words"),
+    [
+        ("first 1", "the first 1 of 6 layers"),
+        ("last 4+E", "the last 4 of 6 layers and the embeddings"),
+        ("all+E", "all layers and the embeddings"),
+        ("alternating+E", "every other layer and the embeddings"),
+        ("embeddings", "the embeddings"),
+        ("layers 0,3+E", "layers 1, 4 of 6 and the embeddings"),
+        ("layers 4", "layer 5 of 6"),
+    ],
+)
+def test_freeze_labels_are_put_into_words(label: str, words: str) -> None:
+    assert parts(label, SIZE) == words
+
+
+def test_a_small_saving_has_a_decimal_and_equal_ends_are_left_out() -> None:
+    row = {"saved": 0.0131, "saved_low": 0.0131, "saved_high": 0.0132}
+    assert share_text(row) == "1.3 %"
+    assert share_text(row | {"saved": 0.52, "saved_low": 0.49, "saved_high": 0.55}) == "52 % (49 to 55 %)"
