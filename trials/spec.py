@@ -185,6 +185,10 @@ class TrialSpec(Recipe):
         """Another replicate of the cell, by all of its seeds, which must be valid."""
         return self._with(seeds.settings)
 
+    def at_rate(self, lr: float) -> TrialSpec:
+        """The same trial at another learning rate, which must be valid."""
+        return self._with({"optim": self.optim.model_copy(update={"lr": lr})})
+
     def _with(self, settings: Mapping[str, Any]) -> TrialSpec:
         same = {name: getattr(self, name) for name in TrialSpec.model_fields}  # a copy would keep the cached ids
         return TrialSpec.model_construct(self.model_fields_set, **{**same, **settings})

@@ -172,7 +172,7 @@ MAX_TAGS = 40
 
 
 class TagDifferences(NamedTuple):
-    """F1 of each label, a cell's minus its baseline's.
+    """Loss of F1 of each label: its baseline's minus a cell's.
 
     Attributes:
         table: One row per label, by support: `tag`, `support`, `n_pairs`, `f1`, `baseline_f1` (means over completed

@@ -43,7 +43,7 @@ NO_PAIRS = "No trial has a completed baseline with the same seed. Run the baseli
 
 
 class Forest(NamedTuple):
-    """Differences to the baseline.
+    """Losses against the baseline.
 
     Attributes:
         table: One row per cell: the columns of `decided.loss_table` and `cells.KEYS`.
@@ -54,7 +54,7 @@ class Forest(NamedTuple):
 
 
 def prepare_forest(selection: Selection) -> Forest:
-    """Differences of every cell that has a baseline."""
+    """Losses of every cell that has a baseline."""
     trials = selection.trials
     cells = trials.drop_duplicates("cell")[KEYS]
     found = loss_table(trials_with_sentences(selection.of_questions), selection.column, selection.plan)

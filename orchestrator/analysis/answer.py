@@ -18,7 +18,7 @@ from orchestrator.analysis.cells import dropout_sentence, has_frozen_dropout
 from orchestrator.analysis.decided import POINTS, Decided, Outcome, decide
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.analysis.savings import FLOPS, savings
-from orchestrator.analysis.trial_frame import TRAINING_COST
+from orchestrator.analysis.trial_frame import MEMORY, TRAINING_COST
 from orchestrator.analysis.wording import answer_sentence, excluded
 from trials.freeze.rules import ADAPTIVE
 from trials.freeze.strategies import FREEZE_STRATEGIES, LAYERS, possible_depths
@@ -62,7 +62,8 @@ class Answer:
         further_seeds: About how many more seeds would decide for the largest saving still open; 0 if nothing is open,
             None if no number is likely to.
         trade_offs: What each tolerance buys, the smallest first: `tolerance`, `freeze`, `saved`, `loss`.
-        settings: All settings with their losses, intervals, verdicts, savings and collapses.
+        settings: All settings with their losses, intervals, verdicts, savings (also of FLOPs, time and memory) and
+            collapses.
         sentence: The answer in words.
         frozen_dropout: Whether frozen layers ran with dropout while they were trained.
         yaml: The key `trial` of a sweep file that freezes so; empty if no setting is recommended.
@@ -196,7 +197,7 @@ def _answer(rows: pd.DataFrame, specs: Mapping[str, TrialSpec], of: Decided) -> 
             {"tolerance": each.tolerance, "freeze": each.freeze, "saved": each.saved, "loss": each.loss}
             for each in of.trade_offs
         ),
-        settings=tuple(map(_setting, table.to_dict("records"))),
+        settings=tuple(_with_savings(rows, list(map(_setting, table.to_dict("records"))), table["cell"].tolist())),
         sentence=answer_sentence(of) + ("" if subject is None else f" {dropout_sentence(with_dropout)}"),
         frozen_dropout=with_dropout,
         yaml="" if spec is None else _yaml(spec),
@@ -212,6 +213,18 @@ def _setting(row: Mapping[str, Any]) -> dict[str, Any]:
     return found | {name: None if found[name] is None else POINTS * found[name] for name in _IN_POINTS}
 
 
+def _with_savings(rows: pd.DataFrame, settings: list[dict[str, Any]], cells: list[str]) -> Iterator[dict[str, Any]]:
+    """The settings with the share of each cost that they save; None where that is not known or not shown."""
+    names = {"saved_flops": FLOPS, "saved_time": TRAINING_COST, "saved_memory": MEMORY}
+    known = {name: cost for name, cost in names.items() if cost in rows.columns}
+    table = savings(rows, list(known.values())).set_index(["cost", "cell"]) if known else None
+    for each, cell in zip(settings, cells, strict=True):
+        found = (
+            {name: _told(table.loc[(cost, cell)], cost) for name, cost in known.items()} if table is not None else {}
+        )
+        yield each | {name: found.get(name) for name in names}
+
+
 def _plain(value: Any) -> Any:
     if pd.isna(value):
         return None
@@ -223,10 +236,14 @@ def _points(row: Mapping[str, Any] | None, name: str) -> float | None:
 
 
 def _saved(rows: pd.DataFrame, cost: str, setting: Mapping[str, Any] | None) -> float | None:
-    """The share that a setting saves of its baseline's; None where it is unknown or, if measured, not shown."""
+    """The share that a setting saves of its baseline's; None where that is not known or not shown."""
     if setting is None or cost not in rows.columns:
         return None
-    row = savings(rows, [cost]).set_index("cell").loc[setting["cell"]]
+    return _told(savings(rows, [cost]).set_index("cell").loc[setting["cell"]], cost)
+
+
+def _told(row: pd.Series, cost: str) -> float | None:
+    """What is saved, if it is counted, or measured and shown to differ from none."""
     if pd.isna(row["saved"]) or (cost != FLOPS and not (row["low"] > 0 or row["high"] < 0)):
         return None
     return float(row["saved"])

@@ -85,7 +85,7 @@ def chances_within(of: Estimate, looks: PlannedLooks, tolerance: float, tail: fl
     room = tolerance - _planned_ends(_expected(of, seeds, float(of.n_sentences)), looks, tail)[1]
     with np.errstate(divide="ignore"):
         chances: Floats = special.stdtr(n - 1, room / np.sqrt(of.seeds * (seeds - n) / seeds))
-    return chances
+    return np.nan_to_num(chances, nan=0.0)  # at a look with too few degrees of freedom nothing is shown
 
 
 def _seeds_alone(of: Estimate) -> Floats:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from orchestrator.analysis.at_best import with_own_rates
 from orchestrator.analysis.cells import MEASURED, cell_columns, setup_labels
 from orchestrator.analysis.cells import MEMORY as MEMORY
 from orchestrator.analysis.cells import SAVED as SAVED
@@ -54,6 +55,7 @@ def trial_frame(specs: Sequence[TrialSpec], rows: Iterable[Mapping[str, Any]]) -
     frame = frame.rename(columns={"best_score": "score"})
     if len(frame):
         frame["setup"] = frame["cell"].map(setups)
+        frame = with_own_rates(frame, {spec.cell_id: spec for spec in specs})
     return with_collapses(with_costs(frame))
 
 

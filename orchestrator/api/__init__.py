@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from orchestrator.api.exporting import export_model
     from orchestrator.api.launching import Launched, launch, plan
     from orchestrator.api.tabulating import Table, table
+    from orchestrator.api.training import TrainedModel, train
     from orchestrator.extras.layer_probing.layer_probing import Layers, layers
     from orchestrator.own_data.choose_options import ChooseOptions
     from orchestrator.store import open_store
@@ -41,6 +42,7 @@ __all__ = [
     "Layers",
     "Sweep",
     "Table",
+    "TrainedModel",
     "answer",
     "choose",
     "export_model",
@@ -50,6 +52,7 @@ __all__ = [
     "open_store",
     "plan",
     "table",
+    "train",
 ]
 
 _PLACES = {
@@ -59,6 +62,7 @@ _PLACES = {
     "Launched": "orchestrator.api.launching:Launched",
     "Layers": "orchestrator.extras.layer_probing.layer_probing:Layers",
     "Table": "orchestrator.api.tabulating:Table",
+    "TrainedModel": "orchestrator.api.training:TrainedModel",
     "Sweep": "orchestrator.sweeps.sweep:SweepSpec",
     "answer": "orchestrator.api.answering:answer",
     "choose": "orchestrator.api.choosing:choose",
@@ -69,6 +73,7 @@ _PLACES = {
     "open_store": "orchestrator.store:open_store",
     "plan": "orchestrator.api.launching:plan",
     "table": "orchestrator.api.tabulating:table",
+    "train": "orchestrator.api.training:train",
 }
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from orchestrator.analysis.answer_text import NO_ANSWER as NO_ANSWER
 from orchestrator.analysis.answer_text import lines_of as lines_of
 from orchestrator.analysis.cells import SAVED
+from orchestrator.analysis.curve_text import curve_lines
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.config.console import DEFAULT_STORE
 from orchestrator.store import ResultStore, open_store
@@ -27,7 +28,10 @@ class Answers(tuple["Answer", ...]):
     __slots__ = ()
 
     def __str__(self) -> str:
-        return "\n\n".join("\n".join([escaped(each.heading), *lines_of(each)]) for each in self) or NO_ANSWER
+        return (
+            "\n\n".join("\n".join([escaped(each.heading), *lines_of(each), *curve_lines(each)]) for each in self)
+            or NO_ANSWER
+        )
 
     def _repr_html_(self) -> str:
         cards = [
@@ -45,6 +49,7 @@ def answer(
     cost: str | None = None,
     min_saving: float | None = None,
     most_seeds: int | None = None,
+    at_best: Literal["lr"] | None = None,
 ) -> Answers:
     """What to freeze, for each corpus, model and train size of a sweep, or what to run next. The store is only read.
 
@@ -55,6 +60,7 @@ def answer(
         cost: The cost to save, e.g. ``training_flops``.
         min_saving: Share of that cost, 0 to 1, below which a freeze is not worth having.
         most_seeds: The most seeds that will ever be looked at.
+        at_best: ``lr`` for each setting at its own best learning rate, chosen on seeds that the answer does not use.
 
     Raises:
         ConfigError: The cost is unknown, or the trials cannot be compared.
@@ -64,7 +70,7 @@ def answer(
     results = open_store(store)
     plan = chosen_sweep(results, sweep)
     options = {"tolerance": tolerance, "cost": cost, "min_saving": min_saving, "most_seeds": most_seeds}
-    return answers_of(results, planned_specs(plan), asked(plan.asks, **options))
+    return answers_of(results, planned_specs(plan), asked(plan.asks, **options), at_best)
 
 
 def asked(plan: DecisionPlan, **options: Any) -> DecisionPlan:
@@ -107,6 +113,7 @@ def answers_of(
     results: ResultStore,
     specs: Sequence[TrialSpec],
     plan: DecisionPlan | None = None,
+    at_best: Literal["lr"] | None = None,
 ) -> Answers:
     """The answers of a sweep's planned trials, by the plan of its decisions; None for the defaults.
 
@@ -115,10 +122,12 @@ def answers_of(
         StoreError: The store cannot be read.
     """
     from orchestrator.analysis.answer import answers  # loads pandas
+    from orchestrator.analysis.at_best import at_best_rate
     from orchestrator.store.evidence import evidence
 
     trials = evidence(results, specs)
     try:
-        return Answers(answers(trials.frame, trials.specs, plan))
+        frame = at_best_rate(trials.frame, trials.specs) if at_best else trials.frame
+        return Answers(answers(frame, trials.specs, plan))
     except ValueError as error:
         raise ConfigError(f"{error}.") from error

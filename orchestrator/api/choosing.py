@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import math
+import shlex
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.console import Console
 
+from orchestrator.analysis.layer_strip import freeze_name
 from orchestrator.api.answering import Answers, answers_of
-from orchestrator.api.exporting import export_model, refuse_folder
+from orchestrator.api.exporting import refuse_folder
 from orchestrator.api.launching import here, outcome_lines, resume_lines
+from orchestrator.api.rates import AUTO, rates_of, with_best_rates
+from orchestrator.api.training import train
 from orchestrator.config.console import ShownInCell, download_progress, notebook_output, say
-from orchestrator.config.quantities import duration
+from orchestrator.config.quantities import counted, duration
 from orchestrator.config.yaml_document import Document
 from orchestrator.own_data.choose_options import ChooseOptions
 from orchestrator.own_data.corpus_guess import draft_of, guess_corpus
@@ -24,28 +29,28 @@ from orchestrator.own_data.sweep_file import (
     Question,
     asks,
     pins_in,
+    rate_in,
+    rates_in,
     refuse_edited,
     refuse_others,
     size_in,
     sweep_name,
     sweep_text,
-    train_name,
-    training_text,
     write_sweep,
 )
+from orchestrator.search.choose_depth import DepthGoal, spread
+from orchestrator.search.depth_search import Depths
 from orchestrator.session.display import plan_lines
 from orchestrator.session.outcome import Bounds, Outcome, early_end, trials_of
 from orchestrator.session.session import run_plan
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.schema import State
 from orchestrator.sweeps.cluster_spec import settled
-from orchestrator.sweeps.plan import Plan, make_plan, plan_notes
+from orchestrator.sweeps.plan import Plan, brought_up_to_date, dev_note, make_plan, plan_notes, resolved
 from orchestrator.sweeps.sweep import declared_sweep, expand
 from trials.draft import Lookup
 from trials.errors import ConfigError, RefusedError, unknown
 from trials.sources.corpus_draft import DataDraft
 from trials.sources.local_models import ModelDraft, named_model
-from trials.spec import TrialSpec
 from trials.tasks.reading import read_corpus
 
 if TYPE_CHECKING:
@@ -56,8 +61,17 @@ if TYPE_CHECKING:
 HOUR = 3_600.0
 SPARE = 0.9  # of the time, so that a forecast that is a little off still ends in it
 NEEDED = 0.5  # of all trials: a search usually needs a third
+PILOTS = 3  # shapes that are timed; the cost model has the depths between, as the time is for the curve
+HOLD_OUT = 0.3  # of train, where dev is too small for the tolerance
 FEWEST = 100  # train items; fewer say little about a freeze
 _FITS = 3  # how often a plan is forecast: whole, with a part of train, and where that takes more epochs
+
+
+class NextStep(NamedTuple):
+    """A command, whole, to be pasted, and what it is for."""
+
+    command: str
+    brings: str
 
 
 @dataclass(frozen=True, repr=False)
@@ -67,7 +81,7 @@ class Choice(ShownInCell):
     Attributes:
         answers: The answer, alone; empty after a dry run, or where nothing was completed.
         sweep_file: The sweep that asked.
-        training_file: The sweep that trains with the chosen freeze on all of train; None if nothing is decided.
+        next: What to do now, each a whole command and what it brings; the most useful first.
         model: The folder of the exported model; None if none was asked for.
         outcome: The trials of the launch, counted; None after a dry run.
         exit_code: As of `permafrost launch`.
@@ -78,7 +92,7 @@ class Choice(ShownInCell):
 
     answers: Answers
     sweep_file: Path
-    training_file: Path | None = None
+    next: tuple[NextStep, ...] = ()
     model: Path | None = None
     outcome: Outcome | None = None
     exit_code: int = 0
@@ -89,11 +103,12 @@ class Choice(ShownInCell):
     def _draw(self, console: Console) -> None:
         from orchestrator.forecast.values import forecast_line
 
-        files = {"sweep": self.sweep_file, "train": self.training_file, "model": self.model}
+        files = {"sweep": self.sweep_file, "model": self.model}
         lines = [str(self.answers), "", *outcome_lines(self.outcome)] if self.outcome is not None else []
         lines += [f"{name:<8}{path}" for name, path in files.items() if path is not None]
         if self.outcome is None and self.forecast is not None:
             lines.append(forecast_line(self.forecast))
+        lines += [f"next    {each.command}  # {each.brings}" for each in self.next]
         for line in [*lines, *resume_lines(self.stopped, "choose")]:
             console.print(line, soft_wrap=True)
 
@@ -110,30 +125,33 @@ def choose(options: ChooseOptions | str = "", **others: Any) -> Choice:
         ConfigError, DataError, ModelError, MissingError, StoreError: Says what is wrong and what to do.
         RefusedError: A file that would be overwritten is not one of this question; nothing has run.
     """
-    known = [field.name for field in fields(ChooseOptions)]
-    if wrong := [name for name in others if name not in known]:
-        raise ConfigError(unknown(wrong[0], known))
-    asked = ChooseOptions(data=options, **others) if isinstance(options, str) else options
-    began, where, bounds = (
-        time.monotonic(),
-        here(asked.cluster, cpus=asked.cpus, gpus=asked.gpus),
-        Bounds(hours=asked.max_hours),
-    )
+    began, asked = time.monotonic(), _options(options, others)
+    where, bounds = here(asked.cluster, cpus=asked.cpus, gpus=asked.gpus), Bounds(hours=asked.max_hours)
     bounds.check(where.prices)
     results = open_store(asked.store, must_exist=False)
     folder = _folder(asked, results)
     asked.check()
+    if asked.rates is not None:
+        rates_of(asked.rates, 1.0)
     named_model(asked.model)  # a name that cannot be one, before the data are read
     with download_progress() as progress:
         lookup = Lookup(offline=asked.offline, progress=progress)
         question = replace(question_of(_as_before(asked, folder), lookup), asked=asked.question, folder=folder)
+        if (agreed := _agreed(asked, question, folder)) != asked:
+            asked = agreed
+            question = replace(question_of(_as_before(asked, folder), lookup), asked=asked.question, folder=folder)
         _refuse_files(asked, folder, question)
         path = folder / f"{question.name}.yaml"
         is_again = asks(path, asked.question)
         if is_again:
-            question = _sized(question, lookup, size_in(path))
+            question = _as_rated(_sized(question, lookup, size_in(path)), path)
             refuse_edited(path, question)
-        plan, forecast, question = _fitting(question, path, results, where, asked.max_hours, lookup)
+        plan, forecast, question = _fitting(question, path, results, where, bounds, began, lookup)
+        if asked.rates is not None and not is_again and not asked.dry_run:
+            n_layers = plan.trials[0].model.n_layers
+            question = with_best_rates(question, asked.rates, n_layers, path, results, where, bounds, began, lookup)
+            document = Document.of_text(path, sweep_text(question))
+            plan = make_plan(settled(where, declared_sweep(document)), document, results, lookup)
     if is_again:
         say(f"sweep   as the same command wrote it: {path}")
     else:
@@ -141,6 +159,7 @@ def choose(options: ChooseOptions | str = "", **others: Any) -> Choice:
         write_sweep(path, sweep_text(question))
         say(f"sweep   wrote {path}{was}")
     told = {f"note    {question.corpus.spec.name}: {line}" for line in question.corpus.lines}
+    told.add(f"note    {dev_note(question.corpus.task, question.corpus.spec, asked.tolerance)}")
     for line in plan_lines(plan, results.address, where)[1:]:
         if not line.startswith("data ") and line not in told:
             say(line)
@@ -149,26 +168,80 @@ def choose(options: ChooseOptions | str = "", **others: Any) -> Choice:
     with run_plan(plan, where, results, bounds, began=began) as ended:
         trials = trials_of(ended.plan, results)
         found = answers_of(results, trials, ended.plan.sweep.decision_plan)
-        stopped = early_end(ended.plan, ended.outcome, ended.stop)
         choice = Choice(
             found,
             path,
+            next=tuple(_next_steps(asked, question, found, brought_up_to_date(plan, results), results, where)),
             outcome=ended.outcome,
             exit_code=ended.exit_code,
             plan=ended.plan,
             forecast=forecast,
-            stopped=stopped,
+            stopped=early_end(ended.plan, ended.outcome, ended.stop),
         )
-        chosen = next((each for each in found if each.decided), None)
-        if chosen is None:
-            return choice
-        training = path.with_name(f"{train_name(question.name)}.yaml")
-        freeze = next(spec.freeze for spec in trials if spec.freeze.label == chosen.freeze)
-        write_sweep(training, training_text(question, freeze))
-        model = None
-        if asked.export is not None:
-            model = export_model(_best(chosen, trials, results), asked.export, store=asked.store)
-        return replace(choice, training_file=training, model=model)
+    interrupted = ended.stop.asked and ended.stop.bound is None
+    if asked.export is None or interrupted or not any(each.freeze is not None for each in found):
+        return choice
+    machine: dict[str, Any] = {"cluster": asked.cluster, "cpus": asked.cpus, "gpus": asked.gpus}
+    model = train(asked.export, store=asked.store, sweep=question.name, **machine)
+    return replace(choice, model=model.folder, exit_code=choice.exit_code or model.exit_code)
+
+
+def _options(options: ChooseOptions | str, others: dict[str, Any]) -> ChooseOptions:
+    known = [field.name for field in fields(ChooseOptions)]
+    if wrong := [name for name in others if name not in known]:
+        raise ConfigError(unknown(wrong[0], known))
+    return ChooseOptions(data=options, **others) if isinstance(options, str) else options
+
+
+def _next_steps(
+    asked: ChooseOptions,
+    question: Question,
+    found: Answers,
+    left: Plan,
+    results: ResultStore,
+    where: ClusterSpec,
+) -> Iterator[NextStep]:
+    """What somebody may do now: train what is recommended, go on, or ask something that can be decided."""
+    if any(each.freeze is not None for each in found) and asked.export is None:
+        sweep = question.name
+        folder = f"{sweep.removeprefix('choose-')}-model"
+        words = ("permafrost", "train", "--store", asked.store, "--sweep", sweep, "-o", folder)
+        yield NextStep(shlex.join(words), "trains the recommended setting on all of train and exports the model")
+    open_ones = [each for each in found if each.further_seeds != 0]
+    if (open_ones or not found) and left.ahead:
+        from orchestrator.forecast.forecast import forecast_of
+
+        wall, n = forecast_of(left, results, where).wall_s, counted(len(left.ahead), "trial")
+        hours = 2 * asked.max_hours if wall is None else max(math.ceil(100 * wall.high / HOUR) / 100, 0.01)
+        took = "" if wall is None else f", {duration(wall.median)}"
+        yield NextStep(asked.command(max_hours=hours), f"goes on where it stopped: at most {n}{took}")
+    if asked.rates is None and any(each.outcome == "not learned" for each in found):
+        brings = "tries other learning rates first, as the baseline has not learned the task"
+        yield NextStep(asked.command(rates=AUTO), brings)
+    for each in found:
+        yield from _other_tolerance(asked, each)
+    coarse = resolved(question.corpus.task, question.corpus.spec) > asked.tolerance
+    share = _worth_holding_out(question) if open_ones and coarse and asked.held_out is None else None
+    if share is not None:
+        brings = f"asks again with {share:.0%} of train as dev, which tells smaller losses"
+        yield NextStep(asked.command(held_out=share), brings)
+
+
+def _other_tolerance(asked: ChooseOptions, each: Answer) -> Iterator[NextStep]:
+    """The tolerance that is met now, where the one that was asked for is not."""
+    met = next((row for row in each.trade_offs if row["tolerance"] > asked.tolerance), None)
+    if each.freeze is None and met is not None and (limit := math.ceil(10 * met["tolerance"]) / 10) < 100:
+        saves = f"{freeze_name(met['freeze'])}, saves {100 * met['saved']:.0f} %"
+        yield NextStep(asked.command(tolerance=limit), f"is decided with the trials at hand: {saves}")
+
+
+def _worth_holding_out(question: Question) -> float | None:
+    """The share of train that would serve better as dev; None where it is no larger, or dev is a fixed split."""
+    data = question.corpus.spec
+    assert data.sizes is not None
+    n_train, n_dev, _ = data.sizes
+    is_fixed = data.held_out is None and (data.source is not None or "bundled" in question.corpus.data)
+    return HOLD_OUT if not is_fixed and HOLD_OUT * (n_train + n_dev) > 1.5 * n_dev else None
 
 
 def write_question(options: ChooseOptions) -> Path:
@@ -234,8 +307,7 @@ def question_of(asked: ChooseOptions, lookup: Lookup) -> Question:
         say(f"data    {line}")
     corpus = replace(corpus, data=data.model_dump(mode="json", exclude_defaults=True))
     key = model.folder or model.model_dump(mode="json", exclude_defaults=True)
-    keep = asked.export is not None
-    question = Question(corpus, key, {}, asked.tolerance, keep_weights=keep, asked=asked.question)
+    question = Question(corpus, key, {}, asked.tolerance, asked=asked.question)
     return _sized(question, lookup, None)
 
 
@@ -247,6 +319,14 @@ def _sized(question: Question, lookup: Lookup, size: int | None) -> Question:
     return replace(question, train_size=size, recipe=recipe(spec, read, size))
 
 
+def _as_rated(question: Question, path: Path) -> Question:
+    """The question with the learning rates that its sweep file has, where rates were tried before."""
+    if "--rates" not in question.asked:
+        return question
+    optim = {**question.recipe["optim"], "lr": rate_in(path) or question.recipe["optim"]["lr"]}
+    return replace(question, recipe={**question.recipe, "optim": optim}, rates=rates_in(path))
+
+
 def _folder(asked: ChooseOptions, results: ResultStore) -> Path:
     """Where the sweep's file goes: beside a store in a folder."""
     if asked.out is not None:
@@ -256,7 +336,13 @@ def _folder(asked: ChooseOptions, results: ResultStore) -> Path:
 
 
 def _fitting(
-    question: Question, path: Path, results: ResultStore, where: ClusterSpec, max_hours: float, lookup: Lookup
+    question: Question,
+    path: Path,
+    results: ResultStore,
+    where: ClusterSpec,
+    bounds: Bounds,
+    began: float,
+    lookup: Lookup,
 ) -> tuple[Plan, Forecast, Question]:
     """The plan and its forecast, with as much of train as `NEEDED` trials can use in the time; or that of its file.
 
@@ -268,35 +354,58 @@ def _fitting(
 
     is_again = asks(path, question.asked)
     document = Document.read(path) if is_again else Document.of_text(path, sweep_text(question))
-    n_train, pilots = 0, Pilots(say)  # the time of a step does not depend on the train size
+    n_train, pilots = 0, Pilots(say, PILOTS)  # the time of a step does not depend on the train size
     for left in reversed(range(_FITS)):
         plan = make_plan(settled(where, declared_sweep(document)), document, results, lookup)
         forecast = forecast_of(plan, results, where, pilots=pilots)
         n_train = max((spec.train_size for spec in plan.trials), default=0)
         took = NEEDED * forecast.wall_s.median if forecast.wall_s is not None else 0.0
-        if is_again or took <= max_hours * HOUR or n_train <= FEWEST or not left:
+        time_left = max((bounds.hours or math.inf) * HOUR - (time.monotonic() - began), 1.0)
+        if is_again or took <= time_left or n_train <= FEWEST or not left:
             break
-        size = max(FEWEST, _rounded(n_train * SPARE * max_hours * HOUR / took))
+        size = max(FEWEST, _rounded(n_train * SPARE * time_left / took))
         say(
-            f"data    half of the trials on {n_train:,} would take {duration(took)}, more than --max-hours "
-            f"{max_hours:g}: trying {size:,}"
+            f"data    half of the trials on {n_train:,} would take {duration(took)}, more than is left of --max-hours "
+            f"{bounds.hours:g}: trying {size:,}"
         )
         question = _sized(question, lookup, size)
         document = Document.of_text(path, sweep_text(question))
     if plan.ahead:
-        say(f"{forecast_line(forecast)}, if every trial were needed; a search usually needs a third")
+        say(f"{forecast_line(forecast)}, if every trial were needed{_curve_words(plan, forecast)}")
     return plan, forecast, question
+
+
+def _curve_words(plan: Plan, forecast: Forecast) -> str:
+    """When the curve of depths is there, if nothing has run yet; empty otherwise."""
+    if forecast.wall_s is None or plan.n_skipped:
+        return ""
+    depths = Depths.of(plan.trials)
+    cells = [depths.baseline, *(depths.freezes[i] for i in spread(len(depths.freezes)))]
+    first = {spec.trial_id for seeds in cells for spec in list(seeds.values())[: DepthGoal.min_seeds]}
+    seconds = {i: each.seconds.median for each in forecast.cells if each.seconds for i in each.trials}
+    share = sum(seconds.get(i, 0.0) for i in first) / max(sum(seconds.values()), 1e-9)
+    return f"; a curve of {len(cells) - 1} depths after about {duration(share * forecast.wall_s.median)}"
+
+
+def _agreed(asked: ChooseOptions, question: Question, folder: Path) -> ChooseOptions:
+    """The options, changed by a person who is told that dev cannot decide the tolerance; a script goes on."""
+    task, data = question.corpus.task, question.corpus.spec
+    note = dev_note(task, data, asked.tolerance)
+    if note is None or asks(folder / f"{question.name}.yaml", asked.question):
+        return asked
+    say(f"note    {note}")
+    tolerance = math.ceil(2 * resolved(task, data)) / 2
+    share = _worth_holding_out(question)
+    ways = {f"--tolerance {tolerance:g}": replace(asked, tolerance=tolerance)} if tolerance < 100 else {}
+    ways |= {f"--held-out {share:g}": replace(asked, held_out=share)} if share and asked.held_out is None else {}
+    if asked.ask is None:
+        say(f"note    continuing with what was given{'; other ways: ' + ', '.join(ways) if ways else ''}.")
+        return asked
+    picked = asked.ask("Go on with that, or with another tolerance or dev split?", ["go on", *ways])
+    return ways.get(picked, asked)
 
 
 def _rounded(n: float) -> int:
     """Two digits, rounded down."""
     step = 10 ** max(0, math.floor(math.log10(max(n, 1))) - 1)
     return int(n // step * step)
-
-
-def _best(answer: Answer, trials: list[TrialSpec], results: ResultStore) -> str:
-    """The completed trial of the chosen freeze with the best dev score."""
-    ids = {spec.trial_id for spec in trials if spec.freeze.label == answer.freeze}
-    rows: list[dict[str, Any]] = results.trials(["trial_id", "state", "best_score"]).to_pylist()
-    done = [row for row in rows if row["trial_id"] in ids and row["state"] == State.COMPLETED]
-    return str(max(done, key=lambda row: (row["best_score"], row["trial_id"]))["trial_id"])

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
+from orchestrator.analysis.curve_text import curve_lines
 from orchestrator.api.answering import NO_ANSWER, answers_of, asked, chosen_sweep, lines_of, overrides
 from orchestrator.config.console import (
     DEFAULT_STORE,
@@ -70,6 +71,13 @@ def answer(
             show_default="the sweep's, else 10 or as many as planned",
         ),
     ] = None,
+    at_best: Annotated[
+        Literal["lr"] | None,
+        typer.Option(
+            "--at-best",
+            help="Take each setting at its own best learning rate, chosen on seeds that the answer does not use.",
+        ),
+    ] = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
@@ -80,6 +88,8 @@ def answer(
 
         permafrost answer --store results --sweep starter --tolerance 0.5 --json
 
+        permafrost answer --sweep rates --at-best lr
+
     Exit codes: 0 success, also where nothing is decided yet; 2 invalid option, 3 no store, 5 no such sweep.
     """
     with reported(debug=debug):
@@ -87,7 +97,7 @@ def answer(
         plan = chosen_sweep(results, sweep)
         options = {"tolerance": tolerance, "cost": cost, "min_saving": min_saving, "most_seeds": most_seeds}
         used = asked(plan.asks, **options)
-        found = answers_of(results, planned_specs(plan), used)
+        found = answers_of(results, planned_specs(plan), used, at_best)
         if as_json:
             print(json.dumps([each.as_json() for each in found]))
         elif found:
@@ -99,7 +109,9 @@ def answer(
 
 
 def show_answers(found: Sequence[Answer], console: Console = stdout) -> None:
-    """Print the answers, a paragraph each, with the layer strip of what is recommended."""
+    """Print the answers, a paragraph each, with the layer strip of what is recommended; below it the curve."""
     for each in found:
         console.print(f"\n{each.heading}", style="bold")
         console.print(Padding(Text("\n".join(lines_of(each))), (0, 0, 0, 2)))
+        if curve := curve_lines(each, console.width - 2):
+            console.print(Padding(Text("\n".join(curve), no_wrap=True, overflow="ignore"), (1, 0, 0, 2)))

@@ -30,6 +30,11 @@ COMMANDS = {
         "Write the sweep file that `permafrost choose` would run, with comments, to be edited.",
         START,
     ),
+    "train": (
+        "orchestrator.commands.train_command:train",
+        "Train the setting that a sweep recommends on all of train, under several seeds, and export the model.",
+        SHARE,
+    ),
     "launch": (
         "orchestrator.commands.launch_command:launch",
         "Run a sweep. Trials that are complete in the store are not run again.",

@@ -18,28 +18,17 @@ import typer
 from orchestrator.api.choosing import Choice, write_question
 from orchestrator.api.choosing import choose as choose_for
 from orchestrator.commands.answer_command import show_answers
+from orchestrator.commands.data_options import Given, with_data_options
 from orchestrator.config.console import (
     DEFAULT_STORE,
     ClusterOption,
     CpusOption,
     DebugOption,
-    DevOption,
-    DocumentOption,
-    FormatOption,
     GpusOption,
     JsonOption,
-    LabelOption,
     ModelOption,
     OfflineOption,
-    PairOption,
-    SchemeOption,
     StoreOption,
-    TagsOption,
-    TaskOption,
-    TestOption,
-    TextOption,
-    TrainOption,
-    WordsOption,
     reported,
     say,
     sibling_command,
@@ -63,22 +52,20 @@ OutOption = Annotated[
 ]
 
 
+@with_data_options
 def choose(
+    given: Given,
     data: DataArgument = "",
-    task: TaskOption = None,
-    format_: FormatOption = None,
-    words: WordsOption = None,
-    tags: TagsOption = None,
-    text: TextOption = None,
-    pair: PairOption = None,
-    label: LabelOption = None,
-    document: DocumentOption = None,
-    scheme: SchemeOption = None,
-    train: TrainOption = None,
-    dev: DevOption = None,
-    test: TestOption = None,
     model: ModelOption = "starter",
     tolerance: ToleranceOption = 1.0,
+    rates: Annotated[
+        str | None,
+        typer.Option(
+            "--rates",
+            metavar="LIST",
+            help="Try these learning rates first, as 2e-5,5e-5,1e-4 or auto, so that each depth has its own best.",
+        ),
+    ] = None,
     max_hours: Annotated[
         float,
         typer.Option("--max-hours", metavar="H", help="Limit of the launch; a part of train is used if need be."),
@@ -87,7 +74,12 @@ def choose(
     out: OutOption = None,
     cluster: ClusterOption = "local",
     export: Annotated[
-        Path | None, typer.Option("--export", metavar="FOLDER", help="Also write the chosen model to a new folder.")
+        Path | None,
+        typer.Option(
+            "--export",
+            metavar="FOLDER",
+            help="Also train the recommended setting on all of train, and write the model to a new folder.",
+        ),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Write the sweep and forecast it; run nothing.")] = False,
     offline: OfflineOption = False,
@@ -110,10 +102,8 @@ def choose(
     """
     with reported(debug=debug):
         asked = ChooseOptions(
-            data=data, task=task, format=format_, words=words, tags=tags, text=text, pair=pair, label=label,
-            document=document, scheme=scheme, train=train or (), dev=dev or (), test=test or (), model=model,
-            tolerance=tolerance, max_hours=max_hours, store=store, out=out, cluster=cluster, cpus=cpus, gpus=gpus,
-            export=export, dry_run=dry_run, offline=offline, ask=_ask(),
+            **given, data=data, model=model, tolerance=tolerance, rates=rates, max_hours=max_hours, store=store,
+            out=out, cluster=cluster, cpus=cpus, gpus=gpus, export=export, dry_run=dry_run, offline=offline, ask=_ask(),
         )  # fmt: skip
         found = choose_for(asked)
         if as_json:
@@ -126,20 +116,10 @@ def choose(
     raise typer.Exit(found.exit_code)
 
 
+@with_data_options
 def init(
+    given: Given,
     data: DataArgument = "",
-    task: TaskOption = None,
-    format_: FormatOption = None,
-    words: WordsOption = None,
-    tags: TagsOption = None,
-    text: TextOption = None,
-    pair: PairOption = None,
-    label: LabelOption = None,
-    document: DocumentOption = None,
-    scheme: SchemeOption = None,
-    train: TrainOption = None,
-    dev: DevOption = None,
-    test: TestOption = None,
     model: ModelOption = "starter",
     tolerance: ToleranceOption = 1.0,
     out: OutOption = None,
@@ -157,10 +137,8 @@ def init(
     """
     with reported(debug=debug):
         asked = ChooseOptions(
-            data=data, task=task, format=format_, words=words, tags=tags, text=text, pair=pair, label=label,
-            document=document, scheme=scheme, train=train or (), dev=dev or (), test=test or (), model=model,
-            tolerance=tolerance, out=out, offline=offline, ask=_ask(),
-        )  # fmt: skip
+            **given, data=data, model=model, tolerance=tolerance, out=out, offline=offline, ask=_ask()
+        )
         path = write_question(asked)
         stdout.print_line(f"sweep   {path}")
         say(f"next    {sibling_command('launch', '--sweep', str(path))}")
@@ -191,7 +169,7 @@ def _as_json(found: Choice) -> dict[str, object]:
     return {
         "answers": [each.as_json() for each in found.answers],
         "sweep_file": str(found.sweep_file),
-        "training_file": None if found.training_file is None else str(found.training_file),
+        "next": [each._asdict() for each in found.next],
         "model": None if found.model is None else str(found.model),
         "outcome": None if found.outcome is None else asdict(found.outcome),
     }
@@ -203,9 +181,8 @@ def _say_next(found: Choice, asked: ChooseOptions) -> None:
         return
     if found.model is not None:
         say(f"model   {found.model}")
-    if found.training_file is not None:
-        words = ("launch", "--sweep", str(found.training_file), "--store", asked.store)
-        say(f"train   on all of train with this freeze: {sibling_command(*words)}")
+    for each in found.next:
+        say(f"next    {each.brings}:\n        {each.command}")
     if found.exit_code in (130, 143):
         say("resume  with the same command; finished trials are in the store")
     say(f"look    {sibling_command('dashboard', asked.store)}")

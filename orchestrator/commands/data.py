@@ -20,21 +20,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from orchestrator.commands.data_options import Given, with_data_options
 from orchestrator.config.console import (
     DebugOption,
-    DevOption,
-    DocumentOption,
-    FormatOption,
     JsonOption,
-    LabelOption,
-    PairOption,
-    SchemeOption,
-    TagsOption,
-    TaskOption,
-    TestOption,
-    TextOption,
-    TrainOption,
-    WordsOption,
     command_group,
     download_progress,
     number_table,
@@ -112,25 +101,15 @@ def list_(as_json: JsonOption = False, debug: DebugOption = False) -> None:
 
 
 @app.command()
+@with_data_options
 def check(
+    given: Given,
     name: Annotated[
         str | None, typer.Argument(metavar="[NAME]", help="A folder, a file, a bundled sample or a fetched corpus.")
     ] = None,
     sweep: Annotated[
         Path | None, typer.Option("--sweep", metavar="FILE", help="Check every corpus of this sweep instead.")
     ] = None,
-    train: TrainOption = None,
-    dev: DevOption = None,
-    test: TestOption = None,
-    task: TaskOption = None,
-    format_: FormatOption = None,
-    words: WordsOption = None,
-    tags: TagsOption = None,
-    text: TextOption = None,
-    pair: PairOption = None,
-    label: LabelOption = None,
-    document: DocumentOption = None,
-    scheme: SchemeOption = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
@@ -150,12 +129,9 @@ def check(
     Exit codes: 0 checked, 2 invalid option, 3 missing or broken file.
     """
     with reported(debug=debug):
-        if (sweep is not None) == bool(name or train or dev or test):
+        if (sweep is not None) == bool(name or given["train"] or given["dev"] or given["test"]):
             raise ConfigError("check what? Give a NAME, --sweep FILE, or --train FILE with --dev and --test.")
-        asked = ChooseOptions(
-            data=name or "", task=task, format=format_, words=words, tags=tags, text=text, pair=pair, label=label,
-            document=document, scheme=scheme, train=train or (), dev=dev or (), test=test or (),
-        )  # fmt: skip
+        asked = ChooseOptions(data=name or "", **given)
         with download_progress() as progress:
             corpora = _corpora(sweep, asked, Lookup(progress=progress))
         found = [_Checked(data, task, lines, _checked(data, task)) for data, task, lines in corpora]

@@ -146,48 +146,6 @@ ModelOption = Annotated[
         help="distilbert-base-multilingual-cased or another of the hub (OWNER/NAME@REVISION), a folder, or `starter`.",
     ),
 ]
-# What somebody says about their data: of `data check`, `choose` and `init`; sweep files have keys of these names.
-FormatOption = Annotated[
-    str | None,
-    typer.Option(
-        "--format", help="columns, conllu, tsv, csv, jsonl or parquet.", show_default="by what the files hold"
-    ),
-]
-WordsOption = Annotated[
-    str | None, typer.Option("--words", metavar="COLUMN", help="The column of words: position from 0, or name.")
-]
-TagsOption = Annotated[
-    str | None, typer.Option("--tags", metavar="COLUMN", help="The column of their tags; in CoNLL-U upos or xpos.")
-]
-TextOption = Annotated[
-    str | None, typer.Option("--text", metavar="COLUMN", help="A table's column of texts: name, or position from 0.")
-]
-PairOption = Annotated[
-    str | None, typer.Option("--pair", metavar="COLUMN", help="The column of each pair's second text; `none` for none.")
-]
-LabelOption = Annotated[str | None, typer.Option("--label", metavar="COLUMN", help="A table's column of labels.")]
-DocumentOption = Annotated[
-    str | None,
-    typer.Option(
-        "--document",
-        metavar="COLUMN",
-        help="A table's column that names what a row is a part of: an article, a thread; `none` for none.",
-        show_default="one called doc_id, document or the like",
-    ),
-]
-SchemeOption = Annotated[
-    str | None,
-    typer.Option(
-        "--scheme", help="How span tags are written: iob1, iob2, bioes or io.", show_default="by what the files hold"
-    ),
-]
-TrainOption = Annotated[
-    list[str] | None,
-    typer.Option("--train", metavar="FILE", help="The file of the train split; repeat it for several. Also in DATA."),
-]
-DevOption = Annotated[list[str] | None, typer.Option("--dev", metavar="FILE", help="Likewise, of the dev split.")]
-TestOption = Annotated[list[str] | None, typer.Option("--test", metavar="FILE", help="Likewise, of the test split.")]
-
 SweepOption = Annotated[
     Path, typer.Option(metavar="FILE", help="The YAML file of the sweep.", show_default="starter.yaml")
 ]

@@ -41,11 +41,12 @@ MOST_PILOTS = 12
 TIMEOUT_S = 900.0
 
 
-def chosen_pilots(specs: Sequence[TrialSpec], seen: set[str]) -> list[TrialSpec]:
-    """One trial of each shape that is not in `seen`; of many, the extremes of each corpus and one between."""
+def chosen_pilots(specs: Sequence[TrialSpec], seen: set[str], most: int | None = None) -> list[TrialSpec]:
+    """One trial of each shape that is not in `seen`; of more than `most` the extremes of a corpus and one between."""
+    most = MOST_PILOTS if most is None else most
     shapes = {shape_key(spec): spec for spec in reversed(specs)}  # the first of each
     missing = [spec for key, spec in reversed(shapes.items()) if key not in seen]
-    if len(missing) <= MOST_PILOTS:
+    if len(missing) <= most:
         return missing
     groups: dict[str, list[TrialSpec]] = {}
     for spec in missing:
@@ -56,7 +57,7 @@ def chosen_pilots(specs: Sequence[TrialSpec], seen: set[str]) -> list[TrialSpec]
 
     ranked = [sorted(group, key=depth) for group in groups.values()]
     chosen = [group[i] for group in ranked for i in sorted({0, len(group) // 2, len(group) - 1})]
-    return chosen[:MOST_PILOTS]
+    return chosen[:most]
 
 
 def pilot_spec(spec: TrialSpec) -> TrialSpec:
@@ -79,13 +80,13 @@ def pilot_spec(spec: TrialSpec) -> TrialSpec:
 class Pilots:
     """Runs pilots, each shape once, however often a plan with it is forecast."""
 
-    def __init__(self, say: Callable[[str], None]) -> None:
-        """`say` receives a line before the pilots start, and one after each."""
-        self._say, self._observed = say, dict[str, Observation]()
+    def __init__(self, say: Callable[[str], None], most: int | None = None) -> None:
+        """`say` receives a line before the pilots start, and one after each; `most` as of `chosen_pilots`."""
+        self._say, self._most, self._observed = say, most, dict[str, Observation]()
 
     def of(self, specs: Sequence[TrialSpec], seen: set[str], threads: int, *, gpu: bool) -> list[Observation]:
         """The costs of pilots for the trials of a plan whose shape is not in `seen`. Raises as `run_pilots`."""
-        chosen = {shape_key(spec): spec for spec in chosen_pilots(specs, seen)}
+        chosen = {shape_key(spec): spec for spec in chosen_pilots(specs, seen, self._most)}
         missing = [spec for shape, spec in chosen.items() if shape not in self._observed]
         if missing:
             for one in run_pilots(missing, threads, self._say, gpu=gpu):

@@ -21,6 +21,7 @@ from trials.cache.node_cache import existing_folder
 from trials.datasets.corpus import Item, Sentence, item_words
 from trials.escaping import read_json
 from trials.models.family import MODEL_FAMILIES
+from trials.prefix.passes import freeze_at, learning_layers
 from trials.prefix.rule import cached_depth, prefix_key
 from trials.settings import DataSpec, FreezeSpec, ModelSpec
 from trials.spec import TrialSpec, evaluation_steps, steps_an_epoch
@@ -276,9 +277,9 @@ def work_of(spec: TrialSpec, sizes: EncoderSizes, lengths: Lengths) -> Work:
     per_layer = _operations(sizes, computed) * items / GIGA
     backward = moved = 0.0
     for epoch in range(epochs):
-        passed, learning = _learning(spec, _freeze_at(spec, epoch), sizes.layers)
+        passed, learning = learning_layers(spec, freeze_at(spec, epoch), sizes.layers)
         backward += per_layer * (passed + learning)
-        moved += _moved(spec, _freeze_at(spec, epoch), sizes, length) * steps / epochs / GIGA
+        moved += _moved(spec, freeze_at(spec, epoch), sizes, length) * steps / epochs / GIGA
     evaluations = len(evaluation_steps(steps, epochs, spec.eval_every))
     of_dev, of_test = (_evaluated(split, n, sizes) for split, n in _evaluation_splits(lengths))
     return Work(
@@ -299,7 +300,7 @@ def epoch_passes(spec: TrialSpec) -> float:
     It needs no sizes and no corpus, and ranks the settings of a sweep: frozen ones take a small part of the time.
     """
     epochs, layers = spec.optim.epochs, spec.model.n_layers
-    backward = sum(sum(_learning(spec, _freeze_at(spec, epoch), layers)) for epoch in range(epochs)) / epochs
+    backward = sum(sum(learning_layers(spec, freeze_at(spec, epoch), layers)) for epoch in range(epochs)) / epochs
     forward = layers - cached_depth(spec) + 1
     n_dev = spec.data.sizes[1] if spec.data.sizes else 0
     return spec.train_size * (forward + backward + 2) + n_dev * forward / spec.eval_every
@@ -308,7 +309,7 @@ def epoch_passes(spec: TrialSpec) -> float:
 def memory_of(spec: TrialSpec, sizes: EncoderSizes, lengths: Lengths) -> Memory:
     """The memory of a trial at its peak."""
     freeze, longest = spec.always_frozen, float(lengths.train.max())
-    passed, _ = _learning(spec, freeze, sizes.layers)
+    passed, _ = learning_layers(spec, freeze, sizes.layers)
     tokens = spec.optim.batch_size * longest
     if is_padding_free(spec):  # the largest of many batches is three deviations above the mean
         spread = 3 * float(lengths.train.std()) * spec.optim.batch_size**0.5
@@ -366,24 +367,6 @@ class PrefixLedger:
 def _operations(sizes: EncoderSizes, lengths: np.ndarray) -> float:
     """Operations of one layer forward over an item: the mean of items of these lengths in tokens."""
     return float((lengths * (2.0 * sizes.layer + 4.0 * lengths * sizes.width)).mean())
-
-
-def _freeze_at(spec: TrialSpec, epoch: int) -> FreezeSpec:
-    """What is frozen in an epoch, as far as that is known: of a rule that measures, what it freezes at the start."""
-    if spec.freeze.rule is not None:
-        depths = spec.freeze.rule.known_depths
-        return spec.freeze.grown(depths[epoch * len(depths) // spec.optim.epochs])
-    return spec.freeze if spec.thaw_every is None else spec.freeze.after_thaws(epoch // spec.thaw_every)
-
-
-def _learning(spec: TrialSpec, freeze: FreezeSpec, layers: int) -> tuple[int, int]:
-    """Number of layers that a gradient passes through, and of layers whose weights have one."""
-    learning = [layer for layer in range(layers) if layer not in freeze.layers]
-    if spec.lora is not None:  # adapters are small: the gradients of their weights cost almost nothing
-        lowest = 0 if spec.lora.layers == "all" else min(learning, default=layers)
-        return layers - lowest, 0
-    lowest = 0 if not freeze.embeddings else min(learning, default=layers)
-    return layers - lowest, len(learning)
 
 
 def _moved(spec: TrialSpec, freeze: FreezeSpec, sizes: EncoderSizes, padded: float) -> float:

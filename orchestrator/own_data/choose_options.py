@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import get_args, get_type_hints
 
@@ -42,11 +42,15 @@ class ChooseOptions:
         document: Column that names the document that a row is a part of; None for a clear name such as `doc_id`.
         scheme: How span tags are written: `iob1`, `iob2`, `bioes` or `io`; None to detect it.
         train, dev, test: Files of the splits, in place of those that `data` names.
+        held_out: Share of train that serves as dev, above 0 and at most 0.5; a dev split of its own joins train first.
+            None for a tenth where there is no dev split.
+        rates: Learning rates to try first, `2e-5,5e-5,1e-4` or `auto`, so that each depth has its own best; None for
+            that of the recipe.
         max_hours: Limit of this launch. If all trials would take longer, a part of train is used.
         out: Folder of the sweep files; None for the one that holds the store, or the current one.
         cluster: As of `launch`.
         cpus, gpus: Cores and GPUs of this machine that it uses; None for all that this process may.
-        export: A new folder for the model; None for none.
+        export: A new folder for the recommended setting's model, trained on all of train; None for none.
         dry_run: Write and forecast the sweep only.
         offline: Refuse to download.
         ask: Asks a person for columns; None for nobody there.
@@ -67,6 +71,8 @@ class ChooseOptions:
     train: Sequence[str] = ()
     dev: Sequence[str] = ()
     test: Sequence[str] = ()
+    held_out: float | None = None
+    rates: str | None = None
     max_hours: float = 1.0
     store: str = DEFAULT_STORE
     out: str | Path | None = None
@@ -91,6 +97,8 @@ class ChooseOptions:
             raise ConfigError(f"--task: {unknown(self.task, TASKS)}")
         if not 0 < self.tolerance < 100:
             raise ConfigError(f"--tolerance {self.tolerance:g}: must be above 0 and below 100 points.")
+        if self.held_out is not None and not 0 < self.held_out <= 0.5:
+            raise ConfigError(f"--held-out {self.held_out:g}: must be above 0 and at most 0.5, a share of train.")
         if (self.text is None) != (self.label is None):
             raise ConfigError("--text and --label go together. Give both, by name or by position from 0.")
         if self.text is not None and (self.words or self.tags) is not None:
@@ -119,11 +127,23 @@ class ChooseOptions:
             "--task": self.task, "--model": self.model, "--tolerance": f"{self.tolerance:g}", "--text": self.text,
             "--label": self.label, "--pair": self.pair, "--format": self.format, "--words": self.words,
             "--tags": self.tags, "--document": self.document, "--scheme": self.scheme,
+            "--held-out": None if self.held_out is None else f"{self.held_out:g}", "--rates": self.rates,
         }  # fmt: skip
         files = {"--train": self.train, "--dev": self.dev, "--test": self.test}
         given = [word for name, value in options.items() if value for word in (name, value)]
         given += [word for name, paths in files.items() for path in paths for word in (name, path)]
         return shlex.join(["permafrost", "choose", *([self.data] if self.data else []), *given])
+
+    def command(self, **changes: object) -> str:
+        """The whole command that asks this with some options changed."""
+        asked = replace(self, **changes)  # type: ignore[arg-type]
+        options = {
+            "--max-hours": f"{asked.max_hours:g}", "--store": asked.store, "--out": asked.out, "--cpus": asked.cpus,
+            "--gpus": asked.gpus, "--export": asked.export,
+            "--cluster": asked.cluster if asked.cluster != "local" else None,
+        }  # fmt: skip
+        given = [str(word) for name, value in options.items() if value is not None for word in (name, value)]
+        return shlex.join([*shlex.split(asked.question), *given, *(["--offline"] if asked.offline else [])])
 
 
 def name_or_position(word: str) -> str | int:

@@ -76,7 +76,10 @@ def guess_draft(draft: DataDraft, asked: ChooseOptions, lookup: Lookup) -> tuple
     draft = draft.model_copy(update={"format": asked.format or draft.format, "scheme": asked.scheme or draft.scheme})
     draft, found = _located(draft, lookup)
     lines = []
-    if draft.held_out is not None:
+    if asked.held_out is not None:
+        draft, found, line = _held_out(draft, found, asked.held_out)
+        lines.append(line)
+    elif draft.held_out is not None:
         lines.append(
             f"{NO_DEV}: {draft.held_out:.0%} of train serve as dev, the same on every machine "
             "(a file with `dev` or `validation` in its name beside it is taken instead; or --dev FILE)"
@@ -145,6 +148,26 @@ def _located(draft: DataDraft, lookup: Lookup) -> tuple[DataDraft, Located]:
             return held_out, lookup.files(held_out)
         except DataError as other:
             raise (other if isinstance(error, NoDevSplitError) else error) from None
+
+
+def _held_out(draft: DataDraft, found: Located, share: float) -> tuple[DataDraft, Located, str]:
+    """The corpus with so much of train as dev, and a line on it; the files of a dev split of its own join train.
+
+    Raises:
+        ConfigError: It has a dev split, and a version of its own that its files would lose.
+    """
+    train, dev, test = found.splits.train, found.splits.dev, found.splits.test
+    told = f"{share:.0%} of train serve as dev, the same on every machine (--held-out)"
+    if not dev:
+        return draft.model_copy(update={"held_out": share}), found, told
+    if draft.ud is not None or draft.hub is not None or draft.bundled is not None:
+        raise ConfigError(
+            f"--held-out {share:g}: {found.name} has a dev split of its own. Leave --held-out out, or give files."
+        )
+    rest = {"format": draft.format, "columns": draft.columns, "scheme": draft.scheme, "first": draft.first}
+    pooled = DataDraft(train=(*train, *dev), test=test, held_out=share, name=draft.name or found.name, **rest)
+    joined = found._replace(splits=found.splits._replace(train=(*train, *dev), dev=()), held_out=share)
+    return pooled, joined, f"the dev split joins train, and {told}"
 
 
 def draft_of(asked: ChooseOptions) -> DataDraft:

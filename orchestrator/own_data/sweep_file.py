@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import unicodedata
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +16,15 @@ from orchestrator.sweeps.named_paths import each_path, seen_from
 from orchestrator.sweeps.sweep import MOST_NAME_BYTES
 from trials.errors import ConfigError, RefusedError
 from trials.escaping import composed, read_text
-from trials.settings import FreezeSpec
 
 SEEDS = 10
+RATE_SEEDS = (1000, 1001)  # that choose rates, and no answer uses
+NOTHING = -1  # the depth of a baseline
 _OF_NAMES = {"Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Nd"}  # letters with their marks, and digits
 _ASKED = "# Made by: "
 # With it a later question about the same data may replace the file; whoever edits the file keeps it.
 _SEAL = "# As it was written, if the SHA-256 of all above begins with "
 _WAY_OUT = "Give --out another folder, or delete the file."
-_TRAINS = "# The chosen freeze on the whole train split, its weights kept for `permafrost export model`."
 _COMMENTS = {
     "task": "pos, ner, classification, or a task of GLUE",
     "data": "paths are relative to this file",
@@ -46,7 +46,7 @@ class Question:
         recipe: The other keys of `trial`.
         tolerance: Acceptable loss in points.
         train_size: Train items to use; None for all.
-        keep_weights: Whether to keep the trained weights, for an export without training again.
+        rates: Learning rate by depth, `NOTHING` being the baseline's; empty for that of the recipe.
         folder: Where its file goes. Its paths are relative to that; those of `corpus` and `model`, to where one is.
     """
 
@@ -55,8 +55,8 @@ class Question:
     recipe: Mapping[str, Any]
     tolerance: float
     train_size: int | None = None
-    keep_weights: bool = False
     asked: str = ""
+    rates: Mapping[int, float] = field(default_factory=dict)
     folder: Path = Path()
 
     @property
@@ -83,45 +83,67 @@ def sweep_name(data: Mapping[str, Any]) -> str:
 
 def sweep_text(question: Question) -> str:
     """The sweep file that answers a question."""
-    weights = "keep: weights                # of every trial, so that export model need not train\n"
     loss = f"{question.tolerance:g} point{'s' * (question.tolerance != 1)}"
     return f"""{_ASKED}{question.asked}
-# How deep may I freeze? Adds seeds and depths one by one until it knows the deepest freeze that loses at most
-# {loss} against training everything under the same seeds, or says what is missing.
+# How deep may I freeze? Runs a curve of depths, then adds seeds where they decide: the deepest freeze that loses at
+# most {loss} against training everything under the same seeds, or what is missing.
 name: {question.name}
 
 trial:
 {_lines(question.trial)}
 space:
-  freeze:
-    - none
-    - {{strategy: first_k, depth: {{int_uniform: [0, layers]}}, embeddings: true}}   # the embeddings, then every depth
-
+{_space(question)}
 seeds: {list(range(SEEDS))}      # at most; few are needed where the case is clear
 
 goal:
   choose_depth: {{tolerance: {question.tolerance:g}, confidence: 0.95}}
-{weights if question.keep_weights else ""}"""
+"""
 
 
-def training_text(question: Question, freeze: FreezeSpec) -> str:
-    """The sweep file of one trial that trains with a freeze on all train items."""
-    settings = {**question.trial, "freeze": {"strategy": "layers", "layers": list(freeze.layers)}}
-    if freeze.is_baseline:
-        settings["freeze"] = "none"
-    elif not freeze.layers:
-        settings["freeze"] = {"strategy": "first_k", "depth": 0, "embeddings": True}
-    else:
-        settings["freeze"]["embeddings"] = freeze.embeddings
-    settings.pop("train_size", None)
-    return f"""{_TRAINS}
-name: {train_name(question.name)}
+def _space(question: Question) -> str:
+    """The freezes: the embeddings, then every depth; with rates of their own each as a case."""
+    if not question.rates:
+        return """  freeze:
+    - none
+    - {strategy: first_k, depth: {int_uniform: [0, layers]}, embeddings: true}   # the embeddings, then every depth
+"""
+    cases = (f"    - {{freeze: {_freeze(depth)}, optim.lr: {rate!r}}}\n" for depth, rate in question.rates.items())
+    return f"  cases:                 # each depth at its own best learning rate\n{''.join(cases)}"
+
+
+def _freeze(depth: int) -> str:
+    return "none" if depth == NOTHING else f"{{strategy: first_k, depth: {depth}, embeddings: true}}"
+
+
+def rates_text(question: Question, rates: Sequence[float], depths: Sequence[int]) -> str:
+    """The sweep that tries learning rates, with nothing frozen and at these depths, on seeds of its own."""
+    freezes = ", ".join(_freeze(depth) for depth in (NOTHING, *depths))
+    return f"""name: {question.name.replace("choose-", "rates-", 1)}
 
 trial:
-{_lines(settings)}
-seeds: [0]
-keep: weights
+{_lines(question.trial)}
+space:
+  freeze: [{freezes}]
+  optim.lr: {list(rates)}
+seeds: {list(RATE_SEEDS)}
 """
+
+
+def rates_in(path: Path) -> dict[int, float]:
+    """The rates by depth in a sweep file that answers a question; empty where all have one. Raises ConfigError."""
+    space = Document.read(path).content.get("space")
+    cases = space.get("cases", ()) if isinstance(space, Mapping) else ()
+    return {
+        NOTHING if case["freeze"] == "none" else int(case["freeze"]["depth"]): float(case["optim.lr"]) for case in cases
+    }
+
+
+def rate_in(path: Path) -> float | None:
+    """The learning rate of all trials in a sweep file. Raises ConfigError."""
+    trial = Document.read(path).content.get("trial")
+    optim = trial.get("optim") if isinstance(trial, Mapping) else None
+    rate = optim.get("lr") if isinstance(optim, Mapping) else None
+    return float(rate) if isinstance(rate, int | float) else None
 
 
 def _lines(settings: Mapping[str, Any]) -> str:
@@ -134,23 +156,17 @@ def _lines(settings: Mapping[str, Any]) -> str:
     )
 
 
-def train_name(name: str) -> str:
-    """The name of the sweep that trains with the answer of a sweep `choose-...`."""
-    return name.replace("choose-", "train-", 1)
-
-
 def refuse_others(folder: Path, name: str, asked: str) -> None:
-    """Check, before anything runs, that the files of a question replace none that a person wrote or edited.
+    """Check, before anything runs, that the file of a question replaces none that a person wrote or edited.
 
     Raises:
-        RefusedError: A file is there that asks something else and is not as `choose` wrote it, or that trains something
-            else.
+        RefusedError: A file is there that asks something else and is not as `choose` wrote it.
     """
-    for path, first in ((folder / f"{name}.yaml", _ASKED + asked), (folder / f"{train_name(name)}.yaml", _TRAINS)):
-        if path.exists() and _first_line(path) != first and not _is_untouched(path):
-            raise RefusedError(
-                f"{path}: already exists and is not as `permafrost choose` wrote it for this question. {_WAY_OUT}"
-            )
+    path = folder / f"{name}.yaml"
+    if path.exists() and _first_line(path) != _ASKED + asked and not _is_untouched(path):
+        raise RefusedError(
+            f"{path}: already exists and is not as `permafrost choose` wrote it for this question. {_WAY_OUT}"
+        )
 
 
 def asks(path: Path, asked: str) -> bool:

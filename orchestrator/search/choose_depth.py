@@ -1,17 +1,34 @@
-"""`goal: choose_depth`: how many layers may be frozen, found with as few seeds as it takes.
+"""`goal: choose_depth`: how many layers may be frozen, found with as few seeds as it takes; and a curve of all depths.
 
 Losses are read off the intervals of the sweep's plan (`analysis.simultaneous`), the same ones that `answer` and the
-pages show: they hold for all candidates together, at every look and whatever is run when. So any policy may decide what
-to run next, and no order of the candidates is needed for the error; a candidate that stays undecided does not bar the
-deeper ones. This policy takes candidates from the least frozen to the most, spends seeds on each until it is decided or
-hopeless, and leaves out those deeper than one that is shown to lose too much.
+pages show: they hold for all freezes worth having together, at every look and whatever is run when. So any policy may
+decide what to run next, and a freeze that stays undecided bars no other.
+
+This policy first runs `min_seeds` seeds of depths that span the encoder (`spread`), seed by seed and the cheapest
+first: a curve. Then seeds go to the freeze with the largest chance to be shown times what it saves beyond the present
+choice, for its price. Where a time is given, the search goes on until it is over or nothing is open: then depths that
+have no seeds get theirs, and last come freezes with hardly a chance.
+
+By simulation of whole searches (`python -m tests.lab.benchmarks.choose_depth`; 100 a row, five depths, at most ten
+seeds, so 60 trials in a full grid; losses of seeds spread by 0.4 tolerances, those of all depths share half of it):
+
+| losses | chosen in error | the deepest harmless found | trials | full grid finds |
+|---|---|---|---|---|
+| two harmless, one a hair beyond, one harmless, one far beyond: normal | 0 % | 84 % | 34 | 85 % |
+| the same, exponential | 0 % | 76 % | 31 | 77 % |
+| the same, skewness 1.75, 200 sentences | 0 % | 54 % | 32 | 66 % |
+| all a hair beyond: normal | 0 % | none is | 23 | |
+| all a hair beyond: exponential | 4 % (2 to 10) | none is | 26 | |
+| all a hair beyond: mostly sentences | 1 % | none is | 19 | |
+| two harmless, the others a hair beyond: exponential | 0 % | 82 % | 34 | 83 % |
 
 A seed may have no loss to count, because a trial failed or collapsed: it is passed as None, left out and replaced by a
 further seed if there is one. The choice then holds for runs that do not collapse, which whoever shows it has to say.
 What no margin holds is a bad seed so rare that the first seeds do not show it, and not bad enough to count as a
-collapse. All losses equal are no certainty: on a small dev set they are frequent, and nothing is shown by them.
+collapse: where one seed in six loses six tolerances and the others nothing, 43 % of searches take that for harmless.
+All losses equal are no certainty: on a small dev set they are frequent, and nothing is shown by them.
 
-`python -m tests.benchmarks.choose_depth` simulates its errors, and what it spends.
+Raising `max_seeds` after the last look asks again, at looks that were not planned: it adds an error of its own.
 """
 
 from __future__ import annotations
@@ -25,8 +42,8 @@ import numpy as np
 
 from orchestrator.analysis.decision_plan import DecisionPlan, PlannedLooks
 from orchestrator.analysis.further import Further, chances_within, further
-from orchestrator.analysis.rows import Floats
-from orchestrator.analysis.simultaneous import Simultaneous, simultaneous
+from orchestrator.analysis.rows import ROUNDING, Floats
+from orchestrator.analysis.simultaneous import simultaneous
 from orchestrator.analysis.two_way import Estimate, Verdict, estimate, estimates, verdict
 from orchestrator.search.trial_results import stacked
 
@@ -34,10 +51,12 @@ Losses = Mapping[int, Floats | None]
 """Of one candidate by seed: (sentences,) paired contributions whose mean is the loss, (1,) where only the loss is
 known, None for a seed that was run and has no loss to count."""
 
-Why = Literal["all_within", "beyond", "hopeless", "no_spread", "seeds_used", "open"]
+Why = Literal["decided", "hopeless", "no_spread", "seeds_used", "open"]
 
-HOPELESS = 0.02  # chance to be shown by the last look below which no seed is spent: ended none of 2,000 too early
-UNSEEN = 0.7  # stands for that chance where fewer than two losses, or no spread, say nothing of it
+HOPELESS = 0.02  # chance to be shown by the last look below which no seed is spent, unless there is time for it
+SPREAD = (0.0, 1 / 3, 2 / 3, 1.0)  # of the depths, for the curve
+NO_SPREAD = 0.1  # stands for that chance where all losses are equal
+WITHIN, BEYOND = "shown to lose at most the tolerance", "shown to lose more"
 
 
 @dataclass(frozen=True)
@@ -49,7 +68,7 @@ class DepthGoal:
         confidence: One less the chance that the chosen freeze loses more; 0.5 < confidence < 1.
         min_seeds: Losses of a candidate at its first look, at least 2. Three let clear cases end early.
         max_seeds: Seeds planned, at most 100.
-        most_seeds: As of `decision_plan.DecisionPlan`.
+        most_seeds, min_saving: As of `decision_plan.DecisionPlan`.
 
     Raises:
         ValueError: With all that is out of range.
@@ -60,6 +79,7 @@ class DepthGoal:
     min_seeds: int = 3
     max_seeds: int = 10
     most_seeds: int | None = None
+    min_saving: float = DecisionPlan.min_saving
 
     def __post_init__(self) -> None:
         rules = [
@@ -70,6 +90,7 @@ class DepthGoal:
                 self.min_seeds <= self.max_seeds <= 100,
                 f"max_seeds: {self.max_seeds} must be between min_seeds ({self.min_seeds}) and 100",
             ),
+            (0 <= self.min_saving < 1, f"min_saving: {self.min_saving:g} must be 0 or more and below 1"),
         ]
         if wrong := [text for holds, text in rules if not holds]:
             raise ValueError("; ".join(wrong))
@@ -79,13 +100,28 @@ class DepthGoal:
         """The plan that its intervals follow."""
         return DecisionPlan(
             tolerance=100 * self.tolerance, error=round(1 - self.confidence, 12), most_seeds=self.most_seeds,
-            min_seeds=self.min_seeds,
+            min_seeds=self.min_seeds, min_saving=self.min_saving,
         )  # fmt: skip
 
     @property
     def looks(self) -> PlannedLooks:
         """When a candidate is looked at."""
         return self.plan.looks(self.max_seeds)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What may still be spent.
+
+    Attributes:
+        seconds: Of all slots together; None where no time was given, and the search is to be short.
+        trials: None for no limit.
+        of_trial: Seconds that a trial takes, the baseline's, then each candidate's; empty where nothing is known.
+    """
+
+    seconds: float | None = None
+    trials: int | None = None
+    of_trial: Sequence[float] = ()
 
 
 class Want(NamedTuple):
@@ -98,7 +134,7 @@ class Want(NamedTuple):
 
 @dataclass(frozen=True)
 class Spend:
-    """What to run next: all that may be needed, the most needed first; a caller takes as many as it has room for.
+    """What to run next, in this order; a caller takes as many as it has room for.
 
     The first has chance 1. Seeds are not run twice: what runs already is among them, and skipped by the caller.
     """
@@ -133,94 +169,149 @@ class DepthAnswer:
     """The result.
 
     Attributes:
-        chosen: The deepest candidate shown to be within the tolerance, of those worth having; None if none was.
-        known: Of every candidate, in their order.
-        why: Why nothing deeper was chosen: all are within; the next one is shown to lose more (`beyond`); it has next
-            to no chance to be shown by the last look (`hopeless`); its losses are all equal (`no_spread`); its seeds
-            are used up; or it is `open`, and somebody asked before the search's end.
-        further: What would decide the next candidate, if it is undecided; None if it is decided, or without a spread to
-            tell by.
+        chosen: The candidate that saves most of those shown to be within the tolerance; None if none was.
+        known: Of every freeze, in their order.
+        open: Freezes that save more than the chosen one, and enough, and are undecided; the least frozen first.
+        why: Why the search ended: nothing is open (`decided`); what is open has next to no chance to be shown by the
+            last look (`hopeless`), lost the same under every seed (`no_spread`), or has used up its seeds; or it is
+            `open`, and somebody asked before the search's end.
+        nearest: The open freeze that the fewest seeds would decide, or of which most is known; None without one.
+        further: What would decide that one; None without a spread to tell by.
     """
 
     chosen: int | None
     known: tuple[Known, ...]
+    open: tuple[int, ...]
     why: Why
+    nearest: int | None
     further: Further | None
-
-    @property
-    def next(self) -> int | None:
-        """The next deeper candidate than the chosen one; None where the deepest is chosen."""
-        after = 0 if self.chosen is None else self.chosen + 1
-        return after if after < len(self.known) else None
 
 
 def decide(
-    goal: DepthGoal, losses: Sequence[Losses], seeds: Sequence[int], worth: Sequence[bool] | None = None
+    goal: DepthGoal,
+    losses: Sequence[Losses],
+    seeds: Sequence[int],
+    savings: Sequence[float],
+    budget: Budget = Budget(),
 ) -> Spend | DepthAnswer:
     """The next seeds to run, or the answer.
 
-    `losses` are those of each candidate known so far, candidates from the least frozen to the most. `seeds` is the
-    order in which seeds are taken, fixed before any was run; it may hold more than `max_seeds`, to replace those
-    without a loss. `worth` says which candidates save enough to be recommended; None for all. The same arguments give
-    the same answer, whatever came first.
+    Args:
+        goal: What is asked.
+        losses: Those known so far of each freeze, from the least frozen to the most.
+        seeds: The order in which seeds are taken, fixed before any was run; it may hold more than `max_seeds`, to
+            replace those without a loss.
+        savings: The share of the baseline's cost that each freeze saves, known before anything ran.
+        budget: What may still be spent.
+
+    The same arguments give the same answer, whatever came first.
 
     Raises:
-        ValueError: A seed stands twice, a loss is not finite or of a seed that is not listed.
+        ValueError: A seed stands twice, a loss is not finite or of a seed that is not listed, or a saving is missing.
     """
-    search = _Search(goal, losses, seeds, worth)
+    search = _Search(goal, losses, seeds, savings, budget)
     wants = search.wants()
     return Spend(tuple(wants)) if wants else search.answer()
 
 
-def answer(
-    goal: DepthGoal, losses: Sequence[Losses], seeds: Sequence[int], worth: Sequence[bool] | None = None
-) -> DepthAnswer:
+def answer(goal: DepthGoal, losses: Sequence[Losses], seeds: Sequence[int], savings: Sequence[float]) -> DepthAnswer:
     """What is known now, where a budget is used up before the search is. Arguments and errors as of `decide`."""
-    return _Search(goal, losses, seeds, worth).answer()
+    return _Search(goal, losses, seeds, savings, Budget()).answer()
+
+
+def spread(n: int) -> list[int]:
+    """Freezes of `n`, from the least frozen to the most, that span them: the ends and the thirds."""
+    return sorted({round(share * (n - 1)) for share in SPREAD}) if n else []
 
 
 class _Search:
     """One look at all candidates."""
 
     def __init__(
-        self, goal: DepthGoal, losses: Sequence[Losses], seeds: Sequence[int], worth: Sequence[bool] | None
+        self,
+        goal: DepthGoal,
+        losses: Sequence[Losses],
+        seeds: Sequence[int],
+        savings: Sequence[float],
+        budget: Budget,
     ) -> None:
-        _check(losses, seeds)
-        self._goal, self._losses, self._seeds = goal, losses, seeds
-        self._worth = np.ones(len(losses), dtype=bool) if worth is None else np.array(worth, dtype=bool)
+        _check(losses, seeds, savings)
+        self._goal, self._losses, self._seeds, self._savings, self._budget = goal, losses, seeds, savings, budget
         values = [paired(one, seeds) for one in losses]
-        self._of = estimates(values)
-        n_run = np.array([float(len(one)) for one in losses])
-        error = 1 - goal.confidence
-        together = Simultaneous(np.empty(0), np.empty(0), error, "")
+        worth = np.array([saving >= goal.min_saving - ROUNDING for saving in savings], dtype=bool)
+        self._worth = np.flatnonzero(worth).tolist()
+        self._of, self._chances = estimates(values), dict[int, tuple[float, ...]]()
+        self._known, self._tail = list[Known](), 1 - goal.confidence
         if values:
-            together = simultaneous(values, goal.looks, error, n_run=n_run, family=self._worth)
-        self._tail = together.tail
-        self._known = [
-            _known(goal, each, *ends)
-            for each, *ends in zip(values, together.low.tolist(), together.high.tolist(), strict=True)
-        ]
-        beyond = [known.verdict == "shown to lose more" for known in self._known]
-        self._end = beyond.index(True) if True in beyond else len(beyond)  # deeper ones are taken to lose more
-        self._chances: dict[int, Floats] = {}
+            n_run = np.array([float(len(one)) for one in losses])
+            found = simultaneous(values, goal.looks, 1 - goal.confidence, n_run=n_run, family=worth)
+            self._tail = found.tail
+            ends = zip(values, found.low.tolist(), found.high.tolist(), strict=True)
+            self._known = [_known(goal, *each) for each in ends]
+        shown = [i for i in self._worth if self._known[i].verdict == WITHIN]
+        self._chosen = max(shown, key=lambda i: (savings[i], i), default=None)
+        least = 0.0 if self._chosen is None else savings[self._chosen]
+        end = next((i for i, known in enumerate(self._known) if known.verdict == BEYOND), len(savings))
+        undecided = [i for i in self._worth if self._known[i].verdict == "not decided" and savings[i] > least]
+        self._open = [i for i in undecided if i < end]  # deeper ones are taken to lose more
 
     def wants(self) -> list[Want]:
-        """All that may be needed; empty where no candidate is open."""
-        found: list[Want] = []
-        needed = 1.0  # the chance that it comes to a candidate
-        for index in range(self._end):
-            if self._why(index) == "open" and self._worth[index]:
-                found += self._wants_of(index, needed)
-                needed *= self._chance(index)
-        return sorted(found, key=lambda want: -want.chance)  # stable: shallow ones and early seeds first
+        """What to run, in order; empty at the end of the search."""
+        targets = self._targets()
+        hopeful = [i for i in targets if self._chance(i) >= HOPELESS]
+        order = [(want, 1.0) for want in self._curve(spread(len(self._known)))]
+        for rank, i in enumerate(hopeful):
+            order += [((i, seed), (1.0 if not rank else 0.49) * self._still_open(i, n)) for n, seed in self._further(i)]
+        if self._budget.seconds is not None:
+            order += [(want, 0.3) for want in self._curve(range(len(self._known)))]
+            order += [((i, seed), 0.1) for i in targets if i not in hopeful for _, seed in self._further(i)]
+        wants = dict(reversed(order))
+        first = dict.fromkeys(want for want, _ in order)
+        return [Want(i, seed, wants[i, seed] if at else 1.0) for at, (i, seed) in enumerate(first)]
 
-    def _wants_of(self, index: int, needed: float) -> list[Want]:
-        known = self._known[index]
-        return [
-            Want(index, seed, needed * self._still_open(index, count - 1))
-            for count, seed in self._missing(index)
-            if known.n < count <= self._goal.max_seeds
+    def _curve(self, freezes: Sequence[int]) -> list[tuple[int, int]]:
+        """The first looks of these freezes, seed by seed and the cheapest first: the most frozen, if nobody knows."""
+        cheap = sorted(freezes, key=lambda i: (self._seconds(i), -i))
+        missing = [
+            (count, place, i, seed)
+            for place, i in enumerate(cheap)
+            for count, seed in self._missing(i)
+            if count <= self._goal.min_seeds
         ]
+        return [(i, seed) for _, _, i, seed in sorted(missing)]
+
+    def _targets(self) -> list[int]:
+        """The open freezes that can have further seeds, the most promising first."""
+        can = [i for i in self._open if self._further(i)]
+        return sorted(can, key=lambda i: (-self._gain(i), -self._chance(i), -i))
+
+    def _gain(self, i: int) -> float:
+        """What a freeze is expected to save beyond the chosen one, for the price of finding out."""
+        beyond = self._savings[i] - (0.0 if self._chosen is None else self._savings[self._chosen])
+        pairs = sum(self._still_open(i, n) for n, _ in self._further(i))
+        return self._chance(i) * beyond / (max(pairs, 1.0) * self._price(i, self._further(i)[0][1]))
+
+    def _price(self, i: int, seed: int) -> float:
+        """Seconds of a pair, or trials; the baseline's is free where it has run."""
+        has_run = any(seed in one for one in self._losses)
+        return self._seconds(i) + (0.0 if has_run else self._seconds(-1))
+
+    def _seconds(self, i: int) -> float:
+        """Of a trial of a freeze; -1 is the baseline's."""
+        return self._budget.of_trial[i + 1] if self._budget.of_trial else 1.0
+
+    def _further(self, i: int) -> list[tuple[int, int]]:
+        """The next seeds of a freeze, each with how many losses there are with it, as far as the budget goes."""
+        budget, found = self._budget, list[tuple[int, int]]()
+        seconds = math.inf if budget.seconds is None or not budget.of_trial else budget.seconds
+        trials = math.inf if budget.trials is None else budget.trials
+        for count, seed in self._missing(i):
+            seconds -= self._price(i, seed)
+            trials -= 1 if any(seed in one for one in self._losses) else 2
+            if count > self._goal.max_seeds or (found and (seconds < 0 or trials < 0)):
+                break
+            found.append((count, seed))
+        return found
 
     def _missing(self, index: int) -> list[tuple[int, int]]:
         """Seeds not run, each with how many losses there are with it if none before it is left out."""
@@ -231,51 +322,72 @@ class _Search:
                 found.append((count, seed))
         return found
 
-    def _still_open(self, index: int, look: int) -> float:
-        """Chance that the looks up to one at so many losses leave a candidate open."""
-        if look <= max(self._known[index].n, self._goal.min_seeds - 1):
+    def _still_open(self, index: int, count: int) -> float:
+        """Chance that a loss is needed as its `count`th: that the looks before leave the freeze open."""
+        known = self._known[index]
+        if count - 1 <= max(known.n, self._goal.min_seeds - 1):
             return 1.0
-        shown = self._chance_at(index, look)
-        return float(UNSEEN ** (look - self._goal.min_seeds + 1) if shown is None else 1 - shown)
+        return 1 - self._chance_by(index, count - 1)
 
     def _chance(self, index: int) -> float:
-        """Chance that an open candidate is shown within the tolerance by its last seed."""
-        chance = self._chance_at(index, self._goal.max_seeds)
-        return UNSEEN if chance is None else chance
-
-    def _chance_at(self, index: int, look: int) -> float | None:
-        """Chance that a later look shows a candidate within the tolerance; None where nothing is known of it."""
-        n = self._known[index].n
-        if n < 2 or not self._known[index].has_spread:
-            return None
-        if index not in self._chances:
-            goal = self._goal
-            self._chances[index] = chances_within(self._one(index), goal.looks, goal.tolerance, self._tail)
-        return float(self._chances[index][look - n - 1]) if n < look <= self._goal.looks.most else None
-
-    def _one(self, index: int) -> Estimate:
-        return Estimate(*(each[index] for each in self._of))
-
-    def _why(self, index: int) -> Why:
+        """Chance that a freeze is shown to be within the tolerance by the last look that the budget reaches."""
         known = self._known[index]
         if known.verdict != "not decided":
-            return "all_within" if known.verdict == "shown to lose at most the tolerance" else "beyond"
-        if known.n >= self._goal.max_seeds or not self._missing(index):
-            return "no_spread" if known.n > 1 and not known.has_spread else "seeds_used"
-        hopeless = known.n >= self._goal.min_seeds and self._chance(index) < HOPELESS
-        return "hopeless" if hopeless else "open"
+            return float(known.verdict == WITHIN)
+        further = self._further(index)
+        return self._chance_by(index, further[-1][0]) if further else 0.0
+
+    def _chance_by(self, index: int, count: int) -> float:
+        """Chance to be shown by the look at `count` losses; of an unseen depth between those beside it."""
+        known, chances = self._known[index], self._later(index)
+        if chances and known.n < count <= len(chances) + known.n:
+            return chances[count - known.n - 1]
+        if known.n >= self._goal.min_seeds:
+            return NO_SPREAD if not known.has_spread else 0.0
+        seen = [i for i in range(len(self._known)) if self._later(i) or self._known[i].verdict != "not decided"]
+        before, after = [i for i in seen if i < index], [i for i in seen if i > index]
+        return ((self._seen(before[-1]) if before else 1.0) + (self._seen(after[0]) if after else 0.0)) / 2
+
+    def _seen(self, i: int) -> float:
+        """The chance of a freeze with an estimate by its last look."""
+        later = self._later(i)
+        return (
+            later[-1] if self._known[i].verdict == "not decided" and later else float(self._known[i].verdict == WITHIN)
+        )
+
+    def _later(self, i: int) -> tuple[float, ...]:
+        """Chances of the looks with one, two, ... more seeds to show a freeze; empty without a spread to tell by."""
+        if i not in self._chances:
+            goal, known = self._goal, self._known[i]
+            later = chances_within(self._one(i), goal.looks, goal.tolerance, self._tail) if known.has_spread else ()
+            self._chances[i] = tuple(np.maximum.accumulate(np.asarray(later, np.float64)).tolist())
+        return self._chances[i]
+
+    def _one(self, i: int) -> Estimate:
+        return Estimate(*(each[i] for each in self._of))
+
+    def _why(self) -> Why:
+        if not self._open:
+            return "decided"
+        left = [i for i in self._open if self._known[i].n < self._goal.max_seeds and self._missing(i)]
+        if not left:
+            return "no_spread" if not any(self._known[i].has_spread for i in self._open) else "seeds_used"
+        return "open" if self.wants() else "hopeless"
 
     def answer(self) -> DepthAnswer:
         """What is known now."""
-        within = [known.verdict == "shown to lose at most the tolerance" for known in self._known]
-        shown = [index for index, is_within in enumerate(within) if is_within and self._worth[index]]
-        chosen = shown[-1] if shown else None
-        after = 0 if chosen is None else chosen + 1
-        why: Why = self._why(after) if after < len(self._known) else "all_within"
-        more = None
-        if why not in ("all_within", "beyond") and self._known[after].has_spread:
-            more = further(self._one(after), self._goal.looks, self._goal.tolerance, self._tail)
-        return DepthAnswer(chosen, tuple(self._known), why, more)
+        goal, nearest, takes = self._goal, None, None
+        needs = [
+            (i, further(self._one(i), goal.looks, goal.tolerance, self._tail))
+            for i in self._open
+            if self._known[i].has_spread
+        ]
+        within = [each for each in needs if self._known[each[0]].mean <= goal.tolerance + ROUNDING]
+        if needs:
+            nearest, takes = min(within or needs, key=lambda each: (each[1].further_seeds or math.inf, each[0]))
+        elif self._open:
+            nearest = max(self._open, key=lambda i: (self._known[i].n, -i))
+        return DepthAnswer(self._chosen, tuple(self._known), tuple(self._open), self._why(), nearest, takes)
 
 
 def paired(losses: Losses, seeds: Sequence[int]) -> Floats:
@@ -296,7 +408,9 @@ def _known(goal: DepthGoal, values: Floats, low: float, high: float) -> Known:
     )
 
 
-def _check(losses: Sequence[Losses], seeds: Sequence[int]) -> None:
+def _check(losses: Sequence[Losses], seeds: Sequence[int], savings: Sequence[float]) -> None:
+    if len(savings) != len(losses):
+        raise ValueError(f"savings: {len(savings)} for {len(losses)} candidates")
     if len(set(seeds)) < len(seeds):
         raise ValueError(f"seeds: {list(seeds)} has a seed twice")
     for index, one in enumerate(losses):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,23 +12,31 @@ from orchestrator.analysis.cells import TRAINING_COST, by_cell
 from orchestrator.analysis.collapse import Collapses, collapses
 from orchestrator.analysis.further import Further
 from orchestrator.analysis.layer_strip import strip_and_word
-from orchestrator.analysis.rows import ROUNDING
 from orchestrator.analysis.savings import CONSTANT, FLOPS
 from orchestrator.analysis.two_way import interval
 from orchestrator.config.quantities import counted, points
 from orchestrator.execution.trial_source import Chances, Order, Verdict
-from orchestrator.search.choose_depth import DepthAnswer, DepthGoal, Known, Losses, Spend, answer, decide, paired
+from orchestrator.search.choose_depth import (
+    Budget,
+    DepthAnswer,
+    DepthGoal,
+    Known,
+    Losses,
+    Spend,
+    answer,
+    decide,
+    paired,
+)
 from orchestrator.search.trial_results import Floats, StoredTrials, TrialProgress, paired_loss
 from orchestrator.store.schema import State
 from orchestrator.sweeps.search_spec import GoalSpec
+from trials.prefix.passes import training_passes
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
 
 LIKELY = 0.5  # on free slots, a pair runs early if it will be needed with at least this probability
 POINTS = 100.0
 _WHY = {
-    "all_within": "every freeze of the sweep is within the tolerance",
-    "beyond": "is shown to lose more",
     "hopeless": "is very unlikely to be shown within the tolerance",
     "no_spread": "lost the same throughout, so there is no spread to judge by",
     "seeds_used": "is undecided after all seeds",
@@ -59,25 +67,47 @@ class Depths:
         firsts = (next(iter(seeds.values())) for seeds in self.freezes)
         return [strip_and_word(spec.freeze.label, spec.model.n_layers) for spec in firsts]
 
+    @property
+    def passes(self) -> list[float]:
+        """What training takes with nothing frozen, then with each freeze; in proportion to its FLOPs."""
+        return [training_passes(next(iter(seeds.values()))) for seeds in (self.baseline, *self.freezes)]
+
+    @property
+    def savings(self) -> list[float]:
+        """The share of the training FLOPs that each freeze saves."""
+        whole, *passes = self.passes
+        return [1 - each / whole for each in passes]
+
 
 class DepthSearch:
     """A `Source`; see the module docstring."""
 
-    def __init__(self, spec: GoalSpec, depths: Depths, stored: StoredTrials) -> None:
+    def __init__(
+        self,
+        spec: GoalSpec,
+        depths: Depths,
+        stored: StoredTrials,
+        time_left: Callable[[], float] | None = None,
+    ) -> None:
+        """`time_left`: seconds until a limit stops the launch; None without one, and the search is to be short."""
         asked = spec.choose_depth
         assert asked is not None
-        self._depths, self._stored, self._budget, self._plan = depths, stored, asked.trials, spec.plan
-        self._seeds = list(depths.baseline)
+        self._depths, self._stored, self._most_trials, self._time_left = depths, stored, asked.trials, time_left
+        self._seeds, self._cost = list(depths.baseline), spec.cost
+        self._passes, self._expected = depths.passes, depths.savings
         self._goal = DepthGoal(
             tolerance=asked.tolerance / POINTS,
             confidence=asked.confidence,
             min_seeds=asked.min_seeds,
             max_seeds=min(len(self._seeds), 100),
             most_seeds=spec.most_seeds,
+            min_saving=spec.min_saving,
         )
         self._ended: dict[str, TrialProgress] = {}  # without results if it failed
         self._records: dict[str, list[EpochRecord]] = {}  # running trial -> its records
         self._used: set[str] = set()
+        self._most_running = 1
+        self._took: dict[str, float] = {}  # seconds of the trials that ended here
         self._decided: Spend | DepthAnswer | None = None  # by the trials that have ended
 
     @property
@@ -92,6 +122,7 @@ class DepthSearch:
             stored = self._stored.of(spec.trial_id)
             if stored.results is None:
                 self._records[spec.trial_id] = []
+                self._most_running = max(self._most_running, len(self._records))
                 return Order(spec)
             self._end(spec, stored)
         return None
@@ -106,6 +137,7 @@ class DepthSearch:
         records, trial = self._records.pop(spec.trial_id), TrialProgress(state=state)
         if state is State.COMPLETED:
             trial.complete(records)
+            self._took[spec.trial_id] = sum(record.spent_s for record in records)
         self._end(spec, trial)
 
     def settle(self, spec: TrialSpec, state: State) -> bool:
@@ -127,14 +159,14 @@ class DepthSearch:
                 wanted[spec.trial_id] = max(want.chance, wanted.get(spec.trial_id, 0.0))
         trials = (spec for seeds in (self._depths.baseline, *self._depths.freezes) for spec in seeds.values())
         ahead = [one for one in trials if one.trial_id not in self._ended and one.trial_id not in self._records]
-        left = None if self._budget is None else max(self._budget - len(self._used), 0)
+        left = self._trials_left()
         likely = sum(wanted.get(one.trial_id, 0.0) for one in ahead)
         share = 1.0 if left is None or likely <= left else left / likely
         return Chances([(one, share * wanted.get(one.trial_id, 0.0)) for one in ahead], left)
 
     def answer(self) -> DepthAnswer:
         """The answer with the trials so far."""
-        return answer(self._goal, self._losses(), self._seeds, self._worth())
+        return answer(self._goal, self._losses(), self._seeds, self._savings())
 
     def found(self) -> list[str]:
         """The answer, and the loss of every freeze."""
@@ -163,12 +195,16 @@ class DepthSearch:
 
     def _ending(self, choice: DepthAnswer, labels: list[str]) -> Iterator[str]:
         """Why the search ended there, and what would decide."""
-        if choice.next is None:
-            yield f"        {_WHY['all_within']}"
-            return
-        yield f"        {labels[choice.next]} {_WHY[choice.why]}"
-        if choice.further is not None:
-            yield f"        {_further(choice.further, choice.known[choice.next])}"
+        least = f"{100 * self._goal.min_saving:g} % of the training FLOPs"
+        if not any(saving >= self._goal.min_saving for saving in self._savings()):
+            yield f"        no freeze of the sweep saves {least}"
+        elif choice.nearest is None:
+            more = f"saves {least} or more" if choice.chosen is None else "saves more"
+            yield f"        nothing is open: every freeze that {more} is shown to lose more"
+        else:
+            yield f"        {labels[choice.nearest]} {_WHY.get(choice.why, 'is undecided')}"
+            if choice.further is not None:
+                yield f"        {_further(choice.further, choice.known[choice.nearest])}"
 
     def _row(self, index: int, known: Known) -> str:
         """One line for a freeze: its loss, what that rests on, and what it shows."""
@@ -190,8 +226,29 @@ class DepthSearch:
 
     def _decision(self) -> Spend | DepthAnswer:
         if self._decided is None:
-            self._decided = decide(self._goal, self._losses(), self._seeds, self._worth())
+            self._decided = decide(self._goal, self._losses(), self._seeds, self._savings(), self._budget())
         return self._decided
+
+    def _budget(self) -> Budget:
+        """What is left of the time and the trials."""
+        left = None if self._time_left is None else max(self._time_left(), 0.0) * self._most_running
+        return Budget(left, self._trials_left(), self._seconds())
+
+    def _trials_left(self) -> int | None:
+        return None if self._most_trials is None else max(self._most_trials - len(self._used), 0)
+
+    def _seconds(self) -> list[float]:
+        """Of a trial of each setting, the baseline first: as measured, or by its FLOPs; empty before a trial ended."""
+        cells = (self._depths.baseline, *self._depths.freezes)
+        took = [[self._took[i] for spec in seeds.values() if (i := spec.trial_id) in self._took] for seeds in cells]
+        known = [(passes, float(np.mean(each))) for passes, each in zip(self._passes, took, strict=True) if each]
+        if not known:
+            return []
+        return [
+            float(np.mean(each)) if each else max(t for p, t in known if p == near) * passes / near
+            for passes, each in zip(self._passes, took, strict=True)
+            for near in [min((p for p, _ in known), key=lambda p: abs(p - passes))]
+        ]
 
     def _next_spec(self) -> TrialSpec | None:
         """The next trial that has neither ended nor is running; None if there is none, or the budget is used up."""
@@ -199,28 +256,28 @@ class DepthSearch:
         if isinstance(decision, DepthAnswer):
             return None
         for i, want in enumerate(decision.wants):
-            if i and want.chance < LIKELY:
+            if i and want.chance < LIKELY and self._time_left is None:
                 return None
             for spec in (self._depths.baseline[want.seed], self._depths.freezes[want.candidate][want.seed]):
                 if spec.trial_id not in self._ended and spec.trial_id not in self._records:
-                    is_left = self._budget is None or len(self._used) < self._budget
-                    return spec if is_left else None
+                    return spec if self._trials_left() != 0 else None
         return None
 
-    def _worth(self) -> list[bool]:
-        """Which freezes save enough, of those of which that is known; the others may."""
-        return [self._saved(index) >= self._plan.min_saving - ROUNDING for index in range(len(self._depths.freezes))]
+    def _savings(self) -> list[float]:
+        """The share of the plan's cost that each freeze saves, as of `analysis.savings`; before its first pair what its
+        layers let expect.
+        """
+        return [self._saved(index) for index in range(len(self._depths.freezes))]
 
     def _saved(self, index: int) -> float:
-        """Share of the plan's cost that a freeze saves, as of `analysis.savings`; infinite where it is not known."""
-        costs = [self._plan.cost] if self._plan.cost else [FLOPS, *CONSTANT]
+        costs = [self._cost] if self._cost else [FLOPS, *CONSTANT]
         pairs = [pair for pair in self._pairs(index).values() if pair is not None]
         for cost in costs:
-            sides = [[_cost(trial, cost) for trial in pair] for pair in pairs]
+            sides = [[_cost_of(trial, cost) for trial in pair] for pair in pairs]
             ratios = [math.log(ours / base) for base, ours in sides if ours > 0 and base > 0]
             if ratios and len(ratios) == len(sides):
                 return -math.expm1(sum(ratios) / len(ratios))
-        return math.inf
+        return self._expected[index]
 
     def _losses(self) -> list[Losses]:
         """For every freeze, seed -> the loss of its pair, for pairs that have ended."""
@@ -255,7 +312,7 @@ class DepthSearch:
         return collapses([trial.has_collapsed for trial in trials if trial and trial.has_collapsed is not None])
 
 
-def _cost(trial: TrialProgress, cost: str) -> float:
+def _cost_of(trial: TrialProgress, cost: str) -> float:
     """A cost of a trial, `training_cost_s` with the time of frozen states; 0 where it is not known."""
     results = trial.results or {}
     names = ("train_s", "prefix_s") if cost == TRAINING_COST else (cost,)

@@ -26,7 +26,12 @@ if TYPE_CHECKING:
 
 
 def source_of(
-    plan: Plan, store: ResultStore, *, before_write: Callable[[], None] = lambda: None, start: float = 0.0
+    plan: Plan,
+    store: ResultStore,
+    *,
+    before_write: Callable[[], None] = lambda: None,
+    start: float = 0.0,
+    time_left: Callable[[], float] | None = None,
 ) -> Source:
     """The source of trials for a launch of a plan; trials that the store has are not run again.
 
@@ -34,12 +39,13 @@ def source_of(
         store: The store, where a sampler or a schedule records its decisions.
         before_write: Raises if other drivers counted this one as ended.
         start: Of a list, the share of the trials that come last instead of first, from 0 to 1.
+        time_left: Seconds until a limit stops the launch; None without one.
     """
     sweep = plan.sweep
     if sweep.goal is not None and sweep.goal.choose_depth is not None:
         from orchestrator.search.depth_search import Depths, DepthSearch  # importing scipy takes half a second
 
-        return DepthSearch(sweep.goal, Depths.of(plan.trials), StoredTrials(store))
+        return DepthSearch(sweep.goal, Depths.of(plan.trials), StoredTrials(store), time_left)
     if sweep.racing is not None:
         return Race(list(by_cell(plan.trials).values()), sweep.racing, StoredTrials(store))
     if not decides(plan):

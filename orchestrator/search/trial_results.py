@@ -13,12 +13,13 @@ from orchestrator.store import ResultStore
 from orchestrator.store.evidence import Contributions, Documents
 from orchestrator.store.results import Changes, Follower
 from orchestrator.store.schema import State
-from orchestrator.sweeps.search_spec import COSTS
+from orchestrator.sweeps.search_spec import COSTS as OBJECTIVES
 from trials.errors import StoreError
 from trials.record import EpochRecord, loss_fall, trial_totals
 
 UNSELECTED = ("test_score", "constant_score", "loss_fall")  # results that no search may have as an objective
-Results = Mapping[str, float | None]  # objective, or one of `UNSELECTED` -> value of a complete trial
+COSTS = (*OBJECTIVES, "training_flops", "prefix_s")  # the last two decide what a freeze saves
+Results = Mapping[str, float | None]  # objective, cost, or one of `UNSELECTED` -> value of a complete trial
 Floats = npt.NDArray[np.float64]
 
 

@@ -63,6 +63,11 @@ class Bounds:
         limits = {"--max-hours": self.hours, "--max-trials": self.trials, "--max-cost": self.cost}
         return {name: value for name, value in limits.items() if value is not None}
 
+    def clock(self, began: float) -> Callable[[], float] | None:
+        """Seconds left of a launch that began then on the monotonic clock; None without a limit of hours."""
+        hours = self.hours
+        return None if hours is None else lambda: hours * HOUR - (time.monotonic() - began)
+
     def settle(self, stop: StopRequest, *, left: int) -> None:
         """At the end, with `left` trials not run: a limit only counts as the reason to stop if trials are left."""
         if not left:

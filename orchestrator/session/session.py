@@ -7,7 +7,7 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -64,12 +64,13 @@ class Running:
         stop: StopRequest,
         *,
         most: int | None = None,
+        time_left: Callable[[], float] | None = None,
     ) -> Running:
         """A launch of at most `most` trials of a plan that is up to date. Close it, also after an error."""
         # Drivers that start at different trials of a list rarely want the same one; a single one keeps the order.
         start = int(membership.token, 16) / 16**16 if membership.others() else 0.0
         membership.check_store = results.check_there
-        decides = source_of(plan, results, before_write=membership.check, start=start)
+        decides = source_of(plan, results, before_write=membership.check, start=start, time_left=time_left)
         source = SharedSource(decides, results, membership, plan.attempts)
         queue = TrialQueue(source, {}, plan.sweep.limits, most=most, again=source.again)
         return cls(plan, cluster, results, membership, stop, source, queue)
@@ -294,7 +295,10 @@ def _ended(
             remove_temporary_files(results.storage, membership)
             results.add_plan(plan.declared())
             plan = brought_up_to_date(plan, results)  # other drivers may have run trials until now
-            running = Running.of(plan, cluster, results, membership, stop, most=bounds.trials or None)
+            time_left = bounds.clock(began)
+            running = Running.of(
+                plan, cluster, results, membership, stop, most=bounds.trials or None, time_left=time_left
+            )
             committed = running.committed
             try:
                 _run(running, bounds, began)

@@ -31,6 +31,7 @@ from trials.settings import DataSpec, ModelSpec
 from trials.spec import TrialSpec
 from trials.tasks import TASKS
 from trials.tasks.reading import read_corpus, reading_notes, unseen_notes
+from trials.tasks.task import unit_of
 
 # What a plan says of names without an exact version: what they mean now, and whether they meant another before.
 
@@ -78,6 +79,7 @@ def _content(used: ModelSpec | DataSpec) -> str:
 FEWEST_SEEDS = 3  # below, a spread over seeds says next to nothing
 DIFFERING = 0.05  # of dev's labels that two settings give differently; 2 to 10 % in our own sweeps
 _NORMAL_95 = 1.96
+_LABELS = {"ner": "words of entities", "pos": "words"}  # of a task; of others the unit
 _SPECIALS = 2  # of an input, around its words
 
 
@@ -207,16 +209,35 @@ def _design_notes(sweep: SweepSpec, specs: Sequence[TrialSpec]) -> Iterator[str]
 
 def _dev_notes(sweep: SweepSpec, task: str, data: DataSpec) -> Iterator[str]:
     """Whether dev can resolve the tolerance of a goal."""
-    if sweep.goal is None:
-        return
-    n, tolerance = TASKS[task].n_scored(read_corpus(task, data).dev), sweep.goal.plan.tolerance
-    finest = 100 * _NORMAL_95 * math.sqrt(DIFFERING / n) if n else math.inf
-    if finest > tolerance:
-        yield (
-            f"{data.name}: dev has {n:,} labels. Where two settings label {DIFFERING:.0%} of them differently, losses "
-            f"below about {finest:.1f} points may be chance, however many seeds; the tolerance is "
-            f"{tolerance:g}. Use a larger dev split."
-        )
+    if sweep.goal is not None and (note := dev_note(task, data, sweep.goal.plan.tolerance)) is not None:
+        yield note
+
+
+def dev_note(task: str, data: DataSpec, tolerance: float) -> str | None:
+    """What dev cannot resolve, if that is the tolerance, in points: its finest step, and how much would do."""
+    n, what = TASKS[task].n_scored(read_corpus(task, data).dev), _LABELS.get(task, unit_of(TASKS[task]))
+    finest = resolved(task, data)
+    if finest <= tolerance:
+        return None
+    one = f": one error is {100 / n:.2g} points" if n else ""
+    return (
+        f"{data.name}: dev has {n:,} labels{one}. Where two settings label {DIFFERING:.0%} of them differently, losses "
+        f"below about {finest:.1f} points may be chance, however many seeds; the tolerance is {tolerance:g}. "
+        f"About {labels_for(tolerance):,} {what} would do: use a larger dev split."
+    )
+
+
+def resolved(task: str, data: DataSpec) -> float:
+    """The smallest loss, in points, that the labels of dev tell from chance, however many seeds there are."""
+    n = TASKS[task].n_scored(read_corpus(task, data).dev)
+    return 100 * _NORMAL_95 * math.sqrt(DIFFERING / n) if n else math.inf
+
+
+def labels_for(tolerance: float) -> int:
+    """How many labels of dev tell a loss of so many points from chance; two digits, rounded up."""
+    n = DIFFERING * (100 * _NORMAL_95 / tolerance) ** 2
+    step = 10 ** max(0, math.floor(math.log10(max(n, 1))) - 1)
+    return int(math.ceil(n / step) * step)
 
 
 @dataclass(frozen=True)

@@ -129,14 +129,15 @@ def _goal(sweep: SweepSpec, trials: Sequence[TrialSpec]) -> Iterator[Problem]:
     if sweep.goal is None or sweep.goal.choose_depth is None:
         return
     path = ("goal", "choose_depth")
+    n_cells = len({spec.cell_id for spec in trials})
     if not any(spec.freeze.is_baseline for spec in trials):
         yield path, "needs a baseline, but every cell freezes something. Add `none` to `freeze`."
-    elif len({spec.baseline_id for spec in trials}) > 1:
+    elif len({spec.at_rate(1.0).baseline_id for spec in trials}) > 1 or n_cells > len({spec.freeze for spec in trials}):
         yield (
             path,
             (
-                "needs one baseline, but the cells differ in more than their freeze. Vary only `freeze`, and "
-                "make one sweep per other setting."
+                "needs one baseline, but the cells differ in more than their freeze. Vary only `freeze` (each may have "
+                "a learning rate of its own), and make one sweep per other setting."
             ),
         )
     if not any(not spec.freeze.is_baseline for spec in trials):

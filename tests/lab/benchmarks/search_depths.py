@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from orchestrator.analysis.decision_plan import MIN_SAVING
 from orchestrator.search.depth_search import Depths, DepthSearch
 from orchestrator.search.simulate import simulate
 from orchestrator.sweeps.search_spec import DepthGoalSpec, GoalSpec
@@ -71,9 +72,10 @@ class Chain:
         return found
 
     def deepest(self, tolerance: float) -> int:
-        """The freeze that should be chosen: the last before the first that loses more; -1 for none."""
-        beyond = np.flatnonzero(self.losses > tolerance)
-        return (int(beyond[0]) if len(beyond) else len(self.losses)) - 1
+        """The freeze that should be chosen: of those that are worth having and lose no more, what saves most; or -1."""
+        savings = self.depths.savings
+        fit = [i for i, loss in enumerate(self.losses) if loss <= tolerance and savings[i] >= MIN_SAVING]
+        return max(fit, key=lambda i: (savings[i], i), default=-1)
 
     def drawn(self, rng: np.random.Generator, draw: Draw) -> np.ndarray:
         """Scores of made-up seeds, (1 + freezes, seeds): whole seeds of the table anew, which stay paired, or normal

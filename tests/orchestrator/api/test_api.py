@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,9 @@ from typer.testing import CliRunner
 
 from dashboards.cli import app
 from orchestrator import api
+from orchestrator.api.answering import chosen_sweep
+from orchestrator.store import open_store
+from orchestrator.store.contents import planned_specs
 from tests.examples import each
 from tests.small_sweeps import write_bank
 from trials.errors import ConfigError, NothingMatchedError
@@ -115,14 +119,46 @@ def test_what_does_not_end_in_time_uses_a_part_of_train(monkeypatch: pytest.Monk
 
 
 @pytest.mark.slow
-def test_one_command_goes_from_a_folder_to_an_answer_a_sweep_to_train_with_and_a_model() -> None:
+def test_one_command_goes_from_a_folder_to_an_answer_and_a_model_of_all_of_train() -> None:
     words = ["choose", "bank", "--cluster", "inline", "--tolerance", "60", "--export", "model", "--json"]
     result = CliRunner().invoke(app, words)
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
     assert found["answers"][0]["freeze"] == "first 6+E"
     assert json.loads(Path("model/config.json").read_text())["model_type"]
-    training = api.launch(found["training_file"], cluster="inline")
-    assert training.trials[0].freeze.label == "layers 0,1,2,3,4,5+E"
+    assert "seed 0" in (card := Path("model/README.md").read_text()) or "seed 1" in card or "seed 2" in card
     again = CliRunner().invoke(app, [*words[:-3], "--json"])
     assert json.loads(again.stdout)["outcome"]["skipped"] >= 3
+    followed = CliRunner().invoke(
+        app, [*shlex.split(json.loads(again.stdout)["next"][0]["command"])[1:], "--cluster", "inline"]
+    )
+    assert followed.exit_code == 0, followed.output
+    assert Path("bank-model/model.safetensors").exists()
+
+
+@pytest.mark.slow
+def test_a_named_setting_is_trained_under_several_seeds_on_train_and_dev_and_all_are_exported() -> None:
+    """Nothing is recommended after one seed, which the error says."""
+    api.launch(
+        {**SMALL, "seeds": [0], "space": {"freeze": ["none", {"strategy": "first_k", "depth": 2, "embeddings": True}]}},
+        cluster="inline",
+    )
+    with pytest.raises(ConfigError, match=r"nothing is recommended yet.*--freeze names a setting \(none, first 2\+E\)"):
+        api.train("models", cluster="inline")
+    found = api.train("models", freeze="first 2", seeds=2, keep="all", with_dev=True, cluster="inline")
+    assert [each.folder for each in found.seeds] == [Path(f"models/seed-{n}").resolve() for n in (0, 1)]
+    (spec, *_) = planned_specs(chosen_sweep(open_store("results"), "train-small"))
+    assert spec.data.sizes is not None
+    assert sum(spec.data.sizes[:2]) == 90
+    assert 75 < spec.train_size == spec.data.sizes[0] < 90
+
+
+@pytest.mark.slow
+def test_each_depth_is_asked_about_at_its_own_best_rate_and_a_second_call_resumes() -> None:
+    options = {"rates": "1e-4,1e-3", "tolerance": 60.0, "cluster": "inline", "max_hours": 0.03}
+    found = api.choose("bank", **options)
+    assert found.outcome is not None
+    assert {plan.name for plan in open_store("results").sweeps()} == {"rates-bank", "choose-bank"}
+    again = api.choose("bank", **options)
+    assert again.outcome is not None
+    assert again.outcome.skipped >= found.outcome.completed

@@ -12,21 +12,22 @@ from orchestrator.own_data.choose_options import ChooseOptions
 from orchestrator.own_data.corpus_guess import guess_corpus
 from orchestrator.own_data.recipe import recipe
 from orchestrator.own_data.sweep_file import (
+    NOTHING,
     Question,
     asks,
+    rates_in,
+    rates_text,
     refuse_edited,
     refuse_others,
     size_in,
     sweep_name,
     sweep_text,
-    training_text,
     write_sweep,
 )
 from orchestrator.sweeps.sweep import SweepSpec, declared_sweep, expand
 from trials.datasets.corpus import Corpus, Item, Sentence, Text
 from trials.draft import Lookup
 from trials.errors import RefusedError
-from trials.settings import FreezeSpec
 from trials.sources.local_models import ModelDraft
 from trials.spec import TrialSpec
 from trials.tasks.reading import read_corpus
@@ -76,13 +77,20 @@ def test_its_goal_is_the_tolerance_asked_for(question: Question) -> None:
     assert goal.plan.tolerance == 0.5
 
 
-@pytest.mark.parametrize(("layers", "embeddings"), [((), False), ((), True), ((0, 1), True), ((0, 2), False)])
-def test_the_training_file_trains_the_chosen_freeze_on_all_of_train(
-    question: Question, layers: tuple[int, ...], embeddings: bool
-) -> None:
-    freeze = FreezeSpec(strategy="layers", layers=layers, embeddings=embeddings)
-    (trial,) = expanded(training_text(question, freeze))
-    assert (trial.freeze.layers, trial.freeze.embeddings, trial.train_size) == (layers, embeddings, 800)
+def test_each_depth_may_have_a_rate_of_its_own_and_the_file_tells_them(question: Question, tmp_path: Path) -> None:
+    rates = {depth: 1e-4 * (2 + depth) for depth in range(NOTHING, 7)}
+    rated = replace(question, rates=rates)
+    trials = expanded(sweep_text(rated))
+    found = {NOTHING if spec.freeze.is_baseline else spec.freeze.depth: spec.optim.lr for spec in trials}
+    assert found == rates
+    write_sweep(tmp_path / "my.yaml", sweep_text(rated))
+    assert rates_in(tmp_path / "my.yaml") == rates
+
+
+def test_rates_are_tried_on_seeds_that_no_answer_uses(question: Question) -> None:
+    tried = expanded(rates_text(question, [1e-4, 1e-3], [2, 4]))
+    assert {(spec.freeze.depth, spec.optim.lr) for spec in tried} == {(d, lr) for d in (0, 2, 4) for lr in (1e-4, 1e-3)}
+    assert not {spec.seed for spec in tried} & {spec.seed for spec in expanded(sweep_text(question))}
 
 
 OTHER = "permafrost choose --tolerance 5 UD_Naija-NSC-sample"
@@ -109,15 +117,9 @@ def test_a_file_that_somebody_edited_is_replaced_by_no_other_question(
         refuse_others(tmp_path, question.name, OTHER)
 
 
-def test_a_training_file_of_somebody_is_refused(question: Question, tmp_path: Path) -> None:
-    (tmp_path / "train-UD_Naija-NSC-sample.yaml").write_text("name: mine\n")
-    with pytest.raises(RefusedError, match=r"train-UD_Naija-NSC-sample\.yaml: already exists"):
-        refuse_others(tmp_path, question.name, question.asked)
-
-
 def test_a_file_with_a_comment_train_size_or_weights_of_its_own_is_kept(question: Question, tmp_path: Path) -> None:
     path = tmp_path / "my.yaml"
-    write_sweep(path, sweep_text(replace(question, train_size=100, keep_weights=True)) + "# mine\n")
+    write_sweep(path, sweep_text(replace(question, train_size=100)) + "keep: weights\n# mine\n")
     refuse_edited(path, replace(question, train_size=size_in(path)))
     assert "\n# mine\n" in path.read_text()
 

@@ -1,4 +1,4 @@
-"""Choosing a depth: the promised error rate by simulation, what is spent, and what is said where nothing is sure."""
+"""Choosing a depth: what is run, the promised error rate by simulation, what is said where nothing is sure."""
 
 from __future__ import annotations
 
@@ -11,13 +11,32 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from orchestrator.analysis.decided import decide as decide_frame
-from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.analysis.rows import Floats
-from orchestrator.search.choose_depth import DepthAnswer, DepthGoal, Losses, Spend, answer, decide, paired
+from orchestrator.search.choose_depth import (
+    Budget,
+    DepthAnswer,
+    DepthGoal,
+    Losses,
+    Spend,
+    answer,
+    decide,
+    paired,
+    spread,
+)
 from tests.examples import examples
-from tests.lab.benchmarks.choose_depth import TOLERANCE, WORST, World, lognormal, normal, rates
-from tests.orchestrator.analysis.frames import trials
+from tests.lab.benchmarks.choose_depth import (
+    ALL,
+    TOLERANCE,
+    WORST,
+    World,
+    exponential,
+    lognormal,
+    normal,
+    rates,
+    savings,
+    search,
+    within,
+)
 
 GOAL = DepthGoal(TOLERANCE)
 SEEDS = range(10)
@@ -40,14 +59,24 @@ def by_sentence(n: int, deviation: float, n_sentences: int = 400) -> dict[int, F
     return {seed: values + 1e-4 * rng.standard_normal() for seed in range(n)}
 
 
+def now(losses: Sequence[Losses], seeds: Sequence[int] = SEEDS) -> DepthAnswer:
+    return answer(GOAL, losses, seeds, savings(len(losses)))
+
+
 def answered(losses: Sequence[Losses], goal: DepthGoal = GOAL, seeds: Sequence[int] = SEEDS) -> DepthAnswer:
-    found = decide(goal, losses, seeds)
+    found = decide(goal, losses, seeds, savings(len(losses)))
     assert isinstance(found, DepthAnswer)
     return found
 
 
-def asked(losses: Sequence[Losses], goal: DepthGoal = GOAL, seeds: Sequence[int] = SEEDS) -> Spend:
-    found = decide(goal, losses, seeds)
+def asked(
+    losses: Sequence[Losses],
+    goal: DepthGoal = GOAL,
+    seeds: Sequence[int] = SEEDS,
+    saved: Sequence[float] | None = None,
+    budget: Budget = Budget(),  # noqa: B008
+) -> Spend:
+    found = decide(goal, losses, seeds, savings(len(losses)) if saved is None else saved, budget)
     assert isinstance(found, Spend)
     return found
 
@@ -55,19 +84,24 @@ def asked(losses: Sequence[Losses], goal: DepthGoal = GOAL, seeds: Sequence[int]
 @pytest.mark.slow
 @pytest.mark.parametrize("slots", [1, 4])
 def test_at_most_5_percent_of_searches_choose_a_depth_that_loses_too_much(slots: int) -> None:
-    """The worst case of normal losses; 1,500 searches gave 1 %."""
-    found = rates(World(WORST, 0.4, normal), GOAL, 200, slots=slots, seed=1)
+    found = rates(World(WORST, 0.4, normal), GOAL, 100, slots=slots, seed=1)
     assert found.wrong <= 0.03
-    assert found.right >= 0.85
-    assert found.spent <= 0.6 * len(WORST) * GOAL.max_seeds
+    assert found.spent <= 0.75 * (1 + len(WORST)) * GOAL.max_seeds
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n_sentences", [1, 500])
-def test_nor_do_searches_with_skewed_losses(n_sentences: int) -> None:
-    """200 of a rate of at most 5 %: standard error 1.5 %."""
-    world = World(WORST, 0.4, lognormal(0.5), sentences=0.15, n_sentences=n_sentences)
-    assert rates(world, GOAL, 200, seed=2).wrong <= 0.075
+@pytest.mark.parametrize(
+    "world",
+    [
+        World(WORST, 0.4, lognormal(0.5), sentences=0.15, n_sentences=500),
+        World(ALL, 0.4, exponential),
+        World(ALL, 0.1, normal, sentences=0.3, n_sentences=500),
+    ],
+    ids=["skewed, sentences", "all a hair beyond, exponential", "all a hair beyond, mostly sentences"],
+)
+def test_nor_do_searches_in_the_worst_arrangements(world: World) -> None:
+    """100 of a rate of at most 5 %: standard error 2.2 %."""
+    assert rates(world, GOAL, 100, seed=2).wrong <= 0.08
 
 
 def test_a_t_test_at_every_look_breaks_these_bounds() -> None:
@@ -92,77 +126,98 @@ def test_sentences_that_differ_are_not_averaged_away_by_seeds() -> None:
 def test_losses_of_which_one_has_no_sentences_are_taken_over_seeds_alone() -> None:
     losses = by_sentence(3, TOLERANCE) | {1: np.array([0.002])}
     assert paired(losses, SEEDS).shape == (3, 1)
-    assert answer(GOAL, [losses], SEEDS).known[0].n_sentences is None
+    assert now([losses]).known[0].n_sentences is None
 
 
-@given(st.lists(losses_of_a_depth, min_size=1, max_size=4), st.integers(3, 10))
+@given(losses_of_a_depth, st.sets(st.integers(0, 9)))
+@settings(deadline=None, max_examples=examples(60))
+def test_it_does_not_matter_in_which_order_seeds_end(losses: list[float], done: set[int]) -> None:
+    known = {seed: np.array([losses[seed]]) for seed in sorted(done)}
+    assert repr(now([dict(reversed(known.items()))])) == repr(now([known]))  # NaN is not equal to itself
+
+
+@given(st.lists(losses_of_a_depth, min_size=1, max_size=4))
 @settings(deadline=None, max_examples=examples(30))
-def test_a_search_reads_the_same_intervals_and_verdicts_as_an_answer(depths: list[list[float]], n: int) -> None:
-    base = [0.9] * n + [np.nan] * (10 - n)
-    scores = {f"first {k + 1}": [0.9 - loss for loss in losses[:n]] for k, losses in enumerate(depths)}
-    padded = {label: found + [np.nan] * (10 - n) for label, found in scores.items()}
-    frame = trials({"none": base} | padded)
-    table = decide_frame(frame, DecisionPlan(tolerance=100 * TOLERANCE)).table
-    found = answer(GOAL, [first(n, losses) for losses in depths], SEEDS)
-    assert [known.high for known in found.known] == pytest.approx(table["high"].fillna(np.inf).tolist())
-    assert [known.low for known in found.known] == pytest.approx(table["low"].fillna(-np.inf).tolist())
-    assert [known.verdict for known in found.known] == table["verdict"].tolist()
+def test_a_search_chooses_the_most_saving_depth_that_is_shown(depths: list[list[float]]) -> None:
+    found, spent = search(GOAL, np.asarray(depths)[..., None], np.random.default_rng(0), slots=3)
+    shown = [index for index, known in enumerate(found.known) if known.verdict == WITHIN]
+    assert found.chosen == max(shown, default=None)
+    assert spent <= 10 * (1 + len(depths))
+    for known in found.known:
+        assert (known.high <= TOLERANCE + 1e-9) == (known.verdict == WITHIN)
 
 
-def test_a_candidate_that_stays_undecided_does_not_bar_the_deeper_ones() -> None:
-    wild = [0.02, -0.02, 0.03, -0.03, 0.01, 0.02, -0.02, 0.03, -0.03, 0.01]
-    assert answered([first(10, wild), first(10, SMALL)]).chosen == 1
+def test_a_curve_of_depths_comes_first_seed_by_seed_and_the_most_frozen_first() -> None:
+    wants = asked([{} for _ in range(7)]).wants
+    assert spread(7) == [0, 2, 4, 6]
+    assert [(want.candidate, want.seed) for want in wants[:8]] == [(i, s) for s in (0, 1) for i in (6, 4, 2, 0)]
+    assert {want.chance for want in wants[:12]} == {1.0}
 
 
-def test_what_is_not_worth_having_is_not_chosen_and_gets_no_seeds() -> None:
-    found = decide(GOAL, [first(3, SMALL), first(10, SMALL)], SEEDS, worth=[False, True])
-    assert isinstance(found, DepthAnswer)
-    assert found.chosen == 1
+def test_the_cheapest_come_first_where_times_are_known() -> None:
+    times = Budget(of_trial=(9.0, 1.0, 2.0, 3.0))
+    assert [want.candidate for want in asked([{}, {}, {}], budget=times).wants[:3]] == [0, 1, 2]
 
 
-def test_what_is_asked_for_first_is_sure_to_be_needed() -> None:
-    wants = asked([{}, {}]).wants
-    assert [(want.candidate, want.seed, want.chance) for want in wants[:3]] == [(0, 0, 1), (0, 1, 1), (0, 2, 1)]
-    assert {(want.candidate, want.seed) for want in wants} == {(k, seed) for k in range(2) for seed in SEEDS}
-    chances = [want.chance for want in wants]
-    assert chances == sorted(chances, reverse=True)
+def test_after_the_curve_no_seed_goes_to_what_saves_less_than_the_choice_or_is_ruled_out() -> None:
+    near = [0.002, 0.004, 0.0005]
+    wants = asked([first(3, near), first(10, SMALL), first(3, near), first(10, LARGE)]).wants
+    assert {want.candidate for want in wants} == {2}
 
 
-def test_a_clear_depth_ends_early_and_the_next_is_asked_for() -> None:
-    wants = asked([first(5, SMALL), {}]).wants
-    assert {want.candidate for want in wants} == {1}
-    assert wants[0].seed == 0
+def test_a_candidate_that_stays_undecided_bars_no_other() -> None:
+    """Equal losses of a shallow freeze show nothing, and neither does one too near to the tolerance."""
+    near = [TOLERANCE + off for off in (-0.004, 0.004, -0.003, 0.003, 0.002, -0.002, 0.001, -0.001, 0.005, -0.005)]
+    found = now([first(10, [0.0] * 10), first(10, near), first(10, SMALL)])
+    assert [known.verdict for known in found.known] == ["not decided", "not decided", WITHIN]
+    assert found.chosen == 2
 
 
-def test_parallel_slots_run_the_next_depth_where_the_front_is_likely_to_be_shown() -> None:
-    hopeful = asked([first(3, [0.001, 0.0, -0.001]), {}]).wants
-    assert (1, 0) in [(want.candidate, want.seed) for want in hopeful[:6]]
-    doubtful = asked([first(3, [0.004, -0.002, 0.003]), {}]).wants
-    assert [want.candidate for want in doubtful[:4]] == [0] * 4
+def test_what_saves_too_little_is_no_candidate_and_is_tested_at_no_cost_to_the_others() -> None:
+    saved = [0.013, 0.2, 0.4]
+    found = answer(GOAL, [first(10, SMALL), {}, {}], SEEDS, saved)
+    assert (found.chosen, found.open) == (None, (1, 2))
+    alone = answer(GOAL, [first(4, SMALL)], SEEDS, [0.4])
+    assert answer(GOAL, [{}, first(4, SMALL)], SEEDS, [0.01, 0.4]).known[1] == alone.known[0]
 
 
-def test_a_depth_beyond_the_tolerance_ends_the_search_and_deeper_ones_get_no_seeds() -> None:
-    found = answered([first(10, SMALL), first(10, LARGE), first(3, SMALL)])
-    assert (found.chosen, found.next, found.why, found.further) == (0, 1, "beyond", None)
-    assert [known.verdict for known in found.known] == [WITHIN, "shown to lose more", "not decided"]
+def test_with_time_given_the_search_goes_on_until_every_depth_has_seeds_and_nothing_is_open() -> None:
+    """In short nothing is left to run: what saves most is shown. With time the depths without seeds are run too."""
+    losses = [first(10, SMALL), first(10, SMALL), {}, first(10, SMALL), first(10, SMALL)]
+    assert answered(losses).why == "decided"
+    wants = asked(losses, budget=Budget(seconds=1e6)).wants
+    assert [(want.candidate, want.seed) for want in wants] == [(2, 0), (2, 1), (2, 2)]
+
+
+def test_a_depth_that_no_seed_left_could_save_is_given_up_unless_there_is_time() -> None:
+    losses = [0.006, 0.009, 0.007, 0.004, 0.009, 0.006, 0.007]
+    found = answered([first(7, losses)])
+    assert (found.chosen, found.why, found.known[0].verdict) == (None, "hopeless", "not decided")
+    assert [want.seed for want in asked([first(7, losses)], budget=Budget(seconds=1e6)).wants] == [7, 8, 9]
+
+
+def test_no_more_seeds_are_planned_than_the_budget_reaches() -> None:
+    budget = Budget(seconds=4.5, of_trial=(1.0, 1.0))
+    assert [want.seed for want in asked([first(3, [0.001, 0.0, -0.001])], budget=budget).wants] == [3, 4]
+
+
+@pytest.mark.slow
+def test_in_a_clear_case_40_trials_find_the_deepest_harmless_freeze_that_a_grid_of_80_finds() -> None:
+    world, rng = World((0.0, 0.05, 0.1, 0.15, 0.3, 2.5, 4.0), 0.33, normal), np.random.default_rng(4)
+    assert np.mean([within(GOAL, world.draw(rng, 10), 40) == world.deepest for _ in range(20)]) >= 0.8
+
+
+def test_a_depth_beyond_the_tolerance_bars_no_deeper_one() -> None:
+    found = answered([first(10, SMALL), first(10, LARGE), first(10, SMALL)])
+    assert (found.chosen, found.nearest, found.why, found.further) == (2, None, "decided", None)
+    assert [known.verdict for known in found.known] == [WITHIN, "shown to lose more", WITHIN]
     assert found.known[1].low > TOLERANCE
-
-
-def test_where_all_are_within_the_deepest_is_chosen() -> None:
-    found = answered([first(10, SMALL)] * 3)
-    assert (found.chosen, found.next, found.why) == (2, None, "all_within")
 
 
 def test_a_loss_of_exactly_the_tolerance_is_within_it() -> None:
     """Losses spread by less than rounding around the tolerance, as scores of equal counts are."""
     losses = [TOLERANCE + 1e-11 * sign for sign in (1, -1) * 5]
     assert answered([first(10, losses)]).chosen == 0
-
-
-def test_a_depth_that_no_seed_left_could_save_is_given_up() -> None:
-    losses = [0.006, 0.009, 0.007, 0.004, 0.009, 0.006, 0.007]
-    found = answered([first(7, losses)])
-    assert (found.chosen, found.why, found.known[0].verdict) == (None, "hopeless", "not decided")
 
 
 def test_seeds_used_up_are_answered_with_how_many_more() -> None:
@@ -186,7 +241,7 @@ def test_equal_losses_are_no_certainty() -> None:
     found = answered([first(10, [0.0] * 10)])
     assert (found.chosen, found.why, found.further) == (None, "no_spread", None)
     known = found.known[0]
-    assert (known.has_spread, known.low, known.high) == (False, -math.inf, math.inf)
+    assert (known.has_spread, math.isnan(known.low), math.isnan(known.high)) == (False, True, True)
 
 
 def test_equal_losses_of_seeds_whose_sentences_differ_are_judged_over_sentences() -> None:
@@ -194,22 +249,30 @@ def test_equal_losses_of_seeds_whose_sentences_differ_are_judged_over_sentences(
     assert answered([dict.fromkeys(SEEDS, values)]).chosen == 0
 
 
+def test_chances_are_known_where_two_seeds_differ_on_a_few_sentences_only() -> None:
+    """Three such seeds have too few degrees of freedom for an interval: there is no chance that it shows anything."""
+    values = np.zeros(34)
+    values[3] = 1.0
+    few: Losses = {0: values, 1: np.zeros(34)}
+    assert all(0 <= want.chance <= 1 for want in asked([few, {}]).wants)
+
+
 def test_a_seed_that_failed_is_left_out_and_replaced() -> None:
     failed = first(3, [0.0, 0.001, -0.001]) | {0: None}
     wants = asked([failed], seeds=range(12)).wants
     assert [want.seed for want in wants] == list(range(3, 11))  # ten losses in all, the eleventh seed for the first
-    assert answer(GOAL, [failed], range(12)).known[0].n == 2
+    assert now([failed], range(12)).known[0].n == 2
 
 
 def test_a_budget_used_up_is_answered_with_what_is_known() -> None:
-    found = answer(GOAL, [first(10, SMALL), first(2, SMALL), {}], SEEDS)
-    assert (found.chosen, found.next, found.why) == (0, 1, "open")
-    assert found.known[1].high == math.inf
+    found = now([first(10, SMALL), first(2, SMALL), {}])
+    assert (found.chosen, found.open, found.nearest, found.why) == (0, (1, 2), 1, "open")
+    assert math.isnan(found.known[1].high)
     assert math.isnan(found.known[2].mean)
 
 
 def test_no_candidates_need_no_seeds() -> None:
-    assert answered([]) == DepthAnswer(None, (), "all_within", None)
+    assert answered([]) == DepthAnswer(None, (), (), "decided", None, None)
 
 
 def test_errors_of_a_goal_are_reported_together() -> None:
@@ -229,4 +292,4 @@ def test_errors_of_a_goal_are_reported_together() -> None:
 )
 def test_losses_that_cannot_be_are_refused(losses: list[Losses], seeds: list[int], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        decide(GOAL, losses, seeds)
+        decide(GOAL, losses, seeds, savings(len(losses)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,7 +26,8 @@ CONSTANT = 0.2
 
 
 def spec_of(depth: int, seed: int) -> TrialSpec:
-    return make_spec(freeze={"strategy": "first_k" if depth else "none", "layers": tuple(range(depth))}, seed=seed)
+    name = "first_k" if depth else "none"
+    return make_spec(freeze={"strategy": name, "layers": tuple(range(depth)), "embeddings": depth > 0}, seed=seed)
 
 
 DEPTHS = Depths.of([spec_of(depth, seed) for depth in range(len(LOSSES)) for seed in SEEDS])
@@ -38,12 +40,9 @@ def record_of(depth: int, seed: int, *, sentences: bool = True, collapsed: bool 
     values = {split: score + 0.05 * rng.standard_normal(n) for split, n in (("dev", 300), ("test", 200))}
     values = {split: each + (score - each.mean()) for split, each in values.items()}
     reports = [SplitReport(split, (), tuple(each) if sentences else (), CONSTANT) for split, each in values.items()]
+    flops = 1e12 * (1 - 0.2 * depth)
     return make_record(
-        score=score,
-        test_score=score,
-        reports=tuple(reports),
-        step_losses=(2.0, 1.0),
-        trainable_params=1000 - 300 * depth,
+        training_flops=flops, score=score, test_score=score, reports=tuple(reports), step_losses=(2.0, 1.0)
     )
 
 
@@ -52,34 +51,47 @@ def trials(**changes: bool) -> RecordedTrials:
     return {spec_of(*pair).trial_id: [record_of(*pair, **changes)] for pair in pairs}
 
 
+def goal(**asked: Any) -> GoalSpec:
+    return GoalSpec(choose_depth=DepthGoalSpec(**asked))
+
+
 def searched(folder: Path, table: RecordedTrials, tolerance: float = 1.0) -> DepthSearch:
-    source = DepthSearch(GoalSpec(choose_depth=DepthGoalSpec(tolerance=tolerance)), DEPTHS, nothing_known(folder))
+    source = DepthSearch(goal(tolerance=tolerance), DEPTHS, nothing_known(folder))
     simulate(source, table)
     assert source.is_over
     return source
 
 
-def test_the_chances_of_its_trials_fall_with_depth_and_seed_and_end_with_the_search(tmp_path: Path) -> None:
-    """The first pair is certain; of deeper freezes and later seeds less is expected; a budget bounds the sum."""
-    source = DepthSearch(GoalSpec(choose_depth=DepthGoalSpec(tolerance=1.0, trials=4)), DEPTHS, nothing_known(tmp_path))
+def test_the_chances_of_its_trials_end_with_the_search_and_a_budget_bounds_their_sum(tmp_path: Path) -> None:
+    """The first looks are certain to be run; of later seeds less is expected."""
+    source = DepthSearch(goal(tolerance=1.0, trials=4), DEPTHS, nothing_known(tmp_path))
     chances = source.chances()
     likely = {(spec.freeze.depth, spec.seed): chance for spec, chance in chances.of_trials}
-    assert likely[0, 0] == likely[1, 0] > likely[1, 5] > likely[2, 5]
+    assert likely[0, 0] == likely[1, 0] == likely[2, 0] > likely[1, 5]
     assert sum(likely.values()) == pytest.approx(4) == chances.at_most
     assert {chance for _, chance in searched(tmp_path, trials()).chances().of_trials} == {0.0}
+
+
+def test_with_time_given_it_goes_on_until_nothing_is_open(tmp_path: Path) -> None:
+    """Times of trials are measured as they end; two depths that are decided need no further seed."""
+    short = searched(tmp_path, trials(), tolerance=0.4)
+    source = DepthSearch(goal(tolerance=0.4), DEPTHS, nothing_known(tmp_path), time_left=lambda: 3600.0)
+    spent = simulate(source, trials())
+    assert spent.trials > len(short._used)
+    assert source.answer().why in ("decided", "seeds_used")
 
 
 def test_the_answer_is_over_seeds_and_sentences_and_says_what_it_rests_on(tmp_path: Path) -> None:
     lines = searched(tmp_path, trials()).found()
     assert lines[0] == (
-        "chosen  □ ■□□□□□ first 1: the deepest freeze shown to lose at most 1 point at 95 % confidence, "
+        "chosen  ■ ■□□□□□ first 1: the deepest freeze shown to lose at most 1 point at 95 % confidence, "
         "over seeds and sentences"
     )
     assert lines[1] == (
         "        it holds for runs that do not collapse (0 of 3 runs collapsed; up to 63 % could, 95 % bound)"
     )
     assert lines[2].startswith("        on test, which took no part in the choice, it loses 0.")
-    assert "first 2 is shown to lose more" in lines[3]
+    assert lines[3] == "        nothing is open: every freeze that saves more is shown to lose more"
     assert "3 seeds and 300 sentences, look 1 of up to 6: shown to lose at most the tolerance" in lines[-2]
 
 
@@ -119,7 +131,7 @@ def test_a_search_that_finds_trials_in_the_store_gives_the_same_answer(tmp_path:
         recorder.evaluated(spec, table[spec.trial_id][0])
         recorder.ended(spec, State.COMPLETED, None)
     recorder.close()
-    resumed = DepthSearch(GoalSpec(choose_depth=DepthGoalSpec(tolerance=1.0)), DEPTHS, StoredTrials(store))
+    resumed = DepthSearch(goal(tolerance=1.0), DEPTHS, StoredTrials(store))
     spent = simulate(resumed, table)
     assert resumed.found() == searched(tmp_path, table).found()
     assert resumed.answer() == searched(tmp_path, table).answer()

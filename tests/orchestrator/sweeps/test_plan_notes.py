@@ -81,5 +81,6 @@ def test_words_beyond_the_longest_input_are_counted(sweep: Path) -> None:
 def test_a_dev_split_too_small_for_the_tolerance_is_named(sweep: Path) -> None:
     (note,) = notes(sweep, *GOAL)
     assert note.startswith("tiny: dev has ")
-    assert note.endswith("the tolerance is 1. Use a larger dev split.")
+    assert note.endswith("the tolerance is 1. About 2,000 words would do: use a larger dev split.")
+    assert "one error is" in note
     assert notes(sweep, GOAL[0], "goal={choose_depth: {tolerance: 20}}") == ()

@@ -1,0 +1,107 @@
+"""Each depth at its own best learning rate: rates are tried first, on seeds that the answer does not use."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from orchestrator.config.console import say
+from orchestrator.config.quantities import counted, duration
+from orchestrator.config.yaml_document import Document
+from orchestrator.own_data.sweep_file import NOTHING, Question, rates_text
+from orchestrator.search.choose_depth import spread
+from orchestrator.session.outcome import Bounds
+from orchestrator.session.session import run_plan
+from orchestrator.store import ResultStore
+from orchestrator.store.schema import State
+from orchestrator.sweeps.cluster_spec import ClusterSpec, settled
+from orchestrator.sweeps.plan import make_plan
+from orchestrator.sweeps.sweep import declared_sweep
+from trials.draft import Lookup
+from trials.errors import ConfigError
+from trials.spec import TrialSpec
+
+AUTO = "auto"
+_AROUND = (0.4, 1.0, 2.5)  # of the recipe's rate, with `auto`
+
+
+def with_best_rates(
+    question: Question,
+    asked: str,
+    n_layers: int,
+    path: Path,
+    results: ResultStore,
+    where: ClusterSpec,
+    bounds: Bounds,
+    began: float,
+    lookup: Lookup,
+) -> Question:
+    """The question with the rate of each depth that scored best on dev, by mean over the seeds of `rates_text`.
+
+    Tried are nothing frozen and depths that span the encoder, with `auto` one deep freeze alone; others take the rate
+    of the nearest that was tried.
+
+    Raises:
+        ConfigError: The rates are no numbers above 0.
+    """
+    rates = rates_of(asked, float(question.recipe["optim"]["lr"]))
+    depths = [depth for depth in spread(n_layers + 1) if depth]
+    if asked == AUTO:
+        depths = depths[-2:-1] or depths
+    document = Document.of_text(
+        path.with_name(path.name.replace("choose-", "rates-", 1)), rates_text(question, rates, depths)
+    )
+    plan = make_plan(settled(where, declared_sweep(document)), document, results, lookup)
+    start = time.monotonic()
+    say(f"rates   trying {', '.join(f'{rate:g}' for rate in rates)} in {counted(len(plan.to_run), 'trial')} first")
+    with run_plan(plan, where, results, bounds, began=began):
+        best = best_rates(plan.trials, results)
+    if NOTHING not in best:
+        say(f"rates   no time was left to try them; all depths have {question.recipe['optim']['lr']:g}")
+        return question
+    told = ", ".join(f"{'none' if depth == NOTHING else f'first {depth}'} {rate:g}" for depth, rate in best.items())
+    say(f"rates   {told}: best on dev, on seeds that the answer does not use ({duration(time.monotonic() - start)})")
+    if len(set(best.values())) == 1:
+        optim = {**question.recipe["optim"], "lr": best[NOTHING]}
+        return replace(question, recipe={**question.recipe, "optim": optim})
+    return replace(question, rates={depth: nearest(best, depth) for depth in (NOTHING, *range(n_layers + 1))})
+
+
+def rates_of(asked: str, usual: float) -> list[float]:
+    """The rates that `--rates` names, ascending. Raises ConfigError."""
+    if asked == AUTO:
+        return [float(f"{usual * factor:.2g}") for factor in _AROUND]
+    try:
+        found = sorted({float(word) for word in asked.split(",")})
+    except ValueError:
+        found = []
+    if len(found) < 2 or not all(0 < rate < np.inf for rate in found):
+        raise ConfigError(f"--rates {asked}: give two or more rates above 0, as in 2e-5,5e-5,1e-4, or {AUTO}.")
+    return found
+
+
+def best_rates(trials: Sequence[TrialSpec], results: ResultStore) -> dict[int, float]:
+    """By depth (`NOTHING` for none) the rate with the best mean dev score; of equal ones the lowest."""
+    rows = results.trials(["trial_id", "state", "best_score"]).to_pylist()
+    scores = {row["trial_id"]: row["best_score"] for row in rows if row["state"] == State.COMPLETED}
+    tried: dict[int, dict[float, list[float]]] = {}
+    for spec in trials:
+        depth = NOTHING if spec.freeze.is_baseline else spec.freeze.depth
+        of_rate = tried.setdefault(depth, {}).setdefault(spec.optim.lr, [])
+        if spec.trial_id in scores:
+            of_rate.append(scores[spec.trial_id])
+    n_seeds = len({spec.seed for spec in trials})
+    return {
+        depth: max(sorted(by_rate), key=lambda rate: float(np.mean(by_rate[rate])))
+        for depth, by_rate in sorted(tried.items())
+        if all(len(each) == n_seeds for each in by_rate.values())
+    }
+
+
+def nearest(best: Mapping[int, float], depth: int) -> float:
+    """The rate of the tried depth nearest to one; the embeddings are nearest to nothing frozen."""
+    return best[min(best, key=lambda tried: (abs(max(tried, 0) - max(depth, 0)), tried))]

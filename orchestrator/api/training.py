@@ -1,0 +1,215 @@
+"""The model at the end of a sweep: the recommended setting trained on all of train, and exported."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from rich.console import Console
+
+from orchestrator.api.answering import answers_of, chosen_sweep
+from orchestrator.api.answering import asked as plan_asked
+from orchestrator.api.exporting import export_model, refuse_folder
+from orchestrator.api.launching import here, outcome_lines, resume_lines
+from orchestrator.config.console import DEFAULT_STORE, ShownInCell, notebook_output, say
+from orchestrator.config.quantities import counted, points
+from orchestrator.session.outcome import Bounds, Outcome, early_end
+from orchestrator.session.session import run_plan
+from orchestrator.store import ResultStore, open_store
+from orchestrator.store.contents import SweepPlan, planned_specs
+from orchestrator.store.schema import State
+from orchestrator.sweeps.cluster_spec import settled
+from orchestrator.sweeps.plan import Plan, brought_up_to_date
+from orchestrator.sweeps.sweep import SweepSpec
+from trials.datasets.corpus import fingerprint
+from trials.errors import ConfigError
+from trials.spec import TrialSpec
+from trials.tasks.reading import read_corpus
+
+Keep = Literal["best", "all"]
+SEEDS = 3
+WATCHED = 0.05  # of train and dev together, which chooses the epoch
+
+
+@dataclass(frozen=True)
+class TrainedSeed:
+    """A run: its scores from 0 to 1 (no test score without a test split), and its folder if it was exported."""
+
+    seed: int
+    trial_id: str
+    dev: float
+    test: float | None
+    folder: Path | None = None
+
+
+@dataclass(frozen=True, repr=False)
+class TrainedModel(ShownInCell):
+    """What was trained.
+
+    Attributes:
+        freeze: The label of the setting.
+        seeds: The runs in the order of their seeds; empty if the launch stopped early.
+        stopped: Why it stopped early, and what is left; None if it did not.
+    """
+
+    freeze: str
+    seeds: tuple[TrainedSeed, ...]
+    outcome: Outcome
+    exit_code: int
+    stopped: str | None = None
+
+    @property
+    def folder(self) -> Path | None:
+        """The exported model; of several, that of the first seed; None if none was."""
+        return next((each.folder for each in self.seeds if each.folder is not None), None)
+
+    def lines(self) -> list[str]:
+        """The scores of each seed and where its model is."""
+        return [
+            f"seed    {each.seed}: dev {points(each.dev)}"
+            + (f", test {points(each.test)}" if each.test is not None else "")
+            + (f"; {each.folder}" if each.folder is not None else "")
+            for each in self.seeds
+        ]
+
+    def _draw(self, console: Console) -> None:
+        for line in [*outcome_lines(self.outcome), *self.lines(), *resume_lines(self.stopped, "train")]:
+            console.print(line, soft_wrap=True)
+
+
+@notebook_output("stopped; finished trials are in the store. Call `train` again with the same arguments to resume.")
+def train(
+    out: str | Path,
+    *,
+    store: str = DEFAULT_STORE,
+    sweep: str | None = None,
+    tolerance: float | None = None,
+    freeze: str | None = None,
+    seeds: int = SEEDS,
+    keep: Keep = "best",
+    with_dev: bool = False,
+    cluster: str = "local",
+    cpus: int | None = None,
+    gpus: int | None = None,
+) -> TrainedModel:
+    """Train the setting that a sweep recommends on all of train, under several seeds, and export a model.
+
+    The folder opens in `transformers.pipeline` and has a model card. What the store has complete is not trained again;
+    only where its weights were not kept, the exported trial is.
+
+    Args:
+        out: A new folder; with `keep="all"` one in it for each seed.
+        store: The store with the sweep.
+        sweep: The name of the sweep; None for the newest.
+        tolerance: Take what this tolerance buys, in points; None for the sweep's own.
+        freeze: Take this setting instead, as tables name it: `none`, `embeddings`, `first 2`.
+        seeds: How many seeds, from 0 on.
+        keep: Export the seed with the best dev score, or all.
+        with_dev: Train on dev as well, but for a twentieth of both, which chooses the epoch and the seed.
+        cluster, cpus, gpus: As of `launch`.
+
+    Raises:
+        ConfigError: Nothing is recommended, or no setting is called so.
+        NothingMatchedError: The store has no such sweep.
+        RefusedError: The folder exists.
+        StoreError: The store cannot be read or written.
+    """
+    began, where, folder = time.monotonic(), here(cluster, cpus=cpus, gpus=gpus), Path(out)
+    if seeds < 1:
+        raise ConfigError(f"--seeds {seeds}: must be 1 or more.")
+    refuse_folder(folder)
+    results = open_store(store)
+    asked = chosen_sweep(results, sweep)
+    spec = _whole(_setting(results, asked, tolerance, freeze), with_dev=with_dev)
+    specs = tuple(spec.with_seed(seed) for seed in range(seeds))
+    of = f"train and dev; {WATCHED:.0%} of both choose the epoch" if with_dev else "train, all of them"
+    say(f"train   {spec.freeze.label} on {spec.train_size:,} items of {of}")
+    plan = _plan(asked, specs, results)
+    with run_plan(replace(plan, sweep=settled(where, plan.sweep)), where, results, Bounds(), began=began) as ended:
+        stopped = early_end(ended.plan, ended.outcome, ended.stop)
+        done = _done(results, specs)
+        if stopped is None and done:
+            best = max(done, key=lambda each: (each.dev, -each.seed))
+            done = [_exported(each, folder, store, keep) if keep == "all" or each is best else each for each in done]
+        return TrainedModel(spec.freeze.label, tuple(done), ended.outcome, ended.exit_code, stopped)
+
+
+def _setting(results: ResultStore, asked: SweepPlan, tolerance: float | None, freeze: str | None) -> TrialSpec:
+    """A trial of the recommended setting, or of the one that is named. Raises ConfigError."""
+    specs = planned_specs(asked)
+    labels = list(dict.fromkeys(spec.freeze.label for spec in specs))
+    if freeze is not None:
+        wanted = [label for label in labels if freeze in (label, label.removesuffix("+E"))]
+        if len(wanted) != 1:
+            raise ConfigError(f"--freeze {freeze!r}: {asked.name} has {', '.join(labels)}.")
+        chosen = wanted[0]
+        matching = [spec for spec in specs if spec.freeze.label == chosen]
+    else:
+        found = answers_of(results, specs, plan_asked(asked.asks, tolerance=tolerance))
+        decided = [each for each in found if each.freeze is not None]
+        if not decided:
+            raise ConfigError(
+                f"{asked.name}: nothing is recommended yet. `permafrost answer --sweep {asked.name}` says what it "
+                f"takes; --tolerance takes a larger loss, --freeze names a setting ({', '.join(labels)})."
+            )
+        matching = [
+            spec
+            for each in decided
+            for spec in specs
+            if spec.freeze.label == each.freeze and (spec.task, spec.data.name, spec.model.name, spec.train_size)
+            == (each.task, each.corpus, each.model, each.train_size)
+        ]  # fmt: skip
+    if len({spec.cell_id for spec in matching}) != 1:
+        what = "settings of that name" if freeze is not None else "recommended settings"
+        raise ConfigError(f"{asked.name}: has {counted(len({s.cell_id for s in matching}), 'setting')}: {what} of "
+                          "several corpora, models or recipes. Make a sweep of one of them.")  # fmt: skip
+    return matching[0]
+
+
+def _whole(spec: TrialSpec, *, with_dev: bool) -> TrialSpec:
+    """The setting on all of train; or on train and dev together, but for the share that chooses the epoch."""
+    data = spec.data
+    if with_dev:
+        pooled = (*data.train, *data.dev)
+        changes = {"train": pooled, "dev": (), "held_out": WATCHED, "sizes": None}
+        changes["fingerprint"] = fingerprint(pooled, (), data.test, data.mismatched)
+        data = data.model_copy(update=changes)
+    corpus = read_corpus(spec.task, data)
+    sizes = len(corpus.train), len(corpus.dev), len(corpus.test)
+    content = data.model_copy(update={"sizes": sizes}).model_dump()
+    return TrialSpec.model_validate(spec.model_dump() | {"data": content, "train_size": sizes[0]})
+
+
+def _plan(asked: SweepPlan, specs: Sequence[TrialSpec], results: ResultStore) -> Plan:
+    """The runs as a sweep of their own."""
+    name = f"train-{asked.name.removeprefix('choose-')}"
+    first = specs[0]
+    sweep = SweepSpec.model_validate(
+        {
+            "name": name,
+            "trial": {
+                "task": first.task,
+                "model": {"folder": first.model.path},
+                "data": {"train": [*first.data.train]},
+            },
+            "seeds": [spec.seed for spec in specs],
+            "keep": "weights",
+        }
+    )
+    return brought_up_to_date(Plan(sweep, asked.source, tuple(specs), (), {}), results)
+
+
+def _done(results: ResultStore, specs: Sequence[TrialSpec]) -> list[TrainedSeed]:
+    """The completed runs in the order of their seeds."""
+    columns = ["trial_id", "state", "best_score", "test_score"]
+    rows = {row["trial_id"]: row for row in results.trials(columns).to_pylist() if row["state"] == State.COMPLETED}
+    found = ((spec, rows[spec.trial_id]) for spec in specs if spec.trial_id in rows)
+    return [TrainedSeed(spec.seed, spec.trial_id, row["best_score"], row["test_score"]) for spec, row in found]
+
+
+def _exported(run: TrainedSeed, folder: Path, store: str, keep: Keep) -> TrainedSeed:
+    where = folder / f"seed-{run.seed}" if keep == "all" else folder
+    return replace(run, folder=export_model(run.trial_id, where, store=store))

@@ -1,0 +1,93 @@
+"""Train the setting that a sweep recommends on all of train, and export the model.
+
+permafrost train -o my-tagger
+permafrost train --store results --sweep choose-reviews --tolerance 2 --seeds 5 -o my-classifier
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from orchestrator.api.training import SEEDS, Keep
+from orchestrator.api.training import train as train_setting
+from orchestrator.config.console import (
+    DEFAULT_STORE,
+    ClusterOption,
+    CpusOption,
+    DebugOption,
+    GpusOption,
+    JsonOption,
+    StoredSweepOption,
+    StoreOption,
+    reported,
+    say,
+    stdout,
+)
+
+
+def train(
+    out: Annotated[Path, typer.Option("-o", "--out", metavar="FOLDER", help="A new folder.")],
+    store: StoreOption = DEFAULT_STORE,
+    sweep: StoredSweepOption = None,
+    tolerance: Annotated[
+        float | None,
+        typer.Option(
+            "--tolerance",
+            metavar="POINTS",
+            min=0,
+            max=100,
+            help="Take what this tolerance buys.",
+            show_default="the sweep's own",
+        ),
+    ] = None,
+    freeze: Annotated[
+        str | None,
+        typer.Option(
+            "--freeze",
+            metavar="SETTING",
+            help="Take this setting: `none`, `embeddings`, `first 2`, ...",
+            show_default="the recommended one",
+        ),
+    ] = None,
+    seeds: Annotated[int, typer.Option("--seeds", metavar="N", min=1, help="How many seeds to train.")] = SEEDS,
+    keep: Annotated[Keep, typer.Option("--keep", help="Export the best seed by dev score, or all.")] = "best",
+    with_dev: Annotated[
+        bool,
+        typer.Option("--with-dev", help="Train on dev as well, but for a twentieth of both, which chooses the epoch."),
+    ] = False,
+    cluster: ClusterOption = "local",
+    cpus: CpusOption = None,
+    gpus: GpusOption = None,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Train the setting that a sweep recommends on all of train, under several seeds, and export the model.
+
+    The folder opens in `transformers.pipeline` and has a model card. Run it again to resume.
+
+    Examples:
+        permafrost train -o my-tagger
+
+        permafrost train --store results --sweep choose-reviews --tolerance 2 --seeds 5 -o my-classifier
+
+    Exit codes: 0 exported, 1 some runs failed, 2 nothing is recommended or an option is wrong, 3 no store, 4 the folder
+    exists, 5 no such sweep, 130 interrupted, 143 terminated.
+    """  # fmt: skip
+    with reported(debug=debug):
+        found = train_setting(
+            out, store=store, sweep=sweep, tolerance=tolerance, freeze=freeze, seeds=seeds, keep=keep,
+            with_dev=with_dev, cluster=cluster, cpus=cpus, gpus=gpus,
+        )  # fmt: skip
+        if as_json:
+            print(json.dumps({"freeze": found.freeze, "seeds": [asdict(each) for each in found.seeds]}, default=str))
+        else:
+            for line in found.lines():
+                stdout.print_line(line)
+        if found.folder is not None:
+            say(f"model   {found.folder}")
+    raise typer.Exit(found.exit_code)

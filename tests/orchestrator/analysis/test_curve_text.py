@@ -1,0 +1,80 @@
+"""The curve of an answer in characters."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from orchestrator.analysis.curve_text import Loss, curve_lines, plot, tolerance_lines
+
+
+def setting(freeze: str, loss: float, low: float | None, high: float | None, **others: Any) -> dict[str, Any]:
+    values = {"n_pairs": 3, "saved": 0.31, "saved_flops": 0.31, "saved_time": None, "saved_memory": None}
+    return {"freeze": freeze, "loss": loss, "low": low, "high": high, **values, **others}
+
+
+def answer(*settings: dict[str, Any], tolerance: float = 1.0, **others: Any) -> Any:
+    values = {"n_layers": 6, "cost": "training_flops", "freeze": None, "trade_offs": ()}
+    return SimpleNamespace(settings=settings, tolerance=tolerance, **{**values, **others})
+
+
+def test_losses_stand_on_one_scale_with_zero_and_the_tolerance() -> None:
+    near, far = plot([Loss(0.5, 0.0, 1.0), Loss(2.0, 1.5, 2.5)], 1.0, width=27)
+    assert (near.index("●"), far.index("●")) == (6, 21)
+    assert near.index("├") == far.index("│") == 1
+    assert near.index("┤") == far.index("┊") == 11
+    assert near.count("─") == 8
+
+
+def test_a_loss_without_an_interval_is_a_point_and_none_is_no_point() -> None:
+    lines = plot([Loss(0.0, None, None), None], 1.0)
+    assert [line.count("●") for line in lines] == [1, 0]
+    assert all("─" not in line and "┊" in line for line in lines)
+    assert plot([None], 1.0) == [""]
+
+
+def test_an_end_beyond_the_scale_has_no_bracket() -> None:
+    (line,) = plot([Loss(1.0, 0.5, 300.0)], 1.0)
+    assert ("├" in line, "┤" in line, line[-1]) == (True, False, "─")
+
+
+def test_each_setting_has_its_strip_seeds_loss_and_savings() -> None:
+    lines = curve_lines(
+        answer(setting("first 2+E", 0.85, -0.1, 1.9, saved_time=0.28), setting("all+E", 9.0, None, None))
+    )
+    assert lines[1].startswith("■ ■■□□□□ first 2  3      0.85 (-0.10 to 1.90)  31 % FLOPs, 28 % time")
+    assert lines[2].startswith("■ ■■■■■■ all      3      9.00")
+
+
+def test_the_plot_takes_the_room_that_is_left() -> None:
+    settings = [setting(f"first {k}+E", k / 2, k / 2 - 1, k / 2 + 1) for k in range(1, 7)]
+    assert max(map(len, curve_lines(answer(*settings), 80))) <= 80
+
+
+def test_without_room_the_plot_stands_below_the_table() -> None:
+    wide = setting("first 5+E", 25.79, -13.05, 103.47, saved_time=0.51, saved_memory=0.4)
+    lines = curve_lines(answer(wide), 80)
+    assert lines[1].endswith("31 % FLOPs, 51 % time, 40 % memory")
+    assert lines[2] == "freeze            loss in points"
+    assert "●" in lines[3]
+    assert max(map(len, lines[2:])) <= 80
+
+
+def test_before_a_pair_has_ended_there_is_no_curve() -> None:
+    assert curve_lines(answer(setting("first 2+E", 0.0, None, None, n_pairs=0))) == []
+
+
+@pytest.mark.parametrize(
+    ("tolerance", "first"),
+    [(1.0, "  within 1 point: not decided"), (5.0, "  within 2.1 points: ■ ■□□□□□ first 1, saves 18 %")],
+)
+def test_what_each_tolerance_buys_begins_with_the_one_that_was_asked_for(tolerance: float, first: str) -> None:
+    bought = (
+        {"tolerance": 2.03, "freeze": "first 1+E", "saved": 0.18},
+        {"tolerance": 4.94, "freeze": "first 2+E", "saved": 0.31},
+    )
+    lines = tolerance_lines(answer(tolerance=tolerance, trade_offs=bought))
+    assert lines[1] == first
+    assert lines[-1] == "  within 5 points: ■ ■■□□□□ first 2, saves 31 %"

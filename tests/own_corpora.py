@@ -1,0 +1,88 @@
+"""Corpora as people have them, of a few hundred examples, made from the starter's samples: one of each kind."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from trials.datasets.columns_reader import read_conllu
+
+from trials.datasets.corpus import Sentence
+from trials.settings import Columns
+from trials.starter import treebank_path
+
+SAMPLE = "UD_English-EWT-sample"
+TRAIN, DEV = 300, 60
+
+
+def _sentences() -> dict[str, list[Sentence]]:
+    folder = treebank_path(SAMPLE)
+    train = read_conllu(folder / "train.conllu", Columns())
+    return {"train": train[:TRAIN], "dev": train[TRAIN : TRAIN + DEV]}
+
+
+def treebank(folder: Path) -> Path:
+    """CoNLL-U with a dev split."""
+    folder.mkdir()
+    for split, sentences in _sentences().items():
+        lines = [
+            f"{n}\t{form}\t_\t{tag}\t_\t_\t_\t_\t_\t_"
+            for sentence in sentences
+            for n, (form, tag) in [*enumerate(zip(sentence.forms, sentence.tags, strict=True), 1), (0, ("", ""))]
+        ]
+        text = "\n".join("" if line.startswith("0\t") else line for line in lines)
+        (folder / f"{split}.conllu").write_text(f"{text}\n", encoding="utf-8")
+    return folder
+
+
+def texts(folder: Path) -> Path:
+    """One CSV of texts and a label, without a dev split: whether a text names somebody or something."""
+    path = folder.with_suffix(".csv")
+    with path.open("w", newline="", encoding="utf-8") as file:
+        rows = csv.writer(file)
+        rows.writerow(("text", "label"))
+        for sentence in [each for split in _sentences().values() for each in split]:
+            rows.writerow((" ".join(sentence.forms), "name" if "PROPN" in sentence.tags else "none"))
+    return path
+
+
+def pairs(folder: Path) -> Path:
+    """JSONL of pairs: whether the second text is the first one with its words shuffled, or another text."""
+    rng, folder_path = np.random.default_rng(0), folder
+    folder_path.mkdir()
+    for split, sentences in _sentences().items():
+        with (folder_path / f"{split}.jsonl").open("w", encoding="utf-8") as file:
+            for n, sentence in enumerate(sentences):
+                other = sentence if n % 2 else sentences[int(rng.integers(len(sentences)))]
+                second = " ".join(rng.permutation(np.array(other.forms, dtype=object)))
+                row = {
+                    "sentence1": " ".join(sentence.forms),
+                    "sentence2": second,
+                    "label": "same" if n % 2 else "other",
+                }
+                file.write(f"{json.dumps(row)}\n")
+    return folder_path
+
+
+def entities(folder: Path) -> Path:
+    """Words and tags in columns: runs of proper nouns are entities."""
+    folder.mkdir()
+    for split, sentences in _sentences().items():
+        lines = list[str]()
+        for sentence in sentences:
+            before = ""
+            for form, tag in zip(sentence.forms, sentence.tags, strict=True):
+                inside = tag == "PROPN"
+                lines.append(f"{form} {('I' if before == 'PROPN' else 'B') + '-NAME' if inside else 'O'}")
+                before = tag
+            lines.append("")
+        (folder / f"{split}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return folder
+
+
+KINDS: dict[str, Callable[[Path], Path]] = {
+    "treebank": treebank, "texts": texts, "pairs": pairs, "entities": entities
+}  # fmt: skip
