@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from trials.datasets.columns_reader import read_conllu
 
+from trials.datasets.columns_reader import read_conllu
 from trials.datasets.corpus import Sentence
 from trials.settings import Columns
 from trials.starter import treebank_path
