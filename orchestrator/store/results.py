@@ -158,6 +158,8 @@ class ResultStore:
 
     def earlier_trials(self, plan: SweepPlan) -> SweepPlan:
         """The trials that earlier plans of a sweep declared and its newest one does not. Raises BrokenError."""
+        if not is_plain(plan.name):  # no plan of ours
+            return replace(plan, trials=())
         folder = self._folder_of(plan.name)
         declared = [read_plan(folder, name).trials for name in folder.files("plan-", "plan.") if is_plan(name)]
         now = dict(plan.trials)

@@ -51,6 +51,7 @@ OTHER: dict[str, Any] = {
     "data.held_out": 0.1,
     "data.source": "ud:other@1.0",
     "data.sizes": (300, 10, 0),
+    "data.documents": (30, 4, 0),
     "data.notes": ("a note",),
     "model.pickle": True,
     "model.source": "hub:other/model@0",
@@ -74,6 +75,7 @@ OTHER: dict[str, Any] = {
 }
 NO_IDENTITY = {
     "data.name", "data.train", "data.dev", "data.test", "data.mismatched", "data.source", "data.sizes", "data.notes",
+    "data.documents",
     "model.name",
     "model.path", "model.source", "freeze.strategy",
     "optim.embedding_updates",  # as the embeddings of `FULL` never learn

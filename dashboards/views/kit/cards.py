@@ -209,5 +209,5 @@ def _details(answer: Answer) -> Any:
 
 
 def resume_command(sweep: Sweep, address: str) -> str:
-    """The launch that goes on with a sweep that was stopped."""
+    """The launch that resumes a stopped sweep."""
     return shlex.join(("permafrost", "launch", "--sweep", sweep.source or sweep.name, "--store", address))

@@ -60,7 +60,7 @@ def test_no_request_is_left_behind(store: ResultStore) -> None:
 @each("sweep", ["mine", "../mine", "a/../../b", ""])
 def test_a_sweep_that_nobody_runs_cannot_be_stopped_whatever_its_name(store: ResultStore, sweep: str) -> None:
     with pytest.raises(typer.Exit) as ended:
-        stop_command(sweep, store.address)
+        stop_command(store.address, sweep)
     assert ended.value.exit_code == 5
     assert not list(store.root.parent.glob("**/*.txt"))
 

@@ -222,14 +222,14 @@ def test_layers_of_a_model_of_another_height_are_not_the_same_freeze() -> None:
     ]
     one = side(compared("freezing_bert_glue", *(trial(spec, 0.7) for spec in specs)), "cola_50")
     assert [line.freeze for line in one.lines] == ["embeddings", "none", "all+E"]
-    assert (one.extra, one.absent) == (("first 2+E",), tuple(f"{n} and embeddings" for n in (2, 4, 8, 10)))
+    assert (one.extra, one.absent) == (("first 2 + embeddings",), tuple(f"{n} and embeddings" for n in (2, 4, 8, 10)))
 
 
 def test_the_embeddings_are_part_of_what_is_frozen() -> None:
     frozen = {**FIRST_2, "embeddings": True}
     one = side(compared("emekaeze_pos", trial(ewt(), 0.9), trial(ewt(freeze=frozen), 0.8)), "english")
     assert {line.freeze for line in one.lines} == {"none"}
-    assert one.extra == ("first 2+E",)
+    assert one.extra == ("first 2 + embeddings",)
 
 
 def test_what_else_differs_is_told_and_forbids_nothing() -> None:

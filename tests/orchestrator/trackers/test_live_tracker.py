@@ -53,8 +53,8 @@ class Stuck(Listed):
 def told(tracker: Listed, folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What a launch with this tracker says."""
     target, said = TrackerTarget("mlflow", ("--uri", "http://host"), lambda sweep: tracker), list[str]()
-    monkeypatch.setattr("orchestrator.session.monitors.targets_of", lambda settings: [target])
-    results = run_tracked(folder, WatchSpec(), said.append)
+    monkeypatch.setattr("orchestrator.extras.trackers.live_tracker.targets_of", lambda settings: [target])
+    results = run_tracked(folder, WatchSpec(tensorboard="asked"), said.append)
     assert results.completed_ids() == {COMPLETE.trial_id, RETRIED.trial_id}
     return said
 
