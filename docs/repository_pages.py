@@ -20,7 +20,7 @@ ADOPTED = {
 NOTEBOOK = "docs/tutorial.ipynb"
 PICTURES = ("starter.svg", "starter_depth.png", "starter_overview.png")
 _PLACES = ADOPTED | {NOTEBOOK: "notebook.md"} | {f"configs/sweeps/{name}": f"pictures/{name}" for name in PICTURES}
-_LINK = re.compile(r"(!?)\[((?:[^\[\]]|\n)*)\]\(([^)\s]+)\)")
+_LINK = re.compile(r"(!?)\[([^\[\]]*)\]\(([^)\s]+)\)")
 _YAML = re.compile(r"^\[[^\[\]]+\]\(([^)\s]+\.yaml)\):?$", re.MULTILINE)  # a link on a line of its own
 
 
