@@ -10,7 +10,7 @@ from docs import reference
 from tests.docs.snippets import CHECKOUT, DOCUMENTS, PAGES
 from tests.examples import each
 
-_LINK = re.compile(r"!?\[(?:[^\[\]]|\n)*\]\(([^)\s]+)\)")
+_LINK = re.compile(r"!?\[[^\[\]]*\]\(([^)\s]+)\)")
 _FENCE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 ALL = sorted({*DOCUMENTS, *CHECKOUT.glob("*.md")})
 
