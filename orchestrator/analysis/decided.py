@@ -41,6 +41,7 @@ from orchestrator.config.quantities import counted
 
 NOT_ON_TEST = "the test split is shown once and selects nothing; choose on dev"
 POINTS = 100.0  # of a score of 1
+NO_DIFFERENCE = "no pair differs"
 Outcome = Literal["freeze", "freeze nothing", "not worth it", "not decided", "not learned"]
 Difference = Literal["worse", "better", "no difference shown", "too few to decide"]
 Bools = npt.NDArray[np.bool_]
@@ -399,7 +400,7 @@ def _why_no_interval(row: Mapping[str, Any]) -> str:
     if not n:
         return "every pair has a collapsed run" if row["n_run"] else "no pairs" if row["n_baseline"] else "no baseline"
     if n > 1 and not row["variance"] > 0:
-        return "no pair differs" if row["loss"] == 0 else f"all {counted(n, 'pair')} differ by the same"
+        return NO_DIFFERENCE if row["loss"] == 0 else f"all {counted(n, 'pair')} differ by the same"
     return f"{counted(n, 'seed')} {'is' if n == 1 else 'are'} too few for an interval"
 
 
