@@ -16,7 +16,7 @@ from orchestrator.analysis.layer_strip import freeze_name
 from orchestrator.api.answering import Answers, answers_of
 from orchestrator.api.exporting import refuse_folder
 from orchestrator.api.launching import here, outcome_lines, resume_lines
-from orchestrator.api.rates import AUTO, rates_of, with_best_rates
+from orchestrator.api.rates import higher_rates, rates_of, with_best_rates
 from orchestrator.api.training import train
 from orchestrator.config.console import ShownInCell, download_progress, notebook_output, say
 from orchestrator.config.quantities import counted, duration
@@ -215,9 +215,10 @@ def _next_steps(
         hours = 2 * asked.max_hours if wall is None else max(math.ceil(100 * wall.high / HOUR) / 100, 0.01)
         took = "" if wall is None else f", {duration(wall.median)}"
         yield NextStep(asked.command(max_hours=hours), f"goes on where it stopped: at most {n}{took}")
-    if asked.rates is None and any(each.outcome == "not learned" for each in found):
-        brings = "tries other learning rates first, as the baseline has not learned the task"
-        yield NextStep(asked.command(rates=AUTO), brings)
+    if any(each.outcome == "not learned" for each in found):
+        brings = f"tries {'other' if asked.rates is None else 'higher'} learning rates first, as the baseline has not "
+        rates = higher_rates(asked.rates, float(question.recipe["optim"]["lr"]))
+        yield NextStep(asked.command(rates=rates), f"{brings}learned the task")
     for each in found:
         yield from _other_tolerance(asked, each)
     coarse = resolved(question.corpus.task, question.corpus.spec) > asked.tolerance
