@@ -205,7 +205,7 @@ def _next_steps(
     if any(each.freeze is not None for each in found) and asked.export is None:
         sweep = question.name
         folder = f"{sweep.removeprefix('choose-')}-model"
-        words = ("permafrost", "train", "--store", asked.store, "--sweep", sweep, "-o", folder)
+        words = ("permafrost", "train", "--store", asked.store, "--sweep", sweep, "-o", folder, *asked.machine)
         yield NextStep(shlex.join(words), "trains the recommended setting on all of train and exports the model")
     not_learned = any(each.outcome == "not learned" for each in found)
     if not_learned:
