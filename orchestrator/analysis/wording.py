@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from orchestrator.analysis.decided import NO_DIFFERENCE, POINTS, Decided
+from orchestrator.analysis.decided import POINTS, Decided
 from orchestrator.analysis.layer_strip import MOST_LAYERS, frozen_parts, strip_in_words
 from orchestrator.analysis.resolution import labels_that_show, resolved_points
 from orchestrator.analysis.trial_frame import SAVED
@@ -129,10 +129,8 @@ def _not_decided(of: Decided) -> str:
     if len(barred):
         row = barred.iloc[0].to_dict()
         return f"Not decided: {parts(row['freeze'], of.n_layers)} is not recommended, as {row['barred']}. {seen(row)}"
-    alike = known[known["why_none"] == NO_DIFFERENCE]
-    if len(alike) and of.nearest is None:
-        row = alike.sort_values("saved", kind="stable").iloc[-1].to_dict()
-        return f"Not decided: {_no_difference(row, of)}"
+    if of.alike is not None:
+        return f"Not decided: {_no_difference(of.alike, of)}"
     if not known["high"].notna().any():
         row = known.sort_values("n_pairs", ascending=False, kind="stable").iloc[0].to_dict()
         return f"Not decided: {too_few(row)} ({parts(row['freeze'], of.n_layers)})."

@@ -213,6 +213,12 @@ def _next_steps(
         rates = higher_rates(asked.rates, float(question.recipe["optim"]["lr"]))
         yield NextStep(asked.command(rates=rates), f"{brings}learned the task")
     open_ones = not_learned or any(each.further_seeds != 0 for each in found)
+    coarse = resolved(question.corpus.task, question.corpus.spec) > asked.tolerance
+    share = _worth_holding_out(question) if open_ones and coarse and asked.held_out is None else None
+    brings = "" if share is None else f"asks again with {share:.0%} of train as dev, which tells smaller losses"
+    larger = [] if share is None else [NextStep(asked.command(held_out=share), brings)]
+    seeds_tell = all(each.decided_by.alike is None for each in found)
+    yield from [] if seeds_tell else larger
     if (open_ones or not found) and left.ahead:
         from orchestrator.forecast.forecast import forecast_of
 
@@ -222,11 +228,7 @@ def _next_steps(
         yield NextStep(asked.command(max_hours=hours), f"goes on where it stopped: at most {n}{took}")
     for each in found:
         yield from _other_tolerance(asked, each)
-    coarse = resolved(question.corpus.task, question.corpus.spec) > asked.tolerance
-    share = _worth_holding_out(question) if open_ones and coarse and asked.held_out is None else None
-    if share is not None:
-        brings = f"asks again with {share:.0%} of train as dev, which tells smaller losses"
-        yield NextStep(asked.command(held_out=share), brings)
+    yield from larger if seeds_tell else []
 
 
 def _other_tolerance(asked: ChooseOptions, each: Answer) -> Iterator[NextStep]:

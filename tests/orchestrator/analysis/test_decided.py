@@ -313,7 +313,8 @@ def test_where_all_seeds_are_equal_the_sentence_says_what_dev_resolves(n: int | 
     frame = trials({"none": [1.0] * 3, "first 2": [1.0] * 3, "first 4": [1.0] * 3, "first 6": [0.5, 0.52, 0.51]})
     if n is not None:
         frame["sentences"] = pd.Series([np.full(n, score) for score in frame["score"]], dtype=object)
-    sentence = answer_sentence(decide(frame))
+    sentence = answer_sentence(of := decide(frame))
+    assert (of.takes("further_seeds"), of.subject and of.subject["freeze"]) == (None, "first 4")
     assert sentence.startswith("Not decided: no difference seen in 3 seeds (the first 4 of 6 layers); ")
     assert told in sentence
     assert "-0.0" not in sentence
