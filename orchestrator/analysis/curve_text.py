@@ -122,8 +122,8 @@ def _rounded_up(tolerance: float) -> float:
 
 
 def _loss(row: Mapping[str, Any]) -> str:
-    ends = "" if row["low"] is None or row["high"] is None else f" ({row['low']:.2f} to {row['high']:.2f})"
-    return f"{row['loss']:.2f}{ends}"
+    ends = "" if row["low"] is None or row["high"] is None else f" ({row['low']:z.2f} to {row['high']:z.2f})"
+    return f"{row['loss']:z.2f}{ends}"
 
 
 _COSTS = {"training_flops": "FLOPs", "training_cost_s": "time", "trainable_params": "parameters", MEMORY: "memory"}

@@ -41,6 +41,7 @@ from orchestrator.config.quantities import counted
 
 NOT_ON_TEST = "the test split is shown once and selects nothing; choose on dev"
 POINTS = 100.0  # of a score of 1
+NO_DIFFERENCE = "no pair differs"
 Outcome = Literal["freeze", "freeze nothing", "not worth it", "not decided", "not learned"]
 Difference = Literal["worse", "better", "no difference shown", "too few to decide"]
 Bools = npt.NDArray[np.bool_]
@@ -142,6 +143,8 @@ class Decided:
         for row in rows.to_dict("records"):
             if not found or row["saved"] > found[-1].saved + ROUNDING:
                 limit = POINTS * row["needed"]
+                if limit >= POINTS:
+                    break  # that tolerates any loss
                 found.append(TradeOff(limit, row["cell"], row["freeze"], row["saved"], POINTS * row["loss"]))
         return tuple(found)
 
@@ -190,6 +193,16 @@ class Decided:
         return None if known.empty else _row(known.loc[known["further_seeds"].astype(float).idxmin()])
 
     @property
+    def alike(self) -> dict[str, Any] | None:
+        """The largest saving still open that no seed tells from the baseline; None where another may be shown within
+        the tolerance sooner.
+        """
+        nearest = self.nearest
+        if nearest is not None and nearest["loss"] <= self.plan.tolerance / POINTS + ROUNDING:
+            return None
+        return _first(self.open[self.open["why_none"] == NO_DIFFERENCE])
+
+    @property
     def runner_up(self) -> dict[str, Any] | None:
         """The second best that qualifies; if nothing is decided, the nearest to a decision."""
         if self.outcome == "not decided":
@@ -204,7 +217,7 @@ class Decided:
         The recommended setting, else the nearest to a decision, else the one that loses least: of the candidates, if
         one has pairs.
         """
-        chosen = self.chosen or (self.nearest if self.outcome == "not decided" else None)
+        chosen = self.chosen or (self.alike or self.nearest if self.outcome == "not decided" else None)
         if chosen is not None:
             return chosen
         known = self.table[self.table["loss"].notna()]
@@ -215,7 +228,7 @@ class Decided:
         """`further_seeds` or `further_sentences` of the nearest; 0 if nothing is open, None if none would do."""
         if self.open.empty or self.outcome not in ("freeze", "not decided"):
             return 0
-        row = self.nearest
+        row = self.nearest if self.alike is None else None
         return None if row is None or pd.isna(row[what]) else int(row[what])
 
 
@@ -399,7 +412,7 @@ def _why_no_interval(row: Mapping[str, Any]) -> str:
     if not n:
         return "every pair has a collapsed run" if row["n_run"] else "no pairs" if row["n_baseline"] else "no baseline"
     if n > 1 and not row["variance"] > 0:
-        return "no pair differs" if row["loss"] == 0 else f"all {counted(n, 'pair')} differ by the same"
+        return NO_DIFFERENCE if row["loss"] == 0 else f"all {counted(n, 'pair')} differ by the same"
     return f"{counted(n, 'seed')} {'is' if n == 1 else 'are'} too few for an interval"
 
 

@@ -10,6 +10,7 @@ import pandas as pd
 
 from orchestrator.analysis.decided import POINTS, Decided
 from orchestrator.analysis.layer_strip import MOST_LAYERS, frozen_parts, strip_in_words
+from orchestrator.analysis.resolution import labels_that_show, resolved_points
 from orchestrator.analysis.trial_frame import SAVED
 from orchestrator.config.quantities import counted
 from trials.freeze.rules import ADAPTIVE
@@ -65,7 +66,7 @@ def condition(row: Row) -> str:
     if row["baseline_collapsed"]:
         text += f"; of the baseline {row['baseline_collapsed']} of {counted(int(row['baseline_runs']), 'run')}"
     if row["collapsed"] or row["baseline_collapsed"]:
-        text += f"; over all runs it loses {100 * row['loss_all']:.2f} points"
+        text += f"; over all runs it loses {100 * row['loss_all']:z.2f} points"
     if row["broken"]:
         text += f"; {counted(int(row['broken']), 'run')} of this setting failed"
     runs = counted(int(row["n_run"]), "seed")
@@ -92,7 +93,7 @@ def seen(row: Row) -> str:
     """The collapses of a setting and of its baseline."""
     base = f"{row['baseline_collapsed']} of {counted(int(row['baseline_runs']), 'run')}"
     return f"{row['collapses'].capitalize()}, of the baseline {base}; over all runs it loses " + (
-        f"{100 * row['loss_all']:.2f} points."
+        f"{100 * row['loss_all']:z.2f} points."
     )
 
 
@@ -107,9 +108,9 @@ def _not_worth_it(of: Decided) -> str:
         text = f"Not worth it: nothing in this sweep saves {percent(of.plan.min_saving)} of the {saving}, at most "
         return f"{text}{percent(most)}." if most > 0 else f"Not worth it: nothing in this sweep saves {saving}."
     row = of.candidates[of.candidates["loss"].notna()].sort_values("loss").iloc[0].to_dict()
-    interval = "" if not math.isfinite(row["high"]) else f" ({100 * row['low']:.1f} to {100 * row['high']:.1f})"
+    interval = "" if not math.isfinite(row["high"]) else f" ({100 * row['low']:z.1f} to {100 * row['high']:z.1f})"
     return (
-        f"{text}; {parts(row['freeze'], of.n_layers)} saves {percent(row['saved'])} for {100 * row['loss']:.1f} "
+        f"{text}; {parts(row['freeze'], of.n_layers)} saves {percent(row['saved'])} for {100 * row['loss']:z.1f} "
         f"points{interval}."
     )
 
@@ -128,6 +129,8 @@ def _not_decided(of: Decided) -> str:
     if len(barred):
         row = barred.iloc[0].to_dict()
         return f"Not decided: {parts(row['freeze'], of.n_layers)} is not recommended, as {row['barred']}. {seen(row)}"
+    if of.alike is not None:
+        return f"Not decided: {_no_difference(of.alike, of)}"
     if not known["high"].notna().any():
         row = known.sort_values("n_pairs", ascending=False, kind="stable").iloc[0].to_dict()
         return f"Not decided: {too_few(row)} ({parts(row['freeze'], of.n_layers)})."
@@ -141,9 +144,22 @@ def _not_decided(of: Decided) -> str:
     return f"{text}; about {takes} would probably show that it is {side} {limit}."
 
 
+def _no_difference(row: Row, of: Decided) -> str:
+    """`no difference seen ...; this dev split resolves 6.9 points; about 300 sentences would do`."""
+    seeds = counted(int(row["n_pairs"]), "seed")
+    text = f"no difference seen in {seeds} ({parts(row['freeze'], of.n_layers)})"
+    if pd.isna(row["n_sentences"]):
+        return f"{text}; the scores of this dev set are too coarse for one. A larger dev split may show it."
+    n, wanted = int(row["n_sentences"]), labels_that_show(of.plan.tolerance)
+    text += f"; this dev split of {n:,} sentences resolves {resolved_points(n):.1f} points"
+    if n >= wanted:
+        return f"{text}. Further seeds or a larger dev split may show one."
+    return f"{text}; about {wanted:,} would do: there a loss of {exact_points(of.plan.tolerance)} would be seen."
+
+
 def too_few(row: Row) -> str:
     """`3 seeds are too few for an interval; differences so far 0.9, 1.9, 2.0 points`."""
-    values = ", ".join(f"{100 * loss:.1f}" for loss in row["so_far"])
+    values = ", ".join(f"{100 * loss:z.1f}" for loss in row["so_far"])
     return f"{row['why_none']}; differences so far {values} points"
 
 
@@ -204,8 +220,8 @@ def _loss(row: Row) -> str:
     """`loses 0.39 points (loss between -0.04 and 0.95; median 0.41; 3 seeds, 200 dev sentences)`."""
     mean, ends = 100 * row["loss"], (100 * row["low"], 100 * row["high"])
     verb = "gains" if mean < -0.005 else "loses"
-    interval = f"loss between {ends[0]:.2f} and {ends[1]:.2f}; " if all(map(math.isfinite, ends)) else ""
-    return f"{verb} {abs(mean):.2f} points ({interval}median {100 * row['median']:.2f}; {rests_on(row)})"
+    interval = f"loss between {ends[0]:z.2f} and {ends[1]:z.2f}; " if all(map(math.isfinite, ends)) else ""
+    return f"{verb} {abs(mean):.2f} points ({interval}median {100 * row['median']:z.2f}; {rests_on(row)})"
 
 
 def rests_on(row: Row) -> str:

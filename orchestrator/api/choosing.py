@@ -16,7 +16,7 @@ from orchestrator.analysis.layer_strip import freeze_name
 from orchestrator.api.answering import Answers, answers_of
 from orchestrator.api.exporting import refuse_folder
 from orchestrator.api.launching import here, outcome_lines, resume_lines
-from orchestrator.api.rates import AUTO, rates_of, with_best_rates
+from orchestrator.api.rates import higher_rates, rates_of, with_best_rates
 from orchestrator.api.training import train
 from orchestrator.config.console import ShownInCell, download_progress, notebook_output, say
 from orchestrator.config.quantities import counted, duration
@@ -28,6 +28,7 @@ from orchestrator.own_data.recipe import recipe
 from orchestrator.own_data.sweep_file import (
     Question,
     asks,
+    asks_alike,
     pins_in,
     rate_in,
     rates_in,
@@ -142,12 +143,11 @@ def choose(options: ChooseOptions | str = "", **others: Any) -> Choice:
             question = replace(question_of(_as_before(asked, folder), lookup), asked=asked.question, folder=folder)
         _refuse_files(asked, folder, question)
         path = folder / f"{question.name}.yaml"
-        is_again = asks(path, asked.question)
-        if is_again:
-            question = _as_rated(_sized(question, lookup, size_in(path)), path)
-            refuse_edited(path, question)
+        is_again, has_trials = asks(path, asked.question), asks_alike(path, asked.question)
+        if has_trials:
+            question = _with_trials(question, lookup, path)
         plan, forecast, question = _fitting(question, path, results, where, bounds, began, lookup)
-        if asked.rates is not None and not is_again and not asked.dry_run:
+        if asked.rates is not None and not has_trials and not asked.dry_run:
             n_layers = plan.trials[0].model.n_layers
             question = with_best_rates(question, asked.rates, n_layers, path, results, where, bounds, began, lookup)
             document = Document.of_text(path, sweep_text(question))
@@ -205,9 +205,20 @@ def _next_steps(
     if any(each.freeze is not None for each in found) and asked.export is None:
         sweep = question.name
         folder = f"{sweep.removeprefix('choose-')}-model"
-        words = ("permafrost", "train", "--store", asked.store, "--sweep", sweep, "-o", folder)
+        words = ("permafrost", "train", "--store", asked.store, "--sweep", sweep, "-o", folder, *asked.machine)
         yield NextStep(shlex.join(words), "trains the recommended setting on all of train and exports the model")
-    open_ones = [each for each in found if each.further_seeds != 0]
+    not_learned = any(each.outcome == "not learned" for each in found)
+    if not_learned:
+        brings = f"tries {'other' if asked.rates is None else 'higher'} learning rates first, as the baseline has not "
+        rates = higher_rates(asked.rates, float(question.recipe["optim"]["lr"]))
+        yield NextStep(asked.command(rates=rates), f"{brings}learned the task")
+    open_ones = not_learned or any(each.further_seeds != 0 for each in found)
+    coarse = resolved(question.corpus.task, question.corpus.spec) > asked.tolerance
+    share = _worth_holding_out(question) if open_ones and coarse and asked.held_out is None else None
+    brings = "" if share is None else f"asks again with {share:.0%} of train as dev, which tells smaller losses"
+    larger = [] if share is None else [NextStep(asked.command(held_out=share), brings)]
+    seeds_tell = all(each.decided_by.alike is None for each in found)
+    yield from [] if seeds_tell else larger
     if (open_ones or not found) and left.ahead:
         from orchestrator.forecast.forecast import forecast_of
 
@@ -215,16 +226,9 @@ def _next_steps(
         hours = 2 * asked.max_hours if wall is None else max(math.ceil(100 * wall.high / HOUR) / 100, 0.01)
         took = "" if wall is None else f", {duration(wall.median)}"
         yield NextStep(asked.command(max_hours=hours), f"goes on where it stopped: at most {n}{took}")
-    if asked.rates is None and any(each.outcome == "not learned" for each in found):
-        brings = "tries other learning rates first, as the baseline has not learned the task"
-        yield NextStep(asked.command(rates=AUTO), brings)
     for each in found:
         yield from _other_tolerance(asked, each)
-    coarse = resolved(question.corpus.task, question.corpus.spec) > asked.tolerance
-    share = _worth_holding_out(question) if open_ones and coarse and asked.held_out is None else None
-    if share is not None:
-        brings = f"asks again with {share:.0%} of train as dev, which tells smaller losses"
-        yield NextStep(asked.command(held_out=share), brings)
+    yield from larger if seeds_tell else []
 
 
 def _other_tolerance(asked: ChooseOptions, each: Answer) -> Iterator[NextStep]:
@@ -319,6 +323,20 @@ def _sized(question: Question, lookup: Lookup, size: int | None) -> Question:
     return replace(question, train_size=size, recipe=recipe(spec, read, size))
 
 
+def _with_trials(question: Question, lookup: Lookup, path: Path) -> Question:
+    """The question with the train size and rates that its sweep file has, also at another tolerance: its trials serve.
+
+    Raises:
+        RefusedError: The file is that of this question, and edited.
+    """
+    question = _as_rated(_sized(question, lookup, size_in(path)), path)
+    if asks(path, question.asked):
+        refuse_edited(path, question)
+    elif question.train_size is not None:
+        say(f"data    the first {question.train_size:,} for training, as at the other tolerance: its trials serve")
+    return question
+
+
 def _as_rated(question: Question, path: Path) -> Question:
     """The question with the learning rates that its sweep file has, where rates were tried before."""
     if "--rates" not in question.asked:
@@ -361,7 +379,7 @@ def _fitting(
         n_train = max((spec.train_size for spec in plan.trials), default=0)
         took = NEEDED * forecast.wall_s.median if forecast.wall_s is not None else 0.0
         time_left = max((bounds.hours or math.inf) * HOUR - (time.monotonic() - began), 1.0)
-        if is_again or took <= time_left or n_train <= FEWEST or not left:
+        if asks_alike(path, question.asked) or took <= time_left or n_train <= FEWEST or not left:
             break
         size = max(FEWEST, _rounded(n_train * SPARE * time_left / took))
         say(

@@ -27,6 +27,7 @@ from trials.spec import TrialSpec
 
 AUTO = "auto"
 _AROUND = (0.4, 1.0, 2.5)  # of the recipe's rate, with `auto`
+_ABOVE = (2.5, 6.0)  # of the highest rate tried, where nothing was learned
 
 
 def with_best_rates(
@@ -82,6 +83,13 @@ def rates_of(asked: str, usual: float) -> list[float]:
     if len(found) < 2 or not all(0 < rate < np.inf for rate in found):
         raise ConfigError(f"--rates {asked}: give two or more rates above 0, as in 2e-5,5e-5,1e-4, or {AUTO}.")
     return found
+
+
+def higher_rates(tried: str | None, usual: float) -> str:
+    """What `--rates` tries next where the baseline has not learned: around the recipe's rate, then above all tried."""
+    if tried is None:
+        return AUTO
+    return ",".join(f"{factor * rates_of(tried, usual)[-1]:.2g}" for factor in (1, *_ABOVE))
 
 
 def best_rates(trials: Sequence[TrialSpec], results: ResultStore) -> dict[int, float]:

@@ -7,6 +7,7 @@ permafrost choose reviews.csv --model distilbert/distilbert-base-cased@REVISION 
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -182,7 +183,8 @@ def _say_next(found: Choice, asked: ChooseOptions) -> None:
     if found.model is not None:
         say(f"model   {found.model}")
     for each in found.next:
-        say(f"next    {each.brings}:\n        {each.command}")
+        _, name, *words = shlex.split(each.command)
+        say(f"next    {each.brings}:\n        {sibling_command(name, *words)}")
     if found.exit_code in (130, 143):
         say("resume  with the same command; finished trials are in the store")
     say(f"look    {sibling_command('dashboard', asked.store)}")

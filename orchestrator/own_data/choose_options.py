@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import get_args, get_type_hints
@@ -138,12 +138,20 @@ class ChooseOptions:
         """The whole command that asks this with some options changed."""
         asked = replace(self, **changes)  # type: ignore[arg-type]
         options = {
-            "--max-hours": f"{asked.max_hours:g}", "--store": asked.store, "--out": asked.out, "--cpus": asked.cpus,
-            "--gpus": asked.gpus, "--export": asked.export,
-            "--cluster": asked.cluster if asked.cluster != "local" else None,
+            "--max-hours": f"{asked.max_hours:g}", "--store": asked.store, "--out": asked.out, "--export": asked.export,
         }  # fmt: skip
-        given = [str(word) for name, value in options.items() if value is not None for word in (name, value)]
-        return shlex.join([*shlex.split(asked.question), *given, *(["--offline"] if asked.offline else [])])
+        given = [*_words(options), *asked.machine, *(["--offline"] if asked.offline else [])]
+        return shlex.join([*shlex.split(asked.question), *given])
+
+    @property
+    def machine(self) -> list[str]:
+        """The words of a command that runs where this one does."""
+        cluster = self.cluster if self.cluster != "local" else None
+        return _words({"--cpus": self.cpus, "--gpus": self.gpus, "--cluster": cluster})
+
+
+def _words(options: Mapping[str, object]) -> list[str]:
+    return [str(word) for name, value in options.items() if value is not None for word in (name, value)]
 
 
 def name_or_position(word: str) -> str | int:

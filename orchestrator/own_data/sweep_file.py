@@ -174,6 +174,19 @@ def asks(path: Path, asked: str) -> bool:
     return path.exists() and _first_line(path) == _ASKED + asked
 
 
+def asks_alike(path: Path, asked: str) -> bool:
+    """Whether a sweep file is there for this question at any tolerance: its trials serve all. Raises RefusedError."""
+    kept = path.exists() and _first_line(path)
+    return bool(kept) and kept.startswith(_ASKED) and _at_any(kept.removeprefix(_ASKED)) == _at_any(asked)
+
+
+def _at_any(asked: str) -> list[str]:
+    """The words of a question without its tolerance."""
+    words = asked.split(" ")
+    at = words.index("--tolerance") if "--tolerance" in words else len(words)
+    return words[:at] + words[at + 2 :]
+
+
 def _is_untouched(path: Path) -> bool:
     """Whether a file is as `write_sweep` left it."""
     text, seal, digest = read_text(path, errors="replace").rpartition(_SEAL)
@@ -192,10 +205,10 @@ def size_in(path: Path) -> int | None:
 
 
 def pins_in(path: Path, asked: str) -> dict[str, str]:
-    """The sources of data and model that the sweep file of a question has at an exact version, by key; empty without
-    such a file. Raises ConfigError: it is not YAML.
+    """The sources of data and model that the sweep file of a question, at any tolerance, has at an exact version, by
+    key; empty without such a file. Raises ConfigError: it is not YAML.
     """
-    if not path.is_file() or _first_line(path) != _ASKED + asked:
+    if not path.is_file() or not asks_alike(path, asked):
         return {}
     trial = Document.read(path).content.get("trial")
     trial = trial if isinstance(trial, Mapping) else {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.analysis.cells import has_frozen_dropout
+from orchestrator.analysis.resolution import DIFFERING, labels_for, resolved_points
 from orchestrator.config.quantities import counted
 from orchestrator.config.yaml_document import Document
 from orchestrator.store import ResultStore
@@ -77,8 +77,6 @@ def _content(used: ModelSpec | DataSpec) -> str:
 # What to read before a sweep runs: where its results would mislead, and what is peculiar to its models.
 
 FEWEST_SEEDS = 3  # below, a spread over seeds says next to nothing
-DIFFERING = 0.05  # of dev's labels that two settings give differently; 2 to 10 % in our own sweeps
-_NORMAL_95 = 1.96
 _LABELS = {"ner": "words of entities", "pos": "words"}  # of a task; of others the unit
 _SPECIALS = 2  # of an input, around its words
 
@@ -229,15 +227,7 @@ def dev_note(task: str, data: DataSpec, tolerance: float) -> str | None:
 
 def resolved(task: str, data: DataSpec) -> float:
     """The smallest loss, in points, that the labels of dev tell from chance, however many seeds there are."""
-    n = TASKS[task].n_scored(read_corpus(task, data).dev)
-    return 100 * _NORMAL_95 * math.sqrt(DIFFERING / n) if n else math.inf
-
-
-def labels_for(tolerance: float) -> int:
-    """How many labels of dev tell a loss of so many points from chance; two digits, rounded up."""
-    n = DIFFERING * (100 * _NORMAL_95 / tolerance) ** 2
-    step = 10 ** max(0, math.floor(math.log10(max(n, 1))) - 1)
-    return int(math.ceil(n / step) * step)
+    return resolved_points(TASKS[task].n_scored(read_corpus(task, data).dev))
 
 
 @dataclass(frozen=True)

@@ -296,3 +296,25 @@ def test_a_small_saving_has_a_decimal_and_equal_ends_are_left_out() -> None:
     row = {"saved": 0.0131, "saved_low": 0.0131, "saved_high": 0.0132}
     assert share_text(row) == "1.3 %"
     assert share_text(row | {"saved": 0.52, "saved_low": 0.49, "saved_high": 0.55}) == "52 % (49 to 55 %)"
+
+
+@pytest.mark.parametrize(
+    ("n", "told"),
+    [
+        (
+            40,
+            "this dev split of 40 sentences resolves 6.9 points; about 300 would do: there a loss of 1 point would be",
+        ),
+        (400, "this dev split of 400 sentences resolves 2.2 points. Further seeds or a larger dev split may show one"),
+        (None, "the scores of this dev set are too coarse for one"),
+    ],
+)
+def test_where_all_seeds_are_equal_the_sentence_says_what_dev_resolves(n: int | None, told: str) -> None:
+    frame = trials({"none": [1.0] * 3, "first 2": [1.0] * 3, "first 4": [1.0] * 3, "first 6": [0.5, 0.52, 0.51]})
+    if n is not None:
+        frame["sentences"] = pd.Series([np.full(n, score) for score in frame["score"]], dtype=object)
+    sentence = answer_sentence(of := decide(frame))
+    assert (of.takes("further_seeds"), of.subject and of.subject["freeze"]) == (None, "first 4")
+    assert sentence.startswith("Not decided: no difference seen in 3 seeds (the first 4 of 6 layers); ")
+    assert told in sentence
+    assert "-0.0" not in sentence

@@ -115,7 +115,10 @@ def test_what_does_not_end_in_time_uses_a_part_of_train(monkeypatch: pytest.Monk
     write_bank(Path("large"), train=800, dev=20, test=10)
     found = api.choose("large", cluster="inline", dry_run=True, max_hours=0.01)
     assert found.plan is not None
-    assert found.plan.to_run[0].train_size < 800
+    assert (size := found.plan.to_run[0].train_size) < 800
+    other = api.choose("large", tolerance=5, cluster="inline", dry_run=True, max_hours=9)
+    assert other.plan is not None
+    assert {spec.trial_id for spec in other.plan.to_run} == {spec.trial_id for spec in found.plan.to_run}, size
 
 
 @pytest.mark.slow
@@ -129,9 +132,7 @@ def test_one_command_goes_from_a_folder_to_an_answer_and_a_model_of_all_of_train
     assert "seed 0" in (card := Path("model/README.md").read_text()) or "seed 1" in card or "seed 2" in card
     again = CliRunner().invoke(app, [*words[:-3], "--json"])
     assert json.loads(again.stdout)["outcome"]["skipped"] >= 3
-    followed = CliRunner().invoke(
-        app, [*shlex.split(json.loads(again.stdout)["next"][0]["command"])[1:], "--cluster", "inline"]
-    )
+    followed = CliRunner().invoke(app, shlex.split(json.loads(again.stdout)["next"][0]["command"])[1:])
     assert followed.exit_code == 0, followed.output
     assert Path("bank-model/model.safetensors").exists()
 

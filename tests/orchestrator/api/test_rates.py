@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from orchestrator.api.rates import nearest, rates_of
+from orchestrator.api.rates import higher_rates, nearest, rates_of
 from orchestrator.own_data.sweep_file import NOTHING
 from trials.errors import ConfigError
 
@@ -18,6 +18,12 @@ def test_auto_tries_rates_around_that_of_the_recipe() -> None:
 def test_rates_that_leave_nothing_to_try_are_refused(asked: str) -> None:
     with pytest.raises(ConfigError, match="give two or more rates above 0"):
         rates_of(asked, 1e-4)
+
+
+def test_where_the_baseline_has_not_learned_rates_above_those_tried_come_next() -> None:
+    assert higher_rates(None, 3e-4) == "auto"
+    assert rates_of(higher_rates("auto", 3e-4), 3e-4) == [7.5e-4, 1.9e-3, 4.5e-3]
+    assert rates_of(higher_rates("2e-5,1e-4", 3e-4), 3e-4) == [1e-4, 2.5e-4, 6e-4]
 
 
 def test_a_depth_that_was_not_tried_has_the_rate_of_the_nearest_and_the_embeddings_that_of_nothing_frozen() -> None:

@@ -15,6 +15,7 @@ from orchestrator.own_data.sweep_file import (
     NOTHING,
     Question,
     asks,
+    asks_alike,
     rates_in,
     rates_text,
     refuse_edited,
@@ -102,6 +103,18 @@ def test_another_question_may_replace_a_file_that_nobody_edited(question: Questi
     for asked in (question.asked, OTHER):
         refuse_others(tmp_path, question.name, asked)
     assert [asks(path, asked) for asked in (question.asked, OTHER)] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("words", "is_alike"), [("--tolerance 7.5", True), ("", True), ("--tolerance 7.5 --held-out 0.3", False)]
+)
+def test_the_trials_of_a_question_serve_it_at_another_tolerance(
+    words: str, is_alike: bool, question: Question, tmp_path: Path
+) -> None:
+    path = tmp_path / "my.yaml"
+    write_sweep(path, sweep_text(replace(question, asked=f"{question.asked} --tolerance 1")))
+    assert asks_alike(path, f"{question.asked} {words}".strip()) is is_alike
+    assert not asks_alike(tmp_path / "other.yaml", question.asked)
 
 
 @pytest.mark.parametrize(
