@@ -68,7 +68,7 @@ def answer(
         StoreError: The store cannot be read.
     """
     results = open_store(store)
-    plan = chosen_sweep(results, sweep)
+    plan = chosen_sweep(results, sweep, compares=True)
     options = {"tolerance": tolerance, "cost": cost, "min_saving": min_saving, "most_seeds": most_seeds}
     return answers_of(results, planned_specs(plan), asked(plan.asks, **options), at_best)
 
@@ -99,14 +99,20 @@ def _said(value: object) -> str:
     return "own choice" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def chosen_sweep(results: ResultStore, sweep: str | None) -> SweepPlan:
-    """A sweep of a store by its name; None for the newest. Raises NothingMatchedError: there is none."""
+def chosen_sweep(results: ResultStore, sweep: str | None, *, compares: bool = False) -> SweepPlan:
+    """A sweep of a store by its name; None for the newest, or the newest that `compares` settings where one does: not
+    that of a model trained from its answer. Raises NothingMatchedError: there is none.
+    """
     plans = {plan.name: plan for plan in sorted(results.sweeps(), key=lambda plan: plan.time)}
     if not plans:
         raise NothingMatchedError(f"{results.address} holds no sweep.")
     if sweep is not None and sweep not in plans:
         raise NothingMatchedError(f"{results.address} has no sweep {sweep!r}; it has {', '.join(plans)}.")
-    return plans[sweep] if sweep is not None else [*plans.values()][-1]
+    if sweep is not None:
+        return plans[sweep]
+    newest = [*reversed(plans.values())]
+    comparing = (plan for plan in newest if len({spec.freeze.label for spec in planned_specs(plan)}) > 1)
+    return next(comparing, newest[0]) if compares else newest[0]
 
 
 def answers_of(

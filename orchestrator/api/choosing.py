@@ -207,12 +207,11 @@ def _next_steps(
         folder = f"{sweep.removeprefix('choose-')}-model"
         words = ("permafrost", "train", "--store", asked.store, "--sweep", sweep, "-o", folder, *asked.machine)
         yield NextStep(shlex.join(words), "trains the recommended setting on all of train and exports the model")
-    not_learned = any(each.outcome == "not learned" for each in found)
-    if not_learned:
+    if any(each.outcome == "not learned" for each in found):
         brings = f"tries {'other' if asked.rates is None else 'higher'} learning rates first, as the baseline has not "
         rates = higher_rates(asked.rates, float(question.recipe["optim"]["lr"]))
         yield NextStep(asked.command(rates=rates), f"{brings}learned the task")
-    open_ones = not_learned or any(each.further_seeds != 0 for each in found)
+    open_ones = any(not each.decided or each.further_seeds != 0 for each in found)
     coarse = resolved(question.corpus.task, question.corpus.spec) > asked.tolerance
     share = _worth_holding_out(question) if open_ones and coarse and asked.held_out is None else None
     brings = "" if share is None else f"asks again with {share:.0%} of train as dev, which tells smaller losses"

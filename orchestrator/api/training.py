@@ -103,7 +103,7 @@ def train(
     Args:
         out: A new folder; with `keep="all"` one in it for each seed.
         store: The store with the sweep.
-        sweep: The name of the sweep; None for the newest.
+        sweep: The name of the sweep; None for the newest that compares settings.
         tolerance: Take what this tolerance buys, in points; None for the sweep's own.
         freeze: Take this setting instead, as tables name it: `none`, `embeddings`, `first 2`.
         seeds: How many seeds, from 0 on.
@@ -122,7 +122,7 @@ def train(
         raise ConfigError(f"--seeds {seeds}: must be 1 or more.")
     refuse_folder(folder)
     results = open_store(store)
-    asked = chosen_sweep(results, sweep)
+    asked = chosen_sweep(results, sweep, compares=True)
     spec = _whole(_setting(results, asked, tolerance, freeze), with_dev=with_dev)
     specs = tuple(spec.with_seed(seed) for seed in range(seeds))
     of = f"train and dev; {WATCHED:.0%} of both choose the epoch" if with_dev else "train, all of them"

@@ -94,7 +94,7 @@ def answer(
     """
     with reported(debug=debug):
         results = open_store(store)
-        plan = chosen_sweep(results, sweep)
+        plan = chosen_sweep(results, sweep, compares=True)
         options = {"tolerance": tolerance, "cost": cost, "min_saving": min_saving, "most_seeds": most_seeds}
         used = asked(plan.asks, **options)
         found = answers_of(results, planned_specs(plan), used, at_best)

@@ -64,6 +64,13 @@ def test_a_sweep_that_a_store_lacks_matches_nothing() -> None:
         api.answer(sweep="other")
 
 
+def test_the_newest_sweep_that_compares_settings_is_answered_not_that_of_a_trained_model() -> None:
+    for sweep in (SMALL, {**SMALL, "name": "train-small", "space": {}, "seeds": [0]}):
+        api.launch(sweep, cluster="inline", max_trials=1)
+    store = open_store("results")
+    assert [chosen_sweep(store, None, compares=asked).name for asked in (False, True)] == ["train-small", "small"]
+
+
 def test_a_remote_cluster_is_left_to_the_command() -> None:
     with pytest.raises(ConfigError, match="permafrost launch --cluster"):
         api.launch(SMALL, cluster="http://head:8265")
