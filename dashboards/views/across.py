@@ -96,7 +96,7 @@ def draw_panels(info: Panels, look: Look) -> Figure:
             "range": [-6, 106], "tickvals": [0, 25, 50, 75, 100],
         }  # fmt: skip
         drawn[f"yaxis{at}"] = {
-            **y_lines, **axis("points" if column == 0 else ""), "domain": down, "anchor": f"x{at}",
+            **y_lines, **axis("loss (points)" if column == 0 else ""), "domain": down, "anchor": f"x{at}",
             **({"matches": "y"} if n else {}), "zeroline": True, "showticklabels": column == 0,
         }  # fmt: skip
         notes.append(heading(name(title), across[0], down[1]))

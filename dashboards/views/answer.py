@@ -43,6 +43,7 @@ from orchestrator.analysis.wording import NO_CANDIDATES
 from orchestrator.config.quantities import counted
 
 _COLUMNS, _HIGH, _NARROW_HIGH = 2, 400, 320  # panels in a row; pixels of one
+_HANDLE = (130, 12)  # pixels: width and half the height of the handle at the end of the line to drag
 _FAR = 6.0  # settings that lose this many times the tolerance, or the widest interval near it, stand at the edge
 
 
@@ -253,7 +254,13 @@ def _labels(
     named = (panel.answer.freeze, panel.answer.runner_up, panel.answer.about)
     first = [n for n, freeze in enumerate(rows["freeze"]) if freeze in named]
     order = first + [n for n in range(len(rows)) if n not in first]
-    sides = beside_marks(list(zip(x, y, strict=True)), words, width, order)
+    low, high, line = (
+        height * (100 * end - ends[0]) / (ends[1] - ends[0])
+        for end in (rows["low"], rows["high"], panel.answer.tolerance / 100)
+    )
+    drawn = [(at - 1, at + 1, *bar) for at, *bar in zip(x, low, high, strict=True) if np.isfinite(bar).all()]
+    drawn.append((width - _HANDLE[0], width, line - _HANDLE[1], line + _HANDLE[1]))
+    sides = beside_marks(list(zip(x, y, strict=True)), words, width, order, drawn)
     return [(text if side else "", side or "top center") for text, side in zip(words, sides, strict=True)]
 
 

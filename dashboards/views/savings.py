@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import cycle, pairwise
 from typing import Any, NamedTuple
 
@@ -92,25 +93,24 @@ def draw_savings(info: Savings, look: Look) -> Figure:
     """A row per cell, a marker per cost, and the reason where a cost cannot be compared."""
     rows = info.table.drop_duplicates("row")
     several = rows["train_size"].nunique() > 1
-    data = [_markers(cost, info.table, look) for cost in _LOOKS]
-    data = [trace for trace in data if trace["x"]]
-    shown = set(info.table.loc[info.table["saved"].notna(), "cost"])
+    known = set(info.table.loc[info.table["saved"].notna(), "cost"])
+    shown = [cost for cost in _LOOKS if cost in known]
+    data = [_markers(cost, info.table, shown, look) for cost in shown]
     lacking = info.table[info.table["saved"].isna() & info.table["cost"].isin(shown)]
     if len(lacking):
-        data.append(_reasons(lacking, look))
+        data.append(_reasons(lacking, shown, look))
     y = row_axis([cell_name(row, several=several) for row in rows.itertuples()])
     height = int(np.clip(140 + 44 * len(rows), 260, 1600))
     drawn = layout(look, x=axis("saved of the baseline (%)"), y=y, height=height, shapes=[vertical_line(look)])
     return with_note({"data": data, "layout": drawn}, look, info.absent, info.note)
 
 
-def _at(rows: pd.DataFrame) -> list[float | None]:
-    order = {cost: n for n, cost in enumerate(_LOOKS)}
-    place = np.array([order[cost] for cost in rows["cost"]], dtype=np.float64)
-    return numbers(rows["row"].to_numpy() + _STEP * (place - (len(_LOOKS) - 1) / 2))
+def _at(rows: pd.DataFrame, shown: Sequence[str]) -> list[float | None]:
+    place = np.array([shown.index(cost) for cost in rows["cost"]], dtype=np.float64)
+    return numbers(rows["row"].to_numpy() + _STEP * (place - (len(shown) - 1) / 2))
 
 
-def _markers(cost: str, table: pd.DataFrame, look: Look) -> dict[str, Any]:
+def _markers(cost: str, table: pd.DataFrame, shown: Sequence[str], look: Look) -> dict[str, Any]:
     rows = table[(table["cost"] == cost) & table["saved"].notna()]
     colour, symbol = _LOOKS[cost]
     return {
@@ -118,7 +118,7 @@ def _markers(cost: str, table: pd.DataFrame, look: Look) -> dict[str, Any]:
         "mode": "markers",
         "name": COSTS[cost],
         "x": numbers(rows["saved"], 100, 2),
-        "y": _at(rows),
+        "y": _at(rows, shown),
         "error_x": interval_bars(rows.rename(columns={"saved": "mean"}), look.muted, scale=100),
         "marker": {"symbol": symbol, "size": 10, "color": colour, "line": {"width": 1, "color": look.text}},
         "customdata": [[_basis(row)] for row in rows.itertuples()],
@@ -131,14 +131,14 @@ def _basis(row: Any) -> str:
     return f"{basis}; {name(row.note)}" if row.note else basis
 
 
-def _reasons(rows: pd.DataFrame, look: Look) -> dict[str, Any]:
+def _reasons(rows: pd.DataFrame, shown: Sequence[str], look: Look) -> dict[str, Any]:
     return {
         "type": "scatter",
         "mode": "text",
         "name": "not available",
         "showlegend": False,
         "x": [0.0] * len(rows),
-        "y": _at(rows),
+        "y": _at(rows, shown),
         "text": [f" {COSTS[row.cost]}: {name(row.note)}" for row in rows.itertuples()],
         "textposition": "middle right",
         "textfont": {"size": 11, "color": look.muted},

@@ -87,7 +87,13 @@ def draw_forest(info: Forest, look: Look) -> Figure:
     )
     left_out = f"The {MAX_ROWS} of {len(paired)} settings with the largest train sizes; the table has all."
     figure = forest_plot(table, marks, look, f"loss of {info.value_name} (points)")
-    return with_note(figure, look, left_out if len(paired) > MAX_ROWS else "")
+    return with_note(figure, look, left_out if len(paired) > MAX_ROWS else "", _too_few(table))
+
+
+def _too_few(table: pd.DataFrame) -> str:
+    """A note on the marks without an interval."""
+    reasons = "; ".join(dict.fromkeys(why for why in table["why_none"] if why))
+    return f"Without an interval: too few seeds to decide ({reasons})." if reasons else ""
 
 
 def _words(table: pd.DataFrame) -> list[str]:
@@ -123,7 +129,7 @@ def _forest_panels(info: Forest, paired: pd.DataFrame, look: Look) -> Figure:
     drawn["margin"] |= {"l": 12 + 7 * min(max(map(len, labels), default=0), 46)}
     left_out = paired["train_size"].nunique() - len(sizes)
     note = f"{left_out} smaller train sizes are in the table; select them above." if left_out else ""
-    return with_note({"data": data, "layout": drawn}, look, note)
+    return with_note({"data": data, "layout": drawn}, look, note, _too_few(paired))
 
 
 def forest_table(info: Forest) -> pd.DataFrame:

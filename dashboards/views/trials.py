@@ -61,7 +61,13 @@ _FORMATS = {
     "score": ".2f", "test_score": ".2f", "best_epoch": ",.3~f", "train_s": ",.2f", "training_flops": ",.3~f",
     "peak_memory_bytes": ",.1f",
 }  # fmt: skip
-_WIDE = {"freeze": 210, "trainable_params": 180, "froze": 330, "corpus": 180}  # pixels, for what they hold
+_WIDE = {
+    "score": 124,
+    "freeze": 230,
+    "trainable_params": 180,
+    "froze": 330,
+    "corpus": 180,
+}  # pixels, for what they hold
 _STATES = {
     "completed or pruned": ["completed", "pruned"],
     "not ended": ["running", "planned", "missing"],

@@ -16,6 +16,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from orchestrator.analysis.curve_text import curve_lines
+from orchestrator.analysis.decision_plan import MOST_SEEDS
 from orchestrator.api.answering import NO_ANSWER, answers_of, asked, chosen_sweep, lines_of, overrides
 from orchestrator.config.console import (
     DEFAULT_STORE,
@@ -68,7 +69,7 @@ def answer(
             metavar="N",
             min=2,
             help="The most seeds that will ever be looked at, fixed before the first look.",
-            show_default="the sweep's, else 10 or as many as planned",
+            show_default=f"the sweep's, else {MOST_SEEDS} or as many as planned",
         ),
     ] = None,
     at_best: Annotated[

@@ -70,14 +70,16 @@ def test_below_three_seeds_there_are_only_dots(tmp_path: Path, served: Served, w
     assert not [trace for trace in drawn(page, DOTS) if trace["name"].startswith("mean") and trace["x"]]
 
 
-def test_differences_to_the_baseline_are_paired_by_seed(store: ResultStore, url: str, watched: Watched) -> None:
+def test_losses_against_the_baseline_are_paired_by_seed_and_positive_where_worse(
+    store: ResultStore, url: str, watched: Watched
+) -> None:
     page = watched.open(f"{url}/scores?size=800")
     score = {
         (r["freeze_strategy"], r["freeze_depth"], r["seed"]): r["best_score"]
         for r in store.trials().to_pylist()
         if r["train_size"] == 800
     }
-    mine = [100 * (score["first_k", 2, seed] - score["none", 0, seed]) for seed in range(5)]
+    mine = [100 * (score["none", 0, seed] - score["first_k", 2, seed]) for seed in range(5)]
     points = drawn(page, '[data-part="depth-forest"]')[0]
     labels = page.evaluate(
         "() => document.querySelector('[data-part=depth-forest] .js-plotly-plot').layout.yaxis.ticktext"

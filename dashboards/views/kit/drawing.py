@@ -94,9 +94,13 @@ def bar_marker(look: Look, row: Any) -> dict[str, Any]:
 
 
 def interval_bars(table: pd.DataFrame, colour: str, *, scale: float = 1.0, thickness: float = 1.5) -> dict[str, Any]:
-    """Error bars from the columns `mean`, `low` and `high`; none where an end is NaN."""
+    """Error bars from the columns `mean`, `low` and `high`; none where an end is NaN.
+
+    Plotly draws the caps of a bar that is not there, as if one trial were very sure: without any bar, none are drawn.
+    """
     return {
         "type": "data",
+        "visible": bool((table["low"].notna() & table["high"].notna()).any()),
         "symmetric": False,
         "array": numbers(table["high"] - table["mean"], scale),
         "arrayminus": numbers(table["mean"] - table["low"], scale),
@@ -342,7 +346,7 @@ def _share(place: int, n: int, gap: float) -> list[float]:
 def heading(text: str, x: float, y: float) -> dict[str, Any]:
     """The title of a panel, above this place of the figure."""
     place = {"xref": "paper", "yref": "paper", "x": x, "y": y, "xanchor": "left", "yanchor": "bottom"}
-    return {"text": text, **place, "showarrow": False}
+    return {"text": text, **place, "align": "left", "showarrow": False}
 
 
 def axis_name(panel: int) -> str:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pandas as pd
+import pytest
 
+from dashboards.views import scores
 from dashboards.views.kit import cells
+from dashboards.views.kit.theme import LIGHT
 from tests.dashboards.stores import specs
-from tests.dashboards.views.made import made
+from tests.dashboards.views.made import made, strictly
 
 
 def test_the_cells_shown_are_those_of_whole_train_sizes_the_largest_first(tmp_path: Path) -> None:
@@ -28,3 +31,13 @@ def test_counted_costs_need_no_device() -> None:
     assert alone.trials["device"].tolist() == ["cpu", "cpu"]
     assert alone.note.endswith("on cpu are drawn, not those on T4 (1 trial), an unrecorded device (1 trial).")
     assert cells.one_device(trials.iloc[[2]], "train_s").note == "No trial has its device recorded."
+
+
+@pytest.mark.parametrize(("seeds", "few"), [((0,), True), ((0, 1, 2, 3), False)])
+def test_losses_without_an_interval_say_that_seeds_are_too_few(
+    seeds: tuple[int, ...], few: bool, tmp_path: Path
+) -> None:
+    info = scores.prepare_forest(made(tmp_path / "s", trials=specs(seeds=seeds, train_sizes=(200,))))
+    figure = strictly(scores.draw_forest(info, LIGHT))
+    assert ("too few seeds to decide" in figure["layout"]["xaxis"]["title"]["text"]) == few
+    assert figure["data"][0]["error_x"]["visible"] == (not few)
