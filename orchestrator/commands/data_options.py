@@ -83,7 +83,7 @@ def with_data_options(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def wrapped(**values: Any) -> None:
-        given = {name.rstrip("_"): values.pop(name) for name in ours}
+        given = {name.rstrip("_"): values.pop(name, ours[name].default) for name in ours}
         files = {split: given[split] or () for split in ("train", "dev", "test")}
         command(given={**given, **files}, **values)
 

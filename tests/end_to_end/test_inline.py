@@ -91,7 +91,7 @@ def test_status_reads_the_store_only(done: Done) -> None:
     counted = json.loads(run_here("status", "--store", folder / "store", "--json").stdout)
     tables, heading, answer = launched.stdout.partition("one (pos), ")
     assert tables.strip() in shown.stdout
-    assert (heading, "Not decided with 2 seeds" in answer) == ("one (pos), ", True)
+    assert (heading, "The baseline has not learned the task" in answer) == ("one (pos), ", True)
     assert "sweep tiny: 8 trials, 8 completed" in shown.stdout
     assert counted["sweeps"] == [{"name": "tiny", "planned": 8, "cells": 4, "states": {"completed": 8}}]
 

@@ -74,7 +74,7 @@ class Names:
         printed = io.StringIO()
         with redirect_stdout(printed), redirect_stderr(printed):
             text, label = (None, None) if named.kind == "conllu" else ("text", "label")
-            verdict = judged(lambda: check(str(place), text=text, label=label, debug=True), limit_s=LIMIT_S)
+            verdict = judged(lambda: check(name=str(place), text=text, label=label, debug=True), limit_s=LIMIT_S)
         wrong = _fault(printed.getvalue(), named)
         return Verdict("finding", wrong) if wrong else verdict
 

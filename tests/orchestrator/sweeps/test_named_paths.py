@@ -55,7 +55,7 @@ def test_what_init_wrote_runs_from_any_folder(
 def test_init_names_itself_and_warns_of_a_small_dev_split(capsys: pytest.CaptureFixture[str]) -> None:
     path = write_question(ChooseOptions(data="bank", offline=True))
     assert path.read_text().startswith("# Made by: permafrost init bank --model starter")
-    assert "Use a larger dev split." in capsys.readouterr().err
+    assert "use a larger dev split." in capsys.readouterr().err
 
 
 def test_paths_are_those_beside_the_file_else_of_the_working_folder_and_options_always_of_that(tmp_path: Path) -> None:
