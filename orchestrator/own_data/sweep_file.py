@@ -176,8 +176,8 @@ def asks(path: Path, asked: str) -> bool:
 
 def asks_alike(path: Path, asked: str) -> bool:
     """Whether a sweep file is there for this question at any tolerance: its trials serve all. Raises RefusedError."""
-    kept = path.exists() and _first_line(path)
-    return bool(kept) and kept.startswith(_ASKED) and _at_any(kept.removeprefix(_ASKED)) == _at_any(asked)
+    kept = _first_line(path) if path.exists() else ""
+    return kept.startswith(_ASKED) and _at_any(kept.removeprefix(_ASKED)) == _at_any(asked)
 
 
 def _at_any(asked: str) -> list[str]:

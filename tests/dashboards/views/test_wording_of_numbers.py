@@ -26,7 +26,8 @@ from tests.dashboards.views.made import selected
 from tests.examples import each
 
 FAULTS = {
-    "a plural after 1": r"(?<![\w.,])1 (?!(?:is|as|has|was|plus|minus|versus|across)\b)(?:[a-z]+ )?(?!(?:is|as|has|was)\b)[a-z]+s\b",
+    "a plural after 1": r"(?<![\w.,])1 (?!(?:is|as|has|was|plus|minus|versus|across)\b)"
+    r"(?:[a-z]+ )?(?!(?:is|as|has|was)\b)[a-z]+s\b",
     "a plural after any number": r"%\{(?:[xyz]|customdata(?:\[\d\])?)\} (?:trials|seeds|pairs|epochs)",
     "a p of 0": r"\bp(?:-value)?\s*[=:]?\s*0(?:\.0+)?(?![.\d])",
     "two percent signs": r"%\s*\(%\)|\d %\s*%",
