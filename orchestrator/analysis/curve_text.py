@@ -102,8 +102,6 @@ def tolerance_lines(each: Answer) -> list[str]:
         )
         for row in each.trade_offs
     ]
-    if not bought:
-        return []
     own = [] if any(limit <= each.tolerance for limit, _ in bought) else [(each.tolerance, _no_freeze(each))]
     return [
         "what each tolerance buys:",

@@ -78,3 +78,4 @@ def test_what_each_tolerance_buys_begins_with_the_one_that_was_asked_for(toleran
     lines = tolerance_lines(answer(tolerance=tolerance, trade_offs=bought))
     assert lines[1] == first
     assert lines[-1] == "  within 5 points: ■ ■■□□□□ first 2, saves 31 %"
+    assert tolerance_lines(answer()) == ["what each tolerance buys:", "  within 1 point: not decided"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -52,5 +53,7 @@ def test_the_same_question_again_stays_at_the_versions_of_its_file(
     assert (again.data, again.model) == ("ud:UD_Naija-NSC@2.16", f"hub:acme/tiny@{old}")
     assert f"pinned  model hub:acme/tiny@{old}, as in {path}\n" in capsys.readouterr().err
     assert yaml.safe_load(sweep_text(question_of(again, Lookup()))) == yaml.safe_load(before)
-    other = ChooseOptions(data=ASKED.data, model=ASKED.model, tolerance=2.0)
+    looser = _as_before(replace(ASKED, tolerance=2.0), tmp_path)
+    assert (looser.data, looser.model) == (again.data, again.model)  # its trials serve
+    other = ChooseOptions(data=ASKED.data, model=ASKED.model, held_out=0.3)
     assert _as_before(other, tmp_path) == other  # another question
