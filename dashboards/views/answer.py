@@ -254,10 +254,8 @@ def _labels(
     named = (panel.answer.freeze, panel.answer.runner_up, panel.answer.about)
     first = [n for n, freeze in enumerate(rows["freeze"]) if freeze in named]
     order = first + [n for n in range(len(rows)) if n not in first]
-    low, high, line = (
-        height * (100 * end - ends[0]) / (ends[1] - ends[0])
-        for end in (rows["low"], rows["high"], panel.answer.tolerance / 100)
-    )
+    low, high = (height * (100 * rows[end] - ends[0]) / (ends[1] - ends[0]) for end in ("low", "high"))
+    line = height * (panel.answer.tolerance - ends[0]) / (ends[1] - ends[0])
     drawn = [(at - 1, at + 1, *bar) for at, *bar in zip(x, low, high, strict=True) if np.isfinite(bar).all()]
     drawn.append((width - _HANDLE[0], width, line - _HANDLE[1], line + _HANDLE[1]))
     sides = beside_marks(list(zip(x, y, strict=True)), words, width, order, drawn)
