@@ -75,9 +75,9 @@ def add(tree: Path, place: str) -> set[str]:
     if line.startswith("from "):
         text += f"{line}\n"
     else:  # `best_epochs.VIEW`, a line of a table
-        tables = {r"^(_ORDERED = \(\n)": line, r"^(from dashboards\.views import \(\n)": line.partition(".")[0]}
-        for start, entry in tables.items():
-            text = re.sub(start, rf"\1    {entry},\n", text, count=1, flags=re.MULTILINE)
+        name = line.partition(".")[0]
+        text = text.replace("_ORDERED = (\n", f"_ORDERED = (\n    {line},\n", 1)
+        text = text.replace("from dashboards.views import ", f"from dashboards.views import {name}, ", 1)
     assert text != (tree / file).read_text(encoding="utf-8")
     (tree / file).write_text(text, encoding="utf-8")
     return {place, file}
@@ -113,6 +113,6 @@ def test_five_plugs_need_the_files_that_the_guide_names_and_every_page_opens_wit
     found = json.loads(run(tmp_path, "-c", OPEN_EVERY_PAGE))
     assert {name: status for name, status in found["status"].items() if status != 200} == {}
     assert '<figure id="best-epoch">' in found["texts"]["best-epoch"]
-    assert "worst seed (%)" in found["texts"]["depth"]
-    assert "middle 2" in found["texts"]["depth"]
-    assert "error rate" in found["texts"]["depth"]
+    assert "worst seed (%)" in found["texts"]["scores"]
+    assert "middle 2" in found["texts"]["scores"]
+    assert "error rate" in found["texts"]["scores"]
