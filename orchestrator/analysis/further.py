@@ -18,7 +18,7 @@ from orchestrator.analysis.rows import Floats
 from orchestrator.analysis.simultaneous import deciding_ends
 from orchestrator.analysis.two_way import Estimate, verdict
 
-MOST_SEEDS = 1000  # nobody runs more
+MOST_SEEDS = 100  # nobody runs more of one setting
 MOST_TIMES = 100  # nobody has so many times the sentences
 
 
