@@ -41,6 +41,7 @@ ONLY_PARSED = {
     r"^permafrost (dashboard|demo)": "serves until it is stopped; tests/browser opens every page",
     r"\.svg$": "a browser draws it; tests/dashboards/report has the pictures",
     r"starter_depth\.yaml": "minutes; tests/end_to_end/test_searches.py runs a smaller one",
+    r"^permafrost train": "trains several models; tests/orchestrator/api/test_api.py does, to their end",
     r"doctor": "says what this machine lacks; tests/orchestrator/commands has its tests",
 }
 # What is added to a command or replaced in it, so that it takes seconds here; the rest is run as it stands.

@@ -111,7 +111,7 @@ def test_a_signal_after_the_last_trial_leaves_the_table_the_answer_and_exit_code
         out, err = launch.communicate()
     assert launch.returncode == 0, err
     assert "two, 24 train sentences" in out
-    assert "Not decided with 2 seeds" in out
+    assert "The baseline has not learned the task" in out
     assert len(open_store(tmp_path / "store").completed_ids()) == 8
 
 

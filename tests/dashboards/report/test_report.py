@@ -107,7 +107,7 @@ def test_labels_of_tables_are_unique(tmp_path: Path) -> None:
     )
     labels = [label for path in written.files if path.suffix == ".tex"
               for label in re.findall(r"\\label\{(.+?)\}", path.read_text(encoding="utf-8"))]  # fmt: skip
-    assert len(labels) == len(set(labels)) > 20
+    assert len(labels) == len(set(labels)) > 10
 
 
 def test_without_a_forecast_there_is_no_such_section(written: Written) -> None:

@@ -144,7 +144,7 @@ class BaseModel:
         found = {}
         for name, value in self._values().items():
             inside = exclude.get(name) if isinstance(exclude, Mapping) else None
-            is_excluded = exclude is not None and name in exclude and not inside
+            is_excluded = exclude is not None and name in exclude and inside in (None, True)
             is_excluded |= any(isinstance(mark, Excluded) for mark in get_args(type(self)._hints()[name]))
             is_default = exclude_defaults and value == getattr(type(self), name, _NOTHING)
             if not is_excluded and not is_default and (include is None or name in include):
