@@ -65,7 +65,8 @@ class Faults(QuietServer):
             return "lost"
         if self.random.random() < self.error_share:
             return self.random.choice(("error before", "error after"))
-        if method == "GET" and "." in path.rpartition("/")[2] and self.random.random() < self.flip_share:
+        is_object = "." in urlsplit(path).path.rpartition("/")[2]
+        if method == "GET" and is_object and self.random.random() < self.flip_share:
             return "flip"
         return "slow" if self.random.random() < self.slow_share else ""
 

@@ -151,7 +151,7 @@ def test_a_named_setting_is_trained_under_several_seeds_on_train_and_dev_and_all
         {**SMALL, "seeds": [0], "space": {"freeze": ["none", {"strategy": "first_k", "depth": 2, "embeddings": True}]}},
         cluster="inline",
     )
-    with pytest.raises(ConfigError, match=r"nothing is recommended yet.*--freeze names a setting \(none, first 2\+E\)"):
+    with pytest.raises(ConfigError, match=r"nothing is recommended yet.*freeze names a setting \(none, first 2\+E\)"):
         api.train("models", cluster="inline")
     found = api.train("models", freeze="first 2", seeds=2, keep="all", with_dev=True, cluster="inline")
     assert [each.folder for each in found.seeds] == [Path(f"models/seed-{n}").resolve() for n in (0, 1)]

@@ -203,7 +203,7 @@ def test_no_more_seeds_are_planned_than_the_budget_reaches() -> None:
 
 @pytest.mark.slow
 def test_in_a_clear_case_40_trials_find_the_deepest_harmless_freeze_that_a_grid_of_80_finds() -> None:
-    world, rng = World((0.0, 0.05, 0.1, 0.15, 0.3, 2.5, 4.0), 0.33, normal), np.random.default_rng(4)
+    world, rng = World((0.0, 0.05, 0.1, 0.15, 0.3, 2.5, 4.0), 0.15, normal), np.random.default_rng(4)
     assert np.mean([within(GOAL, world.draw(rng, 10), 40) == world.deepest for _ in range(20)]) >= 0.8
 
 

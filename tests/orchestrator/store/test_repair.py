@@ -260,7 +260,8 @@ def test_a_part_that_does_not_fit_into_memory_is_not_called_broken(
 def test_a_line_that_flips_bits_in_a_third_of_the_reads_costs_nothing(
     s3: S3Process, faults: Faults, prefix: str, seed: int
 ) -> None:
-    address = s3.address(prefix, faults.url)
+    faults.flip_share = 0.0
+    address = s3.address(f"{prefix}/{seed}", faults.url)
     store = open_store(address, must_exist=False)
     for spec in (FIRST, SECOND, THIRD):
         complete(store, spec)
