@@ -330,7 +330,7 @@ def test_a_ctrl_c_just_after_ray_has_died_ends_the_launch_as_its_death_does(
     subprocess.run(["kill", "-9", victim], check=True)
     time.sleep(after_s)
     launched_for_ever.send_signal(signal.SIGINT)
-    out, err = launched_for_ever.communicate(timeout=60)
+    _, err = launched_for_ever.communicate(timeout=60)
     assert launched_for_ever.returncode in (1, 128 + signal.SIGINT), err
     assert ("Traceback" in err, "\x1b" in err) == (False, False)
     assert check_store(tmp_path / "store").ok
