@@ -284,12 +284,7 @@ class _Search:
         """The first looks of these freezes, seed by seed and the cheapest first: the most frozen, if nobody knows."""
         cheap = sorted(freezes, key=lambda i: (self._seconds(i), -i))
         missing = [
-            (
-                tried,
-                place,
-                i,
-                seed,
-            )  # by seeds tried, not by losses: a seed without one is no reason to stay at a freeze
+            (tried, place, i, seed)  # seeds tried, not losses: one without a loss is no reason to stay at a freeze
             for place, i in enumerate(cheap)
             for tried, (count, seed) in enumerate(self._missing(i), len(self._losses[i]))
             if count <= self._goal.min_seeds

@@ -30,7 +30,7 @@ from orchestrator.search.choose_depth import (
 from orchestrator.search.trial_results import Floats, StoredTrials, TrialProgress, paired_loss
 from orchestrator.store.schema import State
 from orchestrator.sweeps.search_spec import GoalSpec
-from trials.prefix.passes import training_passes
+from trials.prefix.rule import training_passes
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
 
