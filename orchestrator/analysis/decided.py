@@ -303,8 +303,7 @@ def _decide(frame: pd.DataFrame, plan: DecisionPlan, budget: Mapping[str, float]
     table = table.merge(_savings_table(frame, cost, table["cell"]), on="cell", how="left")
     worth = _worth_having(table, cost, plan.min_saving)
     family = worth | table["saved"].isna().to_numpy(dtype=bool)
-    none = Simultaneous(np.empty(0), np.empty(0), plan.error, "")
-    found = simultaneous(of_each.values, looks, plan.error, n_run=n_run, family=family) if len(cells) else none
+    found = _intervals(of_each, looks, plan.error, n_run, family)
     _, high_all = deciding_ends(of_each.of_all, looks, found.tail, n_run)
     done = frame[frame["state"] == COMPLETED] if "state" in frame.columns else frame
     changing = froze_by(done, "cell")
@@ -332,6 +331,12 @@ def _decide(frame: pd.DataFrame, plan: DecisionPlan, budget: Mapping[str, float]
         table=_judged(table, of_each.of, found.tail, looks, plan),
         estimate=of_each.of,
     )
+
+
+def _intervals(of_each: Losses, looks: PlannedLooks, error: float, n_run: Floats, family: Bools) -> Simultaneous:
+    if not of_each.values:
+        return Simultaneous(np.empty(0), np.empty(0), error, "")
+    return simultaneous(of_each.values, looks, error, n_run=n_run, family=family, sizes=of_each.sizes)
 
 
 def _savings_table(frame: pd.DataFrame, cost: str, cells: pd.Series) -> pd.DataFrame:

@@ -22,7 +22,7 @@ import pandas as pd
 from orchestrator.analysis.collapse import Collapses, collapses
 from orchestrator.analysis.paired import pair
 from orchestrator.analysis.rows import COMPLETED, Floats, numbers
-from orchestrator.analysis.two_way import Estimate, estimates
+from orchestrator.analysis.two_way import Estimate, document_sizes, estimates, item_losses
 
 _SAME = 1e-4  # contributions whose mean is farther from the score are those of another metric
 
@@ -36,7 +36,8 @@ class Losses:
             columns: `n_run` (pairs, collapsed ones included), `median` (loss over all of them), `n_sentences` (Int64,
             NA where losses are of whole seeds), `n_documents` (Int64, NA where they are not known).
         values: (seeds, sentences), or (seeds, 1), of each setting, in the order of the seeds; (seeds, documents) where
-            the document of each sentence is known (`by_document`).
+            the document of each sentence is known (`two_way.item_losses`).
+        sizes: (documents,) sentences of each; None where no document is known.
         of: The estimates of each setting; NaN without a pair.
         of_all: Likewise of all pairs, with those that have a collapsed run.
         own: How many runs of each setting collapsed.
@@ -45,6 +46,7 @@ class Losses:
 
     cells: pd.DataFrame
     values: tuple[Floats, ...]
+    sizes: Floats | None
     of: Estimate
     of_all: Estimate
     own: tuple[Collapses, ...]
@@ -55,13 +57,13 @@ def losses(frame: pd.DataFrame, value: str = "score") -> Losses:
     """The losses in a score, paired by seed.
 
     Args:
-        frame: As of `trial_frame`; the columns `sentences` (arrays whose mean is `value`, or None) and `collapsed` (1,
-            0 or NaN) may be absent.
+        frame: As of `trial_frame`; the columns `sentences` (arrays whose mean is `value`, or None), `documents` and
+            `words` (likewise, as of `two_way.item_losses`) and `collapsed` (1, 0 or NaN) may be absent.
 
     Raises:
         ValueError: A column is absent, or a cell has two completed trials of one seed.
     """
-    keep = [name for name in ("sentences", "documents", "collapsed") if name in frame.columns]
+    keep = [name for name in ("sentences", "documents", "words", "collapsed") if name in frame.columns]
     pairs = pair(frame, value, keep)
     rows, places = pairs.rows, np.argsort(pairs.codes, kind="stable")
     ends = np.searchsorted(pairs.codes[places], np.arange(len(pairs.cells) + 1))
@@ -84,7 +86,8 @@ def losses(frame: pd.DataFrame, value: str = "score") -> Losses:
         n_sentences=pd.array([each.sentences for each in counts], dtype="Int64"),
         n_documents=pd.array([each.documents for each in counts], dtype="Int64"),
     )
-    return Losses(cells, tuple(values), estimates(values), estimates(every), own, baseline)
+    sizes = next((each.sizes for each in counts if each.sizes is not None), None)
+    return Losses(cells, tuple(values), sizes, estimates(values, sizes), estimates(every, sizes), own, baseline)
 
 
 class _Counts(NamedTuple):
@@ -92,6 +95,7 @@ class _Counts(NamedTuple):
 
     sentences: int | None = None
     documents: int | None = None
+    sizes: Floats | None = None
 
 
 def _losses_of(columns: Mapping[str, Any], rows: npt.NDArray[np.intp], value: str, counts: list[_Counts]) -> Floats:
@@ -101,40 +105,20 @@ def _losses_of(columns: Mapping[str, Any], rows: npt.NDArray[np.intp], value: st
         counts.append(_Counts())
         whole: Floats = -columns["difference"][rows][:, None].astype(np.float64)
         return whole
-    documents = _documents(columns, rows, by_sentence.shape[1])
-    if documents is None:
-        counts.append(_Counts(by_sentence.shape[1]))
-        return by_sentence
-    found = by_document(by_sentence, documents)
-    counts.append(_Counts(by_sentence.shape[1], found.shape[1]))
-    return found
+    n = by_sentence.shape[1]
+    documents = _known(columns, "documents", rows, n)
+    codes = None if documents is None else np.unique(documents, return_inverse=True)[1]
+    sizes = document_sizes(codes, n)
+    counts.append(_Counts(n, None if sizes is None else len(sizes), sizes))
+    return item_losses(by_sentence, codes, _known(columns, "words", rows, n))
 
 
-def _documents(columns: Mapping[str, Any], rows: npt.NDArray[np.intp], n: int) -> npt.NDArray[np.int64] | None:
-    """The document of each sentence; None where unknown, or where all are of one or each of its own."""
-    if "documents" not in columns:
+def _known(columns: Mapping[str, Any], name: str, rows: npt.NDArray[np.intp], n: int) -> npt.NDArray[Any] | None:
+    """A column's value of each of `n` sentences, which all of these rows share; None where it is not known."""
+    if name not in columns:
         return None
-    known = [each for each in columns["documents"][rows].tolist() if each is not None and len(each) == n]
-    if not known:
-        return None
-    codes = np.unique(np.asarray(known[0]), return_inverse=True)[1].astype(np.int64)
-    return codes if 0 < codes.max() < n - 1 else None
-
-
-def by_document(losses: Floats, documents: npt.NDArray[np.int64]) -> Floats:
-    """(seeds, documents) losses with the mean of (seeds, sentences) ones: a document's sentences are alike.
-
-    The mean over sentences is a ratio of a document's sum to its length, which varies: its linear form takes from each
-    sum what the length alone explains.
-
-    Args:
-        documents: (sentences,) code of each one's document, 0, 1, ...
-    """
-    sizes = np.bincount(documents).astype(np.float64)
-    sums = np.stack([np.bincount(documents, row) for row in losses])
-    relative = sizes / sizes.mean()
-    found: Floats = sums / sizes.mean() - losses.mean(axis=1, keepdims=True) * (relative - 1)
-    return found
+    known = [each for each in columns[name][rows].tolist() if each is not None and len(each) == n]
+    return np.asarray(known[0]) if known else None
 
 
 def _by_sentence(columns: Mapping[str, Any], rows: npt.NDArray[np.intp], value: str) -> Floats | None:

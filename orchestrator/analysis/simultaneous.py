@@ -62,6 +62,7 @@ def simultaneous(
     *,
     n_run: Floats | None = None,
     family: npt.NDArray[np.bool_] | None = None,
+    sizes: Floats | None = None,
 ) -> Simultaneous:
     """Intervals of which each end holds, for a whole family and at every look, with chance 1 - `error`.
 
@@ -71,13 +72,14 @@ def simultaneous(
         error: Between 0 and 0.5.
         n_run: (settings,) seeds run, collapsed ones included, by which looks are counted; None for those of the losses.
         family: (settings,) which ones are claimed together; None for all. The others get intervals like theirs.
+        sizes: Of documents, as of `two_way.estimate`.
 
     Raises:
         ValueError: There is no setting.
     """
     if not losses:
         raise ValueError("there is no setting to give an interval")
-    of = estimates(losses)
+    of = estimates(losses, sizes)
     size = len(losses) if family is None or not family.any() else int(family.sum())
     tail, method = error, ""
     if size > 1:

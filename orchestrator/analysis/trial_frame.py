@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -87,18 +86,16 @@ def with_collapses(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(collapsed=has_collapsed(*values))
 
 
-def with_sentences(
-    frame: pd.DataFrame,
-    contributions: Mapping[str, np.ndarray | None],
-    documents: Mapping[str, np.ndarray] = MappingProxyType({}),
-) -> pd.DataFrame:
-    """The frame with `sentences`, what each sentence contributes to the trial's score, and `documents`, the document of
-    each, from 0 (int); both by trial id, and None where they are not known.
+def with_sentences(frame: pd.DataFrame, columns: Mapping[str, Mapping[str, np.ndarray | None]]) -> pd.DataFrame:
+    """The frame with `sentences`, what each sentence contributes to the trial's score, `documents`, the document of
+    each, from 0, and `words`, those of each where the score is a share of all words.
+
+    `columns` has them by name and trial id; None stands where they are not known.
     """
-    columns = {"sentences": contributions, "documents": documents}
+    known = {name: columns.get(name, {}) for name in ("sentences", "documents", "words")}
     return frame.assign(
         **{
-            name: pd.Series([known.get(i) for i in frame["trial_id"]], index=frame.index, dtype=object)
-            for name, known in columns.items()
+            name: pd.Series([of.get(i) for i in frame["trial_id"]], index=frame.index, dtype=object)
+            for name, of in known.items()
         }
     )

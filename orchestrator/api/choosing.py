@@ -22,9 +22,7 @@ from orchestrator.config.console import ShownInCell, download_progress, notebook
 from orchestrator.config.quantities import counted, duration
 from orchestrator.config.yaml_document import Document
 from orchestrator.own_data.choose_options import ChooseOptions
-from orchestrator.own_data.corpus_guess import draft_of, guess_corpus
-from orchestrator.own_data.corpus_lines import corpus_lines
-from orchestrator.own_data.recipe import recipe
+from orchestrator.own_data.corpus_guess import corpus_lines, draft_of, guess_corpus
 from orchestrator.own_data.sweep_file import (
     Question,
     asks,
@@ -32,6 +30,7 @@ from orchestrator.own_data.sweep_file import (
     pins_in,
     rate_in,
     rates_in,
+    recipe,
     refuse_edited,
     refuse_others,
     size_in,

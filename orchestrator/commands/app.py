@@ -1,18 +1,107 @@
-"""The console script `permafrost`: every command under one name. Only the command that runs is imported."""
+"""The console script `permafrost`: every command under one name. Only the command that runs is imported.
+
+One grammar: what `--store` and `--sweep` name is given by position, too. Commands declare the two options alone; those
+with an argument of their own keep to that.
+
+    permafrost launch my.yaml            # a command that runs a sweep: its file
+    permafrost answer results first      # a command that reads: the store, then a sweep of it
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+import inspect
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from importlib.metadata import version
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, get_args
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+from typer.models import ArgumentInfo, OptionInfo
 
-from orchestrator.commands.places import with_places
 from orchestrator.config.command_line import memory_in_words, with_plugins
 from orchestrator.config.signals import end_with_command
+
+STORE, SWEEP = "store", "sweep"
+SWEEPS = "sweeps"  # the folder of a store with one for each sweep
+_AT = "_by_position"
+
+
+def with_places(command: Callable[..., Any]) -> Callable[..., Any]:
+    """A command whose store and sweep are arguments as well as options.
+
+    The command that is returned raises `typer.BadParameter` if one of them is given twice and differently.
+    """
+    signature = inspect.signature(command, eval_str=True)
+    parameters, places = signature.parameters, _places(signature)
+    if not places:
+        return command
+
+    @functools.wraps(command)
+    def placed(**given: Any) -> Any:
+        for name in places:
+            by_position = given.pop(name + _AT)
+            if by_position is None:
+                continue
+            if given[name] not in (parameters[name].default, by_position):
+                raise typer.BadParameter(f"{by_position} and --{name} {given[name]} name two; give one.")
+            given[name] = by_position
+            if name == STORE and SWEEP in places and given.get(SWEEP + _AT) is None:
+                _refuse_sweep(by_position)
+        return command(**given)
+
+    # By keyword, as an option that must be given has no default and would have to come first.
+    by_keyword = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in parameters.values()]
+    everything = [*(_argument(name, parameters[name]) for name in places), *by_keyword]
+    placed.__signature__ = signature.replace(parameters=everything)  # type: ignore[attr-defined]
+    placed.__annotations__ = {each.name: each.annotation for each in everything}
+    return placed
+
+
+def _refuse_sweep(word: str) -> None:
+    """Raise BadParameter where a word for a store is the name of a sweep of the default store."""
+    from orchestrator.config.console import DEFAULT_STORE  # the list of commands imports no more than it shows
+
+    if Path(word).name == word and not Path(word).exists() and (Path(DEFAULT_STORE) / SWEEPS / word).is_dir():
+        raise typer.BadParameter(
+            f"there is no store {word}, but the store {DEFAULT_STORE} has a sweep of that name: "
+            f"`{DEFAULT_STORE} {word}`."
+        )
+
+
+def _places(signature: inspect.Signature) -> list[str]:
+    parameters = signature.parameters
+    has_own = any(isinstance(one, ArgumentInfo) for each in parameters.values() for one in get_args(each.annotation))
+    if has_own:
+        return []
+    if _runs_a_file(signature):
+        return [SWEEP]
+    return [name for name in (STORE, SWEEP) if name in parameters] if STORE in parameters else []
+
+
+def _runs_a_file(signature: inspect.Signature) -> bool:
+    return SWEEP in signature.parameters and Path in _types(signature.parameters[SWEEP])
+
+
+def _types(parameter: inspect.Parameter) -> tuple[Any, ...]:
+    kind = get_args(parameter.annotation)[0]
+    return get_args(kind) or (kind,)
+
+
+def _argument(name: str, option: inspect.Parameter) -> inspect.Parameter:
+    """The argument that says the same as an option."""
+    kind = Path if Path in _types(option) else str
+    metavar = "FILE" if kind is Path else name.upper()
+    parser = next(one.parser for one in get_args(option.annotation) if isinstance(one, OptionInfo))
+    about = typer.Argument(metavar=metavar, parser=parser, help=f"The same as --{name}.", show_default=False)
+    annotation: Any = Annotated[Path | None, about] if kind is Path else Annotated[str | None, about]
+    return inspect.Parameter(name + _AT, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+# --- The commands
+
 
 # Panels of the list of commands, in its order.
 PANELS = START, RUN, READ, SHARE, OPERATE = "Start here", "Run", "Read", "Share", "Operate"
@@ -31,7 +120,7 @@ COMMANDS = {
         START,
     ),
     "train": (
-        "orchestrator.commands.train_command:train",
+        "orchestrator.commands.model_commands:train",
         "Train the setting that a sweep recommends on all of train, under several seeds, and export the model.",
         SHARE,
     ),
@@ -77,7 +166,7 @@ COMMANDS = {
         READ,
     ),
     "export model": (
-        "orchestrator.commands.export_model:export_model",
+        "orchestrator.commands.model_commands:export_model",
         "Write the model of a trial, with the weights of its best epoch, as a standard folder.",
         SHARE,
     ),

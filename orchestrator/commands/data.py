@@ -33,8 +33,7 @@ from orchestrator.config.console import (
 )
 from orchestrator.config.quantities import counted
 from orchestrator.own_data.choose_options import ChooseOptions
-from orchestrator.own_data.corpus_guess import NO_DEV, draft_of, guess_draft
-from orchestrator.own_data.corpus_lines import corpus_lines, examples
+from orchestrator.own_data.corpus_guess import NO_DEV, corpus_lines, draft_of, examples, guess_draft
 from orchestrator.sweeps.sweep import expand, load_sweep
 from trials.datasets.corpus import LENGTHS, SPLITS, CorpusCheck, check_corpus
 from trials.draft import Lookup

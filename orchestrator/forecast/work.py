@@ -21,8 +21,7 @@ from trials.cache.node_cache import existing_folder
 from trials.datasets.corpus import Item, Sentence, item_words
 from trials.escaping import read_json
 from trials.models.family import MODEL_FAMILIES
-from trials.prefix.passes import freeze_at, learning_layers
-from trials.prefix.rule import cached_depth, prefix_key
+from trials.prefix.rule import cached_depth, freeze_at, learning_layers, prefix_key
 from trials.settings import DataSpec, FreezeSpec, ModelSpec
 from trials.spec import TrialSpec, evaluation_steps, steps_an_epoch
 from trials.tasks.reading import read_corpus

@@ -1,16 +1,16 @@
-"""Find out what a folder, file, treebank or dataset holds: its splits, format, columns and task."""
+"""Find out what a folder, file, treebank or dataset holds: splits, format, columns and task; and say so in lines."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from orchestrator.config.quantities import counted
 from orchestrator.own_data.choose_options import ChooseOptions, name_or_position
-from orchestrator.own_data.corpus_lines import split_size
-from trials.datasets.corpus import CORPUS_FORMATS, Sentence, fingerprint
+from trials.datasets.corpus import CORPUS_FORMATS, Item, Sentence, Text, check_split, fingerprint
 from trials.datasets.layout import TABLES, Layout, format_of, layout_of
 from trials.datasets.schemes import TagEvidence
 from trials.datasets.table_evidence import NO_PAIR, UnclearColumnsError
@@ -25,8 +25,91 @@ from trials.sources.hub_client import near_here
 from trials.sources.split_files import NoDevSplitError, files_in
 from trials.starter import BUNDLED_TREEBANKS
 from trials.tasks import TASKS
-from trials.tasks.reading import reading_notes
-from trials.tasks.task import unit_of
+from trials.tasks.reading import read_corpus, reading_notes
+from trials.tasks.task import labels_of, unit_of
+
+N_EXAMPLES = 3
+_MOST_CORPORA = 3  # whose examples a plan shows
+_MOST_LABELS = 8
+_WIDTH = 100
+
+
+def corpus_lines(task: str, data: DataSpec) -> list[str]:
+    """The counts of train by which a person sees that a corpus was misunderstood, and its examples."""
+    train = read_corpus(task, data).train
+    found = check_split(train)
+    word, n = found.commonest
+    labels = "numbers" if TASKS[task].regression else _shares(found.labels)
+    unit = "sentence" if TASKS[task].head == "tokens" else "text"
+    kind = "tags" if TASKS[task].head == "tokens" else "labels"
+    words = (
+        f"{found.words:,} words, {found.vocabulary:,} different, most often {quoted(word)} ({_percent(n, found.words)})"
+    )
+    one = f"{counted(found.one_word, unit)} of one word ({_percent(found.one_word, found.items)})"
+    return [f"{kind}: {labels}", f"{words}; {one}", *(f"e.g. {each}" for each in examples(train))]
+
+
+def split_size(data: DataSpec, split: Literal["train", "dev", "test"], unit: str = "") -> str:
+    """How large a split is: `500 dev sentences of 40 documents`; without a unit `500 dev of 40 documents`."""
+    at = ("train", "dev", "test").index(split)
+    assert data.sizes is not None
+    documents = data.documents[at] if data.documents else 0
+    of = f" of {counted(documents, 'document')}" if documents else ""
+    return f"{data.sizes[at]:,} {split}{f' {unit}' if unit else ''}{of}"
+
+
+def dev_size(task: str, data: DataSpec) -> str:
+    """How large dev is; empty where an older store does not say."""
+    return split_size(data, "dev", unit_of(TASKS[task]) if task in TASKS else "items") if data.sizes else ""
+
+
+def corpora_lines(corpora: Sequence[tuple[str, DataSpec]]) -> Iterator[str]:
+    """How the corpora of a plan were understood: the task and corpus of each."""
+    for task, data in corpora[:_MOST_CORPORA]:
+        yield f"{data.name} ({task}, {data.format}): {dev_size(task, data)}"
+        yield from corpus_lines(task, data)
+    if len(corpora) > _MOST_CORPORA:
+        more = ", ".join(data.name for _, data in corpora[_MOST_CORPORA:])
+        yield f"and {more}; `permafrost data check --sweep FILE` shows them"
+
+
+def examples(items: Sequence[Item]) -> list[str]:
+    """Three items as they were understood, each with another label if there are as many, or another set of tags."""
+    chosen = dict[frozenset[str], Item]()
+    for item in items:
+        labels = frozenset(labels_of(item))
+        if labels not in chosen and (isinstance(item, Text) or len(labels) > 1):
+            chosen[labels] = item
+        if len(chosen) == N_EXAMPLES:
+            break
+    rest = (item for item in items if item not in chosen.values())
+    return [_example(item) for _, item in zip(range(N_EXAMPLES), [*chosen.values(), *rest], strict=False)]
+
+
+def _example(item: Item) -> str:
+    if isinstance(item, Text):
+        texts = [" ".join(text.split()) for text in (item.text, item.pair) if text is not None]
+        return f"{' | '.join(_cut(text, _WIDTH // len(texts)) for text in texts)} => {item.label}"
+    return _cut(" ".join(f"{form}/{tag}" for form, tag in zip(item.forms, item.tags, strict=True)), _WIDTH)
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 4]} ..."
+
+
+def _shares(labels: dict[str, int]) -> str:
+    total = sum(labels.values())
+    shown = ", ".join(f"{label} {_percent(n, total)}" for label, n in list(labels.items())[:_MOST_LABELS])
+    rest = len(labels) - _MOST_LABELS
+    return f"{shown} and {rest} more" if rest > 0 else shown
+
+
+def _percent(n: int, total: int) -> str:
+    return f"{100 * n / total:.1f} %" if total else "0.0 %"
+
+
+# --- The guess
+
 
 NO_DEV = "no dev split"
 

@@ -152,6 +152,7 @@ class Known:
         mean: The loss; NaN without one.
         low, high: The interval of the plan (`simultaneous`); infinite where there is none.
         n_sentences: Sentences that the interval ranges over besides the seeds; None where it is over seeds alone.
+        n_documents: Documents of these sentences; None where they are not known.
         has_spread: Whether the losses differ at all.
     """
 
@@ -161,6 +162,7 @@ class Known:
     low: float
     high: float
     n_sentences: int | None
+    n_documents: int | None
     has_spread: bool
 
 
@@ -193,6 +195,7 @@ def decide(
     seeds: Sequence[int],
     savings: Sequence[float],
     budget: Budget = Budget(),
+    sizes: Floats | None = None,
 ) -> Spend | DepthAnswer:
     """The next seeds to run, or the answer.
 
@@ -203,20 +206,27 @@ def decide(
             replace those without a loss.
         savings: The share of the baseline's cost that each freeze saves, known before anything ran.
         budget: What may still be spent.
+        sizes: (documents,) sentences of each, where losses are of documents; as of `two_way.estimate`.
 
     The same arguments give the same answer, whatever came first.
 
     Raises:
         ValueError: A seed stands twice, a loss is not finite or of a seed that is not listed, or a saving is missing.
     """
-    search = _Search(goal, losses, seeds, savings, budget)
+    search = _Search(goal, losses, seeds, savings, budget, sizes)
     wants = search.wants()
     return Spend(tuple(wants)) if wants else search.answer()
 
 
-def answer(goal: DepthGoal, losses: Sequence[Losses], seeds: Sequence[int], savings: Sequence[float]) -> DepthAnswer:
+def answer(
+    goal: DepthGoal,
+    losses: Sequence[Losses],
+    seeds: Sequence[int],
+    savings: Sequence[float],
+    sizes: Floats | None = None,
+) -> DepthAnswer:
     """What is known now, where a budget is used up before the search is. Arguments and errors as of `decide`."""
-    return _Search(goal, losses, seeds, savings, Budget()).answer()
+    return _Search(goal, losses, seeds, savings, Budget(), sizes).answer()
 
 
 def spread(n: int) -> list[int]:
@@ -234,20 +244,21 @@ class _Search:
         seeds: Sequence[int],
         savings: Sequence[float],
         budget: Budget,
+        sizes: Floats | None,
     ) -> None:
         _check(losses, seeds, savings)
         self._goal, self._losses, self._seeds, self._savings, self._budget = goal, losses, seeds, savings, budget
         values = [paired(one, seeds) for one in losses]
         worth = np.array([saving >= goal.min_saving - ROUNDING for saving in savings], dtype=bool)
         self._worth = np.flatnonzero(worth).tolist()
-        self._of, self._chances = estimates(values), dict[int, tuple[float, ...]]()
+        self._of, self._chances = estimates(values, sizes), dict[int, tuple[float, ...]]()
         self._known, self._tail = list[Known](), 1 - goal.confidence
         if values:
             n_run = np.array([float(len(one)) for one in losses])
-            found = simultaneous(values, goal.looks, 1 - goal.confidence, n_run=n_run, family=worth)
+            found = simultaneous(values, goal.looks, 1 - goal.confidence, n_run=n_run, family=worth, sizes=sizes)
             self._tail = found.tail
             ends = zip(values, found.low.tolist(), found.high.tolist(), strict=True)
-            self._known = [_known(goal, *each) for each in ends]
+            self._known = [_known(goal, sizes, *each) for each in ends]
         shown = [i for i in self._worth if self._known[i].verdict == WITHIN]
         self._chosen = max(shown, key=lambda i: (savings[i], i), default=None)
         least = 0.0 if self._chosen is None else savings[self._chosen]
@@ -273,7 +284,7 @@ class _Search:
         """The first looks of these freezes, seed by seed and the cheapest first: the most frozen, if nobody knows."""
         cheap = sorted(freezes, key=lambda i: (self._seconds(i), -i))
         missing = [
-            (tried, place, i, seed)  # by seeds tried, not by losses: a seed without one is no reason to stay at a freeze
+            (tried, place, i, seed)  # seeds tried, not losses: one without a loss is no reason to stay at a freeze
             for place, i in enumerate(cheap)
             for tried, (count, seed) in enumerate(self._missing(i), len(self._losses[i]))
             if count <= self._goal.min_seeds
@@ -395,15 +406,17 @@ def paired(losses: Losses, seeds: Sequence[int]) -> Floats:
     return stacked([loss for seed in seeds if (loss := losses.get(seed)) is not None])
 
 
-def _known(goal: DepthGoal, values: Floats, low: float, high: float) -> Known:
+def _known(goal: DepthGoal, sizes: Floats | None, values: Floats, low: float, high: float) -> Known:
     n = len(values)
+    n_sentences = values.shape[1] if sizes is None else int(sizes.sum())
     return Known(
         verdict=verdict(low, high, goal.tolerance),
         n=n,
         mean=float(values.mean()) if n else math.nan,
         low=low if math.isfinite(high) else -math.inf,
         high=high if math.isfinite(high) else math.inf,
-        n_sentences=values.shape[1] if values.shape[1] > 1 else None,
+        n_sentences=n_sentences if values.shape[1] > 1 else None,
+        n_documents=None if sizes is None or values.shape[1] == 1 else len(sizes),
         has_spread=n > 1 and bool(estimate(values).variance > 0),
     )
 

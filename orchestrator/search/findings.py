@@ -78,7 +78,7 @@ def _on_test(cell: Cell) -> Iterator[str]:
     for trial in cell.progress.values():
         if trial.results is not None and (score := trial.results["test_score"]) is not None:
             scores.append(score)
-            contributions.append(centred(trial.contributions.get("test"), score))
+            contributions.append(centred(trial.sentences.get("test", {}).get("sentences"), score))
     if scores:
         # The guarded end of an interval is that of large losses: of low scores.
         test = interval(-stacked(contributions))

@@ -17,8 +17,7 @@ from orchestrator.config.yaml_document import Document
 from orchestrator.store import ResultStore
 from orchestrator.store.contents import SweepPlan
 from orchestrator.store.decisions import next_number, suggested
-from orchestrator.sweeps.change_notes import change_notes
-from orchestrator.sweeps.search_checks import check_search
+from orchestrator.sweeps.plan_checks import change_notes, check_search
 from orchestrator.sweeps.space import again
 from orchestrator.sweeps.sweep import SweepSpec, expand, layers_of, replicates
 from orchestrator.sweeps.watch_spec import check_installed

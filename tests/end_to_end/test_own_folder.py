@@ -67,7 +67,7 @@ def in_kernel(folder: Path) -> None:
     ],
 )
 def test_every_way_to_start_imports_our_packages(all_three: bool, words: tuple[str, ...], tmp_path: Path) -> None:
-    started(own_folder(tmp_path, all_three=all_three), *words)
+    started(own_folder(tmp_path, all_three=all_three), *words)  # fails unless it exits with 0
 
 
 def test_a_module_of_our_name_that_was_imported_before_is_named(tmp_path: Path) -> None:

@@ -316,3 +316,22 @@ def test_a_launch_whose_ray_dies_ends_in_words_and_keeps_everything(
     assert sum(n_rows(tmp_path / "store").values()) >= before
     assert check_store(tmp_path / "store").ok
     assert not list((tmp_path / "store" / "drivers").glob("*"))
+
+
+@pytest.mark.cluster
+@pytest.mark.slow
+@pytest.mark.parametrize("after_s", [0.0, 0.5, 3.0])
+def test_a_ctrl_c_just_after_ray_has_died_ends_the_launch_as_its_death_does(
+    after_s: float, launched_for_ever: subprocess.Popen[str], tmp_path: Path
+) -> None:
+    wait_until(lambda: sum(n_rows(tmp_path / "store").values()) >= 2, launched_for_ever)
+    children = ["pgrep", "-P", str(launched_for_ever.pid), "-f", "/raylet"]
+    victim = subprocess.run(children, capture_output=True, text=True, check=True).stdout.split()[0]
+    subprocess.run(["kill", "-9", victim], check=True)
+    time.sleep(after_s)
+    launched_for_ever.send_signal(signal.SIGINT)
+    _, err = launched_for_ever.communicate(timeout=60)
+    assert launched_for_ever.returncode in (1, 128 + signal.SIGINT), err
+    assert ("Traceback" in err, "\x1b" in err) == (False, False)
+    assert check_store(tmp_path / "store").ok
+    assert not list((tmp_path / "store" / "drivers").glob("*"))

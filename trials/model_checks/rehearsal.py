@@ -21,8 +21,7 @@ from transformers.modeling_utils import load_state_dict
 from trials.datasets.corpus import Item, Sentence, Text
 from trials.errors import ModelError, reason
 from trials.models.cut import section, start_at
-from trials.models.families import pool_at_last_subword
-from trials.models.family import Head, ModelFamily, Parts
+from trials.models.family import Head, ModelFamily, Parts, pool_at_last_subword
 from trials.models.load import (
     LoadedModel,
     family_of,

@@ -22,6 +22,7 @@ from orchestrator.analysis.trial_frame import TRAINING_COST, trial_frame, with_s
 from orchestrator.config.quantities import counted
 from orchestrator.extras.published.study_parts import UNKNOWN, Metric, Protocol, PublishedCorpus, PublishedFreeze
 from orchestrator.store.contents import stored_spec
+from orchestrator.store.evidence import SENTENCE_COLUMNS
 from orchestrator.store.schema import State
 from trials.settings import DataSpec
 from trials.spec import TrialSpec
@@ -305,8 +306,9 @@ def _of_cells(metric: Metric, at_epoch: int | None, column: str, setup: Setup) -
             cell: _seed_mean(describe(found).mean, *mean_interval(found, "score"), len(found), found)
             for cell, found in of_cells.items()
         }
-    by_trial = {trial.spec.trial_id: trial.row.get("sentences", {}).get(metric.split) for trial in setup.trials}
-    frame = with_sentences(frame.assign(score=pd.Series(scores)), by_trial)
+    known = {trial.spec.trial_id: trial.row.get("sentences", {}).get(metric.split, {}) for trial in setup.trials}
+    of_sentences = {name: {i: of.get(name) for i, of in known.items()} for name in SENTENCE_COLUMNS}
+    frame = with_sentences(frame.assign(score=pd.Series(scores)), of_sentences)
     pairs = dict(list(pair(frame).rows.groupby("cell")["difference"]))
     return {
         row.cell: _seed_mean(-row.loss, -row.high, -row.low, row.n_pairs, pairs.get(row.cell, ()))

@@ -108,4 +108,5 @@ def test_a_container_that_is_killed_leaves_no_process(start: Start) -> None:
     container = start("one", "sh", "-c", "sleep 60 & sleep 60")
     first = Path(f"/proc/{container.first()}")
     container.kill()
+    # fails after 30 s
     wait_until(lambda: not first.exists() or "Z" in (first / "stat").read_text().split()[2], 30, "process 1 ends")

@@ -15,8 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.own_data.choose_options import ChooseOptions
-from orchestrator.own_data.corpus_guess import guess_corpus
-from orchestrator.own_data.corpus_lines import corpus_lines, examples
+from orchestrator.own_data.corpus_guess import corpus_lines, examples, guess_corpus
 from trials.datasets.corpus import Text
 from trials.draft import Lookup
 from trials.errors import PermafrostError

@@ -10,7 +10,6 @@ import pytest
 from orchestrator.config.yaml_document import Document
 from orchestrator.own_data.choose_options import ChooseOptions
 from orchestrator.own_data.corpus_guess import guess_corpus
-from orchestrator.own_data.recipe import recipe
 from orchestrator.own_data.sweep_file import (
     NOTHING,
     Question,
@@ -18,6 +17,7 @@ from orchestrator.own_data.sweep_file import (
     asks_alike,
     rates_in,
     rates_text,
+    recipe,
     refuse_edited,
     refuse_others,
     size_in,

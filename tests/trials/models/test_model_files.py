@@ -96,7 +96,7 @@ def test_a_model_that_was_put_back_is_the_planned_one(folder: Path, tmp_path: Pa
     flip(folder / "model.safetensors")
     shutil.rmtree(folder)
     shutil.copytree(tmp_path / "kept", folder)
-    load_weights(spec)
+    load_weights(spec)  # raises ModelError for any other files
 
 
 def test_a_file_that_changes_while_it_is_loaded_and_is_put_back_is_noticed(folder: Path) -> None:

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from transformers import DataCollatorForTokenClassification, Trainer, TrainingArguments
+from transformers import DataCollatorForTokenClassification, TrainingArguments
 
 from tests.trials.conftest import TrialMaker
+from tests.trials.training.test_trainer_parity import RecordingTrainer
 from trials.cache.encoding import encode_for
 from trials.models.load import LoadedModel, load_model, load_tokenizer
 from trials.spec import TrialSpec
@@ -67,23 +68,9 @@ def our_losses(spec: TrialSpec, order: np.ndarray) -> tuple[float, ...]:
     return train_steps(training, STEPS)
 
 
-class InOrder(Trainer):  # type: ignore[misc]  # transformers has no types here
-    """A Trainer that reads its data in the given order and keeps the loss of every step."""
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        self.losses: list[float] = []
-
-    def _get_train_sampler(self, train_dataset: Any = None) -> torch.utils.data.Sampler[int]:
-        return torch.utils.data.SequentialSampler(train_dataset or self.train_dataset)
-
-    def compute_loss(self, *args: Any, **options: Any) -> Any:
-        found = super().compute_loss(*args, **options)
-        self.losses.append(float(found))
-        return found
-
-
-def trainer_of(spec: TrialSpec, model: nn.Module, order: np.ndarray, folder: Path, batch_size: int = BATCH) -> InOrder:
+def trainer_of(
+    spec: TrialSpec, model: nn.Module, order: np.ndarray, folder: Path, batch_size: int = BATCH
+) -> RecordingTrainer:
     examples = [encode_for(spec).train.examples[i] for i in order.flatten()]
     rows = [{"input_ids": e.ids.tolist(), "labels": e.labels.tolist()} for e in examples]
     arguments = TrainingArguments(
@@ -92,7 +79,7 @@ def trainer_of(spec: TrialSpec, model: nn.Module, order: np.ndarray, folder: Pat
         dataloader_pin_memory=False, warmup_steps=0,
     )  # fmt: skip
     collator = DataCollatorForTokenClassification(load_tokenizer(spec.model, "tokens"))
-    return InOrder(model=model, args=arguments, train_dataset=rows, data_collator=collator)
+    return RecordingTrainer(model=model, args=arguments, train_dataset=rows, data_collator=collator)
 
 
 @pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning", "ignore::UserWarning")

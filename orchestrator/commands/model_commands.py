@@ -1,7 +1,8 @@
-"""Train the setting that a sweep recommends on all of train, and export the model.
+"""Commands that end with a model: train the recommended setting, or export the model of a trial.
 
 permafrost train -o my-tagger
 permafrost train --store results --sweep choose-reviews --tolerance 2 --seeds 5 -o my-classifier
+permafrost export model --trial 9f2c51d0 --store results -o my-tagger
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from typing import Annotated
 
 import typer
 
+from orchestrator.api.exporting import export_model as write_model
 from orchestrator.api.training import SEEDS, Keep
 from orchestrator.api.training import train as train_setting
+from orchestrator.commands.answer_command import ToleranceOption
 from orchestrator.config.console import (
     DEFAULT_STORE,
     ClusterOption,
@@ -34,17 +37,7 @@ def train(
     out: Annotated[Path, typer.Option("-o", "--out", metavar="FOLDER", help="A new folder.")],
     store: StoreOption = DEFAULT_STORE,
     sweep: StoredSweepOption = None,
-    tolerance: Annotated[
-        float | None,
-        typer.Option(
-            "--tolerance",
-            metavar="POINTS",
-            min=0,
-            max=100,
-            help="Take what this tolerance buys.",
-            show_default="the sweep's own",
-        ),
-    ] = None,
+    tolerance: ToleranceOption = None,
     freeze: Annotated[
         str | None,
         typer.Option(
@@ -91,3 +84,26 @@ def train(
         if found.folder is not None:
             say(f"model   {found.folder}")
     raise typer.Exit(found.exit_code)
+
+
+def export_model(
+    trial: Annotated[str, typer.Option("--trial", metavar="ID", help="The id of a trial, or its first characters.")],
+    out: Annotated[Path, typer.Option("-o", "--out", metavar="FOLDER", help="A new folder.")],
+    store: StoreOption = DEFAULT_STORE,
+    licence: Annotated[
+        str | None, typer.Option("--licence", help="The licence for the card.", show_default="the encoder's")
+    ] = None,
+    debug: DebugOption = False,
+) -> None:
+    """Write the model of a trial, with the weights of its best epoch, as a standard folder.
+
+    If the sweep has stored the weights (`keep: weights`), they are used. Otherwise the trial is trained again; on a CPU
+    the result is bit-identical. `transformers.pipeline` takes the folder, and `hf upload OWNER/NAME FOLDER` pushes it.
+
+    Examples:
+        permafrost export model --trial 9f2c51d0 -o my-tagger
+
+    Exit codes: 0 written, 3 no store, 4 the folder exists, 5 no such trial.
+    """
+    with reported(debug=debug):
+        stdout.print_line(f"model   {write_model(trial, out, store=store, licence=licence)}")
