@@ -18,8 +18,15 @@ The share is that of the present look, at its 95 % bound, so that an interval de
 and `most`. `most` has to be fixed before the first look: a plan that grows is a new plan, and adds the error of its new
 looks (exponential losses: 1 % for two more seeds).
 
-Statistics of exponential losses agree less from look to look than Brownian motion does: together they would spend 1.45
-times the error. So several looks get `KEPT` of it, and exponential losses, the worst ones promised for, spend all.
+Two constants are chosen, not derived, by simulation of looks from 3 to 8 and to 20, seeds alone, errors 5 to 0.5 %:
+
+- `KEPT`: statistics of exponential losses agree less from look to look than Brownian motion does, and together spend
+  1.15 to 1.23 times the error. So several looks get 0.7 of it: these losses, the worst ones promised for, then spend
+  0.79 to 0.90, and at most 0.97 where sentences have a fifth or a tenth of the variance (`two_way`, its bound).
+- `SPENDING`: any exponent keeps the error. With exponents 1, 2, 3, 4, and the error that each can be given, normal
+  losses that are two standard deviations of a seed inside the tolerance are shown in 68, 80, 86, 89 % by the eighth
+  seed, and 1.6, 0.6, 0.2, 0.1 % err at the third. 3 is close to O'Brien and Fleming's boundary, 1 to
+  Pocock's (Jennison and Turnbull (2000), section 7.2.1).
 """
 
 from __future__ import annotations
@@ -33,8 +40,8 @@ from orchestrator.analysis.decision_plan import PlannedLooks
 from orchestrator.analysis.rows import Floats
 from orchestrator.analysis.two_way import Estimate
 
-SPENDING = 3.0  # exponent of the information
-KEPT = 0.7  # share of the error that several looks get
+SPENDING = 3.0  # exponent of the information; chosen
+KEPT = 0.7  # share of the error that several looks get; chosen, bounds exponential losses
 _BOUND = 0.95  # level of the bound of the seeds' share
 _SAME = 1 / 200  # a look with less new information, of all, is not a new one: it adds 2 % to the error
 _SHARES = 50  # the seeds' share is rounded up to this grid
@@ -68,11 +75,20 @@ def _boundary(looks: PlannedLooks, n: int, step: int, tail: float) -> tuple[floa
     m = np.arange(looks.first, n + 1)
     variance = share * n / np.append(m, looks.most) + 1 - share  # of the mean at each look, as from that at n
     time = variance[-1] / variance[:-1]
-    spent = tail * (KEPT if looks.first < looks.most else 1.0) * time**SPENDING
+    return stopping_tails(time, tail * (KEPT if looks.first < looks.most else 1.0) * time**SPENDING)
+
+
+def stopping_tails(time: Floats, spent: Floats) -> tuple[float, ...]:
+    """One-sided normal tails at which looks stop Brownian motion so that they have stopped it with given chances.
+
+    Args:
+        time: (looks,) times, ascending up to 1: the information of each look as a share of all.
+        spent: (looks,) chances to have stopped by then, ascending.
+    """
     found = [float(spent[0])]
     last = 0  # the last look that was a new one
     nodes, mass = _start(float(-special.ndtri(spent[0]) * np.sqrt(time[0])), float(time[0]))
-    for k in range(1, len(m)):
+    for k in range(1, len(time)):
         if time[k] - time[last] < _SAME:
             found.append(found[-1])
             continue

@@ -134,12 +134,20 @@ def protocol_differences(
         silent.append("seeds")
     elif protocol.n_seeds != n_seeds:
         differing.append(f"{counted(n_seeds, 'seed')} instead of {protocol.n_seeds}")
-    ran_on = " and ".join(sorted(set(devices))) or "an unknown device"
     if protocol.hardware == UNKNOWN:
         silent.append("hardware")
-    elif not _same_device(protocol.hardware, ran_on):
-        differing.append(f"{ran_on} instead of {protocol.hardware}")
+    elif differs := other_device(protocol, devices):
+        differing.append(differs)
     return differing, silent
+
+
+def other_device(protocol: Protocol, devices: Sequence[str]) -> str:
+    """Where trials ran, if that is not shown to be where the study did; else empty."""
+    ran_on = " and ".join(sorted(set(devices))) or "an unknown device"
+    if protocol.hardware == UNKNOWN:
+        return f"{ran_on}, theirs is not stated"
+    same = len(set(devices)) == 1 and _same_device(protocol.hardware, ran_on)
+    return "" if same else f"{ran_on} instead of {protocol.hardware}"
 
 
 def _release(data: DataSpec) -> str:
@@ -215,6 +223,11 @@ class Setup:
 
     cells: Mapping[str, tuple[Trial, ...]]
     measured: dict[tuple[Metric, int | None, str], dict[str, SeedMean | None]] = field(default_factory=dict, repr=False)
+
+    @property
+    def devices(self) -> list[str]:
+        """Where each trial ran."""
+        return [trial.row.get("device") or "an unknown device" for trial in self.trials]
 
     @property
     def spec(self) -> TrialSpec:

@@ -1,6 +1,6 @@
 """What intervals and decisions promise, in every world, goal beside figure: python -m tests.lab.calibration
 
-python -m tests.lab.calibration                     # 2,000 sweeps a world, about 15 minutes on two cores
+python -m tests.lab.calibration                     # 4,000 sweeps a world, ten minutes on a core
 python -m tests.lab.calibration --only documents    # only the worlds whose name holds that
 
 Exit code 1 if a goal is missed by more than three standard errors of the simulation.
@@ -36,7 +36,7 @@ def jobs(sweeps: int, seed: int) -> dict[str, Callable[[], Iterator[Figure]]]:
 def main(arguments: list[str] | None = None) -> int:
     """Print a line for each figure."""
     parser = argparse.ArgumentParser(prog="python -m tests.lab.calibration", description=__doc__)
-    parser.add_argument("--sweeps", type=int, default=2_000)
+    parser.add_argument("--sweeps", type=int, default=4_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="", metavar="TEXT", help="only what has this in its name")
     parser.add_argument("--processes", type=int, default=min(2, os.cpu_count() or 1))

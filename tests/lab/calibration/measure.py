@@ -169,7 +169,7 @@ def measure_family(world: Words, sweeps: int, seed: int, *, uneven: bool = False
 def families(sweeps: int, seed: int) -> Iterator[Figure]:
     """Four settings that are claimed together."""
     for name, shape in {"normal": normal, "exponential": exponential}.items():
-        world = Words(0.008, 0.04, n_sentences=100, shape=shape, settings=4)
+        world = Words(0.004, 0.03, n_sentences=200, shape=shape, settings=4)
         for uneven in (False, True):
             found = measure_family(world, sweeps, seed, uneven=uneven)
             label = f"4 settings, {name}{', seeds differ' if uneven else ''}"
