@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +122,11 @@ class Course:
     def time_left(self) -> float:
         """Seconds; infinite without a limit."""
         return math.inf if self.bounds.hours is None else 3_600 * self.bounds.hours - (time.monotonic() - self.began)
+
+    def of_time(self, share: float) -> Course:
+        """The same with so much of the time."""
+        hours = None if self.bounds.hours is None else share * self.bounds.hours
+        return replace(self, bounds=replace(self.bounds, hours=hours))
 
     def plan(self, document: Document, lookup: Lookup) -> Plan:
         """What a sweep file asks for and the store lacks. Raises as `make_plan`."""
