@@ -56,7 +56,7 @@ def test_rates_are_tried_first_and_every_depth_has_the_best_for_it() -> None:
     tried = next(plan for plan in open_store("results").sweeps() if plan.name == "rates-bank")
     assert len({spec.optim.lr for spec in planned_specs(tried)}) == 3
     path = Path(found["sweep_file"])
-    rates = {*rates_in(path).values()} or {rate_in(path)}
+    rates: set[float | None] = {*rates_in(path).values()} or {rate_in(path)}
     assert rates <= {spec.optim.lr for spec in planned_specs(tried)}
     assert found["answers"][0]["decided"]
 
