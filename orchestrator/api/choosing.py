@@ -19,7 +19,7 @@ from orchestrator.api.launching import Course, here, outcome_lines, resume_lines
 from orchestrator.api.rates import higher_rates, rates_of, with_best_rates
 from orchestrator.api.rivals import TIME, with_lora
 from orchestrator.api.training import train
-from orchestrator.config.console import ShownInCell, download_progress, notebook_output, say
+from orchestrator.config.console import INTERRUPTED, ShownInCell, download_progress, notebook_output, say
 from orchestrator.config.quantities import counted, duration
 from orchestrator.config.yaml_document import Document
 from orchestrator.own_data.choose_options import ChooseOptions
@@ -136,8 +136,8 @@ def choose(options: ChooseOptions | str = "", **others: Any) -> Choice:
     choice, was_stopped = _searched(planned, course.of_time(1 - TIME) if with_rival else course)
     if with_rival and not was_stopped:
         lookup = Lookup(offline=asked.offline)
-        rows = with_lora(choice.answers, planned.question, planned.plan, planned.path, course, lookup)
-        choice = replace(choice, answers=rows)
+        found, code = with_lora(choice.answers, planned.question, planned.plan, planned.path, course, lookup)
+        choice, was_stopped = replace(choice, answers=found, exit_code=max(choice.exit_code, code)), code == INTERRUPTED
     can_train = planned.asked.export is not None and any(each.freeze is not None for each in choice.answers)
     return _with_model(choice, planned) if can_train and not was_stopped else choice
 

@@ -21,7 +21,6 @@ from trials.settings import LoraSpec
 if TYPE_CHECKING:
     from orchestrator.analysis.answer import Answer
 
-LORA = "lora"
 TIME = 0.25  # share of the time that is kept for adapters
 TIMES_RATE = 10.0  # of the rate that trains the weights themselves: Hu et al. 2021 (table 9) have 4e-4 to 5e-4
 FEWEST = 3  # seeds
@@ -29,8 +28,10 @@ FEWEST = 3  # seeds
 
 def with_lora(
     found: Answers, question: Question, searched: Plan, path: Path, course: Course, lookup: Lookup
-) -> Answers:
-    """The answers with a row for adapters: as many seeds as the baseline has, at least three, until the time is over.
+) -> tuple[Answers, int]:
+    """The answers with a row for adapters, and the exit code of their sweep.
+
+    They have as many seeds as the baseline, at least three, as far as the time goes.
 
     Raises as `launch`.
     """
@@ -46,12 +47,13 @@ def with_lora(
     plan = course.plan(Document.of_text(path.with_name(path.name.replace("choose-", "lora-", 1)), text), lookup)
     trials = counted(len(plan.to_run), "trial")
     say(f"lora    {trials} of adapters of rank {LoraSpec().rank} in every layer, at a learning rate of {rate:g}")
-    with course.run(plan):
+    with course.run(plan) as ended:
         frame = evidence(course.results, plan.trials).frame
     baseline = next(spec.cell_id for spec in plan.trials if spec.freeze.is_baseline)
     labels = {spec.cell_id: f"LoRA {spec.lora.label}" for spec in plan.trials if spec.lora is not None}
     frame = frame.assign(freeze=frame["cell"].map(labels).fillna(frame["freeze"]))
-    return Answers(_with_rows(each, beside(frame, baseline, searched.sweep.decision_plan)) for each in found)
+    answers = Answers(_with_rows(each, beside(frame, baseline, searched.sweep.decision_plan)) for each in found)
+    return answers, ended.exit_code
 
 
 def _with_rows(each: Answer, rows: Iterator[dict[str, Any]]) -> Answer:
