@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
 HOUR = 3_600.0
 SPARE = 0.9  # of the time, so that a forecast that is a little off still ends in it
-NEEDED = 0.5  # of all trials: a search usually needs a third
+NEEDED = 1 / 3  # of all trials, which a search usually needs
 PILOTS = 3  # shapes that are timed; the cost model has the depths between, as the time is for the curve
 HOLD_OUT = 0.3  # of train, where dev is too small for the tolerance
 FEWEST = 100  # train items; fewer say little about a freeze
@@ -503,8 +503,8 @@ def _fitting(
             break
         size = max(FEWEST, _rounded(n_train * SPARE * time_left / took))
         say(
-            f"data    half of the trials on {n_train:,} would take {duration(took)}, more than is left of --max-hours "
-            f"{course.bounds.hours:g}: trying {size:,}"
+            f"data    a third of the trials on {n_train:,} would take {duration(took)}, more than is left of "
+            f"--max-hours {course.bounds.hours:g}: trying {size:,}"
         )
         question = _sized(question, lookup, size)
         document = Document.of_text(path, sweep_text(question))

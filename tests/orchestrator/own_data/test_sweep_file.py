@@ -12,6 +12,7 @@ from orchestrator.own_data.choose_options import ChooseOptions
 from orchestrator.own_data.corpus_guess import guess_corpus
 from orchestrator.own_data.sweep_file import (
     NOTHING,
+    SEEDS,
     Question,
     asks,
     asks_alike,
@@ -65,12 +66,12 @@ def test_a_part_of_a_large_train_split_is_trained_on_for_as_many_epochs_as_a_sma
     assert [recipe(MODEL, Corpus(texts, [], []), size)["optim"]["epochs"] for size in (None, 5_000)] == [3, 5]
 
 
-def test_it_tries_nothing_the_embeddings_and_every_depth_with_ten_seeds(question: Question) -> None:
+def test_it_tries_nothing_the_embeddings_and_every_depth_with_fifteen_seeds(question: Question) -> None:
     trials = expanded(sweep_text(question))
     assert sorted({(spec.freeze.depth, spec.freeze.embeddings) for spec in trials}) == [
         (0, False), *((depth, True) for depth in range(MODEL.n_layers + 1))
     ]  # fmt: skip
-    assert {spec.seed for spec in trials} == set(range(10))
+    assert {spec.seed for spec in trials} == set(range(SEEDS))
     assert {(spec.train_size, spec.lowercase) for spec in trials} == {(400, True)}
 
 
