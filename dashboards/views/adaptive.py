@@ -13,7 +13,7 @@ from dashboards.views.kit.cells import KEYS
 from dashboards.views.kit.drawing import interval_bars, name, numbers
 from dashboards.views.kit.part import Part
 from dashboards.views.kit.theme import SYMBOLS, Figure, Look, axis, layout
-from orchestrator.analysis.when_frozen import ADAPTIVE, STATIC, UNFREEZING, when_frozen
+from orchestrator.analysis.layer_curves import ADAPTIVE, STATIC, UNFREEZING, when_frozen
 
 
 class WhenFrozen(NamedTuple):

@@ -31,8 +31,8 @@ from dashboards.views.kit.drawing import (
 from dashboards.views.kit.part import SHARED_CONTROLS, Part, View
 from dashboards.views.kit.published import Overlay, overlay, published_columns, published_traces
 from dashboards.views.kit.theme import Figure, Look, axis, dodge, layout
-from orchestrator.analysis.decided import loss_table
-from orchestrator.analysis.layer_strip import layer_strip
+from orchestrator.analysis.cells import layer_strip
+from orchestrator.analysis.decide import loss_table
 from orchestrator.analysis.statistic import STATISTICS
 
 # The difference of each setting to its baseline, paired by seed.
@@ -46,7 +46,7 @@ class Forest(NamedTuple):
     """Losses against the baseline.
 
     Attributes:
-        table: One row per cell: the columns of `decided.loss_table` and `cells.KEYS`.
+        table: One row per cell: the columns of `decide.loss_table` and `cells.KEYS`.
     """
 
     table: pd.DataFrame

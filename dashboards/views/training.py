@@ -32,9 +32,15 @@ from dashboards.views.kit.drawing import (
 )
 from dashboards.views.kit.part import SHARED_CONTROLS, Part, View
 from dashboards.views.kit.theme import Figure, Look, axis, layout, rgba
-from orchestrator.analysis.convergence import baseline_best, epochs_to
-from orchestrator.analysis.describe import LEAST_FOR_INTERVAL, describe_cells, score_ends
-from orchestrator.analysis.moments import Moments, t_ends
+from orchestrator.analysis.describe import (
+    LEAST_FOR_INTERVAL,
+    Moments,
+    baseline_best,
+    describe_cells,
+    epochs_to,
+    score_ends,
+    t_ends,
+)
 from orchestrator.config.quantities import counted
 from orchestrator.store.schema import METRICS
 from trials.metrics.metric import metric_label

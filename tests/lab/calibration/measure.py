@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from orchestrator.analysis.collapse import collapses
 from orchestrator.analysis.decision_plan import ERROR, PlannedLooks
-from orchestrator.analysis.simultaneous import deciding_ends, simultaneous
+from orchestrator.analysis.looks import deciding_ends, simultaneous
+from orchestrator.analysis.losses import collapses
 from orchestrator.analysis.two_way import ROUNDING, ends, estimate
 from tests.lab.calibration.worlds import COLLAPSE, Crossed, Drawn, Floats, Words, World, exponential, normal
 
