@@ -20,7 +20,7 @@ class WhenFrozen(NamedTuple):
     """Settings of one train size that share a baseline.
 
     Attributes:
-        table: One row per setting: the columns of `analysis.when_frozen` and `cells.KEYS`.
+        table: One row per setting: the columns of `layer_curves.when_frozen` and `cells.KEYS`.
         size: The train size, the largest.
     """
 

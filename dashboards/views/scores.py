@@ -188,7 +188,7 @@ def cells_table(info: Cells) -> pd.DataFrame:
 TABLE = Part(
     "depth-table",
     "Mean, median, spread and range",
-    "Scores over the completed seeds of each setting.",
+    "Scores on this dev set over the completed seeds of each setting; intervals are over seeds alone.",
     cells_of,
     cells_table,
     method="Standard deviations (sd) divide by n - 1. The 95 % interval of the mean is the wider of Student's t and "

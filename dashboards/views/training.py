@@ -374,7 +374,7 @@ def curves_table(info: Curves) -> pd.DataFrame:
 QUALITY = Part(
     "curves-quality",
     "Score by epoch",
-    "Mean dev score of each setting after each evaluation, with its 95 % interval from three seeds on.",
+    "Mean dev score of each setting over its seeds, after each evaluation; 95 % intervals over seeds, from three on.",
     prepare_quality,
     curves_table,
     draw_curves,
@@ -385,7 +385,7 @@ QUALITY = Part(
 LOSS = Part(
     "curves-loss",
     "Loss by epoch",
-    "Mean training loss (top) and dev loss (bottom) of each setting.",
+    "Mean training loss (top) and dev loss (bottom) of each setting, over its seeds.",
     prepare_loss,
     curves_table,
     draw_curves,

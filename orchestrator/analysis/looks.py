@@ -69,8 +69,8 @@ from scipy import optimize, special
 
 from orchestrator.analysis import two_way
 from orchestrator.analysis.decision_plan import ERROR, PlannedLooks
-from orchestrator.analysis.rows import Floats
-from orchestrator.analysis.two_way import ROUNDING, Estimate, estimate, estimates, verdict
+from orchestrator.analysis.rows import ROUNDING, Floats
+from orchestrator.analysis.two_way import Estimate, estimate, estimates, verdict
 from orchestrator.config.quantities import counted
 
 SPENDING = 3.0  # exponent of the information; chosen
@@ -193,8 +193,8 @@ def simultaneous(
     """Intervals of which each end holds, for a whole family and at every look, with chance 1 - `error`.
 
     Args:
-        losses: Of each setting, as of `two_way.estimate`. Where all have one shape, their seeds and sentences are the
-            same ones in the same order; else their correlation is unknown, and taken for 0.
+        losses: Of each setting, as of `two_way.estimate`: their seeds and sentences are the same ones in the same
+            order, of some perhaps fewer seeds (`shared_correlation`).
         error: Between 0 and 0.5.
         n_run: (settings,) seeds run, collapsed ones included, by which looks are counted; None for those of the losses.
         family: (settings,) which ones are claimed together; None for all. The others get intervals like theirs.
@@ -209,9 +209,7 @@ def simultaneous(
     size = len(losses) if family is None or not family.any() else int(family.sum())
     tail, method = error, ""
     if size > 1:
-        run = [each for each in losses if len(each)]
-        aligned = len(run) > 1 and len({each.shape for each in run}) == 1
-        shared = mean_correlation(np.stack(run)) if aligned else 0.0
+        shared = shared_correlation([each for each in losses if len(each)])
         tail = adjusted_tail(size, shared, error)
         method = f"max-t over {counted(size, 'setting')}, correlation {shared:.2f}"
     low, high = deciding_ends(of, looks, tail, n_run)
@@ -224,6 +222,21 @@ def deciding_ends(of: Estimate, looks: PlannedLooks, tail: float, n_run: Floats 
     low, high = two_way.deciding_ends(of, tails(at, looks, tail))
     known = np.isfinite(low) & np.isfinite(high) & (of.df > LEAST_DF - ROUNDING)
     return np.where(known, low, np.nan), np.where(known, high, np.nan)
+
+
+def shared_correlation(losses: Sequence[Floats]) -> float:
+    """`mean_correlation` of settings of which some have fewer seeds; 0 for other sentences, or for a single one.
+
+    It is estimated on the seeds that all have, and a pair has that times the root of its smaller number of seeds over
+    the larger one: so its seeds' part is exact, and its sentences' part too small, which errs to the safe side. Seeds
+    that are missing in the middle pair others, whose covariance is 0 in the mean.
+    """
+    n = np.array([len(each) for each in losses], dtype=np.float64)
+    if len(n) < 2 or n.min() < 2 or len({each.shape[1] for each in losses}) > 1:
+        return 0.0
+    first, second = np.triu_indices(len(n), 1)
+    ratio = np.sqrt(np.minimum(n[first], n[second]) / np.maximum(n[first], n[second]))
+    return float(ratio.mean()) * mean_correlation(np.stack([each[: int(n.min())] for each in losses]))
 
 
 def mean_correlation(losses: Floats) -> float:

@@ -187,7 +187,7 @@ class SeedMean:
     """A mean over seeds.
 
     Attributes:
-        low, high: Ends of its 95 % interval (`analysis.describe`, `analysis.paired`, `analysis.savings`); None with one
+        low, high: Ends of its 95 % interval (`analysis.describe`, `analysis.rows`, `analysis.savings`); None with one
             seed.
         n: Seeds, or pairs of seeds.
         std: Over seeds (n - 1), for a saving that of the logarithm of the share left; None with one seed.

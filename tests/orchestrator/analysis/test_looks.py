@@ -7,7 +7,15 @@ import pytest
 from scipy import special, stats
 
 from orchestrator.analysis.decision_plan import PlannedLooks
-from orchestrator.analysis.looks import KEPT, adjusted_tail, further, mean_correlation, simultaneous, tails
+from orchestrator.analysis.looks import (
+    KEPT,
+    adjusted_tail,
+    further,
+    mean_correlation,
+    shared_correlation,
+    simultaneous,
+    tails,
+)
 from orchestrator.analysis.two_way import deciding_ends, estimate, verdict
 from tests.orchestrator.analysis.frames import Floats
 from tests.orchestrator.analysis.test_two_way import losses
@@ -141,9 +149,14 @@ def test_a_loss_of_exactly_the_tolerance_is_within_it() -> None:
     assert verdict(np.nan, np.nan, 0.01) == "not decided"
 
 
-def test_settings_with_other_seeds_are_corrected_as_if_they_were_independent() -> None:
-    found = simultaneous([losses(np.random.default_rng(4), n, 30) for n in (4, 5)], TO_EIGHT)
-    assert found.tail == pytest.approx(1 - 0.95**0.5)
+def test_settings_with_fewer_seeds_keep_what_their_shared_seeds_say_of_the_correlation() -> None:
+    x = settings_of(4, 3, 8, 60)
+    even = shared_correlation([each[:6] for each in x])
+    assert 0 < shared_correlation([x[0], x[1][:6], x[2][:6]]) < even
+    assert shared_correlation([x[0], x[1][:, :50]]) == 0  # other sentences
+    assert shared_correlation([x[0], x[1][:1]]) == 0
+    fewer = simultaneous([x[0], x[1], x[2][:6]], TO_EIGHT)
+    assert simultaneous(list(x), TO_EIGHT).tail >= fewer.tail > adjusted_tail(3, 0.0, 0.05)
 
 
 def test_only_the_family_is_corrected_for() -> None:
