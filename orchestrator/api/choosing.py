@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.console import Console
 
-from orchestrator.analysis.layer_strip import freeze_name
+from orchestrator.analysis.cells import freeze_name
 from orchestrator.api.answering import Answers, answers_of
 from orchestrator.api.exporting import refuse_folder
-from orchestrator.api.launching import here, outcome_lines, resume_lines
+from orchestrator.api.launching import Course, here, outcome_lines, resume_lines
 from orchestrator.api.rates import higher_rates, rates_of, with_best_rates
 from orchestrator.api.training import train
 from orchestrator.config.console import ShownInCell, download_progress, notebook_output, say
@@ -42,10 +42,8 @@ from orchestrator.search.choose_depth import DepthGoal, spread
 from orchestrator.search.depth_search import Depths
 from orchestrator.session.display import plan_lines
 from orchestrator.session.outcome import Bounds, Outcome, early_end, trials_of
-from orchestrator.session.session import run_plan
 from orchestrator.store import ResultStore, open_store
-from orchestrator.sweeps.cluster_spec import settled
-from orchestrator.sweeps.plan import Plan, brought_up_to_date, dev_note, make_plan, plan_notes, resolved
+from orchestrator.sweeps.plan import Plan, brought_up_to_date, dev_note, plan_notes, resolved
 from orchestrator.sweeps.sweep import declared_sweep, expand
 from trials.draft import Lookup
 from trials.errors import ConfigError, RefusedError, unknown
@@ -56,7 +54,6 @@ from trials.tasks.reading import read_corpus
 if TYPE_CHECKING:
     from orchestrator.analysis.answer import Answer
     from orchestrator.forecast.values import Forecast
-    from orchestrator.sweeps.cluster_spec import ClusterSpec
 
 HOUR = 3_600.0
 SPARE = 0.9  # of the time, so that a forecast that is a little off still ends in it
@@ -126,62 +123,105 @@ def choose(options: ChooseOptions | str = "", **others: Any) -> Choice:
         RefusedError: A file that would be overwritten is not one of this question; nothing has run.
     """
     began, asked = time.monotonic(), _options(options, others)
+    course, folder = _course(asked, began)
+    planned = _planned(asked, folder, course)
+    _say_plan(planned, course)
+    if asked.dry_run:
+        return Choice(Answers(), planned.path, plan=planned.plan, forecast=planned.forecast)
+    choice, was_stopped = _searched(planned, course)
+    can_train = planned.asked.export is not None and any(each.freeze is not None for each in choice.answers)
+    return _with_model(choice, planned) if can_train and not was_stopped else choice
+
+
+class _Planned(NamedTuple):
+    """What will run. `asked` is what was agreed on; `is_again`: the file is there, as the same command wrote it."""
+
+    asked: ChooseOptions
+    question: Question
+    path: Path
+    is_again: bool
+    plan: Plan
+    forecast: Forecast
+
+
+def _course(asked: ChooseOptions, began: float) -> tuple[Course, Path]:
+    """Where and until when it runs, and the folder of its sweep files; options are checked before data are read."""
     where, bounds = here(asked.cluster, cpus=asked.cpus, gpus=asked.gpus), Bounds(hours=asked.max_hours)
     bounds.check(where.prices)
-    results = open_store(asked.store, must_exist=False)
-    folder = _folder(asked, results)
+    course = Course(open_store(asked.store, must_exist=False), where, bounds, began)
+    folder = _folder(asked, course.results)
     asked.check()
     if asked.rates is not None:
         rates_of(asked.rates, 1.0)
-    named_model(asked.model)  # a name that cannot be one, before the data are read
+    named_model(asked.model)
+    return course, folder
+
+
+def _planned(asked: ChooseOptions, folder: Path, course: Course) -> _Planned:
+    """The data read, the time shared out, learning rates tried where they are asked for."""
     with download_progress() as progress:
         lookup = Lookup(offline=asked.offline, progress=progress)
-        question = replace(question_of(_as_before(asked, folder), lookup), asked=asked.question, folder=folder)
+
+        def question_about(options: ChooseOptions) -> Question:
+            found = question_of(_as_before(options, folder), lookup)
+            return replace(found, asked=options.question, folder=folder)
+
+        question = question_about(asked)
         if (agreed := _agreed(asked, question, folder)) != asked:
-            asked = agreed
-            question = replace(question_of(_as_before(asked, folder), lookup), asked=asked.question, folder=folder)
+            asked, question = agreed, question_about(agreed)
         _refuse_files(asked, folder, question)
         path = folder / f"{question.name}.yaml"
         is_again, has_trials = asks(path, asked.question), asks_alike(path, asked.question)
         if has_trials:
             question = _with_trials(question, lookup, path)
-        plan, forecast, question = _fitting(question, path, results, where, bounds, began, lookup)
+        plan, forecast, question = _fitting(question, path, course, lookup)
         if asked.rates is not None and not has_trials and not asked.dry_run:
-            n_layers = plan.trials[0].model.n_layers
-            question = with_best_rates(question, asked.rates, n_layers, path, results, where, bounds, began, lookup)
-            document = Document.of_text(path, sweep_text(question))
-            plan = make_plan(settled(where, declared_sweep(document)), document, results, lookup)
-    if is_again:
+            question = with_best_rates(question, asked.rates, plan.trials[0].model.n_layers, path, course, lookup)
+            plan = course.plan(Document.of_text(path, sweep_text(question)), lookup)
+    return _Planned(asked, question, path, is_again, plan, forecast)
+
+
+def _say_plan(planned: _Planned, course: Course) -> None:
+    """Write the sweep file, unless it is there, and say what is planned that was not said yet."""
+    path, question = planned.path, planned.question
+    if planned.is_again:
         say(f"sweep   as the same command wrote it: {path}")
     else:
         was = " in place of that of an earlier question; its trials are used again" if path.exists() else ""
         write_sweep(path, sweep_text(question))
         say(f"sweep   wrote {path}{was}")
     told = {f"note    {question.corpus.spec.name}: {line}" for line in question.corpus.lines}
-    told.add(f"note    {dev_note(question.corpus.task, question.corpus.spec, asked.tolerance)}")
-    for line in plan_lines(plan, results.address, where)[1:]:
+    told.add(f"note    {dev_note(question.corpus.task, question.corpus.spec, planned.asked.tolerance)}")
+    for line in plan_lines(planned.plan, course.results.address, course.where)[1:]:
         if not line.startswith("data ") and line not in told:
             say(line)
-    if asked.dry_run:
-        return Choice(Answers(), path, plan=plan, forecast=forecast)
-    with run_plan(plan, where, results, bounds, began=began) as ended:
-        trials = trials_of(ended.plan, results)
-        found = answers_of(results, trials, ended.plan.sweep.decision_plan)
+
+
+def _searched(planned: _Planned, course: Course) -> tuple[Choice, bool]:
+    """The search, to its end or the limit: what came of it, and whether somebody stopped it."""
+    plan, results = planned.plan, course.results
+    with course.run(plan) as ended:
+        found = answers_of(results, trials_of(ended.plan, results), ended.plan.sweep.decision_plan)
+        left = brought_up_to_date(plan, results)
         choice = Choice(
             found,
-            path,
-            next=tuple(_next_steps(asked, question, found, brought_up_to_date(plan, results), results, where)),
+            planned.path,
+            next=tuple(_next_steps(planned.asked, planned.question, found, left, course)),
             outcome=ended.outcome,
             exit_code=ended.exit_code,
             plan=ended.plan,
-            forecast=forecast,
+            forecast=planned.forecast,
             stopped=early_end(ended.plan, ended.outcome, ended.stop),
         )
-    interrupted = ended.stop.asked and ended.stop.bound is None
-    if asked.export is None or interrupted or not any(each.freeze is not None for each in found):
-        return choice
+    return choice, ended.stop.asked and ended.stop.bound is None
+
+
+def _with_model(choice: Choice, planned: _Planned) -> Choice:
+    """The choice with the recommended setting, trained and exported."""
+    asked = planned.asked
+    assert asked.export is not None
     machine: dict[str, Any] = {"cluster": asked.cluster, "cpus": asked.cpus, "gpus": asked.gpus}
-    model = train(asked.export, store=asked.store, sweep=question.name, **machine)
+    model = train(asked.export, store=asked.store, sweep=planned.question.name, **machine)
     return replace(choice, model=model.folder, exit_code=choice.exit_code or model.exit_code)
 
 
@@ -193,12 +233,7 @@ def _options(options: ChooseOptions | str, others: dict[str, Any]) -> ChooseOpti
 
 
 def _next_steps(
-    asked: ChooseOptions,
-    question: Question,
-    found: Answers,
-    left: Plan,
-    results: ResultStore,
-    where: ClusterSpec,
+    asked: ChooseOptions, question: Question, found: Answers, left: Plan, course: Course
 ) -> Iterator[NextStep]:
     """What somebody may do now: train what is recommended, go on, or ask something that can be decided."""
     if any(each.freeze is not None for each in found) and asked.export is None:
@@ -220,7 +255,7 @@ def _next_steps(
     if (open_ones or not found) and left.ahead:
         from orchestrator.forecast.forecast import forecast_of
 
-        wall, n = forecast_of(left, results, where).wall_s, counted(len(left.ahead), "trial")
+        wall, n = forecast_of(left, course.results, course.where).wall_s, counted(len(left.ahead), "trial")
         hours = 2 * asked.max_hours if wall is None else max(math.ceil(100 * wall.high / HOUR) / 100, 0.01)
         took = "" if wall is None else f", {duration(wall.median)}"
         yield NextStep(asked.command(max_hours=hours), f"goes on where it stopped: at most {n}{took}")
@@ -354,10 +389,7 @@ def _folder(asked: ChooseOptions, results: ResultStore) -> Path:
 def _fitting(
     question: Question,
     path: Path,
-    results: ResultStore,
-    where: ClusterSpec,
-    bounds: Bounds,
-    began: float,
+    course: Course,
     lookup: Lookup,
 ) -> tuple[Plan, Forecast, Question]:
     """The plan and its forecast, with as much of train as `NEEDED` trials can use in the time; or that of its file.
@@ -372,17 +404,17 @@ def _fitting(
     document = Document.read(path) if is_again else Document.of_text(path, sweep_text(question))
     n_train, pilots = 0, Pilots(say, PILOTS)  # the time of a step does not depend on the train size
     for left in reversed(range(_FITS)):
-        plan = make_plan(settled(where, declared_sweep(document)), document, results, lookup)
-        forecast = forecast_of(plan, results, where, pilots=pilots)
+        plan = course.plan(document, lookup)
+        forecast = forecast_of(plan, course.results, course.where, pilots=pilots)
         n_train = max((spec.train_size for spec in plan.trials), default=0)
         took = NEEDED * forecast.wall_s.median if forecast.wall_s is not None else 0.0
-        time_left = max((bounds.hours or math.inf) * HOUR - (time.monotonic() - began), 1.0)
+        time_left = max(course.time_left, 1.0)
         if asks_alike(path, question.asked) or took <= time_left or n_train <= FEWEST or not left:
             break
         size = max(FEWEST, _rounded(n_train * SPARE * time_left / took))
         say(
             f"data    half of the trials on {n_train:,} would take {duration(took)}, more than is left of --max-hours "
-            f"{bounds.hours:g}: trying {size:,}"
+            f"{course.bounds.hours:g}: trying {size:,}"
         )
         question = _sized(question, lookup, size)
         document = Document.of_text(path, sweep_text(question))
@@ -404,7 +436,9 @@ def _curve_words(plan: Plan, forecast: Forecast) -> str:
 
 
 def _agreed(asked: ChooseOptions, question: Question, folder: Path) -> ChooseOptions:
-    """The options, changed by a person who is told that dev cannot decide the tolerance; a script goes on."""
+    """The options, changed by a person who is told that dev cannot decide the tolerance; where nobody can be
+    asked, what was given stands, and is said.
+    """
     task, data = question.corpus.task, question.corpus.spec
     note = dev_note(task, data, asked.tolerance)
     if note is None or asks(folder / f"{question.name}.yaml", asked.question):

@@ -1,13 +1,14 @@
 """`goal: choose_depth`: how many layers may be frozen, found with as few seeds as it takes; and a curve of all depths.
 
-Losses are read off the intervals of the sweep's plan (`analysis.simultaneous`), the same ones that `answer` and the
+Losses are read off the intervals of the sweep's plan (`analysis.looks`), the same ones that `answer` and the
 pages show: they hold for all freezes worth having together, at every look and whatever is run when. So any policy may
 decide what to run next, and a freeze that stays undecided bars no other.
 
 This policy first runs `min_seeds` seeds of depths that span the encoder (`spread`), seed by seed and the cheapest
-first: a curve. Then seeds go to the freeze with the largest chance to be shown times what it saves beyond the present
-choice, for its price. Where a time is given, the search goes on until it is over or nothing is open: then depths that
-have no seeds get theirs, and last come freezes with hardly a chance.
+first: a curve. Then seeds go to the freeze that saves most of those with a fair chance to be shown: if it is shown,
+none that saves less is needed, and if not, its baselines serve the next one. Where no chance is fair, chance times what
+is saved beyond the present choice, for its price, decides. Where a time is given, the search goes on until it is over
+or nothing is open: then depths that have no seeds get theirs, and last come freezes with hardly a chance.
 
 By simulation of whole searches (`python -m tests.lab.benchmarks.choose_depth`; 100 a row, five depths, at most ten
 seeds, so 60 trials in a full grid; losses of seeds spread by 0.4 tolerances, those of all depths share half of it):
@@ -41,9 +42,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from orchestrator.analysis.decision_plan import DecisionPlan, PlannedLooks
-from orchestrator.analysis.further import Further, chances_within, further
+from orchestrator.analysis.looks import Further, chances_within, further, simultaneous
 from orchestrator.analysis.rows import ROUNDING, Floats
-from orchestrator.analysis.simultaneous import simultaneous
 from orchestrator.analysis.two_way import Estimate, Verdict, estimate, estimates, verdict
 from orchestrator.search.trial_results import stacked
 
@@ -54,6 +54,7 @@ known, None for a seed that was run and has no loss to count."""
 Why = Literal["decided", "hopeless", "no_spread", "seeds_used", "open"]
 
 HOPELESS = 0.02  # chance to be shown by the last look below which no seed is spent, unless there is time for it
+FAIR = 0.1  # chance from which on a freeze is tried before all that save less
 SPREAD = (0.0, 1 / 3, 2 / 3, 1.0)  # of the depths, for the curve
 NO_SPREAD = 0.1  # stands for that chance where all losses are equal
 WITHIN, BEYOND = "shown to lose at most the tolerance", "shown to lose more"
@@ -150,7 +151,7 @@ class Known:
         verdict: Read off the interval.
         n: Losses that count.
         mean: The loss; NaN without one.
-        low, high: The interval of the plan (`simultaneous`); infinite where there is none.
+        low, high: The interval of the plan (`looks`); infinite where there is none.
         n_sentences: Sentences that the interval ranges over besides the seeds; None where it is over seeds alone.
         n_documents: Documents of these sentences; None where they are not known.
         has_spread: Whether the losses differ at all.
@@ -292,15 +293,16 @@ class _Search:
         return [(i, seed) for _, _, i, seed in sorted(missing)]
 
     def _targets(self) -> list[int]:
-        """The open freezes that can have further seeds, the most promising first."""
+        """The open freezes that can have further seeds: fair chances first, the most saving of them, then by gain."""
         can = [i for i in self._open if self._further(i)]
-        return sorted(can, key=lambda i: (-self._gain(i), -self._chance(i), -i))
+        fair = {i: self._savings[i] if self._chance(i) >= FAIR else 0.0 for i in can}
+        return sorted(can, key=lambda i: (-fair[i], -self._gain(i), -self._chance(i), -i))
 
     def _gain(self, i: int) -> float:
         """What a freeze is expected to save beyond the chosen one, for the price of finding out."""
         beyond = self._savings[i] - (0.0 if self._chosen is None else self._savings[self._chosen])
-        pairs = sum(self._still_open(i, n) for n, _ in self._further(i))
-        return self._chance(i) * beyond / (max(pairs, 1.0) * self._price(i, self._further(i)[0][1]))
+        prices = [self._still_open(i, n) * self._price(i, seed) for n, seed in self._further(i)]
+        return self._chance(i) * beyond / sum(prices)
 
     def _price(self, i: int, seed: int) -> float:
         """Seconds of a pair, or trials; the baseline's is free where it has run."""
