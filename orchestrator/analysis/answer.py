@@ -15,7 +15,8 @@ import numpy as np
 import pandas as pd
 
 from orchestrator.analysis.cells import dropout_sentence, has_frozen_dropout
-from orchestrator.analysis.decided import POINTS, Decided, Outcome, decide
+from orchestrator.analysis.decide import decide
+from orchestrator.analysis.decided import POINTS, Decided, Outcome
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.analysis.layer_strip import freeze_name
 from orchestrator.analysis.rows import COMPLETED
@@ -139,10 +140,10 @@ def answers(
         frame: As of `trial_frame`.
         specs: A spec of each cell.
         plan: That of the sweep; None for the defaults.
-        budget: As of `decided.decide`.
+        budget: As of `decide.decide`.
 
     Raises:
-        ValueError: As of `decided.decide`.
+        ValueError: As of `decide.decide`.
     """
     return [_answer(rows, specs, decide(rows, plan, budget=budget, value=value)) for rows in questions(frame)]
 

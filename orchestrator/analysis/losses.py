@@ -1,16 +1,32 @@
-"""The losses of each setting against its baseline, seed by seed and sentence by sentence.
+"""The losses of settings against their baselines, and the runs that collapsed.
+
+How often a cell goes wrong: trials that broke, and trials that collapsed (`has_collapsed`).
+
+Runs that learned nothing: how they are recognised for any task, and how many there may be beyond those seen.
+
+A run has collapsed if it scores as the best constant prediction does, or if its training loss did not fall: what
+fine-tuning with a bad seed looks like (M. Mosbach, M. Andriushchenko and D. Klakow, "On the Stability of Fine-tuning
+BERT", 2021, arXiv 2006.04884). The trial completes, and only its numbers show it. A run that scores below the constant
+prediction has collapsed, too, unless its training loss fell by a quarter: where a task is hard, good runs scatter
+around the majority class, and to leave those out would hide a loss.
+
+A freeze that collapses is not recommended. Runs that are bad without a collapse, and rare, are not seen by a few seeds,
+whatever the method: that condition stands in every answer.
+
+The losses of each setting against its baseline, seed by seed and sentence by sentence.
 
 Every interval and verdict on quality starts here. A loss is the baseline's score less the setting's under the same
 seed. Where both trials recorded what each sentence contributes to their score, it is a row of one value a sentence
 whose mean is that loss, and intervals are over seeds and sentences; else a single value, and they are over seeds alone.
 
-An answer is about runs that do not collapse, and is given only if all runs together pass as well (`collapse`). So a
+An answer is about runs that do not collapse, and is given only if all runs together pass as well. So a
 pair with a collapsed run is left out of `values` and `of`, unless half or more of the setting's own runs collapsed:
 then collapsing is what the setting does, and the pair counts. `of_all` has every pair.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -18,11 +34,123 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from scipy import special
 
-from orchestrator.analysis.collapse import Collapses, collapses
-from orchestrator.analysis.paired import pair
-from orchestrator.analysis.rows import COMPLETED, Floats, numbers
+from orchestrator.analysis.rows import COMPLETED, ROUNDING, Floats, numbers, pair, require
 from orchestrator.analysis.two_way import Estimate, document_sizes, estimates, item_losses
+from orchestrator.config.quantities import counted
+
+BROKEN = ("diverged", "out_of_memory", "failed")
+# Ended by the scheduler, or for reasons that are not the cell's (a machine left, a file was away): no evidence.
+NO_EVIDENCE = ("lost", "unavailable", "pruned")
+
+
+def instability(trials: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
+    """One row a cell, in order of first appearance, also without ended trials.
+
+    Columns: `cell`, `n` (ended trials that are evidence: completed or broken), `broken` (diverged, out of memory,
+    failed), `collapsed` (completed ones whose column `collapsed` says so), `judged` (completed trials of which that is
+    known), `excluded` (lost, unavailable, pruned), `share` (of n that broke or collapsed), `low`, `high`
+    (Clopper-Pearson at `level`, exact and so on the wide side). NaN without evidence.
+
+    Raises:
+        ValueError: A column is absent, or a trial has two rows.
+    """
+    require(trials, ["cell", "trial_id", "state"])
+    if trials["trial_id"].duplicated().any():
+        raise ValueError(f"trial {trials.loc[trials['trial_id'].duplicated(), 'trial_id'].iloc[0]} has two rows")
+    codes, cells = pd.factorize(trials["cell"])
+    completed = (trials["state"] == "completed").to_numpy(dtype=bool)
+    broken = trials["state"].isin(BROKEN).to_numpy(dtype=bool)
+    known = numbers(trials, "collapsed") if "collapsed" in trials.columns else np.full(len(trials), np.nan)
+    flags = {
+        "n": completed | broken,
+        "broken": broken,
+        "collapsed": completed & (known == 1),
+        "judged": completed & np.isfinite(known),
+        "excluded": trials["state"].isin(NO_EVIDENCE).to_numpy(dtype=bool),
+    }
+    table = pd.DataFrame({"cell": cells}).assign(
+        **{name: np.bincount(codes, flag, len(cells)).astype(np.int64) for name, flag in flags.items()}
+    )
+    bad, n = (numbers(table, "broken") + numbers(table, "collapsed")), numbers(table, "n")
+    low, high = clopper_pearson(bad, n, level)
+    with np.errstate(invalid="ignore"):
+        return table.assign(share=bad / n, low=low, high=high)
+
+
+def clopper_pearson(k: Floats, n: Floats, level: float = 0.95) -> tuple[Floats, Floats]:
+    """Exact interval of a share of k in n; NaN where n is 0.
+
+    C. Clopper and E. Pearson, Biometrika 26 (1934), 404-413.
+    """
+    tail = (1 - level) / 2
+    low = np.where(k > 0, special.betaincinv(np.maximum(k, 1), n - k + 1, tail), 0.0)
+    high = np.where(k < n, special.betaincinv(k + 1, np.maximum(n - k, 1), 1 - tail), 1.0)
+    return np.where(n > 0, low, np.nan), np.where(n > 0, high, np.nan)
+
+
+LEAST_FALL = 0.05  # share of its start by which a training loss falls if anything is learned
+WEAK_FALL = 0.25  # and by which it falls more than that of constant predictions of one of several classes
+
+
+@dataclass(frozen=True)
+class Collapses:
+    """How many runs collapsed.
+
+    Attributes:
+        runs: Runs that ended and are evidence.
+        possible: Largest share of runs that may collapse, by the one-sided bound of Clopper and Pearson; 1 without
+            runs.
+    """
+
+    collapsed: int
+    runs: int
+    possible: float
+    level: float
+
+    @property
+    def is_rare(self) -> bool:
+        """Whether fewer than half of the runs collapsed: else collapsing is what the setting does."""
+        return 2 * self.collapsed < self.runs
+
+    @property
+    def sentence(self) -> str:
+        """What was seen and what is still possible."""
+        if not self.runs:
+            return "whether runs collapsed was not recorded"
+        seen = f"{self.collapsed} of {counted(self.runs, 'run')} collapsed"
+        return f"{seen}; up to {100 * self.possible:.0f} % could, {100 * self.level:g} % bound"
+
+
+def collapses(collapsed: npt.ArrayLike, level: float = 0.95) -> Collapses:
+    """The count and its bound from whether each run collapsed (runs,)."""
+    runs = np.asarray(collapsed, dtype=bool)
+    k, n = int(runs.sum()), len(runs)
+    high = clopper_pearson(np.array([float(k)]), np.array([float(n)]), 2 * level - 1)[1][0]
+    return Collapses(k, n, float(high) if n else 1.0, level)
+
+
+def excess_p(own: Collapses, baseline: Collapses) -> float:
+    """Chance of so many collapses among a setting's runs if it collapses as often as its baseline (Fisher's test)."""
+    total, n = own.collapsed + baseline.collapsed, own.runs + baseline.runs
+    ways = [math.comb(own.runs, k) * math.comb(baseline.runs, total - k) for k in range(min(total, own.runs) + 1)]
+    return sum(ways[own.collapsed :]) / math.comb(n, total) if n else 1.0
+
+
+def has_collapsed(scores: Floats, constant: Floats, fall: Floats) -> Floats:
+    """1 for each run (runs,) that collapsed, 0 for the others, NaN where it was not recorded.
+
+    Args:
+        scores: (runs,) best scores on dev.
+        constant: (runs,) scores of the best constant prediction there; NaN where not recorded.
+        fall: (runs,) see `trials.record.loss_fall`; NaN where not recorded: the score alone then decides.
+    """
+    above, below = scores > constant + ROUNDING, (scores < constant - ROUNDING) & (fall >= WEAK_FALL)
+    learned = (above | below) & ~(fall < LEAST_FALL)
+    found: Floats = np.where(np.isfinite(scores) & np.isfinite(constant), 1.0 - learned, np.nan)
+    return found
+
 
 _SAME = 1e-4  # contributions whose mean is farther from the score are those of another metric
 
@@ -32,7 +160,7 @@ class Losses:
     """The losses of all settings of a frame.
 
     Attributes:
-        cells: One row a setting as of `paired.Pairs.cells`; `n_pairs` counts the pairs that `values` holds. Further
+        cells: One row a setting as of `rows.Pairs.cells`; `n_pairs` counts the pairs that `values` holds. Further
             columns: `n_run` (pairs, collapsed ones included), `median` (loss over all of them), `n_sentences` (Int64,
             NA where losses are of whole seeds), `n_documents` (Int64, NA where they are not known).
         values: (seeds, sentences), or (seeds, 1), of each setting, in the order of the seeds; (seeds, documents) where

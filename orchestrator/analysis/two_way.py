@@ -55,13 +55,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from orchestrator.analysis.rows import Codes, Floats
+from orchestrator.analysis.rows import ROUNDING, Codes, Floats
 from orchestrator.config.quantities import counted
 
 _LONGEST = 2.0  # times Student's distance
 _EQUAL = 1e-12  # a standard error below this share of the largest value is the rounding of equal values
-
-ROUNDING = 1e-9  # scores are ratios of counts: what differs by less is equal
 
 RangesOver = Literal["seeds and sentences", "seeds (on this dev set)"]
 _BOUND = 0.75  # level of the upper bound (normal values' chi squared) of the seeds' part, for its share in V

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.console import Console
 
-from orchestrator.analysis.layer_strip import freeze_name
+from orchestrator.analysis.cells import freeze_name
 from orchestrator.api.answering import Answers, answers_of
 from orchestrator.api.exporting import refuse_folder
 from orchestrator.api.launching import Course, here, outcome_lines, resume_lines

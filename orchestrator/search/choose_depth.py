@@ -1,6 +1,6 @@
 """`goal: choose_depth`: how many layers may be frozen, found with as few seeds as it takes; and a curve of all depths.
 
-Losses are read off the intervals of the sweep's plan (`analysis.simultaneous`), the same ones that `answer` and the
+Losses are read off the intervals of the sweep's plan (`analysis.looks`), the same ones that `answer` and the
 pages show: they hold for all freezes worth having together, at every look and whatever is run when. So any policy may
 decide what to run next, and a freeze that stays undecided bars no other.
 
@@ -58,9 +58,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from orchestrator.analysis.decision_plan import DecisionPlan, PlannedLooks
-from orchestrator.analysis.further import Further, chances_within, further
+from orchestrator.analysis.looks import Further, chances_within, further, simultaneous
 from orchestrator.analysis.rows import ROUNDING, Floats
-from orchestrator.analysis.simultaneous import simultaneous
 from orchestrator.analysis.two_way import Estimate, Verdict, estimate, estimates, verdict
 from orchestrator.search.trial_results import stacked
 
@@ -168,7 +167,7 @@ class Known:
         verdict: Read off the interval.
         n: Losses that count.
         mean: The loss; NaN without one.
-        low, high: The interval of the plan (`simultaneous`); infinite where there is none.
+        low, high: The interval of the plan (`looks`); infinite where there is none.
         n_sentences: Sentences that the interval ranges over besides the seeds; None where it is over seeds alone.
         n_documents: Documents of these sentences; None where they are not known.
         has_spread: Whether the losses differ at all.

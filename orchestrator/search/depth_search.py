@@ -8,10 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from orchestrator.analysis.cells import TRAINING_COST, by_cell
-from orchestrator.analysis.collapse import Collapses, collapses
-from orchestrator.analysis.further import Further
-from orchestrator.analysis.layer_strip import strip_and_word
+from orchestrator.analysis.cells import TRAINING_COST, by_cell, strip_and_word
+from orchestrator.analysis.looks import Further
+from orchestrator.analysis.losses import Collapses, collapses
 from orchestrator.analysis.savings import CONSTANT, FLOPS
 from orchestrator.analysis.two_way import document_sizes, interval
 from orchestrator.config.quantities import counted, points

@@ -35,7 +35,7 @@ def result_lines(cells: Sequence[Cell], objectives: Sequence[str] = ("score",)) 
 
 def front(cells: Sequence[Cell], objectives: Sequence[str]) -> list[Cell]:
     """The cells on the Pareto front of their means over complete trials, best first; of equal cells the first."""
-    from orchestrator.analysis.pareto import front as pareto_front  # loads pandas
+    from orchestrator.analysis.savings import front as pareto_front  # loads pandas
 
     known = [(cell, values) for cell in cells if (values := _oriented(cell, objectives)) is not None]
     if not known:
@@ -71,7 +71,7 @@ def _values(cell: Cell, objectives: Sequence[str]) -> str:
 
 def _on_test(cell: Cell) -> Iterator[str]:
     """The score of a selected setting on the split that took no part in selecting it, and how many runs collapsed."""
-    from orchestrator.analysis.collapse import collapses  # loads scipy
+    from orchestrator.analysis.losses import collapses  # loads scipy
     from orchestrator.analysis.two_way import interval
 
     scores, contributions = [], []

@@ -58,7 +58,7 @@ class TrialProgress:
         """Whether it learned nothing; None if it is not complete, or if that was not recorded."""
         if self.results is None:
             return None
-        from orchestrator.analysis.collapse import has_collapsed  # loads scipy
+        from orchestrator.analysis.losses import has_collapsed  # loads scipy
 
         names = ("score", "constant_score", "loss_fall")
         collapsed = has_collapsed(*(np.array([self.results[name]], np.float64) for name in names))[0]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from orchestrator.analysis.layer_strip import freeze_name
+from orchestrator.analysis.cells import freeze_name
 from orchestrator.analysis.replication import Replication, Runs, exact_replication, replication
 from orchestrator.config.quantities import counted
 from orchestrator.extras.published.our_results import (

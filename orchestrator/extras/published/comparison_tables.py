@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.analysis.layer_strip import LEGEND, layer_strip, strip_and_word
+from orchestrator.analysis.cells import LEGEND, layer_strip, strip_and_word
 from orchestrator.analysis.replication import Replication
 from orchestrator.extras.published.comparison import (
     COUNT_MARGIN,

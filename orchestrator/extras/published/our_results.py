@@ -13,10 +13,9 @@ import pandas as pd
 from scipy import special
 
 from orchestrator.analysis.cells import by_cell
-from orchestrator.analysis.decided import loss_table
+from orchestrator.analysis.decide import loss_table
 from orchestrator.analysis.describe import describe, describe_cells, mean_interval
-from orchestrator.analysis.paired import pair
-from orchestrator.analysis.rows import Floats, finite
+from orchestrator.analysis.rows import Floats, finite, pair
 from orchestrator.analysis.savings import savings
 from orchestrator.analysis.trial_frame import TRAINING_COST, trial_frame, with_sentences
 from orchestrator.config.quantities import counted
@@ -188,7 +187,7 @@ class SeedMean:
     """A mean over seeds.
 
     Attributes:
-        low, high: Ends of its 95 % interval (`analysis.describe`, `analysis.paired`, `analysis.savings`); None with one
+        low, high: Ends of its 95 % interval (`analysis.describe`, `analysis.rows`, `analysis.savings`); None with one
             seed.
         n: Seeds, or pairs of seeds.
         std: Over seeds (n - 1), for a saving that of the logarithm of the share left; None with one seed.

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from orchestrator.analysis.decided import Decided, decide
+from orchestrator.analysis.decide import decide
+from orchestrator.analysis.decided import Decided
 from orchestrator.analysis.decision_plan import ERROR, DecisionPlan
 from orchestrator.analysis.wording import answer_sentence
 from orchestrator.search.choose_depth import DepthGoal

@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from orchestrator.analysis.collapse import collapses
 from orchestrator.analysis.decision_plan import ERROR, PlannedLooks
-from orchestrator.analysis.simultaneous import deciding_ends, simultaneous
-from orchestrator.analysis.two_way import ROUNDING, ends, estimate
+from orchestrator.analysis.looks import deciding_ends, simultaneous
+from orchestrator.analysis.losses import collapses
+from orchestrator.analysis.rows import ROUNDING
+from orchestrator.analysis.two_way import ends, estimate
 from tests.lab.calibration.worlds import COLLAPSE, Crossed, Drawn, Floats, Words, World, exponential, normal
 
 TOLERANCE = 0.01  # one point
@@ -169,7 +170,7 @@ def measure_family(world: Words, sweeps: int, seed: int, *, uneven: bool = False
 def families(sweeps: int, seed: int) -> Iterator[Figure]:
     """Four settings that are claimed together."""
     for name, shape in {"normal": normal, "exponential": exponential}.items():
-        world = Words(0.004, 0.03, n_sentences=200, shape=shape, settings=4)
+        world = Words(0.004, 0.03, shape=shape, settings=4)
         for uneven in (False, True):
             found = measure_family(world, sweeps, seed, uneven=uneven)
             label = f"4 settings, {name}{', seeds differ' if uneven else ''}"

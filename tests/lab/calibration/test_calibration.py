@@ -9,7 +9,7 @@ import pytest
 
 from orchestrator.analysis.answer import answers
 from orchestrator.analysis.decision_plan import DecisionPlan
-from orchestrator.analysis.simultaneous import deciding_ends
+from orchestrator.analysis.looks import deciding_ends
 from orchestrator.analysis.two_way import estimate
 from orchestrator.store.evidence import evidence
 from tests.examples import each

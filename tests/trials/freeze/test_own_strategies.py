@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dashboards.views.kit.theme import LIGHT
-from orchestrator.analysis.layer_strip import layer_strip
+from orchestrator.analysis.cells import layer_strip
 from orchestrator.analysis.wording import parts
 from tests.builders import make_spec
 from tests.examples import each
