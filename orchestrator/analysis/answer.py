@@ -14,11 +14,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from orchestrator.analysis.cells import dropout_sentence, has_frozen_dropout
+from orchestrator.analysis.cells import dropout_sentence, freeze_name, has_frozen_dropout
 from orchestrator.analysis.decide import decide
 from orchestrator.analysis.decided import POINTS, Decided, Outcome
 from orchestrator.analysis.decision_plan import DecisionPlan
-from orchestrator.analysis.layer_strip import freeze_name
 from orchestrator.analysis.rows import COMPLETED
 from orchestrator.analysis.savings import FLOPS, savings
 from orchestrator.analysis.trial_frame import MEMORY, TRAINING_COST
