@@ -16,8 +16,8 @@ from tests.dashboards.report.paper_stores import study_store
 from tests.dashboards.stores import specs, write_store
 
 
-def _of(store: ResultStore, **query: str) -> Selection:
-    return select(Frames(store).refresh(), PageQuery(**query))
+def _of(store: ResultStore, study: str = "") -> Selection:
+    return select(Frames(store).refresh(), PageQuery(study=study))
 
 
 def test_the_study_that_fits_is_drawn_with_the_numbers_of_its_files(tmp_path: Path) -> None:
