@@ -29,6 +29,7 @@ class SplitReport:
         contributions: What each sentence or text contributes to the score, in the corpus's order; their mean is the
             score (`trials.metrics.metric`). Empty where that is not known.
         documents: The document of each, from 0; empty where the corpus knows none.
+        words: The words of each where the score is a share of all words; empty for other scores.
         constant_score: The score of the best constant prediction; what a run that learned nothing has.
         names: The labels that `gold` and `predicted` index; empty where predictions are not stored, and for numbers.
         gold: One label for each word or text, in the corpus's order; a number in a regression.
@@ -45,6 +46,7 @@ class SplitReport:
     predicted: tuple[float, ...] = ()
     probability: tuple[float | None, ...] = ()
     documents: tuple[int, ...] = ()
+    words: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

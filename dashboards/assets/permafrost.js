@@ -322,6 +322,7 @@
       pick: (changes, state) => {
         const params = new URLSearchParams(state.search), ids = picks(state.search);
         for (const each of changes || []) {
+          if (!each.data.id) continue; // the row is still on its way
           const at = ids.indexOf(each.data.id);
           if (each.value && at < 0) ids.push(each.data.id);
           if (!each.value && at >= 0) ids.splice(at, 1);

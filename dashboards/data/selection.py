@@ -12,7 +12,7 @@ from dashboards.data.frames import Snapshot, Sweep
 from dashboards.data.page_query import PageQuery
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.analysis.savings import FLOPS, default_saving
-from orchestrator.analysis.setups import best_setup, each_at_its_best
+from orchestrator.analysis.trial_frame import best_setup, each_at_its_best
 from orchestrator.extras.published.study import STUDIES
 from orchestrator.store.schema import State
 from trials.metrics.metric import METRICS, metric_label

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from orchestrator.analysis.layer_strip import FROZEN, TRAINED, FreezeName
+from orchestrator.analysis.cells import FROZEN, TRAINED, FreezeName
 from trials.escaping import csv_cell, escaped, latex, latex_comment, markdown
 
 

@@ -20,7 +20,7 @@ from dashboards.data.selection import Selection
 from orchestrator.analysis.trial_frame import with_sentences
 from orchestrator.store import ResultStore
 from orchestrator.store.contents import BrokenPart, latest, read_part
-from orchestrator.store.evidence import documents_of, sentences_of
+from orchestrator.store.evidence import sentence_columns
 from orchestrator.store.parts import PartFolder
 from orchestrator.store.schema import CONTRIBUTIONS, KEYS, TABLES
 
@@ -89,8 +89,9 @@ _lock = threading.Lock()
 
 
 def trials_with_sentences(selection: Selection) -> pd.DataFrame:
-    """The trials of a selection with `sentences` and `documents`, see `trial_frame.with_sentences`; all None for other
-    metrics. Raises StoreError.
+    """The trials of a selection with the columns of `trial_frame.with_sentences`, all None for other metrics.
+
+    Raises StoreError.
 
     Parts of the store that were read for an earlier call are not read again.
     """
@@ -105,7 +106,7 @@ def trials_with_sentences(selection: Selection) -> pd.DataFrame:
     done = selection.completed
     attempts = dict(zip(done["trial_id"], done["attempt"].astype(int), strict=True))
     rows = reader.of(attempts)
-    return with_sentences(trials, sentences_of(rows, selection.scored), documents_of(rows, selection.scored))
+    return with_sentences(trials, sentence_columns(rows, selection.scored))
 
 
 # The training loss of every step of a few trials, read on demand.

@@ -19,7 +19,7 @@ from dashboards.report.pictures import PLOTLY_JS
 from dashboards.report.sections import Section, SummaryPage, methods
 from dashboards.views.kit.part import Drawn, Part
 from dashboards.views.kit.theme import PLOTLY_CONFIG, Figure, in_dark
-from orchestrator.analysis.layer_strip import FreezeName
+from orchestrator.analysis.cells import FreezeName
 from trials.escaping import html
 
 MAX_ROWS = 400

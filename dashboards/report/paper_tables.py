@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from orchestrator.analysis.layer_strip import FreezeName
+from orchestrator.analysis.cells import FreezeName
 from orchestrator.extras.published.comparison_tables import NO_TRIAL, Beside, Number
 from orchestrator.extras.published.our_results import COUNTED, RELATIVE, SeedMean
 from orchestrator.extras.published.study import Exhibit, PublishedNumber, Study

@@ -19,7 +19,7 @@ from dashboards.views.kit.part import Drawn, Part, compute
 from dashboards.views.kit.theme import LIGHT
 from dashboards.views.registry import PARTS
 from orchestrator.analysis.answer import Answer
-from orchestrator.analysis.layer_strip import layer_strip
+from orchestrator.analysis.cells import layer_strip
 from orchestrator.config.quantities import counted
 from trials.errors import NothingMatchedError
 from trials.sources.cache import Progress

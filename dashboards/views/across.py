@@ -23,7 +23,7 @@ from dashboards.views.kit.drawing import (
 )
 from dashboards.views.kit.part import Part
 from dashboards.views.kit.theme import DASHES, SYMBOLS, Figure, Look, axis, layout
-from orchestrator.analysis.decided import loss_table
+from orchestrator.analysis.decide import loss_table
 from orchestrator.analysis.describe import describe_cells
 from trials.freeze.strategies import is_from_below
 

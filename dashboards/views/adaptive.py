@@ -13,14 +13,14 @@ from dashboards.views.kit.cells import KEYS
 from dashboards.views.kit.drawing import interval_bars, name, numbers
 from dashboards.views.kit.part import Part
 from dashboards.views.kit.theme import SYMBOLS, Figure, Look, axis, layout
-from orchestrator.analysis.when_frozen import ADAPTIVE, STATIC, UNFREEZING, when_frozen
+from orchestrator.analysis.layer_curves import ADAPTIVE, STATIC, UNFREEZING, when_frozen
 
 
 class WhenFrozen(NamedTuple):
     """Settings of one train size that share a baseline.
 
     Attributes:
-        table: One row per setting: the columns of `analysis.when_frozen` and `cells.KEYS`.
+        table: One row per setting: the columns of `layer_curves.when_frozen` and `cells.KEYS`.
         size: The train size, the largest.
     """
 

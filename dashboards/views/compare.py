@@ -15,7 +15,7 @@ from dashboards.views.kit.drawing import freeze_name, with_strip
 from dashboards.views.kit.part import Part, View
 from dashboards.views.picked import CURVES, SENTENCES, Picks, picks_of, selection_of, words_of
 from dashboards.views.trial_page import settings_of
-from orchestrator.analysis.froze import froze_by
+from orchestrator.analysis.cells import froze_by
 from orchestrator.analysis.losses import losses
 from orchestrator.analysis.two_way import interval
 from orchestrator.config.quantities import counted

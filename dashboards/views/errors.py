@@ -24,7 +24,7 @@ from dashboards.views.kit.drawing import (
 from dashboards.views.kit.part import SHARED_CONTROLS, Part, View
 from dashboards.views.kit.theme import Figure, Look, axis, layout
 from dashboards.views.scores import NO_PAIRS
-from orchestrator.analysis.decided import loss_table
+from orchestrator.analysis.decide import loss_table
 from orchestrator.analysis.decision_plan import ERROR, DecisionPlan
 from orchestrator.analysis.describe import describe_cells
 from orchestrator.config.quantities import counted

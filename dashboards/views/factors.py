@@ -9,7 +9,7 @@ import pandas as pd
 from dashboards.data.selection import Selection
 from dashboards.views.kit.cells import setting_columns
 from dashboards.views.kit.part import Part
-from orchestrator.analysis.stability import instability
+from orchestrator.analysis.losses import instability
 
 MAX_BUDGETS = 40
 
@@ -18,7 +18,7 @@ class Stability(NamedTuple):
     """How often training fails.
 
     Attributes:
-        table: One row per cell, by train size and depth: `analysis.stability.instability`, `freeze`,
+        table: One row per cell, by train size and depth: `losses.instability`, `freeze`,
             `n_layers`, `train_size`.
     """
 

@@ -15,7 +15,7 @@ from dashboards.data.selection import Selection
 from dashboards.views.kit.drawing import axis_name, freeze_name, name, numbers, panels, short
 from dashboards.views.kit.part import Part
 from dashboards.views.kit.theme import DASHES, SYMBOLS, Figure, Look, axis
-from orchestrator.analysis.layer_strip import layer_strip
+from orchestrator.analysis.cells import layer_strip
 from orchestrator.config.quantities import counted
 from trials.errors import StoreError
 from trials.metrics.metric import metric_label

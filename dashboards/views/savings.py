@@ -29,10 +29,9 @@ from dashboards.views.kit.drawing import (
 )
 from dashboards.views.kit.part import SHARED_CONTROLS, Part, View
 from dashboards.views.kit.theme import Figure, Look, axis, layout, vertical_line
+from orchestrator.analysis.cells import layer_strip
 from orchestrator.analysis.describe import describe_cells
-from orchestrator.analysis.layer_strip import layer_strip
-from orchestrator.analysis.pareto import pareto
-from orchestrator.analysis.savings import CONSTANT, savings
+from orchestrator.analysis.savings import CONSTANT, pareto, savings
 from orchestrator.analysis.savings import COSTS as SHOWN
 from orchestrator.analysis.trial_frame import MEMORY
 from orchestrator.config.quantities import counted

@@ -31,8 +31,8 @@ from dashboards.views.kit.drawing import (
 from dashboards.views.kit.part import SHARED_CONTROLS, Part, View
 from dashboards.views.kit.published import Overlay, overlay, published_columns, published_traces
 from dashboards.views.kit.theme import Figure, Look, axis, dodge, layout
-from orchestrator.analysis.decided import loss_table
-from orchestrator.analysis.layer_strip import layer_strip
+from orchestrator.analysis.cells import layer_strip
+from orchestrator.analysis.decide import loss_table
 from orchestrator.analysis.statistic import STATISTICS
 
 # The difference of each setting to its baseline, paired by seed.
@@ -46,7 +46,7 @@ class Forest(NamedTuple):
     """Losses against the baseline.
 
     Attributes:
-        table: One row per cell: the columns of `decided.loss_table` and `cells.KEYS`.
+        table: One row per cell: the columns of `decide.loss_table` and `cells.KEYS`.
     """
 
     table: pd.DataFrame
@@ -188,7 +188,7 @@ def cells_table(info: Cells) -> pd.DataFrame:
 TABLE = Part(
     "depth-table",
     "Mean, median, spread and range",
-    "Scores over the completed seeds of each setting.",
+    "Scores on this dev set over the completed seeds of each setting; intervals are over seeds alone.",
     cells_of,
     cells_table,
     method="Standard deviations (sd) divide by n - 1. The 95 % interval of the mean is the wider of Student's t and "

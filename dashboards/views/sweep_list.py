@@ -1,20 +1,19 @@
 """The sweeps of a store that has several: how far each is, its answer in short, and the age of its last row.
 
-The answers of a sweep take up to a second, so the page comes without those that are not known yet. They are computed
-after its first figure is drawn: those of the newest sweeps, one after the other in one request.
+The answers of a sweep take up to a second. Those of the newest sweeps are computed when the list is asked for, which is
+after the first figure is drawn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import dash
 import pandas as pd
-from dash import ALL, MATCH, ClientsideFunction, Input, Output, State, dcc, html, no_update
-from pydantic import validate_call
+from dash import ALL, ClientsideFunction, Input, Output, dcc, html
 
 from dashboards.data.frames import EVERYTHING, Sweep
 from dashboards.data.page_query import PageQuery
@@ -22,7 +21,7 @@ from dashboards.data.selection import Selection, state_of
 from dashboards.views.kit.answers import answers_of_page, known_answers
 from dashboards.views.kit.cards import in_short
 from dashboards.views.kit.components import part_id
-from dashboards.views.kit.part import PageState, Part
+from dashboards.views.kit.part import Part
 from orchestrator.config.quantities import counted
 from orchestrator.store.schema import State as TrialState
 
@@ -31,7 +30,8 @@ _KEPT = ("tolerance", "cost", "budget", "theme", "pause")  # of the address, whe
 
 
 def sweep_list(selection: Selection) -> Any:
-    """The sweeps, the newest first, with the answers that are known."""
+    """The sweeps, the newest first, with their answers."""
+    _find_answers(selection)
     return html.Ul(_lines(selection), id=part_id("sweeps", "all"))
 
 
@@ -76,32 +76,16 @@ def _known_in_short(selection: Selection) -> str:
     return "" if found is None else in_short(found.answers)
 
 
-def _find_answers(selection: Selection) -> bool:
-    """Compute the answers of the newest sweeps with a completed trial; whether any was not known."""
+def _find_answers(selection: Selection) -> None:
+    """Compute the answers of the newest sweeps with a completed trial, as far as they are not known."""
     sweeps = [each for each in selection.snapshot.sweeps.values() if each.name != EVERYTHING and _n_completed(each)]
-    asked = [replace(selection, sweep=sweep, asked=PageQuery()) for sweep in sweeps[:MOST_ANSWERED]]
-    unknown = [each for each in asked if known_answers(each) is None]
-    for each in unknown:
+    for sweep in sweeps[:MOST_ANSWERED]:
         with suppress(ValueError):  # a setting has two trials of one seed: its own page says so
-            answers_of_page(each)
-    return bool(unknown)
+            answers_of_page(replace(selection, sweep=sweep, asked=PageQuery()))
 
 
 def add_sweep_callbacks(app: dash.Dash, select: Callable[[str], Selection]) -> None:
-    """Find the answers once the first figure is drawn, and again for a list that came with new rows; count the ages."""
-
-    @app.callback(  # type: ignore[untyped-decorator]
-        output=Output(part_id("sweeps", MATCH), "children"),
-        inputs={"drawn": Input("later", "data"), "name": Input(part_id("sweeps", MATCH), "id")}
-        | {"state": State("state", "data")},
-    )
-    @validate_call
-    def show_answers(drawn: PageState | None, name: Mapping[str, str], state: PageState | None) -> Any:
-        if drawn is None or state is None or (drawn["path"], drawn["search"]) != (state["path"], state["search"]):
-            return no_update  # the first figure is not drawn yet
-        selection = select(state["search"])
-        return _lines(selection) if _find_answers(selection) else no_update
-
+    """Count the ages of the last rows."""
     app.clientside_callback(
         ClientsideFunction("permafrost", "ages"),
         Output(part_id("age", ALL), "children"),

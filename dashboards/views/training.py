@@ -32,9 +32,15 @@ from dashboards.views.kit.drawing import (
 )
 from dashboards.views.kit.part import SHARED_CONTROLS, Part, View
 from dashboards.views.kit.theme import Figure, Look, axis, layout, rgba
-from orchestrator.analysis.convergence import baseline_best, epochs_to
-from orchestrator.analysis.describe import LEAST_FOR_INTERVAL, describe_cells, score_ends
-from orchestrator.analysis.moments import Moments, t_ends
+from orchestrator.analysis.describe import (
+    LEAST_FOR_INTERVAL,
+    Moments,
+    baseline_best,
+    describe_cells,
+    epochs_to,
+    score_ends,
+    t_ends,
+)
 from orchestrator.config.quantities import counted
 from orchestrator.store.schema import METRICS
 from trials.metrics.metric import metric_label
@@ -368,7 +374,7 @@ def curves_table(info: Curves) -> pd.DataFrame:
 QUALITY = Part(
     "curves-quality",
     "Score by epoch",
-    "Mean dev score of each setting after each evaluation, with its 95 % interval from three seeds on.",
+    "Mean dev score of each setting over its seeds, after each evaluation; 95 % intervals over seeds, from three on.",
     prepare_quality,
     curves_table,
     draw_curves,
@@ -379,7 +385,7 @@ QUALITY = Part(
 LOSS = Part(
     "curves-loss",
     "Loss by epoch",
-    "Mean training loss (top) and dev loss (bottom) of each setting.",
+    "Mean training loss (top) and dev loss (bottom) of each setting, over its seeds.",
     prepare_loss,
     curves_table,
     draw_curves,

@@ -13,8 +13,7 @@ from dashboards.data.page_query import SPLITS, PageQuery
 from dashboards.views.kit.components import frame_table, graph
 from dashboards.views.kit.drawing import freeze_name
 from dashboards.views.kit.theme import Figure, Look, axis, layout
-from orchestrator.analysis.cells import flatten
-from orchestrator.analysis.froze import froze_by
+from orchestrator.analysis.cells import flatten, froze_by
 from orchestrator.store.schema import State
 from trials.errors import StoreError
 from trials.record import COSTS

@@ -25,8 +25,7 @@ from dashboards.views.kit.cells import plain_setting, setting_name
 from dashboards.views.kit.drawing import freeze_column
 from dashboards.views.kit.part import ItemPage, PageState, View
 from dashboards.views.trial_page import trial_page
-from orchestrator.analysis.cells import setting, varying_settings
-from orchestrator.analysis.froze import froze_by
+from orchestrator.analysis.cells import froze_by, setting, varying_settings
 from trials.escaping import markdown
 from trials.metrics.metric import metric_label
 from trials.settings import Seeds

@@ -25,14 +25,15 @@ from dashboards.views.kit.drawing import (
 )
 from dashboards.views.kit.part import SHARED_CONTROLS, Part, View
 from dashboards.views.kit.theme import Figure, Look, axis, layout
-from orchestrator.analysis.variance import Anova, anova
-from orchestrator.analysis.variance_sources import (
+from orchestrator.analysis.variance import (
     INITIALISATION,
     INTERACTIONS,
     ORDER,
     SENTENCES,
     SUBSET,
+    Anova,
     VarianceSource,
+    anova,
     variance_sources,
 )
 from orchestrator.config.quantities import counted

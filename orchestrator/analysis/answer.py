@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from orchestrator.analysis.cells import dropout_sentence, has_frozen_dropout
-from orchestrator.analysis.decided import POINTS, Decided, Outcome, decide
+from orchestrator.analysis.cells import dropout_sentence, freeze_name, has_frozen_dropout
+from orchestrator.analysis.decide import decide
+from orchestrator.analysis.decided import POINTS, Decided, Outcome
 from orchestrator.analysis.decision_plan import DecisionPlan
+from orchestrator.analysis.rows import COMPLETED
 from orchestrator.analysis.savings import FLOPS, savings
 from orchestrator.analysis.trial_frame import MEMORY, TRAINING_COST
 from orchestrator.analysis.wording import answer_sentence, excluded
@@ -137,10 +139,10 @@ def answers(
         frame: As of `trial_frame`.
         specs: A spec of each cell.
         plan: That of the sweep; None for the defaults.
-        budget: As of `decided.decide`.
+        budget: As of `decide.decide`.
 
     Raises:
-        ValueError: As of `decided.decide`.
+        ValueError: As of `decide.decide`.
     """
     return [_answer(rows, specs, decide(rows, plan, budget=budget, value=value)) for rows in questions(frame)]
 
@@ -151,6 +153,45 @@ def questions(frame: pd.DataFrame) -> Iterator[pd.DataFrame]:
     keys = ["task", "corpus", "model", "train_size", "baseline", "setup"]
     for key, rows in sorted(frozen.groupby(keys, sort=False), key=lambda group: (*group[0][:3], -group[0][3])):
         yield frame[frame.index.isin(rows.index) | (frame["cell"] == key[4])]
+
+
+def beside(frame: pd.DataFrame, baseline: str, plan: DecisionPlan | None = None) -> Iterator[dict[str, Any]]:
+    """What is no freeze of a baseline's encoder, such as an adapter, against that cell: rows as of `Answer.settings`.
+
+    Each has an interval of its own, as no search chooses among them.
+
+    Args:
+        frame: As of `trial_frame`, of one objective group; `freeze` is what a row is called.
+    """
+    for cell in frame["cell"].unique():
+        if cell != baseline:
+            rows = frame[frame["cell"].isin((cell, baseline))].assign(baseline=baseline)
+            table = decide(rows, plan).table
+            yield from _with_savings(rows, [_setting(row) for row in table.to_dict("records")], [cell])
+
+
+def across_models(
+    frame: pd.DataFrame, specs: Mapping[str, TrialSpec], plan: DecisionPlan | None = None
+) -> Answer | None:
+    """One answer over several encoders: every depth of each against the best baseline; None before two have one.
+
+    All losses are one family of intervals. The best baseline is picked by its mean on dev, so that losses against it
+    are rather too large than too small.
+
+    Args:
+        frame: As of `trial_frame`, of one objective group.
+
+    Raises:
+        ValueError: As of `decided.decide`.
+    """
+    own = frame[(frame["cell"] == frame["baseline"]) & (frame["state"] == COMPLETED)]
+    means = own.groupby("cell")["score"].mean()
+    if len(means) < 2:
+        return None
+    best = str(means.idxmax())
+    names = {cell: f"{spec.model.name} {freeze_name(spec.freeze.label)}" for cell, spec in specs.items()}
+    rows = frame.assign(baseline=best, freeze=frame["cell"].map(names), setup=f"against {names[best]}")
+    return replace(_answer(rows, specs, decide(rows, plan)), model=" or ".join(frame["model"].unique()))
 
 
 def _answer(rows: pd.DataFrame, specs: Mapping[str, TrialSpec], of: Decided) -> Answer:

@@ -1,10 +1,21 @@
-"""An answer in words, as the terminal, notebooks and trackers show it."""
+"""Answers as the terminal and the notebook show them, and the curve of losses by depth.
+
+An answer in words, as the terminal, notebooks and trackers show it.
+
+The curve of an answer in characters: the loss of each setting with its interval, what it saves; what tolerances buy.
+
+■ □□□□□□ embeddings   3 seeds   0.12 (-0.60 to 1.10)    1 % FLOPs              ├──●┼─────┤ ┊
+■ ■■□□□□ first 2      5 seeds   0.85 (-0.10 to 1.90)   31 % FLOPs, 28 % time     ├─┼──●──┊─────┤
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from orchestrator.analysis.layer_strip import layer_strip, strip_and_word
+from orchestrator.analysis.cells import layer_strip, strip_and_word
+from orchestrator.config.quantities import counted
 from trials.escaping import escaped
 
 if TYPE_CHECKING:  # loads pandas
@@ -18,3 +29,122 @@ def lines_of(each: Answer) -> list[str]:
     strip = layer_strip(each.freeze, each.n_layers) if each.freeze else ""
     second = strip_and_word(each.runner_up, each.n_layers) if each.runner_up and each.decided else ""
     return [*([strip] if strip else []), escaped(each.sentence), *([f"Runner-up: {second}."] if second else [])]
+
+
+MEMORY = "peak_memory_bytes"
+LEAST_WIDTH = 14
+WIDTH = 36  # of the plot, in characters
+_MEAN, _LINE, _LOW, _HIGH, _ZERO, _LIMIT = "●─├┤│┊"
+
+
+class Loss(NamedTuple):
+    """A loss in points; ends are None where there is no interval."""
+
+    mean: float
+    low: float | None
+    high: float | None
+
+
+def plot(losses: Sequence[Loss | None], tolerance: float, width: int = WIDTH) -> list[str]:
+    """A line for each loss, all on one scale: `●` the mean, `├─┤` the interval, `│` no loss, `┊` the tolerance.
+
+    Ends beyond the scale are cut off without their bracket. Empty lines where nothing is known.
+    """
+    known = [loss for loss in losses if loss is not None]
+    if not known:
+        return ["" for _ in losses]
+    means = [loss.mean for loss in known]
+    top = max(
+        1.25 * tolerance, 1.2 * max(means), *(min(loss.high or 0.0, 2 * max(*means, tolerance)) for loss in known)
+    )
+    bottom = min(0.0, *means, *(max(loss.low or 0.0, -top) for loss in known)) - 0.05 * top
+
+    def column(value: float) -> int:
+        return round((value - bottom) / (top - bottom) * (width - 1))
+
+    lines = []
+    for loss in losses:
+        line = [" "] * width
+        if loss is not None and loss.low is not None and loss.high is not None:
+            low, high = column(loss.low), column(loss.high)
+            for at in range(max(low, 0), min(high, width - 1) + 1):
+                line[at] = _LINE
+            for at, bracket in ((low, _LOW), (high, _HIGH)):
+                if 0 <= at < width:
+                    line[at] = bracket
+        for value, mark in ((0.0, _ZERO), (tolerance, _LIMIT)):
+            at = column(value)
+            line[at] = {" ": mark, _LINE: "┼"}.get(line[at], line[at])
+        if loss is not None:
+            line[min(max(column(loss.mean), 0), width - 1)] = _MEAN
+        lines.append("".join(line).rstrip())
+    return lines
+
+
+def curve_lines(each: Answer, columns: int = 100) -> list[str]:
+    """The table and the plot of an answer, a line a setting from the least frozen to the most; then what each tolerance
+    buys. Empty before a pair of runs has ended.
+    """
+    rows = [row for row in each.settings if row["n_pairs"]]
+    if not rows:
+        return []
+    cells = [("freeze", "seeds", "loss (interval)", "saves")]
+    for row in rows:
+        label = strip_and_word(row["freeze"], each.n_layers)
+        cells.append((label, str(row["n_pairs"]), _loss(row), _savings(row, each.cost)))
+    widths = [max(len(line[column]) for line in cells) for column in range(len(cells[0]))]
+    text = ["  ".join(word.ljust(width) for word, width in zip(line, widths, strict=True)) for line in cells]
+    losses, room = [Loss(row["loss"], row["low"], row["high"]) for row in rows], columns - len(text[0]) - 2
+    beside = text
+    if room < LEAST_WIDTH:  # the plot stands below the table
+        beside, room = [line[0].ljust(widths[0]) for line in cells], columns - widths[0] - 2
+    drawn = ["loss in points", *plot(losses, each.tolerance, min(max(room, LEAST_WIDTH), WIDTH))]
+    table = [] if beside is text else [line.rstrip() for line in text]
+    return [
+        *table,
+        *(f"{left}  {right}".rstrip() for left, right in zip(beside, drawn, strict=True)),
+        f"● mean, ├─┤ interval, │ no loss, ┊ the tolerance of {counted(each.tolerance, 'point')}",
+        *tolerance_lines(each),
+    ]
+
+
+def tolerance_lines(each: Answer) -> list[str]:
+    """What each tolerance buys, with the data at hand."""
+    bought = [
+        (
+            _rounded_up(row["tolerance"]),
+            f"{strip_and_word(row['freeze'], each.n_layers)}, saves {100 * row['saved']:.0f} %",
+        )
+        for row in each.trade_offs
+    ]
+    own = [] if any(limit <= each.tolerance for limit, _ in bought) else [(each.tolerance, _no_freeze(each))]
+    return [
+        "what each tolerance buys:",
+        *(f"  within {counted(limit, 'point')}: {words}" for limit, words in sorted([*own, *bought])),
+    ]
+
+
+def _no_freeze(each: Answer) -> str:
+    return "nothing to freeze" if each.freeze == "none" else "not decided"
+
+
+def _rounded_up(tolerance: float) -> float:
+    """To a tenth of a point; below a tenth to a hundredth."""
+    step = 0.1 if tolerance > 0.1 else 0.01
+    return round(math.ceil(tolerance / step - 1e-9) * step, 2)
+
+
+def _loss(row: Mapping[str, Any]) -> str:
+    ends = "" if row["low"] is None or row["high"] is None else f" ({row['low']:z.2f} to {row['high']:z.2f})"
+    return f"{row['loss']:z.2f}{ends}"
+
+
+_COSTS = {"training_flops": "FLOPs", "training_cost_s": "time", "trainable_params": "parameters", MEMORY: "memory"}
+_KNOWN = {"saved_flops": "training_flops", "saved_time": "training_cost_s", "saved_memory": MEMORY}
+
+
+def _savings(row: Mapping[str, Any], cost: str) -> str:
+    """`31 % FLOPs, 28 % time`: the cost that the answer is about, then others that are known."""
+    saved = {cost: row["saved"]} | {name: row[key] for key, name in _KNOWN.items() if row[key] is not None}
+    told = {_COSTS.get(name, name): value for name, value in saved.items() if value is not None}
+    return ", ".join(f"{100 * value:.0f} % {name}" for name, value in told.items())

@@ -3,10 +3,10 @@
 A freeze is recommended for what it saves, if it loses no more than the tolerance. So a setting qualifies if
 
 - it saves at least the plan's `min_saving` of the cost that the person cares for,
-- the upper end of its loss, over seeds and sentences, is within the tolerance (`simultaneous`: at most 5 % of sweeps
+- the upper end of its loss, over seeds and sentences, is within the tolerance (`looks`: at most 5 % of sweeps
   show any such loss where it is truly larger, at however many looks),
 - it does not collapse more often than its baseline, as far as can be seen, and all of its runs together, collapsed ones
-  included, pass too (`collapse`),
+  included, pass too (`losses`),
 
 and the one that saves most is recommended. If the baseline itself has not learned the task, nothing is. That "freezing
 more costs no less" is assumed in one place: where a setting is shown to lose too much, so are those that freeze all
@@ -26,18 +26,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from orchestrator.analysis.collapse import Collapses, collapses, excess_p
+from orchestrator.analysis.cells import FrozenParts
 from orchestrator.analysis.decision_plan import DecisionPlan, PlannedLooks
-from orchestrator.analysis.froze import froze_by
-from orchestrator.analysis.further import further
-from orchestrator.analysis.layer_strip import FrozenParts, frozen_parts
-from orchestrator.analysis.losses import Losses, losses
-from orchestrator.analysis.rows import COMPLETED, ROUNDING, Floats, numbers, require
-from orchestrator.analysis.savings import COUNTED, default_saving, savings
-from orchestrator.analysis.simultaneous import Simultaneous, deciding_ends, simultaneous
-from orchestrator.analysis.stability import BROKEN
-from orchestrator.analysis.two_way import Estimate, interval, verdict
-from orchestrator.config.quantities import counted
+from orchestrator.analysis.looks import further
+from orchestrator.analysis.losses import Collapses
+from orchestrator.analysis.rows import ROUNDING
+from orchestrator.analysis.two_way import Estimate, verdict
 
 NOT_ON_TEST = "the test split is shown once and selects nothing; choose on dev"
 POINTS = 100.0  # of a score of 1
@@ -112,7 +106,7 @@ class Decided:
             it saves `min_saving`; unknown counts as no), `in_budget`, `froze` (in words).
 
             Of what is missing: `further_seeds`, `further_sentences`, `sentences_with_all_seeds` (Int64, see
-            `further.Further`).
+            `looks.Further`).
     """
 
     plan: DecisionPlan
@@ -128,7 +122,7 @@ class Decided:
     def within(self, tolerance: float) -> Decided:
         """The decisions at another tolerance, in points; the intervals stay."""
         plan = replace(self.plan, tolerance=tolerance)
-        return replace(self, plan=plan, table=_judged(self.table, self.estimate, self.tail, self.looks, plan))
+        return replace(self, plan=plan, table=judged(self.table, self.estimate, self.tail, self.looks, plan))
 
     @cached_property
     def trade_offs(self) -> tuple[TradeOff, ...]:
@@ -240,212 +234,7 @@ def _first(table: pd.DataFrame) -> dict[str, Any] | None:
     return None if table.empty else _row(table.iloc[0])
 
 
-def decide(
-    frame: pd.DataFrame,
-    plan: DecisionPlan | None = None,
-    *,
-    budget: Mapping[str, float] | None = None,
-    value: str = "score",
-) -> Decided:
-    """The decisions of one question.
-
-    Args:
-        frame: Trials with one baseline and objective group, as of `trial_frame`, planned ones too.
-        plan: None for the defaults.
-        budget: Limits of a setting's mean of columns of the frame, e.g. `{"trainable_params": 1e6}`.
-        value: Column of the score.
-
-    Raises:
-        ValueError: Asked for the test split, which selects nothing; the frame holds several baselines or objective
-            groups, a column is absent, or a setting has two completed trials of one seed.
-    """
-    _check(frame, value)
-    return _decide(frame, plan or DecisionPlan(), budget or {}, value)
-
-
-def loss_table(frame: pd.DataFrame, value: str = "score", plan: DecisionPlan | None = None) -> pd.DataFrame:
-    """The losses of all settings of a frame with the intervals that decide, of every split and of any score.
-
-    One row a setting, question by question (settings that share a baseline and a set-up; a frame has to hold all
-    settings of each, as their intervals hold together): the columns of `Decided.table` that are of losses, `difference`
-    and `method`.
-
-    Raises:
-        ValueError: A column is absent, or a setting has two completed trials of one seed.
-    """
-    require(frame, ["cell", "baseline", "group", value])
-    keys = [name for name in ("group", "baseline", "setup") if name in frame.columns]
-    frozen = frame[frame["cell"] != frame["baseline"]]
-    tables = []
-    for key, rows in frozen.groupby(keys, sort=False):
-        mine = frame[frame.index.isin(rows.index) | (frame["cell"] == key[keys.index("baseline")])]
-        of = _decide(mine, plan or DecisionPlan(), {}, value)
-        tables.append(of.table.assign(method=of.method))
-    if not tables:
-        return pd.DataFrame({name: pd.Series(dtype=object) for name in OF_LOSSES})
-    order = {cell: place for place, cell in enumerate(frozen["cell"].unique())}
-    table = pd.concat(tables, ignore_index=True)[list(OF_LOSSES)]
-    return table.sort_values("cell", key=lambda cells: cells.map(order), kind="stable", ignore_index=True)
-
-
-OF_LOSSES = (
-    "cell", "baseline", "group", "n_pairs", "n_run", "unpaired", "n_sentences", "n_documents", "loss", "median",
-    "std", "low", "high", "why_none", "so_far", "difference", "method",
-)  # fmt: skip
-
-
-def _decide(frame: pd.DataFrame, plan: DecisionPlan, budget: Mapping[str, float], value: str) -> Decided:
-    of_each = losses(frame, value)
-    cells, n_run = of_each.cells, numbers(of_each.cells, "n_run")
-    looks = plan.looks(planned_seeds(frame))
-    cost = plan.cost or default_saving(frame)
-    table = _losses_table(of_each, frame).assign(**_of_collapses(of_each))
-    table = table.merge(_savings_table(frame, cost, table["cell"]), on="cell", how="left")
-    worth = _worth_having(table, cost, plan.min_saving)
-    family = worth | table["saved"].isna().to_numpy(dtype=bool)
-    none = Simultaneous(np.empty(0), np.empty(0), plan.error, "")
-    found = simultaneous(of_each.values, looks, plan.error, n_run=n_run, family=family) if len(cells) else none
-    _, high_all = deciding_ends(of_each.of_all, looks, found.tail, n_run)
-    done = frame[frame["state"] == COMPLETED] if "state" in frame.columns else frame
-    changing = froze_by(done, "cell")
-    table = table.assign(
-        low=found.low,
-        high=found.high,
-        loss_all=of_each.of_all.mean,
-        high_all=np.where(numbers(cells, "n_pairs") == n_run, found.high, high_all),
-        worth_having=worth,
-        in_budget=_in_budget(frame, table["cell"], budget),
-        froze=[changing.get(cell, "") for cell in table["cell"]],
-        broken=table["cell"].map(_broken(frame)).fillna(0).astype(np.int64),
-    )
-    table["why_none"] = [_why_no_interval(row) for row in table.to_dict("records")]
-    n_layers = int(frame["n_layers"].iloc[0]) if "n_layers" in frame.columns and len(frame) else None
-    table["parts"] = [frozen_parts(label, n_layers) if n_layers else None for label in table["freeze"]]
-    return Decided(
-        plan=plan,
-        cost=cost,
-        looks=looks,
-        n_layers=n_layers,
-        tail=found.tail,
-        method=found.method,
-        baseline=_baseline(done[done["cell"] == done["baseline"]], value),
-        table=_judged(table, of_each.of, found.tail, looks, plan),
-        estimate=of_each.of,
-    )
-
-
-def _savings_table(frame: pd.DataFrame, cost: str, cells: pd.Series) -> pd.DataFrame:
-    """What each setting saves; NaN where the frame has no costs."""
-    names = {"low": "saved_low", "high": "saved_high"}
-    if cost in frame.columns:
-        return savings(frame, [cost]).rename(columns=names)[["cell", "saved", "saved_low", "saved_high", "note"]]
-    return pd.DataFrame(
-        {"cell": cells, "saved": np.nan, "saved_low": np.nan, "saved_high": np.nan, "note": "not recorded"}
-    )
-
-
-def planned_seeds(frame: pd.DataFrame) -> int:
-    """The most trials of a setting, run or not."""
-    return int(frame.groupby("cell").size().max()) if len(frame) else 0
-
-
-def _check(frame: pd.DataFrame, value: str) -> None:
-    if value.startswith("test"):
-        raise ValueError(NOT_ON_TEST)
-    require(frame, ["cell", "baseline", "group", "freeze", "trainable_params"])
-    for column in ("baseline", "group"):
-        names = frame[column].dropna().unique()
-        if len(names) > 1:
-            raise ValueError(f"{len(names)} values of {column}: a decision needs one; choose a model and train size")
-
-
-def _losses_table(of_each: Losses, frame: pd.DataFrame) -> pd.DataFrame:
-    cells, first = of_each.cells, frame.drop_duplicates("cell").set_index("cell")
-    labels = first["freeze"] if "freeze" in frame.columns else pd.Series("", index=first.index)
-    by_seed = [each.mean(axis=1) for each in of_each.values]
-    columns = [
-        "cell",
-        "baseline",
-        "group",
-        "n_pairs",
-        "n_run",
-        "unpaired",
-        "n_baseline",
-        "n_sentences",
-        "n_documents",
-        "median",
-    ]
-    return cells[columns].assign(
-        freeze=labels.loc[cells["cell"]].to_numpy(),
-        loss=of_each.of.mean,
-        variance=of_each.of.variance,
-        std=[each.std(ddof=1) if len(each) > 1 else np.nan for each in by_seed],
-        so_far=pd.Series([tuple(each.tolist()) for each in by_seed], dtype=object),
-    )
-
-
-def _of_collapses(of_each: Losses) -> dict[str, list[Any]]:
-    own, baseline = of_each.own, of_each.baseline
-    return {
-        "collapsed": [each.collapsed for each in own],
-        "runs": [each.runs for each in own],
-        "possible": [each.possible for each in own],
-        "baseline_collapsed": [each.collapsed for each in baseline],
-        "baseline_runs": [each.runs for each in baseline],
-        "collapses": [each.sentence for each in own],
-        "excess_p": [excess_p(*each) for each in zip(own, baseline, strict=True)],
-    }
-
-
-def _worth_having(table: pd.DataFrame, cost: str, least: float) -> Bools:
-    """What is measured, as time is, must be shown to be saved at all as well."""
-    saved, low = numbers(table, "saved"), numbers(table, "saved_low")
-    worth: Bools = (saved >= least - ROUNDING) & (saved > 0)
-    return worth if cost in COUNTED else worth & (low > 0)
-
-
-def _why_no_interval(row: Mapping[str, Any]) -> str:
-    """Empty where there is an interval."""
-    if np.isfinite(row["high"]):
-        return ""
-    n = int(row["n_pairs"])
-    if not n:
-        return "every pair has a collapsed run" if row["n_run"] else "no pairs" if row["n_baseline"] else "no baseline"
-    if n > 1 and not row["variance"] > 0:
-        return NO_DIFFERENCE if row["loss"] == 0 else f"all {counted(n, 'pair')} differ by the same"
-    return f"{counted(n, 'seed')} {'is' if n == 1 else 'are'} too few for an interval"
-
-
-def _baseline(done: pd.DataFrame, value: str) -> Baseline:
-    """From the baseline's completed trials: half of its runs collapsed, or it is not shown above a constant one."""
-    scores = numbers(done, value)
-    constant = numbers(done, "constant_score") if "constant_score" in done.columns else np.full(len(done), np.nan)
-    flags = numbers(done, "collapsed") if "collapsed" in done.columns else np.full(len(done), np.nan)
-    runs = collapses(flags[np.isfinite(flags)] == 1)
-    usable = np.isfinite(scores) & np.isfinite(constant)
-    learned = not runs.runs or runs.is_rare
-    gains: Floats = scores[usable] - constant[usable]
-    if learned and len(gains) > 1 and value == "score":
-        learned = _is_above_zero(gains, done["sentences"][usable] if "sentences" in done.columns else None)
-    means = [float(np.nanmean(each)) if np.isfinite(each).any() else np.nan for each in (scores, constant)]
-    return Baseline(means[0], means[1], runs, learned)
-
-
-def _is_above_zero(gains: Floats, sentences: pd.Series | None) -> bool:
-    """Whether a mean gain is shown to be above 0, over runs and, where their contributions are known, sentences."""
-    values = gains
-    if sentences is not None:
-        arrays = sentences.tolist()
-        if all(each is not None and len(each) == len(arrays[0]) > 1 for each in arrays):
-            stack = np.stack(arrays).astype(np.float64)
-            values = stack - stack.mean(axis=1, keepdims=True) + gains[:, None]
-    if np.ptp(gains) <= ROUNDING and values.ndim == 1:
-        return bool(gains[0] > 0)
-    found = interval(-values, 0.9)
-    return bool(found.mean < 0) if found.high is None else found.high < 0
-
-
-def _judged(table: pd.DataFrame, of: Estimate, tail: float, looks: PlannedLooks, plan: DecisionPlan) -> pd.DataFrame:
+def judged(table: pd.DataFrame, of: Estimate, tail: float, looks: PlannedLooks, plan: DecisionPlan) -> pd.DataFrame:
     """The table with all that depends on the tolerance."""
     limit = plan.tolerance / POINTS
     pairs = list(zip(table["low"].tolist(), table["high"].tolist(), strict=True))
@@ -504,21 +293,3 @@ def _needed(
             own[:, row] = [np.nan if n is None else n for n in takes]
     names = ("further_seeds", "further_sentences", "sentences_with_all_seeds")
     return {name: pd.array(each, dtype="Float64").astype("Int64") for name, each in zip(names, own, strict=True)}
-
-
-def _broken(frame: pd.DataFrame) -> pd.Series:
-    """Number of trials by cell that diverged, ran out of memory or failed: what is left of such a cell is its luck."""
-    if "state" not in frame.columns:
-        return pd.Series(dtype=np.int64)
-    return frame.loc[frame["state"].isin(BROKEN), "cell"].value_counts()
-
-
-def _in_budget(frame: pd.DataFrame, cells: pd.Series, budget: Mapping[str, float]) -> Bools:
-    """Whether the mean of every limited column is known and within its limit."""
-    require(frame, list(budget))
-    within = np.ones(len(cells), dtype=bool)
-    for column, limit in budget.items():
-        rows = frame[frame["state"] == COMPLETED] if "state" in frame.columns else frame
-        means = pd.Series(numbers(rows, column)).groupby(rows["cell"].to_numpy()).mean()
-        within &= (cells.map(means) <= limit).to_numpy(dtype=bool)
-    return within

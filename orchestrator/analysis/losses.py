@@ -1,16 +1,32 @@
-"""The losses of each setting against its baseline, seed by seed and sentence by sentence.
+"""The losses of settings against their baselines, and the runs that collapsed.
+
+How often a cell goes wrong: trials that broke, and trials that collapsed (`has_collapsed`).
+
+Runs that learned nothing: how they are recognised for any task, and how many there may be beyond those seen.
+
+A run has collapsed if it scores as the best constant prediction does, or if its training loss did not fall: what
+fine-tuning with a bad seed looks like (M. Mosbach, M. Andriushchenko and D. Klakow, "On the Stability of Fine-tuning
+BERT", 2021, arXiv 2006.04884). The trial completes, and only its numbers show it. A run that scores below the constant
+prediction has collapsed, too, unless its training loss fell by a quarter: where a task is hard, good runs scatter
+around the majority class, and to leave those out would hide a loss.
+
+A freeze that collapses is not recommended. Runs that are bad without a collapse, and rare, are not seen by a few seeds,
+whatever the method: that condition stands in every answer.
+
+The losses of each setting against its baseline, seed by seed and sentence by sentence.
 
 Every interval and verdict on quality starts here. A loss is the baseline's score less the setting's under the same
 seed. Where both trials recorded what each sentence contributes to their score, it is a row of one value a sentence
 whose mean is that loss, and intervals are over seeds and sentences; else a single value, and they are over seeds alone.
 
-An answer is about runs that do not collapse, and is given only if all runs together pass as well (`collapse`). So a
+An answer is about runs that do not collapse, and is given only if all runs together pass as well. So a
 pair with a collapsed run is left out of `values` and `of`, unless half or more of the setting's own runs collapsed:
 then collapsing is what the setting does, and the pair counts. `of_all` has every pair.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -18,11 +34,123 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from scipy import special
 
-from orchestrator.analysis.collapse import Collapses, collapses
-from orchestrator.analysis.paired import pair
-from orchestrator.analysis.rows import COMPLETED, Floats, numbers
-from orchestrator.analysis.two_way import Estimate, estimates
+from orchestrator.analysis.rows import COMPLETED, ROUNDING, Floats, numbers, pair, require
+from orchestrator.analysis.two_way import Estimate, document_sizes, estimates, item_losses
+from orchestrator.config.quantities import counted
+
+BROKEN = ("diverged", "out_of_memory", "failed")
+# Ended by the scheduler, or for reasons that are not the cell's (a machine left, a file was away): no evidence.
+NO_EVIDENCE = ("lost", "unavailable", "pruned")
+
+
+def instability(trials: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
+    """One row a cell, in order of first appearance, also without ended trials.
+
+    Columns: `cell`, `n` (ended trials that are evidence: completed or broken), `broken` (diverged, out of memory,
+    failed), `collapsed` (completed ones whose column `collapsed` says so), `judged` (completed trials of which that is
+    known), `excluded` (lost, unavailable, pruned), `share` (of n that broke or collapsed), `low`, `high`
+    (Clopper-Pearson at `level`, exact and so on the wide side). NaN without evidence.
+
+    Raises:
+        ValueError: A column is absent, or a trial has two rows.
+    """
+    require(trials, ["cell", "trial_id", "state"])
+    if trials["trial_id"].duplicated().any():
+        raise ValueError(f"trial {trials.loc[trials['trial_id'].duplicated(), 'trial_id'].iloc[0]} has two rows")
+    codes, cells = pd.factorize(trials["cell"])
+    completed = (trials["state"] == "completed").to_numpy(dtype=bool)
+    broken = trials["state"].isin(BROKEN).to_numpy(dtype=bool)
+    known = numbers(trials, "collapsed") if "collapsed" in trials.columns else np.full(len(trials), np.nan)
+    flags = {
+        "n": completed | broken,
+        "broken": broken,
+        "collapsed": completed & (known == 1),
+        "judged": completed & np.isfinite(known),
+        "excluded": trials["state"].isin(NO_EVIDENCE).to_numpy(dtype=bool),
+    }
+    table = pd.DataFrame({"cell": cells}).assign(
+        **{name: np.bincount(codes, flag, len(cells)).astype(np.int64) for name, flag in flags.items()}
+    )
+    bad, n = (numbers(table, "broken") + numbers(table, "collapsed")), numbers(table, "n")
+    low, high = clopper_pearson(bad, n, level)
+    with np.errstate(invalid="ignore"):
+        return table.assign(share=bad / n, low=low, high=high)
+
+
+def clopper_pearson(k: Floats, n: Floats, level: float = 0.95) -> tuple[Floats, Floats]:
+    """Exact interval of a share of k in n; NaN where n is 0.
+
+    C. Clopper and E. Pearson, Biometrika 26 (1934), 404-413.
+    """
+    tail = (1 - level) / 2
+    low = np.where(k > 0, special.betaincinv(np.maximum(k, 1), n - k + 1, tail), 0.0)
+    high = np.where(k < n, special.betaincinv(k + 1, np.maximum(n - k, 1), 1 - tail), 1.0)
+    return np.where(n > 0, low, np.nan), np.where(n > 0, high, np.nan)
+
+
+LEAST_FALL = 0.05  # share of its start by which a training loss falls if anything is learned
+WEAK_FALL = 0.25  # and by which it falls more than that of constant predictions of one of several classes
+
+
+@dataclass(frozen=True)
+class Collapses:
+    """How many runs collapsed.
+
+    Attributes:
+        runs: Runs that ended and are evidence.
+        possible: Largest share of runs that may collapse, by the one-sided bound of Clopper and Pearson; 1 without
+            runs.
+    """
+
+    collapsed: int
+    runs: int
+    possible: float
+    level: float
+
+    @property
+    def is_rare(self) -> bool:
+        """Whether fewer than half of the runs collapsed: else collapsing is what the setting does."""
+        return 2 * self.collapsed < self.runs
+
+    @property
+    def sentence(self) -> str:
+        """What was seen and what is still possible."""
+        if not self.runs:
+            return "whether runs collapsed was not recorded"
+        seen = f"{self.collapsed} of {counted(self.runs, 'run')} collapsed"
+        return f"{seen}; up to {100 * self.possible:.0f} % could, {100 * self.level:g} % bound"
+
+
+def collapses(collapsed: npt.ArrayLike, level: float = 0.95) -> Collapses:
+    """The count and its bound from whether each run collapsed (runs,)."""
+    runs = np.asarray(collapsed, dtype=bool)
+    k, n = int(runs.sum()), len(runs)
+    high = clopper_pearson(np.array([float(k)]), np.array([float(n)]), 2 * level - 1)[1][0]
+    return Collapses(k, n, float(high) if n else 1.0, level)
+
+
+def excess_p(own: Collapses, baseline: Collapses) -> float:
+    """Chance of so many collapses among a setting's runs if it collapses as often as its baseline (Fisher's test)."""
+    total, n = own.collapsed + baseline.collapsed, own.runs + baseline.runs
+    ways = [math.comb(own.runs, k) * math.comb(baseline.runs, total - k) for k in range(min(total, own.runs) + 1)]
+    return sum(ways[own.collapsed :]) / math.comb(n, total) if n else 1.0
+
+
+def has_collapsed(scores: Floats, constant: Floats, fall: Floats) -> Floats:
+    """1 for each run (runs,) that collapsed, 0 for the others, NaN where it was not recorded.
+
+    Args:
+        scores: (runs,) best scores on dev.
+        constant: (runs,) scores of the best constant prediction there; NaN where not recorded.
+        fall: (runs,) see `trials.record.loss_fall`; NaN where not recorded: the score alone then decides.
+    """
+    above, below = scores > constant + ROUNDING, (scores < constant - ROUNDING) & (fall >= WEAK_FALL)
+    learned = (above | below) & ~(fall < LEAST_FALL)
+    found: Floats = np.where(np.isfinite(scores) & np.isfinite(constant), 1.0 - learned, np.nan)
+    return found
+
 
 _SAME = 1e-4  # contributions whose mean is farther from the score are those of another metric
 
@@ -32,11 +160,12 @@ class Losses:
     """The losses of all settings of a frame.
 
     Attributes:
-        cells: One row a setting as of `paired.Pairs.cells`; `n_pairs` counts the pairs that `values` holds. Further
+        cells: One row a setting as of `rows.Pairs.cells`; `n_pairs` counts the pairs that `values` holds. Further
             columns: `n_run` (pairs, collapsed ones included), `median` (loss over all of them), `n_sentences` (Int64,
             NA where losses are of whole seeds), `n_documents` (Int64, NA where they are not known).
         values: (seeds, sentences), or (seeds, 1), of each setting, in the order of the seeds; (seeds, documents) where
-            the document of each sentence is known (`by_document`).
+            the document of each sentence is known (`two_way.item_losses`).
+        sizes: (documents,) sentences of each; None where no document is known.
         of: The estimates of each setting; NaN without a pair.
         of_all: Likewise of all pairs, with those that have a collapsed run.
         own: How many runs of each setting collapsed.
@@ -45,6 +174,7 @@ class Losses:
 
     cells: pd.DataFrame
     values: tuple[Floats, ...]
+    sizes: Floats | None
     of: Estimate
     of_all: Estimate
     own: tuple[Collapses, ...]
@@ -55,13 +185,13 @@ def losses(frame: pd.DataFrame, value: str = "score") -> Losses:
     """The losses in a score, paired by seed.
 
     Args:
-        frame: As of `trial_frame`; the columns `sentences` (arrays whose mean is `value`, or None) and `collapsed` (1,
-            0 or NaN) may be absent.
+        frame: As of `trial_frame`; the columns `sentences` (arrays whose mean is `value`, or None), `documents` and
+            `words` (likewise, as of `two_way.item_losses`) and `collapsed` (1, 0 or NaN) may be absent.
 
     Raises:
         ValueError: A column is absent, or a cell has two completed trials of one seed.
     """
-    keep = [name for name in ("sentences", "documents", "collapsed") if name in frame.columns]
+    keep = [name for name in ("sentences", "documents", "words", "collapsed") if name in frame.columns]
     pairs = pair(frame, value, keep)
     rows, places = pairs.rows, np.argsort(pairs.codes, kind="stable")
     ends = np.searchsorted(pairs.codes[places], np.arange(len(pairs.cells) + 1))
@@ -84,7 +214,8 @@ def losses(frame: pd.DataFrame, value: str = "score") -> Losses:
         n_sentences=pd.array([each.sentences for each in counts], dtype="Int64"),
         n_documents=pd.array([each.documents for each in counts], dtype="Int64"),
     )
-    return Losses(cells, tuple(values), estimates(values), estimates(every), own, baseline)
+    sizes = next((each.sizes for each in counts if each.sizes is not None), None)
+    return Losses(cells, tuple(values), sizes, estimates(values, sizes), estimates(every, sizes), own, baseline)
 
 
 class _Counts(NamedTuple):
@@ -92,6 +223,7 @@ class _Counts(NamedTuple):
 
     sentences: int | None = None
     documents: int | None = None
+    sizes: Floats | None = None
 
 
 def _losses_of(columns: Mapping[str, Any], rows: npt.NDArray[np.intp], value: str, counts: list[_Counts]) -> Floats:
@@ -101,40 +233,20 @@ def _losses_of(columns: Mapping[str, Any], rows: npt.NDArray[np.intp], value: st
         counts.append(_Counts())
         whole: Floats = -columns["difference"][rows][:, None].astype(np.float64)
         return whole
-    documents = _documents(columns, rows, by_sentence.shape[1])
-    if documents is None:
-        counts.append(_Counts(by_sentence.shape[1]))
-        return by_sentence
-    found = by_document(by_sentence, documents)
-    counts.append(_Counts(by_sentence.shape[1], found.shape[1]))
-    return found
+    n = by_sentence.shape[1]
+    documents = _known(columns, "documents", rows, n)
+    codes = None if documents is None else np.unique(documents, return_inverse=True)[1]
+    sizes = document_sizes(codes, n)
+    counts.append(_Counts(n, None if sizes is None else len(sizes), sizes))
+    return item_losses(by_sentence, codes, _known(columns, "words", rows, n))
 
 
-def _documents(columns: Mapping[str, Any], rows: npt.NDArray[np.intp], n: int) -> npt.NDArray[np.int64] | None:
-    """The document of each sentence; None where unknown, or where all are of one or each of its own."""
-    if "documents" not in columns:
+def _known(columns: Mapping[str, Any], name: str, rows: npt.NDArray[np.intp], n: int) -> npt.NDArray[Any] | None:
+    """A column's value of each of `n` sentences, which all of these rows share; None where it is not known."""
+    if name not in columns:
         return None
-    known = [each for each in columns["documents"][rows].tolist() if each is not None and len(each) == n]
-    if not known:
-        return None
-    codes = np.unique(np.asarray(known[0]), return_inverse=True)[1].astype(np.int64)
-    return codes if 0 < codes.max() < n - 1 else None
-
-
-def by_document(losses: Floats, documents: npt.NDArray[np.int64]) -> Floats:
-    """(seeds, documents) losses with the mean of (seeds, sentences) ones: a document's sentences are alike.
-
-    The mean over sentences is a ratio of a document's sum to its length, which varies: its linear form takes from each
-    sum what the length alone explains.
-
-    Args:
-        documents: (sentences,) code of each one's document, 0, 1, ...
-    """
-    sizes = np.bincount(documents).astype(np.float64)
-    sums = np.stack([np.bincount(documents, row) for row in losses])
-    relative = sizes / sizes.mean()
-    found: Floats = sums / sizes.mean() - losses.mean(axis=1, keepdims=True) * (relative - 1)
-    return found
+    known = [each for each in columns[name][rows].tolist() if each is not None and len(each) == n]
+    return np.asarray(known[0]) if known else None
 
 
 def _by_sentence(columns: Mapping[str, Any], rows: npt.NDArray[np.intp], value: str) -> Floats | None:

@@ -32,7 +32,7 @@ class CellSummary:
             cost that freezing saves, paired by seed (`savings.savings`); 0 for the baseline.
         saved_time_low, saved_time_high: 95 % interval of `saved_time`; None for the baseline and below two pairs.
         slowest: Longest training cost of a replicate over the shortest one.
-        froze: What its rule froze (`froze.froze_by`); empty for one that freezes the same throughout.
+        froze: What its rule froze (`cells.froze_by`); empty for one that freezes the same throughout.
         statistics: Those of plug-ins, by label (`statistic.statistics_of`).
     """
 
@@ -76,8 +76,8 @@ def summarise(specs: Sequence[TrialSpec], rows: Iterable[Mapping[str, Any]]) -> 
     Raises:
         StoreError: A completed trial lacks what every completed trial has.
     """
+    from orchestrator.analysis.cells import froze_by
     from orchestrator.analysis.describe import describe_cells
-    from orchestrator.analysis.froze import froze_by
     from orchestrator.analysis.rows import COMPLETED
     from orchestrator.analysis.savings import FLOPS, savings
     from orchestrator.analysis.trial_frame import TRAINING_COST, trial_frame

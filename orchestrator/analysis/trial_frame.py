@@ -1,23 +1,110 @@
-"""The tidy frame that every analysis takes: one row a trial, with its cell, its seed and what it measured."""
+"""The tidy frame that every analysis takes, and which of several set-ups it compares.
+
+Each setting at its own best learning rate: a frozen model often wants a higher one, so one for all depths is a bias.
+
+The rates of a setting are compared on the first seeds of the sweep, by their mean dev score, and the answer is made
+from the other seeds alone: what chose a rate takes no part in what it is judged by. The baseline has its own best rate,
+too, and all settings are paired with it.
+
+The tidy frame that every analysis takes: one row a trial, with its cell, its seed and what it measured.
+
+Which of several set-ups (learning rates, batch sizes, ...) trials are shown and compared in: the best on dev.
+
+A search tries many and nobody wants to read its worst. What selects is the mean dev score, so that the score of the
+winner is a little too high; test stays unseen.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from orchestrator.analysis.at_best import with_own_rates
 from orchestrator.analysis.cells import MEASURED, cell_columns, setup_labels
 from orchestrator.analysis.cells import MEMORY as MEMORY
 from orchestrator.analysis.cells import SAVED as SAVED
 from orchestrator.analysis.cells import TRAINING_COST as TRAINING_COST
-from orchestrator.analysis.collapse import has_collapsed
-from orchestrator.analysis.rows import numbers
+from orchestrator.analysis.losses import has_collapsed
+from orchestrator.analysis.rows import COMPLETED, numbers, require
+from orchestrator.config.quantities import counted
 from trials.spec import TrialSpec
+
+FEW = 5  # seeds of a sweep, below which one of them chooses
+RATE = "lr"
+
+
+def at_best_rate(frame: pd.DataFrame, specs: Mapping[str, TrialSpec], n_seeds: int | None = None) -> pd.DataFrame:
+    """The trials of each setting at its best rate, under the seeds that did not choose it.
+
+    `setup` says which rates were chosen, and on which seeds; `baseline` is the one at its best rate.
+
+    Args:
+        frame: As of `trial_frame`.
+        specs: A spec of each cell.
+        n_seeds: How many of the first seeds choose; None for two, or one where the sweep has fewer than five.
+
+    Raises:
+        ValueError: A setting has one rate only, everywhere, or no seed is left to answer with.
+    """
+    settings = {cell: spec.at_rate(1.0).cell_id for cell, spec in specs.items()}
+    rates = frame["cell"].map(settings).groupby(frame["cell"]).first()
+    if len(set(rates.values)) == len(rates):
+        raise ValueError("every setting has one learning rate; give `optim.lr` several under `space`")
+    seeds = sorted(frame["seed"].unique().tolist())
+    n = (2 if len(seeds) >= FEW else 1) if n_seeds is None else n_seeds
+    if not 0 < n < len(seeds):
+        raise ValueError(f"{counted(len(seeds), 'seed')}: {n} to choose the rates leave none to answer with")
+    choosing = frame[frame["seed"].isin(seeds[:n]) & (frame["state"] == COMPLETED)]
+    scores = pd.DataFrame({"cell": choosing["cell"], "score": numbers(choosing, "score")}).groupby("cell")["score"]
+    means, runs = scores.mean(), scores.size()
+    best: dict[str, str] = {}  # by setting: the cell at its best rate; of equal ones the lowest rate
+    for cell in sorted(means.index, key=lambda cell: specs[cell].optim.lr):
+        known = best.get(settings[cell])
+        if runs[cell] == n and (known is None or means[cell] > means[known]):
+            best[settings[cell]] = cell
+    kept = frame[frame["cell"].isin(set(best.values())) & ~frame["seed"].isin(seeds[:n])]
+    baselines = {cell: best.get(_unfrozen(specs[cell]), "") for cell in best.values()}
+    return kept.assign(
+        baseline=kept["cell"].map(baselines),
+        setup=kept["cell"].map({cell: _said(cell, best, baselines, specs, seeds[:n]) for cell in best.values()}),
+    )
+
+
+def with_own_rates(frame: pd.DataFrame, specs: Mapping[str, TrialSpec]) -> pd.DataFrame:
+    """The frame with one baseline, where every setting has a learning rate of its own and one baseline is for all.
+
+    A setting's own baseline, at its rate, is not among the trials then; any other frame stays as it is.
+    """
+    settings = [spec.at_rate(1.0).cell_id for spec in specs.values()]
+    baselines = {spec.at_rate(1.0).cell_id: cell for cell, spec in specs.items() if spec.freeze.is_baseline}
+    orphans = any(spec.baseline_id not in specs for spec in specs.values())
+    same = {spec.at_rate(1.0).baseline_id for spec in specs.values()}
+    if not orphans or len(set(settings)) < len(settings) or len(baselines) != 1 or set(baselines) != same:
+        return frame
+    rates = ", ".join(f"{s.freeze.label} {s.optim.lr:g}" for s in sorted(specs.values(), key=_order))
+    return frame.assign(baseline=next(iter(baselines.values())), setup=f"each at its own lr ({rates})")
+
+
+def _unfrozen(spec: TrialSpec) -> str:
+    return spec.at_rate(1.0).baseline_id
+
+
+def _said(
+    cell: str, best: Mapping[str, str], baselines: Mapping[str, str], specs: Mapping[str, TrialSpec], seeds: list[int]
+) -> str:
+    """`each at its best lr (none 5e-05, first 2+E 0.0001), chosen on the seeds 0, 1, which the answer does not use`."""
+    same = sorted((specs[other] for other in best.values() if baselines[other] == baselines[cell]), key=_order)
+    rates = ", ".join(f"{spec.freeze.label} {spec.optim.lr:g}" for spec in same)
+    which = f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"
+    return f"each at its best lr ({rates}), chosen on {which}, which the answer does not use"
+
+
+def _order(spec: TrialSpec) -> tuple[int, bool]:
+    return spec.freeze.depth, spec.freeze.embeddings
+
 
 # Columns in which two trials must agree for a measured cost to compare, and what their values are called.
 CONDITIONS = {
@@ -87,18 +174,47 @@ def with_collapses(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(collapsed=has_collapsed(*values))
 
 
-def with_sentences(
-    frame: pd.DataFrame,
-    contributions: Mapping[str, np.ndarray | None],
-    documents: Mapping[str, np.ndarray] = MappingProxyType({}),
-) -> pd.DataFrame:
-    """The frame with `sentences`, what each sentence contributes to the trial's score, and `documents`, the document of
-    each, from 0 (int); both by trial id, and None where they are not known.
+def with_sentences(frame: pd.DataFrame, columns: Mapping[str, Mapping[str, np.ndarray | None]]) -> pd.DataFrame:
+    """The frame with `sentences`, what each sentence contributes to the trial's score, `documents`, the document of
+    each, from 0, and `words`, those of each where the score is a share of all words.
+
+    `columns` has them by name and trial id; None stands where they are not known.
     """
-    columns = {"sentences": contributions, "documents": documents}
+    known = {name: columns.get(name, {}) for name in ("sentences", "documents", "words")}
     return frame.assign(
         **{
-            name: pd.Series([known.get(i) for i in frame["trial_id"]], index=frame.index, dtype=object)
-            for name, known in columns.items()
+            name: pd.Series([of.get(i) for i in frame["trial_id"]], index=frame.index, dtype=object)
+            for name, of in known.items()
         }
     )
+
+
+_FREEZE = ["task", "corpus", "model", "train_size", "freeze"]
+
+
+def best_setup(trials: pd.DataFrame, value: str = "score") -> str:
+    """The set-up of the setting with the highest mean score; the first one if no trial has completed.
+
+    Settings with less than half of the most replicates do not count: a single lucky run would win.
+    """
+    means = _means(trials, value)
+    return str(trials["setup"].iloc[0] if means.empty else means.sort_values("mean", kind="stable")["setup"].iloc[-1])
+
+
+def each_at_its_best(trials: pd.DataFrame, value: str = "score") -> pd.DataFrame:
+    """The trials of every freeze in the set-up that is best for it, each with the baseline at its own best."""
+    means = _means(trials, value).sort_values("mean", kind="stable")
+    best = means.drop_duplicates(_FREEZE, keep="last")
+    of_baseline = best[best["cell"] == best["baseline"]].set_index(_FREEZE[:-1])["cell"]
+    kept = trials[trials["cell"].isin(best["cell"])]
+    own = of_baseline.reindex(pd.MultiIndex.from_frame(kept[_FREEZE[:-1]])).to_numpy()
+    return kept.assign(baseline=pd.Series(own, index=kept.index).fillna(kept["baseline"]))
+
+
+def _means(trials: pd.DataFrame, value: str) -> pd.DataFrame:
+    require(trials, [*_FREEZE, "cell", "baseline", "setup", "state", value])
+    done = trials[(trials["state"] == COMPLETED) & trials[value].notna()]
+    columns = ["cell", "baseline", "setup", *_FREEZE]
+    means = done.groupby("cell", sort=False)[value].agg(["mean", "size"]).reset_index()
+    means = means.merge(done[columns].drop_duplicates("cell"), on="cell")
+    return means[means["size"] >= means["size"].max() / 2]

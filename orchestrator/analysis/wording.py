@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from orchestrator.analysis.cells import MOST_LAYERS, frozen_parts, strip_in_words
 from orchestrator.analysis.decided import POINTS, Decided
-from orchestrator.analysis.layer_strip import MOST_LAYERS, frozen_parts, strip_in_words
-from orchestrator.analysis.resolution import labels_that_show, resolved_points
+from orchestrator.analysis.decision_plan import labels_that_show, resolved_points
 from orchestrator.analysis.trial_frame import SAVED
 from orchestrator.config.quantities import counted
 from trials.freeze.rules import ADAPTIVE

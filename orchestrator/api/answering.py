@@ -7,9 +7,9 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from orchestrator.analysis.answer_text import NO_ANSWER as NO_ANSWER
+from orchestrator.analysis.answer_text import curve_lines
 from orchestrator.analysis.answer_text import lines_of as lines_of
 from orchestrator.analysis.cells import SAVED
-from orchestrator.analysis.curve_text import curve_lines
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.config.console import DEFAULT_STORE
 from orchestrator.store import ResultStore, open_store
@@ -128,7 +128,7 @@ def answers_of(
         StoreError: The store cannot be read.
     """
     from orchestrator.analysis.answer import answers  # loads pandas
-    from orchestrator.analysis.at_best import at_best_rate
+    from orchestrator.analysis.trial_frame import at_best_rate
     from orchestrator.store.evidence import evidence
 
     trials = evidence(results, specs)

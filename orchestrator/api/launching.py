@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +103,38 @@ class Planned(ShownInCell, Plan):
         more = [f"        and {len(self.to_run) - LISTED:,} more"] if len(self.to_run) > LISTED else []
         for line in [*plan_lines(self, self.store, self.cluster), *listed, *more]:
             console.print(line, soft_wrap=True)
+
+
+@dataclass(frozen=True)
+class Course:
+    """What the sweeps of one call share: a store, a machine, and the time until which they run.
+
+    Attributes:
+        began: The start of the call, on the monotonic clock.
+    """
+
+    results: ResultStore
+    where: ClusterSpec
+    bounds: Bounds
+    began: float
+
+    @property
+    def time_left(self) -> float:
+        """Seconds; infinite without a limit."""
+        return math.inf if self.bounds.hours is None else 3_600 * self.bounds.hours - (time.monotonic() - self.began)
+
+    def of_time(self, share: float) -> Course:
+        """The same with so much of the time."""
+        hours = None if self.bounds.hours is None else share * self.bounds.hours
+        return replace(self, bounds=replace(self.bounds, hours=hours))
+
+    def plan(self, document: Document, lookup: Lookup) -> Plan:
+        """What a sweep file asks for and the store lacks. Raises as `make_plan`."""
+        return make_plan(settled(self.where, declared_sweep(document)), document, self.results, lookup)
+
+    def run(self, plan: Plan) -> AbstractContextManager[Ended]:
+        """Run it. Raises as `run_plan`."""
+        return run_plan(plan, self.where, self.results, self.bounds, began=self.began)
 
 
 def outcome_lines(outcome: Outcome) -> list[str]:

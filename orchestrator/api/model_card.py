@@ -10,10 +10,8 @@ from typing import Any
 import numpy as np
 import yaml
 
-from orchestrator.analysis.cells import dropout_sentence, has_frozen_dropout
+from orchestrator.analysis.cells import FreezeName, dropout_sentence, froze, has_frozen_dropout
 from orchestrator.analysis.describe import LEAST_FOR_INTERVAL, describe, mean_interval
-from orchestrator.analysis.froze import froze
-from orchestrator.analysis.layer_strip import FreezeName
 from orchestrator.config.quantities import counted, points
 from orchestrator.config.yaml_document import MAX_BYTES, parsed
 from orchestrator.store import ResultStore
@@ -161,7 +159,7 @@ def _interval(scores: Sequence[float], column: str) -> str:
 
 def _against_baseline(spec: TrialSpec, rows: Sequence[Row], store: ResultStore) -> str:
     """What the freezing costs in this store, paired by seed; nothing where there is no baseline beside it."""
-    from orchestrator.analysis.decided import loss_table
+    from orchestrator.analysis.decide import loss_table
 
     if not spec.freeze.label or spec.freeze.strategy == "none":
         return ""

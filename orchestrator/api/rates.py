@@ -9,18 +9,14 @@ from pathlib import Path
 
 import numpy as np
 
+from orchestrator.api.launching import Course
 from orchestrator.config.console import say
 from orchestrator.config.quantities import counted, duration
 from orchestrator.config.yaml_document import Document
 from orchestrator.own_data.sweep_file import NOTHING, Question, rates_text
 from orchestrator.search.choose_depth import spread
-from orchestrator.session.outcome import Bounds
-from orchestrator.session.session import run_plan
 from orchestrator.store import ResultStore
 from orchestrator.store.schema import State
-from orchestrator.sweeps.cluster_spec import ClusterSpec, settled
-from orchestrator.sweeps.plan import make_plan
-from orchestrator.sweeps.sweep import declared_sweep
 from trials.draft import Lookup
 from trials.errors import ConfigError
 from trials.spec import TrialSpec
@@ -35,10 +31,7 @@ def with_best_rates(
     asked: str,
     n_layers: int,
     path: Path,
-    results: ResultStore,
-    where: ClusterSpec,
-    bounds: Bounds,
-    began: float,
+    course: Course,
     lookup: Lookup,
 ) -> Question:
     """The question with the rate of each depth that scored best on dev, by mean over the seeds of `rates_text`.
@@ -56,11 +49,11 @@ def with_best_rates(
     document = Document.of_text(
         path.with_name(path.name.replace("choose-", "rates-", 1)), rates_text(question, rates, depths)
     )
-    plan = make_plan(settled(where, declared_sweep(document)), document, results, lookup)
+    plan = course.plan(document, lookup)
     start = time.monotonic()
     say(f"rates   trying {', '.join(f'{rate:g}' for rate in rates)} in {counted(len(plan.to_run), 'trial')} first")
-    with run_plan(plan, where, results, bounds, began=began):
-        best = best_rates(plan.trials, results)
+    with course.run(plan):
+        best = best_rates(plan.trials, course.results)
     if NOTHING not in best:
         say(f"rates   no time was left to try them; all depths have {question.recipe['optim']['lr']:g}")
         return question

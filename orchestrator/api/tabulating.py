@@ -8,8 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, RenderableType
 
-from orchestrator.analysis.cells import TRIAL_COLUMNS, cell_label, has_frozen_dropout, objective_group, varying_settings
-from orchestrator.analysis.cut_off import cut_off_notes
+from orchestrator.analysis.cells import (
+    TRIAL_COLUMNS,
+    cell_label,
+    cut_off_notes,
+    has_frozen_dropout,
+    objective_group,
+    varying_settings,
+)
 from orchestrator.analysis.summary import CellSummary, summarise
 from orchestrator.api.answering import chosen_sweep
 from orchestrator.config.console import DEFAULT_STORE, ShownInCell

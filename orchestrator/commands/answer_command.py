@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from orchestrator.analysis.curve_text import curve_lines
+from orchestrator.analysis.answer_text import curve_lines
 from orchestrator.analysis.decision_plan import MOST_SEEDS
 from orchestrator.api.answering import NO_ANSWER, answers_of, asked, chosen_sweep, lines_of, overrides
 from orchestrator.config.console import (

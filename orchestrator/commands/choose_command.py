@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -22,6 +22,7 @@ from orchestrator.commands.answer_command import show_answers
 from orchestrator.commands.data_options import Given, with_data_options
 from orchestrator.config.console import (
     DEFAULT_STORE,
+    MODEL_HELP,
     ClusterOption,
     CpusOption,
     DebugOption,
@@ -36,6 +37,7 @@ from orchestrator.config.console import (
     stdout,
 )
 from orchestrator.own_data.choose_options import Ask, ChooseOptions
+from trials.sources.local_models import STARTER
 
 DataArgument = Annotated[
     str,
@@ -57,7 +59,10 @@ OutOption = Annotated[
 def choose(
     given: Given,
     data: DataArgument = "",
-    model: ModelOption = "starter",
+    model: Annotated[
+        list[str],
+        typer.Option("--model", help=f"{MODEL_HELP} Given several times, the best of them and their depths."),
+    ] = [STARTER],  # noqa: B006
     tolerance: ToleranceOption = 1.0,
     rates: Annotated[
         str | None,
@@ -66,6 +71,10 @@ def choose(
             metavar="LIST",
             help="Try these learning rates first, as 2e-5,5e-5,1e-4 or auto, so that each depth has its own best.",
         ),
+    ] = None,
+    against: Annotated[
+        Literal["lora"] | None,
+        typer.Option("--against", help="Put low-rank adapters beside the depths, under the same seeds."),
     ] = None,
     max_hours: Annotated[
         float,
@@ -103,8 +112,9 @@ def choose(
     """
     with reported(debug=debug):
         asked = ChooseOptions(
-            **given, data=data, model=model, tolerance=tolerance, rates=rates, max_hours=max_hours, store=store,
-            out=out, cluster=cluster, cpus=cpus, gpus=gpus, export=export, dry_run=dry_run, offline=offline, ask=_ask(),
+            **given, data=data, model=model[0], models=model if len(model) > 1 else (), tolerance=tolerance,
+            rates=rates, against=against, max_hours=max_hours, store=store, out=out, cluster=cluster, cpus=cpus,
+            gpus=gpus, export=export, dry_run=dry_run, offline=offline, ask=_ask(),
         )  # fmt: skip
         found = choose_for(asked)
         if as_json:

@@ -16,8 +16,7 @@ from typing import Annotated, Any
 
 import typer
 
-from orchestrator.analysis.cells import TRIAL_COLUMNS
-from orchestrator.analysis.froze import froze
+from orchestrator.analysis.cells import TRIAL_COLUMNS, froze
 from orchestrator.analysis.summary import CellSummary
 from orchestrator.api.answering import chosen_sweep
 from orchestrator.api.tabulating import Table

@@ -139,13 +139,8 @@ StoredSweepOption = Annotated[
     typer.Option("--sweep", metavar="NAME", parser=composed, help="A sweep of the store.", show_default="the newest"),
 ]
 TaskOption = Annotated[str | None, typer.Option("--task", help="The task.", show_default="by what the files hold")]
-ModelOption = Annotated[
-    str,
-    typer.Option(
-        "--model",
-        help="distilbert-base-multilingual-cased or another of the hub (OWNER/NAME@REVISION), a folder, or `starter`.",
-    ),
-]
+MODEL_HELP = "distilbert-base-multilingual-cased or another of the hub (OWNER/NAME@REVISION), a folder, or `starter`."
+ModelOption = Annotated[str, typer.Option("--model", help=MODEL_HELP)]
 SweepOption = Annotated[
     Path, typer.Option(metavar="FILE", help="The YAML file of the sweep.", show_default="starter.yaml")
 ]

@@ -51,7 +51,7 @@ class Signals:
         """Handle signals in the block, and in a process that ends with its command up to its end."""
         self._say = say
         before = {number: signal.getsignal(number) for number in NUMBERS}
-        self._install()
+        self.take_back()
         try:
             yield
             self._say = lambda line: None  # whoever comes now is too late to be told anything
@@ -67,7 +67,7 @@ class Signals:
     def running(self, is_over: Callable[[], bool]) -> None:
         """Trials run from now on, until `is_over`. Takes the signals back from a library that has taken them."""
         self._is_over, self._stage = is_over, "running"
-        self._install()
+        self.take_back()
         if self._leaving is not None:  # a library has swallowed what was raised
             self._leave(self._leaving)
 
@@ -90,9 +90,14 @@ class Signals:
         self._error = error
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
-    def _install(self) -> None:
-        for number in NUMBERS:
-            signal.signal(number, self._handle)
+    def take_back(self) -> None:
+        """Handle signals again that a library has taken for itself, or has left to their default.
+
+        Nothing is done in another thread than the main one, in which Python allows it alone.
+        """
+        if threading.current_thread() is threading.main_thread():
+            for number in NUMBERS:
+                signal.signal(number, self._handle)
 
     def _handle(self, number: int, _frame: FrameType | None) -> None:
         if self._error is not None:

@@ -271,8 +271,8 @@ def contribution_rows(spec: TrialSpec, attempt: int, report: SplitReport) -> lis
     if not report.contributions:
         return []
     key = {"trial_id": spec.trial_id, "attempt": attempt, "split": report.split}
-    documents = list(report.documents) or None
-    return [{**key, "values": list(report.contributions), "documents": documents}]
+    lists = {"documents": list(report.documents) or None, "words": list(report.words) or None}
+    return [{**key, "values": list(report.contributions), **lists}]
 
 
 def prediction_rows(spec: TrialSpec, attempt: int, report: SplitReport) -> list[dict[str, Any]]:

@@ -15,8 +15,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from orchestrator.analysis.cells import by_cell
-from orchestrator.analysis.layer_strip import freeze_name
+from orchestrator.analysis.cells import by_cell, freeze_name
 from orchestrator.config.quantities import counted
 from orchestrator.forecast.cost_model import PREFIX_SD, SETUP_SD, CostModel, fit_model
 from orchestrator.forecast.history import PILOT, History, Inputs, Observation, read_history

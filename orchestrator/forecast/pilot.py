@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from orchestrator.analysis.layer_strip import strip_and_word
+from orchestrator.analysis.cells import strip_and_word
 from orchestrator.config.quantities import counted
 from orchestrator.forecast.history import PILOT, Inputs, Observation
 from orchestrator.forecast.work import (

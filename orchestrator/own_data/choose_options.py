@@ -20,6 +20,7 @@ Ask = Callable[[str, Sequence[str]], str]
 """Ask a person for one of several columns; returns its name or position."""
 
 
+RIVALS = ("lora",)  # of freezing
 _COLUMNS = ("words", "tags", "text", "pair", "label")
 
 
@@ -32,6 +33,7 @@ class ChooseOptions:
             (`OWNER/NAME/CONFIG`); with `@` another version than the newest.
         task: A registered task; None for what the files hold.
         model: `starter`, a folder, or a repository of the hub (`OWNER/NAME`); with `@` another commit than the newest.
+        models: Several of these in place of `model`: the best of encoder and depth, in equal shares of the time.
         tolerance: Acceptable loss in points, above 0 and below 100.
         format: A registered corpus format; None for what the files hold.
         words: Column of the words, by name or by position from 0; None for what the columns hold.
@@ -46,6 +48,8 @@ class ChooseOptions:
             None for a tenth where there is no dev split.
         rates: Learning rates to try first, `2e-5,5e-5,1e-4` or `auto`, so that each depth has its own best; None for
             that of the recipe.
+        against: `lora` for a row of low-rank adapters beside the depths, for which a quarter of the time is kept; None
+            for the depths alone.
         max_hours: Limit of this launch. If all trials would take longer, a part of train is used.
         out: Folder of the sweep files; None for the one that holds the store, or the current one.
         cluster: As of `launch`.
@@ -59,6 +63,7 @@ class ChooseOptions:
     data: str = ""
     task: str | None = None
     model: str = STARTER
+    models: Sequence[str] = ()
     tolerance: float = 1.0
     format: str | None = None
     words: str | None = None
@@ -73,6 +78,7 @@ class ChooseOptions:
     test: Sequence[str] = ()
     held_out: float | None = None
     rates: str | None = None
+    against: str | None = None
     max_hours: float = 1.0
     store: str = DEFAULT_STORE
     out: str | Path | None = None
@@ -93,24 +99,40 @@ class ChooseOptions:
 
     def check(self) -> None:
         """Raise ConfigError if a value is invalid; columns and names are checked when they are looked up."""
-        if self.task is not None and self.task not in TASKS:
-            raise ConfigError(f"--task: {unknown(self.task, TASKS)}")
+        words: dict[str, tuple[str | None, Sequence[str]]] = {
+            "--task": (self.task, [*TASKS]), "--format": (self.format, [*CORPUS_FORMATS]),
+            "--scheme": (self.scheme, get_args(Scheme)), "--against": (self.against, RIVALS),
+        }  # fmt: skip
+        for option, (word, known) in words.items():
+            if word is not None and word not in known:
+                raise ConfigError(f"{option}: {unknown(word, known)}")
         if not 0 < self.tolerance < 100:
             raise ConfigError(f"--tolerance {self.tolerance:g}: must be above 0 and below 100 points.")
         if self.held_out is not None and not 0 < self.held_out <= 0.5:
             raise ConfigError(f"--held-out {self.held_out:g}: must be above 0 and at most 0.5, a share of train.")
+        if self.models:
+            self._check_models()
         if (self.text is None) != (self.label is None):
             raise ConfigError("--text and --label go together. Give both, by name or by position from 0.")
         if self.text is not None and (self.words or self.tags) is not None:
             raise ConfigError(
                 "--text and --words ask for two things: texts with a label, or words with tags. Give one."
             )
-        if self.format is not None and self.format not in CORPUS_FORMATS:
-            raise ConfigError(f"--format: {unknown(self.format, CORPUS_FORMATS)}")
-        if self.scheme is not None and self.scheme not in get_args(Scheme):
-            raise ConfigError(f"--scheme: {unknown(self.scheme, get_args(Scheme))}")
         if not self.data and not self.train:
             raise ConfigError("no data. Give a folder, a file or a name, or --train FILE.")
+
+    def _check_models(self) -> None:
+        names = [model_word(model) for model in self.models]
+        if len(set(names)) < 2 or len(set(names)) < len(names):
+            raise ConfigError(f"--model {', '.join(self.models)}: give two or more, each with a name of its own.")
+        alone = {"--rates": self.rates, "--against": self.against, "--export": self.export}
+        if given := [name for name, value in alone.items() if value is not None]:
+            raise ConfigError(f"{given[0]}: goes with one --model. Choose the model first, then ask again with it.")
+
+    @property
+    def suffix(self) -> str:
+        """What the name of its sweep ends with: the model, where there are several."""
+        return model_word(self.model) if self.models else ""
 
     @property
     def columns(self) -> Columns | None:
@@ -123,22 +145,23 @@ class ChooseOptions:
     @property
     def question(self) -> str:
         """The command that asks this, without the options that change where and when it runs only."""
-        options = {
-            "--task": self.task, "--model": self.model, "--tolerance": f"{self.tolerance:g}", "--text": self.text,
-            "--label": self.label, "--pair": self.pair, "--format": self.format, "--words": self.words,
-            "--tags": self.tags, "--document": self.document, "--scheme": self.scheme,
+        options: dict[str, str | Sequence[str] | None] = {
+            "--task": self.task, "--model": self.models or self.model, "--tolerance": f"{self.tolerance:g}",
+            "--text": self.text, "--label": self.label, "--pair": self.pair, "--format": self.format,
+            "--words": self.words, "--tags": self.tags, "--document": self.document, "--scheme": self.scheme,
             "--held-out": None if self.held_out is None else f"{self.held_out:g}", "--rates": self.rates,
         }  # fmt: skip
-        files = {"--train": self.train, "--dev": self.dev, "--test": self.test}
-        given = [word for name, value in options.items() if value for word in (name, value)]
-        given += [word for name, paths in files.items() for path in paths for word in (name, path)]
+        options |= {"--train": self.train, "--dev": self.dev, "--test": self.test}
+        each = ((name, [value] if isinstance(value, str) else value or []) for name, value in options.items())
+        given = [word for name, values in each for value in values if value for word in (name, value)]
         return shlex.join(["permafrost", "choose", *([self.data] if self.data else []), *given])
 
     def command(self, **changes: object) -> str:
         """The whole command that asks this with some options changed."""
         asked = replace(self, **changes)  # type: ignore[arg-type]
         options = {
-            "--max-hours": f"{asked.max_hours:g}", "--store": asked.store, "--out": asked.out, "--export": asked.export,
+            "--against": asked.against, "--max-hours": f"{asked.max_hours:g}", "--store": asked.store,
+            "--out": asked.out, "--export": asked.export,
         }  # fmt: skip
         given = [*_words(options), *asked.machine, *(["--offline"] if asked.offline else [])]
         return shlex.join([*shlex.split(asked.question), *given])
@@ -152,6 +175,11 @@ class ChooseOptions:
 
 def _words(options: Mapping[str, object]) -> list[str]:
     return [str(word) for name, value in options.items() if value is not None for word in (name, value)]
+
+
+def model_word(name: str) -> str:
+    """A model's name without its owner, folder and revision."""
+    return Path(name.removeprefix("hub:").partition("@")[0]).name
 
 
 def name_or_position(word: str) -> str | int:

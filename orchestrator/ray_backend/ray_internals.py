@@ -65,6 +65,21 @@ def own_processes() -> tuple[dict[str, list[Any]], str]:
     )
 
 
+def once_disconnected(call: Callable[[], None]) -> None:
+    """Call something when this driver has left its cluster, before it waits for the end of processes that it started.
+
+    There the core worker has just reset SIGTERM to its default, which would end this process on the spot.
+    """
+    node = _worker._global_node
+    ends_processes = node.kill_all_processes
+
+    def ends(*args: Any, **kwargs: Any) -> None:
+        call()
+        ends_processes(*args, **kwargs)
+
+    node.kill_all_processes = ends
+
+
 def set_process_title(title: str) -> None:
     """What Ray's dashboard and `ps` list for this worker."""
     setproctitle(title)

@@ -1,26 +1,43 @@
 """`goal: choose_depth`: how many layers may be frozen, found with as few seeds as it takes; and a curve of all depths.
 
-Losses are read off the intervals of the sweep's plan (`analysis.simultaneous`), the same ones that `answer` and the
+Losses are read off the intervals of the sweep's plan (`analysis.looks`), the same ones that `answer` and the
 pages show: they hold for all freezes worth having together, at every look and whatever is run when. So any policy may
 decide what to run next, and a freeze that stays undecided bars no other.
 
 This policy first runs `min_seeds` seeds of depths that span the encoder (`spread`), seed by seed and the cheapest
-first: a curve. Then seeds go to the freeze with the largest chance to be shown times what it saves beyond the present
-choice, for its price. Where a time is given, the search goes on until it is over or nothing is open: then depths that
-have no seeds get theirs, and last come freezes with hardly a chance.
+first: a curve. Then seeds go to the freeze that saves most of those with a fair chance to be shown: if it is shown,
+none that saves less is needed, and if not, its baselines serve the next one. Where no chance is fair, chance times what
+is saved beyond the present choice, for its price, decides. Where a time is given, the search goes on until it is over
+or nothing is open: then depths that have no seeds get theirs, and last come freezes with hardly a chance.
 
-By simulation of whole searches (`python -m tests.lab.benchmarks.choose_depth`; 100 a row, five depths, at most ten
-seeds, so 60 trials in a full grid; losses of seeds spread by 0.4 tolerances, those of all depths share half of it):
+By simulation of whole searches (`python -m tests.lab.benchmarks.choose_depth --searches 300`; five depths, at most ten
+seeds, so 60 trials in a full grid; losses of seeds spread by 0.4 tolerances, those of all depths share half of it). The
+grid is judged at one look, so its intervals are shorter: who looks as trials come in has to pay for it.
 
-| losses | chosen in error | the deepest harmless found | trials | full grid finds |
+| losses | chosen in error | the deepest harmless found | trials | full grid: in error, found |
 |---|---|---|---|---|
-| two harmless, one a hair beyond, one harmless, one far beyond: normal | 0 % | 84 % | 34 | 85 % |
-| the same, exponential | 0 % | 76 % | 31 | 77 % |
-| the same, skewness 1.75, 200 sentences | 0 % | 54 % | 32 | 66 % |
-| all a hair beyond: normal | 0 % | none is | 23 | |
-| all a hair beyond: exponential | 4 % (2 to 10) | none is | 26 | |
-| all a hair beyond: mostly sentences | 1 % | none is | 19 | |
-| two harmless, the others a hair beyond: exponential | 0 % | 82 % | 34 | 83 % |
+| two harmless, one a hair beyond, one harmless, one far beyond: normal | 0 % (0 to 1.3) | 50 % | 33 | 0 %, 74 % |
+| the same, exponential | 0.3 % (0.1 to 1.9) | 61 % | 29 | 0 %, 71 % |
+| the same, skewness 1.75, 500 sentences | 0 % (0 to 1.3) | 44 % | 30 | 0 %, 62 % |
+| the same, normal, at most twenty seeds | 0 % (0 to 1.3) | 100 % | 37 | 0 %, 100 % of 120 trials |
+| all a hair beyond: normal | 0 % (0 to 1.3) | none is | 20 | 0.3 % |
+| all a hair beyond: exponential | 6.0 % (3.8 to 9.3) | none is | 23 | 6.7 % |
+| all a hair beyond: mostly sentences | 0 % (0 to 1.3) | none is | 16 | 2.0 % |
+| two harmless, the others a hair beyond: exponential | 3.7 % (2.1 to 6.4) | 63 % | 32 | 4.0 %, 71 % |
+
+The deepest harmless freeze found after so many trials, where what is within the tolerance is clear (spread 0.33
+tolerances; 200 searches each), beside the policy that weighed chance times saving for its price:
+
+| losses of the depths, in tolerances | after 30 trials, before | after 40, before | all seeds | full grid, one look |
+|---|---|---|---|---|
+| 0, 0.05, 0.1, 0.15, 0.3, 2.5, 4 | 22 %, 9 % | 40 %, 32 % | 42 % | 72 % of 80 trials |
+| 0, 0.02, 0.08, 0.17, 2, 3 | 45 %, 18 % | 72 %, 64 % | 72 % | 94 % of 70 |
+| 0, 0.05, 0.1, 0.2, 0.3, 0.4 (spread 0.3) | 40 %, 6 % | 41 %, 33 % | 42 % | 69 % of 70 |
+
+With all its seeds a search finds what a grid under the same plan of looks finds (40, 71, 41 %): the rest of the way to
+the grid's single look is the price of looking, not of the order. Seeds planned for the last look (`max_seeds`) buy it
+back although few are run: with the losses of the first row (80 searches each), found after 30, 40, 60 trials are with
+ten 17, 33, 34 %, with fifteen 0, 81, 91 %, with twenty 0, 46, 99 %.
 
 A seed may have no loss to count, because a trial failed or collapsed: it is passed as None, left out and replaced by a
 further seed if there is one. The choice then holds for runs that do not collapse, which whoever shows it has to say.
@@ -41,9 +58,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from orchestrator.analysis.decision_plan import DecisionPlan, PlannedLooks
-from orchestrator.analysis.further import Further, chances_within, further
+from orchestrator.analysis.looks import Further, chances_within, further, simultaneous
 from orchestrator.analysis.rows import ROUNDING, Floats
-from orchestrator.analysis.simultaneous import simultaneous
 from orchestrator.analysis.two_way import Estimate, Verdict, estimate, estimates, verdict
 from orchestrator.search.trial_results import stacked
 
@@ -54,6 +70,7 @@ known, None for a seed that was run and has no loss to count."""
 Why = Literal["decided", "hopeless", "no_spread", "seeds_used", "open"]
 
 HOPELESS = 0.02  # chance to be shown by the last look below which no seed is spent, unless there is time for it
+FAIR = 0.1  # chance from which on a freeze is tried before all that save less
 SPREAD = (0.0, 1 / 3, 2 / 3, 1.0)  # of the depths, for the curve
 NO_SPREAD = 0.1  # stands for that chance where all losses are equal
 WITHIN, BEYOND = "shown to lose at most the tolerance", "shown to lose more"
@@ -150,8 +167,9 @@ class Known:
         verdict: Read off the interval.
         n: Losses that count.
         mean: The loss; NaN without one.
-        low, high: The interval of the plan (`simultaneous`); infinite where there is none.
+        low, high: The interval of the plan (`looks`); infinite where there is none.
         n_sentences: Sentences that the interval ranges over besides the seeds; None where it is over seeds alone.
+        n_documents: Documents of these sentences; None where they are not known.
         has_spread: Whether the losses differ at all.
     """
 
@@ -161,6 +179,7 @@ class Known:
     low: float
     high: float
     n_sentences: int | None
+    n_documents: int | None
     has_spread: bool
 
 
@@ -193,6 +212,7 @@ def decide(
     seeds: Sequence[int],
     savings: Sequence[float],
     budget: Budget = Budget(),
+    sizes: Floats | None = None,
 ) -> Spend | DepthAnswer:
     """The next seeds to run, or the answer.
 
@@ -203,20 +223,27 @@ def decide(
             replace those without a loss.
         savings: The share of the baseline's cost that each freeze saves, known before anything ran.
         budget: What may still be spent.
+        sizes: (documents,) sentences of each, where losses are of documents; as of `two_way.estimate`.
 
     The same arguments give the same answer, whatever came first.
 
     Raises:
         ValueError: A seed stands twice, a loss is not finite or of a seed that is not listed, or a saving is missing.
     """
-    search = _Search(goal, losses, seeds, savings, budget)
+    search = _Search(goal, losses, seeds, savings, budget, sizes)
     wants = search.wants()
     return Spend(tuple(wants)) if wants else search.answer()
 
 
-def answer(goal: DepthGoal, losses: Sequence[Losses], seeds: Sequence[int], savings: Sequence[float]) -> DepthAnswer:
+def answer(
+    goal: DepthGoal,
+    losses: Sequence[Losses],
+    seeds: Sequence[int],
+    savings: Sequence[float],
+    sizes: Floats | None = None,
+) -> DepthAnswer:
     """What is known now, where a budget is used up before the search is. Arguments and errors as of `decide`."""
-    return _Search(goal, losses, seeds, savings, Budget()).answer()
+    return _Search(goal, losses, seeds, savings, Budget(), sizes).answer()
 
 
 def spread(n: int) -> list[int]:
@@ -234,20 +261,21 @@ class _Search:
         seeds: Sequence[int],
         savings: Sequence[float],
         budget: Budget,
+        sizes: Floats | None,
     ) -> None:
         _check(losses, seeds, savings)
         self._goal, self._losses, self._seeds, self._savings, self._budget = goal, losses, seeds, savings, budget
         values = [paired(one, seeds) for one in losses]
         worth = np.array([saving >= goal.min_saving - ROUNDING for saving in savings], dtype=bool)
         self._worth = np.flatnonzero(worth).tolist()
-        self._of, self._chances = estimates(values), dict[int, tuple[float, ...]]()
+        self._of, self._chances = estimates(values, sizes), dict[int, tuple[float, ...]]()
         self._known, self._tail = list[Known](), 1 - goal.confidence
         if values:
             n_run = np.array([float(len(one)) for one in losses])
-            found = simultaneous(values, goal.looks, 1 - goal.confidence, n_run=n_run, family=worth)
+            found = simultaneous(values, goal.looks, 1 - goal.confidence, n_run=n_run, family=worth, sizes=sizes)
             self._tail = found.tail
             ends = zip(values, found.low.tolist(), found.high.tolist(), strict=True)
-            self._known = [_known(goal, *each) for each in ends]
+            self._known = [_known(goal, sizes, *each) for each in ends]
         shown = [i for i in self._worth if self._known[i].verdict == WITHIN]
         self._chosen = max(shown, key=lambda i: (savings[i], i), default=None)
         least = 0.0 if self._chosen is None else savings[self._chosen]
@@ -281,15 +309,16 @@ class _Search:
         return [(i, seed) for _, _, i, seed in sorted(missing)]
 
     def _targets(self) -> list[int]:
-        """The open freezes that can have further seeds, the most promising first."""
+        """The open freezes that can have further seeds: fair chances first, the most saving of them, then by gain."""
         can = [i for i in self._open if self._further(i)]
-        return sorted(can, key=lambda i: (-self._gain(i), -self._chance(i), -i))
+        fair = {i: self._savings[i] if self._chance(i) >= FAIR else 0.0 for i in can}
+        return sorted(can, key=lambda i: (-fair[i], -self._gain(i), -self._chance(i), -i))
 
     def _gain(self, i: int) -> float:
         """What a freeze is expected to save beyond the chosen one, for the price of finding out."""
         beyond = self._savings[i] - (0.0 if self._chosen is None else self._savings[self._chosen])
-        pairs = sum(self._still_open(i, n) for n, _ in self._further(i))
-        return self._chance(i) * beyond / (max(pairs, 1.0) * self._price(i, self._further(i)[0][1]))
+        prices = [self._still_open(i, n) * self._price(i, seed) for n, seed in self._further(i)]
+        return self._chance(i) * beyond / sum(prices)
 
     def _price(self, i: int, seed: int) -> float:
         """Seconds of a pair, or trials; the baseline's is free where it has run."""
@@ -395,15 +424,17 @@ def paired(losses: Losses, seeds: Sequence[int]) -> Floats:
     return stacked([loss for seed in seeds if (loss := losses.get(seed)) is not None])
 
 
-def _known(goal: DepthGoal, values: Floats, low: float, high: float) -> Known:
+def _known(goal: DepthGoal, sizes: Floats | None, values: Floats, low: float, high: float) -> Known:
     n = len(values)
+    n_sentences = values.shape[1] if sizes is None else int(sizes.sum())
     return Known(
         verdict=verdict(low, high, goal.tolerance),
         n=n,
         mean=float(values.mean()) if n else math.nan,
         low=low if math.isfinite(high) else -math.inf,
         high=high if math.isfinite(high) else math.inf,
-        n_sentences=values.shape[1] if values.shape[1] > 1 else None,
+        n_sentences=n_sentences if values.shape[1] > 1 else None,
+        n_documents=None if sizes is None or values.shape[1] == 1 else len(sizes),
         has_spread=n > 1 and bool(estimate(values).variance > 0),
     )
 

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from orchestrator.analysis.cells import TRAINING_COST, by_cell
-from orchestrator.analysis.collapse import Collapses, collapses
-from orchestrator.analysis.further import Further
-from orchestrator.analysis.layer_strip import strip_and_word
+from orchestrator.analysis.cells import TRAINING_COST, by_cell, strip_and_word
+from orchestrator.analysis.looks import Further
+from orchestrator.analysis.losses import Collapses, collapses
 from orchestrator.analysis.savings import CONSTANT, FLOPS
-from orchestrator.analysis.two_way import interval
+from orchestrator.analysis.two_way import document_sizes, interval
 from orchestrator.config.quantities import counted, points
 from orchestrator.execution.trial_source import Chances, Order, Verdict
 from orchestrator.search.choose_depth import (
@@ -166,7 +165,7 @@ class DepthSearch:
 
     def answer(self) -> DepthAnswer:
         """The answer with the trials so far."""
-        return answer(self._goal, self._losses(), self._seeds, self._savings())
+        return answer(self._goal, self._losses(), self._seeds, self._savings(), self._sizes())
 
     def found(self) -> list[str]:
         """The answer, and the loss of every freeze."""
@@ -188,9 +187,11 @@ class DepthSearch:
         """The loss of the chosen freeze on test."""
         losses = paired(self._losses_of(index, "test"), self._seeds)
         if len(losses):
-            test = interval(losses, self._goal.confidence)
+            sizes = self._sizes("test")
+            test = interval(losses, self._goal.confidence, sizes)
             ends = "" if test.low is None or test.high is None else f" ({points(test.low)} to {points(test.high)})"
-            base = _sample(test.n_seeds, test.n_sentences, "test")
+            n = test.n_sentences if sizes is None or test.n_sentences is None else int(sizes.sum())
+            base = _sample(test.n_seeds, n, "test", None if sizes is None or n is None else len(sizes))
             yield f"        on test, which took no part in the choice, it loses {points(test.mean)}{ends}, {base}"
 
     def _ending(self, choice: DepthAnswer, labels: list[str]) -> Iterator[str]:
@@ -214,7 +215,7 @@ class DepthSearch:
         pairs, runs, looks = list(self._pairs(index).values()), self.collapses(index), self._goal.looks
         losses = [loss.mean() for pair in pairs if pair is not None and (loss := paired_loss(*pair)) is not None]
         ends = f"{points(known.low)} to {points(known.high)}; " if math.isfinite(known.high) else ""
-        base = [_sample(known.n, known.n_sentences, "dev")]
+        base = [_sample(known.n, known.n_sentences, "dev", known.n_documents)]
         if failed := pairs.count(None):
             base.append(f"{counted(failed, 'pair')} failed")
         if runs.collapsed:
@@ -226,7 +227,9 @@ class DepthSearch:
 
     def _decision(self) -> Spend | DepthAnswer:
         if self._decided is None:
-            self._decided = decide(self._goal, self._losses(), self._seeds, self._savings(), self._budget())
+            self._decided = decide(
+                self._goal, self._losses(), self._seeds, self._savings(), self._budget(), self._sizes()
+            )
         return self._decided
 
     def _budget(self) -> Budget:
@@ -294,6 +297,13 @@ class DepthSearch:
             losses[seed] = None if pair is None or is_left_out else paired_loss(*pair, split)
         return losses
 
+    def _sizes(self, split: str = "dev") -> Floats | None:
+        """Sentences of each document, as of `two_way.estimate`; the same for all trials."""
+        for trial in self._ended.values():
+            if (documents := trial.sentences.get(split, {}).get("documents")) is not None:
+                return document_sizes(documents, len(documents))
+        return None
+
     def _pairs(self, index: int) -> dict[int, tuple[TrialProgress, TrialProgress] | None]:
         """The ended pairs of a freeze by seed; None where one has failed."""
         pairs: dict[int, tuple[TrialProgress, TrialProgress] | None] = {}
@@ -319,10 +329,11 @@ def _cost_of(trial: TrialProgress, cost: str) -> float:
     return sum(results.get(name) or 0.0 for name in names)
 
 
-def _sample(n_seeds: int, n_sentences: int | None, split: str) -> str:
+def _sample(n_seeds: int, n_sentences: int | None, split: str, n_documents: int | None = None) -> str:
     """What a loss rests on."""
     sentences = f"on this {split} set" if n_sentences is None else f"and {counted(n_sentences, 'sentence')}"
-    return f"{counted(n_seeds, 'seed')} {sentences}"
+    documents = f" of {counted(n_documents, 'document')}" if n_documents else ""
+    return f"{counted(n_seeds, 'seed')} {sentences}{documents}"
 
 
 def _further(further: Further, known: Known) -> str:

@@ -35,7 +35,7 @@ def result_lines(cells: Sequence[Cell], objectives: Sequence[str] = ("score",)) 
 
 def front(cells: Sequence[Cell], objectives: Sequence[str]) -> list[Cell]:
     """The cells on the Pareto front of their means over complete trials, best first; of equal cells the first."""
-    from orchestrator.analysis.pareto import front as pareto_front  # loads pandas
+    from orchestrator.analysis.savings import front as pareto_front  # loads pandas
 
     known = [(cell, values) for cell in cells if (values := _oriented(cell, objectives)) is not None]
     if not known:
@@ -71,17 +71,19 @@ def _values(cell: Cell, objectives: Sequence[str]) -> str:
 
 def _on_test(cell: Cell) -> Iterator[str]:
     """The score of a selected setting on the split that took no part in selecting it, and how many runs collapsed."""
-    from orchestrator.analysis.collapse import collapses  # loads scipy
-    from orchestrator.analysis.two_way import interval
+    from orchestrator.analysis.losses import collapses  # loads scipy
+    from orchestrator.analysis.two_way import document_sizes, interval, item_losses
 
-    scores, contributions = [], []
+    items, sizes = [], None
     for trial in cell.progress.values():
         if trial.results is not None and (score := trial.results["test_score"]) is not None:
-            scores.append(score)
-            contributions.append(centred(trial.contributions.get("test"), score))
-    if scores:
-        # The guarded end of an interval is that of large losses: of low scores.
-        test = interval(-stacked(contributions))
+            sentences = trial.sentences.get("test", {})
+            # The guarded end of an interval is that of large losses: of low scores.
+            values = -centred(sentences.get("sentences"), score)
+            items.append(item_losses(values[None], sentences.get("documents"), sentences.get("words"))[0])
+            sizes = document_sizes(sentences.get("documents"), len(values))
+    if items:
+        test = interval(stacked(items), sizes=sizes)
         ends = ""
         if test.low is not None and test.high is not None:
             over = "seeds" if test.n_sentences is None else "seeds and sentences"

@@ -13,12 +13,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from orchestrator.config.quantities import counted, duration
 from orchestrator.config.yaml_document import Document
 from orchestrator.execution.trial_source import Order, Source, Verdict
 from orchestrator.search.factory import source_of
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.evidence import Contributions, Documents, stored_contributions, stored_documents
+from orchestrator.store.evidence import stored_sentences
 from orchestrator.store.schema import METRICS, State
 from orchestrator.sweeps.plan import make_plan
 from orchestrator.sweeps.sweep import SweepSpec
@@ -95,7 +97,7 @@ def recorded_trials(store: ResultStore) -> RecordedTrials:
     """The complete trials of a store. Raises StoreError."""
     rows = store.trials(["state", *_OF_TRIAL]).to_pylist()
     complete = {row["trial_id"]: row for row in rows if row["state"] == State.COMPLETED}
-    contributions, documents = stored_contributions(store), stored_documents(store)
+    sentences = stored_sentences(store)
     epochs: dict[str, list[dict[str, Any]]] = {}
     for row in store.epochs().drop_columns(["step_losses"]).to_pylist():
         if row["trial_id"] in complete:
@@ -103,7 +105,7 @@ def recorded_trials(store: ResultStore) -> RecordedTrials:
     return {
         i: [
             *(_record(row, complete[i]) for row in rows[:-1]),
-            _last_record(_record(rows[-1], complete[i]), complete[i], contributions.get(i, {}), documents.get(i, {})),
+            _last_record(_record(rows[-1], complete[i]), complete[i], sentences.get(i, {})),
         ]
         for i, rows in epochs.items()
     }
@@ -180,16 +182,14 @@ def _seconds(records: Sequence[EpochRecord], index: int, done: float) -> float:
 
 
 def _last_record(
-    record: EpochRecord, trial: Mapping[str, Any], contributions: Contributions, documents: Documents
+    record: EpochRecord, trial: Mapping[str, Any], sentences: Mapping[str, Mapping[str, np.ndarray]]
 ) -> EpochRecord:
     """The record that ends a trial, with what was measured once."""
-    by_split = {split: tuple(values.tolist()) for split, values in contributions.items()}
-    constants = {"dev": trial["constant_score"]}
-    known = {split: tuple(found.tolist()) for split, found in documents.items()}
-    reports = [
-        SplitReport(split, (), by_split.get(split, ()), constants.get(split), documents=known.get(split, ()))
-        for split in {**constants, **by_split}
-    ]
+    constants, reports = {"dev": trial["constant_score"]}, []
+    for split in {**constants, **sentences}:
+        known = {name: tuple(values.tolist()) for name, values in sentences.get(split, {}).items()}
+        lists = {"contributions": known.pop("sentences", ()), **known}
+        reports.append(SplitReport(split, (), constant_score=constants.get(split), **lists))
     return replace(record, last=True, test_score=trial["test_score"], reports=tuple(reports))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from orchestrator.store import ResultStore
-from orchestrator.store.evidence import Contributions, Documents
+from orchestrator.store.evidence import SENTENCE_COLUMNS
 from orchestrator.store.results import Changes, Follower
 from orchestrator.store.schema import State
 from orchestrator.sweeps.search_spec import COSTS as OBJECTIVES
@@ -38,28 +38,27 @@ class TrialProgress:
     Attributes:
         evaluations: In order.
         results: Once it is complete.
-        contributions, documents: Likewise.
+        sentences: Likewise: split -> those of `evidence.SENTENCE_COLUMNS` that are known.
     """
 
     evaluations: list[Evaluation] = field(default_factory=list)
     results: Results | None = None
-    contributions: Contributions = field(default_factory=dict)
-    documents: Documents = field(default_factory=dict)
+    sentences: Mapping[str, Mapping[str, npt.NDArray[Any]]] = field(default_factory=dict)
     state: State | None = None
 
     def complete(self, records: Sequence[EpochRecord]) -> None:
         """Take the results from all records of the trial."""
         self.results = results_of(records)
-        reports = [report for report in records[-1].reports if report.contributions]
-        self.contributions = {report.split: np.array(report.contributions, np.float32) for report in reports}
-        self.documents = {each.split: np.array(each.documents, np.int32) for each in reports if each.documents}
+        for report in records[-1].reports:
+            lists = {"sentences": report.contributions, "documents": report.documents, "words": report.words}
+            self.sentences = {**self.sentences, report.split: _arrays(lists)}
 
     @property
     def has_collapsed(self) -> bool | None:
         """Whether it learned nothing; None if it is not complete, or if that was not recorded."""
         if self.results is None:
             return None
-        from orchestrator.analysis.collapse import has_collapsed  # loads scipy
+        from orchestrator.analysis.losses import has_collapsed  # loads scipy
 
         names = ("score", "constant_score", "loss_fall")
         collapsed = has_collapsed(*(np.array([self.results[name]], np.float64) for name in names))[0]
@@ -83,7 +82,7 @@ class TrialProgress:
 
 
 def paired_loss(baseline: TrialProgress, freeze: TrialProgress, split: str = "dev") -> Floats | None:
-    """(sentences,) contributions of the baseline less those of the freeze, whose mean is the loss in the score.
+    """(items,) losses of sentences or documents (`two_way.item_losses`), whose mean is the loss in the score.
 
     (1,) where contributions are not known of both; None where a trial is not complete or has no score on the split.
     """
@@ -91,10 +90,15 @@ def paired_loss(baseline: TrialProgress, freeze: TrialProgress, split: str = "de
     scores = [trial.results[name] if trial.results is not None else None for trial in (baseline, freeze)]
     if scores[0] is None or scores[1] is None:
         return None
-    theirs, ours = (trial.contributions.get(split) for trial in (baseline, freeze))
+    sides = [trial.sentences.get(split, {}) for trial in (baseline, freeze)]
+    theirs, ours = (side.get("sentences") for side in sides)
     if theirs is None or ours is None or theirs.shape != ours.shape:
         return centred(None, scores[0] - scores[1])
-    return centred(theirs.astype(np.float64) - ours, scores[0] - scores[1])
+    from orchestrator.analysis.two_way import item_losses  # loads scipy
+
+    losses = centred(theirs.astype(np.float64) - ours, scores[0] - scores[1])
+    items: Floats = item_losses(losses[None], sides[0].get("documents"), sides[0].get("words"))[0]
+    return items
 
 
 def centred(contributions: npt.NDArray[np.floating[Any]] | None, score: float) -> Floats:
@@ -136,13 +140,12 @@ class StoredTrials:
             store.storage, "epochs", ("trial_id", "attempt", "step", "epoch", "examples_seen", "score")
         )
         self._contributions = Follower(
-            store.storage, "contributions", ("trial_id", "attempt", "split", "values", "documents")
+            store.storage, "contributions", ("trial_id", "attempt", "split", *SENTENCE_COLUMNS.values())
         )
         self._is_read = self._has_contributions = False
         self._rows: dict[str, dict[str, Any]] = {}  # of each trial's newest ended attempt
         self._evaluations: dict[tuple[str, int], dict[int, Evaluation]] = {}  # of each attempt, by step
-        self._values: dict[tuple[str, int], dict[str, npt.NDArray[np.float32]]] = {}  # of each attempt, by split
-        self._documents: dict[tuple[str, int], dict[str, npt.NDArray[np.int32]]] = {}  # likewise
+        self._sentences: dict[tuple[str, int], dict[str, dict[str, npt.NDArray[Any]]]] = {}  # of each attempt, by split
 
     def look_for(self, trial_id: str) -> None:
         """Read what is new, unless the trial's results are known. For a trial that has ended meanwhile."""
@@ -160,10 +163,9 @@ class StoredTrials:
         evaluations = [evaluation for _, evaluation in sorted(self._evaluations.get(key, {}).items())]
         if row["state"] != State.COMPLETED:
             return TrialProgress(evaluations, state=State(row["state"]))
-        if key not in self._values and not self._has_contributions:
+        if key not in self._sentences and not self._has_contributions:
             self._read_contributions()
-        values, documents = self._values.setdefault(key, {}), self._documents.setdefault(key, {})
-        return TrialProgress(evaluations, _stored(row), values, documents, State.COMPLETED)
+        return TrialProgress(evaluations, _stored(row), self._sentences.setdefault(key, {}), State.COMPLETED)
 
     def _state_of(self, trial_id: str) -> State | None:
         return State(self._rows[trial_id]["state"]) if trial_id in self._rows else None
@@ -186,12 +188,16 @@ class StoredTrials:
     def _read_contributions(self) -> None:
         changes, self._has_contributions = self._contributions.poll(), True
         if changes.reset:
-            self._values, self._documents = {}, {}
+            self._sentences = {}
         for row in _rows_of(changes):
-            key = (row["trial_id"], row["attempt"])
-            self._values.setdefault(key, {})[row["split"]] = np.array(row["values"], np.float32)
-            if row["documents"] is not None:
-                self._documents.setdefault(key, {})[row["split"]] = np.array(row["documents"], np.int32)
+            of_trial = self._sentences.setdefault((row["trial_id"], row["attempt"]), {})
+            of_trial[row["split"]] = _arrays({name: row[column] for name, column in SENTENCE_COLUMNS.items()})
+
+
+def _arrays(lists: Mapping[str, Sequence[float] | None]) -> dict[str, npt.NDArray[Any]]:
+    """Those that are known, in the precision of the store."""
+    kinds = {name: np.float32 if name == "sentences" else np.int32 for name in lists}
+    return {name: np.array(values, kinds[name]) for name, values in lists.items() if values}
 
 
 def _rows_of(changes: Changes) -> Iterator[dict[str, Any]]:

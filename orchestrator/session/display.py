@@ -19,8 +19,17 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.analysis.cells import Group, by_cell, cell_label, dropout_of, objective_group, varying_settings
-from orchestrator.analysis.layer_strip import LEGEND, layer_strip, strip_and_word
+from orchestrator.analysis.cells import (
+    LEGEND,
+    Group,
+    by_cell,
+    cell_label,
+    dropout_of,
+    layer_strip,
+    objective_group,
+    strip_and_word,
+    varying_settings,
+)
 from orchestrator.analysis.summary import CellSummary
 from orchestrator.config.console import SafeConsole
 from orchestrator.config.quantities import counted, duration, points

@@ -134,9 +134,12 @@ class Running:
             finally:
                 self.stop.ended(all_ran=self.queue.is_over)
         finally:  # also if a signal cuts off what stands above
-            with self.stop.signals.committing():
-                recorder.flush()
+            self._commit(recorder)
             recorder.close()
+
+    def _commit(self, recorder: Recorder) -> None:
+        with self.stop.signals.committing():
+            recorder.flush()
 
     def _over(self, attempts: dict[str, int]) -> None:
         self.committed.update(attempts)
@@ -201,8 +204,10 @@ class Running:
             self.stop.signals.running(lambda: queue.is_over)
             from orchestrator.ray_backend.cluster import ending_without_nodes
             from orchestrator.ray_backend.driver import run_sweep  # Ray reads the settings of the cluster on import
+            from orchestrator.ray_backend.ray_internals import once_disconnected
             from orchestrator.ray_backend.trainable import WorkerSettings
 
+            once_disconnected(self.stop.signals.take_back)
             desert = partial(self._desert, recorder, watch)
             watching.enter_context(ending_without_nodes(self.stop.signals.interrupt, desert))
             slots = slots_for(cluster, sweep.resources, self.plan.ahead, concurrency=where.concurrency)
@@ -226,6 +231,7 @@ class Running:
             with display, watch.exporting():
                 run_sweep(queue, listener, slots=slots, settings=settings, stop=self.stop)
                 self.stop.ended(all_ran=queue.is_over)
+            self._commit(recorder)  # before Ray is left, which resets the handlers of signals
 
 
 # Run what a plan has left, to its end or a limit: the part that the commands and `orchestrator.api` share.

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,17 +17,15 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-Contributions = Mapping[str, npt.NDArray[np.float32]]
-"""Split -> (sentences,) what each contributes to the score of a trial; without splits where that is not known."""
-Documents = Mapping[str, npt.NDArray[np.int32]]
-"""Split -> (sentences,) the document of each, from 0; without splits of which the corpus knows none."""
+SENTENCE_COLUMNS = {"sentences": "values", "documents": "documents", "words": "words"}
+"""Columns of a frame with a value a sentence, and what the store calls them (`schema.CONTRIBUTIONS`)."""
 
 
 class Evidence(NamedTuple):
     """The trials of a sweep.
 
     Attributes:
-        frame: As of `trial_frame`, with `sentences` and `documents` (of dev).
+        frame: As of `trial_frame`, with the `SENTENCE_COLUMNS` of dev.
         specs: One spec of each cell.
     """
 
@@ -43,17 +40,12 @@ def evidence(store: ResultStore, specs: Sequence[TrialSpec]) -> Evidence:
     frame = trial_frame(specs, store.trials(list(TRIAL_COLUMNS)).to_pylist())
     by_cell = {spec.cell_id: spec for spec in reversed(specs)}
     rows = store.contributions()
-    return Evidence(with_sentences(frame, sentences_of(rows, "dev"), documents_of(rows, "dev")), by_cell)
+    return Evidence(with_sentences(frame, sentence_columns(rows, "dev")), by_cell)
 
 
-def sentences_of(contributions: pa.Table, split: str) -> dict[str, npt.NDArray[np.float32]]:
-    """What each sentence of a split contributes to the score, by trial id, from rows of `schema.CONTRIBUTIONS`."""
-    return _lists(contributions, split, "values")
-
-
-def documents_of(contributions: pa.Table, split: str) -> dict[str, npt.NDArray[np.int32]]:
-    """The document of each sentence of a split, by trial id, from the same rows; trials without any are left out."""
-    return _lists(contributions, split, "documents")
+def sentence_columns(contributions: pa.Table, split: str) -> dict[str, dict[str, npt.NDArray[Any]]]:
+    """For `trial_frame.with_sentences`: its columns by trial id, from rows of `schema.CONTRIBUTIONS`."""
+    return {name: _lists(contributions, split, column) for name, column in SENTENCE_COLUMNS.items()}
 
 
 def _lists(contributions: pa.Table, split: str, column: str) -> dict[str, npt.NDArray[Any]]:
@@ -62,21 +54,14 @@ def _lists(contributions: pa.Table, split: str, column: str) -> dict[str, npt.ND
     return {i: values.values.to_numpy() for i, values in zip(ids, rows[column], strict=True)}
 
 
-def stored_contributions(store: ResultStore) -> dict[str, Contributions]:
-    """By trial id, all that a store has. Raises StoreError."""
-    return _by_split(store, sentences_of)
+def stored_sentences(store: ResultStore) -> dict[str, dict[str, dict[str, npt.NDArray[Any]]]]:
+    """All that a store has of its sentences: trial id -> split -> those of `SENTENCE_COLUMNS` that are known.
 
-
-def stored_documents(store: ResultStore) -> dict[str, Documents]:
-    """The documents of the same sentences, by trial id. Raises StoreError."""
-    return _by_split(store, documents_of)
-
-
-def _by_split(
-    store: ResultStore, lists_of: Callable[[pa.Table, str], Mapping[str, npt.NDArray[Any]]]
-) -> dict[str, Mapping[str, npt.NDArray[Any]]]:
-    rows, found = store.contributions(), dict[str, dict[str, npt.NDArray[Any]]]()
+    Raises StoreError.
+    """
+    rows, found = store.contributions(), dict[str, dict[str, dict[str, npt.NDArray[Any]]]]()
     for split in pc.unique(rows["split"]).to_pylist():
-        for trial_id, values in lists_of(rows, split).items():
-            found.setdefault(trial_id, {})[split] = values
-    return dict(found)
+        for name, of_trials in sentence_columns(rows, split).items():
+            for trial_id, values in of_trials.items():
+                found.setdefault(trial_id, {}).setdefault(split, {})[name] = values
+    return found

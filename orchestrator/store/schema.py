@@ -217,6 +217,11 @@ COLUMNS: dict[str, Columns] = {
             "The document of each, from 0 in the order of the corpus, as sentences of one resemble each other; null "
             "where the corpus does not say, and in older stores.",
         ),
+        "words": (
+            pa.list_(_SHORT),
+            "The words of each, where the score is a share of all words: then it is a ratio of two sums that vary with "
+            "the sentences; null for other scores, and in older stores.",
+        ),
     },
     "probes": {
         "probe_id": (

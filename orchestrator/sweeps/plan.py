@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.analysis.cells import has_frozen_dropout
-from orchestrator.analysis.resolution import DIFFERING, labels_for, resolved_points
+from orchestrator.analysis.decision_plan import DIFFERING, labels_for, resolved_points
 from orchestrator.config.quantities import counted
 from orchestrator.config.yaml_document import Document
 from orchestrator.store import ResultStore

@@ -247,9 +247,9 @@ def test_sigterm_before_the_first_trial_leaves_in_order(
 
 LAST_MOMENTS = [  # the number of trials that are done, and seconds after it was shown
     (6, 0.0),
+    (6, 0.6),  # as Ray is left, which resets SIGTERM to its default
     (5, 0.0),
     (6, 0.2),
-    (6, 0.6),
     (5, 0.3),
     (6, 1.2),
     (4, 0.0),
@@ -274,8 +274,8 @@ def test_what_was_shown_as_done_is_stored_whenever_a_signal_comes(
         out = launched.communicate()[0]
     stored = open_store(tmp_path / "store").completed_ids()
     assert len(stored) >= len(shown) >= n
-    assert launched.returncode == 0 if n == 6 else launched.returncode in (0, 128 + number)
-    assert ("dev score" in out) == (launched.returncode == 0)
+    assert launched.returncode in ((0,) if len(stored) == 6 else (0, 128 + number)), out
+    assert "dev score" in out or launched.returncode  # what is done is shown after a stop, too
     assert check_store(tmp_path / "store").ok
 
 

@@ -283,6 +283,7 @@ class TaskMetric:
         contributions: From a predicted split to (examples,) values whose mean is the metric: what an interval over
             sentences needs (`trials.metrics.metric`). None leaves out one example after the other, which asks
             `function` once for each and is done up to `MAX_LEFT_OUT` examples.
+        per_word: Whether `contributions` are numerators of a share of all words, which vary by example as well.
     """
 
     name: str
@@ -294,6 +295,7 @@ class TaskMetric:
     higher_is_better: bool = True
     lowest: float = 0.0
     contributions: Callable[[PredictedSplit], np.ndarray] | None = None
+    per_word: bool = False
 
     def score_contributions(self, split: PredictedSplit) -> np.ndarray:
         """(examples,) contributions to the score; empty where they are not known.
@@ -304,6 +306,11 @@ class TaskMetric:
             return np.empty(0)
         values = (self.contributions or self._leaving_out)(split)
         return values if self.higher_is_better else -values
+
+    def words(self, split: PredictedSplit) -> np.ndarray:
+        """(examples,) words of each where the score divides by all words; empty where it does not, or each has one."""
+        words = np.diff(split.starts, append=len(split.gold))
+        return words if self.per_word and (words != 1).any() else np.empty(0, np.int64)
 
     def constant_score(self, split: PredictedSplit) -> float:
         """The score of the best constant prediction: of a gold label for all items, or of the mean of gold numbers."""

@@ -77,6 +77,7 @@ register(
         outputs=frozenset({"tags", "classes", "binary"}),
         function=lambda split: accuracy(split.gold, split.predicted),
         contributions=correct_words,
+        per_word=True,
     )
 )
 register(

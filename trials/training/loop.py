@@ -370,9 +370,10 @@ def split_report(
     metric = METRICS[score_name(spec.task, spec.score)]
     contributions, constant = tuple(metric.score_contributions(predicted).tolist()), metric.constant_score(predicted)
     documents = () if split.documents is None else tuple(split.documents.tolist())
+    words = tuple(metric.words(predicted).tolist()) if contributions else ()
     by_default = task.head == "tokens" and len(split.gold) <= AUTO_WORDS
     if predictions == "none" or (predictions == "auto" and not by_default):
-        return SplitReport(name, tags, contributions, constant, documents=documents)
+        return SplitReport(name, tags, contributions, constant, documents=documents, words=words)
     return SplitReport(
         name,
         tags,
@@ -383,4 +384,5 @@ def split_report(
         tuple(evaluated.predicted.tolist()),
         tuple(None if math.isnan(p) else p for p in evaluated.probability.tolist()),
         documents,
+        words,
     )

@@ -15,7 +15,7 @@ from dashboards.data.frames import Sweep
 from dashboards.views.kit.components import copied, squares_of
 from dashboards.views.kit.drawing import freeze_name
 from orchestrator.analysis.answer import Answer
-from orchestrator.analysis.layer_strip import FreezeName
+from orchestrator.analysis.cells import FreezeName
 from orchestrator.analysis.wording import NO_CANDIDATES, parts
 from orchestrator.config.quantities import counted
 from trials.settings import Seeds

@@ -13,8 +13,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from dashboards.views.kit.theme import Figure, Look, axis, layout, vertical_line
-from orchestrator.analysis.layer_strip import FROZEN, TRAINED, FreezeName, layer_strip
-from orchestrator.analysis.layer_strip import freeze_name as freeze_name
+from orchestrator.analysis.cells import FROZEN, TRAINED, FreezeName, layer_strip
+from orchestrator.analysis.cells import freeze_name as freeze_name
 from trials.escaping import escaped
 from trials.freeze.strategies import LAYERS, look_of
 

@@ -18,7 +18,7 @@ from dashboards.data.frames import Snapshot
 from dashboards.data.selection import Selection
 from dashboards.views.kit.drawing import LEAST_HEIGHT, ROW, narrowed
 from dashboards.views.kit.theme import Figure, Look, empty_figure
-from orchestrator.analysis.layer_strip import FROZEN, TRAINED
+from orchestrator.analysis.cells import FROZEN, TRAINED
 
 Info = TypeVar("Info")
 

@@ -19,7 +19,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.analysis.layer_strip import layer_strip
+from orchestrator.analysis.cells import layer_strip
 from orchestrator.config.console import (
     DEFAULT_STORE,
     DebugOption,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from orchestrator.analysis.layer_strip import freeze_name
+from orchestrator.analysis.cells import freeze_name
 from orchestrator.analysis.replication import Replication, Runs, exact_replication, replication
 from orchestrator.config.quantities import counted
 from orchestrator.extras.published.our_results import (
@@ -27,6 +27,7 @@ from orchestrator.extras.published.our_results import (
     known_as,
     may_be,
     measure,
+    other_device,
     protocol_differences,
     same_model,
     setups,
@@ -103,18 +104,22 @@ def group_of(study: Study, name: str) -> Group:
 # The verdict on a published number: its number of runs, the scale of the comparison and the margin.
 
 MARGIN = 0.01  # of scores: one point
-TIME_MARGIN = 0.05  # of the share of time saved, which depends on the device as well
+TIME_MARGIN = 0.05  # of the share of time saved, on one device
 COUNT_MARGIN = 0.01  # of a count, as a share of it
 STEP = 0.001  # shares are published to a tenth of a point
 
 
-def verdict(study: Study, result: Published, ours: SeedMean, margin: float = MARGIN) -> Replication:
+def verdict(
+    study: Study, result: Published, ours: SeedMean, devices: Sequence[str], margin: float = MARGIN
+) -> Replication:
     """Whether ours reproduces a published number.
 
-    A study that does not state its number of runs is taken to have made one.
+    A study that does not state its number of runs is taken to have made one. A share of time depends on the device and
+    is judged on that of the study only.
 
     Args:
         ours: The mean of our runs, as `our_results.measure` gives it for the same metric.
+        devices: Where they ran.
         margin: Largest difference of scores that still counts as the same, 0.01 is a point.
     """
     metric, figure = study.metrics[result.metric], result.figure
@@ -125,6 +130,10 @@ def verdict(study: Study, result: Published, ours: SeedMean, margin: float = MAR
         return exact_replication(ours.mean, theirs, margin=allowed)
     found = Runs(ours.n, ours.mean, ours.mean, ours.std)
     if metric.columns[0] in RELATIVE:
+        if differs := other_device(study.protocol, devices):
+            return Replication(
+                "cannot tell", None, None, TIME_MARGIN, f"a share of time depends on the device: {differs}"
+            )
         return replication(found, theirs, margin=TIME_MARGIN, step=STEP, scale="log saved")
     return replication(found, theirs, margin=margin, step=STEP)
 
@@ -321,8 +330,7 @@ def _side(
     if not lines:
         return None
     trials = [setup.spec, *(trial.spec for trial in setup.trials)]
-    devices = [trial.row.get("device") or "an unknown device" for trial in setup.trials]
-    differs, silent = protocol_differences(study.protocol, trials, devices)
+    differs, silent = protocol_differences(study.protocol, trials, setup.devices)
     corpus = study.corpora[group.corpus] if group.corpus else None
     if corpus and not known_as(corpus, setup.spec.data.name):
         differs.insert(0, f"our corpus is called {setup.spec.data.name}")
@@ -356,8 +364,9 @@ def _lines(study: Study, result: Published, setup: Setup, margin: float) -> Iter
             continue
         if (ours := measure(metric, result.at_epoch, setup, spec.cell_id)) is not None:
             counted = metric.columns[0] in COUNTED
+            judged = verdict(study, result, ours, setup.devices, margin)
             yield Line(result.metric, result.at_epoch, metric.unit, spec.freeze.label, result.figure, ours, counted,
-                       _difference(ours.mean, result.figure), verdict(study, result, ours, margin))  # fmt: skip
+                       _difference(ours.mean, result.figure), judged)  # fmt: skip
 
 
 def _difference(ours: float, theirs: PublishedNumber) -> float:

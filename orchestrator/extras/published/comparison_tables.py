@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.analysis.layer_strip import LEGEND, layer_strip, strip_and_word
+from orchestrator.analysis.cells import LEGEND, layer_strip, strip_and_word
 from orchestrator.analysis.replication import Replication
 from orchestrator.extras.published.comparison import (
     COUNT_MARGIN,
@@ -201,7 +201,7 @@ def _judged(
         return None, reasons
     if reasons:
         return Replication("cannot tell", None, None, margin, "; ".join(reasons)), reasons
-    judged = verdict(study, result, ours, margin)
+    judged = verdict(study, result, ours, one.setup.devices, margin)
     return judged, (judged.why,) if judged.verdict == "cannot tell" else ()
 
 
@@ -210,7 +210,8 @@ def comparison_tables(comparison: Comparison, study: Study) -> Iterator[Renderab
     yield Text(comparison.citation)
     if comparison.sides:
         yield _item(f"predicted: {_PREDICTED}")
-        allowed = f"{_margin(comparison.margin)} (time saved: {_margin(TIME_MARGIN)}, counts: {100 * COUNT_MARGIN:g} %)"
+        of_time = f"time saved, on their device: {_margin(TIME_MARGIN)}"
+        allowed = f"{_margin(comparison.margin)} ({of_time}, counts: {100 * COUNT_MARGIN:g} %)"
         yield _item(f"reproduced: all of it is within {allowed} of theirs; not reproduced: all of it is further away")
     for sides in _alike([side for side in comparison.sides if not side.detail]):
         title = Text(f"{sides[0].corpus}, {sides[0].train_size:,} train sentences, {sides[0].model}", style="bold")

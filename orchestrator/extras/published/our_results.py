@@ -13,15 +13,15 @@ import pandas as pd
 from scipy import special
 
 from orchestrator.analysis.cells import by_cell
-from orchestrator.analysis.decided import loss_table
+from orchestrator.analysis.decide import loss_table
 from orchestrator.analysis.describe import describe, describe_cells, mean_interval
-from orchestrator.analysis.paired import pair
-from orchestrator.analysis.rows import Floats, finite
+from orchestrator.analysis.rows import Floats, finite, pair
 from orchestrator.analysis.savings import savings
 from orchestrator.analysis.trial_frame import TRAINING_COST, trial_frame, with_sentences
 from orchestrator.config.quantities import counted
 from orchestrator.extras.published.study_parts import UNKNOWN, Metric, Protocol, PublishedCorpus, PublishedFreeze
 from orchestrator.store.contents import stored_spec
+from orchestrator.store.evidence import SENTENCE_COLUMNS
 from orchestrator.store.schema import State
 from trials.settings import DataSpec
 from trials.spec import TrialSpec
@@ -133,12 +133,20 @@ def protocol_differences(
         silent.append("seeds")
     elif protocol.n_seeds != n_seeds:
         differing.append(f"{counted(n_seeds, 'seed')} instead of {protocol.n_seeds}")
-    ran_on = " and ".join(sorted(set(devices))) or "an unknown device"
     if protocol.hardware == UNKNOWN:
         silent.append("hardware")
-    elif not _same_device(protocol.hardware, ran_on):
-        differing.append(f"{ran_on} instead of {protocol.hardware}")
+    elif differs := other_device(protocol, devices):
+        differing.append(differs)
     return differing, silent
+
+
+def other_device(protocol: Protocol, devices: Sequence[str]) -> str:
+    """Where trials ran, if that is not shown to be where the study did; else empty."""
+    ran_on = " and ".join(sorted(set(devices))) or "an unknown device"
+    if protocol.hardware == UNKNOWN:
+        return f"{ran_on}, theirs is not stated"
+    same = len(set(devices)) == 1 and _same_device(protocol.hardware, ran_on)
+    return "" if same else f"{ran_on} instead of {protocol.hardware}"
 
 
 def _release(data: DataSpec) -> str:
@@ -179,7 +187,7 @@ class SeedMean:
     """A mean over seeds.
 
     Attributes:
-        low, high: Ends of its 95 % interval (`analysis.describe`, `analysis.paired`, `analysis.savings`); None with one
+        low, high: Ends of its 95 % interval (`analysis.describe`, `analysis.rows`, `analysis.savings`); None with one
             seed.
         n: Seeds, or pairs of seeds.
         std: Over seeds (n - 1), for a saving that of the logarithm of the share left; None with one seed.
@@ -214,6 +222,11 @@ class Setup:
 
     cells: Mapping[str, tuple[Trial, ...]]
     measured: dict[tuple[Metric, int | None, str], dict[str, SeedMean | None]] = field(default_factory=dict, repr=False)
+
+    @property
+    def devices(self) -> list[str]:
+        """Where each trial ran."""
+        return [trial.row.get("device") or "an unknown device" for trial in self.trials]
 
     @property
     def spec(self) -> TrialSpec:
@@ -305,8 +318,9 @@ def _of_cells(metric: Metric, at_epoch: int | None, column: str, setup: Setup) -
             cell: _seed_mean(describe(found).mean, *mean_interval(found, "score"), len(found), found)
             for cell, found in of_cells.items()
         }
-    by_trial = {trial.spec.trial_id: trial.row.get("sentences", {}).get(metric.split) for trial in setup.trials}
-    frame = with_sentences(frame.assign(score=pd.Series(scores)), by_trial)
+    known = {trial.spec.trial_id: trial.row.get("sentences", {}).get(metric.split, {}) for trial in setup.trials}
+    of_sentences = {name: {i: of.get(name) for i, of in known.items()} for name in SENTENCE_COLUMNS}
+    frame = with_sentences(frame.assign(score=pd.Series(scores)), of_sentences)
     pairs = dict(list(pair(frame).rows.groupby("cell")["difference"]))
     return {
         row.cell: _seed_mean(-row.loss, -row.high, -row.low, row.n_pairs, pairs.get(row.cell, ()))

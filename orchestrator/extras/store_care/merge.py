@@ -26,6 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from orchestrator.extras.store_care.loss_export import ABOUT_LOSSES, LOSS_COLUMNS, loss_rows
 from orchestrator.extras.store_care.report import Pair
 from orchestrator.storage.storage import Storage
 from orchestrator.store.contents import (
@@ -94,7 +95,7 @@ def export(store: ResultStore, folder: Path, form: Format) -> dict[str, int]:
     tables: dict[str, Callable[[], pa.Table]] = {
         "trials": store.trials, "epochs": store.epochs, "tags": store.tags, "predictions": store.predictions,
         "contributions": store.contributions, "probes": store.probes,
-        "drifts": store.drifts,
+        "drifts": store.drifts, "losses": lambda: loss_rows(store),
     }  # fmt: skip
     paths = {name: folder / f"{name}.{form}" for name in tables} | {DICTIONARY: folder / DICTIONARY}
     there = [path for path in paths.values() if path.exists()]
@@ -224,9 +225,9 @@ def dictionary() -> str:
 def _lines() -> Iterator[str]:
     yield f"# Columns\n\nOf store version {SCHEMA_VERSION}. `_s` are seconds, `_bytes` bytes, `_j` joules. In CSV a"
     yield "list is JSON; a map has a column a key (`best_metrics.accuracy`), and what is not there is an empty cell.\n"
-    for table, stored in COLUMNS.items():
+    for table, stored in {**COLUMNS, "losses": LOSS_COLUMNS}.items():
         columns = stored | (ADDED if table == "trials" else {})
-        yield f"## {table}\n\n{ABOUT[table]}\n\n| column | type | what |\n|---|---|---|"
+        yield f"## {table}\n\n{ABOUT.get(table, ABOUT_LOSSES)}\n\n| column | type | what |\n|---|---|---|"
         for name, (kind, about) in columns.items():
             yield f"| `{name}` | {_type(kind)} | {about} |"
         yield ""

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from dashboards.data.tables import as_csv, as_latex, as_markdown, formatted, shown
-from orchestrator.analysis.layer_strip import FreezeName
+from orchestrator.analysis.cells import FreezeName
 from tests.examples import each
 
 FRAME = pd.DataFrame({"frozen": ["first 2", 'a,"b"'], "mean (%)": [88.25, float("nan")], "n": [3, 0]})

@@ -8,8 +8,8 @@ import pandas as pd
 
 from dashboards.views.adaptive import WhenFrozen, draw_when, when_table, why_not_compared
 from dashboards.views.kit.theme import LIGHT
-from orchestrator.analysis.when_frozen import when_frozen
-from tests.orchestrator.analysis.test_when_frozen import frame_and_specs
+from orchestrator.analysis.layer_curves import when_frozen
+from tests.orchestrator.analysis.test_layer_curves import frame_and_specs
 
 
 def info() -> WhenFrozen:

@@ -92,13 +92,10 @@ def test_another_sweep_is_opened_with_the_same_tolerance_cost_and_theme(two_swee
     assert "href='/?sweep=one&cost=train_s&tolerance=0.5&theme=dark'" in words
 
 
-def test_the_answer_of_another_sweep_is_shown_once_it_was_computed(two_sweeps: Selection) -> None:
-    before = str(sweep_list(two_sweeps))
+def test_the_answer_of_another_sweep_is_in_the_list(two_sweeps: Selection) -> None:
     one = replace(two_sweeps, sweep=two_sweeps.snapshot.sweeps["one"], asked=PageQuery())
-    found = answers_of_page(one).answers
-    assert len(found) == 1
-    assert headline(found[0]) not in before
-    assert headline(found[0]) in str(sweep_list(two_sweeps))
+    (found,) = answers_of_page(one).answers
+    assert headline(found) in str(sweep_list(two_sweeps))
 
 
 def test_answers_are_computed_again_when_a_trial_has_ended(tmp_path: Path) -> None:

@@ -1,22 +1,25 @@
 """Simulated sweeps with a known true loss: statistics of each sentence, under the baseline and a freeze.
 
-A world draws what a store would keep: words and correct words a sentence, or counts of gold, predicted and correct
-labels. Its losses come out centred on the true loss, so that a caller can put the truth where errors are likeliest.
+A world draws words and correct words a sentence, counts of gold, predicted and correct labels, or losses as such. They
+come out centred on the true loss, so that a caller can put the truth where errors are likeliest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from orchestrator.analysis.two_way import document_sizes, item_losses
 from trials.metrics.metric import Score, label_f1, matthews, pseudo_values
 
 Floats = npt.NDArray[np.float64]
 Draw = Callable[[np.random.Generator, tuple[int, ...]], Floats]  # mean 0, deviation 1
 COLLAPSE = 0.1  # share of runs
+SHARES = (0.8, 0.9, 0.98)  # of the seeds in the variance, where their losses are skewed
 TRUTH_SEEDS = 400_000  # draws of the mean over seeds where it has no closed form
 
 
@@ -34,11 +37,35 @@ def exponential(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
     return rng.exponential(1, shape) - 1
 
 
+def lognormal(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
+    """Skewness 1.75."""
+    s = 0.5  # of the logarithm
+    spread = np.sqrt(np.expm1(s**2) * np.exp(s**2))
+    values: Floats = (np.exp(s * rng.standard_normal(shape)) - np.exp(s**2 / 2)) / spread
+    return values
+
+
 def heteroscedastic(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
     """Every seed has a deviation of its own, lognormal; excess kurtosis 5."""
     scale = np.exp(0.5 * rng.standard_normal(shape))
     values: Floats = scale * rng.standard_normal(shape) / np.exp(0.25)
     return values
+
+
+class Drawn(NamedTuple):
+    """Simulated sweeps.
+
+    Attributes:
+        losses: (sweeps, settings, seeds, items) less the true loss.
+        collapsed: (sweeps, settings, seeds) which runs did; None for none.
+        sizes: (items,) sentences of each, where items are documents.
+        plain: The losses by sentence, as they would be if nothing was known of documents, or of words.
+    """
+
+    losses: Floats
+    collapsed: npt.NDArray[np.bool_] | None = None
+    sizes: Floats | None = None
+    plain: Floats | None = None
 
 
 @dataclass(frozen=True)
@@ -67,8 +94,8 @@ class Words:
     settings: int = 1
     collapse: float = 0.0
 
-    def draw(self, rng: np.random.Generator, sweeps: int, n_seeds: int) -> tuple[Floats, npt.NDArray[np.bool_]]:
-        """Losses (sweeps, settings, seeds, sentences) of mean 0, and which runs collapsed (sweeps, settings, seeds)."""
+    def draw(self, rng: np.random.Generator, sweeps: int, n_seeds: int) -> Drawn:
+        """All settings."""
         shape = (sweeps, self.settings, n_seeds)
         words = 1 + rng.negative_binomial(2, 2 / (1 + self.n_words), (sweeps, self.n_sentences))
         if self.n_words == 1:
@@ -86,7 +113,7 @@ class Words:
             found = rng.binomial(many, np.minimum(lost, 1)) - rng.binomial(many, np.minimum(gained, 1))
         none = np.zeros_like(found[0]).reshape(-1, self.n_sentences)  # what the two runs both have right cancels
         losses = np.stack([found[i].reshape(none.shape) / words[i].mean() for i in range(sweeps)])
-        return losses.reshape(rate.shape), collapsed
+        return Drawn(losses.reshape(rate.shape), collapsed)
 
     def _correlated(self, rng: np.random.Generator, shape: tuple[int, ...]) -> tuple[Floats, Floats]:
         """Losses by seed and by sentence; of settings, half of the variance is shared."""
@@ -131,8 +158,8 @@ class Classes:
     shape: Draw = normal
     truth: dict[str, float] = field(default_factory=dict)
 
-    def draw(self, rng: np.random.Generator, sweeps: int, n_seeds: int) -> tuple[Floats, npt.NDArray[np.bool_]]:
-        """As of `Words`, one setting."""
+    def draw(self, rng: np.random.Generator, sweeps: int, n_seeds: int) -> Drawn:
+        """One setting."""
         gold = rng.random((sweeps, self.n_sentences)) < self.positive
         rates = [self._errors(rng, (sweeps, n_seeds, 1), more) for more in (0.0, self.more)]
         hard = rng.random((2, sweeps, 1, self.n_sentences))  # a text is wrong where this is below the error rate
@@ -145,7 +172,7 @@ class Classes:
             counts.append(_two_classes(np.broadcast_to(gold[:, None, :], predicted.shape), predicted))
         none, freeze = ([pseudo_values(each, self.score) for each in side] for side in counts)
         losses = np.stack(none) - np.stack(freeze)
-        return (losses - self._true())[:, None], np.zeros((sweeps, 1, n_seeds), dtype=bool)
+        return Drawn((losses - self._true())[:, None])
 
     def _errors(self, rng: np.random.Generator, shape: tuple[int, ...], more: float) -> Floats:
         spread = self.seeds if more else 0.3 * self.seeds
@@ -172,16 +199,97 @@ def _two_classes(gold: npt.NDArray[np.bool_], predicted: npt.NDArray[np.bool_]) 
     return np.stack([*rows, rows[0] & rows[1]], axis=-2).astype(np.float64)
 
 
-WORLDS: dict[str, Words | Classes] = {
+@dataclass(frozen=True)
+class Crossed:
+    """Losses of seeds and of items that add up, with noise of each seed's own on each item.
+
+    Attributes:
+        seeds: Deviation of the mean loss of a seed, 0.01 is a point.
+        seeds_share: Share of the seeds in the variance of the mean over eight seeds.
+        n_items: Sentences.
+        shape: Distribution of the seeds' losses.
+    """
+
+    seeds: float
+    seeds_share: float
+    n_items: int = 200
+    shape: Draw = normal
+
+    def draw(self, rng: np.random.Generator, sweeps: int, n_seeds: int) -> Drawn:
+        """One setting."""
+        items = self.seeds * np.sqrt(self.n_items / 8 * (1 / self.seeds_share - 1))
+        by_item = items * rng.standard_normal((sweeps, 1, 1, self.n_items))
+        by_seed = self.seeds * self.shape(rng, (sweeps, 1, n_seeds, 1))
+        return Drawn(by_seed + by_item + 0.5 * items * rng.standard_normal((sweeps, 1, n_seeds, self.n_items)))
+
+
+@dataclass(frozen=True)
+class Documents:
+    """Sentences of documents of unequal sizes (lognormal with deviation 0.8 of their logarithm; equal at 0).
+
+    Attributes:
+        alike: Correlation of the losses of two sentences of a document.
+    """
+
+    n_documents: int
+    alike: float
+    unequal: float = 0.8
+    seeds: float = 0.003
+    sentences: float = 0.1
+    n_sentences: int = 500
+
+    def draw(self, rng: np.random.Generator, sweeps: int, n_seeds: int) -> Drawn:
+        """One setting; the sizes are the same in all sweeps that are drawn together."""
+        raw = rng.lognormal(0, self.unequal, self.n_documents)
+        sizes = np.maximum(1, np.round(self.n_sentences * raw / raw.sum())).astype(np.int64)
+        codes = np.repeat(np.arange(self.n_documents), sizes)
+        shared = np.sqrt(self.alike) * rng.standard_normal((sweeps, 1, self.n_documents))[:, :, codes]
+        own = np.sqrt(1 - self.alike) * rng.standard_normal((sweeps, 1, len(codes)))
+        by_seed = self.seeds * rng.standard_normal((sweeps, n_seeds, 1))
+        noise = self.sentences * rng.standard_normal((sweeps, n_seeds, len(codes)))
+        by_sentence = by_seed + self.sentences * (shared + own) + noise
+        items = item_losses(by_sentence.reshape(-1, len(codes)), codes).reshape(sweeps, 1, n_seeds, -1)
+        return Drawn(items, sizes=document_sizes(codes, len(codes)), plain=by_sentence[:, None])
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Accuracy over words, with `loss` lost by the freeze: sentences differ in their words and in their difficulty."""
+
+    loss: float
+    seeds: float = 0.003
+    error: float = 0.05
+    n_sentences: int = 500
+    n_words: int = 15
+
+    def draw(self, rng: np.random.Generator, sweeps: int, n_seeds: int) -> Drawn:
+        """One setting; `plain` are the losses without the ratio's linear form."""
+        words = 1 + rng.negative_binomial(2, 2 / (1 + self.n_words), (sweeps, 1, self.n_sentences))
+        seeds = self.seeds * rng.standard_normal((sweeps, n_seeds, 1))
+        rate = np.clip(self.loss + seeds, 0, 1)
+        difficulty = rng.gamma(2, 1 / 2, (sweeps, 1, self.n_sentences))
+        missed = rng.binomial(words, np.minimum(rate * difficulty, 1))
+        noise = rng.binomial(words, self.error, missed.shape) - rng.binomial(words, self.error, missed.shape)
+        plain = (missed + noise) / words.mean(axis=2, keepdims=True)
+        linear = np.stack([item_losses(one, words=of[0]) for one, of in zip(plain, words, strict=True)])
+        true = float(np.minimum(self.loss * rng.gamma(2, 1 / 2, TRUTH_SEEDS), 1).mean())
+        return Drawn(linear[:, None] - true, plain=plain[:, None] - true)
+
+
+World = Words | Classes | Crossed | Documents | Ratio
+WORLDS: dict[str, World] = {
     "normal, mostly seeds": Words(seeds=0.010, sentences=0.03),
     "skewness -1.4, mostly seeds": Words(seeds=0.010, sentences=0.03, shape=skewed),
-    "exponential, mostly seeds": Words(seeds=0.010, sentences=0.03, shape=exponential),
     "exponential, both": Words(seeds=0.006, sentences=0.06, shape=exponential),
+    **{f"exponential, seeds {100 * share:g} %": Crossed(0.01, share, shape=exponential) for share in SHARES},
+    **{f"lognormal 1.75, seeds {100 * share:g} %": Crossed(0.01, share, shape=lognormal) for share in SHARES},
     "mostly sentences": Words(seeds=0.001, sentences=0.10),
     "mixed": Words(seeds=0.006, sentences=0.08),
     "heteroscedastic": Words(seeds=0.008, sentences=0.05, shape=heteroscedastic),
     "coarse: 200 texts": Words(0.008, 0.18, n_sentences=200, n_words=1, hit=0.05, churn=0.005, shape=skewed),
     "F1": Classes(label_f1(1)),
     "Matthews": Classes(matthews, shape=skewed),
-    "10 % collapse": Words(seeds=0.006, sentences=0.05, collapse=COLLAPSE),
+    "10 % collapse, left out": Words(seeds=0.006, sentences=0.05, collapse=COLLAPSE),
+    **{f"{n} documents, alike {alike:g}": Documents(n, alike) for n in (5, 10, 40) for alike in (0, 0.05, 0.2)},
+    **{f"words, loss {100 * loss:g} points": Ratio(loss) for loss in (0.01, 0.03, 0.1)},
 }

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from orchestrator.analysis.moments import Moments, moments
+from orchestrator.analysis.describe import Moments, moments
 from tests.orchestrator.analysis.frames import Floats
 
 Draw = Callable[[np.random.Generator, tuple[int, int]], Floats]  # samples, one a row

@@ -8,9 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from orchestrator.analysis.collapse import collapses, excess_p
-from orchestrator.analysis.decided import Decided, decide, loss_table
+from orchestrator.analysis.decide import decide, loss_table
+from orchestrator.analysis.decided import Decided
 from orchestrator.analysis.decision_plan import DecisionPlan
+from orchestrator.analysis.losses import collapses, excess_p
 from orchestrator.analysis.wording import answer_sentence, excluded, parts, share_text
 from tests.orchestrator.analysis.frames import SIZE, sweep, trials, with_dev_sentences
 

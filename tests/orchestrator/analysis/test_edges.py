@@ -8,14 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from orchestrator.analysis.convergence import epochs_to
-from orchestrator.analysis.decided import decide, loss_table
+from orchestrator.analysis.decide import decide, loss_table
 from orchestrator.analysis.decision_plan import DecisionPlan
-from orchestrator.analysis.describe import describe_cells
-from orchestrator.analysis.pareto import pareto
+from orchestrator.analysis.describe import describe_cells, epochs_to
+from orchestrator.analysis.losses import instability
 from orchestrator.analysis.rows import usable
-from orchestrator.analysis.savings import savings
-from orchestrator.analysis.stability import instability
+from orchestrator.analysis.savings import pareto, savings
 from orchestrator.analysis.variance import anova
 from orchestrator.config.quantities import counted
 from tests.orchestrator.analysis.frames import trials

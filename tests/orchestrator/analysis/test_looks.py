@@ -1,15 +1,23 @@
-"""Looking again: critical values against exact Brownian motion, the error over all looks, what a decision takes."""
+"""Looking again, and several settings at once: critical values, the error of all together, what a decision takes."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import special
+from scipy import special, stats
 
 from orchestrator.analysis.decision_plan import PlannedLooks
-from orchestrator.analysis.further import further
-from orchestrator.analysis.looks import KEPT, tails
-from orchestrator.analysis.two_way import deciding_ends, estimate
+from orchestrator.analysis.looks import (
+    KEPT,
+    adjusted_tail,
+    further,
+    mean_correlation,
+    shared_correlation,
+    simultaneous,
+    tails,
+)
+from orchestrator.analysis.two_way import deciding_ends, estimate, verdict
+from tests.orchestrator.analysis.frames import Floats
 from tests.orchestrator.analysis.test_two_way import losses
 
 LOOKS = PlannedLooks(3, 10)
@@ -95,3 +103,72 @@ def test_a_decided_loss_needs_nothing() -> None:
 def test_without_a_variance_nothing_is_expected() -> None:
     with pytest.raises(ValueError, match="nothing is known"):
         further(estimate(np.zeros((3, 5))), LOOKS, 0.01)
+
+
+TO_EIGHT = PlannedLooks(3, 8)
+
+
+def settings_of(seed: int, *shape: int) -> Floats:
+    """(settings, seeds, sentences) losses of mean 0 that share half of their variance, as that of a baseline."""
+    rng = np.random.default_rng(seed)
+    found: Floats = losses(rng, *shape) + losses(rng, *shape[1:])
+    return found
+
+
+def test_uncorrelated_settings_have_sidaks_correction_and_equal_ones_none() -> None:
+    assert adjusted_tail(4, 0.0, 0.025) == pytest.approx(1 - 0.975 ** (1 / 4))
+    assert adjusted_tail(4, 1.0, 0.025) == 0.025
+
+
+def test_half_correlated_settings_have_dunnetts_correction() -> None:
+    """C. Dunnett, JASA 50 (1955): with infinite degrees of freedom and p treatments, one-sided 5 %."""
+    critical = [-stats.norm.ppf(adjusted_tail(p, 0.5, 0.05)) for p in (2, 3, 4, 9)]
+    assert critical == pytest.approx([1.92, 2.06, 2.16, 2.42], abs=0.005)
+
+
+def test_correlation_is_that_of_the_shared_part_and_not_believed_of_three_seeds() -> None:
+    many = np.mean([mean_correlation(settings_of(seed, 3, 40, 60)) for seed in range(40)])
+    assert many == pytest.approx(0.5 * (1 - 0.5 * 2 / 39), abs=0.06)
+    seeds_only = np.random.default_rng(0).standard_normal((1, 3, 1)) + 0.001 * settings_of(1, 4, 3, 1)
+    assert mean_correlation(seeds_only) == 0
+
+
+def test_several_settings_have_longer_intervals_than_each_alone() -> None:
+    x = settings_of(2, 5, 6, 50)
+    found = simultaneous(list(x), TO_EIGHT)
+    alone = [simultaneous([losses], TO_EIGHT) for losses in x]
+    assert (found.low <= [each.low[0] for each in alone]).all()
+    assert (found.high >= [each.high[0] for each in alone]).all()
+    assert found.method.startswith("max-t over 5 settings, correlation 0.")
+
+
+def test_a_loss_of_exactly_the_tolerance_is_within_it() -> None:
+    assert verdict(0.001, 0.91 - 0.90, 0.01) == "shown to lose at most the tolerance"  # 0.010000000000000009
+    assert verdict(0.91 - 0.90, 0.02, 0.01) == "not decided"
+    assert verdict(0.011, 0.02, 0.01) == "shown to lose more"
+    assert verdict(np.nan, np.nan, 0.01) == "not decided"
+
+
+def test_settings_with_fewer_seeds_keep_what_their_shared_seeds_say_of_the_correlation() -> None:
+    x = settings_of(4, 3, 8, 60)
+    even = shared_correlation([each[:6] for each in x])
+    assert 0 < shared_correlation([x[0], x[1][:6], x[2][:6]]) < even
+    assert shared_correlation([x[0], x[1][:, :50]]) == 0  # other sentences
+    assert shared_correlation([x[0], x[1][:1]]) == 0
+    fewer = simultaneous([x[0], x[1], x[2][:6]], TO_EIGHT)
+    assert simultaneous(list(x), TO_EIGHT).tail >= fewer.tail > adjusted_tail(3, 0.0, 0.05)
+
+
+def test_only_the_family_is_corrected_for() -> None:
+    x = list(settings_of(2, 3, 6, 50))
+    assert simultaneous(x, TO_EIGHT, family=np.array([False, True, False])).tail == 0.05
+
+
+def test_a_setting_without_spread_has_no_interval_and_disturbs_no_other() -> None:
+    found = simultaneous([np.zeros((5, 30)), 0.001 * losses(np.random.default_rng(5), 5, 30)], TO_EIGHT)
+    assert np.isfinite(found.high).tolist() == [False, True]
+
+
+def test_more_planned_looks_make_the_interval_longer() -> None:
+    x = list(settings_of(6, 3, 5, 40))
+    assert (simultaneous(x, TO_EIGHT).high > simultaneous(x, PlannedLooks(5, 5)).high).all()

@@ -8,7 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from orchestrator.analysis.two_way import deciding_ends, ends, estimate, exponential_ratio, interval
+from orchestrator.analysis.two_way import (
+    deciding_ends,
+    document_sizes,
+    ends,
+    estimate,
+    exponential_ratio,
+    interval,
+    item_losses,
+)
 from tests.orchestrator.analysis.frames import Floats
 
 SAMPLES = 20_000  # an error rate of 5 % has a standard error of 0.15 %
@@ -128,3 +136,40 @@ def test_normal_samples_are_covered_in_93_to_97_percent(n: int) -> None:
         low, high = ends(estimate(losses(rng, 4000, n, 50, seeds=seeds, sentences=sentences)), 0.025)
         covered = ((low <= 0) & (high >= 0)).mean()
         assert 0.93 <= covered <= 0.978, (seeds, sentences)  # 97 % and three standard errors
+
+
+def test_items_keep_the_loss_whatever_their_words_and_documents() -> None:
+    rng = np.random.default_rng(0)
+    x, documents, words = losses(rng, 3, 60), rng.integers(0, 7, 60), rng.integers(1, 40, 60)
+    for items in (item_losses(x, words=words), item_losses(x, documents), item_losses(x, documents, words)):
+        assert items.mean(axis=1) == pytest.approx(x.mean(axis=1))
+    assert item_losses(x, documents, words).shape == (3, 7)
+
+
+def test_a_loss_in_equal_proportion_to_the_words_does_not_vary() -> None:
+    """One word in ten is lost in every document: whichever are drawn, the loss is 0.1."""
+    words, documents = np.array([10, 20, 40, 10, 30]), np.array([0, 0, 1, 2, 2])
+    lost = np.tile(0.1 * words / words.mean(), (3, 1))
+    assert item_losses(lost, words=words) == pytest.approx(np.full((3, 5), 0.1))
+    assert item_losses(lost, documents, words) == pytest.approx(np.full((3, 3), 0.1))
+
+
+def test_one_document_or_one_for_each_sentence_leaves_sentences() -> None:
+    for documents in (np.zeros(5, np.int64), np.arange(5), np.arange(4)):
+        assert document_sizes(documents, 5) is None
+    assert document_sizes(np.array([0, 0, 1]), 3) == pytest.approx([2, 1])
+
+
+def test_documents_of_unequal_sizes_have_an_unbiased_variance_and_fewer_degrees_of_freedom() -> None:
+    """Losses that are all alike in a document, against their variance over many draws."""
+    sizes = np.array([60.0, 20, 10, 5, 5])
+    means = np.random.default_rng(1).standard_normal((SAMPLES, 1, 5))
+    sums = means * sizes / sizes.mean()
+    items = sums - sums.mean(axis=2, keepdims=True) * (sizes / sizes.mean() - 1)
+    of = estimate(np.repeat(items, 40, axis=1), sizes)
+    assert of.variance.mean() == pytest.approx(((sizes / sizes.sum()) ** 2).sum(), rel=0.04)
+    moments = 2 * of.variance.mean() ** 2 / of.variance.var()  # of a chi squared with as many degrees of freedom
+    assert np.median(of.df) == pytest.approx(moments, rel=0.15)
+    assert np.median(of.df) < 3
+    three = np.repeat(items[:1], 3, axis=1)
+    assert estimate(three, np.full(5, 20.0)).df == pytest.approx(estimate(three).df)

@@ -15,6 +15,7 @@ from typer.testing import CliRunner, Result
 
 from orchestrator.commands.app import app
 from orchestrator.extras.store_care.check import alone, check_store
+from orchestrator.extras.store_care.loss_export import LOSS_COLUMNS
 from orchestrator.extras.store_care.merge import ABOUT, dictionary
 from orchestrator.extras.store_care.repair import OLD_S, find_garbage
 from orchestrator.storage.storage import FolderStorage, Storage
@@ -259,7 +260,7 @@ def test_parquet_has_all_types(exported: Path, real: Real) -> None:
     store = open_store(real.store)
     assert pq.read_table(exported / "tags.parquet").equals(store.tags())
     assert pq.read_table(exported / "predictions.parquet").equals(store.predictions())
-    assert len(list(exported.iterdir())) == len(TABLES) + 1  # and the description of columns
+    assert len(list(exported.iterdir())) == len(TABLES) + 2  # losses, and the description of columns
 
 
 def test_what_is_no_number_is_null_in_json_lines(tmp_path: Path) -> None:
@@ -280,7 +281,7 @@ def test_every_column_has_its_line_in_the_dictionary() -> None:
     assert ABOUT.keys() == TABLES.keys()
     lines = dictionary().splitlines()
     n = sum(line.startswith("| `") and line.endswith(". |") for line in lines)
-    assert n == sum(len(schema.names) for schema in TABLES.values()) + len(ADDED)
+    assert n == sum(len(schema.names) for schema in TABLES.values()) + len(ADDED) + len(LOSS_COLUMNS)
 
 
 # --- merge

@@ -12,9 +12,11 @@ from orchestrator.own_data.choose_options import ChooseOptions
 from orchestrator.own_data.corpus_guess import guess_corpus
 from orchestrator.own_data.sweep_file import (
     NOTHING,
+    SEEDS,
     Question,
     asks,
     asks_alike,
+    lora_text,
     rates_in,
     rates_text,
     recipe,
@@ -29,6 +31,7 @@ from orchestrator.sweeps.sweep import SweepSpec, declared_sweep, expand
 from trials.datasets.corpus import Corpus, Item, Sentence, Text
 from trials.draft import Lookup
 from trials.errors import RefusedError
+from trials.settings import LoraSpec
 from trials.sources.local_models import ModelDraft
 from trials.spec import TrialSpec
 from trials.tasks.reading import read_corpus
@@ -63,12 +66,12 @@ def test_a_part_of_a_large_train_split_is_trained_on_for_as_many_epochs_as_a_sma
     assert [recipe(MODEL, Corpus(texts, [], []), size)["optim"]["epochs"] for size in (None, 5_000)] == [3, 5]
 
 
-def test_it_tries_nothing_the_embeddings_and_every_depth_with_ten_seeds(question: Question) -> None:
+def test_it_tries_nothing_the_embeddings_and_every_depth_with_fifteen_seeds(question: Question) -> None:
     trials = expanded(sweep_text(question))
     assert sorted({(spec.freeze.depth, spec.freeze.embeddings) for spec in trials}) == [
         (0, False), *((depth, True) for depth in range(MODEL.n_layers + 1))
     ]  # fmt: skip
-    assert {spec.seed for spec in trials} == set(range(10))
+    assert {spec.seed for spec in trials} == set(range(SEEDS))
     assert {(spec.train_size, spec.lowercase) for spec in trials} == {(400, True)}
 
 
@@ -92,6 +95,13 @@ def test_rates_are_tried_on_seeds_that_no_answer_uses(question: Question) -> Non
     tried = expanded(rates_text(question, [1e-4, 1e-3], [2, 4]))
     assert {(spec.freeze.depth, spec.optim.lr) for spec in tried} == {(d, lr) for d in (0, 2, 4) for lr in (1e-4, 1e-3)}
     assert not {spec.seed for spec in tried} & {spec.seed for spec in expanded(sweep_text(question))}
+
+
+def test_adapters_run_in_every_layer_beside_the_trials_of_the_baseline(question: Question) -> None:
+    nothing, adapters = (spec for spec in expanded(lora_text(question, 8, 0.01, [0])))
+    assert nothing.trial_id in {spec.trial_id for spec in expanded(sweep_text(question))}
+    assert (adapters.lora, adapters.optim.lr) == (LoraSpec(rank=8), 0.01)
+    assert (adapters.freeze.layers, adapters.freeze.embeddings) == ((), True)
 
 
 OTHER = "permafrost choose --tolerance 5 UD_Naija-NSC-sample"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from orchestrator.extras.published.comparison import Comparison, Side, compare_study
+from orchestrator.extras.published.comparison import Comparison, Line, Side, compare_study
 from orchestrator.extras.published.comparison_tables import comparison_tables
 from orchestrator.extras.published.study import load_study
 from tests.builders import make_spec, merged
@@ -139,6 +139,20 @@ def test_saved_time_is_paired_by_seed_with_the_own_baseline() -> None:
 def test_saved_time_of_two_devices_is_not_compared() -> None:
     found = compared("emekaeze_pos", trial(ewt(), 0.96), trial(ewt(freeze=FIRST_2), 0.96, device="NVIDIA T4"))
     assert "saved_train" not in {line.metric for line in side(found, "english").lines}
+
+
+def test_a_share_of_time_is_judged_on_the_device_of_the_study_only() -> None:
+    def saved_on(device: str) -> Line:
+        seconds = (10.0, 10.4, 9.9)
+        base = [trial(ewt(n), 0.96, train_s=s, device=device) for n, s in enumerate(seconds)]
+        ours = [trial(ewt(n, freeze=FIRST_2), 0.96, train_s=0.84 * s, device=device) for n, s in enumerate(seconds)]
+        lines = side(compared("emekaeze_pos", *base, *ours), "english").lines
+        return next(line for line in lines if line.metric == "saved_train")
+
+    elsewhere = saved_on("NVIDIA H100").replication
+    assert (elsewhere.verdict, elsewhere.low) == ("cannot tell", None)
+    assert elsewhere.why == "a share of time depends on the device: NVIDIA H100 instead of 1x NVIDIA T4"
+    assert saved_on("Tesla T4").replication.verdict == "reproduced"
 
 
 def test_seconds_are_never_set_side_by_side() -> None:

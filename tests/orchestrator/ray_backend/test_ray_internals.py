@@ -74,6 +74,16 @@ def test_what_was_not_started_has_no_processes_and_no_dashboard() -> None:
     assert callable(Node.get_logs_dir_path)
 
 
+def test_a_driver_that_has_left_is_told_before_its_processes_are_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls, node = list[str](), SimpleNamespace(kill_all_processes=lambda **options: calls.append("ended"))
+    monkeypatch.setattr(worker, "_global_node", node)
+    ray_internals.once_disconnected(lambda: calls.append("left"))
+    node.kill_all_processes(check_alive=False)
+    assert calls == ["left", "ended"]
+    source = inspect.getsource(worker.shutdown)
+    assert source.index("core_worker.shutdown_driver()") < source.index("_global_node.kill_all_processes(")
+
+
 def test_the_title_of_a_process_is_set() -> None:
     assert callable(setproctitle)
 

@@ -165,6 +165,13 @@ def test_after_the_curve_no_seed_goes_to_what_saves_less_than_the_choice_or_is_r
     assert {want.candidate for want in wants} == {2}
 
 
+def test_of_depths_with_a_fair_chance_the_most_saving_one_comes_first_however_sure_a_lesser_one_is() -> None:
+    """If it is shown, the lesser one is not needed; if not, its baselines serve the other."""
+    near, sure, hopeless = [0.003, 0.0042, 0.0021], [0.0003, 0.0001, 0.0002], [0.02, 0.019, 0.021]
+    wants = asked([first(3, sure), first(3, near), first(3, hopeless)]).wants
+    assert (wants[0].candidate, wants[0].seed) == (1, 3)
+
+
 def test_a_candidate_that_stays_undecided_bars_no_other() -> None:
     """Equal losses of a shallow freeze show nothing, and neither does one too near to the tolerance."""
     near = [TOLERANCE + off for off in (-0.004, 0.004, -0.003, 0.003, 0.002, -0.002, 0.001, -0.001, 0.005, -0.005)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,13 +34,18 @@ def spec_of(depth: int, seed: int) -> TrialSpec:
 DEPTHS = Depths.of([spec_of(depth, seed) for depth in range(len(LOSSES)) for seed in SEEDS])
 
 
-def record_of(depth: int, seed: int, *, sentences: bool = True, collapsed: bool = False) -> EpochRecord:
+def record_of(
+    depth: int, seed: int, *, sentences: bool = True, collapsed: bool = False, documents: bool = False
+) -> EpochRecord:
     """A trial whose score is about 0.9 less its depth's loss; of 300 dev and 200 test sentences."""
     rng = np.random.default_rng([depth, seed])
     score = CONSTANT if collapsed else 0.9 - LOSSES[depth] + 0.001 * rng.standard_normal()
     values = {split: score + 0.05 * rng.standard_normal(n) for split, n in (("dev", 300), ("test", 200))}
     values = {split: each + (score - each.mean()) for split, each in values.items()}
     reports = [SplitReport(split, (), tuple(each) if sentences else (), CONSTANT) for split, each in values.items()]
+    if documents:  # of 10 and of 20 sentences
+        of = np.repeat(np.arange(20), [10, 20] * 10)
+        reports = [replace(each, documents=tuple(of[: len(each.contributions)].tolist())) for each in reports]
     flops = 1e12 * (1 - 0.2 * depth)
     return make_record(
         training_flops=flops, score=score, test_score=score, reports=tuple(reports), step_losses=(2.0, 1.0)
@@ -93,6 +99,14 @@ def test_the_answer_is_over_seeds_and_sentences_and_says_what_it_rests_on(tmp_pa
     assert lines[2].startswith("        on test, which took no part in the choice, it loses 0.")
     assert lines[3] == "        nothing is open: every freeze that saves more is shown to lose more"
     assert "3 seeds and 300 sentences, look 1 of up to 6: shown to lose at most the tolerance" in lines[-2]
+
+
+def test_sentences_of_documents_are_judged_by_them_as_in_an_answer(tmp_path: Path) -> None:
+    source = searched(tmp_path, trials(documents=True))
+    known = source.answer().known[0]
+    assert (known.n_sentences, known.n_documents) == (300, 20)
+    assert known.high != pytest.approx(searched(tmp_path, trials()).answer().known[0].high)
+    assert any("seeds and 300 sentences of 20 documents" in line for line in source.found())
 
 
 def test_without_contributions_of_sentences_the_answer_is_one_on_this_dev_set(tmp_path: Path) -> None:

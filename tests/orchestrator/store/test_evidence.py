@@ -1,4 +1,4 @@
-"""The frame of a store's trials: sentences and their documents, or None where the store knows none."""
+"""The frame of a store's trials: sentences, their documents and words, or None where the store knows none."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from orchestrator.search.trial_results import StoredTrials
 from orchestrator.store import open_store
-from orchestrator.store.evidence import evidence, stored_documents
+from orchestrator.store.evidence import evidence, stored_sentences
 from tests.builders import make_spec
 from tests.orchestrator.store.rows import complete
 
@@ -20,6 +20,6 @@ def test_documents_stand_beside_the_sentences_and_older_rows_have_none(tmp_path:
     frame = evidence(store, specs).frame
     assert [None if each is None else each.tolist() for each in frame["sentences"]] == [[0.25, 0.75]] * 2 + [None]
     assert [None if each is None else each.tolist() for each in frame["documents"]] == [[0, 1], None, None]
-    assert {i: found["dev"].tolist() for i, found in stored_documents(store).items()} == {specs[0].trial_id: [0, 1]}
-    of_first, of_second = (StoredTrials(store).of(spec.trial_id).documents for spec in specs[:2])
-    assert (of_first["dev"].tolist(), of_second) == ([0, 1], {})
+    assert stored_sentences(store)[specs[0].trial_id]["dev"]["documents"].tolist() == [0, 1]
+    of_first, of_second = (StoredTrials(store).of(spec.trial_id).sentences["dev"] for spec in specs[:2])
+    assert (of_first["documents"].tolist(), [*of_second]) == ([0, 1], ["sentences"])

@@ -13,19 +13,25 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from orchestrator.analysis.stochastic_order import almost_dominates
 from orchestrator.extras.store_care.check import check_store
-from orchestrator.extras.store_care.merge import Merged, export_store, merge
+from orchestrator.extras.store_care.merge import Format, Merged, export, export_store, merge
 from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.contents import READ_ORDER, SweepPlan, latest, planned_specs, read_contents, repeated
 from orchestrator.store.schema import EPOCHS, KEYS
 from tests.builders import make_spec
 from tests.examples import examples
+from tests.lab.calibration.decisions import BASELINE
+from tests.lab.calibration.stores import write
+from tests.lab.calibration.worlds import WORLDS
 from tests.orchestrator.store.killed_storage import Killed
 from tests.orchestrator.store.rows import TIME, complete, epoch, prediction, tag, trial
 from tests.orchestrator.store.test_parts import Small
@@ -325,6 +331,19 @@ def test_a_copy_is_intact_and_says_the_same_without_a_folder_of_the_machine(
     assert not [path for path in copy.root.rglob("*") if path.is_file() and b"secret" in path.read_bytes()]
     assert (plan.source, planned_specs(plan)[0].data.dev) == ("sweeps/mine.yaml", ("bank/dev.conllu",))
     assert {row["trial_id"] for row in copy.epochs().to_pylist()} == {spec.trial_id for spec in specs[:2]}
+
+
+def test_exported_tables_have_the_losses_of_each_sweep_with_their_almost_stochastic_order(tmp_path: Path) -> None:
+    losses = WORLDS["mixed"].draw(np.random.default_rng(0), 1, 6).losses
+    store, specs = write(tmp_path, losses)
+    store.add_plan(SweepPlan("mine", 1.0, "", tuple((spec.trial_id, spec.model_dump(mode="json")) for spec in specs)))
+    export(store, tmp_path / "out", Format.PARQUET)
+    (row,) = pq.read_table(tmp_path / "out" / "losses.parquet").to_pylist()
+    assert (row["sweep"], row["freeze"], row["n_pairs"]) == ("mine", "first 2", 6)
+    assert row["loss"] == pytest.approx(losses.mean(), abs=1e-7)
+    assert row["low"] < row["loss"] < row["high"]
+    same = BASELINE - np.zeros(6)
+    assert row["aso"] == almost_dominates(same, BASELINE - losses[0, 0].mean(axis=1))
 
 
 def test_a_folder_that_holds_something_is_not_written_to(store: ResultStore, tmp_path: Path) -> None:

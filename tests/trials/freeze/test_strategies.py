@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboards.views.kit.theme import LIGHT
-from orchestrator.analysis.layer_strip import layer_strip
+from orchestrator.analysis.cells import layer_strip
 from orchestrator.analysis.wording import parts
 from tests.builders import make_spec
 from tests.examples import each

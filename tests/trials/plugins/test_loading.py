@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.analysis.answer import freeze_yaml
-from orchestrator.analysis.cells import cell_columns
-from orchestrator.analysis.layer_strip import freeze_name, layer_strip
+from orchestrator.analysis.cells import cell_columns, freeze_name, layer_strip
 from orchestrator.analysis.summary import summarise
 from orchestrator.session.display import cell_tables
 from tests.builders import make_spec

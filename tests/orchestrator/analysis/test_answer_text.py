@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.analysis.curve_text import Loss, curve_lines, plot, tolerance_lines
+from orchestrator.analysis.answer_text import Loss, curve_lines, plot, tolerance_lines
 
 
 def setting(freeze: str, loss: float, low: float | None, high: float | None, **others: Any) -> dict[str, Any]:

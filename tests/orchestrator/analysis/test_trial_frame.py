@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from orchestrator.analysis.at_best import at_best_rate, with_own_rates
-from orchestrator.analysis.trial_frame import trial_frame
+from orchestrator.analysis.trial_frame import at_best_rate, trial_frame, with_own_rates
 from tests.builders import make_spec
 from trials.spec import TrialSpec
 

@@ -1,0 +1,87 @@
+"""What `choose` can be asked beside the depths of one model: another dev split, rates, adapters, several models."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from dashboards.cli import app
+from orchestrator.own_data.sweep_file import rate_in, rates_in
+from orchestrator.store import open_store
+from orchestrator.store.contents import planned_specs
+from tests.own_corpora import treebank
+from trials.starter import model_path
+
+pytestmark = pytest.mark.slow
+N_TRAIN, N_DEV = 90, 30
+AT_EASE = ("--max-hours", "1", "--cluster", "inline", "--json")
+
+
+def small_treebank() -> Path:
+    """The first sentences of a treebank, in the working folder."""
+    folder = treebank(Path("bank"))
+    for split, n in {"train": N_TRAIN, "dev": N_DEV}.items():
+        path = folder / f"{split}.conllu"
+        path.write_text("\n\n".join(path.read_text(encoding="utf-8").split("\n\n")[:n]) + "\n\n", encoding="utf-8")
+    return folder
+
+
+def chosen(*words: str, tolerance: int = 60) -> dict[str, Any]:
+    """Of a tolerance that is decided long before the time is over."""
+    done = CliRunner().invoke(app, ["choose", "bank", "--tolerance", str(tolerance), *words, *AT_EASE])
+    assert done.exit_code == 0, done.output
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_a_share_of_train_and_dev_together_serves_as_dev() -> None:
+    small_treebank()
+    found = chosen("--held-out", "0.3")
+    specs = planned_specs(open_store("results").sweeps()[0])
+    (data,) = {spec.data for spec in specs}
+    assert data.held_out == 0.3
+    assert data.sizes is not None
+    assert sum(data.sizes) == N_TRAIN + N_DEV
+    assert abs(data.sizes[1] - 0.3 * (N_TRAIN + N_DEV)) < 15
+    assert found["answers"][0]["decided"]
+
+
+def test_rates_are_tried_first_and_every_depth_has_the_best_for_it() -> None:
+    small_treebank()
+    found = chosen("--rates", "auto")
+    tried = next(plan for plan in open_store("results").sweeps() if plan.name == "rates-bank")
+    assert len({spec.optim.lr for spec in planned_specs(tried)}) == 3
+    path = Path(found["sweep_file"])
+    rates: set[float | None] = {*rates_in(path).values()} or {rate_in(path)}
+    assert rates <= {spec.optim.lr for spec in planned_specs(tried)}
+    assert found["answers"][0]["decided"]
+
+
+def test_adapters_have_a_row_beside_the_depths_with_what_they_lose_and_save() -> None:
+    small_treebank()
+    (answer,) = chosen("--against", "lora")["answers"]
+    *depths, adapters = answer["settings"]
+    assert adapters["freeze"] == "LoRA r8"
+    assert adapters["n_pairs"] >= 3
+    assert 0 < adapters["saved_flops"] < max(row["saved_flops"] or 0 for row in depths)
+    assert adapters["low"] < adapters["loss"] < adapters["high"]
+
+
+def test_of_two_models_one_table_has_every_depth_and_each_model_an_answer_of_its_own() -> None:
+    small_treebank()
+    shutil.copytree(model_path(), "other")
+    found = chosen("--model", "starter", "--model", "./other", tolerance=95)
+    over_all, *each = found["answers"]
+    assert over_all["model"] == "starter or other"
+    assert len(over_all["settings"]) == 15
+    assert all(row["n_pairs"] >= 3 for row in over_all["settings"])
+    assert [one["model"] for one in each] == ["starter", "other"]
+    assert {path.name for path in Path().glob("choose-*.yaml")} == {
+        "choose-bank-starter.yaml",
+        "choose-bank-other.yaml",
+    }
