@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
 HOUR = 3_600.0
 SPARE = 0.9  # of the time, so that a forecast that is a little off still ends in it
-NEEDED = 1 / 3  # of all trials, which a search usually needs
+NEEDED = 0.4  # of all trials: a search usually needs a third, and forecasts are off where a machine has other work
 PILOTS = 3  # shapes that are timed; the cost model has the depths between, as the time is for the curve
 HOLD_OUT = 0.3  # of train, where dev is too small for the tolerance
 FEWEST = 100  # train items; fewer say little about a freeze
@@ -503,7 +503,7 @@ def _fitting(
             break
         size = max(FEWEST, _rounded(n_train * SPARE * time_left / took))
         say(
-            f"data    a third of the trials on {n_train:,} would take {duration(took)}, more than is left of "
+            f"data    {NEEDED:.0%} of the trials on {n_train:,} would take {duration(took)}, more than is left of "
             f"--max-hours {course.bounds.hours:g}: trying {size:,}"
         )
         question = _sized(question, lookup, size)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from typer.testing import Result
 
-from tests.builders import write_conllu, write_sweep
-from tests.end_to_end.conftest import BUNDLED, SMALL, Command, Here
+from tests.builders import write_sweep
+from tests.end_to_end.conftest import BUNDLED, SMALL, Here
 from tests.examples import each
 
 GOOD = "1\ta\t_\tNOUN\t_\t_\t_\t_\t_\t_\n\n"
@@ -44,30 +43,6 @@ def test_a_mistake_in_the_yaml_is_named_with_file_line_and_key(
     check(here("launch", "--sweep", sweep, "--store", "store"), tmp_path, code, said)
 
 
-def test_all_mistakes_are_told_at_once(tmp_path: Path, permafrost: Command) -> None:
-    text = SMALL.replace("first_k", "frist_k").replace("lr: 1e-3", "lr: -1").replace("[24]", "[0]")
-    sweep = write_sweep(tmp_path / "small.yaml", text)
-    done = permafrost("launch", "--sweep", sweep, "--store", "store")
-    assert (done.returncode, "Traceback" in done.stderr) == (2, False)
-    assert all(said in done.stderr for said in ("3 errors:", "small.yaml:8: ", "small.yaml:3: ", "small.yaml:9: "))
-
-
-@pytest.mark.parametrize(
-    ("train", "said"),
-    [
-        ("1\ta\tNOUN\n\n", "train.conllu:1: a token line has 3 columns, CoNLL-U needs 10"),
-        (GOOD + "x\ta\t_\tNOUN\t_\t_\t_\t_\t_\t_\n\n", "train.conllu:3: the id is 'x'"),
-        ("", "train.conllu: the train split is empty"),
-    ],
-)
-def test_a_broken_treebank_is_named_with_file_and_line(train: str, said: str, tmp_path: Path, here: Here) -> None:
-    (tmp_path / "bank").mkdir()
-    (tmp_path / "bank" / "train.conllu").write_text(train)
-    write_conllu(tmp_path / "bank" / "dev.conllu", [[("b", "VERB")]])
-    sweep = write_sweep(tmp_path / "own.yaml", "space: {data: [{folder: bank}]}\n")
-    check(here("launch", "--sweep", sweep, "--store", "store"), tmp_path, 3, said)
-
-
 def test_every_broken_line_of_a_corpus_is_told_with_the_sweeps_line_and_key(tmp_path: Path, here: Here) -> None:
     (tmp_path / "bank").mkdir()
     for split in ("train", "dev"):
@@ -76,10 +51,6 @@ def test_every_broken_line_of_a_corpus_is_told_with_the_sweeps_line_and_key(tmp_
     done = here("launch", "--sweep", sweep, "--store", "store")
     check(done, tmp_path, 3, "4 errors:\n", "train.conllu:1: ", "train.conllu:5: ", "dev.conllu:1: ", "dev.conllu:5: ")
     assert done.stderr.count("space.data[0]: ") == 4
-
-
-def test_status_of_no_store_says_what_to_do(tmp_path: Path, here: Here) -> None:
-    check(here("status", "--store", "store"), tmp_path, 3, "no store there. Run a sweep first")
 
 
 def test_an_unknown_option_is_a_usage_error(tmp_path: Path, here: Here) -> None:

@@ -79,7 +79,7 @@ def test_of_two_models_one_table_has_every_depth_and_each_model_an_answer_of_its
     over_all, *each = found["answers"]
     assert over_all["model"] == "starter or other"
     assert len(over_all["settings"]) == 15
-    assert all(row["n_pairs"] >= 3 for row in over_all["settings"])
+    assert all(row["n_run"] >= 3 for row in over_all["settings"])
     assert [one["model"] for one in each] == ["starter", "other"]
     assert {path.name for path in Path().glob("choose-*.yaml")} == {
         "choose-bank-starter.yaml",

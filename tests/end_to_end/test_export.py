@@ -20,7 +20,6 @@ from typer.testing import CliRunner, Result
 from orchestrator.commands.app import app
 from orchestrator.store import ResultStore
 from tests.conftest import CHECKOUT
-from tests.end_to_end.conftest import Command
 from tests.examples import each
 from tests.small_sweeps import POS, launched, write_bank, write_entities, write_reviews
 from tests.trials.conftest import save_tiny_model
@@ -235,13 +234,6 @@ def test_a_folder_that_holds_something_is_not_written_to(exported: Exported, tmp
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
-def test_a_trial_that_is_not_in_the_store_is_refused(exported: Exported, tmp_path: Path) -> None:
-    done = run("export", "model", "--trial", "xyz", "--store", exported.store.root, "-o", tmp_path / "new")
-    assert done.exit_code == 5
-    assert "no trial 'xyz'" in done.stderr
-    assert not (tmp_path / "new").exists()
-
-
 # --- As a person runs it
 
 
@@ -249,14 +241,6 @@ def test_a_trial_that_is_not_in_the_store_is_refused(exported: Exported, tmp_pat
 def test_every_kind_of_trial_comes_out_the_same_to_the_bit(name: str, exported: Exported) -> None:
     done = run("reproduce", exported.rows[name]["trial_id"], "--store", exported.store.root)
     assert (done.exit_code, done.stdout) == (0, "bit-identical: every number of 3 evaluations.\n")
-
-
-@pytest.mark.slow
-def test_the_command_works_in_a_process_of_its_own(exported: Exported, tmp_path: Path, permafrost: Command) -> None:
-    trial_id = exported.rows["ner"]["trial_id"]
-    made = permafrost("export", "model", "--trial", trial_id[:8], "--store", exported.store.root, "-o", "my-tagger")
-    assert made.returncode == 0, made.stderr
-    assert str(tmp_path / "my-tagger") in made.stdout
 
 
 def test_the_store_is_as_it_was(exported: Exported) -> None:

@@ -138,15 +138,3 @@ def test_a_trial_that_diverges_is_kept_counted_and_never_averaged(sweep: Path, t
     assert all("training loss is" in error for state, error in states if state == "diverged")
     assert "lr=1e+30: 2 diverged" in done.stdout
     assert "8 trials failed" in done.stderr
-
-
-def test_the_console_script_has_both_commands_and_their_help_opens_with_examples() -> None:
-    script = Path(sys.executable).with_name("permafrost")
-    shown = [subprocess.run([script, "--help"], capture_output=True, text=True, check=True).stdout]
-    shown += [run_here(name, "--help").stdout for name in ("launch", "status")]
-    assert "launch" in shown[0]
-    assert "status" in shown[0]
-    assert all(
-        "Examples" in text and f"permafrost {name}" in text
-        for name, text in zip(("launch", "status"), shown[1:], strict=True)
-    )

@@ -52,15 +52,6 @@ def test_the_scan_finds(code: str) -> None:
     assert dangers(code) != []
 
 
-@each("code", [
-        "model.eval()", "re.compile(text)", "subprocess.run(['git'])", "importlib.import_module('datasets')",
-        "np.load(path, mmap_mode='c')",
-        "AutoModel.from_pretrained(folder, local_files_only=True, trust_remote_code=False)",
-    ])  # fmt: skip
-def test_the_scan_lets_pass(code: str) -> None:
-    assert dangers(code) == []
-
-
 # Modules that open a file otherwise than through `trials.escaping`, and whose name it is.
 OTHER_READERS = {
     "trials/escaping.py": "the opener itself",
@@ -95,23 +86,3 @@ def test_files_that_others_name_are_opened_in_one_place() -> None:
     }
     assert {module: calls for module, calls in found.items() if module not in OTHER_READERS} == {}
     assert sorted(OTHER_READERS.keys() - found) == []
-
-
-@each(
-    "code",
-    [
-        "path.read_text()",
-        "open(name)",
-        "path.open('rb')",
-        "os.open(p, os.O_RDONLY)",
-        "np.load(p)",
-        "Path(p).read_bytes()",
-    ],
-)
-def test_the_scan_finds_a_reader(code: str) -> None:
-    assert len(readers(code)) == 1
-
-
-@each("code", ["read_text(path)", "path.write_text('a')", "path.open('w')", "path.open(mode='ab')"])
-def test_what_writes_is_no_reader(code: str) -> None:
-    assert readers(code) == []

@@ -77,13 +77,6 @@ def test_an_absent_corpus_and_an_absent_model_are_told_together(tmp_path: Path) 
     assert error.exit_code == 3
 
 
-def test_a_broken_corpus_is_a_file_error_that_names_the_line(folder: Path) -> None:
-    (folder / "dev.conllu").write_text("1\ta\n")
-    error = refusal(folder)
-    assert error.exit_code == 3
-    assert str(error).startswith(f"data: {folder / 'dev.conllu'}:1: a token line has 2 columns")
-
-
 def test_an_unknown_task_is_answered_with_the_known_ones() -> None:
     assert "unknown 'pso', did you mean 'pos'? Known: " in invalid(task="pso")
 
@@ -105,18 +98,6 @@ def test_a_corpus_is_called_as_one_likes_else_by_its_folder(folder: Path) -> Non
 def test_a_folder_may_be_named_from_where_one_stands(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder.parent)
     assert DataDraft(folder="tiny").resolve() == DataDraft(folder=str(folder)).resolve()
-
-
-def test_the_files_may_have_the_treebanks_own_names(folder: Path) -> None:
-    for split in ("train", "dev", "test"):
-        (folder / f"{split}.conllu").rename(folder / f"en_ewt-ud-{split}.conllu")
-    assert DataDraft(folder=str(folder)).resolve().train == (str(folder / "en_ewt-ud-train.conllu"),)
-
-
-def test_a_corpus_may_be_named_by_its_files(folder: Path) -> None:
-    train, dev = (str(folder / f"{split}.conllu") for split in ("train", "dev"))
-    data = DataDraft.model_validate({"train": train, "dev": dev}).resolve()
-    assert (data.name, data.train, data.dev, data.test) == ("train", (train,), (dev,), ())
 
 
 def test_a_folder_needs_one_file_a_split(folder: Path) -> None:

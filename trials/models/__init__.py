@@ -1,3 +1,3 @@
-"""Pretrained encoders. Importing the package registers the model families, one module for each kind."""
+"""Pretrained encoders. Importing the package registers the model families."""
 
 from trials.models import family as family

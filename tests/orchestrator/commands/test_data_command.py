@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from orchestrator.commands.data import app
-from tests.builders import write_conllu, write_sweep, write_treebank
+from tests.builders import write_sweep, write_treebank
 from tests.examples import each
 from tests.servers import UdServer
 from tests.stand_ins import treebanks
@@ -234,19 +234,6 @@ def test_an_option_that_makes_no_sense_is_refused(options: tuple[str, ...], said
     assert said in refusal("check", texts, *options, code=2)
 
 
-def test_a_broken_file_is_named_with_its_line(tmp_path: Path) -> None:
-    folder = write_treebank(tmp_path / "bank")
-    with (folder / "dev.conllu").open("a") as file:
-        file.write("1\tonly three\tNOUN\n\n")
-    assert "dev.conllu:13: a token line has 3 columns, CoNLL-U needs 10" in refusal("check", str(folder), code=3)
-
-
-def test_a_broken_row_is_named_with_its_line(texts: str) -> None:
-    (Path(texts) / "dev.tsv").write_text("a b\tgood\nno tab\n")
-    said = refusal("check", texts, "--text", "0", "--label", "1", code=3)
-    assert "dev.tsv:2: a row has one column, the first row has 2" in said
-
-
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
@@ -256,10 +243,6 @@ def test_a_broken_row_is_named_with_its_line(texts: str) -> None:
 )
 def test_a_task_that_does_not_fit_is_refused(words: tuple[str, ...], code: int, said: str) -> None:
     assert said in refusal("check", "UD_English-EWT-sample", *words, code=code)
-
-
-def test_a_folder_that_is_not_there_is_absent(tmp_path: Path) -> None:
-    assert "no such file or folder. Give one, a bundled" in refusal("check", str(tmp_path / "none"), code=3)
 
 
 def test_a_single_file_is_checked_as_one_split_under_its_name(tmp_path: Path) -> None:
@@ -293,13 +276,6 @@ def test_every_corpus_of_a_sweep_is_checked_once(tmp_path: Path, texts: str) -> 
     assert ("reviews (tsv, task classification)" in shown, "\n\nbank (conllu, task pos)" in shown) == (True, True)
 
 
-def test_all_broken_lines_of_a_corpus_are_told(texts: str) -> None:
-    (Path(texts) / "dev.tsv").write_text("a b\tgood\nno tab\n" + "again\n" * 24)
-    said = refusal("check", texts, "--text", "0", "--label", "1", code=3)
-    assert ("many errors:" in said, said.count("a row has one column")) == (True, 20)
-    assert said.endswith("... and 5 more broken lines.")
-
-
 @pytest.mark.parametrize("words", [(), ("bank", "--sweep", "my.yaml"), ("--train", "a.tsv", "--sweep", "my.yaml")])
 def test_one_thing_is_checked_at_a_time(words: tuple[str, ...]) -> None:
     assert "check what? Give a NAME, --sweep FILE, or --train FILE" in refusal("check", *words, code=2)
@@ -307,9 +283,3 @@ def test_one_thing_is_checked_at_a_time(words: tuple[str, ...]) -> None:
 
 def test_a_dev_file_alone_is_given_by_its_name() -> None:
     assert "--dev and --test go with --train" in refusal("check", "--dev", "a.tsv", code=2)
-
-
-def test_a_split_that_is_another_one_is_refused(tmp_path: Path) -> None:
-    for split in ("train", "dev"):
-        write_conllu(tmp_path / f"{split}.conllu", [[("a", "X"), ("b", "Y")]])
-    assert "the dev split is identical to train" in refusal("check", str(tmp_path), code=3)

@@ -89,16 +89,6 @@ def test_other_versions_of_the_packages_are_told(store: ResultStore) -> None:
     assert "note    python was 3.0 when recorded and is " in done.stderr
 
 
-def test_a_corpus_that_changed_since_is_refused(store: ResultStore, tmp_path: Path) -> None:
-    row = first_trial(store)
-    spec = json.loads(row["spec"])
-    spec["data"]["fingerprint"] = "0" * 64
-    store.append("trials", [row | {"spec": json.dumps(spec)}])
-    done = reproduce(row["trial_id"], store)
-    assert done.exit_code == 3
-    assert "bank: its files changed since the sweep was planned" in done.stderr
-
-
 @pytest.mark.parametrize(("trial_id", "code", "said"), [("none", 5, "no trial 'none' in "), ("", 2, "'' matches 2 ")])
 def test_an_unknown_or_ambiguous_id_is_refused(trial_id: str, code: int, said: str, trained: ResultStore) -> None:
     done = reproduce(trial_id, trained)

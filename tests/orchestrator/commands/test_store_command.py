@@ -6,8 +6,6 @@ import csv
 import json
 import os
 import shutil
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -112,13 +110,6 @@ def test_repair_says_with_its_exit_code_that_something_is_left(store: ResultStor
     done = command("repair", "--store", store.address, "--apply", "--json")
     assert done.exit_code == 1
     assert [finding["place"] for finding in json.loads(done.stdout)["left"]] == ["trial 0123456789abcdef"]
-
-
-def test_it_loads_neither_torch_nor_ray() -> None:
-    module = "orchestrator.extras.store_care.store_command"
-    code = f"import sys, {module}; print(*{{'torch', 'ray', 'transformers'}} & set(sys.modules))"
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert loaded.stdout.split() == []
 
 
 # --- compact and gc

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import resource
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 import typer
 
-from orchestrator.config.console import SafeConsole, reported
+from orchestrator.config.console import NotebookOutput, SafeConsole, ShownInCell, notebook_output, reported, say, stderr
 from tests.examples import each
 from trials.errors import ModelError
 
@@ -63,3 +65,81 @@ def test_messages_that_nobody_reads_any_more_end_nothing(monkeypatch: pytest.Mon
         os.close(reader)
         for n in range(3):
             SafeConsole(stderr=True).print(f"{n}/3 completed")  # rich's own raises BrokenPipeError
+
+
+# --- What a call shows in a notebook: one output, in which text is only text.
+
+
+Bundles = list[dict[str, str]]
+
+
+@pytest.fixture
+def shown() -> Bundles:
+    return []
+
+
+@pytest.fixture
+def output(shown: Bundles) -> Iterator[NotebookOutput]:
+    stderr.output = output = NotebookOutput(shown.append)
+    yield output
+    stderr.output = None
+
+
+def test_what_is_said_stays_in_one_output_and_nothing_goes_to_stderr(
+    output: NotebookOutput, shown: Bundles, capsys: pytest.CaptureFixture[str]
+) -> None:
+    say("first")
+    say("second")
+    assert [bundle["text/plain"] for bundle in shown] == ["first\n", "first\nsecond\n"]
+    assert capsys.readouterr().err == ""
+
+
+def test_text_acts_neither_as_markup_nor_on_a_terminal(output: NotebookOutput, shown: Bundles) -> None:
+    say("<script>alert(1)</script> [red]x[/red] \x1b[31m")
+    assert "&lt;script&gt;alert(1)&lt;/script&gt; [red]x[/red]" in shown[-1]["text/html"]
+    assert not any("\x1b" in text for text in shown[-1].values())
+
+
+def test_a_drawing_is_replaced_below_what_is_said_and_its_last_state_stays(
+    output: NotebookOutput, shown: Bundles
+) -> None:
+    done = ["nothing"]
+    with output.drawing(lambda console: console.print(f"done: {done[0]}")):
+        say("a note")
+        done[0] = "all"
+    say("the end")
+    assert shown[0]["text/plain"] == "a note\ndone: nothing\n"
+    assert shown[-1]["text/plain"] == "a note\nthe end\ndone: all\n"
+
+
+def test_a_drawing_that_does_not_change_is_not_shown_again(output: NotebookOutput, shown: Bundles) -> None:
+    with output.drawing(lambda console: console.print("still")):
+        for _ in range(3):
+            output.redraw()
+    assert len(shown) == 1
+
+
+def test_outside_a_notebook_what_is_said_goes_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    with notebook_output("resume"):
+        say("plain")
+    assert capsys.readouterr().err == "plain\n"
+
+
+def test_an_interrupt_says_how_to_resume() -> None:
+    with pytest.raises(KeyboardInterrupt, match="Call `launch` again"), notebook_output("Call `launch` again."):
+        raise KeyboardInterrupt
+
+
+def test_a_result_is_html_in_a_cell_and_text_where_it_is_printed() -> None:
+    class Result(ShownInCell):
+        def _draw(self, console: SafeConsole) -> None:  # type: ignore[override]
+            console.print("a <b>")
+
+    assert str(Result()) == "a <b>"
+    assert "a &lt;b&gt;" in Result()._repr_html_()
+
+
+def test_a_console_of_its_own_prints_as_ever() -> None:
+    file = io.StringIO()
+    SafeConsole(file=file).print("here")
+    assert file.getvalue() == "here\n"

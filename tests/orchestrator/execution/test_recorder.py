@@ -8,12 +8,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
+from pydantic import ValidationError
 
+from orchestrator.commands.launch_command import launch
+from orchestrator.commands.status_command import status
+from orchestrator.execution.events import failure, last_line
 from orchestrator.execution.recorder import Recorder, epoch_row, trial_row
+from orchestrator.storage.storage import FolderStorage
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.schema import EPOCHS, METRICS, TRIALS, State
-from tests.builders import make_record, make_spec
+from tests.builders import make_record, make_spec, write_sweep
 from tests.examples import each
+from tests.lab.chaos.cluster import small_disk
+from tests.small_sweeps import POS, write_bank
+from trials.draft import FreezeDraft
 from trials.errors import StoreError
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
@@ -175,3 +184,40 @@ def test_a_long_sweep_leaves_few_parts_on_the_way(store: ResultStore, monkeypatc
         recorder.flush()
         assert len(list((store.root / "trials").iterdir())) <= 5
     assert len(store.trials()) == 23
+
+
+# --- The one line of an error that tables and logs show says what happened.
+
+
+def test_a_validation_error_ends_with_its_rule_not_with_an_address() -> None:
+    with pytest.raises(ValidationError) as error:
+        FreezeDraft(strategy="frist_k")
+    text = failure(error.value)[1]
+    assert text.splitlines()[-1].strip().startswith("For further information")
+    assert last_line(text).startswith("Value error, unknown 'frist_k', did you mean 'first_k'?")
+    assert last_line("one\ntwo") == "two"
+    assert last_line(None) == "no reason given"
+
+
+# --- Where checkpoints cannot be written, trials go on: one note, and `status` shows it.
+
+
+def test_a_disk_too_small_for_checkpoints_costs_no_trial(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    write_bank(tmp_path / "bank", train=24, dev=8, test=8)
+    text = POS.replace("folder: ", f"folder: {tmp_path}/") + "checkpoint: {epochs: 1}\nname: small\n"
+    sweep = write_sweep(tmp_path / "small.yaml", text)
+    with small_disk(tmp_path / "disk", megabytes=2) as mounted:
+        if not mounted:
+            monkeypatch.setattr(FolderStorage, "free_bytes", lambda self: 0)
+        store = tmp_path / "disk" / "store"
+        with pytest.raises(typer.Exit) as ended:
+            launch(sweep, "inline", str(store))
+        assert ended.value.exit_code == 0
+        assert capfd.readouterr().err.count("note    checkpoints cannot be written; trials go on") == 1
+        rows = open_store(store).trials().to_pylist()
+        assert [row["state"] for row in rows] == ["completed"] * 2
+        assert all("no room for a checkpoint of" in row["checkpoint_error"] for row in rows)
+        status(str(store))
+        assert "note: in 2 of 2 trials checkpoints could not be written" in capfd.readouterr().out

@@ -95,13 +95,6 @@ def test_the_columns_of_a_table_are_found_by_name_or_by_what_they_hold(name: str
     assert (columns(found), found.task) == (expected, "classification")
 
 
-def test_a_csv_file_and_json_lines_are_tables_too() -> None:
-    csv = guess(write("reviews.csv", [("text", "label"), *((f'"{t}, indeed"', k) for t, k in TEXTS)], ","))
-    Path("reviews.jsonl").write_text("".join(json.dumps({"body": t, "intent": k}) + "\n" for t, k in TEXTS))
-    assert columns(csv) == {"text": "text", "label": "label"}
-    assert columns(guess("reviews.jsonl")) == {"text": "body", "label": "intent"}
-
-
 def test_words_and_tags_in_lists_are_sentences() -> None:
     rows = [{"tokens": ["Ann", "sleeps", str(n)], "ner_tags": ["B-PER", "O", "O"]} for n in range(60)]
     Path("names.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -144,32 +137,11 @@ def test_a_sweep_reads_what_was_guessed_of_a_table_without_a_header(separator: s
     assert found.lines[-1] == "columns text = 0, label = 1; no header line (--text and --label for others)"
 
 
-def test_broken_lines_are_all_told_wherever_they_are() -> None:
-    bank = write_treebank(Path("bank"), train=300)
-    for split in ("train", "dev"):
-        text = (bank / f"{split}.conllu").read_text()
-        (bank / f"{split}.conllu").write_text(f"1\tbroken\n\n{text}1\tbroken\n\n")
-    with pytest.raises(DataError) as error:
-        guess("bank")
-    assert [line.count("bank/train") for line in str(error.value).split("\n")] == [1, 1, 0, 0]
-
-
-def test_a_treebank_that_is_not_on_this_machine_is_not_fetched_offline() -> None:
-    with pytest.raises(DataError, match="offline"):
-        guess("ud:UD_Nowhere-Else@2.16")
-
-
 def test_on_a_terminal_a_person_says_which_column_it_is() -> None:
     answers = iter(["note", "place"])
     rows = [("note", "mood", "place"), *((t, k, "here" if n % 2 else "there") for n, (t, k) in enumerate(TEXTS))]
     name = write("reviews.tsv", [(*row, "7") if row[0] != "note" else (*row, "n") for row in rows])
     assert columns(guess(name, ask=lambda _question, _choices: next(answers))) == {"text": "note", "label": "place"}
-
-
-def test_given_columns_are_taken() -> None:
-    found = guess(write("reviews.tsv", [(t, k, "x" if n % 2 else "y") for n, (t, k) in enumerate(TEXTS)]),
-                  text="0", label="2")  # fmt: skip
-    assert columns(found) == {"text": 0, "label": 2}
 
 
 DOCUMENTED = [("text", "label", "Doc_ID"), *((t, k, str(n // 7)) for n, (t, k) in enumerate(TEXTS))]
@@ -202,17 +174,3 @@ def test_a_column_with_a_document_a_row_or_one_for_all_names_none(value: str) ->
 def test_a_column_of_documents_that_is_not_there_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"columns\.document \(--document\): unknown 'thread'"):
         guess(write("reviews.tsv", DOCUMENTED), document="thread")
-
-
-def test_a_task_of_glue_brings_its_columns() -> None:
-    found = guess(write("sst.tsv", [("sentence", "label"), *((t, str(len(k) % 2)) for t, k in TEXTS)]), task="sst2")
-    assert (columns(found), found.task) == ({"text": "sentence", "label": "label"}, "sst2")
-
-
-# --- Tasks
-
-
-@pytest.mark.parametrize(("tags", "task"), [(("B-PER", "O"), "ner"), (("NOUN", "VERB"), "pos")])
-def test_a_column_file_is_for_entities_where_its_tags_are_spans(tags: tuple[str, str], task: str) -> None:
-    Path("words.conll").write_text("".join(f"Ann {tags[0]}\nsleeps{n} {tags[1]}\n\n" for n in range(80)))
-    assert guess("words.conll").task == task

@@ -184,10 +184,6 @@ def test_a_baselines_costs_stand_below_its_table_and_so_do_times_that_a_busy_mac
     assert "times of one setting differ up to 2.0-fold: a busy machine" in shown(cell)
 
 
-def test_no_cells_have_no_table() -> None:
-    assert shown() == []
-
-
 @pytest.fixture
 def plan(tmp_path: Path) -> Plan:
     folder = write_treebank(tmp_path / "tiny")

@@ -261,22 +261,10 @@ def test_google_without_its_credentials_says_where_they_are_looked_for(
 # --- Opening
 
 
-def test_a_new_store_reads_back_and_shows_its_address(s3: S3Process, prefix: str) -> None:
-    store = open_store(s3.address(prefix), must_exist=False)
-    assert store.address == s3.address(prefix)
-    store.append("trials", [trial()])
-    assert open_store(store.address).completed_ids() == {"a"}
-
-
 def test_the_environment_may_say_where_s3_is(s3: S3Process, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", s3.url)
     open_store(f"s3://bucket/{prefix}", must_exist=False).append("trials", [trial()])
     assert len(open_store(s3.address(prefix)).trials()) == 1
-
-
-def test_where_there_is_no_store_nothing_is_read(direct: ResultStore) -> None:
-    with pytest.raises(StoreError, match=r"no store there\. Run a sweep first"):
-        open_store(direct.address)
 
 
 # --- Names of other programs

@@ -29,7 +29,6 @@ from tests.drivers import running
 from tests.examples import ALL, each
 from tests.orchestrator.store.real import Real
 from tests.orchestrator.store.rows import complete, epoch, prediction, tag, trial
-from trials.errors import StoreError
 from trials.training import loop as best
 
 SPEC = make_spec(data={"sizes": (200, 2, 2)}, optim={"epochs": 2})
@@ -367,12 +366,6 @@ def test_a_row_without_a_key_is_found(store: ResultStore) -> None:
 
 
 # --- Not a store, or of another version
-
-
-def test_where_there_is_no_store_it_says_so(tmp_path: Path) -> None:
-    for path in (tmp_path, tmp_path / "none"):
-        with pytest.raises(StoreError, match="no store there"):
-            check_store(path)
 
 
 def test_a_store_without_its_mark_is_found(store: ResultStore) -> None:

@@ -13,24 +13,31 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from orchestrator.analysis.stochastic_order import almost_dominates
 from orchestrator.extras.store_care.check import check_store
-from orchestrator.extras.store_care.merge import Merged, merge
+from orchestrator.extras.store_care.merge import Format, Merged, export, export_store, merge
 from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.contents import READ_ORDER, SweepPlan, latest, read_contents, repeated
+from orchestrator.store.contents import READ_ORDER, SweepPlan, latest, planned_specs, read_contents, repeated
 from orchestrator.store.schema import EPOCHS, KEYS
 from tests.builders import make_spec
 from tests.examples import examples
+from tests.lab.calibration.decisions import BASELINE
+from tests.lab.calibration.stores import write
+from tests.lab.calibration.worlds import WORLDS
 from tests.orchestrator.store.killed_storage import Killed
 from tests.orchestrator.store.rows import TIME, complete, epoch, prediction, tag, trial
 from tests.orchestrator.store.test_parts import Small
 from tests.orchestrator.store.test_repair import spoil
-from trials.errors import StoreError
+from trials.errors import RefusedError, StoreError
+from trials.spec import TrialSpec
 
 FIRST, SECOND = (make_spec(seed=seed, data={"sizes": (200, 2, 2)}, optim={"epochs": 2}) for seed in range(2))
 
@@ -95,14 +102,6 @@ def test_a_trial_that_both_have_complete_is_kept_once_and_as_ours(ours: ResultSt
     done = merge(theirs, ours)
     assert (done.kept, done.differing, done.attempts) == ([FIRST.trial_id], {}, 0)
     assert ours.trials()["train_s"].to_pylist() == [1.0]
-
-
-def test_where_its_numbers_differ_that_is_told(ours: ResultStore, theirs: ResultStore) -> None:
-    complete(ours, FIRST)
-    complete(theirs, FIRST, test_score=0.25)
-    done = merge(theirs, ours)
-    assert done.differing == {FIRST.trial_id: "test_score: 0.5 was kept, 0.25 was not copied"}
-    assert theirs.trials()["test_score"].to_pylist() == [0.25]
 
 
 def test_unfinished_attempts_do_not_hide_a_trial_that_is_complete(ours: ResultStore, theirs: ResultStore) -> None:
@@ -291,3 +290,64 @@ def test_of_rows_under_one_key_the_later_is_taken(keys: list[tuple[str, int, int
     assert len(found) == len(wanted)
     counts = Counter(keys)
     assert sorted(len(at) for at in repeated(table, KEYS["epochs"])) == sorted(n for n in counts.values() if n > 1)
+
+
+# --- A store to give away: the same results, and nothing of the machine.
+
+
+HERE = "/home/somebody/secret"
+
+
+@pytest.fixture
+def specs() -> list[TrialSpec]:
+    files = {"train": (f"{HERE}/bank/train.conllu",), "dev": (f"{HERE}/bank/dev.conllu",)}
+    return [make_spec(seed=seed, data=files, model={"path": f"{HERE}/models/tiny"}) for seed in range(3)]
+
+
+@pytest.fixture
+def store(tmp_path: Path, specs: list[TrialSpec]) -> ResultStore:
+    """Two trials that completed, one of them at its second attempt, and one that has only begun."""
+    store = open_store(tmp_path / "results", must_exist=False)
+    for attempt, spec in enumerate(specs[:2], start=1):
+        complete(store, spec, attempt, recording=True)
+    store.append("epochs", [epoch(specs[2].trial_id)])
+    planned = tuple((spec.trial_id, spec.model_dump(mode="json")) for spec in specs)
+    store.add_plan(SweepPlan("mine", 1.0, f"{HERE}/sweeps/mine.yaml", planned))
+    return store
+
+
+def test_a_copy_is_intact_and_says_the_same_without_a_folder_of_the_machine(
+    store: ResultStore, specs: list[TrialSpec], tmp_path: Path
+) -> None:
+    export_store(store, tmp_path / "copy")
+    copy = open_store(tmp_path / "copy")
+    assert not check_store(str(copy.root)).findings
+    plan = copy.sweeps()[0]
+    assert [spec.trial_id for spec in planned_specs(plan)] == [spec.trial_id for spec in specs]
+    for table in ("trials", "epochs", "tags", "predictions", "contributions"):
+        rows, theirs = (getattr(each, table)().to_pylist() for each in (copy, store))
+        ended = [row for row in theirs if row["trial_id"] != specs[2].trial_id]
+        assert [row | {"spec": ""} for row in rows] == [row | {"spec": ""} for row in ended]
+    assert not [path for path in copy.root.rglob("*") if path.is_file() and b"secret" in path.read_bytes()]
+    assert (plan.source, planned_specs(plan)[0].data.dev) == ("sweeps/mine.yaml", ("bank/dev.conllu",))
+    assert {row["trial_id"] for row in copy.epochs().to_pylist()} == {spec.trial_id for spec in specs[:2]}
+
+
+def test_exported_tables_have_the_losses_of_each_sweep_with_their_almost_stochastic_order(tmp_path: Path) -> None:
+    losses = WORLDS["mixed"].draw(np.random.default_rng(0), 1, 6).losses
+    store, specs = write(tmp_path, losses)
+    store.add_plan(SweepPlan("mine", 1.0, "", tuple((spec.trial_id, spec.model_dump(mode="json")) for spec in specs)))
+    export(store, tmp_path / "out", Format.PARQUET)
+    (row,) = pq.read_table(tmp_path / "out" / "losses.parquet").to_pylist()
+    assert (row["sweep"], row["freeze"], row["n_pairs"]) == ("mine", "first 2", 6)
+    assert row["loss"] == pytest.approx(losses.mean(), abs=1e-7)
+    assert row["low"] < row["loss"] < row["high"]
+    same = BASELINE - np.zeros(6)
+    assert row["aso"] == almost_dominates(same, BASELINE - losses[0, 0].mean(axis=1))
+
+
+def test_a_folder_that_holds_something_is_not_written_to(store: ResultStore, tmp_path: Path) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis").write_text("mine")
+    with pytest.raises(RefusedError, match="is not empty"):
+        export_store(store, tmp_path / "full")

@@ -244,17 +244,6 @@ def test_a_file_that_is_not_parquet_is_refused_with_the_way_out(local: FolderSto
     assert str(error.value).endswith("Move it out of the store: `permafrost store repair`.")
 
 
-@pytest.mark.parametrize("share", [0.1, 0.5, 0.99])
-def test_a_truncated_part_is_refused_and_not_compacted_away(parts: PartFolder, share: float) -> None:
-    parts.append([epoch()])
-    parts.append([epoch(step=2)])
-    name, whole = next(iter(content(parts).items()))
-    parts.storage.write(name, whole[: int(share * len(whole))])
-    with pytest.raises(StoreError, match="not a readable Parquet file"):
-        parts.compact()
-    assert len(parts.names()) == 2
-
-
 def test_a_column_of_another_type_is_refused_with_the_way_out(parts: PartFolder) -> None:
     path = write(parts, "part-0.parquet", {"step": ["seven"]}, b"1")
     with pytest.raises(StoreError) as error:

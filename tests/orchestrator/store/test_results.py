@@ -213,13 +213,6 @@ def test_a_kill_in_mid_compaction_gives_no_duplicates(store: ResultStore) -> Non
     assert snapshot(store) == before
 
 
-def test_a_kill_between_write_and_rename_loses_nothing_that_was_committed(local_store: ResultStore) -> None:
-    before = snapshot(filled(local_store))
-    for table in TABLES:
-        (local_store.root / table / ".part-9.parquet.tmp").write_bytes(b"PAR1")
-    assert snapshot(open_store(local_store.root)) == before
-
-
 def test_a_kill_while_the_mark_was_made_leaves_a_folder_that_can_be_used(tmp_path: Path) -> None:
     (tmp_path / f".{MARKER}.12345678.tmp").write_text("{")
     store = open_store(tmp_path, must_exist=False)

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from orchestrator.sweeps.search_spec import points_of
-from orchestrator.sweeps.space import Axis
 from orchestrator.sweeps.sweep import SweepSpec, expand, load_sweep
 from tests.builders import expanded, write_conllu, write_sweep, write_treebank
 from tests.examples import each
@@ -21,8 +20,6 @@ from tests.plugin_packages import fresh_plugins as fresh_plugins
 from tests.plugin_packages import install
 from trials.draft import Lookup
 from trials.errors import ConfigError
-
-STARTER = Path(__file__).parents[3] / "configs" / "sweeps" / "starter.yaml"
 
 DATA = "trial: {data: UD_Naija-NSC-sample}\n"
 
@@ -116,12 +113,6 @@ def test_a_setting_of_the_command_line_goes_over_the_file(folder: Path) -> None:
     assert [(spec.seed, spec.optim.epochs, spec.optim.lr) for spec in specs] == [(4, 1, 1e-3), (5, 1, 1e-3)]
 
 
-def test_the_default_sweep_is_seven_freezes_on_two_treebanks_with_eight_seeds() -> None:
-    specs = expanded(STARTER)
-    assert len(specs) == 2 * 7 * 8
-    assert len({spec.cell_id for spec in specs}) == 14
-
-
 # --- What it refuses
 
 
@@ -143,13 +134,6 @@ def test_all_mistakes_are_told_at_once_with_line_key_and_nearest_name(folder: Pa
     assert second.startswith(f"{path}:7: space.freeze[1].strategy: unknown 'frist_k', did you mean 'first_k'?")
 
 
-def test_all_mistakes_of_the_sweep_itself_are_told_at_once(folder: Path) -> None:
-    path = write_sweep(folder.parent / "s.yaml", "name: ../x\nsedes: [1]\nseeds: [-1]\nresources:\n  cpus: 0\n" + DATA)
-    problems = refusal(path).problems
-    places = [problem.split(": ")[0].removeprefix(f"{path}:") for problem in problems]
-    assert sorted(places) == ["1", "2", "3", "5"]
-
-
 def test_a_mistake_in_a_setting_is_placed_at_the_setting(folder: Path) -> None:
     path = sweep(folder, "trial: {data: DATA}\nspace: {freeze: [none]}")
     (problem,) = refusal(path, "space.freeze=[frist_k]").problems
@@ -160,25 +144,6 @@ def test_a_mistake_that_every_seed_shares_is_told_once(folder: Path) -> None:
     path = sweep(folder, "trial: {data: DATA, precision: fp8}\nseeds: [0, 1, 2]")
     (problem,) = refusal(path).problems
     assert problem == f"{path}:1: trial.precision: 'fp8': must be 'fp32', 'bf16' or 'fp16'"
-
-
-def test_a_depth_beyond_the_models_layers_is_refused(folder: Path) -> None:
-    path = sweep(folder, "trial:\n  data: DATA\nspace:\n  freeze:\n    - {strategy: first_k, depth: 7}\n")
-    error = refusal(path)
-    text = "7 is not a depth of first_k in model 'starter' of 6 layers: 0 to 6."
-    assert (str(error), error.exit_code) == (f"{path}:5: space.freeze[0].depth: {text}", 2)
-
-
-def test_layers_beyond_the_model_are_refused(folder: Path) -> None:
-    path = sweep(folder, "trial:\n  data: DATA\n  freeze:\n    strategy: layers\n    layers: [0, 6, 7]\n")
-    text = "[6, 7] is beyond layer 5, the last of model 'starter'."
-    assert str(refusal(path)) == f"{path}:5: trial.freeze.layers: {text}"
-
-
-def test_a_train_size_larger_than_the_corpus_is_refused(folder: Path) -> None:
-    path = sweep(folder, "trial: {data: DATA}\nspace:\n  train_size: [8, 9]\n")
-    text = "9 is larger than the train split, which has 8 sentences."
-    assert str(refusal(path)) == f"{path}:3: space.train_size[1]: {text}"
 
 
 def test_an_input_longer_than_the_model_takes_is_refused(folder: Path) -> None:
@@ -249,14 +214,6 @@ def test_an_axis_that_says_nothing_or_too_much_is_refused(tmp_path: Path, axis: 
     assert str(refusal(path)) == f"{path}:2: space.optim.lr: {message}"
 
 
-@pytest.mark.parametrize("search", ["random", "{kind: random}", "{cells: 3}"])
-def test_a_random_search_says_how_many_cells(tmp_path: Path, search: str) -> None:
-    path = write_sweep(tmp_path / "s.yaml", f"search: {search}\n{DATA}")
-    assert str(refusal(path)).endswith(
-        "`cells: N` is required with `kind: pareto`, `random`, `sobol`, `tpe` and not allowed with any other"
-    )
-
-
 @each(
     "key, message",
     [
@@ -282,11 +239,6 @@ def test_the_optimiser_that_was_removed_is_refused_where_it_is_named(tmp_path: P
     assert message.endswith(
         ":3: space.optim.embedding_updates[1]: `lazy` was removed. Leave the key out; plain AdamW is left."
     )
-
-
-def test_a_list_of_values_is_an_axis_of_choice() -> None:
-    sweep = SweepSpec.model_validate({"name": "a", "space": {"n": [1, 2]}})
-    assert sweep.space["n"] == Axis(choice=[1, 2])
 
 
 def test_loading_looks_no_files_up_but_expanding_does(tmp_path: Path) -> None:

@@ -79,15 +79,6 @@ def test_a_file_without_words_has_no_sentences(tmp_path: Path, content: str) -> 
     assert read(tmp_path, content) == []
 
 
-def test_a_decomposed_letter_spells_the_same_word_as_a_composed_one(tmp_path: Path) -> None:
-    assert read(tmp_path, "cafe\u0301 O\n") == read(tmp_path, "caf\u00e9 O\n")
-
-
-def test_a_sentence_of_5000_words_is_read_whole(tmp_path: Path) -> None:
-    words, tags = read(tmp_path, "".join(f"w{n} O\n" for n in range(5_000)))[0]
-    assert (words.split()[-1], len(words.split()), len(tags.split())) == ("w4999", 5_000, 5_000)
-
-
 FORMS = st.text(st.characters(exclude_categories=["C", "Z", "M"]), min_size=1).filter(lambda form: form != "#")
 SENTENCES = st.lists(st.lists(st.tuples(FORMS, st.sampled_from(["O", "B-X"])), min_size=1, max_size=4), max_size=4)
 

@@ -62,10 +62,6 @@ def test_lines_may_end_as_on_windows(tmp_path: Path, end: str) -> None:
     assert read(tmp_path, content.encode()) == [Sentence(("a",), ("DET",)), Sentence(("b",), ("NOUN",))]
 
 
-def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path: Path) -> None:
-    assert read(tmp_path, b"\xef\xbb\xbf" + line("1", "a", "DET").encode()) == [Sentence(("a",), ("DET",))]
-
-
 def test_a_last_sentence_needs_no_blank_line_and_blank_lines_may_repeat(tmp_path: Path) -> None:
     assert len(read(tmp_path, "\n\n" + line("1", "a", "DET") + "\n\n \n" + line("1", "b", "NOUN"))) == 2
 
@@ -169,21 +165,10 @@ def test_a_key_that_a_treebank_has_no_use_for_is_refused(tmp_path: Path) -> None
     assert str(error.value) == f"{path}: columns.text: a CoNLL-U file has no such column. It takes tags."
 
 
-def test_two_spaces_in_front_of_the_languages_own_tag_are_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"x\.conllu:1: a column holds two spaces in a row"):
-        read(tmp_path, "1\ta\t_\tDET\tD  T\t_\t_\t_\t_\t_\n", "xpos")
-
-
 @pytest.mark.parametrize("content", ["# only a comment\n", line("1-2", "don't", "_"), line("0.1", "go", "VERB")])
 def test_a_sentence_without_words_is_named(tmp_path: Path, content: str) -> None:
     message = refusal(tmp_path, line("1", "a", "DET") + "\n" + content)
     assert message == "x.conllu:3: the sentence that starts here has no words. Delete it."
-
-
-def test_text_that_is_not_utf8_is_named_with_its_byte(tmp_path: Path) -> None:
-    message = refusal(tmp_path, b"# text\n" + line("1", "caf", "NOUN").encode().replace(b"caf", b"caf\xe9"))
-    rule = "not UTF-8 text (invalid continuation byte at byte 12 of the file). Save it as UTF-8."
-    assert message == f"x.conllu:2: {rule}"
 
 
 def read_or_refused(path: Path) -> tuple[list[Sentence], str]:

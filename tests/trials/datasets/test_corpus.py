@@ -2,18 +2,39 @@
 
 from __future__ import annotations
 
+import gzip
 import shutil
+from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.builders import write_conllu, write_treebank
-from trials.datasets.corpus import CORPUS_FORMATS, Sentence, fingerprint, load_corpus
+from trials.datasets import text_file
+from trials.datasets.corpus import (
+    CORPUS_FORMATS,
+    LENGTHS,
+    Corpus,
+    Item,
+    Sentence,
+    Text,
+    check_corpus,
+    fingerprint,
+    load_corpus,
+)
+from trials.datasets.table_reader import read_parquet
+from trials.datasets.text_file import BYTES_PER_BYTE, MOST_TIMES, free_bytes, largest_text, read_lines
 from trials.errors import DataError
-from trials.settings import DataSpec
+from trials.settings import Columns, DataSpec
 from trials.sources.corpus_draft import DataDraft
 from trials.tasks.reading import read_corpus
+from trials.tasks.task import labels_of
 
 
 @pytest.fixture
@@ -151,8 +172,159 @@ def test_nothing_is_held_out_beside_a_dev_split(folder: Path) -> None:
         DataDraft(folder=str(folder), held_out=0.1).resolve()
 
 
-def test_one_file_may_be_all_there_is(tmp_path: Path) -> None:
-    write_treebank(tmp_path / "a", train=50, dev=1, test=0)
-    (tmp_path / "a" / "dev.conllu").unlink()
-    (tmp_path / "a" / "train.conllu").rename(tmp_path / "a" / "all.conllu")
-    assert load_corpus(DataDraft(folder=str(tmp_path / "a"), held_out=0.2).resolve()).dev
+# --- A corpus looked over: histogram, duplicates, labels.
+
+
+TAGS = ("A", "B", "C")
+
+
+@st.composite
+def sentences(draw: st.DrawFn) -> Sentence:
+    """Of few words, so that some are said twice, and now and then of many."""
+    tags = draw(st.lists(st.sampled_from(TAGS), min_size=1, max_size=3)) * draw(st.sampled_from([1, 1, 1, 7, 40]))
+    return Sentence(tuple(tag.lower() for tag in tags), tuple(tags))
+
+
+SPLIT = st.lists(sentences(), min_size=1, max_size=12)
+
+
+@given(SPLIT, SPLIT, SPLIT)
+def test_every_item_word_and_label_is_counted_once(train: list[Item], dev: list[Item], test: list[Item]) -> None:
+    found = check_corpus(Corpus(train, dev, test))
+    for name, items in (("train", train), ("dev", dev), ("test", test)):
+        split = found.splits[name]
+        tags = Counter(tag for item in items for tag in labels_of(item))
+        assert (split.items, split.words, split.labels) == (len(items), tags.total(), dict(tags))
+        assert list(split.labels.values()) == sorted(split.labels.values(), reverse=True)
+
+
+@given(SPLIT)
+def test_the_histogram_holds_every_item_in_the_first_bar_that_fits(items: list[Item]) -> None:
+    split = check_corpus(Corpus(items, items, [])).splits["train"]
+    lengths = [len(item.forms) for item in items if isinstance(item, Sentence)]
+    bounds = (0, *LENGTHS, max(lengths) + LENGTHS[-1])
+    assert split.lengths == tuple(sum(low < n <= high for n in lengths) for low, high in pairwise(bounds))
+    assert split.longest == max(lengths)
+
+
+@given(SPLIT, SPLIT)
+def test_repeated_and_shared_items_are_those_of_the_same_words(train: list[Item], dev: list[Item]) -> None:
+    found = check_corpus(Corpus(train, dev, []))
+    forms = [item.forms for item in train if isinstance(item, Sentence)]
+    assert found.splits["train"].repeated == sum(forms[i] in forms[:i] for i in range(len(forms)))
+    assert found.shared == {("dev", "train"): sum(isinstance(i, Sentence) and i.forms in forms for i in dev)}
+
+
+@given(SPLIT, SPLIT, SPLIT)
+def test_unseen_labels_are_those_that_train_lacks(train: list[Item], dev: list[Item], test: list[Item]) -> None:
+    found = check_corpus(Corpus(train, dev, test))
+    known = set(found.splits["train"].labels)
+    for name in ("dev", "test"):
+        labels = found.splits[name].labels
+        assert found.unseen[name] == {label: n for label, n in labels.items() if label not in known}
+
+
+def test_a_corpus_without_test_has_no_line_of_it() -> None:
+    found = check_corpus(Corpus([Sentence(("a",), ("A",))], [Sentence(("b",), ("B",))], []))
+    assert set(found.splits) == {"train", "dev"}
+    assert set(found.shared) == {("dev", "train")}
+    assert found.unseen == {"dev": {"B": 1}}
+
+
+def test_a_pair_is_the_words_of_both_texts() -> None:
+    same, other = Text("a b", "c", "1"), Text("a b", "d", "0")
+    found = check_corpus(Corpus([same, other], [Text("a b", "c", "0")], [Text("a b", None, "1")]))
+    assert found.splits["train"].words == 6
+    assert found.shared == {("dev", "train"): 1, ("test", "train"): 0, ("test", "dev"): 0}
+
+
+def test_a_label_changes_nothing_about_being_said_twice() -> None:
+    items: list[Item] = [Text("a b", None, "0"), Text("a  b", None, "1")]
+    assert check_corpus(Corpus(items, items[:1], [])).splits["train"].repeated == 1
+
+
+def test_documents_are_counted_and_those_of_two_splits_are_told() -> None:
+    def items(*documents: str | None) -> list[Item]:
+        return [Sentence((f"{i}",), ("A",), document=name) for i, name in enumerate(documents)]
+
+    found = check_corpus(Corpus(items("a", "a", "b", None), items("b", "c", "c"), items(None, None)))
+    assert [found.splits[name].documents for name in ("train", "dev", "test")] == [3, 2, 0]
+    assert found.shared_documents == {("dev", "train"): 1, ("test", "train"): 0, ("test", "dev"): 0}
+
+
+# --- What does not fit in this machine's memory is refused before it fills it.
+
+
+TEXTS = Columns(text="text", label="label")
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> int:
+    """A machine with room for a thousand bytes of text."""
+    monkeypatch.setattr(text_file, "free_bytes", lambda: 1_000 * BYTES_PER_BYTE)
+    return 1_000
+
+
+def test_free_memory_is_read_from_the_machine() -> None:
+    assert 0 < largest_text() == free_bytes() // BYTES_PER_BYTE < 1 << 45
+
+
+def test_the_limit_of_a_control_group_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_file, "_GROUP", tmp_path)
+    for name, text in (("max", "3000000"), ("current", "1000000")):
+        (tmp_path / f"memory.{name}").write_text(text)
+    assert free_bytes() == 2_000_000
+    (tmp_path / "memory.max").write_text("max\n")
+    assert free_bytes() > 2_000_000
+
+
+def test_an_archive_that_unpacks_to_no_text_is_refused_early(tmp_path: Path) -> None:
+    path = tmp_path / "zeros.gz"
+    path.write_bytes(gzip.compress(bytes(64 << 20)))
+    with pytest.raises(
+        DataError, match=rf"zeros\.gz: its 6\d,\d+ bytes unpack to 33,554,432 or more, over {MOST_TIMES}"
+    ):
+        read_lines(path)
+
+
+def test_an_archive_of_much_text_is_refused_where_memory_is_small(tmp_path: Path, small: int) -> None:
+    path = tmp_path / "text.gz"
+    path.write_bytes(gzip.compress(b"".join(b"word %d\n" % n for n in range(400))))
+    message = r"it unpacks to at least 3,490 bytes, more than the 1,000 that fit in this machine's free memory"
+    with pytest.raises(DataError, match=message):
+        read_lines(path)
+
+
+def test_a_file_larger_than_memory_is_not_read(tmp_path: Path, small: int) -> None:
+    path = tmp_path / "large.txt"
+    path.write_bytes(b"a" * (small + 1))
+    with pytest.raises(DataError, match=r"large\.txt: it has 1,001 bytes, more than the 1,000 that fit"):
+        read_lines(path)
+
+
+def test_a_row_group_larger_than_memory_is_not_read(tmp_path: Path, small: int) -> None:
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"text": [f"text {n}" for n in range(300)], "label": [0, 1] * 150}), path)
+    with pytest.raises(DataError, match=r"t\.parquet: row group 1 of 1 has [\d,]+ bytes, more than the 1,000"):
+        read_parquet(path, TEXTS)
+
+
+def test_columns_that_are_not_used_may_be_large(tmp_path: Path, small: int) -> None:
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"text": ["a", "b"], "label": [0, 1], "vector": ["x" * 5000, "y" * 5000]}), path)
+    assert len(read_parquet(path, TEXTS)) == 2
+
+
+def test_a_value_that_a_dictionary_repeats_is_counted_each_time(tmp_path: Path, small: int) -> None:
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"text": ["x" * 50] * 600, "label": ["0", "1"] * 300}), path)
+    assert path.stat().st_size < 3_000
+    with pytest.raises(DataError, match=r"t\.parquet: its rows hold at least \d\d,\d+ bytes, more than the 1,000"):
+        read_parquet(path, TEXTS)
+
+
+def test_only_the_first_rows_of_a_large_file_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"text": [f"text {n}" for n in range(3000)], "label": [0, 1] * 1500}), path)
+    assert len(read_parquet(path, TEXTS, 600)) == 600
+    assert len(read_parquet(path, TEXTS)) == 3000

@@ -9,7 +9,6 @@ import pytest
 from trials.datasets.columns_reader import read_columns, read_conllu
 from trials.datasets.corpus import Item, Sentence, document_indices
 from trials.datasets.table_reader import read_csv, read_jsonl
-from trials.errors import DataError
 from trials.settings import Columns
 
 _WORD = "1\tword\t_\tNOUN\t_\t_\t0\troot\t_\t_\n\n"
@@ -116,8 +115,3 @@ def test_a_column_of_a_table_names_documents_and_an_empty_cell_none(tmp_path: Pa
     assert document_indices(read_csv(path, columns)) == (0, 0, 1, 2)
     path.write_text('{"t": "good", "l": 1, "d": 7}\n{"t": "bad", "l": 0, "d": null}\n{"t": "so", "l": 0, "d": 7}\n')
     assert document_indices(read_jsonl(path, Columns(text="t", label="l", document="d"))) == (0, 1, 0)
-
-
-def test_a_treebank_takes_no_column_of_documents(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"columns\.document: a CoNLL-U file has no such column"):
-        read_conllu(tmp_path / "x.conllu", Columns(document="doc"))

@@ -71,10 +71,6 @@ def test_words_and_places_stay_and_the_sentences_given_are_not_changed() -> None
     assert given_ == [sentence("I-LOC O", "y.txt:7")]
 
 
-def test_no_sentences_are_no_sentences() -> None:
-    assert to_iob2([], "auto") == []
-
-
 STRETCHES = st.lists(st.tuples(st.sampled_from(["", "A", "B"]), st.integers(1, 4)), min_size=1, max_size=6)
 
 

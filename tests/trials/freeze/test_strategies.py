@@ -1,4 +1,4 @@
-"""Properties of every registered freeze strategy, and what each of them means."""
+"""Strategies, ours and those of other people: their depths, labels, strips and looks."""
 
 from __future__ import annotations
 
@@ -6,8 +6,110 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dashboards.views.kit.theme import LIGHT
+from orchestrator.analysis.cells import layer_strip
+from orchestrator.analysis.wording import parts
+from tests.builders import make_spec
 from tests.examples import each
-from trials.freeze.strategies import FREEZE_STRATEGIES, LAYERS, possible_depths
+from tests.plugin_packages import fresh_plugins as fresh_plugins
+from trials.draft import DraftError, FreezeDraft
+from trials.freeze.strategies import (
+    FREEZE_STRATEGIES,
+    LAYERS,
+    FreezeStrategy,
+    StrategyLook,
+    is_nested,
+    possible_depths,
+    shown_as,
+)
+from trials.settings import FreezeSpec
+
+pytestmark = pytest.mark.usefixtures("fresh_plugins")
+
+
+def outer(n_layers: int, depth: int) -> frozenset[int]:
+    return frozenset(range(depth // 2)) | frozenset(range(n_layers - depth // 2, n_layers))
+
+
+def spread(n_layers: int, depth: int) -> frozenset[int]:
+    return frozenset(range(0, n_layers, n_layers // depth))
+
+
+def frozen(name: str, strategy: FreezeStrategy, depth: int, *, embeddings: bool = False) -> FreezeSpec:
+    if name not in FREEZE_STRATEGIES:
+        FREEZE_STRATEGIES.register(name)(strategy)
+    return FreezeDraft(strategy=name, depth=depth, embeddings=embeddings).resolve(make_spec().model)
+
+
+@each(
+    "name, depth, label, strip",
+    [
+        ("ends", 2, "ends 2", "□ ■□□□□■"),
+        ("ends", 4, "ends 4", "□ ■■□□■■"),
+        ("outermost_k", 2, "outermost 2", "□ ■□□□□■"),
+        ("outer-most.3", 2, "outer-most.3 2", "□ ■□□□□■"),
+        ("Первые", 4, "Первые 4", "□ ■■□□■■"),
+        ("first", 2, "first (plug-in) 2", "□ ■□□□□■"),
+        ("all", 2, "all (plug-in) 2", "□ ■□□□□■"),
+    ],
+)
+def test_each_depth_has_its_own_label_and_strip(name: str, depth: int, label: str, strip: str) -> None:
+    freeze = frozen(name, outer, depth)
+    assert freeze.label == label
+    assert layer_strip(freeze.label, 6) == strip
+    assert layer_strip(frozen("first_k", outer, 2).label, 6) == "□ ■■□□□□"
+    assert parts(freeze.label, 6).endswith("of 6")
+
+
+def test_a_look_is_part_of_the_registration_and_optional() -> None:
+    look = StrategyLook(word="outside", phrase="{layers} outside", colour="#123456", symbol="star", dash="dot")
+    shown_as(look)(outer)
+    freezes = [frozen("ends", outer, depth, embeddings=True) for depth in (2, 4)]
+    assert [freeze.label for freeze in freezes] == ["outside 2+E", "outside 4+E"]
+    assert parts(freezes[1].label, 6) == "4 of 6 layers outside and the embeddings"
+    assert LIGHT.strategy("ends") == ("#123456", "star", "dot")
+    del outer.permafrost_look  # type: ignore[attr-defined]
+    assert LIGHT.strategy("ends")[0] != LIGHT.strategy("first_k")[0]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "depth", "why"),
+    [
+        (outer, 1, "1 is not a depth of own in model 'starter' of 6 layers: 0, 2, 4, 6."),
+        (spread, 0, "0 is not a depth of own in model 'starter' of 6 layers: 1, 2, 3, 6."),
+        (lambda n, d: frozenset(range(d)), 1 << 62, "of 6 layers: 0 to 6."),
+        (lambda n, d: {n}, 1, "of 6 layers: none is (it would freeze the layers [6])."),
+        (lambda n, d: 1 // 0, 1, "of 6 layers: none is (ZeroDivisionError: integer division or modulo by zero)."),
+    ],
+)
+def test_the_depths_that_freeze_exactly_so_many_layers_are_listed(
+    strategy: FreezeStrategy, depth: int, why: str
+) -> None:
+    with pytest.raises(DraftError) as error:
+        frozen("own", strategy, depth)
+    assert str(error.value).endswith(why)
+
+
+def test_a_strategy_with_one_depth_in_any_model_has_none_in_its_label() -> None:
+    assert frozen("half_k", lambda n, depth: frozenset(range(n // 2)), 3).label == "half"
+
+
+def test_sets_that_do_not_hold_each_other_are_no_chain() -> None:
+    FREEZE_STRATEGIES.register("ends")(outer)
+    FREEZE_STRATEGIES.register("spread")(spread)
+    assert [is_nested(name, 6) for name in ("first_k", "last_k", "ends", "spread", "unheard of")] == [
+        True, True, True, False, False,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["layers", "adaptive"])
+def test_a_word_with_a_meaning_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="has a meaning of its own"):
+        FREEZE_STRATEGIES.register(name)(outer)
+
+
+# --- Properties of every registered freeze strategy, and what each of them means.
+
 
 STRATEGIES = list(FREEZE_STRATEGIES)
 DEPTHS = st.integers(1, 48).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n)))

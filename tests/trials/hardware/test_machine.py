@@ -7,10 +7,12 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests.examples import each
 from trials.errors import MissingError
 from trials.hardware import machine
+from trials.hardware.device import device_for
 from trials.hardware.machine import Gpu, hidden_gpus, listed_gpus, usable_cores
 
 V2, V1 = "0::/a/b\n", "12:cpu,cpuacct:/a/b\n3:memory:/else\n0::/\n"
@@ -90,3 +92,21 @@ def test_hidden_gpus_are_seen_again_afterwards(before: str | None, monkeypatch: 
     with hidden_gpus():
         assert os.environ[machine.VISIBLE] == ""
     assert os.environ.get(machine.VISIBLE) == before
+
+
+# --- A trial's device is what it was given, whatever its process can see.
+
+
+@pytest.mark.parametrize(("gpus", "device"), [(0.0, "cpu"), (0.25, "cuda:0"), (1.0, "cuda:0")])
+def test_a_trial_without_a_gpu_leaves_those_that_it_sees_alone(
+    gpus: float, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert device_for(gpus) == torch.device(device)
+
+
+def test_a_gpu_that_torch_cannot_use_fails_the_trial_with_the_way_out() -> None:
+    with pytest.raises(
+        MissingError, match=r"was given 1 of a GPU on .*, but torch there sees none. Install a CUDA build"
+    ):
+        device_for(1.0)

@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.examples import each
-from trials.metrics.metric import METRICS, PredictedSplit, TaskMetric
+from trials.metrics import metric as module
+from trials.metrics import task_metrics
+from trials.metrics.metric import (
+    METRICS,
+    Floats,
+    Ids,
+    PredictedSplit,
+    Score,
+    TaskMetric,
+    count,
+    label_f1,
+    pearson_statistics,
+    pseudo_values,
+    spearman_values,
+)
 from trials.tasks import TASKS
 
 TAGS = ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
@@ -79,3 +94,93 @@ def test_a_constant_prediction_scores_what_its_metric_gives_it() -> None:
 
 def test_a_constant_number_correlates_with_nothing() -> None:
     assert METRICS["spearman"].constant_score(split_of("spearman", [1] * 5, 0)) == 0
+
+
+# --- Each sentence's contribution to a loss: leave-one-out by hand, the scores of `trials.metrics`, coverage of F1.
+
+
+Metric = Callable[[Ids, Ids], float]
+N_LABELS = 3
+SCORES: dict[str, tuple[Score, Metric]] = {
+    "accuracy": (module.accuracy, task_metrics.accuracy),
+    "macro F1": (module.macro_f1, task_metrics.macro_f1),
+    "F1 of one class": (label_f1(1), lambda gold, predicted: task_metrics.binary_f1(gold, predicted, 1)),
+    "Matthews": (module.matthews, task_metrics.matthews),
+}
+
+
+def sentences(seed: int, n: int) -> list[tuple[Ids, Ids]]:
+    """Gold and predicted labels of each sentence, some words without a prediction."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 6, n)
+    return [(rng.integers(0, N_LABELS, size), rng.integers(-1, N_LABELS, size)) for size in sizes]
+
+
+def counts_of(found: list[tuple[Ids, Ids]]) -> Floats:
+    return np.array([np.stack(count(gold, predicted, N_LABELS)) for gold, predicted in found], dtype=np.float64)
+
+
+def joined(found: list[tuple[Ids, Ids]], without: int | None = None) -> tuple[Ids, Ids]:
+    rest = [pair for index, pair in enumerate(found) if index != without]
+    return np.concatenate([gold for gold, _ in rest]), np.concatenate([predicted for _, predicted in rest])
+
+
+def by_hand(whole: float, left_out: list[float]) -> Floats:
+    """The textbook's pseudo-values, shifted to the score."""
+    n = len(left_out)
+    values = n * whole - (n - 1) * np.array(left_out)
+    found: Floats = values - values.mean() + whole
+    return found
+
+
+@each("name", SCORES)
+@settings(deadline=None, max_examples=30)
+@given(seed=st.integers(0, 10**6), n=st.integers(2, 12))
+def test_pseudo_values_are_those_of_scoring_without_each_sentence(name: str, seed: int, n: int) -> None:
+    score, metric = SCORES[name]
+    found = sentences(seed, n)
+    expected = by_hand(metric(*joined(found)), [metric(*joined(found, without=i)) for i in range(n)])
+    assert pseudo_values(counts_of(found)[None], score)[0] == pytest.approx(expected, abs=1e-9)
+
+
+@settings(deadline=None, max_examples=30)
+@given(seed=st.integers(0, 10**6), n=st.integers(3, 15), steps=st.integers(2, 6))
+def test_correlations_are_those_of_scoring_without_each_text(seed: int, n: int, steps: int) -> None:
+    rng = np.random.default_rng(seed)
+    gold, predicted = (rng.integers(0, steps, n).astype(np.float64) for _ in range(2))  # with ties
+    for metric, values in (
+        (task_metrics.pearson, pseudo_values(pearson_statistics(gold, predicted)[None], module.pearson)[0]),
+        (task_metrics.spearman, spearman_values(gold, predicted)),
+    ):
+        left_out = [metric(np.delete(gold, i), np.delete(predicted, i)) for i in range(n)]
+        assert values == pytest.approx(by_hand(metric(gold, predicted), left_out), abs=1e-9)
+
+
+def test_span_f1_counts_all_types_together() -> None:
+    counts = np.array([[[3, 1], [2, 2], [2, 1]]], dtype=np.float64)
+    assert module.micro_f1(counts) == pytest.approx(2 * 3 / (4 + 4))
+
+
+def test_pseudo_values_of_f1_vary_as_f1_does_over_samples_of_sentences() -> None:
+    """What the interval rests on: the variance of pseudo-values by n is that of the score."""
+    rng = np.random.default_rng(3)
+    gold = rng.random((2000, 300)) < 0.3
+    predicted = gold ^ (rng.random(gold.shape) < 0.15)
+    counts = np.stack([gold, predicted, gold & predicted], axis=-1).astype(np.float64)[..., None]
+    claimed = pseudo_values(counts, module.micro_f1).var(axis=1, ddof=1).mean() / 300
+    assert claimed == pytest.approx(module.micro_f1(counts.sum(axis=1)).var(), rel=0.1)  # standard error 3 %
+
+
+def test_thousands_of_sentences_take_no_loop() -> None:
+    counts = np.random.default_rng(4).integers(0, 5, (5, 20_000, 3, 10)).astype(np.float64)
+    assert pseudo_values(counts, module.macro_f1).shape == (5, 20_000)
+
+
+def test_one_sentence_has_no_pseudo_values() -> None:
+    with pytest.raises(ValueError, match="pseudo-values need two sentences"):
+        pseudo_values(np.ones((3, 1, 3, 2)), module.macro_f1)
+
+
+def test_an_undefined_score_is_refused() -> None:
+    with np.errstate(invalid="ignore"), pytest.raises(ValueError, match="not finite"):
+        pseudo_values(np.zeros((1, 3, 2)), lambda sums: sums[..., 0] / sums[..., 1])

@@ -8,13 +8,22 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.analysis.answer import freeze_yaml
+from orchestrator.analysis.cells import cell_columns, freeze_name, layer_strip
+from orchestrator.analysis.summary import summarise
+from orchestrator.session.display import cell_tables
+from tests.builders import make_spec
 from tests.examples import each
 from tests.plugin_packages import fresh_plugins as fresh_plugins
 from tests.plugin_packages import install
+from tests.test_contributing import EXAMPLES
 from trials.errors import ConfigError
 from trials.freeze.strategies import FREEZE_STRATEGIES, possible_depths
+from trials.metrics.metric import metric_label
 from trials.plugins import loading
-from trials.plugins.loading import digest_of, load, load_installed, loaded
+from trials.plugins.loading import Registry, digest_of, load, load_installed, loaded
+from trials.spec import TrialSpec
+from trials.tasks import TASKS
 
 pytestmark = pytest.mark.usefixtures("fresh_plugins")
 
@@ -105,3 +114,90 @@ def test_what_a_script_registers_cannot_be_sent_and_says_what_to_do(monkeypatch:
     exec("register('outer')(max)", {"register": FREEZE_STRATEGIES.register, "__name__": "__main__"})
     with pytest.raises(ConfigError, match=r"registered in this script or notebook, .*`plugins: "):
         loaded()
+
+
+# --- A trial of a plug-in that is not loaded is shown as such, under the identity that it has with it.
+
+
+MIDDLE = {"strategy": "middle_k", "layers": (2, 3), "embeddings": True}
+HALF_TIME = {"strategy": "adaptive", "layers": (), "embeddings": False, "rule": {"name": "half_time", "trained": 2}}
+
+
+def test_a_strategy_keeps_its_layers_and_its_id() -> None:
+    spec = make_spec(freeze=MIDDLE)
+    assert freeze_name(spec.freeze.label) == "layers 3 to 4 by middle_k (plug-in not loaded) + embeddings"
+    assert layer_strip(spec.freeze.label, 6) == "■ □□■■□□"
+    assert freeze_yaml(spec.freeze, 6) == "trial:\n  freeze: {strategy: layers, layers: [2, 3], embeddings: true}\n"
+    assert spec.trial_id == make_spec(freeze={**MIDDLE, "strategy": "layers"}).trial_id
+
+
+def test_a_rule_keeps_its_parameters_and_its_id(fresh_plugins: None, tmp_path: Path) -> None:
+    spec = make_spec(freeze=HALF_TIME)
+    assert spec.freeze.label == "adaptive (half_time, plug-in not loaded)"
+    assert TrialSpec.model_validate_json(spec.model_dump_json()).trial_id == spec.trial_id
+    (tmp_path / "half_time_rule.py").write_text(EXAMPLES["trials/freeze/half_time.py"])
+    load(["half_time_rule"], [tmp_path])
+    assert make_spec(freeze=HALF_TIME).trial_id == spec.trial_id
+
+
+def test_a_task_and_a_metric_are_named_in_tables() -> None:
+    specs = [make_spec(task="xpos"), make_spec(task="xpos", freeze=MIDDLE)]
+    assert cell_columns(specs[0])["metric"] == "score of xpos (plug-in not loaded)"
+    assert metric_label("error_rate") == "error rate (plug-in not loaded)"
+    assert len(list(cell_tables(summarise(specs, [])))) == 3  # with two lines below
+
+
+@pytest.mark.parametrize("registry", [FREEZE_STRATEGIES, TASKS], ids=lambda registry: registry.kind)
+def test_who_needs_the_plug_in_is_told_in_words(registry: object) -> None:
+    with pytest.raises(ConfigError, match="unknown 'xpos'"):
+        registry["xpos"]  # type: ignore[index]
+
+
+# --- A registry answers with the plug, or with the words it knows.
+
+
+def numbers() -> Registry[int]:
+    registry: Registry[int] = Registry("number")
+    registry.register("two")(2)
+    registry.register("one")(1)
+    return registry
+
+
+def test_a_plug_is_found_under_its_word() -> None:
+    assert numbers()["two"] == 2
+
+
+def test_the_words_come_sorted() -> None:
+    assert list(numbers()) == ["one", "two"]
+
+
+def test_a_word_is_known_or_not() -> None:
+    assert "one" in numbers()
+    assert "three" not in numbers()
+
+
+def test_registering_hands_the_plug_back() -> None:
+    registry: Registry[type] = Registry("kind")
+
+    @registry.register("thing")
+    class Thing:
+        pass
+
+    assert registry["thing"] is Thing
+
+
+def test_an_unknown_word_is_answered_with_the_nearest_and_all_known_ones() -> None:
+    with pytest.raises(ValueError, match=r"^unknown 'on', did you mean 'one'\? Known: one, two\. One of a plug-in: "):
+        numbers()["on"]
+
+
+def test_a_word_of_another_module_is_taken() -> None:
+    registry = numbers()
+    with pytest.raises(ValueError, match=rf"number 'one' is registered by {__name__} already. Choose another name"):
+        exec("registry.register('one')(3)", {"registry": registry, "__name__": "another"})
+
+
+def test_a_module_may_register_its_word_again_as_a_notebook_does() -> None:
+    registry = numbers()
+    registry.register("one")(3)
+    assert registry["one"] == 3

@@ -4,16 +4,26 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from tests.examples import each
 from tests.trials.conftest import TrialMaker, save_tiny_model
 from trials.cache.encoding import encode_for
+from trials.errors import ModelError
 from trials.models.cut import section
 from trials.models.family import MODEL_FAMILIES
 from trials.models.load import LoadedModel, family_of, load_model
-from trials.probing.layer_states import read_states, reading_of, states_at_every_depth
+from trials.probing.layer_states import (
+    LayerDrift,
+    layer_drift,
+    linear_cka,
+    read_states,
+    reading_of,
+    states_at_every_depth,
+)
+from trials.run import run_trial
 from trials.seeding import torch_stream
 from trials.spec import TrialSpec
 from trials.tasks import TASKS
@@ -78,3 +88,42 @@ def test_words_are_read_at_their_first_subword_and_those_cut_off_are_left_out(ma
     assert any((e.at < 0).any() for e in examples)
     found = read_states(examples, states, "words")[:, 0].tolist()
     assert found == [at for e in examples for at in e.at.tolist() if at >= 0]
+
+
+# --- A frozen layer has not moved, a trained one has.
+
+
+def drifts(spec: TrialSpec) -> list[LayerDrift]:
+    kept: list[bytes] = []
+    list(run_trial(spec, device=CPU, keep_weights=kept.append))
+    return list(layer_drift(spec, kept[0], device=CPU))
+
+
+def test_frozen_layers_have_not_moved_and_trained_ones_have(make_trial: TrialMaker) -> None:
+    found = drifts(make_trial(freeze={"strategy": "first_k", "depth": 2, "embeddings": True}))
+    assert [d.depth for d in found] == [0, 1, 2, 3, 4]
+    assert [d.weight_change for d in found[:3]] == [0.0, 0.0, 0.0]
+    assert [d.cka for d in found[:3]] == pytest.approx([1.0, 1.0, 1.0])
+    assert all(d.weight_change > 0 and d.cka is not None and d.cka < 1 for d in found[3:])
+
+
+def test_adapters_count_as_the_weights_that_they_are_merged_into(make_trial: TrialMaker) -> None:
+    found = drifts(make_trial("bert", freeze={"strategy": "first_k", "depth": 2, "embeddings": True}, lora={"rank": 2}))
+    assert [d.weight_change > 0 for d in found] == [False, False, False, True, True]
+
+
+def test_weights_of_another_trial_are_refused(make_trial: TrialMaker) -> None:
+    kept: list[bytes] = []
+    list(run_trial(make_trial(), device=CPU, keep_weights=kept.append))
+    other = make_trial(freeze={"strategy": "first_k", "depth": 1})
+    with pytest.raises(ModelError, match="are not those that it trains"):
+        list(layer_drift(other, kept[0], device=CPU))
+
+
+def test_cka_ignores_rotation_and_scale_and_sees_other_states() -> None:
+    rng = np.random.default_rng(0)
+    states = rng.normal(size=(50, 4))
+    turned, _ = np.linalg.qr(rng.normal(size=(4, 4)))
+    assert linear_cka(states, 3 * states @ turned + 1) == pytest.approx(1.0)
+    assert (linear_cka(states, rng.normal(size=(50, 4))) or 1.0) < 0.5
+    assert linear_cka(states, np.ones((50, 4))) is None

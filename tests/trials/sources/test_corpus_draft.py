@@ -198,22 +198,6 @@ def test_a_treebank_of_a_release_is_the_corpus_of_its_files(server: UdServer, fo
     assert data.fingerprint == resolved(folder).fingerprint
 
 
-def test_what_was_fetched_once_is_found_offline(server: UdServer) -> None:
-    told: list[str] = []
-    first = draft(ud=UD[0], release=UD[1]).resolve(progress=lambda name, done, total: told.append(name))
-    asked = len(server.asked())
-    assert draft(ud=UD[0], release=UD[1]).resolve(offline=True) == first
-    assert asked > 0
-    assert server.asked() == []
-    assert len(told) > 0
-
-
-def test_what_was_never_fetched_is_refused_offline(server: UdServer) -> None:
-    with pytest.raises(DataError, match="UD_Tiny-Test"):
-        draft(ud=UD[0], release=UD[1]).resolve(offline=True)
-    assert server.asked() == []
-
-
 def test_a_treebank_without_dev_is_refused_with_what_it_has(server: UdServer) -> None:
     (files,) = server.treebanks.values()
     server.treebanks = {UD: {name: content for name, content in files.items() if "dev" not in name}}

@@ -387,14 +387,6 @@ def test_weights_in_several_files_come_with_their_index(hub: Hub) -> None:
     assert hub.model("a/sharded", offline=True) == folder
 
 
-def test_a_models_commit_that_is_here_asks_nothing(hub: Hub) -> None:
-    revision = commit("a/model", kind="models")
-    first = hub.model("a/model", revision)
-    assert len(hub.server.asked()) > 0
-    assert hub.model("a/model", revision) == hub.model("a/model", revision, offline=True) == first
-    assert hub.server.asked() == []
-
-
 def test_offline_finds_a_model_that_another_program_fetched(hub: Hub, tmp_path: Path) -> None:
     folder = hub.model("a/model")
     hub.cache = tmp_path / "another"
@@ -440,14 +432,6 @@ def test_a_pickle_comes_where_it_is_allowed_and_only_then_is_used_offline(hub: H
 )
 def test_a_model_that_cannot_be_had_is_told(hub: Hub, repo: str, revision: str, words: str) -> None:
     assert hub.no_model(repo, revision).startswith(words)
-
-
-def test_a_model_offline_and_absent_is_told_without_asking(hub: Hub) -> None:
-    assert hub.no_model("a/absent", offline=True) == (
-        "model a/absent (main) is not on this machine and --offline forbids the download; "
-        "run `permafrost data fetch --sweep FILE` or the same command without --offline first."
-    )
-    assert hub.server.asked() == []
 
 
 def test_a_model_half_of_which_is_here_is_absent_offline(hub: Hub) -> None:
@@ -496,10 +480,3 @@ def test_without_a_connection_it_is_told_and_what_is_here_is_found(hub: Hub) -> 
 def test_the_libraries_say_nothing_of_their_own(hub: Hub) -> None:
     hub.dataset()
     assert hub.stderr.read_text() == ""
-
-
-def test_importing_the_sources_loads_none_of_their_libraries() -> None:
-    heavy = {"httpx2", "huggingface_hub", "datasets", "pyarrow", "torch", "transformers"}
-    code = f"import sys, trials.sources.hub, trials.sources.ud; print(*{heavy!r} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == []

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch import nn
 from transformers import DataCollatorForTokenClassification, Trainer, TrainingArguments
 
 from tests.examples import each
@@ -17,10 +20,13 @@ from trials.models.family import MODEL_FAMILIES
 from trials.models.load import LoadedModel, load_model, load_tokenizer
 from trials.spec import TrialSpec
 from trials.training.batching import shuffled_batches
-from trials.training.freeze_course import freeze_parts, train_mode
+from trials.training.freeze_course import freeze_parts, frozen_modules, train_mode
 from trials.training.loop import Training, train_steps
 
-STEPS, BATCH = 20, 4
+PAGE = Path(__file__).parents[3] / "docs/pages/howto/own-training.md"
+STEPS, BATCH, DEPTH = 20, 4, 2
+FREEZE = {"strategy": "first_k", "depth": DEPTH, "embeddings": True}
+Freeze = Callable[[nn.Module, int], None]
 
 
 class RecordingTrainer(Trainer):  # type: ignore[misc]  # transformers has no types here
@@ -39,26 +45,30 @@ class RecordingTrainer(Trainer):  # type: ignore[misc]  # transformers has no ty
         return found
 
 
-def fresh(spec: TrialSpec) -> LoadedModel:
-    n_labels = len(encode_for(spec).labels)
-    loaded = load_model(
-        spec.model, head="tokens", n_outputs=n_labels, dropout=0.0, init=torch.Generator().manual_seed(3)
-    )
-    freeze_parts(loaded.parts, spec.freeze)
+def fresh(spec: TrialSpec, *, frozen_dropout: float = 0.0) -> LoadedModel:
+    """A model whose trained layers have no dropout, so that no draw of theirs can differ."""
+    n_labels, init = len(encode_for(spec).labels), torch.Generator().manual_seed(3)
+    loaded = load_model(spec.model, head="tokens", n_outputs=n_labels, dropout=0.0, init=init)
+    for part in frozen_modules(loaded.parts, spec.freeze):
+        for module in part.modules():
+            if isinstance(module, nn.Dropout):
+                module.p = frozen_dropout
     return loaded
 
 
-def our_losses(spec: TrialSpec, order: np.ndarray) -> tuple[float, ...]:
-    loaded = fresh(spec)
+def our_losses(
+    spec: TrialSpec, order: np.ndarray, loaded: LoadedModel, *, frozen_dropout: bool = True
+) -> tuple[float, ...]:
+    freeze_parts(loaded.parts, spec.freeze)
     training = Training(
         loaded=loaded, optim=spec.optim, examples=encode_for(spec).train.examples, batches=iter(order), pad_id=0,
         device=torch.device("cpu"), precision=torch.autocast("cpu", enabled=False), n_steps=STEPS,
     )  # fmt: skip
-    train_mode(loaded.model, loaded.parts, spec.freeze, frozen_dropout=True)
+    train_mode(loaded.model, loaded.parts, spec.freeze, frozen_dropout=frozen_dropout)
     return train_steps(training, STEPS)
 
 
-def trainer_losses(spec: TrialSpec, order: np.ndarray, folder: Path) -> list[float]:
+def trainer_losses(spec: TrialSpec, order: np.ndarray, model: nn.Module, folder: Path) -> list[float]:
     examples = [encode_for(spec).train.examples[i] for i in order.flatten()]
     rows = [{"input_ids": e.ids.tolist(), "labels": e.labels.tolist()} for e in examples]
     arguments = TrainingArguments(
@@ -66,25 +76,66 @@ def trainer_losses(spec: TrialSpec, order: np.ndarray, folder: Path) -> list[flo
         warmup_steps=round(spec.optim.warmup * STEPS), num_train_epochs=1, per_device_train_batch_size=BATCH,
         save_strategy="no", report_to=[], use_cpu=True, disable_tqdm=True, dataloader_pin_memory=False,
     )  # fmt: skip
-    trainer = RecordingTrainer(
-        model=fresh(spec).model, args=arguments, train_dataset=rows,
-        data_collator=DataCollatorForTokenClassification(load_tokenizer(spec.model, "tokens")),
-    )  # fmt: skip
+    collator = DataCollatorForTokenClassification(load_tokenizer(spec.model, "tokens"))
+    trainer = RecordingTrainer(model=model, args=arguments, train_dataset=rows, data_collator=collator)
     trainer.train()
     return trainer.losses
 
 
+def batches_of() -> np.ndarray:
+    """Of 40 sentences, (steps, sentences)."""
+    batches = shuffled_batches(40, BATCH, np.random.default_rng(5))
+    return np.stack([next(batches) for _ in range(STEPS)])
+
+
 @pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning", "ignore::UserWarning")
 @each("family", ["distilbert", *(family for family in MODEL_FAMILIES if family != "distilbert")], quick=1)
-@each("freeze", ["none", {"strategy": "first_k", "depth": 2, "embeddings": True}])
+@each("freeze", ["none", FREEZE])
 @each("warmup", [0.2, 0.0], quick=1)
 def test_twenty_steps_have_the_losses_of_transformers_trainer(
     family: str, freeze: Any, warmup: float, make_trial: TrialMaker, tmp_path: Path
 ) -> None:
     optim = {"lr": 1e-2, "batch_size": BATCH, "weight_decay": 0.1, "warmup": warmup}
     spec = make_trial(family, freeze=freeze, optim=optim)
-    batches = shuffled_batches(40, BATCH, np.random.default_rng(5))
-    order = np.stack([next(batches) for _ in range(STEPS)])  # (steps, sentences)
-    ours = our_losses(spec, order)
-    assert ours == pytest.approx(trainer_losses(spec, order, tmp_path), abs=1e-4)
+    order, model = batches_of(), fresh(spec)
+    freeze_parts(model.parts, spec.freeze)
+    ours = our_losses(spec, order, fresh(spec))
+    assert ours == pytest.approx(trainer_losses(spec, order, model.model, tmp_path), abs=1e-4)
     assert ours[-1] < ours[0]
+
+
+# --- The lines of "the answer in your own training code"
+
+
+@pytest.fixture(scope="module")
+def page_freeze() -> Freeze:
+    """The function of the page."""
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    space: dict[str, Any] = {}
+    exec(code, space)
+    found: Freeze = space["freeze"]
+    return found
+
+
+def gradients_only(model: nn.Module, depth: int) -> None:
+    """What most scripts do: gradients off, dropout on."""
+    encoder: Any = model.base_model
+    layers = encoder.transformer.layer if hasattr(encoder, "transformer") else encoder.encoder.layer
+    for part in (encoder.embeddings, *layers[:depth]):
+        part.requires_grad_(False)
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning", "ignore::UserWarning")
+@pytest.mark.parametrize("family", ["distilbert", "bert"])
+def test_trainer_with_the_lines_of_the_page_has_our_losses_and_without_them_others(
+    family: str, page_freeze: Freeze, make_trial: TrialMaker, tmp_path: Path
+) -> None:
+    spec = make_trial(family, freeze=FREEZE, optim={"lr": 1e-2, "batch_size": BATCH, "weight_decay": 0.1})
+    order, losses = batches_of(), {}
+    for freeze in (page_freeze, gradients_only):
+        model = fresh(spec, frozen_dropout=0.5).model
+        freeze(model, DEPTH)
+        losses[freeze] = trainer_losses(spec, order, model, tmp_path)
+    ours = our_losses(spec, order, fresh(spec, frozen_dropout=0.5), frozen_dropout=False)
+    assert losses[page_freeze] == pytest.approx(ours, abs=1e-4)
+    assert losses[gradients_only] != pytest.approx(losses[page_freeze], abs=1e-2)

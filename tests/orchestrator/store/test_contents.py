@@ -1,4 +1,4 @@
-"""Specs that a store holds: valid values, or an error that names the trial."""
+"""Specs that a store holds are valid values, or an error that names the trial; its weights are found by their trial."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from orchestrator.store.contents import stored_spec
+from orchestrator.storage.storage import Storage
+from orchestrator.store.contents import WEIGHTS, find_weights, save_weights, stored_spec, weights_of
 from tests.builders import make_spec
 from tests.examples import each
 from trials.errors import StoreError
@@ -36,3 +37,27 @@ def test_what_is_none_is_refused_with_its_place(content: str | dict[str, object]
         stored_spec(content, "9f2c")
     assert str(error.value).startswith(f"trial '9f2c' of the store: {place}")
     assert str(error.value).endswith("Its row or plan is broken, or of a newer version.")
+
+
+# --- The trained weights that a store keeps of a trial.
+
+
+TRIAL, OTHER = "0123456789abcdef", "fedcba9876543210"
+
+
+def test_a_trials_weights_are_read_back_and_another_trial_has_none(storage: Storage) -> None:
+    save_weights(storage, TRIAL, b"weights")
+    assert (find_weights(storage, TRIAL), find_weights(storage, OTHER)) == (b"weights", None)
+
+
+def test_those_of_a_later_attempt_replace_those_of_an_earlier_one(storage: Storage) -> None:
+    for content in (b"first", b"second", b"second"):
+        save_weights(storage, TRIAL, content)
+    assert find_weights(storage, TRIAL) == b"second"
+    assert len(weights_of(storage)[TRIAL]) == 1
+
+
+def test_a_file_whose_bytes_changed_is_not_used(storage: Storage) -> None:
+    save_weights(storage, TRIAL, b"weights")
+    storage.at(WEIGHTS).write(weights_of(storage)[TRIAL][0], b"weighty")
+    assert find_weights(storage, TRIAL) is None

@@ -1,0 +1,159 @@
+"""The console script: one grammar for all commands, help that can be shown, and what loads what."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from dashboards.cli import app
+from orchestrator.commands.app import COMMANDS, GROUPS, PANELS
+from orchestrator.store import ResultStore
+from tests.examples import each
+from tests.orchestrator.store.real import Real
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(app, list(words))
+
+
+@pytest.mark.parametrize("command", ["answer", "status"])
+def test_a_store_and_a_sweep_by_position_are_those_of_the_options(real: Real, command: str) -> None:
+    store = str(real.store)
+    by_option = run(command, "--store", store, "--sweep", "small", "--json")
+    assert by_option.exit_code == 0
+    assert run(command, store, "small", "--json").stdout == by_option.stdout
+    assert run(command, store, "--sweep", "small", "--json").stdout == by_option.stdout
+
+
+def test_a_sweep_that_runs_is_a_file(real: Real) -> None:
+    by_option = run("plan", "--sweep", str(real.sweep), "--store", str(real.store), "--cluster", "inline")
+    assert run("plan", str(real.sweep), "--store", str(real.store), "--cluster", "inline").stdout == by_option.stdout
+
+
+@each("command", ["answer", "status", "dashboard", "report", "compare"])
+def test_every_command_that_reads_takes_a_store_by_position(command: str) -> None:
+    words = [*(["--study", "emekaeze_pos"] if command == "compare" else []), "no-such-store"]
+    done = run(command, *words)
+    assert (done.exit_code, "no-such-store" in done.output) == (3, True)
+
+
+@pytest.mark.parametrize("words", [[], ["small"], ["--sweep", "small"]])
+def test_stop_takes_a_store_and_a_sweep_like_the_commands_that_read(real: Real, words: list[str]) -> None:
+    assert run("stop", "no-such-store", *words).exit_code == 3
+    assert run("stop", str(real.store), *words).exit_code == 5  # nothing runs
+
+
+def test_the_name_of_a_sweep_in_place_of_a_store_is_told(real: Real, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(real.store.parent)
+    monkeypatch.setattr("orchestrator.config.console.DEFAULT_STORE", real.store.name)
+    for command in ("answer", "status", "report", "stop"):
+        done = run(command, "small")
+        assert (done.exit_code, f"`{real.store.name} small`" in done.output) == (2, True)
+
+
+def test_two_different_stores_are_refused(real: Real) -> None:
+    done = run("answer", str(real.store), "--store", "other")
+    assert done.exit_code == 2
+    assert "give one" in done.output
+
+
+def test_a_sweep_that_a_store_lacks_ends_with_5_on_every_command_that_reads(real: Real) -> None:
+    assert {run(command, str(real.store), "other").exit_code for command in ("answer", "status", "report")} == {5}
+
+
+def test_help_lists_every_command_in_one_of_five_panels() -> None:
+    shown = run("--help").output
+    assert [panel for panel in PANELS if f"─ {panel} ─" not in shown] == []
+    assert [name for name in (*COMMANDS, *GROUPS) if " " not in name and f"│ {name} " not in shown] == []
+
+
+def test_export_has_what_can_be_written() -> None:
+    shown = run("export", "--help").output
+    for name in ("figure", "model", "tables", "mlflow", "tensorboard", "wandb"):
+        assert f"│ {name} " in shown
+
+
+# --- The help of every command can be shown: brackets in it are not taken for markup that never ends.
+
+
+RUN = CliRunner(env={"COLUMNS": "200", "TERM": "dumb"})
+NAMES = re.findall(r"^│ ([a-z][a-z-]+) ", RUN.invoke(app, ["--help"]).output, re.MULTILINE)
+
+
+@each(
+    "words",
+    [*([name] for name in NAMES), ["data", "fetch"], ["store", "verify"], ["export", "figure"], ["export", "model"]],
+)
+def test_a_command_shows_its_help(words: list[str]) -> None:
+    told = RUN.invoke(app, [*words, "--help"])
+    assert told.exit_code == 0, told.output
+    assert set(NAMES) == {name for name in (*COMMANDS, *GROUPS) if " " not in name}
+
+
+# --- What loads what: a plan, a status and a help text come without torch, transformers or Ray.
+
+
+NO_FRAMES = {"pandas", "scipy", "pyarrow", "pydantic", "numpy"}
+OBJECT_STORES = {"obstore", "boto3", "botocore"}
+HEAVY = {"torch", "transformers", "ray", "pandas", "datasets"}
+
+
+def test_importing_the_contracts_and_the_entry_points_loads_nothing_heavy() -> None:
+    modules = "trials.spec, trials.record, trials.draft, orchestrator.store, orchestrator.launch, orchestrator.status"
+    assert not _loaded_by(f"import {modules}") & HEAVY
+
+
+def test_the_list_of_commands_imports_none_of_them() -> None:
+    code = "from dashboards.cli import app; app(['--help'], standalone_mode=False)"
+    loaded = _loaded_by(code)
+    assert not loaded & (HEAVY | NO_FRAMES | OBJECT_STORES)
+    loaded -= {"trials", "trials.plugins", "trials.plugins.import_origins"}  # where our packages are imported from
+    assert not any(name.startswith(("orchestrator.store", "trials", "dashboards.commands")) for name in loaded)
+
+
+def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
+    from orchestrator.commands.app import app
+
+    app(["--version"], standalone_mode=False)
+    assert capsys.readouterr().out == f"permafrost {version('permafrost-sweeps')}\n"
+
+
+def test_listing_the_trials_of_a_store_loads_no_frames(tmp_path: Path) -> None:
+    ResultStore(tmp_path).create()
+    code = f"from dashboards.cli import app; app(['status', '--trials', '--store', {str(tmp_path)!r}])"
+    assert not _loaded_by(code) & (HEAVY | {"scipy"})
+
+
+def test_a_store_is_planned_against_without_frames(tmp_path: Path) -> None:
+    code = "from orchestrator.launch import launch, run; run(launch)"
+    loaded = _loaded_by(code, "--dry-run", "--store", str(tmp_path / "store"))
+    assert not loaded & (HEAVY | OBJECT_STORES | {"scipy", "optuna"})
+
+
+def test_the_summary_of_a_command_is_the_first_paragraph_of_its_help() -> None:
+    import dashboards.cli  # noqa: F401  # adds its commands
+    from orchestrator.commands.app import COMMANDS, GROUPS, load_command
+
+    for name, (_, summary, _) in (COMMANDS | GROUPS).items():
+        assert load_command(name).help.split("\n\n")[0].replace("\n", " ") == summary
+
+
+def _loaded_by(code: str, *arguments: str) -> set[str]:
+    """The modules that a program has loaded when it ends."""
+    listing = "import atexit, sys; atexit.register(lambda: print('loaded', *sys.modules, file=sys.stderr)); "
+    words = [sys.executable, "-c", listing + code, *arguments]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    return set(done.stderr.rpartition("loaded ")[2].split())
+
+
+@pytest.mark.slow  # the launch of `end_to_end/test_inline.py` is silent, too
+def test_the_orchestrator_is_silent_when_imported() -> None:
+    code = "import orchestrator.launch, trials.run"
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("", "")
