@@ -245,6 +245,12 @@
     if (event.target.matches(".on-demand[open]") && last) ask(...last);
   }, true);
 
+  // On paper a figure keeps its drawing and is scaled to what fits between the margins of an A4 sheet.
+  const SHEET = 690;
+  window.addEventListener("beforeprint", () => document.querySelectorAll(".dash-graph").forEach((graph) => {
+    graph.style.setProperty("--on-paper", Math.min(1, SHEET / graph.getBoundingClientRect().width));
+  }));
+
   // The grid's component, which only Trials has: its script is as large as Plotly's.
   const grid = () => new Promise((done) => {
     const script = document.createElement("script");

@@ -232,6 +232,15 @@ def test_a_published_study_opens_below_the_scores_with_its_own_exhibits(url: str
     assert axe(page) == []
 
 
+def test_on_paper_a_figure_is_scaled_to_the_sheet(url: str, watched: Watched) -> None:
+    page = watched.open(f"{url}/scores")
+    page.pdf(format="A4")
+    graph = page.locator(f"{DOTS} .dash-graph")
+    scale, width = graph.evaluate("(e) => [Number(e.style.getPropertyValue('--on-paper')), e.offsetWidth]")
+    assert width > 1000
+    assert scale * width == pytest.approx(690, abs=1)
+
+
 def test_only_controls_that_leave_a_choice_are_shown(url: str, watched: Watched) -> None:
     page = watched.open(f"{url}/scores")
     shown = [name for name in control.NAMES if page.locator(f".control-{name}").is_visible()]
