@@ -9,7 +9,7 @@ import pandas as pd
 
 from dashboards.data.selection import Selection
 from dashboards.data.trial_rows import trials_with_sentences
-from dashboards.views import across, factors
+from dashboards.views import across, factors, papers
 from dashboards.views.kit import published
 from dashboards.views.kit.cells import KEYS, Cells, Places, beside_each_other, cells_of, places, setting_columns
 from dashboards.views.kit.drawing import (
@@ -508,6 +508,7 @@ VIEW = View(
         across.SYNTHESIS,
         factors.STABILITY,
         published.PUBLISHED,
+        papers.PAPER,
     ),
     (*SHARED_CONTROLS, "study"),
     takes_in=("/depth", "/across"),

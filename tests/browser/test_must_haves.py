@@ -223,6 +223,15 @@ def test_the_first_figure_begins_within_200_pixels_of_the_top(url: str, browser:
         assert box["y"] <= 200
 
 
+def test_a_published_study_opens_below_the_scores_with_its_own_exhibits(url: str, watched: Watched) -> None:
+    page = watched.open(f"{url}/scores?study=emekaeze_pos")
+    page.get_by_text("Papers: a published study").click()
+    expect(page.locator(".exhibit")).to_have_count(10)
+    wait_until_drawn(page)
+    expect(page.locator(".elsewhere code")).to_have_text("permafrost launch --sweep configs/sweeps/emekaeze_pos.yaml")
+    assert axe(page) == []
+
+
 def test_only_controls_that_leave_a_choice_are_shown(url: str, watched: Watched) -> None:
     page = watched.open(f"{url}/scores")
     shown = [name for name in control.NAMES if page.locator(f".control-{name}").is_visible()]

@@ -121,7 +121,7 @@ def _study(study: str) -> Study:
 
 
 def _of_study(study: Study, specs: Sequence[TrialSpec], selection: Selection) -> Overlay:
-    reason, sizes = _fitting_sizes(study, specs)
+    reason, sizes = fitting_sizes(study, specs)
     if reason:
         return NOTHING._replace(refusals=(f"{study.study}: {reason}.",), n_numbers=_count(study))
     trials = selection.trials
@@ -155,7 +155,7 @@ def _count(study: Study) -> int:
     return sum(result.group not in repeated for result in study.results_flat())
 
 
-def _fitting_sizes(study: Study, specs: Sequence[TrialSpec]) -> tuple[str, set[int]]:
+def fitting_sizes(study: Study, specs: Sequence[TrialSpec]) -> tuple[str, set[int]]:
     """(why no trial can be compared, empty if any can; the train sizes that can)."""
     first = specs[0]
     corpora = {key: corpus for key, corpus in study.corpora.items() if corpus.task == first.task}

@@ -12,7 +12,8 @@ import pytest
 import typer
 
 from dashboards.commands.paper_command import paper
-from dashboards.report.paper import DrawnExhibit, draw, write_paper
+from dashboards.report.paper import write_paper
+from dashboards.views.papers import DrawnExhibit, draw
 from orchestrator.extras.published.study import STUDIES, load_study
 from orchestrator.store import open_store
 from tests.dashboards.report.paper_stores import study_store

@@ -56,7 +56,7 @@ def unit(metric: Metric) -> str:
 
 
 def table(study: Study, exhibit: Exhibit, groups: Groups) -> pd.DataFrame:
-    """An exhibit as a table: a row per freeze and setting of ours, theirs and ours of each metric in turn."""
+    """A row per freeze and setting of ours: theirs and ours of each metric in turn, without columns that are empty."""
     rows = [
         _row(study, one, list(row))
         for one, found in groups
@@ -67,7 +67,7 @@ def table(study: Study, exhibit: Exhibit, groups: Groups) -> pd.DataFrame:
     frame = pd.DataFrame(rows)
     if OURS in frame:  # as objects: Pandas makes plain text of names
         frame[OURS] = pd.Series([row[OURS] for row in rows], dtype=object)
-    return frame if frame["note"].any() else frame.drop(columns="note")
+    return frame.loc[:, [frame[name].replace("", None).notna().any() for name in frame]]
 
 
 def _row(study: Study, one: Beside, row: Sequence[Number]) -> dict[str, Any]:

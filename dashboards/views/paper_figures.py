@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import cycle
 from typing import Any
 
-from dashboards.report.paper_tables import Groups, metric_name, scaled, unit
 from dashboards.views.kit.drawing import axis_name, freeze_name, name, panels
 from dashboards.views.kit.theme import LIGHT, Figure, axis, dodge, empty_figure, layout
+from dashboards.views.paper_tables import Groups, metric_name, scaled, unit
 from orchestrator.extras.published.comparison_tables import Beside, Number
 from orchestrator.extras.published.our_results import SeedMean, Trial, measure
 from orchestrator.extras.published.study import Exhibit, Study
