@@ -72,7 +72,7 @@ def _max_length(model: ModelSpec, corpus: Corpus) -> int:
 # --- The file
 
 
-SEEDS = 15  # at the last look: of simulated searches of 40 trials 81 % were right, 33 % with ten, 46 % with twenty
+SEEDS = 15  # at the last look: after 40 trials 89 % of simulated searches are right, 41 % with ten (`choose_depth`)
 RATE_SEEDS = (1000, 1001)  # that choose rates, and no answer uses
 NOTHING = -1  # the depth of a baseline
 _OF_NAMES = {"Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Nd"}  # letters with their marks, and digits

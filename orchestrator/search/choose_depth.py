@@ -12,8 +12,8 @@ or nothing is open: then depths that have no seeds get theirs, and last come fre
 
 By simulation of whole searches (`python -m tests.lab.benchmarks.choose_depth --searches 300`; five depths, at most ten
 seeds, so 60 trials in a full grid; losses of seeds spread by 0.4 tolerances, those of all depths share half of it). The
-grid is judged at one look, so its intervals are shorter: who looks as trials come in has to pay for it. Both tables
-were made before settings with unequal numbers of seeds kept their correlation, which shortens intervals of searches.
+grid is judged at one look, so its intervals are shorter: who looks as trials come in has to pay for it. This table
+was made before settings with unequal numbers of seeds kept their correlation, which shortens intervals of searches.
 
 | losses | chosen in error | the deepest harmless found | trials | full grid: in error, found |
 |---|---|---|---|---|
@@ -27,18 +27,19 @@ were made before settings with unequal numbers of seeds kept their correlation, 
 | two harmless, the others a hair beyond: exponential | 3.7 % (2.1 to 6.4) | 63 % | 32 | 4.0 %, 71 % |
 
 The deepest harmless freeze found after so many trials, where what is within the tolerance is clear (spread 0.33
-tolerances; 200 searches each), beside the policy that weighed chance times saving for its price:
+tolerances; 100 searches each, of which none chose a freeze that loses more):
 
-| losses of the depths, in tolerances | after 30 trials, before | after 40, before | all seeds | full grid, one look |
-|---|---|---|---|---|
-| 0, 0.05, 0.1, 0.15, 0.3, 2.5, 4 | 22 %, 9 % | 40 %, 32 % | 42 % | 72 % of 80 trials |
-| 0, 0.02, 0.08, 0.17, 2, 3 | 45 %, 18 % | 72 %, 64 % | 72 % | 94 % of 70 |
-| 0, 0.05, 0.1, 0.2, 0.3, 0.4 (spread 0.3) | 40 %, 6 % | 41 %, 33 % | 42 % | 69 % of 70 |
+| losses of the depths, in tolerances | seeds at most | after 30 trials | after 40 | after 60 | full grid, one look |
+|---|---|---|---|---|---|
+| 0, 0.05, 0.1, 0.15, 0.3, 2.5, 4 | 10 | 26 % | 41 % | 41 % | 72 % of 80 trials |
+| | 15 | 6 % | 89 % | 96 % | 100 % of 120 |
+| 0, 0.02, 0.08, 0.17, 2, 3 | 10 | 48 % | 70 % | 70 % | 95 % of 70 |
+| | 15 | 12 % | 98 % | 100 % | 100 % of 105 |
 
-With all its seeds a search finds what a grid under the same plan of looks finds (40, 71, 41 %): the rest of the way to
-the grid's single look is the price of looking, not of the order. Seeds planned for the last look (`max_seeds`) buy it
-back although few are run: with the losses of the first row (80 searches each), found after 30, 40, 60 trials are with
-ten 17, 33, 34 %, with fifteen 0, 81, 91 %, with twenty 0, 46, 99 %.
+With ten seeds a search that weighs chance times saving for its price, as it did before, finds 9 and 18 % after 30
+trials and 32 and 64 % after 40 (200 searches each; this order 22 and 45 %, 40 and 72 % at the same draws). With all its
+seeds a search finds what a grid under the same plan of looks finds: the rest of the way to the grid's single look is
+the price of looking, not of the order. Seeds planned for the last look (`max_seeds`) buy it back, few of which are run.
 
 A seed may have no loss to count, because a trial failed or collapsed: it is passed as None, left out and replaced by a
 further seed if there is one. The choice then holds for runs that do not collapse, which whoever shows it has to say.
