@@ -11,8 +11,6 @@ from dashboards.views.kit.cells import setting_columns
 from dashboards.views.kit.part import Part
 from orchestrator.analysis.losses import instability
 
-MAX_BUDGETS = 40
-
 
 class Stability(NamedTuple):
     """How often training fails.

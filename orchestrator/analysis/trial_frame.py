@@ -33,7 +33,6 @@ from orchestrator.config.quantities import counted
 from trials.spec import TrialSpec
 
 FEW = 5  # seeds of a sweep, below which one of them chooses
-RATE = "lr"
 
 
 def at_best_rate(frame: pd.DataFrame, specs: Mapping[str, TrialSpec], n_seeds: int | None = None) -> pd.DataFrame:

@@ -16,7 +16,6 @@ from dashboards.views.kit.theme import Figure, Look, axis, layout, vertical_line
 from orchestrator.analysis.cells import FROZEN, TRAINED, FreezeName, layer_strip
 from orchestrator.analysis.cells import freeze_name as freeze_name
 from trials.escaping import escaped
-from trials.freeze.strategies import LAYERS, look_of
 
 _MAX_NAME = 60
 NARROW_TEXT, BESIDE_ROWS = 44, 28  # characters of 12 pixels below a phone's figure, and below one with row labels
@@ -79,15 +78,6 @@ def cell_symbol(look: Look, row: Any) -> str:
     """Symbol of a row with `strategy` and `embeddings`: hollow if the embeddings are frozen."""
     symbol = look.strategy(str(row.strategy))[1]
     return f"{symbol}-open" if row.embeddings else symbol
-
-
-def bar_marker(look: Look, row: Any) -> dict[str, Any]:
-    """Colour and pattern of a setting's bar; the pattern is denser if the embeddings are frozen."""
-    pattern = {
-        "shape": look_of(str(row.strategy)).pattern or ("-" if row.strategy == LAYERS else ""),
-        "solidity": 0.6 if row.embeddings else 0.3,
-    }
-    return {"color": cell_colour(look, row), "pattern": {**pattern, "fillmode": "overlay", "fgcolor": look.paper}}
 
 
 # --- Marks
