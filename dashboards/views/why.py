@@ -30,6 +30,7 @@ from orchestrator.analysis.variance import (
     INTERACTIONS,
     ORDER,
     SENTENCES,
+    SHARED,
     SUBSET,
     Anova,
     VarianceSource,
@@ -41,7 +42,7 @@ from trials.settings import Seeds
 from trials.tasks.task import head_of
 
 MAX_ROWS = 400  # of an analysis of variance, which inverts a matrix of rows by levels
-_REST = "not explained"
+_REST = {"residual": "not explained", SHARED: "several together"}
 _BAR = 26  # pixels
 
 
@@ -103,10 +104,10 @@ def why_no_importance(info: Importance) -> str:
 
 
 def draw_importance(info: Importance, look: Look) -> Figure:
-    """A bar per setting with its 95 % interval, largest first, then what no setting explains; a panel above another."""
+    """A bar per setting with its 95 % interval, largest first, then what several or none explain; a panel a corpus."""
     shown = [panel for panel in info.panels if len(panel.found.table)]
     titles = [f"<b>{name(panel.title)}</b>, {counted(panel.found.n, 'trial')}" for panel in shown]
-    rows = [[name(p.labels.get(factor, _REST), 28) for factor in p.found.table["factor"]] for p in shown]
+    rows = [[name((p.labels | _REST)[factor], 28) for factor in p.found.table["factor"]] for p in shown]
     drawn = row_panels(look, axis("share of the variance (%)", range=[0, 104]), titles, rows, each=_BAR)
     drawn["barmode"] = "overlay"
     data = []
@@ -117,7 +118,7 @@ def draw_importance(info: Importance, look: Look) -> Figure:
 
 
 def _bars(table: pd.DataFrame, words: list[str], at: str, look: Look) -> list[dict[str, Any]]:
-    rest = table["factor"].eq("residual").tolist()
+    rest = table["factor"].isin(list(_REST)).tolist()
     shares, low, high = (numbers(table[key], 100, 2) for key in ("eta_sq", "low", "high"))
     ends = [
         f"{a:.0f} to {b:.0f} %" if a is not None and b is not None else "no interval"
@@ -126,7 +127,7 @@ def _bars(table: pd.DataFrame, words: list[str], at: str, look: Look) -> list[di
     beyond = [share if end is None else max(end, share or 0.0) for share, end in zip(shares, high, strict=True)]
     labels = {  # beyond the ends of the intervals
         "type": "scatter", "mode": "text", "yaxis": at, "x": beyond, "y": list(range(len(words))),
-        "text": [" < 1 %" if share < 0.01 else f" {100 * share:.0f} %" for share in table["eta_sq"]],
+        "text": [" < 1 %" if abs(share) < 0.01 else f" {100 * share:.0f} %" for share in table["eta_sq"]],
         "textposition": "middle right", "hoverinfo": "skip", "cliponaxis": False,
     }  # fmt: skip
     bars = {
@@ -156,7 +157,7 @@ def _why(panel: Panel, why: str) -> str:
 
 
 def importance_table(info: Importance) -> pd.DataFrame:
-    """One row per panel and setting, then the residual, then the settings that were left out."""
+    """One row per panel and setting, then what several or none explain, then the settings that were left out."""
     return pd.concat([_rows(panel) for panel in info.panels], ignore_index=True)
 
 
@@ -166,7 +167,7 @@ def _rows(panel: Panel) -> pd.DataFrame:
     table = pd.DataFrame(
         {
             "trials of": panel.title,
-            "setting": t["factor"].map(lambda factor: panel.labels.get(factor, _REST)),
+            "setting": t["factor"].map(lambda factor: (panel.labels | _REST)[factor]),
             "share of the variance (%)": shares["eta_sq"],
             "95 % from (%)": shares["low"],
             "95 % to (%)": shares["high"],
@@ -199,7 +200,8 @@ IMPORTANCE = Part(
     draw_importance,
     why_no_importance,
     method="Analysis of variance of main effects, type II: what a setting explains beyond all others (eta squared). "
-    "Not explained: interactions of settings, and chance. In sweeps with gaps the shares need not add up to 100 %. The "
+    "Not explained: interactions of settings, and chance, seeds among it. Several together: what in a sweep with gaps "
+    "belongs to no setting alone, below 0 where settings hide each other's effect. All add up to 100 %. The "
     "intervals follow from the noncentrality of F (Steiger 2004). The importance of a setting is that of the values "
     "the sweep tries: a wider range would matter more.",
 )

@@ -52,6 +52,7 @@ from trials.settings import Seeds
 
 _COLUMNS = ["factor", "df", "sum_sq", "eta_sq", "low", "high", "partial_eta_sq", "f", "p", "n"]
 _TAIL = 0.025  # beyond each end of an interval
+SHARED = "shared"
 _LARGEST = 9999.0  # noncentrality that scipy inverts to
 
 
@@ -60,11 +61,12 @@ class Anova:
     """An analysis of variance.
 
     Attributes:
-        table: One row a factor, largest share first, then "residual": `factor`, `df`, `sum_sq` (type II: beyond all
-            other factors), `eta_sq` (share of the total sum of squares), `low`, `high` (of its 95 % interval),
+        table: One row a factor, largest share first, then `SHARED` where factors overlap, then "residual": `factor`,
+            `df`, `sum_sq` (type II: beyond all other factors), `eta_sq` (share of the total sum of squares; all rows
+            add up to 1), `low`, `high` (of its 95 % interval),
             `partial_eta_sq` (of its own and the residual), `f`, `p`, `n` (trials). `low`, `high`, `f` and `p` are NaN
-            without a residual, and for the residual itself. In unbalanced sweeps the shares need not add to 1: what
-            two factors explain together belongs to neither.
+            without a residual, and for the two last rows. `SHARED` is what several factors explain together, which in
+            unbalanced sweeps belongs to none; below 0 where they explain more together than each alone.
         dropped: Factors left out, and why in words.
         r_sq: Share of the spread that all factors explain together; NaN without spread.
     """
@@ -98,8 +100,12 @@ def anova(frame: pd.DataFrame, factors: Sequence[str], value: str = "score") -> 
     table = pd.DataFrame(lines).sort_values("sum_sq", ascending=False, kind="stable")
     df_left = int(full.df_resid)
     left = float(full.ssr) if df_left else 0.0
-    rest = {"factor": "residual", "df": df_left, "sum_sq": left, "eta_sq": left / total}
-    table = pd.concat([table, pd.DataFrame([rest])], ignore_index=True).assign(n=len(rows))
+    shared = total - left - float(table["sum_sq"].sum())
+    rest = (
+        [{"factor": SHARED, "df": 0, "sum_sq": shared, "eta_sq": shared / total}] if abs(shared) > 1e-9 * total else []
+    )
+    rest += [{"factor": "residual", "df": df_left, "sum_sq": left, "eta_sq": left / total}]
+    table = pd.concat([table, pd.DataFrame(rest)], ignore_index=True).assign(n=len(rows))
     return Anova(table[_COLUMNS], dropped, len(rows), 1 - left / total)
 
 

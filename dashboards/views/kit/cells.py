@@ -252,7 +252,6 @@ LABELS = {
     "model": "model",
 }
 NOTE_WIDTH = 50  # letters in a line of a note that fits a phone
-_LAST = {"seed": "seed"}
 _NAMES = {"lr": "learning rate", "head_lr": "learning rate of the head", "lora": "adapters", "thaw_every": "unfreezing"}
 
 
@@ -261,7 +260,7 @@ class Varied(NamedTuple):
 
     Attributes:
         trials: Rows of `Selection.completed` with further columns: the settings that only some sweeps vary.
-        labels: Name of each setting by its column; those of `LABELS` and the seed are always there.
+        labels: Name of each setting by its column; those of `LABELS` are always there.
     """
 
     trials: pd.DataFrame
@@ -279,7 +278,7 @@ def varied(selection: Selection) -> Varied:
         key: done["cell"].map({cell: plain_setting(setting(spec, key)) for cell, spec in specs.items()}) for key in keys
     }
     labels = {key: setting_name(key) for key in keys}
-    return Varied(done.assign(**columns), LABELS | labels | _LAST)
+    return Varied(done.assign(**columns), LABELS | labels)
 
 
 def setting_name(key: str) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+
 from dashboards.views import why
 from dashboards.views.kit.theme import LIGHT
 from tests.dashboards.stores import STRATEGIES, Invented, specs
@@ -37,7 +39,9 @@ def test_a_setting_that_only_some_sweeps_vary_is_a_bar(tmp_path: Path) -> None:
 def test_every_bar_but_the_rest_has_an_interval_around_it(tmp_path: Path) -> None:
     info = why.prepare_importance(made(tmp_path / "s"))
     table = info.panels[0].found.table.set_index("factor")
-    known = table.drop(index="residual")
+    known = table.drop(index=["residual", "shared"], errors="ignore")
+    assert "seed" not in table.index
+    assert table["eta_sq"].sum() == pytest.approx(1)
     assert (known["low"] <= known["eta_sq"]).all()
     assert (known["eta_sq"] <= known["high"]).all()
     bar = strictly(why.draw_importance(info, LIGHT))["data"][0]
