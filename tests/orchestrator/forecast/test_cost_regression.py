@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchestrator.forecast.cost_model import Prior, fit_spread, fit_terms
 from orchestrator.forecast.forecast import forecast, scheduled_s
 from orchestrator.forecast.history import Observation
+from orchestrator.forecast.regression import Prior, fit_spread, fit_terms
 from orchestrator.forecast.values import Forecast, Hardware
 from orchestrator.sweeps.cluster_spec import Prices
 from tests.examples import examples

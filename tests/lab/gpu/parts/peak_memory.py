@@ -16,7 +16,7 @@ WITHIN = 0.25  # of the measured peak
 
 def run(context: PartContext, record: Record) -> None:
     """Trials of one epoch that differ in freeze, batch size and longest sentence."""
-    from orchestrator.forecast.cost_model import fit_terms
+    from orchestrator.forecast.regression import fit_terms
     from orchestrator.forecast.work import MEMORY_SHARES, Lengths, memory_of, sizes_of
 
     def lengths(split: Split) -> np.ndarray:
