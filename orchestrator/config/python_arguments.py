@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, ParamSpec, TypeVar, Union, get_args, get_origin
+from typing import Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin
 
 from trials.errors import ConfigError, PermafrostError
 
@@ -36,6 +36,7 @@ def checked_argument(name: str, value: Any, hint: Any) -> Any:
     if isinstance(value, os.PathLike) and str in kinds and Path not in kinds:
         return os.fspath(value)
     is_bool = isinstance(value, bool)
+    kinds = {str if kind is Literal else kind for kind in kinds}  # its words are checked by who takes them
     if isinstance(value, bool if is_bool else tuple(kinds)) and (not is_bool or bool in kinds):
         return value
     if float in kinds and isinstance(value, int) and not is_bool:

@@ -113,7 +113,7 @@ def test_a_dry_run_writes_the_sweep_and_runs_nothing() -> None:
         (),
         False,
     )
-    assert len(api.plan(found.sweep_file).to_run) == 80
+    assert len(api.plan(found.sweep_file).to_run) == 8 * 15
 
 
 @pytest.mark.slow
