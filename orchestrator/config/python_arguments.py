@@ -11,7 +11,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin
 
-from trials.errors import ConfigError, PermafrostError
+from trials.errors import ConfigError, PermafrostError, unknown
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -26,17 +26,20 @@ def checked_argument(name: str, value: Any, hint: Any) -> Any:
     """An argument as its type has it: a path as a text, a single text as a list of it.
 
     Raises:
-        ConfigError: It is of another type.
+        ConfigError: It is of another type, or none of the words that the type lists.
     """
-    kinds = _kinds(hint)
+    kinds, listed = _kinds(hint), _listed(hint)
     if value is None or Any in kinds:
+        return value
+    if listed:
+        if value not in listed:
+            raise ConfigError(f"{name}: {unknown(str(value), listed)}")
         return value
     if isinstance(value, str) and str not in kinds and {Sequence, Iterable} & {*kinds}:
         return (value,)
     if isinstance(value, os.PathLike) and str in kinds and Path not in kinds:
         return os.fspath(value)
     is_bool = isinstance(value, bool)
-    kinds = {str if kind is Literal else kind for kind in kinds}  # its words are checked by who takes them
     if isinstance(value, bool if is_bool else tuple(kinds)) and (not is_bool or bool in kinds):
         return value
     if float in kinds and isinstance(value, int) and not is_bool:
@@ -50,6 +53,13 @@ def _kinds(hint: Any) -> list[Any]:
     if get_origin(hint) in (Union, UnionType):
         return [kind for inner in get_args(hint) for kind in _kinds(inner)]
     return [get_origin(hint) or hint]
+
+
+def _listed(hint: Any) -> list[str]:
+    """The words that a type lists, beside None."""
+    if get_origin(hint) in (Union, UnionType):
+        return [word for inner in get_args(hint) for word in _listed(inner)]
+    return list(get_args(hint)) if get_origin(hint) is Literal else []
 
 
 def from_python(function: Callable[P, R], further: Collection[str] = ()) -> Callable[P, R]:

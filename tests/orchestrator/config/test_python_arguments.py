@@ -28,6 +28,8 @@ api: Any = typed  # as untyped code calls it
         (lambda: api.choose("x", tolerance=-3), "tolerance -3: must be above 0 and below 100 points."),
         (lambda: api.choose("x", text="a"), "text and label go together. Give both, by name or by position from 0."),
         (lambda: api.choose("x", train=5), "train: 5 is a whole number. Give a list."),
+        (lambda: api.train("x", keep="bset"), "keep: unknown 'bset', did you mean 'best'? Known: all, best."),
+        (lambda: api.answer("results", at_best=5), "at_best: unknown '5'. Known: lr."),
     ],
 )
 def test_a_wrong_argument_is_told_by_its_name_in_python(call: Callable[[], Any], said: str) -> None:
@@ -39,6 +41,12 @@ def test_a_wrong_argument_is_told_by_its_name_in_python(call: Callable[[], Any],
 def test_an_unknown_argument_of_choose_is_told_with_what_was_meant() -> None:
     with pytest.raises(ConfigError, match="unknown 'tolerence', did you mean 'tolerance'"):
         api.choose("x", tolerence=1)
+
+
+@pytest.mark.parametrize("call", [lambda: api.train("x", keep="all"), lambda: api.answer("nowhere", at_best="lr")])
+def test_a_word_that_the_type_lists_is_taken(call: Callable[[], Any]) -> None:
+    with pytest.raises(PermafrostError, match="no store there"):
+        call()
 
 
 def test_a_path_is_taken_where_a_text_is(tmp_path: Path) -> None:
