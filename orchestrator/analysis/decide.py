@@ -11,7 +11,7 @@ import pandas as pd
 from orchestrator.analysis.cells import froze_by, frozen_parts
 from orchestrator.analysis.decided import NO_DIFFERENCE, NOT_ON_TEST, Baseline, Bools, Decided, judged
 from orchestrator.analysis.decision_plan import DecisionPlan, PlannedLooks
-from orchestrator.analysis.looks import Simultaneous, deciding_ends, simultaneous
+from orchestrator.analysis.looks import LEAST_DF, Simultaneous, deciding_ends, simultaneous
 from orchestrator.analysis.losses import BROKEN, Losses, collapses, excess_p, losses
 from orchestrator.analysis.rows import COMPLETED, ROUNDING, Floats, numbers, require
 from orchestrator.analysis.savings import COUNTED, default_saving, savings
@@ -186,7 +186,9 @@ def _why_no_interval(row: Mapping[str, Any]) -> str:
         return "every pair has a collapsed run" if row["n_run"] else "no pairs" if row["n_baseline"] else "no baseline"
     if n > 1 and not row["variance"] > 0:
         return NO_DIFFERENCE if row["loss"] == 0 else f"all {counted(n, 'pair')} differ by the same"
-    return f"{counted(n, 'seed')} {'is' if n == 1 else 'are'} too few for an interval"
+    by_seeds = n <= LEAST_DF or pd.isna(row["n_documents"])  # else the seeds have degrees of freedom enough
+    few = counted(n, "seed") if by_seeds else counted(int(row["n_documents"]), "document")
+    return f"{few} {'is' if few.startswith('1 ') else 'are'} too few for an interval"
 
 
 def _baseline(done: pd.DataFrame, value: str) -> Baseline:
