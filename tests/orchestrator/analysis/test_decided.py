@@ -194,6 +194,8 @@ def test_sentences_of_few_documents_make_a_longer_interval_and_are_counted() -> 
     assert by_document["loss"] == pytest.approx(by_sentence["loss"])
     assert by_document["high"] - by_document["low"] > 2 * (by_sentence["high"] - by_sentence["low"])
     assert "400 dev sentences of 8 documents" in answer_sentence(decide(known))
+    two = known.assign(documents=pd.Series([documents // 4] * len(frame), index=frame.index, dtype=object))
+    assert decide(two).table["why_none"].iloc[0] == "2 documents are too few for an interval"
 
 
 def test_a_larger_saving_still_open_is_named_beside_the_answer() -> None:
