@@ -16,8 +16,9 @@ from typing import Annotated, Literal
 
 import typer
 
-from orchestrator.api.choosing import Choice, write_question
+from orchestrator.api.choosing import Choice
 from orchestrator.api.choosing import choose as choose_for
+from orchestrator.api.questions import write_question
 from orchestrator.commands.answer_command import show_answers
 from orchestrator.commands.data_options import Given, with_data_options
 from orchestrator.config.console import (

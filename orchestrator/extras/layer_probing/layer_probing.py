@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 
-from orchestrator.api.choosing import question_of
 from orchestrator.api.launching import SweepLike, declared_by, planned
+from orchestrator.api.questions import question_of
 from orchestrator.config.console import DEFAULT_STORE, download_progress, say, step_progress
 from orchestrator.config.yaml_document import Document
 from orchestrator.own_data.choose_options import ChooseOptions

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from orchestrator.api.choosing import _as_before, question_of, write_question
+from orchestrator.api.questions import as_before, question_of, write_question
 from orchestrator.own_data.choose_options import ChooseOptions
 from orchestrator.own_data.sweep_file import sweep_text, write_sweep
 from tests.hub_repos import model, point_at
@@ -49,11 +49,11 @@ def test_the_same_question_again_stays_at_the_versions_of_its_file(
     before = sweep_text(question_of(ASKED, Lookup()))
     write_sweep(path, before)
     old, repo.files = repo.commit(), {**repo.files, "README.md": b"# Moved"}
-    again = _as_before(ASKED, tmp_path)
+    again = as_before(ASKED, tmp_path)
     assert (again.data, again.model) == ("ud:UD_Naija-NSC@2.16", f"hub:acme/tiny@{old}")
     assert f"pinned  model hub:acme/tiny@{old}, as in {path}\n" in capsys.readouterr().err
     assert yaml.safe_load(sweep_text(question_of(again, Lookup()))) == yaml.safe_load(before)
-    looser = _as_before(replace(ASKED, tolerance=2.0), tmp_path)
+    looser = as_before(replace(ASKED, tolerance=2.0), tmp_path)
     assert (looser.data, looser.model) == (again.data, again.model)  # its trials serve
     other = ChooseOptions(data=ASKED.data, model=ASKED.model, held_out=0.3)
-    assert _as_before(other, tmp_path) == other  # another question
+    assert as_before(other, tmp_path) == other  # another question

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.api.choosing import write_question
+from orchestrator.api.questions import write_question
 from orchestrator.own_data.choose_options import ChooseOptions
 from orchestrator.ray_backend.jobs import package_sweep
 from orchestrator.sweeps.cluster_spec import ClusterSpec

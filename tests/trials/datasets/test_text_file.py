@@ -118,7 +118,7 @@ def test_the_published_corpora_are_in_nfc_already() -> None:
     assert changed == []
 
 
-# --- Every broken line of a corpus is told, up to twenty, and the number of the rest.
+# --- Up to twenty broken lines of a corpus are listed, and the others counted.
 
 
 CONLLU = "1\ta\t_\tX" + "\t_" * 6 + "\n\n"
