@@ -7,7 +7,6 @@ after the first figure is drawn.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +17,7 @@ from dash import ALL, ClientsideFunction, Input, Output, dcc, html
 from dashboards.data.frames import EVERYTHING, Sweep
 from dashboards.data.page_query import PageQuery
 from dashboards.data.selection import Selection, state_of
-from dashboards.views.kit.answers import answers_of_page, known_answers
+from dashboards.views.kit.answers import answers_of_page
 from dashboards.views.kit.cards import in_short
 from dashboards.views.kit.components import part_id
 from dashboards.views.kit.part import Part
@@ -30,9 +29,12 @@ _KEPT = ("tolerance", "cost", "budget", "theme", "pause")  # of the address, whe
 
 
 def sweep_list(selection: Selection) -> Any:
-    """The sweeps, the newest first, with their answers."""
-    _find_answers(selection)
-    return html.Ul(_lines(selection), id=part_id("sweeps", "all"))
+    """The sweeps, the newest first, with the answers of those that have a completed trial."""
+    kept = PageQuery(**{name: getattr(selection.query, name) for name in _KEPT})
+    sweeps = selection.snapshot.sweeps.values()
+    answered = [each.name for each in sweeps if each.name != EVERYTHING and _n_completed(each)][:MOST_ANSWERED]
+    lines = [_line(each, kept, _in_short(selection, each) if each.name in answered else "") for each in sweeps]
+    return html.Ul(lines)
 
 
 def sweeps_table(selection: Selection) -> pd.DataFrame:
@@ -46,12 +48,6 @@ def sweeps_table(selection: Selection) -> pd.DataFrame:
             "completed": [_n_completed(sweep) for sweep in sweeps],
         }
     )
-
-
-def _lines(selection: Selection) -> list[Any]:
-    kept = PageQuery(**{name: getattr(selection.query, name) for name in _KEPT})
-    sweeps = selection.snapshot.sweeps.values()
-    return [_line(each, kept, _known_in_short(replace(selection, sweep=each, asked=PageQuery()))) for each in sweeps]
 
 
 def _line(sweep: Sweep, kept: PageQuery, in_short: str) -> Any:
@@ -71,17 +67,11 @@ def _n_completed(sweep: Sweep) -> int:
     return int((sweep.trials["state"] == TrialState.COMPLETED.value).sum())
 
 
-def _known_in_short(selection: Selection) -> str:
-    found = known_answers(selection)
-    return "" if found is None else in_short(found.answers)
-
-
-def _find_answers(selection: Selection) -> None:
-    """Compute the answers of the newest sweeps with a completed trial, as far as they are not known."""
-    sweeps = [each for each in selection.snapshot.sweeps.values() if each.name != EVERYTHING and _n_completed(each)]
-    for sweep in sweeps[:MOST_ANSWERED]:
-        with suppress(ValueError):  # a setting has two trials of one seed: its own page says so
-            answers_of_page(replace(selection, sweep=sweep, asked=PageQuery()))
+def _in_short(selection: Selection, sweep: Sweep) -> str:
+    try:
+        return in_short(answers_of_page(replace(selection, sweep=sweep, asked=PageQuery())).answers)
+    except ValueError:  # a setting has two trials of one seed: its own page says so
+        return ""
 
 
 def add_sweep_callbacks(app: dash.Dash, select: Callable[[str], Selection]) -> None:
