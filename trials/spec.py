@@ -86,7 +86,9 @@ def _lora_conflicts(lora: LoraSpec, freeze: FreezeSpec, everything: bool, thaw_e
 SCHEMA_VERSION = 1  # increment it when the same spec would give other results
 
 NOT_IDENTITY: dict[str, dict[str, Any]] = {
-    "data": dict.fromkeys(("name", "train", "dev", "test", "mismatched", "source", "sizes", "documents", "notes"), True)
+    "data": dict.fromkeys(
+        ("name", "train", "dev", "test", "mismatched", "source", "sizes", "documents", "notes", "fold"), True
+    )
     | {"columns": {"document": True}},
     "model": dict.fromkeys(("name", "path", "source"), True),
     "freeze": {"strategy": True},
@@ -99,7 +101,8 @@ LATER: dict[str, dict[str, Any]] = {
         "order_seed": None,
     },
     "optim": {"schedule": "linear", "layer_decay": None, "embedding_updates": "dense"},
-    "data": {"columns": Columns().model_dump(exclude={"document"}), "scheme": "auto", "first": None, "held_out": None},
+    "data": {"columns": Columns().model_dump(exclude={"document"}), "scheme": "auto", "first": None, "held_out": None,
+             "folds": None},
     "model": {"pickle": False},
     "freeze": {"rule": None},
 }  # fmt: skip
@@ -132,6 +135,11 @@ class TrialSpec(Recipe):
                 raise ValueError(f"freeze.layers: {list(layers)} is not what the rule freezes at the start")
         elif self.freeze.strategy in FREEZE_STRATEGIES:  # a store may hold trials of a plug-in that is not loaded
             _check_layers(self.freeze, self.model.n_layers)
+        return self
+
+    @model_validator(mode="after")
+    def _in_its_fold(self) -> TrialSpec:
+        object.__setattr__(self, "data", self.data.under_seed(self.seed))
         return self
 
     @model_validator(mode="after")
@@ -191,7 +199,10 @@ class TrialSpec(Recipe):
 
     def _with(self, settings: Mapping[str, Any]) -> TrialSpec:
         same = {name: getattr(self, name) for name in TrialSpec.model_fields}  # a copy would keep the cached ids
-        return TrialSpec.model_construct(self.model_fields_set, **{**same, **settings})
+        values = {**same, **settings}
+        return TrialSpec.model_construct(
+            self.model_fields_set, **{**values, "data": values["data"].under_seed(values["seed"])}
+        )
 
     @property
     def always_frozen(self) -> FreezeSpec:

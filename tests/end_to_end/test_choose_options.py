@@ -14,7 +14,7 @@ from dashboards.cli import app
 from orchestrator.own_data.sweep_file import rate_in, rates_in
 from orchestrator.store import open_store
 from orchestrator.store.contents import planned_specs
-from tests.own_corpora import treebank
+from tests.own_corpora import texts, treebank
 from trials.starter import model_path
 
 pytestmark = pytest.mark.slow
@@ -49,6 +49,26 @@ def test_a_share_of_train_and_dev_together_serves_as_dev() -> None:
     assert sum(data.sizes) == N_TRAIN + N_DEV
     assert abs(data.sizes[1] - 0.3 * (N_TRAIN + N_DEV)) < 15
     assert found["answers"][0]["decided"]
+
+
+def test_with_folds_every_example_serves_and_the_answer_says_that_seeds_share_them() -> None:
+    path = texts(Path("bank"))
+    rows = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    path.write_text("".join(rows[:261]), encoding="utf-8")
+    done = CliRunner().invoke(app, ["choose", "bank.csv", "--folds", "5", "--tolerance", "90", *AT_EASE])
+    assert done.exit_code == 0, done.output
+    assert "bank: 5 folds have 260 labels" in done.stderr
+    assert "only more of them resolve less" in done.stderr
+    (answer,) = json.loads(done.stdout)["answers"]
+    specs = planned_specs(open_store("results").sweeps()[0])
+    assert {spec.data.fold for spec in specs} == {0, 1, 2, 3, 4}
+    assert {spec.seed % 5 == spec.data.fold for spec in specs} == {True}
+    assert all(spec.data.sizes == (spec.train_size, 52, 0) for spec in specs)
+    assert answer["n_sentences"] == 260
+    assert "5 folds of 260 examples" in answer["sentence"]
+    assert answer["decided"]
+    checked = CliRunner().invoke(app, ["store", "verify", "results"])
+    assert checked.exit_code == 0, checked.output
 
 
 def test_rates_are_tried_first_and_every_depth_has_the_best_for_it() -> None:

@@ -199,7 +199,7 @@ class CorpusSizes:
 
     def sentences(self, trial: CompletedTrial, split: str) -> int:
         """0 if unknown."""
-        sizes = trial.spec.data.sizes
+        sizes = trial.spec.data.sizes if trial.spec.data.folds is None else None  # of each fold others
         known = dict(zip(("train", "dev", "test"), sizes or (), strict=False))
         return known[split] if split in known else self._most_frequent("sentences", trial, split)
 
