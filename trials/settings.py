@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SerializeAsAny
 
 from trials.escaping import escaped
 from trials.freeze.rules import ADAPTIVE, FreezingRule, new_rule, stored_rule
-from trials.freeze.strategies import FREEZE_STRATEGIES, LAYERS, word_at
+from trials.freeze.strategies import (
+    FREEZE_STRATEGIES,
+    LAYERS,
+    StrategyLook,
+    frozen_layers,
+    look_of,
+    possible_depths,
+    word_at,
+)
 from trials.plugins.loading import NOT_LOADED
 
 Positive = Annotated[int, Field(gt=0)]
@@ -59,6 +68,17 @@ class FreezeSpec(Frozen):
         """How many encoder layers are frozen."""
         return len(self.layers)
 
+    @classmethod
+    def named(cls, label: str, n_layers: int) -> FreezeSpec | None:
+        """The inverse of `label` in an encoder of `n_layers` layers; None for a rule's, and for no label of one."""
+        registered = tuple((name, id(strategy), look_of(name)) for name, strategy in FREEZE_STRATEGIES.items())
+        if (found := _by_label(n_layers, registered).get(label)) is not None:
+            return found
+        parts = LabelParts.of(label)
+        if parts.layers is None or max(parts.layers) >= n_layers:
+            return None
+        return cls(strategy=LAYERS, layers=parts.layers, embeddings=parts.embeddings)
+
     @property
     def is_baseline(self) -> bool:
         """Whether nothing is frozen at all."""
@@ -98,6 +118,46 @@ class FreezeSpec(Frozen):
         if self.strategy not in (*FREEZE_STRATEGIES, LAYERS):
             word += f" by {self.strategy} ({NOT_LOADED})"
         return word + (FROZEN_EMBEDDINGS if self.embeddings else "")
+
+
+class LabelParts(NamedTuple):
+    """A label of `FreezeSpec` as text, for what is known of it by nothing else.
+
+    Attributes:
+        word: Without the embeddings' ending.
+        layers: Those that it lists; None where it names a strategy or a rule.
+        by: What chose the listed layers, with a space before, where that is a plug-in that is not loaded; else empty.
+        rule: The label of its rule; empty without one.
+    """
+
+    word: str
+    embeddings: bool
+    layers: tuple[int, ...] | None
+    by: str
+    rule: str
+
+    @classmethod
+    def of(cls, label: str) -> LabelParts:
+        """The parts of any label."""
+        word = label.removesuffix(FROZEN_EMBEDDINGS)
+        listed, by, chooser = word.removeprefix(f"{LAYERS} ").partition(" by ")
+        is_list = word.startswith(f"{LAYERS} ") and all(number.isdecimal() for number in listed.split(","))
+        layers = tuple(map(int, listed.split(","))) if is_list else None
+        rule = word.removeprefix(f"{ADAPTIVE} (").removesuffix(")") if word.startswith(f"{ADAPTIVE} (") else ""
+        return cls(word, word != label, layers, by + chooser if is_list else "", rule)
+
+
+@lru_cache(maxsize=64)
+def _by_label(n_layers: int, registered: tuple[tuple[str, int, StrategyLook], ...]) -> dict[str, FreezeSpec]:
+    """What every registered strategy freezes at each of its depths, by the label of that setting."""
+    found = {}
+    for name, *_ in registered:
+        for depth in possible_depths(name, n_layers):
+            layers = tuple(sorted(frozen_layers(name, n_layers, depth)))
+            for embeddings in (False, True):
+                freeze = FreezeSpec(strategy=name, layers=layers, embeddings=embeddings)
+                found[freeze.label] = freeze
+    return found
 
 
 def first_layers(depth: int) -> FreezeSpec:

@@ -22,15 +22,13 @@ What `max_length` cut off, a sentence for each corpus: scores of shortened sente
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from orchestrator.config.quantities import counted
 from trials.escaping import escaped
 from trials.freeze.rules import ADAPTIVE
-from trials.freeze.strategies import FREEZE_STRATEGIES, LAYERS, StrategyLook, frozen_layers, look_of, possible_depths
 from trials.record import COSTS
-from trials.settings import FROZEN_EMBEDDINGS, FreezeSpec
+from trials.settings import FreezeSpec, LabelParts
 from trials.spec import SEEDS, TrialSpec
 from trials.tasks.task import head_of, score_name
 
@@ -64,67 +62,20 @@ def freeze_name(label: object) -> str:
 
     Sets of layers are counted from 1, as in the strip; in labels, as in YAML, they are counted from 0.
     """
-    word = str(label).removesuffix(FROZEN_EMBEDDINGS)
-    layers, by = _set_of(word), word.partition(" by ")
-    text = word if layers is None else _counted(sorted(layers)) + by[1] + by[2]
-    return escaped(text) + (" + embeddings" if word != str(label) else "")
+    parts = LabelParts.of(str(label))
+    text = parts.word if parts.layers is None else _counted(list(parts.layers)) + parts.by
+    return escaped(text) + (" + embeddings" if parts.embeddings else "")
 
 
 def strip_and_word(label: str, n_layers: int) -> str:
     """`■ ■■■■□□ first 4`, for narrow columns: the first square says whether the embeddings are frozen."""
     squares = layer_strip(label, n_layers)
-    return f"{squares} {freeze_name(label.removesuffix(FROZEN_EMBEDDINGS))}" if squares else freeze_name(label)
-
-
-class FrozenParts(NamedTuple):
-    """What a setting freezes.
-
-    Attributes:
-        layers: Indices of the frozen encoder layers, from 0 next to the embeddings.
-        strategy: The registered one that the label names; `layers` for a set or the embeddings alone.
-    """
-
-    layers: frozenset[int]
-    embeddings: bool
-    strategy: str = LAYERS
-
-
-def frozen_parts(label: str, n_layers: int) -> FrozenParts | None:
-    """What a label freezes in an encoder of `n_layers` layers; None if the label is not one of `FreezeSpec.label`."""
-    registered = tuple((name, id(strategy), look_of(name)) for name, strategy in FREEZE_STRATEGIES.items())
-    named = _by_label(n_layers, registered).get(label)
-    if named is not None:
-        return named
-    word = label.removesuffix(FROZEN_EMBEDDINGS)
-    layers = _set_of(word)
-    if layers is None or not layers <= frozenset(range(n_layers)):
-        return None
-    return FrozenParts(layers, embeddings=word != label)
-
-
-def _set_of(word: str) -> frozenset[int] | None:
-    """The layers that `layers 0,3` lists; None for any other word."""
-    numbers = word.removeprefix(f"{LAYERS} ").partition(" by ")[0].split(",")
-    listed = word.startswith(f"{LAYERS} ") and all(number.isdecimal() for number in numbers)
-    return frozenset(map(int, numbers)) if listed else None
-
-
-@lru_cache(maxsize=64)
-def _by_label(n_layers: int, registered: tuple[tuple[str, int, StrategyLook], ...]) -> dict[str, FrozenParts]:
-    """What every registered strategy freezes at each of its depths, by the label of that setting."""
-    parts = {}
-    for name, *_ in registered:
-        for depth in possible_depths(name, n_layers):
-            layers = frozen_layers(name, n_layers, depth)
-            for embeddings in (False, True):
-                freeze = FreezeSpec(strategy=name, layers=tuple(sorted(layers)), embeddings=embeddings)
-                parts[freeze.label] = FrozenParts(layers, embeddings, name)
-    return parts
+    return f"{squares} {freeze_name(LabelParts.of(label).word)}" if squares else freeze_name(label)
 
 
 def layer_strip(label: str, n_layers: int) -> str:
     """`■ ■■□□□□`; empty for an unknown label or an encoder with more than `MOST_LAYERS` layers."""
-    found = frozen_parts(label, n_layers) if 0 < n_layers <= MOST_LAYERS else None
+    found = FreezeSpec.named(label, n_layers) if 0 < n_layers <= MOST_LAYERS else None
     if found is None:
         return ""
     layers = "".join(FROZEN if layer in found.layers else TRAINED for layer in range(n_layers))
@@ -133,13 +84,13 @@ def layer_strip(label: str, n_layers: int) -> str:
 
 def strip_in_words(label: str, n_layers: int) -> str:
     """`layers 1 to 2 of 6 and the embeddings frozen`, for those who hear it; the label itself if it is unknown."""
-    found = frozen_parts(label, n_layers)
+    found = FreezeSpec.named(label, n_layers)
     if found is None:
         return label
     if len(found.layers) == n_layers:
         layers = f"all {n_layers} layers"
     elif found.layers:
-        layers = f"{_counted(sorted(found.layers))} of {n_layers}"
+        layers = f"{_counted(list(found.layers))} of {n_layers}"
     else:
         layers = ""
     words = " and ".join(filter(None, [layers, "the embeddings" if found.embeddings else ""]))

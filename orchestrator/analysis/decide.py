@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from orchestrator.analysis.cells import froze_by, frozen_parts
+from orchestrator.analysis.cells import froze_by
 from orchestrator.analysis.decided import NO_DIFFERENCE, NOT_ON_TEST, Baseline, Bools, Decided, judged
 from orchestrator.analysis.decision_plan import DecisionPlan, PlannedLooks
 from orchestrator.analysis.looks import LEAST_DF, Simultaneous, deciding_ends, simultaneous
@@ -17,6 +17,7 @@ from orchestrator.analysis.rows import COMPLETED, ROUNDING, Floats, numbers, req
 from orchestrator.analysis.savings import COUNTED, default_saving, savings
 from orchestrator.analysis.two_way import interval
 from orchestrator.config.quantities import counted
+from trials.settings import FreezeSpec
 
 
 def decide(
@@ -98,7 +99,7 @@ def _decide(frame: pd.DataFrame, plan: DecisionPlan, budget: Mapping[str, float]
     )
     table["why_none"] = [_why_no_interval(row) for row in table.to_dict("records")]
     n_layers = int(frame["n_layers"].iloc[0]) if "n_layers" in frame.columns and len(frame) else None
-    table["parts"] = [frozen_parts(label, n_layers) if n_layers else None for label in table["freeze"]]
+    table["parts"] = [FreezeSpec.named(label, n_layers) if n_layers else None for label in table["freeze"]]
     return Decided(
         plan=plan,
         cost=cost,

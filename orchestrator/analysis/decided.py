@@ -26,12 +26,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from orchestrator.analysis.cells import FrozenParts
 from orchestrator.analysis.decision_plan import DecisionPlan, PlannedLooks
 from orchestrator.analysis.looks import further
 from orchestrator.analysis.losses import Collapses
 from orchestrator.analysis.rows import ROUNDING
 from orchestrator.analysis.two_way import Estimate, verdict
+from trials.settings import FreezeSpec
 
 NOT_ON_TEST = "the test split is shown once and selects nothing; choose on dev"
 POINTS = 100.0  # of a score of 1
@@ -268,14 +268,14 @@ def _barred(row: Mapping[str, Any], limit: float, error: float) -> str:
     return "" if passes <= limit + ROUNDING else "its mean over all runs is not within the tolerance"
 
 
-def _freezes_more(parts: list[FrozenParts | None], more: Bools) -> Bools:
+def _freezes_more(parts: list[FreezeSpec | None], more: Bools) -> Bools:
     """Which settings freeze all that one shown to lose more freezes."""
     losing = [each for each, shown in zip(parts, more, strict=True) if shown and each is not None]
     return np.array([each is not None and any(_holds(each, less) for less in losing) for each in parts], dtype=bool)
 
 
-def _holds(more: FrozenParts, less: FrozenParts) -> bool:
-    return less.layers <= more.layers and less.embeddings <= more.embeddings
+def _holds(more: FreezeSpec, less: FreezeSpec) -> bool:
+    return {*less.layers} <= {*more.layers} and less.embeddings <= more.embeddings
 
 
 def _needed(

@@ -8,14 +8,13 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from orchestrator.analysis.cells import MOST_LAYERS, frozen_parts, strip_in_words
+from orchestrator.analysis.cells import MOST_LAYERS, strip_in_words
 from orchestrator.analysis.decided import POINTS, Decided
 from orchestrator.analysis.decision_plan import labels_that_show, resolved_points
 from orchestrator.analysis.trial_frame import SAVED
 from orchestrator.config.quantities import counted
-from trials.freeze.rules import ADAPTIVE
 from trials.freeze.strategies import look_of
-from trials.settings import FROZEN_EMBEDDINGS
+from trials.settings import FreezeSpec, LabelParts
 
 Row = Mapping[str, Any]  # a row of `Decided.table`
 
@@ -244,16 +243,15 @@ def parts(label: str, n_layers: int | None = None) -> str:
     Sets of layers are counted from 1, as in the strip: `layers 0,3` is `layers 1, 4 of 6`, and so is what any other
     strategy freezes.
     """
-    frozen = frozen_parts(label, n_layers or MOST_LAYERS)
+    frozen = FreezeSpec.named(label, n_layers or MOST_LAYERS)
     phrase = look_of(frozen.strategy).phrase if frozen else ""
     if frozen and phrase and (frozen.layers or not frozen.embeddings):
         of = counted(len(frozen.layers), "layer") if n_layers is None else f"{len(frozen.layers)} of {n_layers} layers"
         return phrase.format(layers=of) + (" and the embeddings" if frozen.embeddings else "")
     if frozen and not frozen.layers:
         return "the embeddings"
-    if label.startswith(f"{ADAPTIVE} ("):
-        rule = label.removeprefix(f"{ADAPTIVE} (").removesuffix(FROZEN_EMBEDDINGS)
-        return f"layers while training (rule: {rule}" + (" and the embeddings" * label.endswith(FROZEN_EMBEDDINGS))
+    if (named := LabelParts.of(label)).rule:
+        return f"layers while training (rule: {named.rule})" + (" and the embeddings" * named.embeddings)
     return label if n_layers is None else strip_in_words(label, n_layers).removesuffix(" frozen")
 
 

@@ -26,6 +26,7 @@ from orchestrator.sweeps.plan import Plan, brought_up_to_date
 from orchestrator.sweeps.sweep import SweepSpec
 from trials.datasets.corpus import fingerprint
 from trials.errors import ConfigError
+from trials.settings import LabelParts
 from trials.spec import TrialSpec
 from trials.tasks.reading import read_corpus
 
@@ -140,9 +141,9 @@ def train(
 def _setting(results: ResultStore, asked: SweepPlan, tolerance: float | None, freeze: str | None) -> TrialSpec:
     """A trial of the recommended setting, or of the one that is named. Raises ConfigError."""
     specs = planned_specs(asked)
-    labels = list(dict.fromkeys(spec.freeze.label for spec in specs))
+    labels = {spec.freeze.label: {spec.freeze.label, LabelParts.of(spec.freeze.label).word} for spec in specs}
     if freeze is not None:
-        wanted = [label for label in labels if freeze in (label, label.removesuffix("+E"))]
+        wanted = [label for label, names in labels.items() if freeze in names]
         if len(wanted) != 1:
             raise ConfigError(f"--freeze {freeze!r}: {asked.name} has {', '.join(labels)}.")
         chosen = wanted[0]

@@ -8,14 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from huggingface_hub import get_session
 
 from tests.examples import each
 from tests.servers import LoopbackServer, Reply, Request, UdServer, git_digest
 from trials.errors import DataError, ModelError
-from trials.sources import download as downloading
 from trials.sources.download import Remote, download, get_json
-from trials.sources.hub_client import Repo, calling, explain, without_token
+from trials.sources.hub_client import Repo, explain, without_token
 from trials.sources.ud import fetch_treebank
 
 NAME, RELEASE = "UD_English-EWT", "2.16"
@@ -98,13 +96,6 @@ def test_a_listing_that_is_none_is_one_message(body: bytes, liar: Liar) -> None:
     assert "/etc/passwd: cannot" not in message
 
 
-@pytest.mark.parametrize("status", [200, 404, 429])
-def test_an_answer_without_end_is_cut_off(status: int, liar: Liar, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(downloading, "LARGEST_LISTING", 10_000)
-    liar.answer = Reply(status, b"[" + b" " * 1_000_000)
-    assert "answers with more than 10,000 bytes" in fetch()
-
-
 def test_a_file_longer_than_listed_is_not_read_to_its_end(liar: Liar, here: Path) -> None:
     liar.answer = Reply(body=b"x" * 50_000_000)
     with pytest.raises(DataError, match="its digest is"):
@@ -177,46 +168,3 @@ def test_a_password_in_the_hubs_address_is_in_no_message(monkeypatch: pytest.Mon
 def test_a_repository_of_such_a_name_is_refused(kind: str, name: str) -> None:
     with pytest.raises((DataError, ModelError), match="is not a name on the hub"):
         Repo(kind, name, "main")
-
-
-def test_a_download_that_is_too_slow_ends_with_its_rate_and_the_limit(
-    liar: Liar, here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(downloading, "SLOWEST_BYTES_S", 10**15)
-    monkeypatch.setattr(downloading, "SLOW_FOR_S", 0.0)
-    liar.answer = Reply(body=b"x" * 5_000)
-    with pytest.raises(DataError) as error:
-        download(Remote(f"{liar.url}/x", 5_001, git_digest(b"abc")), here / "x", waits=())
-    assert "still incomplete after 1 tries (" in str(error.value)
-    assert "s are fewer than 1,000,000,000,000,000 a second, the slowest allowed" in str(error.value)
-
-
-def test_a_listing_that_is_too_slow_ends(liar: Liar, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(downloading, "SLOWEST_BYTES_S", 10**15)
-    monkeypatch.setattr(downloading, "SLOW_FOR_S", 0.0)
-    liar.answer = Reply(body=listing())
-    assert "a second, the slowest allowed" in fetch()
-
-
-def test_a_pause_that_the_rate_makes_up_for_is_none(liar: Liar, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(downloading, "SLOWEST_BYTES_S", 0)
-    monkeypatch.setattr(downloading, "SLOW_FOR_S", 0.0)
-    liar.answer = Reply(body=b"abc")
-    download(Remote(f"{liar.url}/x", 3, git_digest(b"abc")), here / "x", waits=())
-    assert (here / "x").read_bytes() == b"abc"
-
-
-def test_a_download_of_the_hub_that_is_too_slow_ends(liar: Liar, monkeypatch: pytest.MonkeyPatch) -> None:
-    liar.answer = Reply(body=b"x" * 5_000)
-    with calling(Repo("models", "a/b", "main")):
-        client = get_session()
-    with client.stream("GET", f"{liar.url}/x") as answer:
-        assert len(b"".join(answer.iter_bytes(chunk_size=10**7))) == 5_000
-    monkeypatch.setattr(downloading, "SLOWEST_BYTES_S", 10**15)
-    monkeypatch.setattr(downloading, "SLOW_FOR_S", 0.0)
-    with (
-        pytest.raises(ModelError, match="a second, the slowest allowed"),
-        calling(Repo("models", "a/b", "main")),
-        get_session().stream("GET", f"{liar.url}/x") as answer,
-    ):
-        list(answer.iter_bytes(chunk_size=10**7))

@@ -9,16 +9,16 @@ from __future__ import annotations
 import csv
 import json
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from trials.datasets.corpus import CORPUS_FORMATS, Sentence, Text
-from trials.datasets.text_file import TOO_MANY_MARKS, check_fits, convert_all, heap_of_marks, normalised, read_lines
+from trials.datasets.text_file import check_fits, convert_all, read_lines
 from trials.errors import DataError, unknown
-from trials.escaping import MOST_CONTENT, opened, quoted
+from trials.escaping import MOST_CONTENT, composed, opened, quoted
 from trials.settings import Columns
 
 # Validation of `columns` against what a file format has.
@@ -161,9 +161,7 @@ def _clean(row: Row, key: str, value: str) -> str:
         value.encode()
     except UnicodeEncodeError as error:  # half a surrogate pair, which JSON can write but no tokenizer can read
         raise DataError(f"{row.place}: the {key} is not Unicode text ({error.reason}). Fix this row.") from error
-    if heap_of_marks(value) is not None:
-        raise DataError(f"{row.place}: the {key}: {TOO_MANY_MARKS}")
-    return normalised(value)
+    return composed(value)
 
 
 def _label(row: Row) -> str:
@@ -206,7 +204,7 @@ def _strings(row: Row, key: str) -> tuple[str, ...]:
     return tuple(_clean(row, key, str(word)) for word in values)
 
 
-PARQUET_ROWS = 512  # of a batch; few, so that a value repeated in all of them is noticed before it fills the memory
+PARQUET_ROWS = 512  # of a batch
 CSV_DELIMITERS = ",;\t|"
 _SAMPLE = 100  # lines that the separator of a CSV file is found by
 _MOST_BATCHES = 40  # of a Parquet file, that its columns are guessed from
@@ -424,11 +422,9 @@ def _parquet_rows(path: Path, asked: TableColumns) -> Iterator[Row]:
     try:
         with opened(path, MOST_CONTENT) as raw, pq.ParquetFile(raw) as file:
             asked.places_of(str(path), file.schema_arrow.names)
-            _check_row_groups(path, file.metadata, asked.names.values())
-            # In batches, as a value that a dictionary holds once may stand in every row.
             for batch in file.iter_batches(PARQUET_ROWS, columns=list(asked.names.values()), use_threads=False):
                 n_bytes += batch.nbytes
-                check_fits(path, n_bytes, what="its rows hold at least")
+                check_fits(path, n_bytes)
                 columns = {key: batch.column(name).to_pylist() for key, name in asked.names.items()}
                 for cells in zip(*columns.values(), strict=True):
                     number += 1
@@ -438,12 +434,3 @@ def _parquet_rows(path: Path, asked: TableColumns) -> Iterator[Row]:
     except (pa.ArrowException, UnicodeDecodeError) as error:
         reason = str(error).partition("\n")[0].rstrip(".")
         raise DataError(f"{path}: not a complete Parquet file ({reason}). Download or write it again.") from error
-
-
-def _check_row_groups(path: Path, metadata: Any, used: Collection[str]) -> None:
-    """Raise DataError if the used columns of a row group, which are read as a whole, do not fit in memory."""
-    for i in range(metadata.num_row_groups):
-        group = metadata.row_group(i)
-        columns = [group.column(j) for j in range(group.num_columns)]
-        n_bytes = sum(c.total_uncompressed_size for c in columns if c.path_in_schema.partition(".")[0] in used)
-        check_fits(path, n_bytes, what=f"row group {i + 1} of {metadata.num_row_groups} has")

@@ -6,9 +6,7 @@ Lines are UTF-8, plain or gzipped, in Unicode normal form.
 from __future__ import annotations
 
 import gzip
-import io
 import re
-import unicodedata
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -16,23 +14,13 @@ from pathlib import Path
 from typing import TypeVar
 
 from trials.errors import DataError
-from trials.escaping import MOST_CONTENT, read_bytes, stamp_of
-
-# Bounds of what is read into memory: a small file may unpack to more than the machine has.
+from trials.escaping import MOST_CONTENT, composed, read_bytes, stamp_of
 
 # Reading takes up to this many bytes for each byte of text: its lines, and words and tags as objects (measured: 4 to
 # 10).
 BYTES_PER_BYTE = 10
-# Text compresses to a tenth; columns that repeat, to a fiftieth. A thousandth is what zeros compress to.
-MOST_TIMES = 200
-FREE_TIMES = 16 << 20  # bytes that any file may unpack to, however small it is
 _MEMORY = Path("/proc/meminfo")
 _GROUP = Path("/sys/fs/cgroup")
-
-
-def largest_text() -> int:
-    """Bytes of text that can be read into the memory that is free now."""
-    return free_bytes() // BYTES_PER_BYTE
 
 
 def free_bytes() -> int:
@@ -47,28 +35,13 @@ def free_bytes() -> int:
     return free
 
 
-def check_fits(path: Path, n_bytes: int, *, what: str) -> None:
-    """Raise DataError if so many bytes of a file's content do not fit in memory; `what` says what has them."""
-    if n_bytes > (most := largest_text()):
+def check_fits(path: Path, n_bytes: int) -> None:
+    """Raise DataError if so many bytes of a file's content do not fit in memory."""
+    if n_bytes > (most := free_bytes() // BYTES_PER_BYTE):
         raise DataError(
-            f"{path}: {what} {n_bytes:,} bytes, more than the {most:,} that fit in this machine's free memory "
+            f"{path}: it has {n_bytes:,} bytes, more than the {most:,} that fit in this machine's free memory "
             f"({BYTES_PER_BYTE} bytes each). Split it, or use a part of it (`first`)."
         )
-
-
-def check_unpacked(path: Path, packed: int, unpacked: int) -> None:
-    """Raise DataError if a file of `packed` bytes unpacks to more than text does, or to more than fits in memory."""
-    if unpacked > max(FREE_TIMES, MOST_TIMES * packed):
-        raise DataError(
-            f"{path}: its {packed:,} bytes unpack to {unpacked:,} or more, over {MOST_TIMES} times as many, which "
-            "is no text. Get the file again, or uncompress it."
-        )
-    check_fits(path, unpacked, what="it unpacks to at least")
-
-
-MOST_MARKS = 500  # combining marks in a row: sorting them takes quadratic time; no script has ten
-TOO_MANY_MARKS = f"more than {MOST_MARKS} combining marks in a row are not text. Delete them."
-_PIECE = 1 << 24
 
 
 def read_lines(path: Path) -> list[str]:
@@ -78,44 +51,19 @@ def read_lines(path: Path) -> list[str]:
     text is normalised to Unicode's NFC, so that composed and decomposed letters spell the same word.
 
     Raises:
-        DataError: the file cannot be read or unpacked, or is not UTF-8 text; names the line where there is one.
+        DataError: the file cannot be read or unpacked, does not fit in memory, or is not UTF-8 text; names the line
+            where there is one.
     """
-    text = _decoded(path, _unpacked(path)).removeprefix("\ufeff")
-    if (heap := heap_of_marks(text)) is not None:
-        line = 1 + len(re.findall(r"\r\n|\r|\n", text[:heap]))
-        raise DataError(f"{path}:{line}: {TOO_MANY_MARKS}")
-    text = unicodedata.normalize("NFC", text)
+    text = composed(_decoded(path, _unpacked(path)).removeprefix("\ufeff"))
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     if not lines[-1]:  # nothing follows the end of the last line
         lines.pop()
     return lines
 
 
-def normalised(text: str) -> str:
-    """The text in NFC (https://unicode.org/reports/tr15/). Raises DataError where `heap_of_marks` finds one."""
-    if heap_of_marks(text) is not None:
-        raise DataError(TOO_MANY_MARKS)
-    return unicodedata.normalize("NFC", text)
-
-
-def heap_of_marks(text: str) -> int | None:
-    """The index of a run of more combining marks than can be sorted in reasonable time; None if there is none."""
-    if text.isascii():
-        return None
-    for at in range(0, len(text), MOST_MARKS):  # so many in a row do not pass between two of these
-        start = end = at
-        while end < len(text) and end - start <= MOST_MARKS and unicodedata.combining(text[end]):
-            end += 1
-        while end > at and start and end - start <= MOST_MARKS and unicodedata.combining(text[start - 1]):
-            start -= 1
-        if end - start > MOST_MARKS:
-            return start
-    return None
-
-
 def _unpacked(path: Path) -> bytes:
     try:
-        check_fits(path, stamp_of(path).n_bytes, what="it has")
+        check_fits(path, stamp_of(path).n_bytes)
         data = read_bytes(path, MOST_CONTENT)
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror}).") from error
@@ -124,21 +72,13 @@ def _unpacked(path: Path) -> bytes:
     try:
         if not data:  # `gzip` accepts an empty file
             raise EOFError("the file is empty")
-        return _gunzipped(path, data)
+        unpacked = gzip.decompress(data)
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(
             f"{path}: not a complete gzip file ({str(error).rstrip('.')}). Download or compress it again."
         ) from error
-
-
-def _gunzipped(path: Path, data: bytes) -> bytes:
-    pieces, size = [], 0
-    with gzip.open(io.BytesIO(data)) as file:
-        while piece := file.read(_PIECE):
-            pieces.append(piece)
-            size += len(piece)
-            check_unpacked(path, len(data), size)
-    return b"".join(pieces)
+    check_fits(path, len(unpacked))
+    return unpacked
 
 
 def _decoded(path: Path, data: bytes) -> str:

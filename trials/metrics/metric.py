@@ -220,14 +220,14 @@ def spearman_values(gold: Floats, predicted: Floats) -> Floats:
     """
     n = len(gold)
     left_out = np.empty(n)
-    ranks = _ranks(gold), _ranks(predicted)
+    of_both = ranks(gold), ranks(predicted)
     step = max(1, _BLOCK // max(n, 1))
     for start in range(0, n, step):
         which = np.arange(start, min(start + step, n))
         kept = np.arange(n)[None, :] != which[:, None]  # (block, texts)
-        a, b = ((r - (r > r[which, None]) - 0.5 * (r == r[which, None])) * kept for r in ranks)
+        a, b = ((r - (r > r[which, None]) - 0.5 * (r == r[which, None])) * kept for r in of_both)
         left_out[which] = _correlation(np.full(len(which), n - 1.0), *_sums(a, b))
-    whole = _correlation(np.array([float(n)]), *_sums(*(r[None, :] for r in ranks)))
+    whole = _correlation(np.array([float(n)]), *_sums(*(r[None, :] for r in of_both)))
     return from_left_out(whole, left_out)
 
 
@@ -235,16 +235,18 @@ def _sums(a: Floats, b: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]
     return a.sum(axis=1), b.sum(axis=1), (a * a).sum(axis=1), (b * b).sum(axis=1), (a * b).sum(axis=1)
 
 
-def _ranks(values: Floats) -> Floats:
+def ranks(values: Floats) -> Floats:
     """Ranks (texts,) from 1, equal values sharing their mean rank."""
     _, place, times = np.unique(values, return_inverse=True, return_counts=True)
-    ranks: Floats = (np.cumsum(times) - (times - 1) / 2)[place]
-    return ranks
+    found: Floats = (np.cumsum(times) - (times - 1) / 2)[place]
+    return found
 
 
 Output = Literal["tags", "spans", "classes", "binary", "numbers"]
 """What a task predicts: a tag for every word, spans of words, a class for every text, one of two classes of which one
 is the positive class, or a number."""
+
+Group = Literal["label", "span", "correlation"]
 
 MAX_LEFT_OUT = 2000  # examples; a metric of its own, asked that often, takes a second or so
 NO_CLASS = -2  # an id that neither gold labels nor predictions have
@@ -289,7 +291,7 @@ class TaskMetric:
     name: str
     label: str
     about: str
-    group: Literal["label", "span", "correlation"]
+    group: Group
     outputs: frozenset[Output]
     function: Callable[[PredictedSplit], float]
     higher_is_better: bool = True

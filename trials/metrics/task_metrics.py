@@ -5,11 +5,10 @@ The order of their registration is that of the store's columns.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 
@@ -17,7 +16,9 @@ from trials.metrics import metric
 from trials.metrics.metric import (
     Counts,
     Floats,
+    Group,
     Ids,
+    Output,
     PredictedSplit,
     Score,
     TaskMetric,
@@ -25,8 +26,10 @@ from trials.metrics.metric import (
     count_items,
     counted,
     label_counts,
+    macro_f1,
+    micro_f1,
+    ranks,
     register,
-    share,
 )
 
 # Metrics over words or texts, each with one label.
@@ -43,17 +46,6 @@ def accuracy(gold: Ids, predicted: Ids) -> float:
     return float(np.mean((gold == predicted) & (predicted >= 0))) if len(gold) else 0.0
 
 
-def macro_f1(gold: Ids, predicted: Ids) -> float:
-    """Mean F1 of the labels that occur in gold or in the predictions, 0 if none does; arguments as for `accuracy`.
-
-    Every tag counts as a label of its own: `B-LOC`, `I-LOC` and `O`. For the mean over entity types see
-    `trials.metrics.task_metrics`.
-    """
-    counts = count(gold, predicted, n_labels=1 + int(max(gold.max(initial=-1), predicted.max(initial=-1))))
-    _, _, f1 = counts.shares()
-    return float(f1[counts.occurs].mean()) if counts.occurs.any() else 0.0
-
-
 def correct_words(split: PredictedSplit) -> Floats:
     """(examples,) correct words of each, over the mean words of an example; their mean is the accuracy."""
     correct = (split.gold == split.predicted) & (split.predicted >= 0)
@@ -68,6 +60,25 @@ def counts_of(split: PredictedSplit, least: int = 0) -> Floats:
     return label_counts(split.gold, split.predicted, split.starts, n_labels)
 
 
+def _register(
+    name: str, label: str, about: str, group: Group, outputs: set[Output],
+    counts: Callable[[PredictedSplit], Floats], score: Callable[[PredictedSplit], Score], *, lowest: float = 0.0,
+) -> None:  # fmt: skip
+    """Register a metric that is a score of summed counts (`trials.metrics.metric`)."""
+    register(
+        TaskMetric(
+            name,
+            label,
+            about,
+            group,
+            frozenset(outputs),
+            lambda split: float(score(split)(counts(split).sum(axis=0))),
+            lowest=lowest,
+            contributions=lambda split: counted(counts(split), score(split)),
+        )
+    )
+
+
 register(
     TaskMetric(
         "accuracy",
@@ -80,16 +91,9 @@ register(
         per_word=True,
     )
 )
-register(
-    TaskMetric(
-        "macro_f1",
-        label="macro F1",
-        about="Mean F1 of all labels.",
-        group="label",
-        outputs=frozenset({"tags", "classes"}),
-        function=lambda split: macro_f1(split.gold, split.predicted),
-        contributions=lambda split: counted(counts_of(split), metric.macro_f1),
-    )
+# Every tag counts as a label of its own: `B-LOC`, `I-LOC` and `O`.
+_register(
+    "macro_f1", "macro F1", "Mean F1 of all labels.", "label", {"tags", "classes"}, counts_of, lambda split: macro_f1
 )
 
 
@@ -101,17 +105,6 @@ register(
 
 OUTSIDE, BEGIN, INSIDE = range(3)
 PREFIXES = {"B-": BEGIN, "I-": INSIDE}
-
-
-class SpanScores(NamedTuple):
-    """Values from 0 to 1; `macro_` is the mean over the types that have a span in gold or in the predictions."""
-
-    precision: float
-    recall: float
-    f1: float
-    macro_precision: float
-    macro_recall: float
-    macro_f1: float
 
 
 def span_types(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -153,7 +146,7 @@ def _parts(names: tuple[str, ...]) -> tuple[Ids, Ids]:
 
 
 def count_spans(gold: Ids, predicted: Ids, starts: Ids, names: tuple[str, ...]) -> Counts:
-    """The counts of every type in `span_types`; arguments as for `span_scores`."""
+    """The counts of every type in `span_types`; arguments as for `spans`."""
     n_types = len(span_types(names))
     each_kind = _gold_predicted_correct(gold, predicted, starts, names)
     return Counts(*(np.bincount(each[:, 0], minlength=n_types) for each in each_kind))
@@ -167,29 +160,6 @@ def _gold_predicted_correct(
     at = np.full((len(gold), 2), -1, dtype=np.int64)  # type and end of the gold span that starts at a word
     at[actual[:, 1]] = actual[:, [0, 2]]
     return actual, guessed, guessed[(at[guessed[:, 1]] == guessed[:, [0, 2]]).all(axis=1)]
-
-
-def span_scores(gold: Ids, predicted: Ids, starts: Ids, names: tuple[str, ...]) -> SpanScores:
-    """Precision, recall and F1 over all spans, and their means over the types; 0 if a denominator is 0.
-
-    Args:
-        gold: (words,) ids into `names`.
-        predicted: (words,) ids into `names`; -1 for no prediction, which counts as `O`.
-        starts: (sentences,) index of each sentence's first word, ascending.
-        names: `O`, and `B-` and `I-` with a type.
-    """
-    assert gold.shape == predicted.shape
-    counts = count_spans(gold, predicted, starts, names)
-    support, n_predicted, correct = (int(each.sum()) for each in counts)
-    over_all = share([correct, correct, 2 * correct], [n_predicted, support, support + n_predicted])
-    n_types = int(counts.occurs.sum())
-    means = share([each.sum() for each in counts.shares()], [n_types] * 3)  # a type without spans has zeros
-    return SpanScores(*over_all.tolist(), *means.tolist())
-
-
-@lru_cache(maxsize=1)  # six metrics of one split
-def _scores(split: PredictedSplit) -> SpanScores:
-    return span_scores(split.gold, split.predicted, split.starts, split.names)
 
 
 def span_counts(split: PredictedSplit, *, lenient: bool = False) -> Floats:
@@ -206,60 +176,30 @@ def span_counts(split: PredictedSplit, *, lenient: bool = False) -> Floats:
     )
 
 
-def _register(score: str, about: str, of_sums: Score) -> None:
-    label = f"span {score.replace('_', ' ').replace('f1', 'F1')}"
-    register(
-        TaskMetric(
-            f"span_{score}",
-            label,
-            f"Of whole entities{about}",
-            "span",
-            frozenset({"spans"}),
-            lambda split: getattr(_scores(split), score),
-            contributions=lambda split: counted(span_counts(split), of_sums),
-        )
-    )
+@lru_cache(maxsize=1)  # six metrics of one split
+def _strict(split: PredictedSplit) -> Floats:
+    return span_counts(split)
 
 
-_register("precision", ", strict IOB2: precision.", partial(metric.micro_share, 1))
-_register("recall", ": recall.", partial(metric.micro_share, 0))
-_register("f1", ": F1.", metric.micro_f1)
-_register("macro_precision", ": mean precision of the types.", partial(metric.macro_share, 1))
-_register("macro_recall", ": mean recall of the types.", partial(metric.macro_share, 0))
-_register("macro_f1", ": mean F1 of the types.", metric.macro_f1)
+def _lenient(split: PredictedSplit) -> Floats:
+    return span_counts(split, lenient=True)
+
+
+_SPAN_SCORES: dict[str, tuple[str, Score]] = {
+    "precision": (", strict IOB2: precision.", partial(metric.micro_share, 1)),
+    "recall": (": recall.", partial(metric.micro_share, 0)),
+    "f1": (": F1.", micro_f1),
+    "macro_precision": (": mean precision of the types.", partial(metric.macro_share, 1)),
+    "macro_recall": (": mean recall of the types.", partial(metric.macro_share, 0)),
+    "macro_f1": (": mean F1 of the types.", macro_f1),
+}
+for _name, (_about, _score) in _SPAN_SCORES.items():
+    _label = f"span {_name.replace('_', ' ').replace('f1', 'F1')}"
+    _of_sums = partial(lambda score, split: score, _score)
+    _register(f"span_{_name}", _label, f"Of whole entities{_about}", "span", {"spans"}, _strict, _of_sums)
 
 
 # Metrics over texts, each with one class or one number.
-
-
-def matthews(gold: Ids, predicted: Ids) -> float:
-    """Matthews correlation of any number of classes (Gorodkin 2004), -1 to 1; 0 if one side has only one class.
-
-    Args:
-        gold: (texts,) ids of the classes.
-        predicted: (texts,) ids of the predictions; -1 for none counts as a class that is never right.
-    """
-    assert gold.shape == predicted.shape
-    n_classes = 1 + int(max(gold.max(initial=-1), predicted.max(initial=-1)))
-    # Python's integers, as the fourth powers below pass 2**63 at some 50,000 texts.
-    support, taken = (np.bincount(ids + 1, minlength=n_classes + 1).tolist() for ids in (gold, predicted))
-    n, correct = len(gold), int(np.sum((gold == predicted) & (predicted >= 0)))
-    covariance = correct * n - sum(a * b for a, b in zip(support, taken, strict=True))
-    spread = (n * n - sum(a * a for a in support)) * (n * n - sum(b * b for b in taken))
-    return covariance / math.sqrt(spread) if spread else 0.0
-
-
-def binary_f1(gold: Ids, predicted: Ids, positive: int) -> float:
-    """F1 of one class; 0 if it occurs neither in gold nor in the predictions.
-
-    Args:
-        gold: (texts,) ids of the classes.
-        predicted: (texts,) ids of the predictions.
-    """
-    assert gold.shape == predicted.shape
-    is_it, taken_for_it = gold == positive, predicted == positive
-    n = int(is_it.sum()) + int(taken_for_it.sum())
-    return 2 * int((is_it & taken_for_it).sum()) / n if n else 0.0
 
 
 def pearson(gold: Floats, predicted: Floats) -> float:
@@ -272,7 +212,7 @@ def pearson(gold: Floats, predicted: Floats) -> float:
 
 def spearman(gold: Floats, predicted: Floats) -> float:
     """Spearman rank correlation, equal numbers sharing their mean rank; arguments as for `pearson`."""
-    return pearson(_ranks(gold), _ranks(predicted))
+    return pearson(ranks(gold), ranks(predicted))
 
 
 def _centred(values: Floats) -> Floats:
@@ -286,34 +226,15 @@ def _centred(values: Floats) -> Floats:
     return centred
 
 
-def _ranks(values: Floats) -> Floats:
-    _, place, times = np.unique(values, return_inverse=True, return_counts=True)
-    return np.asarray((np.cumsum(times) - (times - 1) / 2)[place], dtype=np.float64)
-
-
-register(
-    TaskMetric(
-        "matthews",
-        label="Matthews correlation",
-        about="Matthews' correlation.",
-        group="correlation",
-        outputs=frozenset(),  # only of tasks that select by it
-        function=lambda split: matthews(split.gold, split.predicted),
-        contributions=lambda split: counted(counts_of(split), metric.matthews),
-        lowest=-1.0,
-    )
-)
-register(
-    TaskMetric(
-        "f1",
-        label="F1",
-        about="F1 of the positive class.",
-        group="label",
-        outputs=frozenset({"binary"}),
-        function=lambda split: binary_f1(split.gold, split.predicted, split.positive),
-        contributions=lambda split: counted(counts_of(split, split.positive), metric.label_f1(split.positive)),
-    )
-)
+# Matthews' correlation is only of tasks that select by it.
+_register(
+    "matthews", "Matthews correlation", "Matthews' correlation.", "correlation", set(), counts_of,
+    lambda split: metric.matthews, lowest=-1.0,
+)  # fmt: skip
+_register(
+    "f1", "F1", "F1 of the positive class.", "label", {"binary"}, lambda split: counts_of(split, split.positive),
+    lambda split: metric.label_f1(split.positive),
+)  # fmt: skip
 register(
     TaskMetric(
         "pearson",
@@ -346,17 +267,10 @@ register(
 # sentence, after `O` and after another type (E. Tjong Kim Sang and S. Buchholz, "Introduction to the CoNLL-2000 Shared
 # Task: Chunking", 2000). Most published F1 of CoNLL-2003 is this one.
 
-register(
-    TaskMetric(
-        "conlleval_f1",
-        label="conlleval F1",
-        about="Of whole entities as the script conlleval reads IOB tags, where an I- may begin an entity: F1.",
-        group="span",
-        outputs=frozenset({"spans"}),
-        function=lambda split: float(metric.micro_f1(span_counts(split, lenient=True).sum(axis=0))),
-        contributions=lambda split: metric.counted(span_counts(split, lenient=True), metric.micro_f1),
-    )
-)
+_register(
+    "conlleval_f1", "conlleval F1", "Of whole entities as the script conlleval reads IOB tags, where an I- may begin "
+    "an entity: F1.", "span", {"spans"}, _lenient, lambda split: micro_f1,
+)  # fmt: skip
 
 
 # Precision, recall and F1 of each label.

@@ -11,7 +11,6 @@ is the one it asked for. The tests of this module promise both.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 import time
@@ -30,11 +29,7 @@ if TYPE_CHECKING:
 
 WAITS = (1.0, 2.0, 4.0, 8.0)  # seconds before the second, third, ... attempt
 _TIMEOUT_S = 30.0
-# As curl's --speed-limit and --speed-time: a server that sends a byte now and then would hold a launch for ever.
-SLOWEST_BYTES_S = 1_000  # a modem's rate
-SLOW_FOR_S = 60.0
 LARGEST_FILE = 4 << 30  # bytes; ten times the largest treebank
-LARGEST_LISTING = 64 << 20  # bytes
 _TOKEN_HOST = "api.github.com"  # noqa: S105 - the only host that GITHUB_TOKEN is sent to
 
 
@@ -49,24 +44,6 @@ class Remote(NamedTuple):
     url: str
     size: int
     sha1: str
-
-
-class DownloadPace:
-    """The rate of a download, which has to end when it stays below SLOWEST_BYTES_S for SLOW_FOR_S."""
-
-    def __init__(self) -> None:
-        self._since, self._bytes = time.monotonic(), 0
-
-    def too_slow(self, n_bytes: int) -> str | None:
-        """Count a chunk; the rate and the limit if the last SLOW_FOR_S brought too few bytes, else None."""
-        self._bytes += n_bytes
-        seconds = time.monotonic() - self._since
-        if seconds < SLOW_FOR_S:
-            return None
-        received, self._since, self._bytes = self._bytes, time.monotonic(), 0
-        if received >= SLOWEST_BYTES_S * seconds:
-            return None
-        return f"{received:,} bytes in {seconds:.0f} s are fewer than {SLOWEST_BYTES_S:,} a second, the slowest allowed"
 
 
 class _Cut(Exception):  # noqa: N818
@@ -148,14 +125,11 @@ def _stream(http: httpx2.Client, remote: Remote, part: Path, progress: Progress)
         with http.stream("GET", remote.url, headers={"Range": f"bytes={have}-"} if have else {}) as answer:
             _check_answer(answer, remote, part, have)
             have = have if answer.status_code == HTTPStatus.PARTIAL_CONTENT else 0
-            pace = DownloadPace()
             with part.open("ab" if have else "wb") as file:
                 for chunk in answer.iter_bytes():  # as received: a chunk size would lose the beginning of a cut chunk
                     file.write(chunk)
                     have += len(chunk)
                     progress(part.stem, have, remote.size)
-                    if slow := pace.too_slow(len(chunk)):
-                        raise _Cut(slow)
                     if have > remote.size:  # more than listed: the digest is wrong in any case
                         return
     except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
@@ -213,34 +187,23 @@ def get_json(url: str) -> Any:
 
     Raises:
         FileNotFoundError: the server has no such document; the text is the server's.
-        DataError: no connection, another refusal, not JSON, or longer than any listing.
+        DataError: no connection, another refusal, or not JSON.
     """
     import httpx2
 
     _check_url(url)
     try:
-        with client() as http, http.stream("GET", url, headers=_login(url)) as answer:
-            body = _body(answer, url)
-    except (_Cut, httpx2.TransportError, httpx2.DecodingError, httpx2.TooManyRedirects, httpx2.InvalidURL) as error:
+        with client() as http:
+            answer = http.get(url, headers=_login(url))
+    except (httpx2.TransportError, httpx2.DecodingError, httpx2.TooManyRedirects, httpx2.InvalidURL) as error:
         raise _no_connection(url, error) from error
     if answer.status_code == HTTPStatus.NOT_FOUND:
-        raise FileNotFoundError(_words(answer, body))
+        raise FileNotFoundError(_words(answer))
     refuse(answer, url)
     try:
-        return json.loads(body)
+        return answer.json()
     except (ValueError, RecursionError) as error:
         raise DataError(f"{shown(url)}: the answer is not JSON. It may come from a proxy or a log-in page.") from error
-
-
-def _body(answer: httpx2.Response, url: str) -> bytes:
-    body, pace = bytearray(), DownloadPace()
-    for chunk in answer.iter_bytes():
-        body += chunk
-        if slow := pace.too_slow(len(chunk)):
-            raise _Cut(slow)
-        if len(body) > LARGEST_LISTING:
-            raise DataError(f"{shown(url)}: answers with more than {LARGEST_LISTING:,} bytes, which is no listing.")
-    return bytes(body)
 
 
 def _login(url: str) -> dict[str, str]:
@@ -248,9 +211,9 @@ def _login(url: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"} if token and urlsplit(url).hostname == _TOKEN_HOST else {}
 
 
-def _words(answer: httpx2.Response, body: bytes) -> str:
+def _words(answer: httpx2.Response) -> str:
     try:
-        return str(json.loads(body)["message"])
+        return str(answer.json()["message"])
     except (ValueError, LookupError, TypeError, RecursionError):
         return answer.reason_phrase
 

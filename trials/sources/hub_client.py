@@ -19,11 +19,10 @@ from urllib.parse import quote
 from trials.errors import DataError, ModelError
 from trials.escaping import quoted, read_text
 from trials.sources.cache import Progress, cache_root, writing
-from trials.sources.download import DownloadPace, shown
+from trials.sources.download import shown
 from trials.starter import BUNDLED_TREEBANKS, STARTER
 
 if TYPE_CHECKING:
-    import httpx2
     from huggingface_hub.utils.tqdm import tqdm
 
 TIMEOUT_S = 30.0
@@ -156,42 +155,13 @@ def calling(repo: Repo) -> Iterator[None]:
         DataError, ModelError: by the repository's kind; not found, gated, no connection, ...
     """
     import httpx2
-    from huggingface_hub import get_session
     from huggingface_hub.errors import HFValidationError
 
     try:
         with silence():
-            end_slow_downloads(get_session())
             yield
     except (httpx2.HTTPError, OSError, HFValidationError) as error:
         raise repo.error(explain(error, repo)) from error
-
-
-def end_slow_downloads(client: httpx2.Client) -> None:
-    """Make a client's downloads end with a ReadError when they are too slow, as those of `sources.download` do."""
-    hooks = client.event_hooks
-    if _watch_pace not in hooks["response"]:
-        client.event_hooks = {**hooks, "response": [*hooks["response"], _watch_pace]}
-
-
-def _watch_pace(response: httpx2.Response) -> None:
-    import httpx2
-
-    assert isinstance(response.stream, httpx2.SyncByteStream)
-    stream: httpx2.SyncByteStream = response.stream
-
-    class WatchedResponse(httpx2.SyncByteStream):
-        def __iter__(self) -> Iterator[bytes]:
-            pace = DownloadPace()
-            for chunk in stream:
-                if slow := pace.too_slow(len(chunk)):
-                    raise httpx2.ReadError(slow, request=response.request)
-                yield chunk
-
-        def close(self) -> None:
-            stream.close()
-
-    response.stream = WatchedResponse()
 
 
 def explain(error: BaseException, repo: Repo) -> str:

@@ -13,7 +13,7 @@ from safetensors import SafetensorError, safe_open
 from trials.errors import ConfigError, ModelError
 from trials.escaping import MOST_CONTENT, MOST_TEXT, beginning, opened, quoted, read_json, stamp_of
 from trials.models.family import MODEL_FAMILIES, REFUSED
-from trials.models.model_files import ADAPTER, INDEX, PICKLE, WEIGHTS, check_plain, revision_of, shards
+from trials.models.model_files import ADAPTER, INDEX, PICKLE, WEIGHTS, revision_of, shards
 from trials.settings import Frozen, ModelSpec
 from trials.sources.cache import Progress, no_progress
 from trials.sources.hub_client import is_commit, is_path, is_repo_name, near_here
@@ -192,7 +192,6 @@ def _described(folder: Path, name: str, *, allow_pickle: bool) -> ModelSpec:
 def _shape(folder: Path) -> tuple[str, int, int]:
     """Family, layers and usable positions of a model, by its configuration. Raises ModelError if it is refused."""
     config = _config(folder)
-    check_plain(folder)
     family = str(config.get("model_type", ""))
     _refuse_quantised(folder, config)
     _refuse_large(folder, config)

@@ -170,13 +170,7 @@ def test_a_configuration_that_was_a_finding_is_refused(name: str, configurations
     assert words in verdict.text.replace(str(configurations.folder), "").replace("settings.yaml", "s.yaml")
 
 
-HEAP = "a\u0301\u0316" + "\u0301\u0316" * 80_000
 BROKEN = {
-    "conllu": (HEAP.encode(), "train.conllu:1: more than 500 combining marks in a row are not text"),
-    "texts.jsonl": (
-        f'{{"text": "{HEAP}", "label": 1}}'.encode("ascii", "backslashreplace"),
-        "jsonl:1: the text: more than",
-    ),
     "tsv": (b"text\x1b[31m\tlabel\n", "Known: label, text\\x1b[31m."),
     "manifest.json": (b"[" * 100_000, ""),
     "presence": (b'{"a":' * 100_000, ""),

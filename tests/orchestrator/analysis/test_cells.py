@@ -13,7 +13,6 @@ from orchestrator.analysis.cells import (
     by_cell,
     cut_off_notes,
     freeze_name,
-    frozen_parts,
     layer_strip,
     setting,
     strip_in_words,
@@ -89,9 +88,9 @@ def test_the_label_of_every_strategy_says_which_parts_it_freezes(
     depth = data.draw(st.sampled_from(possible_depths(strategy, n_layers)))
     layers = FREEZE_STRATEGIES[strategy](n_layers, depth)
     spec = FreezeSpec(strategy=strategy, layers=tuple(sorted(layers)), embeddings=embeddings)
-    found = frozen_parts(spec.label, n_layers)
+    found = FreezeSpec.named(spec.label, n_layers)
     assert found
-    assert found[:2] == (layers, embeddings)
+    assert (found.layers, found.embeddings) == (spec.layers, embeddings)
     assert layer_strip(spec.label, n_layers).count(FROZEN) == len(layers) + embeddings
 
 

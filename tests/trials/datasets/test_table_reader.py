@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from tests.examples import each
 from trials.datasets.corpus import CORPUS_FORMATS, Sentence, Text
 from trials.datasets.table_reader import read_csv, read_jsonl, read_parquet, read_tsv
-from trials.datasets.text_file import normalised
 from trials.errors import DataError
+from trials.escaping import composed
 from trials.settings import Columns
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
@@ -184,7 +184,7 @@ def test_what_is_written_is_read(cells: list[tuple[str, str]], format_: str) -> 
     rows = [{"sentence": text, "class": label} for text, label in cells]
     with tempfile.TemporaryDirectory() as folder:
         found = read(Path(folder), format_, rows, BY_NAME)
-    assert found == [Text(normalised(text), None, normalised(label)) for text, label in cells]
+    assert found == [Text(composed(text), None, composed(label)) for text, label in cells]
 
 
 # --- Rows that it refuses

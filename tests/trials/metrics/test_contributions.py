@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.metrics import f1_score, matthews_corrcoef
 
 from tests.examples import each
 from trials.metrics import metric as module
@@ -103,9 +104,18 @@ Metric = Callable[[Ids, Ids], float]
 N_LABELS = 3
 SCORES: dict[str, tuple[Score, Metric]] = {
     "accuracy": (module.accuracy, task_metrics.accuracy),
-    "macro F1": (module.macro_f1, task_metrics.macro_f1),
-    "F1 of one class": (label_f1(1), lambda gold, predicted: task_metrics.binary_f1(gold, predicted, 1)),
-    "Matthews": (module.matthews, task_metrics.matthews),
+    "macro F1": (
+        module.macro_f1,
+        lambda gold, predicted: f1_score(
+            gold,
+            predicted,
+            average="macro",
+            labels=sorted({*gold.tolist(), *predicted.tolist()} - {-1}),
+            zero_division=0,
+        ),
+    ),
+    "F1 of one class": (label_f1(1), lambda gold, predicted: f1_score(gold == 1, predicted == 1, zero_division=0)),
+    "Matthews": (module.matthews, matthews_corrcoef),
 }
 
 

@@ -13,8 +13,8 @@ from scipy import stats
 from sklearn.metrics import accuracy_score, classification_report, f1_score, matthews_corrcoef
 
 from tests.examples import each
-from trials.metrics.metric import Floats, Ids
-from trials.metrics.task_metrics import TagScore, accuracy, binary_f1, macro_f1, matthews, pearson, spearman, tag_table
+from trials.metrics.metric import METRICS, NO_CLASS, Floats, Ids, PredictedSplit
+from trials.metrics.task_metrics import TagScore, accuracy, pearson, spearman, tag_table
 
 Correlation = Callable[[Floats, Floats], float]
 CLASSES = st.lists(st.tuples(st.integers(0, 3), st.integers(-1, 3)), min_size=1, max_size=30)
@@ -26,6 +26,11 @@ def ids(values: Sequence[int]) -> Ids:
     return np.array(values, dtype=np.int64)
 
 
+def of_texts(name: str, gold: Ids, predicted: Ids, positive: int = NO_CLASS) -> float:
+    """A metric of texts, or of words of which each is a sentence."""
+    return METRICS[name].function(PredictedSplit(gold, predicted, np.arange(len(gold)), NAMES, positive))
+
+
 def floats(*values: float) -> Floats:
     return np.array(values, dtype=np.float64)
 
@@ -34,39 +39,39 @@ def floats(*values: float) -> Floats:
 def test_matthews_is_sklearns_for_any_number_of_classes(pairs: list[tuple[int, int]]) -> None:
     gold, predicted = map(ids, zip(*pairs, strict=True))
     assume(len({*gold.tolist(), *predicted.tolist()}) > 1)  # sklearn warns of a single class
-    assert matthews(gold, predicted) == pytest.approx(matthews_corrcoef(gold, predicted), abs=1e-9)
+    assert of_texts("matthews", gold, predicted) == pytest.approx(matthews_corrcoef(gold, predicted), abs=1e-9)
 
 
 @given(CLASSES, st.integers(0, 3))
 def test_binary_f1_is_sklearns(pairs: list[tuple[int, int]], positive: int) -> None:
     gold, predicted = map(ids, zip(*pairs, strict=True))
     expected = f1_score(gold == positive, predicted == positive, zero_division=0)
-    assert binary_f1(gold, predicted, positive) == pytest.approx(expected, abs=1e-12)
+    assert of_texts("f1", gold, predicted, positive) == pytest.approx(expected, abs=1e-12)
 
 
 @each("gold, predicted", [([], []), ([1, 1], [1, 1]), ([0, 1], [1, 1]), ([1, 1], [0, 1])])
 def test_matthews_is_0_where_one_side_has_one_class(gold: list[int], predicted: list[int]) -> None:
-    assert matthews(ids(gold), ids(predicted)) == 0.0
+    assert of_texts("matthews", ids(gold), ids(predicted)) == 0.0
 
 
 def test_matthews_of_a_perfect_and_of_an_inverted_prediction() -> None:
     gold = ids([0, 1, 1, 0])
-    assert (matthews(gold, gold), matthews(gold, 1 - gold)) == (1.0, -1.0)
+    assert (of_texts("matthews", gold, gold), of_texts("matthews", gold, 1 - gold)) == (1.0, -1.0)
 
 
 def test_matthews_of_a_million_texts_does_not_overflow() -> None:
     gold = np.arange(1_000_000) % 2
     predicted = np.where(np.arange(1_000_000) < 900_000, gold, 1 - gold)
-    assert matthews(gold, predicted) == pytest.approx(0.8)
+    assert of_texts("matthews", gold, predicted) == pytest.approx(0.8)
 
 
 def test_a_text_without_prediction_is_never_right() -> None:
-    assert matthews(ids([-1, 0]), ids([-1, 0])) < 1
-    assert binary_f1(ids([1, 1]), ids([1, -1]), positive=1) == pytest.approx(2 / 3)
+    assert of_texts("matthews", ids([-1, 0]), ids([-1, 0])) < 1
+    assert of_texts("f1", ids([1, 1]), ids([1, -1]), positive=1) == pytest.approx(2 / 3)
 
 
 def test_binary_f1_is_0_where_the_class_does_not_occur() -> None:
-    assert binary_f1(ids([0, 0]), ids([0, 0]), positive=1) == binary_f1(ids([]), ids([]), positive=1) == 0.0
+    assert of_texts("f1", ids([0, 0]), ids([0, 0]), positive=1) == of_texts("f1", ids([]), ids([]), positive=1) == 0.0
 
 
 @given(NUMBERS)
@@ -131,17 +136,17 @@ def test_macro_f1_is_sklearns_over_the_labels_that_occur(pairs: Pairs) -> None:
     gold, predicted = arrays(pairs)
     labels = sorted({*gold.tolist(), *predicted.tolist()} - {-1})
     expected = f1_score(gold, predicted, average="macro", labels=labels, zero_division=0)
-    assert macro_f1(gold, predicted) == pytest.approx(expected, abs=1e-12)
+    assert of_texts("macro_f1", gold, predicted) == pytest.approx(expected, abs=1e-12)
 
 
 def test_macro_f1_weighs_a_rare_label_like_a_frequent_one() -> None:
-    assert macro_f1(ids([0, 0, 0, 1]), ids([0, 0, 0, 0])) == pytest.approx((6 / 7 + 0) / 2)
+    assert of_texts("macro_f1", ids([0, 0, 0, 1]), ids([0, 0, 0, 0])) == pytest.approx((6 / 7 + 0) / 2)
 
 
 def test_a_word_without_a_prediction_is_an_error_and_no_label_of_its_own() -> None:
     gold, predicted = ids([0, 1, 1]), ids([0, 1, -1])
     assert accuracy(gold, predicted) == 2 / 3
-    assert macro_f1(gold, predicted) == pytest.approx((1 + 2 / 3) / 2)
+    assert of_texts("macro_f1", gold, predicted) == pytest.approx((1 + 2 / 3) / 2)
     assert [score.tag for score in tag_table(gold, predicted, NAMES)] == ["ADJ", "NOUN"]
 
 
@@ -150,14 +155,17 @@ def test_a_label_that_has_no_name_is_never_predicted() -> None:
 
 
 def test_of_no_words_nothing_is_right() -> None:
-    assert accuracy(ids([]), ids([])) == macro_f1(ids([]), ids([])) == macro_f1(ids([-1]), ids([-1])) == 0.0
+    assert (
+        accuracy(ids([]), ids([]))
+        == of_texts("macro_f1", ids([]), ids([]))
+        == of_texts("macro_f1", ids([-1]), ids([-1]))
+        == 0.0
+    )
 
 
-@pytest.mark.parametrize("score", [accuracy, macro_f1])
-def test_predictions_of_another_length_are_our_mistake(score: object) -> None:
-    assert callable(score)
+def test_predictions_of_another_length_are_our_mistake() -> None:
     with pytest.raises(AssertionError):
-        score(ids([0, 1]), ids([0]))
+        accuracy(ids([0, 1]), ids([0]))
 
 
 @given(PAIRS)

@@ -18,7 +18,7 @@ from seqeval.scheme import IOB2, Entities
 from tests.examples import each
 from tests.peers import times_of
 from trials.metrics.metric import METRICS, Ids, PredictedSplit
-from trials.metrics.task_metrics import SpanScores, TagScore, span_scores, span_table, span_types, spans
+from trials.metrics.task_metrics import TagScore, span_table, span_types, spans
 
 CONLL = Path(__file__).parents[4] / "shared" / "data" / "conll2003pp" / "conllpp_dev.txt"
 NAMES = ("B-LOC", "B-ORG", "B-PER", "I-LOC", "I-ORG", "I-PER", "O")
@@ -86,15 +86,23 @@ def test_spans_are_those_of_seqeval(pairs: Pairs) -> None:
     assert [(kinds[kind], start, end) for kind, start, end in spans(gold, starts, NAMES).tolist()] == expected
 
 
-def seqeval_scores(gold: Ids, predicted: Ids, starts: Ids, names: tuple[str, ...] = NAMES) -> SpanScores:
+SCORES = ("precision", "recall", "f1", "macro_precision", "macro_recall", "macro_f1")
+
+
+def span_scores(gold: Ids, predicted: Ids, starts: Ids, names: tuple[str, ...] = NAMES) -> dict[str, float]:
+    split = PredictedSplit(gold, predicted, starts, names)
+    return {name: METRICS[f"span_{name}"].function(split) for name in SCORES}
+
+
+def seqeval_scores(gold: Ids, predicted: Ids, starts: Ids, names: tuple[str, ...] = NAMES) -> dict[str, float]:
     lists = written(gold, starts, names), written(predicted, starts, names)
     if not Entities(lists[0], IOB2).unique_tags | Entities(lists[1], IOB2).unique_tags:
-        return SpanScores(*[0.0] * 6)  # seqeval divides by no types at all
+        return dict.fromkeys(SCORES, 0.0)  # seqeval divides by no types at all
     micro, macro = (
         precision_recall_fscore_support(*lists, average=average, zero_division=0, scheme=IOB2)[:3]
         for average in ("micro", "macro")
     )
-    return SpanScores(*map(float, micro), *map(float, macro))
+    return dict(zip(SCORES, map(float, (*micro, *macro)), strict=True))
 
 
 @given(SENTENCES)
@@ -106,14 +114,14 @@ def test_a_span_counts_only_with_its_type_and_both_borders() -> None:
     gold, starts = flat([[0, 3, OUTSIDE, 2], [1, 4]])
     predicted, _ = flat([[0, OUTSIDE, OUTSIDE, 2], [2, 5]])  # one end too early, one right, one of another type
     scores = span_scores(gold, predicted, starts, NAMES)
-    assert (scores.precision, scores.recall, scores.f1) == pytest.approx((1 / 3, 1 / 3, 1 / 3))
-    assert scores.macro_f1 == pytest.approx((0 + 0 + 2 / 3) / 3)  # LOC, ORG; PER has one of two
+    assert [scores[name] for name in SCORES[:3]] == pytest.approx([1 / 3] * 3)
+    assert scores["macro_f1"] == pytest.approx((0 + 0 + 2 / 3) / 3)  # LOC, ORG; PER has one of two
 
 
 @pytest.mark.parametrize("tags", [[], [OUTSIDE, OUTSIDE], [-1, 3]])
 def test_without_spans_all_scores_are_0(tags: list[int]) -> None:
     starts = ids([0] if tags else [])
-    assert span_scores(ids(tags), ids(tags), starts, NAMES) == SpanScores(*[0.0] * 6)
+    assert span_scores(ids(tags), ids(tags), starts, NAMES) == dict.fromkeys(SCORES, 0.0)
     assert span_table(ids(tags), ids(tags), starts, NAMES) == ()
 
 
@@ -215,7 +223,7 @@ def test_a_sentence_that_begins_with_an_i_begins_a_span() -> None:
     gold, starts = flat([[0], [0]])
     predicted, _ = flat([[0], [3]])
     assert conlleval_f1(gold, predicted, starts) == 1
-    assert span_scores(gold, predicted, starts, NAMES).f1 == pytest.approx(2 / 3)
+    assert span_scores(gold, predicted, starts, NAMES)["f1"] == pytest.approx(2 / 3)
 
 
 # --- A real corpus
@@ -238,7 +246,7 @@ def test_a_corrupted_corpus_scores_as_in_seqeval(share: float) -> None:
     predicted = np.where(rng.random(len(gold)) < share, noise, gold)
     found = span_scores(gold, predicted, starts, names)
     assert found == pytest.approx(seqeval_scores(gold, predicted, starts, names), abs=1e-12)
-    assert (found.f1 == 1) == (share == 0)
+    assert (found["f1"] == 1) == (share == 0)
 
 
 def test_scoring_a_large_split_takes_less_than_counting_its_tags_in_python() -> None:

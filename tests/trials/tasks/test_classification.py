@@ -20,7 +20,7 @@ from trials.cache.encoding import EncodedCorpus, encode_for
 from trials.datasets.corpus import Text
 from trials.draft import DraftError, Lookup, TrialDraft
 from trials.metrics.metric import PredictedSplit
-from trials.metrics.task_metrics import binary_f1, matthews, pearson, spearman
+from trials.metrics.task_metrics import pearson, spearman
 from trials.models.load import load_model
 from trials.tasks import TASKS
 from trials.tasks.task import IGNORE, NO_PREDICTION, Encoding, Example
@@ -110,9 +110,9 @@ def test_f1_is_of_the_positive_class_whatever_it_is_called() -> None:
     gold, predicted = np.array([1, 1, 0, 0]), np.array([1, 0, 0, 0])
     for names in (("0", "1"), ("different", "equivalent")):
         measured = TASKS["mrpc"].measure(gold, predicted, STARTS, names)
-        assert measured == {"f1": binary_f1(gold, predicted, 1), "accuracy": 0.75}
+        assert measured == {"f1": 2 / 3, "accuracy": 0.75}
     swapped = TASKS["mrpc"].measure(gold, predicted, STARTS, ("equivalent", "not"))
-    assert swapped["f1"] == binary_f1(gold, predicted, 0) == 0.8
+    assert swapped["f1"] == 0.8
 
 
 @each(
@@ -141,7 +141,6 @@ CLASSES = st.lists(st.tuples(st.integers(0, 2), st.integers(-1, 2)), min_size=1,
 def test_what_is_measured_is_what_the_metrics_say(pairs: list[tuple[int, int]]) -> None:
     gold, predicted = (np.array(column) for column in zip(*pairs, strict=True))
     measured = TASKS["cola"].measure(gold, predicted, np.arange(len(gold)), ("a", "b", "c"))
-    assert measured["matthews"] == matthews(gold, predicted)
     assert measured["accuracy"] == np.mean(gold == predicted)
     table = TASKS["cola"].table(PredictedSplit(gold, predicted, np.arange(len(gold)), ("a", "b", "c")))
     assert {row.level for row in table} == {"class"}
