@@ -45,13 +45,13 @@ def evidence(store: ResultStore, specs: Sequence[TrialSpec]) -> Evidence:
 
 def sentence_columns(contributions: pa.Table, split: str) -> dict[str, dict[str, npt.NDArray[Any]]]:
     """For `trial_frame.with_sentences`: its columns by trial id, from rows of `schema.CONTRIBUTIONS`."""
-    return {name: _lists(contributions, split, column) for name, column in SENTENCE_COLUMNS.items()}
-
-
-def _lists(contributions: pa.Table, split: str, column: str) -> dict[str, npt.NDArray[Any]]:
-    rows = contributions.filter(pc.and_(pc.equal(contributions["split"], split), pc.is_valid(contributions[column])))
-    ids = rows["trial_id"].to_pylist()
-    return {i: values.values.to_numpy() for i, values in zip(ids, rows[column], strict=True)}
+    of_split = contributions.filter(pc.equal(contributions["split"], split))
+    found = dict[str, dict[str, npt.NDArray[Any]]]()
+    for name, column in SENTENCE_COLUMNS.items():
+        rows = of_split.filter(pc.is_valid(of_split[column]))
+        lists = zip(rows["trial_id"].to_pylist(), rows[column], strict=True)
+        found[name] = {trial_id: values.values.to_numpy() for trial_id, values in lists}
+    return found
 
 
 def stored_sentences(store: ResultStore) -> dict[str, dict[str, dict[str, npt.NDArray[Any]]]]:
