@@ -8,6 +8,8 @@ it and from the store: `state` holds path, query and colour scheme, `version` th
 
 from __future__ import annotations
 
+import html
+import json
 import re
 from pathlib import Path
 
@@ -27,9 +29,9 @@ from dashboards.report.sections import sections, summary
 from dashboards.views.answer import page_sentences
 from dashboards.views.kit.components import part_id
 from dashboards.views.kit.part import compute
-from dashboards.views.kit.theme import LIGHT
+from dashboards.views.kit.theme import LIGHT, in_dark
 from dashboards.views.registry import MOVED, PARTS, VIEWS
-from dashboards.views.trials import trials_csv
+from dashboards.views.trials import trials_csv, trials_on_paper
 from trials.errors import NothingMatchedError
 
 _NO_SWEEP = "The store has no sweep yet."
@@ -50,7 +52,8 @@ class _LeanDash(dash.Dash):  # type: ignore[misc]  # has no types
         """The first answer of the server: without the scripts that its page does not run."""
         grid = _GRID_SCRIPT.search(scripts)
         assert grid is not None
-        metas = f'{metas}<meta name="grid-script" content="{grid[1]}">'
+        in_light = html.escape(json.dumps({dark: light for light, dark in in_dark().items()}))
+        metas = f'{metas}<meta name="grid-script" content="{grid[1]}"><meta name="in-light" content="{in_light}">'
         lean = _UNUSED_SCRIPT.sub("", _GRID_SCRIPT.sub("", scripts))
         return str(super().interpolate_index(metas=metas, scripts=lean, **others))
 
@@ -183,14 +186,16 @@ def _moved_and_trials(app: dash.Dash, cache: PageCache) -> None:
         search = asked_search().removesuffix("?")
         return Response(status=302, headers={"Location": f".{MOVED[f'/{old}']}{search}"})
 
-    def trials() -> Response:
-        """The rows that the grid of trials shows."""
+    def trials(kind: str) -> Response:
+        """The rows that the grid of trials shows, to save or to print."""
         selection = cache.select(asked_search())
         if selection.sweep is None:
             return not_found(_NO_SWEEP)
+        if kind == "json":
+            return Response(trials_on_paper(selection), mimetype="application/json")
         named = {"Content-Disposition": 'attachment; filename="permafrost-trials.csv"'}
         return Response(trials_csv(selection), mimetype="text/csv", headers=named)
 
-    app.server.add_url_rule("/trials.csv", view_func=trials)
+    app.server.add_url_rule("/trials.<any(csv, json):kind>", view_func=trials)
     olds = ", ".join(f'"{old.strip("/")}"' for old in MOVED)
     app.server.add_url_rule(f"/<any({olds}):old>", view_func=moved)

@@ -245,10 +245,30 @@
     if (event.target.matches(".on-demand[open]") && last) ask(...last);
   }, true);
 
+  // Files and paper are light, whatever the page.
+  const inLight = JSON.parse(document.querySelector('meta[name="in-light"]').content);
+  const lit = (plot) => JSON.parse(JSON.stringify({ data: plot.data, layout: plot.layout })
+    .replace(/#[0-9A-F]{6}|rgba[(][0-9]+,[0-9]+,[0-9]+/gi, (colour) => (scheme === "dark" && inLight[colour]) || colour));
+  const unlit = new Map(); // the figures of a dark page that is printed
+  window.addEventListener("beforeprint", () => scheme === "dark" && document.querySelectorAll(".js-plotly-plot").forEach((plot) => {
+    unlit.set(plot, [plot.data, plot.layout]);
+    window.Plotly.react(plot, lit(plot));
+  }));
+  window.addEventListener("afterprint", () => {
+    unlit.forEach((drawing, plot) => window.Plotly.react(plot, ...drawing));
+    unlit.clear();
+  });
   // On paper a figure keeps its drawing and is scaled to what fits between the margins of an A4 sheet.
   const SHEET = 690;
   window.addEventListener("beforeprint", () => document.querySelectorAll(".dash-graph").forEach((graph) => {
     graph.style.setProperty("--on-paper", Math.min(1, SHEET / graph.getBoundingClientRect().width));
+  }));
+  // The grid of trials only has the rows in sight: a table of all takes its place, which must be there on return.
+  window.addEventListener("beforeprint", () => document.querySelectorAll("table[data-print]").forEach((table) => {
+    const rows = new XMLHttpRequest();
+    rows.open("GET", root + table.dataset.print + window.location.search, false);
+    rows.send();
+    if (rows.status === 200) fill(table, rows.responseText);
   }));
 
   // The grid's component, which only Trials has: its script is as large as Plotly's.
@@ -413,8 +433,8 @@
     return make("span", null, strip, props.value);
   };
   // Tables without links arrive as one component with their text, as React takes long over thousands of cells.
-  const fill = (table) => {
-    const { caption, head, body } = JSON.parse(table.dataset.rows);
+  const fill = (table, rows_in_json) => {
+    const { caption, head, body } = JSON.parse(rows_in_json);
     table.replaceChildren();
     if (caption) table.createCaption().textContent = caption;
     const heads = table.createTHead().insertRow();
@@ -439,7 +459,7 @@
     filling = filling || requestAnimationFrame(() => {
       filling = 0;
       document.querySelectorAll("table[data-rows]").forEach((table) => {
-        if (filled.get(table) !== table.dataset.rows) fill(table);
+        if (filled.get(table) !== table.dataset.rows) fill(table, table.dataset.rows);
         filled.set(table, table.dataset.rows);
       });
     });
@@ -476,7 +496,7 @@
     return new Blob([picture.slice(0, header), chunk.buffer, picture.slice(header)], { type: "image/png" });
   };
   const save = async (graph, name, format) => {
-    const address = await window.Plotly.toImage(graph, { format: format, scale: format === "png" ? 2 : 1 });
+    const address = await window.Plotly.toImage({ ...lit(graph), config: { staticPlot: true } }, { width: graph.offsetWidth, height: graph.offsetHeight, format: format, scale: format === "png" ? 2 : 1 });
     const data = address.slice(address.indexOf(",") + 1);
     const bytes = format === "svg" ? new TextEncoder().encode(decodeURIComponent(data)) : Uint8Array.from(atob(data), (c) => c.charCodeAt(0));
     const content = withSource(bytes, format, document.getElementById("footer").textContent);

@@ -44,11 +44,12 @@ th { white-space: normal; vertical-align: bottom; } figure { margin: 0; }
 @page { size: A4; margin: 14mm; }
 @media print {
   body { max-width: none; margin: 0; padding: 0; font-size: 10.5pt; } details, nav { display: none; }
-  [data-figure] { min-height: 0 !important; }
+  [data-figure] { min-height: 0 !important; zoom: 0.72; }
   [data-figure], .card, tr, h2, h3, figure:has([data-figure]) { break-inside: avoid; }
   h1, h2, h3, figcaption { break-after: avoid; } h2 { margin-top: 18px; padding-top: 6px; } h3 { margin: 10px 0 2px; }
   section { break-before: auto; } #methods { break-before: page; } .wide { overflow: visible; }
-  p { margin: 4px 0; } .method, footer { font-size: 8pt; line-height: 1.3; } .again { display: none; }
+  .card { font-size: 9pt; line-height: 1.35; } p { margin: 4px 0; }
+  .method, footer { font-size: 8pt; line-height: 1.3; } .again { display: none; }
   table { font-size: 6.5pt; width: 100%; }
   th, td { padding: 1px 3px; white-space: normal; overflow-wrap: break-word; }
 }
@@ -57,16 +58,13 @@ _SCRIPT = """
 const read = (id) => document.getElementById(id).textContent;
 const config = JSON.parse(read('config')), inDark = JSON.parse(read('colours'));
 const dark = window.matchMedia('(prefers-color-scheme: dark)');
-let printing = false; // paper is white, and as wide as A4 within its margins
+let printing = false; // paper is white; the style scales a figure to A4 within its margins, as it is on a screen
 const painted = (text) => printing || !dark.matches ? text
   : text.replace(/#[0-9A-F]{6}|rgba[(][0-9]+,[0-9]+,[0-9]+/gi, (colour) => inDark[colour] || colour);
 const draw = (box) => { box.dataset.drawn = '1';
   const figure = JSON.parse(painted(read(box.dataset.figure)));
-  if (printing) {
-    const rows = ((figure.layout.yaxis || {}).ticktext || []).length, panels = figure.layout.yaxis3 ? 2 : 1;
-    const most = rows ? 110 + 17 * rows : panels > 1 || figure.layout.yaxis2 ? 420 : 300;
-    Object.assign(figure.layout, { width: 680, height: Math.min(figure.layout.height || 380, most, 980) });
-  }
+  const most = box.closest('#summary') ? 540 : 1340; // the summary is a page with all it has
+  if (printing) Object.assign(figure.layout, { width: 940, height: Math.min(figure.layout.height, most) });
   window.Plotly.react(box, figure.data, figure.layout, config); };
 const boxes = Array.from(document.querySelectorAll('[data-figure]'));
 const again = () => boxes.filter((box) => box.dataset.drawn).forEach(draw);
@@ -201,9 +199,16 @@ def _appendix(first: SummaryPage, sections: Sequence[Section]) -> Iterator[str]:
     yield '<section id="appendix"><h2>Appendix</h2>'
     for part, drawn in first.parts[1:]:
         yield from _part(part.name, part, drawn)
-    empty = [(f"{section.title}: {title}", why) for section in sections for title, why in section.empty]
+    empty: dict[tuple[str, str], list[str]] = {}
+    for section in sections:
+        for each in section.empty:
+            empty.setdefault(each, []).append(section.title)
     if empty:
-        items = (f"<li>{html(f'{title}: {why}')}</li>" for title, why in empty)
+        lines = (
+            f"{title}: {why}" if len(titles) == len(sections) else f"{title} ({'; '.join(titles)}): {why}"
+            for (title, why), titles in empty.items()
+        )
+        items = (f"<li>{html(line)}</li>" for line in lines)
         yield f'<h3>Figures without data</h3><ul class="method">{"".join(items)}</ul>'
     yield "</section>"
 

@@ -26,7 +26,7 @@ from dashboards.data.provenance import Provenance, provenance
 from dashboards.data.selection import select
 from dashboards.data.tables import FORMATS, formatted
 from dashboards.views.kit.part import Drawn, Part, compute
-from dashboards.views.kit.theme import DARK, LIGHT, Figure
+from dashboards.views.kit.theme import LIGHT, Figure
 from dashboards.views.registry import PARTS
 from orchestrator.deploy.machine_checks import find_browser
 from orchestrator.deploy.ray_session import temporary_files_in
@@ -150,7 +150,7 @@ def drawn_part(frames: Frames, name: str, url: str) -> DrawnPart:
         raise ConfigError(f"{name}: no such figure. Known: {', '.join(PARTS)}.")
     query, notices = parse_query(urlsplit(url).query if "?" in url else url)
     selection = select(frames.refresh(), query)
-    drawn = compute(part, selection, DARK if query.theme == "dark" else LIGHT)
+    drawn = compute(part, selection, LIGHT)  # as every file is
     if drawn.why_empty:
         raise NothingMatchedError(f"{name}: {drawn.why_empty}")
     return DrawnPart(part, drawn, provenance(part.shows(selection)), (*notices, *selection.notices))

@@ -358,7 +358,7 @@ ANSWERS = Part(
     prepare_cards,
     lambda info: answers_table(info.found.answers if info.found else []),
     why_empty=why_no_cards,
-    body=cards_body,
+    body=lambda info, look: cards_body(info),
     note=lambda info: left_out(info.found) if info.found else "",
     of_store=True,
     shows=of_page,

@@ -253,7 +253,7 @@ SETTINGS = Part(
     prepare_settings,
     lambda info: info.table,
     why_empty=lambda info: info.picks.why_not,
-    body=settings_body,
+    body=lambda info, look: settings_body(info),
     of_store=True,
 )
 VIEW = View(

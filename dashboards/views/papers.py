@@ -14,7 +14,7 @@ from dashboards.data.selection import Selection
 from dashboards.views.kit.components import copied, frame_table, graph
 from dashboards.views.kit.part import Part
 from dashboards.views.kit.published import fitting_sizes
-from dashboards.views.kit.theme import Figure
+from dashboards.views.kit.theme import Figure, Look, repainted
 from dashboards.views.paper_figures import figure
 from dashboards.views.paper_tables import all_numbers, table
 from orchestrator.config.quantities import counted
@@ -38,7 +38,7 @@ class DrawnExhibit:
     """An exhibit with ours beside.
 
     Attributes:
-        figure: None for a table.
+        figure: In the colours of files, which are light; None for a table.
         table: The exhibit, or the numbers of a figure.
         notes: What of ours is shown and how its protocol differs; or that there is none.
     """
@@ -125,7 +125,7 @@ def why_no_paper(info: Paper) -> str:
     return "" if info.study else "No trial here fits a published study. Choose one with the control Published study."
 
 
-def paper_body(info: Paper) -> Any:
+def paper_body(info: Paper, look: Look) -> Any:
     """The exhibits in the study's order, what stands beside, and the errata."""
     assert info.study is not None
     lines: list[Any] = [dmc.Text(info.study.citation, size="sm")]
@@ -139,7 +139,7 @@ def paper_body(info: Paper) -> Any:
         shown = [html.Div(rows, className="wide", tabIndex="0", role="group", **{"aria-label": title})]
         if one.figure is not None:
             folded = html.Details([html.Summary("Table"), *shown])
-            shown = [graph(one.exhibit.id, title, one.figure, kind="still"), folded]
+            shown = [graph(one.exhibit.id, title, repainted(one.figure, look), kind="still"), folded]
         notes = [] if info.refusal else [dmc.Text(note, size="sm") for note in one.notes]
         lines.append(html.Section([dmc.Title(title, order=3, size="h6"), *shown, *notes], className="exhibit"))
     errata = [html.Li(erratum.text) for erratum in info.study.errata]

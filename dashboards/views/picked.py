@@ -313,6 +313,6 @@ SENTENCES = Part(
     prepare_sentences,
     sentences_table,
     why_empty=lambda info: info.why_not,
-    body=sentences_body,
+    body=lambda info, look: sentences_body(info),
     of_store=True,
 )

@@ -91,7 +91,7 @@ SWEEPS = Part(
     lambda selection: selection,
     sweeps_table,
     why_empty=lambda selection: "" if len(selection.snapshot.sweeps) > 1 else "This store has one sweep.",
-    body=sweep_list,
+    body=lambda info, look: sweep_list(info),
     any_state=True,
     of_store=True,
     if_any=True,

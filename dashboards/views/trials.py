@@ -22,6 +22,7 @@ from dashboards.data.provenance import provenance
 from dashboards.data.selection import Selection, listed
 from dashboards.data.tables import as_csv
 from dashboards.views.kit.cells import plain_setting, setting_name
+from dashboards.views.kit.components import plain_rows
 from dashboards.views.kit.drawing import freeze_column
 from dashboards.views.kit.part import ItemPage, PageState, View
 from dashboards.views.trial_page import trial_page
@@ -50,6 +51,7 @@ COLUMNS = {
     "peak_memory_bytes": "peak memory (MiB)",
     "device": "device",
 }
+_MOST_PRINTED = 2000  # rows, about 40 pages
 _ALWAYS = ("picked", "trial_id", "score", "freeze", "seed", "state")
 _SCALED = {
     "score": 100.0, "test_score": 100.0, "best_epoch": 1.0, "train_s": 1.0, "training_flops": 1e-12,
@@ -135,7 +137,8 @@ def trials_content(selection: Selection) -> Any:
         ],
         className="tools",
     )
-    return dmc.Stack([bar, _grid(selection)], gap="xs")
+    paper = html.Table(className="plain on-paper", **{"data-print": "/trials.json"})
+    return dmc.Stack([bar, _grid(selection), paper], gap="xs")
 
 
 def _grid(selection: Selection) -> Any:
@@ -252,11 +255,21 @@ def answer_rows(selection: Selection, asked: RowsRequest) -> dict[str, Any]:
 
 def trials_csv(selection: Selection) -> str:
     """The rows and columns that the page shows, with their source."""
+    return as_csv(_listed_rows(selection), provenance(listed(selection)).line())
+
+
+def trials_on_paper(selection: Selection) -> str:
+    """The same as JSON, from which the browser makes the table that it prints in place of the grid."""
+    return plain_rows(_listed_rows(selection), _MOST_PRINTED)
+
+
+def _listed_rows(selection: Selection) -> pd.DataFrame:
+    """All rows, sorted and filtered as the address says, with the columns that it shows."""
     selection = listed(selection)
     columns = _columns(selection)
     shown = [name for name in _shown(selection, columns) if name != "picked"]
     rows = _asked_rows(selection, filters_of(selection.query.filters), sort_of(selection.query.sort))
-    return as_csv(rows[shown].rename(columns=columns), provenance(selection).line())
+    return rows[shown].rename(columns=columns)
 
 
 def _asked_rows(selection: Selection, filters: Mapping[str, Filter], sorts: Sequence[Sort]) -> pd.DataFrame:

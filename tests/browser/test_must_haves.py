@@ -18,6 +18,7 @@ from dashboards.app.app import make_app
 from dashboards.data.frames import Frames
 from dashboards.data.page_query import PageQuery
 from dashboards.report.write import write_report
+from dashboards.views.kit.theme import DARK, LIGHT
 from dashboards.views.registry import VIEWS
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.contents import SweepPlan
@@ -239,6 +240,41 @@ def test_on_paper_a_figure_is_scaled_to_the_sheet(url: str, watched: Watched) ->
     scale, width = graph.evaluate("(e) => [Number(e.style.getPropertyValue('--on-paper')), e.offsetWidth]")
     assert width > 1000
     assert scale * width == pytest.approx(690, abs=1)
+
+
+def test_a_dark_page_of_trials_is_printed_white_with_all_rows_and_columns_and_no_control(
+    url: str, browser: Browser
+) -> None:
+    with watching(browser, viewport={"width": 1440, "height": 900}, color_scheme="dark") as watched:
+        page = watched.open(f"{url}/trials?sort=seed.desc&columns=score,seed,device,train_s")
+        page.pdf(format="A4")
+        page.emulate_media(media="print")
+        page.set_viewport_size({"width": 688, "height": 1000})
+        table = page.locator("table.on-paper")
+        head = table.locator("th").all_inner_texts()
+        assert head == ["trial", "dev accuracy (%)", "seed", "training (s)", "device"]
+        assert table.locator("tr").count() == 1 + len(TRIALS)
+        assert table.locator("tr").nth(1).locator("td").nth(2).inner_text() == "4"
+        box = table.bounding_box()
+        assert box is not None
+        assert box["x"] + box["width"] <= 688
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+        for control in ("#trials-grid", ".controls", ".tools", "header", "button"):
+            expect(page.locator(control).first).to_be_hidden()
+
+
+def test_what_a_dark_page_prints_and_saves_is_light(url: str, browser: Browser) -> None:
+    paper = f"document.querySelector('{PLOT}')._fullLayout.paper_bgcolor"
+    with watching(browser, color_scheme="dark") as watched:
+        page = watched.open(f"{url}/scores")
+        with page.expect_download() as download:
+            page.locator(f"{DOTS} button", has_text="SVG").click()
+        picture = Path(download.value.path()).read_text(encoding="utf-8")
+        assert "rgb(255, 255, 255)" in picture
+        assert "rgb(36, 36, 36)" not in picture
+        for event, colour in (("beforeprint", LIGHT.paper), ("afterprint", DARK.paper)):
+            page.evaluate(f"window.dispatchEvent(new Event('{event}'))")
+            assert page.evaluate(paper) == colour
 
 
 def test_only_controls_that_leave_a_choice_are_shown(url: str, watched: Watched) -> None:

@@ -12,7 +12,7 @@ from dashboards.data.frames import Frames
 from dashboards.data.page_query import PageQuery
 from dashboards.report.write import write_report
 from dashboards.views.kit.theme import DARK, LIGHT
-from tests.dashboards.stores import specs, write_store
+from tests.dashboards.stores import STRATEGIES, specs, write_store
 
 pytestmark = pytest.mark.browser
 
@@ -27,7 +27,10 @@ WIDE = """() => Array.from(document.querySelectorAll('[data-figure] .main-svg, t
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("print")
-    store = write_store(folder / "store", specs(seeds=range(3)))
+    corpora = [{"name": f"corpus {n}", "fingerprint": str(n) * 64} for n in range(2)]
+    trials = [spec for data in corpora for spec in specs(seeds=range(4), strategies=STRATEGIES[:4], data=data)]
+    assert len(trials) == 64
+    store = write_store(folder / "store", trials)
     return write_report(Frames(store), PageQuery(sweep="made-up"), folder / "out", pictures=False).html
 
 
@@ -55,10 +58,12 @@ def test_nothing_is_wider_than_a4_and_paper_is_white_in_the_dark_too(browser: Br
     page.close()
 
 
-def test_printing_draws_every_figure_and_ends_as_it_was(browser: Browser, report: Path) -> None:
+def test_64_trials_are_printed_on_16_pages_with_every_figure_and_all_ends_as_it_was(
+    browser: Browser, report: Path
+) -> None:
     page = _opened(browser, report, "dark")
     pdf = page.pdf(format="A4", prefer_css_page_size=True)
-    assert len(re.findall(rb"/Type\s*/Page\b", pdf)) > 5
+    assert 5 < len(re.findall(rb"/Type\s*/Page\b", pdf)) <= 16
     assert page.evaluate("document.querySelectorAll('[data-figure]:not([data-drawn])').length") == 0
     assert _paper(page) == DARK.paper
     page.close()

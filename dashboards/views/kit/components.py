@@ -136,20 +136,26 @@ def frame_table(frame: pd.DataFrame) -> Any:
     """
     linked = [name for name in frame.columns if name in _TRIALS]
     most = MAX_LINKED_ROWS if linked else MAX_ROWS
-    rows = list(rows_of(frame.head(most)))
-    cut = f"The first {most} of {len(frame):,} rows; the CSV has all." if len(frame) > most else None
     sides = [f"n{n}" for n, name in enumerate(frame.columns, 1) if pd.api.types.is_numeric_dtype(frame[name])]
     words = [f"w{n}" for n, name in enumerate(frame.columns, 1) if name in _WRAPPED]
     look = " ".join(["plain", *sides, *words])
+    if not linked:  # with a key, as React must not put the cells of a linked table behind these
+        return html.Table(key="rows", className=look, **{"data-rows": plain_rows(frame, most)})
     names = [str(name) for name in frame.columns]
-    if not linked:
-        body = [[_plain(cell) for cell in row] for row in rows]
-        return html.Table(
-            key="rows", className=look, **{"data-rows": json.dumps({"caption": cut, "head": names, "body": body})}
-        )  # with a key, as React must not put the cells of a linked table behind these
+    rows, cut = rows_of(frame.head(most)), _cut(frame, most)
     head = html.Thead(html.Tr([html.Th(name, scope="col") for name in names]))
     body = html.Tbody([html.Tr([_cell(*each) for each in zip(names, row, strict=True)]) for row in rows])
     return html.Table([*([html.Caption(cut)] if cut else []), head, body], className=look)
+
+
+def plain_rows(frame: pd.DataFrame, most: int) -> str:
+    """The first rows of a frame as JSON, from which the browser makes a table."""
+    body = [[_plain(cell) for cell in row] for row in rows_of(frame.head(most))]
+    return json.dumps({"caption": _cut(frame, most), "head": [str(name) for name in frame.columns], "body": body})
+
+
+def _cut(frame: pd.DataFrame, most: int) -> str | None:
+    return f"The first {most:,} of {len(frame):,} rows; the CSV has all." if len(frame) > most else None
 
 
 def _plain(cell: str) -> str | list[str]:

@@ -52,7 +52,7 @@ class Part(Generic[Info]):
     draw: Callable[[Info, Look], Figure] | None = None
     why_empty: Callable[[Info], str] = lambda info: ""
     method: str = ""
-    body: Callable[[Info], Any] | None = None
+    body: Callable[[Info, Look], Any] | None = None
     note: Callable[[Info], str] = lambda info: ""
     shows: Callable[[Selection], Selection] = lambda selection: selection
     any_state: bool = False
@@ -92,7 +92,7 @@ def compute(part: Part[Any], selection: Selection, look: Look) -> Drawn:
         words = part.why_empty(info)
         if not words:
             figure = _fitted(part.draw(info, look), look) if part.draw else None
-            body = partial(part.body, info) if part.body else None
+            body = partial(part.body, info, look) if part.body else None
             return Drawn(figure, partial(part.table, info), "", body, part.note(info))
     return Drawn(empty_figure(look, words) if part.draw else None, pd.DataFrame, words)
 

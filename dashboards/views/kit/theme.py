@@ -7,6 +7,8 @@ colour of the text.
 
 from __future__ import annotations
 
+import json
+import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -122,6 +124,15 @@ def in_dark() -> dict[str, str]:
     pairs = [(getattr(LIGHT, name), getattr(DARK, name)) for name in ("text", "muted", "paper", "grid")]
     pairs += [(str(LIGHT.scale()[n][1]), str(DARK.scale()[n][1])) for n in (1, 3)]
     return dict(pairs) | {rgba(before): rgba(after) for before, after in pairs}
+
+
+def repainted(figure: Figure, look: Look) -> Figure:
+    """A light figure in the colours of a theme."""
+    if not look.dark:
+        return figure
+    colours = in_dark()
+    words = re.sub("|".join(map(re.escape, colours)), lambda found: colours[found[0]], json.dumps(figure))
+    return dict(json.loads(words))
 
 
 def rgba(colour: str) -> str:

@@ -309,7 +309,7 @@ def store(tmp_path: Path, specs: list[TrialSpec]) -> ResultStore:
     """Two trials that completed, one of them at its second attempt, and one that has only begun."""
     store = open_store(tmp_path / "results", must_exist=False)
     for attempt, spec in enumerate(specs[:2], start=1):
-        complete(store, spec, attempt, recording=True)
+        complete(store, spec, attempt)
     store.append("epochs", [epoch(specs[2].trial_id)])
     planned = tuple((spec.trial_id, spec.model_dump(mode="json")) for spec in specs)
     store.add_plan(SweepPlan("mine", 1.0, f"{HERE}/sweeps/mine.yaml", planned))
