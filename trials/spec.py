@@ -18,7 +18,7 @@ from pydantic import model_validator
 
 from trials.freeze.rules import ADAPTIVE
 from trials.freeze.strategies import FREEZE_STRATEGIES, frozen_layers
-from trials.settings import Columns, DataSpec, FreezeSpec, ModelSpec, Positive, Recipe, Seeds
+from trials.settings import BASELINE, Columns, DataSpec, FreezeSpec, ModelSpec, Positive, Recipe, Seeds
 
 # Settings that contradict each other, and numbers that no trial can have: each is refused with its reason.
 
@@ -162,8 +162,7 @@ class TrialSpec(Recipe):
     @cached_property
     def baseline_id(self) -> str:
         """The cell that differs from this one only in that nothing is frozen."""
-        nothing = FreezeSpec(strategy="none", layers=(), embeddings=False)
-        return self._with({"freeze": nothing, "thaw_every": None}).cell_id
+        return self._with({"freeze": BASELINE, "thaw_every": None}).cell_id
 
     @cached_property
     def seeds(self) -> Seeds:
