@@ -216,6 +216,18 @@ def test_the_answer_and_its_figure_are_seen_without_scrolling(
         expect(page.locator(".answer")).to_have_count(2)
 
 
+def test_the_answer_in_words_does_not_wait_for_plotly(url: str, watched: Watched) -> None:
+    held = []
+    watched.page.route("**/plotly-cartesian-*", held.append)
+    page = watched.visit(url)
+    expect(page.locator(".sentence-first")).to_contain_text("Freeze")
+    assert page.evaluate("window.Plotly.react") is None
+    for route in held:
+        route.continue_()
+    wait_until_drawn(page)
+    assert drawn(page, '[data-part="answer-losses"]')
+
+
 @pytest.mark.parametrize("path", ["scores", "training", "savings"])
 def test_the_first_figure_begins_within_200_pixels_of_the_top(url: str, browser: Browser, path: str) -> None:
     with watching(browser, viewport={"width": 1440, "height": 900}) as watched:
