@@ -93,7 +93,8 @@ def why_no_importance(info: Importance) -> str:
 def draw_importance(info: Importance, look: Look) -> Figure:
     """A bar per setting with its 95 % interval, largest first, then what several or none explain; a panel a corpus."""
     shown = [panel for panel in info.panels if len(panel.found.table)]
-    titles = [f"<b>{name(panel.title)}</b>, {counted(panel.found.n, 'trial')}" for panel in shown]
+    counts = ["" if look.narrow else f", {counted(panel.found.n, 'trial')}" for panel in shown]  # no room on a phone
+    titles = [f"<b>{name(panel.title, 28)}</b>{n}" for panel, n in zip(shown, counts, strict=True)]
     rows = [[name((p.labels | _REST)[factor], 28) for factor in p.found.table["factor"]] for p in shown]
     drawn = row_panels(look, axis("share of the variance (%)", range=[0, 104]), titles, rows, each=_BAR)
     drawn["barmode"] = "overlay"

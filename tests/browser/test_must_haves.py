@@ -11,7 +11,7 @@ from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from dashboards.app import controls as control
 from dashboards.app.app import make_app
@@ -217,9 +217,9 @@ def test_the_answer_and_its_figure_are_seen_without_scrolling(
 
 
 def test_the_answer_in_words_does_not_wait_for_plotly(url: str, watched: Watched) -> None:
-    held = []
-    watched.page.route("**/plotly-cartesian-*", held.append)
-    page = watched.visit(url)
+    page, held = watched.open(url), list[Route]()
+    page.route("**/plotly-cartesian-*", lambda route: held.append(route))
+    page.goto(f"{url}/?tolerance=3", wait_until="commit")
     expect(page.locator(".sentence-first")).to_contain_text("Freeze")
     assert page.evaluate("window.Plotly.react") is None
     for route in held:
