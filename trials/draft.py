@@ -13,15 +13,15 @@ from typing import Annotated, ParamSpec, TypeVar
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from trials.errors import PermafrostError, unknown
+from trials.errors import ConfigError, PermafrostError, unknown
 from trials.freeze.rules import ADAPTIVE
 from trials.freeze.strategies import FREEZE_STRATEGIES, LAYERS, frozen_layers, has_depths, possible_depths
 from trials.model_checks.checked_models import check_model
 from trials.plugins.loading import HINT
 from trials.settings import EMBEDDINGS_ALONE, DataSpec, FreezeSpec, Frozen, ModelSpec, Positive, Recipe, Rule
 from trials.sources.cache import Progress, forbidden, no_progress
-from trials.sources.corpus_draft import DataDraft, Located, bare_corpus
-from trials.sources.local_models import STARTER, ModelDraft, bare_model, find_model
+from trials.sources.corpus_draft import DataDraft, Located, named_corpus
+from trials.sources.local_models import STARTER, ModelDraft, find_model, named_model
 from trials.spec import TrialSpec, beyond_bounds, conflicts
 from trials.tasks import TASKS
 from trials.tasks.reading import counted_corpus, labelled
@@ -152,12 +152,19 @@ def _listed(depths: list[int]) -> str:
     return ", ".join(map(str, depths))
 
 
-def _bare_strategy(value: object) -> object:
-    """Let `freeze: none` stand for `freeze: {strategy: none}`."""
-    return {"strategy": value} if isinstance(value, str) else value
+def _bare(named: Callable[[str], object]) -> BeforeValidator:
+    """Let a bare word stand for what it names."""
+
+    def read(value: object) -> object:
+        try:
+            return named(value) if isinstance(value, str) else value
+        except ConfigError as error:
+            raise ValueError(str(error)) from error
+
+    return BeforeValidator(read)
 
 
-ModelKey = Annotated[ModelDraft, BeforeValidator(bare_model)]
+ModelKey = Annotated[ModelDraft, _bare(named_model)]
 
 
 class TrialDraft(Recipe):
@@ -172,9 +179,9 @@ class TrialDraft(Recipe):
         train_size: Sentences of the nested train subset; None means all.
     """
 
-    data: Annotated[DataDraft, BeforeValidator(bare_corpus)]
+    data: Annotated[DataDraft, _bare(named_corpus)]
     model: ModelKey = ModelDraft(folder=STARTER)
-    freeze: Annotated[FreezeDraft, BeforeValidator(_bare_strategy)] = FreezeDraft(strategy="none")
+    freeze: Annotated[FreezeDraft, _bare(lambda word: {"strategy": word})] = FreezeDraft(strategy="none")
     train_size: Positive | None = None
 
     @field_validator("task")

@@ -315,16 +315,6 @@ def _is_dataset_name(identifier: str) -> bool:
     return not is_file and len(repository) <= 2 and is_repo_name("/".join([*repository, last][:2])) and is_plain(last)
 
 
-def bare_corpus(value: object) -> object:
-    """What a bare word stands for where a YAML file names a corpus; any other value as it is."""
-    if not isinstance(value, str):
-        return value
-    try:
-        return named_corpus(value)
-    except ConfigError as error:
-        raise ValueError(str(error)) from error
-
-
 def _same_bytes(dev: Files, test: Files) -> bool:
     sizes = [[Path(path).stat().st_size for path in paths] for paths in (dev, test)]
     return sizes[0] == sizes[1] and fingerprint(dev, (), ()) == fingerprint(test, (), ())

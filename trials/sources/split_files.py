@@ -13,7 +13,7 @@ from typing import NamedTuple
 from trials.datasets.corpus import SPLITS
 from trials.datasets.layout import FORMATS, MORE_FORMATS
 from trials.datasets.text_file import SPLIT_WORDS, by_split, is_whole, looks_like_split, read_lines, split_of_suffix
-from trials.errors import DataError
+from trials.errors import DataError, ModelError
 from trials.escaping import digest_of, quoted, read_json, stamp_of
 from trials.settings import Files
 from trials.sources.cache import cache_root, has_digest, writing
@@ -84,18 +84,16 @@ def unused_notes(folder: Path, used: Splits) -> list[str]:
     return [f"{listed} {looks} not used. Name the files yourself if {it} should be (--train, --dev, --test FILE)"]
 
 
-def absolute(path: str) -> Path:
-    """A path from outside, absolute. Raises DataError: it is none."""
+def absolute(
+    path: str, error: type[DataError | ModelError] = DataError, give: str = "the path of a file or folder"
+) -> Path:
+    """A path from outside, absolute. Raises the error: it is none; `give` says what would be."""
     try:
         found = Path(path).expanduser().resolve()
         found.exists()
-    except (
-        OSError,
-        RuntimeError,
-        ValueError,
-    ) as error:  # too long, a loop of links, no such user, a null byte
-        reason = getattr(error, "strerror", None) or error
-        raise DataError(f"{path!r:.200} is not a path ({reason}). Give the path of a file or folder.") from error
+    except (OSError, RuntimeError, ValueError) as fault:  # too long, a loop of links, nobody's home, a zero byte
+        reason = getattr(fault, "strerror", None) or fault
+        raise error(f"{path!r:.200} is not a path ({reason}). Give {give}.") from fault
     return found
 
 

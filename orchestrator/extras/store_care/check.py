@@ -20,8 +20,8 @@ from safetensors import SafetensorError, deserialize
 
 from orchestrator.claims import TIMING, BusyStoreError, Timing, join, running_drivers
 from orchestrator.config.quantities import counted
-from orchestrator.extras.store_care.check_rows import check_rows
-from orchestrator.extras.store_care.report import Counted, Report, check_recorded_weights
+from orchestrator.extras.store_care.check_rows import check_recorded_weights, check_rows
+from orchestrator.extras.store_care.report import Counted, Report
 from orchestrator.storage.open_storage import open_storage
 from orchestrator.storage.storage import BrokenError, FolderStorage, NewerError, Storage
 from orchestrator.store.contents import FILE as WEIGHTS_FILE
