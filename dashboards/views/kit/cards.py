@@ -40,11 +40,11 @@ def headline(answer: Answer) -> str:
 
 
 def in_short(found: Sequence[Answer]) -> str:
-    """The headlines, as in `Freeze the first 2 of 6 layers (3 of 4), Not decided yet (1 of 4).`."""
+    """The headlines, as in `Freeze the first 2 of 6 layers (3 of 4); Not decided yet (1 of 4).`."""
     headlines = Counter(map(headline, found))
     if len(headlines) < 2:
         return f"{next(iter(headlines))}." if headlines else NO_CANDIDATES
-    return f"{', '.join(f'{words} ({n} of {len(found)})' for words, n in headlines.items())}."
+    return f"{'; '.join(f'{words} ({n} of {len(found)})' for words, n in headlines.items())}."
 
 
 def where_of(answer: Answer) -> str:
@@ -64,7 +64,7 @@ def figures_of(answer: Answer) -> str:
         return ""
     words = f"{'gains' if answer.loss < 0 else 'loses'} {abs(answer.loss):.1f} points"
     if answer.low is not None and answer.high is not None:
-        words += f" (loss {answer.low:.1f} to {answer.high:.1f})"
+        words += f" (loss {answer.low:z.1f} to {answer.high:z.1f})"
     if not answer.decided or answer.freeze == BASELINE.label:
         words = f"Freezing {parts(answer.about, answer.n_layers)} {words}"
     else:
