@@ -10,6 +10,7 @@ import csv
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -287,9 +288,12 @@ def _csv_rows(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[Cells]:
 def csv_delimiter(lines: Sequence[str]) -> str:
     """What separates the cells of a CSV file: a comma, unless only another separator divides its first rows alike."""
     some = [line + "\n" for line in lines[:_SAMPLE] if line.strip()]
-    widths = {each: [*map(len, csv.reader(some, delimiter=each))] for each in CSV_DELIMITERS}
-    alike = [each for each, found in widths.items() if len({*found[:-1]} or {*found}) == 1 and found[0] > 1]
-    return next(iter(alike), ",")
+    for delimiter in CSV_DELIMITERS:
+        with suppress(csv.Error):  # a cell beyond the limit of `csv`, which who reads the rows reports with its place
+            widths = [*map(len, csv.reader(some, delimiter=delimiter))]
+            if len({*widths[:-1]} or {*widths}) == 1 and widths[0] > 1:
+                return delimiter
+    return ","
 
 
 def first_rows(path: Path, format_: str) -> Sequence[Mapping[str, Any]] | Sequence[Sequence[str]]:

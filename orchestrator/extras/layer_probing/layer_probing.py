@@ -19,7 +19,6 @@ from orchestrator.own_data.choose_options import ChooseOptions
 from orchestrator.own_data.sweep_file import sweep_text
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.contents import find_weights, weights_of
-from orchestrator.store.evidence import evidence
 from orchestrator.store.schema import State
 from orchestrator.sweeps.cluster_spec import find_cluster
 from orchestrator.sweeps.plan import make_plan
@@ -92,7 +91,7 @@ def layers(
     done = completed_with_weights(specs, results)
     from orchestrator.analysis.layer_curves import layer_curves  # loads pandas
 
-    trials = evidence(results, specs)
+    trials = results.evidence(specs)
     probes, drifts = results.probes().to_pandas(), results.drifts().to_pandas()
     curves = layer_curves(trials.frame, trials.specs, probes, drifts)
     return Layers(curves, n_probes, n_drifts, sum(not kept for kept in done.values()))

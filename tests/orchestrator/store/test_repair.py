@@ -138,14 +138,6 @@ def test_what_was_removed_is_kept_with_the_reason(store: ResultStore) -> None:
     assert len(kept.at("trials").files()) == 1  # the part that its row was in
 
 
-def test_repairing_again_changes_nothing(store: ResultStore) -> None:
-    spoil(store.storage, "epochs")
-    repair(store.storage)
-    before = check_store(store.storage)
-    assert repair(store.storage).folders == []
-    assert check_store(store.storage) == before
-
-
 def test_of_different_rows_under_one_key_the_later_stays_and_the_trial_runs_again(store: ResultStore) -> None:
     store.append("epochs", [epoch(FIRST.trial_id, 1, step=26, score=0.125, dev_loss=9.0)])
     assert list(repair(store.storage).trials) == [FIRST.trial_id]
@@ -396,15 +388,3 @@ def test_after_a_repair_a_launch_gives_the_same_numbers(real: Real, tmp_path: Pa
     lost = found.pop("predictions") if kind == "predictions" else []  # they cost no trial, so nothing runs again
     assert all(row in real.finished["predictions"] for row in lost)
     assert found == {table: rows for table, rows in real.finished.items() if table in found}
-
-
-@pytest.mark.slow
-def test_a_whole_table_that_is_broken_costs_its_trials_and_no_more(real: Real, tmp_path: Path) -> None:
-    copy = real.copy(tmp_path)
-    for name in real.files():
-        if name.startswith(("epochs", "trials")):
-            (copy / name).write_bytes(b"PAR1")
-    repair(FolderStorage(copy))
-    run_sweep(real.sweep, copy)
-    assert check_store(copy).ok
-    assert numbers(copy) == real.finished
