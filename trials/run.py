@@ -218,12 +218,8 @@ class _RunningTrial:
         metrics = TASKS[spec.task].measure(gold, dev.predicted, starts, self.data.names)
         score = as_score(spec.task, spec.score, metrics)
         state.best.update(score, dev)
-        last, once, reports = (
-            state.training.step == self.stops[-1],
-            dict[str, dict[str, float]](),
-            tuple[SplitReport, ...](),
-        )
-        prefix_layers = self.grown.depth
+        last, prefix_layers = state.training.step == self.stops[-1], self.grown.depth
+        once, reports = dict[str, dict[str, float]](), tuple[SplitReport, ...]()
         if last:
             self.grown.remove()  # at the best epoch fewer layers may have been frozen
             state.best.restore()

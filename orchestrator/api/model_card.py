@@ -160,7 +160,7 @@ def _against_baseline(spec: TrialSpec, rows: Sequence[Row], store: ResultStore) 
     """What the freezing costs in this store, paired by seed; nothing where there is no baseline beside it."""
     from orchestrator.analysis.decide import loss_table
 
-    if not spec.freeze.label or spec.freeze.strategy == "none":
+    if spec.freeze.is_baseline:
         return ""
     plans = sorted(store.sweeps(), key=lambda plan: -plan.time)
     plan = next((plan for plan in plans if spec.trial_id in dict(plan.trials)), None)

@@ -205,10 +205,9 @@ def _config(folder: Path) -> dict[str, Any]:
         )
     try:
         config = read_json(path)
-    except OSError as error:
-        raise ModelError(f"{path}: not a readable model configuration ({error.strerror}).") from error
-    except (ValueError, RecursionError) as error:
-        raise ModelError(f"{path}: not a readable model configuration ({error}).") from error
+    except (OSError, ValueError, RecursionError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ModelError(f"{path}: not a readable model configuration ({reason}).") from error
     if not isinstance(config, dict):
         raise ModelError(f"{path}: not a model configuration, which is a JSON object.")
     return config

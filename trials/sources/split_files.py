@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -102,10 +103,7 @@ def _suffix(path: Path) -> str:
 
 
 def _plain(folder: Path) -> list[Path]:
-    try:
-        return sorted(path for path in folder.iterdir() if not path.is_dir() and not path.name.startswith("."))
-    except OSError as error:
-        raise DataError(f"{folder}: cannot be read ({error.strerror}).") from error
+    return [path for path in _inside(folder) if not path.is_dir() and not path.name.startswith(".")]
 
 
 def _refuse_outer_folder(folder: Path) -> None:
@@ -121,10 +119,9 @@ def _refuse_outer_folder(folder: Path) -> None:
 
 def _folders(folder: Path, depth: int = 3) -> list[Path]:
     """The folders inside a folder, not too many."""
-    try:
-        inside = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
-    except OSError:
-        return []
+    inside: list[Path] = []
+    with suppress(DataError):
+        inside = [path for path in _inside(folder) if path.is_dir() and not path.name.startswith(".")]
     deeper = (each for path in inside[:_MOST_FOLDERS] for each in (_folders(path, depth - 1) if depth > 1 else []))
     return [*inside, *deeper][:_MOST_FOLDERS]
 
