@@ -112,8 +112,9 @@ def test_a_pid_must_be_a_processs_number(pid: Any) -> None:
 
 @each("name", ["sweep", "user", "host", "alive", "ray"])
 def test_what_is_no_text_is_no_name_of_a_process(name: str) -> None:
+    values: dict[str, Any] = {name: ["ab"]}
     with pytest.raises(ValueError, match="must be text"):
-        replace(ME, **{name: ["ab"]})
+        replace(ME, **values)
 
 
 def test_what_is_written_reads_back_with_a_new_sign_of_life() -> None:
