@@ -15,6 +15,8 @@ from urllib.parse import quote, unquote
 from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 
+from sortedcontainers import SortedDict  # of hypothesis
+
 ACCESS_KEY = "AKIAIOSFODNN7EXAMPLE"  # the pair of Amazon's own documentation; it opens nothing
 SECRET_KEY = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
 RENEWED_KEY = "ASIAIOSFODNN7RENEWED"  # valid too
@@ -59,7 +61,7 @@ class Objects:
 
     def __init__(self, page: int = 1000, *, has_conditions: bool = True) -> None:
         self.page, self.has_conditions = page, has_conditions
-        self._buckets: dict[str, dict[str, bytes]] = {BUCKET: {}}
+        self._buckets: dict[str, SortedDict] = {BUCKET: SortedDict()}
         self._uploads: dict[str, dict[int, bytes]] = {}
         self._lock = threading.Lock()
 
@@ -78,9 +80,9 @@ class Objects:
         with self._lock:
             return self._method(asked)(asked, self._buckets[asked.bucket])
 
-    def _method(self, asked: Asked) -> Callable[[Asked, dict[str, bytes]], Answer]:
+    def _method(self, asked: Asked) -> Callable[[Asked, SortedDict], Answer]:
         special = next((word for word in ("uploads", "uploadId", "delete") if word in asked.query), "")
-        known: dict[tuple[str, str], Callable[[Asked, dict[str, bytes]], Answer]] = {
+        known: dict[tuple[str, str], Callable[[Asked, SortedDict], Answer]] = {
             ("GET", ""): self._get if asked.key else self._list,
             ("HEAD", ""): self._get if asked.key else lambda asked, objects: Answer(),
             ("PUT", ""): self._put,
@@ -94,7 +96,7 @@ class Objects:
         not_here = refusal(501, "NotImplemented", f"{asked.method} {special}")
         return known.get((asked.method, special), lambda asked, objects: not_here)
 
-    def _get(self, asked: Asked, objects: dict[str, bytes]) -> Answer:
+    def _get(self, asked: Asked, objects: SortedDict) -> Answer:
         if asked.key not in objects:
             return refusal(404, "NoSuchKey", "The specified key does not exist.")
         body, headers = objects[asked.key], {"Last-Modified": "Fri, 02 Jan 2026 03:04:05 GMT"}
@@ -107,29 +109,31 @@ class Objects:
             return refusal(416, "InvalidRange", "The requested range is not satisfiable")
         return Answer(206, body[start : end + 1], headers | {"Content-Range": f"bytes {start}-{end}/{len(body)}"})
 
-    def _put(self, asked: Asked, objects: dict[str, bytes]) -> Answer:
+    def _put(self, asked: Asked, objects: SortedDict) -> Answer:
         if self.has_conditions and asked.headers.get("if-none-match") == "*" and asked.key in objects:
             return refusal(412, "PreconditionFailed", "At least one of the pre-conditions you specified did not hold")
         objects[asked.key] = asked.body
         return Answer(headers={"ETag": _etag(asked.body)})
 
-    def _delete(self, asked: Asked, objects: dict[str, bytes]) -> Answer:
+    def _delete(self, asked: Asked, objects: SortedDict) -> Answer:
         objects.pop(asked.key, None)
         return Answer(204)
 
-    def _delete_many(self, asked: Asked, objects: dict[str, bytes]) -> Answer:
+    def _delete_many(self, asked: Asked, objects: SortedDict) -> Answer:
         keys = [element.text or "" for element in ElementTree.fromstring(asked.body).iter() if _tag(element) == "Key"]
         for key in keys:
             objects.pop(key, None)
         return _xml("<DeleteResult/>")
 
-    def _list(self, asked: Asked, objects: dict[str, bytes]) -> Answer:
+    def _list(self, asked: Asked, objects: SortedDict) -> Answer:
         query = asked.query
         prefix, delimiter = query.get("prefix", ""), query.get("delimiter", "")
         start = unquote(query.get("continuation-token", query.get("start-after", "")))
         size = min(int(query.get("max-keys", self.page)), self.page)
         found: dict[str, bytes | None] = {}  # None: a common prefix
-        for key in sorted(key for key in objects if key.startswith(prefix) and (key > start or delimiter)):
+        for key in objects.irange(max(prefix, start)):
+            if not key.startswith(prefix):
+                break
             head, cut, _ = key[len(prefix) :].partition(delimiter) if delimiter else ("", "", "")
             if (shown_as := f"{prefix}{head}{cut}" if cut else key) > start:
                 found.setdefault(shown_as, None if cut else objects[key])
@@ -143,7 +147,7 @@ class Objects:
             f"{''.join(_listed(key, found[key]) for key in shown)}</ListBucketResult>"
         )
 
-    def _begin(self, asked: Asked, objects: dict[str, bytes]) -> Answer:
+    def _begin(self, asked: Asked, objects: SortedDict) -> Answer:
         upload = uuid.uuid4().hex
         self._uploads[upload] = {}
         return _xml(
@@ -151,13 +155,13 @@ class Objects:
             f"<UploadId>{upload}</UploadId></InitiateMultipartUploadResult>"
         )
 
-    def _put_piece(self, asked: Asked, objects: dict[str, bytes]) -> Answer:
+    def _put_piece(self, asked: Asked, objects: SortedDict) -> Answer:
         if asked.query["uploadId"] not in self._uploads:
             return refusal(404, "NoSuchUpload", "The specified upload does not exist.")
         self._uploads[asked.query["uploadId"]][int(asked.query["partNumber"])] = asked.body
         return Answer(headers={"ETag": _etag(asked.body)})
 
-    def _finish(self, asked: Asked, objects: dict[str, bytes]) -> Answer:
+    def _finish(self, asked: Asked, objects: SortedDict) -> Answer:
         pieces = self._uploads.pop(asked.query["uploadId"], None)
         if pieces is None:
             return refusal(404, "NoSuchUpload", "The specified upload does not exist.")
@@ -171,7 +175,7 @@ class Objects:
             f"<ETag>{etag}</ETag></CompleteMultipartUploadResult>"
         )
 
-    def _abort(self, asked: Asked, objects: dict[str, bytes]) -> Answer:
+    def _abort(self, asked: Asked, objects: SortedDict) -> Answer:
         self._uploads.pop(asked.query["uploadId"], None)
         return Answer(204)
 

@@ -20,8 +20,8 @@ from dashboards.data.page_query import PageQuery, parse_query
 from dashboards.data.selection import select
 from dashboards.report.write import write_report
 from dashboards.views.compare import prepare_scores, scores_table
-from dashboards.views.kit.answers import answers_of_page
-from dashboards.views.kit.cards import figures_of
+from dashboards.views.kit.answers import answers_of_page, settings_table
+from dashboards.views.kit.cards import cards_or_table, figures_of
 from dashboards.views.kit.theme import LIGHT
 from dashboards.views.registry import PARTS
 from dashboards.views.trial_page import trial_page
@@ -176,6 +176,21 @@ def test_the_answer_is_one_object_in_terminal_report_and_dashboard(store: Result
     assert json.loads(printed.stdout) == [shown.as_json()]
     assert shown.sentence in (report / "report.md").read_text(encoding="utf-8")
     assert shown.sentence in part(store, "answer-cards")["answer"].tolist()
+
+
+def test_how_many_more_seeds_would_decide_is_one_number(tmp_path: Path) -> None:
+    store = write_store(tmp_path / "store", specs(train_sizes=(200,), seeds=range(4)))
+    selection = selected(store, "?tolerance=1")
+    (answer,) = answers_of_page(selection).answers
+    assert answer.further_seeds
+    assert f"about {answer.further_seeds} more seeds" in answer.sentence
+    assert selection.sweep is not None
+    card = str(cards_or_table([answer], selection.sweep, "results"))
+    assert f"About {answer.further_seeds} more seeds would" in card
+    table = settings_table([answer], "training FLOPs").set_index("frozen")
+    assert table.loc[answer.about, "further seeds"] == answer.further_seeds
+    printed = CliRunner().invoke(app, ["answer", "--store", str(store.root), "--tolerance", "1", "--json"])
+    assert [each["further_seeds"] for each in json.loads(printed.stdout)] == [answer.further_seeds]
 
 
 RULE = {"strategy": "adaptive", "layers": (), "embeddings": False, "rule": "gradient_norm"}

@@ -13,15 +13,15 @@ from typing import Annotated, ParamSpec, TypeVar
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from trials.errors import PermafrostError, unknown
+from trials.errors import ConfigError, PermafrostError, unknown
 from trials.freeze.rules import ADAPTIVE
 from trials.freeze.strategies import FREEZE_STRATEGIES, LAYERS, frozen_layers, has_depths, possible_depths
 from trials.model_checks.checked_models import check_model
 from trials.plugins.loading import HINT
 from trials.settings import EMBEDDINGS_ALONE, DataSpec, FreezeSpec, Frozen, ModelSpec, Positive, Recipe, Rule
 from trials.sources.cache import Progress, forbidden, no_progress
-from trials.sources.corpus_draft import DataDraft, Located, bare_corpus
-from trials.sources.local_models import STARTER, ModelDraft, bare_model, find_model
+from trials.sources.corpus_draft import DataDraft, Located, named_corpus
+from trials.sources.local_models import STARTER, ModelDraft, find_model, named_model
 from trials.spec import TrialSpec, beyond_bounds, conflicts
 from trials.tasks import TASKS
 from trials.tasks.reading import counted_corpus, labelled
@@ -69,23 +69,15 @@ class FreezeDraft(Frozen):
         return name
 
     @model_validator(mode="after")
-    def _layers_only_with_layers(self) -> FreezeDraft:
+    def _fits_together(self) -> FreezeDraft:
         if (self.strategy == LAYERS) != (self.layers is not None):
             raise ValueError(f"`layers: [...]` and `strategy: {LAYERS}` go together")
         if self.layers is not None and self.depth is not None:
             raise ValueError("`depth` is the length of `layers`; leave it out")
-        return self
-
-    @model_validator(mode="after")
-    def _embeddings_alone_only_with_a_depth(self) -> FreezeDraft:
         if self.depth == -1 and not has_depths(self.strategy):
             raise ValueError(f"`depth: -1` is not a depth of {self.strategy}; the embeddings alone: {EMBEDDINGS_ALONE}")
         if self.depth == -1 and "embeddings" in self.model_fields_set and not self.embeddings:
             raise ValueError("`depth: -1` freezes the embeddings, which `embeddings: false` does not; leave one out")
-        return self
-
-    @model_validator(mode="after")
-    def _rule_only_if_adaptive(self) -> FreezeDraft:
         if (self.strategy == ADAPTIVE) != (self.rule is not None):
             raise ValueError(f"`rule` and `strategy: {ADAPTIVE}` go together")
         if self.rule is not None and self.depth is not None:
@@ -116,9 +108,8 @@ class FreezeDraft(Frozen):
         is_usual = self.model_dump(exclude_defaults=True) == alone if found.embeddings else self.strategy == "none"
         if is_usual:
             return ""
-        told = ", ".join(
-            f"{key}: {value}" for key, value in self.model_dump(mode="json", exclude_defaults=True).items()
-        )
+        given = self.model_dump(mode="json", exclude_defaults=True)
+        told = ", ".join(f"{key}: {value}" for key, value in given.items())
         what, setting = ("the embeddings alone", EMBEDDINGS_ALONE) if found.embeddings else ("nothing", "none")
         return f"`freeze: {{{told.replace('True', 'true')}}}` freezes {what}: it is the setting `{setting}`."
 
@@ -152,12 +143,19 @@ def _listed(depths: list[int]) -> str:
     return ", ".join(map(str, depths))
 
 
-def _bare_strategy(value: object) -> object:
-    """Let `freeze: none` stand for `freeze: {strategy: none}`."""
-    return {"strategy": value} if isinstance(value, str) else value
+def _bare(named: Callable[[str], object]) -> BeforeValidator:
+    """Let a bare word stand for what it names."""
+
+    def read(value: object) -> object:
+        try:
+            return named(value) if isinstance(value, str) else value
+        except ConfigError as error:
+            raise ValueError(str(error)) from error
+
+    return BeforeValidator(read)
 
 
-ModelKey = Annotated[ModelDraft, BeforeValidator(bare_model)]
+ModelKey = Annotated[ModelDraft, _bare(named_model)]
 
 
 class TrialDraft(Recipe):
@@ -172,9 +170,9 @@ class TrialDraft(Recipe):
         train_size: Sentences of the nested train subset; None means all.
     """
 
-    data: Annotated[DataDraft, BeforeValidator(bare_corpus)]
+    data: Annotated[DataDraft, _bare(named_corpus)]
     model: ModelKey = ModelDraft(folder=STARTER)
-    freeze: Annotated[FreezeDraft, BeforeValidator(_bare_strategy)] = FreezeDraft(strategy="none")
+    freeze: Annotated[FreezeDraft, _bare(lambda word: {"strategy": word})] = FreezeDraft(strategy="none")
     train_size: Positive | None = None
 
     @field_validator("task")
@@ -212,9 +210,8 @@ class TrialDraft(Recipe):
             errors.add("optim.embedding_updates", "`lazy` was removed. Leave the key out; plain AdamW is left.")
         n_train = data.sizes[0] if data and data.sizes else 0
         if data and self.train_size and self.train_size > n_train:
-            errors.add(
-                "train_size", f"{self.train_size} is larger than the train split, which has {n_train} sentences."
-            )
+            text = f"{self.train_size} is larger than the train split, which has {n_train} sentences."
+            errors.add("train_size", text)
         errors.raise_if_any()
         assert data is not None
         assert model is not None

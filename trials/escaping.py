@@ -218,12 +218,8 @@ def _stamp(path: Path | str, status: os.stat_result, most: int) -> Stamp:
     if not stat.S_ISREG(status.st_mode):
         raise NotPlainError(path, "not a regular file")
     if status.st_size > most:
-        raise _too_large(path, most)
+        raise NotPlainError(path, f"larger than the {most:,} bytes that it may have", errno.EFBIG)
     return Stamp(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-
-
-def _too_large(path: Path | str, most: int) -> NotPlainError:
-    return NotPlainError(path, f"larger than the {most:,} bytes that it may have", errno.EFBIG)
 
 
 def _changing(path: Path | str) -> NotPlainError:

@@ -11,9 +11,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load
 from tokenizers import normalizers
-from transformers import (
-    PreTrainedTokenizerFast,
-)
+from transformers import PreTrainedTokenizerFast
 
 from trials.errors import ModelError
 from trials.models.adapters import merge_adapters

@@ -285,11 +285,6 @@ def memory_bytes(row: Mapping[str, Any]) -> int:
     return int(row["worker_memory_bytes"] if row["peak_memory_bytes"] is None else row["peak_memory_bytes"])
 
 
-def known_max(parts: Iterable[Any]) -> Any:
-    """The largest of the parts that are known; None if none is."""
-    return max((part for part in parts if part is not None), default=None)
-
-
 def known_sum(parts: Iterable[float | None]) -> float | None:
     """The sum; None if any part is unknown, as the sum of the others would look like the whole."""
     total = 0.0
@@ -302,7 +297,7 @@ def known_sum(parts: Iterable[float | None]) -> float | None:
 
 _COMBINE: dict[str, Callable[[list[Any]], Any]] = {
     "sum": known_sum,
-    "max": known_max,
+    "max": lambda values: max((value for value in values if value is not None), default=None),  # of those known
     "last": lambda values: values[-1],
 }
 

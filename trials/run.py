@@ -130,7 +130,7 @@ class _RunningTrial:
         self.data, paid_s = self.prefix.data, self.prefix.paid_s.get("train", 0.0)
         states_s = sum(self.prefix.paid_s.values()) - paid_s
         setup_s += self._clock.lap() - paid_s - states_s
-        done = checkpoint.step if checkpoint else 0
+        done = checkpoint.state.step if checkpoint else 0
         training = new_training(spec, self.loaded, self.data, subset, device, done=done, accumulation=accumulation)
         dropout, best = GlobalStream(spec.seeds.order, "dropout", device), BestEpoch(self.loaded)
         self.state = TrialState(spec, training, FreezeSchedule(spec, training), best, dropout, [])
@@ -218,12 +218,8 @@ class _RunningTrial:
         metrics = TASKS[spec.task].measure(gold, dev.predicted, starts, self.data.names)
         score = as_score(spec.task, spec.score, metrics)
         state.best.update(score, dev)
-        last, once, reports = (
-            state.training.step == self.stops[-1],
-            dict[str, dict[str, float]](),
-            tuple[SplitReport, ...](),
-        )
-        prefix_layers = self.grown.depth
+        last, prefix_layers = state.training.step == self.stops[-1], self.grown.depth
+        once, reports = dict[str, dict[str, float]](), tuple[SplitReport, ...]()
         if last:
             self.grown.remove()  # at the best epoch fewer layers may have been frozen
             state.best.restore()

@@ -162,6 +162,9 @@ def _by_label(n_layers: int, registered: tuple[tuple[str, int, StrategyLook], ..
     return found
 
 
+BASELINE = FreezeSpec(strategy="none", layers=(), embeddings=False)  # nothing is frozen
+
+
 def first_layers(depth: int) -> FreezeSpec:
     """The embeddings and the lowest layers."""
     return FreezeSpec(strategy=LAYERS, layers=tuple(range(depth)), embeddings=True)

@@ -16,9 +16,9 @@ from typing import Any
 
 from pydantic import model_validator
 
-from trials.freeze.rules import ADAPTIVE, FreezingRule
+from trials.freeze.rules import ADAPTIVE
 from trials.freeze.strategies import FREEZE_STRATEGIES, frozen_layers
-from trials.settings import Columns, DataSpec, FreezeSpec, LoraSpec, ModelSpec, Positive, Recipe, Seeds
+from trials.settings import BASELINE, Columns, DataSpec, FreezeSpec, ModelSpec, Positive, Recipe, Seeds
 
 # Settings that contradict each other, and numbers that no trial can have: each is refused with its reason.
 
@@ -43,44 +43,34 @@ def beyond_bounds(recipe: Recipe) -> list[tuple[str, str]]:
 
 def conflicts(recipe: Recipe, freeze: FreezeSpec, model: ModelSpec) -> list[tuple[str, str]]:
     """(setting, reason) of every pair of settings that contradict each other."""
-    conflicting = []
+    rule, lora, thaws = freeze.rule, recipe.lora, recipe.thaw_every is not None
     everything = len(freeze.layers) == model.n_layers
-    if recipe.thaw_every is not None and freeze.is_baseline:
-        reason = "nothing is frozen, so nothing can be unfrozen. Leave it out, or give it with each freeze as `cases`."
-        conflicting.append(("thaw_every", reason))
-    if recipe.optim.layer_decay is not None and everything and freeze.embeddings and recipe.thaw_every is None:
-        conflicting.append(("optim.layer_decay", "only the head is trained, so no layer has a learning rate."))
-    if freeze.rule is not None:
-        conflicting += [("freeze.rule", reason) for reason in _rule_conflicts(recipe, freeze.rule, model)]
-    if recipe.lora is not None:
-        conflicting += [
-            ("lora", reason) for reason in _lora_conflicts(recipe.lora, freeze, everything, recipe.thaw_every)
-        ]
-    return conflicting
-
-
-def _rule_conflicts(recipe: Recipe, rule: FreezingRule, model: ModelSpec) -> list[str]:
-    refusal = rule.refusal(model.n_layers)
-    reasons = [] if refusal is None else [refusal]
-    if recipe.thaw_every is not None:
-        reasons.append("it freezes layers while training, and `thaw_every` unfreezes them. Leave one out.")
-    if recipe.lora is not None:
-        reasons.append("it freezes the weights of layers, and adapters are trained in their place. Leave one out.")
-    if rule.statistic == "gradients" and recipe.precision == "fp16":
-        reasons.append("it adds gradients up, and in fp16 those of some steps overflow and are skipped. Use bf16.")
-    return reasons
-
-
-def _lora_conflicts(lora: LoraSpec, freeze: FreezeSpec, everything: bool, thaw_every: int | None) -> list[str]:
-    reasons = []
-    if lora.layers == "all" and freeze.layers:
-        reasons.append("with `layers: all` every layer is trained by its adapter and none by its weights, so freezing "
-                       "layers has no effect. Use `layers: unfrozen`, or freeze only the embeddings.")  # fmt: skip
-    if lora.layers == "unfrozen" and everything:
-        reasons.append("every layer is frozen, so none is left for adapters. Freeze fewer, or use `layers: all`.")
-    if thaw_every is not None:
-        reasons.append("adapters are added when a trial starts, which excludes `thaw_every`. Leave one out.")
-    return reasons
+    refusal = None if rule is None else rule.refusal(model.n_layers)
+    found = [
+        (thaws and freeze.is_baseline, "thaw_every", "nothing is frozen, so nothing can be unfrozen. Leave it out, or "
+         "give it with each freeze as `cases`."),
+        (recipe.optim.layer_decay is not None and everything and freeze.embeddings and not thaws, "optim.layer_decay",
+         "only the head is trained, so no layer has a learning rate."),
+    ]  # fmt: skip
+    if rule is not None:
+        found += [
+            (refusal is not None, "freeze.rule", refusal or ""),
+            (thaws, "freeze.rule", "it freezes layers while training, and `thaw_every` unfreezes them. Leave one out."),
+            (lora is not None, "freeze.rule",
+             "it freezes the weights of layers, and adapters are trained in their place. Leave one out."),
+            (rule.statistic == "gradients" and recipe.precision == "fp16", "freeze.rule",
+             "it adds gradients up, and in fp16 those of some steps overflow and are skipped. Use bf16."),
+        ]  # fmt: skip
+    if lora is not None:
+        found += [
+            (lora.layers == "all" and bool(freeze.layers), "lora", "with `layers: all` every layer is trained by its "
+             "adapter and none by its weights, so freezing layers has no effect. Use `layers: unfrozen`, or freeze "
+             "only the embeddings."),
+            (lora.layers == "unfrozen" and everything, "lora",
+             "every layer is frozen, so none is left for adapters. Freeze fewer, or use `layers: all`."),
+            (thaws, "lora", "adapters are added when a trial starts, which excludes `thaw_every`. Leave one out."),
+        ]  # fmt: skip
+    return [(key, reason) for applies, key, reason in found if applies]
 
 
 SCHEMA_VERSION = 1  # increment it when the same spec would give other results
@@ -134,7 +124,10 @@ class TrialSpec(Recipe):
             if not self.freeze.rule.not_loaded and layers != tuple(range(self.freeze.rule.first_depth)):
                 raise ValueError(f"freeze.layers: {list(layers)} is not what the rule freezes at the start")
         elif self.freeze.strategy in FREEZE_STRATEGIES:  # a store may hold trials of a plug-in that is not loaded
-            _check_layers(self.freeze, self.model.n_layers)
+            with suppress(ValueError):
+                if {*layers} == frozen_layers(self.freeze.strategy, self.model.n_layers, self.freeze.depth):
+                    return self
+            raise ValueError(f"freeze.layers: {list(layers)} is not what {self.freeze.strategy} freezes")
         return self
 
     @model_validator(mode="after")
@@ -177,8 +170,7 @@ class TrialSpec(Recipe):
     @cached_property
     def baseline_id(self) -> str:
         """The cell that differs from this one only in that nothing is frozen."""
-        nothing = FreezeSpec(strategy="none", layers=(), embeddings=False)
-        return self._with({"freeze": nothing, "thaw_every": None}).cell_id
+        return self._with({"freeze": BASELINE, "thaw_every": None}).cell_id
 
     @cached_property
     def seeds(self) -> Seeds:
@@ -216,13 +208,6 @@ class TrialSpec(Recipe):
         """A readable name, for Ray's dashboard and the terminal."""
         freeze = self.freeze.label.replace(" ", "-")
         return f"{self.data.name}_{freeze}_n{self.train_size}_s{self.seeds.key}_{self.trial_id[:6]}"
-
-
-def _check_layers(freeze: FreezeSpec, n_layers: int) -> None:
-    with suppress(ValueError):
-        if frozenset(freeze.layers) == frozen_layers(freeze.strategy, n_layers, freeze.depth):
-            return
-    raise ValueError(f"freeze.layers: {list(freeze.layers)} is not what {freeze.strategy} freezes")
 
 
 def _digest(payload: dict[str, Any]) -> str:

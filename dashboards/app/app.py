@@ -42,19 +42,25 @@ _INDEX = """<!DOCTYPE html>
 </html>
 """
 # Dash puts the scripts of every imported package into every page. The grid's is the second largest, and only Trials has
-# a grid: the browser loads it there (`assets/permafrost.js`). No page has a table of `dash_table`.
+# a grid: the browser loads it there (`assets/permafrost.js`). The largest is Plotly's: it is fetched at once, and run
+# when the first figure comes, so that the answer in words does not wait for it. No page has a table of `dash_table`.
 _GRID_SCRIPT = re.compile(r'<script src="([^"]*/dash_ag_grid/[^"]*)"></script>')
+_PLOTLY_SCRIPT = re.compile(r'<script src="([^"]*/plotly-cartesian-[^"]*)"></script>')
 _UNUSED_SCRIPT = re.compile(r'<script src="[^"]*/dash_table/[^"]*"></script>')
 
 
 class _LeanDash(dash.Dash):  # type: ignore[misc]  # has no types
     def interpolate_index(self, metas: str = "", scripts: str = "", **others: str) -> str:
         """The first answer of the server: without the scripts that its page does not run."""
-        grid = _GRID_SCRIPT.search(scripts)
+        grid, plotly = _GRID_SCRIPT.search(scripts), _PLOTLY_SCRIPT.search(scripts)
         assert grid is not None
+        assert plotly is not None
         in_light = html.escape(json.dumps({dark: light for light, dark in in_dark().items()}))
-        metas = f'{metas}<meta name="grid-script" content="{grid[1]}"><meta name="in-light" content="{in_light}">'
-        lean = _UNUSED_SCRIPT.sub("", _GRID_SCRIPT.sub("", scripts))
+        metas = (
+            f'{metas}<meta name="grid-script" content="{grid[1]}"><meta name="in-light" content="{in_light}">'
+            f'<link rel="preload" as="script" id="plotly-script" href="{plotly[1]}">'
+        )
+        lean = _UNUSED_SCRIPT.sub("", scripts.replace(grid[0], "").replace(plotly[0], ""))
         return str(super().interpolate_index(metas=metas, scripts=lean, **others))
 
 

@@ -88,6 +88,7 @@
     };
     const signal = leaving.signal;
     let coming = todo.length ? request(todo[0], state, signal) : null;
+    if (coming) coming.catch(() => 0); // an error is met where the answer is waited for
     let told = todo.length < all.length || !todo.length;
     if (told) await later();
     all.filter((card) => !todo.includes(card)).forEach((card) => over() || card.removeAttribute("aria-busy"));
@@ -104,7 +105,7 @@
       const next = todo[n + 1];
       const drawing = found ? put(card, found) : null;
       coming = next && coming ? request(next, state, signal) : null;
-      if (coming) coming.catch(() => 0); // an error is met where the answer is waited for
+      if (coming) coming.catch(() => 0);
       await drawing;
       if (over()) return;
       if (found) shown[card.dataset.part] = wanted;
@@ -271,13 +272,20 @@
     if (rows.status === 200) fill(table, rows.responseText);
   }));
 
-  // The grid's component, which only Trials has: its script is as large as Plotly's.
-  const grid = () => new Promise((done) => {
+  const run = (address) => new Promise((done) => {
     const script = document.createElement("script");
     script.onload = script.onerror = done; // without it the page says that the component is missing
-    script.src = document.querySelector('meta[name="grid-script"]').content;
+    script.src = address;
     document.head.append(script);
   });
+  // The grid's component, which only Trials has: its script is as large as Plotly's.
+  const grid = () => run(document.querySelector('meta[name="grid-script"]').content);
+  // Dash's graphs wait for what `window.Plotly` resolves to; the first of them runs the script, which replaces this.
+  let plotly = null;
+  window.Plotly = { then: (done, failed) => {
+    plotly = plotly || run(document.getElementById("plotly-script").getAttribute("href"));
+    plotly.then(() => (window.Plotly.react ? done(window.Plotly) : failed(new Error("no plotly.js"))));
+  } };
 
   // --- Dash's callbacks that run here
 

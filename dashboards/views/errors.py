@@ -9,6 +9,7 @@ import pandas as pd
 from dashboards.data.predictions import EntityErrors, entity_errors, has_spans, predictions_of
 from dashboards.data.selection import Selection
 from dashboards.views import confusion
+from dashboards.views.forest import NO_PAIRS
 from dashboards.views.kit.cells import ComparedCells, compared_cells, first_seeds
 from dashboards.views.kit.drawing import (
     Diamonds,
@@ -23,7 +24,6 @@ from dashboards.views.kit.drawing import (
 )
 from dashboards.views.kit.part import SHARED_CONTROLS, Part, View
 from dashboards.views.kit.theme import Figure, Look, axis, layout
-from dashboards.views.scores import NO_PAIRS
 from orchestrator.analysis.decide import loss_table
 from orchestrator.analysis.decision_plan import ERROR, DecisionPlan
 from orchestrator.analysis.describe import describe_cells

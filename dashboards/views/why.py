@@ -2,44 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from dashboards.data.predictions import predictions_of
 from dashboards.data.selection import Selection, of_corpus, whole_sweep
-from dashboards.data.trial_rows import trials_with_sentences
-from dashboards.views import layers
-from dashboards.views.kit.cells import NOTE_WIDTH, completed_of, setting_columns, shown_cells, varied
+from dashboards.views import layers, variance
+from dashboards.views.kit.cells import NOTE_WIDTH, varied
 from dashboards.views.kit.drawing import (
     axis_name,
-    cell_name,
     interval_bars,
     name,
     numbers,
-    row_axis,
     row_panels,
     with_note,
 )
 from dashboards.views.kit.part import SHARED_CONTROLS, Part, View
-from dashboards.views.kit.theme import Figure, Look, axis, layout
+from dashboards.views.kit.theme import Figure, Look, axis
 from orchestrator.analysis.variance import (
-    INITIALISATION,
-    INTERACTIONS,
-    ORDER,
-    SENTENCES,
     SHARED,
-    SUBSET,
     Anova,
-    VarianceSource,
+    adjusted_means,
     anova,
-    variance_sources,
 )
 from orchestrator.config.quantities import counted
-from trials.settings import Seeds
-from trials.tasks.task import head_of
 
 MAX_ROWS = 400  # of an analysis of variance, which inverts a matrix of rows by levels
 _REST = {"residual": "not explained", SHARED: "several together"}
@@ -106,7 +93,8 @@ def why_no_importance(info: Importance) -> str:
 def draw_importance(info: Importance, look: Look) -> Figure:
     """A bar per setting with its 95 % interval, largest first, then what several or none explain; a panel a corpus."""
     shown = [panel for panel in info.panels if len(panel.found.table)]
-    titles = [f"<b>{name(panel.title)}</b>, {counted(panel.found.n, 'trial')}" for panel in shown]
+    counts = ["" if look.narrow else f", {counted(panel.found.n, 'trial')}" for panel in shown]  # no room on a phone
+    titles = [f"<b>{name(panel.title, 28)}</b>{n}" for panel, n in zip(shown, counts, strict=True)]
     rows = [[name((p.labels | _REST)[factor], 28) for factor in p.found.table["factor"]] for p in shown]
     drawn = row_panels(look, axis("share of the variance (%)", range=[0, 104]), titles, rows, each=_BAR)
     drawn["barmode"] = "overlay"
@@ -205,174 +193,97 @@ IMPORTANCE = Part(
     "intervals follow from the noncentrality of F (Steiger 2004). The importance of a setting is that of the values "
     "the sweep tries: a wider range would matter more.",
 )
-# How much of the variance of a score goes with which source: subset, initialisation, order, sentences.
+# The mean score at each level of each setting.
 
-_SEEDS = (SUBSET, INITIALISATION, ORDER)
-# In the order of the bars: Okabe and Ito's colours, each with a pattern. Sources that go together have their own.
-_STYLES = {
-    SUBSET: ("#0072B2", ""),
-    INITIALISATION: ("#D55E00", "/"),
-    ORDER: ("#009E73", "x"),
-    INTERACTIONS: ("#8A8678", "."),
-    SENTENCES: ("#CC79A7", "-"),
-}
-_TOGETHER = ("#56B4E9", "\\")
-_ESTIMATE = ("variance", "low", "high", "levels", "df")
-_SQUARED = 100.0**2  # a variance of scores of 0 to 1 in squared points
+_MOST_LEVELS = 12  # of a setting in the figure; its table has all
 
 
-class Variances(NamedTuple):
-    """The variance of the selected score by source.
+class Means(NamedTuple):
+    """The adjusted means of the selected corpus.
 
     Attributes:
-        table: One row per cell and source: `cell`, `freeze`, `n_layers`, `train_size`, `source`, `variance`
-            (0..1 squared; may be below 0), `low`, `high` (of its 95 % interval), `levels`, `df`, `runs`.
-        cells: The cells that have rows, with `cells.KEYS`.
+        table: `variance.adjusted_means`.
+        note: Which trials are left out.
     """
 
     table: pd.DataFrame
-    cells: pd.DataFrame
+    labels: dict[str, str]
     value_name: str
     note: str
 
 
-def prepare_variance(selection: Selection) -> Variances:
-    """For each cell over its completed trials."""
-    shown = shown_cells(selection.trials)
-    done = completed_of(trials_with_sentences(selection), shown.table)
-    done = done[done[selection.column].notna()]
-    rows, words = [], _words(selection, done)
-    for cell in shown.table.itertuples():
-        own = done[done["cell"] == cell.cell]
-        same_subset = len(own) > 0 and selection.snapshot.specs[str(cell.cell)].subset_seed is not None
-        for source in _sources(own, selection.column, words, same_subset=same_subset):
-            key = {
-                "cell": cell.cell,
-                "freeze": cell.freeze,
-                "n_layers": cell.n_layers,
-                "train_size": cell.train_size,
-                "source": source_label(source.names),
-            }
-            rows.append({**key, **{name: getattr(source, name) for name in _ESTIMATE}, "runs": len(own)})
-    table = pd.DataFrame(rows, columns=["cell", "freeze", "n_layers", "train_size", "source", *_ESTIMATE, "runs"])
-    cells = shown.table[shown.table["cell"].isin(table["cell"])].reset_index(drop=True)
-    return Variances(table, cells, selection.value_name, " ".join(filter(None, [shown.note, _missing(table)])))
+def prepare_means(selection: Selection) -> Means:
+    """Over the trials that `prepare_importance` analyses."""
+    found = varied(of_corpus(selection))
+    rows, which = _few_enough(found.trials)
+    note = "" if len(rows) == len(found.trials) else f"{len(rows):,} of {len(found.trials):,} trials: {which}."
+    table = adjusted_means(rows, list(found.labels), selection.column)
+    return Means(table, dict(found.labels), selection.value_name, note)
 
 
-def _words(selection: Selection, trials: pd.DataFrame) -> np.ndarray | None:
-    """(sentences,) words of each of the split where the score is their accuracy: empty if not stored, else None."""
-    scored = trials[trials["sentences"].notna()]
-    if not len(scored) or scored["metric"].iloc[0] != "accuracy" or head_of(scored["task"].iloc[0]) == "text":
-        return None
-    found = next(iter(predictions_of(selection.snapshot, scored.head(1), selection.scored).values()), None)
-    return np.empty(0) if found is None else np.diff(found.starts, append=len(found.gold)).astype(np.float64)
+def _level(key: str, value: object) -> str:
+    if key == "embeddings":
+        return "frozen" if value else "trained"
+    return f"{value:,}" if isinstance(value, int | np.integer) else name(value, 28)
 
 
-def _sources(
-    rows: pd.DataFrame, column: str, words: np.ndarray | None, *, same_subset: bool
-) -> tuple[VarianceSource, ...]:
-    scores = rows[column].to_numpy(dtype=np.float64)
-    known = len(rows) > 0 and rows["sentences"].notna().all() and (words is None or len(words) > 0)
-    contributions = np.stack(rows["sentences"].tolist()) if known else None
-    seeds = [Seeds.from_key(int(key)) for key in rows["seed"]]
-    return variance_sources(seeds, scores, contributions, words=words, same_subset=same_subset)
+def draw_means(info: Means, look: Look) -> Figure:
+    """A panel per setting, a mark with its interval per level."""
+    groups = [(str(key), rows.head(_MOST_LEVELS)) for key, rows in info.table.groupby("factor", sort=False)]
+    words = [[f"{_level(key, row.level)} (n={row.n})" for row in rows.itertuples()] for key, rows in groups]
+    titles = [f"<b>{name(info.labels[key])}</b>" for key, _ in groups]
+    drawn = row_panels(look, axis(f"adjusted mean of {info.value_name} (%)"), titles, words, each=_BAR)
+    marks = [
+        {
+            "type": "scatter", "mode": "markers", "yaxis": axis_name(n), "x": numbers(rows["mean"], 100, 2),
+            "y": list(range(len(rows))), "error_x": interval_bars(rows, look.muted, scale=100),
+            "marker": {"size": 10, "color": look.line(0), "line": {"width": 1, "color": look.text}},
+            "customdata": list(zip(labels, numbers(rows["low"], 100, 2), numbers(rows["high"], 100, 2), strict=True)),
+            "hovertemplate": "%{customdata[0]}: %{x:.2f} (%{customdata[1]} to %{customdata[2]})<extra></extra>",
+        }
+        for n, ((_, rows), labels) in enumerate(zip(groups, words, strict=True))
+    ]  # fmt: skip
+    cut = [f"The first {_MOST_LEVELS} values of each setting are drawn."]
+    longest = info.table["factor"].value_counts().max()
+    notes = [info.note, *(cut if longest > _MOST_LEVELS else [])]
+    return with_note({"data": marks, "layout": drawn}, look, *notes, width=NOTE_WIDTH)
 
 
-def _missing(table: pd.DataFrame) -> str:
-    """What the sweep or the store lacks for a part of the figure."""
-    names = set(table["source"])
-    notes = []
-    if names and not names & {INITIALISATION, ORDER}:
-        notes.append(
-            "Subset, initialisation and order change together here: a sweep whose `space` crosses `init_seed` and "
-            "`order_seed` with its `seeds` separates them (configs/sweeps/seeds.yaml)."
-        )
-    if names and SENTENCES not in names:
-        notes.append("What the sentences contribute to this score, or their numbers of words, is not stored.")
-    return " ".join(notes)
-
-
-def source_label(names: Sequence[str]) -> str:
-    """The name of a source in legends and tables."""
-    return "seeds (subset, initialisation and order)" if tuple(names) == _SEEDS else " and ".join(names)
-
-
-def draw_variance(info: Variances, look: Look) -> Figure:
-    """A bar per cell, stacked by source; an estimate below 0 has no width."""
-    several = info.cells["train_size"].nunique() > 1
-    labels = [cell_name(row, several=several) for row in info.cells.itertuples()]
-    place = {cell: n for n, cell in enumerate(info.cells["cell"])}
-    known = list(_STYLES)
-    order = sorted(set(info.table["source"]), key=lambda source: known.index(source) if source in known else -1)
-    data = [_source_bars(info.table[info.table["source"] == source], source, place, look) for source in order]
-    height = int(np.clip(130 + 28 * len(labels), 240, 1200))
-    x = axis(f"variance of {info.value_name} (squared points)", rangemode="tozero")
-    drawn = layout(look, x=x, y=row_axis(labels), height=height, barmode="stack")
-    drawn["margin"] = {**drawn["margin"], "l": 12 + 7 * min(max(map(len, labels), default=0), 40)}
-    return with_note({"data": data, "layout": drawn}, look, info.note)
-
-
-def _source_bars(rows: pd.DataFrame, source: str, place: dict[Any, int], look: Look) -> dict[str, Any]:
-    colour, pattern = _STYLES.get(source, _TOGETHER)
-    spread, low, high = (numbers(np.sqrt(rows[name].clip(lower=0)), 100, 2) for name in ("variance", "low", "high"))
-    return {
-        "type": "bar",
-        "orientation": "h",
-        "name": source,
-        "x": numbers(rows["variance"].clip(lower=0), _SQUARED),
-        "y": [place[cell] for cell in rows["cell"]],
-        "customdata": list(zip(spread, low, high, rows["levels"].tolist(), strict=True)),
-        "marker": {
-            "color": colour,
-            "pattern": {"shape": pattern, "fillmode": "overlay", "fgcolor": look.paper, "size": 6},
-        },
-        "hovertemplate": "standard deviation %{customdata[0]} points (%{customdata[1]} to %{customdata[2]})<br>"
-        f"from %{{customdata[3]:,}} levels<extra>{source}</extra>",
-    }
-
-
-def variance_table(info: Variances) -> pd.DataFrame:
-    """One row per cell and source."""
+def means_table(info: Means) -> pd.DataFrame:
+    """One row per setting and value."""
     t = info.table
-    known = t["variance"].clip(lower=0)
-    total = known.groupby(t["cell"]).transform("sum")
+    shares = (100 * t[["mean", "low", "high"]]).round(3)
     return pd.DataFrame(
         {
-            **setting_columns(t),
-            "source": t["source"],
-            "standard deviation (points)": (100 * np.sqrt(known)).round(3),
-            "95 % from (points)": (100 * np.sqrt(t["low"])).round(3),
-            "95 % to (points)": (100 * np.sqrt(t["high"])).round(3),
-            "share of the variance (%)": (100 * known / total.where(total > 0)).round(1),
-            "levels": t["levels"],
-            "degrees of freedom": t["df"],
-            "runs": t["runs"],
-            "note": np.where(t["variance"] < 0, "estimated below 0", ""),
+            "setting": t["factor"].map(info.labels),
+            "value": [_level(key, value) for key, value in zip(t["factor"], t["level"], strict=True)],
+            f"adjusted mean of {info.value_name} (%)": shares["mean"],
+            "95 % from (%)": shares["low"],
+            "95 % to (%)": shares["high"],
+            "trials": t["n"],
         }
     )
 
 
-VARIANCE = Part(
-    "factors-variance",
-    "Variance by source",
-    "What makes scores differ: train subset, initialisation, order of training, and the sentences of the dev set.",
-    prepare_variance,
-    variance_table,
-    draw_variance,
-    lambda info: "" if len(info.table) else "This needs a setting with two or more completed seeds.",
-    method="Variance components of the runs of one setting by the method of moments for crossed designs (Henderson's "
-    "method 3; in a balanced design, the analysis of variance). Order includes dropout. Interactions: what no single "
-    "source explains. Sentences: what another dev set of the same size would change, from the sentences' contributions "
-    "to the score. The parts add up to the variance of one new run on a new dev set. Three levels of a source estimate "
-    "its part only roughly, as its 95 % interval in the table shows.",
-    detail=True,
+MEANS = Part(
+    "matters-means",
+    "Score at each value of a setting",
+    "Mean score at each value, adjusted for the other settings, with its 95 % interval.",
+    prepare_means,
+    means_table,
+    draw_means,
+    lambda info: "" if len(info.table) else "Nothing to analyse: no setting varies among the completed trials.",
+    method="Population marginal means (Searle, Speed and Milliken 1980) of the analysis of variance above: what its "
+    "model of main effects predicts at a value, averaged over all values of the other settings with equal weights. A "
+    "plain mean would credit a value with the easier settings in which it was tried. The intervals are Student's t "
+    "over the residuals; they describe the settings of this sweep and decide nothing: losses against the baseline are "
+    "on the page Scores.",
 )
-
 VIEW = View(
     "/why",
     "Why",
     "Which setting makes the difference?",
-    (IMPORTANCE, VARIANCE, layers.LAYERS),
+    (IMPORTANCE, MEANS, variance.VARIANCE, layers.LAYERS),
     SHARED_CONTROLS,
     takes_in=("/matters", "/layers"),
 )

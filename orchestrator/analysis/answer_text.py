@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from orchestrator.analysis.cells import layer_strip, strip_and_word
 from orchestrator.config.quantities import counted
 from trials.escaping import escaped
+from trials.settings import BASELINE
 
 if TYPE_CHECKING:  # loads pandas
     from orchestrator.analysis.answer import Answer
@@ -125,7 +126,7 @@ def tolerance_lines(each: Answer) -> list[str]:
 
 
 def _no_freeze(each: Answer) -> str:
-    return "nothing to freeze" if each.freeze == "none" else "not decided"
+    return "nothing to freeze" if each.freeze == BASELINE.label else "not decided"
 
 
 def _rounded_up(tolerance: float) -> float:

@@ -22,11 +22,11 @@ import pandas as pd
 from orchestrator.analysis.cells import freeze_name, froze_by
 from orchestrator.analysis.decide import loss_table
 from orchestrator.analysis.describe import mean_interval
+from orchestrator.analysis.probe_key import probe_id
 from orchestrator.analysis.rows import COMPLETED, ROUNDING, Floats
 from orchestrator.analysis.savings import FLOPS, savings
 from orchestrator.analysis.two_way import interval
 from orchestrator.analysis.wording import exact_points
-from trials.probing.probe_key import probe_id
 from trials.spec import TrialSpec
 
 _SETTING = ("probe_id", "baseline", "task", "corpus", "model", "train_size", "setup", "metric", "n_layers")

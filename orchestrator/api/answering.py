@@ -129,9 +129,8 @@ def answers_of(
     """
     from orchestrator.analysis.answer import answers  # loads pandas
     from orchestrator.analysis.trial_frame import at_best_rate
-    from orchestrator.store.evidence import evidence
 
-    trials = evidence(results, specs)
+    trials = results.evidence(specs)
     try:
         frame = at_best_rate(trials.frame, trials.specs) if at_best else trials.frame
         return Answers(answers(frame, trials.specs, plan))

@@ -142,9 +142,8 @@ def _over_models(asked: ChooseOptions, folder: Path, course: Course) -> Choice:
 def _best_of(choices: Sequence[Choice], plans: Sequence[PlannedQuestion], course: Course) -> Choice:
     """The choices of several encoders as one: first the answer over all, then that of each."""
     from orchestrator.analysis.answer import across_models  # loads pandas
-    from orchestrator.store.evidence import evidence
 
-    trials = evidence(course.results, [spec for each in plans for spec in each.plan.trials])
+    trials = course.results.evidence([spec for each in plans for spec in each.plan.trials])
     try:
         over_all = across_models(trials.frame, trials.specs, plans[0].plan.sweep.decision_plan)
     except ValueError as error:

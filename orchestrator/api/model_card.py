@@ -16,7 +16,6 @@ from orchestrator.config.quantities import counted, points
 from orchestrator.config.yaml_document import MAX_BYTES, parsed
 from orchestrator.store import ResultStore
 from orchestrator.store.contents import planned_specs, stored_spec
-from orchestrator.store.evidence import evidence
 from orchestrator.store.schema import State
 from trials.errors import ConfigError
 from trials.escaping import markdown, read_text
@@ -161,13 +160,13 @@ def _against_baseline(spec: TrialSpec, rows: Sequence[Row], store: ResultStore) 
     """What the freezing costs in this store, paired by seed; nothing where there is no baseline beside it."""
     from orchestrator.analysis.decide import loss_table
 
-    if not spec.freeze.label or spec.freeze.strategy == "none":
+    if spec.freeze.is_baseline:
         return ""
     plans = sorted(store.sweeps(), key=lambda plan: -plan.time)
     plan = next((plan for plan in plans if spec.trial_id in dict(plan.trials)), None)
     specs = [stored_spec(row["spec"], row["trial_id"]) for row in rows] if plan is None else planned_specs(plan)
     alike = [each for each in specs if spec.baseline_id in (each.cell_id, each.baseline_id)]
-    table = loss_table(evidence(store, alike).frame, plan=None if plan is None else plan.asks)
+    table = loss_table(store.evidence(alike).frame, plan=None if plan is None else plan.asks)
     found = table[(table["cell"] == spec.cell_id) & (table["n_pairs"] > 0)]
     if found.empty:
         return ""

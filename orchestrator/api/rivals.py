@@ -36,7 +36,6 @@ def with_lora(
     Raises as `launch`.
     """
     from orchestrator.analysis.answer import beside  # loads pandas
-    from orchestrator.store.evidence import evidence
 
     rate = float(f"{TIMES_RATE * float(question.rates.get(NOTHING, question.recipe['optim']['lr'])):.3g}")
     rows = course.results.trials(["trial_id", "state"]).to_pylist()
@@ -48,7 +47,7 @@ def with_lora(
     trials = counted(len(plan.to_run), "trial")
     say(f"lora    {trials} of adapters of rank {LoraSpec().rank} in every layer, at a learning rate of {rate:g}")
     with course.run(plan) as ended:
-        frame = evidence(course.results, plan.trials).frame
+        frame = course.results.evidence(plan.trials).frame
     baseline = next(spec.cell_id for spec in plan.trials if spec.freeze.is_baseline)
     labels = {spec.cell_id: f"LoRA {spec.lora.label}" for spec in plan.trials if spec.lora is not None}
     frame = frame.assign(freeze=frame["cell"].map(labels).fillna(frame["freeze"]))

@@ -109,6 +109,9 @@ class Holder:
     most: float = 1.0
 
     def __post_init__(self) -> None:
+        texts = (self.host, self.user, self.started, self.system, self.since, self.alive, self.ray, self.sweep)
+        if not all(type(text) is str for text in texts):
+            raise ValueError("all but its pid and shares must be text")
         if type(self.pid) is not int or not 0 < self.pid < 2**31:
             raise ValueError(f"pid {self.pid!r}: must be a process id")
         if not 0 <= (1.0 if self.likely is None else self.likely) <= 1 or not 0 <= self.most <= 1:

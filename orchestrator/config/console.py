@@ -39,6 +39,7 @@ from trials.escaping import composed, escaped
 from trials.sources.cache import Progress
 
 DEFAULT_STORE = "results"
+_IN_ASCII = str.maketrans("■□├┤─●┼┊", "#.[]-o+:")  # strips and intervals, where a stream is not UTF-8
 
 
 class SafeConsole(Console):
@@ -63,8 +64,13 @@ class SafeConsole(Console):
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
         """The segments of something to print; rich passes through here whatever it shows, cells of tables included."""
         for segment in super().render(renderable, options):
-            is_safe = segment.control or segment.text.isprintable()
-            yield segment if is_safe else Segment("\n".join(map(escaped, segment.text.split("\n"))), segment.style)
+            text = segment.text
+            if not segment.control and not text.isprintable():
+                text = "\n".join(map(escaped, text.split("\n")))
+            # rich draws its boxes in ASCII there by itself
+            if not segment.control and not text.isascii() and not self.encoding.startswith("utf"):
+                text = text.translate(_IN_ASCII).encode(self.encoding, "backslashreplace").decode(self.encoding)
+            yield segment if text is segment.text else Segment(text, segment.style)
 
     def on_broken_pipe(self) -> None:
         """Go on in silence once nobody reads our messages; where nobody reads what was asked for, rich ends us."""

@@ -78,13 +78,8 @@ class StoredCheckpoints:
                 self._storage.delete(one)
 
     def _names(self) -> list[str]:
-        last = f"{self._trial_id}-{self._attempt + 1:06}"
-        return [name for name in names_of(self._storage, self._trial_id) if name < last]
-
-
-def names_of(storage: Storage, trial_id: str) -> list[str]:
-    """All checkpoints of a trial, oldest first."""
-    return list(storage.files(f"{trial_id}-", f"{trial_id}."))
+        """Those of this attempt and earlier ones, oldest first."""
+        return list(self._storage.files(f"{self._trial_id}-", f"{self._trial_id}-{self._attempt + 1:06}"))
 
 
 def forget(store: Storage, trial_ids: set[str]) -> None:
@@ -141,9 +136,8 @@ class Recorder(Listener):
         attempt = self._attempts[spec.trial_id]
         rows = {"epochs": [epoch_row(spec, attempt, record)]}
         for report in record.reports:
-            rows.setdefault("tags", []).extend(tag_rows(spec, attempt, report))
-            rows.setdefault("predictions", []).extend(prediction_rows(spec, attempt, report))
-            rows.setdefault("contributions", []).extend(contribution_rows(spec, attempt, report))
+            for table, new in report_rows(spec, attempt, report).items():
+                rows.setdefault(table, []).extend(new)
         for table, new in rows.items():
             self._buffered[table] += new
             self._rows[spec.trial_id][table] += new
@@ -260,41 +254,27 @@ def _results(records: list[EpochRecord]) -> dict[str, Any]:
     }
 
 
-def tag_rows(spec: TrialSpec, attempt: int, report: SplitReport) -> list[dict[str, Any]]:
-    """Rows of `schema.TAGS`."""
+def report_rows(spec: TrialSpec, attempt: int, report: SplitReport) -> dict[str, list[dict[str, Any]]]:
+    """Rows of `schema.TAGS`, `CONTRIBUTIONS` and `PREDICTIONS`, as far as the trial has them.
+
+    The words of predictions come from the corpus.
+    """
     key = {"trial_id": spec.trial_id, "attempt": attempt, "split": report.split}
-    return [{**key, **asdict(tag)} for tag in report.tags]
-
-
-def contribution_rows(spec: TrialSpec, attempt: int, report: SplitReport) -> list[dict[str, Any]]:
-    """The row of `schema.CONTRIBUTIONS`; none where contributions are not known."""
-    if not report.contributions:
-        return []
-    key = {"trial_id": spec.trial_id, "attempt": attempt, "split": report.split}
-    lists = {"documents": list(report.documents) or None, "words": list(report.words) or None}
-    return [{**key, "values": list(report.contributions), **lists}]
-
-
-def prediction_rows(spec: TrialSpec, attempt: int, report: SplitReport) -> list[dict[str, Any]]:
-    """Rows of `schema.PREDICTIONS`; none if the trial stored no predictions. The words come from the corpus."""
-    if not report.gold:
-        return []
-    items: list[Item] = getattr(read_corpus(spec.task, spec.data), report.split)
-    rows, start = [], 0
+    rows = {"tags": [{**key, **asdict(tag)} for tag in report.tags]}
+    if report.contributions:
+        lists = {"documents": list(report.documents) or None, "words": list(report.words) or None}
+        rows["contributions"] = [{**key, "values": list(report.contributions), **lists}]
+    items: list[Item] = getattr(read_corpus(spec.task, spec.data), report.split) if report.gold else []
+    rows["predictions"], start = [], 0
     for number, item in enumerate(items):
         end = start + len(labels_of(item))
-        rows.append(
-            {
-                "trial_id": spec.trial_id,
-                "attempt": attempt,
-                "split": report.split,
-                "sentence": number,
-                "forms": list(words_of(item)),
-                "gold": _written(report, report.gold[start:end]),
-                "predicted": _written(report, report.predicted[start:end]),
-                "probability": list(report.probability[start:end]),
-            }
-        )
+        labels = {
+            "forms": list(words_of(item)),
+            "gold": _written(report, report.gold[start:end]),
+            "predicted": _written(report, report.predicted[start:end]),
+            "probability": list(report.probability[start:end]),
+        }
+        rows["predictions"].append({**key, "sentence": number, **labels})
         start = end
     return rows
 

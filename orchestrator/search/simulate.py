@@ -20,7 +20,6 @@ from orchestrator.config.yaml_document import Document
 from orchestrator.execution.trial_source import Order, Source, Verdict
 from orchestrator.search.factory import source_of
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.evidence import stored_sentences
 from orchestrator.store.schema import METRICS, State
 from orchestrator.sweeps.plan import make_plan
 from orchestrator.sweeps.sweep import SweepSpec
@@ -97,7 +96,7 @@ def recorded_trials(store: ResultStore) -> RecordedTrials:
     """The complete trials of a store. Raises StoreError."""
     rows = store.trials(["state", *_OF_TRIAL]).to_pylist()
     complete = {row["trial_id"]: row for row in rows if row["state"] == State.COMPLETED}
-    sentences = stored_sentences(store)
+    sentences = store.sentences()
     epochs: dict[str, list[dict[str, Any]]] = {}
     for row in store.epochs().drop_columns(["step_losses"]).to_pylist():
         if row["trial_id"] in complete:

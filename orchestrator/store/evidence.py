@@ -9,8 +9,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from orchestrator.analysis.cells import TRIAL_COLUMNS
-from orchestrator.store.results import ResultStore
 from trials.spec import TrialSpec
 
 if TYPE_CHECKING:
@@ -33,35 +31,30 @@ class Evidence(NamedTuple):
     specs: dict[str, TrialSpec]
 
 
-def evidence(store: ResultStore, specs: Sequence[TrialSpec]) -> Evidence:
-    """The planned trials of a sweep, with what the store holds of them. Raises StoreError."""
+def evidence_of(specs: Sequence[TrialSpec], trials: pa.Table, contributions: pa.Table) -> Evidence:
+    """The planned trials of a sweep, with what is stored of them: rows with `TRIAL_COLUMNS`, and contributions."""
     from orchestrator.analysis.trial_frame import trial_frame, with_sentences  # loads pandas
 
-    frame = trial_frame(specs, store.trials(list(TRIAL_COLUMNS)).to_pylist())
-    by_cell = {spec.cell_id: spec for spec in reversed(specs)}
-    rows = store.contributions()
-    return Evidence(with_sentences(frame, sentence_columns(rows, "dev")), by_cell)
+    frame = with_sentences(trial_frame(specs, trials.to_pylist()), sentence_columns(contributions, "dev"))
+    return Evidence(frame, {spec.cell_id: spec for spec in reversed(specs)})
 
 
 def sentence_columns(contributions: pa.Table, split: str) -> dict[str, dict[str, npt.NDArray[Any]]]:
     """For `trial_frame.with_sentences`: its columns by trial id, from rows of `schema.CONTRIBUTIONS`."""
-    return {name: _lists(contributions, split, column) for name, column in SENTENCE_COLUMNS.items()}
+    of_split = contributions.filter(pc.equal(contributions["split"], split))
+    found = dict[str, dict[str, npt.NDArray[Any]]]()
+    for name, column in SENTENCE_COLUMNS.items():
+        rows = of_split.filter(pc.is_valid(of_split[column]))
+        lists = zip(rows["trial_id"].to_pylist(), rows[column], strict=True)
+        found[name] = {trial_id: values.values.to_numpy() for trial_id, values in lists}
+    return found
 
 
-def _lists(contributions: pa.Table, split: str, column: str) -> dict[str, npt.NDArray[Any]]:
-    rows = contributions.filter(pc.and_(pc.equal(contributions["split"], split), pc.is_valid(contributions[column])))
-    ids = rows["trial_id"].to_pylist()
-    return {i: values.values.to_numpy() for i, values in zip(ids, rows[column], strict=True)}
-
-
-def stored_sentences(store: ResultStore) -> dict[str, dict[str, dict[str, npt.NDArray[Any]]]]:
-    """All that a store has of its sentences: trial id -> split -> those of `SENTENCE_COLUMNS` that are known.
-
-    Raises StoreError.
-    """
-    rows, found = store.contributions(), dict[str, dict[str, dict[str, npt.NDArray[Any]]]]()
-    for split in pc.unique(rows["split"]).to_pylist():
-        for name, of_trials in sentence_columns(rows, split).items():
+def all_sentences(contributions: pa.Table) -> dict[str, dict[str, dict[str, npt.NDArray[Any]]]]:
+    """All that is stored of sentences: trial id -> split -> those of `SENTENCE_COLUMNS` that are known."""
+    found = dict[str, dict[str, dict[str, npt.NDArray[Any]]]]()
+    for split in pc.unique(contributions["split"]).to_pylist():
+        for name, of_trials in sentence_columns(contributions, split).items():
             for trial_id, values in of_trials.items():
                 found.setdefault(trial_id, {}).setdefault(split, {})[name] = values
     return found

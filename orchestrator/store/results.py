@@ -4,6 +4,7 @@ from orchestrator.store import open_store
 
 store = open_store("results")       # or s3://bucket/prefix, gs://bucket/prefix
 store.trials(), store.epochs()      # Arrow tables
+store.evidence(specs).frame         # what every answer, report and card rests on
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from orchestrator.analysis.cells import TRIAL_COLUMNS
 from orchestrator.storage.open_storage import open_storage
 from orchestrator.storage.storage import BrokenError, FolderStorage, NewerError, Storage
 from orchestrator.store.contents import (
@@ -33,10 +36,12 @@ from orchestrator.store.contents import (
     write_plan,
 )
 from orchestrator.store.decisions import Decision, DecisionLog, join_decisions, newest_plan, recorded
+from orchestrator.store.evidence import Evidence, all_sentences, evidence_of
 from orchestrator.store.parts import PartFolder
 from orchestrator.store.schema import ALL_TABLES, CHECKPOINTS, KEYS, SCHEMA_VERSION, TABLES, State, proven_reads
 from trials.errors import StoreError
 from trials.sources.cache import is_plain
+from trials.spec import TrialSpec
 
 MARKER = "store.json"
 FORMAT = "permafrost-store"
@@ -115,6 +120,14 @@ class ResultStore:
         ids, attempts = rows["trial_id"].to_pylist(), rows["attempt"].to_pylist()
         wanted = pa.array([chosen[i] == a for i, a in zip(ids, attempts, strict=True)], pa.bool_())
         return _newest(rows.filter(wanted), keys)
+
+    def evidence(self, specs: Sequence[TrialSpec]) -> Evidence:
+        """What answers rest on: the planned trials of a sweep, with what the store holds of them. Raises StoreError."""
+        return evidence_of(specs, self.trials(list(TRIAL_COLUMNS)), self.contributions())
+
+    def sentences(self) -> dict[str, dict[str, dict[str, npt.NDArray[Any]]]]:
+        """Trial id -> split -> those of `evidence.SENTENCE_COLUMNS` that are stored. Raises StoreError."""
+        return all_sentences(self.contributions())
 
     def completed_ids(self) -> frozenset[str]:
         """The trials that do not have to run again."""

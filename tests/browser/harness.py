@@ -157,7 +157,7 @@ def _origin(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc}"
 
 
-_SETTLED = """() => {
+SETTLED = """() => {
     const state = window.store && window.store.getState();
     if (!state || state.layoutRequest.status !== 200 || state.dependenciesRequest.status !== 200) return false;
     const {requested, prioritized, blocked, executing, watched, executed, stored} = state.callbacks;
@@ -182,7 +182,7 @@ def wait_until_drawn(page: Page, *, timeout_ms: float = PATIENCE_MS) -> None:
     """Wait until no callback waits or runs, every graph is drawn, and this was still so two frames later."""
     page.wait_for_function(
         f"""() => {{
-            const settled = {_SETTLED};
+            const settled = {SETTLED};
             const frame = () => new Promise(requestAnimationFrame);
             return settled() && frame().then(frame).then(settled);
         }}""",

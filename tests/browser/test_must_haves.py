@@ -11,7 +11,7 @@ from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from dashboards.app import controls as control
 from dashboards.app.app import make_app
@@ -214,6 +214,18 @@ def test_the_answer_and_its_figure_are_seen_without_scrolling(
             assert box is not None
             assert 0 <= box["y"] <= size[1] / 2
         expect(page.locator(".answer")).to_have_count(2)
+
+
+def test_the_answer_in_words_does_not_wait_for_plotly(url: str, watched: Watched) -> None:
+    page, held = watched.open(url), list[Route]()
+    page.route("**/plotly-cartesian-*", lambda route: held.append(route))
+    page.goto(f"{url}/?tolerance=3", wait_until="commit")
+    expect(page.locator(".sentence-first")).to_contain_text("Freeze")
+    assert page.evaluate("window.Plotly.react") is None
+    for route in held:
+        route.continue_()
+    wait_until_drawn(page)
+    assert drawn(page, '[data-part="answer-losses"]')
 
 
 @pytest.mark.parametrize("path", ["scores", "training", "savings"])

@@ -30,21 +30,21 @@ def eventful(folder: Path) -> Path:
     store = open_store(folder)
     retried, other = make_spec(seed=0), make_spec(seed=1)
     for attempt, state in ((1, "lost"), (2, "unavailable"), (3, "pruned")):
-        complete(store, retried, attempt, state=state, recording=True)
-    complete(store, retried, 4, recording=True)
+        complete(store, retried, attempt, state=state)
+    complete(store, retried, 4)
     store.append("epochs", [epoch(retried.trial_id, 5), epoch("running", 1), epoch("running", 2, score=0.75)])
     store.append("tags", [tag("running", 1), tag(retried.trial_id, 5)])
     store.append("predictions", [prediction("running", 1, forms=["\U0001f9ca", ""])])
     store.append("trials", [trial("failed", 1, "failed", error="why"), trial("failed", 2, "diverged")])
     source = open_store(folder.parent / "source", must_exist=False)
-    complete(source, retried, 1, state="pruned", recording=True)  # becomes attempt 0
-    complete(source, other, 1, recording=True)
+    complete(source, retried, 1, state="pruned")  # becomes attempt 0
+    complete(source, other, 1)
     merge(source, store)
     before = {path: path.read_bytes() for path in folder.glob("*/part-*")}
     store.compact()
     for path in sorted(before)[::2]:  # of these, the compaction was killed before it deleted them
         path.write_bytes(before[path])
-    complete(store, make_spec(seed=2), recording=True)
+    complete(store, make_spec(seed=2))
     return folder
 
 

@@ -14,7 +14,7 @@ from trials.datasets.corpus import CORPUS_FORMATS, DOCUMENT
 from trials.datasets.schemes import TagEvidence, guess_positions
 from trials.datasets.table_evidence import NO_PAIR, document_column, guess_columns
 from trials.datasets.table_reader import csv_delimiter
-from trials.datasets.text_file import read_lines
+from trials.datasets.text_file import read_lines, split_of_suffix
 from trials.errors import DataError
 from trials.settings import Columns, Files
 
@@ -242,8 +242,6 @@ def _common_format(paths: Files) -> str:
 
 def format_of(path: str) -> str:
     """The format that a file's name says. Raises DataError."""
-    from trials.datasets.text_file import split_of_suffix
-
     name = Path(path.removesuffix(".gz"))
     if found := (FORMATS | MORE_FORMATS).get(name.suffix.lower()):
         return found

@@ -306,16 +306,14 @@ def guess_positions(path: Path, given: Columns | None) -> tuple[Columns, list[st
         notes.append(f"the first line names the columns ({', '.join(header)}) and is no sentence")
     first = 0
     if given is None and width == 2 and _tag_comes_first(blocks):
-        return Columns(tokens=1, tags=0), [
-            *notes,
-            "each line has the tag first, and then the word (--words and --tags for others)",
-        ]
+        notes.append("each line has the tag first, and then the word (--words and --tags for others)")
+        return Columns(tokens=1, tags=0), notes
     if columns.tokens is None and width > 2 and is_numbered(blocks):
         first = 1
-        columns = replace_columns(columns, tokens=1)
+        columns = columns.model_copy(update={"tokens": 1})
         notes.append("column 0 numbers the words of each sentence, so the words are column 1 (--words for another)")
     if columns.tags is None and (tags := _tags(path, blocks, width, first, columns)) is not None:
-        columns = replace_columns(columns, tags=tags)
+        columns = columns.model_copy(update={"tags": tags})
         notes.append(f"the tags are column {tags} (--tags for another)")
     return columns, notes
 
@@ -326,11 +324,6 @@ def _tag_comes_first(blocks: Blocks) -> bool:
         for at in (0, 1)
     )
     return first.are_spans and not second.are_spans
-
-
-def replace_columns(columns: Columns, **changes: str | int | None) -> Columns:
-    """The columns with other values of some keys."""
-    return columns.model_copy(update=changes)
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,12 @@ layers, counted from the embeddings. A depth is possible if the strategy returns
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
-from trials.errors import UnknownNameError, reason
+from trials.errors import reason
 from trials.plugins.loading import Registry
 
 FreezeStrategy = Callable[[int, int], frozenset[int]]
@@ -140,17 +141,12 @@ def possible_depths(strategy: str, n_layers: int) -> list[int]:
     """The possible freeze depths of a strategy in a model of `n_layers`, ascending: those at which it freezes exactly
     so many of the model's layers.
     """
-    return [depth for depth in range(n_layers + 1) if _is_possible(strategy, n_layers, depth)]
-
-
-def _is_possible(strategy: str, n_layers: int, depth: int) -> bool:
-    try:
-        frozen_layers(strategy, n_layers, depth)
-    except UnknownNameError:
-        raise
-    except ValueError:
-        return False
-    return True
+    possible, _ = [], FREEZE_STRATEGIES[strategy]  # an unknown name is an error
+    for depth in range(n_layers + 1):
+        with suppress(ValueError):
+            frozen_layers(strategy, n_layers, depth)
+            possible.append(depth)
+    return possible
 
 
 def is_from_below(strategy: str, n_layers: int) -> bool:

@@ -194,7 +194,8 @@ class EnergyMeter:
         if device.type == "cuda":
             library = nvml()
             return cls(gpu_board(library, f"GPU-{torch.cuda.get_device_properties(device).uuid}") if library else None)
-        return cls(cpu_packages() if device.type == "cpu" else None)
+        packages = read_packages() if device.type == "cpu" else ()
+        return cls(Packages(packages) if packages else None)
 
     def start(self) -> None:
         """Start measuring."""
@@ -321,12 +322,6 @@ class Packages:
             return _Reading(counters, self._clock(), self._own_work(), busy_s(self._proc_stat))
         except (OSError, ValueError):
             return None
-
-
-def cpu_packages(powercap: Path = POWERCAP) -> Packages | None:
-    """The counter of this machine's CPUs; None if it cannot be read."""
-    packages = read_packages(powercap)
-    return Packages(packages) if packages else None
 
 
 # --- NVIDIA GPUs: NVML, a library that comes with the driver, so no package is needed

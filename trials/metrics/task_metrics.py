@@ -81,16 +81,10 @@ def _register(
 
 register(
     TaskMetric(
-        "accuracy",
-        label="accuracy",
-        about="Share of correct labels.",
-        group="label",
-        outputs=frozenset({"tags", "classes", "binary"}),
-        function=lambda split: accuracy(split.gold, split.predicted),
-        contributions=correct_words,
-        per_word=True,
+        "accuracy", "accuracy", "Share of correct labels.", "label", frozenset({"tags", "classes", "binary"}),
+        lambda split: accuracy(split.gold, split.predicted), contributions=correct_words, per_word=True,
     )
-)
+)  # fmt: skip
 # Every tag counts as a label of its own: `B-LOC`, `I-LOC` and `O`.
 _register(
     "macro_f1", "macro F1", "Mean F1 of all labels.", "label", {"tags", "classes"}, counts_of, lambda split: macro_f1
@@ -237,28 +231,18 @@ _register(
 )  # fmt: skip
 register(
     TaskMetric(
-        "pearson",
-        label="Pearson correlation",
-        about="Pearson's correlation.",
-        group="correlation",
-        outputs=frozenset({"numbers"}),
-        function=lambda split: pearson(split.gold, split.predicted),
+        "pearson", "Pearson correlation", "Pearson's correlation.", "correlation", frozenset({"numbers"}),
+        lambda split: pearson(split.gold, split.predicted), lowest=-1.0,
         contributions=lambda split: counted(metric.pearson_statistics(split.gold, split.predicted), metric.pearson),
-        lowest=-1.0,
     )
-)
+)  # fmt: skip
 register(
     TaskMetric(
-        "spearman",
-        label="Spearman correlation",
-        about="Spearman's rank correlation.",
-        group="correlation",
-        outputs=frozenset({"numbers"}),
-        function=lambda split: spearman(split.gold, split.predicted),
+        "spearman", "Spearman correlation", "Spearman's rank correlation.", "correlation", frozenset({"numbers"}),
+        lambda split: spearman(split.gold, split.predicted), lowest=-1.0,
         contributions=lambda split: metric.spearman_values(split.gold, split.predicted),
-        lowest=-1.0,
     )
-)
+)  # fmt: skip
 
 
 # F1 over entities as conlleval computes it, the script of the shared tasks from CoNLL-2000 on.

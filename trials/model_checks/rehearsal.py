@@ -121,15 +121,20 @@ N_LABELS = 3
 MAX_LENGTH = 24
 LONGEST = 512  # of the long items; positions of encoders that count them in a table
 LABELS = ("A", "B", "C")
-_SENTENCES: list[Item] = [
-    Sentence(("Nothing", "is", "lost", "on", "the", "way", "."), ("A", "B", "C", "A", "B", "C", "A")),
-    Sentence(("I",), ("B",)),
-]
-_TEXTS: list[Item] = [Text("Nothing is lost on the way.", None, "A"), Text("I", None, "B")]
-_PAIRS: list[Item] = [Text("Nothing is lost on the way.", "It is found.", "A"), Text("I", "You", "B")]
-_LONG_SENTENCE: Item = Sentence(("way",) * LONGEST, ("A",) * LONGEST)
-_LONG_TEXT: Item = Text("way " * LONGEST, None, "A")
-_LONG_PAIR: Item = Text("way " * LONGEST, "It is found.", "A")
+_ITEMS: dict[str, list[Item]] = {  # a long one, and two short ones
+    "sentences": [
+        Sentence(("way",) * LONGEST, ("A",) * LONGEST),
+        Sentence(("Nothing", "is", "lost", "on", "the", "way", "."), ("A", "B", "C", "A", "B", "C", "A")),
+        Sentence(("I",), ("B",)),
+    ],
+    "texts": [
+        Text("way " * LONGEST, None, "A"), Text("Nothing is lost on the way.", None, "A"), Text("I", None, "B"),
+    ],
+    "pairs of texts": [
+        Text("way " * LONGEST, "It is found.", "A"), Text("Nothing is lost on the way.", "It is found.", "A"),
+        Text("I", "You", "B"),
+    ],
+}  # fmt: skip
 
 
 def rehearse(spec: ModelSpec, head: Head, *, pairs: bool = False) -> tuple[str, ...]:
@@ -239,14 +244,10 @@ def _batches(
     spec: ModelSpec, head: Head, tokenizer: PreTrainedTokenizerBase, *, pairs: bool
 ) -> dict[str, list[Example]]:
     """Two sentences, texts or pairs each, as a trial's task encodes them, by what they are; of the last one is long."""
-    task = TASKS["pos" if head == "tokens" else "classification"]
-    if head == "tokens":
-        kinds = {"sentences": (_SENTENCES, _LONG_SENTENCE)}
-    else:
-        kinds = {"texts": (_TEXTS, _LONG_TEXT)} | ({"pairs of texts": (_PAIRS, _LONG_PAIR)} if pairs else {})
-    found = {}
-    for kind, (items, long) in kinds.items():
-        longest = min(LONGEST, spec.n_positions)
+    task, longest, found = next(t for t in TASKS.our_values() if t.head == head), min(LONGEST, spec.n_positions), {}
+    kinds = ["sentences"] if head == "tokens" else ["texts", "pairs of texts"] if pairs else ["texts"]
+    for kind in kinds:
+        long, *items = _ITEMS[kind]
         of_length = {
             kind: (items, min(MAX_LENGTH, longest)),
             f"{kind} of {longest} subwords": ([long, items[1]], longest),

@@ -128,148 +128,96 @@ def is_causal(model: ModelSpec) -> bool:
     return family_of(model).causal
 
 
-REFUSED: dict[str, str] = {}  # families that cannot be frozen layer by layer, with the reason
-
-
-# BERT (Devlin et al. 2019) and those built like it.
-#
-# RoFormer, RemBERT and MPNet compute their attention themselves: they add their mask to the scores, so they take no
-# square one, and their batches are padded.
-
+# Modules are named as `transformers` names them. DistilBERT (Sanh et al. 2019) has no token types and no pooler.
 DROPOUT = ("hidden_dropout_prob", "attention_probs_dropout_prob")
+CLASSIFIER_DROPOUT = "classifier_dropout"  # of the token head; 0.1 where the config has no such entry
 
 
-def _family(**differences: Any) -> ModelFamily:
+def _bert(**differences: Any) -> ModelFamily:
+    """BERT (Devlin et al. 2019) and those built like it."""
     usual: dict[str, Any] = {"dropout_keys": DROPOUT, "attention": ("query", "value"), "square_mask": True}
     return ModelFamily("num_hidden_layers", stack="encoder.layer", **(usual | differences))
 
 
-MODEL_FAMILIES.register("bert")(_family(token_types=True))
-MODEL_FAMILIES.register("roberta")(_family(positions_from_pad=True, prefix_space=True))
-MODEL_FAMILIES.register("xlm-roberta")(_family(positions_from_pad=True))
-MODEL_FAMILIES.register("camembert")(_family(positions_from_pad=True))
-# The small models' tables are narrower than their layers.
-MODEL_FAMILIES.register("electra")(_family(embeddings=("embeddings", "embeddings_project"), token_types=True))
-# Every layer turns its queries and keys by a table of sines, which is never learned.
-MODEL_FAMILIES.register("roformer")(
-    _family(
-        embeddings=("embeddings", "embeddings_project"),
-        shared=("encoder.embed_positions",),
-        computed=("encoder.embed_positions",),
-        token_types=True,
-        square_mask=False,
-        padding_free=False,
-    )
-)
-MODEL_FAMILIES.register("rembert")(
-    _family(
-        dropout_keys=(*DROPOUT, "classifier_dropout_prob"),
-        embeddings=("embeddings", "encoder.embedding_hidden_mapping_in"),
-        token_types=True,
-        square_mask=False,
-        padding_free=False,
-    )
-)
-# Every layer adds the same table of relative positions; absolute ones start after the padding id, which is always 1.
-MODEL_FAMILIES.register("mpnet")(
-    _family(
-        shared=("encoder.relative_attention_bias",),
-        attention=("attn.q", "attn.v"),
-        first_position=2,
-        square_mask=False,
-        padding_free=False,
-    )
-)
-
-
-# DistilBERT (Sanh et al. 2019): no token types, no pooler.
-
-MODEL_FAMILIES.register("distilbert")(
-    ModelFamily(
-        layers_key="n_layers",
-        dropout_keys=("dropout", "attention_dropout", "seq_classif_dropout"),
-        stack="transformer.layer",
-        attention=("q_lin", "v_lin"),
-        square_mask=True,
-    )
-)
-
-
-# DeBERTa-v2 and v3 (He et al. 2021). Both call themselves `deberta-v2`.
-#
-# The table of relative positions and its LayerNorm serve every layer; the largest v2 models convolve beside their
-# first.
-
-MODEL_FAMILIES.register("deberta-v2")(
-    ModelFamily(
-        layers_key="num_hidden_layers",
-        dropout_keys=(*DROPOUT, "pooler_dropout"),
-        stack="encoder.layer",
-        shared=("encoder.rel_embeddings", "encoder.LayerNorm"),
-        beside_first=("encoder.conv",),
-        needs_a_layer=True,
-        attention=("query_proj", "value_proj"),
-        padding_free=False,
-    )
-)
-
-
-# Encoders with rotary positions: ModernBERT (Warner et al. 2024) and NomicBERT (Nussbaum et al. 2024).
-#
-# ModernBERT's layers attend to everything or to a window, by their index, and a norm follows the last one.
-
-MODEL_FAMILIES.register("modernbert")(
-    ModelFamily(
-        layers_key="num_hidden_layers",
-        dropout_keys=("embedding_dropout", "mlp_dropout", "attention_dropout", "classifier_dropout"),
-        stack="layers",
-        after=("final_norm",),
-        attention=("Wqkv",),  # query, key and value in one
-    )
-)
-MODEL_FAMILIES.register("nomic_bert")(
-    ModelFamily(
-        layers_key="num_hidden_layers",
-        dropout_keys=DROPOUT,
-        stack="layers",
-        attention=("q_proj", "v_proj"),
-        token_types=True,
-        square_mask=True,
-    )
-)
-
-
-# Decoders as encoders: GPT-2 (Radford et al. 2019), Llama (Touvron et al. 2023) and Qwen2 (Yang et al. 2024).
-#
-# Their attention stays causal. A word is tagged at its first subword, as in every family; a text is classified at its
-# last one, by a head of the library that takes one row for each text, so batches of texts are padded.
-
-CLASSIFIER_DROPOUT = "classifier_dropout"  # of the token head; 0.1 where the config has no such entry
+# RoFormer, RemBERT and MPNet compute their attention themselves: they add their mask to the scores, so they take no
+# square one, and their batches are padded.
+_OWN_ATTENTION: dict[str, Any] = {"square_mask": False, "padding_free": False}
+# Decoders as encoders: Llama (Touvron et al. 2023), Qwen2 (Yang et al. 2024) and GPT-2 (Radford et al. 2019). Their
+# attention stays causal. A word is tagged at its first subword, as in every family; a text is classified at its last
+# one, by a head of the library that takes one row for each text, so batches of texts are padded.
 _LLAMA = ModelFamily(
-    layers_key="num_hidden_layers",
-    dropout_keys=("attention_dropout", CLASSIFIER_DROPOUT),
-    stack="layers",
-    embeddings=("embed_tokens",),
-    after=("norm",),
-    attention=("q_proj", "v_proj"),
-    prefix_space=True,
-    causal=True,
+    "num_hidden_layers", ("attention_dropout", CLASSIFIER_DROPOUT), "layers", ("embed_tokens",), after=("norm",),
+    attention=("q_proj", "v_proj"), prefix_space=True, causal=True,
+)  # fmt: skip
+_FAMILIES = {
+    "bert": _bert(token_types=True),
+    "roberta": _bert(positions_from_pad=True, prefix_space=True),
+    "xlm-roberta": _bert(positions_from_pad=True),
+    "camembert": _bert(positions_from_pad=True),
+    # The small models' tables are narrower than their layers.
+    "electra": _bert(embeddings=("embeddings", "embeddings_project"), token_types=True),
+    # Every layer turns its queries and keys by a table of sines, which is never learned.
+    "roformer": _bert(
+        embeddings=("embeddings", "embeddings_project"), shared=("encoder.embed_positions",),
+        computed=("encoder.embed_positions",), token_types=True, **_OWN_ATTENTION,
+    ),
+    "rembert": _bert(
+        dropout_keys=(*DROPOUT, "classifier_dropout_prob"),
+        embeddings=("embeddings", "encoder.embedding_hidden_mapping_in"), token_types=True, **_OWN_ATTENTION,
+    ),
+    # Every layer adds the same table of relative positions; absolute ones start after the padding id, always 1.
+    "mpnet": _bert(
+        shared=("encoder.relative_attention_bias",), attention=("attn.q", "attn.v"), first_position=2, **_OWN_ATTENTION
+    ),
+    "distilbert": ModelFamily(
+        "n_layers", ("dropout", "attention_dropout", "seq_classif_dropout"), "transformer.layer",
+        attention=("q_lin", "v_lin"), square_mask=True,
+    ),
+    # DeBERTa-v2 and v3 (He et al. 2021) both call themselves so. The table of relative positions and its LayerNorm
+    # serve every layer; the largest v2 models convolve beside their first.
+    "deberta-v2": ModelFamily(
+        "num_hidden_layers", (*DROPOUT, "pooler_dropout"), "encoder.layer",
+        shared=("encoder.rel_embeddings", "encoder.LayerNorm"), beside_first=("encoder.conv",), needs_a_layer=True,
+        attention=("query_proj", "value_proj"), padding_free=False,
+    ),
+    # With rotary positions (Warner et al. 2024). Its layers attend to everything or to a window, by their index.
+    "modernbert": ModelFamily(
+        "num_hidden_layers", ("embedding_dropout", "mlp_dropout", "attention_dropout", "classifier_dropout"), "layers",
+        after=("final_norm",), attention=("Wqkv",),  # query, key and value in one
+    ),
+    # With rotary positions (Nussbaum et al. 2024).
+    "nomic_bert": ModelFamily(
+        "num_hidden_layers", DROPOUT, "layers", attention=("q_proj", "v_proj"), token_types=True, square_mask=True
+    ),
+    "llama": _LLAMA,
+    "qwen2": _LLAMA,
+    "gpt2": ModelFamily(
+        "n_layer", ("resid_pdrop", "embd_pdrop", "attn_pdrop", CLASSIFIER_DROPOUT), "h", ("wte", "wpe", "drop"),
+        positions_key="n_positions", after=("ln_f",), attention=("c_attn",),  # query, key and value in one
+        prefix_space=True, causal=True,
+    ),
+}  # fmt: skip
+for _name, _family in _FAMILIES.items():
+    MODEL_FAMILIES.register(_name)(_family)
+
+_T5 = (
+    "the first layer of T5's encoder holds the relative positions of all layers, so freezing it freezes a part of "
+    "every other one"
 )
-MODEL_FAMILIES.register("llama")(_LLAMA)
-MODEL_FAMILIES.register("qwen2")(_LLAMA)
-MODEL_FAMILIES.register("gpt2")(
-    ModelFamily(
-        layers_key="n_layer",
-        positions_key="n_positions",
-        dropout_keys=("resid_pdrop", "embd_pdrop", "attn_pdrop", CLASSIFIER_DROPOUT),
-        stack="h",
-        embeddings=("wte", "wpe", "drop"),
-        after=("ln_f",),
-        attention=("c_attn",),  # query, key and value in one
-        prefix_space=True,
-        causal=True,
-    )
-)
+REFUSED = {  # families whose layers cannot be frozen one by one, with the reason for the error message
+    "albert": "all of ALBERT's layers share one set of weights, so freezing one freezes them all",
+    "funnel": "Funnel shortens its input between layers, so its layers have no state for every subword",
+    "longformer": "Longformer pads every input to a multiple of its attention window, usually 512 subwords, so each "
+    "costs as much as a long one; ModernBERT reads long inputs without this",
+    "t5": _T5, "mt5": _T5, "longt5": _T5,
+    "xlnet": "XLNet is trained with padding on the left, but inputs are padded on the right here",
+    "bros": "BROS reads the place of each word on a page, which plain text does not have",
+    "canine": "CANINE reads characters and shortens its input between layers, so its layers have no state for every "
+    "subword",
+    "layoutlmv2": "LayoutLMv2 reads the image of a page, which plain text does not have",
+    "reformer": "Reformer trains only on inputs of one fixed length, usually 4096 subwords or more",
+    "xmod": "X-MOD has adapters for each language and must be told which one to use, which trials do not",
+}  # fmt: skip
 
 
 def pool_at_last_subword(model: Any) -> None:
@@ -286,26 +234,3 @@ def _last_at_every_place(base: Any, args: Any, kwargs: dict[str, Any], output: A
     states, mask = output.last_hidden_state, kwargs["attention_mask"]
     last = mask.sum(1, keepdim=True)[:, :, None] - 1  # (texts, 1, 1); padding stands on the right
     output.last_hidden_state = states.take_along_dim(last, 1).expand_as(states)
-
-
-# Families whose layers cannot be frozen one by one, with the reason for the error message.
-
-REFUSED["albert"] = "all of ALBERT's layers share one set of weights, so freezing one freezes them all"
-REFUSED["funnel"] = "Funnel shortens its input between layers, so its layers have no state for every subword"
-REFUSED["longformer"] = (
-    "Longformer pads every input to a multiple of its attention window, usually 512 subwords, so each costs as much as "
-    "a long one; ModernBERT reads long inputs without this"
-)
-for _t5 in ("t5", "mt5", "longt5"):
-    REFUSED[_t5] = (
-        "the first layer of T5's encoder holds the relative positions of all layers, so freezing it freezes a part of "
-        "every other one"
-    )
-REFUSED["xlnet"] = "XLNet is trained with padding on the left, but inputs are padded on the right here"
-REFUSED["bros"] = "BROS reads the place of each word on a page, which plain text does not have"
-REFUSED["canine"] = (
-    "CANINE reads characters and shortens its input between layers, so its layers have no state for every subword"
-)
-REFUSED["layoutlmv2"] = "LayoutLMv2 reads the image of a page, which plain text does not have"
-REFUSED["reformer"] = "Reformer trains only on inputs of one fixed length, usually 4096 subwords or more"
-REFUSED["xmod"] = "X-MOD has adapters for each language and must be told which one to use, which trials do not"

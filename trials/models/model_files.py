@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from trials.errors import ModelError
-from trials.escaping import MOST_VOCABULARY, Stamp, digest_of, quoted, read_json, stamp_of
+from trials.escaping import MOST_CONTENT, MOST_TEXT, MOST_VOCABULARY, Stamp, digest_of, quoted, read_json, stamp_of
 from trials.settings import ModelSpec
 
 WEIGHTS = "model.safetensors"
@@ -51,6 +51,7 @@ def revision_of(folder: Path, *, pickle: bool) -> str:
     Raises:
         ModelError: one is missing, or not a plain file of bounded size.
     """
+    check_plain(folder)
     if not any((folder / name).is_file() for name in TOKENIZER_FILES):
         raise ModelError(f"{folder}: has no tokenizer ({', '.join(TOKENIZER_FILES)}). Save it beside the weights.")
     digest = hashlib.sha256()
@@ -187,6 +188,28 @@ def _planned_stamps(folder: Path, spec: ModelSpec) -> dict[str, Stamp]:
         f"{folder}: its files are not those that the sweep was planned with (their digest differs from the planned "
         f"{spec.revision[:12]}). {_WAY_OUT}"
     )
+
+
+# --- Plain files
+
+
+def check_plain(folder: Path) -> None:
+    """Raise ModelError unless every name in a model's folder leads to a plain file of bounded size, or to a folder.
+
+    The library that loads the model opens files by rules of its own.
+    """
+    try:
+        names = sorted(folder.iterdir())
+    except OSError as error:
+        raise _unreadable(folder, error) from error
+    for path in names:
+        most = MOST_TEXT if path.name in ("config.json", INDEX, _TOKENIZER_CONFIG, _SPECIALS) else MOST_VOCABULARY
+        try:
+            stamp_of(path, most if path.suffix in (".json", ".txt", ".model", ".jinja") else MOST_CONTENT)
+        except (IsADirectoryError, FileNotFoundError):  # a link to nothing is not there
+            continue
+        except OSError as error:
+            raise _unreadable(path, error) from error
 
 
 def _unreadable(path: Path, error: OSError) -> ModelError:

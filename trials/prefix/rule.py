@@ -34,11 +34,6 @@ def is_constant(spec: TrialSpec) -> bool:
     return not spec.frozen_dropout or spec.dropout == 0.0
 
 
-def may_grow_to(spec: TrialSpec, depth: int, passes: float) -> bool:
-    """Whether the output of layers that a rule has frozen is worth computing, if so many passes over train follow."""
-    return is_constant(spec) and passes > 1 and why_not_cut(spec, depth) is None
-
-
 def is_worth_it(spec: TrialSpec) -> bool:
     """Whether a trial reads a cached state more often than it computes it."""
     return spec.optim.epochs > 1

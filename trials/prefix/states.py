@@ -20,7 +20,7 @@ from trials.hardware.device import autocast
 from trials.models.cut import section, start_at
 from trials.models.load import LoadedModel, family_of
 from trials.prefix.files import StatesFile
-from trials.prefix.rule import cached_depth, may_grow_to, prefix_key
+from trials.prefix.rule import cached_depth, is_constant, prefix_key, why_not_cut
 from trials.settings import FreezeSpec
 from trials.spec import TrialSpec
 from trials.tasks import TASKS
@@ -193,15 +193,13 @@ def fill(builder: StatesBuilder, data: EncodedCorpus, wanted: Mapping[str, Seque
         for name, file in files.items()
     }
     train_s = float(files["train"].seconds()[list(wanted["train"])].sum())
-    splits = {name: _with_states(data.splits[name], file, wanted[name]) for name, file in files.items()}
+    splits = {}
+    for name, file in files.items():
+        examples = list(data.splits[name].examples)
+        for i in map(int, wanted[name]):
+            examples[i] = replace(examples[i], states=file.read(i))
+        splits[name] = Split(examples, data.splits[name].documents)
     return FilledStates(data.with_splits(splits), train_s, paid)
-
-
-def _with_states(split: Split, file: StatesFile, wanted: Sequence[int]) -> Split:
-    examples = list(split.examples)
-    for i in wanted:
-        examples[i] = replace(examples[i], states=file.read(int(i)))
-    return Split(examples, split.documents)
 
 
 # The states of layers that a rule has frozen while a trial trains.
@@ -250,7 +248,8 @@ class GrownPrefix:
     def is_worth(self, freeze: FreezeSpec, passes: float) -> bool:
         """Whether to compute the states that leave these layers, if so many passes over the train subset follow."""
         is_deeper = self._spec.freeze.rule is not None and freeze.embeddings and freeze.depth > self.depth
-        return is_deeper and may_grow_to(self._spec, freeze.depth, passes)
+        is_read_again = passes > 1 and is_constant(self._spec)
+        return is_deeper and is_read_again and why_not_cut(self._spec, freeze.depth) is None
 
     def grow(self, freeze: FreezeSpec) -> Growth:
         """Compute the states that leave the embeddings and the lowest layers, which are frozen, and remove these.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from trials.datasets.corpus import CORPUS_FORMATS, SPLITS, fingerprint
 from trials.datasets.layout import FORMATS, layout_by_name, layout_of
@@ -163,18 +163,13 @@ class DataDraft(Frozen):
         exact = named_corpus(source)
         return self.model_copy(update={field: getattr(exact, field) for field in fields})
 
-    @field_validator("bundled")
+    @field_validator("bundled", "format")
     @classmethod
-    def _is_bundled(cls, name: str | None) -> str | None:
-        if name is not None and name not in BUNDLED_TREEBANKS:
-            raise ValueError(unknown(name, BUNDLED_TREEBANKS))
-        return name
-
-    @field_validator("format")
-    @classmethod
-    def _is_format(cls, name: str | None) -> str | None:
-        if name is not None:
+    def _is_known(cls, name: str | None, info: ValidationInfo) -> str | None:
+        if name is not None and info.field_name == "format":
             CORPUS_FORMATS[name]
+        elif name is not None and name not in BUNDLED_TREEBANKS:
+            raise ValueError(unknown(name, BUNDLED_TREEBANKS))
         return name
 
     def resolve(
@@ -325,16 +320,6 @@ def _is_dataset_name(identifier: str) -> bool:
     *repository, last = identifier.split("/")
     is_file = Path(last.removesuffix(".gz")).suffix.lower() in FORMATS
     return not is_file and len(repository) <= 2 and is_repo_name("/".join([*repository, last][:2])) and is_plain(last)
-
-
-def bare_corpus(value: object) -> object:
-    """What a bare word stands for where a YAML file names a corpus; any other value as it is."""
-    if not isinstance(value, str):
-        return value
-    try:
-        return named_corpus(value)
-    except ConfigError as error:
-        raise ValueError(str(error)) from error
 
 
 def _same_bytes(dev: Files, test: Files) -> bool:

@@ -154,7 +154,8 @@ def fetch_dataset(
 def _readings(repo: str, config: str | None, revision: str) -> list[tuple[Repo, str | None]]:
     """The repositories and configurations that a name may mean: `glue/sst2` is one of an owner, or one of `glue`."""
     where = Repo("datasets", repo, revision)
-    _check_config(where, config)
+    if config is not None and not is_plain(config):
+        raise DataError(f"{where}: {config!r} is not the name of a configuration.")
     first, _, second = repo.partition("/")
     return [(where, config), *([(Repo("datasets", first, revision), second)] if second and config is None else [])]
 
@@ -171,11 +172,6 @@ def _cached(repo: Repo, config: str | None) -> FetchedCorpus | None:
     there = [*(cache_root() / "hub" / "datasets").glob(pattern)]
     newest = sorted(there, key=lambda folder: folder.stat().st_mtime, reverse=True)
     return next(filter(None, map(whole_corpus, newest)), None)
-
-
-def _check_config(repo: Repo, config: str | None) -> None:
-    if config is not None and (not config.strip(".") or "/" in config or "\\" in config):
-        raise DataError(f"{repo}: {config!r} is not the name of a configuration.")
 
 
 def _dataset_folder(at: Repo, config: str | None) -> Path:
@@ -203,7 +199,11 @@ def _online(repo: Repo, config: str | None, progress: Progress) -> FetchedCorpus
 
 def _fetch(repo: Repo, config: str | None, info: Any, folder: Path, progress: Progress) -> FetchedCorpus:
     files = [sibling.rfilename for sibling in info.siblings or ()]
-    _refuse_script(repo, files)
+    if (script := f"{repo.name.partition('/')[2]}.py") in files:
+        raise DataError(
+            f"{repo} at {repo.revision!r} is a program ({script}), which `datasets` no longer runs. "
+            "Name the hub's own conversion of it: revision refs/convert/parquet."
+        )
     with writing(folder), TemporaryDirectory(dir=folder, prefix="building-") as scratch:
         splits = _load(repo, _selection(repo, config, files), info.sha, scratch, progress)
         hidden = []
@@ -228,15 +228,6 @@ def _fetch(repo: Repo, config: str | None, info: Any, folder: Path, progress: Pr
         files=[f"{split}.jsonl" for split in splits if split not in hidden],
         hidden=hidden,
     )
-
-
-def _refuse_script(repo: Repo, files: Collection[str]) -> None:
-    script = f"{repo.name.partition('/')[2]}.py"
-    if script in files:
-        raise DataError(
-            f"{repo} at {repo.revision!r} is a program ({script}), which `datasets` no longer runs. "
-            "Name the hub's own conversion of it: revision refs/convert/parquet."
-        )
 
 
 def _selection(repo: Repo, config: str | None, files: Collection[str]) -> dict[str, str]:

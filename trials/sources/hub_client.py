@@ -9,7 +9,7 @@ import re
 import sys
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -246,40 +246,26 @@ def card_licence(card: Any) -> str | None:
 
 @contextmanager
 def silence() -> Iterator[None]:
-    """Turn the libraries' progress bars and log messages off, and restore them afterwards."""
-    loggers = [logging.getLogger(name) for name in _LIBRARIES]
-    levels = [logger.level for logger in loggers]
-    try:
-        for logger in loggers:
-            logger.setLevel(logging.CRITICAL)
-        with _no_bars():
-            yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
+    """Turn the libraries' progress bars and log messages off, and restore them afterwards.
 
-
-@contextmanager
-def _no_bars() -> Iterator[None]:
-    """Turn progress bars off, unless the environment demands them (`..._DISABLE_PROGRESS_BARS=0`)."""
+    The environment may demand the bars (`..._DISABLE_PROGRESS_BARS=0`).
+    """
     from huggingface_hub import constants
     from huggingface_hub.utils.tqdm import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
 
-    datasets = sys.modules.get("datasets")  # a model needs none of it
-    hub_draws = constants.HF_HUB_DISABLE_PROGRESS_BARS is None and not are_progress_bars_disabled()
-    free = datasets and datasets.config.HF_DATASETS_DISABLE_PROGRESS_BARS is None
-    datasets_draws = free and datasets and datasets.is_progress_bar_enabled()
-    if hub_draws:
-        disable_progress_bars()
-    if datasets and datasets_draws:
-        datasets.disable_progress_bars()
-    try:
+    with ExitStack() as after:
+        for logger in map(logging.getLogger, _LIBRARIES):
+            after.callback(logger.setLevel, logger.level)
+            logger.setLevel(logging.CRITICAL)
+        if constants.HF_HUB_DISABLE_PROGRESS_BARS is None and not are_progress_bars_disabled():
+            after.callback(enable_progress_bars)
+            disable_progress_bars()
+        datasets = sys.modules.get("datasets")  # a model needs none of it
+        is_free = datasets and datasets.config.HF_DATASETS_DISABLE_PROGRESS_BARS is None
+        if datasets and is_free and datasets.is_progress_bar_enabled():
+            after.callback(datasets.enable_progress_bars)
+            datasets.disable_progress_bars()
         yield
-    finally:
-        if hub_draws:
-            enable_progress_bars()
-        if datasets and datasets_draws:
-            datasets.enable_progress_bars()
 
 
 def bar_class(name: str, progress: Progress) -> type[tqdm]:

@@ -18,6 +18,7 @@ from trials.settings import Frozen, ModelSpec
 from trials.sources.cache import Progress, no_progress
 from trials.sources.hub_client import is_commit, is_path, is_repo_name, near_here
 from trials.sources.hub_models import fetch_model
+from trials.sources.split_files import absolute
 from trials.starter import STARTER as STARTER
 from trials.starter import model_path
 
@@ -131,14 +132,6 @@ def named_model(name: str) -> ModelDraft:
     return ModelDraft(hub=repository, revision=revision or None)
 
 
-def bare_model(value: object) -> object:
-    """What a bare word stands for where a YAML file names a model; any other value as it is."""
-    try:
-        return named_model(value) if isinstance(value, str) else value
-    except ConfigError as error:
-        raise ValueError(str(error)) from error
-
-
 def find_model(draft: ModelDraft, *, offline: bool = False, progress: Progress = no_progress) -> ModelSpec:
     """The model that a YAML file declares, downloaded if necessary.
 
@@ -156,23 +149,13 @@ def find_model(draft: ModelDraft, *, offline: bool = False, progress: Progress =
     assert draft.folder is not None
     if draft.folder == STARTER:
         return _described(model_path(), STARTER, allow_pickle=False)
-    folder = _path(draft.folder)
+    folder = absolute(draft.folder, ModelError, "a folder with config.json")
     if not folder.is_dir():
         raise ModelError(
             f"no model folder at {folder}.{near_here(draft.folder, [STARTER])} Give a folder with config.json, "
             f"{STARTER!r}, or a repository of the hub as NAME or OWNER/NAME."
         )
     return _described(folder, folder.name, allow_pickle=draft.allow_pickle)
-
-
-def _path(text: str) -> Path:
-    try:
-        found = Path(text).expanduser().resolve()
-        found.exists()
-    except (OSError, RuntimeError, ValueError) as error:  # too long, a loop of links, nobody's home, a zero byte
-        reason = getattr(error, "strerror", None) or error
-        raise ModelError(f"{text!r:.200} is not a path ({reason}). Give a folder with config.json.") from error
-    return found
 
 
 def _described(folder: Path, name: str, *, allow_pickle: bool) -> ModelSpec:
@@ -222,10 +205,9 @@ def _config(folder: Path) -> dict[str, Any]:
         )
     try:
         config = read_json(path)
-    except OSError as error:
-        raise ModelError(f"{path}: not a readable model configuration ({error.strerror}).") from error
-    except (ValueError, RecursionError) as error:
-        raise ModelError(f"{path}: not a readable model configuration ({error}).") from error
+    except (OSError, ValueError, RecursionError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ModelError(f"{path}: not a readable model configuration ({reason}).") from error
     if not isinstance(config, dict):
         raise ModelError(f"{path}: not a model configuration, which is a JSON object.")
     return config

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -13,7 +14,7 @@ from typing import NamedTuple
 from trials.datasets.corpus import SPLITS
 from trials.datasets.layout import FORMATS, MORE_FORMATS
 from trials.datasets.text_file import SPLIT_WORDS, by_split, is_whole, looks_like_split, read_lines, split_of_suffix
-from trials.errors import DataError
+from trials.errors import DataError, ModelError
 from trials.escaping import digest_of, quoted, read_json, stamp_of
 from trials.settings import Files
 from trials.sources.cache import cache_root, has_digest, writing
@@ -84,18 +85,16 @@ def unused_notes(folder: Path, used: Splits) -> list[str]:
     return [f"{listed} {looks} not used. Name the files yourself if {it} should be (--train, --dev, --test FILE)"]
 
 
-def absolute(path: str) -> Path:
-    """A path from outside, absolute. Raises DataError: it is none."""
+def absolute(
+    path: str, error: type[DataError | ModelError] = DataError, give: str = "the path of a file or folder"
+) -> Path:
+    """A path from outside, absolute. Raises the error: it is none; `give` says what would be."""
     try:
         found = Path(path).expanduser().resolve()
         found.exists()
-    except (
-        OSError,
-        RuntimeError,
-        ValueError,
-    ) as error:  # too long, a loop of links, no such user, a null byte
-        reason = getattr(error, "strerror", None) or error
-        raise DataError(f"{path!r:.200} is not a path ({reason}). Give the path of a file or folder.") from error
+    except (OSError, RuntimeError, ValueError) as fault:  # too long, a loop of links, nobody's home, a zero byte
+        reason = getattr(fault, "strerror", None) or fault
+        raise error(f"{path!r:.200} is not a path ({reason}). Give {give}.") from fault
     return found
 
 
@@ -104,10 +103,7 @@ def _suffix(path: Path) -> str:
 
 
 def _plain(folder: Path) -> list[Path]:
-    try:
-        return sorted(path for path in folder.iterdir() if not path.is_dir() and not path.name.startswith("."))
-    except OSError as error:
-        raise DataError(f"{folder}: cannot be read ({error.strerror}).") from error
+    return [path for path in _inside(folder) if not path.is_dir() and not path.name.startswith(".")]
 
 
 def _refuse_outer_folder(folder: Path) -> None:
@@ -123,10 +119,9 @@ def _refuse_outer_folder(folder: Path) -> None:
 
 def _folders(folder: Path, depth: int = 3) -> list[Path]:
     """The folders inside a folder, not too many."""
-    try:
-        inside = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
-    except OSError:
-        return []
+    inside: list[Path] = []
+    with suppress(DataError):
+        inside = [path for path in _inside(folder) if path.is_dir() and not path.name.startswith(".")]
     deeper = (each for path in inside[:_MOST_FOLDERS] for each in (_folders(path, depth - 1) if depth > 1 else []))
     return [*inside, *deeper][:_MOST_FOLDERS]
 

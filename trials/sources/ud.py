@@ -54,7 +54,8 @@ def fetch_treebank(
     _check(name, release)
     barred = forbidden(offline=offline)
     if release is None:
-        release = _newest(_cached_releases(name) if barred else _releases(name))
+        cached = (folder.name for folder in (cache_root() / "ud" / name).glob("*") if read_manifest(folder))
+        release = _newest(cached if barred else _releases(name))
         if release is None and not barred:
             raise DataError(f"{name}: its repository has no release yet. Choose another treebank.")
     folder = cache_root() / "ud" / name / (release or "")
@@ -81,10 +82,6 @@ def _check(name: str, release: str | None) -> None:
         raise DataError(f"{name!r} is not a treebank's name, which is UD_LANGUAGE-NAME, e.g. UD_English-EWT.")
     if release is not None and not _RELEASE.fullmatch(release):
         raise DataError(f"{release!r} is not a release of Universal Dependencies, which is e.g. 2.16.")
-
-
-def _cached_releases(name: str) -> list[str]:
-    return [folder.name for folder in (cache_root() / "ud" / name).glob("*") if read_manifest(folder)]
 
 
 def _releases(name: str) -> list[str]:

@@ -22,7 +22,6 @@ from transformers import AutoConfig, AutoModel
 
 from trials.draft import Lookup, TrialDraft
 from trials.run import run_trial
-from trials.sources.corpus_draft import DataDraft
 from trials.sources.local_models import STARTER, ModelDraft, find_model
 
 FREEZES: dict[str, dict[str, Any]] = {
@@ -33,13 +32,6 @@ FREEZES: dict[str, dict[str, Any]] = {
 }
 
 
-def write_first(source: str, target: Path, n: int) -> str:
-    """Copy the first `n` sentences of a CoNLL-U file."""
-    blocks = Path(source).read_text(encoding="utf-8").split("\n\n")
-    target.write_text("\n\n".join(blocks[:n]) + "\n\n", encoding="utf-8")
-    return str(target)
-
-
 def write_random_model(source: Path, folder: Path) -> str:
     """The architecture and tokenizer of a model with weights nobody trained."""
     shutil.copytree(source, folder)
@@ -48,7 +40,7 @@ def write_random_model(source: Path, folder: Path) -> str:
     return str(folder)
 
 
-def final_accuracy(data: dict[str, str], model: str, freeze: dict[str, Any], seed: int) -> float:
+def final_accuracy(data: dict[str, Any], model: str, freeze: dict[str, Any], seed: int) -> float:
     """Dev accuracy after the last epoch."""
     optim = {"lr": 1e-3, "epochs": 5, "batch_size": 16} | freeze.get("optim", {})
     content = {"data": data, "model": model, "seed": seed, "frozen_dropout": False, **freeze, "optim": optim}
@@ -65,19 +57,10 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--sizes", type=int, nargs=2, default=[800, 500], metavar=("TRAIN", "DEV"))
     args = parser.parse_args(argv)
     torch.set_num_threads(1)
-    full = DataDraft(folder=args.treebank).resolve()
+    data = {"folder": args.treebank, "first": {"train": args.sizes[0], "dev": args.sizes[1], "test": 0}}
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        data = {
-            "train": write_first(full.train[0], folder / "train.conllu", args.sizes[0]),
-            "dev": write_first(full.dev[0], folder / "dev.conllu", args.sizes[1]),
-        }
-        models = {
-            "pre-trained": args.model,
-            "random weights": write_random_model(
-                Path(find_model(ModelDraft(folder=args.model)).path), folder / "random"
-            ),
-        }
+        source = Path(find_model(ModelDraft(folder=args.model)).path)
+        models = {"pre-trained": args.model, "random weights": write_random_model(source, Path(name) / "random")}
         print(f"| weights | {' | '.join(FREEZES)} |\n|---|{'---|' * len(FREEZES)}")
         for weights, model in models.items():
             row = [[final_accuracy(data, model, freeze, seed) for seed in args.seeds] for freeze in FREEZES.values()]

@@ -348,14 +348,8 @@ def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--corpus", nargs="+", required=True, metavar="FILE:TIMES")
     parser.add_argument("--out", type=Path, required=True, help="folder of the checkpoint and of the finished model")
-    parser.add_argument(
-        "--without",
-        nargs="+",
-        type=Path,
-        default=[],
-        metavar="FILE",
-        help="treebank files whose sentences are excluded",
-    )
+    without = "treebank files whose sentences are excluded"
+    parser.add_argument("--without", nargs="+", type=Path, default=[], metavar="FILE", help=without)
     parser.add_argument(
         "--from", dest="weights", type=Path, metavar="MODEL", help="encoder and vocabulary to start from"
     )

@@ -86,21 +86,6 @@ class Checkpoint:
     tensors: Mapping[str, torch.Tensor]
     state: CheckpointState
 
-    @property
-    def step(self) -> int:
-        """Optimiser steps done."""
-        return self.state.step
-
-    @property
-    def records(self) -> tuple[EpochRecord, ...]:
-        """The records that the trial had yielded."""
-        return self.state.records
-
-    @property
-    def has_best(self) -> bool:
-        """Whether it holds the weights of a best epoch."""
-        return self.state.best_score is not None
-
     @classmethod
     def read(cls, content: bytes, spec: TrialSpec, device: torch.device) -> Checkpoint | None:
         """Parse a checkpoint; None if it is broken or belongs to another trial or device: the trial then restarts."""
@@ -244,8 +229,8 @@ class Checkpoints:
         """The newest checkpoint of this trial on this kind of device; None if there is none, or it is broken."""
         content = self.storage.load()
         checkpoint = None if content is None else Checkpoint.read(content, spec, device)
-        if checkpoint is not None and checkpoint.records:
-            self._epoch = checkpoint.records[-1].epoch
+        if checkpoint is not None and checkpoint.state.records:
+            self._epoch = checkpoint.state.records[-1].epoch
         return checkpoint
 
 
@@ -336,7 +321,7 @@ class TrialState:
             raise CheckpointError("its checkpoint does not fit this trial (rows).")
         if state.scaler.keys() != self.training.scaler.state_dict().keys():
             raise CheckpointError("its checkpoint does not fit this trial (scaler).")
-        if checkpoint.has_best:
+        if state.best_score is not None:
             checkpoint.check_predictions(dev, n_labels)
         with torch.no_grad():
             for i, parameter in enumerate(self._trained()):
@@ -372,7 +357,7 @@ class TrialState:
             templates[f"optimizer/{i}/exp_avg_sq"] = trained[i]
         templates |= {f"dropout/{i}": state for i, state in enumerate(self.dropout.states)}
         templates |= {f"measured/{i}": total for i, total in enumerate(self.course.tensors)}
-        if checkpoint.has_best:
+        if checkpoint.state.best_score is not None:
             templates |= {f"best/{i}": p for i, p in enumerate(self.best.trained)}
         return templates
 

@@ -16,7 +16,7 @@ from torch import nn
 from torch.nn.functional import normalize
 from torch.nn.utils.rnn import pad_sequence
 
-from trials.freeze.rules import FreezingRule, Row, depths_after
+from trials.freeze.rules import Row, depths_after
 from trials.models.family import Parts
 from trials.settings import FreezeSpec
 from trials.spec import TrialSpec, steps_an_epoch
@@ -107,9 +107,7 @@ class ActivationDistances(LayerStatistics):
         self._training, self._n = training, min(n_probes, len(training.examples))
         self.n_layers = len(layers)
         self._layers = list(layers)
-        self._reference = (
-            self._similarities()
-        )  # the weights are the pretrained ones; a resumed trial loads its own later
+        self._reference = self._similarities()  # of the pretrained weights; a resumed trial loads its own later
         self._reference_flops = self._flops()
 
     def row(self, depth: int, *, is_first: bool) -> Row:
@@ -161,15 +159,6 @@ def _distance(now: torch.Tensor, reference: torch.Tensor) -> float:
     return float((now - reference).square().mean())  # the squared norm over the squared number of inputs
 
 
-def statistics_for(rule: FreezingRule | None, training: Training) -> LayerStatistics:
-    """What a rule needs; nothing for None."""
-    if rule is None or rule.statistic is None:
-        return LayerStatistics()
-    if rule.statistic == "gradients":
-        return GradientSums(training)
-    return ActivationDistances(training, training.loaded.stack, rule.n_probes)
-
-
 # --- What is frozen at which step
 
 
@@ -188,15 +177,16 @@ class FreezeSchedule:
         self._switch_steps = _switch_steps(spec, training.n_steps)
         self._rule = spec.freeze.rule
         self._changes = self._rule is not None or spec.thaw_every is not None
-        self._measured = statistics_for(self._rule, training)
-        self._flops = {freeze: self._counted(freeze) for freeze in self._foreseen()}
+        self._measured = LayerStatistics()
+        if self._rule is not None and self._rule.statistic == "gradients":
+            self._measured = GradientSums(training)
+        elif self._rule is not None and self._rule.statistic == "activations":
+            self._measured = ActivationDistances(training, training.loaded.stack, self._rule.n_probes)
+        foreseen = [spec.freeze]  # what is known to be frozen at some time
+        if spec.thaw_every is not None:
+            foreseen = [spec.freeze.after_thaws(n) for n in range(len(self._switch_steps) + 1)]
+        self._flops = {freeze: self._counted(freeze) for freeze in foreseen}
         self._switched = False
-
-    def _foreseen(self) -> list[FreezeSpec]:
-        """What is known to be frozen at some time."""
-        if self._spec.thaw_every is None:
-            return [self._spec.freeze]
-        return [self._spec.freeze.after_thaws(n) for n in range(len(self._switch_steps) + 1)]
 
     def _counted(self, freeze: FreezeSpec) -> Flops:
         """The operations of a step while these parts are frozen."""
@@ -290,7 +280,7 @@ class FreezeSchedule:
         self.rows = list(rows)
         self.freeze = self._freeze_after(
             sum(turn < self._training.step for turn in self._switch_steps)
-        )  # in the last step
+        )  # the last step's
         for mine, saved in zip(self.tensors, tensors, strict=True):
             mine.copy_(saved)
 
@@ -298,14 +288,9 @@ class FreezeSchedule:
 def _switch_steps(spec: TrialSpec, n_steps: int) -> list[int]:
     """The steps after which what is frozen may change, ascending; the last step is none."""
     if spec.freeze.rule is not None:
-        return turns_of(spec.freeze.rule, n_steps)
+        n = spec.freeze.rule.n_intervals  # fewer turns where the training has fewer steps than intervals
+        return sorted({round(i * n_steps / n) for i in range(1, n)} - {0, n_steps})
     if spec.thaw_every is None:
         return []
     stage = steps_an_epoch(spec) * spec.thaw_every
     return list(range(stage, n_steps, stage))
-
-
-def turns_of(rule: FreezingRule, n_steps: int) -> list[int]:
-    """The ends of a rule's intervals but the last; fewer where the training has fewer steps than intervals."""
-    ends = {round(i * n_steps / rule.n_intervals) for i in range(1, rule.n_intervals)}
-    return sorted(end for end in ends if 0 < end < n_steps)

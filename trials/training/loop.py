@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -372,17 +372,10 @@ def split_report(
     documents = () if split.documents is None else tuple(split.documents.tolist())
     words = tuple(metric.words(predicted).tolist()) if contributions else ()
     by_default = task.head == "tokens" and len(split.gold) <= AUTO_WORDS
+    report = SplitReport(name, tags, contributions, constant, documents=documents, words=words)
     if predictions == "none" or (predictions == "auto" and not by_default):
-        return SplitReport(name, tags, contributions, constant, documents=documents, words=words)
-    return SplitReport(
-        name,
-        tags,
-        contributions,
-        constant,
-        () if task.regression else data.names,
-        tuple(split.gold.tolist()),
-        tuple(evaluated.predicted.tolist()),
-        tuple(None if math.isnan(p) else p for p in evaluated.probability.tolist()),
-        documents,
-        words,
-    )
+        return report
+    probability = tuple(None if math.isnan(p) else p for p in evaluated.probability.tolist())
+    gold, found = tuple(split.gold.tolist()), tuple(evaluated.predicted.tolist())
+    names = () if task.regression else data.names
+    return replace(report, names=names, gold=gold, predicted=found, probability=probability)

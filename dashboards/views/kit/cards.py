@@ -18,7 +18,7 @@ from orchestrator.analysis.answer import Answer
 from orchestrator.analysis.cells import FreezeName
 from orchestrator.analysis.wording import NO_CANDIDATES, parts
 from orchestrator.config.quantities import counted
-from trials.settings import Seeds
+from trials.settings import BASELINE, Seeds
 
 MOST_CARDS = 4  # more answers are rows of a table
 _PLACES = 92  # of the bar's width, for the values; the rest is air
@@ -34,15 +34,17 @@ def headline(answer: Answer) -> str:
         return "Not decided yet" if answer.further_seeds else "Not decided"
     if answer.outcome == "not worth it":
         return "Not worth it"
-    return "Freeze nothing" if answer.freeze == "none" else f"Freeze {parts(answer.freeze or '', answer.n_layers)}"
+    return (
+        "Freeze nothing" if answer.freeze == BASELINE.label else f"Freeze {parts(answer.freeze or '', answer.n_layers)}"
+    )
 
 
 def in_short(found: Sequence[Answer]) -> str:
-    """The headlines, as in `Freeze the first 2 of 6 layers (3 of 4), Not decided yet (1 of 4).`."""
+    """The headlines, as in `Freeze the first 2 of 6 layers (3 of 4); Not decided yet (1 of 4).`."""
     headlines = Counter(map(headline, found))
     if len(headlines) < 2:
         return f"{next(iter(headlines))}." if headlines else NO_CANDIDATES
-    return f"{', '.join(f'{words} ({n} of {len(found)})' for words, n in headlines.items())}."
+    return f"{'; '.join(f'{words} ({n} of {len(found)})' for words, n in headlines.items())}."
 
 
 def where_of(answer: Answer) -> str:
@@ -62,8 +64,8 @@ def figures_of(answer: Answer) -> str:
         return ""
     words = f"{'gains' if answer.loss < 0 else 'loses'} {abs(answer.loss):.1f} points"
     if answer.low is not None and answer.high is not None:
-        words += f" (loss {answer.low:.1f} to {answer.high:.1f})"
-    if not answer.decided or answer.freeze == "none":
+        words += f" (loss {answer.low:z.1f} to {answer.high:z.1f})"
+    if not answer.decided or answer.freeze == BASELINE.label:
         words = f"Freezing {parts(answer.about, answer.n_layers)} {words}"
     else:
         words = words.capitalize()

@@ -16,7 +16,7 @@ from typing_extensions import TypedDict
 
 from dashboards.data.frames import Snapshot
 from dashboards.data.selection import Selection
-from dashboards.views.kit.drawing import LEAST_HEIGHT, ROW, narrowed
+from dashboards.views.kit.narrow import LEAST_HEIGHT, ROW, narrowed
 from dashboards.views.kit.theme import Figure, Look, empty_figure
 from orchestrator.analysis.cells import FROZEN, TRAINED
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 
+from orchestrator.analysis.probe_key import probe_id, states_key, subset_seed
 from orchestrator.api.launching import SweepLike, declared_by, planned
 from orchestrator.api.questions import question_of
 from orchestrator.config.console import DEFAULT_STORE, download_progress, say, step_progress
@@ -18,13 +19,11 @@ from orchestrator.own_data.choose_options import ChooseOptions
 from orchestrator.own_data.sweep_file import sweep_text
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.contents import find_weights, weights_of
-from orchestrator.store.evidence import evidence
 from orchestrator.store.schema import State
 from orchestrator.sweeps.cluster_spec import find_cluster
 from orchestrator.sweeps.plan import make_plan
 from orchestrator.sweeps.sweep import declared_sweep
 from trials.draft import Lookup
-from trials.probing.probe_key import probe_id, states_key, subset_seed
 from trials.sources.cache import Progress
 from trials.spec import TrialSpec
 from trials.tasks.task import score_name
@@ -32,8 +31,8 @@ from trials.tasks.task import score_name
 if TYPE_CHECKING:
     import pandas as pd
 
-    from trials.probing.layer_states import LayerDrift
-    from trials.probing.linear_probe import Probe
+    from orchestrator.extras.layer_probing.layer_states import LayerDrift
+    from orchestrator.extras.layer_probing.linear_probe import Probe
 
 
 SEEDS = 3  # train subsets of data that no sweep declares
@@ -92,7 +91,7 @@ def layers(
     done = completed_with_weights(specs, results)
     from orchestrator.analysis.layer_curves import layer_curves  # loads pandas
 
-    trials = evidence(results, specs)
+    trials = results.evidence(specs)
     probes, drifts = results.probes().to_pandas(), results.drifts().to_pandas()
     curves = layer_curves(trials.frame, trials.specs, probes, drifts)
     return Layers(curves, n_probes, n_drifts, sum(not kept for kept in done.values()))
@@ -119,7 +118,7 @@ def _new_probes(specs: Sequence[TrialSpec], results: ResultStore, progress: Prog
             passes.setdefault(states_key(spec), []).append(spec)
     if not passes:
         return
-    from trials.probing.linear_probe import probe_layers  # loads torch
+    from orchestrator.extras.layer_probing.linear_probe import probe_layers  # loads torch
 
     for group in passes.values():
         yield [_probe_row(probe) for probe in probe_layers(group, done=progress)]
@@ -163,7 +162,7 @@ def _new_drifts(specs: Sequence[TrialSpec], results: ResultStore, progress: Prog
     wanted = [i for i, kept in completed_with_weights(specs, results).items() if kept and i not in known]
     if not wanted:
         return
-    from trials.probing.layer_states import layer_drift  # loads torch
+    from orchestrator.extras.layer_probing.layer_states import layer_drift  # loads torch
 
     rows = results.trials(["trial_id", "best_epoch"]).to_pylist()
     best = {row["trial_id"]: row["best_epoch"] for row in rows}

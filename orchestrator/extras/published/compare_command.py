@@ -18,7 +18,6 @@ from orchestrator.extras.published.comparison import MARGIN, compare_study
 from orchestrator.extras.published.comparison_tables import comparison_tables
 from orchestrator.extras.published.study import STUDIES, load_study
 from orchestrator.store import open_store
-from orchestrator.store.evidence import stored_sentences
 
 StudyOption = Annotated[str, typer.Option("--study", metavar="NAME", help=f"One of {', '.join(STUDIES)}.")]
 MarginOption = Annotated[
@@ -48,7 +47,7 @@ def compare(
         wanted = [name for name in epochs.column_names if name in columns.union(_NEEDED)]
         rows, evaluations = results.trials().to_pylist(), epochs.select(wanted).to_pylist()
         if any(metric.to_baseline for metric in published.metrics.values()):
-            known = stored_sentences(results)
+            known = results.sentences()
             rows = [row | {"sentences": known.get(row["trial_id"], {})} for row in rows]
         comparison = compare_study(published, rows, evaluations, margin=margin / 100)
         if as_json:

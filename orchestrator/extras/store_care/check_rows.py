@@ -1,32 +1,29 @@
-"""Check the rows of a store against each other: duplicate keys, incomplete trials, rows without an evaluation.
+"""Check the rows of a store against each other, and against what the rows of ended trials record of them.
 
-What a completed trial must have follows from its own row (`check_records`), and for rows of older versions from its
-spec and the other trials on its corpus. Whether it was asked for predictions does not follow from those: an older trial
-without any is not a finding.
+What belongs to an ended trial follows from its own row: how many rows each other table has of it, and their digest.
+Rows of the oldest versions record nothing; of them only contradictions can be found.
+
+Without predictions, contributions or weights a trial is still complete. Such a loss is a finding of its own: `repair`
+removes what is left of them and records that there are none, and the trial does not run again.
 """
 
 from __future__ import annotations
 
-import json
-import math
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import reduce
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from orchestrator.extras.store_care.report import OPTIONAL, Pair, Report, check_commits, differences, with_keys
-from orchestrator.store.contents import COMPUTED, TableContents, checked_spec, repeated
-from orchestrator.store.parts import NOTHING, Recorded
+from orchestrator.extras.store_care.report import Pair, Report
+from orchestrator.store.contents import COMPUTED, WEIGHTS, checked_spec, latest, repeated
+from orchestrator.store.parts import NOTHING, RECORDED, Recorded, agrees, of_columns, recorded
 from orchestrator.store.schema import KEYS, UNOWNED, State
-from trials.record import MISMATCHED
-from trials.spec import TrialSpec, evaluation_steps, steps_an_epoch
-from trials.tasks import TASKS
 
 Row = dict[str, Any]
-# As in trials.training.loop, which needs torch: larger splits have no predictions by default.
-AUTO_WORDS = 100_000
+OPTIONAL = ("predictions", "contributions", WEIGHTS)  # what a completed trial may lose without running again
 _AGAIN = "it runs again at the next launch, once `repair` has removed its row"
 
 
@@ -34,18 +31,15 @@ def check_rows(report: Report) -> None:
     """Add what the rows of `report.tables` show."""
     for name in KEYS:
         _check_keys(name, report)
-    _check_states(report)
-    evidence = _evidence(report.tables)
-    _check_ended(evidence, report)
+    _check_ended(report)
+    _check_records(report)
     for name in ("tags", "predictions"):
-        _check_owners(name, evidence, report)
-    check_commits(report)
-
-
-# --- Keys
+        _check_owners(name, report)
+    _check_commits(report)  # last, as it follows what else is to be removed
 
 
 def _check_keys(name: str, report: Report) -> None:
+    """Rows without a key, and different rows with the same."""
     table = report.tables[name]
     for key in KEYS[name]:
         if table.rows[key].null_count:
@@ -53,11 +47,9 @@ def _check_keys(name: str, report: Report) -> None:
             where = f"{name}/{table.part_of(numbers[0])}"
             report.find(where, f"{len(numbers)} rows have no {key}", "it is unknown what they belong to")
             report.remove_rows(name, numbers, f"no {key}")
-    duplicates, n_same = repeated(table.rows, KEYS[name]), 0
-    rows = iter(table.rows.take([n for at in duplicates for n in at]).to_pylist() if duplicates else [])
-    conflicts: dict[Pair, list[list[Row]]] = {}
-    for at in duplicates:
-        group = [next(rows) for _ in at]
+    n_same, conflicts = 0, dict[Pair, list[list[Row]]]()
+    for at in repeated(table.rows, KEYS[name]):
+        group = table.rows.take(at).to_pylist()
         compared = COMPUTED[name] if name in UNOWNED else ()  # two people may have measured the same
         if len({repr([row[column] for column in compared or row]) for row in group}) == 1:
             n_same += 1
@@ -67,20 +59,11 @@ def _check_keys(name: str, report: Report) -> None:
             where = f"{name.removesuffix('s')} {group[0][KEYS[name][0]]}"
             report.find(where, "two different rows have its id", "readers use the later one")
         else:
-            conflicts.setdefault(_pair(group[0]), []).append(group)
+            conflicts.setdefault((group[0]["trial_id"], group[0]["attempt"]), []).append(group)
     if n_same:
         report.notes.append(f"{name}: {n_same} rows are in two parts (left by a killed compaction); readers use one.")
     for pair, groups in conflicts.items():
         _check_conflict(name, pair, groups, report)
-
-
-def _check_states(report: Report) -> None:
-    states = report.tables["trials"].rows["state"].to_pylist()
-    strange = [n for n, state in enumerate(states) if state not in set(State)]
-    for n in strange:
-        where = f"trials/{report.tables['trials'].part_of(n)}"
-        report.find(where, f"{states[n]!r} is not a state", "nothing can be read; its trial runs again")
-    report.remove_rows("trials", strange, "not a state")
 
 
 def _check_conflict(name: str, pair: Pair, groups: Sequence[Sequence[Row]], report: Report) -> None:
@@ -88,218 +71,130 @@ def _check_conflict(name: str, pair: Pair, groups: Sequence[Sequence[Row]], repo
     computed = any(len({repr([row[c] for c in COMPUTED[name]]) for row in group}) > 1 for group in groups)
     what = "computed numbers" if computed else "times or machines"
     means = "readers use the later one"
-    if computed and _remove_completed(pair, why := f"attempt {attempt} has two different rows in {name}", report):
-        report.trials[trial_id] = why
+    if computed and _reject(pair, f"attempt {attempt} has two different rows in {name}", report):
         means = f"it is unknown which is right; {_AGAIN}"
     wrong = f"{len(groups)} rows of attempt {attempt} are duplicated in {name} with different {what}"
     report.find(f"trial {trial_id}", wrong, means)
 
 
-def _remove_completed(pair: Pair, why: str, report: Report) -> bool:
-    """Have an attempt's row of `trials` removed if it says completed; whether it does."""
-    columns = (report.tables["trials"].rows[column].to_pylist() for column in ("trial_id", "attempt", "state"))
-    numbers = [n for n, row in enumerate(zip(*columns, strict=True)) if row == (*pair, State.COMPLETED)]
+def _reject(pair: Pair, why: str, report: Report) -> bool:
+    """Have an attempt's row of `trials` removed if it says completed, so that it runs again; whether it does."""
+    trials = report.tables["trials"].rows
+    rows = zip(_pairs(trials), trials["state"].to_pylist(), strict=True)
+    numbers = [n for n, row in enumerate(rows) if row == (pair, State.COMPLETED)]
     report.remove_rows("trials", numbers, why)
+    if numbers:
+        report.trials[pair[0]] = why
     return bool(numbers)
 
 
-def _check_owners(name: str, evidence: Mapping[Pair, AttemptRows], report: Report) -> None:
-    rows = report.tables[name].rows
-    counts = rows.group_by(["trial_id", "attempt"]).aggregate([("split", "count")]).to_pylist()
-    orphans = {_pair(row): row["split_count"] for row in counts if not evidence[_pair(row)].scores}
-    for (trial_id, attempt), n in sorted(orphans.items(), key=str):
-        wrong = f"attempt {attempt} has {n} rows in {name} and no evaluation"
-        report.find(f"trial {trial_id}", wrong, "they would be mixed with those of another attempt of this number")
-    numbers = [n for n, pair in enumerate(_columns(rows)) if pair in orphans] if orphans else []
-    report.remove_rows(name, numbers, "their attempt has no evaluation")
+def _check_ended(report: Report) -> None:
+    """The states and specs of ended trials."""
+    trials = report.tables["trials"]
+    for n, row in enumerate(trials.rows.select(["trial_id", "state", "spec"]).to_pylist()):
+        if row["state"] not in set(State):
+            wrong = f"{row['state']!r} is not a state"
+            report.find(f"trials/{trials.part_of(n)}", wrong, "nothing can be read; its trial runs again")
+            report.remove_rows("trials", [n], "not a state")
+        if isinstance(spec := checked_spec(row["spec"], row["trial_id"]), str):
+            means = "another version may have written it, so `repair` leaves it"
+            report.find(f"trial {row['trial_id']}", spec, means)
 
 
-# --- Completed trials
-
-
-@dataclass
-class AttemptRows:
-    """What the tables hold of one attempt.
-
-    Attributes:
-        scores: The score of each evaluation, by step.
-        labels: The number of gold labels in the per-tag table, by split.
-        sentences: The number of sentences with predictions and the largest sentence number, by split.
-    """
-
-    scores: dict[int, float | None] = field(default_factory=dict)
-    labels: Counter[str] = field(default_factory=Counter)
-    sentences: dict[str, tuple[int, int]] = field(default_factory=dict)
-
-
-def _evidence(tables: Mapping[str, TableContents]) -> dict[Pair, AttemptRows]:
-    """By attempt, for all that have rows in `epochs`, `tags` or `predictions`."""
-    found: dict[Pair, AttemptRows] = defaultdict(AttemptRows)
-    rows = {name: with_keys(tables[name].rows, name) for name in ("epochs", "tags", "predictions")}
-    for trial_id, attempt, step, score in _columns(rows["epochs"], "step", "score"):
-        found[trial_id, attempt].scores[step] = score  # of duplicates the later, as readers do
-    tags = {
-        (trial_id, attempt, split, tag): support
-        for trial_id, attempt, split, level, tag, support in _columns(rows["tags"], "split", "level", "tag", "support")
-        if level != "span"  # the words of a span are counted as tokens too
-    }
-    for (trial_id, attempt, split, _), support in tags.items():
-        found[trial_id, attempt].labels[split] += support or 0
-    keys = ["trial_id", "attempt", "split"]
-    grouped = rows["predictions"].group_by(keys).aggregate([("sentence", "count_distinct"), ("sentence", "max")])
-    for row in grouped.to_pylist():
-        found[_pair(row)].sentences[row["split"]] = (row["sentence_count_distinct"], row["sentence_max"])
-    return found
-
-
-@dataclass(frozen=True)
-class CompletedTrial:
-    """A row of `trials` that says completed, its spec, and what the other tables hold of its attempt."""
-
-    row: Row
-    spec: TrialSpec
-    evidence: AttemptRows
-
-    @property
-    def splits(self) -> tuple[str, ...]:
-        """The splits that it was scored on."""
-        once = [name.endswith(MISMATCHED) for name, _ in self.row["test_metrics"] or ()]
-        scored = {"test": self.row["test_score"] is not None, "mismatched": any(once)}
-        return ("dev", *(split for split, is_scored in scored.items() if is_scored))
-
-    @property
-    def corpus(self) -> str:
-        """Identifies all trials whose splits have the same numbers of labels and sentences."""
-        return f"{self.spec.task} {json.dumps(self.spec.data.content(), sort_keys=True)}"
-
-    @property
-    def has_tags(self) -> bool:
-        """Whether it must have a per-tag table: regressions and stores of the first version have none."""
-        return not TASKS[self.spec.task].regression and self.row["best_metrics"] is not None
-
-    def predicts_by_default(self, split: str) -> bool:
-        """Whether a sweep without a `predictions` setting stores this split's."""
-        return TASKS[self.spec.task].head == "tokens" and self.evidence.labels.get(split, 0) <= AUTO_WORDS
-
-
-class CorpusSizes:
-    """The number of labels and sentences of each split of each corpus, as most of its trials counted them."""
-
-    def __init__(self, trials: Sequence[CompletedTrial]) -> None:
-        self._counts: dict[tuple[str, str, str], Counter[int]] = {}
-        for trial in trials:
-            sentences = {split: n for split, (n, _) in trial.evidence.sentences.items()}
-            for what, counts in (("labels", trial.evidence.labels), ("sentences", sentences)):
-                for split, n in counts.items():
-                    self._counts.setdefault((what, trial.corpus, split), Counter())[n] += 1
-
-    def labels(self, trial: CompletedTrial, split: str) -> int:
-        """0 if unknown."""
-        return self._most_frequent("labels", trial, split)
-
-    def sentences(self, trial: CompletedTrial, split: str) -> int:
-        """0 if unknown."""
-        sizes = trial.spec.data.sizes if trial.spec.data.folds is None else None  # of each fold others
-        known = dict(zip(("train", "dev", "test"), sizes or (), strict=False))
-        return known[split] if split in known else self._most_frequent("sentences", trial, split)
-
-    def _most_frequent(self, what: str, trial: CompletedTrial, split: str) -> int:
-        """The largest of several: rows may be lost, but none are invented."""
-        counts = self._counts.get((what, trial.corpus, split), Counter({0: 1}))
-        return max(counts, key=lambda n: (counts[n], n))
-
-
-def _check_ended(evidence: Mapping[Pair, AttemptRows], report: Report) -> None:
-    trials, differing = _completed(evidence, report), differences(report.tables)
-    sizes = CorpusSizes(trials)
-    for trial in trials:
-        pair = _pair(trial.row)
-        found = {table: wrong for table, (wrong, _) in differing.get(pair, {}).items()}
-        if problems := [*_problems(trial, sizes)] or [wrong for table, wrong in found.items() if table not in OPTIONAL]:
-            _reject(trial, "; ".join(problems), report)
-            differing.pop(pair, None)
-        elif trial.row["row_counts"] is None and (problems := list(_prediction_problems(trial, sizes))):
-            differing[pair] = {"predictions": ("; ".join(problems), NOTHING)}
-    numbers = {pair: n for n, pair in enumerate(_columns(report.tables["trials"].rows))}
-    for pair, of_tables in differing.items():
-        for table, (wrong, left) in of_tables.items():
-            _lose(pair, numbers[pair], table, wrong, left, report)
-    without = [trial for trial in trials if trial.row["row_counts"] is None and not trial.evidence.sentences]
-    if without:
+def _check_records(report: Report) -> None:
+    """Where the rows of ended attempts are not those that their rows in `trials` record."""
+    trials = report.tables["trials"].rows.select(["trial_id", "attempt", "state", "row_counts", "row_digests"])
+    ended = {pair: (n, row) for n, (pair, row) in enumerate(zip(_pairs(trials), trials.to_pylist(), strict=True))}
+    if unrecorded := sum(row["row_counts"] is None for _, row in ended.values()):
         report.notes.append(
-            f"predictions: {len(without)} of {len(trials)} completed trials have none; no row says whether they should."
+            f"trials: {unrecorded} rows do not record what belongs to them (an older version wrote them), so lost rows "
+            "of other tables may go unnoticed."
+        )
+    expected = {pair: of_columns(row) for pair, (_, row) in ended.items()}
+    wrong = dict[Pair, dict[str, tuple[str, Recorded]]]()
+    for table in RECORDED:
+        there = _recorded_rows(table, report.tables[table].rows, ended.keys())
+        for pair, tables in expected.items():
+            if table in tables and not agrees(tables[table], real := there.get(pair, NOTHING)):
+                what = f"{real.rows:,} of {tables[table].rows:,} rows of {table} are there"
+                if real.rows == tables[table].rows:
+                    what = f"the rows of {table} are not those that were committed"
+                wrong.setdefault(pair, {})[table] = (what, real)
+    for pair, differences in wrong.items():
+        required = "; ".join(what for table, (what, _) in differences.items() if table not in OPTIONAL)
+        if required and _reject(pair, required, report):
+            report.find(f"trial {pair[0]}", f"attempt {pair[1]} is completed, but {required}", _AGAIN)
+            continue
+        number, row = ended[pair]
+        for table, (what, left) in differences.items():
+            means = f"`repair` records it, and the trial stays {row['state']}"
+            if table in OPTIONAL:
+                means, left = f"{means} without {table}", NOTHING
+                rows = [n for n, owner in enumerate(_pairs(report.tables[table].rows)) if owner == pair]
+                report.remove_rows(table, rows, what)
+            report.lose(pair[0], number, table, f"attempt {pair[1]}: {what}", means, left)
+
+
+def _with_keys(rows: pa.Table, table: str) -> pa.Table:
+    """The rows of a table whose keys have values; the others are findings."""
+    return rows.filter(reduce(pc.and_, [pc.is_valid(rows[key]) for key in KEYS[table]]))
+
+
+def _recorded_rows(table: str, rows: pa.Table, wanted: Collection[Pair]) -> dict[Pair, Recorded]:
+    """What the rows of each attempt would be recorded as."""
+    rows = latest(_with_keys(rows, table), KEYS[table])
+    if not len(rows):
+        return {}
+    ids = rows["trial_id"].combine_chunks().dictionary_encode()
+    codes, numbers = ids.indices.to_numpy(), rows["attempt"].to_numpy()
+    order = np.lexsort((numbers, codes))
+    changes = np.flatnonzero((np.diff(codes[order]) != 0) | (np.diff(numbers[order]) != 0)) + 1
+    attempts = {(ids.dictionary[codes[at[0]]].as_py(), int(numbers[at[0]])): at for at in np.split(order, changes)}
+    return {pair: recorded(table, rows.take(pa.array(at))) for pair, at in attempts.items() if pair in wanted}
+
+
+def _check_owners(name: str, report: Report) -> None:
+    """Rows of attempts that have no evaluation."""
+    rows, evaluated = report.tables[name].rows, set(_pairs(report.tables["epochs"].rows))
+    orphans = dict[Pair, list[int]]()
+    for n, pair in enumerate(_pairs(rows)):
+        if pair not in evaluated:
+            orphans.setdefault(pair, []).append(n)
+    for (trial_id, attempt), numbers in sorted(orphans.items(), key=str):
+        wrong = f"attempt {attempt} has {len(numbers)} rows in {name} and no evaluation"
+        report.find(f"trial {trial_id}", wrong, "they would be mixed with those of another attempt of this number")
+        report.remove_rows(name, numbers, "their attempt has no evaluation")
+
+
+def _check_commits(report: Report) -> None:
+    """The ended attempts whose own rows are lost."""
+    trials, commits = report.tables["trials"].rows, _with_keys(report.tables["commits"].rows, "commits")
+    removed = report.rows.get("trials", {})
+    ended = list(_pairs(trials))
+    left = {pair for n, pair in enumerate(ended) if n not in removed}
+    for trial_id, attempt in sorted(set(_pairs(commits)) - set(ended)):
+        wrong = f"attempt {attempt} has ended, but its row in `trials` is lost"
+        report.find(f"trial {trial_id}", wrong, "it runs again at the next launch")
+    numbers = [n for n, pair in enumerate(_pairs(report.tables["commits"].rows)) if pair not in left]
+    report.remove_rows("commits", numbers, "its row in `trials` is lost or removed")
+    recording = trials.filter(pc.is_valid(trials["row_counts"]))
+    if without := len(set(_pairs(recording)) - set(_pairs(commits))):
+        report.notes.append(
+            f"commits: {without} ended attempts are not in it (their driver was killed, or a part is lost); if their "
+            "rows in `trials` are lost, too, nothing will tell."
         )
 
 
-def _lose(pair: Pair, number: int, table: str, wrong: str, left: Recorded, report: Report) -> None:
-    """Report rows of an ended attempt that are lost, and have those that are left of an optional table removed."""
-    means = f"`repair` records it, and the trial stays {report.tables['trials'].rows['state'][number].as_py()}"
-    if table in OPTIONAL:
-        means += f" without {table}"
-        of_attempt = [n for n, owner in enumerate(_columns(report.tables[table].rows)) if owner == pair]
-        report.remove_rows(table, of_attempt, wrong)
-        left = NOTHING
-    is_recorded = report.tables["trials"].rows["row_counts"][number].is_valid
-    report.lose(pair[0], number, table, f"attempt {pair[1]}: {wrong}", means, left if is_recorded else None)
+def check_recorded_weights(report: Report, names: Mapping[str, Collection[str]]) -> None:
+    """Add the weights that are gone. `names` are the stored files of each trial."""
+    rows = report.tables["trials"].rows.select(["trial_id", "attempt", "row_counts", "row_digests"]).to_pylist()
+    newest = {row["trial_id"]: (n, row) for n, row in sorted(enumerate(rows), key=lambda one: one[1]["attempt"] or 0)}
+    for trial_id, (n, row) in newest.items():
+        wanted = of_columns(row).get(WEIGHTS, NOTHING)
+        if wanted.rows and not any(wanted.digest in name for name in names.get(trial_id, ())):
+            wrong = f"the weights of attempt {row['attempt']} are not there"
+            report.lose(trial_id, n, WEIGHTS, wrong, "`export model` trains it again", NOTHING)
 
 
-def _completed(evidence: Mapping[Pair, AttemptRows], report: Report) -> list[CompletedTrial]:
-    """The completed trials whose specs are valid; the others are findings."""
-    trials: dict[Pair, CompletedTrial] = {}
-    for row in report.tables["trials"].rows.to_pylist():
-        spec = checked_spec(row["spec"], row["trial_id"])
-        if isinstance(spec, str):
-            means = "its other rows cannot be checked; another version may have written it, so `repair` leaves it"
-            report.find(f"trial {row['trial_id']}", spec, means)
-        elif row["state"] == State.COMPLETED and spec.task in TASKS:
-            trials[_pair(row)] = CompletedTrial(row, spec, evidence[_pair(row)])
-    return list(trials.values())
-
-
-def _reject(trial: CompletedTrial, wrong: str, report: Report) -> None:
-    """Report a completed trial as incomplete, and have its row removed."""
-    trial_id, attempt = _pair(trial.row)
-    report.find(f"trial {trial_id}", f"attempt {attempt} is completed, but {wrong}", _AGAIN)
-    report.trials[trial_id] = wrong
-    _remove_completed((trial_id, attempt), wrong, report)
-
-
-def _problems(trial: CompletedTrial, sizes: CorpusSizes) -> Iterator[str]:
-    """What a completed trial lacks, or has and should not, each as a phrase."""
-    yield from _evaluation_problems(trial)
-    for split in trial.splits if trial.has_tags else ():
-        n, wanted = trial.evidence.labels.get(split, 0), sizes.labels(trial, split)
-        if n != wanted or not n:
-            yield f"the per-tag table of {split} counts {n} of {wanted or 'all'} labels"
-
-
-def _prediction_problems(trial: CompletedTrial, sizes: CorpusSizes) -> Iterator[str]:
-    sentences = trial.evidence.sentences
-    for split in trial.splits if sentences else ():
-        n, last = sentences.get(split, (0, -1))
-        wanted = sizes.sentences(trial, split) or last + 1
-        expected = split in sentences or TASKS[trial.spec.task].head == "text" or trial.predicts_by_default(split)
-        if expected and (n != wanted or last + 1 != n):
-            yield f"{n} of {wanted or 'all'} sentences of {split} have predictions"
-
-
-def _evaluation_problems(trial: CompletedTrial) -> Iterator[str]:
-    optim, scores = trial.spec.optim, trial.evidence.scores
-    wanted = evaluation_steps(steps_an_epoch(trial.spec) * optim.epochs, optim.epochs, trial.spec.eval_every)
-    if sorted(scores) != wanted:
-        n = len(scores.keys() & set(wanted))
-        surplus = len(scores) - n
-        yield f"{n} of {len(wanted)} evaluations are there" + (f", and {surplus} at other steps" * bool(surplus))
-        return
-    best, numbers = trial.row["best_score"], [s for s in scores.values() if s is not None and not math.isnan(s)]
-    if len(numbers) == len(scores) and best != max(numbers):  # with a NaN there is no largest one
-        yield f"its best score is {best}, the largest of its evaluations {max(numbers)}"
-
-
-def _pair(row: Mapping[str, Any]) -> Pair:
-    return row["trial_id"], row["attempt"]
-
-
-def _columns(rows: pa.Table, *names: str) -> Iterator[tuple[Any, ...]]:
-    """Trial, attempt and these columns of every row."""
-    return zip(*(rows[name].to_pylist() for name in ("trial_id", "attempt", *names)), strict=True)
+def _pairs(rows: pa.Table) -> Iterator[Pair]:
+    return zip(rows["trial_id"].to_pylist(), rows["attempt"].to_pylist(), strict=True)

@@ -43,10 +43,9 @@ def loss_rows(store: ResultStore) -> pa.Table:
 
 def _of_sweep(store: ResultStore, plan: SweepPlan) -> Iterator[dict[str, Any]]:
     from orchestrator.analysis.decide import loss_table  # loads pandas
-    from orchestrator.store.evidence import evidence
 
     try:
-        frame = evidence(store, planned_specs(plan)).frame
+        frame = store.evidence(planned_specs(plan)).frame
     except StoreError as error:  # a plan that this version cannot read keeps nobody from the other tables
         yield {"sweep": plan.name, "group": str(error)}
         return

@@ -15,7 +15,7 @@ import csv
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
@@ -283,7 +283,10 @@ def merge(source: ResultStore, target: ResultStore) -> Merged:
         done.rows[name] = len(rows)
         touched |= set(_pairs(rows))
     for name in UNOWNED:
-        done.rows[name] = _add_missing(name, theirs[name], ours[name], target)
+        rows = _missing(theirs[name], ours[name], KEYS[name])
+        if len(rows):
+            target.append(name, rows.to_pylist())
+        done.rows[name] = len(rows)
     done.attempts, done.plans = len(touched), _add_plans(source.storage, target.storage)
     return done
 
@@ -356,17 +359,21 @@ def _merged_before(theirs: Does, ours: Does) -> dict[int, int]:
     return given
 
 
-def _lacking(theirs: pa.Table, ours: pa.Table, keys: Iterable[str], numbers: Mapping[Pair, int]) -> pa.Table:
+def _lacking(theirs: pa.Table, ours: pa.Table, keys: Sequence[str], numbers: Mapping[Pair, int]) -> pa.Table:
     """Their rows that are missing here, under their new numbers, in the order of the keys."""
-    names = list(keys)
-    theirs = theirs.sort_by([(name, "ascending") for name in names])
+    theirs = theirs.sort_by([(name, "ascending") for name in keys])
     new = [numbers.get(pair) for pair in _pairs(theirs)]
     at, field_ = theirs.schema.get_field_index("attempt"), theirs.schema.field("attempt")
     taken = theirs.set_column(at, field_, [pa.array(new, field_.type)])
     taken = taken.filter(pa.array([number is not None for number in new], pa.bool_()))
-    there = set(zip(*(ours[name].to_pylist() for name in names), strict=True))
-    wanted = [key not in there for key in zip(*(taken[name].to_pylist() for name in names), strict=True)]
-    return taken.filter(pa.array(wanted, pa.bool_()))
+    return _missing(taken, ours, keys)
+
+
+def _missing(theirs: pa.Table, ours: pa.Table, keys: Sequence[str]) -> pa.Table:
+    """Their rows whose keys are not here."""
+    there, all_keys = (list(zip(*(rows[key].to_pylist() for key in keys), strict=True)) for rows in (ours, theirs))
+    known = set(there)
+    return theirs.filter(pa.array([key not in known for key in all_keys], pa.bool_()))
 
 
 def _differing(
@@ -403,16 +410,6 @@ def _pair(row: Mapping[str, object]) -> Pair:
 
 def _pairs(rows: pa.Table) -> list[Pair]:
     return list(zip(rows["trial_id"].to_pylist(), rows["attempt"].to_pylist(), strict=True))
-
-
-def _add_missing(name: str, theirs: pa.Table, ours: pa.Table, target: ResultStore) -> int:
-    """Add the rows whose keys are missing."""
-    there = set(zip(*(ours[key].to_pylist() for key in KEYS[name]), strict=True))
-    keys = zip(*(theirs[key].to_pylist() for key in KEYS[name]), strict=True)
-    rows = theirs.filter(pa.array([key not in there for key in keys], pa.bool_()))
-    if len(rows):
-        target.append(name, rows.to_pylist())
-    return len(rows)
 
 
 def _add_weights(source: Storage, target: Storage, trial_ids: set[str]) -> None:

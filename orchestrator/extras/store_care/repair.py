@@ -1,6 +1,6 @@
 """Repair a store: broken files and rows are moved to `<store>/quarantine/<time>/`; nothing is deleted.
 
-A wrong read moves nothing: reads prove themselves (`storage/proven_reads.py`), two checks have to agree, and what is
+A wrong read moves nothing: reads prove themselves (`storage.ProvenReads`), two checks have to agree, and what is
 written is read back before an original goes.
 
 A completed trial that has lost something no longer counts as completed: its row is moved too, so that the next launch
@@ -18,7 +18,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -28,7 +28,8 @@ from orchestrator.claims.claims import CLAIMS, listed, trial_of
 from orchestrator.extras.store_care.check import CHECKPOINT, check_store, completed_ids, planned_labels
 from orchestrator.extras.store_care.report import Finding, Report
 from orchestrator.storage.storage import FolderStorage, ProvenReads, Storage
-from orchestrator.store.contents import READ_ORDER, WEIGHTS, TableContents, weights_of
+from orchestrator.store.contents import FILE as WEIGHTS_FILE
+from orchestrator.store.contents import READ_ORDER, WEIGHTS, TableContents
 from orchestrator.store.parts import PartFolder, as_columns, of_columns
 from orchestrator.store.results import MARKER, mark
 from orchestrator.store.schema import ALL_TABLES, CHECKPOINTS, QUARANTINE, proven_reads, stamp_of
@@ -52,44 +53,31 @@ def find_garbage(storage: Storage, now: float | None = None) -> list[StoredFile]
             f"{storage}: not intact, the first finding is: {report.findings[0]}. "
             "Run `permafrost store repair` first: until then it is unknown which files are needed."
         )
-    completed = completed_ids(report.tables)
-    old = _old_temporary_files(storage, time.time() if now is None else now)
-    return [*old, *_checkpoints(storage, completed), *_weights(storage, completed), *_claims(storage, completed)]
+    now, completed = time.time() if now is None else now, completed_ids(report.tables)
+    found = [file for file, modified in temporary_files(storage, without=(QUARANTINE,)) if now - modified > OLD_S]
+    # Claims are of killed drivers; those to other trials say which attempts there were.
+    kinds: dict[str, tuple[Callable[[str], bool], str]] = {
+        CHECKPOINTS: (
+            lambda name: (match := CHECKPOINT.fullmatch(name)) is not None and match[1] in completed,
+            "checkpoint of a completed trial",
+        ),
+        WEIGHTS: (
+            lambda name: (match := WEIGHTS_FILE.fullmatch(name)) is not None and match[1] not in completed,
+            "weights of a trial that has not completed",
+        ),
+        CLAIMS: (lambda name: name in claims and trial_of(name) in completed, "claim to a completed trial"),
+    }
+    claims = set(listed(storage.at(CLAIMS)))
+    for folder, (is_garbage, why) in kinds.items():
+        sizes = storage.at(folder).files()
+        found += [StoredFile((folder,), name, why, sizes[name]) for name in sizes if is_garbage(name)]
+    return found
 
 
 def collect(storage: Storage, garbage: Sequence[StoredFile]) -> None:
     """Delete files."""
     for file in garbage:
         file.folder_in(storage).delete(file.name)
-
-
-def _old_temporary_files(storage: Storage, now: float) -> Iterator[StoredFile]:
-    for file, modified in temporary_files(storage, without=(QUARANTINE,)):
-        if now - modified > OLD_S:
-            yield file
-
-
-def _checkpoints(storage: Storage, completed: set[str]) -> Iterator[StoredFile]:
-    for name, n_bytes in storage.at(CHECKPOINTS).files().items():
-        match = CHECKPOINT.fullmatch(name)
-        if match and match[1] in completed:
-            yield StoredFile((CHECKPOINTS,), name, "checkpoint of a completed trial", n_bytes)
-
-
-def _weights(storage: Storage, completed: set[str]) -> Iterator[StoredFile]:
-    sizes = storage.at(WEIGHTS).files()
-    for trial_id, names in weights_of(storage).items():
-        for name in names if trial_id not in completed else ():
-            yield StoredFile((WEIGHTS,), name, "weights of a trial that has not completed", sizes.get(name, 0))
-
-
-def _claims(storage: Storage, completed: set[str]) -> Iterator[StoredFile]:
-    """Those of killed drivers. Those to other trials say which attempts there were."""
-    folder = storage.at(CLAIMS)
-    sizes = folder.files()
-    for name in listed(folder):
-        if trial_of(name) in completed:
-            yield StoredFile((CLAIMS,), name, "claim to a completed trial", sizes.get(name, 0))
 
 
 _ROUNDS = 5  # removing rows may leave others without an evaluation

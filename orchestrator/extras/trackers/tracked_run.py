@@ -24,7 +24,6 @@ from orchestrator.config.yaml_document import shortened
 from orchestrator.execution.events import last_line
 from orchestrator.storage.address import scrubbed
 from orchestrator.store import ResultStore
-from orchestrator.store.evidence import evidence
 from trials.escaping import escaped, markdown
 from trials.metrics.metric import metric_label
 from trials.record import spent_s
@@ -238,7 +237,7 @@ def documents_of(
     from orchestrator.analysis.answer import answers  # loads pandas
 
     try:
-        trials = evidence(results, specs)
+        trials = results.evidence(specs)
         found = answers(trials.frame, trials.specs, plan)
         paragraphs = [
             line for each in found for line in (f"**{markdown(each.heading)}**", *map(markdown, lines_of(each)))

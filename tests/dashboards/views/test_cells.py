@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from dashboards.views import scores
+from dashboards.views import forest
 from dashboards.views.kit import cells
 from dashboards.views.kit.theme import LIGHT
 from tests.dashboards.stores import specs
@@ -37,7 +37,7 @@ def test_counted_costs_need_no_device() -> None:
 def test_losses_without_an_interval_say_that_seeds_are_too_few(
     seeds: tuple[int, ...], few: bool, tmp_path: Path
 ) -> None:
-    info = scores.prepare_forest(made(tmp_path / "s", trials=specs(seeds=seeds, train_sizes=(200,))))
-    figure = strictly(scores.draw_forest(info, LIGHT))
+    info = forest.prepare_forest(made(tmp_path / "s", trials=specs(seeds=seeds, train_sizes=(200,))))
+    figure = strictly(forest.draw_forest(info, LIGHT))
     assert ("too few seeds to decide" in figure["layout"]["xaxis"]["title"]["text"]) == few
     assert figure["data"][0]["error_x"]["visible"] == (not few)

@@ -20,6 +20,7 @@ from dashboards.views.coverage import (
     prepare_coverage,
     prepare_failures,
     prepare_progress,
+    progress,
 )
 from dashboards.views.kit.answers import answers_of_page, known_answers
 from dashboards.views.kit.cards import headline
@@ -28,6 +29,7 @@ from dashboards.views.kit.theme import DARK, LIGHT
 from dashboards.views.sweep_list import sweep_list
 from tests.builders import make_spec
 from tests.dashboards.stores import Invented, append, specs, write_store
+from tests.dashboards.views.made import made
 from tests.drivers import running
 from tests.orchestrator.store.rows import drift, epoch
 
@@ -150,3 +152,10 @@ def test_one_minute_before_its_end_a_running_trial_leaves_one_minute(tmp_path: P
         assert selection.sweep is not None
         begun = replace(selection.sweep, running_since=time.time() - 240)
         assert prepare_progress(replace(selection, sweep=begun)).left == "1 min 0 s"
+
+
+def test_a_stopped_sweep_comes_with_the_command_that_resumes_it(tmp_path: Path) -> None:
+    half = Invented(state=lambda spec: "completed" if spec.seed else None)
+    words = str(progress(made(tmp_path / "s", half)))
+    assert f"permafrost launch --sweep made-up.yaml --store {tmp_path / 's'}" in words
+    assert progress(made(tmp_path / "whole")) == []

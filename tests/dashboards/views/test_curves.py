@@ -11,7 +11,7 @@ import pytest
 from dashboards.data.frames import Frames
 from dashboards.data.page_query import parse_query
 from dashboards.data.selection import select
-from dashboards.views import steps, training
+from dashboards.views import speed, steps, training
 from dashboards.views.kit.theme import LIGHT
 from tests.dashboards.stores import STRATEGIES, Invented, append, specs, write_store
 from tests.dashboards.views.made import made, strictly
@@ -164,7 +164,7 @@ def test_a_long_line_is_thinned_but_keeps_its_peaks() -> None:
 
 
 def test_epochs_to_nearly_the_best_are_those_of_the_evaluation_that_reaches_it(tmp_path: Path) -> None:
-    info = training.prepare_speed(made(tmp_path / "s", QUIET))
+    info = speed.prepare_speed(made(tmp_path / "s", QUIET))
     share = 1 - np.exp(-4 * np.arange(1, 6) / 5)
     first = 1 + int(np.argmax(share / share[-1] >= 0.95))
     assert set(info.dots.loc[info.dots["panel"] == 0, "epoch"]) == {float(first)}
@@ -173,13 +173,13 @@ def test_epochs_to_nearly_the_best_are_those_of_the_evaluation_that_reaches_it(t
 
 def test_what_never_comes_near_the_baseline_is_counted_not_averaged(tmp_path: Path) -> None:
     weak = Invented(score=lambda spec: 0.5 if spec.freeze.depth == 6 else 0.9)
-    info = training.prepare_speed(made(tmp_path / "s", weak))
-    table = training.speed_table(info)
+    info = speed.prepare_speed(made(tmp_path / "s", weak))
+    table = speed.speed_table(info)
     lost = table[(table["frozen"] == "all") & (table["epochs to 95 % of"] == "the baseline's best")]
     assert lost["trials that reach it"].tolist() == [0, 0]
     assert lost["trials"].tolist() == [3, 3]
     assert (
         "6 trials never reach 95 % of the baseline's best"
-        in training.draw_speed(info, LIGHT)["layout"]["xaxis"]["title"]["text"]
+        in speed.draw_speed(info, LIGHT)["layout"]["xaxis"]["title"]["text"]
     )
     assert pd.isna(lost["mean (epochs)"]).all()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dashboards.data.selection import Selection
-from dashboards.views import scores, training
+from dashboards.views import forest, scores, training
 from dashboards.views.kit.cells import MAX_TICKS, cells_of, places
 from dashboards.views.kit.part import compute
 from dashboards.views.kit.theme import LIGHT
@@ -38,12 +38,12 @@ def test_an_axis_names_no_more_places_than_one_can_read(large: Selection) -> Non
 
 
 def test_the_forest_draws_the_largest_sizes_and_its_table_has_all(large: Selection) -> None:
-    drawn = compute(scores.FOREST, large, LIGHT)
+    drawn = compute(forest.FOREST, large, LIGHT)
     assert drawn.figure is not None
     rows = drawn.figure["layout"]["yaxis"]["ticktext"]
-    assert (len(rows), len(drawn.table)) == (scores.MAX_ROWS, 4 * len(SIZES))
+    assert (len(rows), len(drawn.table)) == (forest.MAX_ROWS, 4 * len(SIZES))
     assert rows[-1].endswith("5,000 (n=3)")
-    assert f"The {scores.MAX_ROWS} of 100 settings" in drawn.figure["layout"]["xaxis"]["title"]["text"]
+    assert f"The {forest.MAX_ROWS} of 100 settings" in drawn.figure["layout"]["xaxis"]["title"]["text"]
 
 
 def test_the_baselines_are_one_line_with_gaps(large: Selection) -> None:

@@ -11,12 +11,12 @@ from dashboards.data.selection import Selection
 from dashboards.views.kit.theme import LOOKS, Look
 from dashboards.views.layers import LAYERS, draw_layers, prepare_layers
 from orchestrator.analysis.layer_curves import findings
+from orchestrator.analysis.probe_key import probe_id
 from orchestrator.store import ResultStore, open_store
 from tests.dashboards.stores import specs
 from tests.dashboards.views.made import drawn, made, selected, strictly
 from tests.examples import each
 from tests.orchestrator.store.rows import drift, probe
-from trials.probing.probe_key import probe_id
 
 
 def measured(folder: Path) -> ResultStore:

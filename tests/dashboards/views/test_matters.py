@@ -66,3 +66,17 @@ def test_equal_scores_have_nothing_to_explain(tmp_path: Path) -> None:
     flat = Invented(noise=0.0, score=lambda spec: 0.9)
     words = why.why_no_importance(why.prepare_importance(made(tmp_path / "s", flat)))
     assert "all scores are equal" in words
+
+
+def test_a_value_tried_on_more_data_only_is_not_credited_with_that(tmp_path: Path) -> None:
+    by_size = Invented(noise=1e-6, score=lambda spec: 0.5 + spec.train_size / 2000)
+    gaps = [spec for spec in specs() if not (spec.train_size == 200 and spec.freeze.depth == 2)]
+    info = why.prepare_means(made(tmp_path / "s", by_size, trials=gaps))
+    table = why.means_table(info).set_index(["setting", "value"])
+    means = table["adjusted mean of dev accuracy (%)"]
+    assert means["frozen layers"].tolist() == pytest.approx([75.0] * 5, abs=0.01)
+    assert means["train size"].to_dict() == pytest.approx({"200": 60.0, "800": 90.0}, abs=0.01)
+    assert table["trials"]["train size"].to_dict() == {"200": 12, "800": 15}
+    figure = strictly(why.draw_means(info, LIGHT))
+    assert figure["data"][0]["x"] == pytest.approx([75.0] * 5, abs=0.01)
+    assert figure["layout"]["yaxis2"]["ticktext"] == ["200 (n=12)", "800 (n=15)"]

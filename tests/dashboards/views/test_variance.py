@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from dashboards.data.selection import Selection
-from dashboards.views import why
+from dashboards.views import variance
 from dashboards.views.kit.theme import LIGHT
 from orchestrator.store.schema import CONTRIBUTIONS, PREDICTIONS
 from tests.dashboards.stores import STRATEGIES, Invented, specs, write_store
@@ -31,8 +31,8 @@ def of_init(selection: Selection) -> Selection:
 
 
 def test_crossed_seeds_show_each_source(tmp_path: Path) -> None:
-    info = why.prepare_variance(of_init(made(tmp_path / "s", trials=CROSSED)))
-    table = why.variance_table(info)
+    info = variance.prepare_variance(of_init(made(tmp_path / "s", trials=CROSSED)))
+    table = variance.variance_table(info)
     assert table["source"].tolist() == ["subset", "initialisation", "order", "interactions"] * 2
     assert table["standard deviation (points)"].tolist() == pytest.approx([0.0, 1.0, 0.0, 0.0] * 2, abs=1e-9)
     assert set(table["runs"]) == {12}
@@ -41,7 +41,7 @@ def test_crossed_seeds_show_each_source(tmp_path: Path) -> None:
 
 
 def test_plain_seeds_are_one_source_and_the_note_says_how_to_separate_them(tmp_path: Path) -> None:
-    part = drawn(why.VARIANCE, made(tmp_path / "s", trials=PLAIN))
+    part = drawn(variance.VARIANCE, made(tmp_path / "s", trials=PLAIN))
     assert set(part.table["source"]) == {"seeds (subset, initialisation and order)"}
     assert "configs/sweeps/seeds.yaml" in str(strictly(part.figure))
 
@@ -50,11 +50,11 @@ def test_sentences_are_a_source_where_their_contributions_are_stored(tmp_path: P
     store, easy = write_store(tmp_path / "s", PLAIN, Invented(noise=0.0)), np.linspace(0, 1, 101)
     rows = [{"trial_id": spec.trial_id, "attempt": 1, "split": "dev", "values": easy} for spec in PLAIN]
     store._parts["contributions"].append_table(pa.Table.from_pylist(rows, schema=CONTRIBUTIONS))
-    assert "numbers of words" in why.prepare_variance(selected(store)).note
+    assert "numbers of words" in variance.prepare_variance(selected(store)).note
     words = [{**row, "sentence": n, "gold": ["A"], "predicted": ["A"]} for row in rows for n in range(101)]
     store._parts["predictions"].append_table(pa.Table.from_pylist(words, schema=PREDICTIONS))
-    info = why.prepare_variance(selected(store))
+    info = variance.prepare_variance(selected(store))
     sentences = info.table[info.table["source"] == "sentences"]
     assert sentences["variance"].to_numpy() == pytest.approx([easy.var(ddof=1) / 101] * 2)
-    figure = strictly(why.draw_variance(info, LIGHT))
+    figure = strictly(variance.draw_variance(info, LIGHT))
     assert [bar["name"] for bar in figure["data"]] == ["seeds (subset, initialisation and order)", "sentences"]

@@ -11,7 +11,6 @@ from orchestrator.analysis.answer import answers
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.analysis.looks import deciding_ends
 from orchestrator.analysis.two_way import estimate
-from orchestrator.store.evidence import evidence
 from tests.examples import each
 from tests.lab.calibration.__main__ import jobs, main
 from tests.lab.calibration.measure import Figure, covered, figures, measure
@@ -61,7 +60,7 @@ def test_the_command_fails_where_a_goal_is_missed(
 def test_an_answer_from_a_store_has_the_interval_of_the_losses_that_went_in(tmp_path: Path) -> None:
     losses = WORLDS["mixed"].draw(np.random.default_rng(6), 4, 5).losses
     store, specs = write(tmp_path, losses)
-    trials = evidence(store, specs)
+    trials = store.evidence(specs)
     plan = DecisionPlan(cost="trainable_params", min_saving=0.0)
     found = sorted(answers(trials.frame, trials.specs, plan), key=lambda answer: answer.corpus)
     low, high = deciding_ends(estimate(losses[:, 0]), plan.looks(5), plan.error)

@@ -14,7 +14,7 @@ import typer
 from trials.errors import PermafrostError
 
 MOST_LINES, LONGEST_LINE = 60, 3_000  # of a message; beyond it nobody finds the mistake
-_FILE_ERRORS = (2, 3)  # exit codes of a wrong setting, and of a broken file
+_FILE_ERRORS = (2, 3, 5)  # exit codes of a wrong setting, of a broken file, and of a trial whose row a file has no more
 
 
 class Verdict(NamedTuple):

@@ -214,8 +214,8 @@ def _without_keys(rng: random.Random, table: pa.Table) -> pa.Table:
 
 
 def _bomb(table: pa.Table) -> pa.Table:
-    """Kilobytes that say: the same megabyte of text, thousands of times."""
-    text = pa.DictionaryArray.from_arrays(pa.array([0] * 4000, pa.int32()), pa.array(["x" * 2**20]))
+    """Kilobytes that unpack to 64 MB: the same 16 KiB of text, 4,000 times."""
+    text = pa.DictionaryArray.from_arrays(pa.array([0] * 4000, pa.int32()), pa.array(["x" * 2**14]))
     rows = table.take(pa.array([0] * 4000)) if len(table) else table
     return rows.set_column(0, rows.column_names[0], text) if len(rows) else rows
 

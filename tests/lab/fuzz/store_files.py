@@ -57,7 +57,7 @@ def store_kinds(folder: Path) -> dict[str, Kind]:
     ids = [spec.trial_id for spec in specs]
     store = open_store(folder, must_exist=False)
     for spec in specs:
-        complete(store, spec, recording=True, **_FIGURES)
+        complete(store, spec, **_FIGURES)
     store.compact()
     plan = tuple((spec.trial_id, spec.model_dump(mode="json")) for spec in specs)
     store.add_plan(SweepPlan("tiny", 1.0, "tiny.yaml", plan))

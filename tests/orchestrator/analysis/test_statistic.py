@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from dashboards.views.scores import TABLE
+from dashboards.views.forest import TABLE
 from orchestrator.analysis.statistic import STATISTICS, Statistic
 from orchestrator.analysis.summary import summarise
 from orchestrator.session.display import cell_tables

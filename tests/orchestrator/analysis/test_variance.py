@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from orchestrator.analysis.variance import VarianceSource, anova, variance_sources
+from orchestrator.analysis.variance import VarianceSource, adjusted_means, anova, variance_sources
 from tests.examples import each
 from tests.orchestrator.analysis.frames import sweep, trials
 from trials.settings import Seeds
@@ -61,6 +61,34 @@ def test_unbalanced_factors_are_those_of_statsmodels_type_two() -> None:
             theirs.loc[label].tolist(), nan_ok=True
         )
     assert set(ours["n"]) == {60}
+
+
+@pytest.mark.parametrize(("own", "other"), [("depth", "size"), ("size", "depth")])
+def test_adjusted_means_are_the_coefficients_of_statsmodels_beside_effects_that_add_up_to_zero(
+    own: str, other: str
+) -> None:
+    from statsmodels.formula.api import ols
+
+    frame = crossed(np.random.default_rng(0))
+    theirs = ols(f"score ~ 0 + C({own}) + C({other}, Sum)", frame).fit()
+    ours = adjusted_means(frame, ["depth", "size"]).set_index("factor").loc[own]
+    n = len(ours)
+    assert ours["mean"].tolist() == pytest.approx(theirs.params[:n].tolist())
+    assert ours[["low", "high"]].to_numpy() == pytest.approx(theirs.conf_int().to_numpy()[:n])
+    assert ours["n"].tolist() == frame[own].value_counts().sort_index().tolist()
+
+
+def test_a_level_that_a_sweep_with_gaps_does_not_determine_has_no_mean() -> None:
+    rows = [("a", 1, 0.0), ("a", 1, 0.2), ("a", 2, 1.0), ("b", 1, 0.4), ("c", 3, 0.7), ("c", 3, 0.9)]
+    found = adjusted_means(pd.DataFrame(rows, columns=["corpus", "size", "score"]), ["corpus", "size"])
+    assert found["mean"].isna().all()  # what c and 3 do cannot be told apart, and each mean averages over both
+    known = adjusted_means(pd.DataFrame(rows[:4], columns=["corpus", "size", "score"]), ["corpus", "size"])
+    assert known["mean"].tolist() == pytest.approx([0.55, 0.85, 0.25, 1.15])
+    assert known["low"].notna().all()
+
+
+def test_without_a_factor_there_is_no_adjusted_mean() -> None:
+    assert len(adjusted_means(pd.DataFrame({"depth": [1, 1], "score": [0.1, 0.2]}), ["depth"])) == 0
 
 
 def test_scale_and_order_of_rows_change_no_share() -> None:

@@ -150,10 +150,3 @@ def _loaded_by(code: str, *arguments: str) -> set[str]:
     words = [sys.executable, "-c", listing + code, *arguments]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     return set(done.stderr.rpartition("loaded ")[2].split())
-
-
-@pytest.mark.slow  # the launch of `end_to_end/test_inline.py` is silent, too
-def test_the_orchestrator_is_silent_when_imported() -> None:
-    code = "import orchestrator.launch, trials.run"
-    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
-    assert (done.stdout, done.stderr) == ("", "")

@@ -186,12 +186,6 @@ def test_a_column_is_named_where_the_table_has_a_header(tmp_path: Path) -> None:
     assert found["shared"] == {"dev in train": 0}
 
 
-def test_entities_are_checked_for_ner(tmp_path: Path) -> None:
-    for split in ("train", "dev"):
-        (tmp_path / f"{split}.bio").write_text(f"Ada B-PER\nin O\n{split} B-LOC\n")
-    assert "(columns, task ner)" in data("check", str(tmp_path)).stdout
-
-
 def test_what_was_understood_is_shown_before_the_counts(tmp_path: Path) -> None:
     for split in ("train", "devel"):
         (tmp_path / f"{split}.tsv").write_text(f"1\tAda\tI-PER\t_\n2\tsees\tO\t_\n3\t{split}\tI-LOC\t_\n\n" * 3)
@@ -251,11 +245,6 @@ def test_a_single_file_is_checked_as_one_split_under_its_name(tmp_path: Path) ->
     assert "(conllu, task pos), SHA-256 " in shown
     assert "longest duplicates dev.conllu " in shown
     assert "also occur" not in shown
-
-
-def test_a_table_without_a_header_needs_no_option(texts: str) -> None:
-    found = json.loads(data("check", f"{texts}/train.tsv", "--text", "0", "--label", "1", "--json").stdout)
-    assert found["splits"]["train.tsv"]["labels"] == {"good": 2, "bad": 1}
 
 
 def test_files_of_splits_are_checked_together(texts: str) -> None:

@@ -69,9 +69,7 @@ def test_each_finding_is_a_line_and_the_exit_code_is_1(store: ResultStore) -> No
     done = command("verify", "--store", store.address)
     assert done.exit_code == 1
     assert done.stdout.startswith(f"{name}: not a readable Parquet file (its bytes do not match the digest in its name")
-    assert (
-        f"\ntrial {FIRST.trial_id}: attempt 1 is completed, but the per-tag table of dev counts 0 of 4" in done.stdout
-    )
+    assert f"\ntrial {FIRST.trial_id}: attempt 1 is completed, but 0 of 4 rows of tags are there" in done.stdout
     assert done.stdout.endswith("2 problems. Fix with `permafrost store repair`.\n")
 
 
@@ -99,7 +97,7 @@ def test_repair_tells_what_it_moved_and_what_runs_again(store: ResultStore) -> N
     done = command("repair", "--store", store.address, "--apply")
     assert done.exit_code == 0, done.output
     assert f"moved {name}\n" in done.stdout
-    assert f"trial {FIRST.trial_id} no longer counts as completed: the per-tag table of dev counts 0" in done.stdout
+    assert f"trial {FIRST.trial_id} no longer counts as completed: 0 of 4 rows of tags are there" in done.stdout
     assert f"trial {FIRST.trial_id} runs at the next launch: {FIRST.label}\n" in done.stdout
     assert command("verify", "--store", store.address).exit_code == 0
     assert "nothing to repair." in command("repair", "--store", store.address).stdout
@@ -292,8 +290,8 @@ def test_merge_tells_what_was_added_and_again_that_nothing_was(store: ResultStor
     first, again = (command("merge", tmp_path / "theirs", store.address) for _ in range(2))
     assert (first.exit_code, again.exit_code) == (0, 0), first.output
     assert first.stdout == (
-        "added 2 rows of epochs, 4 rows of tags, 4 rows of predictions, 2 rows of contributions, 1 row of trials "
-        "(1 attempt), and 0 plans\n"
+        "added 2 rows of epochs, 4 rows of tags, 4 rows of predictions, 2 rows of contributions, 1 row of trials, "
+        "1 row of commits (1 attempt), and 0 plans\n"
     )
     assert again.stdout == "added no rows (0 attempts), and 0 plans\n"
     assert command("verify", "--store", store.address).exit_code == 0

@@ -143,3 +143,16 @@ def test_a_console_of_its_own_prints_as_ever() -> None:
     file = io.StringIO()
     SafeConsole(file=file).print("here")
     assert file.getvalue() == "here\n"
+
+
+@each("encoding, shown", [
+        ("ascii", "# ##.. first 2 :--o--: caf\\xe9"),
+        ("latin-1", "# ##.. first 2 :--o--: café"),
+        ("utf-8", "■ ■■□□ first 2 ┊──●──┊ café"),
+    ])  # fmt: skip
+def test_what_a_stream_cannot_write_is_drawn_in_ascii(encoding: str, shown: str) -> None:
+    bytes_ = io.BytesIO()
+    file = io.TextIOWrapper(bytes_, encoding=encoding)
+    SafeConsole(file=file).print("■ ■■□□ first 2 ┊──●──┊ café")
+    file.flush()
+    assert bytes_.getvalue().decode(encoding) == shown + "\n"

@@ -100,11 +100,14 @@ CONLL09 = "".join(
     for i in range(40)
     for extra in ["\tA0" * (i % 3)]
 )
-IS_WORDS: dict[str, Any] = {"task": "ner", "format": "columns", "sizes": (40, 8, 6)}
-IS_TEXTS: dict[str, Any] = {
+WORDS: dict[str, Any] = {"task": "ner", "format": "columns"}
+IS_WORDS = {**WORDS, "sizes": (40, 8, 6)}
+TABLE: dict[str, Any] = {"task": "classification", "format": "tsv"}
+IS_TEXTS = {**TABLE, "columns": {"text": "sentence", "label": "label"}}
+IS_FOLDERS: dict[str, Any] = {
     "task": "classification",
-    "format": "tsv",
-    "columns": {"text": "sentence", "label": "label"},
+    "format": "jsonl",
+    "columns": {"text": "text", "label": "label"},
 }
 
 KINDS: dict[str, Kind] = {
@@ -132,8 +135,7 @@ KINDS: dict[str, Kind] = {
     ),
     "a table in .txt": Kind(
         with_splits(".txt", lambda n, start: table(texts(n, start))),
-        task="classification",
-        format="tsv",
+        **TABLE,
         sizes=(40, 8, 6),
         columns={"text": "sentence", "label": "label"},
         notes=["format tsv, as train.txt has cells separated by tabs"],
@@ -176,8 +178,7 @@ KINDS: dict[str, Kind] = {
     ),
     "an I- that continues nothing": Kind(
         {"train.bio": with_tag(ner(60), "I-ORG"), "dev.bio": lines(ner(8, 100))},
-        task="ner",
-        format="columns",
+        **WORDS,
         sizes=(61, 8, 0),
         notes=[
             "train: 1 tag breaks IOB2, which all others follow (the first: ",
@@ -191,8 +192,7 @@ KINDS: dict[str, Kind] = {
     ),
     "IOB1 with a B- that it does not need": Kind(
         {"train.bio": with_tag(as_iob1(ner(60)), "B-ORG"), "dev.bio": lines(as_iob1(ner(8, 100)))},
-        task="ner",
-        format="columns",
+        **WORDS,
         sizes=(61, 8, 0),
         notes=["train, dev: the tags are IOB1", "train: 1 tag breaks IOB1"],
     ),
@@ -202,8 +202,7 @@ KINDS: dict[str, Kind] = {
     ),
     "types without a prefix, said to be IO": Kind(
         {"train.txt": lines([[["Ada", "person-actor"], ["sees", "O"], [f"us{i}", "O"]] for i in range(60)])},
-        task="ner",
-        format="columns",
+        **WORDS,
         sizes=(60,),
         options={"scheme": "io"},
     ),
@@ -214,23 +213,20 @@ KINDS: dict[str, Kind] = {
             ),
             "test.char.bmes": lines([[["e", "S-NAME"], ["f", "O"]]] * 2),
         },
-        task="ner",
-        format="columns",
+        **WORDS,
         sizes=(62,),
     ),
     # --- Columns that are not the words
     "a running number, words, parts of speech and spans": Kind(
         {"train.txt": lines(numbered([[[w, "NNP", "I-NP", t] for w, t in rows] for rows in ner(60)]), " ")},
-        task="ner",
-        format="columns",
+        **WORDS,
         columns={"tokens": 1},
         sizes=(60,),
         notes=["column 0 numbers the words of each sentence"],
     ),
     "a running number and a name of the annotator behind the tags": Kind(
         {"train.iob2": lines(numbered(ner(60), "-", "amy"), before="# sent_id = a\n# text = b c\n")},
-        task="ner",
-        format="columns",
+        **WORDS,
         columns={"tokens": 1, "tags": 2},
         sizes=(60,),
         notes=["the tags are column 2"],
@@ -247,8 +243,7 @@ KINDS: dict[str, Kind] = {
                 before="#\thttp://example.org [2011-03-04]\n",
             )
         },
-        task="ner",
-        format="columns",
+        **WORDS,
         columns={"tokens": 1, "tags": 2},
         sizes=(60,),
     ),
@@ -266,15 +261,13 @@ KINDS: dict[str, Kind] = {
                 ]
             )
         },
-        task="ner",
-        format="columns",
+        **WORDS,
         columns={"tokens": 1, "tags": 2},
         sizes=(60,),
     ),
     "a test split of words without tags": Kind(
         {**NER, "test.tsv": "Ada\nsees\n\nYork\n"},
-        task="ner",
-        format="columns",
+        **WORDS,
         sizes=(40, 8, 0),
         notes=["test is left out, as it has no labels: each line has one column (test.tsv)"],
     ),
@@ -285,8 +278,7 @@ KINDS: dict[str, Kind] = {
     ),
     "the tag before the word": Kind(
         {"train.bio": lines([[row[::-1] for row in rows] for rows in ner(60)])},
-        task="ner",
-        format="columns",
+        **WORDS,
         columns={"tokens": 1, "tags": 0},
         sizes=(60,),
         notes=["each line has the tag first"],
@@ -312,23 +304,19 @@ KINDS: dict[str, Kind] = {
     ),
     "columns of which most words are one": Kind(
         {"train.txt": lines([[["x", "B-PER"], ["x", "O"], [f"w{i}", "O"]] for i in range(60)])},
-        task="ner",
-        format="columns",
+        **WORDS,
         sizes=(60,),
         notes=["of the words are 'x'; is it the column of the words (--words)?"],
     ),
     "no blank lines": Kind(
         {"train.bio": "".join(f"w{i}\tO\n" for i in range(300)) + "Ada\tB-PER\n", "dev.bio": lines(ner(8))},
-        task="ner",
-        format="columns",
+        **WORDS,
         sizes=(1, 8, 0),
         notes=["train: 1 sentence of 301 words: there are no blank lines between sentences"],
     ),
     # --- Comments
     **{
-        f"comments like {comment!r}": Kind(
-            {"train.conll": lines(ner(60), before=comment + "\n")}, task="ner", format="columns", sizes=(60,)
-        )
+        f"comments like {comment!r}": Kind({"train.conll": lines(ner(60), before=comment + "\n")}, **WORDS, sizes=(60,))
         for comment in (
             "#\thttp://example.org/1 [2011-03-04]",
             "## doc 1",
@@ -438,15 +426,13 @@ KINDS: dict[str, Kind] = {
                 ("id", "qid1", "qid2", "question1", "question2", "is_duplicate"),
             )
         },
-        task="classification",
-        format="tsv",
+        **TABLE,
         columns={"text": "question1", "pair": "question2", "label": "is_duplicate"},
         sizes=(80,),
     ),
     "QNLI's table": Kind(
         {"train.tsv": pairs(("index", "question", "sentence", "label"), n=80)},
-        task="classification",
-        format="tsv",
+        **TABLE,
         columns={"text": "question", "pair": "sentence", "label": "label"},
         sizes=(80,),
     ),
@@ -469,8 +455,7 @@ KINDS: dict[str, Kind] = {
     "a pair whose second text is given as the text": Kind(
         {"train.tsv": pairs(("index", "premise", "hypothesis", "label"), n=80)},
         options={"text": "hypothesis", "label": "label"},
-        task="classification",
-        format="tsv",
+        **TABLE,
         columns={"text": "hypothesis", "pair": "premise", "label": "label"},
         sizes=(80,),
         notes=["'premise' is taken as the second text of each pair"],
@@ -478,8 +463,7 @@ KINDS: dict[str, Kind] = {
     "a pair of which one text is asked for": Kind(
         {"train.tsv": pairs(("index", "premise", "hypothesis", "label"), n=80)},
         options={"text": "hypothesis", "label": "label", "pair": "none"},
-        task="classification",
-        format="tsv",
+        **TABLE,
         columns={"text": "hypothesis", "label": "label"},
         sizes=(80,),
     ),
@@ -498,8 +482,7 @@ KINDS: dict[str, Kind] = {
     "a pair with names of its own, given": Kind(
         {"train.tsv": pairs(("index", "frage_a", "frage_b", "gleich"), n=80)},
         options={"text": "frage_a", "pair": "frage_b", "label": "gleich"},
-        task="classification",
-        format="tsv",
+        **TABLE,
         columns={"text": "frage_a", "pair": "frage_b", "label": "gleich"},
         sizes=(80,),
     ),
@@ -518,8 +501,7 @@ KINDS: dict[str, Kind] = {
     ),
     "CoLA as it is published": Kind(
         {"train.tsv": table([(f"src{i % 4}", k, "" if i % 2 else "*", t) for i, (t, k) in enumerate(texts(80))], ())},
-        task="classification",
-        format="tsv",
+        **TABLE,
         columns={"text": 3, "label": 1},
         sizes=(80,),
     ),
@@ -558,8 +540,7 @@ KINDS: dict[str, Kind] = {
                 ("Quality", "#1 ID", "#2 ID", "#1 String", "#2 String"),
             )
         },
-        task="classification",
-        format="tsv",
+        **TABLE,
         columns={"text": "#1 String", "pair": "#2 String", "label": "Quality"},
         sizes=(80,),
     ),
@@ -568,9 +549,7 @@ KINDS: dict[str, Kind] = {
             f"{split}.json": "".join(json.dumps({"text": t, "label": int(k)}) + "\n" for t, k in texts(n, start))
             for split, n, start in (("train", 40, 0), ("validation", 8, 100))
         },
-        task="classification",
-        format="jsonl",
-        columns={"text": "text", "label": "label"},
+        **IS_FOLDERS,
         sizes=(40, 8, 0),
     ),
     "a single file": Kind(
@@ -585,17 +564,13 @@ KINDS: dict[str, Kind] = {
     # --- A folder for each class
     "IMDB": Kind(
         {**REVIEWS, "train/unsup/0_0.txt": "Any film.", "train/urls_pos.txt": "x", "README": "y"},
-        task="classification",
-        format="jsonl",
-        columns={"text": "text", "label": "label"},
+        **IS_FOLDERS,
         sizes=(32,),
         notes=["a folder for each class (neg, pos)", "train/unsup is not used: its 1 texts"],
     ),
     "classes without splits": Kind(
         {f"{name}/{i:03}.txt": f"News of {name} {i}." for name in ("sport", "tech", "art") for i in range(20)},
-        task="classification",
-        format="jsonl",
-        columns={"text": "text", "label": "label"},
+        **IS_FOLDERS,
         sizes=(60,),
         notes=["a folder for each class (art, sport, tech)"],
     ),

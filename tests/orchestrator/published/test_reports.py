@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from orchestrator.execution.recorder import Recorder, prediction_rows, tag_rows
+from orchestrator.execution.recorder import Recorder, report_rows
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.schema import METRICS, PREDICTIONS, TAGS, State
 from tests.builders import make_record, make_spec, write_table, write_tagged_treebank, write_texts
@@ -70,15 +70,15 @@ def recorded(store: ResultStore, spec: TrialSpec, predictions: Predictions = "au
 def test_every_column_of_a_tag_and_of_a_prediction_is_filled(treebank: Path) -> None:
     spec = resolved(treebank, "pos")
     report = run(spec, "auto")[-1].reports[0]
-    assert set(tag_rows(spec, 1, report)[0]) == set(TAGS.names)
-    assert set(prediction_rows(spec, 1, report)[0]) == set(PREDICTIONS.names)
+    assert set(report_rows(spec, 1, report)["tags"][0]) == set(TAGS.names)
+    assert set(report_rows(spec, 1, report)["predictions"][0]) == set(PREDICTIONS.names)
 
 
 def test_tags_read_back_as_they_were_reported(store: ResultStore, treebank: Path) -> None:
     spec = resolved(treebank, "pos")
     reports = recorded(store, spec)[-1].reports
     found = store.tags().to_pylist()
-    expected = [row for report in reports for row in tag_rows(spec, 1, report)]
+    expected = [row for report in reports for row in report_rows(spec, 1, report)["tags"]]
     key = ("trial_id", "split", "level", "tag")
     assert found == sorted(expected, key=lambda row: [row[name] for name in key])
     assert {row["split"] for row in found} == {"dev", "test"}

@@ -27,12 +27,9 @@ def test_together_they_never_ask_for_more_than_the_gpu_nor_take_more_than_its_me
     assert together == 1 or together * used <= USABLE * total
 
 
-def test_a_trial_that_takes_most_of_a_gpu_has_it_alone() -> None:
-    assert share_of_gpu(Footprint(50, 100), most=8) == 1.0
-
-
-def test_a_small_trial_shares_it_with_as_many_as_there_are_cores_for() -> None:
-    assert share_of_gpu(Footprint(1, 1000), most=8) == 0.125
+@each("used, share", [(50, 1.0), (1, 0.125)])
+def test_a_large_trial_has_a_gpu_alone_and_small_ones_share_it_by_the_cores(used: int, share: float) -> None:
+    assert share_of_gpu(Footprint(used, 100), most=8) == share
 
 
 def test_the_pilot_is_the_trial_of_a_shape_that_learns_most() -> None:

@@ -187,10 +187,6 @@ def test_one_live_node_of_each_other_host_is_asked() -> None:
     assert elsewhere(nodes, "me") == [("b1", "b (10.0.0.3)"), ("c", "b (10.0.0.4)")]
 
 
-def test_a_cluster_of_one_host_has_nobody_to_ask() -> None:
-    assert elsewhere([node("me", "head", "10.0.0.1"), node("beside", "head", "10.0.0.1")], "me") == []
-
-
 def test_the_note_says_who_what_follows_and_the_way_out() -> None:
     said = unshared_folder_note(Path("/results"), ["b (10.0.0.3)"], among=3)
     assert said == (

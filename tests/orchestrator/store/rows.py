@@ -59,12 +59,12 @@ def complete(
     *,
     without: Sequence[str] = (),
     spec_text: str | None = None,
-    recording: bool = False,
+    recording: bool = True,
     **changes: Any,
 ) -> None:
     """Everything that a completed trial leaves, in the order it is committed: two labels, two sentences a split.
 
-    With `recording` its own row records the others, as rows of older versions do not.
+    With `recording` its own row records the others; rows of the oldest versions do not.
     """
     steps = evaluation_steps(steps_an_epoch(spec) * spec.optim.epochs, spec.optim.epochs, spec.eval_every)
     scores = [n / 16 for n in range(1, len(steps) + 1)]

@@ -15,7 +15,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from orchestrator.extras.store_care.check import check_store
-from orchestrator.extras.store_care.check_rows import AUTO_WORDS
 from orchestrator.extras.store_care.merge import merge
 from orchestrator.storage.storage import FolderStorage, NewerError, Storage
 from orchestrator.store import ResultStore, open_store
@@ -28,8 +27,7 @@ from tests.builders import make_spec
 from tests.drivers import running
 from tests.examples import ALL, each
 from tests.orchestrator.store.real import Real
-from tests.orchestrator.store.rows import complete, epoch, prediction, tag, trial
-from trials.training import loop as best
+from tests.orchestrator.store.rows import complete, epoch, tag, trial
 
 SPEC = make_spec(data={"sizes": (200, 2, 2)}, optim={"epochs": 2})
 SECOND, THIRD = (make_spec(data={"sizes": (200, 2, 2)}, optim={"epochs": 2}, seed=seed) for seed in (1, 2))
@@ -96,7 +94,7 @@ def test_a_running_sweep_is_no_finding(store: ResultStore) -> None:
 
 
 def test_an_attempt_that_was_killed_before_its_trial_was_committed_is_no_finding(store: ResultStore) -> None:
-    complete(store, SECOND, without=["trials"])
+    complete(store, SECOND, without=["trials", "commits"])
     assert said(store) == []
 
 
@@ -125,17 +123,6 @@ def test_parts_without_digests_are_read_and_noted() -> None:
         "drifts": 0,
     }
     assert "epochs: 2 parts have no digest in their names" in report.notes[1]
-
-
-def test_a_trial_without_any_predictions_is_a_note(store: ResultStore) -> None:
-    complete(store, SECOND, without=["predictions"])
-    report = check_store(store.storage)
-    assert report.ok
-    assert report.notes == ["predictions: 1 of 2 completed trials have none; no row says whether they should."]
-
-
-def test_the_size_up_to_which_predictions_are_kept_is_that_of_trials() -> None:
-    assert AUTO_WORDS == best.AUTO_WORDS
 
 
 # --- Every file, corrupted
@@ -192,8 +179,8 @@ def marked(storage: Storage) -> str:
 
 
 LOST = {
-    "epochs": "is completed, but 0 of 2 evaluations are there",
-    "tags": "is completed, but the per-tag table of dev counts 0 of",
+    "epochs": "is completed, but 0 of ",
+    "tags": "is completed, but 0 of ",
     "trials": "attempt 1 has ended, but its row in `trials` is lost",
     "predictions": "0 of 16 rows of predictions are there",
     "contributions": "0 of 2 rows of contributions are there",
@@ -226,7 +213,7 @@ OTHER: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("table", OTHER)
 def test_other_rows_in_place_of_those_that_were_committed_are_found(store: ResultStore, table: str) -> None:
-    complete(store, SECOND, recording=True, without=[table])
+    complete(store, SECOND, without=[table])
     key = {"trial_id": SECOND.trial_id, "attempt": 1}
     for row in store_rows(store, table):
         store.append(table, [row | key | OTHER[table]])
@@ -242,11 +229,11 @@ def test_rows_spread_over_other_parts_or_under_another_attempt_are_those_that_we
     store: ResultStore, tmp_path: Path
 ) -> None:
     for spec in (SECOND, THIRD):
-        complete(store, spec, recording=True)
+        complete(store, spec)
     store.compact()
     assert said(store) == []
     other = open_store(tmp_path / "other", must_exist=False)
-    complete(other, SECOND, attempt=1, recording=True, state="failed")
+    complete(other, SECOND, attempt=1, state="failed")
     merge(other, store)
     merge(store, target := open_store(tmp_path / "target", must_exist=False))
     assert said(store) == said(target) == []
@@ -286,42 +273,12 @@ class Failing(FolderStorage):
 def test_a_file_that_the_disk_does_not_give_back_is_found(store: ResultStore) -> None:
     found = check_store(Failing(store.root)).findings
     assert [finding.place.partition("/")[0] for finding in found] == [
-        "sweeps", "trials", "contributions", "predictions", "tags", "epochs",
+        "sweeps", "commits", "trials", "contributions", "predictions", "tags", "epochs",
     ]  # fmt: skip
     assert all("cannot be read (" in finding.wrong and "Input/output error" in finding.wrong for finding in found)
 
 
 # --- Inconsistent rows
-
-
-@pytest.mark.parametrize(
-    ("without", "lacks"),
-    [
-        ("epochs", "0 of 2 evaluations are there"),
-        ("tags", "the per-tag table of dev counts 0 of 4 labels; the per-tag table of test counts 0 of 4 labels"),
-    ],
-)
-def test_a_completed_trial_that_lacks_rows_is_named(store: ResultStore, without: str, lacks: str) -> None:
-    complete(store, SECOND, without=[without])
-    first = said(store)[0]
-    assert first.startswith(f"trial {SECOND.trial_id}: attempt 1 is completed, but {lacks}; ")
-    assert first.endswith("it runs again at the next launch, once `repair` has removed its row")
-
-
-def test_a_single_sentence_that_is_missing_is_found(store: ResultStore) -> None:
-    complete(store, SECOND, without=["predictions"])
-    store.append("predictions", [prediction(SECOND.trial_id, 1, sentence=1)])
-    assert "1 of 2 sentences of dev have predictions; 0 of 2 sentences of test have" in only(store)
-
-
-def test_an_evaluation_at_another_step_is_found(store: ResultStore) -> None:
-    store.append("epochs", [epoch(SPEC.trial_id, 1, step=14)])
-    assert "2 of 2 evaluations are there, and 1 at other steps" in only(store)
-
-
-def test_a_best_score_that_no_evaluation_has_is_found(store: ResultStore) -> None:
-    complete(store, SECOND, best_score=0.75)
-    assert "its best score is 0.75, the largest of its evaluations 0.125" in only(store)
 
 
 def test_a_spec_of_another_trial_is_found(store: ResultStore) -> None:

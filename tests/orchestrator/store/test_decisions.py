@@ -207,3 +207,19 @@ def test_a_store_on_s3_with_1000_suggestions_is_opened_with_a_listing_and_at_mos
         listings = [path for method, path in counting.asked if path.endswith(("/bucket", "/bucket/"))]
         pages = 1 if is_over else 2  # a page has 1,000 names
         assert (len(listings), len(counting.asked) <= 10) == (pages, True)
+
+
+def test_strange_keys_cost_a_listing_once_and_nothing_else(prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    with S3Process(page=50) as process, Faults(process.url) as counting:
+        store = ResultStore(open_storage(process.address(prefix)))
+        store.add_plan(SweepPlan("search", 1.0, "search.yaml", ()))
+        for number in range(60):
+            store.storage.at("sweeps").write(f"strange-{number}", b"x")
+            store.storage.at("sweeps").at(f"folder-{number}").write("strange", b"x")
+            store.storage.at("trials").write(f"strange-{number}", b"x")
+        seen = ResultStore(open_storage(process.address(prefix, counting.url)))
+        assert ([plan.name for plan in seen.sweeps()], len(seen.trials())) == (["search"], 0)
+        listings = [path for _, path in counting.asked if path.endswith(("/bucket", "/bucket/"))]
+        assert (len(listings), len(counting.asked)) == (3 + 1, 3 + 1 + 1)  # 121 keys, the trials, the plan

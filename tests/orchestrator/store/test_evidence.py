@@ -6,7 +6,6 @@ from pathlib import Path
 
 from orchestrator.search.trial_results import StoredTrials
 from orchestrator.store import open_store
-from orchestrator.store.evidence import evidence, stored_sentences
 from tests.builders import make_spec
 from tests.orchestrator.store.rows import complete
 
@@ -17,9 +16,9 @@ def test_documents_stand_beside_the_sentences_and_older_rows_have_none(tmp_path:
         complete(store, spec, without=["contributions"])
         key = {"trial_id": spec.trial_id, "attempt": 1, "split": "dev"}
         store.append("contributions", [{**key, "values": [0.25, 0.75], "documents": documents}])
-    frame = evidence(store, specs).frame
+    frame = store.evidence(specs).frame
     assert [None if each is None else each.tolist() for each in frame["sentences"]] == [[0.25, 0.75]] * 2 + [None]
     assert [None if each is None else each.tolist() for each in frame["documents"]] == [[0, 1], None, None]
-    assert stored_sentences(store)[specs[0].trial_id]["dev"]["documents"].tolist() == [0, 1]
+    assert store.sentences()[specs[0].trial_id]["dev"]["documents"].tolist() == [0, 1]
     of_first, of_second = (StoredTrials(store).of(spec.trial_id).sentences["dev"] for spec in specs[:2])
     assert (of_first["documents"].tolist(), [*of_second]) == ([0, 1], ["sentences"])

@@ -60,22 +60,11 @@ def test_a_folder_that_is_not_there_is_empty_and_is_not_made(parts: PartFolder) 
     assert parts.storage.is_free()
 
 
-def test_no_rows_make_no_part(parts: PartFolder) -> None:
-    parts.append([])
-    assert parts.names() == []
-
-
 def test_an_append_never_changes_a_part(parts: PartFolder) -> None:
     parts.append([epoch(step=1)])
     before = content(parts)
     parts.append([epoch(step=2)])
     assert before.items() < content(parts).items()
-
-
-def test_an_append_leaves_no_temporary_file(local: FolderStorage) -> None:
-    parts = PartFolder(local, EPOCHS)
-    parts.append([epoch()])
-    assert [path.name for path in local.folder.iterdir()] == parts.names()
 
 
 def test_what_a_kill_left_between_write_and_rename_is_never_seen(local: FolderStorage) -> None:
@@ -94,20 +83,6 @@ def test_compaction_keeps_every_row_in_its_order_in_one_part(parts: PartFolder) 
     parts.compact()
     assert parts.read() == before
     assert len(parts.names()) == 1
-
-
-def test_compacting_again_changes_nothing(parts: PartFolder) -> None:
-    parts.append([epoch(step=1)])
-    parts.append([epoch(step=2)])
-    parts.compact()
-    before = parts.names()
-    parts.compact()
-    assert parts.names() == before
-
-
-def test_compacting_nothing_makes_nothing(parts: PartFolder) -> None:
-    parts.compact()
-    assert parts.storage.is_free()
 
 
 def test_a_compaction_that_comes_too_late_lets_the_other_one_be(parts: PartFolder) -> None:

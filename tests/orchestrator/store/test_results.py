@@ -42,10 +42,6 @@ def local_store(local_storage: FolderStorage) -> ResultStore:
     return open_store(local_storage.address, must_exist=False)
 
 
-def epochs(store: ResultStore) -> list[tuple[str, int, int]]:
-    return [(row["trial_id"], row["attempt"], row["step"]) for row in store.epochs().to_pylist()]
-
-
 def plan(name: str = "tiny", *trial_ids: str, time: float = 1.0) -> SweepPlan:
     return SweepPlan(name, time, "tiny.yaml", tuple((trial_id, {"seed": 0, "layers": [0]}) for trial_id in trial_ids))
 
@@ -83,45 +79,6 @@ def test_trials_have_the_freeze_that_tables_show(local_store: ResultStore, freez
         "broken": None,
     }
     assert local_store.trials(["freeze"]).column_names == ["trial_id", "attempt", "freeze"]
-
-
-def test_epochs_are_there_before_any_trial_has_ended(store: ResultStore) -> None:
-    store.append("epochs", [epoch(step=1), epoch(step=2)])
-    assert epochs(store) == [("a", 1, 1), ("a", 1, 2)]
-
-
-def test_trials_without_epochs_are_read(store: ResultStore) -> None:
-    store.append("trials", [trial(state="failed")])
-    assert len(store.trials()) == 1
-    assert epochs(store) == []
-
-
-def test_rows_come_ordered_by_trial_and_step(store: ResultStore) -> None:
-    store.append("epochs", [epoch("b", step=2), epoch("a", step=10), epoch("b", step=1), epoch("a", step=9)])
-    assert epochs(store) == [("a", 1, 9), ("a", 1, 10), ("b", 1, 1), ("b", 1, 2)]
-
-
-def test_the_newest_attempt_of_a_trial_wins_whatever_was_written_last(store: ResultStore) -> None:
-    store.append("trials", [trial(attempt=2, state="completed")])
-    store.append("trials", [trial(attempt=1, state="failed")])
-    assert store.trials()["state"].to_pylist() == ["completed"]
-
-
-def test_of_a_trial_that_ended_only_the_ended_attempts_epochs_are_read(store: ResultStore) -> None:
-    store.append("epochs", [epoch(attempt=1, step=1), epoch(attempt=1, step=2), epoch(attempt=2, step=1)])
-    store.append("trials", [trial(attempt=1)])
-    assert epochs(store) == [("a", 1, 1), ("a", 1, 2)]
-
-
-def test_of_a_trial_that_runs_the_newest_attempts_epochs_are_read(store: ResultStore) -> None:
-    store.append("epochs", [epoch(attempt=1, step=1), epoch(attempt=2, step=1), epoch(attempt=1, step=2)])
-    assert epochs(store) == [("a", 2, 1)]
-
-
-def test_of_a_row_written_twice_the_later_one_is_read(store: ResultStore) -> None:
-    store.append("epochs", [epoch(score=0.25)])
-    store.append("epochs", [epoch(score=0.75)])
-    assert store.epochs()["score"].to_pylist() == [0.75]
 
 
 def test_only_completed_trials_need_not_run_again(store: ResultStore) -> None:
@@ -392,7 +349,7 @@ def test_an_attempt_that_ends_while_a_table_is_read_is_not_seen_half(store: Resu
     store.append("epochs", [epoch(attempt=1)])
     store.append("trials", [trial(attempt=1, state="failed")])
     store._parts["epochs"] = Busy(store.storage.at("epochs"), EPOCHS)
-    assert epochs(store) == [("a", 1, 1)]
+    assert store.epochs()["attempt"].to_pylist() == [1]
 
 
 def test_reading_asks_for_a_store_that_is_there(tmp_path: Path) -> None:

@@ -84,11 +84,6 @@ def test_more_seeds_run_only_the_new_ones(sweep: Path, store: ResultStore) -> No
     assert {spec.seed for spec in plan(sweep, store, "seeds=[0,1,2]").to_run} == {2}
 
 
-def test_another_sweep_in_the_store_shares_its_trials(sweep: Path, store: ResultStore) -> None:
-    end(store, plan(sweep, store), 0, State.COMPLETED)
-    assert plan(sweep, store, "name=other").n_skipped == 1
-
-
 def test_a_plan_says_once_which_tags_dev_and_test_have_that_train_lacks(sweep: Path, store: ResultStore) -> None:
     write_conllu(sweep.parent / "tiny" / "dev.conllu", [[("the", "DET"), ("oh", "INTJ"), ("ah", "INTJ")]])
     assert plan(sweep, store, SEEDS).notes == (

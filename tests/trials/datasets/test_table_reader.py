@@ -230,8 +230,8 @@ def test_a_row_of_another_length_is_named(tmp_path: Path, format_: str, row: str
     assert refusal(tmp_path, format_, content, BY_PLACE).startswith(f"{start} first row has 2.")
 
 
-@pytest.mark.parametrize("row", ['"b,y\nc,y\n', '"b"c,y\n', '"b""\n'])
-def test_broken_quotes_are_named_with_the_line_their_row_starts_at(tmp_path: Path, row: str) -> None:
+@pytest.mark.parametrize("row", ['"b,y\nc,y\n', '"b"c,y\n', '"b""\n', "b" * 200_000 + ",y\n"])
+def test_broken_quotes_and_endless_cells_are_named_with_the_line_their_row_starts_at(tmp_path: Path, row: str) -> None:
     message = refusal(tmp_path, "csv", f'sentence,class\n"a\na",x\n{row}', BY_NAME)
     assert message.startswith("x.csv:4: the row that starts here is not CSV (")
 

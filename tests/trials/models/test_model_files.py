@@ -70,6 +70,7 @@ EDITS: dict[str, Callable[[Path], object]] = {
     "an adapter": lambda folder: (folder / "adapter_config.json").write_text("{}"),
     "no weights": lambda folder: (folder / "model.safetensors").unlink(),
     "no folder": shutil.rmtree,
+    "a pipe": lambda folder: os.mkfifo(folder / "generation_config.json"),
 }
 
 

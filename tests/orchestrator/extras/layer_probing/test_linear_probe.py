@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 
+from orchestrator.analysis.probe_key import probe_id, states_key
+from orchestrator.extras.layer_probing import linear_probe
+from orchestrator.extras.layer_probing.linear_probe import Probe, control_labels, fitted, probe_layers, types_of
 from tests.trials.conftest import TrialMaker
 from trials.cache.encoding import encode_for
 from trials.metrics.metric import METRICS, PredictedSplit
-from trials.probing import linear_probe
-from trials.probing.linear_probe import Probe, control_labels, fitted, probe_layers, types_of
-from trials.probing.probe_key import probe_id, states_key
 from trials.spec import TrialSpec
 
 CPU = torch.device("cpu")

@@ -19,6 +19,8 @@ from sklearn.linear_model import RidgeClassifierCV, RidgeCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from orchestrator.analysis.probe_key import states_key, subset_seed
+from orchestrator.extras.layer_probing.layer_states import read_states, reading_of, states_at_every_depth
 from trials.cache.encoding import EncodedCorpus, encode_for
 from trials.errors import ModelError
 from trials.hardware.device import default_device
@@ -26,8 +28,6 @@ from trials.metrics.metric import METRICS, PredictedSplit, TaskMetric, accuracy,
 from trials.metrics.task_metrics import counts_of
 from trials.models.load import load_model, load_tokenizer
 from trials.prefix.rule import why_not_cut
-from trials.probing.layer_states import read_states, reading_of, states_at_every_depth
-from trials.probing.probe_key import states_key, subset_seed
 from trials.run import train_subset
 from trials.seeding import numpy_stream, torch_stream
 from trials.spec import TrialSpec

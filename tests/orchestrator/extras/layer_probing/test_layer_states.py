@@ -8,14 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.examples import each
-from tests.trials.conftest import TrialMaker, save_tiny_model
-from trials.cache.encoding import encode_for
-from trials.errors import ModelError
-from trials.models.cut import section
-from trials.models.family import MODEL_FAMILIES
-from trials.models.load import LoadedModel, family_of, load_model
-from trials.probing.layer_states import (
+from orchestrator.extras.layer_probing.layer_states import (
     LayerDrift,
     layer_drift,
     linear_cka,
@@ -23,6 +16,13 @@ from trials.probing.layer_states import (
     reading_of,
     states_at_every_depth,
 )
+from tests.examples import each
+from tests.trials.conftest import TrialMaker, save_tiny_model
+from trials.cache.encoding import encode_for
+from trials.errors import ModelError
+from trials.models.cut import section
+from trials.models.family import MODEL_FAMILIES
+from trials.models.load import LoadedModel, family_of, load_model
 from trials.run import run_trial
 from trials.seeding import torch_stream
 from trials.spec import TrialSpec
