@@ -185,14 +185,6 @@ def reported(*, debug: bool) -> Iterator[None]:
     """Turn an exception of the block into a message on stderr and the public exit code."""
     try:
         yield
-    except PermafrostError as error:
-        if debug:
-            raise
-        if is_out_of_memory(error):
-            say(NO_MEMORY)
-            raise typer.Exit(1) from error
-        say(_told(str(error)))
-        raise typer.Exit(error.exit_code) from error
     except KeyboardInterrupt as error:
         say(_STOPPED)
         raise typer.Exit(INTERRUPTED) from error
@@ -201,15 +193,25 @@ def reported(*, debug: bool) -> Iterator[None]:
             raise
         say(_STOPPED)
         raise typer.Exit(TERMINATED) from error
+    except BrokenPipeError as error:  # who reads what was asked for, as `head`, has read enough
+        stdout.on_broken_pipe()
+        raise typer.Exit(1) from error
     except Exception as error:
         if debug or isinstance(error, typer.Exit):
             raise
-        if is_out_of_memory(error):
-            say(NO_MEMORY)
-            raise typer.Exit(1) from error
-        what = f"{type(error).__name__}: {one_line(str(error))}"
-        say(f"internal error: {what}. Run it again with --debug and report the traceback.")
-        raise typer.Exit(INTERNAL) from error
+        message, code = _ending(error)
+        say(message)
+        raise typer.Exit(code) from error
+
+
+def _ending(error: Exception) -> tuple[str, int]:
+    """What is said of an error that ends a command, and its exit code."""
+    if is_out_of_memory(error):
+        return NO_MEMORY, 1
+    if isinstance(error, PermafrostError):
+        return _told(str(error)), error.exit_code
+    what = f"{type(error).__name__}: {one_line(str(error))}"
+    return f"internal error: {what}. Run it again with --debug and report the traceback.", INTERNAL
 
 
 def _told(message: str) -> str:

@@ -139,6 +139,19 @@ def test_a_result_is_html_in_a_cell_and_text_where_it_is_printed() -> None:
     assert "a &lt;b&gt;" in Result()._repr_html_()
 
 
+def test_a_reader_that_has_read_enough_ends_a_command_in_silence() -> None:
+    code = (
+        "from orchestrator.config.console import reported\nwith reported(debug=False): print('x' * 10**6, flush=True)"
+    )
+    reading, writing = os.pipe()
+    os.close(reading)
+    ended = subprocess.run([sys.executable, "-c", code], stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writing)
+    assert ended.returncode == 1
+    assert "internal error" not in ended.stderr
+    assert "BrokenPipe" not in ended.stderr
+
+
 def test_a_console_of_its_own_prints_as_ever() -> None:
     file = io.StringIO()
     SafeConsole(file=file).print("here")
