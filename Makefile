@@ -63,6 +63,8 @@ chaos: .venv/ready .venv/servers/ready ## 50 sweeps on a cluster of three nodes 
 	$(BIN)/python -m tests.lab.chaos.drivers --runs 50 --seed 0 --out drivers.jsonl
 	$(BIN)/python -m tests.lab.chaos.drivers --runs 10 --cluster local --out drivers_ray.jsonl
 	$(BIN)/python -m tests.lab.chaos.drivers --runs 10 --schedule --out drivers_schedule.jsonl
+	$(BIN)/python -m tests.lab.chaos.kills --runs 25 --cluster inline
+	$(BIN)/python -m tests.lab.chaos.kills --runs 25 --cluster local
 	$(BIN)/python -m tests.lab.chaos.readers --opens 1000
 	$(BIN)/python -m tests.lab.chaos.day --trials 5000
 	PERMAFROST_EXHAUSTIVE=1 $(BIN)/python -m pytest -m slow tests/orchestrator/claims

@@ -24,10 +24,12 @@ from trials.plugins.loading import NOT_LOADED
 Positive = Annotated[int, Field(gt=0)]
 MOST_LAYERS = 10_000  # of an encoder; a stored spec with more is not one of ours, and its layers would fill the memory
 Scheme = Literal["auto", "iob1", "iob2", "bioes", "io"]  # how span tags are written; `auto` detects and validates it
+FEWEST_FOLDS, MOST_FOLDS = 4, 20  # of a cross-validation; seeds of fewer share more than their interval allows for
 FROZEN_EMBEDDINGS = "+E"  # the end of a label
 Predictions = Literal["auto", "all", "none"]  # which are stored; `auto`: those of tagging tasks, up to a size
 Share = Annotated[float, Field(ge=0, lt=1)]
 HeldOut = Annotated[float, Field(gt=0, le=0.5)]
+Folds = Annotated[int, Field(ge=FEWEST_FOLDS, le=MOST_FOLDS)]
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 OwnSeed = Annotated[int, Field(ge=0, lt=999)]  # of one source of randomness; three digits of `Seeds.key`
 # A name from a folder, hub or store, as every table shows it. Identity does not depend on names.
@@ -246,8 +248,11 @@ class DataSpec(Frozen):
         scheme: How span tags are written: ``iob1``, ``iob2``, ``bioes``, ``io``, or ``auto`` to detect it.
         first: How many items of each split are used; None for all.
         held_out: Share of the train split that serves as dev, where the corpus has no dev split.
+        folds: Folds of a cross-validation over the train split, in place of a dev split: one of them is dev.
+        fold: Which one, from 0; a trial's seed modulo `folds`, and so no part of its identity.
         source: Where the files came from, e.g. ``ud:UD_English-EWT@2.16``; not part of the trial's identity.
-        sizes: Sentences or texts of train, dev and test; not part of the trial's identity, as they follow from it.
+        sizes: Sentences or texts of train, dev and test, with folds those of the first one; not part of the trial's
+            identity, as they follow from it.
         documents: How many documents these are of, 0 where the corpus does not say; likewise.
         notes: What was taken of the files that a person may not expect; a sentence each, for a plan. Not stored.
     """
@@ -263,6 +268,8 @@ class DataSpec(Frozen):
     scheme: Scheme = "auto"
     first: First | None = None
     held_out: HeldOut | None = None
+    folds: Folds | None = None
+    fold: Annotated[int, Field(ge=0)] = 0
     source: Shown | None = None
     sizes: tuple[int, int, int] | None = None
     documents: tuple[int, int, int] | None = None
@@ -271,7 +278,12 @@ class DataSpec(Frozen):
     def content(self) -> dict[str, Any]:
         """What determines the items, as JSON values, for the keys of caches."""
         keys = {"fingerprint", "format", "columns", "scheme", "first"} | ({"held_out"} if self.held_out else set())
-        return self.model_dump(mode="json", include=keys)
+        return self.model_dump(mode="json", include=keys | ({"folds", "fold"} if self.folds else set()))
+
+    def under_seed(self, seed: int) -> DataSpec:
+        """The corpus with the fold that trials of this seed are scored on; itself where there are no folds."""
+        fold = 0 if self.folds is None else seed % self.folds
+        return self if fold == self.fold else self.model_copy(update={"fold": fold})
 
 
 class OptimSpec(Frozen):

@@ -76,7 +76,9 @@ def conflicts(recipe: Recipe, freeze: FreezeSpec, model: ModelSpec) -> list[tupl
 SCHEMA_VERSION = 1  # increment it when the same spec would give other results
 
 NOT_IDENTITY: dict[str, dict[str, Any]] = {
-    "data": dict.fromkeys(("name", "train", "dev", "test", "mismatched", "source", "sizes", "documents", "notes"), True)
+    "data": dict.fromkeys(
+        ("name", "train", "dev", "test", "mismatched", "source", "sizes", "documents", "notes", "fold"), True
+    )
     | {"columns": {"document": True}},
     "model": dict.fromkeys(("name", "path", "source"), True),
     "freeze": {"strategy": True},
@@ -89,7 +91,8 @@ LATER: dict[str, dict[str, Any]] = {
         "order_seed": None,
     },
     "optim": {"schedule": "linear", "layer_decay": None, "embedding_updates": "dense"},
-    "data": {"columns": Columns().model_dump(exclude={"document"}), "scheme": "auto", "first": None, "held_out": None},
+    "data": {"columns": Columns().model_dump(exclude={"document"}), "scheme": "auto", "first": None, "held_out": None,
+             "folds": None},
     "model": {"pickle": False},
     "freeze": {"rule": None},
 }  # fmt: skip
@@ -125,6 +128,11 @@ class TrialSpec(Recipe):
                 if {*layers} == frozen_layers(self.freeze.strategy, self.model.n_layers, self.freeze.depth):
                     return self
             raise ValueError(f"freeze.layers: {list(layers)} is not what {self.freeze.strategy} freezes")
+        return self
+
+    @model_validator(mode="after")
+    def _in_its_fold(self) -> TrialSpec:
+        object.__setattr__(self, "data", self.data.under_seed(self.seed))
         return self
 
     @model_validator(mode="after")
@@ -183,7 +191,10 @@ class TrialSpec(Recipe):
 
     def _with(self, settings: Mapping[str, Any]) -> TrialSpec:
         same = {name: getattr(self, name) for name in TrialSpec.model_fields}  # a copy would keep the cached ids
-        return TrialSpec.model_construct(self.model_fields_set, **{**same, **settings})
+        values = {**same, **settings}
+        return TrialSpec.model_construct(
+            self.model_fields_set, **{**values, "data": values["data"].under_seed(values["seed"])}
+        )
 
     @property
     def always_frozen(self) -> FreezeSpec:

@@ -88,6 +88,7 @@
     };
     const signal = leaving.signal;
     let coming = todo.length ? request(todo[0], state, signal) : null;
+    if (coming) coming.catch(() => 0); // an error is met where the answer is waited for
     let told = todo.length < all.length || !todo.length;
     if (told) await later();
     all.filter((card) => !todo.includes(card)).forEach((card) => over() || card.removeAttribute("aria-busy"));
@@ -104,7 +105,7 @@
       const next = todo[n + 1];
       const drawing = found ? put(card, found) : null;
       coming = next && coming ? request(next, state, signal) : null;
-      if (coming) coming.catch(() => 0); // an error is met where the answer is waited for
+      if (coming) coming.catch(() => 0);
       await drawing;
       if (over()) return;
       if (found) shown[card.dataset.part] = wanted;

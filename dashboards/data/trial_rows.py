@@ -106,7 +106,7 @@ def trials_with_sentences(selection: Selection) -> pd.DataFrame:
     done = selection.completed
     attempts = dict(zip(done["trial_id"], done["attempt"].astype(int), strict=True))
     rows = reader.of(attempts)
-    return with_sentences(trials, sentence_columns(rows, selection.scored))
+    return with_sentences(trials, sentence_columns(rows, selection.scored), selection.scored)
 
 
 # The training loss of every step of a few trials, read on demand.

@@ -147,7 +147,7 @@ def prepare_pairs(selection: Selection) -> SettingPairs:
     rows = []
     for cell, values in zip(found.cells["cell"], found.values, strict=True):
         if len(values):
-            each = interval(values)
+            each = interval(values, sizes=found.sizes)
             low, high = (float("nan") if end is None else -end for end in (each.high, each.low))
             rows.append(
                 {"setting": _setting(labels.loc[cell]), "n_pairs": each.n_seeds, "mean": -each.mean, "low": low,

@@ -162,6 +162,8 @@ def cell_columns(spec: TrialSpec) -> dict[str, object]:
         "n_layers": spec.model.n_layers,
         "embeddings": spec.freeze.embeddings,
         "train_size": size,
+        "folds": spec.data.folds or 0,
+        "examples": sum(spec.data.sizes[:2]) if spec.data.sizes else 0,
     }
 
 

@@ -149,7 +149,7 @@ def _losses_table(of_each: Losses, frame: pd.DataFrame) -> pd.DataFrame:
     labels = first["freeze"] if "freeze" in frame.columns else pd.Series("", index=first.index)
     by_seed = [each.mean(axis=1) for each in of_each.values]
     columns = ["cell", "baseline", "group", "n_pairs", "n_run", "unpaired", "n_baseline", "n_sentences", "n_documents"]
-    return cells[[*columns, "median"]].assign(
+    return cells[[*columns, "n_folds", "median"]].assign(
         freeze=labels.loc[cells["cell"]].to_numpy(),
         loss=of_each.of.mean,
         variance=of_each.of.variance,

@@ -89,8 +89,9 @@ class Decided:
 
             Of its loss: `cell`, `baseline`, `group`, `freeze`, `n_pairs` (pairs that the interval rests on), `n_run`
             (pairs, collapsed ones included), `n_baseline` (the baseline's completed trials), `n_sentences` (Int64, NA
-            where it is over seeds alone), `n_documents` (Int64, NA where unknown), `loss` (mean), `median`, `std` (over
-            seeds), `low`, `high` (**the** interval; NaN where there is none), `why_none` (why; else empty),
+            where it is over seeds alone), `n_documents` (Int64, NA where unknown), `n_folds` (Int64, NA without a
+            cross-validation), `loss` (mean), `median`, `std` (over seeds), `low`,
+            `high` (**the** interval; NaN where there is none), `why_none` (why; else empty),
             `so_far` (loss of each seed, a tuple).
 
             Read off the interval: `verdict` (at the plan's tolerance, see `two_way.Verdict`), `difference`

@@ -70,7 +70,7 @@ from scipy import optimize, special
 from orchestrator.analysis import two_way
 from orchestrator.analysis.decision_plan import ERROR, PlannedLooks
 from orchestrator.analysis.rows import ROUNDING, Floats
-from orchestrator.analysis.two_way import Estimate, estimate, estimates, verdict
+from orchestrator.analysis.two_way import Estimate, Sample, estimate, estimates, verdict
 from orchestrator.config.quantities import counted
 
 SPENDING = 3.0  # exponent of the information; chosen
@@ -188,7 +188,7 @@ def simultaneous(
     *,
     n_run: Floats | None = None,
     family: npt.NDArray[np.bool_] | None = None,
-    sizes: Floats | None = None,
+    sizes: Sample | None = None,
 ) -> Simultaneous:
     """Intervals of which each end holds, for a whole family and at every look, with chance 1 - `error`.
 
@@ -198,7 +198,7 @@ def simultaneous(
         error: Between 0 and 0.5.
         n_run: (settings,) seeds run, collapsed ones included, by which looks are counted; None for those of the losses.
         family: (settings,) which ones are claimed together; None for all. The others get intervals like theirs.
-        sizes: Of documents, as of `two_way.estimate`.
+        sizes: Of documents, or folds, as of `two_way.estimate`.
 
     Raises:
         ValueError: There is no setting.
@@ -371,9 +371,10 @@ def _expected(of: Estimate, n_seeds: float | Floats, n_sentences: float | Floats
     v_i = (of.variance - of.seeds) * times
     v = v_s + v_i
     rest = np.maximum(of.variance**2 / of.df - of.seeds**2 / (of.n_seeds - 1), 0)  # Vi^2 by its degrees of freedom
-    df = v**2 / (v_s**2 / (seeds - 1) + rest * times**3)
+    df = np.where(of.folds > 0, seeds - 1, v**2 / (v_s**2 / (seeds - 1) + rest * times**3))
     skew = of.sentence_skew * (of.variance / v) ** 1.5 * times**2
-    return Estimate(np.broadcast_to(of.mean, v.shape), v, df, v_s, of.seeds - alone, skew, seeds, sentences)
+    mean, folds = (np.broadcast_to(each, v.shape) for each in (of.mean, of.folds))
+    return Estimate(mean, v, df, v_s, of.seeds - alone, skew, seeds, sentences, folds)
 
 
 def _room(of: Estimate, looks: PlannedLooks, tolerance: float, tail: float) -> Floats:

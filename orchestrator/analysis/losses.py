@@ -37,7 +37,7 @@ import pandas as pd
 from scipy import special
 
 from orchestrator.analysis.rows import COMPLETED, ROUNDING, Floats, numbers, pair, require
-from orchestrator.analysis.two_way import Estimate, document_sizes, estimates, item_losses
+from orchestrator.analysis.two_way import Estimate, Folds, Sample, document_sizes, estimates, item_losses
 from orchestrator.config.quantities import counted
 
 BROKEN = ("diverged", "out_of_memory", "failed")
@@ -162,10 +162,12 @@ class Losses:
     Attributes:
         cells: One row a setting as of `rows.Pairs.cells`; `n_pairs` counts the pairs that `values` holds. Further
             columns: `n_run` (pairs, collapsed ones included), `median` (loss over all of them), `n_sentences` (Int64,
-            NA where losses are of whole seeds), `n_documents` (Int64, NA where they are not known).
+            NA where losses are of whole seeds), `n_documents` (Int64, NA where they are not known), `n_folds`
+            (Int64, NA where all seeds have one dev set).
         values: (seeds, sentences), or (seeds, 1), of each setting, in the order of the seeds; (seeds, documents) where
             the document of each sentence is known (`two_way.item_losses`).
-        sizes: (documents,) sentences of each; None where no document is known.
+        sizes: (documents,) sentences of each, or the folds of a cross-validation, whose `n_sentences` are all examples;
+            None where neither is known.
         of: The estimates of each setting; NaN without a pair.
         of_all: Likewise of all pairs, with those that have a collapsed run.
         own: How many runs of each setting collapsed.
@@ -174,7 +176,7 @@ class Losses:
 
     cells: pd.DataFrame
     values: tuple[Floats, ...]
-    sizes: Floats | None
+    sizes: Sample | None
     of: Estimate
     of_all: Estimate
     own: tuple[Collapses, ...]
@@ -200,6 +202,7 @@ def losses(frame: pd.DataFrame, value: str = "score") -> Losses:
     columns = {name: rows[name].to_numpy() for name in rows.columns}
     values, every, medians = [], [], []
     counts: list[_Counts] = []
+    folds = _folds(frame, value)
     for row in range(len(pairs.cells)):
         mine = places[ends[row] : ends[row + 1]]
         mine = mine[np.argsort(columns["seed"][mine], kind="stable")]
@@ -207,15 +210,25 @@ def losses(frame: pd.DataFrame, value: str = "score") -> Losses:
         values.append(_losses_of(columns, used, value, counts))
         every.append(values[-1] if len(used) == len(mine) else _losses_of(columns, mine, value, []))
         medians.append(-float(np.median(columns["difference"][mine])) if len(mine) else np.nan)
+    if folds is not None:
+        counts = [_Counts(folds.examples) for _ in counts]
     cells = pairs.cells.assign(
         n_run=pairs.cells["n_pairs"],
         n_pairs=np.array([len(each) for each in values], dtype=np.int64),
         median=np.array(medians, dtype=np.float64),
         n_sentences=pd.array([each.sentences for each in counts], dtype="Int64"),
         n_documents=pd.array([each.documents for each in counts], dtype="Int64"),
+        n_folds=pd.array([None if folds is None else folds.n for _ in counts], dtype="Int64"),
     )
-    sizes = next((each.sizes for each in counts if each.sizes is not None), None)
+    sizes = folds or next((each.sizes for each in counts if each.sizes is not None), None)
     return Losses(cells, tuple(values), sizes, estimates(values, sizes), estimates(every, sizes), own, baseline)
+
+
+def _folds(frame: pd.DataFrame, value: str) -> Folds | None:
+    """The folds that seeds are scored on, which test is none of; None where all have one dev set."""
+    if "folds" not in frame.columns or value.startswith("test") or not len(frame) or not frame["folds"].max():
+        return None
+    return Folds(int(frame["folds"].max()), int(frame["examples"].max()))
 
 
 class _Counts(NamedTuple):

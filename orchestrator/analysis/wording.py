@@ -138,7 +138,9 @@ def _not_decided(of: Decided) -> str:
     text += f"Freezing {parts(row['freeze'], of.n_layers)} {_loss(row)} so far"
     takes = _takes(row) if of.nearest is not None else _both(row, of)
     if not takes:
-        return f"{text}; further seeds or dev sentences are unlikely to decide it."
+        return f"{text}; further seeds or {_items(row)} are unlikely to decide it."
+    if not pd.isna(row["n_folds"]) and pd.isna(row["further_seeds"]):
+        text += ", and seeds alone will not decide it, as all share the same examples"
     side = "within" if row["loss"] <= of.plan.tolerance / POINTS else "more than"
     return f"{text}; about {takes} would probably show that it is {side} {limit}."
 
@@ -150,7 +152,11 @@ def _no_difference(row: Row, of: Decided) -> str:
     if pd.isna(row["n_sentences"]):
         return f"{text}; the scores of this dev set are too coarse for one. A larger dev split may show it."
     n, wanted = int(row["n_sentences"]), labels_that_show(of.plan.tolerance)
-    text += f"; this dev split of {n:,} sentences resolves {resolved_points(n):.1f} points"
+    if pd.isna(row["n_folds"]):
+        text += f"; this dev split of {n:,} sentences resolves {resolved_points(n):.1f} points"
+    else:
+        folds = int(row["n_folds"])
+        text += f"; {folds} folds of {n:,} examples resolve {resolved_points(n - n // folds):.1f} points"
     if n >= wanted:
         return f"{text}. Further seeds or a larger dev split may show one."
     return f"{text}; about {wanted:,} would do: there a loss of {exact_points(of.plan.tolerance)} would be seen."
@@ -199,20 +205,22 @@ def _both(row: Row, of: Decided) -> str:
     seeds, sentences = of.looks.most - row["n_run"], row["sentences_with_all_seeds"]
     if pd.isna(sentences) or not sentences or seeds <= 0:
         return ""
-    return f"{counted(int(seeds), 'more seed')} and {sentences:,} more dev {_items(row)} together"
+    return f"{counted(int(seeds), 'more seed')} and {sentences:,} more {_items(row)} together"
 
 
 def _takes(row: Row) -> str:
     """`4 more seeds or 600 more dev sentences`."""
     takes = [counted(int(row["further_seeds"]), "more seed")]
     if not pd.isna(row["further_sentences"]) and row["further_sentences"] > 0:
-        takes.append(f"{row['further_sentences']:,} more dev {_items(row)}")
+        takes.append(f"{row['further_sentences']:,} more {_items(row)}")
     return " or ".join(takes)
 
 
 def _items(row: Row) -> str:
     """What the interval takes for a sample beside the seeds."""
-    return "sentences" if pd.isna(row["n_documents"]) else "documents"
+    if not pd.isna(row["n_folds"]):
+        return "examples"
+    return "dev sentences" if pd.isna(row["n_documents"]) else "dev documents"
 
 
 def _loss(row: Row) -> str:
@@ -228,6 +236,8 @@ def rests_on(row: Row) -> str:
     sentences = "on this dev set" if pd.isna(row["n_sentences"]) else f"{row['n_sentences']:,} dev sentences"
     if not pd.isna(row["n_documents"]):
         sentences += f" of {counted(int(row['n_documents']), 'document')}"
+    if not pd.isna(row["n_folds"]):
+        sentences = f"{row['n_folds']} folds of {row['n_sentences']:,} examples"
     return f"{counted(int(row['n_pairs']), 'seed')}, {sentences}"
 
 

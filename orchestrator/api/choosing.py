@@ -15,7 +15,7 @@ from rich.console import Console
 from orchestrator.analysis.cells import freeze_name
 from orchestrator.api.answering import Answers, answers_of
 from orchestrator.api.launching import Course, here, outcome_lines, resume_lines
-from orchestrator.api.questions import PlannedQuestion, plan_question, say_plan, worth_holding_out
+from orchestrator.api.questions import FOLDS, PlannedQuestion, plan_question, say_plan, worth_holding_out
 from orchestrator.api.rates import higher_rates, rates_of
 from orchestrator.api.rivals import TIME, with_lora
 from orchestrator.api.training import train
@@ -233,8 +233,11 @@ def _next_steps(
     open_ones = any(not each.decided or each.further_seeds != 0 for each in found)
     coarse = resolved(question.corpus.task, question.corpus.spec) > asked.tolerance
     share = worth_holding_out(question) if open_ones and coarse and asked.held_out is None else None
-    brings = "" if share is None else f"asks again with {share:.0%} of train as dev, which tells smaller losses"
-    larger = [] if share is None else [NextStep(asked.command(held_out=share), brings)]
+    larger = []
+    if share is not None:
+        brings = f"asks again with {share:.0%} of train as dev, which tells smaller losses"
+        in_folds = f"asks again with {FOLDS} folds, so that every example serves, which tells still smaller ones"
+        larger = [NextStep(asked.command(held_out=share), brings), NextStep(asked.command(folds=FOLDS), in_folds)]
     seeds_tell = all(each.decided_by.alike is None for each in found)
     yield from [] if seeds_tell else larger
     if open_ones or not found:

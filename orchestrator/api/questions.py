@@ -33,7 +33,7 @@ from orchestrator.own_data.sweep_file import (
 from orchestrator.search.choose_depth import DepthGoal, spread
 from orchestrator.search.depth_search import Depths
 from orchestrator.session.display import plan_lines
-from orchestrator.sweeps.plan import Plan, dev_note, plan_notes, resolved
+from orchestrator.sweeps.plan import Plan, dev_note, folds_note, plan_notes, resolved
 from orchestrator.sweeps.sweep import declared_sweep, expand
 from trials.draft import Lookup
 from trials.errors import RefusedError
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 SPARE = 0.9  # of the time, so that a forecast that is a little off still ends in it
 NEEDED = 0.4  # of all trials: a search usually needs a third, and forecasts are off where a machine has other work
 PILOTS = 3  # shapes that are timed; the cost model has the depths between, as the time is for the curve
-HOLD_OUT = 0.3  # of train, where dev is too small for the tolerance
+HOLD_OUT, FOLDS = 0.3, 5  # of train, where dev is too small for the tolerance
 FEWEST = 100  # train items; fewer say little about a freeze
 _FITS = 3  # how often a plan is forecast: whole, with a part of train, and where that takes more epochs
 
@@ -128,6 +128,8 @@ def question_of(asked: ChooseOptions, lookup: Lookup) -> Question:
     lookup.resolved.clear()  # what follows has exact versions
     for line in (*corpus.lines, *corpus_lines(corpus.task, corpus.spec)):
         say(f"data    {line}")
+    if corpus.spec.folds is not None:
+        say(f"data    {folds_note(corpus.task, corpus.spec)}")
     corpus = replace(corpus, data=data.model_dump(mode="json", exclude_defaults=True))
     key = model.folder or model.model_dump(mode="json", exclude_defaults=True)
     question = Question(corpus, key, {}, asked.tolerance, asked=asked.question, suffix=asked.suffix)
@@ -276,7 +278,9 @@ def _agreed(asked: ChooseOptions, question: Question, folder: Path) -> ChooseOpt
     tolerance = math.ceil(2 * resolved(task, data)) / 2
     share = worth_holding_out(question)
     ways = {f"--tolerance {tolerance:g}": replace(asked, tolerance=tolerance)} if tolerance < 100 else {}
-    ways |= {f"--held-out {share:g}": replace(asked, held_out=share)} if share and asked.held_out is None else {}
+    if share is not None:
+        ways |= {f"--held-out {share:g}": replace(asked, held_out=share)} if asked.held_out is None else {}
+        ways |= {f"--folds {FOLDS}": replace(asked, held_out=None, folds=FOLDS)}
     if asked.ask is None:
         say(f"note    continuing with what was given{'; other ways: ' + ', '.join(ways) if ways else ''}.")
         return asked
@@ -291,9 +295,11 @@ def _rounded(n: float) -> int:
 
 
 def worth_holding_out(question: Question) -> float | None:
-    """The share of train that would serve better as dev; None where it is no larger, or dev is a fixed split."""
+    """The share of train that would serve better as dev; None where it is no larger, or dev is fixed, or folds."""
     data = question.corpus.spec
     assert data.sizes is not None
     n_train, n_dev, _ = data.sizes
-    is_fixed = data.held_out is None and (data.source is not None or "bundled" in question.corpus.data)
+    is_fixed = data.folds is not None or (
+        data.held_out is None and (data.source is not None or "bundled" in question.corpus.data)
+    )
     return HOLD_OUT if not is_fixed and HOLD_OUT * (n_train + n_dev) > 1.5 * n_dev else None

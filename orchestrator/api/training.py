@@ -175,7 +175,7 @@ def _whole(spec: TrialSpec, *, with_dev: bool) -> TrialSpec:
     data = spec.data
     if with_dev:
         pooled = (*data.train, *data.dev)
-        changes = {"train": pooled, "dev": (), "held_out": WATCHED, "sizes": None}
+        changes = {"train": pooled, "dev": (), "held_out": WATCHED, "folds": None, "fold": 0, "sizes": None}
         changes["fingerprint"] = fingerprint(pooled, (), data.test, data.mismatched)
         data = data.model_copy(update=changes)
     corpus = read_corpus(spec.task, data)

@@ -165,9 +165,9 @@ def _corpora(sweep: Path | None, asked: ChooseOptions, lookup: Lookup) -> list[t
     asked.check()
     draft, task, lines = guess_draft(draft_of(asked), asked, lookup)
     data = labelled(task, draft.resolve(TASKS[task].columns))
-    if draft.held_out is not None:  # all of train is shown
+    if not draft.needs_dev:  # all of train is shown
         lines = [line for line in lines if not line.startswith(NO_DEV)]
-    return [(data.model_copy(update={"held_out": None}), task, lines)]
+    return [(data.model_copy(update={"held_out": None, "folds": None}), task, lines)]
 
 
 def _show(found: _Checked) -> None:

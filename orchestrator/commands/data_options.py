@@ -72,6 +72,13 @@ def _options(
             show_default="0.1 without a dev split",
         ),
     ] = None,
+    folds: Annotated[
+        int | None,
+        typer.Option(
+            "--folds", metavar="K",
+            help="Cross-validation instead: each seed has one of K parts of train, and of a dev split's files, as dev.",
+        ),
+    ] = None,
 ) -> None: ...  # fmt: skip
 
 

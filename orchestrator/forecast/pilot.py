@@ -65,9 +65,10 @@ def pilot_spec(spec: TrialSpec) -> TrialSpec:
     sizes = spec.data.sizes or (spec.train_size, MOST_DEV, 0)
     train, dev, test = min(sizes[0], MOST_ITEMS), min(sizes[1], MOST_DEV), min(sizes[2], 1)
     read = train
-    if spec.data.held_out is not None:  # the share comes out of what is read; how many items exactly, digests decide
+    share = 1 / spec.data.folds if spec.data.folds is not None else spec.data.held_out
+    if share is not None:  # it comes out of what is read; how many items exactly, digests decide
         read = min(MOST_ITEMS, (spec.data.first and spec.data.first.train) or MOST_ITEMS)
-        train = min(sizes[0], int(0.8 * (1 - spec.data.held_out) * MOST_ITEMS))
+        train = min(sizes[0], int(0.8 * (1 - share) * MOST_ITEMS))
     size = min(
         train, STEPS * spec.optim.batch_size
     )  # independent of the size of the trial: steps of one shape take the same time

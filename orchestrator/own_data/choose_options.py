@@ -12,7 +12,7 @@ from orchestrator.config.console import DEFAULT_STORE
 from orchestrator.config.python_arguments import checked_argument
 from trials.datasets.corpus import CORPUS_FORMATS
 from trials.errors import ConfigError, unknown
-from trials.settings import Columns, Scheme
+from trials.settings import FEWEST_FOLDS, MOST_FOLDS, Columns, Scheme
 from trials.sources.local_models import STARTER
 from trials.tasks import TASKS
 
@@ -46,6 +46,8 @@ class ChooseOptions:
         train, dev, test: Files of the splits, in place of those that `data` names.
         held_out: Share of train that serves as dev, above 0 and at most 0.5; a dev split of its own joins train first.
             None for a tenth where there is no dev split.
+        folds: In place of that, cross-validation: each seed has one of so many parts of train, and of the files of a
+            dev split, as its dev.
         rates: Learning rates to try first, `2e-5,5e-5,1e-4` or `auto`, so that each depth has its own best; None for
             that of the recipe.
         against: `lora` for a row of low-rank adapters beside the depths, for which a quarter of the time is kept; None
@@ -77,6 +79,7 @@ class ChooseOptions:
     dev: Sequence[str] = ()
     test: Sequence[str] = ()
     held_out: float | None = None
+    folds: int | None = None
     rates: str | None = None
     against: str | None = None
     max_hours: float = 1.0
@@ -108,8 +111,7 @@ class ChooseOptions:
                 raise ConfigError(f"{option}: {unknown(word, known)}")
         if not 0 < self.tolerance < 100:
             raise ConfigError(f"--tolerance {self.tolerance:g}: must be above 0 and below 100 points.")
-        if self.held_out is not None and not 0 < self.held_out <= 0.5:
-            raise ConfigError(f"--held-out {self.held_out:g}: must be above 0 and at most 0.5, a share of train.")
+        self._check_dev()
         if self.models:
             self._check_models()
         if (self.text is None) != (self.label is None):
@@ -120,6 +122,14 @@ class ChooseOptions:
             )
         if not self.data and not self.train:
             raise ConfigError("no data. Give a folder, a file or a name, or --train FILE.")
+
+    def _check_dev(self) -> None:
+        if self.held_out is not None and not 0 < self.held_out <= 0.5:
+            raise ConfigError(f"--held-out {self.held_out:g}: must be above 0 and at most 0.5, a share of train.")
+        if self.folds is not None and not FEWEST_FOLDS <= self.folds <= MOST_FOLDS:
+            raise ConfigError(f"--folds {self.folds}: must be from {FEWEST_FOLDS} to {MOST_FOLDS}.")
+        if self.folds is not None and self.held_out is not None:
+            raise ConfigError("--folds and --held-out both make a dev split of train. Give one.")
 
     def _check_models(self) -> None:
         names = [model_word(model) for model in self.models]
@@ -149,7 +159,8 @@ class ChooseOptions:
             "--task": self.task, "--model": self.models or self.model, "--tolerance": f"{self.tolerance:g}",
             "--text": self.text, "--label": self.label, "--pair": self.pair, "--format": self.format,
             "--words": self.words, "--tags": self.tags, "--document": self.document, "--scheme": self.scheme,
-            "--held-out": None if self.held_out is None else f"{self.held_out:g}", "--rates": self.rates,
+            "--held-out": None if self.held_out is None else f"{self.held_out:g}",
+            "--folds": None if self.folds is None else str(self.folds), "--rates": self.rates,
         }  # fmt: skip
         options |= {"--train": self.train, "--dev": self.dev, "--test": self.test}
         each = ((name, [value] if isinstance(value, str) else value or []) for name, value in options.items())

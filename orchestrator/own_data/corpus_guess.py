@@ -159,8 +159,8 @@ def guess_draft(draft: DataDraft, asked: ChooseOptions, lookup: Lookup) -> tuple
     draft = draft.model_copy(update={"format": asked.format or draft.format, "scheme": asked.scheme or draft.scheme})
     draft, found = _located(draft, lookup)
     lines = []
-    if asked.held_out is not None:
-        draft, found, line = _held_out(draft, found, asked.held_out)
+    if asked.held_out is not None or asked.folds is not None:
+        draft, found, line = _without_dev(draft, found, asked.held_out, asked.folds)
         lines.append(line)
     elif draft.held_out is not None:
         lines.append(
@@ -233,22 +233,27 @@ def _located(draft: DataDraft, lookup: Lookup) -> tuple[DataDraft, Located]:
             raise (other if isinstance(error, NoDevSplitError) else error) from None
 
 
-def _held_out(draft: DataDraft, found: Located, share: float) -> tuple[DataDraft, Located, str]:
-    """The corpus with so much of train as dev, and a line on it; the files of a dev split of its own join train.
+def _without_dev(
+    draft: DataDraft, found: Located, share: float | None, folds: int | None
+) -> tuple[DataDraft, Located, str]:
+    """The corpus with a share of train, or folds, as dev, and a line on it; a dev split of its own joins train.
 
     Raises:
         ConfigError: It has a dev split, and a version of its own that its files would lose.
     """
     train, dev, test = found.splits.train, found.splits.dev, found.splits.test
-    told = f"{share:.0%} of train serve as dev, the same on every machine (--held-out)"
+    option, serves = f"--folds {folds}", f"{folds} folds of train serve as dev, one a seed"
+    if share is not None:
+        option, serves = f"--held-out {share:g}", f"{share:.0%} of train serve as dev"
+    told, parts = f"{serves}, the same on every machine ({option.split()[0]})", {"held_out": share, "folds": folds}
     if not dev:
-        return draft.model_copy(update={"held_out": share}), found, told
+        return draft.model_copy(update=parts), found._replace(held_out=share), told
     if draft.ud is not None or draft.hub is not None or draft.bundled is not None:
         raise ConfigError(
-            f"--held-out {share:g}: {found.name} has a dev split of its own. Leave --held-out out, or give files."
+            f"{option}: {found.name} has a dev split of its own. Leave {option.split()[0]} out, or give files."
         )
     rest = {"format": draft.format, "columns": draft.columns, "scheme": draft.scheme, "first": draft.first}
-    pooled = DataDraft(train=(*train, *dev), test=test, held_out=share, name=draft.name or found.name, **rest)
+    pooled = DataDraft(train=(*train, *dev), test=test, name=draft.name or found.name, **parts, **rest)
     joined = found._replace(splits=found.splits._replace(train=(*train, *dev), dev=()), held_out=share)
     return pooled, joined, f"the dev split joins train, and {told}"
 

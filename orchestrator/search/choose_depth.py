@@ -62,7 +62,7 @@ import numpy as np
 from orchestrator.analysis.decision_plan import DecisionPlan, PlannedLooks
 from orchestrator.analysis.looks import Further, chances_within, further, simultaneous
 from orchestrator.analysis.rows import ROUNDING, Floats
-from orchestrator.analysis.two_way import Estimate, Verdict, estimate, estimates, verdict
+from orchestrator.analysis.two_way import Estimate, Folds, Sample, Verdict, estimate, estimates, verdict
 from orchestrator.search.trial_results import stacked
 
 Losses = Mapping[int, Floats | None]
@@ -173,6 +173,7 @@ class Known:
         n_sentences: Sentences that the interval ranges over besides the seeds; None where it is over seeds alone.
         n_documents: Documents of these sentences; None where they are not known.
         has_spread: Whether the losses differ at all.
+        items: What one of the sample beside the seeds is called.
     """
 
     verdict: Verdict
@@ -183,6 +184,7 @@ class Known:
     n_sentences: int | None
     n_documents: int | None
     has_spread: bool
+    items: str = "dev sentence"
 
 
 @dataclass(frozen=True)
@@ -214,7 +216,7 @@ def decide(
     seeds: Sequence[int],
     savings: Sequence[float],
     budget: Budget = Budget(),
-    sizes: Floats | None = None,
+    sizes: Sample | None = None,
 ) -> Spend | DepthAnswer:
     """The next seeds to run, or the answer.
 
@@ -225,7 +227,8 @@ def decide(
             replace those without a loss.
         savings: The share of the baseline's cost that each freeze saves, known before anything ran.
         budget: What may still be spent.
-        sizes: (documents,) sentences of each, where losses are of documents; as of `two_way.estimate`.
+        sizes: (documents,) sentences of each, where losses are of documents, or the folds that seeds are scored on; as
+            of `two_way.estimate`.
 
     The same arguments give the same answer, whatever came first.
 
@@ -242,7 +245,7 @@ def answer(
     losses: Sequence[Losses],
     seeds: Sequence[int],
     savings: Sequence[float],
-    sizes: Floats | None = None,
+    sizes: Sample | None = None,
 ) -> DepthAnswer:
     """What is known now, where a budget is used up before the search is. Arguments and errors as of `decide`."""
     return _Search(goal, losses, seeds, savings, Budget(), sizes).answer()
@@ -263,7 +266,7 @@ class _Search:
         seeds: Sequence[int],
         savings: Sequence[float],
         budget: Budget,
-        sizes: Floats | None,
+        sizes: Sample | None,
     ) -> None:
         _check(losses, seeds, savings)
         self._goal, self._losses, self._seeds, self._savings, self._budget = goal, losses, seeds, savings, budget
@@ -426,18 +429,23 @@ def paired(losses: Losses, seeds: Sequence[int]) -> Floats:
     return stacked([loss for seed in seeds if (loss := losses.get(seed)) is not None])
 
 
-def _known(goal: DepthGoal, sizes: Floats | None, values: Floats, low: float, high: float) -> Known:
+def _known(goal: DepthGoal, sizes: Sample | None, values: Floats, low: float, high: float) -> Known:
     n = len(values)
-    n_sentences = values.shape[1] if sizes is None else int(sizes.sum())
+    n_sentences, n_documents = values.shape[1] if values.shape[1] > 1 else None, None
+    if isinstance(sizes, Folds):
+        n_sentences = sizes.examples
+    elif sizes is not None and n_sentences is not None:
+        n_sentences, n_documents = int(sizes.sum()), len(sizes)
     return Known(
         verdict=verdict(low, high, goal.tolerance),
         n=n,
         mean=float(values.mean()) if n else math.nan,
         low=low if math.isfinite(high) else -math.inf,
         high=high if math.isfinite(high) else math.inf,
-        n_sentences=n_sentences if values.shape[1] > 1 else None,
-        n_documents=None if sizes is None or values.shape[1] == 1 else len(sizes),
+        n_sentences=n_sentences,
+        n_documents=n_documents,
         has_spread=n > 1 and bool(estimate(values).variance > 0),
+        items="example" if isinstance(sizes, Folds) else Known.items,
     )
 
 

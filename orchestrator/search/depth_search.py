@@ -12,7 +12,7 @@ from orchestrator.analysis.cells import TRAINING_COST, by_cell, strip_and_word
 from orchestrator.analysis.looks import Further
 from orchestrator.analysis.losses import Collapses, collapses
 from orchestrator.analysis.savings import CONSTANT, FLOPS
-from orchestrator.analysis.two_way import document_sizes, interval
+from orchestrator.analysis.two_way import Folds, Sample, document_sizes, interval
 from orchestrator.config.quantities import counted, points
 from orchestrator.execution.trial_source import Chances, Order, Verdict
 from orchestrator.search.choose_depth import (
@@ -94,6 +94,8 @@ class DepthSearch:
         self._depths, self._stored, self._most_trials, self._time_left = depths, stored, asked.trials, time_left
         self._seeds, self._cost = list(depths.baseline), spec.cost
         self._passes, self._expected = depths.passes, depths.savings
+        data = next(iter(depths.baseline.values())).data
+        self._folds = None if data.folds is None else Folds(data.folds, sum((data.sizes or (0, 0))[:2]))
         self._goal = DepthGoal(
             tolerance=asked.tolerance / POINTS,
             confidence=asked.confidence,
@@ -188,6 +190,7 @@ class DepthSearch:
         losses = paired(self._losses_of(index, "test"), self._seeds)
         if len(losses):
             sizes = self._sizes("test")
+            assert not isinstance(sizes, Folds)  # of dev
             test = interval(losses, self._goal.confidence, sizes)
             ends = "" if test.low is None or test.high is None else f" ({points(test.low)} to {points(test.high)})"
             n = test.n_sentences if sizes is None or test.n_sentences is None else int(sizes.sum())
@@ -295,10 +298,14 @@ class DepthSearch:
         for seed, pair in self._pairs(index).items():
             is_left_out = pair is None or pair[0].has_collapsed or (runs.is_rare and pair[1].has_collapsed)
             losses[seed] = None if pair is None or is_left_out else paired_loss(*pair, split)
+        if split == "dev" and self._folds is not None:  # of whole seeds, whose sentences are others
+            return {seed: None if loss is None else loss.mean(keepdims=True) for seed, loss in losses.items()}
         return losses
 
-    def _sizes(self, split: str = "dev") -> Floats | None:
-        """Sentences of each document, as of `two_way.estimate`; the same for all trials."""
+    def _sizes(self, split: str = "dev") -> Sample | None:
+        """Sentences of each document, or the folds, as of `two_way.estimate`; the same for all trials."""
+        if split == "dev" and self._folds is not None:
+            return self._folds
         for trial in self._ended.values():
             if (documents := trial.sentences.get(split, {}).get("documents")) is not None:
                 return document_sizes(documents, len(documents))
@@ -340,7 +347,7 @@ def _further(further: Further, known: Known) -> str:
     """What would decide a freeze that is undecided."""
     seeds = None if further.further_seeds is None else counted(further.further_seeds, "more seed")
     sentences, together = (
-        None if n is None else counted(n, "more dev sentence")
+        None if n is None else counted(n, f"more {known.items}")
         for n in (further.further_sentences, further.sentences_with_all_seeds)
     )
     if seeds and sentences:
@@ -351,5 +358,5 @@ def _further(further: Further, known: Known) -> str:
         return f"about {sentences} would decide it; more seeds alone would not"
     if together:
         return f"about {together} with all seeds would decide it; neither alone would"
-    what = "more seeds" if known.n_sentences is None else "more seeds or more dev sentences"
+    what = "more seeds" if known.n_sentences is None else f"more seeds or more {known.items}s"
     return f"its loss is too close to the tolerance to be decided by {what}"

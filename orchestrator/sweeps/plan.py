@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -88,7 +89,7 @@ def plan_notes(
     Raises:
         DataError, ModelError: A corpus or model cannot be used.
     """
-    corpora = dict.fromkeys((spec.task, spec.data) for spec in ahead)
+    corpora = dict.fromkeys((spec.task, spec.data.under_seed(0)) for spec in ahead)
     models = dict.fromkeys((spec.model, TASKS[spec.task].head, spec.data.columns.pair is not None) for spec in ahead)
     return (
         *dict.fromkeys(f"{data.name}: {note}" for task, data in corpora for note in reading_notes(task, data)),
@@ -212,21 +213,40 @@ def _dev_notes(sweep: SweepSpec, task: str, data: DataSpec) -> Iterator[str]:
 
 def dev_note(task: str, data: DataSpec, tolerance: float) -> str | None:
     """What dev cannot resolve, if that is the tolerance, in points: its finest step, and how much would do."""
-    n, what = TASKS[task].n_scored(read_corpus(task, data).dev), _LABELS.get(task, unit_of(TASKS[task]))
-    finest = resolved(task, data)
+    finest, what, needed = resolved(task, data), _LABELS.get(task, unit_of(TASKS[task])), labels_for(tolerance)
     if finest <= tolerance:
         return None
+    if data.folds is not None:
+        needed = math.ceil(needed * data.folds / (data.folds - 1))
+        return f"{folds_note(task, data)} The tolerance is {tolerance:g}: about {needed:,} {what} in all would do."
+    n = TASKS[task].n_scored(read_corpus(task, data).dev)
     one = f": one error is {100 / n:.2g} points" if n else ""
     return (
         f"{data.name}: dev has {n:,} labels{one}. Where two settings label {DIFFERING:.0%} of them differently, losses "
         f"below about {finest:.1f} points may be chance, however many seeds; the tolerance is {tolerance:g}. "
-        f"About {labels_for(tolerance):,} {what} would do: use a larger dev split."
+        f"About {needed:,} {what} would do: use a larger dev split."
+    )
+
+
+def folds_note(task: str, data: DataSpec) -> str:
+    """What the folds of a corpus resolve."""
+    corpus = read_corpus(task, data)
+    n = TASKS[task].n_scored([*corpus.train, *corpus.dev])
+    return (
+        f"{data.name}: {data.folds} folds have {n:,} labels. Where two settings label {DIFFERING:.0%} of them "
+        f"differently, losses below about {resolved(task, data):.1f} points may be chance, however many seeds: these "
+        "share the examples, and only more of them resolve less."
     )
 
 
 def resolved(task: str, data: DataSpec) -> float:
-    """The smallest loss, in points, that the labels of dev tell from chance, however many seeds there are."""
-    return resolved_points(TASKS[task].n_scored(read_corpus(task, data).dev))
+    """The smallest loss, in points, that the labels of dev tell from chance, however many seeds there are.
+
+    K folds of N labels vary as a dev split of N (K - 1) / K, the labels that one of them leaves for training, does
+    (`analysis.two_way`: s^2 / (K - 1), with s^2 that of N / K labels).
+    """
+    corpus = read_corpus(task, data)
+    return resolved_points(TASKS[task].n_scored(corpus.dev if data.folds is None else corpus.train))
 
 
 @dataclass(frozen=True)

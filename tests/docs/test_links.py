@@ -6,7 +6,7 @@ import re
 import subprocess
 from pathlib import Path
 
-from docs import reference
+from docs import findings, reference
 from tests.docs.snippets import CHECKOUT, DOCUMENTS, PAGES
 from tests.examples import each
 
@@ -56,3 +56,7 @@ def test_no_document_has_a_directive_that_only_a_site_generator_reads() -> None:
 def test_the_reference_is_what_the_code_says() -> None:
     stale = [path for path, text in reference.pages().items() if (PAGES / path).read_text(encoding="utf-8") != text]
     assert stale == [], "run python -m docs.reference"
+
+
+def test_the_findings_are_what_the_shipped_trials_say() -> None:
+    assert (PAGES / findings.PAGE).read_text(encoding="utf-8") == findings.page(), "run python -m docs.findings"

@@ -51,6 +51,29 @@ def test_a_share_of_train_and_dev_together_serves_as_dev() -> None:
     assert found["answers"][0]["decided"]
 
 
+def test_with_folds_every_example_serves_and_the_answer_says_that_seeds_share_them() -> None:
+    folder = treebank(Path("bank"))
+    (folder / "dev.conllu").unlink()
+    path = folder / "train.conllu"
+    path.write_text("\n\n".join(path.read_text(encoding="utf-8").split("\n\n")[:260]) + "\n\n", encoding="utf-8")
+    words = ("--folds", "5", "--tolerance", "60", "--max-hours", "0.03", "--cluster", "inline", "--json")
+    done = CliRunner().invoke(app, ["choose", "bank", *words])
+    assert done.exit_code in (0, 143), done.output
+    assert "bank: 5 folds have" in done.stderr
+    assert "only more of them resolve less" in done.stderr
+    found = json.loads(done.stdout)
+    (answer,) = found["answers"]
+    specs = planned_specs(open_store("results").sweeps()[0])
+    assert {spec.data.fold for spec in specs} == {0, 1, 2, 3, 4}
+    assert {spec.seed % 5 == spec.data.fold for spec in specs} == {True}
+    assert {spec.data.sizes for spec in specs} == {(208, 52, 0)}
+    assert answer["n_sentences"] == 260
+    assert any(row["n_pairs"] for row in answer["settings"])
+    assert answer["decided"] or found["next"]
+    checked = CliRunner().invoke(app, ["store", "verify", "--store", "results"])
+    assert checked.exit_code == 0, checked.output
+
+
 def test_rates_are_tried_first_and_every_depth_has_the_best_for_it() -> None:
     small_treebank()
     found = chosen("--rates", "auto")

@@ -51,6 +51,8 @@ OTHER: dict[str, Any] = {
     "data.scheme": "iob1",
     "data.first": {"dev": 5},
     "data.held_out": 0.1,
+    "data.folds": 5,
+    "data.fold": 3,
     "data.source": "ud:other@1.0",
     "data.sizes": (300, 10, 0),
     "data.documents": (30, 4, 0),
@@ -115,7 +117,7 @@ def test_names_paths_and_what_cannot_matter_are_no_part_of_the_identity(name: st
 
 
 def test_everything_else_is_part_of_the_identity_and_of_a_cell_everything_but_the_seeds() -> None:
-    others = {name: changed(name) for name in fields(TrialSpec) if name not in NO_IDENTITY}
+    others = {name: changed(name) for name in fields(TrialSpec) if name not in NO_IDENTITY | {"data.fold"}}
     assert [name for name, spec in others.items() if spec.trial_id == FULL.trial_id] == []
     assert {name for name, spec in others.items() if spec.cell_id == FULL.cell_id} == SEEDS
 
@@ -128,6 +130,15 @@ def test_a_seed_of_one_source_that_is_the_seed_itself_changes_nothing(name: str)
 def test_a_seed_of_one_source_has_three_digits() -> None:
     with pytest.raises(ValidationError, match="less than 999"):
         make_spec(init_seed=999)
+
+
+def test_the_fold_follows_from_the_seed_and_all_freezes_of_a_seed_share_it() -> None:
+    data = FULL.data.model_copy(update={"folds": 5, "fold": 4})
+    spec = TrialSpec.model_validate(FULL.model_dump() | {"data": data.model_dump(), "seed": 7})
+    assert (spec.data.fold, spec.with_seed(13).data.fold, spec.at_rate(1e-3).data.fold) == (2, 3, 2)
+    assert spec.with_seed(12).data.content() == spec.data.content() != spec.with_seed(13).data.content()
+    assert spec.cell_id == spec.with_seed(13).cell_id != FULL.cell_id
+    assert changed("data.fold") == FULL  # without folds there is none
 
 
 def test_another_replicate_is_the_trial_that_its_seeds_declare() -> None:

@@ -134,6 +134,8 @@ def load_corpus(data: DataSpec) -> Corpus:
         raise DataError(f"{data.name}: its files changed while they were read. Launch again to make a new plan.")
     for split in SPLITS:
         _refuse_without_words(f"{data.name}, {split} split", getattr(corpus, split))
+    if data.folds is not None:
+        return _with_fold(corpus, data, data.folds)
     return corpus if data.held_out is None else _with_held_out(corpus, data, data.held_out)
 
 
@@ -180,6 +182,33 @@ def _with_held_out(corpus: Corpus, data: DataSpec, share: float) -> Corpus:
         )
     n_dev = None if data.first is None else data.first.dev
     return replace(corpus, train=train, dev=dev[:n_dev])
+
+
+def _with_fold(corpus: Corpus, data: DataSpec, n_folds: int) -> Corpus:
+    """The corpus with one fold of its train split as dev, and as much of the others as every fold leaves.
+
+    The folds are the same on every machine. Items of one document, and items of one text, are in one fold; the largest
+    of these go first, each to the fold with the fewest items, and equally large ones in the order of a digest.
+    """
+    documents, groups = document_indices(corpus.train), dict[object, list[int]]()
+    for place, item in enumerate(corpus.train):
+        groups.setdefault(documents[place] if documents else item_words(item), []).append(place)
+    if len(groups) < n_folds:
+        what = "documents" if documents else "different items"
+        raise DataError(
+            f"{data.name}: `folds: {n_folds}` (--folds) of {len(groups)} {what} leaves some empty. Give fewer folds, "
+            "or more data."
+        )
+    sizes, fold_of = [0] * n_folds, [0] * len(corpus.train)
+    for places in sorted(groups.values(), key=lambda places: (-len(places), _fraction(corpus.train[places[0]]))):
+        fold = sizes.index(min(sizes))
+        sizes[fold] += len(places)
+        for place in places:
+            fold_of[place] = fold
+    train = [item for item, fold in zip(corpus.train, fold_of, strict=True) if fold != data.fold]
+    dev = [item for item, fold in zip(corpus.train, fold_of, strict=True) if fold == data.fold]
+    n_dev = None if data.first is None else data.first.dev
+    return replace(corpus, train=train[: len(corpus.train) - max(sizes)], dev=dev[:n_dev])
 
 
 def _fraction(item: Item) -> float:

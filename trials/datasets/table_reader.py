@@ -12,7 +12,8 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice
+from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -125,22 +126,18 @@ def table_columns(path: Path, columns: Columns) -> TableColumns:
     return TableColumns(path, names, {} if names else asked)
 
 
-def items(asked: TableColumns, rows: Iterable[Row | DataError]) -> list[Sentence] | list[Text]:
-    """The rows as texts or sentences; in place of a row that could not be read stands its error.
+LazyRow = Callable[[], Row]  # raises DataError if the row could not be read
+
+
+def items(asked: TableColumns, rows: Iterable[LazyRow]) -> list[Sentence] | list[Text]:
+    """The rows as texts or sentences.
 
     Raises:
-        BrokenLinesError: cells are empty or of the wrong kind, or rows are errors; names each one's place.
+        BrokenLinesError: rows cannot be read, or cells are empty or of the wrong kind; names each one's place.
     """
-    return _converted(_text, rows) if asked.texts else _converted(_sentence, rows)
-
-
-def _converted(convert: Callable[[Row], ItemT], rows: Iterable[Row | DataError]) -> list[ItemT]:
-    def converted(row: Row | DataError) -> ItemT:
-        if isinstance(row, DataError):
-            raise row
-        return convert(row)
-
-    return convert_all(converted, rows)
+    if asked.texts:
+        return convert_all(lambda row: _text(row()), rows)
+    return convert_all(lambda row: _sentence(row()), rows)
 
 
 def _text(row: Row) -> Text:
@@ -247,7 +244,8 @@ def read_jsonl(path: Path, columns: Columns, first: int | None = None) -> list[S
     """
     asked = table_columns(path, columns)
     asked.refuse_positions()
-    return items(asked, islice(_json_rows(path, asked), first))
+    lines = ((f"{path}:{n}", line) for n, line in enumerate(read_lines(path), start=1) if line.strip())
+    return items(asked, (partial(_json_row, *line, asked) for line in islice(lines, first)))
 
 
 @CORPUS_FORMATS.register("parquet")
@@ -354,7 +352,7 @@ def _first_of_parquet(path: Path) -> list[Mapping[str, Any]]:
         raise DataError(f"{path}: not a complete Parquet file ({str(error).partition(chr(10))[0]}).") from error
 
 
-def _text_rows(path: Path, asked: TableColumns, rows: Iterator[Cells]) -> Iterator[Row | DataError]:
+def _text_rows(path: Path, asked: TableColumns, rows: Iterator[Cells]) -> Iterator[LazyRow]:
     """The used cells of every row; the first row is the header if columns are given by name."""
     first = next(rows, None)
     if first is None:
@@ -364,15 +362,15 @@ def _text_rows(path: Path, asked: TableColumns, rows: Iterator[Cells]) -> Iterat
         places = asked.places_of(f"{path}:{number}", cells)
     except DataError as error:
         raise DataError(f"{error}{_no_header(asked, cells)}") from error
-    if asked.by_position:
-        yield Row(f"{path}:{number}", _cells(cells, places))
     whose = "the first row" if asked.by_position else "the header"
-    for n, row in rows:
+
+    def row_at(n: int, row: Sequence[str]) -> Row:
         if len(row) != len(cells):
             count = "one column" if len(row) == 1 else f"{len(row)} columns"
-            yield DataError(f"{path}:{n}: a row has {count}, {whose} has {len(cells)}. Fix this row.")
-        else:
-            yield Row(f"{path}:{n}", _cells(row, places))
+            raise DataError(f"{path}:{n}: a row has {count}, {whose} has {len(cells)}. Fix this row.")
+        return Row(f"{path}:{n}", _cells(row, places))
+
+    yield from (partial(row_at, *row) for row in chain([first] if asked.by_position else [], rows))
 
 
 def _no_header(asked: TableColumns, first: Sequence[str]) -> str:
@@ -391,34 +389,20 @@ def _cells(row: Sequence[str], places: Mapping[str, int]) -> dict[str, str | lis
     return {key: row[at].split(" ") if key in SENTENCE_KEYS else row[at] for key, at in places.items()}
 
 
-def _json_rows(path: Path, asked: TableColumns) -> Iterator[Row | DataError]:
-    for number, line in enumerate(read_lines(path), start=1):
-        if line.strip():
-            try:
-                yield _json_row(f"{path}:{number}", line, asked)
-            except DataError as error:
-                yield error
-
-
 def _json_row(place: str, line: str, asked: TableColumns) -> Row:
-    found = _json_object(place, line)
-    for key, name in asked.names.items():
-        if name not in found:
-            raise DataError(f"{place}: columns.{key}: {unknown(name, found, in_file=True)}")
-    return Row(place, {key: found[name] for key, name in asked.names.items()})
-
-
-def _json_object(place: str, line: str) -> dict[str, Any]:
     try:
         found = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise DataError(f"{place}: not JSON ({error}). Each line holds one object.") from error
     if not isinstance(found, dict):
         raise DataError(f"{place}: a line holds one JSON object, not {type(found).__name__}. Fix this line.")
-    return found
+    for key, name in asked.names.items():
+        if name not in found:
+            raise DataError(f"{place}: columns.{key}: {unknown(name, found, in_file=True)}")
+    return Row(place, {key: found[name] for key, name in asked.names.items()})
 
 
-def _parquet_rows(path: Path, asked: TableColumns) -> Iterator[Row]:
+def _parquet_rows(path: Path, asked: TableColumns) -> Iterator[LazyRow]:
     import pyarrow as pa  # takes half a second, which a plan of other files need not wait for
     import pyarrow.parquet as pq
 
@@ -432,7 +416,7 @@ def _parquet_rows(path: Path, asked: TableColumns) -> Iterator[Row]:
                 columns = {key: batch.column(name).to_pylist() for key, name in asked.names.items()}
                 for cells in zip(*columns.values(), strict=True):
                     number += 1
-                    yield Row(f"{path}:row {number}", dict(zip(columns, cells, strict=True)))
+                    yield partial(Row, f"{path}:row {number}", dict(zip(columns, cells, strict=True)))
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror or error}).") from error
     except (pa.ArrowException, UnicodeDecodeError) as error:

@@ -161,8 +161,10 @@ def macro_share(row: int, sums: Floats) -> Floats:
 def macro_f1(sums: Floats) -> Floats:
     """Mean F1 of the labels that occur in counts (..., 3, labels), in gold or predicted; 0 where none does."""
     support, predicted, correct = _rows(sums)
-    f1 = share(2 * correct, support + predicted)
-    return share(f1.sum(axis=-1), (support + predicted > 0).sum(axis=-1))
+    f1, occurs = share(2 * correct, support + predicted), support + predicted > 0
+    if f1.ndim == 1:  # of one trial, as its row has it: numpy adds in pairs, so absent labels could change the last bit
+        return np.asarray(f1[occurs].mean() if occurs.any() else 0.0)
+    return share(f1.sum(axis=-1), occurs.sum(axis=-1))
 
 
 def label_f1(label: int) -> Score:

@@ -10,7 +10,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from trials.datasets.corpus import CORPUS_FORMATS, SPLITS, fingerprint
 from trials.datasets.layout import FORMATS, layout_by_name, layout_of
 from trials.errors import ConfigError, DataError, unknown
-from trials.settings import Columns, DataSpec, Files, First, Frozen, HeldOut, Scheme
+from trials.settings import Columns, DataSpec, Files, First, Folds, Frozen, HeldOut, Scheme
 from trials.sources.cache import FetchedCorpus, Progress, is_plain, no_progress
 from trials.sources.hub_client import is_commit, is_path, is_repo_name
 from trials.sources.split_files import (
@@ -70,6 +70,8 @@ class DataDraft(Frozen):
         first: Only so many items from the beginning of a split, e.g. ``{dev: 500, test: 0}``.
         held_out: Share of train that serves as dev, e.g. ``0.1``, where the corpus has no dev split. Digests of the
             items decide which, so it is the same on every machine.
+        folds: Cross-validation where the corpus has no dev split, e.g. ``5``: each seed is scored on one of so many
+            parts of train and trained on the others, seed 0 on the first; documents stay whole.
     """
 
     name: Annotated[str, Field(pattern=r"^[\w.+-]+$")] | None = None
@@ -90,6 +92,7 @@ class DataDraft(Frozen):
     scheme: Scheme = "auto"
     first: First | None = None
     held_out: HeldOut | None = None
+    folds: Folds | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -124,7 +127,9 @@ class DataDraft(Frozen):
         ways = [way for way in (self.bundled, self.folder, files or None, self.ud, self.hub) if way is not None]
         if len(ways) != 1:
             raise ValueError("name the corpus in one way: `bundled`, `folder`, `train` and `dev`, `ud`, or `hub`")
-        if files and not (self.train and (self.dev or self.held_out)):
+        if self.held_out is not None and self.folds is not None:
+            raise ValueError("`held_out` and `folds` both make a dev split; leave one out")
+        if files and not (self.train and (self.dev or not self.needs_dev)):
             raise ValueError(
                 "`train` and `dev` are both needed, or `held_out: 0.1` instead of `dev`; `test` may be left out"
             )
@@ -133,6 +138,11 @@ class DataDraft(Frozen):
         if self.hub is None and (self.config or self.splits or self.revision is not None):
             raise ValueError("`config`, `splits` and `revision` are of a dataset of the `hub`")
         return self
+
+    @property
+    def needs_dev(self) -> bool:
+        """Whether its files must have a dev split: no part of train serves as one."""
+        return self.held_out is None and self.folds is None
 
     @property
     def is_pinned(self) -> bool:
@@ -174,8 +184,9 @@ class DataDraft(Frozen):
         train, dev, test, mismatched = found.splits
         if self.first is not None and self.first.test == 0:
             test = ()
-        if self.held_out is not None and dev:
-            raise DataError(f"{self.name or found.name}: has a dev split. Leave `held_out` out.")
+        if not self.needs_dev and dev:
+            key = "held_out" if self.folds is None else "folds"
+            raise DataError(f"{self.name or found.name}: has a dev split. Leave `{key}` out.")
         every = (*train, *dev, *test, *mismatched)
         digest = fingerprint(train, dev, test, mismatched)  # refuses what is no plain file before anything is read
         if found.source is None:
@@ -194,6 +205,7 @@ class DataDraft(Frozen):
             scheme=self.scheme,
             first=self.first,
             held_out=found.held_out,
+            folds=self.folds,
             source=found.source,
             notes=(*found.notes, *layout.notes),
         )
@@ -213,25 +225,26 @@ class DataDraft(Frozen):
             name = fetched.name.rpartition("/")[2]
             return Located(name, fetched.source, self._fetched_files(fetched), self.held_out)
         if self.bundled is not None:
-            files = in_folder(treebank_path(self.bundled), needs_dev=self.held_out is None)
+            files = in_folder(treebank_path(self.bundled), needs_dev=self.needs_dev)
             return Located(self.bundled, None, files, self.held_out)
         return self._in_folder(absolute(self.folder or ""))
 
     def _in_folder(self, folder: Path) -> Located:
         if folder.is_file():
-            held_out = self.held_out or HELD_OUT
-            note = f"no dev split: {held_out:.0%} of {folder.name} serve as dev, the same on every machine"
-            return Located(
-                Path(folder.name.removesuffix(".gz")).stem, None, Splits((str(folder),), ()), held_out, (note,)
-            )
+            held_out = (self.held_out or HELD_OUT) if self.folds is None else None
+            serves = f"{self.folds} folds of {folder.name} serve as dev, one a seed"
+            if held_out is not None:
+                serves = f"{held_out:.0%} of {folder.name} serve as dev, the same on every machine"
+            name, files = Path(folder.name.removesuffix(".gz")).stem, Splits((str(folder),), ())
+            return Located(name, None, files, held_out, (f"no dev split: {serves}",))
         if not folder.is_dir():
             raise DataError(f"no folder {folder}. Give the folder that holds the corpus's files, or a file.")
         try:
-            files = in_folder(folder, needs_dev=self.held_out is None)
+            files = in_folder(folder, needs_dev=self.needs_dev)
         except DataError as error:
             if (classes := find_class_folders(folder)) is None:
                 raise
-            if "dev" not in classes.splits and self.held_out is None:
+            if "dev" not in classes.splits and self.needs_dev:
                 raise NoDevSplitError(
                     f"{folder}: has a folder for each class and none for dev. Let a share of train serve as dev: "
                     "`held_out: 0.1`."
@@ -256,8 +269,7 @@ class DataDraft(Frozen):
         splits = fetched.splits
         chosen = {"train": "train", "dev": "validation" if "validation" in splits else "dev", "test": "test"}
         chosen |= dict(self.splits)
-        needs_dev = ["dev"] if self.held_out is None else []
-        needed = dict.fromkeys(["train", *needs_dev, *(split for split, _ in self.splits)])
+        needed = dict.fromkeys(["train", *(["dev"] if self.needs_dev else []), *(split for split, _ in self.splits)])
         missing = ", ".join(f"{split} ({chosen[split]!r})" for split in needed if chosen[split] not in splits)
         if missing:
             hidden = f" (without labels: {', '.join(fetched.hidden)})" if fetched.hidden else ""

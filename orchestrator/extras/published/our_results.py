@@ -320,7 +320,7 @@ def _of_cells(metric: Metric, at_epoch: int | None, column: str, setup: Setup) -
         }
     known = {trial.spec.trial_id: trial.row.get("sentences", {}).get(metric.split, {}) for trial in setup.trials}
     of_sentences = {name: {i: of.get(name) for i, of in known.items()} for name in SENTENCE_COLUMNS}
-    frame = with_sentences(frame.assign(score=pd.Series(scores)), of_sentences)
+    frame = with_sentences(frame.assign(score=pd.Series(scores)), of_sentences, metric.split)
     pairs = dict(list(pair(frame).rows.groupby("cell")["difference"]))
     return {
         row.cell: _seed_mean(-row.loss, -row.high, -row.low, row.n_pairs, pairs.get(row.cell, ()))

@@ -94,8 +94,11 @@ def check_store(store: str | Path | Storage) -> Report:
         _check_parts(name, table, report)
     check_rows(report)
     states = _states(report.tables, plans)
-    checkpoints = _check_checkpoints(storage, states, report)
-    weights = _check_weights(storage, report)
+    means = "its trial continues from an older checkpoint or starts again"
+    resumable = _check_objects(storage, CHECKPOINTS, CHECKPOINT, "a checkpoint", means, report)
+    means = "`export model` trains its trial again"
+    weights = _check_objects(storage, WEIGHTS, WEIGHTS_FILE, "the weights of a trial", means, report)
+    check_recorded_weights(report, weights_of(storage))
     _check_odd(storage.inner, report)
     if storage.repeated:
         report.notes.append(
@@ -113,8 +116,10 @@ def check_store(store: str | Path | Storage) -> Report:
         rows={name: len(table.rows) for name, table in tables.items()},
         n_bytes={name: table.n_bytes for name, table in tables.items()},
         states=dict(sorted(Counter(states.values()).items())),
-        checkpoints=checkpoints,
-        weights=weights,
+        checkpoints=dict(
+            Counter({None: "unknown", "not ended": "to go on"}.get(states.get(i), "ended") for i in resumable)
+        ),
+        weights=len(set(weights)),
         drivers=dict(Counter(driver.holder.sweep for driver in running_drivers(storage))),
         quarantined=quarantined,
     )
@@ -242,31 +247,16 @@ def _states(tables: Mapping[str, TableContents], plans: list[SweepPlan]) -> dict
     return states | {row["trial_id"]: str(row["state"]) for row in sorted(rows, key=lambda row: row["attempt"] or 0)}
 
 
-def _check_checkpoints(storage: Storage, states: dict[str, str], report: Report) -> dict[str, int]:
-    folder, counts = storage.at(CHECKPOINTS), Counter[str]()
-    matches = {name: CHECKPOINT.fullmatch(name) for name in folder.files()}
-    _note_strange(CHECKPOINTS, [name for name, match in matches.items() if not match], "not a checkpoint", report)
+def _check_objects(
+    storage: Storage, folder: str, ours: re.Pattern[str], what: str, means: str, report: Report
+) -> list[str]:
+    """Check the files of a folder whose names hold a trial and a digest; the trial of each."""
+    matches = {name: ours.fullmatch(name) for name in storage.at(folder).files()}
+    _note_strange(folder, [name for name, match in matches.items() if not match], f"not {what}", report)
     for name, match in matches.items():
-        if match is None:
-            continue
-        counts[{None: "unknown", "not ended": "to go on"}.get(states.get(match[1]), "ended")] += 1
-        if wrong := _file_problem(folder, name):
-            means = "its trial continues from an older checkpoint or starts again"
-            report.remove_file((CHECKPOINTS,), name, wrong, means)
-    return dict(counts)
-
-
-def _check_weights(storage: Storage, report: Report) -> int:
-    """The number of trials whose weights are stored."""
-    folder, listed = storage.at(WEIGHTS), storage.at(WEIGHTS).files()
-    ours = {name: size for name, size in listed.items() if WEIGHTS_FILE.fullmatch(name)}
-    _note_strange(WEIGHTS, [name for name in listed if name not in ours], "not the weights of a trial", report)
-    for name in ours:
-        if wrong := _file_problem(folder, name):
-            report.remove_file((WEIGHTS,), name, wrong, "`export model` trains its trial again")
-    names = weights_of(storage)
-    check_recorded_weights(report, names)
-    return len(names)
+        if match and (wrong := _file_problem(storage.at(folder), name)):
+            report.remove_file((folder,), name, wrong, means)
+    return [match[1] for match in matches.values() if match]
 
 
 def _n_files(folder: Storage) -> int:

@@ -1,6 +1,6 @@
 """Repair a store: broken files and rows are moved to `<store>/quarantine/<time>/`; nothing is deleted.
 
-A wrong read moves nothing: reads prove themselves (`storage/proven_reads.py`), two checks have to agree, and what is
+A wrong read moves nothing: reads prove themselves (`storage.ProvenReads`), two checks have to agree, and what is
 written is read back before an original goes.
 
 A completed trial that has lost something no longer counts as completed: its row is moved too, so that the next launch

@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from orchestrator.analysis.two_way import Folds
 from orchestrator.search.choose_depth import Budget, DepthAnswer, DepthGoal, answer, decide
 
 Floats = npt.NDArray[np.float64]
@@ -46,6 +47,7 @@ class World:
         step: Of the score, in tolerances: losses are rounded to it at random, so that means stay; 0 for none.
         sentences: Deviation that `n_sentences` leave in the mean loss, in tolerances.
         n_sentences: Dev sentences; 1 where only the losses of seeds are known.
+        folds: Of a cross-validation, 0 without: then any two seeds of a depth are correlated by 1 / folds.
     """
 
     means: tuple[float, ...]
@@ -54,10 +56,15 @@ class World:
     step: float = 0.0
     sentences: float = 0.0
     n_sentences: int = 1
+    folds: int = 0
 
     def draw(self, rng: np.random.Generator, n_seeds: int) -> Floats:
         """(depths, seeds, sentences)"""
-        losses = np.asarray(self.means)[:, None] + self.spread * self.shape(_shared(rng, len(self.means), n_seeds))
+        of_seeds = self.shape(_shared(rng, len(self.means), n_seeds))
+        if self.folds:
+            common = _shared(rng, len(self.means), 1)
+            of_seeds = (common + np.sqrt(self.folds - 1) * of_seeds) / np.sqrt(self.folds)
+        losses = np.asarray(self.means)[:, None] + self.spread * of_seeds
         if self.step:
             losses = self.step * np.floor(losses / self.step + rng.uniform(size=losses.shape))
         found: Floats = losses[..., None]
@@ -66,6 +73,11 @@ class World:
             found = found + spread * _shared(rng, len(self.means), self.n_sentences)[:, None, :]
             found = found + CHURN * rng.standard_normal(found.shape)
         return TOLERANCE * found
+
+    @property
+    def sample(self) -> Folds | None:
+        """What a search is told of the folds."""
+        return Folds(self.folds, 260) if self.folds else None
 
     @property
     def deepest(self) -> int:
@@ -114,13 +126,19 @@ def savings(depths: int) -> list[float]:
 
 
 def search(
-    goal: DepthGoal, draws: Floats, rng: np.random.Generator, slots: int = 1, worth: float = 0.5
+    goal: DepthGoal,
+    draws: Floats,
+    rng: np.random.Generator,
+    slots: int = 1,
+    worth: float = 0.5,
+    sizes: Folds | None = None,
 ) -> tuple[DepthAnswer, int]:
     """A search to its end, and the trials it started; trials of parallel slots end in any order."""
     losses: list[dict[int, Floats | None]] = [{} for _ in draws]
     running: list[tuple[int, int]] = []
     spent = set[tuple[int, int]]()
-    while not isinstance(found := decide(goal, losses, range(draws.shape[1]), savings(len(draws))), DepthAnswer):
+    seeds, saved = range(draws.shape[1]), savings(len(draws))
+    while not isinstance(found := decide(goal, losses, seeds, saved, sizes=sizes), DepthAnswer):
         wanted = [(want.candidate, want.seed) for want in found.wants if want.chance >= worth]
         started = [pair for pair in wanted if pair not in running][: slots - len(running)]
         running += started
@@ -146,10 +164,11 @@ def within(goal: DepthGoal, draws: Floats, trials: int) -> int:
     return -1 if chosen is None else chosen
 
 
-def fixed(goal: DepthGoal, draws: Floats) -> int:
+def fixed(goal: DepthGoal, draws: Floats, sizes: Folds | None = None) -> int:
     """The depth that all seeds of all depths show, at one look: -1 for none."""
     once = replace(goal, min_seeds=goal.max_seeds)
-    chosen = answer(once, [dict(enumerate(each)) for each in draws], range(draws.shape[1]), savings(len(draws))).chosen
+    losses = [dict(enumerate(each)) for each in draws]
+    chosen = answer(once, losses, range(draws.shape[1]), savings(len(draws)), sizes).chosen
     return -1 if chosen is None else chosen
 
 
@@ -170,9 +189,9 @@ def rates(world: World, goal: DepthGoal, searches: int, *, slots: int = 1, seed:
     chosen, spent, by_design = np.empty((3, searches))
     for at in range(searches):
         draws = world.draw(rng, goal.max_seeds)
-        found, spent[at] = search(goal, draws, rng, slots)
+        found, spent[at] = search(goal, draws, rng, slots, sizes=world.sample)
         chosen[at] = -1 if found.chosen is None else found.chosen
-        by_design[at] = fixed(goal, draws)
+        by_design[at] = fixed(goal, draws, world.sample)
     loses = np.array([*(mean > 1 for mean in world.means), False])  # the last is "none"
     both = (loses[picked.astype(int)].mean() for picked in (chosen, by_design))
     exact = ((picked == world.deepest).mean() for picked in (chosen, by_design))
@@ -205,6 +224,8 @@ def worst_cases() -> Iterator[tuple[str, World, DepthGoal, int]]:
         for name, shape in (shapes[0], shapes[3], shapes[5]):
             yield f"{arrangement}: {name}", World(means, 0.4, shape), goal, 1
         yield f"{arrangement}: mostly sentences", World(means, 0.1, normal, sentences=0.3, n_sentences=500), goal, 1
+    for name, shape in (shapes[0], shapes[5]):
+        yield f"all lose a hair more, 5 folds: {name}", World(ALL, 0.4, shape, folds=5), goal, 1
     yield "normal, mostly sentences", World(WORST, 0.1, normal, sentences=0.3, n_sentences=500), goal, 1
     yield "normal, 4 slots", World(WORST, 0.4, normal), goal, 4
     yield "lognormal, skewness 1.75, 4 slots", World(WORST, 0.4, lognormal(0.5)), goal, 4

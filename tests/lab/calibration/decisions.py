@@ -92,7 +92,7 @@ def two_ways_to_ask(sweeps: int, seed: int) -> Iterator[Figure]:
         world = Documents(int(rng.choice([8, 40])), 0.1, n_sentences=200)
         drawn = world.draw(rng, 3, n)
         assert drawn.plain is not None
-        assert drawn.sizes is not None
+        assert isinstance(drawn.sizes, np.ndarray)
         documents = np.repeat(np.arange(len(drawn.sizes)), drawn.sizes.astype(np.int64))
         of_answer = _found(drawn.plain[:, 0] + true, documents=documents).table
         losses = [dict(enumerate(each[0] + shift[0])) for each, shift in zip(drawn.losses, true, strict=True)]

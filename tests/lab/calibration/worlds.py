@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from orchestrator.analysis.two_way import document_sizes, item_losses
+from orchestrator.analysis.two_way import Folds, Sample, document_sizes, item_losses
 from trials.metrics.metric import Score, label_f1, matthews, pseudo_values
 
 Floats = npt.NDArray[np.float64]
@@ -58,13 +58,13 @@ class Drawn(NamedTuple):
     Attributes:
         losses: (sweeps, settings, seeds, items) less the true loss.
         collapsed: (sweeps, settings, seeds) which runs did; None for none.
-        sizes: (items,) sentences of each, where items are documents.
+        sizes: (items,) sentences of each, where items are documents; or the folds that seeds are scored on.
         plain: The losses by sentence, as they would be if nothing was known of documents, or of words.
     """
 
     losses: Floats
     collapsed: npt.NDArray[np.bool_] | None = None
-    sizes: Floats | None = None
+    sizes: Sample | None = None
     plain: Floats | None = None
 
 
@@ -276,7 +276,30 @@ class Ratio:
         return Drawn(linear[:, None] - true, plain=plain[:, None] - true)
 
 
-World = Words | Classes | Crossed | Documents | Ratio
+@dataclass(frozen=True)
+class Folded:
+    """Cross-validation: each seed's loss is of its own fold, and any two are correlated as their test share is large.
+
+    Attributes:
+        of_fold: Share of the variance that the fold itself has, the same under every seed that is scored on it; None
+            for the correlation of Nadeau and Bengio between any two seeds, 1 / folds.
+    """
+
+    folds: int
+    shape: Draw = normal
+    of_fold: float | None = None
+    deviation: float = 0.004
+
+    def draw(self, rng: np.random.Generator, sweeps: int, n_seeds: int) -> Drawn:
+        """One setting."""
+        shared = 1 / self.folds if self.of_fold is None else self.of_fold
+        common = rng.standard_normal((sweeps, 1, 1 if self.of_fold is None else self.folds, 1))
+        of_seeds = common[:, :, np.arange(n_seeds) % common.shape[2]]
+        losses = np.sqrt(shared) * of_seeds + np.sqrt(1 - shared) * self.shape(rng, (sweeps, 1, n_seeds, 1))
+        return Drawn(self.deviation * losses, sizes=Folds(self.folds, 260))
+
+
+World = Words | Classes | Crossed | Documents | Ratio | Folded
 WORLDS: dict[str, World] = {
     "normal, mostly seeds": Words(seeds=0.010, sentences=0.03),
     "skewness -1.4, mostly seeds": Words(seeds=0.010, sentences=0.03, shape=skewed),
@@ -292,4 +315,6 @@ WORLDS: dict[str, World] = {
     "10 % collapse, left out": Words(seeds=0.006, sentences=0.05, collapse=COLLAPSE),
     **{f"{n} documents, alike {alike:g}": Documents(n, alike) for n in (5, 10, 40) for alike in (0, 0.05, 0.2)},
     **{f"words, loss {100 * loss:g} points": Ratio(loss) for loss in (0.01, 0.03, 0.1)},
+    **{f"{n} folds, exponential": Folded(n, exponential) for n in (4, 5, 10)},
+    **{f"{n} folds, alike {alike:g}": Folded(n, of_fold=alike) for n in (4, 5, 10) for alike in (0.5, 0.9)},
 }

@@ -21,7 +21,7 @@ from orchestrator.store.schema import State
 from tests.builders import make_record, make_spec
 from tests.lab.chaos import compare, day, drivers
 from tests.lab.chaos.cluster import Local, small_disk
-from tests.lab.chaos.endure import Driver, Endurance, Moment, Told, is_ok, plan
+from tests.lab.chaos.endure import Endurance, Moment, Told, is_ok, plan
 from tests.lab.chaos.events import HARMS, World, disk_full
 from tests.lab.chaos.ours import Ours
 from tests.lab.chaos.processes import end_all, inside
@@ -103,19 +103,6 @@ def _attempt(store: ResultStore, seed: int, attempt: int, *, time_s: float, step
     if steps == STEPS:
         recorder.ended(spec, State.COMPLETED, None)
     recorder.flush()
-
-
-@pytest.mark.slow
-def test_two_launches_at_once_train_each_trial_once_and_leave_what_one_alone_does(tmp_path: Path) -> None:
-    sweep = write_work(tmp_path, train=64, seeds=2)
-    assert endured(Inline, sweep, tmp_path / "one", None).exit_codes == [0]
-    expected = compare.tables(compare.read_rows(open_store(tmp_path / "one" / "store")))
-    with Inline(tmp_path / "two") as nodes:
-        subject = Ours(sweep, tmp_path / "two", tmp_path / "two", expected)
-        launches = [Driver(subject.command("inline"), nodes) for _ in range(2)]
-        assert [launch.process.wait(200) for launch in launches] == [0, 0]
-        assert subject.judge() == Verdict()
-        assert set(compare.attempts(subject.store).values()) == {1}
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from orchestrator.analysis.two_way import (
+    Folds,
     deciding_ends,
     document_sizes,
     ends,
@@ -38,6 +39,20 @@ def test_variance_and_degrees_of_freedom_are_those_of_the_formula() -> None:
     assert found.mean == pytest.approx(x.mean())
     assert found.variance == pytest.approx(v)
     assert found.df == pytest.approx(v**2 / (v_s**2 / 3 + max(v_i - v_2, 0) ** 2 / 29))
+
+
+def test_folds_have_the_variance_of_nadeau_and_bengio_below_which_no_seeds_bring_it() -> None:
+    x = np.array([[0.01], [0.02], [0.04], [0.05], [0.03], [0.02]])
+    found, s_2 = estimate(x, Folds(5, 260)), x.var(ddof=1)
+    assert found.variance == pytest.approx(s_2 * (1 / 6 + 1 / 4))
+    assert found.seeds_share == pytest.approx((1 / 6) / (1 / 6 + 1 / 4))
+    assert found.df == pytest.approx(5)
+    assert estimate(np.tile(x, (1000, 1)), Folds(5, 260)).variance > 0.99 * np.tile(x, (1000, 1)).var() / 4
+    folds, alone = interval(x, sizes=Folds(5, 260)), interval(x)
+    assert (folds.n_sentences, folds.ranges_over) == (260, "seeds and sentences")
+    assert folds.low is not None
+    assert alone.low is not None
+    assert folds.low < alone.low
 
 
 def test_many_settings_at_once_give_what_each_gives_alone() -> None:

@@ -73,24 +73,24 @@ def test_of_another_machine_the_last_sign_of_life_decides(
 ME = this_process()
 
 
-def test_this_process_is_here() -> None:
-    assert ME.presence(ME) is Presence.HERE
-    assert ME.pid == os.getpid()
-
-
 def test_a_process_that_ended_is_gone() -> None:
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         process.wait()
     assert replace(ME, pid=process.pid).presence(ME) is Presence.GONE
 
 
-def test_a_later_process_of_the_same_pid_is_not_the_driver() -> None:
-    assert replace(ME, started=str(int(ME.started) - 1)).presence(ME) is Presence.GONE
-
-
-@pytest.mark.parametrize("change", [{"host": "node7"}, {"system": "another boot"}, {"system": ""}])
-def test_of_another_machine_boot_or_container_nothing_can_be_told(change: dict[str, Any]) -> None:
-    assert replace(ME, **change).presence(ME) is Presence.UNKNOWN
+@each(
+    "change, presence",
+    [
+        ({}, Presence.HERE),
+        ({"started": str(int(ME.started) - 1)}, Presence.GONE),  # a later process of the same pid is not the driver
+        ({"host": "node7"}, Presence.UNKNOWN),
+        ({"system": "another boot"}, Presence.UNKNOWN),
+        ({"system": ""}, Presence.UNKNOWN),
+    ],
+)
+def test_of_another_machine_boot_or_container_nothing_can_be_told(change: dict[str, Any], presence: Presence) -> None:
+    assert replace(ME, **change).presence(ME) is presence
 
 
 def test_where_this_system_does_not_name_its_boot_nothing_can_be_told() -> None:
@@ -112,8 +112,9 @@ def test_a_pid_must_be_a_processs_number(pid: Any) -> None:
 
 @each("name", ["sweep", "user", "host", "alive", "ray"])
 def test_what_is_no_text_is_no_name_of_a_process(name: str) -> None:
+    values: dict[str, Any] = {name: ["ab"]}
     with pytest.raises(ValueError, match="must be text"):
-        replace(ME, **{name: ["ab"]})
+        replace(ME, **values)
 
 
 def test_what_is_written_reads_back_with_a_new_sign_of_life() -> None:

@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.execution.recorder import epoch_row
-from orchestrator.execution.rerun import Difference, differences, find_trial
+from orchestrator.execution.rerun import Difference, Row, differences, find_trial
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.contents import COMPUTED
 from orchestrator.store.schema import EPOCHS, METRICS
 from tests.builders import make_record, make_spec
+from tests.examples import each
 from tests.orchestrator.store.rows import trial
 from trials.errors import ConfigError, NothingMatchedError, PermafrostError
 from trials.starter import model_path, treebank_path
@@ -110,21 +111,22 @@ def test_a_metric_differs_where_any_of_its_bits_does(metric: str, stored: float,
     assert differing == ([] if stored == found else [Difference(10, metric, stored, found)])
 
 
-def test_times_and_memory_are_not_compared() -> None:
-    assert differences(rows(10), rows(10, train_s=9.0, peak_memory_bytes=1, time=1.0)) == []
-
-
-def test_an_evaluation_that_only_one_run_has_is_a_difference() -> None:
-    assert differences(rows(10, 20), rows(10)) == [Difference(20, "step", 20, None)]
-    assert differences(rows(10), rows(10, 20)) == [Difference(20, "step", None, 20)]
-
-
-def test_step_losses_are_compared_one_by_one() -> None:
-    (difference,) = differences(rows(10, step_losses=(1.0, 2.0)), rows(10, step_losses=(1.0, 2.5)))
-    assert (difference.column, difference.stored, difference.found) == ("step_losses", (1.0, 2.0), (1.0, 2.5))
-    assert differences(rows(10, step_losses=(1.0,)), rows(10, step_losses=(1.0, 2.0)))
-
-
-def test_a_metric_that_only_one_run_measured_is_a_difference() -> None:
-    (difference,) = differences(rows(10, metrics={"accuracy": 0.5}), rows(10, metrics={}))
-    assert difference == Difference(10, "accuracy", 0.5, None)
+@each(
+    "stored, found, expected",
+    [
+        (rows(10), rows(10, train_s=9.0, peak_memory_bytes=1, time=1.0), []),
+        (rows(10, 20), rows(10), [Difference(20, "step", 20, None)]),
+        (rows(10), rows(10, 20), [Difference(20, "step", None, 20)]),
+        (
+            rows(10, step_losses=(1.0, 2.0)),
+            rows(10, step_losses=(1.0, 2.5)),
+            [Difference(10, "step_losses", (1.0, 2.0), (1.0, 2.5))],
+        ),
+        (rows(10, step_losses=(1.0,)), rows(10, step_losses=()), [Difference(10, "step_losses", (1.0,), ())]),
+        (rows(10, metrics={"accuracy": 0.5}), rows(10, metrics={}), [Difference(10, "accuracy", 0.5, None)]),
+    ],
+)
+def test_what_was_computed_is_compared_number_by_number(
+    stored: list[Row], found: list[Row], expected: list[Difference]
+) -> None:
+    assert differences(stored, found) == expected

@@ -104,7 +104,11 @@ WORDS: dict[str, Any] = {"task": "ner", "format": "columns"}
 IS_WORDS = {**WORDS, "sizes": (40, 8, 6)}
 TABLE: dict[str, Any] = {"task": "classification", "format": "tsv"}
 IS_TEXTS = {**TABLE, "columns": {"text": "sentence", "label": "label"}}
-IS_FOLDERS = {"task": "classification", "format": "jsonl", "columns": {"text": "text", "label": "label"}}
+IS_FOLDERS: dict[str, Any] = {
+    "task": "classification",
+    "format": "jsonl",
+    "columns": {"text": "text", "label": "label"},
+}
 
 KINDS: dict[str, Kind] = {
     # --- Words a line

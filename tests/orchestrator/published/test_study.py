@@ -31,10 +31,6 @@ def test_every_study_loads_and_is_named_like_its_file(name: str) -> None:
     assert study.errata
 
 
-def test_the_four_studies_are_there() -> None:
-    assert STUDIES == ("brown_pos", "emekaeze_pos", "freezing_bert_glue", "kairatuly_ner")
-
-
 @each(
     "group, freeze, row",
     [

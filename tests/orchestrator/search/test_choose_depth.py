@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from orchestrator.analysis.rows import Floats
+from orchestrator.analysis.two_way import Folds
 from orchestrator.search.choose_depth import (
     Budget,
     DepthAnswer,
@@ -96,8 +97,9 @@ def test_at_most_5_percent_of_searches_choose_a_depth_that_loses_too_much(slots:
         World(WORST, 0.4, lognormal(0.5), sentences=0.15, n_sentences=500),
         World(ALL, 0.4, exponential),
         World(ALL, 0.1, normal, sentences=0.3, n_sentences=500),
+        World(ALL, 0.4, exponential, folds=5),
     ],
-    ids=["skewed, sentences", "all a hair beyond, exponential", "all a hair beyond, mostly sentences"],
+    ids=["skewed, sentences", "all a hair beyond, exponential", "all a hair beyond, mostly sentences", "5 folds"],
 )
 def test_nor_do_searches_in_the_worst_arrangements(world: World) -> None:
     """100 of a rate of at most 5 %: standard error 2.2 %."""
@@ -121,6 +123,22 @@ def test_sentences_that_differ_are_not_averaged_away_by_seeds() -> None:
     assert found.further.further_sentences is not None
     means = paired(by_sentence(10, 0.7 * TOLERANCE), SEEDS).mean(axis=1).tolist()
     assert answered([first(10, means)]).known[0].verdict == WITHIN
+
+
+def test_folds_need_more_examples_where_seeds_without_them_would_do() -> None:
+    losses, lower = ([size * TOLERANCE, -size * TOLERANCE] * 5 for size in (0.9, 0.7))
+    alone, folded = (answer(GOAL, [first(10, losses)], SEEDS, savings(1), sizes) for sizes in (None, Folds(5, 260)))
+    assert alone.further is not None
+    assert alone.further.further_seeds == 5
+    assert folded.known[0].n_sentences == 260
+    assert folded.further is not None
+    assert folded.further.further_seeds is None
+    assert folded.further.sentences_with_all_seeds is not None
+    assert answer(GOAL, [first(10, lower)], SEEDS, savings(1)).known[0].verdict == WITHIN
+    assert (
+        answer(GOAL, [first(10, [loss / 7 for loss in lower])], SEEDS, savings(1), Folds(5, 260)).known[0].verdict
+        == WITHIN
+    )
 
 
 def test_losses_of_which_one_has_no_sentences_are_taken_over_seeds_alone() -> None:

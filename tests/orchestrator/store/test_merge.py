@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from orchestrator.analysis.stochastic_order import almost_dominates
 from orchestrator.extras.store_care.check import check_store
 from orchestrator.extras.store_care.merge import Format, Merged, export, export_store, merge
-from orchestrator.storage.storage import Storage
+from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.contents import READ_ORDER, SweepPlan, latest, planned_specs, read_contents, repeated
 from orchestrator.store.schema import EPOCHS, KEYS
@@ -34,6 +34,7 @@ from tests.lab.calibration.stores import write
 from tests.lab.calibration.worlds import WORLDS
 from tests.orchestrator.store.killed_storage import Killed
 from tests.orchestrator.store.rows import TIME, complete, epoch, prediction, tag, trial
+from tests.orchestrator.store.test_parts import Small
 from tests.orchestrator.store.test_repair import spoil
 from trials.errors import RefusedError, StoreError
 from trials.spec import TrialSpec
@@ -243,6 +244,34 @@ def test_a_merge_killed_at_any_moment_and_repeated_comes_to_the_same(
 
 def everything(store: ResultStore, table: str) -> list[str]:
     return sorted(map(repr, rows(store, table)))
+
+
+class KilledSmall(Small, Killed):
+    """The same, where objects may not be large, so that a table comes in several."""
+
+    def at(self, name: str) -> KilledSmall:
+        return KilledSmall(self.folder / name, self._left)
+
+
+@pytest.mark.slow  # a merge killed at any moment is tested above
+def test_a_merge_killed_between_two_objects_of_one_table_comes_to_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries = [Try(n, 60, "lost" if n % 2 else None) for n in range(6)]
+    theirs = made(tmp_path / "theirs", {"a": tries})
+    made(tmp_path / "ours", {"a": [Try(9, 1, "completed")]})
+    one_row = max((tmp_path / "ours" / "epochs").glob("part-*"), key=lambda part: part.stat().st_size)
+    monkeypatch.setattr(KilledSmall, "largest_bytes", one_row.stat().st_size + 650)  # about a hundred rows
+    shutil.copytree(tmp_path / "ours", tmp_path / "whole")
+    merge(theirs, ResultStore(KilledSmall(tmp_path / "whole", [10**9])))
+    assert len(FolderStorage(tmp_path / "whole").at("epochs").files()) > 2
+    for left in range(0, 8, 8 // examples(8)):
+        copy = Path(shutil.copytree(tmp_path / "ours", tmp_path / str(left)))
+        with pytest.raises(KeyboardInterrupt):
+            merge(theirs, ResultStore(KilledSmall(copy, [left])))
+        merge(theirs, ResultStore(KilledSmall(copy, [10**9])))
+        for table in READ_ORDER:
+            assert everything(ResultStore(copy), table) == everything(ResultStore(tmp_path / "whole"), table)
 
 
 # --- Rows that stand twice

@@ -172,6 +172,47 @@ def test_nothing_is_held_out_beside_a_dev_split(folder: Path) -> None:
         DataDraft(folder=str(folder), held_out=0.1).resolve()
 
 
+# --- Cross-validation
+
+
+def in_folds(folder: Path, n_train: int, folds: int) -> list[Corpus]:
+    """The corpus under as many seeds as it has folds."""
+    without_dev(folder, n_train)
+    data = DataDraft(folder=str(folder), folds=folds).resolve()
+    return [load_corpus(data.under_seed(seed)) for seed in range(folds)]
+
+
+def test_every_item_is_in_the_dev_split_of_one_fold_and_in_train_of_the_others(tmp_path: Path) -> None:
+    corpora = in_folds(tmp_path / "a", 23, 5)
+    assert sorted(len(corpus.dev) for corpus in corpora) == [4, 4, 5, 5, 5]
+    assert {len(corpus.train) for corpus in corpora} == {18}
+    assert len({item[0] for corpus in corpora for item in corpus.dev}) == 23
+    assert all(not {item[0] for item in corpus.train} & {item[0] for item in corpus.dev} for corpus in corpora)
+
+
+def test_documents_stay_in_one_fold(tmp_path: Path) -> None:
+    lines = "".join(
+        f"# newdoc id = d{document}\n" * (not n) + f"1\tw{document}.{n}\t_\tNOUN\t_\t_\t_\t_\t_\t_\n\n"
+        for document, size in enumerate((9, 5, 4, 3, 2, 1))
+        for n in range(size)
+    )
+    (tmp_path / "train.conllu").write_text(lines, encoding="utf-8")
+    data = DataDraft(folder=str(tmp_path), folds=4).resolve()
+    corpora = [load_corpus(data.under_seed(seed)) for seed in range(4)]
+    assert sorted(len(corpus.dev) for corpus in corpora) == [5, 5, 5, 9]
+    assert {len(corpus.train) for corpus in corpora} == {15}
+    assert all(not {i.document for i in c.train} & {i.document for i in c.dev} for c in corpora)
+
+
+def test_more_folds_than_documents_and_folds_beside_a_share_are_refused(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"`folds: 5` \(--folds\) of 3 different items leaves some empty"):
+        in_folds(tmp_path / "a", 3, 5)
+    with pytest.raises(ValueError, match="`held_out` and `folds` both make a dev split"):
+        DataDraft(folder=str(folder), held_out=0.1, folds=5)
+    with pytest.raises(DataError, match=r"tiny: has a dev split\. Leave `folds` out\."):
+        DataDraft(folder=str(folder), folds=5).resolve()
+
+
 # --- A corpus looked over: histogram, duplicates, labels.
 
 
