@@ -46,15 +46,12 @@ def _errors(metric: Metric, ours: Sequence[SeedMean | None]) -> dict[str, Any]:
     """The 95 % intervals over seeds."""
     up = [scaled(metric, o.high - o.mean) if o and o.high is not None else None for o in ours]
     down = [scaled(metric, o.mean - o.low) if o and o.low is not None else None for o in ours]
-    return {
-        "type": "data",
-        "symmetric": False,
-        "array": up,
-        "arrayminus": down,
-        "color": _LOOK.muted,
-        "thickness": 1.5,
-        "width": 4,
-    }
+    return _spread(_LOOK.muted, up, down)
+
+
+def _spread(colour: str, up: Sequence[float | None], down: Sequence[float | None]) -> dict[str, Any]:
+    bars = {"type": "data", "symmetric": False, "color": colour, "thickness": 1.5, "width": 4}
+    return bars | {"array": up, "arrayminus": down}
 
 
 def _labels(study: Study, found: Iterable[Number]) -> list[str]:
@@ -120,14 +117,23 @@ def _epochs(study: Study, exhibit: Exhibit, groups: Groups) -> Figure:
 
 
 def _line(label: str, colour: str, *, hollow: bool) -> dict[str, Any]:
-    symbol = "diamond-open" if hollow else "circle"
-    return {
-        "type": "scatter",
-        "mode": "lines+markers",
-        "name": name(label),
-        "line": {"color": colour, "width": 2, "dash": "dash" if hollow else "solid"},
-        "marker": {"symbol": symbol, "size": 10 if hollow else 8, "color": colour},
-    }
+    marker = {"symbol": _SYMBOLS[hollow], "size": 10 if hollow else 8, "color": colour}
+    line = {"color": colour, "width": 2, "dash": "dash" if hollow else "solid"}
+    return {"type": "scatter", "mode": "lines+markers", "name": name(label), "line": line, "marker": marker}
+
+
+def _marks(label: str, points: Sequence[tuple[Any, Any]], **marker: Any) -> dict[str, Any]:
+    """A trace of points, given as pairs of x and y."""
+    x, y = ([point[n] for point in points] for n in (0, 1))
+    return {"type": "scatter", "mode": "markers", "name": label, "x": x, "y": y, "marker": marker}
+
+
+def _theirs(label: str, points: Sequence[tuple[Any, Any]], size: int) -> dict[str, Any]:
+    """Hollow diamonds."""
+    return _marks(label, points, symbol=_SYMBOLS[True], size=size, color=_LOOK.text, line={"width": 2})
+
+
+_SYMBOLS = {True: "diamond-open", False: "circle"}  # theirs and ours
 
 
 def _scatter(study: Study, exhibit: Exhibit, groups: Groups) -> Figure:
@@ -151,21 +157,13 @@ def _points(
     study: Study, side: str, points: Sequence[tuple[str, Any, Any]], metrics: tuple[Metric, Metric], *, named: bool
 ) -> dict[str, Any]:
     mean = "low" if side == "theirs" else "mean"
-    trace = {
-        "type": "scatter",
+    places = [(scaled(metrics[0], getattr(x, mean)), scaled(metrics[1], getattr(y, mean))) for _, x, y in points]
+    colours = [_colour(study, freeze) for freeze, _, _ in points]
+    trace = _marks(side, places, symbol=_SYMBOLS[side == "theirs"], size=12, color=colours, line={"width": 2}) | {
         "mode": "markers+text" if named else "markers",
-        "name": side,
-        "x": [scaled(metrics[0], getattr(x, mean)) for _, x, _ in points],
-        "y": [scaled(metrics[1], getattr(y, mean)) for _, _, y in points],
         "text": [name(study.freezes[freeze].label) for freeze, _, _ in points],
         "textposition": "bottom center",
         "cliponaxis": False,
-        "marker": {
-            "symbol": "diamond-open" if side == "theirs" else "circle",
-            "size": 12,
-            "color": [_colour(study, freeze) for freeze, _, _ in points],
-            "line": {"width": 2},
-        },
     }
     return trace if side == "theirs" else trace | {"error_y": _errors(metrics[1], [y for _, _, y in points])}
 
@@ -209,15 +207,11 @@ def _ends(study: Study, key: str, column: str, one: Beside) -> Iterable[dict[str
                 points += [(freeze.depth, value)] * (value is not None)
         points.sort(key=lambda point: point[0])
         if points:
-            yield {
-                "type": "scatter",
+            places = [(depth, scaled(metric, value.mean if value else None)) for depth, value in points]
+            yield _marks(label, places, symbol=symbol, size=8, color=colour) | {
                 "mode": "lines+markers",
-                "name": label,
-                "x": [depth for depth, _ in points],
-                "y": [scaled(metric, value.mean if value else None) for _, value in points],
                 "error_y": _errors(metric, [value for _, value in points]),
                 "line": {"color": colour, "dash": dash, "width": 2},
-                "marker": {"symbol": symbol, "size": 8, "color": colour},
             }
 
 
@@ -231,15 +225,16 @@ def _published_depths(study: Study, rows: Sequence[Number]) -> Iterable[dict[str
         bars = (
             {"error_y": {"type": "data", "array": [half] * len(span), "color": _LOOK.text, "width": 4}} if half else {}
         )
-        yield bars | {
-            "type": "scatter",
-            "mode": "lines+markers",
-            "name": "theirs (lower or upper layers not said)",
-            "x": span,
-            "y": [scaled(metric, (theirs.low + theirs.high) / 2)] * len(span),
-            "line": {"color": _LOOK.text, "width": 2, "dash": "dot"},
-            "marker": {"symbol": "diamond-open", "size": 12, "color": _LOOK.text, "line": {"width": 2}},
-        }
+        places = [(depth, scaled(metric, (theirs.low + theirs.high) / 2)) for depth in span]
+        line = {"color": _LOOK.text, "width": 2, "dash": "dot"}
+        yield (
+            bars
+            | _theirs("theirs (lower or upper layers not said)", places, 12)
+            | {
+                "mode": "lines+markers",
+                "line": line,
+            }
+        )
 
 
 def _runs(study: Study, exhibit: Exhibit, groups: Groups) -> Figure:
@@ -267,28 +262,13 @@ def _runs_of(study: Study, rows: Sequence[Number], labels: Sequence[str]) -> lis
         if n.ours
         for shift, value in zip(dodge(range(len(n.ours.values)), len(n.ours.values)), n.ours.values, strict=True)
     ]
-    spread = {"type": "data", "symmetric": False, "color": _LOOK.text, "thickness": 1.5, "width": 4}
-    theirs = {
-        "type": "scatter",
-        "mode": "markers",
-        "name": "theirs: mean, lowest and highest of 5 runs",
-        "x": [place - 0.15 for place, _ in published],
-        "y": [scaled(metric, t.low) for _, t in published],
-        "error_y": spread
-        | {
-            "array": [scaled(metric, (t.max or t.low) - t.low) for _, t in published],
-            "arrayminus": [scaled(metric, t.low - (t.min or t.low)) for _, t in published],
-        },
-        "marker": {"symbol": "diamond-open", "size": 9, "color": _LOOK.text, "line": {"width": 2}},
-    }
-    ours = {
-        "type": "scatter",
-        "mode": "markers",
-        "name": "ours: one dot per run",
-        "x": [place for place, _ in dots],
-        "y": [scaled(metric, value) for _, value in dots],
-        "marker": {"symbol": "circle", "size": 6, "color": "#D55E00"},
-    }
+    means = [(place - 0.15, scaled(metric, t.low)) for place, t in published]
+    theirs = _theirs("theirs: mean, lowest and highest of 5 runs", means, 9)
+    up = [scaled(metric, (t.max or t.low) - t.low) for _, t in published]
+    down = [scaled(metric, t.low - (t.min or t.low)) for _, t in published]
+    theirs["error_y"] = _spread(_LOOK.text, up, down)
+    runs = [(place, scaled(metric, value)) for place, value in dots]
+    ours = _marks("ours: one dot per run", runs, symbol="circle", size=6, color="#D55E00")
     return [trace for trace, points in ((theirs, published), (ours, dots)) if points]
 
 

@@ -32,7 +32,7 @@ from orchestrator.config.console import (
 )
 from orchestrator.config.quantities import counted, points
 from orchestrator.forecast import pace
-from orchestrator.forecast.pace import Unfinished, unfinished_trials
+from orchestrator.forecast.pace import unfinished_trials
 from orchestrator.own_data.corpus_guess import dev_size
 from orchestrator.session.outcome import follow_store
 from orchestrator.store import ResultStore, open_store
@@ -77,7 +77,7 @@ def status(
             raise typer.Exit(follow_newest(where.address, sweep))
         results = open_store(store)
         if follow:
-            follow_store(results, sweep, lambda line: stdout.print_line(line))
+            follow_store(results, chosen_sweep(results, sweep), stdout.print_line)
         if each_trial:
             _list_trials(results, results.trials(TRIALS.names).to_pylist(), as_json=as_json)
             return
@@ -130,53 +130,25 @@ def _list_trials(results: ResultStore, rows: list[dict[str, Any]], *, as_json: b
     specs = {row["trial_id"]: stored_spec(row["spec"], row["trial_id"]) for row in rows}
     unfinished = unfinished_trials(results, rows)
     unfinished_ids = {trial.spec.trial_id for trial in unfinished}
-    listed = [
+    listed: list[dict[str, Any]] = [
         {"trial_id": i, "state": row["state"], "score": row["best_score"], "label": specs[i].label}
         | {"froze": froze(specs[i], row)}
         | ({"costs": {name: row[name] for name in COSTS}} if as_json else {})
         for row in sorted(rows, key=lambda row: specs[row["trial_id"]].label)
         if (i := row["trial_id"]) not in unfinished_ids
     ]
+    for trial in unfinished:
+        state = "running" if trial.is_running else "interrupted"
+        values = {"trial_id": trial.spec.trial_id, "state": state, "score": trial.score, "label": trial.spec.label}
+        listed.append(values | {"epoch": trial.epoch, "epochs": trial.spec.optim.epochs})
     if as_json:
-        print(json.dumps({"trials": [*listed, *map(_unfinished_values, unfinished)]}))
+        print(json.dumps({"trials": listed}))
         return
-    lines = [
-        *(_trial_line(*(one[name] for name in _LISTED)) for one in listed),
-        *map(_unfinished_line, unfinished),
-    ]
-    for line in lines:
-        stdout.print_line(line)
-
-
-_LISTED = ("trial_id", "state", "score", "label", "froze")
-
-
-def _trial_line(trial_id: str, state: str | None, score: float | None, label: str, words: str = "") -> str:
-    shown = "" if score is None else points(score)
-    return f"{trial_id}  {state or 'unknown':<13}  {shown:>6}  {label}  {words}".rstrip()
-
-
-def _unfinished_line(trial: Unfinished) -> str:
-    spec = trial.spec
-    epoch = f"epoch {trial.epoch:g}/{spec.optim.epochs}"
-    line = _trial_line(spec.trial_id, _state(trial), trial.score, spec.label)
-    return f"{line}  {epoch}"
-
-
-def _unfinished_values(trial: Unfinished) -> dict[str, Any]:
-    """JSON values: `score` is the newest, from 0 to 1."""
-    return {
-        "trial_id": trial.spec.trial_id,
-        "state": _state(trial),
-        "score": trial.score,
-        "label": trial.spec.label,
-        "epoch": trial.epoch,
-        "epochs": trial.spec.optim.epochs,
-    }
-
-
-def _state(trial: Unfinished) -> str:
-    return "running" if trial.is_running else "interrupted"
+    for one in listed:
+        score = "" if one["score"] is None else points(one["score"])
+        more = f"epoch {one['epoch']:g}/{one['epochs']}" if "epoch" in one else one["froze"]
+        line = f"{one['trial_id']}  {one['state'] or 'unknown':<13}  {score:>6}  {one['label']}  {more}"
+        stdout.print_line(line.rstrip())
 
 
 def _counts(plan: SweepPlan, cells: Sequence[CellSummary]) -> dict[str, Any]:

@@ -78,10 +78,6 @@ def _corpus(data: DataSpec, ask: Ask) -> DataSpec:
         split: [f"{split}-{n}{Path(path).suffix}" for n, path in enumerate(getattr(data, split))] for split in SPLITS
     }
 
-    def listed() -> list[OriginFile]:
-        found: list[OriginFile] = ask(corpus_files, data, [name for split in SPLITS for name in names[split]])
-        return found
-
     def here(folder: Path) -> dict[str, tuple[str, ...]]:
         return {split: tuple(str(folder / name) for name in names[split]) for split in SPLITS}
 
@@ -90,21 +86,18 @@ def _corpus(data: DataSpec, ask: Ask) -> DataSpec:
             return fingerprint(**here(folder)) == data.fingerprint
         return False
 
-    folder = cached(f"corpus-{data.fingerprint}", listed, is_right, ask)
+    in_order = [name for split in SPLITS for name in names[split]]
+    folder = cached(f"corpus-{data.fingerprint}", lambda: ask(corpus_files, data, in_order), is_right, ask)
     return data.model_copy(update=here(folder))
 
 
 def _model(model: ModelSpec, ask: Ask) -> ModelSpec:
-    def listed() -> list[OriginFile]:
-        found: list[OriginFile] = ask(model_files, model)
-        return found
-
     def is_right(folder: Path) -> bool:
         with suppress(ModelError):
             return revision_of(folder, pickle=model.pickle) == model.revision
         return False
 
-    folder = cached(f"model-{model.revision}", listed, is_right, ask)
+    folder = cached(f"model-{model.revision}", lambda: ask(model_files, model), is_right, ask)
     return model.model_copy(update={"path": str(folder)})
 
 
@@ -243,12 +236,8 @@ def stage_plugins() -> StagedPlugins:
     staged = StagedPlugins(plugins.modules, tuple(plugins.folders), files, digest_of(found))
     if not files:
         return staged
-    folder = staged.here(_in_this_process)
+    folder = staged.here(lambda function, *arguments: function(*arguments))
     return replace(staged, files=tuple(replace(file, path=str(folder / file.name)) for file in files))
-
-
-def _in_this_process(function: Callable[..., Any], *arguments: Any) -> Any:
-    return function(*arguments)
 
 
 # Check that all nodes of a cluster share the store's folder; if one does not, its checkpoints exist on it alone.

@@ -1,7 +1,7 @@
 """Connect the monitors of a launch: progress, metrics, log, notifications and trackers.
 
 with watched(plan, store, settings, cluster="local", stop=stop, say=say) as watch:
-    recorder = Recorder(results, committed=watch.flushed)
+    recorder = Recorder(results, committed=watch.metrics.flushed)
     with watch.exporting():        # while Ray is up; not used without Ray
         run_sweep(queue, Listeners(recorder, *watch.listeners), ...)
 """
@@ -22,7 +22,6 @@ from orchestrator.session.outcome import trials_of
 from orchestrator.storage.address import scrubbed
 from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store import ResultStore
-from orchestrator.store.schema import State
 from orchestrator.sweeps.plan import Plan
 from orchestrator.sweeps.watch_spec import WatchSpec
 from trials.spec import TrialSpec
@@ -64,29 +63,42 @@ class Watch:
     """The monitors of one launch.
 
     Attributes:
+        tally, metrics: Those of its listeners that the session tells more than events.
         listeners: For the driver, after the recorder, so that they report only recorded events.
-        over: Reports how the launch ends, with the error if there is one.
     """
 
     def __init__(
         self,
-        tally: Tally,
-        metrics: MetricsListener,
-        log: JsonLog | None,
+        plan: Plan,
+        store: Storage,
+        settings: WatchSpec,
+        *,
+        cluster: str,
         stop: StopRequest,
-        monitors: Sequence[Monitor],
+        say: Callable[[str], None],
     ) -> None:
-        self._tally, self._metrics, self._stop = tally, metrics, stop
-        self.over: Callable[[BaseException | None], None] = lambda error: None
-        self.listeners: tuple[Listener, ...] = (tally, metrics, *([log] if log else []), *monitors)
+        """The launch begins. Raises ConfigError, as `watched`."""
+        name, address, n_ahead = plan.sweep.name, store.address, len(plan.ahead)
+        disk = store.folder if isinstance(store, FolderStorage) else None
+        self._plan, self._store, self._stop = plan, store, stop
+        self.tally = Tally(n_ahead)
+        self.metrics = MetricsListener(Launch(name, n_ahead, plan.n_skipped, address, cluster, disk))
+        self._log = JsonLog(Path(settings.log), name, say) if settings.log else None
+        self._monitors = list(_monitors(Watched(settings, name, ResultStore(store), self.tally, say)))
+        logs = [self._log] if self._log else []
+        self.listeners: tuple[Listener, ...] = (self.tally, self.metrics, *logs, *self._monitors)
+        if self._log:
+            self._log.launched(planned=n_ahead, skipped=plan.n_skipped, store=address)
+        for monitor in self._monitors:
+            monitor.launched(skipped=plan.n_skipped)
 
-    def flushed(self, seconds: float) -> None:
-        """Note that the recorder took `seconds` to commit rows."""
-        self._metrics.flushed(seconds)
-
-    def settled(self, state: State) -> None:
-        """Count a trial that another driver has ended."""
-        self._tally.settled(state)
+    def over(self, error: BaseException | None) -> None:
+        """Report how the launch ends, with the error if there is one."""
+        ending = self.ending(error)
+        if self._log:
+            self._log.over(ending)
+        for monitor in self._monitors:
+            monitor.over(lambda: trials_of(self._plan, ResultStore(self._store)), ending)
 
     @contextmanager
     def exporting(self) -> Iterator[None]:
@@ -95,28 +107,28 @@ class Watch:
 
         error: BaseException | None = None
         with RayMeters() as meters:
-            self._metrics.begin(meters)
+            self.metrics.begin(meters)
             try:
                 yield
             except BaseException as raised:
                 error = raised
                 raise
             finally:
-                self._metrics.over(self.ending(error))
+                self.metrics.over(self.ending(error))
 
     def ending(self, error: BaseException | None) -> Ending:
         """How the launch ends, if it ended now."""
-        stop, left = self._stop, self._tally.left
+        stop, left = self._stop, self.tally.left
         if isinstance(error, Exception):
             reason = f"{type(error).__name__}: {scrubbed(last_line(str(error)))}"
-            return self._tally.ending(reason=reason, interrupted=False)
+            return self.tally.ending(reason=reason, interrupted=False)
         if left and (stop.signal == signal.SIGTERM or isinstance(error, SystemExit)):  # SystemExit while Ray starts
             reason = "stopped by SIGTERM; run the same command to resume"
-            return self._tally.ending(reason=reason, interrupted=False)
+            return self.tally.ending(reason=reason, interrupted=False)
         asked = f"{stop.asker} asked to stop" if left and stop.asker else None
         by_person = stop.signal is not None or stop.asker is not None or error is not None
         bound = f"{stop.bound}; run the same command to resume" if left and stop.bound else None
-        return self._tally.ending(reason=stop.reason or asked or bound, interrupted=by_person or stop.bound is not None)
+        return self.tally.ending(reason=stop.reason or asked or bound, interrupted=by_person or stop.bound is not None)
 
 
 @contextmanager
@@ -129,26 +141,7 @@ def watched(
         ConfigError: A secret that the settings name is missing, or a tracker cannot be used; raised before the launch
             begins.
     """
-    name, address = plan.sweep.name, store.address
-    disk = store.folder if isinstance(store, FolderStorage) else None
-    tally = Tally(len(plan.ahead))
-    metrics = MetricsListener(Launch(name, len(plan.ahead), plan.n_skipped, address, cluster, disk))
-    log = JsonLog(Path(settings.log), name, say) if settings.log else None
-    monitors = list(_monitors(Watched(settings, name, ResultStore(store), tally, say)))
-    watch = Watch(tally, metrics, log, stop, monitors)
-    if log:
-        log.launched(planned=len(plan.ahead), skipped=plan.n_skipped, store=address)
-    for monitor in monitors:
-        monitor.launched(skipped=plan.n_skipped)
-
-    def over(error: BaseException | None) -> None:
-        ending = watch.ending(error)
-        if log:
-            log.over(ending)
-        for monitor in monitors:
-            monitor.over(lambda: trials_of(plan, ResultStore(store)), ending)
-
-    watch.over = over
+    watch = Watch(plan, store, settings, cluster=cluster, stop=stop, say=say)
     error: BaseException | None = None
     try:
         yield watch
@@ -156,4 +149,4 @@ def watched(
         error = raised
         raise
     finally:
-        over(error)
+        watch.over(error)

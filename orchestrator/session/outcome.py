@@ -22,7 +22,7 @@ from orchestrator.store.results import Follower
 from orchestrator.store.schema import State
 from orchestrator.sweeps.cluster_spec import Prices
 from orchestrator.sweeps.plan import Plan
-from trials.errors import ConfigError, NothingMatchedError
+from trials.errors import ConfigError
 from trials.metrics.metric import metric_label
 from trials.spec import TrialSpec
 from trials.tasks.task import score_name
@@ -171,14 +171,8 @@ _POLL_S = 2.0
 _COLUMNS = ("trial_id", "attempt", "state", "best_score", "error")
 
 
-def follow_store(store: ResultStore, sweep: str | None, write: Callable[[str], None]) -> None:
-    """Write one line for each trial that has ended or ends, until no driver runs the sweep.
-
-    Raises:
-        NothingMatchedError: The store has no such sweep.
-        StoreError: The storage does not answer.
-    """
-    plan = _plan(store, sweep)
+def follow_store(store: ResultStore, plan: SweepPlan, write: Callable[[str], None]) -> None:
+    """Write one line for each trial that has ended or ends, until no driver runs the sweep. Raises StoreError."""
     specs = {trial_id: stored_spec(spec, trial_id) for trial_id, spec in plan.trials}
     follower, ended = Follower(store.storage, "trials", _COLUMNS), dict[str, str]()
     while True:
@@ -193,14 +187,6 @@ def follow_store(store: ResultStore, sweep: str | None, write: Callable[[str], N
             write(f"sweep {plan.name}: not running; {len(ended)} of {counted(len(specs), 'trial')} ended.")
             return
         time.sleep(_POLL_S)
-
-
-def _plan(store: ResultStore, sweep: str | None) -> SweepPlan:
-    plans = [plan for plan in store.sweeps() if sweep in (None, plan.name)]
-    if not plans:
-        names = ", ".join(plan.name for plan in store.sweeps()) or "none"
-        raise NothingMatchedError(f"{store.address} has no sweep{f' {sweep}' if sweep else ''}. Its sweeps: {names}.")
-    return max(plans, key=lambda plan: plan.time)
 
 
 def _result(row: dict[str, Any], spec: TrialSpec) -> str:

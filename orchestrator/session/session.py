@@ -111,7 +111,7 @@ class Running:
         recorder = Recorder(
             self.results,
             before_commit=self.membership.check,
-            committed=watch.flushed,
+            committed=watch.metrics.flushed,
             over=self._over,
             may_compact=self.membership.is_first,
             keeps_weights=self.plan.sweep.keep == "weights",
@@ -121,16 +121,16 @@ class Running:
 
         def settled(spec: TrialSpec, state: State) -> None:
             display.settled(spec, state)
-            watch.settled(state)
+            watch.tally.settled(state)
 
         self.source.settled = settled
         display.chances, display.announce = self.source.chances, self.membership.announce
         try:
             try:
                 if self.cluster.address == "inline":
-                    self._inline(self.queue, listener, display)
+                    self._inline(listener, display)
                 else:
-                    self._on_ray(self.queue, listener, display, watch, meter, recorder)
+                    self._on_ray(listener, display, watch, meter, recorder)
             finally:
                 self.stop.ended(all_ran=self.queue.is_over)
         finally:  # also if a signal cuts off what stands above
@@ -145,15 +145,15 @@ class Running:
         self.committed.update(attempts)
         self.source.committed(attempts)
 
-    def _inline(self, queue: TrialQueue, listener: Listener, display: LiveDisplay) -> None:
+    def _inline(self, listener: Listener, display: LiveDisplay) -> None:
         from orchestrator.execution.slots import run_inline
 
         sweep = self.plan.sweep
         hidden = nullcontext() if sweep.resources.gpus else hidden_gpus()
-        self.stop.signals.running(lambda: queue.is_over)
+        self.stop.signals.running(lambda: self.queue.is_over)
         with display, hidden:
             run_inline(
-                queue,
+                self.queue,
                 listener,
                 resources=sweep.resources,
                 predictions=sweep.predictions,
@@ -178,15 +178,7 @@ class Running:
             finally:
                 os._exit(1)
 
-    def _on_ray(
-        self,
-        queue: TrialQueue,
-        listener: Listener,
-        display: LiveDisplay,
-        watch: Watch,
-        meter: Meter,
-        recorder: Recorder,
-    ) -> None:
+    def _on_ray(self, listener: Listener, display: LiveDisplay, watch: Watch, meter: Meter, recorder: Recorder) -> None:
         from orchestrator.ray_backend.cluster import local_cluster, own_cluster
         from orchestrator.ray_backend.gpu_packing import slots_for
         from orchestrator.ray_backend.jobs import job_metadata
@@ -201,7 +193,7 @@ class Running:
         local = partial(local_cluster, preload=each_works, cpus=cores, gpus=n_gpus)
         ray = own_cluster if where.address == "auto" else local
         with ray(job_metadata(sweep.name, self.results.address)) as cluster, ExitStack() as watching:
-            self.stop.signals.running(lambda: queue.is_over)
+            self.stop.signals.running(lambda: self.queue.is_over)
             from orchestrator.ray_backend.cluster import ending_without_nodes
             from orchestrator.ray_backend.driver import run_sweep  # Ray reads the settings of the cluster on import
             from orchestrator.ray_backend.ray_internals import once_disconnected
@@ -229,8 +221,8 @@ class Running:
             # What the end of a launch shows takes half a second to import, while this process has nothing else to do.
             threading.Thread(target=import_module, args=("orchestrator.analysis.answer",), daemon=True).start()
             with display, watch.exporting():
-                run_sweep(queue, listener, slots=slots, settings=settings, stop=self.stop)
-                self.stop.ended(all_ran=queue.is_over)
+                run_sweep(self.queue, listener, slots=slots, settings=settings, stop=self.stop)
+                self.stop.ended(all_ran=self.queue.is_over)
             self._commit(recorder)  # before Ray is left, which resets the handlers of signals
 
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,9 +18,10 @@ import pandas as pd
 from dashboards.data.frames import Snapshot
 from dashboards.data.page_query import PageQuery
 from dashboards.data.selection import Selection
-from dashboards.views.kit.drawing import freeze_column, interval_bars, name, numbers, short
+from dashboards.views.kit.drawing import interval_bars, name, numbers, short
 from dashboards.views.kit.part import Part
 from dashboards.views.kit.theme import Look
+from orchestrator.analysis.cells import FreezeName
 from orchestrator.config.quantities import counted
 from orchestrator.extras.published.comparison import Line, Side, compare_study
 from orchestrator.extras.published.our_results import corpus_refusal
@@ -32,10 +32,6 @@ from trials.spec import TrialSpec
 
 OFF = "off"
 _POINTS = ["cell", "study", "value", "low", "high", "citation"]
-_LINES = [
-    "study", "source", "metric", "freeze", "n_layers", "cell", "theirs_low", "theirs_high", "ours", "ours_low",
-    "ours_high", "n", "difference", "predicted_low", "predicted_high", "verdict", "unit", "differs", "errata",
-]  # fmt: skip
 
 
 class Overlay(NamedTuple):
@@ -44,7 +40,7 @@ class Overlay(NamedTuple):
     Attributes:
         points: For the selected metric and split, one per cell and study: `cell`, `study`, `value`, `low`, `high`
             (0..1, ends of a published range or NaN), `citation`.
-        lines: Every number that may be compared: `_LINES`, in the unit named there.
+        lines: Every number that may be compared, as the page shows it: shares in percent.
         refusals: Why others may not be compared.
         differences: How the protocols of the studies drawn differ from ours.
         errata: Known errors in the numbers drawn.
@@ -60,7 +56,7 @@ class Overlay(NamedTuple):
     n_numbers: int
 
 
-NOTHING = Overlay(pd.DataFrame(columns=_POINTS), pd.DataFrame(columns=_LINES), (), (), (), 0, 0)
+NOTHING = Overlay(pd.DataFrame(columns=_POINTS), pd.DataFrame(), (), (), (), 0, 0)
 
 
 class _Cached(NamedTuple):
@@ -103,21 +99,16 @@ def _overlay(selection: Selection) -> Overlay:
     return Overlay(
         pd.concat([part.points for part in parts], ignore_index=True),
         pd.concat([part.lines for part in parts], ignore_index=True),
-        refusals=_each_once(part.refusals for part in parts),
-        differences=_each_once(part.differences for part in parts),
-        errata=_each_once(part.errata for part in parts),
+        **{
+            name: tuple(dict.fromkeys(words for part in parts for words in getattr(part, name)))
+            for name in ("refusals", "differences", "errata")
+        },
         n_fit=sum(part.n_fit for part in parts),
         n_numbers=sum(part.n_numbers for part in parts),
     )
 
 
-def _each_once(words: Iterable[Iterable[str]]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(chain.from_iterable(words)))
-
-
-@lru_cache(maxsize=16)
-def _study(study: str) -> Study:
-    return load_study(study)
+_study = lru_cache(maxsize=16)(load_study)
 
 
 def _of_study(study: Study, specs: Sequence[TrialSpec], selection: Selection) -> Overlay:
@@ -130,7 +121,7 @@ def _of_study(study: Study, specs: Sequence[TrialSpec], selection: Selection) ->
     metric = selection.query.metric or str(trials["metric"].iloc[0])
     cells = {(row.freeze, row.train_size): row.cell for row in chosen.drop_duplicates("cell").itertuples()}
     sides = [side for side in found.sides if not side.detail]
-    lines = _lines(study, sides, cells)
+    rows = [_row(study, side, line) for side in sides for line in side.lines]
     drawn = [
         (side, line) for side in sides for line in side.lines if _is_drawn(study, line, metric, selection.query.split)
     ]
@@ -140,7 +131,8 @@ def _of_study(study: Study, specs: Sequence[TrialSpec], selection: Selection) ->
     errata = [words for side in sides if side.group in groups for words in side.errata]
     return Overlay(
         points.drop_duplicates(["study", "cell"], ignore_index=True),
-        lines,
+        # as objects: Pandas makes plain text of names
+        pd.DataFrame(rows).assign(frozen=pd.Series([row["frozen"] for row in rows], dtype=object)),
         tuple(f"{study.study}: {refusal.reason}." for refusal in found.refusals),
         tuple(f"{study.study}: {words}" for words in dict.fromkeys(differs)),
         tuple(f"{study.study}: {words}" for words in dict.fromkeys(errata)),
@@ -229,48 +221,36 @@ def _differs(study: Study, side: Side, metric: str) -> list[str]:
     return [*side.differs, *(["it reports the last epoch, our dots are the best epoch"] * last)]
 
 
-def _lines(study: Study, sides: Sequence[Side], cells: Mapping[tuple[str, int], str]) -> pd.DataFrame:
-    rows = [
-        {
-            "study": study.study,
-            "source": side.source,
-            "metric": study.metrics[line.metric].called + (f", epoch {line.at_epoch}" if line.at_epoch else ""),
-            "freeze": line.freeze,
-            "n_layers": side.n_layers,
-            "cell": cells.get((line.freeze, side.train_size)),
-            "theirs_low": line.theirs.low,
-            "theirs_high": line.theirs.high,
-            "ours": line.ours.mean,
-            "ours_low": line.ours.low,
-            "ours_high": line.ours.high,
-            "n": line.ours.n,
-            "difference": line.difference,
-            "predicted_low": None if line.counted else line.replication.low,
-            "predicted_high": None if line.counted else line.replication.high,
-            "verdict": line.replication.verdict,
-            "unit": line.unit,
-            "differs": "; ".join(side.differs),
-            "errata": " ".join(side.errata),
-        }
-        for side in sides
-        for line in side.lines
-    ]
-    ends = dict.fromkeys(["ours_low", "ours_high", "predicted_low", "predicted_high"], "float64")
-    return pd.DataFrame(rows, columns=_LINES).astype(ends)
+def _row(study: Study, side: Side, line: Line) -> dict[str, Any]:
+    """A row of the table of comparable numbers."""
+    scale = 100.0 if line.unit == "share" else 1.0
+
+    def shown(value: float | None) -> float:
+        return np.nan if value is None else round(scale * value, 4)
+
+    theirs, ours, predicted = line.theirs, line.ours, line.replication
+    return {
+        "study": study.study,
+        "table": side.source,
+        "metric": study.metrics[line.metric].called + (f", epoch {line.at_epoch}" if line.at_epoch else ""),
+        "unit": "%" if line.unit == "share" else line.unit,
+        "frozen": FreezeName(line.freeze, side.n_layers),
+        "published": shown(theirs.low),
+        "published, to": shown(theirs.high if theirs.low != theirs.high else None),
+        "ours": shown(ours.mean),
+        "95 % from": shown(ours.low),
+        "95 % to": shown(ours.high),
+        "n": ours.n,
+        "ours minus published": shown(line.difference),
+        "predicted from": shown(None if line.counted else predicted.low),
+        "predicted to": shown(None if line.counted else predicted.high),
+        "verdict": predicted.verdict,
+        "protocol differences": "; ".join(side.differs),
+        "errata": " ".join(side.errata),
+    }
 
 
 # Published numbers next to ours: hollow diamonds in figures, and a table of the differences.
-
-_FIGURES = (
-    "theirs_low",
-    "theirs_high",
-    "ours",
-    "ours_low",
-    "ours_high",
-    "difference",
-    "predicted_low",
-    "predicted_high",
-)
 
 
 def published_traces(found: Overlay, at: Mapping[str, float], look: Look) -> list[dict[str, Any]]:
@@ -300,34 +280,6 @@ def why_no_published(info: Overlay) -> str:
     return " ".join(info.refusals) or "Published studies are switched off (study: off)."
 
 
-def published_table(info: Overlay) -> pd.DataFrame:
-    """One row per comparable number, shares in percent."""
-    lines = info.lines
-    scale = lines["unit"].map({"share": 100.0}).astype("float64").fillna(1.0)
-    scaled = {key: (scale * lines[key].astype("float64")).round(4) for key in _FIGURES}
-    return pd.DataFrame(
-        {
-            "study": lines["study"],
-            "table": lines["source"],
-            "metric": lines["metric"],
-            "unit": lines["unit"].map(lambda unit: {"share": "%"}.get(unit, unit)),
-            "frozen": freeze_column(lines["freeze"], lines["n_layers"]),
-            "published": scaled["theirs_low"],
-            "published, to": scaled["theirs_high"].where(lines["theirs_low"] != lines["theirs_high"]),
-            "ours": scaled["ours"],
-            "95 % from": scaled["ours_low"],
-            "95 % to": scaled["ours_high"],
-            "n": lines["n"],
-            "ours minus published": scaled["difference"],
-            "predicted from": scaled["predicted_low"],
-            "predicted to": scaled["predicted_high"],
-            "verdict": lines["verdict"],
-            "protocol differences": lines["differs"],
-            "errata": lines["errata"],
-        }
-    )
-
-
 def left_out(info: Overlay) -> str:
     """`38 of 52 published numbers do not fit: why`; empty if all do."""
     out = info.n_numbers - info.n_fit
@@ -348,7 +300,7 @@ PUBLISHED = Part(
     "Replication of published results",
     "Our results beside published ones of the same metric, split, corpus and train size, with a verdict.",
     overlay,
-    published_table,
+    lambda info: info.lines,
     why_empty=why_no_published,
     method="Our side is the mean over seeds at the evaluation that the study reports, with its 95 % interval. "
     "Predicted is the 95 % interval for the published number under the variance over our seeds, and theirs "

@@ -63,11 +63,6 @@ def forbidden(study: Study, result: Published) -> Iterator[str]:
         yield f"the study does not say which corpus it used ({corpus.name})"
 
 
-def allowed(study: Study, result: Published) -> bool:
-    """Whether a number may be compared with our trials on its corpus and train size."""
-    return not any(forbidden(study, result))
-
-
 def fits(study: Study, group: Group, setup: Setup) -> bool:
     """Whether one of our set-ups has the task, corpus and train size of a table."""
     if group.corpus is None:
@@ -239,7 +234,7 @@ def compare_study(study: Study, trials: Sequence[Row], epochs: Sequence[Row], *,
     sides: list[Side] = []
     missing: dict[str, list[str]] = {}
     for group in study.results:
-        usable = [result for result in study.results_flat() if result.group == group.id and allowed(study, result)]
+        usable = [r for r in study.results_flat() if r.group == group.id and not any(forbidden(study, r))]
         fitting = [setup for setup in ours if fits(study, group, setup)]
         sides += [side for setup in fitting if (side := _side(study, group, usable, setup, refusals, margin))]
         if usable and not fitting:
@@ -320,8 +315,7 @@ def _side(
     lines, shown, absent = [], [], []
     for result in sorted(usable, key=lambda result: _place(group, result)):
         if reason := forbidden_here(study, group, result, setup):
-            refusal = refusals.setdefault(reason, Refusal(reason))
-            refusal.theirs.append((group.id, result.metric, study.freezes[result.freeze].label, result.figure))
+            _refuse(refusals, reason, study, result, [])
         elif not by_definition(study, result):
             found = list(_lines(study, result, setup, margin))
             lines += found

@@ -124,8 +124,8 @@ def differences(study: Study, one: Beside) -> list[str]:
     """How the protocol of our trials differs from the study's."""
     if one.setup is None:
         return []
-    devices = [trial.row.get("device") or "an unknown device" for trial in one.trials]
-    differing, _ = protocol_differences(study.protocol, [one.setup.spec, *(t.spec for t in one.trials)], devices)
+    trials = [one.setup.spec, *(trial.spec for trial in one.trials)]
+    differing, _ = protocol_differences(study.protocol, trials, one.setup.devices)
     results = [result for result in study.results_flat() if result.group == one.group.id]
     return [*differing, *dict.fromkeys(text for result in results for text in study.differences_of(result))]
 
@@ -276,16 +276,10 @@ def _figures(line: Line) -> tuple[str, ...]:
         _number(line.ours.mean, unit),
         "" if line.counted else str(line.ours.n),
         f"{_number(judged.low or 0, unit)}..{_number(judged.high or 0, unit)}" if has_interval else "",
-        _published(line.theirs, unit),
+        "..".join(dict.fromkeys(_number(end, unit) for end in (line.theirs.low, line.theirs.high))),
         f"{sign}{_number(line.difference, unit, digits=3)}",
         judged.verdict,
     )
-
-
-def _published(theirs: PublishedNumber, unit: str) -> str:
-    if theirs.low != theirs.high:
-        return f"{_number(theirs.low, unit)}..{_number(theirs.high, unit)}"
-    return _number(theirs.low, unit)
 
 
 def _number(value: float, unit: str, digits: int = 4) -> str:
