@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from trials.datasets.corpus import CORPUS_FORMATS, SPLITS, fingerprint
 from trials.datasets.layout import FORMATS, layout_by_name, layout_of
@@ -163,13 +163,18 @@ class DataDraft(Frozen):
         exact = named_corpus(source)
         return self.model_copy(update={field: getattr(exact, field) for field in fields})
 
-    @field_validator("bundled", "format")
+    @field_validator("bundled")
     @classmethod
-    def _is_known(cls, name: str | None, info: ValidationInfo) -> str | None:
-        if name is not None and info.field_name == "format":
-            CORPUS_FORMATS[name]
-        elif name is not None and name not in BUNDLED_TREEBANKS:
+    def _is_bundled(cls, name: str | None) -> str | None:
+        if name is not None and name not in BUNDLED_TREEBANKS:
             raise ValueError(unknown(name, BUNDLED_TREEBANKS))
+        return name
+
+    @field_validator("format")
+    @classmethod
+    def _is_format(cls, name: str | None) -> str | None:
+        if name is not None:
+            CORPUS_FORMATS[name]
         return name
 
     def resolve(
