@@ -109,8 +109,8 @@ def data(treebank: Path, texts: Path) -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.slow
-@each("part", range(PARTS))
 @pytest.mark.timeout(1200)  # some minutes on an idle machine
+@each("part", range(PARTS))
 def test_every_architecture_trains_or_is_refused_in_one_line(
     part: int, data: dict[str, dict[str, Any]], tmp_path: Path
 ) -> None:
