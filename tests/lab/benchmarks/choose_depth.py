@@ -76,7 +76,7 @@ class World:
 
     @property
     def sample(self) -> Folds | None:
-        """What a search is told of the folds."""
+        """The folds of the simulated trials; None without a cross-validation."""
         return Folds(self.folds, 260) if self.folds else None
 
     @property
