@@ -15,6 +15,7 @@ from orchestrator.config.console import DebugOption, reported, say
 from trials.errors import StoreError
 
 DEMO_STORE = configs_folder("freezebench") / "store"
+DEMO_SWEEP = "freezebench-core"  # the one of its sweeps that has most corpora and seeds
 
 
 def demo(
@@ -35,6 +36,6 @@ def demo(
             raise StoreError(f"{DEMO_STORE}: the study is not there. Install Permafrost anew, or use its repository.")
         say(f"store   {DEMO_STORE}\nhow     {DEMO_STORE.parent / 'README.md'}")
     dashboard(
-        store=str(DEMO_STORE), sweep=None, host="127.0.0.1", port=port, token_file=None, trusted_host=None,
+        store=str(DEMO_STORE), sweep=DEMO_SWEEP, host="127.0.0.1", port=port, token_file=None, trusted_host=None,
         url_prefix="", debug=debug,
     )  # fmt: skip
