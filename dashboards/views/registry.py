@@ -8,7 +8,16 @@ from typing import Any
 from dashboards.views import answer, compare, errors, savings, scores, training, trials, why
 from dashboards.views.kit.part import ItemPage, Part, View
 
-_ORDERED = (answer.VIEW, scores.VIEW, training.VIEW, savings.VIEW, why.VIEW, errors.VIEW, trials.VIEW, compare.VIEW)
+_ORDERED = (
+    answer.VIEW,
+    scores.VIEW,
+    training.VIEW,
+    savings.VIEW,
+    why.VIEW,
+    errors.VIEW,
+    trials.VIEW,
+    compare.VIEW,
+)
 _views = {view.path: view for view in _ORDERED}
 _parts: dict[str, Part[Any]] = {part.name: part for view in _ORDERED for part in view.parts}
 VIEWS: Mapping[str, View] = _views
