@@ -39,7 +39,7 @@ class PageAnswers(NamedTuple):
 
 # Of a store, until a trial of the sweep ends: they take 75 ms each, and the first page that people come back to shows
 # them all.
-_known: WeakKeyDictionary[ResultStore, dict[tuple[Any, ...], tuple[int, PageAnswers]]] = WeakKeyDictionary()
+_known: WeakKeyDictionary[ResultStore, dict[tuple[Any, ...], PageAnswers]] = WeakKeyDictionary()
 _MOST_KNOWN = 64
 
 
@@ -53,31 +53,24 @@ def answers_of_page(selection: Selection, most: int = MOST_ANSWERS) -> PageAnswe
     assert selection.sweep is not None
     if selection.query.split == "test":
         raise EmptyPartError(f"No answer: {NOT_ON_TEST}.")
-    found = known_answers(selection, most)
+    known, key = _known.setdefault(selection.snapshot.store, {}), _key(selection, most)
+    found = known.get(key)
     if found is None:
         try:
             found = _found(selection, most)
         except ValueError as error:
             raise EmptyPartError(f"No answer: {error}.") from error
-        kept = _known.setdefault(selection.snapshot.store, {})
-        while len(kept) >= _MOST_KNOWN:
-            kept.pop(next(iter(kept)))
-        kept[_key(selection, most)] = _ended(selection.sweep), found
+        while len(known) >= _MOST_KNOWN:
+            known.pop(next(iter(known)))
+        known[key] = found
     return found
-
-
-def known_answers(selection: Selection, most: int = MOST_ANSWERS) -> PageAnswers | None:
-    """What `answers_of_page` would return, if it was computed since the last trial of the sweep ended; else None."""
-    assert selection.sweep is not None
-    ended, found = _known.get(selection.snapshot.store, {}).get(_key(selection, most), (None, None))
-    return found if ended == _ended(selection.sweep) else None
 
 
 def _key(selection: Selection, most: int) -> tuple[Any, ...]:
     assert selection.sweep is not None
     query, asked = selection.query, selection.asked
     where = asked.corpus, asked.model, asked.setup, asked.size
-    return selection.sweep.name, selection.plan, query.budget, where, most
+    return selection.sweep.name, _ended(selection.sweep), selection.plan, query.budget, where, most
 
 
 def _ended(sweep: Sweep) -> int:

@@ -55,32 +55,18 @@ class Overlay(NamedTuple):
 NOTHING = Overlay(pd.DataFrame(columns=_POINTS), pd.DataFrame(), (), 0, 0)
 
 
-class _Cached(NamedTuple):
-    """A recent result: several figures of a page need the same one."""
-
-    snapshot: weakref.ref[Snapshot]
-    query: PageQuery
-    trials: pd.DataFrame
-    overlay: Overlay
-
-    def is_of(self, selection: Selection) -> bool:
-        same = self.snapshot() is selection.snapshot and self.query == selection.query
-        return same and self.trials.equals(selection.trials[_IDENTITY])
-
-
-_IDENTITY = ["trial_id", "cell", "state"]
-_recent: deque[_Cached] = deque(maxlen=4)
+# Recent results, as several figures of a page need the same one: of this snapshot, query and trials.
+_recent: deque[tuple[weakref.ref[Snapshot], PageQuery, pd.DataFrame, Overlay]] = deque(maxlen=4)
 
 
 def overlay(selection: Selection) -> Overlay:
     """The numbers of the studies that the query names for the selected cells."""
-    for cached in list(_recent):
-        if cached.is_of(selection):
-            return cached.overlay
+    trials = selection.trials[["trial_id", "cell", "state"]]
+    for snapshot, query, same, found in list(_recent):
+        if snapshot() is selection.snapshot and query == selection.query and same.equals(trials):
+            return found
     found = _overlay(selection)
-    if len(selection.trials):
-        trials = selection.trials[_IDENTITY]
-        _recent.append(_Cached(weakref.ref(selection.snapshot), selection.query, trials, found))
+    _recent.append((weakref.ref(selection.snapshot), selection.query, trials, found))
     return found
 
 
