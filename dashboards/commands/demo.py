@@ -10,8 +10,9 @@ from typing import Annotated
 import typer
 
 from dashboards.commands.dashboard import dashboard
+from orchestrator.config import options
 from orchestrator.config.command_line import configs_folder
-from orchestrator.config.console import DebugOption, reported, say
+from orchestrator.config.console import reported, say
 from trials.errors import StoreError
 
 DEMO_STORE = configs_folder("freezebench") / "store"
@@ -19,7 +20,7 @@ DEMO_STORE = configs_folder("freezebench") / "store"
 
 def demo(
     port: Annotated[int, typer.Option(help="Port, or the next free one; 0 takes any.")] = 8050,
-    debug: DebugOption = False,
+    debug: options.Debug = False,
 ) -> None:
     """Browse FreezeBench, a study of freezing that comes with Permafrost. Nothing runs and nothing is written.
 

@@ -10,13 +10,14 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.config.console import DEFAULT_STORE, DebugOption, StoreOption, reported, say
+from orchestrator.config import options
+from orchestrator.config.console import DEFAULT_STORE, reported, say
 from orchestrator.extras.published.study import STUDIES
 
 
 def paper(
     study: Annotated[str, typer.Argument(metavar="STUDY", help=f"One of {', '.join(STUDIES)}.")],
-    store: StoreOption = DEFAULT_STORE,
+    store: options.Store = DEFAULT_STORE,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="DIR", help="The folder to write.", show_default="paper/STUDY")
     ] = None,
@@ -26,7 +27,7 @@ def paper(
     pictures: Annotated[
         bool, typer.Option("--pictures/--no-pictures", help="Also write each figure as SVG, PDF and PNG.")
     ] = True,
-    debug: DebugOption = False,
+    debug: options.Debug = False,
 ) -> None:
     """Draw the tables and figures of a published study as it has them, with ours beside and a verdict per number.
 

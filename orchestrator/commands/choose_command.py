@@ -21,22 +21,8 @@ from orchestrator.api.choosing import choose as choose_for
 from orchestrator.api.questions import write_question
 from orchestrator.commands.answer_command import show_answers
 from orchestrator.commands.data_options import Given, with_data_options
-from orchestrator.config.console import (
-    DEFAULT_STORE,
-    MODEL_HELP,
-    ClusterOption,
-    CpusOption,
-    DebugOption,
-    GpusOption,
-    JsonOption,
-    ModelOption,
-    OfflineOption,
-    StoreOption,
-    reported,
-    say,
-    sibling_command,
-    stdout,
-)
+from orchestrator.config import options
+from orchestrator.config.console import DEFAULT_STORE, reported, say, sibling_command, stdout
 from orchestrator.own_data.choose_options import Ask, ChooseOptions
 from trials.sources.local_models import STARTER
 
@@ -62,7 +48,7 @@ def choose(
     data: DataArgument = "",
     model: Annotated[
         list[str],
-        typer.Option("--model", help=f"{MODEL_HELP} Given several times, the best of them and their depths."),
+        typer.Option("--model", help=f"{options.MODEL_HELP} Given several times, the best of them and their depths."),
     ] = [STARTER],  # noqa: B006
     tolerance: ToleranceOption = 1.0,
     rates: Annotated[
@@ -81,9 +67,9 @@ def choose(
         float,
         typer.Option("--max-hours", metavar="H", help="Limit of the launch; a part of train is used if need be."),
     ] = 1.0,
-    store: StoreOption = DEFAULT_STORE,
+    store: options.Store = DEFAULT_STORE,
     out: OutOption = None,
-    cluster: ClusterOption = "local",
+    cluster: options.Cluster = "local",
     export: Annotated[
         Path | None,
         typer.Option(
@@ -93,11 +79,11 @@ def choose(
         ),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Write the sweep and forecast it; run nothing.")] = False,
-    offline: OfflineOption = False,
-    cpus: CpusOption = None,
-    gpus: GpusOption = None,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
+    offline: options.Offline = False,
+    cpus: options.Cpus = None,
+    gpus: options.Gpus = None,
+    as_json: options.Json = False,
+    debug: options.Debug = False,
 ) -> None:
     """Find out how deep to freeze on your data: plan, run and answer in one command. Run it again to resume.
 
@@ -132,11 +118,11 @@ def choose(
 def init(
     given: Given,
     data: DataArgument = "",
-    model: ModelOption = "starter",
+    model: options.Model = "starter",
     tolerance: ToleranceOption = 1.0,
     out: OutOption = None,
-    offline: OfflineOption = False,
-    debug: DebugOption = False,
+    offline: options.Offline = False,
+    debug: options.Debug = False,
 ) -> None:
     """Write the sweep file that `permafrost choose` would run, with comments, to be edited.
 

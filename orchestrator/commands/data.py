@@ -21,16 +21,8 @@ from rich.table import Table
 from rich.text import Text
 
 from orchestrator.commands.data_options import Given, with_data_options
-from orchestrator.config.console import (
-    DebugOption,
-    JsonOption,
-    command_group,
-    download_progress,
-    number_table,
-    reported,
-    say,
-    stdout,
-)
+from orchestrator.config import options
+from orchestrator.config.console import command_group, download_progress, number_table, reported, say, stdout
 from orchestrator.config.quantities import counted
 from orchestrator.own_data.choose_options import ChooseOptions
 from orchestrator.own_data.corpus_guess import NO_DEV, corpus_lines, draft_of, examples, guess_draft
@@ -59,7 +51,7 @@ SweepOption = Annotated[
 
 
 @app.command()
-def fetch(names: Names = None, sweep: SweepOption = None, debug: DebugOption = False) -> None:
+def fetch(names: Names = None, sweep: SweepOption = None, debug: options.Debug = False) -> None:
     """Download treebanks and datasets, and with --sweep the models of a sweep. Cached files are not fetched again.
 
     Examples:
@@ -81,7 +73,7 @@ def fetch(names: Names = None, sweep: SweepOption = None, debug: DebugOption = F
 
 
 @app.command("list")
-def list_(as_json: JsonOption = False, debug: DebugOption = False) -> None:
+def list_(as_json: options.Json = False, debug: options.Debug = False) -> None:
     """List the bundled samples and the fetched corpora, with their licences.
 
     Examples:
@@ -109,8 +101,8 @@ def check(
     sweep: Annotated[
         Path | None, typer.Option("--sweep", metavar="FILE", help="Check every corpus of this sweep instead.")
     ] = None,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
+    as_json: options.Json = False,
+    debug: options.Debug = False,
 ) -> None:
     """Check a corpus: how it is understood, broken lines, sizes, labels, lengths, and items that occur in two splits.
 

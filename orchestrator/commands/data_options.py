@@ -9,7 +9,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from orchestrator.config.console import TaskOption
+from orchestrator.config import options
 
 Given = Mapping[str, Any]
 """The values of these options, by attribute of `ChooseOptions`."""
@@ -18,7 +18,7 @@ _HELD = "by what the files hold"
 
 
 def _options(
-    task: TaskOption = None,
+    task: options.Task = None,
     format_: Annotated[
         str | None,
         typer.Option("--format", help="columns, conllu, tsv, csv, jsonl or parquet.", show_default=_HELD),
