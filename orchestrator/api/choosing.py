@@ -20,11 +20,9 @@ from orchestrator.api.rates import higher_rates, rates_of
 from orchestrator.api.rivals import TIME, with_lora
 from orchestrator.api.training import train
 from orchestrator.config.console import INTERRUPTED, ShownInCell, notebook_output
-from orchestrator.config.quantities import counted, duration
+from orchestrator.config.quantities import HOUR, counted, duration
 from orchestrator.own_data.choose_options import ChooseOptions
-from orchestrator.own_data.sweep_file import (
-    Question,
-)
+from orchestrator.own_data.sweep_file import Question
 from orchestrator.session.outcome import Bounds, Outcome, early_end, trials_of
 from orchestrator.store import ResultStore, open_store
 from orchestrator.sweeps.plan import Plan, brought_up_to_date, resolved
@@ -36,8 +34,6 @@ from trials.spec import TrialSpec
 if TYPE_CHECKING:
     from orchestrator.analysis.answer import Answer
     from orchestrator.forecast.values import Forecast
-
-HOUR = 3_600.0
 
 
 class NextStep(NamedTuple):

@@ -29,7 +29,7 @@ from orchestrator.forecast.values import Forecast
 from orchestrator.forecast.values import as_json as forecast_as_json
 from orchestrator.session.display import plan_lines, setting_table
 from orchestrator.session.outcome import Bounds, limit_note, outcome_of, say_end
-from orchestrator.session.session import price_of_an_hour, run_plan
+from orchestrator.session.session import run_plan
 from orchestrator.store import ResultStore, open_store
 from orchestrator.sweeps.cluster_spec import ClusterSpec, device_line, find_cluster, slots_of
 from orchestrator.sweeps.plan import Plan
@@ -196,7 +196,7 @@ def _show_forecast(
             stderr.print(part)
     elif forecast.is_known:
         say(forecast_line(forecast))
-    if note := limit_note(bounds, forecast, price_of_an_hour(plan, cluster)):
+    if note := limit_note(bounds, forecast, cluster.hourly(plan.sweep.resources)):
         say(f"note    {note}")
 
 
