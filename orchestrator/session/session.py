@@ -160,7 +160,7 @@ class Running:
                 os._exit(1)
 
     def _on_ray(self, listener: Listener, display: LiveDisplay, watch: Watch, meter: Meter, recorder: Recorder) -> None:
-        from orchestrator.ray_backend.cluster import local_cluster, own_cluster
+        from orchestrator.ray_backend.cluster import ending_without_nodes, local_cluster, own_cluster
         from orchestrator.ray_backend.gpu_packing import slots_for
         from orchestrator.ray_backend.jobs import job_metadata
         from orchestrator.ray_backend.staging import stage_plugins, unshared_note
@@ -176,7 +176,6 @@ class Running:
         queue = self.queue  # Tune pickles what `stop` holds, which this object is too large for
         with ray(job_metadata(sweep.name, self.results.address)) as cluster, ExitStack() as watching:
             self.stop.signals.running(lambda: queue.is_over)
-            from orchestrator.ray_backend.cluster import ending_without_nodes
             from orchestrator.ray_backend.driver import run_sweep  # Ray reads the settings of the cluster on import
             from orchestrator.ray_backend.ray_internals import once_disconnected
             from orchestrator.ray_backend.trainable import WorkerSettings
@@ -191,12 +190,7 @@ class Running:
             if not sweep.checkpoint.is_off and (note := unshared_note(self.results.storage)):
                 say(f"note    {note}")
             self._membership.announce(ray=cluster.dashboard if cluster.dashboard.startswith("http") else "")
-            settings = WorkerSettings.of(
-                sweep,
-                self.results.address,
-                origin=cluster.node_id,
-                plugins=plugins if plugins.modules else None,
-            )
+            settings = WorkerSettings.of(sweep, self.results.address, origin=cluster.node_id, plugins=plugins)
             # What the end of a launch shows takes half a second to import, while this process has nothing else to do.
             threading.Thread(target=import_module, args=("orchestrator.analysis.answer",), daemon=True).start()
             with display, watch.exporting():
