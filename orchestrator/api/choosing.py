@@ -16,8 +16,7 @@ from orchestrator.analysis.cells import freeze_name
 from orchestrator.api.answering import Answers, answers_of
 from orchestrator.api.launching import Course, here, outcome_lines, resume_lines
 from orchestrator.api.questions import FOLDS, PlannedQuestion, plan_question, say_plan, worth_holding_out
-from orchestrator.api.rates import higher_rates, rates_of
-from orchestrator.api.rivals import TIME, with_lora
+from orchestrator.api.rates import TIME, higher_rates, rates_of, with_lora
 from orchestrator.api.training import train
 from orchestrator.config.console import INTERRUPTED, ShownInCell, notebook_output
 from orchestrator.config.quantities import HOUR, counted, duration

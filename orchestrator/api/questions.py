@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from orchestrator.api.exporting import refuse_folder
 from orchestrator.api.launching import Course
 from orchestrator.api.rates import with_best_rates
+from orchestrator.api.training import refuse_folder
 from orchestrator.config.console import download_progress, say
 from orchestrator.config.quantities import duration
 from orchestrator.config.yaml_document import Document

@@ -14,8 +14,8 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.api.exporting import export_model as write_model
 from orchestrator.api.training import SEEDS, Keep
+from orchestrator.api.training import export_model as write_model
 from orchestrator.api.training import train as train_setting
 from orchestrator.commands.answer_command import ToleranceOption
 from orchestrator.config import options

@@ -16,6 +16,7 @@ from typing import Any, Self
 
 import torch
 
+from orchestrator.analysis.cells import grouped
 from orchestrator.config.quantities import counted, gpus_in_words
 from orchestrator.execution.events import Listener, StopRequest, failure
 from orchestrator.execution.recorder import StoredCheckpoints
@@ -71,11 +72,7 @@ class Node:
 
 def kinds_of(nodes: Sequence[Node], *, gpus: bool) -> dict[str, list[Node]]:
     """The nodes of each kind; for trials on GPUs only those that have one."""
-    found: dict[str, list[Node]] = {}
-    for node in nodes:
-        if node.gpus or not gpus:
-            found.setdefault(node.kind, []).append(node)
-    return dict(sorted(found.items()))
+    return dict(sorted(grouped((node for node in nodes if node.gpus or not gpus), lambda node: node.kind).items()))
 
 
 def chosen_kinds(nodes: Sequence[Node], device: str, *, gpus: bool) -> tuple[str, ...]:

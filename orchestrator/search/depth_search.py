@@ -56,7 +56,7 @@ class Depths:
         firsts = {cell: next(iter(seeds.values())) for cell, seeds in cells.items()}
         baseline = next(cells[cell] for cell, spec in firsts.items() if spec.freeze.is_baseline)
         frozen = [cell for cell, spec in firsts.items() if not spec.freeze.is_baseline]
-        frozen.sort(key=lambda cell: (firsts[cell].freeze.depth, firsts[cell].freeze.embeddings))
+        frozen.sort(key=lambda cell: firsts[cell].freeze.extent)
         return cls(baseline, tuple(cells[cell] for cell in frozen))
 
     @property

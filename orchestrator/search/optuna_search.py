@@ -21,7 +21,7 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, Floa
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
-from orchestrator.search.cell import Cell
+from orchestrator.search.trial_results import Cell
 from orchestrator.store.decisions import Suggested
 from orchestrator.store.schema import State
 from orchestrator.sweeps.search_spec import Layers, SearchSpec, at_random, less_is_better

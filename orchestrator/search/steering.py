@@ -16,10 +16,9 @@ from typing import Protocol
 
 from orchestrator.analysis.cells import by_cell
 from orchestrator.execution.trial_source import Order, Verdict
-from orchestrator.search.cell import Cell
 from orchestrator.search.findings import result_lines
 from orchestrator.search.schedule import NoEarlyStopping
-from orchestrator.search.trial_results import Evaluation, StoredTrials, TrialProgress
+from orchestrator.search.trial_results import Cell, Evaluation, StoredTrials, TrialProgress
 from orchestrator.store.contents import SweepPlan
 from orchestrator.store.decisions import Choice, DecisionLog, Promoted, Stopped, Suggested
 from orchestrator.store.schema import State

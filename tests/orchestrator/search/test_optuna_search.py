@@ -7,9 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from optuna.trial import FrozenTrial, TrialState
 
-from orchestrator.search.cell import Cell
 from orchestrator.search.optuna_search import directions, distribution_of, frozen_trial, suggested_point
-from orchestrator.search.trial_results import Evaluation, TrialProgress
+from orchestrator.search.trial_results import Cell, Evaluation, TrialProgress
 from orchestrator.store.schema import State
 from orchestrator.sweeps.search_spec import SearchSpec
 from orchestrator.sweeps.space import Axis
