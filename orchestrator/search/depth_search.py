@@ -14,7 +14,7 @@ from orchestrator.analysis.losses import Collapses, collapses
 from orchestrator.analysis.savings import CONSTANT, FLOPS
 from orchestrator.analysis.two_way import Folds, Sample, document_sizes, interval
 from orchestrator.config.quantities import counted, points
-from orchestrator.execution.trial_source import Chances, Order, Verdict
+from orchestrator.execution.trial_source import Chances, Order, Source, Verdict
 from orchestrator.search.choose_depth import (
     Budget,
     DepthAnswer,
@@ -77,7 +77,7 @@ class Depths:
         return [1 - each / whole for each in passes]
 
 
-class DepthSearch:
+class DepthSearch(Source):
     """A `Source`; see the module docstring."""
 
     def __init__(

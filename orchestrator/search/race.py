@@ -24,7 +24,7 @@ import numpy as np
 
 from orchestrator.analysis.cells import grouped
 from orchestrator.config.quantities import counted
-from orchestrator.execution.trial_source import Order, Verdict
+from orchestrator.execution.trial_source import Order, Source, Verdict
 from orchestrator.search.findings import result_lines
 from orchestrator.search.trial_results import (
     Cell,
@@ -46,7 +46,7 @@ LEAST_PROBED = 6
 Scores = Sequence[float]
 
 
-class Race:
+class Race(Source):
     """A `Source` of the trials of a plan, one seed at a time.
 
     Attributes:
@@ -107,9 +107,6 @@ class Race:
         elif not self._from_store(spec):
             self.ended(spec, state)
         return state is not State.PRUNED
-
-    def chances(self) -> None:
-        """Nobody can tell which settings will go on."""
 
     def found(self) -> list[str]:
         """The best cell of those that stayed to the end, and the number that left."""

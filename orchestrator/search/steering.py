@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from orchestrator.analysis.cells import by_cell
-from orchestrator.execution.trial_source import Order, Verdict
+from orchestrator.execution.trial_source import Order, Source, Verdict
 from orchestrator.search.findings import result_lines
 from orchestrator.search.schedule import NoEarlyStopping
 from orchestrator.search.trial_results import Cell, Evaluation, StoredTrials, TrialProgress
@@ -64,7 +64,7 @@ class FixedCells:
         return self._cells[suggested.number]
 
 
-class Steering:
+class Steering(Source):
     """A `Source` of the cells of a suggester, run as long as a scheduler decides.
 
     Attributes:
@@ -149,9 +149,6 @@ class Steering:
             else:
                 self._over(spec, state)
         return spec.trial_id in cell.over
-
-    def chances(self) -> None:
-        """Nobody can tell which settings will go on."""
 
     def found(self) -> list[str]:
         """The best cells."""

@@ -64,7 +64,7 @@ class Running:
         membership.check_store = results.check_there
         decides = source_of(plan, results, before_write=membership.check, start=start, time_left=bounds.clock(began))
         self.source = SharedSource(decides, results, membership, plan.attempts)
-        self.queue = TrialQueue(self.source, {}, plan.sweep.limits, most=bounds.trials or None, again=self.source.again)
+        self.queue = TrialQueue(self.source, plan.sweep.limits, most=bounds.trials or None, again=self.source.again)
 
     @property
     def has_work(self) -> bool:

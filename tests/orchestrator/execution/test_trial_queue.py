@@ -13,7 +13,7 @@ from orchestrator.execution.events import failure
 from orchestrator.execution.trial_source import Listed, TrialQueue
 from orchestrator.store.schema import State
 from orchestrator.sweeps.sweep import Limits
-from tests.builders import first_attempts, make_record, make_spec
+from tests.builders import make_record, make_spec
 from tests.examples import each
 from trials.errors import DataError, DivergedError, PreemptedError, StoreError
 
@@ -32,7 +32,7 @@ class Clock:
 
 
 def queue(n: int = 1, clock: Clock | None = None, **limits: int) -> TrialQueue:
-    return TrialQueue(Listed(SPECS[:n]), first_attempts(SPECS), Limits(**limits), clock or Clock())
+    return TrialQueue(Listed(SPECS[:n]), Limits(**limits), clock or Clock())
 
 
 def fail(found: TrialQueue, state: State, error: str = "an error") -> float | None:

@@ -103,7 +103,7 @@ def test_a_bound_on_trials_lets_promoted_ones_go_on() -> None:
         def next(self) -> Order | None:
             return super().next() or Order(SPECS[0])
 
-    queue = TrialQueue(Pausing(SPECS[:2]), {}, Limits(), most=2)
+    queue = TrialQueue(Pausing(SPECS[:2]), Limits(), most=2)
     seeds = []
     for _ in range(3):
         attempt = queue.take()
@@ -114,7 +114,7 @@ def test_a_bound_on_trials_lets_promoted_ones_go_on() -> None:
 
 
 def test_a_queue_is_over_at_its_bound_though_its_source_is_not_exhausted() -> None:
-    queue = TrialQueue(Listed(SPECS[:3]), {}, Limits(), most=2)
+    queue = TrialQueue(Listed(SPECS[:3]), Limits(), most=2)
     for attempt in (queue.take(), queue.take()):
         assert attempt is not None
         queue.ended(attempt.spec, State.COMPLETED, None)
@@ -123,11 +123,11 @@ def test_a_queue_is_over_at_its_bound_though_its_source_is_not_exhausted() -> No
 
 
 def test_one_can_ask_whether_anything_will_come_before_it_is_taken() -> None:
-    queue = TrialQueue(Listed(SPECS[:1]), {}, Limits())
+    queue = TrialQueue(Listed(SPECS[:1]), Limits())
     assert not queue.is_exhausted
     assert queue.take() is not None
     assert queue.is_exhausted
-    assert TrialQueue(Listed([]), {}, Limits()).is_exhausted
+    assert TrialQueue(Listed([]), Limits()).is_exhausted
 
 
 class PausingSource(Listed):
@@ -159,7 +159,7 @@ class PausingSource(Listed):
 
 def test_a_paused_trial_goes_on_as_its_next_attempt_and_a_lost_one_keeps_where_it_pauses() -> None:
     source = PausingSource(SPECS[:1])
-    queue = TrialQueue(source, {}, Limits())
+    queue = TrialQueue(source, Limits())
     first = queue.take()
     assert first is not None
     assert (first.number, first.until) == (1, 1.0)
