@@ -200,9 +200,6 @@ def decide(
             of `two_way.estimate`.
 
     The same arguments give the same answer, whatever came first.
-
-    Raises:
-        ValueError: A seed stands twice, a loss is not finite or of a seed that is not listed, or a saving is missing.
     """
     search = _Search(goal, losses, seeds, savings, budget, sizes)
     wants = search.wants()
@@ -216,7 +213,7 @@ def answer(
     savings: Sequence[float],
     sizes: Sample | None = None,
 ) -> DepthAnswer:
-    """What is known now, where a budget is used up before the search is. Arguments and errors as of `decide`."""
+    """What is known now, where a budget is used up before the search is. Arguments as of `decide`."""
     return _Search(goal, losses, seeds, savings, Budget(), sizes).answer()
 
 
@@ -237,7 +234,10 @@ class _Search:
         budget: Budget,
         sizes: Sample | None,
     ) -> None:
-        _check(losses, seeds, savings)
+        assert len(savings) == len(losses), "every freeze has its saving"
+        assert all(seed in seeds for one in losses for seed in one), "losses are of listed seeds"
+        known = [loss for one in losses for loss in one.values() if loss is not None]
+        assert all(np.isfinite(loss).all() for loss in known), "a failed seed is None"
         self._goal, self._losses, self._seeds, self._savings, self._budget = goal, losses, seeds, savings, budget
         values = [paired(one, seeds) for one in losses]
         worth = np.array([saving >= goal.plan.min_saving - ROUNDING for saving in savings], dtype=bool)
@@ -416,16 +416,3 @@ def _known(goal: DepthGoal, sizes: Sample | None, values: Floats, low: float, hi
         has_spread=n > 1 and bool(estimate(values).variance > 0),
         items="example" if isinstance(sizes, Folds) else Known.items,
     )
-
-
-def _check(losses: Sequence[Losses], seeds: Sequence[int], savings: Sequence[float]) -> None:
-    if len(savings) != len(losses):
-        raise ValueError(f"savings: {len(savings)} for {len(losses)} candidates")
-    if len(set(seeds)) < len(seeds):
-        raise ValueError(f"seeds: {list(seeds)} has a seed twice")
-    for index, one in enumerate(losses):
-        for seed, loss in one.items():
-            if seed not in seeds:
-                raise ValueError(f"candidate {index}: seed {seed} is not among the seeds {list(seeds)}")
-            if loss is not None and not np.isfinite(loss).all():
-                raise ValueError(f"candidate {index}, seed {seed}: a loss is not finite; pass a failed seed as None")

@@ -299,16 +299,3 @@ def test_a_budget_used_up_is_answered_with_what_is_known() -> None:
 
 def test_no_candidates_need_no_seeds() -> None:
     assert answered([]) == DepthAnswer(None, (), (), "decided", None, None)
-
-
-@pytest.mark.parametrize(
-    ("losses", "seeds", "message"),
-    [
-        ([{}], [1, 1], "a seed twice"),
-        ([{7: np.zeros(1)}], [1, 2], "candidate 0: seed 7 is not among"),
-        ([{}, {1: np.array([math.inf])}], [1, 2], "candidate 1, seed 1: a loss is not finite; pass a failed seed as"),
-    ],
-)
-def test_losses_that_cannot_be_are_refused(losses: list[Losses], seeds: list[int], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        decide(GOAL, losses, seeds, savings(len(losses)))
