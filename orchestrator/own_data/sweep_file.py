@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from orchestrator.config.quantities import counted
 from orchestrator.config.yaml_document import Document
 from orchestrator.own_data.corpus_guess import CorpusGuess
 from orchestrator.sweeps.named_paths import each_path, seen_from
@@ -140,7 +141,7 @@ def sweep_name(data: Mapping[str, Any], suffix: str = "") -> str:
 
 def sweep_text(question: Question) -> str:
     """The sweep file that answers a question."""
-    loss = f"{question.tolerance:g} point{'s' * (question.tolerance != 1)}"
+    loss = counted(question.tolerance, "point")
     return f"""{_ASKED}{question.asked}
 # How deep may I freeze? Runs a curve of depths, then adds seeds where they decide: the deepest freeze that loses at
 # most {loss} against training everything under the same seeds, or what is missing.
