@@ -1,6 +1,7 @@
-"""The report of a sweep as files for a paper, and single figures as a page shows them.
+"""The report of a sweep as files for a paper, single figures as a page shows them, and published studies drawn again.
 
 permafrost report results starter -o report
+permafrost paper emekaeze_pos --store results -o paper
 """
 
 from __future__ import annotations
@@ -13,16 +14,9 @@ import typer
 from dashboards.data.page_query import COSTS
 from orchestrator.api.answering import answers_of, asked, overrides
 from orchestrator.commands.answer_command import ToleranceOption, show_answers
-from orchestrator.config.console import (
-    DEFAULT_STORE,
-    DebugOption,
-    StoredSweepOption,
-    StoreOption,
-    reported,
-    say,
-    stderr,
-    step_progress,
-)
+from orchestrator.config import options
+from orchestrator.config.console import DEFAULT_STORE, reported, say, stderr, step_progress
+from orchestrator.extras.published.study import STUDIES, load_study
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.contents import planned_specs
 from trials.errors import ConfigError, RefusedError
@@ -31,8 +25,8 @@ _NO_PICTURES = "--no-pictures"
 
 
 def report(
-    store: StoreOption = DEFAULT_STORE,
-    sweep: StoredSweepOption = None,
+    store: options.Store = DEFAULT_STORE,
+    sweep: options.StoredSweep = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", metavar="DIR", help="The folder to write.", show_default="report/SWEEP"),
@@ -49,7 +43,7 @@ def report(
         bool, typer.Option(f"--pictures/{_NO_PICTURES}", help="Also write each figure as SVG, PDF and PNG.")
     ] = True,
     answers: Annotated[bool, typer.Option("--answers/--no-answers", help="End with what to freeze.")] = True,
-    debug: DebugOption = False,
+    debug: options.Debug = False,
 ) -> None:
     """Write the report of a sweep: HTML, Markdown, LaTeX and CSV tables, figures.
 
@@ -103,11 +97,11 @@ def _say_answers(store: ResultStore, sweep: str, tolerance: float | None, cost: 
 def export(
     figure: Annotated[str, typer.Argument(metavar="FIGURE", help="Name of a figure or table, e.g. depth-strip.")],
     url: Annotated[str, typer.Option(metavar="QUERY", help="The page's address from ? on.")] = "",
-    store: StoreOption = DEFAULT_STORE,
+    store: options.Store = DEFAULT_STORE,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FILE", help="The file to write.", show_default="FIGURE.csv")
     ] = None,
-    debug: DebugOption = False,
+    debug: options.Debug = False,
 ) -> None:
     """Write one figure or its table as a page shows it; the format follows the extension.
 
@@ -127,3 +121,37 @@ def export(
         for notice in export_figure(Frames(open_store(store)), figure, url, path):
             say(notice)
         print(path.resolve())
+
+
+def paper(
+    study: Annotated[str, typer.Argument(metavar="STUDY", help=f"One of {', '.join(STUDIES)}.")],
+    store: options.Store = DEFAULT_STORE,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="DIR", help="The folder to write.", show_default="paper/STUDY")
+    ] = None,
+    margin: Annotated[
+        float, typer.Option(min=0.01, max=100, help="Largest difference of scores that counts as the same, in points.")
+    ] = 1.0,
+    pictures: Annotated[
+        bool, typer.Option("--pictures/--no-pictures", help="Also write each figure as SVG, PDF and PNG.")
+    ] = True,
+    debug: options.Debug = False,
+) -> None:
+    """Draw the tables and figures of a published study as it has them, with ours beside and a verdict per number.
+
+    Examples:
+        permafrost paper emekaeze_pos --store results
+
+        permafrost paper freezing_bert_glue --store results -o paper --margin 0.5
+
+    Exit codes: 0 success, 2 invalid option or unknown study, 3 no store.
+    """
+    with reported(debug=debug):
+        from dashboards.report.paper import write_paper
+
+        found, folder = load_study(study), out or Path("paper") / study
+        written = write_paper(found, open_store(store), folder, margin=margin / 100, pictures=pictures)
+        if written.no_pictures:
+            say(f"No SVG, PDF and PNG: {written.no_pictures}")
+        say(f"{len(written.files)} files in {folder}; open:")
+        print(written.html.resolve())
