@@ -24,7 +24,7 @@ from trials.prefix.rule import cached_depth, is_constant, prefix_key, why_not_cu
 from trials.settings import FreezeSpec
 from trials.spec import TrialSpec
 from trials.tasks import TASKS
-from trials.tasks.task import Split, unit_of
+from trials.tasks.task import Example, Split, unit_of
 from trials.training.batching import collate
 from trials.training.flops import training_flops
 from trials.training.freeze_course import frozen_modules
@@ -103,7 +103,6 @@ class StatesBuilder:
         folders = {k: existing_folder("prefix", prefix_key(self._spec, k)) for k in range(self._depth - 1, 0, -1)}
         return {k: StatesFile(f, name, lengths, self._width) for k, f in folders.items() if f is not None}
 
-    @torch.inference_mode()
     def _run(
         self, name: str, indices: Sequence[int], start: int, file: StatesFile | None
     ) -> Iterator[tuple[int, torch.Tensor, float]]:
@@ -123,13 +122,19 @@ class StatesBuilder:
             group = ranked[first : first + size]
             began = time.perf_counter()
             chosen = [examples[i] if file is None else replace(examples[i], states=file.read(i)) for i in group]
-            batch = collate(chosen, 0, self._device)  # the padding's states are never read
-            with autocast(self._spec.precision, self._device):
-                states = layers(**batch.inputs).last_hidden_state.float().cpu()
+            states = run_layers(self._spec, layers, chosen, self._device)
             a_subword = (time.perf_counter() - began) / sum(len(examples[i].ids) for i in group)
-            for row, i in enumerate(group):
-                n = len(examples[i].ids)
-                yield i, states[row, :n].contiguous(), below_s[i] + a_subword * n
+            for i, of_one in zip(group, states, strict=True):
+                yield i, of_one, below_s[i] + a_subword * len(examples[i].ids)
+
+
+@torch.inference_mode()
+def run_layers(spec: TrialSpec, layers: Any, examples: Sequence[Example], device: torch.device) -> list[torch.Tensor]:
+    """(subwords, width) states of each example, which go through the layers as one batch; in fp32, on the CPU."""
+    batch = collate(examples, 0, device)  # the padding's states are never read
+    with autocast(spec.precision, device):
+        states = layers(**batch.inputs).last_hidden_state.float().cpu()
+    return [row[: len(example.ids)].contiguous() for row, example in zip(states, examples, strict=True)]
 
 
 # Give a trial the cached hidden states that enter its first trained layer.
