@@ -286,6 +286,20 @@ def test_names_that_are_not_asked_for_are_not_listed_however_many(s3: S3Process)
         assert len([path for method, path in faults.asked if path.strip("/") == BUCKET]) == 2
 
 
+def test_many_names_are_listed_by_several_requests_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection_module, "PAGE", 20)
+    with S3Process(page=20) as process, Faults(process.url) as faults:
+        direct, through = (opened(process.address("x", url)).storage.at("sweeps") for url in (None, faults.url))
+        for name in [f"{folder}/plan-{n}" for folder in ("a", "a-b", *"cdefghijkl") for n in range(9)]:
+            folder, _, file = name.partition("/")
+            direct.at(folder).write(file, b"x")
+            if name == "a-b/plan-8":
+                assert {folder: len(files) for folder, files in through.inside().items()} == {"a": 9, "a-b": 9}
+                assert len(faults.asked) == 1  # few names
+        assert through.inside() == {folder: direct.at(folder).files() for folder in direct.folders()}
+        assert len(faults.asked) == 1 + 1 + 1 + 10  # the first names, the folders, and each range of about one folder
+
+
 @pytest.mark.parametrize("name", ["trials/z//x", "trials/./x", "trials/a\nb"])
 def test_a_name_that_is_no_path_is_told_at_once_or_not_in_the_way(name: str, s3: S3Process, prefix: str) -> None:
     store = opened(s3.address(prefix), patience_s=1e6)
