@@ -125,13 +125,7 @@ def _read(example: Example, states: torch.Tensor, reading: Reading) -> torch.Ten
 
 @dataclass(frozen=True)
 class LayerDrift:
-    """How far one part of the encoder moved.
-
-    Attributes:
-        depth: 0 for the embeddings, k for the k-th layer.
-        weight_change: |W - W0| / |W0| of the part itself.
-        cka: Linear CKA of its output before and after, on dev; None where the output is constant.
-    """
+    """How far one part of the encoder moved; these are columns of `schema.DRIFTS`."""
 
     depth: int
     weight_change: float
