@@ -62,7 +62,7 @@ def told(tracker: Listed, folder: Path, monkeypatch: pytest.MonkeyPatch) -> list
     return said
 
 
-@each("name", TRACKERS, quick=1)
+@each("name", ("tensorboard", "mlflow", "wandb"), quick=1)
 def test_a_tracker_needs_no_package_but_its_own(name: str) -> None:
     others = [other for other in TRACKERS if other != name]
     code = (
