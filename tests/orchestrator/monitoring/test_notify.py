@@ -62,7 +62,7 @@ def test_a_sweep_that_is_done_is_told_in_a_text_and_fields(monkeypatch: pytest.M
     with Hook() as hook:
         notifier(hook.secret_url, monkeypatch, said).over(tuple, DONE)
     assert said == []
-    assert hook.bodies[0]["text"] == "Sweep tiny is done: 3 trials in 1:02:05"
+    assert hook.bodies[0]["text"] == "Sweep tiny is done: 3 trials in 1 h 2 min"
     fields = {field["title"]: field["value"] for field in hook.bodies[0]["attachments"][0]["fields"]}
     assert fields["trials"] == "3 completed"
     assert fields["store"] == "results"
