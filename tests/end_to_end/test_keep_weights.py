@@ -72,7 +72,7 @@ def test_trials_have_the_same_ids_without_it(store: ResultStore) -> None:
 
 
 def test_checks_find_a_changed_file_and_a_merge_takes_the_weights_along(store: ResultStore, tmp_path: Path) -> None:
-    assert check_store(store.storage).counted["weights"] == 3
+    assert check_store(store.storage).counted.weights == 3
     assert find_garbage(store.storage) == []
     target = ResultStore(tmp_path / "target")
     merge(store, target)

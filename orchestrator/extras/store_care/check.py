@@ -20,7 +20,7 @@ from safetensors import SafetensorError, deserialize
 
 from orchestrator.claims import TIMING, BusyStoreError, Timing, join, running_drivers
 from orchestrator.config.quantities import counted
-from orchestrator.extras.store_care.check_rows import Report, check_recorded_weights, check_rows
+from orchestrator.extras.store_care.check_rows import Counted, Report, check_recorded_weights, check_rows
 from orchestrator.storage.open_storage import open_storage
 from orchestrator.storage.storage import BrokenError, FolderStorage, NewerError, Storage
 from orchestrator.store.contents import FILE as WEIGHTS_FILE
@@ -107,16 +107,16 @@ def check_store(store: str | Path | Storage) -> Report:
         )
     tables = {name: report.tables[name] for name in TABLES}
     ends = {None: "unknown", "not ended": "to go on"}  # else it has ended
-    report.counted = {
-        "parts": {name: len(table.names) + len(table.broken) for name, table in tables.items()},
-        "rows": {name: len(table.rows) for name, table in tables.items()},
-        "n_bytes": {name: table.n_bytes for name, table in tables.items()},
-        "states": dict(sorted(Counter(states.values()).items())),
-        "checkpoints": dict(Counter(ends.get(states.get(i), "ended") for i in resumable)),
-        "weights": len(set(weights)),
-        "drivers": dict(Counter(driver.holder.sweep for driver in running_drivers(storage))),
-        "quarantined": quarantined,
-    }
+    report.counted = Counted(
+        parts={name: len(table.names) + len(table.broken) for name, table in tables.items()},
+        rows={name: len(table.rows) for name, table in tables.items()},
+        n_bytes={name: table.n_bytes for name, table in tables.items()},
+        states=dict(sorted(Counter(states.values()).items())),
+        checkpoints=dict(Counter(ends.get(states.get(i), "ended") for i in resumable)),
+        weights=len(set(weights)),
+        drivers=dict(Counter(driver.holder.sweep for driver in running_drivers(storage))),
+        quarantined=quarantined,
+    )
     return report
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -45,13 +45,30 @@ class Finding:
         return f"{self.place}: {self.wrong}; {self.means}"
 
 
+class Counted(NamedTuple):
+    """What a store contains.
+
+    `parts`, `rows` and `n_bytes` are by table; `states` are trials by the state that readers show, or `not ended`;
+    `checkpoints` are by that of their trial (`ended`, `to go on`, `unknown`); `weights` are trials; `drivers`, running
+    ones by sweep; `quarantined`, files.
+    """
+
+    parts: dict[str, int]
+    rows: dict[str, int]
+    n_bytes: dict[str, int]
+    states: dict[str, int]
+    checkpoints: dict[str, int]
+    weights: int
+    drivers: dict[str, int]
+    quarantined: int
+
+
 @dataclass
 class Report:
     """What is wrong with a store, and what `repair` does about it.
 
     Attributes:
         notes: Remarks that need no repair.
-        counted: What the store contains, by kind: as `check_store` counts it.
         newer: Files that a newer version wrote; while there are any, nothing may be repaired.
         files: Those to move out.
         rows: By table, the numbers of the rows to remove, each with the reason.
@@ -64,7 +81,7 @@ class Report:
     tables: Mapping[str, TableContents]
     findings: list[Finding] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    counted: dict[str, Any] = field(default_factory=dict)
+    counted: Counted = field(init=False)
     newer: list[str] = field(default_factory=list)
     files: list[StoredFile] = field(default_factory=list)
     rows: dict[str, dict[int, str]] = field(default_factory=dict)
@@ -104,7 +121,8 @@ class Report:
     def as_json(self) -> dict[str, Any]:
         """For `permafrost store verify --json`."""
         findings = [asdict(finding) for finding in self.findings]
-        return {"store": self.store, "findings": findings, "notes": self.notes, "counted": self.counted, "ok": self.ok}
+        return {"store": self.store, "findings": findings, "notes": self.notes,
+                "counted": self.counted._asdict(), "ok": self.ok}  # fmt: skip
 
     def removals_as_json(self) -> dict[str, Any]:
         """The reason for each removal, for the quarantine's `why.json`."""

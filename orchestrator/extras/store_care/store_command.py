@@ -32,6 +32,7 @@ from orchestrator.config.console import (
 )
 from orchestrator.config.quantities import counted
 from orchestrator.extras.store_care.check import alone, check_store
+from orchestrator.extras.store_care.check_rows import Counted
 from orchestrator.extras.store_care.merge import Merged, merge
 from orchestrator.extras.store_care.repair import Repaired, find_garbage, repair
 from orchestrator.extras.store_care.table_export import Format, export, export_store
@@ -214,12 +215,12 @@ def merge_(
     raise typer.Exit(int(bool(done.differing)))
 
 
-def _tables(found: dict[str, Any]) -> Iterator[Table]:
-    rows = {name: (found["parts"][name], found["rows"][name], found["n_bytes"][name]) for name in TABLES}
+def _tables(found: Counted) -> Iterator[Table]:
+    rows = {name: (found.parts[name], found.rows[name], found.n_bytes[name]) for name in TABLES}
     yield number_table(("table", "parts", "rows", "bytes"), rows)
-    weights = {"trials": found["weights"]} if found["weights"] else {}
-    for kind, n_by in (("trials", found["states"]), ("checkpoints", found["checkpoints"]), ("weights", weights),
-                       ("drivers of", found["drivers"])):  # fmt: skip
+    weights = {"trials": found.weights} if found.weights else {}
+    kinds = {"trials": found.states, "checkpoints": found.checkpoints, "weights": weights, "drivers of": found.drivers}
+    for kind, n_by in kinds.items():
         if n_by:
             yield number_table((kind, "n"), {name: (n,) for name, n in n_by.items()})
 

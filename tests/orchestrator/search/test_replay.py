@@ -42,7 +42,7 @@ def mean_regret(world: World, kind: Kind, cells: int) -> float:
 def test_the_store_is_whole_and_has_every_trial_of_the_sweep(world: World) -> None:
     report = check_store(STORE)
     assert report.ok, report.findings
-    assert report.counted["states"] == {"completed": 9 * 6 * 2 * 5}
+    assert report.counted.states == {"completed": 9 * 6 * 2 * 5}
     assert len(world.cells) == 9 * 6 * 2
 
 

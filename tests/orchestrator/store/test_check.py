@@ -57,16 +57,16 @@ def only(store: ResultStore) -> str:
 def test_a_store_that_launches_wrote_has_no_findings(real: Real) -> None:
     report = check_store(real.store)
     assert report.ok, report.findings
-    assert report.counted["rows"]["epochs"] == 5
-    assert report.counted["states"] == {"completed": 2, "not ended": 1}
-    assert report.counted["checkpoints"] == {"to go on": 1}
+    assert report.counted.rows["epochs"] == 5
+    assert report.counted.states == {"completed": 2, "not ended": 1}
+    assert report.counted.checkpoints == {"to go on": 1}
     assert report.notes == []
 
 
 def test_a_store_is_checked_wherever_it_lies(storage: Storage) -> None:
     complete(ResultStore(storage), SPEC)
     assert check_store(storage.address).ok
-    assert check_store(storage).counted["parts"] == {
+    assert check_store(storage).counted.parts == {
         "epochs": 1,
         "trials": 1,
         "tags": 1,
@@ -89,8 +89,8 @@ def test_a_running_sweep_is_no_finding(store: ResultStore) -> None:
     with running(store.storage, "tiny"):
         report = check_store(store.storage)
     assert report.ok
-    assert report.counted["states"] == {"completed": 1, "not ended": 1}
-    assert report.counted["drivers"] == {"tiny": 1}
+    assert report.counted.states == {"completed": 1, "not ended": 1}
+    assert report.counted.drivers == {"tiny": 1}
 
 
 def test_an_attempt_that_was_killed_before_its_trial_was_committed_is_no_finding(store: ResultStore) -> None:
@@ -113,7 +113,7 @@ def test_duplicates_of_a_killed_compaction_are_a_note(store: ResultStore, compac
 
 def test_parts_without_digests_are_read_and_noted() -> None:
     report = check_store(Path(v1.__file__).parent / "store_v1")
-    assert report.counted["rows"] == {
+    assert report.counted.rows == {
         "epochs": 4,
         "trials": 3,
         "tags": 0,
@@ -252,7 +252,7 @@ def test_a_column_of_a_newer_version_changes_no_digest() -> None:
 def test_rows_recorded_by_an_earlier_version_still_have_the_same_digests() -> None:
     report = check_store(Path(v1.__file__).parent / "store_recorded")
     assert (report.findings, report.notes) == ([], [])
-    assert report.counted["states"] == {"completed": 1, "diverged": 1}
+    assert report.counted.states == {"completed": 1, "diverged": 1}
 
 
 # --- Disks that fail

@@ -61,7 +61,7 @@ def test_a_clean_store_is_left_as_it_is(store: ResultStore) -> None:
     done = repair(store.storage)
     assert (done.files, done.folders, done.left) == ([], [], [])
     assert done.again == {THIRD.trial_id: THIRD.label}
-    assert check_store(store.storage).counted["quarantined"] == 0
+    assert check_store(store.storage).counted.quarantined == 0
 
 
 @pytest.mark.parametrize("table", ["epochs", "tags"])
@@ -188,7 +188,7 @@ def test_a_store_with_parts_of_a_newer_version_is_not_touched(store: ResultStore
     folder.append([tag()])
     with pytest.raises(StoreError, match="written by a newer version, so this version cannot decide what is wrong"):
         repair(store.storage)
-    assert check_store(store.storage).counted["quarantined"] == 0
+    assert check_store(store.storage).counted.quarantined == 0
 
 
 def test_a_file_that_the_disk_does_not_give_back_is_moved_all_the_same(tmp_path: Path) -> None:
