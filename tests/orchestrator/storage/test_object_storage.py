@@ -286,7 +286,7 @@ def test_names_that_are_not_asked_for_are_not_listed_however_many(s3: S3Process)
         assert len([path for method, path in faults.asked if path.strip("/") == BUCKET]) == 2
 
 
-def test_many_names_are_listed_by_several_requests_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_names_are_listed_by_several_requests_at_a_time(s3: S3Process, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection_module, "PAGE", 20)
     with S3Process(page=20) as process, Faults(process.url) as faults:
         direct, through = (opened(process.address("x", url)).storage.at("sweeps") for url in (None, faults.url))
