@@ -288,9 +288,11 @@ class ObjectStorage(Storage):
             found, start = dict[str, int](), f"{self._path}/".removeprefix("/")
             for page in bucket.list(self._path, offset=f"{start}{after}" if after else None):
                 for one in page:
-                    if (path := one["path"].removeprefix(start)) >= before or len(found) == most:
+                    if (path := one["path"].removeprefix(start)) >= before:
                         return found
                     found[path] = one["size"]
+                    if len(found) == most:
+                        return found
             return found
 
         try:
