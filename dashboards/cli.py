@@ -12,7 +12,7 @@ COMMANDS |= {
         READ,
     ),
     "demo": (
-        "dashboards.commands.demo:demo",
+        "dashboards.commands.dashboard:demo",
         "Browse FreezeBench, a study of freezing that comes with Permafrost. Nothing runs and nothing is written.",
         START,
     ),
@@ -22,7 +22,7 @@ COMMANDS |= {
         READ,
     ),
     "paper": (
-        "dashboards.commands.paper_command:paper",
+        "dashboards.commands.report:paper",
         "Draw the tables and figures of a published study as it has them, with ours beside and a verdict per number.",
         READ,
     ),

@@ -41,6 +41,11 @@ def make_spec(**changes: Any) -> TrialSpec:
     return TrialSpec.model_validate(merged(SPEC, changes))
 
 
+def first_k(depth: int) -> dict[str, Any]:
+    """Freezes the embeddings and so many layers, or nothing where there are none."""
+    return {"strategy": "first_k" if depth else "none", "layers": tuple(range(depth)), "embeddings": depth > 0}
+
+
 def make_record(**changes: Any) -> EpochRecord:
     """The last record of a trial of one epoch."""
     values: dict[str, Any] = {
@@ -163,3 +168,13 @@ def _text_row(rng: np.random.Generator) -> dict[str, object]:
     first, second = (" ".join("".join(rng.choice(list("abcde"), 3)) for _ in range(n)) for n in rng.integers(1, 5, 2))
     label = int(first[0] in "ab")
     return {"sentence": first, "sentence1": first, "sentence2": second, "label": label, "score": label + 0.5}
+
+
+class Clock:
+    """Stands until it is moved."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now

@@ -23,8 +23,9 @@ from dashboards.app.controls import shell
 from dashboards.data.frames import Frames
 from dashboards.data.page_query import parse_query
 from dashboards.data.provenance import provenance, versions_of
-from dashboards.data.tables import FORMATS, formatted
+from dashboards.data.tables import FORMATS
 from dashboards.report.html import as_html, page_as_html
+from dashboards.report.pictures import table_file
 from dashboards.report.sections import sections, summary
 from dashboards.views.answer import page_sentences
 from dashboards.views.kit.components import part_id
@@ -149,9 +150,7 @@ def _exports(app: dash.Dash, cache: PageCache) -> None:
         if selection.sweep is None:
             return not_found(_NO_SWEEP)
         drawn = compute(part, selection, LIGHT)
-        source = provenance(part.shows(selection))
-        caption = f"{part.title}: {source.corpora}."
-        text = formatted(drawn.table, kind, caption=caption, label=f"tab:{part.name}", source=source.line())
+        text = table_file(part, drawn, provenance(part.shows(selection)), kind)
         named = {"Content-Disposition": f'attachment; filename="permafrost-{part.name}.{kind}"'}
         return Response(text, mimetype=FORMATS[kind], headers=named)
 
@@ -175,7 +174,7 @@ def _exports(app: dash.Dash, cache: PageCache) -> None:
             return not_found(_NO_SWEEP)
         drawn = [(part, compute(part, selection, LIGHT)) for part in view.parts]
         answers = page_sentences(selection) if view.path == "/" else []
-        text = page_as_html(view.title, view.question, answers, drawn, provenance(view.shows(selection)).line())
+        text = page_as_html(view.title, view.question, answers, drawn, provenance(view.shows(selection)).line)
         named = {"Content-Disposition": f'attachment; filename="permafrost-{name}.html"'}
         return Response(text, mimetype="text/html", headers=named)
 

@@ -312,7 +312,7 @@ def _around(selection: Selection, view: View | None) -> dict[str, Any]:
     empty = f"store {selection.snapshot.address}"
     return {
         "notices": dmc.Stack([alert for alert in alerts if alert is not None], gap="xs"),
-        "footer": provenance(shown).line() if selection.sweep else empty,
+        "footer": provenance(shown).line if selection.sweep else empty,
         "about": about,
         "ray": ray,
     }

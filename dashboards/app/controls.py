@@ -236,13 +236,7 @@ def switches() -> Any:
     """The controls of the header."""
     themes = [{"value": name, "label": name} for name in ("auto", "light", "dark")]
     theme = dmc.Select(
-        id="control-theme",
-        data=themes,
-        value="auto",
-        size="xs",
-        w=84,
-        allowDeselect=False,
-        **{"aria-label": "Theme"},
+        id="control-theme", data=themes, value="auto", size="xs", w=84, allowDeselect=False, **{"aria-label": "Theme"}
     )
     pause = dmc.Switch(id="control-pause", label="Pause", size="xs", checked=False, **{"aria-label": "Pause"})
     return dmc.Group([theme, pause], gap="xs", wrap="nowrap")

@@ -1,6 +1,7 @@
-"""The results dashboard over a store, live while sweeps run; it needs no Ray.
+"""The results dashboard over a store, live while sweeps run; it needs no Ray. Also over the study that comes along.
 
 permafrost dashboard results
+permafrost demo
 """
 
 from __future__ import annotations
@@ -13,8 +14,12 @@ from urllib.parse import urlencode
 import typer
 
 from orchestrator.api.answering import chosen_sweep
-from orchestrator.config.console import DEFAULT_STORE, DebugOption, StoredSweepOption, StoreOption, reported
+from orchestrator.config.command_line import configs_folder
+from orchestrator.config.console import DEFAULT_STORE, DebugOption, StoredSweepOption, StoreOption, reported, say
 from orchestrator.store import open_store
+from trials.errors import StoreError
+
+DEMO_STORE = configs_folder("freezebench") / "store"
 
 
 def dashboard(
@@ -66,3 +71,26 @@ def dashboard(
         finally:
             gc.unfreeze()  # else DuckDB reports all that it holds as leaked when Python ends
     raise typer.Exit(code)
+
+
+def demo(
+    port: Annotated[int, typer.Option(help="Port, or the next free one; 0 takes any.")] = 8050,
+    debug: DebugOption = False,
+) -> None:
+    """Browse FreezeBench, a study of freezing that comes with Permafrost. Nothing runs and nothing is written.
+
+    Examples:
+        permafrost demo
+
+        permafrost demo --port 0
+
+    Exit codes: as of `dashboard`.
+    """
+    with reported(debug=debug):
+        if not DEMO_STORE.is_dir():
+            raise StoreError(f"{DEMO_STORE}: the study is not there. Install Permafrost anew, or use its repository.")
+        say(f"store   {DEMO_STORE}\nhow     {DEMO_STORE.parent / 'README.md'}")
+    dashboard(
+        store=str(DEMO_STORE), sweep=None, host="127.0.0.1", port=port, token_file=None, trusted_host=None,
+        url_prefix="", debug=debug,
+    )  # fmt: skip

@@ -9,18 +9,16 @@ peak memory while they are read is a third lower.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 
 import duckdb
-import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
+from dashboards.data.followed import FollowedTable, TrialNumbers
 from orchestrator.store import ResultStore
-from orchestrator.store.contents import BrokenPart
-from orchestrator.store.results import Follower
+from orchestrator.store.results import Changes
 from orchestrator.store.schema import KEYS, METRICS, TABLES
 
 COLUMNS = {
@@ -37,26 +35,7 @@ _KEPT = "kept"
 _TYPES = {pa.int32(): "INTEGER", pa.int64(): "INTEGER", pa.float64(): "DOUBLE", pa.string(): "VARCHAR"}
 
 
-class TrialNumbers:
-    """An integer for each trial id, in the order of their first use."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
-
-    def of(self, ids: pa.ChunkedArray) -> npt.NDArray[np.int32]:
-        """(n,) integers of a column of trial ids."""
-        encoded = ids.combine_chunks().dictionary_encode()
-        if isinstance(encoded, pa.ChunkedArray):
-            encoded = encoded.combine_chunks()
-        known = np.array([self.number(name) for name in encoded.dictionary.to_pylist()], dtype=np.int32)
-        return known[encoded.indices.to_numpy(zero_copy_only=False)] if len(known) else known
-
-    def number(self, trial_id: str) -> int:
-        """The integer of one trial id."""
-        return self._numbers.setdefault(trial_id, len(self._numbers))
-
-
-class Mirror:
+class Mirror(FollowedTable):
     """A mirror of one table of a store.
 
     Attributes:
@@ -72,27 +51,24 @@ class Mirror:
         *,
         row_group: int = ROW_GROUP,
     ) -> None:
-        self._row_group = row_group
-        self.broken: tuple[BrokenPart, ...] = ()
-        self.n_rows = 0
-        self._database, self._table, self._numbers = database, table, numbers
-        self._follower = Follower(store.storage, table, COLUMNS[table])
+        super().__init__(store, table, COLUMNS[table])
+        self._database, self._numbers, self._row_group = database, numbers, row_group
         self._keys = ["t" if key == "trial_id" else key for key in KEYS[table]]
         self._create()
 
     def refresh(self) -> bool:
-        """Read new parts, and return whether there were any."""
-        if not self._follower.changed():
-            return False
-        news = self._follower.poll()
-        self.broken = news.broken
+        """As of every table; then frees the memory of the parts, which Arrow's pool would keep."""
+        has_news = super().refresh()
+        if has_news:
+            pa.default_memory_pool().release_unused()
+        return has_news
+
+    def take(self, news: Changes) -> None:
+        """Add rows to the mirror."""
         if news.reset:
             self._create()
         if news.rows:
             self._insert(pa.concat_tables(news.rows), several=len(news.rows) > 1)
-        del news
-        pa.default_memory_pool().release_unused()  # else the pool keeps the memory of the parts
-        return True
 
     def _create(self) -> None:
         types = {field.name: _TYPES.get(field.type, "TIMESTAMPTZ") for field in TABLES[self._table]}
@@ -143,8 +119,7 @@ class Database:
 def open_database() -> duckdb.DuckDBPyConnection:
     """An empty in-memory database that reads no files and loads no extensions; use it through `cursor_of`."""
     database = duckdb.connect(
-        ":memory:",
-        config={"threads": 2, "enable_external_access": "false", "autoinstall_known_extensions": "false"},
+        ":memory:", config={"threads": 2, "enable_external_access": "false", "autoinstall_known_extensions": "false"}
     )
     database.execute(f"ATTACH ':memory:' AS {_KEPT} (COMPRESS)")  # the initial database cannot be compressed
     return database
@@ -155,12 +130,3 @@ def cursor_of(database: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
     cursor = database.cursor()
     cursor.execute(f"USE {_KEPT}")
     return cursor
-
-
-def broken_part_messages(broken: Iterable[BrokenPart], table: str) -> Sequence[str]:
-    """What is wrong with each part, and what to do about it."""
-    return [
-        f"{table}/{part.name}: {part.wrong}. "
-        + ("Upgrade permafrost-sweeps." if part.newer else "Its rows are not shown; run `permafrost store repair`.")
-        for part in broken
-    ]

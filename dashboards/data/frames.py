@@ -6,8 +6,8 @@
     epochs = snapshot.epochs(trials)                  # one row per evaluation
 
 Columns of `trials`: those of `analysis.cells.cell_columns`, `corpus_key` (task and corpus), `trial_id`, `state`,
-`setup`, `seed`, costs and scores (`_ENDED`), and `dev:NAME` and `test:NAME` for each metric. A trial without a row is
-`running`, `planned`, or `missing` if no driver runs the sweep.
+`setup`, `seed`, costs and scores (`followed.NUMBERS`), and `dev:NAME` and `test:NAME` for each metric. A trial without
+a row is `running`, `planned`, or `missing` if no driver runs the sweep.
 """
 
 from __future__ import annotations
@@ -16,39 +16,34 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.compute as pc
 
-from dashboards.data.duckdb_mirror import Database, Mirror, TrialNumbers, broken_part_messages, open_database
-from dashboards.data.followed import FollowedPlans, FollowedTable, PlanFrame, SpecReader
+from dashboards.data import trial_rows
+from dashboards.data.duckdb_mirror import Database, Mirror, open_database
+from dashboards.data.followed import (
+    NUMBERS,
+    EndedTrials,
+    FollowedPlans,
+    FollowedTable,
+    PlanFrame,
+    SpecReader,
+    TrialNumbers,
+    UnownedRows,
+)
+from dashboards.data.trial_rows import TrialRows
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.analysis.trial_frame import with_collapses, with_costs
 from orchestrator.claims.claims import RunningDriver, began_at, likely_shares, running_drivers
 from orchestrator.store import ResultStore
-from orchestrator.store.contents import BrokenPart
-from orchestrator.store.results import Follower
 from orchestrator.store.schema import METRICS
-from trials.record import COSTS
 from trials.settings import Seeds
 from trials.spec import TrialSpec
 
 EVERYTHING = "all trials"  # the sweep of a store whose trials no plan names; a real one cannot have a space in its name
-_ENDED = (
-    "trial_id", "attempt", "state", "best_score", "test_score", "best_epoch", "last_epoch", "total_params",
-    "trainable_params", *COSTS, "prefix_layers", "constant_score", "loss_fall", "device", "gpus", "threads",
-    "accumulation", "worker_slots", "padding_free", "frozen_layers", "mean_frozen_layers", "git_commit", "error",
-    "time",
-)  # fmt: skip
-_MAPS = {"dev": "best_metrics", "test": "test_metrics"}
-_NUMBERS = [
-    "score", "test_score", "best_epoch", "last_epoch", "total_params", "trainable_params", *COSTS, "prefix_layers",
-    "gpus", "threads", "accumulation", "worker_slots", "padding_free", "frozen_layers", "mean_frozen_layers",
-    "constant_score", "loss_fall",
-]  # fmt: skip
 _DRIVER_EVERY_S = 3.0
 
 
@@ -96,7 +91,8 @@ class Snapshot:
         problems: What cannot be read, and why.
         last_row: Unix time of the newest row; None if there is none.
         database: Answers queries to the mirrored tables.
-        store: Holds the rows that are not mirrored: losses of steps, predictions.
+        store: The store itself.
+        few: Readers of the tables that are not mirrored, for a few trials at a time: keys of `trial_rows.COLUMNS`.
         need_tags: Mirrors the table of tags if it is not yet mirrored.
         probes: Rows of the store's table of that name.
         drifts: Likewise.
@@ -111,9 +107,11 @@ class Snapshot:
     last_row: float | None
     database: Database
     store: ResultStore
+    few: Mapping[str, TrialRows]
     need_tags: Callable[[], None]
     probes: pd.DataFrame
     drifts: pd.DataFrame
+    _step_losses: dict[frozenset[str], pd.DataFrame] = field(default_factory=dict)
 
     def epochs(self, trials: pd.DataFrame) -> pd.DataFrame:
         """The evaluations of some trials, by trial and step, with `trial_id`, `cell` and `seed`."""
@@ -142,6 +140,24 @@ class Snapshot:
         found = self.database.ask(sql, chosen=_chosen(trials).assign(cell=codes[trials["t"].ge(0)]))
         return found.assign(cell=cells.to_numpy()[found["cell"]]) if len(found) else found
 
+    def step_losses(self, trials: pd.DataFrame) -> pd.DataFrame:
+        """The losses of some trials, a row per step, by trial and step: `trial_id`, `step`, `loss`. Raises StoreError.
+
+        The first call for a store reads all its evaluations and keeps those of the lowest seeds of every cell; later
+        calls read new parts only. The same call returns the same frame.
+        """
+        ids = frozenset(trials["trial_id"])
+        if ids not in self._step_losses:
+            self._step_losses[ids] = trial_rows.by_step(self.few["epochs"].of(trials, self._likely))
+        return self._step_losses[ids]
+
+    @cached_property
+    def _likely(self) -> set[str]:
+        """The trials whose losses are likely to be asked for."""
+        frames = [sweep.trials[["trial_id", "cell", "seed"]] for sweep in self.sweeps.values()]
+        known = pd.concat(frames, ignore_index=True).drop_duplicates("trial_id")
+        return set(trial_rows.lowest_seeds(known)["trial_id"])
+
     def spec(self, cell: str, seed: int) -> TrialSpec:
         """The spec of a trial; `seed` is the key of its seeds."""
         return self.specs[cell].with_seeds(Seeds.from_key(seed))
@@ -167,13 +183,15 @@ class Frames:
         self._lock = threading.Lock()
         self._database = open_database()
         self._numbers, self._specs = TrialNumbers(), SpecReader()
-        self._ended = Follower(store.storage, "trials", [*_ENDED, *_MAPS.values(), "spec"])
+        self._ended = EndedTrials(store, self._specs, self._numbers)
         self._epochs = Mirror(self._database, store, "epochs", self._numbers)
-        self._tags: Mirror | None = None
-        self._rows: list[pd.DataFrame] = []
-        self._broken: tuple[BrokenPart, ...] = ()
         self._plans = FollowedPlans(store, self._specs, self._numbers)
-        self._unowned = {name: FollowedTable(store, name) for name in ("probes", "drifts")}
+        self._unowned = {name: UnownedRows(store, name) for name in ("probes", "drifts")}
+        # In this order: a trial's own row is committed last.
+        self._followed: list[FollowedTable | FollowedPlans] = [self._ended, self._epochs, self._plans]
+        self._followed += self._unowned.values()
+        self._has_tags = False
+        self._few = {table: TrialRows(store, table) for table in trial_rows.COLUMNS}
         self._drivers: dict[str, tuple[RunningDriver, ...]] = {}
         self._drivers_at = 0.0
         self._snapshot: Snapshot | None = None
@@ -181,9 +199,7 @@ class Frames:
     def refresh(self) -> Snapshot:
         """The store as it is now; the same object as before if nothing changed. Raises StoreError."""
         with self._lock:
-            changed = [self._look_at_trials(), self._epochs.refresh(), self._plans.refresh(), self._look_at_drivers()]
-            changed += [table.refresh() for table in self._unowned.values()]
-            changed += [] if self._tags is None else [self._tags.refresh()]
+            changed = [*(each.refresh() for each in self._followed), self._look_at_drivers()]
             if self._snapshot is None or any(changed):
                 self._snapshot = self._made(self._snapshot.version + 1 if self._snapshot else 1)
             return self._snapshot
@@ -191,35 +207,10 @@ class Frames:
     def _need_tags(self) -> None:
         """Mirror the table of tags when it is first used."""
         with self._lock:
-            if self._tags is None:
-                self._tags = Mirror(self._database, self.store, "tags", self._numbers)
-                self._tags.refresh()
-
-    def _look_at_trials(self) -> bool:
-        if not self._ended.changed():
-            return False
-        news = self._ended.poll()
-        self._broken = news.broken
-        new = [self._tidied(rows) for rows in news.rows]
-        self._rows = new if news.reset else [*self._rows, *new]
-        if len(self._rows) > 50:
-            self._rows = [pd.concat(self._rows, ignore_index=True)]
-        return True
-
-    def _tidied(self, rows: pa.Table) -> pd.DataFrame:
-        specs = zip(rows["trial_id"].to_pylist(), rows["spec"].to_pylist(), strict=True)
-        read = [self._specs.read(trial_id, spec or "") for trial_id, spec in specs]
-        metrics = {
-            f"{split}:{name}": pc.map_lookup(rows[column], name, "first")
-            for split, column in _MAPS.items()
-            for name in rows[column].combine_chunks().keys.unique().to_pylist()  # those of plug-ins too
-        }
-        frame = rows.select([name for name in _ENDED if name in rows.column_names]).to_pandas()
-        frame = frame.assign(**{k: v.to_pandas() for k, v in metrics.items() if v.null_count < len(v)})
-        frame["t"] = self._numbers.of(rows["trial_id"])
-        frame["cell"] = [found[0] if found else None for found in read]
-        frame["seed"] = [found[1] if found else -1 for found in read]
-        return frame[frame["cell"].notna()].rename(columns={"best_score": "score"})
+            if not self._has_tags:
+                self._has_tags = True
+                self._followed.append(Mirror(self._database, self.store, "tags", self._numbers))
+                self._followed[-1].refresh()
 
     def _look_at_drivers(self) -> bool:
         if time.monotonic() - self._drivers_at < _DRIVER_EVERY_S:
@@ -231,7 +222,7 @@ class Frames:
         return changed
 
     def _made(self, version: int) -> Snapshot:
-        ended = _newest(self._rows)
+        ended = self._ended.newest()
         active = Database(self._database).ask(
             "SELECT t, max(attempt) AS attempt, max(time) AS time FROM epochs GROUP BY t"
         )
@@ -240,19 +231,18 @@ class Frames:
         loose = not set(ended["t"]) <= planned
         if loose or len(sweeps) > 1:
             sweeps.append(self._everything(sweeps, ended, active))
-        tables = {"trials": self._broken, "epochs": self._epochs.broken}
-        tables |= {name: table.broken for name, table in self._unowned.items()}
-        broken = [message for name, parts in tables.items() for message in broken_part_messages(parts, name)]
+        problems = [words for each in self._followed for words in each.problems]
         return Snapshot(
             version=version,
             address=self.store.address,
             sweeps={sweep.name: sweep for sweep in sweeps},
             specs=self._specs.by_cell,
-            problems=(*broken, *self._plans.problems, *self._specs.unreadable.values()),
+            problems=(*problems, *self._specs.unreadable.values()),
             n_rows=self._epochs.n_rows,
             last_row=_newest_time(ended, active),
             database=Database(self._database),
             store=self.store,
+            few=self._few,
             need_tags=self._need_tags,
             probes=self._unowned["probes"].frame(),
             drifts=self._unowned["drifts"].frame(),
@@ -296,7 +286,7 @@ class Frames:
         columns = pd.DataFrame(self._specs.columns(trials["cell"].unique().tolist()), columns=_CELL)
         columns["corpus_key"] = columns["task"] + " " + columns["corpus"]
         trials = trials.merge(columns, on="cell", how="left")
-        for name in _NUMBERS:
+        for name in NUMBERS:
             trials[name] = trials[name].astype("float64") if name in trials else np.nan
         trials = with_collapses(with_costs(trials))
         words = trials.select_dtypes("str").columns  # lookups in object columns are ten times faster
@@ -313,12 +303,3 @@ def _newest_time(*rows: pd.DataFrame) -> float | None:
     """Unix time of the newest row; None if there is none."""
     stamps = [frame["time"].max() for frame in rows if frame["time"].notna().any()]
     return max(stamps).timestamp() if stamps else None
-
-
-def _newest(rows: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """One row per ended trial, that of its newest attempt."""
-    if not rows:
-        return pd.DataFrame({name: pd.Series(dtype=object) for name in ("t", "cell", "seed", "score", *_ENDED)})
-    frame = pd.concat(rows, ignore_index=True)
-    frame["time"] = frame["time"].fillna(pd.Timestamp(0, tz="UTC"))
-    return frame.sort_values(["t", "attempt"], kind="stable").drop_duplicates("t", keep="last")

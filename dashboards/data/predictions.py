@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -14,16 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dashboards.data.frames import Snapshot
-from dashboards.data.trial_rows import TrialRows
-from orchestrator.store import ResultStore
-from orchestrator.store.schema import KEYS
 from trials.metrics.task_metrics import PREFIXES, spans
 
 CUT_OFF = "(cut off)"  # for words beyond the maximum input length, which have no prediction
-_COLUMNS = ["trial_id", "attempt", "split", "sentence", "gold", "predicted"]
-_MAX_TRIALS = 40  # in memory
-_readers: WeakKeyDictionary[ResultStore, TrialRows] = WeakKeyDictionary()
-_lock = threading.Lock()
 Ids = npt.NDArray[np.int64]
 
 
@@ -61,13 +52,7 @@ class EntityErrors(NamedTuple):
 
 def predictions_of(snapshot: Snapshot, trials: pd.DataFrame, split: str) -> dict[str, PredictedLabels]:
     """The stored predictions of some trials, by trial id; trials without any are left out. Raises StoreError."""
-    with _lock:
-        reader = _readers.get(snapshot.store)
-        if reader is None:
-            reader = TrialRows(snapshot.store, "predictions", _COLUMNS, KEYS["predictions"])
-            _readers[snapshot.store] = reader
-    reader.trim(_MAX_TRIALS)
-    rows = reader.of(dict(zip(trials["trial_id"], trials["attempt"].astype(int), strict=True)))
+    rows = snapshot.few["predictions"].of(trials)
     rows = rows.filter(pc.equal(rows["split"], split))
     ids = rows["trial_id"].unique().to_pylist()
     return {trial_id: _read(rows.filter(pc.equal(rows["trial_id"], trial_id))) for trial_id in ids}

@@ -27,55 +27,17 @@ class Provenance(NamedTuple):
     """What is needed to reproduce the numbers.
 
     Attributes:
-        score: What is shown of each trial: split and metric.
-        setups: Of the trials; empty where all have the same.
-        query: The address of the page, from `?` on.
-        config: First 12 hex digits of SHA-256 over the ids of the planned trials, which depend on every setting.
+        line: Everything in one line.
+        corpora: Their names, for a caption.
+        config: First 12 hex digits of SHA-256 over the ids of the selected trials, which depend on every setting.
         commits, devices: Of the trials that ended, the most frequent first.
-        data: Corpus and the first 12 digits of its fingerprint.
-        trials, completed: Numbers of trials that are selected, and of those of them that have completed.
-        planned, rows: Numbers of trials of the sweep, and of evaluations in the store.
-        time: Of the newest row, UTC; empty if there is none.
     """
 
-    sweep: str
-    store: str
-    score: str
-    setups: tuple[str, ...]
-    query: str
+    line: str
+    corpora: str
     config: str
     commits: tuple[str, ...]
     devices: tuple[str, ...]
-    data: tuple[str, ...]
-    trials: int
-    completed: int
-    planned: int
-    rows: int
-    time: str
-
-    def line(self) -> str:
-        """Everything in one line."""
-        return " · ".join(
-            (
-                f"sweep {self.sweep} (config {self.config})",
-                f"{self.score}{self._setups()}",
-                f"commit {', '.join(map(short_commit, self.commits[:3])) or 'none'}",
-                f"data {_some(self.data)}",
-                f"device {_some(self.devices)}",
-                f"{self.trials:,} of {counted(self.planned, 'trial')} shown, {self.completed:,} completed",
-                f"{self.rows:,} evaluations in the store",
-                f"last row {self.time or 'none'}",
-                *([f"address {escaped(self.query)}"] if self.query else []),
-            )
-        )
-
-    @property
-    def corpora(self) -> str:
-        """Names of the corpora, for a caption."""
-        return _some(tuple(dict.fromkeys(each.rpartition(" ")[0] for each in self.data)))
-
-    def _setups(self) -> str:
-        return f", {_some(self.setups)}" if self.setups else ""
 
 
 _MOST = 12  # of one kind, in a line
@@ -94,25 +56,26 @@ def short_commit(commit: str) -> str:
 def provenance(selection: Selection) -> Provenance:
     """The provenance of the selected trials."""
     trials, snapshot = selection.trials, selection.snapshot
-    digest = hashlib.sha256("\n".join(sorted(trials["trial_id"])).encode()).hexdigest()[:12]
+    config = hashlib.sha256("\n".join(sorted(trials["trial_id"])).encode()).hexdigest()[:12]
     specs = [snapshot.specs[cell] for cell in trials["cell"].unique()]
-    data = dict.fromkeys(f"{spec.data.name} {spec.data.fingerprint[:12]}" for spec in specs)
-    return Provenance(
-        sweep=selection.query.sweep or "none",
-        store=snapshot.address,
-        score=selection.value_name,
-        setups=tuple(escaped(str(each)) for each in trials["setup"].unique() if each) if "setup" in trials else (),
-        query=selection.asked.but(theme="auto", pause=False).search(),
-        config=digest,
-        commits=_frequent(selection, "git_commit"),
-        devices=_frequent(selection, "device"),
-        data=tuple(data),
-        trials=len(trials),
-        completed=len(selection.completed),
-        planned=0 if selection.sweep is None else len(selection.sweep.trials),
-        rows=snapshot.n_rows,
-        time=_utc(snapshot.last_row),
+    data = tuple(dict.fromkeys(f"{spec.data.name} {spec.data.fingerprint[:12]}" for spec in specs))
+    setups = tuple(escaped(str(each)) for each in trials["setup"].unique() if each) if "setup" in trials else ()
+    commits, devices = _frequent(selection, "git_commit"), _frequent(selection, "device")
+    planned = 0 if selection.sweep is None else len(selection.sweep.trials)
+    query = selection.asked.but(theme="auto", pause=False).search()
+    words = (
+        f"sweep {selection.query.sweep or 'none'} (config {config})",
+        ", ".join([selection.value_name, *([_some(setups)] if setups else [])]),
+        f"commit {', '.join(map(short_commit, commits[:3])) or 'none'}",
+        f"data {_some(data)}",
+        f"device {_some(devices)}",
+        f"{len(trials):,} of {counted(planned, 'trial')} shown, {len(selection.completed):,} completed",
+        f"{snapshot.n_rows:,} evaluations in the store",
+        f"last row {_utc(snapshot.last_row) or 'none'}",
+        *([f"address {escaped(query)}"] if query else []),
     )
+    corpora = _some(tuple(dict.fromkeys(each.rpartition(" ")[0] for each in data)))
+    return Provenance(" · ".join(words), corpora, config, commits, devices)
 
 
 def _frequent(selection: Selection, column: str) -> tuple[str, ...]:

@@ -12,8 +12,9 @@ from dashboards.data.frames import Snapshot, Sweep
 from dashboards.data.page_query import PageQuery
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.analysis.savings import FLOPS, default_saving
-from orchestrator.analysis.trial_frame import best_setup, each_at_its_best
+from orchestrator.analysis.trial_frame import best_setup, each_at_its_best, with_sentences
 from orchestrator.extras.published.study import STUDIES
+from orchestrator.store.evidence import sentence_columns
 from orchestrator.store.schema import State
 from trials.metrics.metric import METRICS, metric_label
 from trials.tasks import TASKS
@@ -72,6 +73,14 @@ class Selection:
         return self.trials[(self.trials["state"] == State.COMPLETED.value) & self.trials[self.column].notna()]
 
     @property
+    def with_sentences(self) -> pd.DataFrame:
+        """The trials with the columns of `with_sentences`, all None by another metric. Raises StoreError."""
+        if not self.scored:
+            return with_sentences(self.trials, {})
+        columns = sentence_columns(self.snapshot.few["contributions"].of(self.completed), self.scored)
+        return with_sentences(self.trials, columns, self.scored)
+
+    @property
     def others(self) -> pd.DataFrame:
         """The trials that ended neither completed nor pruned."""
         return self.trials[self.trials["state"].isin(_ENDED) & ~self.trials["state"].isin(_WELL)]
@@ -116,21 +125,8 @@ def select(snapshot: Snapshot, query: PageQuery) -> Selection:
     shown = shown.assign(**{target: shown[column]}).reset_index(drop=True)
     whole = None if is_all else every.assign(**{target: every[column]}).reset_index(drop=True)
     scored = {"score": "dev", "test_score": "test"}.get(column, "")
-    notices = tuple(chooser.notices)
-    return Selection(
-        snapshot,
-        sweep,
-        resolved,
-        shown,
-        target,
-        name,
-        chooser.options,
-        notices,
-        scored,
-        asked=query,
-        scope=scope,
-        every=whole,
-    )
+    found = Selection(snapshot, sweep, resolved, shown, target, name, chooser.options, tuple(chooser.notices), scored)
+    return replace(found, asked=query, scope=scope, every=whole)
 
 
 def of_page(selection: Selection) -> Selection:
@@ -139,12 +135,7 @@ def of_page(selection: Selection) -> Selection:
     Of several set-ups those of the best for each corpus and model, or the one that the address names.
     """
     whole = whole_sweep(selection)
-    asked, trials = selection.asked, whole.trials
-    for key, column in (("corpus", "corpus_key"), ("model", "model")):
-        if getattr(asked, key):
-            trials = trials[trials[column] == getattr(selection.query, key)]
-    if asked.size:
-        trials = trials[trials["train_size"].isin(selection.query.size)]
+    asked, trials = selection.asked, _asked(selection, whole.trials, "corpus", "model", "size")
     if len(trials) and trials["setup"].nunique() > 1:
         groups = trials.groupby(["corpus_key", "model"], sort=False)
         trials = pd.concat([_narrowed_setup(rows, _Chooser(), asked.setup)[0] for _, rows in groups])
@@ -154,17 +145,24 @@ def of_page(selection: Selection) -> Selection:
 def listed(selection: Selection) -> Selection:
     """All trials of the selected sweep but those that the address excludes, in whatever set-up and state."""
     whole = whole_sweep(selection)
-    asked, trials = selection.asked, whole.trials
-    for key, column in (("corpus", "corpus_key"), ("model", "model"), ("setup", "setup")):
-        wanted = getattr(asked, key)
-        if wanted and wanted in set(trials[column]):
-            trials = trials[trials[column] == wanted]
-    for values, column in ((asked.size, "train_size"), (asked.strategy, "strategy")):
-        if set(values) & set(trials[column]):
-            trials = trials[trials[column].isin(values)]
+    asked = selection.asked
+    trials = _asked(selection, whole.trials, "corpus", "model", "setup", "size", "strategy")
     if asked.embeddings != "any" and len(trials):
         trials = trials[trials["embeddings"] == (asked.embeddings == "frozen")]
     return replace(whole, trials=trials)
+
+
+_COLUMNS = {"corpus": "corpus_key", "model": "model", "setup": "setup", "size": "train_size", "strategy": "strategy"}
+
+
+def _asked(selection: Selection, trials: pd.DataFrame, *keys: str) -> pd.DataFrame:
+    """The trials that the address does not exclude by these keys; what no trial has excludes none."""
+    for key in keys:
+        if getattr(selection.asked, key) and len(trials):
+            wanted = getattr(selection.query, key)
+            kept = trials[_COLUMNS[key]].isin(wanted if isinstance(wanted, tuple) else [wanted])
+            trials = trials[kept] if kept.any() else trials
+    return trials
 
 
 def whole_sweep(selection: Selection, sweep: Sweep | None = None) -> Selection:
@@ -293,19 +291,5 @@ def _column(metric: str, split: str, own: str) -> str:
 
 
 def _no_trials() -> pd.DataFrame:
-    columns = (
-        "trial_id",
-        "t",
-        "cell",
-        "baseline",
-        "state",
-        "value",
-        "seed",
-        "train_size",
-        "strategy",
-        "depth",
-        "freeze",
-        "embeddings",
-        "n_layers",
-    )
-    return pd.DataFrame({name: pd.Series(dtype=object) for name in columns})
+    words = "trial_id t cell baseline state value seed train_size strategy depth freeze embeddings n_layers"
+    return pd.DataFrame({name: pd.Series(dtype=object) for name in words.split()})

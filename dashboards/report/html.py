@@ -173,7 +173,7 @@ def _section(section: Section, *, again: bool) -> Iterator[str]:
         for part, drawn in more:
             yield from _part(f"{section.key}-{part.name}", part, drawn)
         yield "</details>"
-    yield f"<footer>{html(section.provenance.line())}</footer></section>"
+    yield f"<footer>{html(section.provenance.line)}</footer></section>"
 
 
 def _part(key: str, part: Part[Any], drawn: Drawn, *, again: bool = False) -> Iterator[str]:

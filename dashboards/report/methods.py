@@ -12,6 +12,7 @@ from dashboards.data.provenance import provenance
 from dashboards.data.selection import Selection
 from dashboards.views.kit.answers import answers_of_page
 from dashboards.views.kit.drawing import freeze_name
+from dashboards.views.kit.part import EmptyPartError
 from orchestrator.analysis.describe import describe_cells
 from orchestrator.analysis.savings import COUNTED, savings
 from orchestrator.config.quantities import counted
@@ -37,13 +38,7 @@ def method(selection: Selection, versions: dict[str, str]) -> tuple[str, ...]:
     """What was run and how it was evaluated, a sentence or more each."""
     specs = [selection.snapshot.specs[cell] for cell in selection.trials["cell"].unique()]
     spec = next((s for s in specs if not s.freeze.is_baseline), specs[0])
-    return (
-        _trials(selection),
-        _model_and_data(spec),
-        _recipe(spec),
-        _hardware(selection, versions),
-        STATISTICS,
-    )
+    return (_trials(selection), _model_and_data(spec), _recipe(spec), _hardware(selection, versions), STATISTICS)
 
 
 def _trials(selection: Selection) -> str:
@@ -109,8 +104,8 @@ def answer_lines(selection: Selection) -> tuple[str, ...]:
     lines = list(_baselines(selection))
     try:
         found = answers_of_page(_named(selection)).answers
-    except ValueError as error:
-        return (*lines, f"No answer: {error}.")
+    except EmptyPartError as error:
+        return (*lines, str(error))
     for answer in found:
         tolerance = f"tolerance {counted(answer.tolerance, 'point')}"
         lines.append(f"Train size {answer.train_size:,}, {tolerance}: {answer.sentence}")

@@ -156,16 +156,16 @@ def drawn_part(frames: Frames, name: str, url: str) -> DrawnPart:
     return DrawnPart(part, drawn, provenance(part.shows(selection)), (*notices, *selection.notices))
 
 
+def table_file(part: Part[Any], drawn: Drawn, source: Provenance, kind: str) -> str:
+    """The table of a part in one of `tables.FORMATS`."""
+    caption = f"{part.title}: {source.corpora}."
+    return formatted(drawn.table, kind, caption=caption, label=f"tab:{part.name}", source=source.line)
+
+
 def _content(part: Part[object], drawn: Drawn, path: Path, source: Provenance) -> bytes:
     kind = path.suffix.removeprefix(".").lower()
     if kind in FORMATS:
-        return formatted(
-            drawn.table,
-            kind,
-            caption=f"{part.title}: {source.corpora}.",
-            label=f"tab:{part.name}",
-            source=source.line(),
-        ).encode()
+        return table_file(part, drawn, source, kind).encode()
     if kind not in (*KINDS, "json"):
         raise ConfigError(f"{path}: the extension must be one of {', '.join((*FORMATS, *KINDS, 'json'))}.")
     if drawn.figure is None:
@@ -173,4 +173,4 @@ def _content(part: Part[object], drawn: Drawn, path: Path, source: Provenance) -
     if kind == "json":
         return (json.dumps(drawn.figure, allow_nan=False) + "\n").encode()
     with FigureRenderer() as renderer:
-        return renderer.picture(drawn.figure, kind, part.name, source.line())
+        return renderer.picture(drawn.figure, kind, part.name, source.line)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 
@@ -15,7 +15,7 @@ from dashboards.data.selection import Selection, of_page, select
 from dashboards.report.methods import answer_lines, method
 from dashboards.views.kit.answers import answers_of_page, answers_table
 from dashboards.views.kit.cards import figures_of, headline, setting_of, where_of
-from dashboards.views.kit.part import Drawn, Part, compute
+from dashboards.views.kit.part import Drawn, EmptyPartError, Part, compute
 from dashboards.views.kit.theme import LIGHT
 from dashboards.views.registry import PARTS
 from orchestrator.analysis.answer import Answer
@@ -129,33 +129,19 @@ def require_sweep(snapshot: Snapshot, name: str) -> None:
 MOST_ANSWERS = 60
 
 
-class Card(NamedTuple):
-    """An answer in short.
-
-    Attributes:
-        where: Corpus, task, model and train size.
-        strip: The layer strip of the setting; empty if there is none.
-        figures: Its loss with the interval, and what it saves; empty if nothing was compared.
-    """
-
-    where: str
-    strip: str
-    headline: str
-    figures: str
-
-
 @dataclass(frozen=True)
 class SummaryPage:
     """What a report says first.
 
     Attributes:
-        cards: The answers, or those of the largest train sizes.
+        cards: Of each answer, or those of the largest train sizes: corpus, task, model and train size; the layer strip
+            of the setting; the headline; loss and saving. What there is none of is empty.
         parts: Figures over the whole sweep or store that have something to show.
         source: What they were made from.
     """
 
     question: str
-    cards: tuple[Card, ...]
+    cards: tuple[tuple[str, str, str, str], ...]
     table: pd.DataFrame
     parts: tuple[tuple[Part[object], Drawn], ...]
     source: Provenance
@@ -166,7 +152,7 @@ def summary(snapshot: Snapshot, query: PageQuery) -> SummaryPage:
     selection = select(snapshot, query)
     try:
         found = answers_of_page(selection, MOST_ANSWERS).answers
-    except ValueError:  # the sections say why
+    except EmptyPartError:  # the sections say why
         found = []
     models = ", ".join(dict.fromkeys(answer.model for answer in found)) or "the encoder"
     drawn = ((part, compute(part, selection, LIGHT)) for part in PARTS.values() if part.of_store and part.draw)
@@ -180,6 +166,6 @@ def summary(snapshot: Snapshot, query: PageQuery) -> SummaryPage:
     )
 
 
-def _card(answer: Answer) -> Card:
+def _card(answer: Answer) -> tuple[str, str, str, str]:
     strip = layer_strip(setting_of(answer), answer.n_layers)
-    return Card(where_of(answer), strip, headline(answer), figures_of(answer))
+    return where_of(answer), strip, headline(answer), figures_of(answer)

@@ -28,8 +28,8 @@ def as_text(sweep: str, first: SummaryPage, sections: Sequence[Section]) -> str:
 
 def _summary(first: SummaryPage) -> Iterator[str]:
     yield f"\n{markdown(first.question)}\n\n"
-    for card in first.cards:
-        yield f"- {markdown(card.where)}: **{card.strip} {markdown(card.headline)}**. {markdown(card.figures)}\n"
+    for where, strip, headline, figures in first.cards:
+        yield f"- {markdown(where)}: **{strip} {markdown(headline)}**. {markdown(figures)}\n"
     if len(first.table):
         yield f"\n{as_markdown(first.table)}"
 
@@ -57,7 +57,7 @@ def _lines(sections: Sequence[Section]) -> Iterator[str]:
                 yield f"\n{markdown(drawn.note)}\n"
             if part.method:
                 yield f"\n{markdown(part.method)}\n"
-        yield f"\n{markdown(section.provenance.line())}\n"
+        yield f"\n{markdown(section.provenance.line)}\n"
 
 
 # All files of a report in one folder.
@@ -100,7 +100,7 @@ def write_report(
     files = dict[str, bytes]()
     files["report.html"] = as_html(query.sweep, first, found).encode()
     files["report.md"] = as_text(query.sweep, first, found).encode()
-    source = first.source.line()
+    source = first.source.line
     files["tables/answers.csv"] = as_csv(first.table, source).encode()
     files["tables/answers.tex"] = as_latex(
         first.table, caption=f"{first.question} {first.source.corpora}.", label="tab:answers", source=source
@@ -130,7 +130,7 @@ def write_files(folder: Path, files: Mapping[str, bytes], pictures: Iterable[tup
 
 
 def _tables(section: Section) -> Iterator[tuple[str, bytes]]:
-    source = section.provenance.line()
+    source = section.provenance.line
     for part, drawn in section.parts:
         name = f"tables/{section.key}-{part.name}"
         caption = " ".join(filter(None, [f"{part.title}. {section.title}.", drawn.note]))
@@ -141,9 +141,9 @@ def _tables(section: Section) -> Iterator[tuple[str, bytes]]:
 
 
 def _pictures(first: SummaryPage, found: Sequence[Section], progress: Progress) -> Iterator[tuple[str, bytes]]:
-    figures = [(part.name, drawn.figure, first.source.line()) for part, drawn in first.parts]
+    figures = [(part.name, drawn.figure, first.source.line) for part, drawn in first.parts]
     for section in found:
-        source = section.provenance.line()
+        source = section.provenance.line
         figures += [(f"{section.key}-{part.name}", drawn.figure, source) for part, drawn in section.parts]
     drawn = [(name, figure, source) for name, figure, source in figures if figure is not None]
     with FigureRenderer() as renderer:

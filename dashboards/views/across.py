@@ -8,20 +8,21 @@ import pandas as pd
 
 from dashboards.data.frames import EVERYTHING
 from dashboards.data.selection import Selection, whole_sweep
-from dashboards.data.trial_rows import trials_with_sentences
-from dashboards.views.kit.cells import KEYS
+from dashboards.views.kit.cells import KEYS, drawn_of, loss_columns, panel_titles, verdicts, with_cells
 from dashboards.views.kit.drawing import (
     cell_colour,
     cell_name,
     cell_symbol,
     freeze_column,
+    grid,
     heading,
     interval_bars,
     name,
     numbers,
+    panel_axes,
     with_note,
 )
-from dashboards.views.kit.part import Part
+from dashboards.views.kit.part import EmptyPartError, Part
 from dashboards.views.kit.theme import DASHES, SYMBOLS, Figure, Look, axis, layout
 from orchestrator.analysis.decide import loss_table
 from orchestrator.analysis.describe import describe_cells
@@ -44,30 +45,23 @@ class Panels(NamedTuple):
     table: pd.DataFrame
     titles: list[str]
     note: str
-    several: bool
 
 
 def prepare_panels(selection: Selection) -> Panels:
     """A panel per task, corpus, model and train size, in the order of the plan."""
     whole = whole_sweep(selection)
-    if not len(whole.completed):
-        return Panels(pd.DataFrame({"panel": []}), [], "", several=False)
     trials = whole.trials
+    one = EmptyPartError("This sweep has one corpus and model.")
+    if not len(whole.completed):
+        raise one
     where = ["task", "corpus", "model", "train_size"]
-    cells = trials.drop_duplicates("cell")
-    found = loss_table(trials_with_sentences(whole), whole.column, whole.plan)
-    columns = [key for key in dict.fromkeys([*KEYS, *where]) if key == "cell" or key not in found]
-    table = found.merge(cells[columns], on="cell").sort_values(["depth", "strategy", "embeddings"], kind="stable")
-    table = table[table["n_pairs"] > 0]
-    groups = table.groupby(where, sort=False).ngroup()
-    table = table.assign(panel=groups, share=_share(table))
-    varying = [key for key in where if trials[key].nunique() > 1] or ["corpus"]
-    titles = [
-        ", ".join(_word(row[key]) for key in varying) for row in table.drop_duplicates("panel").to_dict("records")
-    ]
-    left_out = f"{MOST_PANELS} of {len(titles)} panels are drawn; the table has all." * (len(titles) > MOST_PANELS)
-    several = len(table[["corpus", "model"]].drop_duplicates()) > 1
-    return Panels(table.reset_index(drop=True), titles, left_out, several=several)
+    table = with_cells(loss_table(whole.with_sentences, whole.column, whole.plan), trials, *where)
+    table = table[table["n_pairs"] > 0].reset_index(drop=True)
+    if len(table[["corpus", "model"]].drop_duplicates()) < 2:
+        raise one
+    table = table.assign(panel=table.groupby(where, sort=False).ngroup(), share=_share(table))
+    titles = panel_titles(table, where)
+    return Panels(table, titles, drawn_of(MOST_PANELS, len(titles), "panels"))
 
 
 def _share(table: pd.DataFrame) -> pd.Series:
@@ -82,55 +76,35 @@ def draw_panels(info: Panels, look: Look) -> Figure:
     """Small multiples on the same axes: the loss against the share of layers frozen."""
     shown = info.titles[:MOST_PANELS]
     columns = 1 if look.narrow else min(_COLUMNS, len(shown))
-    rows = -(-len(shown) // columns)
-    data, notes = [], []
-    drawn = layout(look, x={}, y={}, height=90 + _EACH * rows, showlegend=True)
-    x_lines, y_lines = drawn.pop("xaxis"), drawn.pop("yaxis")
-    for n, title in enumerate(shown):
-        row, column = divmod(n, columns)
-        across, down = _domain(column, columns), _domain(rows - 1 - row, rows, gap=min(0.2, 50 / (_EACH * rows)))
-        at = "" if n == 0 else str(n + 1)
-        is_last = n + columns >= len(shown)
-        drawn[f"xaxis{at}"] = {
-            **x_lines, **axis("layers frozen (%)" if is_last else ""), "domain": across, "anchor": f"y{at}",
-            "range": [-6, 106], "tickvals": [0, 25, 50, 75, 100],
-        }  # fmt: skip
-        drawn[f"yaxis{at}"] = {
-            **y_lines, **axis("loss (points)" if column == 0 else ""), "domain": down, "anchor": f"x{at}",
-            **({"matches": "y"} if n else {}), "zeroline": True, "showticklabels": column == 0,
-        }  # fmt: skip
-        notes.append(heading(name(title), across[0], down[1]))
-        data += _marks(info.table[info.table["panel"] == n], at, look)
+    x = axis("layers frozen (%)", range=[-6, 106], tickvals=[0, 25, 50, 75, 100])
+    titles = [name(title) for title in shown]
+    drawn = grid(look, x, axis("loss (points)", zeroline=True), titles, columns=columns, each=_EACH)
+    data = []
+    for n in range(len(shown)):
+        data += _marks(info.table[info.table["panel"] == n], panel_axes(n), look)
     if info.note:
-        notes.append({**heading(info.note, 1, 1), "xanchor": "right", "yshift": 22})
+        drawn["annotations"].append({**heading(info.note, 1, 1), "xanchor": "right", "yshift": 22})
     keys = _keys(info.table[info.table["panel"] < len(shown)], look)
     data += keys
     drawn["showlegend"] = len(keys) <= MOST_NAMED
     drawn["legend"] |= {"yref": "container", "y": 1, "yanchor": "top"}
-    return {"data": data, "layout": {**drawn, "annotations": notes}}
+    return {"data": data, "layout": drawn}
 
 
-def _domain(place: int, n: int, gap: float = 0.05) -> list[float]:
-    """Where one of `n` panels in a row or column lies, with `gap` between two."""
-    each = (1 - gap * (n - 1)) / n
-    start = place * (each + gap)
-    return [start, min(start + each, 1.0)]
-
-
-def _marks(table: pd.DataFrame, at: str, look: Look) -> list[dict[str, Any]]:
+def _marks(table: pd.DataFrame, place: dict[str, str], look: Look) -> list[dict[str, Any]]:
     ends = table.assign(mean=table["loss"])
     labels = [cell_name(row, several=False) for row in table.itertuples()]
     return [
         {
-            "type": "scatter", "mode": "markers", "xaxis": f"x{at}", "yaxis": f"y{at}", "name": "loss",
-            "showlegend": False, "x": numbers(table["share"]), "y": numbers(table["loss"], 100),
+            "type": "scatter", "mode": "markers", **place, "name": "loss", "showlegend": False,
+            "x": numbers(table["share"]), "y": numbers(table["loss"], 100),
             "error_y": interval_bars(ends, look.muted, scale=100),
             "marker": {
                 "size": 10,
                 "color": [cell_colour(look, row) for row in table.itertuples()],
                 "symbol": [cell_symbol(look, row) for row in table.itertuples()],
             },
-            "customdata": [[label, verdict] for label, verdict in zip(labels, _words(table), strict=True)],
+            "customdata": [[label, verdict] for label, verdict in zip(labels, verdicts(table), strict=True)],
             "hovertemplate": "%{customdata[0]}: %{y:+.2f} points<br>%{customdata[1]}<extra></extra>",
         }
     ]  # fmt: skip
@@ -151,10 +125,6 @@ def _keys(table: pd.DataFrame, look: Look) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def _words(table: pd.DataFrame) -> list[str]:
-    return [why or said for why, said in zip(table["why_none"], table["difference"], strict=True)]
-
-
 def panels_table(info: Panels) -> pd.DataFrame:
     """One row per setting."""
     t = info.table
@@ -164,10 +134,8 @@ def panels_table(info: Panels) -> pd.DataFrame:
             "train size (sentences)": t["train_size"],
             "frozen": freeze_column(t["freeze"], t["n_layers"]),
             "layers frozen (%)": t["share"].round(1),
-            "loss (points)": (100 * t["loss"]).round(2),
-            "from (points)": (100 * t["low"]).round(2),
-            "to (points)": (100 * t["high"]).round(2),
-            "verdict": _words(t),
+            **loss_columns(t),
+            "verdict": verdicts(t),
             "pairs": t["n_pairs"],
         }
     )
@@ -207,11 +175,10 @@ def prepare_synthesis(selection: Selection) -> Synthesis:
             tables.append(cells.assign(line=len(names), share=_share(cells), quality=quality))
             of_sweep = [sweep.name] * (len(snapshot.sweeps) > 1)
             names.append(", ".join([*of_sweep, *map(_word, key)]))
-    left_out = f"{MOST_LINES} of {len(names)} lines are drawn; the table has all." * (len(names) > MOST_LINES)
-    if not tables:
-        return Synthesis(pd.DataFrame({"line": []}), [], "")
+    if len(names) < 2:
+        raise EmptyPartError("This needs two corpora, models or train sizes with a baseline.")
     table = pd.concat(tables, ignore_index=True).sort_values(["line", "share", "embeddings"], kind="stable")
-    return Synthesis(table.reset_index(drop=True), names, left_out)
+    return Synthesis(table.reset_index(drop=True), names, drawn_of(MOST_LINES, len(names), "lines"))
 
 
 def draw_synthesis(info: Synthesis, look: Look) -> Figure:
@@ -266,7 +233,6 @@ PANELS = Part(
     prepare_panels,
     panels_table,
     draw_panels,
-    why_empty=lambda info: "" if info.several else "This sweep has one corpus and model.",
     method="Score minus that of the baseline, paired by seed, for all settings of the sweep.",
     if_any=True,
     of_store=True,
@@ -279,9 +245,6 @@ SYNTHESIS = Part(
     prepare_synthesis,
     synthesis_table,
     draw_synthesis,
-    why_empty=lambda info: (
-        "" if len(info.lines) > 1 else "This needs two corpora, models or train sizes with a baseline."
-    ),
     method="Mean score of a setting divided by that of its baseline, each over its seeds.",
     if_any=True,
     of_store=True,

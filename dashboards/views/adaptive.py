@@ -3,52 +3,40 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 
 from dashboards.data.selection import Selection, of_corpus
-from dashboards.data.trial_rows import trials_with_sentences
-from dashboards.views.kit.cells import KEYS
+from dashboards.views.kit.cells import Shown, hundredths, with_cells
 from dashboards.views.kit.drawing import interval_bars, name, numbers
-from dashboards.views.kit.part import Part
+from dashboards.views.kit.part import EmptyPartError, Part
 from dashboards.views.kit.theme import SYMBOLS, Figure, Look, axis, layout
 from orchestrator.analysis.layer_curves import ADAPTIVE, STATIC, UNFREEZING, when_frozen
 
 
-class WhenFrozen(NamedTuple):
-    """Settings of one train size that share a baseline.
+def prepare_when(selection: Selection) -> Shown:
+    """Every set-up of the corpus that has the baseline of a selected trial of the largest train size.
 
-    Attributes:
-        table: One row per setting: the columns of `layer_curves.when_frozen` and `cells.KEYS`.
-        size: The train size, the largest.
+    Columns: those of `layer_curves.when_frozen` and `cells.KEYS`.
     """
-
-    table: pd.DataFrame
-    value_name: str
-    size: int
-
-
-def prepare_when(selection: Selection) -> WhenFrozen:
-    """Every set-up of the corpus that has the baseline of a selected trial."""
     size = int(selection.trials["train_size"].max()) if len(selection.trials) else 0
     wanted = selection.trials.loc[selection.trials["train_size"] == size, "baseline"].unique()
     all_setups = of_corpus(selection)
     trials = all_setups.trials[all_setups.trials["baseline"].isin(wanted)].reset_index(drop=True)
-    with_sentences = trials_with_sentences(replace(all_setups, trials=trials))
-    found = when_frozen(with_sentences, selection.snapshot.specs, selection.column)
-    table = found.merge(trials.drop_duplicates("cell")[KEYS], on="cell")
-    return WhenFrozen(table[table["n_pairs"] > 0].reset_index(drop=True), selection.value_name, size)
+    found = when_frozen(replace(all_setups, trials=trials).with_sentences, selection.snapshot.specs, selection.column)
+    table = with_cells(found, trials)
+    table = table[table["n_pairs"] > 0].reset_index(drop=True)
+    if (table["when"] == STATIC).all():
+        raise EmptyPartError(
+            "No setting freezes or unfreezes while training. configs/sweeps/adaptive.yaml has three rules that do."
+        )
+    if table["saved"].isna().all():
+        raise EmptyPartError("No pair of trials has its training FLOPs recorded.")
+    return Shown(table, value_name=selection.value_name)
 
 
-def why_not_compared(info: WhenFrozen) -> str:
-    """Why there is nothing to compare; empty if there is."""
-    if not (info.table["when"] != STATIC).any():
-        return "No setting freezes or unfreezes while training. configs/sweeps/adaptive.yaml has three rules that do."
-    return "" if info.table["saved"].notna().any() else "No pair of trials has its training FLOPs recorded."
-
-
-def draw_when(info: WhenFrozen, look: Look) -> Figure:
+def draw_when(info: Shown, look: Look) -> Figure:
     """Loss against saved operations: static depths joined in their order, and a marker of its own for each rule."""
     drawn = info.table[info.table["saved"].notna()]
     static = drawn[drawn["when"] == STATIC].sort_values("saved")
@@ -88,7 +76,7 @@ def _trace(rows: pd.DataFrame, look: Look, title: str, number: int | None) -> di
     }
 
 
-def when_table(info: WhenFrozen) -> pd.DataFrame:
+def when_table(info: Shown) -> pd.DataFrame:
     """One row per setting."""
     t = info.table
     return pd.DataFrame(
@@ -97,12 +85,10 @@ def when_table(info: WhenFrozen) -> pd.DataFrame:
             "decided": t["when"].map({STATIC: "before training", ADAPTIVE: "while training", UNFREEZING: "by epoch"}),
             "what it froze": t["froze"],
             "pairs": t["n_pairs"],
-            "loss (points)": (100 * t["loss"]).round(4),
-            "loss, 95 % from": (100 * t["loss_low"]).round(4),
-            "loss, 95 % to": (100 * t["loss_high"]).round(4),
-            "training FLOPs saved (%)": (100 * t["saved"]).round(3),
-            "saved, 95 % from": (100 * t["saved_low"]).round(3),
-            "saved, 95 % to": (100 * t["saved_high"]).round(3),
+            **hundredths(t, loss="loss (points)", loss_low="loss, 95 % from", loss_high="loss, 95 % to"),
+            **hundredths(
+                t, saved="training FLOPs saved (%)", saved_low="saved, 95 % from", saved_high="saved, 95 % to"
+            ),
         }
     )
 
@@ -114,7 +100,6 @@ WHEN = Part(
     prepare_when,
     when_table,
     draw_when,
-    why_not_compared,
     method="Every setting has the baseline's steps and seeds. A loss is the baseline's score minus the setting's, "
     "paired by seed, with its 95 % interval over seeds and dev sentences, of the setting alone. Saved operations count "
     "what was frozen when, what a rule measures, and the states of frozen layers once; Student's 95 % interval over "

@@ -21,21 +21,21 @@ from dashboards.views.kit.answers import (
     settings_table,
 )
 from dashboards.views.kit.cards import cards_or_table, figures_of, headline, in_short
-from dashboards.views.kit.cells import KEYS
+from dashboards.views.kit.cells import with_cells
 from dashboards.views.kit.drawing import (
     beside_marks,
     cell_colour,
     cell_name,
     cell_symbol,
     grid,
-    heading,
     interval_bars,
     name,
     numbers,
+    panel_axes,
     with_note,
     with_strip,
 )
-from dashboards.views.kit.part import Part, View
+from dashboards.views.kit.part import EmptyPartError, Part, View
 from dashboards.views.kit.theme import Figure, Look, axis
 from dashboards.views.sweep_list import SWEEPS, add_sweep_callbacks
 from orchestrator.analysis.answer import Answer
@@ -78,38 +78,25 @@ class LossPanels(NamedTuple):
 
 def prepare_losses(selection: Selection) -> LossPanels:
     """A panel for each corpus, model and train size that the address selects; of the selected set-up, if several."""
-    query = selection.query
-    try:
-        found = answers_of_page(selection)
-    except ValueError as error:
-        return LossPanels((), selection.plan.tolerance, query.cost, f"No answer: {error}.")
+    found, cost = answers_of_page(selection), selection.query.cost
+    if not found.answers:
+        raise EmptyPartError(NO_CANDIDATES)
     trials = found.trials
-    cells = trials.drop_duplicates("cell").set_index("cell", drop=False)
     done = trials[(trials["state"] == "completed") & (trials["cell"] == trials["baseline"])]
     means = done.groupby("cell")["score"].mean()
-    panels = [_panel(answer, cells, means) for answer in found.answers]
-    return LossPanels(tuple(panels), selection.plan.tolerance, query.cost, left_out(found))
+    panels = [_panel(answer, trials, means) for answer in found.answers]
+    if not any(len(panel.table) for panel in panels):
+        neither = any(panel.without for panel in panels)
+        words = f"No setting has both a loss and its {COSTS[cost]} yet. " * neither
+        raise EmptyPartError(f"{words}{panels[0].answer.sentence}")
+    return LossPanels(tuple(panels), selection.plan.tolerance, cost, left_out(found))
 
 
-def _panel(answer: Answer, cells: pd.DataFrame, means: pd.Series) -> LossPanel:
-    table = settings_of(answer)
-    new = [key for key in KEYS if key == "cell" or key not in table]
-    table = table.merge(cells[new].reset_index(drop=True), on="cell")
-    known = table[np.isfinite(table["loss"]) & np.isfinite(table["saved"].astype("float64"))]
-    known = known.sort_values(["depth", "strategy", "embeddings"], kind="stable", ignore_index=True)
+def _panel(answer: Answer, trials: pd.DataFrame, means: pd.Series) -> LossPanel:
+    table = with_cells(settings_of(answer), trials)
+    known = table[np.isfinite(table["loss"]) & np.isfinite(table["saved"].astype("float64"))].reset_index(drop=True)
     baseline = means.reindex(table["baseline"].unique()).mean() if len(table) else np.nan
     return LossPanel(answer, known, float(baseline), len(table) - len(known))
-
-
-def why_no_losses(info: LossPanels) -> str:
-    """Why there is no loss to show; empty if there is one."""
-    if any(len(panel.table) for panel in info.panels):
-        return ""
-    if not info.panels:
-        return info.note or NO_CANDIDATES
-    if any(panel.without for panel in info.panels):
-        return f"No setting has both a loss and its {COSTS[info.cost]} yet. {info.panels[0].answer.sentence}"
-    return info.panels[0].answer.sentence
 
 
 def draw_losses(info: LossPanels, look: Look) -> Figure:
@@ -126,14 +113,12 @@ def draw_losses(info: LossPanels, look: Look) -> Figure:
     pixels = _NARROW_HIGH if look.narrow else _HIGH
     x = axis(f"saved of the {COSTS[info.cost]} (%)", range=[left - 4, right + 0.08 * (right - left) + 4], zeroline=True)
     y = axis("loss (points)", range=[low, high], zeroline=True)
-    drawn = grid(look, x, y, len(panels), columns=columns, each=pixels)
+    drawn = grid(look, x, y, [_heading(panel, len(panels)) for panel in panels], columns=columns, each=pixels)
     data: list[dict[str, Any]] = []
     for n, panel in enumerate(panels):
-        at = str(n + 1) if n else ""
-        data += _marks(panel, at, look, (low, high), x["range"], (820 if columns == 1 else 470, pixels - 90))
-        across, down = drawn[f"xaxis{at}"]["domain"], drawn[f"yaxis{at}"]["domain"]
-        drawn["annotations"].append(heading(_heading(panel, len(panels)), across[0], down[1]))
-        drawn["shapes"] += _tolerated(info.tolerance, at, low, look)
+        room = 820 if columns == 1 else 470, pixels - 90
+        data += _marks(panel, n, look, (low, high), x["range"], room)
+        drawn["shapes"] += _tolerated(info.tolerance, panel_axes(n), low, look)
     drawn["showlegend"] = False
     drawn["meta"] = {"tolerance": info.tolerance}  # the line to drag: assets/permafrost.js
     without = sum(panel.without for panel in panels)
@@ -163,21 +148,20 @@ def _heading(panel: LossPanel, n: int) -> str:
     return f"{where}{between}{answer.train_size:,} for training{score}"
 
 
-def _tolerated(tolerance: float, at: str, low: float, look: Look) -> list[dict[str, Any]]:
-    across = {"xref": f"x{at} domain", "yref": f"y{at}", "x0": 0, "x1": 1, "layer": "below"}
+def _tolerated(tolerance: float, at: dict[str, str], low: float, look: Look) -> list[dict[str, Any]]:
+    across = {"xref": f"{at['xaxis']} domain", "yref": at["yaxis"], "x0": 0, "x1": 1, "layer": "below"}
     band = {"type": "rect", "y0": low, "y1": tolerance, "fillcolor": look.tolerated, "line": {"width": 0}}
     dashed = {"color": look.text, "width": 1.5, "dash": "dash"}
     return [{**across, **band}, {**across, "type": "line", "y0": tolerance, "y1": tolerance, "line": dashed}]
 
 
 def _marks(
-    panel: LossPanel, at: str, look: Look, ends: tuple[float, float], across: list[float], room: tuple[int, int]
+    panel: LossPanel, n: int, look: Look, ends: tuple[float, float], across: list[float], room: tuple[int, int]
 ) -> list[dict[str, Any]]:
     low, high = ends
     table = _dodged(panel.table.assign(mean=panel.table["loss"]), across[1] - across[0])
-    far = 100 * table["loss"] > high
+    far, place = 100 * table["loss"] > high, panel_axes(n)
     inside = table.assign(low=table["low"].clip(lower=low / 100), high=table["high"].clip(upper=high / 100))
-    place = {"xaxis": f"x{at}", "yaxis": f"y{at}"}
     baseline: dict[str, Any] = {
         "type": "scatter", "mode": "markers", "name": "nothing frozen", **place, "x": [0], "y": [0],
         "marker": {"symbol": "circle", "size": 11, "color": look.text},
@@ -279,31 +263,24 @@ def losses_table(info: LossPanels) -> pd.DataFrame:
 
 
 class Cards(NamedTuple):
-    """The answers of the page, and why there are none."""
+    """The answers of the page; the selection has their sweep and store."""
 
-    found: PageAnswers | None
+    found: PageAnswers
     selection: Selection
-    why: str
 
 
 def prepare_cards(selection: Selection) -> Cards:
     """Those of the figure."""
-    try:
-        return Cards(answers_of_page(selection), selection, "")
-    except ValueError as error:
-        return Cards(None, selection, f"No answer: {error}.")
-
-
-def why_no_cards(info: Cards) -> str:
-    """Why there is no answer; empty if there is one."""
-    return info.why or ("" if info.found and info.found.answers else NO_CANDIDATES)
+    found = answers_of_page(selection)
+    if not found.answers:
+        raise EmptyPartError(NO_CANDIDATES)
+    return Cards(found, selection)
 
 
 def cards_body(info: Cards) -> Any:
     """Cards, or from five answers on a table, and one command for what is not decided."""
     sweep = info.selection.sweep
     assert sweep is not None
-    assert info.found is not None
     return cards_or_table(info.found.answers, sweep, info.selection.snapshot.address)
 
 
@@ -322,8 +299,8 @@ def _sentence(selection: Selection) -> str:
         return "No trial has completed yet, so there is no answer."
     try:
         found = answers_of_page(selection).answers
-    except ValueError as error:
-        return f"No answer: {error}."
+    except EmptyPartError as error:
+        return str(error)
     if len(found) == 1:
         return f"{headline(found[0])}. {figures_of(found[0])}"
     return in_short(found)
@@ -331,8 +308,10 @@ def _sentence(selection: Selection) -> str:
 
 def page_sentences(selection: Selection) -> list[str]:
     """The answers in full, for files; none if there are none."""
-    info = prepare_cards(selection)
-    return [f"{each.heading}: {each.sentence}" for each in info.found.answers] if info.found else []
+    try:
+        return [f"{each.heading}: {each.sentence}" for each in answers_of_page(selection).answers]
+    except EmptyPartError:
+        return []
 
 
 LOSSES = Part(
@@ -342,7 +321,6 @@ LOSSES = Part(
     prepare_losses,
     losses_table,
     draw_losses,
-    why_no_losses,
     method="Loss: the baseline's score minus the setting's, paired by seed, positive where freezing is worse. The "
     "interval decides: it is over seeds and dev sentences, both of which are samples (over seeds alone where the "
     "contributions of sentences were not recorded: then it holds on this dev set), and holds for all settings "
@@ -356,10 +334,9 @@ ANSWERS = Part(
     "What to freeze",
     "The setting that saves most among those shown to lose no more than the tolerance.",
     prepare_cards,
-    lambda info: answers_table(info.found.answers if info.found else []),
-    why_empty=why_no_cards,
+    lambda info: answers_table(info.found.answers),
     body=lambda info, look: cards_body(info),
-    note=lambda info: left_out(info.found) if info.found else "",
+    note=lambda info: left_out(info.found),
     of_store=True,
     shows=of_page,
 )

@@ -9,11 +9,10 @@ import pandas as pd
 from dash import dcc, html
 
 from dashboards.data.selection import Selection
-from dashboards.data.trial_rows import trials_with_sentences
 from dashboards.views.kit.components import frame_table, trial_link
 from dashboards.views.kit.drawing import freeze_name, with_strip
-from dashboards.views.kit.part import Part, View
-from dashboards.views.picked import CURVES, SENTENCES, Picks, picks_of, selection_of, words_of
+from dashboards.views.kit.part import EmptyPartError, Part, View
+from dashboards.views.picked import CURVES, SENTENCES, Picks, picks_of, selection_of, to_compare, words_of
 from dashboards.views.trial_page import settings_of
 from orchestrator.analysis.cells import froze_by
 from orchestrator.analysis.losses import losses
@@ -80,9 +79,7 @@ class Scores(NamedTuple):
 
 def prepare_scores(selection: Selection) -> Scores:
     """Two trials are paired if they share corpus, train size and seeds; scores compare within one corpus and size."""
-    picks = picks_of(selection)
-    if picks.why_not:
-        return Scores(picks, [], [], [])
+    picks = to_compare(selection)
     rows = picks.trials.to_dict("records")
     first = rows[0]
     paired, differences = [], []
@@ -120,103 +117,62 @@ def scores_table(info: Scores) -> pd.DataFrame:
     )
 
 
-class SettingPairs(NamedTuple):
-    """The mean differences between the settings of the picked trials.
+def prepare_pairs(selection: Selection) -> pd.DataFrame:
+    """Differences paired by seed, over seeds and, where their contributions are stored, sentences.
 
-    Attributes:
-        rows: One row per setting that has pairs with that of the first trial: `setting`, `n_pairs`, `mean`, `low`,
-            `high` (0..1; NaN without an interval), `note`.
-        reference: The setting of the first trial.
+    One row per setting that has pairs with that of the first trial; without an interval its ends are NaN.
     """
-
-    picks: Picks
-    rows: pd.DataFrame
-    reference: str
-
-
-def prepare_pairs(selection: Selection) -> SettingPairs:
-    """Differences paired by seed, over seeds and, where their contributions are stored, sentences."""
-    picks = picks_of(selection)
-    if picks.why_not:
-        return SettingPairs(picks, pd.DataFrame(), "")
+    picks = to_compare(selection)
     first = picks.trials.iloc[0]
     mine = picks.trials[(picks.trials[list(_SAME)] == first[list(_SAME)]).all(axis=1)]
-    frame = trials_with_sentences(selection_of(selection, picks._replace(trials=mine)))
+    frame = selection_of(selection, picks._replace(trials=mine)).with_sentences
     found = losses(frame.assign(baseline=first["cell"]))
     labels = mine.drop_duplicates("cell").set_index("cell")
     rows = []
     for cell, values in zip(found.cells["cell"], found.values, strict=True):
         if len(values):
             each = interval(values, sizes=found.sizes)
-            low, high = (float("nan") if end is None else -end for end in (each.high, each.low))
+            low, high = (float("nan") if end is None else -100 * end for end in (each.high, each.low))
             rows.append(
-                {"setting": _setting(labels.loc[cell]), "n_pairs": each.n_seeds, "mean": -each.mean, "low": low,
-                 "high": high, "note": each.note or f"over {each.ranges_over}"}
-            )  # fmt: skip
-    return SettingPairs(picks, pd.DataFrame(rows), _setting(first))
+                {
+                    "setting": _setting(labels.loc[cell]),
+                    "minus": _setting(first),
+                    "pairs": each.n_seeds,
+                    "difference (points)": -100 * each.mean,
+                    "95 % from (points)": low,
+                    "95 % to (points)": high,
+                    "note": each.note or f"over {each.ranges_over}",
+                }
+            )
+    if not rows:
+        raise EmptyPartError(
+            "No two completed trials of different settings share corpus, train size and seed, so none are paired. Pick "
+            "trials of the same seed on the page Trials."
+        )
+    return pd.DataFrame(rows)
 
 
 def _setting(row: Any) -> str:
     return ", ".join(filter(None, [freeze_name(row["freeze"]), str(row["setup"])]))
 
 
-def why_no_pairs(info: SettingPairs) -> str:
-    """Why there is no difference to show; empty if there is one."""
-    if info.picks.why_not or len(info.rows):
-        return info.picks.why_not
-    return (
-        "No two completed trials of different settings share corpus, train size and seed, so none are paired. Pick "
-        "trials of the same seed on the page Trials."
-    )
-
-
-def pairs_table(info: SettingPairs) -> pd.DataFrame:
-    """One row per setting."""
-    t = info.rows
-    return pd.DataFrame(
-        {
-            "setting": t["setting"],
-            "minus": info.reference,
-            "pairs": t["n_pairs"],
-            "difference (points)": 100 * t["mean"],
-            "95 % from (points)": 100 * t["low"],
-            "95 % to (points)": 100 * t["high"],
-            "note": t["note"],
-        }
-    )
-
-
 # --- Settings
 
 
-class PickedSettings(NamedTuple):
-    """The settings of the picked trials.
-
-    Attributes:
-        table: One row per setting: `setting`, a column per trial, `differs`; those that differ first.
-    """
-
-    picks: Picks
-    table: pd.DataFrame
-
-
-def prepare_settings(selection: Selection) -> PickedSettings:
-    """All settings of their specs."""
-    picks = picks_of(selection)
-    if picks.why_not:
-        return PickedSettings(picks, pd.DataFrame())
-    found = [settings_of(selection.snapshot, row) for row in picks.trials.to_dict("records")]
+def prepare_settings(selection: Selection) -> pd.DataFrame:
+    """All settings of the picked trials' specs: `setting`, a column per trial, `differs`; those that differ first."""
+    found = [settings_of(selection.snapshot, row) for row in to_compare(selection).trials.to_dict("records")]
     keys = list(dict.fromkeys(key for settings in found for key in settings))
     columns = {str(n): [each.get(key, "") for key in keys] for n, each in enumerate(found, start=1)}
     table = pd.DataFrame({"setting": keys, **columns})
     table["differs"] = table[list(columns)].nunique(axis=1) > 1
-    return PickedSettings(picks, table.sort_values("differs", ascending=False, kind="stable", ignore_index=True))
+    return table.sort_values("differs", ascending=False, kind="stable", ignore_index=True)
 
 
-def settings_body(info: PickedSettings) -> Any:
+def settings_body(info: pd.DataFrame) -> Any:
     """The settings that differ; the others on demand."""
-    shown = info.table.drop(columns="differs")
-    differing, same = shown[info.table["differs"]], shown[~info.table["differs"]]
+    shown = info.drop(columns="differs")
+    differing, same = shown[info["differs"]], shown[~info["differs"]]
     head = frame_table(differing) if len(differing) else dmc.Text("These trials have the same settings.")
     summary = html.Summary(f"{counted(len(same), 'setting')} that {'are' if len(same) != 1 else 'is'} the same in all")
     folded = html.Details([summary, frame_table(same[["setting", "1"]].rename(columns={"1": "value"}))])
@@ -229,7 +185,6 @@ SCORES = Part(
     "Score and cost of each picked trial, and its difference to the first.",
     prepare_scores,
     scores_table,
-    why_empty=lambda info: info.picks.why_not,
     method="Two trials are paired if they share corpus, train size and seed: then they saw the same sentences in the "
     "same order and started from the same head. A difference of unpaired trials also holds what the seeds differ by.",
     of_store=True,
@@ -239,8 +194,7 @@ PAIRS = Part(
     "Paired differences",
     "Mean difference of each picked setting to that of the first trial, over the picked pairs.",
     prepare_pairs,
-    pairs_table,
-    why_empty=why_no_pairs,
+    lambda info: info,
     method="Paired by seed; the 95 % interval is over seeds and, where the store has what each contributes, sentences. "
     "One pair has no interval: how much another seed would differ is unknown. Picking the pairs by their scores makes "
     "the interval meaningless; Scores has all pairs.",
@@ -251,8 +205,7 @@ SETTINGS = Part(
     "Settings",
     "The settings in which the picked trials differ, one column a trial.",
     prepare_settings,
-    lambda info: info.table,
-    why_empty=lambda info: info.picks.why_not,
+    lambda info: info,
     body=lambda info, look: settings_body(info),
     of_store=True,
 )

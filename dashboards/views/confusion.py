@@ -14,7 +14,7 @@ from dashboards.data.predictions import CUT_OFF, confusion, predictions_of
 from dashboards.data.selection import Selection
 from dashboards.views.kit.cells import ComparedCells, compared_cells, first_seeds
 from dashboards.views.kit.drawing import freeze_name, name, with_note
-from dashboards.views.kit.part import Part
+from dashboards.views.kit.part import EmptyPartError, Part
 from dashboards.views.kit.theme import Figure, Look, axis, layout
 from orchestrator.config.quantities import counted
 
@@ -31,16 +31,13 @@ class Confusion(NamedTuple):
         labels: Of the rows, the most frequent gold label first; the last may stand for all rarer ones.
         columns: Of the columns: `labels`, and `CUT_OFF` if any word has no prediction.
         counts, baseline: (labels, columns) counts of the cell and of the baseline, summed over seeds.
-        seeds: Number of trials of the cell and of the baseline.
     """
 
     labels: tuple[str, ...]
     columns: tuple[str, ...]
     counts: Matrix
     baseline: Matrix
-    seeds: tuple[int, int]
     cells: ComparedCells
-    split: str
     note: str
 
     @property
@@ -64,20 +61,25 @@ def prepare_confusion(selection: Selection) -> Confusion:
     """Pooled over at most `SEEDS` seeds of each cell that have stored predictions."""
     cells, split = compared_cells(selection), selection.query.split
     trials = first_seeds(cells.trials, SEEDS)
-    found = predictions_of(selection.snapshot, trials, split) if not cells.why_empty else {}
+    found = predictions_of(selection.snapshot, trials, split)
     ids = {cell: set(rows["trial_id"]) for cell, rows in trials.groupby("cell")}
     sides = [[found[i] for i in found if i in ids.get(cell, ())] for cell in (cells.cell, cells.baseline)]
+    named = zip((repr(freeze_name(cells.freeze)), "the baseline"), sides, strict=True)
+    if lacking := [who for who, side in named if not side]:
+        raise EmptyPartError(
+            f"No predictions on {split} are stored for {' and '.join(lacking)}. Set `predictions: all` in the sweep "
+            "file and launch again to store them. Regression has none."
+        )
     pooled = [_pooled([confusion(one) for one in side]) for side in sides]
     labels, columns, folded = _labels(pooled)
     ours, base = (_matrix(counts, labels, columns) for counts in pooled)
     rare = f"{counted(folded, 'rarer label')} combined as {OTHERS}." if folded else ""
     note = " ".join(filter(None, [cells.note, rare]))
-    return Confusion(labels, columns, ours, base, (len(sides[0]), len(sides[1])), cells, split, note)
+    return Confusion(labels, columns, ours, base, cells, note)
 
 
 def _pooled(counts: Sequence[pd.Series]) -> pd.Series:
-    empty = pd.Series(dtype=np.int64, index=pd.MultiIndex.from_arrays([[], []], names=["gold", "predicted"]))
-    return reduce(lambda a, b: a.add(b, fill_value=0), counts, empty) if counts else empty
+    return reduce(lambda a, b: a.add(b, fill_value=0), counts)
 
 
 def _labels(pooled: Sequence[pd.Series]) -> tuple[tuple[str, ...], tuple[str, ...], int]:
@@ -97,20 +99,6 @@ def _matrix(counts: pd.Series, labels: Sequence[str], columns: Sequence[str]) ->
     for (gold, predicted), n in counts.items():
         matrix[rows.get(gold, len(labels) - 1), cols.get(predicted, len(labels) - 1)] += n
     return matrix
-
-
-def why_no_confusion(info: Confusion) -> str:
-    """Why there is no matrix to show; empty if there is one."""
-    if info.cells.why_empty:
-        return info.cells.why_empty
-    sides = zip((repr(freeze_name(info.cells.freeze)), "the baseline"), info.seeds, strict=True)
-    lacking = [who for who, n in sides if not n]
-    if not lacking:
-        return ""
-    return (
-        f"No predictions on {info.split} are stored for {' and '.join(lacking)}. Set `predictions: all` in the "
-        "sweep file and launch again to store them. Regression has none."
-    )
 
 
 def draw_confusion(info: Confusion, look: Look) -> Figure:
@@ -179,7 +167,6 @@ CONFUSION = Part(
     prepare_confusion,
     confusion_table,
     draw_confusion,
-    why_no_confusion,
     method=f"Predictions of at most {SEEDS} seeds are pooled. Rows are gold labels, the most frequent first, and add "
     f"up to 100 %. Words beyond the maximum input length have no prediction and count as {CUT_OFF}. The setting "
     "compared is the selected freeze (by default the deepest) at the largest train size selected.",

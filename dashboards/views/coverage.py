@@ -1,4 +1,4 @@
-"""Whether a sweep is complete and sane: the state of every planned trial, failures by reason, and how far it is."""
+"""Whether a sweep is complete and sane: the state of every planned trial, failures and their reasons, progress."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from dash import html
 
 from dashboards.data.selection import Selection, state_of
 from dashboards.views.kit.cards import resume_command
+from dashboards.views.kit.cells import hundredths, setting_columns, with_cells
 from dashboards.views.kit.components import copied
 from dashboards.views.kit.drawing import cell_name
-from dashboards.views.kit.part import Part
+from dashboards.views.kit.part import EmptyPartError, Part
 from dashboards.views.kit.theme import STATES, Figure, Look, axis, layout
+from orchestrator.analysis.losses import instability
 from orchestrator.config.quantities import counted
 from orchestrator.forecast.pace import TRIAL_COLUMNS, Begun, time_left
 from orchestrator.store.schema import State
@@ -141,20 +143,16 @@ def coverage_table(info: Coverage) -> pd.DataFrame:
     return pd.DataFrame({"frozen, train size": [unescape(row) for row in info.rows], "planned": info.planned, **counts})
 
 
-class Failures(NamedTuple):
-    """Trials that ended neither completed nor pruned, grouped by the last line of their error."""
-
-    table: pd.DataFrame
-
-
-def prepare_failures(selection: Selection) -> Failures:
-    """The most frequent reason first."""
+def prepare_failures(selection: Selection) -> pd.DataFrame:
+    """Trials that ended neither completed nor pruned, by the last line of their error, the most frequent first."""
     failed = selection.others
+    if not len(failed):
+        raise EmptyPartError("No trial failed.")
     errors = failed["error"].fillna("").astype(str).str.strip().str.rsplit("\n", n=1).str[-1].str.slice(0, 300)
     rows = failed.assign(reason=errors).groupby(["state", "reason"], sort=False)
     table = rows.agg(trials=("trial_id", "size"), example=("trial_id", "first")).reset_index()
     table = table.sort_values("trials", ascending=False, kind="stable", ignore_index=True)
-    return Failures(table.assign(state=table["state"].str.replace("_", " "))[["state", "trials", "reason", "example"]])
+    return table.assign(state=table["state"].str.replace("_", " "))[["state", "trials", "reason", "example"]]
 
 
 class Progress(NamedTuple):
@@ -240,9 +238,50 @@ FAILURES = Part(
     "Failures by reason",
     "Trials that ended neither completed nor pruned. Run the launch command again to retry them.",
     prepare_failures,
-    lambda info: info.table,
-    why_empty=lambda info: "" if len(info.table) else "No trial failed.",
+    lambda info: info,
     method="Failed trials enter no mean. The reason is the last line of the error.",
     any_state=True,
     if_any=True,
+)
+
+
+# Which settings are unstable.
+
+
+def prepare_stability(selection: Selection) -> pd.DataFrame:
+    """How often training fails, over all trials that have ended.
+
+    One row per cell, by train size and depth: `losses.instability` and `cells.KEYS`.
+    """
+    trials = selection.trials
+    table = with_cells(instability(trials), trials).sort_values("train_size", kind="stable", ignore_index=True)
+    if not table[["broken", "collapsed"]].to_numpy().any():
+        raise EmptyPartError("No trial broke or collapsed.")
+    return table
+
+
+def stability_table(t: pd.DataFrame) -> pd.DataFrame:
+    """One row per cell."""
+    return pd.DataFrame(
+        {
+            **setting_columns(t),
+            "ended": t["n"],
+            "broken": t["broken"],
+            "collapsed": t["collapsed"].where(t["judged"] > 0).astype("Int64"),
+            **hundredths(t, share="unstable (%)", low="95 % from (%)", high="95 % to (%)"),
+            "not counted": t["excluded"],
+        }
+    )
+
+
+STABILITY = Part(
+    "depth-stability",
+    "Failed trainings",
+    "How many trials of each setting broke, or collapsed.",
+    prepare_stability,
+    stability_table,
+    if_any=True,
+    method="Unstable: trials that diverged, ran out of memory or failed (broken), or completed at or below the "
+    "best constant prediction or without a fall of the training loss (collapsed); exact 95 % interval (Clopper and "
+    "Pearson). Lost, unavailable and pruned trials are not counted.",
 )

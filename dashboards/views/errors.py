@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from dashboards.data.predictions import EntityErrors, entity_errors, has_spans, predictions_of
+from dashboards.data.predictions import entity_errors, has_spans, predictions_of
 from dashboards.data.selection import Selection
 from dashboards.views import confusion
 from dashboards.views.forest import NO_PAIRS
-from dashboards.views.kit.cells import ComparedCells, compared_cells, first_seeds
+from dashboards.views.kit.cells import ComparedCells, compared_cells, first_seeds, hundredths, loss_columns, verdicts
 from dashboards.views.kit.drawing import (
     Diamonds,
     forest_plot,
@@ -22,7 +22,7 @@ from dashboards.views.kit.drawing import (
     with_note,
     without_few,
 )
-from dashboards.views.kit.part import SHARED_CONTROLS, Part, View
+from dashboards.views.kit.part import SHARED_CONTROLS, EmptyPartError, Part, View
 from dashboards.views.kit.theme import Figure, Look, axis, layout
 from orchestrator.analysis.decide import loss_table
 from orchestrator.analysis.decision_plan import ERROR, DecisionPlan
@@ -47,14 +47,17 @@ class Entities(NamedTuple):
     means: pd.DataFrame
     cells: ComparedCells
     split: str
-    why_empty: str
 
 
 def prepare_entities(selection: Selection) -> Entities:
     """Over at most `SEEDS` seeds of each cell that have stored predictions."""
     cells, split = compared_cells(selection), selection.query.split
     trials = first_seeds(cells.trials, SEEDS)
-    found = predictions_of(selection.snapshot, trials, split) if not cells.why_empty else {}
+    found = predictions_of(selection.snapshot, trials, split)
+    if not found:
+        raise EmptyPartError(
+            f"No predictions on {split} are stored. Set `predictions: all` in the sweep file and launch again."
+        )
     with_spans = {trial_id: one for trial_id, one in found.items() if has_spans(one)}
     rows = [
         {
@@ -66,19 +69,12 @@ def prepare_entities(selection: Selection) -> Entities:
         for row in trials.itertuples()
         if row.trial_id in with_spans
     ]
-    columns = ["cell", "trial_id", "seed", *EntityErrors._fields]
-    counted = pd.DataFrame(rows, columns=columns)
+    if not rows:
+        raise EmptyPartError("This task has no entities (no B- and I- tags).")
+    counted = pd.DataFrame(rows)
     long = counted.melt(["cell"], list(KINDS), "kind", "count")
     means = without_few(describe_cells(long, ["cell", "kind"], "count"))[["cell", "kind", "n", "mean", "low", "high"]]
-    return Entities(counted, means, cells, split, _why(cells, counted, bool(found), split))
-
-
-def _why(cells: ComparedCells, counted: pd.DataFrame, has_predictions: bool, split: str) -> str:
-    if cells.why_empty:
-        return cells.why_empty
-    if not has_predictions:
-        return f"No predictions on {split} are stored. Set `predictions: all` in the sweep file and launch again."
-    return "" if len(counted) else "This task has no entities (no B- and I- tags)."
+    return Entities(counted, means, cells, split)
 
 
 def draw_entities(info: Entities, look: Look) -> Figure:
@@ -154,7 +150,6 @@ ENTITIES = Part(
     prepare_entities,
     entities_table,
     draw_entities,
-    why_empty=lambda info: info.why_empty,
     method="Gold and predicted spans are matched one to one, in this order. Correct: same type and boundaries. Wrong "
     "type: same boundaries, another type. Wrong boundary: same type and at least one shared word, other boundaries. "
     "Remaining gold spans are missed, remaining predicted spans spurious; a prediction that shares only a word with a "
@@ -177,7 +172,7 @@ class TagDifferences(NamedTuple):
     Attributes:
         table: One row per label, by support: `tag`, `support`, `n_pairs`, `f1`, `baseline_f1` (means over completed
             trials), `loss`, `low`, `high`, `difference`, `why_none` (the intervals of all labels hold together).
-        level: A key of `LEVELS`; empty if there are no rows.
+        level: A key of `LEVELS`.
     """
 
     table: pd.DataFrame
@@ -192,10 +187,15 @@ def prepare_tags(selection: Selection) -> TagDifferences:
     query, cells = selection.query, compared_cells(selection)
     rows = selection.snapshot.tags(cells.trials, query.split)
     levels = [level for level in LEVELS if (rows["level"] == level).any()]
-    level = query.level if query.level in levels else next(iter(levels), "")
+    if not levels:
+        raise EmptyPartError(f"No scores by label are stored for the {query.split} split. Regression has none.")
+    level = query.level if query.level in levels else levels[0]
     absent = f"There are no scores at the level {query.level!r}." if query.level and query.level != level else ""
     note = " ".join(filter(None, [absent, cells.note]))
-    return TagDifferences(_differences(rows[rows["level"] == level], cells), level, cells, query.split, note)
+    table = _differences(rows[rows["level"] == level], cells)
+    if not (table["n_pairs"] > 0).any():
+        raise EmptyPartError(NO_PAIRS)
+    return TagDifferences(table, level, cells, query.split, note)
 
 
 def _differences(rows: pd.DataFrame, cells: ComparedCells) -> pd.DataFrame:
@@ -222,15 +222,6 @@ def _differences(rows: pd.DataFrame, cells: ComparedCells) -> pd.DataFrame:
     return table[columns]
 
 
-def why_no_tags(info: TagDifferences) -> str:
-    """Why there is nothing to show; empty if there is something."""
-    if info.cells.why_empty:
-        return info.cells.why_empty
-    if not info.level:
-        return f"No scores by label are stored for the {info.split} split. Regression has none."
-    return "" if (info.table["n_pairs"] > 0).any() else NO_PAIRS
-
-
 def draw_tags(info: TagDifferences, look: Look) -> Figure:
     """A row per label, the most frequent at the top; hollow if the difference is not significant."""
     rows = info.table[info.table["n_pairs"] > 0].head(MAX_TAGS)
@@ -239,10 +230,7 @@ def draw_tags(info: TagDifferences, look: Look) -> Figure:
         [f"{name(row.tag, 30)} ({row.support:,})" for row in rows.itertuples()],
         rows["difference"].isin(["worse", "better"]).tolist(),
         look.depth(info.cells.depth, info.cells.n_layers),
-        [
-            [name(row.tag), *pair, row.why_none or row.difference]
-            for row, pair in zip(rows.itertuples(), scores, strict=True)
-        ],
+        [[name(tag), *pair, said] for tag, pair, said in zip(rows["tag"], scores, verdicts(rows), strict=True)],
         "%{x:+.2f} points of F1 (%{customdata[1]:.2f} %, baseline %{customdata[2]:.2f} %)"
         "<br>%{customdata[3]}<extra>%{customdata[0]}</extra>",
     )
@@ -257,15 +245,12 @@ def tags_table(info: TagDifferences) -> pd.DataFrame:
     t = info.table
     return pd.DataFrame(
         {
-            LEVELS.get(info.level, "label"): t["tag"],
+            LEVELS[info.level]: t["tag"],
             "support": t["support"],
             "pairs": t["n_pairs"],
-            "F1 (%)": (100 * t["f1"]).round(4),
-            "baseline F1 (%)": (100 * t["baseline_f1"]).round(4),
-            "loss (points)": (100 * t["loss"]).round(4),
-            "from (points)": (100 * t["low"]).round(4),
-            "to (points)": (100 * t["high"]).round(4),
-            "verdict": [why or said for why, said in zip(t["why_none"], t["difference"], strict=True)],
+            **hundredths(t, f1="F1 (%)", baseline_f1="baseline F1 (%)"),
+            **loss_columns(t),
+            "verdict": verdicts(t),
         }
     )
 
@@ -277,7 +262,6 @@ DIFFERENCE = Part(
     prepare_tags,
     tags_table,
     draw_tags,
-    why_no_tags,
     method="Losses are paired by seed: the baseline's F1 minus the setting's. Each end holds with chance 95 % "
     "for all labels together, at every look from three seeds on. Labels are ordered by frequency, with "
     "their count in the gold labels. The setting compared is the selected freeze (by default the deepest) at the "

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import pandas as pd
 
 from dashboards.data.selection import Selection
-from dashboards.data.trial_rows import trials_with_sentences
-from dashboards.views.kit.cells import KEYS, Cells, cells_of, setting_columns
+from dashboards.views.kit.cells import Shown, cells_of, hundredths, loss_columns, setting_columns, verdicts, with_cells
 from dashboards.views.kit.drawing import (
     Diamonds,
-    axis_name,
     cell_colour,
     cell_name,
     forest_plot,
     grid,
-    heading,
+    label_margin,
+    panel_axes,
     row_axis,
     with_note,
 )
-from dashboards.views.kit.part import Part
+from dashboards.views.kit.part import EmptyPartError, Part
 from dashboards.views.kit.theme import Figure, Look, axis
 from orchestrator.analysis.decide import loss_table
 from orchestrator.analysis.statistic import STATISTICS
@@ -28,38 +25,22 @@ from orchestrator.analysis.statistic import STATISTICS
 MANY = 10  # settings: from here on a panel each train size
 MAX_ROWS = 80  # of the figure
 _MOST_BESIDE = 3  # panels
+ONLY_BASELINE = "Only the baseline is here, so there is nothing to compare with it."
 NO_PAIRS = "No trial has a completed baseline with the same seed. Run the baseline (freeze: none)."
 
 
-class Forest(NamedTuple):
-    """Losses against the baseline.
-
-    Attributes:
-        table: One row per cell: the columns of `decide.loss_table` and `cells.KEYS`.
-    """
-
-    table: pd.DataFrame
-    value_name: str
-
-
-def prepare_forest(selection: Selection) -> Forest:
-    """Losses of every cell that has a baseline."""
-    trials = selection.trials
-    cells = trials.drop_duplicates("cell")[KEYS]
-    found = loss_table(trials_with_sentences(selection.of_questions), selection.column, selection.plan)
-    new = [name for name in KEYS if name == "cell" or name not in found]
-    table = found.merge(cells[new], on="cell").sort_values(["train_size", "depth", "strategy", "embeddings"])
-    return Forest(table.reset_index(drop=True), selection.value_name)
+def prepare_forest(selection: Selection) -> Shown:
+    """Losses of every cell that has a baseline: the columns of `decide.loss_table` and `cells.KEYS`."""
+    found = loss_table(selection.of_questions.with_sentences, selection.column, selection.plan)
+    table = with_cells(found, selection.trials).sort_values("train_size", kind="stable", ignore_index=True)
+    if not len(table):
+        raise EmptyPartError(ONLY_BASELINE)
+    if not (table["n_pairs"] > 0).any():
+        raise EmptyPartError(NO_PAIRS)
+    return Shown(table, value_name=selection.value_name)
 
 
-def why_no_forest(info: Forest) -> str:
-    """Why there is no difference to show; empty if there is one."""
-    if not len(info.table):
-        return "Only the baseline is here, so there is nothing to compare with it."
-    return "" if (info.table["n_pairs"] > 0).any() else NO_PAIRS
-
-
-def draw_forest(info: Forest, look: Look) -> Figure:
+def draw_forest(info: Shown, look: Look) -> Figure:
     """Points with intervals; filled if the interval that decides excludes zero."""
     paired = info.table[info.table["n_pairs"] > 0]
     if paired["freeze"].nunique() >= MANY and paired["train_size"].nunique() > 1:
@@ -71,7 +52,7 @@ def draw_forest(info: Forest, look: Look) -> Figure:
         labels,
         table["difference"].isin(["worse", "better"]).tolist(),
         [look.depth(row.depth, row.n_layers) for row in table.itertuples()],
-        [[label, verdict] for label, verdict in zip(labels, _words(table), strict=True)],
+        [[label, verdict] for label, verdict in zip(labels, verdicts(table), strict=True)],
         "%{x:+.2f} points<br>%{customdata[1]}<extra>%{customdata[0]}</extra>",
     )
     left_out = f"The {MAX_ROWS} of {len(paired)} settings with the largest train sizes; the table has all."
@@ -85,12 +66,7 @@ def _too_few(table: pd.DataFrame) -> str:
     return f"Without an interval: too few seeds to decide ({reasons})." if reasons else ""
 
 
-def _words(table: pd.DataFrame) -> list[str]:
-    """What each interval says of the baseline; why there is none."""
-    return [why or said for why, said in zip(table["why_none"], table["difference"], strict=True)]
-
-
-def _forest_panels(info: Forest, paired: pd.DataFrame, look: Look) -> Figure:
+def _forest_panels(info: Shown, paired: pd.DataFrame, look: Look) -> Figure:
     """Many settings: a panel for each of the largest train sizes side by side, with a row for each freeze."""
     sizes = sorted(paired["train_size"].unique().tolist(), reverse=True)[: 1 if look.narrow else _MOST_BESIDE]
     settings = paired.drop_duplicates("freeze").sort_values(["depth", "strategy", "embeddings"])
@@ -98,7 +74,8 @@ def _forest_panels(info: Forest, paired: pd.DataFrame, look: Look) -> Figure:
     labels = [cell_name(row, several=False) for row in settings.itertuples()]
     x = axis(f"loss of {info.value_name} (points)", zeroline=True)
     height = 40 + 20 * len(labels)
-    drawn = grid(look, x, row_axis(labels), len(sizes), columns=len(sizes), each=height, gap=0.03)
+    titles = [f"{size:,} for training" for size in sizes]
+    drawn = grid(look, x, row_axis(labels), titles, columns=len(sizes), each=height)
     data = []
     for n, size in enumerate(sizes):
         rows = paired[paired["train_size"] == size]
@@ -106,35 +83,30 @@ def _forest_panels(info: Forest, paired: pd.DataFrame, look: Look) -> Figure:
         marks = Diamonds(
             names, rows["difference"].isin(["worse", "better"]).tolist(),
             [cell_colour(look, row) for row in rows.itertuples()],
-            [[each, verdict] for each, verdict in zip(names, _words(rows), strict=True)],
+            [[each, verdict] for each, verdict in zip(names, verdicts(rows), strict=True)],
             "%{x:+.2f} points<br>%{customdata[1]}<extra>%{customdata[0]}</extra>",
         )  # fmt: skip
         figure = forest_plot(rows, marks, look, "")
-        place = {"xaxis": f"x{n + 1}" if n else "x", "yaxis": axis_name(n), "y": [at[each] for each in rows["freeze"]]}
+        place = {**panel_axes(n), "y": [at[each] for each in rows["freeze"]]}
         data += [trace | place for trace in figure["data"]]
-        drawn["annotations"].append(
-            heading(f"{size:,} for training", drawn[f"xaxis{n + 1 if n else ''}"]["domain"][0], 1)
-        )
-    drawn["margin"] |= {"l": 12 + 7 * min(max(map(len, labels), default=0), 46)}
+    drawn["margin"] |= {"l": label_margin(labels)}
     left_out = paired["train_size"].nunique() - len(sizes)
     note = f"{left_out} smaller train sizes are in the table; select them above." if left_out else ""
     return with_note({"data": data, "layout": drawn}, look, note, _too_few(paired))
 
 
-def forest_table(info: Forest) -> pd.DataFrame:
+def forest_table(info: Shown) -> pd.DataFrame:
     """One row per setting with all tests."""
     t = info.table
     return pd.DataFrame(
         {
             **setting_columns(t),
             "pairs": t["n_pairs"],
-            "loss (points)": (100 * t["loss"]).round(4),
-            "from (points)": (100 * t["low"]).round(4),
-            "to (points)": (100 * t["high"]).round(4),
+            **loss_columns(t),
             "correction": t["method"],
-            "median (points)": (100 * t["median"]).round(4),
+            **hundredths(t, median="median (points)"),
             "dev sentences": t["n_sentences"].astype(object).where(t["n_sentences"].notna(), None),
-            "verdict": _words(t),
+            "verdict": verdicts(t),
         }
     )
 
@@ -146,7 +118,6 @@ FOREST = Part(
     prepare_forest,
     forest_table,
     draw_forest,
-    why_no_forest,
     method="The baseline trial minus each trial with the same seed and train subset: positive is worse. The line is "
     "the interval over seeds and dev sentences (over seeds alone where the contributions of sentences were not "
     "recorded) that decides: each end holds with chance 95 %, for all settings of one train size together (max-t) "
@@ -157,18 +128,18 @@ FOREST = Part(
 # Mean scores of the settings: bars, and a table of mean, median, spread and range.
 
 
-def cells_table(info: Cells) -> pd.DataFrame:
+def cells_table(info: Shown) -> pd.DataFrame:
     """One row per cell: mean, median, standard deviation, minimum, maximum and interval."""
     table = info.table
-    shares = {name: 100 * table[name] for name in ("mean", "median", "std", "min", "max", "low", "high")}
-    names = {"std": "sd (points)", "low": "95 % from (%)", "high": "95 % to (%)"}
+    shares = {name: f"{name} (%)" for name in ("mean", "median", "std", "min", "max")}
+    shares |= {"std": "sd (points)", "low": "95 % from (%)", "high": "95 % to (%)"}
     return pd.DataFrame(
         {
             **setting_columns(table),
             "depth (layers)": table["depth"],
             "n": table["n"],
             "planned": table["planned"],
-            **{names.get(name, f"{name} (%)"): values.round(4) for name, values in shares.items()},
+            **hundredths(table, **shares),
             **{one.label: table[one.label] for one in STATISTICS.values() if one.label in table},
         }
     )

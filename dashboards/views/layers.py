@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from dashboards.data.selection import Selection, whole_sweep
-from dashboards.data.trial_rows import trials_with_sentences
+from dashboards.views.kit.cells import drawn_of, hundredths, panel_titles
 from dashboards.views.kit.drawing import axis_name, freeze_column, interval_bars, name, numbers
-from dashboards.views.kit.part import Part
+from dashboards.views.kit.part import EmptyPartError, Part
 from dashboards.views.kit.theme import Figure, Look, axis, layout
 from orchestrator.analysis.layer_curves import findings, layer_curves
 from trials.metrics.metric import metric_label
@@ -29,46 +29,34 @@ class LayerPanels(NamedTuple):
         titles: Of the panels.
         tolerance: Acceptable loss in points.
         note: Which panels and curves are not drawn, and why; empty if all are.
-        missing: What to run where nothing was measured; empty if something was.
     """
 
     table: pd.DataFrame
     titles: list[str]
     tolerance: float
     note: str
-    missing: str
 
 
 def prepare_layers(selection: Selection) -> LayerPanels:
     """A panel for each corpus, model, train size and set-up with a probe or a drift, in the order of the plan."""
     whole, snapshot = whole_sweep(selection), selection.snapshot
-    curves = layer_curves(trials_with_sentences(whole), snapshot.specs, snapshot.probes, snapshot.drifts)
+    curves = layer_curves(whole.with_sentences, snapshot.specs, snapshot.probes, snapshot.drifts)
     keys = ["probe_id", "baseline", "setup"]
     known = curves.groupby(keys)[["n_probes", "n_drifts"]].transform("sum").sum(axis=1) > 0
     table = curves[known].reset_index(drop=True)
+    if not len(table):
+        source = whole.sweep.source if whole.sweep is not None and whole.sweep.source else "FILE"
+        words = shlex.join(["permafrost", "layers", "--sweep", source, "--store", snapshot.address])
+        raise EmptyPartError(f"No layer of this sweep has been probed yet. Run: {words}")
     table = table.assign(panel=table.groupby(keys, sort=False).ngroup())
-    heads = table.drop_duplicates("panel")
-    varying = [key for key in _WHERE if heads[key].nunique() > 1] or ["corpus"]
-    titles = [", ".join(_word(row[key]) for key in varying) for row in heads.to_dict("records")]
-    notes = (
-        [f"{MOST_PANELS} of {len(titles)} panels are drawn; the table has all."] if len(titles) > MOST_PANELS else []
-    )
+    titles = panel_titles(table, _WHERE)
+    notes = [drawn_of(MOST_PANELS, len(titles), "panels")]
     if table["drift"].isna().all():
         notes.append(
             "How far training moved each layer is unknown: no trial without freezing has stored weights. Add "
             "`keep: weights` to the sweep's file, run it, and `permafrost layers` again."
         )
-    return LayerPanels(table, titles, selection.plan.tolerance, " ".join(notes), "" if len(table) else _command(whole))
-
-
-def _word(value: Any) -> str:
-    return f"{value:,}" if isinstance(value, int) else str(value)
-
-
-def _command(whole: Selection) -> str:
-    source = whole.sweep.source if whole.sweep is not None and whole.sweep.source else "FILE"
-    words = ["permafrost", "layers", "--sweep", source, "--store", whole.snapshot.address]
-    return f"No layer of this sweep has been probed yet. Run: {shlex.join(words)}"
+    return LayerPanels(table, titles, selection.plan.tolerance, " ".join(filter(None, notes)))
 
 
 def draw_layers(info: LayerPanels, look: Look) -> Figure:
@@ -149,18 +137,14 @@ def layers_table(info: LayerPanels) -> pd.DataFrame:
             **{key.replace("_", " "): t[key] for key in ("task", "corpus", "model")},
             "train size (sentences)": t["train_size"],
             "layers": freeze_column(frozen, t["n_layers"]),
-            "probe (%)": (100 * t["probe"]).round(2),
-            "probe from (%)": (100 * t["probe_low"]).round(2),
-            "probe to (%)": (100 * t["probe_high"]).round(2),
+            **hundredths(t, probe="probe (%)", probe_low="probe from (%)", probe_high="probe to (%)"),
             "score of the probe": t["metric"].map(metric_label),
-            "selectivity (points)": (100 * t["selectivity"]).round(2),
+            **hundredths(t, selectivity="selectivity (points)"),
             "train subsets": t["n_probes"],
-            "weights moved (%)": (100 * t["drift"]).round(2),
+            **hundredths(t, drift="weights moved (%)"),
             "CKA before and after": t["cka"].round(4),
             "trials with weights": t["n_drifts"],
-            "loss (points)": (100 * t["loss"]).round(2),
-            "loss from (points)": (100 * t["loss_low"]).round(2),
-            "loss to (points)": (100 * t["loss_high"]).round(2),
+            **hundredths(t, loss="loss (points)", loss_low="loss from (points)", loss_high="loss to (points)"),
             "pairs": t["n_pairs"],
         }
     )
@@ -174,7 +158,6 @@ LAYERS = Part(
     prepare_layers,
     layers_table,
     draw_layers,
-    why_empty=lambda info: info.missing,
     if_any=True,
     note=lambda info: info.note,
     method="Probe: ridge classifier on the output of the first k layers (0: of the embeddings), learned from the train "

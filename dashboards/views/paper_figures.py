@@ -229,10 +229,7 @@ def _published_depths(study: Study, rows: Sequence[Number]) -> Iterable[dict[str
         yield (
             bars
             | _theirs("theirs (lower or upper layers not said)", places, 12)
-            | {
-                "mode": "lines+markers",
-                "line": line,
-            }
+            | {"mode": "lines+markers", "line": line}
         )
 
 

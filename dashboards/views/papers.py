@@ -12,7 +12,7 @@ from dash import html
 
 from dashboards.data.selection import Selection
 from dashboards.views.kit.components import copied, frame_table, graph
-from dashboards.views.kit.part import Part
+from dashboards.views.kit.part import EmptyPartError, Part
 from dashboards.views.kit.published import fitting_sizes
 from dashboards.views.kit.theme import Figure, Look, repainted
 from dashboards.views.paper_figures import figure
@@ -96,11 +96,10 @@ class Paper(NamedTuple):
     """A study with the store's trials beside.
 
     Attributes:
-        study: None if the address names none and none fits.
         refusal: Why no trial of the store stands beside it; empty if one may.
     """
 
-    study: Study | None
+    study: Study
     exhibits: tuple[DrawnExhibit, ...]
     numbers: pd.DataFrame
     refusal: str
@@ -117,17 +116,11 @@ def prepare_paper(selection: Selection) -> Paper:
         if fits or wanted:
             drawn, found = draw(study, selection.snapshot.store) if fits else _beside(study, (), MARGIN)
             return Paper(study, tuple(drawn), found, "" if fits else "; ".join(refusals))
-    return Paper(None, (), pd.DataFrame(), "")
-
-
-def why_no_paper(info: Paper) -> str:
-    """Which control chooses a study where none is chosen."""
-    return "" if info.study else "No trial here fits a published study. Choose one with the control Published study."
+    raise EmptyPartError("No trial here fits a published study. Choose one with the control Published study.")
 
 
 def paper_body(info: Paper, look: Look) -> Any:
     """The exhibits in the study's order, what stands beside, and the errata."""
-    assert info.study is not None
     lines: list[Any] = [dmc.Text(info.study.citation, size="sm")]
     if info.refusal:
         words = f"Nothing of this store stands beside: {info.refusal}. The sweep that trains as the study did:"
@@ -154,7 +147,6 @@ PAPER = Part(
     "The study's own tables and figures, in its arrangement, with the trials of this store beside and a verdict each.",
     prepare_paper,
     lambda info: info.numbers,
-    why_empty=why_no_paper,
     method=METHOD.format(margin="1 point"),
     body=paper_body,
     of_store=True,

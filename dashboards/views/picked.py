@@ -12,8 +12,9 @@ from dash import html
 
 from dashboards.data.predictions import Disagreement, disagreements
 from dashboards.data.selection import Selection
+from dashboards.views.kit.components import marked
 from dashboards.views.kit.drawing import axis_name, freeze_name, name, numbers, panels, short
-from dashboards.views.kit.part import Part
+from dashboards.views.kit.part import EmptyPartError, Part
 from dashboards.views.kit.theme import DASHES, SYMBOLS, Figure, Look, axis
 from orchestrator.analysis.cells import layer_strip
 from orchestrator.config.quantities import counted
@@ -58,6 +59,14 @@ def picks_of(selection: Selection) -> Picks:
     return Picks(rows, why_not, note)
 
 
+def to_compare(selection: Selection) -> Picks:
+    """The picked trials. Raises EmptyPartError where they cannot be compared."""
+    picks = picks_of(selection)
+    if picks.why_not:
+        raise EmptyPartError(picks.why_not)
+    return picks
+
+
 def selection_of(selection: Selection, picks: Picks) -> Selection:
     """The picked trials as a selection, by the metric that selects their epochs, on dev."""
     return replace(selection, trials=picks.trials, column="score", value_name="dev score", scored="dev")
@@ -97,10 +106,10 @@ class PickedCurves(NamedTuple):
 
 def prepare_curves(selection: Selection) -> PickedCurves:
     """Every evaluation that the store has."""
-    picks = picks_of(selection)
-    if picks.why_not:
-        return PickedCurves(picks, [], pd.DataFrame())
+    picks = to_compare(selection)
     found = selection.snapshot.epochs(picks.trials)
+    if not len(found):
+        raise EmptyPartError("None of these trials has been evaluated yet.")
     numbered = found.merge(picks.trials[["trial_id", "number"]], on="trial_id")
     return PickedCurves(picks, words_of(picks), numbered.sort_values(["number", "step"], ignore_index=True))
 
@@ -188,7 +197,6 @@ CURVES = Part(
     prepare_curves,
     curves_table,
     draw_curves,
-    lambda info: info.picks.why_not or ("" if len(info.epochs) else "None of these trials has been evaluated yet."),
     of_store=True,
 )
 
@@ -211,7 +219,6 @@ class Sentences(NamedTuple):
     found: list[Disagreement]
     n: int
     note: str
-    why_not: str
 
 
 _STORE_THEM = "Set `predictions: all` in the sweep file to store them."
@@ -219,26 +226,23 @@ _STORE_THEM = "Set `predictions: all` in the sweep file to store them."
 
 def prepare_sentences(selection: Selection) -> Sentences:
     """Of the trials whose predictions are stored."""
-    picks = picks_of(selection)
-    if picks.why_not:
-        return Sentences(picks, [], 0, "", picks.why_not)
+    picks = to_compare(selection)
     try:
         found, n, without = disagreements(selection.snapshot, picks.trials["trial_id"].tolist(), "dev")
     except StoreError as error:
-        return Sentences(picks, [], 0, "", str(error))
+        raise EmptyPartError(str(error)) from error
     kept = picks._replace(trials=picks.trials[~picks.trials["trial_id"].isin(without)])
     absent = ", ".join(str(number) for number in picks.trials["number"][picks.trials["trial_id"].isin(without)])
     note = f"No predictions are stored of trial {absent}. {_STORE_THEM}" if without else ""
-    found = sorted(found, key=lambda each: (-sum(each.differs), each.number))
-    return Sentences(kept, found, n, note, _why_no_sentences(kept, found, n, note))
-
-
-def _why_no_sentences(picks: Picks, found: list[Disagreement], n: int, note: str) -> str:
-    if len(picks.trials) < 2:
-        return f"Predictions can be compared where two trials have them. {note}"
+    if len(kept.trials) < FEWEST:
+        raise EmptyPartError(f"Predictions can be compared where two trials have them. {note}")
     if not n:
-        return "These trials have no dev sentence in common: pick trials of one corpus on the page Trials."
-    return "" if found else f"No difference in {counted(n, 'sentence')} of dev. {note}".strip()
+        raise EmptyPartError(
+            "These trials have no dev sentence in common: pick trials of one corpus on the page Trials."
+        )
+    if not found:
+        raise EmptyPartError(f"No difference in {counted(n, 'sentence')} of dev. {note}".strip())
+    return Sentences(kept, sorted(found, key=lambda each: (-sum(each.differs), each.number)), n, note)
 
 
 def sentences_body(info: Sentences) -> Any:
@@ -285,8 +289,9 @@ def _mark(word: str, found: Disagreement, at: int, numbers_of: list[int]) -> Any
     for number, labels in zip(numbers_of, found.predicted, strict=True):
         by_label.setdefault(labels[at] or "nothing", []).append(str(number))
     said = ", ".join(f"{label} ({' '.join(trials) or 'none'})" for label, trials in by_label.items())
-    plain = {"background": "transparent", "color": "inherit"}  # so many marks would glare
-    return html.Mark([word, html.Span(f" {said}", className="tag")], className="wrong", style=plain)
+    found_mark = marked(word, said)
+    found_mark.style = {"background": "transparent", "color": "inherit"}  # so many marks would glare
+    return found_mark
 
 
 def sentences_table(info: Sentences) -> pd.DataFrame:
@@ -312,7 +317,6 @@ SENTENCES = Part(
     "Dev sentences on which predictions differ: the correct label first, in parentheses the trials that predict it.",
     prepare_sentences,
     sentences_table,
-    why_empty=lambda info: info.why_not,
     body=lambda info, look: sentences_body(info),
     of_store=True,
 )

@@ -12,7 +12,8 @@ import pandas as pd
 from dashboards.data.page_query import COSTS
 from dashboards.data.selection import Selection
 from dashboards.views import adaptive
-from dashboards.views.kit.cells import completed_of, one_device, setting_columns, shown_cells
+from dashboards.views.forest import ONLY_BASELINE
+from dashboards.views.kit.cells import Shown, completed_of, hundredths, one_device, setting_columns, shown_cells
 from dashboards.views.kit.drawing import (
     Box,
     beside_marks,
@@ -23,11 +24,11 @@ from dashboards.views.kit.drawing import (
     log_axis,
     name,
     numbers,
-    row_axis,
+    rows_layout,
     with_note,
     without_few,
 )
-from dashboards.views.kit.part import SHARED_CONTROLS, Part, View
+from dashboards.views.kit.part import SHARED_CONTROLS, EmptyPartError, Part, View
 from dashboards.views.kit.theme import Figure, Look, axis, layout, vertical_line
 from orchestrator.analysis.cells import layer_strip
 from orchestrator.analysis.describe import describe_cells
@@ -47,29 +48,24 @@ _LOOKS = dict(zip(SHOWN, cycle(_MARKS), strict=False))
 _STEP = 0.2  # between the costs of one setting, in rows
 
 
-class Savings(NamedTuple):
-    """Shares of the baseline's costs that are saved.
+def prepare_savings(selection: Selection) -> Shown:
+    """Shares of the baseline's costs that are saved, paired by seed: a row per cell but the baseline, and cost.
 
-    Attributes:
-        table: One row per cell but the baseline, and cost: the columns of `analysis.savings.savings`, `freeze`,
-            `n_layers`, `train_size`, `row` (of the cell, from the top).
-        absent: Which costs no cell has, and why; empty if there is none.
+    Columns: those of `analysis.savings.savings`, `freeze`, `n_layers`, `train_size`, `row` (of the cell, from the top).
+    The note names the costs that no cell has, and why.
     """
-
-    table: pd.DataFrame
-    absent: str
-    note: str
-
-
-def prepare_savings(selection: Selection) -> Savings:
-    """All costs, paired by seed."""
     shown = shown_cells(selection.trials)
     trials = selection.trials[selection.trials["cell"].isin(shown.table["cell"])]
     found = savings(trials, list(_LOOKS))
     others = shown.table[shown.table["cell"] != shown.table["baseline"]].reset_index(drop=True)
     described = others.assign(row=others.index)[["cell", "freeze", "n_layers", "train_size", "row"]]
     table = found.merge(described, on="cell").sort_values(["row"], kind="stable", ignore_index=True)
-    return Savings(table, _absent(table), shown.note)
+    if not len(table):
+        raise EmptyPartError(ONLY_BASELINE)
+    absent = _absent(table)
+    if table["saved"].isna().all():
+        raise EmptyPartError(absent)
+    return Shown(table, " ".join(filter(None, [absent, shown.note])))
 
 
 def _absent(table: pd.DataFrame) -> str:
@@ -81,14 +77,7 @@ def _absent(table: pd.DataFrame) -> str:
     return f"Not available: {'; '.join(absent)}." if absent else ""
 
 
-def why_no_savings(info: Savings) -> str:
-    """Why there is no saving to show; empty if there is one."""
-    if not len(info.table):
-        return "Only the baseline is here, so there is nothing to compare with it."
-    return "" if info.table["saved"].notna().any() else info.absent
-
-
-def draw_savings(info: Savings, look: Look) -> Figure:
+def draw_savings(info: Shown, look: Look) -> Figure:
     """A row per cell, a marker per cost, and the reason where a cost cannot be compared."""
     rows = info.table.drop_duplicates("row")
     several = rows["train_size"].nunique() > 1
@@ -98,10 +87,9 @@ def draw_savings(info: Savings, look: Look) -> Figure:
     lacking = info.table[info.table["saved"].isna() & info.table["cost"].isin(shown)]
     if len(lacking):
         data.append(_reasons(lacking, shown, look))
-    y = row_axis([cell_name(row, several=several) for row in rows.itertuples()])
-    height = int(np.clip(140 + 44 * len(rows), 260, 1600))
-    drawn = layout(look, x=axis("saved of the baseline (%)"), y=y, height=height, shapes=[vertical_line(look)])
-    return with_note({"data": data, "layout": drawn}, look, info.absent, info.note)
+    labels = [cell_name(row, several=several) for row in rows.itertuples()]
+    drawn = rows_layout(look, axis("saved of the baseline (%)"), labels, each=44, shapes=[vertical_line(look)])
+    return with_note({"data": data, "layout": drawn}, look, info.note)
 
 
 def _at(rows: pd.DataFrame, shown: Sequence[str]) -> list[float | None]:
@@ -145,7 +133,7 @@ def _reasons(rows: pd.DataFrame, shown: Sequence[str], look: Look) -> dict[str, 
     }
 
 
-def savings_table(info: Savings) -> pd.DataFrame:
+def savings_table(info: Shown) -> pd.DataFrame:
     """One row per cell and cost."""
     t = info.table
     return pd.DataFrame(
@@ -153,9 +141,7 @@ def savings_table(info: Savings) -> pd.DataFrame:
             **setting_columns(t),
             "cost": t["cost"].map(COSTS),
             "pairs": t["n_pairs"].astype("Int64").where(t["n_pairs"] > 0),  # counted costs need none
-            "saved (%)": (100 * t["saved"]).round(3),
-            "95 % from (%)": (100 * t["low"]).round(3),
-            "95 % to (%)": (100 * t["high"]).round(3),
+            **hundredths(t, saved="saved (%)", low="95 % from (%)", high="95 % to (%)"),
             "note": t["note"],
         }
     )
@@ -170,7 +156,7 @@ _SAVED_UNITS = {name: (column.label, column.unit) for name, column in RECORDED.i
 }
 
 
-def costs_table(info: Savings) -> pd.DataFrame:
+def costs_table(info: Shown) -> pd.DataFrame:
     """One row per cell: each cost, the baseline's, and the share saved; costs that nobody measured are left out."""
     first = info.table.drop_duplicates("row").set_index("row")
     table = pd.DataFrame(setting_columns(first))
@@ -179,7 +165,7 @@ def costs_table(info: Savings) -> pd.DataFrame:
         if rows["saved"].notna().any():
             table[title] = (rows["cost_mean"] / unit).round(4)
             table[f"baseline: {title}"] = (rows["baseline_mean"] / unit).round(4)
-            table[f"{COSTS[cost]} saved (%)"] = (100 * rows["saved"]).round(2)
+            table[f"{COSTS[cost]} saved (%)"] = (100 * rows["saved"]).round(4)
     return table.reset_index(drop=True)
 
 
@@ -197,7 +183,6 @@ SAVINGS = Part(
     prepare_savings,
     savings_table,
     draw_savings,
-    why_no_savings,
     method=_METHOD,
 )
 TABLE = Part(
@@ -206,7 +191,6 @@ TABLE = Part(
     "What each setting costs, what its baseline costs, and the share saved; means over the pairs.",
     prepare_savings,
     costs_table,
-    why_empty=why_no_savings,
     method=_METHOD,
     on_demand="Costs and savings of each setting",
     detail=True,
@@ -233,25 +217,24 @@ class Costed(NamedTuple):
     table: pd.DataFrame
     cost: str
     value_name: str
-    size: int
     note: str
 
 
 def prepare_pareto(selection: Selection) -> Costed:
     """Scores by the cost that the query names."""
-    return _costed(selection, selection.query.cost)
-
-
-def _costed(selection: Selection, cost: str) -> Costed:
+    cost = selection.query.cost
     shown = shown_cells(selection.trials, sizes=1)
     done = completed_of(selection.trials, shown.table)
     done = done[done[selection.column].notna()]
     alone = one_device(done[np.isfinite(done[cost])], cost)
-    size = int(shown.table["train_size"].iloc[0])
-    return Costed(
-        _described(alone.trials, shown.table, cost, selection.column), cost, selection.value_name, size,
-        " ".join(filter(None, [shown.note, alone.note])),
-    )  # fmt: skip
+    note = " ".join(filter(None, [shown.note, alone.note]))
+    table = _described(alone.table, shown.table, cost, selection.column)
+    if not len(table):
+        size = int(shown.table["train_size"].iloc[0])
+        words = f"No completed trial with train size {size:,} has its {COSTS[cost]} recorded. {note}"
+        warm = " On a CPU a trial's memory is not measured, as its worker holds what earlier trials left."
+        raise EmptyPartError(words.strip() + warm * (cost == MEMORY))
+    return Costed(table, cost, selection.value_name, note)
 
 
 def _described(rows: pd.DataFrame, cells: pd.DataFrame, cost: str, column: str) -> pd.DataFrame:
@@ -268,15 +251,6 @@ def _described(rows: pd.DataFrame, cells: pd.DataFrame, cost: str, column: str) 
 
 def _described_with(rows: pd.DataFrame, column: str) -> pd.DataFrame:
     return without_few(describe_cells(rows, ["cell"], column))[["cell", "n", "mean", "low", "high"]]
-
-
-def why_no_costs(info: Costed) -> str:
-    """Why there is no cost to show; empty if there is one."""
-    if len(info.table):
-        return ""
-    words = f"No completed trial with train size {info.size:,} has its {COSTS[info.cost]} recorded. {info.note}"
-    warm = " On a CPU a trial's memory is not measured, as its worker holds what earlier trials left."
-    return f"{words.strip()}{warm if info.cost == MEMORY else ''}"
 
 
 def draw_pareto(info: Costed, look: Look) -> Figure:
@@ -356,9 +330,7 @@ def costed_table(info: Costed) -> pd.DataFrame:
         {
             **setting_columns(t),
             "n": t["n"],
-            f"{info.value_name} (%)": (100 * t["mean"]).round(4),
-            "95 % from (%)": (100 * t["low"]).round(4),
-            "95 % to (%)": (100 * t["high"]).round(4),
+            **hundredths(t, mean=f"{info.value_name} (%)", low="95 % from (%)", high="95 % to (%)"),
             unit: t["cost"].round(4),
             f"{unit}, 95 % from": t["cost_low"].round(4),
             f"{unit}, 95 % to": t["cost_high"].round(4),
@@ -374,7 +346,6 @@ PARETO = Part(
     prepare_pareto,
     costed_table,
     draw_pareto,
-    why_no_costs,
     method="Markers are means with 95 % intervals from three seeds on. Training time is optimiser steps and the pass "
     "through the frozen layers. Time, memory and energy are those of one device and of the same conditions there.",
 )

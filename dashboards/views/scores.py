@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from dashboards.data.selection import Selection
-from dashboards.views import across, factors, papers
+from dashboards.views import across, coverage, papers
 from dashboards.views.forest import FOREST, MANY, TABLE
 from dashboards.views.kit import published
-from dashboards.views.kit.cells import Cells, Places, beside_each_other, cells_of, places, setting_columns
+from dashboards.views.kit.cells import Places, Shown, beside_each_other, cells_of, places, setting_columns
 from dashboards.views.kit.drawing import (
-    axis_name,
     cell_colour,
     cell_name,
     cell_symbol,
     freeze_name,
     grid,
-    heading,
     mean_marks,
     name,
     numbers,
+    panel_axes,
     with_note,
 )
 from dashboards.views.kit.part import SHARED_CONTROLS, Part, View
@@ -47,7 +47,7 @@ class Strip(NamedTuple):
         picked: Ids of the trials that the address picks.
     """
 
-    cells: Cells
+    cells: Shown
     places: Places
     dots: pd.DataFrame
     published: Overlay
@@ -94,17 +94,16 @@ def _small_multiples(info: Strip, look: Look) -> Figure:
     ]
     x = axis("", tickvals=list(at.values()), ticktext=strips, tickangle=-90, showgrid=False, range=[-1, len(at)])
     columns = 1 if look.narrow or len(sizes) == 1 else 2 if len(at) > _WIDE_FROM else 3
-    drawn = grid(look, x, axis(f"{info.cells.value_name} (%)"), len(sizes), columns=columns, each=300)
+    titles = [f"{size:,} for training" for size in sizes]
+    drawn = grid(look, x, axis(f"{info.cells.value_name} (%)"), titles, columns=columns, each=300)
     rows, seeds = dict(iter(info.dots.groupby("train_size"))), sorted(info.dots["seed"].unique())
     data: list[dict[str, Any]] = []
     for n, size in enumerate(sizes):
-        place = {"xaxis": f"x{n + 1}" if n else "x", "yaxis": axis_name(n), "showlegend": False}
+        place = {**panel_axes(n), "showlegend": False}
         spots = {
             cell: at[freeze] for cell, freeze in table.loc[table["train_size"] == size, ["cell", "freeze"]].to_numpy()
         }
         data += _panel_of(table[table["train_size"] == size], rows.get(size), (spots, seeds), place, look)
-        domains = drawn[f"xaxis{n + 1}" if n else "xaxis"]["domain"], drawn[f"yaxis{n + 1}" if n else "yaxis"]["domain"]
-        drawn["annotations"].append(heading(f"{size:,} for training", domains[0][0], domains[1][1]))
     drawn["margin"] |= {"b": 30 + 10 * max(map(len, strips))}
     drawn["height"] += 10 * max(map(len, strips))
     drawn["showlegend"] = False
@@ -123,31 +122,34 @@ def _panel_of(
         row_of = {row.cell: row for row in cells.itertuples()}
         frozen = [name(freeze_name(freeze)) for freeze in dots["freeze"]]
         offsets = np.array(dodge([seeds.index(seed) for seed in dots["seed"]], len(seeds)))
-        found.append(
-            {
-                "type": "scatter", "mode": "markers", "name": "trials", **place,
-                "x": numbers(dots["cell"].map(spots).to_numpy(dtype=np.float64) + offsets), "y": numbers(dots["y"]),
-                "marker": {
-                    "size": 6, "opacity": 0.75,
-                    "color": [cell_colour(look, row_of[cell]) for cell in dots["cell"]],
-                    "symbol": [cell_symbol(look, row_of[cell]) for cell in dots["cell"]],
-                },
-                "customdata": [[*row, words] for row, words in zip(_rows(dots), frozen, strict=True)],
-                "hovertemplate": "%{y:.2f} %<br>%{customdata[3]}, seed %{customdata[1]}<br>trial %{customdata[0]}"
-                "<extra></extra>",
-            }
-        )  # fmt: skip
+        marker = {
+            "size": 6,
+            "opacity": 0.75,
+            "color": [cell_colour(look, row_of[cell]) for cell in dots["cell"]],
+            "symbol": [cell_symbol(look, row_of[cell]) for cell in dots["cell"]],
+        }
+        shown = dots.assign(x=dots["cell"].map(spots).to_numpy(dtype=np.float64) + offsets, what=frozen)
+        found.append(_trials("trials", shown, marker, "%{customdata[3]}, seed %{customdata[1]}", "what") | place)
     return [*found, _means(cells, Places(spots, [], [], ""), look) | place]
 
 
 def _across(cells: pd.DataFrame, spots: dict[str, float], place: Figure, look: Look) -> Figure:
     mean = cells.loc[cells["cell"] == cells["baseline"], "mean"].mean()
     ends = [min(spots.values(), default=0) - 0.5, max(spots.values(), default=0) + 0.5]
-    ink = {"color": look.text, "width": 1, "dash": "dot"}
+    return _baseline_line(ends, numbers([100 * mean] * 2), look) | place
+
+
+def _baseline_line(x: Sequence[float | None], y: Sequence[float | None], look: Look) -> Figure:
     return {
-        "type": "scatter", "mode": "lines", "name": "baseline mean", **place, "x": ends,
-        "y": numbers([100 * mean] * 2), "line": ink, "hoverinfo": "skip",
-    }  # fmt: skip
+        "type": "scatter",
+        "mode": "lines",
+        "name": "baseline mean",
+        "x": list(x),
+        "y": list(y),
+        "line": {"color": look.text, "width": 1, "dash": "dot"},
+        "hoverinfo": "skip",
+        "showlegend": False,
+    }
 
 
 def _dots(info: Strip, look: Look) -> list[dict[str, Any]]:
@@ -156,35 +158,29 @@ def _dots(info: Strip, look: Look) -> list[dict[str, Any]]:
     for row in first.itertuples():
         dots = by_freeze.get(row.freeze, info.dots.iloc[:0])
         colour = cell_colour(look, row)
-        traces.append(
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "name": cell_name(row, several=False),
-                "x": dots["x"].round(4).tolist(),
-                "y": dots["y"].round(4).tolist(),
-                "customdata": _rows(dots),
-                "marker": {
-                    "symbol": cell_symbol(look, row),
-                    "size": 8,
-                    "opacity": 0.75,
-                    "color": colour,
-                    "line": {
-                        "width": 2 if row.embeddings else int(len(info.dots) <= _MAX_OUTLINED),
-                        "color": colour if row.embeddings else look.strategy(row.strategy)[0],
-                    },
-                },
-                "hovertemplate": "%{y:.2f} %<br>%{fullData.name}, seed %{customdata[1]}, train size %{customdata[2]:,}"
-                "<br>trial %{customdata[0]}<extra></extra>",
-            }
-        )
+        outline = {
+            "width": 2 if row.embeddings else int(len(info.dots) <= _MAX_OUTLINED),
+            "color": colour if row.embeddings else look.strategy(row.strategy)[0],
+        }
+        marker = {"symbol": cell_symbol(look, row), "size": 8, "opacity": 0.75, "color": colour, "line": outline}
+        said = "%{fullData.name}, seed %{customdata[1]}, train size %{customdata[2]:,}"
+        traces.append(_trials(cell_name(row, several=False), dots, marker, said))
     return traces
 
 
-def _rows(dots: pd.DataFrame) -> list[list[Any]]:
-    """What a dot says when it is touched."""
-    columns = (dots[name].tolist() for name in ("trial_id", "seed", "train_size"))
-    return [[*row] for row in zip(*columns, strict=True)]
+def _trials(name: str, dots: pd.DataFrame, marker: dict[str, Any], said: str, *more: str) -> dict[str, Any]:
+    """A mark per trial, which opens its page and says its score, `said` and its id when it is touched."""
+    columns = [dots[column].tolist() for column in ("trial_id", "seed", "train_size", *more)]
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": name,
+        "x": numbers(dots["x"]),
+        "y": numbers(dots["y"]),
+        "customdata": [list(row) for row in zip(*columns, strict=True)],
+        "marker": marker,
+        "hovertemplate": f"%{{y:.2f}} %<br>{said}<br>trial %{{customdata[0]}}<extra></extra>",
+    }
 
 
 def _boxes(info: Strip, look: Look) -> list[dict[str, Any]]:
@@ -232,21 +228,10 @@ def _density(info: Strip, look: Look) -> dict[str, Any]:
 
 def _extremes(info: Strip, look: Look) -> list[dict[str, Any]]:
     """The best and the worst trial, which the heatmap would hide."""
-    found = info.dots.loc[[info.dots["y"].idxmax(), info.dots["y"].idxmin()]]
+    ends = (("best", "triangle-up", info.dots["y"].idxmax()), ("worst", "triangle-down", info.dots["y"].idxmin()))
     return [
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "name": name,
-            "x": [row.x],
-            "y": [row.y],
-            "customdata": [[row.trial_id, row.seed, row.train_size]],
-            "marker": {"symbol": symbol, "size": 10, "color": look.text},
-            "hovertemplate": "%{y:.2f} %<br>trial %{customdata[0]}<extra>" + name + "</extra>",
-        }
-        for name, symbol, row in zip(
-            ("best", "worst"), ("triangle-up", "triangle-down"), found.itertuples(), strict=True
-        )
+        _trials(name, info.dots.loc[[at]], {"symbol": symbol, "size": 10, "color": look.text}, name)
+        for name, symbol, at in ends
     ]
 
 
@@ -255,19 +240,8 @@ def _picked(info: Strip, look: Look) -> list[dict[str, Any]]:
     found = info.dots[info.dots["trial_id"].isin(info.picked)]
     if not len(found):
         return []
-    return [
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "name": "picked",
-            "x": found["x"].round(4).tolist(),
-            "y": found["y"].round(4).tolist(),
-            "customdata": _rows(found),
-            "marker": {"symbol": "circle-open", "size": 15, "color": look.text, "line": {"width": 2.5}},
-            "hovertemplate": "%{y:.2f} %<br>seed %{customdata[1]}, train size %{customdata[2]:,}"
-            "<br>trial %{customdata[0]}<extra>picked</extra>",
-        }
-    ]
+    marker = {"symbol": "circle-open", "size": 15, "color": look.text, "line": {"width": 2.5}}
+    return [_trials("picked", found, marker, "picked, seed %{customdata[1]}, train size %{customdata[2]:,}")]
 
 
 def _means(table: pd.DataFrame, spots: Places, look: Look) -> dict[str, Any]:
@@ -294,16 +268,9 @@ def _baselines(info: Strip, look: Look) -> dict[str, Any]:
         ends.setdefault(size, []).append(info.places.at[cell])
         if cell == baseline and pd.notna(mean):
             means[size] = 100 * mean
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": "baseline mean",
-        "x": [x for size in means for x in (min(ends[size]) - 0.5, max(ends[size]) + 0.5, None)],
-        "y": [y for mean in means.values() for y in (round(mean, 4), round(mean, 4), None)],
-        "line": {"color": look.text, "width": 1, "dash": "dot"},
-        "hoverinfo": "skip",
-        "showlegend": False,
-    }
+    x = [x for size in means for x in (min(ends[size]) - 0.5, max(ends[size]) + 0.5, None)]
+    y = [y for mean in means.values() for y in (round(mean, 4), round(mean, 4), None)]
+    return _baseline_line(x, y, look)
 
 
 def strip_table(info: Strip) -> pd.DataFrame:
@@ -330,16 +297,7 @@ VIEW = View(
     "/scores",
     "Scores",
     "What does freezing cost?",
-    (
-        STRIP,
-        FOREST,
-        TABLE,
-        across.PANELS,
-        across.SYNTHESIS,
-        factors.STABILITY,
-        published.PUBLISHED,
-        papers.PAPER,
-    ),
+    (STRIP, FOREST, TABLE, across.PANELS, across.SYNTHESIS, coverage.STABILITY, published.PUBLISHED, papers.PAPER),
     (*SHARED_CONTROLS, "study"),
     takes_in=("/depth", "/across"),
 )

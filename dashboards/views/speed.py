@@ -7,14 +7,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from dashboards.data.selection import Selection
-from dashboards.views.kit.cells import (
-    Places,
-    beside_each_other,
-    completed_of,
-    places_of,
-    setting_columns,
-    shown_cells,
-)
+from dashboards.views.kit.cells import Places, beside_each_other, completed_of, places_of, setting_columns, shown_cells
 from dashboards.views.kit.drawing import (
     axis_name,
     cell_colour,
@@ -26,13 +19,9 @@ from dashboards.views.kit.drawing import (
     with_note,
     without_few,
 )
-from dashboards.views.kit.part import Part
+from dashboards.views.kit.part import EmptyPartError, Part
 from dashboards.views.kit.theme import Figure, Look
-from orchestrator.analysis.describe import (
-    baseline_best,
-    describe_cells,
-    epochs_to,
-)
+from orchestrator.analysis.describe import baseline_best, describe_cells, epochs_to
 from orchestrator.config.quantities import counted
 from orchestrator.store.schema import METRICS
 
@@ -50,14 +39,12 @@ class Speed(NamedTuple):
         dots: One row per trial and target: `panel`, `trial_id`, `cell`, `seed`, `epoch` (NaN if never reached), `x`.
         means: One row per cell and target: `panel`, `KEYS`, `n` (trials that reach it), `trials`, `mean`, `low`,
             `high`.
-        evaluations: The most that a trial has.
     """
 
     dots: pd.DataFrame
     means: pd.DataFrame
     places: Places
     note: str
-    evaluations: int
 
 
 def prepare_speed(selection: Selection) -> Speed:
@@ -65,18 +52,22 @@ def prepare_speed(selection: Selection) -> Speed:
     shown = shown_cells(selection.trials)
     trials = completed_of(selection.trials, shown.table)
     scored = _scored(selection, trials)
+    most = int(scored.groupby("trial_id").size().max()) if len(scored) else 0
+    if most < LEAST_EVALUATIONS:
+        raise EmptyPartError(f"Trials have {most} evaluations; {LEAST_EVALUATIONS} say when a score is reached.")
     best = baseline_best(scored, trials.assign(trial_id=trials["t"]))
     found = [epochs_to(scored, SHARE), epochs_to(scored, SHARE, best=best)]
     dots = pd.concat([frame.assign(panel=panel) for panel, frame in enumerate(found)], ignore_index=True)
     dots = dots.assign(trial_id=dots["trial_id"].map(trials.set_index("t")["trial_id"]))
     dots = dots[["panel", "trial_id", "cell", "seed", "epoch"]]
+    if dots["epoch"].isna().all():
+        raise EmptyPartError("No evaluation has a score above 0 by this metric.")
     by_panel = [dots[dots["panel"] == panel] for panel in range(len(TARGETS))]
     means = pd.concat([describe_cells(own, ["panel", "cell"], "epoch") for own in by_panel])
     means["trials"] = dots.groupby(["panel", "cell"], sort=False).size().to_numpy()
     means = shown.table.merge(means, on="cell").sort_values("panel", kind="stable", ignore_index=True)
     spots = places_of(shown.table, trials)
-    most = int(scored.groupby("trial_id").size().max()) if len(scored) else 0
-    return Speed(dots.assign(x=beside_each_other(dots, spots)), means, spots, shown.note, most)
+    return Speed(dots.assign(x=beside_each_other(dots, spots)), means, spots, shown.note)
 
 
 def _scored(selection: Selection, trials: pd.DataFrame) -> pd.DataFrame:
@@ -90,13 +81,6 @@ def _scored(selection: Selection, trials: pd.DataFrame) -> pd.DataFrame:
     at = pd.Index(trials["t"]).get_indexer(rows["t"])
     same = {name: trials[name].to_numpy()[at] for name in ("cell", "seed")}
     return rows.rename(columns={"t": "trial_id"}).assign(**same)
-
-
-def why_no_speed(info: Speed) -> str:
-    """Why there is nothing to show; empty if there is something."""
-    if info.evaluations < LEAST_EVALUATIONS:
-        return f"Trials have {info.evaluations} evaluations; {LEAST_EVALUATIONS} say when a score is reached."
-    return "" if info.dots["epoch"].notna().any() else "No evaluation has a score above 0 by this metric."
 
 
 def draw_speed(info: Speed, look: Look) -> Figure:
@@ -175,7 +159,6 @@ SPEED = Part(
     prepare_speed,
     speed_table,
     draw_speed,
-    why_no_speed,
     if_any=True,
     method="The baseline is the trial with the same seed. Dots are trials; horizontal marks are means over the trials "
     "that reach the target, with Student's 95 % interval from three on. The table counts the others.",

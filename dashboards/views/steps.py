@@ -10,10 +10,10 @@ import numpy.typing as npt
 import pandas as pd
 
 from dashboards.data.selection import Selection
-from dashboards.data.trial_rows import SEEDS, lowest_seeds, step_losses
+from dashboards.data.trial_rows import SEEDS, lowest_seeds
 from dashboards.views.kit.cells import completed_of, setting_columns, shown_cells
 from dashboards.views.kit.drawing import cell_colour, cell_name, numbers, with_note
-from dashboards.views.kit.part import Part
+from dashboards.views.kit.part import EmptyPartError, Part
 from dashboards.views.kit.theme import Figure, Look, axis, layout
 from orchestrator.config.quantities import counted
 
@@ -43,12 +43,14 @@ def prepare_steps(selection: Selection) -> Steps:
     is_baseline = shown.table["cell"] == shown.table["baseline"]
     cells = pd.concat([shown.table[is_baseline], shown.table[~is_baseline]], ignore_index=True).head(MAX_CELLS)
     trials = lowest_seeds(completed_of(selection.trials, cells))
-    losses = step_losses(selection.snapshot, trials).merge(trials[["trial_id", "cell", "seed"]], on="trial_id")
+    losses = selection.snapshot.step_losses(trials).merge(trials[["trial_id", "cell", "seed"]], on="trial_id")
     losses = losses[np.isfinite(losses["loss"])].reset_index(drop=True)
-    longest = int(losses.groupby("trial_id").size().max()) if len(losses) else 0
+    if not len(losses):
+        raise EmptyPartError("The trials shown have no loss of single steps recorded.")
+    longest = int(losses.groupby("trial_id").size().max())
     window = max(5, longest // 50) | 1  # odd, so that it is centred
     rolled = losses.groupby("trial_id", sort=False)["loss"].rolling(window, center=True, min_periods=1).mean()
-    smooth = rolled.droplevel(0).reindex(losses.index) if len(losses) else losses["loss"]
+    smooth = rolled.droplevel(0).reindex(losses.index)
     left = len(shown.table) - len(cells)
     more = f"Not drawn: {counted(left, 'more setting')}; select strategies to see others." if left else ""
     note = f"Strong lines: mean of {window} steps. Faint lines: single steps."
@@ -121,7 +123,6 @@ STEPS = Part(
     prepare_steps,
     steps_table,
     draw_steps,
-    lambda info: "" if len(info.losses) else "The trials shown have no loss of single steps recorded.",
     method=f"At most {MAX_CELLS} settings of the largest train size (the baseline first) and their {SEEDS} lowest "
     "completed seeds. The smoothed loss is a centred moving average, over fewer steps at both ends. Strong lines are "
     "thinner if the embeddings are frozen. Faint lines show the minimum and maximum of each interval of steps.",

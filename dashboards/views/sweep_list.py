@@ -20,12 +20,19 @@ from dashboards.data.selection import Selection, state_of
 from dashboards.views.kit.answers import answers_of_page
 from dashboards.views.kit.cards import in_short
 from dashboards.views.kit.components import part_id
-from dashboards.views.kit.part import Part
+from dashboards.views.kit.part import EmptyPartError, Part
 from orchestrator.config.quantities import counted
 from orchestrator.store.schema import State as TrialState
 
 MOST_ANSWERED = 8  # sweeps whose answers are computed
 _KEPT = ("tolerance", "cost", "budget", "theme", "pause")  # of the address, when another sweep is opened
+
+
+def prepare_sweeps(selection: Selection) -> Selection:
+    """A store with one sweep needs no list."""
+    if len(selection.snapshot.sweeps) < 2:
+        raise EmptyPartError("This store has one sweep.")
+    return selection
 
 
 def sweep_list(selection: Selection) -> Any:
@@ -70,7 +77,7 @@ def _n_completed(sweep: Sweep) -> int:
 def _in_short(selection: Selection, sweep: Sweep) -> str:
     try:
         return in_short(answers_of_page(replace(selection, sweep=sweep, asked=PageQuery())).answers)
-    except ValueError:  # a setting has two trials of one seed: its own page says so
+    except EmptyPartError:  # a setting has two trials of one seed: its own page says so
         return ""
 
 
@@ -88,9 +95,8 @@ SWEEPS = Part(
     "answer-sweeps",
     "Sweeps of this store",
     "How far each is, and its answers in short.",
-    lambda selection: selection,
+    prepare_sweeps,
     sweeps_table,
-    why_empty=lambda selection: "" if len(selection.snapshot.sweeps) > 1 else "This store has one sweep.",
     body=lambda info, look: sweep_list(info),
     any_state=True,
     of_store=True,

@@ -10,29 +10,11 @@ import pandas as pd
 from dashboards.data.page_query import AXES
 from dashboards.data.selection import Selection
 from dashboards.views import speed, steps
-from dashboards.views.kit.cells import (
-    completed_of,
-    one_device,
-    setting_columns,
-    shown_cells,
-)
-from dashboards.views.kit.drawing import (
-    axis_name,
-    cell_colour,
-    cell_name,
-    cell_symbol,
-    numbers,
-    panels,
-    with_note,
-)
-from dashboards.views.kit.part import SHARED_CONTROLS, Part, View
+from dashboards.views.kit.cells import completed_of, one_device, setting_columns, shown_cells
+from dashboards.views.kit.drawing import axis_name, cell_colour, cell_name, cell_symbol, numbers, panels, with_note
+from dashboards.views.kit.part import SHARED_CONTROLS, EmptyPartError, Part, View
 from dashboards.views.kit.theme import Figure, Look, axis, layout, rgba
-from orchestrator.analysis.describe import (
-    LEAST_FOR_INTERVAL,
-    Moments,
-    score_ends,
-    t_ends,
-)
+from orchestrator.analysis.describe import LEAST_FOR_INTERVAL, Moments, score_ends, t_ends
 from orchestrator.store.schema import METRICS
 from trials.metrics.metric import metric_label
 
@@ -82,11 +64,15 @@ def _curves(selection: Selection, columns: dict[str, str], scale: float) -> Curv
     in_seconds = selection.query.axis == "train_s"
     alone = one_device(done, "train_s" if in_seconds else "trainable_params")
     parts = [
-        selection.snapshot.moments(alone.trials, column).assign(panel=n) for n, column in enumerate(columns.values())
+        selection.snapshot.moments(alone.table, column).assign(panel=n) for n, column in enumerate(columns.values())
     ]
     lines = _with_interval(pd.concat(parts, ignore_index=True), are_scores=scale == 100)
-    seconds = _seconds(selection, alone.trials) if in_seconds else None
-    lines["x"] = lines["epoch"] if seconds is None else _looked_up(lines, seconds)
+    if lines["mean"].isna().all():
+        raise EmptyPartError(f"No evaluation has recorded {' or '.join(columns)}.")
+    lines["x"] = lines["epoch"]
+    if in_seconds:
+        found = lines.merge(_seconds(selection, alone.table), on=["cell", "epoch"], how="left")
+        lines["x"] = found["seconds"].to_numpy()
     title = "mean time in optimiser steps (s)" if in_seconds else AXES["epoch"]
     return Curves(lines, shown.table, title, tuple(columns), scale, " ".join(filter(None, [shown.note, alone.note])))
 
@@ -101,8 +87,8 @@ def _with_interval(found: pd.DataFrame, *, are_scores: bool) -> pd.DataFrame:
     return found[columns].assign(low=np.where(enough, low, np.nan), high=np.where(enough, high, np.nan))
 
 
-def _seconds(selection: Selection, trials: pd.DataFrame) -> pd.Series:
-    """Mean training time in seconds up to an evaluation, by (cell, epoch)."""
+def _seconds(selection: Selection, trials: pd.DataFrame) -> pd.DataFrame:
+    """Mean training time up to an evaluation: `cell`, `epoch`, `seconds`."""
     sql = """
         WITH summed AS (
             SELECT cell, epoch, sum(train_s) OVER (PARTITION BY t ORDER BY step) AS seconds
@@ -111,18 +97,7 @@ def _seconds(selection: Selection, trials: pd.DataFrame) -> pd.Series:
         SELECT cell, epoch, avg(seconds) AS seconds FROM summed GROUP BY ALL
     """
     chosen = trials[["t", "attempt"]].astype("int32").assign(cell=trials["cell"].astype(object))
-    found = selection.snapshot.database.ask(sql, chosen=chosen)
-    return found.set_index(["cell", "epoch"])["seconds"]
-
-
-def _looked_up(lines: pd.DataFrame, seconds: pd.Series) -> pd.Series:
-    keys = pd.MultiIndex.from_frame(lines[["cell", "epoch"]])
-    return pd.Series(seconds.reindex(keys).to_numpy(), index=lines.index)
-
-
-def why_no_curves(info: Curves) -> str:
-    """Why there is no curve to show; empty if there is one."""
-    return "" if info.lines["mean"].notna().any() else f"No evaluation has recorded {' or '.join(info.panels)}."
+    return selection.snapshot.database.ask(sql, chosen=chosen)
 
 
 def draw_curves(info: Curves, look: Look) -> Figure:
@@ -137,8 +112,9 @@ def draw_curves(info: Curves, look: Look) -> Figure:
         for measure in range(len(info.panels)):
             if (row.cell, measure) in points:
                 panel = measure * len(sizes) + sizes.index(row.train_size) if apart else measure
-                drawn_as = _Drawn(words, panel, is_named=words not in named)
-                data += _line(points[row.cell, measure], row, look, info.scale, drawn_as)
+                *band, line = _line(points[row.cell, measure], row, look, info.scale, words)
+                line["showlegend"] = words not in named
+                data += [trace | {"legendgroup": words, "yaxis": axis_name(panel)} for trace in (*band, line)]
                 named.add(words)
     x = axis(info.x_title, rangemode="tozero")
     several = [f"{measure}, {size:,}" for measure in info.panels for size in sizes] if len(sizes) > 1 else info.panels
@@ -148,22 +124,13 @@ def draw_curves(info: Curves, look: Look) -> Figure:
     return with_note({"data": data, "layout": drawn}, look, info.note)
 
 
-class _Drawn(NamedTuple):
-    """How a line is named, and the number of its panel."""
-
-    words: str
-    panel: int
-    is_named: bool
-
-
-def _line(points: pd.DataFrame, row: Any, look: Look, scale: float, drawn_as: _Drawn) -> list[Row]:
-    colour, words = cell_colour(look, row), drawn_as.words
-    shared = {"type": "scatter", "legendgroup": words, "yaxis": axis_name(drawn_as.panel)}
+def _line(points: pd.DataFrame, row: Any, look: Look, scale: float, words: str) -> list[Row]:
+    """A line, after the band of its interval if it has one."""
+    colour = cell_colour(look, row)
     line = {
-        **shared,
+        "type": "scatter",
         "mode": "lines+markers",
         "name": words,
-        "showlegend": drawn_as.is_named,
         "x": numbers(points["x"]),
         "y": numbers(points["mean"], scale),
         "customdata": list(zip(points["n"].tolist(), points["epoch"].tolist(), strict=True)),
@@ -177,7 +144,7 @@ def _line(points: pd.DataFrame, row: Any, look: Look, scale: float, drawn_as: _D
     if banded.sum() < 2:
         return [line]
     band = {
-        **shared,
+        "type": "scatter",
         "mode": "lines",
         "name": f"{words}, 95 % interval",
         "showlegend": False,
@@ -220,7 +187,6 @@ QUALITY = Part(
     prepare_quality,
     curves_table,
     draw_curves,
-    why_no_curves,
     method="Means over completed trials; the interval is the wider of Student's t and the logit interval. A curve ends "
     "where its last trial stopped, so its end may be the mean of fewer seeds (hover over a point to see n).",
 )
@@ -231,7 +197,6 @@ LOSS = Part(
     prepare_loss,
     curves_table,
     draw_curves,
-    why_no_curves,
     method="Training loss is the mean over the steps since the previous evaluation. Bands are Student's 95 % interval "
     "from three seeds on.",
     detail=True,

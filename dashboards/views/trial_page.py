@@ -10,7 +10,7 @@ from dash import dcc, html
 
 from dashboards.data.frames import Snapshot
 from dashboards.data.page_query import SPLITS, PageQuery
-from dashboards.views.kit.components import frame_table, graph
+from dashboards.views.kit.components import frame_table, graph, marked
 from dashboards.views.kit.drawing import freeze_name
 from dashboards.views.kit.theme import Figure, Look, axis, layout
 from orchestrator.analysis.cells import flatten, froze_by
@@ -33,9 +33,7 @@ def trial_page(snapshot: Snapshot, trial_id: str, look: Look) -> Any:
     row = snapshot.trial(trial_id)
     if row is None:
         return dmc.Alert(
-            f"This store has no trial {trial_id[:40]!r}. Trials lists those it has.",
-            title="No such trial",
-            color="red",
+            f"This store has no trial {trial_id[:40]!r}. Trials lists those it has.", title="No such trial", color="red"
         )
     trials = snapshot.sweeps[row["sweep"]].trials
     epochs = snapshot.epochs(trials[trials["trial_id"] == trial_id])
@@ -58,12 +56,7 @@ def trial_page(snapshot: Snapshot, trial_id: str, look: Look) -> Any:
 def _section(title: str, *body: Any) -> Any:
     # What is wider than a phone scrolls in its box, with the keyboard too.
     box = html.Div(body, className="wide", tabIndex="0", role="group", **{"aria-label": title})
-    return dmc.Paper(
-        [dmc.Title(title, order=2, size="h4"), box],
-        p="md",
-        withBorder=True,
-        className="part",
-    )
+    return dmc.Paper([dmc.Title(title, order=2, size="h4"), box], p="md", withBorder=True, className="part")
 
 
 def _sentence(row: Any) -> str:
@@ -130,17 +123,11 @@ def curve_figure(epochs: pd.DataFrame, look: Look) -> Figure:
 
 
 def _evaluations(epochs: pd.DataFrame) -> pd.DataFrame:
-    names = {
-        "epoch": "epoch",
-        "step": "step",
-        "train_loss": "train loss",
-        "dev_loss": "dev loss",
-        "lr": "learning rate",
-        "train_s": "training (s)",
-    }
-    return epochs.assign(score=100 * epochs["score"]).rename(columns={"score": "score (%)", **names})[
-        ["epoch", "step", "score (%)", "train loss", "dev loss", "learning rate", "training (s)"]
-    ]
+    columns = {
+        "epoch": "epoch", "step": "step", "score": "score (%)", "train_loss": "train loss", "dev_loss": "dev loss",
+        "lr": "learning rate", "train_s": "training (s)",
+    }  # fmt: skip
+    return epochs.assign(score=100 * epochs["score"])[list(columns)].rename(columns=columns)
 
 
 def _costs(row: Any) -> pd.DataFrame:
@@ -209,13 +196,7 @@ def _sentence_of(row: Any) -> Any:
         if gold == predicted:
             words += [form, " "]
         else:
-            words += [
-                html.Mark(
-                    [form, html.Span(f" gold {gold}, predicted {predicted or 'nothing'}", className="tag")],
-                    className="wrong",
-                ),
-                " ",
-            ]
+            words += [marked(form, f"gold {gold}, predicted {predicted or 'nothing'}"), " "]
     return html.P(words, className="sentence", dir="auto")
 
 

@@ -6,7 +6,7 @@ How it is sorted and filtered and which columns it shows is in the address, as e
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import dash
@@ -21,58 +21,56 @@ from dashboards.data.provenance import provenance
 from dashboards.data.selection import Selection, listed
 from dashboards.data.tables import as_csv
 from dashboards.views.grid_query import Filter, Sort, filtered_rows, filters_of, sort_of, sorted_rows
-from dashboards.views.kit.cells import plain_setting, setting_name
+from dashboards.views.kit.cells import setting_name, varying_columns
 from dashboards.views.kit.components import plain_rows
 from dashboards.views.kit.drawing import freeze_column
 from dashboards.views.kit.part import ItemPage, PageState, View
 from dashboards.views.trial_page import trial_page
-from orchestrator.analysis.cells import froze_by, setting, varying_settings
+from orchestrator.analysis.cells import froze_by
 from trials.escaping import markdown
 from trials.metrics.metric import metric_label
 from trials.settings import Seeds
 
 GRID = "trials-grid"
+
+
+class GridColumn(NamedTuple):
+    """How a column of the grid is shown.
+
+    Attributes:
+        scale: How many of its unit make one of the store's; None for what is no number.
+        form: Of its numbers, as of d3.
+        pixels: Its least width.
+    """
+
+    label: str
+    scale: float | None = None
+    form: str = ",d"
+    pixels: int = 110
+
+
 COLUMNS = {
-    "picked": "",
-    "trial_id": "trial",
-    "score": "score (%)",
-    "freeze": "frozen",
-    "froze": "what it froze",
-    "corpus": "corpus",
-    "model": "model",
-    "train_size": "train size",
-    "seed": "seed",
-    "state": "state",
-    "test_score": "test score (%)",
-    "best_epoch": "best epoch",
-    "train_s": "training (s)",
-    "training_flops": "training TFLOPs",
-    "trainable_params": "trainable parameters",
-    "peak_memory_bytes": "peak memory (MiB)",
-    "device": "device",
+    "picked": GridColumn(""),
+    "trial_id": GridColumn("trial"),
+    "score": GridColumn("score (%)", 100.0, ".2f", 124),
+    "freeze": GridColumn("frozen", pixels=230),
+    "froze": GridColumn("what it froze", pixels=330),
+    "corpus": GridColumn("corpus", pixels=180),
+    "model": GridColumn("model"),
+    "train_size": GridColumn("train size", 1),
+    "seed": GridColumn("seed"),
+    "state": GridColumn("state"),
+    "test_score": GridColumn("test score (%)", 100.0, ".2f"),
+    "best_epoch": GridColumn("best epoch", 1.0, ",.3~f"),
+    "train_s": GridColumn("training (s)", 1.0, ",.2f"),
+    "training_flops": GridColumn("training TFLOPs", 1e-12, ",.3~f"),
+    "trainable_params": GridColumn("trainable parameters", 1.0, pixels=180),
+    "peak_memory_bytes": GridColumn("peak memory (MiB)", 2**-20, ",.1f"),
+    "device": GridColumn("device"),
 }
 _MOST_PRINTED = 2000  # rows, about 40 pages
 _ALWAYS = ("picked", "trial_id", "score", "freeze", "seed", "state")
-_SCALED = {
-    "score": 100.0, "test_score": 100.0, "best_epoch": 1.0, "train_s": 1.0, "training_flops": 1e-12,
-    "trainable_params": 1.0, "peak_memory_bytes": 2**-20,
-}  # fmt: skip
-_NUMERIC = {"train_size", *_SCALED}
-_FORMATS = {
-    "score": ".2f", "test_score": ".2f", "best_epoch": ",.3~f", "train_s": ",.2f", "training_flops": ",.3~f",
-    "peak_memory_bytes": ",.1f",
-}  # fmt: skip
-_WIDE = {
-    "score": 124,
-    "freeze": 230,
-    "trainable_params": 180,
-    "froze": 330,
-    "corpus": 180,
-}  # pixels, for what they hold
-_STATES = {
-    "completed or pruned": ["completed", "pruned"],
-    "not ended": ["running", "planned", "missing"],
-}
+_STATES = {"completed or pruned": ["completed", "pruned"], "not ended": ["running", "planned", "missing"]}
 
 
 class RowsRequest(TypedDict, total=False):
@@ -154,13 +152,6 @@ def _grid(selection: Selection) -> Any:
 # --- Columns
 
 
-def _settings(selection: Selection) -> dict[str, str]:
-    """The settings in which the trials differ beyond those that every table has: name of the column by key."""
-    known = selection.snapshot.specs
-    specs = [known[cell] for cell in selection.trials["cell"].unique() if cell in known]
-    return {f"set:{key}": setting_name(key) for key in varying_settings(specs) if key != "model.name"}
-
-
 def _columns(selection: Selection) -> dict[str, str]:
     """All columns that hold anything, by name; the names of the scores are those of the metric."""
     trials = selection.trials
@@ -168,10 +159,11 @@ def _columns(selection: Selection) -> dict[str, str]:
     absent = set() if froze else {"froze"}
     absent |= {name for name in COLUMNS if name in trials and name not in _ALWAYS and trials[name].isna().all()}
     metric = metric_label(str(trials["metric"].iloc[0])) if len(trials) else "score"
-    labels = {**COLUMNS, "score": f"dev {metric} (%)", "test_score": f"test {metric} (%)"}
+    labels = {name: column.label for name, column in COLUMNS.items()}
+    labels |= {"score": f"dev {metric} (%)", "test_score": f"test {metric} (%)"}
     at = list(COLUMNS).index("seed")
-    names = [*list(COLUMNS)[:at], *(own := _settings(selection)), *list(COLUMNS)[at:]]
-    return {name: own.get(name) or labels[name] for name in names if name not in absent}
+    names = [*list(COLUMNS)[:at], *(own := varying_columns(selection, trials)), *list(COLUMNS)[at:]]
+    return {name: setting_name(name) if name in own else labels[name] for name in names if name not in absent}
 
 
 def _shown(selection: Selection, columns: Mapping[str, str]) -> list[str]:
@@ -186,9 +178,8 @@ def _shown(selection: Selection, columns: Mapping[str, str]) -> list[str]:
 
 
 def _column(name: str, label: str) -> dict[str, Any]:
-    column: dict[str, Any] = {"field": name, "headerName": label}
-    if name in _WIDE:
-        column |= {"minWidth": _WIDE[name]}
+    known = COLUMNS.get(name, GridColumn(label))
+    column: dict[str, Any] = {"field": name, "headerName": label, "minWidth": known.pixels}
     if name == "picked":
         return column | {
             "headerTooltip": "Tick to compare", "cellDataType": "boolean", "editable": True, "sortable": False,
@@ -198,10 +189,9 @@ def _column(name: str, label: str) -> dict[str, Any]:
     if name == "freeze":
         column |= {"cellRenderer": "LayerStrip"}
     if name == "trial_id":
-        column |= {"cellRenderer": "markdown", "minWidth": 110, "pinned": "left"}
-    if name in _NUMERIC:
-        form = _FORMATS.get(name, ",d")
-        shown = f"params.value == null ? '' : d3.format('{form}')(params.value)"
+        column |= {"cellRenderer": "markdown", "pinned": "left"}
+    if known.scale is not None:
+        shown = f"params.value == null ? '' : d3.format('{known.form}')(params.value)"
         column |= {"type": "numericColumn", "filter": "agNumberColumnFilter", "valueFormatter": {"function": shown}}
     else:
         column |= {"filter": "agTextColumnFilter"}
@@ -229,7 +219,7 @@ def answer_rows(selection: Selection, asked: RowsRequest) -> dict[str, Any]:
 
 def trials_csv(selection: Selection) -> str:
     """The rows and columns that the page shows, with their source."""
-    return as_csv(_listed_rows(selection), provenance(listed(selection)).line())
+    return as_csv(_listed_rows(selection), provenance(listed(selection)).line)
 
 
 def trials_on_paper(selection: Selection) -> str:
@@ -253,15 +243,8 @@ def _asked_rows(selection: Selection, filters: Mapping[str, Filter], sorts: Sequ
 def _rows(selection: Selection) -> pd.DataFrame:
     trials, words = selection.trials, froze_by(selection.trials, "trial_id")
     changing = [words.get(trial_id, "") for trial_id in trials["trial_id"]]
-    own = _settings(selection)
-    known = selection.snapshot.specs
-    values = {
-        key: trials["cell"].map(
-            {cell: plain_setting(setting(known[cell], key[4:])) for cell in trials["cell"].unique()}
-        )
-        for key in own
-    }
-    rows = trials.assign(froze=changing, **values).reindex(columns=[*COLUMNS, *own])
+    own = varying_columns(selection, trials)
+    rows = trials.assign(froze=changing, **own).reindex(columns=[*COLUMNS, *own])
     rows["freeze"] = freeze_column(rows["freeze"], trials["n_layers"])
     rows["seed"] = [Seeds.label_of(int(seed)) for seed in rows["seed"]]
     state = selection.query.state
@@ -269,7 +252,8 @@ def _rows(selection: Selection) -> pd.DataFrame:
         rows = rows[rows["state"].isin(_STATES[state])]
     elif state == "failed":
         rows = rows[~rows["state"].isin([name for names in _STATES.values() for name in names])]
-    scaled = {name: (rows[name] * factor).astype("float64").round(4) for name, factor in _SCALED.items()}
+    scales = {name: column.scale for name, column in COLUMNS.items() if column.scale is not None}
+    scaled = {name: (pd.to_numeric(rows[name]) * scale).round(4) for name, scale in scales.items()}
     return rows.assign(**scaled, state=rows["state"].str.replace("_", " "))
 
 

@@ -10,11 +10,10 @@ import pandas as pd
 
 from dashboards.data.predictions import predictions_of
 from dashboards.data.selection import Selection
-from dashboards.data.trial_rows import trials_with_sentences
 from dashboards.views.kit.cells import completed_of, setting_columns, shown_cells
-from dashboards.views.kit.drawing import cell_name, numbers, row_axis, with_note
-from dashboards.views.kit.part import Part
-from dashboards.views.kit.theme import Figure, Look, axis, layout
+from dashboards.views.kit.drawing import cell_name, numbers, rows_layout, with_note
+from dashboards.views.kit.part import EmptyPartError, Part
+from dashboards.views.kit.theme import Figure, Look, axis
 from orchestrator.analysis.variance import (
     INITIALISATION,
     INTERACTIONS,
@@ -59,7 +58,7 @@ class Variances(NamedTuple):
 def prepare_variance(selection: Selection) -> Variances:
     """For each cell over its completed trials."""
     shown = shown_cells(selection.trials)
-    done = completed_of(trials_with_sentences(selection), shown.table)
+    done = completed_of(selection.with_sentences, shown.table)
     done = done[done[selection.column].notna()]
     rows, words = [], _words(selection, done)
     for cell in shown.table.itertuples():
@@ -75,6 +74,8 @@ def prepare_variance(selection: Selection) -> Variances:
             }
             rows.append({**key, **{name: getattr(source, name) for name in _ESTIMATE}, "runs": len(own)})
     table = pd.DataFrame(rows, columns=["cell", "freeze", "n_layers", "train_size", "source", *_ESTIMATE, "runs"])
+    if not rows:
+        raise EmptyPartError("This needs a setting with two or more completed seeds.")
     cells = shown.table[shown.table["cell"].isin(table["cell"])].reset_index(drop=True)
     return Variances(table, cells, selection.value_name, " ".join(filter(None, [shown.note, _missing(table)])))
 
@@ -125,10 +126,8 @@ def draw_variance(info: Variances, look: Look) -> Figure:
     known = list(_STYLES)
     order = sorted(set(info.table["source"]), key=lambda source: known.index(source) if source in known else -1)
     data = [_source_bars(info.table[info.table["source"] == source], source, place, look) for source in order]
-    height = int(np.clip(130 + 28 * len(labels), 240, 1200))
     x = axis(f"variance of {info.value_name} (squared points)", rangemode="tozero")
-    drawn = layout(look, x=x, y=row_axis(labels), height=height, barmode="stack")
-    drawn["margin"] = {**drawn["margin"], "l": 12 + 7 * min(max(map(len, labels), default=0), 40)}
+    drawn = rows_layout(look, x, labels, each=28, barmode="stack")
     return with_note({"data": data, "layout": drawn}, look, info.note)
 
 
@@ -179,7 +178,6 @@ VARIANCE = Part(
     prepare_variance,
     variance_table,
     draw_variance,
-    lambda info: "" if len(info.table) else "This needs a setting with two or more completed seeds.",
     method="Variance components of the runs of one setting by the method of moments for crossed designs (Henderson's "
     "method 3; in a balanced design, the analysis of variance). Order includes dropout. Interactions: what no single "
     "source explains. Sentences: what another dev set of the same size would change, from the sentences' contributions "

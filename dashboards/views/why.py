@@ -9,23 +9,11 @@ import pandas as pd
 
 from dashboards.data.selection import Selection, of_corpus, whole_sweep
 from dashboards.views import layers, variance
-from dashboards.views.kit.cells import NOTE_WIDTH, varied
-from dashboards.views.kit.drawing import (
-    axis_name,
-    interval_bars,
-    name,
-    numbers,
-    row_panels,
-    with_note,
-)
-from dashboards.views.kit.part import SHARED_CONTROLS, Part, View
+from dashboards.views.kit.cells import NOTE_WIDTH, Shown, hundredths, varied
+from dashboards.views.kit.drawing import axis_name, interval_bars, name, numbers, row_panels, with_note
+from dashboards.views.kit.part import SHARED_CONTROLS, EmptyPartError, Part, View
 from dashboards.views.kit.theme import Figure, Look, axis
-from orchestrator.analysis.variance import (
-    SHARED,
-    Anova,
-    adjusted_means,
-    anova,
-)
+from orchestrator.analysis.variance import SHARED, Anova, adjusted_means, anova
 from orchestrator.config.quantities import counted
 
 MAX_ROWS = 400  # of an analysis of variance, which inverts a matrix of rows by levels
@@ -42,57 +30,44 @@ class Panel(NamedTuple):
     note: str
 
 
-class Importance(NamedTuple):
-    """The importance of the settings.
-
-    Attributes:
-        panels: The selected corpus, then the whole sweep if that has others.
-    """
-
-    panels: tuple[Panel, ...]
-    value_name: str
-
-
-def prepare_importance(selection: Selection) -> Importance:
-    """Trials of several corpora are analysed together only where one metric scores them all."""
+def prepare_importance(selection: Selection) -> list[Panel]:
+    """The selected corpus, then the whole sweep if that has others and one metric scores them all."""
     mine, whole = of_corpus(selection), whole_sweep(selection)
     title = str(selection.trials["corpus"].iloc[0]) if len(selection.trials) else ""
     panels = [_panel(title, mine)]
     if whole.trials["corpus"].nunique() > 1 and whole.trials["metric"].nunique() == 1:
         panels.append(_panel("all corpora of the sweep", whole))
-    return Importance(tuple(panels), selection.value_name)
+    if not any(len(panel.found.table) for panel in panels):
+        first = panels[0]
+        reasons = "; ".join(f"{first.labels[factor]}: {why}" for factor, why in first.found.dropped.items())
+        raise EmptyPartError(f"Nothing to analyse in {counted(first.found.n, 'completed trial')} ({reasons}).")
+    return panels
 
 
 def _panel(title: str, selection: Selection) -> Panel:
-    found = varied(selection)
-    rows, which = _few_enough(found.trials)
-    note = "" if len(rows) == len(found.trials) else f"{len(rows):,} of {len(found.trials):,} trials: {which}"
-    return Panel(title, anova(rows, list(found.labels), selection.column), dict(found.labels), note)
+    rows, labels, note = _analysed(selection)
+    return Panel(title, anova(rows, list(labels), selection.column), labels, note)
 
 
-def _few_enough(done: pd.DataFrame) -> tuple[pd.DataFrame, str]:
-    """The trials of as many seeds as fit; if not even two do, those of the largest train sizes. And which they are."""
+def _analysed(selection: Selection) -> tuple[pd.DataFrame, dict[str, str], str]:
+    """The trials of as many seeds as fit; if not even two do, those of the largest train sizes.
+
+    With the names of their settings, and which they are if not all.
+    """
+    done, labels = varied(selection)
     seeds = np.sort(done["seed"].unique())
     most = max(2, MAX_ROWS // max(1, done["cell"].nunique()))
     rows = done[done["seed"].isin(seeds[:most])]
     sizes = rows["train_size"].value_counts().sort_index(ascending=False)
     shown = sizes.index[: max(1, int((sizes.cumsum() <= MAX_ROWS).sum()))]
     which = f"the first {most} seeds" + (" of the largest train sizes" if len(shown) < len(sizes) else "")
-    return rows[rows["train_size"].isin(shown)], which
+    rows = rows[rows["train_size"].isin(shown)]
+    return rows, labels, "" if len(rows) == len(done) else f"{len(rows):,} of {len(done):,} trials: {which}"
 
 
-def why_no_importance(info: Importance) -> str:
-    """Why there is nothing to analyse; empty if there is something."""
-    if any(len(panel.found.table) for panel in info.panels):
-        return ""
-    panel = info.panels[0]
-    reasons = "; ".join(f"{panel.labels[factor]}: {why}" for factor, why in panel.found.dropped.items())
-    return f"Nothing to analyse in {counted(panel.found.n, 'completed trial')} ({reasons})."
-
-
-def draw_importance(info: Importance, look: Look) -> Figure:
+def draw_importance(info: list[Panel], look: Look) -> Figure:
     """A bar per setting with its 95 % interval, largest first, then what several or none explain; a panel a corpus."""
-    shown = [panel for panel in info.panels if len(panel.found.table)]
+    shown = [panel for panel in info if len(panel.found.table)]
     counts = ["" if look.narrow else f", {counted(panel.found.n, 'trial')}" for panel in shown]  # no room on a phone
     titles = [f"<b>{name(panel.title, 28)}</b>{n}" for panel, n in zip(shown, counts, strict=True)]
     rows = [[name((p.labels | _REST)[factor], 28) for factor in p.found.table["factor"]] for p in shown]
@@ -144,22 +119,19 @@ def _why(panel: Panel, why: str) -> str:
     return next((why.replace(key, panel.labels[key]) for key in known if why == f"fixed by {key}"), why)
 
 
-def importance_table(info: Importance) -> pd.DataFrame:
+def importance_table(info: list[Panel]) -> pd.DataFrame:
     """One row per panel and setting, then what several or none explain, then the settings that were left out."""
-    return pd.concat([_rows(panel) for panel in info.panels], ignore_index=True)
+    return pd.concat([_rows(panel) for panel in info], ignore_index=True)
 
 
 def _rows(panel: Panel) -> pd.DataFrame:
     t = panel.found.table
-    shares = (100 * t[["eta_sq", "low", "high", "partial_eta_sq"]].astype("float64")).round(3)
     table = pd.DataFrame(
         {
             "trials of": panel.title,
             "setting": t["factor"].map(lambda factor: (panel.labels | _REST)[factor]),
-            "share of the variance (%)": shares["eta_sq"],
-            "95 % from (%)": shares["low"],
-            "95 % to (%)": shares["high"],
-            "partial eta squared (%)": shares["partial_eta_sq"],
+            **hundredths(t, eta_sq="share of the variance (%)", low="95 % from (%)", high="95 % to (%)"),
+            **hundredths(t, partial_eta_sq="partial eta squared (%)"),
             "df": t["df"],
             "F": t["f"].astype("float64").round(3),
             "p": t["p"].astype("float64"),
@@ -186,7 +158,6 @@ IMPORTANCE = Part(
     prepare_importance,
     importance_table,
     draw_importance,
-    why_no_importance,
     method="Analysis of variance of main effects, type II: what a setting explains beyond all others (eta squared). "
     "Not explained: interactions of settings, and chance, seeds among it. Several together: what in a sweep with gaps "
     "belongs to no setting alone, below 0 where settings hide each other's effect. All add up to 100 %. The "
@@ -198,27 +169,15 @@ IMPORTANCE = Part(
 _MOST_LEVELS = 12  # of a setting in the figure; its table has all
 
 
-class Means(NamedTuple):
-    """The adjusted means of the selected corpus.
-
-    Attributes:
-        table: `variance.adjusted_means`.
-        note: Which trials are left out.
+def prepare_means(selection: Selection) -> Shown:
+    """`variance.adjusted_means` of the selected corpus over the trials that `prepare_importance` analyses, with the
+    name of each `setting`.
     """
-
-    table: pd.DataFrame
-    labels: dict[str, str]
-    value_name: str
-    note: str
-
-
-def prepare_means(selection: Selection) -> Means:
-    """Over the trials that `prepare_importance` analyses."""
-    found = varied(of_corpus(selection))
-    rows, which = _few_enough(found.trials)
-    note = "" if len(rows) == len(found.trials) else f"{len(rows):,} of {len(found.trials):,} trials: {which}."
-    table = adjusted_means(rows, list(found.labels), selection.column)
-    return Means(table, dict(found.labels), selection.value_name, note)
+    rows, labels, note = _analysed(of_corpus(selection))
+    table = adjusted_means(rows, list(labels), selection.column)
+    if not len(table):
+        raise EmptyPartError("Nothing to analyse: no setting varies among the completed trials.")
+    return Shown(table.assign(setting=table["factor"].map(labels)), note and f"{note}.", selection.value_name)
 
 
 def _level(key: str, value: object) -> str:
@@ -227,11 +186,11 @@ def _level(key: str, value: object) -> str:
     return f"{value:,}" if isinstance(value, int | np.integer) else name(value, 28)
 
 
-def draw_means(info: Means, look: Look) -> Figure:
+def draw_means(info: Shown, look: Look) -> Figure:
     """A panel per setting, a mark with its interval per level."""
     groups = [(str(key), rows.head(_MOST_LEVELS)) for key, rows in info.table.groupby("factor", sort=False)]
     words = [[f"{_level(key, row.level)} (n={row.n})" for row in rows.itertuples()] for key, rows in groups]
-    titles = [f"<b>{name(info.labels[key])}</b>" for key, _ in groups]
+    titles = [f"<b>{name(rows['setting'].iloc[0])}</b>" for _, rows in groups]
     drawn = row_panels(look, axis(f"adjusted mean of {info.value_name} (%)"), titles, words, each=_BAR)
     marks = [
         {
@@ -249,17 +208,14 @@ def draw_means(info: Means, look: Look) -> Figure:
     return with_note({"data": marks, "layout": drawn}, look, *notes, width=NOTE_WIDTH)
 
 
-def means_table(info: Means) -> pd.DataFrame:
+def means_table(info: Shown) -> pd.DataFrame:
     """One row per setting and value."""
     t = info.table
-    shares = (100 * t[["mean", "low", "high"]]).round(3)
     return pd.DataFrame(
         {
-            "setting": t["factor"].map(info.labels),
+            "setting": t["setting"],
             "value": [_level(key, value) for key, value in zip(t["factor"], t["level"], strict=True)],
-            f"adjusted mean of {info.value_name} (%)": shares["mean"],
-            "95 % from (%)": shares["low"],
-            "95 % to (%)": shares["high"],
+            **hundredths(t, mean=f"adjusted mean of {info.value_name} (%)", low="95 % from (%)", high="95 % to (%)"),
             "trials": t["n"],
         }
     )
@@ -272,7 +228,6 @@ MEANS = Part(
     prepare_means,
     means_table,
     draw_means,
-    lambda info: "" if len(info.table) else "Nothing to analyse: no setting varies among the completed trials.",
     method="Population marginal means (Searle, Speed and Milliken 1980) of the analysis of variance above: what its "
     "model of main effects predicts at a value, averaged over all values of the other settings with equal weights. A "
     "plain mean would credit a value with the easier settings in which it was tried. The intervals are Student's t "

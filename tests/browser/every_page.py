@@ -12,10 +12,12 @@ SCHEMES = ("light", "dark")
 
 
 def paths(snapshot: Snapshot) -> Iterator[str]:
-    """The views in the order of the navigation, and the page of a completed trial of the newest sweep."""
+    """The views in the order of the navigation, and of the newest sweep the pages of a trial and of two compared."""
     yield from VIEWS
     trials = next(iter(snapshot.sweeps.values())).trials
-    yield f"/trial/{trials.loc[trials['state'] == 'completed', 'trial_id'].iloc[0]}"
+    completed = trials.loc[trials["state"] == "completed", "trial_id"]
+    yield f"/trial/{completed.iloc[0]}"
+    yield f"/compare?trials={','.join(completed[:2])}"
 
 
 def screens(sizes: Sequence[tuple[int, int]] = SIZES) -> Iterator[tuple[tuple[int, int], str]]:

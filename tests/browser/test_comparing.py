@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import expect
 
 from dashboards.app.app import make_app
 from dashboards.data.frames import Frames
 from orchestrator.store import ResultStore
-from tests.browser.harness import Watched, axe, drawn, serving, wait_until_drawn, watching
+from tests.browser.harness import Watched, drawn, serving, wait_until_drawn
 from tests.dashboards.stores import specs, write_store
 
 pytestmark = pytest.mark.browser
@@ -67,15 +67,3 @@ def test_a_comparison_without_trials_says_once_where_to_pick_them(url: str, watc
     expect(page.get_by_text("This store has no trial 'nonsense'").filter(visible=True)).to_have_count(1)
     page.get_by_role("link", name="Open Trials").click()
     page.wait_for_url("**/trials*")
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", [(1440, 900), (1024, 768), (390, 844)])
-def test_axe_finds_nothing_serious_and_no_page_is_wider_than_the_screen(
-    url: str, browser: Browser, size: tuple[int, int], scheme: str
-) -> None:
-    with watching(browser, viewport={"width": size[0], "height": size[1]}, color_scheme=scheme) as watched:
-        for path in ("/why", f"/compare?trials={TWO}"):
-            page = watched.open(f"{url}{path}")
-            assert page.evaluate("document.documentElement.scrollWidth") <= size[0], path
-            assert axe(page) == []

@@ -47,7 +47,7 @@ app(["plan", "--offline", "--store", "results"])
 
 
 def test_it_has_the_study_that_the_demo_opens(installed: Path) -> None:
-    code = "from dashboards.commands.demo import DEMO_STORE; print(DEMO_STORE)"
+    code = "from dashboards.commands.dashboard import DEMO_STORE; print(DEMO_STORE)"
     env = {**os.environ, "PYTHONPATH": str(installed), "PYTHONSAFEPATH": "1"}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env)
     store = Path(done.stdout.strip())

@@ -10,6 +10,7 @@ import pytest
 
 from orchestrator.storage.open_storage import open_storage
 from orchestrator.storage.storage import FolderStorage, Storage
+from orchestrator.store import ResultStore, open_store
 from tests.examples import first
 from tests.orchestrator.store.real import Real, make_real
 from tests.s3_faults import Faults
@@ -51,6 +52,12 @@ def faults(s3: S3Process) -> Iterator[Faults]:
 def local_storage(tmp_path: Path) -> FolderStorage:
     (tmp_path / "results").mkdir()
     return FolderStorage(tmp_path / "results")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ResultStore:
+    """One that is not there yet."""
+    return open_store(tmp_path / "results", must_exist=False)
 
 
 @pytest.fixture(params=first(1, ["local", "s3"]))

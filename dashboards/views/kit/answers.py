@@ -11,8 +11,9 @@ import pandas as pd
 
 from dashboards.data.frames import Sweep
 from dashboards.data.selection import Selection, of_page
-from dashboards.data.trial_rows import trials_with_sentences
+from dashboards.views.kit.cells import hundredths, loss_columns
 from dashboards.views.kit.drawing import freeze_column
+from dashboards.views.kit.part import EmptyPartError
 from orchestrator.analysis.answer import Answer, answers
 from orchestrator.analysis.decided import NOT_ON_TEST
 from orchestrator.analysis.savings import FLOPS
@@ -38,7 +39,7 @@ class PageAnswers(NamedTuple):
 
 # Of a store, until a trial of the sweep ends: they take 75 ms each, and the first page that people come back to shows
 # them all.
-_known: WeakKeyDictionary[ResultStore, dict[tuple[Any, ...], tuple[int, PageAnswers]]] = WeakKeyDictionary()
+_known: WeakKeyDictionary[ResultStore, dict[tuple[Any, ...], PageAnswers]] = WeakKeyDictionary()
 _MOST_KNOWN = 64
 
 
@@ -46,34 +47,30 @@ def answers_of_page(selection: Selection, most: int = MOST_ANSWERS) -> PageAnswe
     """What to freeze for each corpus, model and train size of the sweep that the address does not exclude.
 
     Raises:
-        ValueError: The test split is selected, which chooses nothing, or a setting has two trials of one seed.
+        EmptyPartError: The test split is selected, which chooses nothing, or a setting has two trials of one seed.
         StoreError: The storage does not answer.
     """
     assert selection.sweep is not None
     if selection.query.split == "test":
-        raise ValueError(NOT_ON_TEST)
-    found = known_answers(selection, most)
+        raise EmptyPartError(f"No answer: {NOT_ON_TEST}.")
+    known, key = _known.setdefault(selection.snapshot.store, {}), _key(selection, most)
+    found = known.get(key)
     if found is None:
-        found = _found(selection, most)
-        kept = _known.setdefault(selection.snapshot.store, {})
-        while len(kept) >= _MOST_KNOWN:
-            kept.pop(next(iter(kept)))
-        kept[_key(selection, most)] = _ended(selection.sweep), found
+        try:
+            found = _found(selection, most)
+        except ValueError as error:
+            raise EmptyPartError(f"No answer: {error}.") from error
+        while len(known) >= _MOST_KNOWN:
+            known.pop(next(iter(known)))
+        known[key] = found
     return found
-
-
-def known_answers(selection: Selection, most: int = MOST_ANSWERS) -> PageAnswers | None:
-    """What `answers_of_page` would return, if it was computed since the last trial of the sweep ended; else None."""
-    assert selection.sweep is not None
-    ended, found = _known.get(selection.snapshot.store, {}).get(_key(selection, most), (None, None))
-    return found if ended == _ended(selection.sweep) else None
 
 
 def _key(selection: Selection, most: int) -> tuple[Any, ...]:
     assert selection.sweep is not None
     query, asked = selection.query, selection.asked
     where = asked.corpus, asked.model, asked.setup, asked.size
-    return selection.sweep.name, selection.plan, query.budget, where, most
+    return selection.sweep.name, _ended(selection.sweep), selection.plan, query.budget, where, most
 
 
 def _ended(sweep: Sweep) -> int:
@@ -93,7 +90,7 @@ def _found(selection: Selection, most: int) -> PageAnswers:
     query, specs = selection.query, selection.snapshot.specs
     cost = None if query.cost == FLOPS else query.cost  # FLOPs where a corpus has them, else parameters
     budget = {} if query.budget is None else {query.cost: query.budget}
-    frame = trials_with_sentences(replace(page, trials=trials))
+    frame = replace(page, trials=trials).with_sentences
     found = answers(frame, specs, replace(selection.plan, cost=cost), budget=budget)
     return PageAnswers(found, len(questions), trials)
 
@@ -128,14 +125,12 @@ def _settings(answer: Answer, cost: str) -> pd.DataFrame:
             "train size (sentences)": answer.train_size,
             "frozen": freeze_column(t["freeze"], layers),
             "pairs": t["n_pairs"],
-            "loss (points)": (100 * t["loss"]).round(4),
-            "from (points)": (100 * t["low"]).round(4),
-            "to (points)": (100 * t["high"]).round(4),
+            **loss_columns(t),
             "dev sentences": t["n_sentences"].astype(object).where(t["n_sentences"].notna(), None),
             "passes": t["qualifies"],
             "verdict": t["verdict"],
             "collapses": t["collapses"],
-            f"{cost} saved (%)": (100 * t["saved"].astype("float64")).round(2),
+            **hundredths(t, saved=f"{cost} saved (%)"),
             "further seeds": t["further_seeds"].astype(object).where(t["further_seeds"].notna(), None),
         }
     )

@@ -5,13 +5,14 @@ A cell is a setting: everything that two trials have in common but the seed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import pandas as pd
 
 from dashboards.data.selection import Selection
 from dashboards.views.kit.drawing import freeze_column, freeze_name, name, short, with_strip
+from dashboards.views.kit.part import EmptyPartError
 from dashboards.views.kit.theme import axis, dodge
 from orchestrator.analysis.cells import setting, varying_settings
 from orchestrator.analysis.describe import describe_cells
@@ -27,20 +28,24 @@ _MAX_LABELLED = 16  # above this an axis names train sizes only
 MAX_TICKS = 20  # Plotly measures and rotates every label: 200 of them took over a second
 
 
-class Cells(NamedTuple):
-    """The cells of a selection, described over their completed trials.
+class Shown(NamedTuple):
+    """What a figure or table shows, most often a row per cell.
 
     Attributes:
-        table: One row per cell, by train size, depth, strategy and embeddings: `KEYS`, the columns of `describe_cells`,
-            `planned` (trials), and a column for each statistic of a plug-in, by its label.
+        note: What is left out, and why; empty if nothing is.
+        value_name: What its score is called, e.g. ``dev accuracy``.
     """
 
     table: pd.DataFrame
-    value_name: str
+    note: str = ""
+    value_name: str = ""
 
 
-def cells_of(selection: Selection) -> Cells:
-    """Every cell of a selection."""
+def cells_of(selection: Selection) -> Shown:
+    """Every cell of a selection over its completed trials, by train size, depth, strategy and embeddings.
+
+    Columns: `KEYS`, those of `describe_cells`, `planned` (trials), and the label of each statistic of a plug-in.
+    """
     trials = selection.trials
     described = describe_cells(trials, ["cell"], selection.column)  # grouping by all keys takes five times as long
     planned = trials["cell"].value_counts().rename("planned")
@@ -48,23 +53,12 @@ def cells_of(selection: Selection) -> Cells:
     table = table.merge(planned, left_on="cell", right_index=True)
     own = {label: table["cell"].map(values) for label, values in statistics_of(selection.completed).items()}
     table = table.assign(**own)
-    return Cells(table.sort_values(_ORDER, ignore_index=True), selection.value_name)
+    return Shown(table.sort_values(_ORDER, ignore_index=True), value_name=selection.value_name)
 
 
-class ShownCells(NamedTuple):
-    """The cells that fit into a figure.
-
-    Attributes:
-        table: One row per cell with `KEYS`, by train size, depth, strategy and embeddings.
-    """
-
-    table: pd.DataFrame
-    note: str
-
-
-def shown_cells(trials: pd.DataFrame, at_most: int = MAX_CELLS, *, sizes: int | None = None) -> ShownCells:
+def shown_cells(trials: pd.DataFrame, at_most: int = MAX_CELLS, *, sizes: int | None = None) -> Shown:
     """The cells of the largest train sizes, `at_most` in all and of at most `sizes` sizes; no size is shown in part
-    unless the largest alone has too many.
+    unless the largest alone has too many. Columns: `KEYS`; ordered as of `cells_of`.
     """
     cells = trials[KEYS].drop_duplicates("cell").sort_values(_ORDER, ignore_index=True)
     counts = cells["train_size"].value_counts().sort_index(ascending=False)
@@ -72,11 +66,11 @@ def shown_cells(trials: pd.DataFrame, at_most: int = MAX_CELLS, *, sizes: int | 
     shown = counts.index[: fits if sizes is None else min(fits, sizes)]
     table = cells[cells["train_size"].isin(shown)].head(at_most).reset_index(drop=True)
     if len(table) == len(cells):
-        return ShownCells(table, "")
+        return Shown(table)
     named = ", ".join(f"{size:,}" for size in sorted(shown)[:6]) + (", ..." if len(shown) > 6 else "")
     plural = "s" * (len(shown) != 1)
     words = f"{len(table)} of {len(cells)} settings are drawn: train size{plural} {named}."
-    return ShownCells(table, f"{words} Select train sizes to see others.")
+    return Shown(table, f"{words} Select train sizes to see others.")
 
 
 def completed_of(trials: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
@@ -84,31 +78,22 @@ def completed_of(trials: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
     return trials[(trials["state"] == "completed") & trials["cell"].isin(cells["cell"])]
 
 
-class OneDevice(NamedTuple):
-    """Trials whose costs may be compared.
-
-    Attributes:
-        trials: Those that ran under one set of `trial_frame.CONDITIONS`; all of them if the cost is counted.
+def one_device(trials: pd.DataFrame, cost: str) -> Shown:
+    """The trials under the `trial_frame.CONDITIONS` of most, or all if the cost is counted: time, memory and energy of
+    two devices, say, do not compare.
     """
-
-    trials: pd.DataFrame
-    note: str
-
-
-def one_device(trials: pd.DataFrame, cost: str) -> OneDevice:
-    """The trials under the conditions of most: time, memory and energy of two devices, say, do not compare."""
     if cost in COUNTED or not len(trials):
-        return OneDevice(trials, "")
+        return Shown(trials)
     device = _described_device(trials)
     counts = device.value_counts()
     unnamed = int(trials["device"].isna().sum())
     if not len(counts):
-        return OneDevice(trials.iloc[:0], "No trial has its device recorded.")
+        return Shown(trials.iloc[:0], "No trial has its device recorded.")
     others = [f"{short(device)} ({counted(n, 'trial')})" for device, n in counts.iloc[1:].items()]
     others += [f"an unrecorded device ({counted(unnamed, 'trial')})"] * bool(unnamed)
     shown = trials[device == counts.index[0]]
     note = f"Only trials on {short(counts.index[0])} are drawn, not those on {', '.join(others)}." if others else ""
-    return OneDevice(shown, note)
+    return Shown(shown, note)
 
 
 def _described_device(trials: pd.DataFrame) -> pd.Series:
@@ -179,6 +164,41 @@ def _label(row: Any, *, several: bool) -> str:
     return f"{words}<br>{row.train_size:,}<br>n={row.n}" if several else f"{words}<br>n={row.n}"
 
 
+def with_cells(found: pd.DataFrame, trials: pd.DataFrame, *more: str) -> pd.DataFrame:
+    """A table with a `cell` in each row, with `KEYS` and `more` columns of their trials, the shallowest cell first."""
+    new = [key for key in dict.fromkeys((*KEYS, *more)) if key == "cell" or key not in found]
+    table = found.merge(trials.drop_duplicates("cell")[new], on="cell")
+    return table.sort_values(["depth", "strategy", "embeddings"], kind="stable", ignore_index=True)
+
+
+def panel_titles(table: pd.DataFrame, where: Sequence[str]) -> list[str]:
+    """What tells the panels of a table with a `panel` apart, of the columns `where`; the corpus if nothing does."""
+    heads = table.drop_duplicates("panel")
+    varying = [key for key in where if heads[key].nunique() > 1] or ["corpus"]
+    rows = heads[varying].astype(object).to_numpy().tolist()
+    return [", ".join(f"{word:,}" if isinstance(word, int) else str(word) for word in row) for row in rows]
+
+
+def drawn_of(most: int, n: int, what: str) -> str:
+    """The note of a figure that draws at most so many; empty if it draws all."""
+    return f"{most} of {n} {what} are drawn; the table has all." if n > most else ""
+
+
+def verdicts(table: pd.DataFrame) -> list[str]:
+    """What each row of a `loss_table` says of the baseline, or why it says nothing."""
+    return [why or said for why, said in zip(table["why_none"], table["difference"], strict=True)]
+
+
+def hundredths(table: pd.DataFrame, **titles: str) -> dict[str, pd.Series]:
+    """Columns of shares as percent or points, under the title of each."""
+    return {title: (100 * table[column].astype("float64")).round(4) for column, title in titles.items()}
+
+
+def loss_columns(table: pd.DataFrame) -> dict[str, pd.Series]:
+    """The columns by which every table says a loss."""
+    return hundredths(table, loss="loss (points)", low="from (points)", high="to (points)")
+
+
 def setting_columns(table: pd.DataFrame) -> dict[str, pd.Series]:
     """The columns by which every table names a setting, from its `train_size`, `freeze` and `n_layers`."""
     frozen = freeze_column(table["freeze"], table["n_layers"])
@@ -204,7 +224,6 @@ class ComparedCells(NamedTuple):
     train_size: int
     trials: pd.DataFrame
     note: str
-    why_empty: str
 
     @property
     def caption(self) -> str:
@@ -213,7 +232,10 @@ class ComparedCells(NamedTuple):
 
 
 def compared_cells(selection: Selection) -> ComparedCells:
-    """The cell of the freeze that the query names, else the deepest, at the largest train size where it completed."""
+    """The cell of the freeze that the query names, else the deepest, at the largest train size where it completed.
+
+    Raises EmptyPartError.
+    """
     done = selection.completed
     cells = done[done["cell"] != done["baseline"]].drop_duplicates("cell")
     wanted = selection.query.freeze
@@ -222,14 +244,14 @@ def compared_cells(selection: Selection) -> ComparedCells:
     order = ["train_size", "depth", "embeddings", "freeze"]
     chosen = (named if len(named) else cells).sort_values(order, ascending=[False, False, False, True], kind="stable")
     if not len(chosen):
-        return ComparedCells("", "", "", 0, 1, 0, done.iloc[:0], note, "Only the baseline has completed trials.")
+        raise EmptyPartError("Only the baseline has completed trials.")
     row = chosen.iloc[0]
     trials = done[done["cell"].isin([row["cell"], row["baseline"]])]
-    has_baseline = (trials["cell"] == row["baseline"]).any()
-    why = "" if has_baseline else "The baseline has no completed trial. Run it (freeze: none)."
+    if not (trials["cell"] == row["baseline"]).any():
+        raise EmptyPartError("The baseline has no completed trial. Run it (freeze: none).")
     return ComparedCells(
         row["cell"], row["baseline"], row["freeze"], int(row["depth"]), int(row["n_layers"]), int(row["train_size"]),
-        trials, note, why,
+        trials, note,
     )  # fmt: skip
 
 
@@ -255,35 +277,29 @@ NOTE_WIDTH = 50  # letters in a line of a note that fits a phone
 _NAMES = {"lr": "learning rate", "head_lr": "learning rate of the head", "lora": "adapters", "thaw_every": "unfreezing"}
 
 
-class Varied(NamedTuple):
-    """Completed trials with a column for each setting.
-
-    Attributes:
-        trials: Rows of `Selection.completed` with further columns: the settings that only some sweeps vary.
-        labels: Name of each setting by its column; those of `LABELS` are always there.
+def varied(selection: Selection) -> tuple[pd.DataFrame, dict[str, str]]:
+    """The completed trials with a column for each setting that only some sweeps vary, and the name of each setting by
+    its column; those of `LABELS` are always there.
     """
-
-    trials: pd.DataFrame
-    labels: Mapping[str, str]
-
-
-def varied(selection: Selection) -> Varied:
-    """The completed trials of a selection."""
     done = selection.completed
-    cells = done["cell"].unique()
-    specs = {cell: selection.snapshot.specs[cell] for cell in cells if cell in selection.snapshot.specs}
-    several = "setup" in done and done["setup"].nunique() > 1
-    keys = [key for key in varying_settings(specs.values()) if key != "model.name"] if several else []
-    columns = {
-        key: done["cell"].map({cell: plain_setting(setting(spec, key)) for cell, spec in specs.items()}) for key in keys
+    columns = varying_columns(selection, done) if "setup" in done and done["setup"].nunique() > 1 else {}
+    return done.assign(**columns), LABELS | {key: setting_name(key) for key in columns}
+
+
+def varying_columns(selection: Selection, trials: pd.DataFrame) -> dict[str, pd.Series]:
+    """The settings in which some trials differ beyond those that every table has, by `set:` and their dotted names."""
+    known, cells = selection.snapshot.specs, trials["cell"].unique()
+    specs = {cell: known[cell] for cell in cells if cell in known}
+    keys = [key for key in varying_settings(specs.values()) if key != "model.name"]
+    return {
+        f"set:{key}": trials["cell"].map({cell: plain_setting(setting(spec, key)) for cell, spec in specs.items()})
+        for key in keys
     }
-    labels = {key: setting_name(key) for key in keys}
-    return Varied(done.assign(**columns), LABELS | labels)
 
 
 def setting_name(key: str) -> str:
-    """The name of a dotted setting for people."""
-    last = key.rpartition(".")[2]
+    """The name of a dotted setting for people; it may begin with `set:`."""
+    last = key.removeprefix("set:").rpartition(".")[2]
     return _NAMES.get(last, last.replace("_", " "))
 
 

@@ -190,6 +190,11 @@ def notices(lines: Sequence[str], colour: str, title: str) -> Any:
     return dmc.Alert([html.Div(line) for line in lines], title=title, color=colour, variant="outline")
 
 
+def marked(word: str, said: str) -> Any:
+    """A word of a sentence whose label is wrong or disputed, and what is said of it."""
+    return html.Mark([word, html.Span(f" {said}", className="tag")], className="wrong")
+
+
 def copied(text: str, what: str) -> Any:
     """Text in a box with a button that copies it."""
     copy = dcc.Clipboard(content=text, title=f"Copy {what}", className="copy")

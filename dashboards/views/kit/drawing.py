@@ -159,11 +159,8 @@ def forest_plot(
         "customdata": marks.hover,
         "hovertemplate": marks.template,
     }
-    height = int(np.clip(110 + 24 * len(table), 240, 2000))
     lines = [*shapes, vertical_line(look)]
-    drawn = layout(look, x=axis(x_title), y=row_axis(marks.labels), height=height, shapes=lines)
-    drawn["margin"] = {**drawn["margin"], "l": 12 + 7 * min(max(map(len, marks.labels), default=0), 46)}  # drawn once
-    return {"data": [trace], "layout": drawn}
+    return {"data": [trace], "layout": rows_layout(look, axis(x_title), marks.labels, shapes=lines)}
 
 
 # --- Names beside marks
@@ -224,6 +221,19 @@ def row_axis(labels: Sequence[str]) -> dict[str, Any]:
         "automargin": True,
         "showgrid": False,
     }
+
+
+def rows_layout(look: Look, x: dict[str, Any], labels: Sequence[str], *, each: int = 24, **more: Any) -> dict[str, Any]:
+    """A layout of rows of `each` pixels, with room for their labels: Plotly would draw twice to make it."""
+    height = int(np.clip(110 + each * len(labels), 240, 2000))
+    drawn = layout(look, x=x, y=row_axis(labels), height=height, **more)
+    drawn["margin"] |= {"l": label_margin(labels)}
+    return drawn
+
+
+def label_margin(labels: Sequence[str]) -> int:
+    """Pixels that the labels of rows take."""
+    return 12 + 7 * min(max(map(len, labels), default=0), 46)
 
 
 def with_note(figure: Figure, look: Look, *notes: str, width: int = 110) -> Figure:
@@ -297,20 +307,21 @@ def row_panels(
 
 
 def grid(
-    look: Look, x: dict[str, Any], y: dict[str, Any], n: int, *, columns: int, each: int, gap: float = 0.05
+    look: Look, x: dict[str, Any], y: dict[str, Any], titles: Sequence[str], *, columns: int, each: int
 ) -> dict[str, Any]:
-    """A layout of `n` panels in rows of `columns`, on the same axes: `x`, `y`, then `x2`, `y2`, ...
+    """A layout of titled panels in rows of `columns`, on the same axes (`panel_axes`).
 
-    Titles and tick labels stand at the left and at the bottom only. `annotations` and `shapes` are empty lists.
+    Titles and tick labels of axes stand at the left and at the bottom only.
     """
+    n = len(titles)
     rows = -(-n // columns)
     drawn = layout(look, x={}, y={}, height=80 + each * rows, annotations=[], shapes=[])
     drawn["margin"] = {**drawn["margin"], "t": 48}
     x_lines, y_lines = drawn.pop("xaxis"), drawn.pop("yaxis")
-    for place in range(n):
+    for place, title in enumerate(titles):
         row, column = divmod(place, columns)
         at = str(place + 1) if place else ""
-        across = _share(column, columns, gap)
+        across = _share(column, columns, 0.05)
         down = _share(rows - 1 - row, rows, min(0.2, 84 / (each * rows)))
         untitled = {"title": {"text": ""}}
         lowest, left = place + columns >= n, column == 0
@@ -322,7 +333,13 @@ def grid(
             **y_lines, **y, **({} if left else untitled), "domain": down, "anchor": f"x{at}", "showticklabels": left,
             **({"matches": "y"} if place else {}),
         }  # fmt: skip
+        drawn["annotations"].append(heading(title, across[0], down[1]))
     return drawn
+
+
+def panel_axes(panel: int) -> dict[str, str]:
+    """For a trace: the axes of a panel of `grid`."""
+    return {"xaxis": axis_name(panel).replace("y", "x"), "yaxis": axis_name(panel)}
 
 
 def _share(place: int, n: int, gap: float) -> list[float]:

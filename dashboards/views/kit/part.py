@@ -23,6 +23,10 @@ from orchestrator.analysis.cells import FROZEN, TRAINED
 Info = TypeVar("Info")
 
 
+class EmptyPartError(Exception):
+    """Why there is nothing to show, in words, and what to do about it."""
+
+
 @dataclass(frozen=True)
 class Part(Generic[Info]):
     """One figure or table.
@@ -30,10 +34,10 @@ class Part(Generic[Info]):
     Attributes:
         name: Unique; part of addresses and file names.
         caption: What it shows, in one line.
-        prepare: Computes what is shown from the selected trials, as values that a test can compare.
+        prepare: Computes what is shown from the selected trials, as values that a test can compare. Raises
+            EmptyPartError where there is nothing to show.
         table: Turns these values into a table, with units in its column names.
         draw: Turns them into a figure; None for a table alone.
-        why_empty: Why there is nothing to show; empty if there is something.
         body: Turns the values into components that a page shows in place of the table; files have the table.
         note: What its table leaves out, and why, as one line below it on every surface; empty if nothing.
         shows: The trials that it shows, of those that a page selects: files name their source.
@@ -50,7 +54,6 @@ class Part(Generic[Info]):
     prepare: Callable[[Selection], Info]
     table: Callable[[Info], pd.DataFrame]
     draw: Callable[[Info, Look], Figure] | None = None
-    why_empty: Callable[[Info], str] = lambda info: ""
     method: str = ""
     body: Callable[[Info, Look], Any] | None = None
     note: Callable[[Info], str] = lambda info: ""
@@ -86,15 +89,15 @@ class Drawn:
 
 def compute(part: Part[Any], selection: Selection, look: Look) -> Drawn:
     """A part for the selected trials."""
-    words = "" if part.any_state and len(selection.trials) else why_empty(selection)
-    if not words:
+    try:
+        if words := "" if part.any_state and len(selection.trials) else why_empty(selection):
+            raise EmptyPartError(words)
         info = part.prepare(selection)
-        words = part.why_empty(info)
-        if not words:
-            figure = _fitted(part.draw(info, look), look) if part.draw else None
-            body = partial(part.body, info, look) if part.body else None
-            return Drawn(figure, partial(part.table, info), "", body, part.note(info))
-    return Drawn(empty_figure(look, words) if part.draw else None, pd.DataFrame, words)
+    except EmptyPartError as error:
+        return Drawn(empty_figure(look, str(error)) if part.draw else None, pd.DataFrame, str(error))
+    figure = _fitted(part.draw(info, look), look) if part.draw else None
+    body = partial(part.body, info, look) if part.body else None
+    return Drawn(figure, partial(part.table, info), "", body, part.note(info))
 
 
 def _fitted(figure: Figure, look: Look) -> Figure:

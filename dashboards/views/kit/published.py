@@ -19,7 +19,7 @@ from dashboards.data.frames import Snapshot
 from dashboards.data.page_query import PageQuery
 from dashboards.data.selection import Selection
 from dashboards.views.kit.drawing import interval_bars, name, numbers, short
-from dashboards.views.kit.part import Part
+from dashboards.views.kit.part import EmptyPartError, Part
 from dashboards.views.kit.theme import Look
 from orchestrator.analysis.cells import FreezeName
 from orchestrator.config.quantities import counted
@@ -42,49 +42,31 @@ class Overlay(NamedTuple):
             (0..1, ends of a published range or NaN), `citation`.
         lines: Every number that may be compared, as the page shows it: shares in percent.
         refusals: Why others may not be compared.
-        differences: How the protocols of the studies drawn differ from ours.
-        errata: Known errors in the numbers drawn.
         n_fit, n_numbers: How many numbers of the studies are compared, and how many they have.
     """
 
     points: pd.DataFrame
     lines: pd.DataFrame
     refusals: tuple[str, ...]
-    differences: tuple[str, ...]
-    errata: tuple[str, ...]
     n_fit: int
     n_numbers: int
 
 
-NOTHING = Overlay(pd.DataFrame(columns=_POINTS), pd.DataFrame(), (), (), (), 0, 0)
+NOTHING = Overlay(pd.DataFrame(columns=_POINTS), pd.DataFrame(), (), 0, 0)
 
 
-class _Cached(NamedTuple):
-    """A recent result: several figures of a page need the same one."""
-
-    snapshot: weakref.ref[Snapshot]
-    query: PageQuery
-    trials: pd.DataFrame
-    overlay: Overlay
-
-    def is_of(self, selection: Selection) -> bool:
-        same = self.snapshot() is selection.snapshot and self.query == selection.query
-        return same and self.trials.equals(selection.trials[_IDENTITY])
-
-
-_IDENTITY = ["trial_id", "cell", "state"]
-_recent: deque[_Cached] = deque(maxlen=4)
+# Recent results, as several figures of a page need the same one: of this snapshot, query and trials.
+_recent: deque[tuple[weakref.ref[Snapshot], PageQuery, pd.DataFrame, Overlay]] = deque(maxlen=4)
 
 
 def overlay(selection: Selection) -> Overlay:
     """The numbers of the studies that the query names for the selected cells."""
-    for cached in list(_recent):
-        if cached.is_of(selection):
-            return cached.overlay
+    trials = selection.trials[["trial_id", "cell", "state"]]
+    for snapshot, query, same, found in list(_recent):
+        if snapshot() is selection.snapshot and query == selection.query and same.equals(trials):
+            return found
     found = _overlay(selection)
-    if len(selection.trials):
-        trials = selection.trials[_IDENTITY]
-        _recent.append(_Cached(weakref.ref(selection.snapshot), selection.query, trials, found))
+    _recent.append((weakref.ref(selection.snapshot), selection.query, trials, found))
     return found
 
 
@@ -99,10 +81,7 @@ def _overlay(selection: Selection) -> Overlay:
     return Overlay(
         pd.concat([part.points for part in parts], ignore_index=True),
         pd.concat([part.lines for part in parts], ignore_index=True),
-        **{
-            name: tuple(dict.fromkeys(words for part in parts for words in getattr(part, name)))
-            for name in ("refusals", "differences", "errata")
-        },
+        tuple(dict.fromkeys(words for part in parts for words in part.refusals)),
         n_fit=sum(part.n_fit for part in parts),
         n_numbers=sum(part.n_numbers for part in parts),
     )
@@ -126,16 +105,11 @@ def _of_study(study: Study, specs: Sequence[TrialSpec], selection: Selection) ->
         (side, line) for side in sides for line in side.lines if _is_drawn(study, line, metric, selection.query.split)
     ]
     points = pd.DataFrame([_point(study, side, line, cells) for side, line in drawn], columns=_POINTS)
-    groups = dict.fromkeys(side.group for side, _ in drawn)
-    differs = [words for side in sides if side.group in groups for words in _differs(study, side, metric)]
-    errata = [words for side in sides if side.group in groups for words in side.errata]
     return Overlay(
         points.drop_duplicates(["study", "cell"], ignore_index=True),
         # as objects: Pandas makes plain text of names
         pd.DataFrame(rows).assign(frozen=pd.Series([row["frozen"] for row in rows], dtype=object)),
         tuple(f"{study.study}: {refusal.reason}." for refusal in found.refusals),
-        tuple(f"{study.study}: {words}" for words in dict.fromkeys(differs)),
-        tuple(f"{study.study}: {words}" for words in dict.fromkeys(errata)),
         n_fit=len({(side.group, line.metric, line.at_epoch, line.freeze) for side in sides for line in side.lines}),
         n_numbers=_count(study),
     )
@@ -216,11 +190,6 @@ def _point(study: Study, side: Side, line: Line, cells: Mapping[tuple[str, int],
     }
 
 
-def _differs(study: Study, side: Side, metric: str) -> list[str]:
-    last = any(m.columns == (metric,) and m.epoch == "last" for m in study.metrics.values())
-    return [*side.differs, *(["it reports the last epoch, our dots are the best epoch"] * last)]
-
-
 def _row(study: Study, side: Side, line: Line) -> dict[str, Any]:
     """A row of the table of comparable numbers."""
     scale = 100.0 if line.unit == "share" else 1.0
@@ -273,13 +242,6 @@ def _diamonds(study: str, rows: pd.DataFrame, at: Mapping[str, float], look: Loo
     }
 
 
-def why_no_published(info: Overlay) -> str:
-    """Why no published number can be compared; empty if one can."""
-    if len(info.lines):
-        return ""
-    return " ".join(info.refusals) or "Published studies are switched off (study: off)."
-
-
 def left_out(info: Overlay) -> str:
     """`38 of 52 published numbers do not fit: why`; empty if all do."""
     out = info.n_numbers - info.n_fit
@@ -295,13 +257,20 @@ def published_columns(found: Overlay, cells: pd.Series) -> dict[str, pd.Series]:
     }
 
 
+def prepare_published(selection: Selection) -> Overlay:
+    """The numbers of the figures, if any may be compared."""
+    found = overlay(selection)
+    if not len(found.lines):
+        raise EmptyPartError(" ".join(found.refusals) or "Published studies are switched off (study: off).")
+    return found
+
+
 PUBLISHED = Part(
     "published-table",
     "Replication of published results",
     "Our results beside published ones of the same metric, split, corpus and train size, with a verdict.",
-    overlay,
+    prepare_published,
     lambda info: info.lines,
-    why_empty=why_no_published,
     method="Our side is the mean over seeds at the evaluation that the study reports, with its 95 % interval. "
     "Predicted is the 95 % interval for the published number under the variance over our seeds, and theirs "
     "where it is published. Reproduced: all of it lies within 1 point of the published number (5 points for "

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -73,14 +70,3 @@ def test_a_dashboard_of_no_store_and_one_for_everybody_are_refused(store: str, t
     assert (code, "no store there" in said) == (3, True)
     code, said = _run("dashboard", store, "--host", "0.0.0.0")
     assert (code, "PERMAFROST_DASHBOARD_TOKEN" in said) == (4, True)
-
-
-def test_a_dashboard_that_is_stopped_has_nothing_more_to_say(store: str) -> None:
-    words = [sys.executable, "-c", "from dashboards.cli import app; app()", "dashboard", store, "--port", "0"]
-    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as server:
-        assert server.stderr is not None
-        for line in server.stderr:
-            if line == "Press Ctrl-C to stop.\n":
-                break
-        server.send_signal(signal.SIGINT)
-        assert (server.stderr.read(), server.wait()) == ("", 130)

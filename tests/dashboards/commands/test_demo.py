@@ -10,7 +10,7 @@ from math import prod
 
 import pytest
 
-from dashboards.commands.demo import DEMO_STORE
+from dashboards.commands.dashboard import DEMO_STORE
 from dashboards.data.frames import Frames
 from dashboards.data.page_query import PageQuery
 from dashboards.data.selection import select

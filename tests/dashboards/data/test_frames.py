@@ -7,7 +7,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from dashboards.data.duckdb_mirror import Database, Mirror, TrialNumbers, open_database
+from dashboards.data.duckdb_mirror import Database, Mirror, open_database
+from dashboards.data.followed import TrialNumbers
 from dashboards.data.frames import EVERYTHING, Frames, Snapshot
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.contents import SweepPlan

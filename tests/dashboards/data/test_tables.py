@@ -6,9 +6,8 @@ import csv
 import io
 
 import pandas as pd
-import pytest
 
-from dashboards.data.tables import as_csv, as_latex, as_markdown, formatted, shown
+from dashboards.data.tables import as_csv, as_latex, as_markdown, shown
 from orchestrator.analysis.cells import FreezeName
 from tests.examples import each
 
@@ -90,13 +89,6 @@ def test_numbers_are_written_as_people_write_them(value: object, words: str) -> 
      (0.04, "p", "0.040"), (2192, "trainable parameters", "2,192"), (0.00002, "learning rate", "2e-05")])  # fmt: skip
 def test_the_unit_of_a_column_decides_how_many_decimals_are_shown(value: object, column: str, words: str) -> None:
     assert shown(value, column) == words
-
-
-@pytest.mark.parametrize("kind", ["csv", "md", "tex"])
-def test_the_same_frame_gives_the_same_bytes(kind: str) -> None:
-    assert formatted(FRAME, kind, caption="", label="", source="s") == formatted(
-        FRAME.copy(), kind, caption="", label="", source="s"
-    )
 
 
 def test_csv_and_latex_begin_with_the_source_as_a_comment() -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+import pytest
+
 from dashboards.data.frames import Frames
-from dashboards.data.trial_rows import TrialRows, lowest_seeds, step_losses
+from dashboards.data.trial_rows import TrialRows, lowest_seeds
 from orchestrator.storage.storage import FolderStorage
 from orchestrator.store import ResultStore
-from orchestrator.store.schema import KEYS
 from tests.dashboards.stores import Invented, append, specs, write_store
-
-COLUMNS = ["trial_id", "attempt", "step", "step_losses"]
 
 
 class Counting(FolderStorage):
@@ -36,13 +36,17 @@ def _counted(folder: Path, **changes: Any) -> tuple[ResultStore, Counting]:
     return ResultStore(storage), storage
 
 
+def _trials(**attempts: int) -> pd.DataFrame:
+    return pd.DataFrame({"trial_id": list(attempts), "attempt": list(attempts.values())})
+
+
 def test_a_part_is_read_once_for_all_that_is_likely_to_be_asked_for(tmp_path: Path) -> None:
     store, storage = _counted(tmp_path / "s", seeds=range(5))
     snapshot = Frames(store).refresh()
     trials = next(iter(snapshot.sweeps.values())).trials
     storage.opened.clear()
     for _, own in lowest_seeds(trials).groupby("cell"):
-        assert set(step_losses(snapshot, own)["trial_id"]) == set(own["trial_id"])
+        assert set(snapshot.step_losses(own)["trial_id"]) == set(own["trial_id"])
     assert len(storage.opened) == 1
 
 
@@ -50,23 +54,23 @@ def test_the_same_question_gives_the_same_frame(tmp_path: Path) -> None:
     store, _ = _counted(tmp_path / "s")
     snapshot = Frames(store).refresh()
     trials = next(iter(snapshot.sweeps.values())).trials.head(3)
-    assert step_losses(snapshot, trials) is step_losses(snapshot, trials)
+    assert snapshot.step_losses(trials) is snapshot.step_losses(trials)
 
 
 def test_a_part_without_a_wanted_trial_is_not_read_again(tmp_path: Path) -> None:
     store, storage = _counted(tmp_path / "s", train_sizes=(200,))
     append(store, more := specs(train_sizes=(800,)), Invented())
-    reader = TrialRows(store, "epochs", COLUMNS, KEYS["epochs"])
-    reader.of({"absent": 1})
+    reader = TrialRows(store, "epochs")
+    reader.of(_trials(absent=1))
     assert len(storage.opened) == 2
-    assert len(reader.of({more[0].trial_id: 1})) == 5
+    assert len(reader.of(_trials(**{more[0].trial_id: 1}))) == 5
     assert len(storage.opened) == 3
 
 
 def test_a_compacted_store_gives_the_same_rows(tmp_path: Path) -> None:
     store, _ = _counted(tmp_path / "s", train_sizes=(200,))
     append(store, specs(train_sizes=(800,)), Invented())
-    reader, wanted = TrialRows(store, "epochs", COLUMNS, KEYS["epochs"]), {specs()[0].trial_id: 1}
+    reader, wanted = TrialRows(store, "epochs"), _trials(**{specs()[0].trial_id: 1})
     before = reader.of(wanted)
     store.compact()
     assert reader.of(wanted).equals(before)
@@ -74,27 +78,23 @@ def test_a_compacted_store_gives_the_same_rows(tmp_path: Path) -> None:
 
 def test_rows_of_another_attempt_are_left_out(tmp_path: Path) -> None:
     store, _ = _counted(tmp_path / "s")
-    reader = TrialRows(store, "epochs", COLUMNS, KEYS["epochs"])
+    reader = TrialRows(store, "epochs")
     trial_id = specs()[0].trial_id
-    assert len(reader.of({trial_id: 2})) == 0
-    assert len(reader.of({trial_id: 1})) == 5
+    assert len(reader.of(_trials(**{trial_id: 2}))) == 0
+    assert len(reader.of(_trials(**{trial_id: 1}))) == 5
 
 
-def test_what_is_forgotten_is_read_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("most", "opened"), [(3, 1), (2, 2)])
+def test_rows_of_more_trials_than_memory_holds_are_read_again(most: int, opened: int, tmp_path: Path) -> None:
     store, storage = _counted(tmp_path / "s")
-    reader = TrialRows(store, "epochs", COLUMNS, KEYS["epochs"])
-    wanted = {spec.trial_id: 1 for spec in specs()[:3]}
-    reader.of(wanted)
-    reader.trim(at_most=3)
-    reader.of(wanted)
-    assert len(storage.opened) == 1
-    reader.trim(at_most=2)
-    assert len(reader.of(wanted)) == 15
-    assert len(storage.opened) == 2
+    reader = TrialRows(store, "epochs", most=most)
+    wanted = _trials(**{spec.trial_id: 1 for spec in specs()[:3]})
+    assert [len(reader.of(wanted)), len(reader.of(wanted))] == [15, 15]
+    assert len(storage.opened) == opened
 
 
 def test_a_broken_part_holds_nothing(tmp_path: Path) -> None:
     store, _ = _counted(tmp_path / "s")
     (tmp_path / "s" / "epochs" / "part-01795183308170301531-1836fa94.parquet").write_bytes(b"torn")
-    reader = TrialRows(store, "epochs", COLUMNS, KEYS["epochs"])
-    assert len(reader.of({specs()[0].trial_id: 1})) == 5
+    reader = TrialRows(store, "epochs")
+    assert len(reader.of(_trials(**{specs()[0].trial_id: 1}))) == 5

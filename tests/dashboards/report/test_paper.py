@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 import typer
 
-from dashboards.commands.paper_command import paper
+from dashboards.commands.report import paper
 from dashboards.report.paper import write_paper
 from dashboards.views.papers import DrawnExhibit, draw
 from orchestrator.extras.published.study import STUDIES, load_study

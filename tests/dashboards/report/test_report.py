@@ -110,10 +110,6 @@ def test_labels_of_tables_are_unique(tmp_path: Path) -> None:
     assert len(labels) == len(set(labels)) > 10
 
 
-def test_without_a_forecast_there_is_no_such_section(written: Written) -> None:
-    assert "Forecast and actual cost" not in written.html.read_text(encoding="utf-8")
-
-
 def test_every_figure_of_the_html_is_json_that_plotly_takes(written: Written) -> None:
     text = written.html.read_text(encoding="utf-8")
     figures = re.findall(r'<script type="application/json" id="s1-([\w-]+)-data">(.*?)</script>', text)

@@ -20,7 +20,7 @@ from dashboards.views.kit.theme import DARK, LIGHT
 from orchestrator.analysis.answer import Answer, freeze_yaml
 from tests.builders import SPEC
 from tests.dashboards.stores import Invented, specs
-from tests.dashboards.views.made import made, strictly, without_baseline
+from tests.dashboards.views.made import drawn, made, strictly, without_baseline
 from trials.draft import FreezeDraft
 from trials.settings import FreezeSpec, ModelSpec, Seeds
 
@@ -85,9 +85,8 @@ def test_a_setting_far_beyond_the_others_stands_at_the_edge_with_its_loss_in_wor
 
 
 def test_choosing_on_test_is_refused(tmp_path: Path) -> None:
-    info = answer.prepare_losses(made(tmp_path / "s", search="?split=test"))
     words = "No answer: the test split is shown once and selects nothing; choose on dev."
-    assert answer.why_no_losses(info) == words
+    assert drawn(answer.LOSSES, made(tmp_path / "s", search="?split=test")).why_empty == words
 
 
 # --- What is answered
@@ -125,7 +124,7 @@ def test_two_trials_of_one_seed_are_told_not_averaged(tmp_path: Path) -> None:
     selection = made(tmp_path / "s", trials=specs(train_sizes=(200,)))
     assert selection.sweep is not None
     doubled = replace(selection, sweep=replace(selection.sweep, trials=selection.trials.assign(seed=0)))
-    assert "two completed trials of seed 0" in answer.why_no_losses(answer.prepare_losses(doubled))
+    assert "two completed trials of seed 0" in drawn(answer.LOSSES, doubled).why_empty
 
 
 RATES = [spec for lr in (1e-5, 1e-3) for spec in specs(train_sizes=(800,), optim={"lr": lr})]

@@ -26,9 +26,9 @@ def test_the_cells_shown_are_those_of_whole_train_sizes_the_largest_first(tmp_pa
 
 def test_counted_costs_need_no_device() -> None:
     trials = pd.DataFrame({"device": ["cpu", "T4", None]})
-    assert len(cells.one_device(trials, "trainable_params").trials) == 3
+    assert len(cells.one_device(trials, "trainable_params").table) == 3
     alone = cells.one_device(trials.iloc[[0, 0, 1, 2]], "train_s")
-    assert alone.trials["device"].tolist() == ["cpu", "cpu"]
+    assert alone.table["device"].tolist() == ["cpu", "cpu"]
     assert alone.note.endswith("on cpu are drawn, not those on T4 (1 trial), an unrecorded device (1 trial).")
     assert cells.one_device(trials.iloc[[2]], "train_s").note == "No trial has its device recorded."
 

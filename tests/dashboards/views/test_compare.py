@@ -72,24 +72,22 @@ def test_trials_of_one_seed_are_paired_and_others_say_why_not(store: ResultStore
 
 
 def test_two_pairs_have_an_interval_and_one_has_none(store: ResultStore) -> None:
-    one = compare.prepare_pairs(_picked(store, BASE, FROZEN)).rows.iloc[0]
-    assert (one["n_pairs"], one["note"]) == (1, "one seed: an interval needs two")
-    two = compare.prepare_pairs(_picked(store, BASE, FROZEN, IDS[0, 800, 1], IDS[2, 800, 1])).rows.iloc[0]
-    assert two["n_pairs"] == 2
-    assert two["low"] < two["mean"] < two["high"]
+    one = compare.prepare_pairs(_picked(store, BASE, FROZEN)).iloc[0]
+    assert (one["pairs"], one["note"]) == (1, "one seed: an interval needs two")
+    two = compare.prepare_pairs(_picked(store, BASE, FROZEN, IDS[0, 800, 1], IDS[2, 800, 1])).iloc[0]
+    assert two["pairs"] == 2
+    assert two["95 % from (points)"] < two["difference (points)"] < two["95 % to (points)"]
 
 
 def test_unpaired_trials_have_no_paired_difference_and_say_what_to_pick(store: ResultStore) -> None:
-    info = compare.prepare_pairs(_picked(store, BASE, IDS[2, 800, 1]))
-    assert "Pick trials of the same seed" in compare.why_no_pairs(info)
+    words = compute(compare.PAIRS, _picked(store, BASE, IDS[2, 800, 1]), LIGHT).why_empty
+    assert "Pick trials of the same seed" in words
 
 
 def test_only_settings_that_differ_come_first(store: ResultStore) -> None:
-    table = compare.prepare_settings(_picked(store, BASE, FROZEN)).table
+    table = compare.prepare_settings(_picked(store, BASE, FROZEN))
     assert table.loc[table["differs"], "setting"].tolist() == ["freeze.strategy", "freeze.layers"]
-    assert "that are the same in all" in str(
-        compare.settings_body(compare.prepare_settings(_picked(store, BASE, FROZEN)))
-    )
+    assert "that are the same in all" in str(compare.settings_body(table))
 
 
 def test_the_words_on_which_predictions_differ_are_found(store: ResultStore) -> None:
@@ -103,8 +101,8 @@ def test_the_words_on_which_predictions_differ_are_found(store: ResultStore) -> 
 
 
 def test_trials_without_predictions_say_how_to_store_them(store: ResultStore) -> None:
-    none = picked.prepare_sentences(_picked(store, IDS[0, 800, 1], IDS[2, 800, 1]))
-    assert "predictions: all" in none.why_not
+    none = compute(picked.SENTENCES, _picked(store, IDS[0, 800, 1], IDS[2, 800, 1]), LIGHT)
+    assert "predictions: all" in none.why_empty
     one = picked.prepare_sentences(_picked(store, BASE, FROZEN, IDS[2, 800, 1]))
     assert "of trial 3" in one.note
 

@@ -10,7 +10,7 @@ import pytest
 from dashboards.views import savings
 from dashboards.views.kit.theme import LIGHT
 from tests.dashboards.stores import Invented, specs
-from tests.dashboards.views.made import made, strictly
+from tests.dashboards.views.made import drawn, made, strictly
 
 QUIET = Invented(noise=0.0)
 PARAMS = "?cost=trainable_params"
@@ -20,7 +20,6 @@ TWO_DEVICES = Invented(device=lambda spec: "T4" if spec.seed == 2 else "cpu")
 
 def test_the_front_holds_what_nothing_beats_in_score_and_parameters(tmp_path: Path) -> None:
     info = savings.prepare_pareto(made(tmp_path / "s", QUIET, search=PARAMS))
-    assert info.size == 800
     assert info.table["freeze"].tolist() == ["none", "first 2", "alternating", "first 4", "all"]
     assert info.table["on_front"].all()
     assert info.table["cost"].tolist() == [134352401, 120176657, 113088785, 106000913, 91825169]
@@ -53,8 +52,8 @@ def test_a_measured_cost_is_that_of_one_device_and_says_so(tmp_path: Path) -> No
 
 
 def test_a_cost_that_was_not_measured_is_told(tmp_path: Path) -> None:
-    info = savings.prepare_pareto(made(tmp_path / "s", search="?cost=energy_j"))
-    assert savings.why_no_costs(info) == "No completed trial with train size 800 has its energy recorded. " + info.note
+    words = drawn(savings.PARETO, made(tmp_path / "s", search="?cost=energy_j")).why_empty
+    assert words.startswith("No completed trial with train size 800 has its energy recorded. 5 of 10 settings")
 
 
 def test_markers_carry_words_and_intervals(tmp_path: Path) -> None:
@@ -112,7 +111,7 @@ def test_savings_have_a_row_a_cell_and_cost(tmp_path: Path) -> None:
     counted = info.table[info.table["cost"] == "trainable_params"]
     assert counted["freeze"].tolist() == ["first 2", "alternating", "first 4", "all"]
     assert counted["saved"].iloc[0] == pytest.approx(2 * 7_087_872 / 134_352_401)
-    assert info.absent == (
+    assert info.note == (
         "Not available: peak memory: not measured: resident memory of a warm worker; energy: baseline not measured."
     )
 

@@ -20,9 +20,10 @@ from dashboards.views.coverage import (
     prepare_coverage,
     prepare_failures,
     prepare_progress,
+    prepare_stability,
     progress,
 )
-from dashboards.views.kit.answers import answers_of_page, known_answers
+from dashboards.views.kit.answers import answers_of_page
 from dashboards.views.kit.cards import headline
 from dashboards.views.kit.part import compute
 from dashboards.views.kit.theme import DARK, LIGHT
@@ -60,7 +61,7 @@ def test_a_field_says_its_state_in_colour_mark_and_words(tmp_path: Path) -> None
 
 
 def test_failures_are_grouped_by_what_was_said_last(tmp_path: Path) -> None:
-    table = prepare_failures(_selection(tmp_path)).table
+    table = prepare_failures(_selection(tmp_path))
     assert table[["state", "trials", "reason"]].to_dict("records") == [
         {"state": "failed", "trials": 10, "reason": "RuntimeError: a made-up reason, seed 1"}
     ]
@@ -113,7 +114,6 @@ def test_answers_are_computed_again_when_a_trial_has_ended(tmp_path: Path) -> No
     assert answers_of_page(same) is first
     append(store, specs(train_sizes=(200,), seeds=(2,)), Invented())
     after = select(frames.refresh(), PageQuery())
-    assert known_answers(after) is None
     assert answers_of_page(after).answers[0].n_seeds == 3
 
 
@@ -159,3 +159,17 @@ def test_a_stopped_sweep_comes_with_the_command_that_resumes_it(tmp_path: Path) 
     words = str(progress(made(tmp_path / "s", half)))
     assert f"permafrost launch --sweep made-up.yaml --store {tmp_path / 's'}" in words
     assert progress(made(tmp_path / "whole")) == []
+
+
+def test_broken_and_collapsed_trials_are_counted_by_cell(tmp_path: Path) -> None:
+    share = 500 / 820  # of the most frequent label of the made-up tags, a made-up trial's constant score
+    made_so = Invented(
+        noise=0.0,
+        score=lambda spec: share if spec.freeze.depth == 6 else 0.9,
+        state=lambda spec: "diverged" if spec.freeze.depth == 4 and spec.seed == 0 else "completed",
+    )
+    table = prepare_stability(made(tmp_path / "s", made_so, trials=specs(train_sizes=(200,))))
+    table = table.set_index("freeze")
+    assert table["broken"].to_dict() == {"none": 0, "first 2": 0, "alternating": 0, "first 4": 1, "all": 0}
+    assert table["collapsed"].to_dict() == {"none": 0, "first 2": 0, "alternating": 0, "first 4": 0, "all": 3}
+    assert table.loc["all", "share"] == 1.0

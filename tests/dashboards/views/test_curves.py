@@ -164,15 +164,15 @@ def test_a_long_line_is_thinned_but_keeps_its_peaks() -> None:
 
 
 def test_epochs_to_nearly_the_best_are_those_of_the_evaluation_that_reaches_it(tmp_path: Path) -> None:
-    info = speed.prepare_speed(made(tmp_path / "s", QUIET))
-    share = 1 - np.exp(-4 * np.arange(1, 6) / 5)
+    info = speed.prepare_speed(made(tmp_path / "s", Invented(noise=0.0, evaluations=10, epochs=10.0)))
+    share = 1 - np.exp(-4 * np.arange(1, 11) / 10)
     first = 1 + int(np.argmax(share / share[-1] >= 0.95))
     assert set(info.dots.loc[info.dots["panel"] == 0, "epoch"]) == {float(first)}
     assert set(info.means["n"]) == {3}
 
 
 def test_what_never_comes_near_the_baseline_is_counted_not_averaged(tmp_path: Path) -> None:
-    weak = Invented(score=lambda spec: 0.5 if spec.freeze.depth == 6 else 0.9)
+    weak = Invented(score=lambda spec: 0.5 if spec.freeze.depth == 6 else 0.9, evaluations=10)
     info = speed.prepare_speed(made(tmp_path / "s", weak))
     table = speed.speed_table(info)
     lost = table[(table["frozen"] == "all") & (table["epochs to 95 % of"] == "the baseline's best")]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,7 @@ import pytest
 
 from dashboards.data.selection import Selection
 from dashboards.views.kit.drawing import log_axis
-from dashboards.views.kit.part import compute
+from dashboards.views.kit.part import Part, compute
 from dashboards.views.kit.theme import DARK, LIGHT, LOOKS
 from dashboards.views.registry import PARTS
 from tests.dashboards.stores import STRATEGIES, specs, write_store
@@ -32,15 +32,16 @@ def figures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any
     """Every figure of ten settings at two train sizes, in every look."""
     trials = specs(strategies=(*STRATEGIES, *MORE))
     selection = selected(write_store(tmp_path_factory.mktemp("marks") / "store", trials))
-    once = {name: replace(part, prepare=_always(part.prepare(selection))) for name, part in PARTS.items()}
+    once = {name: _prepared_once(part, selection) for name, part in PARTS.items()}
     drawn = {(part, look): compute(once[part], selection, LOOKS[look]) for part in PARTS for look in LOOKS}
     return {f"{part} {look}": strictly(each.figure) for (part, look), each in drawn.items()
             if each.figure is not None and not each.why_empty}  # fmt: skip
 
 
-def _always(info: object) -> Callable[[Selection], object]:
-    """Looks differ in what is drawn alone: it is prepared once for all."""
-    return lambda _: info
+def _prepared_once(part: Part[Any], selection: Selection) -> Part[Any]:
+    """Looks differ in what is drawn alone."""
+    info = functools.cache(lambda: part.prepare(selection))
+    return replace(part, prepare=lambda _: info())
 
 
 def _mark(trace: dict[str, Any]) -> str:

@@ -10,7 +10,7 @@ import pytest
 from dashboards.views import why
 from dashboards.views.kit.theme import LIGHT
 from tests.dashboards.stores import STRATEGIES, Invented, specs
-from tests.dashboards.views.made import made, strictly
+from tests.dashboards.views.made import drawn, made, strictly
 from trials.spec import TrialSpec
 
 
@@ -38,7 +38,7 @@ def test_a_setting_that_only_some_sweeps_vary_is_a_bar(tmp_path: Path) -> None:
 
 def test_every_bar_but_the_rest_has_an_interval_around_it(tmp_path: Path) -> None:
     info = why.prepare_importance(made(tmp_path / "s"))
-    table = info.panels[0].found.table.set_index("factor")
+    table = info[0].found.table.set_index("factor")
     known = table.drop(index=["residual", "shared"], errors="ignore")
     assert "seed" not in table.index
     assert table["eta_sq"].sum() == pytest.approx(1)
@@ -51,21 +51,20 @@ def test_every_bar_but_the_rest_has_an_interval_around_it(tmp_path: Path) -> Non
 def test_two_corpora_have_a_panel_of_their_own_and_one_together(tmp_path: Path) -> None:
     trials = [*specs(data={"name": "a"}), *specs(data={"name": "b", "fingerprint": "b" * 64})]
     info = why.prepare_importance(made(tmp_path / "s", trials=trials))
-    assert [(panel.title, panel.found.n) for panel in info.panels] == [("a", 30), ("all corpora of the sweep", 60)]
-    assert "corpus" in info.panels[1].found.table["factor"].tolist()
+    assert [(panel.title, panel.found.n) for panel in info] == [("a", 30), ("all corpora of the sweep", 60)]
+    assert "corpus" in info[1].found.table["factor"].tolist()
 
 
 def test_many_trials_are_analysed_in_part_and_that_is_told(tmp_path: Path) -> None:
     trials = specs(train_sizes=range(100, 1100, 100), seeds=range(13))
-    panel = why.prepare_importance(made(tmp_path / "s", Invented(evaluations=1), trials=trials)).panels[0]
+    panel = why.prepare_importance(made(tmp_path / "s", Invented(evaluations=1), trials=trials))[0]
     assert panel.found.n == 8 * 50
     assert panel.note == "400 of 650 trials: the first 8 seeds"
 
 
 def test_equal_scores_have_nothing_to_explain(tmp_path: Path) -> None:
     flat = Invented(noise=0.0, score=lambda spec: 0.9)
-    words = why.why_no_importance(why.prepare_importance(made(tmp_path / "s", flat)))
-    assert "all scores are equal" in words
+    assert "all scores are equal" in drawn(why.IMPORTANCE, made(tmp_path / "s", flat)).why_empty
 
 
 def test_a_value_tried_on_more_data_only_is_not_credited_with_that(tmp_path: Path) -> None:

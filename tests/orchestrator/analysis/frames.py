@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from orchestrator.analysis.trial_frame import with_costs
+from trials.spec import TrialSpec
 
 Floats = npt.NDArray[np.float64]
 SIZE = 6  # encoder layers
@@ -42,6 +43,11 @@ def with_dev_sentences(
         by_cell[cell] - by_cell[cell].mean() + score for cell, score in zip(frame["cell"], frame["score"], strict=True)
     ]
     return frame.assign(sentences=pd.Series(values, index=frame.index, dtype=object))
+
+
+def row_of(spec: TrialSpec, score: float, **columns: Any) -> dict[str, Any]:
+    """The row of a completed trial."""
+    return {"trial_id": spec.trial_id, "state": "completed", "best_score": score, "device": "cpu"} | columns
 
 
 def _row(label: str, seed: int, score: float) -> dict[str, Any]:

@@ -13,12 +13,6 @@ Draw = Callable[[np.random.Generator, tuple[int, int]], Floats]  # samples, one 
 
 # Student, "The Probable Error of a Mean", Biometrika 6 (1908): additional hours of sleep, second drug minus first.
 SLEEP = np.array([1.2, 2.4, 1.3, 1.3, 0.0, 1.0, 1.8, 0.8, 4.6, 1.4])
-# Darwin's maize, crossed minus self-fertilised, eighths of an inch: Fisher, "The Design of Experiments" (1935), ch. 3.
-MAIZE = np.array([49, -67, 8, 16, 6, 23, 28, 41, 14, 29, 56, 24, 75, 60, -48], dtype=np.float64)
-# Depression scores, first visit minus second: Hollander & Wolfe, "Nonparametric Statistical Methods" (1973), p. 29.
-DEPRESSION = np.array([1.83, 0.50, 1.62, 2.48, 1.68, 1.88, 1.55, 3.06, 1.30]) - np.array(
-    [0.878, 0.647, 0.598, 2.05, 1.06, 1.29, 1.06, 3.14, 1.29]
-)
 
 
 def rows_moments(samples: Floats) -> Moments:

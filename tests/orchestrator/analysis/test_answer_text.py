@@ -26,18 +26,12 @@ def test_losses_stand_on_one_scale_with_zero_and_the_tolerance() -> None:
     assert near.index("├") == far.index("│") == 1
     assert near.index("┤") == far.index("┊") == 11
     assert near.count("─") == 8
-
-
-def test_a_loss_without_an_interval_is_a_point_and_none_is_no_point() -> None:
-    lines = plot([Loss(0.0, None, None), None], 1.0)
-    assert [line.count("●") for line in lines] == [1, 0]
-    assert all("─" not in line and "┊" in line for line in lines)
+    without = plot([Loss(0.0, None, None), None], 1.0)
+    assert [line.count("●") for line in without] == [1, 0]
+    assert all("─" not in line and "┊" in line for line in without)
+    (beyond,) = plot([Loss(1.0, 0.5, 300.0)], 1.0)
+    assert ("├" in beyond, "┤" in beyond, beyond[-1]) == (True, False, "─")
     assert plot([None], 1.0) == [""]
-
-
-def test_an_end_beyond_the_scale_has_no_bracket() -> None:
-    (line,) = plot([Loss(1.0, 0.5, 300.0)], 1.0)
-    assert ("├" in line, "┤" in line, line[-1]) == (True, False, "─")
 
 
 def test_each_setting_has_its_strip_seeds_loss_and_savings() -> None:
@@ -48,21 +42,15 @@ def test_each_setting_has_its_strip_seeds_loss_and_savings() -> None:
     assert lines[2].startswith("■ ■■■■■■ all      3      9.00")
 
 
-def test_the_plot_takes_the_room_that_is_left() -> None:
+def test_the_plot_takes_the_room_that_is_left_or_stands_below_the_table() -> None:
     settings = [setting(f"first {k}+E", k / 2, k / 2 - 1, k / 2 + 1) for k in range(1, 7)]
     assert max(map(len, curve_lines(answer(*settings), 80))) <= 80
-
-
-def test_without_room_the_plot_stands_below_the_table() -> None:
     wide = setting("first 5+E", 25.79, -13.05, 103.47, saved_time=0.51, saved_memory=0.4)
     lines = curve_lines(answer(wide), 80)
     assert lines[1].endswith("31 % FLOPs, 51 % time, 40 % memory")
     assert lines[2] == "freeze            loss in points"
     assert "●" in lines[3]
     assert max(map(len, lines[2:])) <= 80
-
-
-def test_before_a_pair_has_ended_there_is_no_curve() -> None:
     assert curve_lines(answer(setting("first 2+E", 0.0, None, None, n_pairs=0))) == []
 
 

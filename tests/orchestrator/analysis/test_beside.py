@@ -11,7 +11,8 @@ import pandas as pd
 from orchestrator.analysis.answer import across_models, beside
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.analysis.trial_frame import trial_frame
-from tests.builders import make_spec
+from tests.builders import first_k, make_spec
+from tests.orchestrator.analysis.frames import row_of
 from trials.spec import TrialSpec
 
 SEEDS = range(8)
@@ -21,21 +22,11 @@ FLOPS = {"large": 100.0, "small": 40.0}
 
 
 def spec_of(model: str, depth: int, seed: int, **changes: Any) -> TrialSpec:
-    freeze = {"strategy": "first_k" if depth else "none", "layers": tuple(range(depth)), "embeddings": depth > 0}
-    return make_spec(model={"name": model, "revision": model}, freeze=freeze, seed=seed, **changes)
+    return make_spec(model={"name": model, "revision": model}, freeze=first_k(depth), seed=seed, **changes)
 
 
 def frame_of(scores: Mapping[TrialSpec, float], flops: Mapping[TrialSpec, float]) -> pd.DataFrame:
-    rows = [
-        {
-            "trial_id": spec.trial_id,
-            "state": "completed",
-            "best_score": score,
-            "device": "cpu",
-            "training_flops": flops[spec],
-        }
-        for spec, score in scores.items()
-    ]
+    rows = [row_of(spec, score, training_flops=flops[spec]) for spec, score in scores.items()]
     return trial_frame(list(scores), rows)
 
 
@@ -55,22 +46,10 @@ def test_the_answer_over_several_encoders_names_the_most_saving_pair_within_the_
     assert far is not None
     assert [each.freeze for each in (close, far)] == ["small first 2 + embeddings", "large first 2 + embeddings"]
     assert close.setup == "against large none"
-    assert {row["freeze"] for row in close.settings} == {
-        "large first 2 + embeddings",
-        "small none",
-        "small first 2 + embeddings",
-    }
-
-
-def test_a_poor_encoder_with_nothing_frozen_rules_out_no_depth_of_a_better_one() -> None:
-    found = across_models(*several(), DecisionPlan(tolerance=1.0))
-    assert found is not None
-    losses = {row["freeze"]: row["loss"] for row in found.settings}
-    assert losses["small none"] > 9
-    assert found.freeze == "large first 2 + embeddings"
-
-
-def test_one_encoder_alone_is_compared_with_nothing() -> None:
+    settings = {"large first 2 + embeddings", "small none", "small first 2 + embeddings"}
+    losses = {row["freeze"]: row["loss"] for row in far.settings}
+    assert {row["freeze"] for row in close.settings} == settings == losses.keys()
+    assert losses["small none"] > 9  # which rules out no depth of the better one
     frame, specs = several()
     assert across_models(frame[frame["model"] == "large"], specs) is None
 

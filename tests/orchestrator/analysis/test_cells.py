@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +18,7 @@ from orchestrator.analysis.cells import (
     varying_settings,
 )
 from tests.builders import make_spec
+from tests.examples import each
 from trials.freeze.strategies import FREEZE_STRATEGIES, possible_depths
 from trials.settings import FreezeSpec
 from trials.spec import TrialSpec
@@ -27,58 +27,34 @@ BASE = [make_spec(seed=seed) for seed in (0, 1, 2)]
 FIRST_2 = make_spec(freeze={"strategy": "first_k", "layers": (0, 1)})
 
 
-def test_replicates_differ_in_the_seed_alone() -> None:
-    assert [len(seeds) for seeds in by_cell([BASE[0], FIRST_2, *BASE[1:]]).values()] == [3, 1]
-
-
 def test_settings_that_vary_are_those_the_tables_do_not_show_anyway() -> None:
+    assert [len(seeds) for seeds in by_cell([BASE[0], FIRST_2, *BASE[1:]]).values()] == [3, 1]
     specs = [make_spec(optim={"lr": lr}, train_size=size) for lr, size in ((1e-3, 100), (1e-4, 200))]
     assert varying_settings([*specs, FIRST_2]) == ["optim.lr"]
     assert [setting(spec, "optim.lr") for spec in specs] == [1e-3, 1e-4]
-
-
-def test_two_models_are_told_apart_by_name() -> None:
     assert varying_settings([BASE[0], make_spec(model={"name": "other", "path": "b"})]) == ["model.name"]
-
-
-def test_no_cells_have_no_varying_settings() -> None:
     assert varying_settings([]) == []
 
 
-@pytest.mark.parametrize(
-    ("label", "strip", "words"),
+@each(
+    "label, strip, words, name",
     [
-        ("none", "□ □□□□□□", "none of 6 layers frozen"),
-        ("embeddings", "■ □□□□□□", "the embeddings frozen"),
-        ("first 2+E", "■ ■■□□□□", "layers 1 to 2 of 6 and the embeddings frozen"),
-        ("last 1", "□ □□□□□■", "layer 6 of 6 frozen"),
-        ("alternating", "□ ■□■□■□", "layers 1, 3, 5 of 6 frozen"),
-        ("all+E", "■ ■■■■■■", "all 6 layers and the embeddings frozen"),
-        ("layers 0,1,4", "□ ■■□□■□", "layers 1 to 2, 5 of 6 frozen"),
+        ("none", "□ □□□□□□", "none of 6 layers frozen", "none"),
+        ("embeddings", "■ □□□□□□", "the embeddings frozen", "embeddings"),
+        ("first 2+E", "■ ■■□□□□", "layers 1 to 2 of 6 and the embeddings frozen", "first 2 + embeddings"),
+        ("last 1", "□ □□□□□■", "layer 6 of 6 frozen", "last 1"),
+        ("alternating", "□ ■□■□■□", "layers 1, 3, 5 of 6 frozen", "alternating"),
+        ("all+E", "■ ■■■■■■", "all 6 layers and the embeddings frozen", "all + embeddings"),
+        ("layers 0,1,4", "□ ■■□□■□", "layers 1 to 2, 5 of 6 frozen", "layers 1 to 2, 5"),
+        ("layers 2+E", "■ □□■□□□", "layer 3 of 6 and the embeddings frozen", "layer 3 + embeddings"),
+        *((label, "", label, None) for label in ("", "first 9", "somebody's own", "layers a", "layers 7", "layers")),
     ],
 )
-def test_a_square_is_filled_where_the_part_is_frozen(label: str, strip: str, words: str) -> None:
-    assert layer_strip(label, 6) == strip
-    assert strip_in_words(label, 6) == words
-
-
-@pytest.mark.parametrize(
-    ("label", "name"),
-    [
-        ("first 4+E", "first 4 + embeddings"),
-        ("layers 0,1,4+E", "layers 1 to 2, 5 + embeddings"),
-        ("layers 2", "layer 3"),
-        ("somebody's own layers", "somebody's own layers"),
-    ],
-)
-def test_people_are_shown_layers_counted_from_1_as_in_the_strip(label: str, name: str) -> None:
-    assert freeze_name(label) == name
-
-
-@pytest.mark.parametrize("label", ["", "first 9", "first two", "somebody's own", "layers a", "layers 7", "layers"])
-def test_an_unknown_label_has_no_strip_and_stays_as_it_is(label: str) -> None:
-    assert layer_strip(label, 6) == ""
-    assert strip_in_words(label, 6) == label
+def test_a_square_is_filled_where_a_part_is_frozen_and_people_count_layers_from_1(
+    label: str, strip: str, words: str, name: str | None
+) -> None:
+    assert (layer_strip(label, 6), strip_in_words(label, 6)) == (strip, words)
+    assert name is None or freeze_name(label) == name
 
 
 @given(st.sampled_from(sorted(FREEZE_STRATEGIES)), st.integers(1, 30), st.booleans(), st.data())
@@ -106,13 +82,9 @@ def test_the_words_cut_off_are_named_once_for_all_trials_of_a_corpus() -> None:
     ]
 
 
-def test_of_texts_the_shortened_ones_are_counted() -> None:
-    spec = make_spec(task="sst2")
-    (note,) = cut_off_notes([spec], [row(spec, 2, 0)])
+def test_of_texts_the_shortened_ones_are_counted_and_nothing_is_said_of_other_sweeps_and_older_stores() -> None:
+    text, spec, other = make_spec(task="sst2"), make_spec(), make_spec(seed=1)
+    (note,) = cut_off_notes([text], [row(text, 2, 0)])
     assert "cuts off the end of 2 texts of dev and of up to 0 texts of a train subset" in note
-
-
-def test_nothing_cut_off_another_sweep_and_an_older_store_say_nothing() -> None:
-    spec, other = make_spec(), make_spec(seed=1)
     assert cut_off_notes([spec], [row(spec, 0, 0), row(other, 3, 3)]) == []
     assert cut_off_notes([spec], [row(spec, None, None)]) == []

@@ -64,36 +64,25 @@ def test_every_verdict_is_read_off_the_one_interval() -> None:
         "first 4": 0.03}, 8, 0.004)).set_index("cell")["high"], table["high"], check_names=False)  # fmt: skip
 
 
-def test_intervals_stay_whatever_the_tolerance() -> None:
-    of = decided({"first 2": 0.005, "first 4": 0.03})
-    wider = of.within(5.0)
-    pd.testing.assert_frame_equal(of.table[["low", "high"]], wider.table[["low", "high"]])
-    assert wider.chosen is not None
-    assert wider.chosen["freeze"] == "first 4"
-
-
-def test_each_trade_off_is_the_smallest_tolerance_that_buys_it() -> None:
+def test_each_trade_off_is_the_smallest_tolerance_that_buys_it_and_no_tolerance_moves_an_interval() -> None:
     of = decided({"first 2": 0.005, "first 4": 0.03})
     assert [each.freeze for each in of.trade_offs] == ["first 2", "first 4"]
     for each in of.trade_offs:
-        at = of.within(each.tolerance).chosen
-        assert at is not None
-        assert at["freeze"] == each.freeze
-        below = of.within(each.tolerance - 0.01).chosen
+        at, below = of.within(each.tolerance), of.within(each.tolerance - 0.01).chosen
+        assert at.chosen is not None
+        assert at.chosen["freeze"] == each.freeze
         assert below is None or below["freeze"] != each.freeze
+        pd.testing.assert_frame_equal(of.table[["low", "high"]], at.table[["low", "high"]])
     assert "What each tolerance buys: " in answer_sentence(of)
 
 
-def test_a_saving_too_small_is_not_worth_having() -> None:
+def test_a_saving_too_small_is_not_worth_having_and_does_not_widen_the_intervals_of_the_others() -> None:
     of = decided({"first 2": 0.0, "first 4": 0.09}, min_saving=0.4)
     assert (of.outcome, of.chosen) == ("not worth it", None)
     assert answer_sentence(of).startswith(
         "Not worth it: nothing within 1 point saves more than 33 % of the training FLOPs; the first 4 of 6 layers "
     )
     assert excluded(of) == {"saves less than 40 %": 1}
-
-
-def test_what_is_not_worth_having_does_not_widen_the_intervals_of_the_others() -> None:
     both, alone = decided({"first 2": 0.0, "first 4": 0.0}, min_saving=0.4), decided({"first 4": 0.0}, min_saving=0.4)
     assert both.tail == alone.tail == 0.05
     assert decided({"first 2": 0.0, "first 4": 0.0}).tail < 0.05
@@ -118,19 +107,14 @@ def test_three_seeds_that_vary_are_too_few_and_their_differences_stand_there() -
 
 
 def test_where_the_least_freeze_loses_too_much_nothing_is_frozen() -> None:
-    of = decided({"first 2": 0.05, "first 4": 0.04}, spread=0.002)
-    assert of.outcome == "freeze nothing"
-    assert answer_sentence(of).startswith("Freeze nothing: the first ")
+    assert answer_sentence(decided({"first 2": 0.05, "first 4": 0.04}, spread=0.002)).startswith("Freeze nothing: the ")
 
 
-def test_a_setting_that_freezes_more_than_one_that_loses_is_taken_to_lose() -> None:
+def test_a_setting_that_freezes_more_than_one_that_loses_is_taken_to_lose_and_an_undecided_one_bars_no_other() -> None:
     frame = sweep(np.random.default_rng(0), {"first 2": 0.05, "first 4": 0.05}, 8, 0.002)
     of = decide(frame[(frame["cell"] != "first 4") | (frame["seed"] < 2)])
     assert rows(of)["loses_more"].tolist() == [True, True]
     assert of.outcome == "freeze nothing"
-
-
-def test_a_setting_that_stays_undecided_bars_no_other() -> None:
     frame = sweep(np.random.default_rng(0), {"first 2": 0.0, "first 4": 0.0}, 8, 0.002)
     of = decide(frame[(frame["cell"] != "first 2") | (frame["seed"] < 3)])
     assert of.chosen is not None
@@ -163,16 +147,15 @@ def test_an_excess_of_collapses_is_fishers() -> None:
     assert excess_p(base, own) == 1
 
 
-def test_a_baseline_that_has_not_learned_is_said_first_and_nothing_is_recommended() -> None:
+def test_a_baseline_that_has_not_learned_or_is_near_the_constant_prediction_is_said_first_and_recommends_nothing() -> (
+    None
+):
     frame = learned().assign(constant_score=0.53)
     frame.loc[(frame["cell"] == "none") & (frame["seed"] < 4), ["score", "collapsed"]] = [0.53, 1.0]
     of = decide(frame)
     assert (of.outcome, of.chosen, of.trade_offs) == ("not learned", None, ())
     assert answer_sentence(of).startswith("The baseline has not learned the task: it scores ")
     assert "Try more epochs, another learning rate or more train data." in answer_sentence(of)
-
-
-def test_a_baseline_near_the_constant_prediction_is_not_shown_to_have_learned() -> None:
     rng = np.random.default_rng(1)
     frame = trials({"none": list(0.54 + 0.02 * rng.standard_normal(6)), "first 2": [0.54] * 6})
     assert decide(frame.assign(constant_score=0.53, collapsed=0.0)).outcome == "not learned"
@@ -223,19 +206,17 @@ def test_times_of_two_devices_recommend_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("frame", "sentence"),
+    ("scores", "sentence"),
     [
-        (trials({}), "Nothing to choose from: no setting freezes anything."),
-        (trials({"none": [0.9]}), "Nothing to choose from: no setting freezes anything."),
-        (trials({"first 1": [0.9]}), "Not decided: the baseline (freeze: none) has no completed trial yet."),
-        (
-            trials({"none": [0.9], "first 1": [0.89]}),
-            "Not decided: 1 seed is too few for an interval; differences so far 1.0 points (the first 1 of 6 layers).",
-        ),
+        ({}, "Nothing to choose from: no setting freezes anything."),
+        ({"none": [0.9]}, "Nothing to choose from: no setting freezes anything."),
+        ({"first 1": [0.9]}, "Not decided: the baseline (freeze: none) has no completed trial yet."),
+        ({"none": [0.9], "first 1": [0.89]}, "Not decided: 1 seed is too few for an interval; differences so far 1.0 "
+         "points (the first 1 of 6 layers)."),
     ],
-)
-def test_sweeps_without_an_interval_are_told_so(frame: pd.DataFrame, sentence: str) -> None:
-    assert answer_sentence(decide(frame)) == sentence
+)  # fmt: skip
+def test_sweeps_without_an_interval_are_told_so(scores: dict[str, list[float]], sentence: str) -> None:
+    assert answer_sentence(decide(trials(scores))) == sentence
 
 
 def test_no_baseline_no_pairs_and_no_difference_are_words() -> None:
@@ -252,50 +233,42 @@ def test_no_baseline_no_pairs_and_no_difference_are_words() -> None:
     assert np.isnan(found[["low", "high"]].to_numpy(dtype=float)).all()
 
 
-def test_the_test_split_chooses_nothing() -> None:
-    with pytest.raises(ValueError, match="the test split is shown once and selects nothing"):
-        decide(trials({"none": [0.9], "first 1": [0.9]}), value="test_score")
-
-
-def test_several_baselines_or_groups_are_refused() -> None:
+def test_the_test_split_several_baselines_and_several_groups_are_refused() -> None:
     frame = trials({"none": [0.9], "first 1": [0.9]})
+    with pytest.raises(ValueError, match="the test split is shown once and selects nothing"):
+        decide(frame, value="test_score")
     for column in ("baseline", "group"):
         with pytest.raises(ValueError, match=f"2 values of {column}"):
             decide(pd.concat([frame, frame.assign(**{column: "other", "seed": 9})]))
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"tolerance": -0.1}, {"tolerance": float("nan")}, {"error": 0.0}, {"min_saving": 1.0}, {"most_seeds": 1}]
-)
-def test_impossible_plans_are_refused(wrong: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match="must be"):
-        DecisionPlan(**wrong)  # type: ignore[arg-type]
-
-
-def test_a_plan_is_stored_without_its_defaults_and_read_again() -> None:
+def test_a_plan_is_stored_without_its_defaults_and_read_again_and_an_impossible_one_refused() -> None:
     plan = DecisionPlan(tolerance=0.5, cost="training_cost_s")
     assert plan.as_json() == {"tolerance": 0.5, "cost": "training_cost_s"}
     assert DecisionPlan.of_json(plan.as_json() | {"later": 1}) == plan
     assert DecisionPlan().as_json() == {}
+    for key, value in (
+        ("tolerance", -0.1),
+        ("tolerance", np.nan),
+        ("error", 0.0),
+        ("min_saving", 1.0),
+        ("most_seeds", 1),
+    ):
+        with pytest.raises(ValueError, match="must be"):
+            DecisionPlan(**{key: value})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("label", "words"),
-    [
-        ("first 1", "the first 1 of 6 layers"),
-        ("last 4+E", "the last 4 of 6 layers and the embeddings"),
-        ("all+E", "all layers and the embeddings"),
-        ("alternating+E", "every other layer and the embeddings"),
-        ("embeddings", "the embeddings"),
-        ("layers 0,3+E", "layers 1, 4 of 6 and the embeddings"),
-        ("layers 4", "layer 5 of 6"),
-    ],
-)
-def test_freeze_labels_are_put_into_words(label: str, words: str) -> None:
-    assert parts(label, SIZE) == words
-
-
-def test_a_small_saving_has_a_decimal_and_equal_ends_are_left_out() -> None:
+def test_freeze_labels_and_savings_are_put_into_words() -> None:
+    words = {
+        "first 1": "the first 1 of 6 layers",
+        "last 4+E": "the last 4 of 6 layers and the embeddings",
+        "all+E": "all layers and the embeddings",
+        "alternating+E": "every other layer and the embeddings",
+        "embeddings": "the embeddings",
+        "layers 0,3+E": "layers 1, 4 of 6 and the embeddings",
+        "layers 4": "layer 5 of 6",
+    }
+    assert {label: parts(label, SIZE) for label in words} == words
     row = {"saved": 0.0131, "saved_low": 0.0131, "saved_high": 0.0132}
     assert share_text(row) == "1.3 %"
     assert share_text(row | {"saved": 0.52, "saved_low": 0.49, "saved_high": 0.55}) == "52 % (49 to 55 %)"
@@ -304,11 +277,8 @@ def test_a_small_saving_has_a_decimal_and_equal_ends_are_left_out() -> None:
 @pytest.mark.parametrize(
     ("n", "told"),
     [
-        (
-            40,
-            "this dev split of 40 sentences resolves 6.9 points; about 300 would do: there a loss of 1 point would be",
-        ),
-        (400, "this dev split of 400 sentences resolves 2.2 points. Further seeds or a larger dev split may show one"),
+        (40, "40 sentences resolves 6.9 points; about 300 would do: there a loss of 1 point would be"),
+        (400, "400 sentences resolves 2.2 points. Further seeds or a larger dev split may show one"),
         (None, "the scores of this dev set are too coarse for one"),
     ],
 )

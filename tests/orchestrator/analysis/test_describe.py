@@ -26,7 +26,7 @@ from tests.orchestrator.analysis.frames import Floats, trials
 from tests.orchestrator.analysis.samples import SLEEP, covered, rows_moments
 
 SAMPLES = 20_000  # a share of 0.95 has a standard error of 0.0015
-SKEWED = [(20.0, 2.0), (9.0, 1.0), (95.0, 1.0)]  # skewness -1.1, -1.5, -1.9
+SKEWED = [(20.0, 2.0), (9.0, 1.0), (95.0, 1.0), (5.0, 0.5)]  # skewness -1.1, -1.5, -1.9, and single seeds collapse
 scores = st.lists(st.floats(0.01, 0.99), min_size=2, max_size=12)
 
 
@@ -53,20 +53,10 @@ def test_one_sample_has_the_interval_of_a_cell(column: str, values: list[float])
 @each("a, b", SKEWED)
 @each("n", [2, 3, 5, 10, 20])
 def test_score_interval_covers_at_least_93_percent_of_skewed_scores(a: float, b: float, n: int) -> None:
-    m = rows_moments(betas(a, b, n))
-    assert covered(wider(t_ends(m, 0.95), logit_ends(m, 0.95)), a / (a + b)) >= 0.93
-
-
-@each("n", [2, 3, 5, 10, 20])
-def test_score_interval_covers_93_percent_where_single_seeds_collapse(n: int) -> None:
     """Beta(5, 0.5): half of the scores above 0.95, one in ten below 0.75. Worst at n = 5: 0.9306 of 400,000."""
-    m = rows_moments(betas(5.0, 0.5, n))
-    assert covered(wider(t_ends(m, 0.95), logit_ends(m, 0.95)), 5 / 5.5) >= 0.9306 - 3 * 0.0018
-
-
-def test_students_interval_alone_falls_short_on_skewed_scores() -> None:
-    m = rows_moments(betas(5.0, 0.5, 5))
-    assert covered(t_ends(m, 0.95), 5 / 5.5) < 0.88
+    m = rows_moments(betas(a, b, n))
+    share = covered(wider(t_ends(m, 0.95), logit_ends(m, 0.95)), a / (a + b))
+    assert share >= (0.93 if b >= 1 else 0.9306 - 3 * 0.0018)
 
 
 def test_wider_interval_costs_one_percent_of_length_where_scores_are_normal() -> None:
@@ -82,13 +72,6 @@ def test_summary_of_nothing_one_and_three() -> None:
     assert describe([0.5])[:3] == (1, 0.5, 0.5)
     assert np.isnan(describe([0.5]).std)
     assert describe([1.0, 2.0, 6.0, float("nan")]) == pytest.approx(Summary(3, 3.0, 2.0, np.sqrt(7), 1.0, 6.0))
-
-
-@given(scores, st.randoms())
-def test_order_of_values_does_not_matter(values: list[float], random: object) -> None:
-    mixed = list(values)
-    random.shuffle(mixed)  # type: ignore[attr-defined]
-    assert describe(mixed) == pytest.approx(describe(values))
 
 
 @given(scores, st.floats(-5, 5), st.floats(0.1, 10))
@@ -127,7 +110,7 @@ def test_a_trial_may_have_a_row_in_each_group() -> None:
 def test_a_described_cell_equals_its_sample() -> None:
     values = [0.9, 0.97, 0.95, 0.6]
     row = describe_cells(trials({"none": values}), ["cell"], "score").iloc[0]
-    assert (row["n"], row["mean"], row["median"], row["std"], row["min"], row["max"]) == pytest.approx(describe(values))
+    assert row[[*Summary._fields]].tolist() == pytest.approx(list(describe(values)))
 
 
 def test_an_interval_of_seconds_does_not_reach_below_zero() -> None:
@@ -137,16 +120,9 @@ def test_an_interval_of_seconds_does_not_reach_below_zero() -> None:
     assert row["low"] * row["high"] == pytest.approx(row["mean"] ** 2)
 
 
-def test_means_at_the_border_keep_students_interval() -> None:
-    row = describe_cells(trials({"none": [1.0, 1.0, 1.0]}), ["cell"], "score").iloc[0]
-    assert (row["low"], row["high"]) == (1.0, 1.0)
-
-
-def test_a_correlation_may_be_negative_and_has_students_interval() -> None:
+def test_scores_at_the_border_or_below_zero_keep_students_interval() -> None:
+    assert ends([1.0, 1.0, 1.0]) == (1.0, 1.0)
     assert ends([-0.2, 0.3, 0.9]) == pytest.approx(ends([-0.2, 0.3, 0.9], "value"))
-
-
-def test_a_missing_column_is_named() -> None:
     with pytest.raises(ValueError, match="no column loss"):
         describe_cells(pd.DataFrame({"cell": ["a"]}), ["cell"], "loss")
 
@@ -162,16 +138,18 @@ def curves(scores: Mapping[str, Sequence[float]]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def test_a_trial_reaches_a_share_of_its_own_best() -> None:
+def test_a_trial_reaches_a_share_of_its_own_best_despite_rounding_and_scores_that_are_no_numbers() -> None:
     found = epochs_to(curves({"none/0": [0.5, 0.86, 0.8, 0.9], "none/1": [0.9]}), 0.95)
     assert found["epoch"].tolist() == [2, 1]  # 0.855 of 0.9
     assert found["step"].tolist() == [20, 10]
     assert found["last_epoch"].tolist() == [4, 1]
     assert found["target"].tolist() == pytest.approx([0.855, 0.855])
-
-
-def test_the_best_is_reached_despite_rounding() -> None:
     assert epochs_to(curves({"none/0": [0.7, 0.7]}), 1.0)["epoch"].tolist() == [1]
+    found = epochs_to(curves({"none/0": [-0.5, -0.1], "none/1": [0.0, 0.0]}))
+    assert found["reached"].tolist() == [False, False]
+    assert found["epoch"].isna().all()
+    found = epochs_to(curves({"none/0": [np.nan, 0.8], "none/1": [np.nan]}))
+    assert found[["trial_id", "epoch"]].to_numpy().tolist() == [["none/0", 2.0]]
 
 
 def test_a_trial_may_never_reach_the_baselines_best() -> None:
@@ -193,24 +171,9 @@ def test_a_baseline_that_failed_or_came_twice_is_no_reference() -> None:
         baseline_best(epochs, pd.concat([frame, frame.iloc[[0]]]))
 
 
-def test_a_share_of_a_best_that_is_not_positive_says_nothing() -> None:
-    found = epochs_to(curves({"none/0": [-0.5, -0.1], "none/1": [0.0, 0.0]}))
-    assert found["reached"].tolist() == [False, False]
-    assert found["epoch"].isna().all()
-
-
-def test_scores_that_are_no_numbers_are_passed_over() -> None:
-    found = epochs_to(curves({"none/0": [np.nan, 0.8], "none/1": [np.nan]}))
-    assert found[["trial_id", "epoch"]].to_numpy().tolist() == [["none/0", 2.0]]
-
-
-@pytest.mark.parametrize("share", [0.0, 1.1])
-def test_impossible_shares_are_refused(share: float) -> None:
-    with pytest.raises(ValueError, match="share"):
-        epochs_to(curves({}), share)
-
-
-def test_two_evaluations_at_one_place_are_refused() -> None:
-    epochs = curves({"none/0": [0.5]})
+def test_impossible_shares_and_two_evaluations_at_one_place_are_refused() -> None:
+    for share in (0.0, 1.1):
+        with pytest.raises(ValueError, match="share"):
+            epochs_to(curves({}), share)
     with pytest.raises(ValueError, match="none/0 has two evaluations at step 10"):
-        epochs_to(pd.concat([epochs, epochs]))
+        epochs_to(pd.concat([curves({"none/0": [0.5]})] * 2))

@@ -26,7 +26,7 @@ FRAMES = {
     "no baseline": trials({"first 2": [0.8, 0.7], "first 4": [0.8, 0.9]}),
     "no scores": trials({"none": [np.nan, np.nan], "first 2": [np.nan, np.nan]}),
 }
-FUNCTIONS: dict[str, Callable[[pd.DataFrame], object]] = {
+FUNCTIONS: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
     "describe_cells": lambda frame: describe_cells(frame, ["cell"], "score"),
     "losses": loss_table,
     "decide": lambda frame: decide(frame, DecisionPlan(cost="train_s")).table,
@@ -37,40 +37,22 @@ FUNCTIONS: dict[str, Callable[[pd.DataFrame], object]] = {
 }
 
 
-@pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES.keys())
 @pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS.keys())
-def test_sad_frames_give_tables_without_warnings(
-    function: Callable[[pd.DataFrame], object], frame: pd.DataFrame
+def test_sad_frames_give_the_tables_of_good_ones_without_warnings_and_a_trial_twice_is_refused(
+    function: Callable[[pd.DataFrame], pd.DataFrame],
 ) -> None:
-    before = frame.copy()
-    found = function(frame)
-    assert isinstance(found, pd.DataFrame)
-    pd.testing.assert_frame_equal(frame, before)  # nothing is written into what was handed in
-
-
-@pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS.keys())
-def test_a_sad_table_has_the_columns_of_a_good_one(function: Callable[[pd.DataFrame], pd.DataFrame]) -> None:
     good = trials({"none": [0.9, 0.8, 0.7], "first 2": [0.8, 0.7, 0.69]})
     for frame in FRAMES.values():
+        before = frame.copy()
         assert function(frame).columns.tolist() == function(good).columns.tolist()
-
-
-@pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS.keys())
-def test_a_trial_twice_is_refused(function: Callable[[pd.DataFrame], object]) -> None:
-    frame = trials({"none": [0.9, 0.8, 0.7], "first 2": [0.8, 0.7, 0.69]})
+        pd.testing.assert_frame_equal(frame, before)  # nothing is written into what was handed in
     with pytest.raises(ValueError, match="two"):
-        function(pd.concat([frame, frame.iloc[[4]]], ignore_index=True))
+        function(pd.concat([good, good.iloc[[4]]], ignore_index=True))
 
 
-def test_no_epochs_give_empty_tables() -> None:
+def test_no_epochs_give_empty_tables_a_missing_column_is_named_and_counts_agree_with_their_nouns() -> None:
     epochs = pd.DataFrame(columns=["trial_id", "cell", "seed", "step", "epoch", "score"])
     assert epochs_to(epochs).empty
-
-
-def test_a_frame_without_a_column_is_refused_by_name() -> None:
     with pytest.raises(ValueError, match="the frame has no column score; it has cell, seed"):
         usable(pd.DataFrame({"cell": [], "seed": []}), "score")
-
-
-def test_counts_agree_with_their_nouns() -> None:
     assert [counted(n, "pair") for n in (0, 1, 2.5)] == ["0 pairs", "1 pair", "2.5 pairs"]

@@ -17,7 +17,7 @@ from orchestrator.analysis.wording import parts
 from orchestrator.store.schema import DRIFTS, PROBES
 from tests.builders import make_spec
 from tests.examples import each
-from trials.freeze.strategies import FREEZE_STRATEGIES
+from tests.orchestrator.analysis.frames import row_of
 from trials.settings import FreezeSpec
 from trials.spec import TrialSpec
 
@@ -26,9 +26,7 @@ NO_PROBES, NO_DRIFTS = (schema.empty_table().to_pandas() for schema in (PROBES, 
 
 def spec_of(depth: int | None, seed: int = 0, **changes: Any) -> TrialSpec:
     """A baseline for None, else the embeddings and the first `depth` layers frozen."""
-    layers = () if depth is None else tuple(sorted(FREEZE_STRATEGIES["first_k"](6, depth)))
-    strategy = "none" if depth is None else "first_k"
-    freeze = {"strategy": strategy, "layers": layers, "embeddings": depth is not None}
+    freeze = {} if depth is None else {"strategy": "first_k", "layers": tuple(range(depth)), "embeddings": True}
     return make_spec(freeze=freeze, seed=seed, **changes)
 
 
@@ -36,11 +34,8 @@ def curves(
     specs: list[TrialSpec], probes: pd.DataFrame = NO_PROBES, drifts: pd.DataFrame = NO_DRIFTS, **scores: float
 ) -> pd.DataFrame:
     """`scores` by freeze label; trials of other freezes have not run."""
-    rows = [
-        {"trial_id": s.trial_id, "state": "completed", "best_score": scores[s.freeze.label] + s.seed / 1000}
-        for s in specs
-        if s.freeze.label in scores
-    ]
+    ran = [spec for spec in specs if spec.freeze.label in scores]
+    rows = [row_of(spec, scores[spec.freeze.label] + spec.seed / 1000) for spec in ran]
     return layer_curves(trial_frame(specs, rows), {s.cell_id: s for s in specs}, probes, drifts)
 
 
@@ -64,11 +59,14 @@ def test_there_is_a_row_for_every_depth_whatever_has_run() -> None:
     assert found["depth"].tolist() == list(range(7))
     assert found[["probe", "drift", "loss"]].isna().all(axis=None)
     assert (found[["n_probes", "n_drifts", "n_pairs"]] == 0).all(axis=None)
+    assert not len(layer_curves(pd.DataFrame(), {}, NO_PROBES, NO_DRIFTS))
 
 
 def test_the_loss_of_a_depth_is_that_of_freezing_up_to_it() -> None:
     specs = [spec_of(depth, seed) for depth in (None, 0, 2) for seed in range(3)]
-    found = curves(specs, **{"none": 0.9, "embeddings": 0.89, "first 2+E": 0.8}).set_index("depth")
+    thawing = [spec_of(6, seed, thaw_every=1) for seed in range(3)]  # is no freeze of a depth
+    scores = {"none": 0.9, "embeddings": 0.89, "first 2+E": 0.8, "first 6+E": 0.7}
+    found = curves([*specs, *thawing], **scores).set_index("depth")
     assert found["loss"].dropna().to_dict() == pytest.approx({0: 0.01, 2: 0.1})
     assert found["n_pairs"].tolist() == [3, 0, 3, 0, 0, 0, 0]
 
@@ -82,18 +80,14 @@ def test_freezes_that_train_the_embeddings_count_where_no_other_freezes_them() -
     assert both["loss"].dropna().to_dict() == pytest.approx({4: 0.2})
 
 
-def test_a_probe_has_an_interval_over_subsets_and_sentences() -> None:
-    base = spec_of(None)
-    found = curves([base], probe_rows(base, {0: 0.5, 1: 0.75})).set_index("depth")
-    assert found.loc[1, ["probe", "control", "selectivity"]].tolist() == pytest.approx([0.75, 0.25, 0.5])
-    assert 0.7 < found.loc[1, "probe_low"] < 0.75 < found.loc[1, "probe_high"] < 0.8
-    assert found["n_probes"].tolist() == [3, 3, 0, 0, 0, 0, 0]
-
-
-def test_probes_of_another_train_size_are_those_of_another_setting() -> None:
+def test_a_probe_has_an_interval_over_subsets_and_sentences_and_counts_for_its_train_size() -> None:
     small, large = spec_of(None), spec_of(None, train_size=400)
-    found = curves([small, large], probe_rows(small, {0: 0.5}))
-    assert found.groupby("train_size")["n_probes"].sum().to_dict() == {200: 3, 400: 0}
+    found = curves([small, large], probe_rows(small, {0: 0.5, 1: 0.75}))
+    at = found[found["train_size"] == 200].set_index("depth")
+    assert at.loc[1, ["probe", "control", "selectivity"]].tolist() == pytest.approx([0.75, 0.25, 0.5])
+    assert 0.7 < at.loc[1, "probe_low"] < 0.75 < at.loc[1, "probe_high"] < 0.8
+    assert at["n_probes"].tolist() == [3, 3, 0, 0, 0, 0, 0]
+    assert found.groupby("train_size")["n_probes"].sum().to_dict() == {200: 6, 400: 0}
 
 
 def test_drift_is_that_of_the_baseline_over_its_seeds() -> None:
@@ -117,10 +111,6 @@ def test_without_contributions_an_interval_is_over_subsets_alone_and_one_subset_
     assert (alone.mean, np.isnan(alone.low)) == (0.4, True)
 
 
-def test_an_empty_frame_has_no_curves() -> None:
-    assert not len(layer_curves(pd.DataFrame(), {}, NO_PROBES, NO_DRIFTS))
-
-
 @each(
     "losses, words",
     [
@@ -140,13 +130,6 @@ def test_what_the_curves_show_is_said_in_words(losses: list[float], words: str) 
     assert findings(at.assign(drift=np.nan), 0.01)["drift"] == "Movement unknown: no stored weights"
 
 
-def test_gradual_unfreezing_is_no_freeze_of_a_depth() -> None:
-    specs = [spec_of(None), spec_of(4), spec_of(6, thaw_every=1)]
-    found = curves(specs, **{"none": 0.9, "first 4+E": 0.8, "first 6+E": 0.7})
-    assert len(found) == 7
-    assert found["loss"].dropna().tolist() == pytest.approx([0.1])
-
-
 RULE: dict[str, Any] = {"strategy": "adaptive", "layers": (), "embeddings": False, "rule": "gradient_norm"}
 FIRST: dict[str, Any] = {"strategy": "first_k", "layers": (0, 1), "embeddings": True}
 NOTHING: dict[str, Any] = {"strategy": "none", "layers": (), "embeddings": False}
@@ -162,15 +145,9 @@ def frame_and_specs() -> tuple[pd.DataFrame, dict[str, TrialSpec]]:
     specs, rows = [], []
     for freeze, thaw_every, score, flops, layers in SETTINGS.values():
         for seed in range(3):
-            spec = make_spec(freeze=freeze, thaw_every=thaw_every, seed=seed)
-            specs.append(spec)
-            rows.append(
-                {
-                    "trial_id": spec.trial_id, "state": "completed", "device": "cpu", "best_score": score + seed / 100,
-                    "training_flops": flops + seed, "frozen_layers": layers,
-                    "mean_frozen_layers": 1.0 + seed,
-                }
-            )  # fmt: skip
+            specs.append(make_spec(freeze=freeze, thaw_every=thaw_every, seed=seed))
+            froze = {"frozen_layers": layers, "mean_frozen_layers": 1.0 + seed}
+            rows.append(row_of(specs[-1], score + seed / 100, training_flops=flops + seed, **froze))
     return trial_frame(specs, rows), {spec.cell_id: spec for spec in specs}
 
 

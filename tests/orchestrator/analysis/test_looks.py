@@ -33,12 +33,9 @@ def test_looks_at_seeds_alone_stop_brownian_motion_with_the_promised_error() -> 
     assert bars == sorted(bars)
 
 
-def test_without_a_seed_effect_looking_again_costs_nothing() -> None:
+def test_one_look_alone_has_the_whole_error_and_looks_without_a_seed_effect_cost_nothing() -> None:
     x = np.repeat(np.random.default_rng(1).standard_normal((1, 100)), 10, axis=0)
     assert [float(tails(estimate(x[:n]), LOOKS, 0.025)) for n in (3, 6, 10)] == pytest.approx([KEPT * 0.025] * 3)
-
-
-def test_one_look_alone_has_the_whole_error() -> None:
     assert tails(estimate(SEEDS_ALONE[:5]), PlannedLooks(5, 5), 0.025) == pytest.approx(0.025)
 
 
@@ -60,20 +57,12 @@ def test_all_looks_together_hold_their_error_on_normal_losses(seeds: float, sent
     assert wrong.mean() <= 0.025 + 0.0086  # three standard errors
 
 
-def test_looks_out_of_order_are_refused() -> None:
-    with pytest.raises(ValueError, match="looks from 5 to 4 seeds"):
-        PlannedLooks(5, 4)
-
-
-def test_more_seeds_are_missing_where_seeds_vary() -> None:
+def test_more_seeds_or_more_sentences_are_missing_where_they_vary() -> None:
     of = estimate(0.005 + 0.004 * losses(np.random.default_rng(4), 5, 400))
     found = further(of, LOOKS, 0.01)
     assert found.further_seeds is not None
     assert found.further_seeds > 0
     assert found.further_sentences is None
-
-
-def test_more_sentences_are_missing_where_they_vary() -> None:
     x = losses(np.random.default_rng(4), 5, 400, seeds=0.01)
     found = further(estimate(0.005 + 0.1 * (x - x.mean())), LOOKS, 0.01)
     assert found.further_seeds is None
@@ -95,14 +84,13 @@ def test_further_seeds_decide_in_about_the_promised_share() -> None:
     assert 0.7 <= share <= 0.99  # of noncentral t, not normal, and shares of V that vary
 
 
-def test_a_decided_loss_needs_nothing() -> None:
+def test_a_decided_loss_needs_nothing_and_without_a_variance_or_an_order_of_looks_nothing_is_planned() -> None:
     found = further(estimate(0.001 * losses(np.random.default_rng(6), 10, 400)), LOOKS, 0.05)
     assert (found.further_seeds, found.further_sentences) == (0, 0)
-
-
-def test_without_a_variance_nothing_is_expected() -> None:
     with pytest.raises(ValueError, match="nothing is known"):
         further(estimate(np.zeros((3, 5))), LOOKS, 0.01)
+    with pytest.raises(ValueError, match="looks from 5 to 4 seeds"):
+        PlannedLooks(5, 4)
 
 
 TO_EIGHT = PlannedLooks(3, 8)
@@ -159,16 +147,10 @@ def test_settings_with_fewer_seeds_keep_what_their_shared_seeds_say_of_the_corre
     assert simultaneous(list(x), TO_EIGHT).tail >= fewer.tail > adjusted_tail(3, 0.0, 0.05)
 
 
-def test_only_the_family_is_corrected_for() -> None:
+def test_only_the_family_is_corrected_for_and_more_planned_looks_make_the_interval_longer() -> None:
     x = list(settings_of(2, 3, 6, 50))
     assert simultaneous(x, TO_EIGHT, family=np.array([False, True, False])).tail == 0.05
-
-
-def test_a_setting_without_spread_has_no_interval_and_disturbs_no_other() -> None:
-    found = simultaneous([np.zeros((5, 30)), 0.001 * losses(np.random.default_rng(5), 5, 30)], TO_EIGHT)
-    assert np.isfinite(found.high).tolist() == [False, True]
-
-
-def test_more_planned_looks_make_the_interval_longer() -> None:
     x = list(settings_of(6, 3, 5, 40))
     assert (simultaneous(x, TO_EIGHT).high > simultaneous(x, PlannedLooks(5, 5)).high).all()
+    found = simultaneous([np.zeros((5, 30)), 0.001 * losses(np.random.default_rng(5), 5, 30)], TO_EIGHT)
+    assert np.isfinite(found.high).tolist() == [False, True]

@@ -16,44 +16,28 @@ from trials.record import loss_fall
 DECAY = np.exp(-np.arange(200) / 100)
 
 
-def test_no_collapse_in_five_runs_leaves_45_percent_possible() -> None:
-    assert collapses([False] * 5).sentence == "0 of 5 runs collapsed; up to 45 % could, 95 % bound"
-
-
 @each("k, n", [(0, 3), (1, 8), (4, 10), (5, 5)])
 def test_the_bound_is_the_largest_share_that_so_few_collapses_do_not_rule_out(k: int, n: int) -> None:
     found = collapses(np.arange(n) < k)
     assert found.collapsed == k
     assert found.possible == 1 if k == n else stats.binom.cdf(k, n, found.possible) == pytest.approx(0.05)
+    assert collapses([False] * 5).sentence == "0 of 5 runs collapsed; up to 45 % could, 95 % bound"
+    assert (collapses([]).possible, collapses([]).sentence) == (1, "whether runs collapsed was not recorded")
 
 
-def test_without_runs_nothing_is_known() -> None:
-    assert collapses([]).possible == 1
-    assert collapses([]).sentence == "whether runs collapsed was not recorded"
-
-
-def test_a_run_at_or_below_the_constant_prediction_has_collapsed() -> None:
+def test_a_run_at_the_constant_prediction_or_whose_loss_did_not_fall_has_collapsed() -> None:
     scores = np.array([0.59, 0.6, 0.1 * 6, 0.61])
     assert has_collapsed(scores, np.full(4, 0.6), np.full(4, np.nan)).tolist() == [1, 1, 1, 0]
-
-
-def test_a_run_whose_training_loss_did_not_fall_has_collapsed_whatever_its_score() -> None:
     assert has_collapsed(np.full(2, 0.7), np.full(2, 0.6), np.array([0.5, 0.01])).tolist() == [0, 1]
-
-
-def test_of_a_run_whose_constant_score_was_not_recorded_nothing_is_known() -> None:
     assert np.isnan(has_collapsed(np.array([0.7]), np.array([np.nan]), np.array([0.0]))).all()
 
 
-def test_a_loss_at_the_entropy_of_the_labels_did_not_fall() -> None:
+def test_a_loss_at_the_entropy_of_the_labels_or_without_a_value_did_not_fall() -> None:
     rng = np.random.default_rng(0)
     flat, falls = (loss_fall(list(each + 0.02 * rng.standard_normal(200))) for each in (np.log(2), 0.7 * DECAY))
     assert flat is not None
     assert falls is not None
     assert flat < LEAST_FALL < falls
-
-
-def test_a_loss_that_ends_without_a_value_did_not_fall() -> None:
     assert loss_fall([0.7, 0.3, np.nan]) == -1
     assert loss_fall([0.7]) is None
 
@@ -68,9 +52,6 @@ def test_instability_counts_what_is_evidence() -> None:
     assert found.loc["first 1", columns].tolist() == [0] * 5
     assert found.loc["none", "share"] == 0.5
     assert np.isnan(found.loc["first 1", ["share", "low", "high"]].to_numpy(dtype=float)).all()
-
-
-def test_where_collapses_were_not_recorded_only_what_broke_counts() -> None:
     frame = trials({"none": [0.6, 0.9]}, state=["failed", "completed"])
     assert instability(frame).iloc[0][["collapsed", "judged", "share"]].tolist() == [0, 0, 0.5]
     assert len(instability(trials({}))) == 0

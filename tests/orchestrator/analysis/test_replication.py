@@ -42,11 +42,10 @@ def test_with_their_spread_it_is_welchs() -> None:
     ("theirs", "verdict"),
     [(0.95, "cannot tell"), (0.94, "not reproduced"), (0.977, "not reproduced"), (0.961, "reproduced")],
 )
-def test_the_verdict_follows_from_the_interval_and_the_margin(theirs: float, verdict: str) -> None:
+def test_the_verdict_follows_from_the_interval_and_the_margin_and_a_range_is_reproduced_from_either_end(
+    theirs: float, verdict: str
+) -> None:
     assert replication(OURS, one(theirs), margin=0.01).verdict == verdict
-
-
-def test_a_range_is_reproduced_from_either_end() -> None:
     assert replication(OURS, Runs(1, 0.95, 0.955, None), margin=0.012).verdict == "reproduced"
     assert replication(OURS, Runs(1, 0.965, 0.97, None), margin=0.012).verdict == "reproduced"
 

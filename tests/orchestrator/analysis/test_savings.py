@@ -49,15 +49,13 @@ def test_interval_covers_where_noise_multiplies() -> None:
     assert 0.92 <= found["low"].le(0.6).where(found["high"] >= 0.6, False).mean() <= 0.98
 
 
-def test_kept_states_are_paid_for() -> None:
-    frame = timed([10.0, 10.0], [3.0, 3.0], prefix=[0.0, 0.0, 2.0, np.nan])  # type: ignore[arg-type]
-    assert row(frame)["cost_mean"] == 4.0
-
-
 def test_parameters_need_no_pairs_and_have_no_spread() -> None:
     frame = trials(SCORES, state="failed")
     found = row(frame, "trainable_params")
     assert (found["n_pairs"], found["saved"], found["low"], found["high"]) == (0, *[pytest.approx(200 / 910)] * 3)
+    frame = trials({"first 2": [0.9]})
+    assert row(frame, "trainable_params")["note"] == "no baseline"
+    assert row(frame.assign(trainable_params=np.nan), "trainable_params")["note"] == "not recorded"
 
 
 @pytest.mark.parametrize(
@@ -81,12 +79,9 @@ def test_words_stand_where_there_is_no_figure(change: dict[str, object], note: s
     assert np.isnan(found[["saved", "low", "high"]].to_numpy(dtype=float)).all()
 
 
-def test_a_pair_across_devices_is_left_out_and_counted() -> None:
+def test_a_pair_across_devices_is_left_out_and_counted_and_what_newer_trials_record_parts_none() -> None:
     found = row(trials(SCORES, device=["A"] * 5 + ["B"]))
     assert (found["n_pairs"], found["note"]) == (2, "1 pair left out (different devices: A and B)")
-
-
-def test_what_only_newer_trials_record_does_not_part_a_pair() -> None:
     found = row(trials(SCORES, worker_slots=[np.nan] * 3 + [2.0] * 3))
     assert (found["n_pairs"], found["note"]) == (3, "")
 
@@ -99,11 +94,15 @@ def test_counted_operations_compare_across_devices_and_vary_with_padding() -> No
     assert found["low"] < found["saved"] < found["high"] < 1
 
 
-def test_operations_that_were_not_counted_are_not_recorded() -> None:
+def test_energy_and_operations_that_were_not_counted_are_not_recorded() -> None:
     frame = trials(SCORES, training_flops=np.nan)
     assert row(frame, "training_flops")["note"] == "not recorded"
     assert default_saving(trials(SCORES)) == "training_flops"
     assert default_saving(trials(SCORES, training_flops=[1e12] * 5 + [np.nan])) == "trainable_params"
+    assert savings(trials(SCORES)).set_index("cost").loc["energy_j", "note"] == "baseline not measured"
+    found = row(timed([10.0], [4.0]))
+    assert found["saved"] == pytest.approx(0.6)
+    assert np.isnan(found["low"])
 
 
 def test_memory_recorded_on_a_cpu_is_no_trials_memory() -> None:
@@ -113,28 +112,14 @@ def test_memory_recorded_on_a_cpu_is_no_trials_memory() -> None:
     assert (found["note"], found["n_pairs"]) == ("not measured: resident memory of a warm worker", 0)
 
 
-def test_one_pair_has_a_figure_without_an_interval() -> None:
-    found = row(timed([10.0], [4.0]))
-    assert found["saved"] == pytest.approx(0.6)
-    assert np.isnan(found["low"])
-
-
-def test_energy_that_was_not_read_is_not_measured() -> None:
-    assert savings(trials(SCORES)).set_index("cost").loc["energy_j", "note"] == "baseline not measured"
-
-
-def test_parameters_of_an_absent_baseline_save_nothing_known() -> None:
-    frame = trials({"first 2": [0.9]})
-    assert row(frame, "trainable_params")["note"] == "no baseline"
-    assert row(frame.assign(trainable_params=np.nan), "trainable_params")["note"] == "not recorded"
-
-
 def test_all_costs_come_in_one_table_and_an_unknown_one_is_refused() -> None:
     assert savings(trials(SCORES))["cost"].tolist() == list(COSTS)
     assert savings(trials({}))["cost"].tolist() == []
     with pytest.raises(ValueError, match="unknown cost money"):
         savings(trials(SCORES), ["money"])
     assert row(with_costs(trials(SCORES).drop(columns="prefix_s")))["cost_mean"] == 41.0
+    frame = timed([10.0, 10.0], [3.0, 3.0], prefix=[0.0, 0.0, 2.0, np.nan])  # type: ignore[arg-type]
+    assert row(frame)["cost_mean"] == 4.0
 
 
 @settings(max_examples=examples(8))
@@ -165,14 +150,11 @@ def test_what_is_not_known_is_never_on_the_front() -> None:
     assert front(np.empty((0, 2))).tolist() == []
 
 
-def test_means_of_score_and_cost_decide() -> None:
+def test_means_of_score_and_cost_decide_whatever_the_order_of_summation() -> None:
     frame = sweep(np.random.default_rng(0), {"first 2": 0.0, "first 4": 0.1, "last 4": 0.2}, 5, 0.002)
     table = pareto(frame, "train_s").set_index("cell")
     assert table["on_front"].drop("none").to_dict() == {"first 2": True, "first 4": True, "last 4": False}
     assert table["cost"].to_dict() == pytest.approx({"none": 61, "first 2": 41, "first 4": 21, "last 4": 21})
-
-
-def test_equal_means_stand_or_fall_together_whatever_the_order_of_summation() -> None:
     frame = trials({"none": [0.5], "first 1": [0.7, 0.8, 0.9], "last 1": [0.9, 0.7, 0.8]})
     assert pareto(frame, "train_s")["on_front"].tolist() == [False, True, True]
 

@@ -29,21 +29,10 @@ def cells(specs: list[TrialSpec], *rows: dict[str, Any]) -> list[CellSummary]:
 def test_a_cell_has_the_mean_and_the_deviation_over_its_seeds() -> None:
     (cell,) = cells(BASE, *(ended(spec, score=score) for spec, score in zip(BASE, (0.5, 0.75, 1.0), strict=True)))
     assert (cell.n, cell.planned, cell.score_mean, cell.score_std) == (3, 3, 0.75, 0.25)
-
-
-def test_one_seed_has_no_deviation() -> None:
-    (cell,) = cells(BASE, ended(BASE[1], score=0.5))
-    assert (cell.n, cell.planned, cell.score_mean, cell.score_std) == (1, 3, 0.5, None)
-
-
-@each("state", [state for state in State if state is not State.COMPLETED])
-def test_only_completed_trials_enter_a_mean(state: State) -> None:
-    (cell,) = cells(BASE, ended(BASE[0], score=0.5), ended(BASE[1], state, score=1.0, train_s=99.0))
-    assert (cell.score_mean, cell.training_cost_s, cell.n) == (0.5, 2.0, 1)
-    assert cell.states == {"completed": 1, state.value: 1}
-
-
-def test_a_cell_where_nothing_completed_has_no_figures() -> None:
+    (cell,) = cells(BASE, ended(BASE[1], score=0.5, test_score=None))
+    assert (cell.n, cell.planned, cell.score_mean, cell.score_std, cell.test_mean) == (1, 3, 0.5, None, None)
+    (cell,) = cells([BASE[0]], ended(BASE[0], score=0.5), ended(BASE[1], score=1.0))  # of another sweep
+    assert (cell.planned, cell.score_mean) == (1, 0.5)
     (cell,) = cells(BASE, trial_row(BASE[0], 1, [], State.FAILED, "broken"))
     assert (cell.n, cell.score_mean, cell.saved_params, cell.states["failed"]) == (0, None, None, 1)
 
@@ -51,10 +40,14 @@ def test_a_cell_where_nothing_completed_has_no_figures() -> None:
 def test_cells_come_in_the_sweeps_order_and_those_without_rows_too() -> None:
     found = cells([FROZEN[0], BASE[0]], ended(BASE[0]))
     assert [(cell.spec, cell.n) for cell in found] == [(FROZEN[0], 0), (BASE[0], 1)]
-
-
-def test_a_store_without_trials_gives_empty_cells() -> None:
     assert [cell.n for cell in cells([*BASE, *FROZEN])] == [0, 0]
+
+
+@each("state", [state for state in State if state is not State.COMPLETED])
+def test_only_completed_trials_enter_a_mean(state: State) -> None:
+    (cell,) = cells(BASE, ended(BASE[0], score=0.5), ended(BASE[1], state, score=1.0, train_s=99.0))
+    assert (cell.score_mean, cell.training_cost_s, cell.n) == (0.5, 2.0, 1)
+    assert cell.states == {"completed": 1, state.value: 1}
 
 
 def test_what_freezing_saves_is_a_share_of_the_baselines_time() -> None:
@@ -65,26 +58,8 @@ def test_what_freezing_saves_is_a_share_of_the_baselines_time() -> None:
     assert found[1].saved_params == pytest.approx(0.75)
 
 
-def test_without_its_baseline_a_cell_says_nothing_of_saved_time() -> None:
-    (cell,) = cells([FROZEN[0]], ended(FROZEN[0]), ended(BASE[0]))
-    assert cell.saved_time is None
-
-
-def test_a_baseline_that_did_not_complete_is_none() -> None:
-    found = cells([BASE[0], FROZEN[0]], ended(BASE[0], State.PRUNED), ended(FROZEN[0]))
-    assert found[1].saved_time is None
-
-
-def test_times_of_different_devices_are_not_compared() -> None:
-    found = cells([BASE[0], FROZEN[0]], ended(BASE[0], device="cpu"), ended(FROZEN[0], device="NVIDIA H200"))
-    assert found[1].saved_time is None
-
-
-def test_a_corpus_without_test_split_has_no_test_score() -> None:
-    (cell,) = cells(BASE[:1], ended(BASE[0], test_score=None))
-    assert cell.test_mean is None
-
-
-def test_rows_of_other_sweeps_are_left_out() -> None:
-    (cell,) = cells([BASE[0]], ended(BASE[0], score=0.5), ended(BASE[1], score=1.0))
-    assert (cell.planned, cell.score_mean) == (1, 0.5)
+def test_without_a_completed_baseline_of_the_device_a_cell_says_nothing_of_saved_time() -> None:
+    pair, ours = [BASE[0], FROZEN[0]], ended(FROZEN[0], device="NVIDIA H200")
+    assert cells([FROZEN[0]], ours, ended(BASE[0], device="NVIDIA H200"))[0].saved_time is None
+    for baseline in (ended(BASE[0], State.PRUNED, device="NVIDIA H200"), ended(BASE[0], device="cpu")):
+        assert cells(pair, baseline, ours)[1].saved_time is None

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 import pytest
 
 from orchestrator.analysis.trial_frame import at_best_rate, trial_frame, with_own_rates
-from tests.builders import make_spec
+from tests.builders import first_k, make_spec
+from tests.orchestrator.analysis.frames import row_of
 from trials.spec import TrialSpec
 
 BEST = {0: 1e-4, 2: 1e-3}  # rate by depth
@@ -17,23 +16,15 @@ RATES, SEEDS = (1e-4, 1e-3), range(6)
 
 
 def spec_of(depth: int, lr: float, seed: int) -> TrialSpec:
-    freeze = {"strategy": "first_k" if depth else "none", "layers": tuple(range(depth)), "embeddings": depth > 0}
-    return make_spec(freeze=freeze, optim={"lr": lr}, seed=seed)
+    return make_spec(freeze=first_k(depth), optim={"lr": lr}, seed=seed)
 
 
 def frame_of(rates: tuple[float, ...] = RATES) -> tuple[pd.DataFrame, dict[str, TrialSpec]]:
     """On the first two seeds the best rates are as above; on the others the freeze would do better at the other one."""
     specs = [spec_of(depth, lr, seed) for depth in BEST for lr in rates for seed in SEEDS]
-    rows: list[dict[str, Any]] = []
-    for spec in specs:
-        is_best = spec.optim.lr == BEST[spec.freeze.depth]
-        row = {
-            "trial_id": spec.trial_id,
-            "state": "completed",
-            "best_score": 0.9 if is_best == (spec.seed < 2) else 0.8,
-        }
-        rows.append(row | {"device": "cpu"})
-    return trial_frame(specs, rows), {spec.cell_id: spec for spec in specs}
+    is_best = [spec.optim.lr == BEST[spec.freeze.depth] for spec in specs]
+    scores = [0.9 if best == (spec.seed < 2) else 0.8 for best, spec in zip(is_best, specs, strict=True)]
+    return trial_frame(specs, list(map(row_of, specs, scores))), {spec.cell_id: spec for spec in specs}
 
 
 def test_rates_are_chosen_on_the_first_seeds_and_the_rest_answers() -> None:
@@ -48,24 +39,18 @@ def test_rates_are_chosen_on_the_first_seeds_and_the_rest_answers() -> None:
     }
 
 
-def test_a_sweep_with_one_rate_has_none_to_choose() -> None:
+def test_without_several_rates_or_with_all_seeds_spent_on_them_there_is_no_answer() -> None:
     with pytest.raises(ValueError, match=r"every setting has one learning rate; give `optim\.lr` several"):
         at_best_rate(*frame_of((1e-4,)))
-
-
-def test_some_seeds_have_to_be_left_to_answer_with() -> None:
     with pytest.raises(ValueError, match="6 seeds: 6 to choose the rates leave none to answer with"):
         at_best_rate(*frame_of(), n_seeds=6)
 
 
-def test_a_sweep_in_which_every_setting_has_its_own_rate_is_paired_with_its_one_baseline() -> None:
+def test_settings_with_a_rate_each_are_paired_with_the_one_baseline_and_a_grid_keeps_a_baseline_for_each() -> None:
     specs = [spec_of(depth, lr, seed) for depth, lr in ((0, 1e-4), (1, 1e-4), (2, 1e-3)) for seed in SEEDS]
     frame = trial_frame(specs, [])
     assert set(frame["baseline"]) == {spec_of(0, 1e-4, 0).cell_id}
     assert set(frame["setup"]) == {"each at its own lr (none 0.0001, first 1+E 0.0001, first 2+E 0.001)"}
-
-
-def test_a_grid_of_rates_keeps_a_baseline_for_each() -> None:
-    frame, specs = frame_of()
-    assert with_own_rates(frame, specs) is frame
-    assert frame["baseline"].nunique() == 2
+    grid, of_grid = frame_of()
+    assert with_own_rates(grid, of_grid) is grid
+    assert grid["baseline"].nunique() == 2

@@ -97,12 +97,9 @@ def test_one_seed_or_no_spread_gives_no_interval_and_says_why(values: Floats, no
     assert found.mean == pytest.approx(values.mean())
 
 
-def test_a_missing_value_is_refused() -> None:
+def test_a_missing_value_and_no_sentences_are_refused() -> None:
     with pytest.raises(ValueError, match="1 of 6 values are not finite"):
         interval(np.array([[0.0, 1.0, np.nan], [0.0, 1.0, 2.0]]))
-
-
-def test_no_sentences_are_refused() -> None:
     with pytest.raises(ValueError, match="3 seeds and 0 sentences have no mean"):
         estimate(np.empty((3, 0)))
 
@@ -159,6 +156,9 @@ def test_items_keep_the_loss_whatever_their_words_and_documents() -> None:
     for items in (item_losses(x, words=words), item_losses(x, documents), item_losses(x, documents, words)):
         assert items.mean(axis=1) == pytest.approx(x.mean(axis=1))
     assert item_losses(x, documents, words).shape == (3, 7)
+    for documents in (np.zeros(5, np.int64), np.arange(5), np.arange(4)):
+        assert document_sizes(documents, 5) is None
+    assert document_sizes(np.array([0, 0, 1]), 3) == pytest.approx([2, 1])
 
 
 def test_a_loss_in_equal_proportion_to_the_words_does_not_vary() -> None:
@@ -167,12 +167,6 @@ def test_a_loss_in_equal_proportion_to_the_words_does_not_vary() -> None:
     lost = np.tile(0.1 * words / words.mean(), (3, 1))
     assert item_losses(lost, words=words) == pytest.approx(np.full((3, 5), 0.1))
     assert item_losses(lost, documents, words) == pytest.approx(np.full((3, 3), 0.1))
-
-
-def test_one_document_or_one_for_each_sentence_leaves_sentences() -> None:
-    for documents in (np.zeros(5, np.int64), np.arange(5), np.arange(4)):
-        assert document_sizes(documents, 5) is None
-    assert document_sizes(np.array([0, 0, 1]), 3) == pytest.approx([2, 1])
 
 
 def test_documents_of_unequal_sizes_have_an_unbiased_variance_and_fewer_degrees_of_freedom() -> None:

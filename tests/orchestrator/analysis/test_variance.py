@@ -28,25 +28,17 @@ def crossed(rng: np.random.Generator, n: int = 60) -> pd.DataFrame:
     return frame.assign(score=0.1 * frame["depth"] + (frame["size"] == "large") + rng.standard_normal(n))
 
 
-def test_plant_weights_give_the_published_table() -> None:
-    frame = pd.DataFrame(
-        [(name, value) for name, found in PLANTS.items() for value in found], columns=["group", "score"]
-    )
-    found = anova(frame, ["group"])
+def test_plant_weights_give_the_published_table_and_an_interval_of_the_noncentralities_that_would() -> None:
+    rows = [(name, value) for name, found in PLANTS.items() for value in found]
+    found = anova(pd.DataFrame(rows, columns=["group", "score"]), ["group"])
     group, residual = (row for _, row in found.table.iterrows())
     assert (group["df"], residual["df"]) == (2, 27)
     assert (group["sum_sq"], residual["sum_sq"]) == pytest.approx((3.76634, 10.49209), abs=1e-5)
     assert (group["f"], group["p"]) == pytest.approx((4.846, 0.01591), abs=1e-3)
     assert [group["eta_sq"], group["partial_eta_sq"]] == pytest.approx([found.r_sq] * 2)
-
-
-def test_the_interval_of_a_share_holds_the_noncentralities_that_would_give_such_a_ratio() -> None:
-    rows = [(name, value) for name, found in PLANTS.items() for value in found]
-    group, residual = (row for _, row in anova(pd.DataFrame(rows, columns=["g", "score"]), ["g"]).table.iterrows())
-    others = residual["sum_sq"] / (residual["sum_sq"] / 27)
-    low, high = (share / (1 - share) * others for share in (group["low"], group["high"]))
-    assert stats.ncf.cdf(group["f"], 2, 27, low) == pytest.approx(0.975, abs=1e-4)
-    assert stats.ncf.cdf(group["f"], 2, 27, high) == pytest.approx(0.025, abs=1e-4)
+    for end, p in (("low", 0.975), ("high", 0.025)):
+        noncentrality = 27 * group[end] / (1 - group[end])
+        assert stats.ncf.cdf(group["f"], 2, 27, noncentrality) == pytest.approx(p, abs=1e-4)
 
 
 def test_unbalanced_factors_are_those_of_statsmodels_type_two() -> None:
@@ -85,9 +77,6 @@ def test_a_level_that_a_sweep_with_gaps_does_not_determine_has_no_mean() -> None
     known = adjusted_means(pd.DataFrame(rows[:4], columns=["corpus", "size", "score"]), ["corpus", "size"])
     assert known["mean"].tolist() == pytest.approx([0.55, 0.85, 0.25, 1.15])
     assert known["low"].notna().all()
-
-
-def test_without_a_factor_there_is_no_adjusted_mean() -> None:
     assert len(adjusted_means(pd.DataFrame({"depth": [1, 1], "score": [0.1, 0.2]}), ["depth"])) == 0
 
 
@@ -145,14 +134,11 @@ def test_nothing_to_analyse_is_an_empty_table_with_a_reason(frame: pd.DataFrame,
     assert np.isnan(found.r_sq)
 
 
-def test_without_residual_freedom_shares_stand_without_tests() -> None:
+def test_without_residual_freedom_shares_stand_without_tests_and_a_missing_level_is_a_level() -> None:
     found = anova(trials({"none": [0.9], "first 1": [0.8]}), ["freeze"])
     assert found.table["eta_sq"].tolist() == [1, 0]
     assert found.table["p"].isna().all()
     assert found.r_sq == 1
-
-
-def test_a_missing_level_is_a_level() -> None:
     frame = pd.DataFrame({"a": ["x", "x", None, None], "score": [1.0, 1.1, 2.0, 2.1]})
     assert anova(frame, ["a"]).table["df"].tolist() == [1, 2]
 
@@ -212,26 +198,15 @@ def test_intervals_hold_the_variance_of_a_source_in_95_percent_of_sweeps(varianc
         assert 0.935 <= held <= 0.995
 
 
-def test_an_order_that_follows_the_seed_is_not_separated_from_the_subset() -> None:
-    seeds = [Seeds.of(seed, init) for seed in range(3) for init in range(3)]
-    rng = np.random.default_rng(0)
-    assert list(by_name(variance_sources(seeds, rng.normal(size=9)))) == [
-        "subset and order", "initialisation", "interactions",
-    ]  # fmt: skip
-
-
-def test_a_subset_that_never_changes_is_no_source() -> None:
-    seeds = [Seeds.of(seed, init) for seed in range(2) for init in range(2)]
-    found = variance_sources(seeds, np.arange(4.0), same_subset=True)
-    assert sorted(by_name(found)) == ["initialisation", "interactions", "order"]
-
-
-def test_seeds_that_are_not_crossed_cannot_be_separated() -> None:
-    seeds = [Seeds(0, 0, 0), Seeds(0, 1, 0), Seeds(1, 0, 0)]
-    assert list(by_name(variance_sources(seeds, np.array([1.0, 2.0, 4.0])))) == ["subset and initialisation"]
-
-
-def test_one_run_has_no_variance() -> None:
+def test_sources_that_seeds_do_not_separate_are_one_and_what_never_changes_is_none() -> None:
+    together = [Seeds.of(seed, init) for seed in range(3) for init in range(3)]
+    sources = by_name(variance_sources(together, np.random.default_rng(0).normal(size=9)))
+    assert list(sources) == ["subset and order", "initialisation", "interactions"]
+    few = [Seeds.of(seed, init) for seed in range(2) for init in range(2)]
+    same = variance_sources(few, np.arange(4.0), same_subset=True)
+    assert sorted(by_name(same)) == ["initialisation", "interactions", "order"]
+    uncrossed = variance_sources([Seeds(0, 0, 0), Seeds(0, 1, 0), Seeds(1, 0, 0)], np.array([1.0, 2.0, 4.0]))
+    assert list(by_name(uncrossed)) == ["subset and initialisation"]
     assert variance_sources([Seeds.of(0)], np.array([0.5])) == ()
 
 

@@ -53,15 +53,11 @@ def test_a_sweep_is_built_planned_launched_and_answered_in_python(capsys: pytest
     assert "&lt;b&gt;bank (pos), starter, train size 60" in ended.answers()._repr_html_()
 
 
-def test_errors_name_the_key_as_those_of_a_file_do() -> None:
+def test_errors_name_the_key_as_those_of_a_file_do_and_a_remote_cluster_is_left_to_the_command() -> None:
     with pytest.raises(ConfigError, match=r"small: trial\.optim\.epoch: "):
         api.plan({**SMALL, "trial": {**SMALL["trial"], "optim": {"epoch": 3}}})
-
-
-def test_a_sweep_that_a_store_lacks_matches_nothing() -> None:
-    api.launch(SMALL, cluster="inline", max_trials=1)
-    with pytest.raises(NothingMatchedError, match="has no sweep 'other'; it has small"):
-        api.answer(sweep="other")
+    with pytest.raises(ConfigError, match="permafrost launch --cluster"):
+        api.launch(SMALL, cluster="http://head:8265")
 
 
 def test_the_newest_sweep_that_compares_settings_is_answered_not_that_of_a_trained_model() -> None:
@@ -69,11 +65,8 @@ def test_the_newest_sweep_that_compares_settings_is_answered_not_that_of_a_train
         api.launch(sweep, cluster="inline", max_trials=1)
     store = open_store("results")
     assert [chosen_sweep(store, None, compares=asked).name for asked in (False, True)] == ["train-small", "small"]
-
-
-def test_a_remote_cluster_is_left_to_the_command() -> None:
-    with pytest.raises(ConfigError, match="permafrost launch --cluster"):
-        api.launch(SMALL, cluster="http://head:8265")
+    with pytest.raises(NothingMatchedError, match="has no sweep 'other'; it has "):
+        api.answer(sweep="other")
 
 
 @pytest.mark.parametrize("command", ["choose", "init"])
@@ -98,11 +91,6 @@ def test_an_option_of_choose_that_is_wrong_is_said_before_anything_is_read(words
     result = CliRunner().invoke(app, ["choose", "bank", *words])
     assert result.exit_code == 2
     assert result.stderr.startswith("error: ")
-
-
-def test_a_sweep_file_that_is_not_there_is_missing() -> None:
-    result = CliRunner().invoke(app, ["launch", "--sweep", "none.yaml"])
-    assert (result.exit_code, result.stdout) == (3, "")
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ SNAPSHOT = f"/home/x/.cache/huggingface/hub/models--Face-AI--a-base/snapshots/{C
 
 
 def header(tmp_path: Path, path: str, source: str | None) -> dict[str, Any]:
-    store = write_store(tmp_path / "store", specs(seeds=range(1)))
+    store = write_store(tmp_path / path.strip("/"), specs(seeds=range(1)))
     row, spec = store.trials().to_pylist()[0], make_spec()
     changed = {"model": spec.model.model_copy(update={"path": path}),
                "data": spec.data.model_copy(update={"source": source})}  # fmt: skip
@@ -27,21 +27,17 @@ def header(tmp_path: Path, path: str, source: str | None) -> dict[str, Any]:
     return found
 
 
-def test_a_model_and_a_dataset_of_the_hub_are_linked(tmp_path: Path) -> None:
+def test_a_model_and_a_dataset_of_the_hub_are_linked_and_what_is_elsewhere_is_not(tmp_path: Path) -> None:
     found = header(tmp_path, SNAPSHOT, f"hub:nyu-mll/glue/sst2@{COMMIT}")
     assert (found["base_model"], found["datasets"]) == ("Face-AI/a-base", ["nyu-mll/glue"])
     assert found["model-index"][0]["results"][0]["dataset"]["revision"] == COMMIT
-
-
-def test_what_is_elsewhere_is_no_link(tmp_path: Path) -> None:
     assert {"base_model", "datasets"}.isdisjoint(header(tmp_path, "/models/mine", "ud:UD_English-EWT@2.16"))
 
 
 @pytest.mark.parametrize("folder", [f"{SNAPSHOT}/onnx", "/home/x/models--no/snapshots/main", "starter"])
-def test_a_folder_that_is_no_snapshot_of_the_hub_names_no_repository(folder: str) -> None:
+def test_a_folder_that_is_no_snapshot_of_the_hub_names_no_repository_but_a_model_may_say_itself_where_it_came_from(
+    folder: str,
+) -> None:
     assert hub_model(make_spec().model.model_copy(update={"path": folder})) is None
-
-
-def test_a_model_says_itself_where_it_came_from_whatever_its_folder() -> None:
     source = {"path": "/cache/models--a-base", "source": f"hub:Face-AI/a-base@{COMMIT}"}
     assert hub_model(make_spec().model.model_copy(update=source)) == Repo("models", "Face-AI/a-base", COMMIT)

@@ -241,24 +241,20 @@ def test_the_search_finds_two_that_run_a_trial_where_create_ignores_its_conditio
 @EXHAUSTIVE
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-def test_in_no_order_do_two_drivers_run_a_trial_or_one_that_is_finished() -> None:
-    assert every_order(world(THERE, AWAY)) > 1000
-
-
-@EXHAUSTIVE
-@pytest.mark.slow
-@pytest.mark.timeout(1200)
-def test_nor_if_one_runs_a_second_attempt_at_it() -> None:
-    assert every_order(world(RETRIES, AWAY)) > 1000
-
-
-@EXHAUSTIVE
-@pytest.mark.slow
-@pytest.mark.timeout(1200)
-@pytest.mark.parametrize("killed", [True, False])
-def test_nor_if_the_first_is_killed_or_silent_while_it_runs_the_trial(killed: bool) -> None:
-    first = KILLED if killed else AWAY
-    assert every_order(world(first, THERE, ticks=2), first=(0,) * 9) > 1000
+@pytest.mark.parametrize(
+    ("make", "first"),
+    [
+        (world(THERE, AWAY), ()),
+        (world(RETRIES, AWAY), ()),
+        (world(KILLED, THERE, ticks=2), (0,) * 9),
+        (world(AWAY, THERE, ticks=2), (0,) * 9),
+    ],
+    ids=["both run", "one runs a second attempt", "the first is killed", "the first is silent"],
+)
+def test_in_no_order_do_two_drivers_run_a_trial_or_one_that_is_finished(
+    make: Callable[[], World], first: tuple[int, ...]
+) -> None:
+    assert every_order(make, first=first) > 1000
 
 
 @EXHAUSTIVE

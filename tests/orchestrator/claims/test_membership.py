@@ -21,8 +21,9 @@ from tests.examples import each
 FAST = Timing(beat_s=0.05, stale_s=0.5)
 
 
-def test_a_sweep_that_nobody_runs_has_no_driver(tmp_path: Path) -> None:
-    assert running_drivers(FolderStorage(tmp_path), "s") == []
+def test_a_command_that_has_the_store_alone_is_no_driver(tmp_path: Path) -> None:
+    with join(FolderStorage(tmp_path), say=print, alone=True):
+        assert running_drivers(FolderStorage(tmp_path)) == []
 
 
 def test_a_running_driver_is_found_and_tells_where_its_ray_is(tmp_path: Path) -> None:
@@ -50,11 +51,6 @@ def test_each_driver_is_listed_with_the_trials_that_it_has(tmp_path: Path) -> No
         assert [str(driver).endswith(", 2 trials") for driver in running_drivers(storage, "s")] == [True]
 
 
-def test_a_command_that_has_the_store_alone_is_no_driver(tmp_path: Path) -> None:
-    with join(FolderStorage(tmp_path), say=print, alone=True):
-        assert running_drivers(FolderStorage(tmp_path)) == []
-
-
 @pytest.mark.parametrize(("alive", "runs"), [("2020-01-01 00:00:00 UTC", False), ("now", True), ("no time", False)])
 def test_of_another_machine_the_last_sign_of_life_decides(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, alive: str, runs: bool
@@ -73,48 +69,37 @@ def test_of_another_machine_the_last_sign_of_life_decides(
 ME = this_process()
 
 
-def test_a_process_that_ended_is_gone() -> None:
+def test_a_process_that_ended_is_gone_and_one_whose_start_is_hidden_may_live(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         process.wait()
     assert replace(ME, pid=process.pid).presence(ME) is Presence.GONE
-
-
-@each(
-    "change, presence",
-    [
-        ({}, Presence.HERE),
-        ({"started": str(int(ME.started) - 1)}, Presence.GONE),  # a later process of the same pid is not the driver
-        ({"host": "node7"}, Presence.UNKNOWN),
-        ({"system": "another boot"}, Presence.UNKNOWN),
-        ({"system": ""}, Presence.UNKNOWN),
-    ],
-)
-def test_of_another_machine_boot_or_container_nothing_can_be_told(change: dict[str, Any], presence: Presence) -> None:
-    assert replace(ME, **change).presence(ME) is presence
-
-
-def test_where_this_system_does_not_name_its_boot_nothing_can_be_told() -> None:
     here = replace(ME, system="")
     assert here.presence(here) is Presence.UNKNOWN
-
-
-def test_a_process_whose_start_is_hidden_may_live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(roster, "_PROC", tmp_path)
     assert ME.presence(ME) is Presence.UNKNOWN
     assert this_process().system == ""
 
 
-@each("pid", [0, -1, 2**31, 1.5, True, "1"])
-def test_a_pid_must_be_a_processs_number(pid: Any) -> None:
-    with pytest.raises(ValueError, match="must be a process id"):
-        replace(ME, pid=pid)
+def test_of_another_machine_boot_or_container_nothing_can_be_told() -> None:
+    assert ME.presence(ME) is Presence.HERE
+    later = replace(ME, started=str(int(ME.started) - 1))  # a later process of the same pid is not the driver
+    assert later.presence(ME) is Presence.GONE
+    for other in (replace(ME, host="node7"), replace(ME, system="another boot"), replace(ME, system="")):
+        assert other.presence(ME) is Presence.UNKNOWN
 
 
-@each("name", ["sweep", "user", "host", "alive", "ray"])
-def test_what_is_no_text_is_no_name_of_a_process(name: str) -> None:
-    values: dict[str, Any] = {name: ["ab"]}
-    with pytest.raises(ValueError, match="must be text"):
-        replace(ME, **values)
+@each(
+    "name, value, rule",
+    [
+        *(("pid", pid, "must be a process id") for pid in (0, -1, 2**31, 1.5, True, "1")),
+        *((name, ["ab"], "must be text") for name in ("sweep", "user", "host", "alive", "ray")),
+    ],
+)
+def test_a_process_has_a_number_and_names_of_text(name: str, value: Any, rule: str) -> None:
+    with pytest.raises(ValueError, match=rule):
+        replace(ME, **{name: value})
 
 
 def test_what_is_written_reads_back_with_a_new_sign_of_life() -> None:

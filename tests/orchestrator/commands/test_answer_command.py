@@ -43,32 +43,21 @@ def run(*words: str, code: int = 0) -> str:
     return result.output
 
 
-def test_json_has_an_object_for_each_train_size(store: Path) -> None:
+def test_json_has_an_object_for_each_train_size_and_the_words_are_its(store: Path) -> None:
     found = json.loads(run("--store", str(store), "--json"))
     assert [(each["train_size"], each["freeze"], each["decided"]) for each in found] == [
         (800, "first 2", True),
         (200, "first 2", True),
     ]
-    first = found[0]
+    first, words = found[0], " ".join(run("--store", str(store)).split())
     assert list(first) == FIELDS
     assert first["low"] < first["loss"] < first["high"] <= 1.0
-    assert (first["n_seeds"], first["n_sentences"], first["yaml"]) == (
-        5,
-        300,
-        "trial:\n  freeze: {strategy: first_k, depth: 2}\n  frozen_dropout: true\n",
-    )
-
-
-def test_the_words_are_those_of_the_json(store: Path) -> None:
-    words = " ".join(run("--store", str(store)).split())
-    for each in json.loads(run("--store", str(store), "--json")):
-        assert each["sentence"] in words
-
-
-def test_a_tighter_tolerance_may_leave_it_undecided(store: Path) -> None:
-    found = json.loads(run("--store", str(store), "--json", "--tolerance", "0.2"))
-    assert not any(each["decided"] for each in found)
-    assert all(each["sentence"].startswith("Not decided: no setting worth having is shown") for each in found)
+    assert (first["n_seeds"], first["n_sentences"]) == (5, 300)
+    assert first["yaml"] == "trial:\n  freeze: {strategy: first_k, depth: 2}\n  frozen_dropout: true\n"
+    assert [each["sentence"] for each in found if each["sentence"] not in words] == []
+    for tighter in json.loads(run("--store", str(store), "--json", "--tolerance", "0.2")):
+        assert not tighter["decided"]
+        assert tighter["sentence"].startswith("Not decided: no setting worth having is shown")
 
 
 def test_a_sweep_that_is_not_there_and_an_unknown_cost_are_refused(store: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from dashboards.cli import app
-from orchestrator.commands.app import COMMANDS, GROUPS, PANELS
+from orchestrator.commands.app import COMMANDS, GROUPS, PANELS, load_command
 from orchestrator.store import ResultStore
 from tests.examples import each
 from tests.orchestrator.store.real import Real
@@ -37,16 +37,13 @@ def test_a_sweep_that_runs_is_a_file(real: Real) -> None:
 
 
 @each("command", ["answer", "status", "dashboard", "report", "compare"])
-def test_every_command_that_reads_takes_a_store_by_position(command: str) -> None:
+def test_every_command_that_reads_takes_a_store_by_position_and_stop_a_sweep_as_well(real: Real, command: str) -> None:
     words = [*(["--study", "emekaeze_pos"] if command == "compare" else []), "no-such-store"]
     done = run(command, *words)
     assert (done.exit_code, "no-such-store" in done.output) == (3, True)
-
-
-@pytest.mark.parametrize("words", [[], ["small"], ["--sweep", "small"]])
-def test_stop_takes_a_store_and_a_sweep_like_the_commands_that_read(real: Real, words: list[str]) -> None:
-    assert run("stop", "no-such-store", *words).exit_code == 3
-    assert run("stop", str(real.store), *words).exit_code == 5  # nothing runs
+    for sweep in ([], ["small"], ["--sweep", "small"]):
+        assert run("stop", "no-such-store", *sweep).exit_code == 3
+        assert run("stop", str(real.store), *sweep).exit_code == 5  # nothing runs
 
 
 def test_the_name_of_a_sweep_in_place_of_a_store_is_told(real: Real, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,26 +54,18 @@ def test_the_name_of_a_sweep_in_place_of_a_store_is_told(real: Real, monkeypatch
         assert (done.exit_code, f"`{real.store.name} small`" in done.output) == (2, True)
 
 
-def test_two_different_stores_are_refused(real: Real) -> None:
+def test_two_different_stores_are_refused_and_a_sweep_that_a_store_lacks_ends_with_5(real: Real) -> None:
     done = run("answer", str(real.store), "--store", "other")
-    assert done.exit_code == 2
-    assert "give one" in done.output
-
-
-def test_a_sweep_that_a_store_lacks_ends_with_5_on_every_command_that_reads(real: Real) -> None:
+    assert (done.exit_code, "give one" in done.output) == (2, True)
     assert {run(command, str(real.store), "other").exit_code for command in ("answer", "status", "report")} == {5}
 
 
-def test_help_lists_every_command_in_one_of_five_panels() -> None:
-    shown = run("--help").output
+def test_help_lists_every_command_in_one_of_five_panels_and_what_can_be_exported() -> None:
+    shown, exports = run("--help").output, run("export", "--help").output
     assert [panel for panel in PANELS if f"─ {panel} ─" not in shown] == []
     assert [name for name in (*COMMANDS, *GROUPS) if " " not in name and f"│ {name} " not in shown] == []
-
-
-def test_export_has_what_can_be_written() -> None:
-    shown = run("export", "--help").output
-    for name in ("figure", "model", "tables", "mlflow", "tensorboard", "wandb"):
-        assert f"│ {name} " in shown
+    written = ("figure", "model", "tables", "mlflow", "tensorboard", "wandb")
+    assert [name for name in written if f"│ {name} " not in exports] == []
 
 
 # --- The help of every command can be shown: brackets in it are not taken for markup that never ends.
@@ -117,31 +106,18 @@ def test_the_list_of_commands_imports_none_of_them() -> None:
     assert not any(name.startswith(("orchestrator.store", "trials", "dashboards.commands")) for name in loaded)
 
 
-def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
-    from orchestrator.commands.app import app
-
-    app(["--version"], standalone_mode=False)
-    assert capsys.readouterr().out == f"permafrost {version('permafrost-sweeps')}\n"
-
-
-def test_listing_the_trials_of_a_store_loads_no_frames(tmp_path: Path) -> None:
+def test_a_store_is_listed_and_planned_against_without_frames(tmp_path: Path) -> None:
     ResultStore(tmp_path).create()
-    code = f"from dashboards.cli import app; app(['status', '--trials', '--store', {str(tmp_path)!r}])"
-    assert not _loaded_by(code) & (HEAVY | {"scipy"})
+    status = f"from dashboards.cli import app; app(['status', '--trials', '--store', {str(tmp_path)!r}])"
+    assert not _loaded_by(status) & (HEAVY | {"scipy"})
+    plan = _loaded_by("from orchestrator.launch import launch, run; run(launch)", "--dry-run", "--store", str(tmp_path))
+    assert not plan & (HEAVY | OBJECT_STORES | {"scipy", "optuna"})
 
 
-def test_a_store_is_planned_against_without_frames(tmp_path: Path) -> None:
-    code = "from orchestrator.launch import launch, run; run(launch)"
-    loaded = _loaded_by(code, "--dry-run", "--store", str(tmp_path / "store"))
-    assert not loaded & (HEAVY | OBJECT_STORES | {"scipy", "optuna"})
-
-
-def test_the_summary_of_a_command_is_the_first_paragraph_of_its_help() -> None:
-    import dashboards.cli  # noqa: F401  # adds its commands
-    from orchestrator.commands.app import COMMANDS, GROUPS, load_command
-
+def test_the_summary_of_a_command_is_the_first_paragraph_of_its_help_and_the_version_that_of_the_package() -> None:
     for name, (_, summary, _) in (COMMANDS | GROUPS).items():
         assert load_command(name).help.split("\n\n")[0].replace("\n", " ") == summary
+    assert run("--version").output == f"permafrost {version('permafrost-sweeps')}\n"
 
 
 def _loaded_by(code: str, *arguments: str) -> set[str]:

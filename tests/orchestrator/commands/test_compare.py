@@ -26,16 +26,15 @@ def store(tmp_path: Path) -> str:
     return str(results.root)
 
 
-def test_the_terminal_shows_both_numbers_and_what_differs(store: str) -> None:
+def test_the_terminal_shows_both_numbers_and_what_differs_and_json_holds_everything(
+    store: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with stdout.capture() as captured:
         compare("emekaeze_pos", store)
     text = " ".join(captured.get().split())
     assert "95.00 1 96.40 -1.40 cannot tell" in text
     assert "model starter instead of distilbert-base-multilingual-cased" in text
     assert "1 trial compared, from" in text
-
-
-def test_json_holds_everything(store: str, capsys: pytest.CaptureFixture[str]) -> None:
     compare("emekaeze_pos", store, as_json=True)
     content = json.loads(capsys.readouterr().out)
     (line,) = [line for side in content["sides"] if side["group"] == "english" for line in side["lines"]]
@@ -49,10 +48,3 @@ def test_an_unknown_study_is_a_usage_error(store: str, capsys: pytest.CaptureFix
         compare("emekaeze", store)
     assert error.value.exit_code == 2
     assert "did you mean 'emekaeze_pos'" in capsys.readouterr().err
-
-
-def test_a_folder_without_store_is_absent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(typer.Exit) as error:
-        compare("brown_pos", str(tmp_path / "none"))
-    assert error.value.exit_code == 3
-    assert "no store there" in capsys.readouterr().err

@@ -18,6 +18,7 @@ from tests.stand_ins import treebanks
 from trials.sources.corpus_draft import DataDraft, named_corpus
 
 EWT = "ud:UD_English-EWT@2.16"
+NUMBERED = 3 * "1\tAda\tI-PER\t_\n2\tsees\tO\t_\n3\t{0}\tI-LOC\t_\n\n"
 
 
 @pytest.fixture
@@ -86,18 +87,13 @@ def test_a_name_on_the_command_line_means_a_corpus(
 # --- Fetch and list
 
 
-def test_with_an_empty_cache_the_list_tells_the_bundled_samples_and_the_folder(
-    server: UdServer, tmp_path: Path
-) -> None:
+def test_a_treebank_is_fetched_listed_and_not_asked_for_again(server: UdServer, tmp_path: Path) -> None:
     done = data("list")
     assert (done.exit_code, done.stderr) == (0, "")
     assert "bundled: UD_English-EWT-sample, UD_Naija-NSC-sample" in done.stdout
     assert f"fetched, in {tmp_path / 'cache'}: nothing yet" in done.stdout
     assert json.loads(data("list", "--json").stdout)["fetched"] == []
     assert server.asked() == []
-
-
-def test_a_treebank_is_fetched_listed_and_not_asked_for_again(server: UdServer) -> None:
     first = data("fetch", EWT)
     assert first.exit_code == 0, first.output
     assert f"{EWT} (new)" in flat(first.stdout)
@@ -105,21 +101,16 @@ def test_a_treebank_is_fetched_listed_and_not_asked_for_again(server: UdServer) 
     assert "all requested files are on this machine" in first.stderr
     assert server.asked()
     again = data("fetch", EWT)
-    assert again.exit_code == 0
-    assert "(new)" not in again.stdout
-    assert server.asked() == []
-
-
-def test_the_list_of_a_filled_cache_tells_source_size_licence_and_folder(server: UdServer, tmp_path: Path) -> None:
-    data("fetch", EWT, "ud:UD_Naija-NSC@2.16")
-    (ewt, naija) = json.loads(data("list", "--json").stdout)["fetched"]
-    assert (ewt["source"], naija["source"]) == (EWT, "ud:UD_Naija-NSC@2.16")
-    assert ewt["licence"] == "CC BY-SA 4.0"
+    assert (again.exit_code, "(new)" in again.stdout, server.asked()) == (0, False, [])
+    assert "UD_English-EWT (conllu, task pos)" in data("check", EWT).stdout
+    (ewt,) = json.loads(data("list", "--json").stdout)["fetched"]
+    assert (ewt["source"], ewt["licence"]) == (EWT, "CC BY-SA 4.0")
     assert Path(ewt["folder"]).is_relative_to(tmp_path / "cache")
     assert ewt["n_bytes"] == sum((Path(ewt["folder"]) / file).stat().st_size for file in ewt["files"])
     shown = flat(data("list").stdout)
     assert "CC BY-SA 4.0" in shown
     assert f"{ewt['n_bytes'] / 1e6:.1f}" in shown
+    assert server.asked() == []
 
 
 def test_everything_a_sweep_names_is_fetched(server: UdServer, tmp_path: Path) -> None:
@@ -129,11 +120,8 @@ def test_everything_a_sweep_names_is_fetched(server: UdServer, tmp_path: Path) -
     assert done.stdout.count("(new)") == 2
 
 
-def test_to_fetch_nothing_is_a_usage_error(server: UdServer) -> None:
+def test_to_fetch_nothing_or_what_nobody_published_is_refused(server: UdServer) -> None:
     assert "nothing to fetch. Give a NAME like UD_English-EWT, or --sweep FILE" in refusal("fetch", code=2)
-
-
-def test_a_treebank_that_nobody_published_is_absent(server: UdServer) -> None:
     assert "no treebank UD_English-EWT with a release 2.99" in refusal("fetch", "ud:UD_English-EWT@2.99", code=3)
 
 
@@ -160,13 +148,6 @@ def test_json_holds_what_the_tables_show(server: UdServer) -> None:
     assert set(found["shared"]) == {"dev in train", "test in train", "test in dev"}
 
 
-def test_a_fetched_treebank_is_checked_by_its_name(server: UdServer) -> None:
-    data("fetch", EWT)
-    server.asked()
-    assert "UD_English-EWT (conllu, task pos)" in data("check", EWT).stdout
-    assert server.asked() == []
-
-
 @pytest.mark.parametrize("task", [(), ("--task", "classification"), ("--task", "sst2")])
 def test_texts_that_stand_in_two_splits_and_labels_unseen_in_train_are_told(texts: str, task: tuple[str, ...]) -> None:
     done = data("check", texts, *task, "--text", "0", "--label", "1")
@@ -178,17 +159,21 @@ def test_texts_that_stand_in_two_splits_and_labels_unseen_in_train_are_told(text
     assert "words <= 5 <= 10 <= 20 <= 40 <= 80 > 80 train 3 0 0 0 0 0 dev 1 1 0 0 0 0" in shown
 
 
-def test_a_column_is_named_where_the_table_has_a_header(tmp_path: Path) -> None:
-    for split in ("train", "dev"):
-        (tmp_path / f"{split}.tsv").write_text(f"id\tbody\tclass\n1\t{split} a\tx\n2\t{split} b\ty\n")
-    found = json.loads(data("check", str(tmp_path), "--text", "body", "--label", "class", "--json").stdout)
-    assert found["splits"]["dev"]["labels"] == {"x": 1, "y": 1}
-    assert found["shared"] == {"dev in train": 0}
+def test_files_are_checked_together_and_a_single_one_as_a_split_under_its_name(tmp_path: Path, texts: str) -> None:
+    files = ("--train", f"{texts}/train.tsv", "--test", f"{texts}/dev.tsv")
+    found = json.loads(data("check", *files, "--text", "0", "--label", "1", "--json").stdout)
+    assert {name: split["items"] for name, split in found["splits"].items()} == {"train": 3, "test": 2}
+    assert found["shared"] == {"test in train": 1}
+    folder = write_treebank(tmp_path / "bank")
+    shown = flat(data("check", str(folder / "dev.conllu")).stdout)
+    assert "(conllu, task pos), SHA-256 " in shown
+    assert "longest duplicates dev.conllu " in shown
+    assert "also occur" not in shown
 
 
 def test_what_was_understood_is_shown_before_the_counts(tmp_path: Path) -> None:
     for split in ("train", "devel"):
-        (tmp_path / f"{split}.tsv").write_text(f"1\tAda\tI-PER\t_\n2\tsees\tO\t_\n3\t{split}\tI-LOC\t_\n\n" * 3)
+        (tmp_path / f"{split}.tsv").write_text(NUMBERED.format(split))
     done = data("check", str(tmp_path))
     notes = [line[8:] for line in done.stdout.splitlines() if line.startswith("note ")]
     assert done.stdout.startswith(f"{tmp_path.name} (columns, task ner), SHA-256 ")
@@ -201,57 +186,39 @@ def test_what_was_understood_is_shown_before_the_counts(tmp_path: Path) -> None:
     assert [Path(path).name for path in found["files"]["dev"]] == ["devel.tsv"]
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
+def test_what_was_understood_can_be_said_otherwise(tmp_path: Path) -> None:
+    for split in ("train", "devel"):
+        (tmp_path / f"{split}.tsv").write_text(NUMBERED.format(split))
+    for options, said in (
         (("--words", "0", "--tags", "2"), "1/B-PER 2/O 3/B-LOC"),
         (("--scheme", "io"), "Ada/B-PER sees/O train/B-LOC"),
         (("--dev", "train.tsv", "--train", "devel.tsv"), "Ada/B-PER sees/O devel/B-LOC"),
-    ],
-)
-def test_what_was_understood_can_be_said_otherwise(options: tuple[str, ...], said: str, tmp_path: Path) -> None:
-    for split in ("train", "devel"):
-        (tmp_path / f"{split}.tsv").write_text(f"1\tAda\tI-PER\t_\n2\tsees\tO\t_\n3\t{split}\tI-LOC\t_\n\n" * 3)
-    assert json.loads(data("check", str(tmp_path), *options, "--json").stdout)["examples"][0] == said
+    ):
+        assert json.loads(data("check", str(tmp_path), *options, "--json").stdout)["examples"][0] == said
+
+
+WHAT, SAMPLE = "check what? Give a NAME, --sweep FILE, or --train FILE", "UD_English-EWT-sample"
 
 
 @each(
-    "options, said",
+    "words, code, said",
     [
-        (("--format", "tsvv"), "--format: unknown 'tsvv', did you mean 'tsv'?"),
-        (("--scheme", "bio"), "--scheme: unknown 'bio'"),
-        (("--text", "0"), "--text and --label go together"),
-        (("--text", "0", "--label", "1", "--tags", "2"), "--text and --words ask for two things"),
+        (("{texts}", "--format", "tsvv"), 2, "--format: unknown 'tsvv', did you mean 'tsv'?"),
+        (("{texts}", "--scheme", "bio"), 2, "--scheme: unknown 'bio'"),
+        (("{texts}", "--text", "0"), 2, "--text and --label go together"),
+        (("{texts}", "--text", "0", "--label", "1", "--tags", "2"), 2, "--text and --words ask for two things"),
+        ((SAMPLE, "--task", "poss"), 2, "--task: unknown 'poss', did you mean 'pos'?"),
+        ((SAMPLE, "--task", "sst2"), 3, "the task classifies texts, but this corpus has tagged words"),
+        ((), 2, WHAT),
+        (("bank", "--sweep", "my.yaml"), 2, WHAT),
+        (("--train", "a.tsv", "--sweep", "my.yaml"), 2, WHAT),
+        (("--dev", "a.tsv"), 2, "--dev and --test go with --train"),
     ],
 )
-def test_an_option_that_makes_no_sense_is_refused(options: tuple[str, ...], said: str, texts: str) -> None:
-    assert said in refusal("check", texts, *options, code=2)
-
-
-@pytest.mark.parametrize(
-    ("words", "code", "said"),
-    [
-        (("--task", "poss"), 2, "--task: unknown 'poss', did you mean 'pos'?"),
-        (("--task", "sst2"), 3, "the task classifies texts, but this corpus has tagged words"),
-    ],
-)
-def test_a_task_that_does_not_fit_is_refused(words: tuple[str, ...], code: int, said: str) -> None:
-    assert said in refusal("check", "UD_English-EWT-sample", *words, code=code)
-
-
-def test_a_single_file_is_checked_as_one_split_under_its_name(tmp_path: Path) -> None:
-    folder = write_treebank(tmp_path / "bank")
-    shown = flat(data("check", str(folder / "dev.conllu")).stdout)
-    assert "(conllu, task pos), SHA-256 " in shown
-    assert "longest duplicates dev.conllu " in shown
-    assert "also occur" not in shown
-
-
-def test_files_of_splits_are_checked_together(texts: str) -> None:
-    files = ("--train", f"{texts}/train.tsv", "--test", f"{texts}/dev.tsv")
-    found = json.loads(data("check", *files, "--text", "0", "--label", "1", "--json").stdout)
-    assert {name: split["items"] for name, split in found["splits"].items()} == {"train": 3, "test": 2}
-    assert found["shared"] == {"test in train": 1}
+def test_what_makes_no_sense_or_does_not_fit_is_refused(
+    words: tuple[str, ...], code: int, said: str, texts: str
+) -> None:
+    assert said in refusal("check", *(word.format(texts=texts) for word in words), code=code)
 
 
 def test_every_corpus_of_a_sweep_is_checked_once(tmp_path: Path, texts: str) -> None:
@@ -263,12 +230,3 @@ def test_every_corpus_of_a_sweep_is_checked_once(tmp_path: Path, texts: str) -> 
     assert [corpus["name"] for corpus in found["corpora"]] == ["reviews", "bank"]
     shown = data("check", "--sweep", str(sweep)).stdout
     assert ("reviews (tsv, task classification)" in shown, "\n\nbank (conllu, task pos)" in shown) == (True, True)
-
-
-@pytest.mark.parametrize("words", [(), ("bank", "--sweep", "my.yaml"), ("--train", "a.tsv", "--sweep", "my.yaml")])
-def test_one_thing_is_checked_at_a_time(words: tuple[str, ...]) -> None:
-    assert "check what? Give a NAME, --sweep FILE, or --train FILE" in refusal("check", *words, code=2)
-
-
-def test_a_dev_file_alone_is_given_by_its_name() -> None:
-    assert "--dev and --test go with --train" in refusal("check", "--dev", "a.tsv", code=2)

@@ -14,7 +14,6 @@ from orchestrator.config.quantities import duration, energy, size
 from orchestrator.forecast.values import CellForecast, Figure, Forecast, forecast_line, forecast_tables
 from orchestrator.store import ResultStore
 from tests.builders import write_sweep
-from tests.examples import each
 from tests.orchestrator.store.real import Real
 from tests.small_sweeps import POS, launched, write_bank
 
@@ -64,7 +63,7 @@ def test_an_interrupted_trial_is_said_to_resume_at_its_checkpoint(
 
 
 def test_for_a_person_it_stands_on_a_screen_with_its_sources(
-    store: ResultStore, capsys: pytest.CaptureFixture[str]
+    store: ResultStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plan(next_sweep(store, "[2, 3]"), "inline", store.address)
     shown = capsys.readouterr().out
@@ -73,17 +72,10 @@ def test_for_a_person_it_stands_on_a_screen_with_its_sources(
     lines = shown.splitlines()
     assert len([line for line in lines if not line.startswith(("data ", "note "))]) <= 24
     assert [line.startswith("data    e.g. ") for line in lines].count(True) == 3
-
-
-def test_without_trials_of_the_device_it_says_how_to_know(
-    store: ResultStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
     plan(next_sweep(store, "[2]"), "inline", str(tmp_path / "empty"))
-    assert "no forecast: the store has no trial on cpu" in (shown := " ".join(capsys.readouterr().out.split()))
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "no forecast: the store has no trial on cpu" in shown
     assert "Add --pilot" in shown
-
-
-def test_nothing_to_run_is_nothing_to_forecast(store: ResultStore, capsys: pytest.CaptureFixture[str]) -> None:
     plan(next_sweep(store, "[0]"), "inline", store.address)
     assert "nothing to run and nothing to forecast" in capsys.readouterr().out
 
@@ -109,26 +101,10 @@ def test_a_pilot_is_not_run_here_for_a_cluster_elsewhere(command: Callable[..., 
     assert ended.value.exit_code == 2
 
 
-def test_a_line_tells_the_interval_and_from_what() -> None:
+def test_a_forecast_durations_sizes_and_energies_are_told_as_people_do() -> None:
     assert forecast_line(small_forecast()) == "forecast 32 - 50 s on cpu (from a test)"
     assert len(list(forecast_tables(small_forecast()))) == 1
-
-
-@each(
-    "seconds, words",
-    [
-        (0.2, "0.2 s"),
-        (59.6, "60 s"),
-        (60, "1 min 0 s"),
-        (3_599.7, "1 h 0 min"),
-        (90_000, "1 d 1 h"),
-        (75.4, "1 min 15 s"),
-    ],
-)
-def test_durations_are_told_as_people_do(seconds: float, words: str) -> None:
-    assert duration(seconds) == words
-
-
-def test_sizes_and_energies_have_their_units() -> None:
+    times = {0.2: "0.2 s", 59.6: "60 s", 60: "1 min 0 s", 75.4: "1 min 15 s", 3_599.7: "1 h 0 min", 90_000: "1 d 1 h"}
+    assert {seconds: duration(seconds) for seconds in times} == times
     assert (size(523_000), size(1.14e9), size(12)) == ("523 kB", "1.14 GB", "12 B")
     assert (energy(430.0), energy(3.6e6)) == ("430 J", "1 kWh")

@@ -16,10 +16,9 @@ from dashboards.data.selection import select
 from dashboards.views.coverage import prepare_progress
 from orchestrator.commands.app import app
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.contents import SweepPlan
 from tests.builders import make_spec
 from tests.drivers import running
-from tests.orchestrator.store.rows import epoch, trial
+from tests.orchestrator.store.rows import epoch, plan_of, trial
 from trials.spec import TrialSpec
 
 DONE, FAILED, LATER = (make_spec(seed=seed, data={"name": "a-[bank]"}) for seed in (0, 1, 2))
@@ -32,8 +31,7 @@ def store(tmp_path: Path) -> ResultStore:
     figures: dict[str, Any] = {"best_score": 0.96125, "train_s": 2.0, "total_params": 1000, "trainable_params": 250}
     failed = trial(FAILED.trial_id, state="failed", spec=FAILED.model_dump_json(), error="boom")
     store.append("trials", [failed, trial(DONE.trial_id, spec=DONE.model_dump_json(), **figures)])
-    planned = tuple((spec.trial_id, spec.model_dump(mode="json")) for spec in (DONE, FAILED, LATER))
-    store.add_plan(SweepPlan("mine", 0.0, "mine.yaml", planned))
+    store.add_plan(plan_of(DONE, FAILED, LATER, name="mine", time=0.0))
     return store
 
 
@@ -48,9 +46,6 @@ def test_every_trial_is_listed_with_id_state_score_and_label(store: ResultStore)
         f"{DONE.trial_id}  completed       96.12  a-[bank]_none_n200_s0_{DONE.trial_id[:6]}",
         f"{FAILED.trial_id}  failed                 a-[bank]_none_n200_s1_{FAILED.trial_id[:6]}",
     ]
-
-
-def test_trials_as_json_are_one_object(store: ResultStore) -> None:
     rows = json.loads(status(store.root, "--trials", "--json").stdout)["trials"]
     assert [row.pop("costs")["train_s"] for row in rows] == [2.0, None]
     assert rows == [
@@ -65,19 +60,16 @@ def _evaluated(store: ResultStore, *scores: float, attempt: int = 1, spec: Trial
     store.append("epochs", [epoch(spec.trial_id, attempt, n, epoch=float(n), score=score) for n, score in points])
 
 
-def test_a_trial_that_has_not_ended_is_listed_with_its_newest_evaluation(store: ResultStore) -> None:
+def test_a_trial_that_has_not_ended_is_listed_with_its_newest_evaluation_and_runs_where_a_driver_claimed_it(
+    store: ResultStore,
+) -> None:
     _evaluated(store, 0.5, 0.6, 0.65)
     line = status(store.root, "--trials").stdout.splitlines()[-1]
     assert line == f"{LATER.trial_id}  interrupted     65.00  {LATER.label}  epoch 3/5"
     last = json.loads(status(store.root, "--trials", "--json").stdout)["trials"][-1]
     assert (last["state"], last["score"], last["epoch"], last["epochs"]) == ("interrupted", 0.65, 3.0, 5)
-
-
-def test_it_is_running_where_a_driver_has_claimed_it(store: ResultStore) -> None:
-    _evaluated(store, 0.5)
     with running(store.storage, "mine", LATER.trial_id):
-        line = status(store.root, "--trials").stdout.splitlines()[-1]
-    assert line == f"{LATER.trial_id}  running         50.00  {LATER.label}  epoch 1/5"
+        assert status(store.root, "--trials").stdout.splitlines()[-1] == line.replace("interrupted", "running    ")
 
 
 def test_only_its_newest_attempt_counts_and_a_trial_is_listed_once(store: ResultStore) -> None:
@@ -101,17 +93,17 @@ def test_while_a_driver_runs_the_time_left_is_shown(store: ResultStore) -> None:
     assert expected == "1 min 0 s"  # on the dashboard as well
 
 
-def test_a_sweep_is_shown_with_its_states(store: ResultStore) -> None:
+def test_a_sweep_is_shown_with_its_states_and_one_by_its_name(store: ResultStore) -> None:
     done = status(store.root)
     assert done.exit_code == 0
     assert done.stdout.startswith("sweep mine: 3 trials, 1 completed, 1 failed\n")
     assert f"2 trials in {store.root}" in done.stdout
-
-
-def test_a_sweep_as_json_counts_planned_trials_cells_and_states(store: ResultStore) -> None:
     found = json.loads(status(store.root, "--json").stdout)
     counts = {"name": "mine", "planned": 3, "cells": 1, "states": {"completed": 1, "failed": 1}}
     assert found == {"store": str(store.root), "sweeps": [counts]}
+    store.add_plan(plan_of(name="other"))
+    assert "sweep mine" not in status(store.root, "--sweep", "other").stdout
+    assert status(store.root, "--sweep", "missing").exit_code == 5
 
 
 @pytest.mark.parametrize("words", [(), ("--trials",), ("--json",)])
@@ -122,22 +114,15 @@ def test_where_there_is_no_store_it_says_what_to_do(words: tuple[str, ...], tmp_
 
 
 def test_trials_of_an_earlier_version_of_a_sweep_are_counted_and_shown_on_demand(store: ResultStore) -> None:
-    planned = tuple((spec.trial_id, spec.model_dump(mode="json")) for spec in (FAILED, LATER))
-    store.add_plan(SweepPlan("mine", 1.0, "mine.yaml", planned))
+    store.add_plan(plan_of(FAILED, LATER, name="mine"))
     assert "note: 1 trial of an earlier version of `mine` is not shown (status --all)" in status(store.root).stdout
     shown = status(store.root, "--all").stdout
     assert "earlier version" not in shown
     assert "sweep mine: 3 trials, 1 completed, 1 failed" in shown
 
 
-def test_one_sweep_is_shown_by_its_name_and_an_unknown_one_is_refused(store: ResultStore) -> None:
-    store.add_plan(SweepPlan("other", 1.0, "other.yaml", ()))
-    assert "sweep mine" not in status(store.root, "--sweep", "other").stdout
-    assert status(store.root, "--sweep", "missing").exit_code == 5
-
-
 def test_it_says_how_many_documents_a_dev_split_is_of(tmp_path: Path) -> None:
     spec = make_spec(data={"sizes": (800, 500, 500), "documents": (9, 40, 0)})
     store = open_store(tmp_path / "counted", must_exist=False)
-    store.add_plan(SweepPlan("mine", 0.0, "mine.yaml", ((spec.trial_id, spec.model_dump(mode="json")),)))
+    store.add_plan(plan_of(spec, name="mine"))
     assert "500 dev sentences of 40 documents" in status(store.root).stdout

@@ -85,24 +85,26 @@ def output(shown: Bundles) -> Iterator[NotebookOutput]:
     stderr.output = None
 
 
-def test_what_is_said_stays_in_one_output_and_nothing_goes_to_stderr(
+def test_what_is_said_stays_in_one_output_as_text_and_nothing_goes_to_stderr(
     output: NotebookOutput, shown: Bundles, capsys: pytest.CaptureFixture[str]
 ) -> None:
     say("first")
     say("second")
     assert [bundle["text/plain"] for bundle in shown] == ["first\n", "first\nsecond\n"]
-    assert capsys.readouterr().err == ""
-
-
-def test_text_acts_neither_as_markup_nor_on_a_terminal(output: NotebookOutput, shown: Bundles) -> None:
     say("<script>alert(1)</script> [red]x[/red] \x1b[31m")
     assert "&lt;script&gt;alert(1)&lt;/script&gt; [red]x[/red]" in shown[-1]["text/html"]
     assert not any("\x1b" in text for text in shown[-1].values())
+    assert capsys.readouterr().err == ""
 
 
-def test_a_drawing_is_replaced_below_what_is_said_and_its_last_state_stays(
+def test_a_drawing_is_replaced_below_what_is_said_and_one_that_does_not_change_is_not_shown_again(
     output: NotebookOutput, shown: Bundles
 ) -> None:
+    with output.drawing(lambda console: console.print("still")):
+        for _ in range(3):
+            output.redraw()
+    assert len(shown) == 1
+    shown.clear()
     done = ["nothing"]
     with output.drawing(lambda console: console.print(f"done: {done[0]}")):
         say("a note")
@@ -112,20 +114,12 @@ def test_a_drawing_is_replaced_below_what_is_said_and_its_last_state_stays(
     assert shown[-1]["text/plain"] == "a note\nthe end\ndone: all\n"
 
 
-def test_a_drawing_that_does_not_change_is_not_shown_again(output: NotebookOutput, shown: Bundles) -> None:
-    with output.drawing(lambda console: console.print("still")):
-        for _ in range(3):
-            output.redraw()
-    assert len(shown) == 1
-
-
-def test_outside_a_notebook_what_is_said_goes_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+def test_outside_a_notebook_what_is_said_goes_to_stderr_and_an_interrupt_says_how_to_resume(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     with notebook_output("resume"):
         say("plain")
     assert capsys.readouterr().err == "plain\n"
-
-
-def test_an_interrupt_says_how_to_resume() -> None:
     with pytest.raises(KeyboardInterrupt, match="Call `launch` again"), notebook_output("Call `launch` again."):
         raise KeyboardInterrupt
 
@@ -150,12 +144,6 @@ def test_a_reader_that_has_read_enough_ends_a_command_in_silence() -> None:
     assert ended.returncode == 1
     assert "internal error" not in ended.stderr
     assert "BrokenPipe" not in ended.stderr
-
-
-def test_a_console_of_its_own_prints_as_ever() -> None:
-    file = io.StringIO()
-    SafeConsole(file=file).print("here")
-    assert file.getvalue() == "here\n"
 
 
 @each("encoding, shown", [

@@ -38,20 +38,17 @@ def test_a_wrong_argument_is_told_by_its_name_in_python(call: Callable[[], Any],
     assert str(error.value) == said
 
 
-def test_an_unknown_argument_of_choose_is_told_with_what_was_meant() -> None:
+def test_a_word_that_the_type_lists_and_a_path_in_place_of_a_text_are_taken(tmp_path: Path) -> None:
+    calls: list[Callable[[], Any]] = [
+        lambda: api.train("x", keep="all"),
+        lambda: api.answer("nowhere", at_best="lr"),
+        lambda: api.table(tmp_path / "nowhere"),
+    ]
+    for call in calls:
+        with pytest.raises(PermafrostError, match="no store there"):
+            call()
     with pytest.raises(ConfigError, match="unknown 'tolerence', did you mean 'tolerance'"):
         api.choose("x", tolerence=1)
-
-
-@pytest.mark.parametrize("call", [lambda: api.train("x", keep="all"), lambda: api.answer("nowhere", at_best="lr")])
-def test_a_word_that_the_type_lists_is_taken(call: Callable[[], Any]) -> None:
-    with pytest.raises(PermafrostError, match="no store there"):
-        call()
-
-
-def test_a_path_is_taken_where_a_text_is(tmp_path: Path) -> None:
-    with pytest.raises(PermafrostError, match="no store there"):
-        api.table(tmp_path / "nowhere")
 
 
 def test_commands_in_a_message_keep_their_options() -> None:

@@ -70,26 +70,20 @@ def test_an_old_python_and_absent_or_untested_packages_are_told() -> None:
     assert (old.level, old.fix) == ("warn", 'pip install "numpy<1"')
 
 
-@pytest.mark.parametrize("code", ["raise SystemExit(3)", "print('nonsense')", "import no_such_module"])
-def test_a_torch_that_does_not_work_is_told(code: str) -> None:
-    found = list(devices(lambda: listed_gpus([sys.executable, "-c", code])))
-    assert [one.level for one in found] == ["ok", "fail"]
+def test_gpus_are_listed_with_their_memory_and_a_torch_that_does_not_work_is_told() -> None:
+    def listed(code: str) -> list[CheckResult]:
+        return list(devices(lambda: listed_gpus([sys.executable, "-c", code])))
+
+    assert listed("print('[[\"NVIDIA A100\", 85000000000]]')")[1].what == "GPU NVIDIA A100, 85 GB"
+    for code in ("raise SystemExit(3)", "print('nonsense')", "import no_such_module"):
+        assert [one.level for one in listed(code)] == ["ok", "fail"]
 
 
-def test_gpus_are_listed_with_their_memory() -> None:
-    found = list(devices(lambda: listed_gpus([sys.executable, "-c", "print('[[\"NVIDIA A100\", 85000000000]]')"])))
-    assert found[1].what == "GPU NVIDIA A100, 85 GB"
-
-
-def test_a_full_disk_warns_and_what_is_no_folder_fails(tmp_path: Path) -> None:
+def test_a_full_disk_warns_and_what_is_no_folder_or_no_store_fails(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     assert levels(disk("cache", tmp_path / "new" / "deep", "fix", low=1.0)) == ["ok"]
     assert levels(disk("cache", tmp_path, "fix", low=1e18)) == ["warn"]
     assert levels(disk("cache", tmp_path / "file" / "inside", "fix")) == ["fail"]
-
-
-def test_a_folder_with_something_else_is_no_store(tmp_path: Path) -> None:
-    (tmp_path / "thesis.tex").write_text("")
     (found,) = writable_store(str(tmp_path))
     assert (found.level, bool(found.fix)) == ("fail", True)
 
@@ -104,14 +98,13 @@ def token(tmp_path: Path) -> Path:
     return file
 
 
-def test_rays_token_is_found_and_never_shown(token: Path, tmp_path: Path) -> None:
+def test_rays_token_is_found_and_never_shown_and_fails_for_clusters_where_other_users_can_read_it(
+    token: Path, tmp_path: Path
+) -> None:
     worlds = [{"HOME": str(tmp_path)}, {"RAY_AUTH_TOKEN": "secret"}, {"RAY_AUTH_TOKEN_PATH": str(token)}]
     found = [one for world in worlds for one in ray(world, "auto")]
     assert [one.level for one in found] == ["ok"] * 3
     assert not any("secret" in one.what for one in found)
-
-
-def test_a_token_that_other_users_can_read_fails_for_clusters_and_warns_elsewhere(token: Path, tmp_path: Path) -> None:
     token.chmod(0o644)
     home = {"HOME": str(tmp_path), "RAY_TMPDIR": "/tmp"}
     (told,) = ray(home, "auto")
@@ -132,12 +125,10 @@ def test_a_ray_without_a_token_is_named(world: dict[str, str], expected: str) ->
     assert levels(ray(world, "auto")) == [expected]
 
 
-def test_a_folder_for_rays_sockets_that_is_named_too_long_fails() -> None:
+def test_a_long_folder_for_rays_sockets_and_a_cluster_that_nobody_answers_for_fail() -> None:
     assert levels(ray({"RAY_TMPDIR": "/tmp/" + "x" * 60}, "local")) == ["fail"]
-
-
-def test_a_cluster_that_nobody_answers_for_fails() -> None:
     assert levels(reachable("cluster", "http://127.0.0.1:1", "fix")) == ["fail"]
+    assert {"cluster", "sweep"} <= set(checks("results", Path("s.yaml"), [], ClusterSpec(address="http://head:8265")))
 
 
 def test_data_that_are_not_here_warn_where_they_can_be_fetched_and_fail_where_not(
@@ -186,7 +177,3 @@ def test_a_check_that_hangs_or_raises_is_a_finding_and_the_others_are_made() -> 
     over.set()
     assert [(one.check, one.level) for one in found] == [("hangs", "fail"), ("raises", "fail"), ("python", "ok")]
     assert "odd" in found[1].what
-
-
-def test_every_check_has_a_name_of_its_own() -> None:
-    assert {"cluster", "sweep"} <= set(checks("results", Path("s.yaml"), [], ClusterSpec(address="http://head:8265")))

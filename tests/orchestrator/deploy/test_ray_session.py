@@ -37,37 +37,26 @@ def mode(path: Path) -> int:
     return path.stat().st_mode & 0o777
 
 
-def test_the_token_is_the_owners_alone_whatever_the_umask(short: Path) -> None:
-    before = os.umask(0)
+def test_the_token_is_the_owners_alone_whatever_the_umask_and_a_folder_that_was_open_is_closed(short: Path) -> None:
+    world, before = {"RAY_TMPDIR": str(short)}, os.umask(0)
     try:
-        with session_folder({"RAY_TMPDIR": str(short)}) as folder:
+        user_folder(world).mkdir(mode=0o777)
+        with session_folder(world) as folder:
             token = new_token(folder)
             assert (mode(token), mode(folder.parent)) == (0o600, 0o700)
     finally:
         os.umask(before)
 
 
-def test_a_folder_that_was_open_is_closed(short: Path) -> None:
-    world = {"RAY_TMPDIR": str(short)}
-    user_folder(world).mkdir(mode=0o777)
-    with session_folder(world) as folder:
-        assert mode(folder.parent) == 0o700
-
-
-def test_launches_at_the_same_time_have_a_folder_and_a_token_each(short: Path) -> None:
+def test_launches_have_a_folder_and_a_token_each_and_remove_what_a_dead_one_left(short: Path) -> None:
     world = {"RAY_TMPDIR": str(short)}
     with session_folder(world) as one, session_folder(world) as other:
         assert one != other
         assert new_token(one).read_text() != new_token(other).read_text()
-
-
-def test_a_launch_removes_what_a_dead_one_left(short: Path) -> None:
-    world = {"RAY_TMPDIR": str(short)}
-    with session_folder(world) as folder:
-        (folder / "session" / "logs").mkdir(parents=True)
-    assert (folder / "session").exists()  # for whoever wants to know why a launch failed
+        (one / "session" / "logs").mkdir(parents=True)
+    assert (one / "session").exists()  # for whoever wants to know why a launch failed
     with session_folder(world) as again:
-        assert (again, list(again.iterdir())) == (folder, [])
+        assert (again, list(again.iterdir())) == (one, [])
 
 
 def fits(folder: Path) -> bool:
@@ -126,16 +115,17 @@ def test_a_folder_that_ray_cannot_use_is_refused_where_it_was_meant_and_left_alo
 # --- Whether Ray requires a token, and who can read it.
 
 
-@each("mode, required", [(None, True), ("token", True), ("Token", True), ("disabled", False)])
-def test_a_token_is_required_unless_the_mode_is_disabled(mode: str | None, required: bool) -> None:
-    assert is_required({} if mode is None else {"RAY_AUTH_MODE": mode}) is required
-
-
-@each("mode", ["", "enabled", "off", "k8s", "token ", "1"])
-def test_a_mode_that_ray_would_take_for_none_is_refused(mode: str) -> None:
-    with pytest.raises(ConfigError, match="neither token nor disabled") as caught:
-        check_client_token({"RAY_AUTH_MODE": mode})
-    assert caught.value.exit_code == 2
+def test_a_token_is_required_unless_the_mode_is_disabled_and_a_mode_that_is_none_is_refused() -> None:
+    assert is_required({})
+    assert [is_required({"RAY_AUTH_MODE": mode}) for mode in ("token", "Token", "disabled")] == [True, True, False]
+    for mode in ("", "enabled", "off", "k8s", "token ", "1"):
+        with pytest.raises(ConfigError, match="neither token nor disabled") as caught:
+            check_client_token({"RAY_AUTH_MODE": mode})
+        assert caught.value.exit_code == 2
+    for path in ("/absent", "/", "/" + "x" * 300):
+        with pytest.raises(ConfigError, match="RAY_AUTH_TOKEN_PATH names") as caught:
+            check_client_token({"RAY_AUTH_TOKEN_PATH": path})
+        assert caught.value.exit_code == 3
 
 
 @each("mode", [0o644, 0o640, 0o604])
@@ -154,10 +144,3 @@ def test_a_token_that_other_users_can_read_is_refused_with_the_command_that_clos
     assert not check_client_token(world | {"RAY_AUTH_MODE": "disabled"})
     file.chmod(0o600)
     assert token_file(world) == file
-
-
-@pytest.mark.parametrize("name", ["absent", ".", "x" * 300])
-def test_a_token_path_without_a_file_is_named(tmp_path: Path, name: str) -> None:
-    with pytest.raises(ConfigError, match="RAY_AUTH_TOKEN_PATH names") as caught:
-        check_client_token({"RAY_AUTH_TOKEN_PATH": str(tmp_path / name)})
-    assert caught.value.exit_code == 3

@@ -34,11 +34,6 @@ BEST = make_record(step=2, epoch=1.0, score=0.75, test_score=None, last=False, s
 LAST = make_record(step=3, epoch=1.5, score=0.5, test_score=0.625, setup_s=0.0, train_s=8.0, eval_s=0.5)
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> ResultStore:
-    return open_store(tmp_path / "results", must_exist=False)
-
-
 def record(store: ResultStore, *records: EpochRecord, state: State = State.COMPLETED, error: str | None = None) -> None:
     recorder = Recorder(store)
     recorder.started(SPEC, 1)
@@ -52,49 +47,30 @@ def row(*records: EpochRecord, state: State = State.COMPLETED, error: str | None
     return trial_row(SPEC, 3, list(records), state, error)
 
 
-def test_a_recorded_epoch_reads_back_as_it_was_reported(store: ResultStore) -> None:
+def test_a_recorded_epoch_reads_back_as_it_was_reported_and_metrics_of_other_tasks_are_null(store: ResultStore) -> None:
     record(store, EARLY)
     (found,) = store.epochs().to_pylist()
     for name in ("step", "epoch", "train_loss", "dev_loss", "score", "examples_seen", "lr", "setup_s", "train_s"):
         assert found[name] == getattr(EARLY, name), name
     assert found["step_losses"] == [2.0, 1.0]
     assert found["time"] == datetime.fromtimestamp(EARLY.time, UTC)
-
-
-def test_every_column_of_an_epoch_is_filled() -> None:
-    everything = replace(LAST, metrics=dict.fromkeys(METRICS, 0.5))
-    assert set(epoch_row(SPEC, 1, everything)) == set(EPOCHS.names)
-
-
-def test_a_metric_that_the_task_does_not_measure_is_null(store: ResultStore) -> None:
-    record(store, EARLY)
-    (found,) = store.epochs().to_pylist()
     assert {name: found[name] for name in METRICS if found[name] is not None} == EARLY.metrics
 
 
-@each("task", list(TASKS))
-def test_every_metric_of_every_task_has_its_column(task: str) -> None:
-    assert set(TASKS[task].metrics) <= set(METRICS)
-
-
-def test_every_column_of_a_trial_is_filled() -> None:
+def test_every_column_of_an_epoch_and_of_a_trial_is_filled_and_every_metric_of_a_task_has_one() -> None:
+    everything = replace(LAST, metrics=dict.fromkeys(METRICS, 0.5))
+    assert set(epoch_row(SPEC, 1, everything)) == set(EPOCHS.names)
     assert set(row(LAST)) == set(TRIALS.names) - {"row_counts", "row_digests"}
+    assert {metric for task in TASKS.values() for metric in task.metrics} <= set(METRICS)
 
 
-def test_the_best_score_is_devs_and_test_is_taken_from_the_last_record() -> None:
+def test_the_best_score_is_devs_test_is_taken_from_the_last_record_and_times_are_sums() -> None:
     found = row(EARLY, BEST, LAST)
     assert (found["best_score"], found["best_epoch"]) == (0.75, 1.0)
     assert (found["test_score"], found["last_epoch"]) == (0.625, 1.5)
-
-
-def test_of_equal_scores_the_earliest_is_the_best() -> None:
-    assert row(BEST, make_record(epoch=9.0, score=BEST.score))["best_epoch"] == BEST.epoch
-
-
-def test_times_are_sums_and_memory_is_the_largest() -> None:
-    found = row(EARLY, BEST, LAST)
     assert (found["setup_s"], found["train_s"], found["eval_s"]) == (1.0, 12.0, 4.75)
     assert found["peak_memory_bytes"] == 1 << 40
+    assert row(BEST, make_record(epoch=9.0, score=BEST.score))["best_epoch"] == BEST.epoch  # of equals the earliest
 
 
 def test_energy_is_a_sum_and_null_where_a_part_of_it_is_not_known(store: ResultStore) -> None:
@@ -111,57 +87,31 @@ def test_the_energy_of_a_gpu_that_was_shared_is_nobodys(gpus: float, expected: f
     assert epoch_row(SPEC, 1, shared)["energy_j"] == row(shared)["energy_j"] == expected
 
 
-def test_a_trial_that_failed_before_its_first_record_has_null_results(store: ResultStore) -> None:
+def test_a_trial_that_failed_before_its_first_record_has_null_results_and_one_that_diverged_what_it_had_learnt(
+    store: ResultStore,
+) -> None:
     record(store, state=State.FAILED, error="no memory")
     (found,) = store.trials().to_pylist()
     assert (found["state"], found["error"], found["attempt"]) == ("failed", "no memory", 1)
-    assert found["best_score"] is None
-    assert found["total_params"] is None
-
-
-def test_a_trial_that_diverged_keeps_what_it_had_learnt() -> None:
+    assert (found["best_score"], found["total_params"]) == (None, None)
     found = row(EARLY, BEST, state=State.DIVERGED, error="the loss is nan")
     assert (found["state"], found["best_score"], found["test_score"]) == ("diverged", 0.75, None)
 
 
-def test_the_spec_of_a_row_is_the_trial(store: ResultStore) -> None:
+def test_the_spec_of_a_row_is_the_trial_and_it_says_which_code_and_versions_made_it(store: ResultStore) -> None:
     record(store, LAST)
     (found,) = store.trials().to_pylist()
     assert TrialSpec.model_validate_json(found["spec"]) == SPEC
     assert found["trial_id"] == SPEC.trial_id
-
-
-def test_a_row_says_which_code_and_versions_made_it(store: ResultStore) -> None:
-    record(store, LAST)
-    (found,) = store.trials().to_pylist()
     assert {"python", "torch", "transformers", "permafrost-sweeps"} <= set(dict(found["versions"]))
 
 
-def test_a_trial_that_is_cut_off_leaves_its_epochs_and_no_trial(store: ResultStore) -> None:
-    recorder = Recorder(store)
-    recorder.started(SPEC, 1)
-    recorder.evaluated(SPEC, EARLY)
-    recorder.close()
-    assert len(store.epochs()) == 1
-    assert len(store.trials()) == 0
-
-
-def test_closing_twice_writes_once(store: ResultStore) -> None:
-    recorder = Recorder(store)
-    recorder.started(SPEC, 1)
-    recorder.evaluated(SPEC, EARLY)
-    recorder.close()
-    recorder.close()
-    assert len(list((store.root / "epochs").iterdir())) == 1
-
-
-def test_a_recorder_that_heard_nothing_makes_no_part(store: ResultStore) -> None:
+def test_a_trial_that_is_cut_off_leaves_its_epochs_once_and_no_trial_although_they_could_not_be_written_at_first(
+    store: ResultStore,
+) -> None:
     Recorder(store).close()
     assert list(store.root.glob("*/*")) == []
-
-
-def test_rows_that_could_not_be_written_are_kept_for_the_next_try(store: ResultStore) -> None:
-    store.root.mkdir()
+    store.root.mkdir(exist_ok=True)
     (store.root / "epochs").write_text("in the way")
     recorder = Recorder(store)
     recorder.started(SPEC, 1)
@@ -169,8 +119,9 @@ def test_rows_that_could_not_be_written_are_kept_for_the_next_try(store: ResultS
     with pytest.raises(StoreError, match="cannot be written"):
         recorder.flush()
     (store.root / "epochs").unlink()
-    recorder.close()
-    assert len(store.epochs()) == 1
+    for _ in range(2):
+        recorder.close()
+        assert (len(store.epochs()), len(store.trials()), len(list((store.root / "epochs").iterdir()))) == (1, 0, 1)
 
 
 def test_a_long_sweep_leaves_few_parts_on_the_way(store: ResultStore, monkeypatch: pytest.MonkeyPatch) -> None:

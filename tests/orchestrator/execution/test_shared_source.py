@@ -79,9 +79,10 @@ def test_drivers_of_one_sweep_run_each_trial_once_and_each_sees_the_whole_sweep(
         assert any(line.startswith("ended") for line in lines)
 
 
-def test_sweeps_that_overlap_run_their_common_trials_once(store: ResultStore) -> None:
+def test_drivers_of_overlapping_sweeps_run_each_common_trial_once_and_leave_nothing(store: ResultStore) -> None:
     drive_all(store, [range(14), range(10, 24)])
     assert committed(store) == {spec.trial_id: 1 for spec in SPECS}
+    assert [list(store.storage.at(name).files()) for name in ("claims", "drivers")] == [[], []]
 
 
 def test_a_trial_that_failed_with_another_driver_has_ended_for_this_launch_and_runs_in_the_next(
@@ -91,11 +92,6 @@ def test_a_trial_that_failed_with_another_driver_has_ended_for_this_launch_and_r
     assert sum(line.startswith("began") for lines in told for line in lines) == 6
     (again,) = drive_all(store, [range(6)])
     assert sorted(line for line in again if line.startswith("began")) == [f"began {seed} 2" for seed in range(6)]
-
-
-def test_nothing_stays_of_drivers_that_have_ended(store: ResultStore) -> None:
-    drive_all(store, [range(6)] * 2)
-    assert [list(store.storage.at(name).files()) for name in ("claims", "drivers")] == [[], []]
 
 
 def test_on_an_object_store_that_errs_and_loses_answers_each_trial_is_committed_once(
@@ -119,15 +115,17 @@ def test_on_an_object_store_that_errs_and_loses_answers_each_trial_is_committed_
 
 @contextmanager
 def two(store: ResultStore) -> Iterator[tuple[SharedTrials, SharedTrials]]:
+    """Two drivers that have looked."""
     with ExitStack() as stack:
         members = [stack.enter_context(join(store.storage, "s", say=print, timing=QUICK)) for _ in range(2)]
-        yield SharedTrials(store.storage, members[0], {}), SharedTrials(store.storage, members[1], {})
+        one, other = (SharedTrials(store.storage, member, {}) for member in members)
+        one.look([])
+        other.look([])
+        yield one, other
 
 
 def test_a_trial_that_another_driver_has_is_not_claimed_and_its_retries_are(store: ResultStore) -> None:
     with two(store) as (one, other):
-        one.look([])
-        other.look([])
         assert (one.claim("t"), other.claim("t"), one.again("t", 2), other.claim("t")) == (1, None, 2, None)
         store.append("trials", [trial("t", 1, "lost")])
         assert other.look(["t"]) == ({}, [])
@@ -137,8 +135,6 @@ def test_a_trial_that_another_driver_has_is_not_claimed_and_its_retries_are(stor
 
 def test_a_trial_that_ended_between_a_look_and_its_claim_does_not_run(store: ResultStore) -> None:
     with two(store) as (one, other):
-        one.look([])
-        other.look([])
         for trial_id, state in (("complete", "completed"), ("failed", "failed")):
             assert one.claim(trial_id) == 1
             store.append("trials", [trial(trial_id, 1, state)])
@@ -161,8 +157,6 @@ def test_a_trial_of_a_driver_that_left_goes_on_under_the_next_number(store: Resu
 
 def test_a_trial_that_was_paused_goes_on_with_another_driver_and_ends_for_those_that_wait(store: ResultStore) -> None:
     with two(store) as (one, other):
-        one.look([])
-        other.look([])
         assert one.claim("t") == 1
         store.append("trials", [trial("t", 1, "pruned")])
         assert other.look(["t"]) == ({"t": State.PRUNED}, [])  # also before its claim is deleted
@@ -175,7 +169,6 @@ def test_a_trial_that_was_paused_goes_on_with_another_driver_and_ends_for_those_
 
 def test_a_driver_that_resumed_a_paused_trial_keeps_that_claim_when_the_pause_is_committed(store: ResultStore) -> None:
     with two(store) as (one, other):
-        one.look([])
         assert (one.claim("t"), one.claim("t")) == (1, 2)
         store.append("trials", [trial("t", 1, "pruned")])
         one.forget({"t": 1})
@@ -189,7 +182,6 @@ def test_a_driver_that_ends_a_trial_after_it_was_removed_leaves_the_claim_of_the
         late.look([])
         assert late.claim("t") == 1
     with two(store) as (one, other):
-        one.look([])
         assert one.claim("t") == 2
         store.append("trials", [trial("t", 1, "failed")])
         late.forget({"t": 1})
@@ -199,8 +191,6 @@ def test_a_driver_that_ends_a_trial_after_it_was_removed_leaves_the_claim_of_the
 
 def test_a_trial_that_was_claimed_ahead_and_did_not_start_is_given_up(store: ResultStore) -> None:
     with two(store) as (one, other):
-        one.look([])
-        other.look([])
         assert (one.claim("t"), other.claim("t")) == (1, None)
         one.release("t")
         assert other.look(["t"]) == ({}, ["t"])

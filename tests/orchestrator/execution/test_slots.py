@@ -7,20 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.execution.slots import ANY, REFRESH_S, Node, Share, Slots, chosen_kinds
+from tests.builders import Clock
 from tests.examples import each
 from trials.errors import ConfigError
 
 GPUS = [Node("A100", 16, 2), Node("A100", 16, 2), Node("T4", 8, 4), Node("cpu", 32, 0)]
-
-
-class Clock:
-    """Moves when it is told to."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @given(
@@ -41,28 +32,26 @@ def test_trials_never_ask_more_of_a_kind_than_its_nodes_have_each(nodes: list[No
         )
 
 
-@each("share, room", [(Share(1), 16), (Share(3), 5), (Share(1, 0.125), 16), (Share(1, 1.0), 2)])
-def test_the_room_of_a_node_is_bound_by_cores_and_gpus(share: Share, room: int) -> None:
-    assert Node("A100", 16, 2).room(share) == room
-
-
-def test_a_trial_of_two_gpus_does_not_lie_across_two_nodes_of_one() -> None:
+def test_the_next_trial_goes_to_the_kind_with_most_room_and_not_across_two_nodes() -> None:
     assert Slots({"A100": Share(1, 2.0)}, lambda: [Node("A100", 8, 1), Node("A100", 8, 1)]).total() == 0
-
-
-def test_the_next_trial_goes_to_the_kind_with_most_room() -> None:
     slots = Slots({"A100": Share(1, 1.0), "T4": Share(1, 0.5)}, lambda: GPUS)
     assert slots.total() == 4 + 8
     assert slots.free_kind() == "T4"
 
 
-def test_a_place_that_is_given_back_is_free_again() -> None:
+def test_a_place_that_is_given_back_is_free_again_and_with_a_concurrency_trials_are_asked_for_beyond_the_room() -> None:
     slots = Slots({ANY: Share(16)}, lambda: [Node("cpu", 16, 0)])
     slots.take("one", ANY)
     assert slots.free_kind() is None
     slots.give_back("one")
     slots.give_back("one")
     assert slots.free_kind() == ANY
+    slots = Slots({ANY: Share()}, lambda: [Node("cpu", 1, 0)], concurrency=3)
+    for n in range(3):
+        kind = slots.free_kind()
+        assert kind is not None
+        slots.take(str(n), kind)
+    assert slots.free_kind() is None
 
 
 def test_nodes_that_come_and_go_are_noticed() -> None:
@@ -74,15 +63,6 @@ def test_nodes_that_come_and_go_are_noticed() -> None:
     assert slots.total() == 6
     nodes.clear()
     clock.now = 2 * REFRESH_S
-    assert slots.free_kind() is None
-
-
-def test_with_a_concurrency_trials_are_asked_for_beyond_the_room_and_no_further() -> None:
-    slots = Slots({ANY: Share()}, lambda: [Node("cpu", 1, 0)], concurrency=3)
-    for n in range(3):
-        kind = slots.free_kind()
-        assert kind is not None
-        slots.take(str(n), kind)
     assert slots.free_kind() is None
 
 
@@ -100,20 +80,22 @@ def test_with_a_concurrency_trials_are_asked_for_beyond_the_room_and_no_further(
 def test_a_sweep_says_which_kinds_of_node_its_trials_go_to(device: str, gpus: bool, kinds: tuple[str, ...]) -> None:
     nodes = [*GPUS, Node("T4", 8, 4)]
     assert chosen_kinds(nodes[:4] if kinds != ("A100",) else nodes[:2], device, gpus=gpus) == kinds
-
-
-def test_a_kind_that_the_cluster_does_not_have_is_refused_with_those_it_has() -> None:
     with pytest.raises(ConfigError, match=r"resources.device: H100: the cluster has A100, T4\. Name one of these"):
         chosen_kinds(GPUS, "H100", gpus=True)
 
 
-@each("shares, said", [
+def test_who_launches_is_told_how_many_run_together() -> None:
+    quarter, none, each_kind = (
+        Share(1, 0.25),
+        "1 node without a GPU gets none",
+        {"A100": Share(1, 1.0), "T4": Share(1, 0.5)},
+    )
+    told: list[tuple[dict[str, Share], str]] = [
         ({ANY: Share()}, "72 trials at a time"),
-        ({"A100": Share(1, 0.25)}, "16 trials at a time, 0.25 of a GPU each on A100; 1 node without a GPU gets none"),
-        ({"gpu": Share(1, 0.5)}, "0 trials at a time, 0.5 of a GPU each; 1 node without a GPU gets none"),
-        ({"A100": Share(1, 1.0), "T4": Share(1, 0.5)},
-         "12 trials at a time, 1 GPU each on A100, 0.5 of a GPU each on T4; 1 node without a GPU gets none"),
+        ({"A100": quarter}, f"16 trials at a time, 0.25 of a GPU each on A100; {none}"),
+        ({"gpu": Share(1, 0.5)}, f"0 trials at a time, 0.5 of a GPU each; {none}"),
+        (each_kind, f"12 trials at a time, 1 GPU each on A100, 0.5 of a GPU each on T4; {none}"),
         ({"cpu": Share(32)}, "1 trial at a time"),
-    ])  # fmt: skip
-def test_who_launches_is_told_how_many_run_together(shares: dict[str, Share], said: str) -> None:
-    assert Slots(shares, lambda: GPUS).described() == said
+    ]
+    assert [Slots(shares, lambda: GPUS).described() for shares, _ in told] == [said for _, said in told]
+    assert [GPUS[0].room(share) for share in (Share(1), Share(3), Share(1, 0.125), Share(1, 1.0))] == [16, 5, 16, 2]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-from dataclasses import dataclass
 
 import pytest
 from hypothesis import given
@@ -13,22 +12,11 @@ from orchestrator.execution.events import failure
 from orchestrator.execution.trial_source import Listed, TrialQueue
 from orchestrator.store.schema import State
 from orchestrator.sweeps.sweep import Limits
-from tests.builders import first_attempts, make_record, make_spec
-from tests.examples import each
+from tests.builders import Clock, first_attempts, make_record, make_spec
 from trials.errors import DataError, DivergedError, PreemptedError, StoreError
 
 SPECS = [make_spec(seed=seed) for seed in range(8)]
 FAILURES = [State.LOST, State.UNAVAILABLE, State.OUT_OF_MEMORY, State.DIVERGED, State.FAILED]
-
-
-@dataclass
-class Clock:
-    """Stands until it is moved."""
-
-    now: float = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def queue(n: int = 1, clock: Clock | None = None, **limits: int) -> TrialQueue:
@@ -51,13 +39,6 @@ def test_trials_come_in_order_each_once() -> None:
     assert found.is_over
 
 
-@pytest.mark.parametrize("state", [State.DIVERGED, State.FAILED])
-def test_what_would_happen_again_is_not_tried_again(state: State) -> None:
-    found = queue()
-    assert fail(found, state) is None
-    assert found.is_over
-
-
 def test_a_lost_trial_goes_on_at_once_before_all_others_as_its_next_attempt() -> None:
     found = queue(2)
     assert fail(found, State.LOST) == 0.0
@@ -66,16 +47,17 @@ def test_a_lost_trial_goes_on_at_once_before_all_others_as_its_next_attempt() ->
     assert (again.spec, again.number) == (SPECS[0], 2)
 
 
-def test_one_that_is_lost_again_and_again_is_given_up() -> None:
-    found = queue(lost=3)
-    assert [fail(found, State.LOST) for _ in range(4)] == [0.0, 0.0, 0.0, None]
-
-
-def test_an_evaluation_forgives_what_was_lost_before() -> None:
-    found = queue(lost=1)
+def test_what_would_happen_again_or_is_lost_again_and_again_is_given_up_unless_it_was_evaluated_meanwhile() -> None:
+    for state in (State.DIVERGED, State.FAILED):
+        found = queue()
+        assert fail(found, state) is None
+        assert found.is_over
+    lost = queue(lost=3)
+    assert [fail(lost, State.LOST) for _ in range(4)] == [0.0, 0.0, 0.0, None]
+    forgiven = queue(lost=1)
     for _ in range(5):
-        assert fail(found, State.LOST) == 0.0
-        found.evaluated(SPECS[0], make_record(last=False))
+        assert fail(forgiven, State.LOST) == 0.0
+        forgiven.evaluated(SPECS[0], make_record(last=False))
 
 
 def test_without_memory_batches_are_taken_in_parts_down_to_single_examples() -> None:
@@ -98,28 +80,22 @@ def test_what_does_not_answer_is_asked_again_after_longer_and_longer() -> None:
     assert delays == [1.0, 2.0, 4.0]
 
 
-def test_first_trials_that_all_fail_alike_break_the_sweep() -> None:
+def test_first_trials_that_all_fail_alike_break_the_sweep_and_other_failures_do_not() -> None:
     found = queue(8, alike=3)
     for n in range(3):
         assert found.broken is None, n
         fail(found, State.FAILED, "Traceback\nKeyError: 'x'")
     assert found.broken == "the first 3 trials all failed alike: KeyError: 'x'"
-
-
-@pytest.mark.parametrize("other", [State.COMPLETED, State.DIVERGED])
-def test_once_a_trial_got_through_no_failures_break_it(other: State) -> None:
-    found = queue(8, alike=3)
-    fail(found, other)
-    for _ in range(5):
-        fail(found, State.FAILED)
-    assert found.broken is None
-
-
-def test_different_failures_do_not_break_it() -> None:
-    found = queue(8, alike=2)
+    different = queue(8, alike=2)
     for n in range(6):
-        fail(found, State.FAILED, f"error {n}")
-    assert found.broken is None
+        fail(different, State.FAILED, f"error {n}")
+    assert different.broken is None
+    for other in (State.COMPLETED, State.DIVERGED):
+        found = queue(8, alike=3)
+        fail(found, other)  # a trial got through
+        for _ in range(5):
+            fail(found, State.FAILED)
+        assert found.broken is None
 
 
 @given(st.lists(st.sampled_from([State.COMPLETED, *FAILURES]), max_size=400), st.integers(1, 8))
@@ -142,27 +118,21 @@ def caused(error: Exception, cause: Exception) -> Exception:
     return error
 
 
-@each(
-    "error, state",
-    [
-        (DivergedError("nan"), State.DIVERGED),
-        (PreemptedError("asked to go"), State.LOST),
-        (MemoryError(), State.OUT_OF_MEMORY),
-        (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"), State.OUT_OF_MEMORY),
-        (ConnectionResetError(), State.UNAVAILABLE),
-        (TimeoutError(), State.UNAVAILABLE),
-        (OSError(errno.ENOSPC, "No space left on device"), State.UNAVAILABLE),
-        (caused(StoreError("cannot be written"), OSError(errno.EIO, "I/O error")), State.UNAVAILABLE),
-        (caused(DataError("absent"), FileNotFoundError(errno.ENOENT, "x")), State.FAILED),
-        (KeyError("bug"), State.FAILED),
-        (RuntimeError("shapes"), State.FAILED),
-    ],
-)
-def test_an_error_is_of_its_class(error: Exception, state: State) -> None:
-    assert failure(error)[0] is state
-
-
-def test_a_bug_keeps_its_traceback_and_a_persons_mistake_is_one_line() -> None:
+def test_an_error_is_of_its_class_and_a_bug_keeps_its_traceback() -> None:
+    states = {
+        DivergedError("nan"): State.DIVERGED,
+        PreemptedError("asked to go"): State.LOST,
+        MemoryError(): State.OUT_OF_MEMORY,
+        RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"): State.OUT_OF_MEMORY,
+        ConnectionResetError(): State.UNAVAILABLE,
+        TimeoutError(): State.UNAVAILABLE,
+        OSError(errno.ENOSPC, "No space left on device"): State.UNAVAILABLE,
+        caused(StoreError("cannot be written"), OSError(errno.EIO, "I/O error")): State.UNAVAILABLE,
+        caused(DataError("absent"), FileNotFoundError(errno.ENOENT, "x")): State.FAILED,
+        KeyError("bug"): State.FAILED,
+        RuntimeError("shapes"): State.FAILED,
+    }
+    assert {error: failure(error)[0] for error in states} == states
     with pytest.raises(KeyError) as raised:
         raise KeyError("x")
     assert "Traceback" in failure(raised.value)[1]

@@ -29,11 +29,12 @@ def run_whole(pace: Pace, spec: TrialSpec, epoch_s: float, *, since: float = 0.0
     pace.ended(spec, is_complete=True)
 
 
-def test_before_any_has_ended_work_is_epochs_times_sentences() -> None:
+def test_before_any_has_ended_work_is_epochs_times_sentences_and_nothing_to_run_is_done() -> None:
     small, large = (spec_of(0, train_size=size, data={"sizes": None}) for size in (100, 300))
     pace = Pace([small, large])
     run(pace, small, 1.0)
     assert pace.share_done() == pytest.approx(0.25)
+    assert Pace([]).share_done() == 1.0
 
 
 def test_a_frozen_cell_counts_by_its_own_pace_once_it_is_known() -> None:
@@ -85,10 +86,6 @@ def test_what_is_left_of_a_trial_is_told_by_its_own_epochs() -> None:
     assert pace.seconds_left(spec, 8.0) is None
 
 
-def test_nothing_to_run_is_done() -> None:
-    assert Pace([]).share_done() == 1.0
-
-
 # --- The end of all trials
 
 
@@ -127,20 +124,17 @@ def test_work_that_waits_is_shared_by_those_that_run() -> None:
     assert pace.seconds_to_end(45.0) == pytest.approx(225.0)
 
 
-def test_when_a_trial_has_ended_its_worker_counts_until_the_next_one_starts() -> None:
+def test_when_a_trial_has_ended_its_worker_counts_until_the_next_one_which_counts_by_its_kind() -> None:
     first, second = spec_of(0), spec_of(1)
     pace = Pace([first, second])
     run_whole(pace, first, 10.0)
     assert pace.seconds_to_end(90.0) == pytest.approx(90.0)
-
-
-def test_a_trial_before_its_first_evaluation_counts_by_its_kind() -> None:
-    first, second = spec_of(0), spec_of(1)
-    pace = Pace([first, second])
-    run_whole(pace, first, 10.0)
     pace.started(second, 90.0)
     assert pace.seconds_to_end(94.0) == pytest.approx(86.0)
     assert pace.seconds_to_end(500.0) == pytest.approx(80.0)  # its first evaluation has not come
+    run(pace, second, 10.0, since=500.0)
+    pace.ended(second, is_complete=True)
+    assert pace.seconds_to_end(590.0) == 0.0
 
 
 def test_rows_of_a_store_give_the_end_that_the_events_gave() -> None:
@@ -173,10 +167,3 @@ def test_without_an_evaluation_there_is_no_estimate() -> None:
     assert pace.seconds_to_end(10.0) is None
     pace.ended(spec_of(0), is_complete=False)
     assert pace.seconds_to_end(20.0) is None
-
-
-def test_at_the_end_nothing_is_left() -> None:
-    spec = spec_of(0)
-    pace = Pace([spec])
-    run_whole(pace, spec, 1.0)
-    assert pace.seconds_to_end(9.0) == 0.0

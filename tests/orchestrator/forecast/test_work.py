@@ -18,10 +18,10 @@ from orchestrator.forecast.work import (
     work_of,
 )
 from tests.orchestrator.forecast.worlds import LENGTHS, SIZES, spec_of
+from trials.datasets.corpus import fingerprint
 from trials.models.load import load_tokenizer
 from trials.prefix.rule import cached_depth
 from trials.sources.local_models import STARTER, ModelDraft, find_model
-from trials.spec import TrialSpec
 from trials.tasks.reading import read_corpus
 
 Settings = tuple[int, int, int]
@@ -66,15 +66,13 @@ def test_expected_padding_is_that_of_drawn_batches() -> None:
 
 
 def test_lengths_are_those_that_the_models_own_tokenizer_gives() -> None:
-    model = find_model(ModelDraft(folder=STARTER))
-    spec = spec_of(lowercase=True).model_copy(update={"model": model})
-    items = read_corpus(spec.task, spec.data.model_copy(update={"fingerprint": _fingerprint(spec)})).dev
+    spec = spec_of(lowercase=True)
+    data = spec.data.model_copy(update={"fingerprint": fingerprint(spec.data.train, spec.data.dev, spec.data.test)})
+    spec = spec.model_copy(update={"model": find_model(ModelDraft(folder=STARTER)), "data": data})
     tokenizer = load_tokenizer(spec.model, "tokens")
-    forms = [[form.lower() for form in getattr(item, "forms")] for item in items]  # noqa: B009
-    wanted = sorted(
-        len(ids) for ids in tokenizer(forms, is_split_into_words=True, truncation=True, max_length=128)["input_ids"]
-    )
-    assert lengths_of(with_fingerprint(spec)).dev.tolist() == wanted
+    forms = [[form.lower() for form in getattr(item, "forms")] for item in read_corpus(spec.task, data).dev]  # noqa: B009
+    encoded = tokenizer(forms, is_split_into_words=True, truncation=True, max_length=128)["input_ids"]
+    assert lengths_of(spec).dev.tolist() == sorted(map(len, encoded))
 
 
 def test_sizes_of_the_bundled_model_are_its_configurations() -> None:
@@ -102,13 +100,3 @@ def test_what_learns_decides_the_memory() -> None:
     whole, head = memory_of(spec_of(0), SIZES, LENGTHS), memory_of(spec_of(6), SIZES, LENGTHS)
     assert whole.learning > head.learning == 0
     assert whole.activations > head.activations
-
-
-def _fingerprint(spec: TrialSpec) -> str:
-    from trials.datasets.corpus import fingerprint
-
-    return fingerprint(spec.data.train, spec.data.dev, spec.data.test)
-
-
-def with_fingerprint(spec: TrialSpec) -> TrialSpec:
-    return spec.model_copy(update={"data": spec.data.model_copy(update={"fingerprint": _fingerprint(spec)})})

@@ -9,7 +9,7 @@ import numpy as np
 
 from orchestrator.forecast.history import History, Inputs, Observation, Target
 from orchestrator.forecast.work import EncoderSizes, Lengths, PrefixWork, memory_of, work_of
-from tests.builders import make_spec
+from tests.builders import first_k, make_spec
 from trials.record import ACCRUED
 from trials.spec import TrialSpec
 from trials.starter import model_path, treebank_path
@@ -23,10 +23,8 @@ def spec_of(depth: int = 0, *, model: Path | None = None, **changes: Any) -> Tri
     """A trial on the bundled sample with `first_k` of a depth, its embeddings frozen where any layer is."""
     bank = treebank_path("UD_English-EWT-sample")
     files = {split: (str(bank / f"{split}.conllu"),) for split in ("train", "dev", "test")}
-    freeze = {"strategy": "first_k", "layers": tuple(range(depth)), "embeddings": True} if depth else {}
-    optim = {"epochs": 3, **changes.pop("optim", {})}
-    path = {"path": str(model or model_path())}
-    return make_spec(freeze=freeze, data=files, model=path, optim=optim, frozen_dropout=False, **changes)
+    optim, path = {"epochs": 3, **changes.pop("optim", {})}, {"path": str(model or model_path())}
+    return make_spec(freeze=first_k(depth), data=files, model=path, optim=optim, frozen_dropout=False, **changes)
 
 
 def observed(

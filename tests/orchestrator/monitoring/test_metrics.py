@@ -80,13 +80,10 @@ def test_work_counts_once_though_an_attempt_tells_its_checkpoints_records_again(
     for record in (first, second, first, second):
         listener.evaluated(make_spec(), record)
     assert (ledger["epochs_total"], ledger["examples_total"], ledger["evaluations_total"]) == (2.0, 400, 2)
-
-
-def test_what_an_earlier_launch_did_is_not_counted_in_this_one() -> None:
-    listener, ledger = begun()
-    listener.evaluated(make_spec(), make_record(epoch=1.0, examples_seen=200, time=BEGAN - 60))
-    listener.evaluated(make_spec(), make_record(epoch=2.0, examples_seen=400, time=BEGAN + 60))
-    assert (ledger["epochs_total"], ledger["examples_total"]) == (1.0, 200)
+    for epoch, time in ((1.0, BEGAN - 60), (2.0, BEGAN + 60)):  # the first one in an earlier launch
+        record = make_record(epoch=epoch, examples_seen=200 * int(epoch), time=time)
+        listener.evaluated(make_spec(seed=1), record)
+    assert (ledger["epochs_total"], ledger["examples_total"]) == (3.0, 600)
 
 
 def test_cache_hits_are_frozen_layers_times_examples_that_were_not_run_and_misses_those_that_were() -> None:
@@ -106,24 +103,19 @@ def test_a_folders_disk_is_told_and_another_stores_is_not(tmp_path: Path) -> Non
     assert not [name for name, _ in begun(disk=tmp_path / "gone")[1].values if "bytes" in name]
 
 
-def test_at_the_end_nothing_runs_and_nothing_more_is_told() -> None:
+def test_at_the_end_nothing_runs_and_before_it_begins_and_afterwards_nothing_is_told() -> None:
     listener, ledger = begun()
-    listener.flushed(0.5)
-    listener.started(make_spec(), 1)
-    listener.over(DONE)
-    listener.flushed(0.5)
-    listener.started(make_spec(seed=1), 1)
+    for _ in range(2):
+        listener.flushed(0.5)
+        listener.started(make_spec(), 1)
+        listener.over(DONE)
     assert (ledger["trials_running"], ledger["trials_queued"], ledger.observed) == (0, 0, [0.5])
     assert ledger.of("launches_ended_total", outcome="done") == 1
-
-
-def test_before_it_begins_it_says_nothing_and_does_not_fail() -> None:
-    listener = MetricsListener(Launch("tiny", 1, 0, "results", "inline", None))
-    listener.started(make_spec(), 1)
-    listener.evaluated(make_spec(), make_record())
-    listener.tick()
-    listener.over(DONE)
-    assert listener._meters is None
+    early = MetricsListener(Launch("tiny", 1, 0, "results", "inline", None))
+    early.started(make_spec(), 1)
+    early.evaluated(make_spec(), make_record())
+    early.tick()
+    early.over(DONE)
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.sampled_from(["start", "again", "end"])), max_size=40))

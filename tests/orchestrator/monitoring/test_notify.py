@@ -14,7 +14,7 @@ from orchestrator.extras.notifications.notify import Message, Notifier, NotSentE
 from orchestrator.monitoring.progress import Ending, Tally
 from orchestrator.store.schema import State
 from orchestrator.sweeps.watch_spec import NotifySpec, WebhookSpec
-from tests.builders import make_record, make_spec
+from tests.builders import Clock, make_record, make_spec
 from tests.examples import each
 from tests.server_programs import free_port
 from tests.servers import LoopbackServer, Reply, Request
@@ -57,50 +57,37 @@ def wait_until(is_so: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def test_a_sweep_that_is_done_is_told_in_a_text_and_fields(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sweep_is_told_in_a_text_and_fields_and_why_it_failed_without_secrets(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     said: list[str] = []
     with Hook() as hook:
-        notifier(hook.secret_url, monkeypatch, said).over(tuple, DONE)
+        for ending in (DONE, FAILED):
+            notifier(hook.secret_url, monkeypatch, said).over(tuple, ending)
     assert said == []
-    assert hook.bodies[0]["text"] == "Sweep tiny is done: 3 trials in 1 h 2 min"
-    fields = {field["title"]: field["value"] for field in hook.bodies[0]["attachments"][0]["fields"]}
-    assert fields["trials"] == "3 completed"
-    assert fields["store"] == "results"
+    assert [body["text"] for body in hook.bodies] == [
+        "Sweep tiny is done: 3 trials in 1 h 2 min",
+        "Sweep tiny failed: 1 of 4 trials completed",
+    ]
+    done, failed = (
+        {field["title"]: field["value"] for field in body["attachments"][0]["fields"]} for body in hook.bodies
+    )
+    assert (done["trials"], done["store"]) == ("3 completed", "results")
+    assert failed["trials"] == "1 completed, 1 out of memory; 2 never ended"
+    assert failed["why"] == "OSError: //***@host is gone"
 
 
-def test_a_sweep_that_failed_says_why_without_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_what_was_asked_for_is_told_and_never_what_a_person_did(monkeypatch: pytest.MonkeyPatch) -> None:
     with Hook() as hook:
-        notifier(hook.secret_url, monkeypatch, []).over(tuple, FAILED)
-    assert hook.bodies[0]["text"] == "Sweep tiny failed: 1 of 4 trials completed"
-    fields = {field["title"]: field["value"] for field in hook.bodies[0]["attachments"][0]["fields"]}
-    assert fields["trials"] == "1 completed, 1 out of memory; 2 never ended"
-    assert fields["why"] == "OSError: //***@host is gone"
-
-
-@each(
-    "ending, events, n",
-    [(DONE, ["failed"], 0), (FAILED, ["failed"], 1), (FAILED, ["done", "stalled"], 0), (INTERRUPTED, ["failed"], 0)],
-)
-def test_only_what_was_asked_for_is_told_and_never_what_a_person_did(
-    ending: Ending, events: list[str], n: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with Hook() as hook:
-        notifier(hook.secret_url, monkeypatch, [], events=events).over(tuple, ending)
-    assert len(hook.bodies) == n
-
-
-class HandClock:
-    """Stands still unless moved."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
+        for ending, events in ((DONE, ["failed"]), (FAILED, ["done", "stalled"]), (INTERRUPTED, ["failed"])):
+            notifier(hook.secret_url, monkeypatch, [], events=events).over(tuple, ending)
+        assert hook.bodies == []
+        notifier(hook.secret_url, monkeypatch, [], events=["failed"]).over(tuple, FAILED)
+        assert len(hook.bodies) == 1
 
 
 def test_each_stall_is_told_once_and_work_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    tally = Tally(2, clock := HandClock())
+    tally = Tally(2, clock := Clock())
     with Hook() as hook:
         told = notifier(hook.secret_url, monkeypatch, [], tally, stalled_minutes=1 / 60, events=["stalled"])
         told.launched(skipped=0)
@@ -117,7 +104,7 @@ def test_each_stall_is_told_once_and_work_ends_it(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_sweep_that_gets_on_or_is_over_does_not_stall(monkeypatch: pytest.MonkeyPatch) -> None:
-    tally = Tally(2, clock := HandClock())
+    tally = Tally(2, clock := Clock())
     with Hook() as hook:
         told = notifier(hook.secret_url, monkeypatch, [], tally, stalled_minutes=1 / 60, events=["stalled"])
         told.launched(skipped=0)
@@ -154,35 +141,26 @@ def test_a_refusal_or_a_redirect_is_one_line_without_the_address(
     assert "s3cr3t" not in told[0]
 
 
-def test_a_server_that_is_not_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    said: list[str] = []
-    notifier(f"http://127.0.0.1:{free_port()}/s3cr3t", monkeypatch, said).over(tuple, DONE)
-    assert said == ["watch.notify: notification `done` was not sent: the webhook at 127.0.0.1: ConnectError."]
-
-
 def test_a_slow_server_is_not_waited_for_longer_than_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(notify, "WAIT_S", 0.3)
     said: list[str] = []
     with Hook(wait_s=1.5) as hook:
         notifier(hook.secret_url, monkeypatch, said).over(tuple, DONE)
         assert hook.bodies == []  # it has not answered yet
+        monkeypatch.setattr(notify, "TIMEOUT_S", 0.2)
+        with pytest.raises(NotSentError, match=r"127\.0\.0\.1: ReadTimeout"):
+            Webhook(hook.secret_url).send(MESSAGE)
     assert said == ["watch.notify: no answer after 0 s; a message may not have been delivered."]
 
 
-def test_a_server_that_never_answers_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(notify, "TIMEOUT_S", 0.2)
-    with Hook(wait_s=1.0) as hook, pytest.raises(NotSentError, match=r"127\.0\.0\.1: ReadTimeout"):
-        Webhook(hook.secret_url).send(MESSAGE)
+def test_an_address_that_would_go_out_unprotected_is_refused_and_not_repeated() -> None:
+    for url in ("http://example.org/x", "ftp://example.org", "nonsense", "https://[", "https://a b/"):
+        with pytest.raises(ConfigError, match="must begin with https") as caught:
+            Webhook(url)
+        assert url not in str(caught.value)
 
 
-@each("url", ["http://example.org/x", "ftp://example.org", "nonsense", "https://[", "https://a b/"])
-def test_an_address_that_would_go_out_unprotected_is_refused_and_not_repeated(url: str) -> None:
-    with pytest.raises(ConfigError, match="must begin with https") as caught:
-        Webhook(url)
-    assert url not in str(caught.value)
-
-
-def test_an_absent_secret_is_told_before_anything_begins(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("HOOK", raising=False)
-    with pytest.raises(ConfigError, match="the variable HOOK is not set or is empty"):
-        Webhook.of(WebhookSpec(url_env="HOOK"))
+def test_a_server_that_is_not_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    notifier(f"http://127.0.0.1:{free_port()}/s3cr3t", monkeypatch, said).over(tuple, DONE)
+    assert said == ["watch.notify: notification `done` was not sent: the webhook at 127.0.0.1: ConnectError."]

@@ -64,23 +64,19 @@ def test_the_tests_of_the_rules_fail_where_a_rule_is_changed(before: str, after:
     assert promtool("test", "rules", tmp_path / "rules_test.yml").returncode != 0
 
 
-@each("rule", ALL_RULES)
-def test_a_rule_asks_only_for_what_is_exported_or_recorded(rule: dict[str, Any]) -> None:
-    assert metrics_in(rule["expr"]) <= EXPORTED | RECORDED
+def test_an_alert_waits_says_how_bad_it_is_and_what_to_do() -> None:
+    for rule in ALERTS:
+        assert set(rule) == {"alert", "expr", "for", "labels", "annotations"}
+        assert rule["labels"]["severity"] in {"warning", "critical"}
+        assert "{{ $labels.sweep }}" in rule["annotations"]["summary"]
+        assert rule["annotations"]["runbook"].endswith(".")
 
 
-@each("rule", ALERTS)
-def test_an_alert_waits_says_how_bad_it_is_and_what_to_do(rule: dict[str, Any]) -> None:
-    assert set(rule) == {"alert", "expr", "for", "labels", "annotations"}
-    assert rule["labels"]["severity"] in {"warning", "critical"}
-    assert "{{ $labels.sweep }}" in rule["annotations"]["summary"]
-    assert rule["annotations"]["runbook"].endswith(".")
-
-
-def test_a_panel_asks_only_for_what_is_exported() -> None:
+def test_rules_and_panels_ask_only_for_what_is_exported_or_recorded() -> None:
     asked = {panel["title"]: {m for t in panel["targets"] for m in metrics_in(t["expr"])} for panel in PANELS}
     assert all(asked.values())
     assert set().union(*asked.values()) <= EXPORTED | RECORDED | named_by_ray()
+    assert {metric for rule in ALL_RULES for metric in metrics_in(rule["expr"])} <= EXPORTED | RECORDED
 
 
 def test_the_board_shows_every_metric_but_five() -> None:
@@ -99,13 +95,10 @@ def test_the_board_is_provisioned_with_a_data_source_of_its_own_and_cannot_be_ch
     assert len(set(ids)) == len(ids)
 
 
-@pytest.mark.parametrize(
-    ("expression", "names"),
-    [
-        ("sum by (sweep) (rate(a_total{state=~'x|y'}[5m])) / on (sweep) group_left () b", {"a_total", "b"}),
-        ('label_replace(a offset 30m or 0 * c, "kind", "retry", "", "")', {"a", "c"}),
-        ("time() - max(a) > 3e2 and on () permafrost:b:30m", {"a", "permafrost:b:30m"}),
-    ],
-)
-def test_the_names_of_an_expression_are_found(expression: str, names: set[str]) -> None:
-    assert metrics_in(expression) == names
+def test_the_names_of_an_expression_are_found() -> None:
+    names = {
+        "sum by (sweep) (rate(a_total{state=~'x|y'}[5m])) / on (sweep) group_left () b": {"a_total", "b"},
+        'label_replace(a offset 30m or 0 * c, "kind", "retry", "", "")': {"a", "c"},
+        "time() - max(a) > 3e2 and on () permafrost:b:30m": {"a", "permafrost:b:30m"},
+    }
+    assert {expression: metrics_in(expression) for expression in names} == names

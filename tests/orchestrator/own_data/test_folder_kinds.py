@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from orchestrator.own_data.choose_options import ChooseOptions
 from orchestrator.own_data.corpus_guess import corpus_lines, examples, guess_corpus
 from trials.datasets.corpus import Text
 from trials.draft import Lookup
-from trials.errors import PermafrostError
+from trials.errors import MissingError, PermafrostError
 from trials.sources.corpus_draft import DataDraft
 from trials.tasks.reading import read_corpus
 
@@ -40,6 +40,26 @@ class Kind:
     name: str = "data"
 
 
+def of_words(files: Mapping[str, str], *sizes: int, task: str = "ner", layout: str = "columns", **more: Any) -> Kind:
+    """Tagged words."""
+    return Kind(files, task, layout, sizes=sizes, **more)
+
+
+def of_texts(
+    files: Mapping[str, str], *sizes: int, task: str = "classification", layout: str = "tsv",
+    text: str | int = "sentence", pair: str | None = None, label: str | int = "label", document: str | None = None,
+    **more: Any,
+) -> Kind:  # fmt: skip
+    """Texts or pairs of them, in these columns."""
+    columns = {"text": text, "pair": pair, "label": label, "document": document}
+    return Kind(files, task, layout, {key: at for key, at in columns.items() if at is not None}, sizes, **more)
+
+
+def refused(files: Mapping[str, str], *error: str, **options: Any) -> Kind:
+    """What ends in an error with these words."""
+    return Kind(files, error=error, options=options)
+
+
 def lines(sentences: Sentences, gap: str = "\t", before: str = "") -> str:
     return "".join(before + "".join(gap.join(row) + "\n" for row in rows) + "\n" for rows in sentences)
 
@@ -49,6 +69,11 @@ def ner(n: int, start: int = 0) -> list[list[list[str]]]:
     return [
         [[f"Ada{i}", "B-PER"], ["sees", "O"], ["New", "B-LOC"], [f"York{i}", "I-LOC"]] for i in range(start, start + n)
     ]
+
+
+def treebank(n: int, start: int = 0) -> str:
+    words = ("NOUN", "VERB")
+    return lines(numbered([[[f"w{i}", "_", tag, *"_" * 6] for tag in words] for i in range(start, start + n)]))
 
 
 def as_iob1(sentences: Sentences) -> list[list[list[str]]]:
@@ -71,17 +96,26 @@ def table(rows: Sequence[Sequence[str]], header: Sequence[str] = ("sentence", "l
     return "".join(gap.join(row) + "\n" for row in ([header, *rows] if header else rows))
 
 
-def pairs(header: Sequence[str], labels: Sequence[str] = ("0", "1"), n: int = 40, start: int = 0) -> str:
+def pairs(*header: str, labels: Sequence[str] = ("0", "1"), n: int = 80, start: int = 0) -> str:
     rows = [
         [str(i), f"a boat sails {i}", f"a ship sails {i}", labels[i % len(labels)]] for i in range(start, start + n)
     ]
-    return table(rows, header)
+    return table(rows, ("index", *header))
+
+
+def json_lines(rows: Iterable[Mapping[str, object]]) -> str:
+    return "".join(json.dumps(row) + "\n" for row in rows)
 
 
 def with_splits(suffix: str, make: Any, train: int = 40) -> dict[str, str]:
     return {f"train{suffix}": make(train, 0), f"dev{suffix}": make(8, 100), f"test{suffix}": make(6, 200)}
 
 
+def train(text: str, suffix: str = ".tsv") -> dict[str, str]:
+    return {f"train{suffix}": text}
+
+
+SPLITS = (40, 8, 6)
 NER = with_splits(".tsv", lambda n, start: lines(ner(n, start)))
 TEXTS = with_splits(".tsv", lambda n, start: table(texts(n, start)))
 REVIEWS = {
@@ -100,481 +134,347 @@ CONLL09 = "".join(
     for i in range(40)
     for extra in ["\tA0" * (i % 3)]
 )
-WORDS: dict[str, Any] = {"task": "ner", "format": "columns"}
-IS_WORDS = {**WORDS, "sizes": (40, 8, 6)}
-TABLE: dict[str, Any] = {"task": "classification", "format": "tsv"}
-IS_TEXTS = {**TABLE, "columns": {"text": "sentence", "label": "label"}}
-IS_FOLDERS: dict[str, Any] = {
-    "task": "classification",
-    "format": "jsonl",
-    "columns": {"text": "text", "label": "label"},
-}
+ACTORS = train(lines([[["Ada", "person-actor"], ["sees", "O"], [f"us{i}", "O"]] for i in range(60)]))
+COLA = train(table([(f"src{i % 4}", k, "" if i % 2 else "*", t) for i, (t, k) in enumerate(texts(80))], ()))
+SIMILAR = train(pairs("sentence1", "sentence2", "score", labels=("1.000", "2.500", "5.000")))
+ENTAILED, GERMAN = train(pairs("premise", "hypothesis", "label")), train(pairs("frage_a", "frage_b", "gleich"))
+REVIEW = [(f"a rather long review with the number {n}", "good" if n % 3 else "bad") for n in range(60)]
+MOODS = [(*row, "here" if n % 2 else "there") for n, row in enumerate(REVIEW)]
+THREADS = train(table([(*row, str(n // 7)) for n, row in enumerate(REVIEW)], ("text", "label", "Doc_ID")))
+
+
+def with_documents(value: str) -> dict[str, str]:
+    return train(table([(*row, value.format(n=n)) for n, row in enumerate(REVIEW)], ("text", "label", "document")))
+
 
 KINDS: dict[str, Kind] = {
     # --- Words a line
-    "words a line in .tsv": Kind(NER, **IS_WORDS, notes=["format columns, as train.tsv has one word a line"]),
-    "words a line in .tsv with document starts": Kind(
-        {name: "-DOCSTART-\tO\n\n" + text for name, text in NER.items()}, **IS_WORDS
+    "words a line in .tsv": of_words(NER, *SPLITS, notes=["format columns, as train.tsv has one word a line"]),
+    "words a line in .tsv with document starts": of_words(
+        {name: "-DOCSTART-\tO\n\n" + text for name, text in NER.items()}, *SPLITS
     ),
-    "words a line in .csv with tabs": Kind(with_splits(".csv", lambda n, start: lines(ner(n, start))), **IS_WORDS),
-    "words a line in .tsv with one tag that is none": Kind(
-        {**NER, "train.tsv": with_tag(ner(60), "B_ORG")},
-        error=[
-            "train.tsv:301: 'Acme' has the tag 'B_ORG', which is not a span tag",
-            "all but 1 of 242 are",
-            "'B-ORG'?",
-        ],
+    "words a line in .csv with tabs": of_words(with_splits(".csv", lambda n, start: lines(ner(n, start))), *SPLITS),
+    "words a line in .tsv with one tag that is none": refused(
+        {**NER, **train(with_tag(ner(60), "B_ORG"))},
+        "train.tsv:301: 'Acme' has the tag 'B_ORG', which is not a span tag", "all but 1 of 242 are", "'B-ORG'?",
     ),
-    "parts of speech in .tsv": Kind(
-        with_splits(
-            ".tsv", lambda n, start: lines([[[f"Ada{i}", "PROPN"], ["sees", "VERB"]] for i in range(start, start + n)])
-        ),
-        task="pos",
-        format="columns",
-        sizes=(40, 8, 6),
+    "parts of speech in .tsv": of_words(
+        with_splits(".tsv", lambda n, start: lines([[["Ada", "PROPN"], [f"a{start + i}", "VERB"]] for i in range(n)])),
+        *SPLITS, task="pos",
     ),
-    "a table in .txt": Kind(
-        with_splits(".txt", lambda n, start: table(texts(n, start))),
-        **TABLE,
-        sizes=(40, 8, 6),
-        columns={"text": "sentence", "label": "label"},
+    "a table in .txt": of_texts(
+        with_splits(".txt", lambda n, start: table(texts(n, start))), *SPLITS,
         notes=["format tsv, as train.txt has cells separated by tabs"],
     ),
-    "CoNLL-U in .conll": Kind(
-        with_splits(
-            ".conll",
-            lambda n, start: lines(
-                [
-                    [["1", f"Ada{i}", "_", "NOUN", *"_" * 6], ["2", "x", "_", "VERB", *"_" * 6]]
-                    for i in range(start, start + n)
-                ]
-            ),
-        ),
-        task="pos",
-        format="conllu",
-        sizes=(40, 8, 6),
-        notes=["format conllu, as train.conll has"],
+    "CoNLL-U in .conll": of_words(
+        with_splits(".conll", treebank),
+        *SPLITS, task="pos", layout="conllu", notes=["format conllu, as train.conll has"],
     ),
-    "eng.train, eng.testa and eng.testb in IOB1": Kind(
-        {
-            f"eng.{split}": "-DOCSTART- -X- O O\n\n"
-            + lines([[[r[0], "NNP", "I-NP", r[1]] for r in rows] for rows in as_iob1(ner(n, start))], " ")
-            for split, n, start in (("train", 40, 0), ("testa", 8, 100), ("testb", 6, 200))
-        },
-        **IS_WORDS,
-        notes=["train, dev, test: the tags are IOB1: a span begins with I-"],
+    "CoNLL-U without dev": of_words(
+        train(treebank(300), ".conllu"), 300,
+        task="pos", layout="conllu", notes=["no dev split: 10% of train serve as dev, the same on every machine"],
+    ),
+    "eng.train, eng.testa and eng.testb in IOB1": of_words(
+        {f"eng.{split}": "-DOCSTART- -X- O O\n\n"
+         + lines([[[r[0], "NNP", "I-NP", r[1]] for r in rows] for rows in as_iob1(ner(n, start))], " ")
+         for split, n, start in (("train", 40, 0), ("testa", 8, 100), ("testb", 6, 200))},
+        *SPLITS, notes=["train, dev, test: the tags are IOB1: a span begins with I-"],
     ),
     # --- Slips in tags
     **{
-        f"the tag {tag} among those of spans": Kind(
-            {"train.txt": with_tag(ner(60), tag)},
-            error=["train.txt:301: 'Acme' has the tag", f"Did you mean {meant!r}?"],
+        f"the tag {tag} among those of spans": refused(
+            train(with_tag(ner(60), tag), ".txt"), "train.txt:301: 'Acme' has the tag", f"Did you mean {meant!r}?"
         )
         for tag, meant in (("B_ORG", "B-ORG"), ("b-org", "B-org"), ("0", "O"))
     },
-    "an O that is zero everywhere": Kind(
-        {"train.txt": lines(ner(60)).replace("\tO\n", "\t0\n")},
-        error=["train.txt:2: 'sees' has the tag '0'", "mean 'O'?"],
+    "an O that is zero everywhere": refused(
+        train(lines(ner(60)).replace("\tO\n", "\t0\n")), "train.tsv:2: 'sees' has the tag '0'", "mean 'O'?"
     ),
-    "an I- that continues nothing": Kind(
+    "an I- that continues nothing": of_words(
+        {"train.bio": with_tag(ner(60), "I-ORG"), "dev.bio": lines(ner(8, 100))}, 61, 8, 0,
+        notes=["train: 1 tag breaks IOB2, which all others follow (the first: ",
+               "train.bio:301: 'Acme' has the tag 'I-ORG')"],
+    ),
+    "an I- that continues nothing, with the scheme given": refused(
         {"train.bio": with_tag(ner(60), "I-ORG"), "dev.bio": lines(ner(8, 100))},
-        **WORDS,
-        sizes=(61, 8, 0),
-        notes=[
-            "train: 1 tag breaks IOB2, which all others follow (the first: ",
-            "train.bio:301: 'Acme' has the tag 'I-ORG')",
-        ],
+        "train.bio:301: 'Acme' has the tag 'I-ORG', which has no preceding B-ORG", "leave out `scheme`", scheme="iob2",
     ),
-    "an I- that continues nothing, with the scheme given": Kind(
-        {"train.bio": with_tag(ner(60), "I-ORG"), "dev.bio": lines(ner(8, 100))},
-        options={"scheme": "iob2"},
-        error=["train.bio:301: 'Acme' has the tag 'I-ORG', which has no preceding B-ORG", "leave out `scheme`"],
-    ),
-    "IOB1 with a B- that it does not need": Kind(
-        {"train.bio": with_tag(as_iob1(ner(60)), "B-ORG"), "dev.bio": lines(as_iob1(ner(8, 100)))},
-        **WORDS,
-        sizes=(61, 8, 0),
+    "IOB1 with a B- that it does not need": of_words(
+        {"train.bio": with_tag(as_iob1(ner(60)), "B-ORG"), "dev.bio": lines(as_iob1(ner(8, 100)))}, 61, 8, 0,
         notes=["train, dev: the tags are IOB1", "train: 1 tag breaks IOB1"],
     ),
-    "types without a prefix": Kind(
-        {"train.txt": lines([[["Ada", "person-actor"], ["sees", "O"], [f"us{i}", "O"]] for i in range(60)])},
-        error=["are its tags ('O', 'person-actor') those of spans or of single words?", "--task ner --scheme io"],
+    "types without a prefix": refused(
+        ACTORS, "are its tags ('O', 'person-actor') those of spans or of single words?", "--task ner --scheme io"
     ),
-    "types without a prefix, said to be IO": Kind(
-        {"train.txt": lines([[["Ada", "person-actor"], ["sees", "O"], [f"us{i}", "O"]] for i in range(60)])},
-        **WORDS,
-        sizes=(60,),
-        options={"scheme": "io"},
-    ),
-    "BMES": Kind(
-        {
-            "train.char.bmes": lines(
-                [[[f"a{i}", "B-NAME"], ["b", "M-NAME"], ["c", "E-NAME"], ["d", "O"]] for i in range(60)]
-            ),
-            "test.char.bmes": lines([[["e", "S-NAME"], ["f", "O"]]] * 2),
-        },
-        **WORDS,
-        sizes=(62,),
+    "types without a prefix, said to be IO": of_words(ACTORS, 60, options={"scheme": "io"}),
+    "BMES": of_words(
+        {"train.char.bmes": lines([[[f"a{i}", "B-NAME"], ["b", "M-NAME"], ["c", "E-NAME"], ["d", "O"]]
+                                   for i in range(60)]),
+         "test.char.bmes": lines([[["e", "S-NAME"], ["f", "O"]]] * 2)},
+        62,
     ),
     # --- Columns that are not the words
-    "a running number, words, parts of speech and spans": Kind(
-        {"train.txt": lines(numbered([[[w, "NNP", "I-NP", t] for w, t in rows] for rows in ner(60)]), " ")},
-        **WORDS,
-        columns={"tokens": 1},
-        sizes=(60,),
-        notes=["column 0 numbers the words of each sentence"],
+    "a running number, words, parts of speech and spans": of_words(
+        train(lines(numbered([[[w, "NNP", "I-NP", t] for w, t in rows] for rows in ner(60)]), " "), ".txt"), 60,
+        columns={"tokens": 1}, notes=["column 0 numbers the words of each sentence"],
     ),
-    "a running number and a name of the annotator behind the tags": Kind(
-        {"train.iob2": lines(numbered(ner(60), "-", "amy"), before="# sent_id = a\n# text = b c\n")},
-        **WORDS,
-        columns={"tokens": 1, "tags": 2},
-        sizes=(60,),
-        notes=["the tags are column 2"],
+    "a running number and a name of the annotator behind the tags": of_words(
+        train(lines(numbered(ner(60), "-", "amy"), before="# sent_id = a\n# text = b c\n"), ".iob2"), 60,
+        columns={"tokens": 1, "tags": 2}, notes=["the tags are column 2"],
     ),
-    "nested spans": Kind(
-        {
-            "train.tsv": lines(
-                numbered(
-                    [
-                        [[w, t, "B-LOC" if i == 3 and n % 9 == 0 else "O"] for i, (w, t) in enumerate(rows)]
-                        for n, rows in enumerate(ner(60))
-                    ]
-                ),
-                before="#\thttp://example.org [2011-03-04]\n",
-            )
-        },
-        **WORDS,
-        columns={"tokens": 1, "tags": 2},
-        sizes=(60,),
+    "nested spans": of_words(
+        train(lines(numbered([[[w, t, "B-LOC" if i == 3 and n % 9 == 0 else "O"] for i, (w, t) in enumerate(rows)]
+                              for n, rows in enumerate(ner(60))]), before="#\thttp://example.org [2011-03-04]\n")),
+        60, columns={"tokens": 1, "tags": 2},
     ),
-    "a first line that names the columns": Kind(
-        {name: "Token\tNER\n" + text for name, text in NER.items()},
-        **IS_WORDS,
+    "a first line that names the columns": of_words(
+        {name: "Token\tNER\n" + text for name, text in NER.items()}, *SPLITS,
         notes=["the first line names the columns (token, ner) and is no sentence"],
     ),
-    "numbered words with ranges": Kind(
-        {
-            "train.iob2": lines(
-                [
-                    [["1-2", f"im{i}", "_", "_"], ["1", f"in{i}", "O", "-"], ["2", "Ada", "B-PER", "-"]]
-                    for i in range(60)
-                ]
-            )
-        },
-        **WORDS,
-        columns={"tokens": 1, "tags": 2},
-        sizes=(60,),
+    "numbered words with ranges": of_words(
+        train(lines([[["1-2", f"im{i}", "_", "_"], ["1", f"in{i}", "O", "-"], ["2", "Ada", "B-PER", "-"]]
+                     for i in range(60)]), ".iob2"),
+        60, columns={"tokens": 1, "tags": 2},
     ),
-    "a test split of words without tags": Kind(
-        {**NER, "test.tsv": "Ada\nsees\n\nYork\n"},
-        **WORDS,
-        sizes=(40, 8, 0),
+    "a test split of words without tags": of_words(
+        {**NER, "test.tsv": "Ada\nsees\n\nYork\n"}, 40, 8, 0,
         notes=["test is left out, as it has no labels: each line has one column (test.tsv)"],
     ),
-    "a test split of nothing but O": Kind(
-        {**NER, "test.tsv": lines([[["Ada", "O"], ["sees", "O"]]] * 6)},
-        **IS_WORDS,
+    "a test split of nothing but O": of_words(
+        {**NER, "test.tsv": lines([[["Ada", "O"], ["sees", "O"]]] * 6)}, *SPLITS,
         notes=["test: all 12 words have the tag O, so there is no span to find"],
     ),
-    "the tag before the word": Kind(
-        {"train.bio": lines([[row[::-1] for row in rows] for rows in ner(60)])},
-        **WORDS,
-        columns={"tokens": 1, "tags": 0},
-        sizes=(60,),
-        notes=["each line has the tag first"],
+    "the tag before the word": of_words(
+        train(lines([[row[::-1] for row in rows] for rows in ner(60)]), ".bio"), 60,
+        columns={"tokens": 1, "tags": 0}, notes=["each line has the tag first"],
     ),
-    "CoNLL-2009 with a column for each predicate": Kind(
-        {"train.txt": CONLL09}, error=["which column holds the tags?", "--tags"]
+    "CoNLL-2009 with a column for each predicate": refused(
+        train(CONLL09, ".txt"), "which column holds the tags?", "--tags"
     ),
-    "CoNLL-2009 with its tags given": Kind(
-        {"train.txt": CONLL09},
-        task="pos",
-        format="columns",
-        columns={"tokens": 1, "tags": 4},
-        sizes=(40,),
-        options={"tags": "4"},
+    "CoNLL-2009 with its tags given": of_words(
+        train(CONLL09, ".txt"), 40, task="pos", columns={"tokens": 1, "tags": 4}, options={"tags": "4"}
     ),
-    "a treebank without its words": Kind(
-        {"train.conllu": lines([[[str(i), "_", "_", "NOUN", *"_" * 6] for i in (1, 2, 3)]] * 60)},
-        error=["all 180 words are `_`: the corpus is released without its text"],
+    "a treebank without its words": refused(
+        train(lines([[[str(i), "_", "_", "NOUN", *"_" * 6] for i in (1, 2, 3)]] * 60), ".conllu"),
+        "all 180 words are `_`: the corpus is released without its text",
     ),
-    "columns without their words": Kind(
+    "columns without their words": refused(
         {"train.txt": lines([[["_", "B-PER"], ["_", "O"]]] * 60), "dev.txt": lines([[["_", "O"], ["_", "B-PER"]]] * 9)},
-        error=["all 120 words are `_`"],
+        "all 120 words are `_`",
     ),
-    "columns of which most words are one": Kind(
-        {"train.txt": lines([[["x", "B-PER"], ["x", "O"], [f"w{i}", "O"]] for i in range(60)])},
-        **WORDS,
-        sizes=(60,),
+    "columns of which most words are one": of_words(
+        train(lines([[["x", "B-PER"], ["x", "O"], [f"w{i}", "O"]] for i in range(60)])), 60,
         notes=["of the words are 'x'; is it the column of the words (--words)?"],
     ),
-    "no blank lines": Kind(
-        {"train.bio": "".join(f"w{i}\tO\n" for i in range(300)) + "Ada\tB-PER\n", "dev.bio": lines(ner(8))},
-        **WORDS,
-        sizes=(1, 8, 0),
+    "no blank lines": of_words(
+        {"train.bio": "".join(f"w{i}\tO\n" for i in range(300)) + "Ada\tB-PER\n", "dev.bio": lines(ner(8))}, 1, 8, 0,
         notes=["train: 1 sentence of 301 words: there are no blank lines between sentences"],
+    ),
+    "words and tags in lists": of_words(
+        train(json_lines({"tokens": ["Ann", "naps", f"{n}"], "ner_tags": ["B-PER", "O", "O"]} for n in range(60)),
+              ".jsonl"),
+        60, layout="jsonl", columns={"tokens": "tokens", "tags": "ner_tags"},
+    ),
+    "numbers in place of the names of tags": refused(
+        train(json_lines({"tokens": ["Ada", f"w{i}"], "ner_tags": [1, 0]} for i in range(60)), ".jsonl"),
+        "the tags in 'ner_tags' are numbers, 0 to 1, which say no types",
     ),
     # --- Comments
     **{
-        f"comments like {comment!r}": Kind({"train.conll": lines(ner(60), before=comment + "\n")}, **WORDS, sizes=(60,))
-        for comment in (
-            "#\thttp://example.org/1 [2011-03-04]",
-            "## doc 1",
-            "# id = 4",
-            "#begin document (x); part 000",
-            "#doc\t1\t2",
-        )
+        f"comments like {comment!r}": of_words(train(lines(ner(60), before=comment + "\n"), ".conll"), 60)
+        for comment in ("#\thttp://example.org/1 [2011-03-04]", "## doc 1", "# id = 4",
+                        "#begin document (x); part 000", "#doc\t1\t2")
     },
     # --- Splits by their names
     **{
-        f"splits called {train}, {dev} and {test}": Kind(
-            {train: table(texts(40)), dev: table(texts(8, 100)), test: table(texts(6, 200))},
-            **IS_TEXTS,
-            sizes=(40, 8, 6),
-        )
-        for train, dev, test in (
-            ("train.tsv", "validation.tsv", "test.tsv"),
-            ("train.tsv", "devel.tsv", "test.tsv"),
-            ("train.tsv", "Valid.tsv", "TEST.tsv"),
-            ("my_train.tsv", "my_val.tsv", "my_test.tsv"),
-            ("train.tsv", "testa.tsv", "testb.tsv"),
-            ("train.tsv", "eval.tsv", "test.tsv"),
-            ("training.tsv", "development.tsv", "testing.tsv"),
-            ("train-00000-of-00001.tsv", "validation-00000-of-00001.tsv", "test-00000-of-00001.tsv"),
+        f"splits called {names}": of_texts(dict(zip(names.split(), TEXTS.values(), strict=True)), *SPLITS)
+        for names in (
+            "train.tsv validation.tsv test.tsv",
+            "train.tsv devel.tsv test.tsv",
+            "train.tsv Valid.tsv TEST.tsv",
+            "my_train.tsv my_val.tsv my_test.tsv",
+            "train.tsv testa.tsv testb.tsv",
+            "train.tsv eval.tsv test.tsv",
+            "training.tsv development.tsv testing.tsv",
+            "train-00000-of-00001.tsv validation-00000-of-00001.tsv test-00000-of-00001.tsv",
         )
     },
-    "shards of a split": Kind(
-        {
-            "train-00000-of-00002.tsv": table(texts(20)),
-            "train-00001-of-00002.tsv": table(texts(20, 20)),
-            "validation-00000-of-00001.tsv": table(texts(8, 100)),
-        },
-        **IS_TEXTS,
-        sizes=(40, 8, 0),
+    "shards of a split": of_texts(
+        {"train-00000-of-00002.tsv": table(texts(20)), "train-00001-of-00002.tsv": table(texts(20, 20)),
+         "validation-00000-of-00001.tsv": table(texts(8, 100))},
+        40, 8, 0,
     ),
-    "splits in a folder further down": Kind(
+    "no split at all": refused({"README": "x"}, "needs one file with 'train' in its name"),
+    "splits in a folder further down": refused(
         {f"data/conll/{name}": text for name, text in NER.items()},
-        error=["there are such files in data/conll. Give that folder"],
+        "there are such files in data/conll. Give that folder",
     ),
-    "what save_to_disk writes": Kind(
-        {"dataset_dict.json": "{}", "train/state.json": "{}"}, error=["with `save_to_disk`", "to_parquet"]
+    "what save_to_disk writes": refused(
+        {"dataset_dict.json": "{}", "train/state.json": "{}"}, "with `save_to_disk`", "to_parquet"
     ),
-    "splits called trainset and testset": Kind(
-        {"trainset.tsv": table(texts(60)), "testset.tsv": table(texts(6, 200))}, **IS_TEXTS, sizes=(66,)
+    "splits called trainset and testset": of_texts(
+        {"trainset.tsv": table(texts(60)), "testset.tsv": table(texts(6, 200))}, 66
     ),
-    "a dev split twice": Kind(
+    "a dev split twice": refused(
         {**TEXTS, "valid.tsv": table(texts(8, 300))},
-        error=["needs one file with 'dev' in its name, found dev.tsv, valid.tsv", "--dev FILE"],
+        "needs one file with 'dev' in its name, found dev.tsv, valid.tsv", "--dev FILE",
     ),
-    "a dev split twice, both given": Kind(
-        {**TEXTS, "valid.tsv": table(texts(8, 300))},
-        **IS_TEXTS,
-        sizes=(40, 16, 6),
-        options={"dev": ["dev.tsv", "valid.tsv"]},
+    "a dev split twice, both given": of_texts(
+        {**TEXTS, "valid.tsv": table(texts(8, 300))}, 40, 16, 6, options={"dev": ["dev.tsv", "valid.tsv"]}
     ),
-    "a file that looks like a split": Kind(
-        {**TEXTS, "eval.tsv": table(texts(8, 300)), "train.json": "{}"},
-        **IS_TEXTS,
-        sizes=(40, 8, 6),
+    "a file that looks like a split": of_texts(
+        {**TEXTS, "eval.tsv": table(texts(8, 300)), "train.json": "{}"}, *SPLITS,
         notes=["eval.tsv, train.json look like splits and are not used"],
     ),
-    "MNLI's two dev splits": Kind(
-        {
-            "train.tsv": pairs(("index", "sentence1", "sentence2", "gold_label")),
-            "dev_matched.tsv": pairs(("index", "sentence1", "sentence2", "gold_label"), start=100, n=8),
-            "dev_mismatched.tsv": pairs(("index", "sentence1", "sentence2", "gold_label"), start=200, n=8),
-        },
-        task="mnli",
-        options={"task": "mnli"},
-        format="tsv",
-        columns={"text": "sentence1", "pair": "sentence2", "label": "gold_label"},
-        sizes=(40, 8, 0),
+    "MNLI's two dev splits": of_texts(
+        {name: pairs("sentence1", "sentence2", "gold_label", start=start, n=n)
+         for name, start, n in (("train.tsv", 0, 40), ("dev_matched.tsv", 100, 8), ("dev_mismatched.tsv", 200, 8))},
+        40, 8, 0, task="mnli", options={"task": "mnli"}, text="sentence1", pair="sentence2", label="gold_label",
     ),
-    "a copy of dev as test": Kind(
-        {**TEXTS, "test.tsv": TEXTS["dev.tsv"]},
-        **IS_TEXTS,
-        sizes=(40, 8, 0),
-        notes=["test.tsv is left out: it is identical to dev.tsv"],
+    "a copy of dev as test": of_texts(
+        {**TEXTS, "test.tsv": TEXTS["dev.tsv"]}, 40, 8, 0, notes=["test.tsv is left out: it is identical to dev.tsv"]
     ),
     # --- Labels
-    "a test split of -1": Kind(
-        {**TEXTS, "test.tsv": table([(t, "-1") for t, _ in texts(6, 200)])},
-        **IS_TEXTS,
-        sizes=(40, 8, 0),
+    "a test split of -1": of_texts(
+        {**TEXTS, "test.tsv": table([(t, "-1") for t, _ in texts(6, 200)])}, 40, 8, 0,
         notes=["test is left out, as it has no labels: every label is -1 (test.tsv)"],
     ),
-    "a test split without a label column": Kind(
+    "a test split without a label column": of_texts(
         {**TEXTS, "test.tsv": table([(str(n), t) for n, (t, _) in enumerate(texts(6, 200))], ("index", "sentence"))},
-        **IS_TEXTS,
-        sizes=(40, 8, 0),
-        notes=["test is left out, as it has no labels: there is no column 'label'"],
+        40, 8, 0, notes=["test is left out, as it has no labels: there is no column 'label'"],
     ),
-    "a dev split of -1": Kind(
+    "a dev split of -1": refused(
         {**TEXTS, "dev.tsv": table([(t, "-1") for t, _ in texts(6, 200)])},
-        error=["dev.tsv: the dev split has no labels: every label is -1"],
+        "dev.tsv: the dev split has no labels: every label is -1",
     ),
-    "-1 as one of two classes": Kind(
-        with_splits(".tsv", lambda n, start: table([(t, k.replace("0", "-1")) for t, k in texts(n, start)])),
-        **IS_TEXTS,
-        sizes=(40, 8, 6),
+    "-1 as one of two classes": of_texts(
+        with_splits(".tsv", lambda n, start: table([(t, k.replace("0", "-1")) for t, k in texts(n, start)])), *SPLITS
     ),
     # --- Pairs
-    "Quora's table": Kind(
-        {
-            "train.tsv": table(
-                [[str(i), "7", "8", f"why is {i}", f"what is {i}", str(i % 2)] for i in range(80)],
-                ("id", "qid1", "qid2", "question1", "question2", "is_duplicate"),
-            )
-        },
-        **TABLE,
-        columns={"text": "question1", "pair": "question2", "label": "is_duplicate"},
-        sizes=(80,),
+    "Quora's table": of_texts(
+        train(table([[str(i), "7", "8", f"why is {i}", f"what is {i}", str(i % 2)] for i in range(80)],
+                    ("id", "qid1", "qid2", "question1", "question2", "is_duplicate"))),
+        80, text="question1", pair="question2", label="is_duplicate",
     ),
-    "QNLI's table": Kind(
-        {"train.tsv": pairs(("index", "question", "sentence", "label"), n=80)},
-        **TABLE,
-        columns={"text": "question", "pair": "sentence", "label": "label"},
-        sizes=(80,),
-    ),
-    "STS-B's table": Kind(
-        {"train.tsv": pairs(("index", "sentence1", "sentence2", "score"), ("1.000", "2.500", "5.000"), n=80)},
-        task="stsb",
-        format="tsv",
-        columns={"text": "sentence1", "pair": "sentence2", "label": "score"},
-        sizes=(80,),
-    ),
-    "a pair whose text and label are given": Kind(
-        {"train.tsv": pairs(("index", "sentence1", "sentence2", "score"), ("1.000", "2.500", "5.000"), n=80)},
-        options={"task": "stsb", "text": "sentence1", "label": "score"},
-        task="stsb",
-        format="tsv",
-        columns={"text": "sentence1", "pair": "sentence2", "label": "score"},
-        sizes=(80,),
+    "QNLI's table": of_texts(train(pairs("question", "sentence", "label")), 80, text="question", pair="sentence"),
+    "STS-B's table": of_texts(SIMILAR, 80, task="stsb", text="sentence1", pair="sentence2", label="score"),
+    "a pair whose text and label are given": of_texts(
+        SIMILAR, 80, options={"task": "stsb", "text": "sentence1", "label": "score"},
+        task="stsb", text="sentence1", pair="sentence2", label="score",
         notes=["'sentence2' is taken as the second text of each pair (--pair none to leave it out)"],
     ),
-    "a pair whose second text is given as the text": Kind(
-        {"train.tsv": pairs(("index", "premise", "hypothesis", "label"), n=80)},
-        options={"text": "hypothesis", "label": "label"},
-        **TABLE,
-        columns={"text": "hypothesis", "pair": "premise", "label": "label"},
-        sizes=(80,),
+    "a pair whose second text is given as the text": of_texts(
+        ENTAILED, 80, options={"text": "hypothesis", "label": "label"}, text="hypothesis", pair="premise",
         notes=["'premise' is taken as the second text of each pair"],
     ),
-    "a pair of which one text is asked for": Kind(
-        {"train.tsv": pairs(("index", "premise", "hypothesis", "label"), n=80)},
-        options={"text": "hypothesis", "label": "label", "pair": "none"},
-        **TABLE,
-        columns={"text": "hypothesis", "label": "label"},
-        sizes=(80,),
+    "a pair of which one text is asked for": of_texts(
+        ENTAILED, 80, options={"text": "hypothesis", "label": "label", "pair": "none"}, text="hypothesis"
     ),
-    "a pair with names of its own": Kind(
-        {"train.tsv": pairs(("index", "frage_a", "frage_b", "gleich"), n=80)},
-        error=[
-            "Several look like texts: frage_a, frage_b",
-            "--text frage_a --pair frage_b --label gleich, or with --pair none",
-        ],
+    "a pair with names of its own": refused(
+        GERMAN, "Several look like texts: frage_a, frage_b",
+        "--text frage_a --pair frage_b --label gleich, or with --pair none",
     ),
-    "a pair task whose second text nobody can name": Kind(
-        {"train.tsv": pairs(("index", "frage_a", "frage_b", "gleich"), n=80)},
-        options={"task": "qqp", "text": "frage_a", "label": "gleich"},
-        error=["Which column is the second text of each pair (--pair COLUMN).", "--pair frage_b"],
+    "a pair task whose second text nobody can name": refused(
+        GERMAN, "Which column is the second text of each pair (--pair COLUMN).", "--pair frage_b",
+        task="qqp", text="frage_a", label="gleich",
     ),
-    "a pair with names of its own, given": Kind(
-        {"train.tsv": pairs(("index", "frage_a", "frage_b", "gleich"), n=80)},
-        options={"text": "frage_a", "pair": "frage_b", "label": "gleich"},
-        **TABLE,
-        columns={"text": "frage_a", "pair": "frage_b", "label": "gleich"},
-        sizes=(80,),
+    "a pair with names of its own, given": of_texts(
+        GERMAN, 80, options={"text": "frage_a", "pair": "frage_b", "label": "gleich"},
+        text="frage_a", pair="frage_b", label="gleich",
     ),
     # --- Tables
-    "semicolons": Kind(
-        {"train.csv": table([(f'"{t}, indeed"', k) for t, k in texts(80)], ("text", "label"), ";")},
-        task="classification",
-        format="csv",
-        columns={"text": "text", "label": "label"},
-        sizes=(80,),
-        notes=["the cells are separated by semicolons"],
+    "a header with known names among others": of_texts(
+        train(table([(str(i), *row) for i, row in enumerate(REVIEW)], ("id", "sentence", "label"))), 60
     ),
-    "a word a row": Kind(
-        {"train.csv": WORDS_A_ROW},
-        error=["a row holds one word and its tag, not a text: the tags are column 'Tag'", "format: columns"],
+    "known names in capitals": of_texts(
+        train(table(REVIEW, ("Review", "Sentiment"))), 60, text="Review", label="Sentiment"
     ),
-    "CoLA as it is published": Kind(
-        {"train.tsv": table([(f"src{i % 4}", k, "" if i % 2 else "*", t) for i, (t, k) in enumerate(texts(80))], ())},
-        **TABLE,
-        columns={"text": 3, "label": 1},
-        sizes=(80,),
+    "a header with other names": of_texts(
+        train(table([(t, str(i), "5" if k == "good" else "1") for i, (t, k) in enumerate(REVIEW)],
+                    ("note", "n", "stars"))),
+        60, text="note", label="stars",
     ),
-    "CoLA as it is published, as its task": Kind(
-        {"train.tsv": table([(f"src{i % 4}", k, "" if i % 2 else "*", t) for i, (t, k) in enumerate(texts(80))], ())},
-        task="cola",
-        options={"task": "cola"},
-        format="tsv",
-        columns={"text": 3, "label": 1},
-        sizes=(80,),
+    "no header": of_texts(train(table(REVIEW, ())), 60, text=0, label=1),
+    "no header, label first": of_texts(train(table([row[::-1] for row in REVIEW], ())), 60, text=1, label=0),
+    "no header, columns given": of_texts(
+        train(table(REVIEW, (), ","), ".csv"), 60, layout="csv", text=0, label=1, options={"text": "0", "label": "1"},
+        notes=["columns text = 0, label = 1; no header line (--text and --label for others)"],
     ),
-    "single words as texts": Kind(
-        {"train.csv": table([(f"word{i}", str(i % 2)) for i in range(60)], ("text", "label"), ",")},
-        task="classification",
-        format="csv",
-        columns={"text": "text", "label": "label"},
-        sizes=(60,),
-        notes=["texts are single words; words with tags are"],
+    "numbers given for a table with a header": of_texts(
+        train(table([row[::-1] for row in REVIEW], ("label", "Sentence"))), 60, text="Sentence",
+        options={"text": "1", "label": "0"},
     ),
-    "sentences without labels": Kind(
-        {"train.txt": "".join("so " * (i % 7) + f"many words {i}\n" for i in range(60))},
-        error=["its lines hold 3 to 9 words each, so they are no word and tag"],
+    "labels that nobody can tell apart": refused(
+        train(table(MOODS, ("note", "mood", "place"))),
+        "Several could be labels: mood, place. Say it with --text note --label mood",
     ),
-    "numbers in place of the names of tags": Kind(
-        {
-            "train.jsonl": "".join(
-                json.dumps({"tokens": ["Ada", f"w{i}"], "ner_tags": [1, 0]}) + "\n" for i in range(60)
-            )
-        },
-        error=["the tags in 'ner_tags' are numbers, 0 to 1, which say no types"],
+    "labels that nobody can tell apart, without a header": refused(
+        train(table([(f"src{n % 3}", k, "" if n % 2 else "*", t) for n, (t, k) in enumerate(REVIEW)], ())),
+        "no header line: use --text 3 --label 1, or other numbers from 0 to 3; several could be labels: 0, 1.",
     ),
-    "MRPC as it is published": Kind(
-        {
-            "msr_paraphrase_train.txt": table(
-                [[str(i % 2), "7", "8", f"He said so {i} times", f"So he said {i} times"] for i in range(80)],
-                ("Quality", "#1 ID", "#2 ID", "#1 String", "#2 String"),
-            )
-        },
-        **TABLE,
-        columns={"text": "#1 String", "pair": "#2 String", "label": "Quality"},
-        sizes=(80,),
+    "names of columns for a table without a header": refused(
+        train(table(REVIEW, ())), "as in --text 0 --label 1 (in a sweep file `columns: {text: 0, label: 1}`)",
+        text="body", label="mood",
     ),
-    "JSON lines called .json": Kind(
-        {
-            f"{split}.json": "".join(json.dumps({"text": t, "label": int(k)}) + "\n" for t, k in texts(n, start))
-            for split, n, start in (("train", 40, 0), ("validation", 8, 100))
-        },
-        **IS_FOLDERS,
-        sizes=(40, 8, 0),
+    "semicolons": of_texts(
+        train(table([(f'"{t}, indeed"', k) for t, k in texts(80)], ("text", "label"), ";"), ".csv"), 80,
+        layout="csv", text="text", notes=["the cells are separated by semicolons"],
     ),
-    "a single file": Kind(
-        {"x.csv": table([(f'"{t}"', k) for t, k in texts(80)], ("text", "label"), ",")},
-        task="classification",
-        format="csv",
-        name="data/x.csv",
-        columns={"text": "text", "label": "label"},
-        sizes=(80,),
-        notes=["no dev split: 10% of train serve as dev"],
+    "a word a row": refused(
+        train(WORDS_A_ROW, ".csv"),
+        "a row holds one word and its tag, not a text: the tags are column 'Tag'", "format: columns",
+    ),
+    "CoLA as it is published": of_texts(COLA, 80, text=3, label=1),
+    "CoLA as it is published, as its task": of_texts(COLA, 80, task="cola", options={"task": "cola"}, text=3, label=1),
+    "single words as texts": of_texts(
+        train(table([(f"word{i}", str(i % 2)) for i in range(60)], ("text", "label"), ","), ".csv"), 60,
+        layout="csv", text="text", notes=["texts are single words; words with tags are"],
+    ),
+    "sentences without labels": refused(
+        train("".join("so " * (i % 7) + f"many words {i}\n" for i in range(60)), ".txt"),
+        "its lines hold 3 to 9 words each, so they are no word and tag",
+    ),
+    "MRPC as it is published": of_texts(
+        {"msr_paraphrase_train.txt": table(
+            [[str(i % 2), "7", "8", f"He said so {i} times", f"So he said {i} times"] for i in range(80)],
+            ("Quality", "#1 ID", "#2 ID", "#1 String", "#2 String"))},
+        80, text="#1 String", pair="#2 String", label="Quality",
+    ),
+    "JSON lines called .json": of_texts(
+        {f"{split}.json": json_lines({"text": t, "label": int(k)} for t, k in texts(n, start))
+         for split, n, start in (("train", 40, 0), ("validation", 8, 100))},
+        40, 8, 0, layout="jsonl", text="text",
+    ),
+    "a single file": of_texts(
+        {"x.csv": table([(f'"{t}"', k) for t, k in texts(80)], ("text", "label"), ",")}, 80,
+        layout="csv", name="data/x.csv", text="text", notes=["no dev split: 10% of train serve as dev"],
+    ),
+    # --- Documents
+    **{
+        f"a column that clearly names documents, given {given}": of_texts(
+            THREADS, 60, text="text", document="Doc_ID", notes=["Doc_ID"], options=given
+        )
+        for given in ({}, {"text": "text", "label": "label"}, {"document": "2"})
+    },
+    "a column of documents that dev lacks": of_texts(
+        {**THREADS, "dev.tsv": table(REVIEW, ("text", "label"))}, 60, 60, 0, text="text"
+    ),
+    "a document a row": of_texts(with_documents("{n}"), 60, text="text"),
+    "one document for all": of_texts(with_documents("always the same"), 60, text="text"),
+    "a column of documents that is not there": refused(
+        THREADS, "columns.document (--document): unknown 'thread'", document="thread"
     ),
     # --- A folder for each class
-    "IMDB": Kind(
-        {**REVIEWS, "train/unsup/0_0.txt": "Any film.", "train/urls_pos.txt": "x", "README": "y"},
-        **IS_FOLDERS,
-        sizes=(32,),
+    "IMDB": of_texts(
+        {**REVIEWS, "train/unsup/0_0.txt": "Any film.", "train/urls_pos.txt": "x", "README": "y"}, 32,
+        layout="jsonl", text="text",
         notes=["a folder for each class (neg, pos)", "train/unsup is not used: its 1 texts"],
     ),
-    "classes without splits": Kind(
-        {f"{name}/{i:03}.txt": f"News of {name} {i}." for name in ("sport", "tech", "art") for i in range(20)},
-        **IS_FOLDERS,
-        sizes=(60,),
-        notes=["a folder for each class (art, sport, tech)"],
+    "classes without splits": of_texts(
+        {f"{name}/{i:03}.txt": f"News of {name} {i}." for name in ("sport", "tech", "art") for i in range(20)}, 60,
+        layout="jsonl", text="text", notes=["a folder for each class (art, sport, tech)"],
     ),
-}
+}  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -608,30 +508,51 @@ def test_a_folder_is_understood_or_refused_with_its_true_cause(name: str) -> Non
     assert [words for words in kind.notes if words not in "\n".join(found.lines)] == [], found.lines
     again = Lookup(offline=True).data(DataDraft.model_validate(found.data), found.task)
     assert again.content() == found.spec.content()  # a sweep file reads the same
+    if "document" in columns:
+        assert 1 < (found.spec.documents or (0, 0))[1] < (found.spec.sizes or (0, 0))[1]
+
+
+def test_a_bundled_sample_needs_no_guess_but_the_task() -> None:
+    found = guess_corpus(ChooseOptions(data="UD_Naija-NSC-sample"), Lookup(offline=True))
+    assert (dict(found.data), found.task) == ({"bundled": "UD_Naija-NSC-sample"}, "pos")
+    assert found.lines[0].endswith("800 sentences for training, 500 dev of 40 documents, 500 test of 10 documents")
+
+
+def test_a_single_file_names_its_corpus_and_what_is_not_there_is_missing() -> None:
+    written({"all words.csv": table(REVIEW, ("text", "label"), ",")}, Path())
+    found = guess_corpus(ChooseOptions(data="all words.csv"), Lookup(offline=True))
+    assert {"train": ["all words.csv"], "held_out": 0.1, "name": "all-words"}.items() <= found.data.items()
+    with pytest.raises(
+        MissingError, match=r"all wrds.csv: no such file or folder\. Did you mean 'all words.csv'\? Give"
+    ):
+        guess_corpus(ChooseOptions(data="all wrds.csv"), Lookup(offline=True))
+
+
+def test_on_a_terminal_a_person_says_which_column_it_is_and_documents_may_be_left_out() -> None:
+    answers = iter(["note", "place"])
+    written(train(table([(*row, "7") for row in MOODS], ("note", "mood", "place", "n"))))
+    asked = ChooseOptions(data="data", ask=lambda _question, _choices: next(answers))
+    columns = guess_corpus(asked, Lookup(offline=True)).data["columns"]
+    assert (columns["text"], columns["label"]) == ("note", "place")
+    written(THREADS)
+    without = guess_corpus(ChooseOptions(data="data", document="none"), Lookup(offline=True))
+    assert without.data["columns"] == {"text": "text", "label": "label"}
 
 
 def test_a_changed_text_is_another_corpus_and_the_same_texts_are_converted_once() -> None:
     folder = written(REVIEWS)
+    with pytest.raises(PermafrostError, match=r"has a folder for each class and none for dev\. .* `held_out: 0\.1`"):
+        DataDraft(folder=str(folder)).resolve()
     first = DataDraft(folder=str(folder), held_out=0.1).resolve()
     stamp = Path(first.train[0]).stat().st_mtime_ns
     again = DataDraft(folder=str(folder), held_out=0.1).resolve()
     assert (again, Path(again.train[0]).stat().st_mtime_ns) == (first, stamp)
     (folder / "train/pos/0_0.txt").write_text("Quite another film.", encoding="utf-8")
     assert DataDraft(folder=str(folder), held_out=0.1).resolve().fingerprint != first.fingerprint
-
-
-@pytest.mark.parametrize(
-    ("content", "said"), [(b" \n", "neg/0_0.txt: the text is empty"), (b"caf\xe9", "neg/0_0.txt:1: not UTF-8 text")]
-)
-def test_a_text_that_cannot_be_read_is_named_by_its_own_file(content: bytes, said: str) -> None:
-    (written(REVIEWS) / "train/neg/0_0.txt").write_bytes(content)
-    with pytest.raises(PermafrostError, match=said):
-        guess_corpus(ChooseOptions(data="data"), Lookup(offline=True))
-
-
-def test_classes_without_a_dev_split_are_refused_in_a_sweep_file_with_the_way_out() -> None:
-    with pytest.raises(PermafrostError, match=r"has a folder for each class and none for dev\. .* `held_out: 0\.1`"):
-        DataDraft(folder=str(written(REVIEWS))).resolve()
+    for content, said in ((b" \n", "neg/0_0.txt: the text is empty"), (b"caf\xe9", "neg/0_0.txt:1: not UTF-8 text")):
+        (folder / "train/neg/0_0.txt").write_bytes(content)
+        with pytest.raises(PermafrostError, match=said):
+            guess_corpus(ChooseOptions(data="data"), Lookup(offline=True))
 
 
 # --- Whatever is written is read back

@@ -52,30 +52,22 @@ def expanded(text: str) -> list[TrialSpec]:
     return expand(declared_sweep(document), document, LOOKUP)
 
 
-def test_the_starter_reads_texts_at_a_rate_at_which_it_learns_and_for_longer() -> None:
+def test_the_starter_reads_texts_at_a_rate_at_which_it_learns_and_a_small_train_split_for_longer() -> None:
     texts: list[Item] = [Text(f"text {n}", None, str(n % 2)) for n in range(20)]
     words: list[Item] = [Sentence(("a", "b"), ("X", "Y"))] * 20
     of_texts, of_words = (recipe(MODEL, Corpus(items, items, []))["optim"] for items in (texts, words))
-    assert (of_texts["lr"], of_texts["warmup"], of_texts["epochs"]) == (3e-4, 0.1, 5)
-    assert "head_lr" not in of_texts
+    assert (of_texts["lr"], of_texts["warmup"], of_texts["epochs"], "head_lr" in of_texts) == (3e-4, 0.1, 5, False)
     assert (of_words["lr"], of_words["head_lr"], of_words["epochs"]) == (1e-3, 5e-3, 3)
-
-
-def test_a_part_of_a_large_train_split_is_trained_on_for_as_many_epochs_as_a_small_one() -> None:
-    texts: list[Item] = [Text("a text", None, "1")] * 5_001
-    assert [recipe(MODEL, Corpus(texts, [], []), size)["optim"]["epochs"] for size in (None, 5_000)] == [3, 5]
+    large = Corpus(texts * 251, [], [])
+    assert [recipe(MODEL, large, size)["optim"]["epochs"] for size in (None, 5_000)] == [3, 5]
 
 
 def test_it_tries_nothing_the_embeddings_and_every_depth_with_fifteen_seeds(question: Question) -> None:
     trials = expanded(sweep_text(question))
-    assert sorted({(spec.freeze.depth, spec.freeze.embeddings) for spec in trials}) == [
-        (0, False), *((depth, True) for depth in range(MODEL.n_layers + 1))
-    ]  # fmt: skip
+    depths = [(0, False), *((depth, True) for depth in range(MODEL.n_layers + 1))]
+    assert sorted({(spec.freeze.depth, spec.freeze.embeddings) for spec in trials}) == depths
     assert {spec.seed for spec in trials} == set(range(SEEDS))
     assert {(spec.train_size, spec.lowercase) for spec in trials} == {(400, True)}
-
-
-def test_its_goal_is_the_tolerance_asked_for(question: Question) -> None:
     goal = declared_sweep(Document.of_text(Path("my.yaml"), sweep_text(question))).goal
     assert goal is not None
     assert goal.plan.tolerance == 0.5
@@ -107,12 +99,16 @@ def test_adapters_run_in_every_layer_beside_the_trials_of_the_baseline(question:
 OTHER = "permafrost choose --tolerance 5 UD_Naija-NSC-sample"
 
 
-def test_another_question_may_replace_a_file_that_nobody_edited(question: Question, tmp_path: Path) -> None:
-    path = tmp_path / f"{question.name}.yaml"
-    write_sweep(path, sweep_text(question))
+def test_another_question_may_replace_a_file_unless_somebody_edited_it(question: Question, tmp_path: Path) -> None:
+    path, text = tmp_path / f"{question.name}.yaml", sweep_text(question)
+    write_sweep(path, text)
     for asked in (question.asked, OTHER):
         refuse_others(tmp_path, question.name, asked)
     assert [asks(path, asked) for asked in (question.asked, OTHER)] == [True, False]
+    for before, after in (("tolerance: 0.5", "tolerance: 2"), ("# As it was", "# as it was"), ("seeds", "# seeds")):
+        path.write_text(text.replace(before, after, 1))
+        with pytest.raises(RefusedError, match="is not as `permafrost choose` wrote it for this question"):
+            refuse_others(tmp_path, question.name, OTHER)
 
 
 @pytest.mark.parametrize(
@@ -127,29 +123,14 @@ def test_the_trials_of_a_question_serve_it_at_another_tolerance(
     assert not asks_alike(tmp_path / "other.yaml", question.asked)
 
 
-@pytest.mark.parametrize(
-    "edit", [("tolerance: 0.5", "tolerance: 2"), ("# As it was", "# as it was"), ("seeds", "# seeds")]
-)
-def test_a_file_that_somebody_edited_is_replaced_by_no_other_question(
-    edit: tuple[str, str], question: Question, tmp_path: Path
+def test_a_file_with_a_comment_train_size_or_weights_of_its_own_is_kept_and_an_edited_one_left_to_launch(
+    question: Question, tmp_path: Path
 ) -> None:
-    path = tmp_path / f"{question.name}.yaml"
-    write_sweep(path, sweep_text(question))
-    path.write_text(path.read_text().replace(*edit, 1))
-    with pytest.raises(RefusedError, match="is not as `permafrost choose` wrote it for this question"):
-        refuse_others(tmp_path, question.name, OTHER)
-
-
-def test_a_file_with_a_comment_train_size_or_weights_of_its_own_is_kept(question: Question, tmp_path: Path) -> None:
     path = tmp_path / "my.yaml"
     write_sweep(path, sweep_text(replace(question, train_size=100)) + "keep: weights\n# mine\n")
     refuse_edited(path, replace(question, train_size=size_in(path)))
     assert "\n# mine\n" in path.read_text()
-
-
-def test_a_file_that_was_edited_is_left_to_launch(question: Question, tmp_path: Path) -> None:
-    path = tmp_path / "my.yaml"
-    write_sweep(path, sweep_text(question).replace("tolerance: 0.5", "tolerance: 2"))
+    path.write_text(sweep_text(question).replace("tolerance: 0.5", "tolerance: 2"))
     with pytest.raises(RefusedError, match=r"was edited since .* Run it with `permafrost launch --sweep`"):
         refuse_edited(path, question)
 

@@ -10,13 +10,12 @@ import pytest
 import torch
 
 from orchestrator.execution.recorder import Recorder, report_rows
-from orchestrator.store import ResultStore, open_store
+from orchestrator.store import ResultStore
 from orchestrator.store.schema import METRICS, PREDICTIONS, TAGS, State
-from tests.builders import make_record, make_spec, write_table, write_tagged_treebank, write_texts
+from tests.builders import write_table, write_tagged_treebank, write_texts
 from trials.datasets.corpus import Sentence
 from trials.draft import Lookup, TrialDraft
-from trials.metrics.task_metrics import TagScore
-from trials.record import EpochRecord, SplitReport
+from trials.record import EpochRecord
 from trials.run import run_trial
 from trials.settings import Predictions
 from trials.spec import TrialSpec
@@ -29,11 +28,6 @@ OPTIM = {"lr": 1e-3, "batch_size": 8, "epochs": 2}
 @pytest.fixture(scope="module", autouse=True)
 def one_thread() -> None:
     torch.set_num_threads(1)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> ResultStore:
-    return open_store(tmp_path / "results", must_exist=False)
 
 
 @pytest.fixture(scope="module")
@@ -67,14 +61,7 @@ def recorded(store: ResultStore, spec: TrialSpec, predictions: Predictions = "au
     return records
 
 
-def test_every_column_of_a_tag_and_of_a_prediction_is_filled(treebank: Path) -> None:
-    spec = resolved(treebank, "pos")
-    report = run(spec, "auto")[-1].reports[0]
-    assert set(report_rows(spec, 1, report)["tags"][0]) == set(TAGS.names)
-    assert set(report_rows(spec, 1, report)["predictions"][0]) == set(PREDICTIONS.names)
-
-
-def test_tags_read_back_as_they_were_reported(store: ResultStore, treebank: Path) -> None:
+def test_tags_read_back_as_they_were_reported_with_every_column(store: ResultStore, treebank: Path) -> None:
     spec = resolved(treebank, "pos")
     reports = recorded(store, spec)[-1].reports
     found = store.tags().to_pylist()
@@ -82,35 +69,12 @@ def test_tags_read_back_as_they_were_reported(store: ResultStore, treebank: Path
     key = ("trial_id", "split", "level", "tag")
     assert found == sorted(expected, key=lambda row: [row[name] for name in key])
     assert {row["split"] for row in found} == {"dev", "test"}
-
-
-def test_predictions_read_back_word_by_word_with_the_corpus_forms(store: ResultStore, treebank: Path) -> None:
-    spec = resolved(treebank, "pos")
-    recorded(store, spec)
-    corpus = read_corpus("pos", spec.data)
-    for split, items in (("dev", corpus.dev), ("test", corpus.test)):
-        rows = [row for row in store.predictions(spec.trial_id).to_pylist() if row["split"] == split]
-        assert [row["sentence"] for row in rows] == list(range(len(items)))
-        for row, item in zip(rows, items, strict=True):
-            assert isinstance(item, Sentence)
-            assert (tuple(row["forms"]), tuple(row["gold"])) == (item.forms, item.tags)
-            assert len(row["predicted"]) == len(row["probability"]) == len(item.forms)
-            assert all(0 < p <= 1 for p in row["probability"])
-
-
-def test_accuracy_can_be_counted_again_from_the_predictions(store: ResultStore, treebank: Path) -> None:
-    spec = resolved(treebank, "pos")
-    recorded(store, spec)
-    (trial,) = store.trials().to_pylist()
-    for split, metrics in (("dev", trial["best_metrics"]), ("test", trial["test_metrics"])):
-        rows = [row for row in store.predictions(spec.trial_id).to_pylist() if row["split"] == split]
-        pairs = [pair for row in rows for pair in zip(row["gold"], row["predicted"], strict=True)]
-        assert dict(metrics)["accuracy"] == pytest.approx(sum(a == b for a, b in pairs) / len(pairs))
+    assert set(expected[0]) == set(TAGS.names)
+    assert set(report_rows(spec, 1, reports[0])["predictions"][0]) == set(PREDICTIONS.names)
 
 
 def test_metric_columns_and_maps_hold_what_was_measured(store: ResultStore, treebank: Path) -> None:
-    spec = resolved(treebank, "pos")
-    records = recorded(store, spec)
+    records = recorded(store, resolved(treebank, "pos"))
     for row, record in zip(store.epochs().to_pylist(), records, strict=True):
         assert {name: row[name] for name in METRICS if row[name] is not None} == record.metrics
     (trial,) = store.trials().to_pylist()
@@ -118,6 +82,24 @@ def test_metric_columns_and_maps_hold_what_was_measured(store: ResultStore, tree
     assert dict(trial["best_metrics"]) == max(records, key=lambda r: r.score).metrics
     assert trial["test_score"] == dict(trial["test_metrics"])["accuracy"]
     assert trial["threads"] == records[-1].threads
+
+
+def test_predictions_read_back_word_by_word_with_the_corpus_forms_and_give_the_accuracy(
+    store: ResultStore, treebank: Path
+) -> None:
+    spec = resolved(treebank, "pos")
+    recorded(store, spec)
+    corpus, (trial,) = read_corpus("pos", spec.data), store.trials().to_pylist()
+    for split, items, metrics in (("dev", corpus.dev, "best_metrics"), ("test", corpus.test, "test_metrics")):
+        rows = [row for row in store.predictions(spec.trial_id).to_pylist() if row["split"] == split]
+        assert [row["sentence"] for row in rows] == list(range(len(items)))
+        for row, item in zip(rows, items, strict=True):
+            assert isinstance(item, Sentence)
+            assert (tuple(row["forms"]), tuple(row["gold"])) == (item.forms, item.tags)
+            assert len(row["predicted"]) == len(row["probability"]) == len(item.forms)
+            assert all(0 < p <= 1 for p in row["probability"])
+        pairs = [pair for row in rows for pair in zip(row["gold"], row["predicted"], strict=True)]
+        assert dict(trial[metrics])["accuracy"] == pytest.approx(sum(a == b for a, b in pairs) / len(pairs))
 
 
 def test_a_corpus_without_a_test_split_has_null_test_metrics(store: ResultStore, tmp_path: Path) -> None:
@@ -189,16 +171,3 @@ def test_a_word_cut_off_is_null_in_the_store(store: ResultStore, treebank: Path)
     cut = [(tag, p) for row in rows for tag, p in zip(row["predicted"], row["probability"], strict=True) if tag is None]
     assert len(cut) > 0
     assert {p for _, p in cut} == {None}
-
-
-def test_a_report_of_made_up_values_has_their_rows(store: ResultStore) -> None:
-    spec = make_spec()
-    score = TagScore("X", "token", support=3, predicted=2, correct=1, precision=0.5, recall=1 / 3, f1=0.4)
-    recorder = Recorder(store)
-    recorder.started(spec, 2)
-    recorder.evaluated(spec, make_record(reports=(SplitReport("dev", (score,)),)))
-    recorder.ended(spec, State.COMPLETED, None)
-    recorder.close()
-    (row,) = store.tags().to_pylist()
-    assert (row["attempt"], row["tag"], row["support"], row["recall"], row["f1"]) == (2, "X", 3, 1 / 3, 0.4)
-    assert len(store.predictions(spec.trial_id)) == 0

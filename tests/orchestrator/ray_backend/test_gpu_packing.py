@@ -32,13 +32,10 @@ def test_a_large_trial_has_a_gpu_alone_and_small_ones_share_it_by_the_cores(used
     assert share_of_gpu(Footprint(used, 100), most=8) == share
 
 
-def test_the_pilot_is_the_trial_of_a_shape_that_learns_most() -> None:
+def test_the_pilots_are_the_trials_that_learn_most_of_each_batch_size_length_and_precision() -> None:
     some = {"strategy": "layers", "layers": (0, 1), "embeddings": True}
     specs = [make_spec(freeze=some), make_spec(seed=3), make_spec(seed=4, freeze=some)]
     assert largest_trials(specs) == [specs[1]]
-
-
-def test_other_batch_sizes_lengths_and_precisions_have_pilots_of_their_own() -> None:
     changes: list[dict[str, object]] = [{}, {"optim": {"batch_size": 64}}, {"max_length": 64}, {"precision": "bf16"}]
     specs = [make_spec(**change) for change in changes]
     assert set(largest_trials(specs)) == set(specs)
@@ -56,10 +53,12 @@ class Nodes(Cluster):
         return found
 
 
-def test_without_packing_a_trial_gets_what_the_sweep_says() -> None:
+def test_a_trial_gets_what_the_sweep_says_or_waits_for_nodes_that_may_come_and_packing_needs_a_gpu() -> None:
     slots = slots_for(Nodes(Node("A100", 16, 2)), Resources(cpus=2, gpus=0.5), [])
-    assert slots.shares == {"A100": Share(2, 0.5)}
-    assert slots.total() == 4
+    assert (slots.shares, slots.total()) == ({"A100": Share(2, 0.5)}, 4)
+    assert slots_for(Nodes(Node("cpu", 2, 0)), Resources(gpus=1), [], concurrency=4).free_kind() == "gpu"
+    with pytest.raises(ConfigError, match="the largest node of the cluster has 2 and 0"):
+        slots_for(Nodes(Node("cpu", 2, 0)), Resources(gpus="packed"), [])
 
 
 @each("nodes, device, works, said", [
@@ -77,23 +76,12 @@ def test_on_a_cluster_auto_is_a_gpu_each_where_torch_can_use_one(
     assert slots_for(Nodes(*nodes), Resources(device=device), []).described() == said
 
 
-def test_packing_without_a_gpu_is_refused() -> None:
-    with pytest.raises(ConfigError, match="the largest node of the cluster has 2 and 0"):
-        slots_for(Nodes(Node("cpu", 2, 0)), Resources(gpus="packed"), [])
-
-
-def test_each_kind_of_gpu_is_packed_by_its_own_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_kind_of_gpu_is_packed_by_its_own_memory_and_its_trials_are_pinned_to_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     memory = {"A100": Footprint(4, 80), "T4": Footprint(4, 16)}
     monkeypatch.setattr(packing, "measured_footprint", lambda specs, kind: memory[kind])
     slots = slots_for(Nodes(Node("A100", 64, 2), Node("T4", 64, 4)), Resources(gpus="packed"), [])
     assert {kind: int(1 / share.gpus + 1e-9) for kind, share in slots.shares.items()} == {"A100": 18, "T4": 3}
-
-
-def test_trials_of_a_kind_are_pinned_to_nodes_that_have_it() -> None:
     assert resources_of("A100", Share(1, 0.5)) == {"CPU": 1, "GPU": 0.5, "accelerator_type:A100": 0.001}
     assert resources_of("", Share(2)) == {"CPU": 2, "GPU": 0.0}
-
-
-def test_where_nodes_may_come_a_trial_may_ask_for_what_there_is_not_yet() -> None:
-    slots = slots_for(Nodes(Node("cpu", 2, 0)), Resources(gpus=1), [], concurrency=4)
-    assert slots.free_kind() == "gpu"

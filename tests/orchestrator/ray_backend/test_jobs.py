@@ -13,8 +13,7 @@ import yaml
 from aiohttp import web
 
 from orchestrator.config.yaml_document import Document
-from orchestrator.ray_backend import jobs as module
-from orchestrator.ray_backend import jobs as package
+from orchestrator.ray_backend import jobs as jobs_module
 from orchestrator.ray_backend.jobs import Jobs, our_modules, package_sweep, pinned_packages
 from orchestrator.session import submit
 from orchestrator.sweeps.cluster_spec import ClusterSpec, find_cluster
@@ -92,7 +91,7 @@ def test_who_follows_a_job_hears_at_once_that_the_cluster_was_restarted_without_
 def test_a_job_that_the_cluster_still_has_is_followed_again_each_time_that_the_connection_breaks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "RETRY_S", 0.0)
+    monkeypatch.setattr(jobs_module, "RETRY_S", 0.0)
     written, said = list[str](), list[str]()
     with head(JOB, breaks="bba") as jobs:
         assert jobs.follow("a", written.append, said.append).code == 1
@@ -121,42 +120,49 @@ space:
 @pytest.fixture
 def here(tmp_path: Path) -> Path:
     folder = tmp_path / "here"
-    (folder / "bank").mkdir(parents=True)
-    (folder / "bank" / "train.conllu").write_text("# text\n")
-    (folder / "results").mkdir()
-    (folder / "results" / "large.parquet").write_text("not to be sent")
-    (folder / "s.yaml").write_text(SWEEP)
+    for name, text in {
+        "bank/train.conllu": "# text\n",
+        "results/large.parquet": "not to be sent",
+        "s.yaml": SWEEP,
+    }.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
     return folder
 
 
-def test_the_sweep_and_the_local_files_it_names_are_sent_and_nothing_else(here: Path, tmp_path: Path) -> None:
-    (sent := tmp_path / "sent").mkdir()
-    name = package_sweep(sent, Document.read(here / "s.yaml"), ClusterSpec(address="http://head:8265"), here)
+def sent_from(here: Path, spec: ClusterSpec = ClusterSpec(), *settings: str) -> tuple[Path, str]:  # noqa: B008
+    """The folder that goes to the cluster, and the name of its sweep file."""
+    (sent := here.parent / "sent").mkdir(exist_ok=True)
+    document = Document.read(here / "s.yaml")
+    for setting in settings:
+        document.override(setting)
+    return sent, package_sweep(sent, document, spec, here)
+
+
+def test_the_sweep_and_the_local_files_it_names_are_sent_and_nothing_else(here: Path) -> None:
+    spec = ClusterSpec(address="http://head:8265", concurrency=7)
+    sent, name = sent_from(here, spec)
     files = sorted(str(path.relative_to(sent)) for path in sent.rglob("*") if path.is_file())
     assert files == ["bank/train.conllu", "cluster.yaml", name]
     assert yaml.safe_load((sent / name).read_text()) == yaml.safe_load(SWEEP)
-
-
-def test_settings_of_the_command_line_are_sent_in_the_sweep(here: Path, tmp_path: Path) -> None:
-    (sent := tmp_path / "sent").mkdir()
-    document = Document.read(here / "s.yaml")
-    document.override("space.train_size=[2]")
-    name = package_sweep(sent, document, ClusterSpec(), here)
+    # There the cluster is the one that its driver belongs to.
+    assert find_cluster(str(sent / "cluster.yaml")) == ClusterSpec(address="auto", concurrency=7)
+    sent, name = sent_from(here, spec, "space.train_size=[2]")
     assert yaml.safe_load((sent / name).read_text())["space"]["train_size"] == [2]
 
 
-def test_there_the_cluster_is_the_one_its_driver_belongs_to(here: Path, tmp_path: Path) -> None:
-    (sent := tmp_path / "sent").mkdir()
-    spec = ClusterSpec(address="http://head:8265", concurrency=7)
-    package_sweep(sent, Document.read(here / "s.yaml"), spec, here)
-    assert find_cluster(str(sent / "cluster.yaml")) == ClusterSpec(address="auto", concurrency=7)
-
-
-def test_files_outside_of_this_folder_are_not_sent_but_told(here: Path, tmp_path: Path) -> None:
-    (tmp_path / "elsewhere").mkdir()
+def test_files_outside_of_this_folder_and_too_many_are_not_sent_but_told(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(jobs_module, "MOST_BYTES", 3)
+        with pytest.raises(ConfigError, match="of local files, and at most"):
+            sent_from(here)
+    assert not list((here.parent / "sent").iterdir())
+    (here.parent / "elsewhere").mkdir()
     (here / "s.yaml").write_text("name: s\ntrial: {data: {folder: ../elsewhere}}\n")
     with pytest.raises(ConfigError, match=r"\.\./elsewhere: lies outside of .*, so it is not sent"):
-        package_sweep(tmp_path, Document.read(here / "s.yaml"), ClusterSpec(), here)
+        sent_from(here)
 
 
 @pytest.mark.parametrize(
@@ -172,55 +178,36 @@ def test_files_outside_of_this_folder_are_not_sent_but_told(here: Path, tmp_path
     ],
 )
 def test_only_the_paths_of_data_and_models_are_sent_whatever_else_is_called_like_a_file(
-    here: Path, tmp_path: Path, settings: str, sent: set[str]
+    here: Path, settings: str, sent: set[str]
 ) -> None:
     for name in ("starter", "none", "random", "linear", "secret"):
         (here / name).write_text("not to be sent")
     (here / "mine").mkdir()
     (here / "mine" / "a").write_text("")
     (here / "s.yaml").write_text(f"name: s\n{settings}\n")
-    (target := tmp_path / "sent").mkdir()
-    name = package_sweep(target, Document.read(here / "s.yaml"), ClusterSpec(), here)
+    target, name = sent_from(here)
     assert {path.name for path in target.iterdir()} - {"cluster.yaml", name} == sent
 
 
 @pytest.mark.parametrize("target", ["/etc/hostname", "../results/large.parquet", "/", "..", "."])
-def test_a_link_that_leads_out_of_a_corpus_is_refused_by_name(here: Path, tmp_path: Path, target: str) -> None:
+def test_a_link_that_leads_out_of_a_corpus_is_refused_by_name(here: Path, target: str) -> None:
     (here / "bank" / "more").mkdir()
     (here / "bank" / "more" / "dev.conllu").symlink_to(target)
-    (sent := tmp_path / "sent").mkdir()
     with pytest.raises(RefusedError, match=r"bank/more/dev\.conllu: a link to "):
-        package_sweep(sent, Document.read(here / "s.yaml"), ClusterSpec(), here)
-    assert not list(sent.iterdir())
+        sent_from(here)
+    assert not list((here.parent / "sent").iterdir())
 
 
-def test_links_inside_of_a_corpus_are_sent_as_files_of_their_names(here: Path, tmp_path: Path) -> None:
+def test_links_inside_of_a_corpus_are_sent_as_files_of_their_names(here: Path) -> None:
     (here / "bank" / "dev.conllu").symlink_to("train.conllu")
     (here / "linked").symlink_to("bank")
     (here / "s.yaml").write_text("name: s\ntrial: {data: {folder: linked}}\n")
-    (sent := tmp_path / "sent").mkdir()
-    package_sweep(sent, Document.read(here / "s.yaml"), ClusterSpec(), here)
-    assert {path.name for path in (sent / "linked").iterdir() if not path.is_symlink()} == {
-        "train.conllu",
-        "dev.conllu",
-    }
+    sent, _ = sent_from(here)
+    assert {p.name for p in (sent / "linked").iterdir() if not p.is_symlink()} == {"train.conllu", "dev.conllu"}
 
 
-def test_too_much_is_refused_before_anything_is_copied(
-    here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(package, "MOST_BYTES", 3)
-    (sent := tmp_path / "sent").mkdir()
-    with pytest.raises(ConfigError, match="of local files, and at most"):
-        package_sweep(sent, Document.read(here / "s.yaml"), ClusterSpec(), here)
-    assert not list(sent.iterdir())
-
-
-def test_the_pinned_environment_is_what_is_installed_here_but_for_ray_and_ourselves() -> None:
+def test_the_pinned_environment_is_what_is_installed_here_but_for_ray_and_our_code_what_drivers_import() -> None:
     found = dict(text.split("==") for text in pinned_packages())
     assert {"torch", "transformers", "pyarrow", "pydantic"} <= found.keys()
     assert not {"ray", "permafrost-sweeps"} & found.keys()
-
-
-def test_our_code_is_what_drivers_and_workers_import() -> None:
     assert [Path(folder).name for folder in our_modules()] == ["orchestrator", "trials"]

@@ -38,13 +38,10 @@ def raised_with(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> str:
     return str(error)
 
 
-def test_without_a_node_that_is_alive_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_node_that_is_alive_or_an_answer_of_the_head_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     assert raised_with(lambda: [DEAD, DEAD], monkeypatch).startswith(
         "no node of the cluster is alive. What was committed"
     )
-
-
-def test_a_head_that_raises_or_does_not_answer_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "the head of the cluster does not answer" in raised_with(lambda: 1 // 0, monkeypatch)  # type: ignore[arg-type, return-value]
 
 
@@ -70,18 +67,10 @@ def test_a_launch_that_does_not_end_is_deserted(monkeypatch: pytest.MonkeyPatch)
         assert deserted.wait(60)
 
 
-@pytest.mark.parametrize(
-    ("after", "words"),
-    [
-        ({"machine": 7}, ""),
-        ({"machine": 8, "cgroup": 3}, "The kernel killed 1 process meanwhile, as memory ran out. "),
-        ({"machine": 9}, "The kernel killed 2 processes meanwhile, as memory ran out. "),
-    ],
-)
-def test_what_the_kernel_counted_since_the_start_is_told(after: dict[str, int], words: str) -> None:
-    assert cluster._out_of_memory({"machine": 7}, after) == words
-
-
-def test_the_kernels_counters_are_read_where_there_are_any() -> None:
+def test_what_the_kernel_counted_since_the_start_is_told() -> None:
     counts: dict[str, Any] = oom_kills()
     assert all(isinstance(n, int) and n >= 0 for n in counts.values())
+    one, two = "1 process", "2 processes"
+    for after, n in (({"machine": 8, "cgroup": 3}, one), ({"machine": 9}, two)):
+        assert cluster._out_of_memory({"machine": 7}, after) == f"The kernel killed {n} meanwhile, as memory ran out. "
+    assert cluster._out_of_memory({"machine": 7}, {"machine": 7}) == ""

@@ -67,11 +67,20 @@ def test_lines_of_its_processes_are_printed_by_one_function(monkeypatch: pytest.
     assert worker.print_to_stdstream({"lines": ["a"]}, ignore_prefix=False) is None
 
 
-def test_what_was_not_started_has_no_processes_and_no_dashboard() -> None:
+def test_the_names_that_are_only_called_are_there() -> None:
     assert ray_internals.own_processes() == ({}, "")
     assert callable(worker.get_dashboard_url)
     assert "self.all_processes" in inspect.getsource(Node.__init__)
     assert callable(Node.get_logs_dir_path)
+    assert callable(setproctitle)
+    for function in ("put", "get", "del", "list"):
+        assert "namespace" in inspect.signature(getattr(internal_kv, f"_internal_kv_{function}")).parameters
+    assert "callbacks" in inspect.signature(usage.tag_callbacks).parameters
+    assert isinstance(class_cache.DEFAULT_ENV_VARS, dict | set)
+    assert isinstance(class_cache.ENV_VARS_TO_PROPAGATE, dict | set)
+    source = inspect.getsource(TuneController.__init__)
+    for name in ("_trials", "_stopped_trials", "_failed_trials", "_trial_to_actor", "_trials_to_cache"):
+        assert f"self.{name}" in source
 
 
 def test_a_driver_that_has_left_is_told_before_its_processes_are_ended(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,10 +93,6 @@ def test_a_driver_that_has_left_is_told_before_its_processes_are_ended(monkeypat
     assert source.index("core_worker.shutdown_driver()") < source.index("_global_node.kill_all_processes(")
 
 
-def test_the_title_of_a_process_is_set() -> None:
-    assert callable(setproctitle)
-
-
 def test_a_node_is_started_by_three_functions_which_are_there_again_afterwards() -> None:
     before = Node.start_api_server, Node.start_ray_processes, Node.start_monitor
     assert "raise_on_failure" in inspect.signature(Node.start_api_server).parameters
@@ -98,17 +103,6 @@ def test_a_node_is_started_by_three_functions_which_are_there_again_afterwards()
     assert (Node.start_api_server, Node.start_ray_processes, Node.start_monitor) == before
 
 
-def test_the_head_keeps_values_by_namespace() -> None:
-    for function in ("put", "get", "del", "list"):
-        assert "namespace" in inspect.signature(getattr(internal_kv, f"_internal_kv_{function}")).parameters
-
-
-def test_tune_asks_for_an_environment_in_two_tables_and_counts_callbacks_in_one_function() -> None:
-    assert "callbacks" in inspect.signature(usage.tag_callbacks).parameters
-    assert isinstance(class_cache.DEFAULT_ENV_VARS, dict | set)
-    assert isinstance(class_cache.ENV_VARS_TO_PROPAGATE, dict | set)
-
-
 def test_tune_ends_without_its_cleanup_where_it_is_skipped_and_only_inside() -> None:
     before = TuneController.cleanup
     with cleanup_that_can_be_skipped() as skip:
@@ -116,12 +110,6 @@ def test_tune_ends_without_its_cleanup_where_it_is_skipped_and_only_inside() -> 
         skip()
         assert TuneController.cleanup(SimpleNamespace()) is None
     assert TuneController.cleanup is before
-
-
-def test_a_controller_keeps_its_trials_in_these_tables() -> None:
-    source = inspect.getsource(TuneController.__init__)
-    for name in ("_trials", "_stopped_trials", "_failed_trials", "_trial_to_actor", "_trials_to_cache"):
-        assert f"self.{name}" in source
 
 
 def test_tune_hears_of_a_killed_worker_as_of_a_dead_actor_and_only_inside() -> None:

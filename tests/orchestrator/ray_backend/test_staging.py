@@ -16,7 +16,6 @@ from orchestrator.ray_backend.staging import (
     StagedPlugins,
     elsewhere,
     holds,
-    piece,
     stage_plugins,
     staged,
     unshared_folder_note,
@@ -42,17 +41,21 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "site"
 
 
-def on_another_node(staged: StagedPlugins, monkeypatch: pytest.MonkeyPatch, cache: Path) -> tuple[Path, list[str]]:
-    """The folder of its cache, and what it asked the driver's node for."""
-    monkeypatch.setenv("PERMAFROST_CACHE", str(cache))
-    asked = []
+class Origin:
+    """The driver's node, which counts what is asked of it."""
 
-    def ask(function: Callable[..., Any], *arguments: Any) -> Any:
-        asked.append(str(arguments[0]))
-        assert function is piece
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def __call__(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        self.asked.append(function.__name__)
         return function(*arguments)
 
-    return staged.here(ask), asked
+
+def on_another_node(staged: StagedPlugins, monkeypatch: pytest.MonkeyPatch, cache: Path) -> tuple[Path, Origin]:
+    """The folder of its cache, and what it asked the driver's node for."""
+    monkeypatch.setenv("PERMAFROST_CACHE", str(cache))
+    return staged.here(origin := Origin()), origin
 
 
 def test_another_node_gets_the_files_as_they_were_when_the_sweep_started(
@@ -60,9 +63,11 @@ def test_another_node_gets_the_files_as_they_were_when_the_sweep_started(
 ) -> None:
     staged = stage_plugins()
     (site / "freeze_ends" / "__init__.py").write_text("edited while the sweep runs")
-    folder, asked = on_another_node(staged, monkeypatch, tmp_path / "other")
-    assert all(str(tmp_path / "driver") in path for path in asked)
-    assert on_another_node(staged, monkeypatch, tmp_path / "other") == (folder, [])
+    folder, origin = on_another_node(staged, monkeypatch, tmp_path / "other")
+    assert {*origin.asked} == {"piece"}
+    assert all(file.path.startswith(str(tmp_path / "driver")) for file in staged.files)
+    again, origin = on_another_node(staged, monkeypatch, tmp_path / "other")
+    assert (again, origin.asked) == (folder, [])
     del FREEZE_STRATEGIES._plugins["ends"]
     for name in ("freeze_ends", "freeze_ends.order"):
         monkeypatch.delitem(sys.modules, name)
@@ -77,32 +82,17 @@ def test_files_that_came_wrong_are_refused(site: Path, tmp_path: Path, monkeypat
         on_another_node(staged, monkeypatch, tmp_path / "other")
 
 
-def test_a_job_takes_them_along_and_loads_them(site: Path, tmp_path: Path) -> None:
-    (tmp_path / "job").mkdir()
-    assert package_plugins(tmp_path / "job") == ["--plugin", "freeze_ends"]
-    sent = sorted(str(path.relative_to(tmp_path / "job")) for path in (tmp_path / "job").rglob("*.*"))
+def test_a_job_takes_them_along_and_overwrites_no_file_of_the_same_name(site: Path, tmp_path: Path) -> None:
+    (job := tmp_path / "job").mkdir()
+    assert package_plugins(job) == ["--plugin", "freeze_ends"]
+    sent = sorted(str(path.relative_to(job)) for path in job.rglob("*.*"))
     assert sent == ["freeze_ends/__init__.py", "freeze_ends/order.py"]
-
-
-def test_a_file_of_the_same_name_is_not_overwritten(site: Path, tmp_path: Path) -> None:
-    (tmp_path / "job" / "freeze_ends").mkdir(parents=True)
-    (tmp_path / "job" / "freeze_ends" / "order.py").write_text("a corpus in Python")
+    (job / "freeze_ends" / "order.py").write_text("a corpus in Python")
     with pytest.raises(ConfigError, match=r"order\.py: a plug-in's file has the name of another"):
-        package_plugins(tmp_path / "job")
+        package_plugins(job)
 
 
 # --- The files of a trial are brought to a node once, and are the planned ones.
-
-
-class Origin:
-    """The driver's node, which counts what is asked of it."""
-
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-
-    def __call__(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        self.asked.append(function.__name__)
-        return function(*arguments)
 
 
 @pytest.fixture
@@ -113,20 +103,14 @@ def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TrialSpec:
     return draft.resolve(Lookup(offline=True))
 
 
-def test_it_is_the_same_trial_with_files_of_this_node(spec: TrialSpec, tmp_path: Path) -> None:
-    here = staged(spec, Origin())
+def test_it_is_the_same_trial_with_files_of_this_node_which_are_asked_for_once(spec: TrialSpec, tmp_path: Path) -> None:
+    here, again = staged(spec, Origin()), Origin()
     assert here.trial_id == spec.trial_id
     paths = [*here.data.train, *here.data.dev, *here.data.test, here.model.path]
     assert all(Path(path).is_relative_to(tmp_path / "node") for path in paths)
     score = [record.score for record in run_trial(here)]
     assert score == [record.score for record in run_trial(spec)]
-
-
-def test_what_is_here_is_not_asked_for_again(spec: TrialSpec) -> None:
-    staged(spec, Origin())
-    again = Origin()
-    staged(spec, again)
-    assert again.asked == []
+    assert (staged(spec, again), again.asked) == (here, [])
 
 
 def test_of_many_workers_at_once_one_fetches(spec: TrialSpec) -> None:
@@ -194,14 +178,9 @@ def test_the_note_says_who_what_follows_and_the_way_out() -> None:
         "them, so a trial whose node is lost starts again. A store in s3:// or in a folder that all nodes share avoids "
         "it."
     )
-
-
-@pytest.mark.parametrize(
-    ("blind", "among", "begins"),
-    [(1, 1, "b0 does not"), (2, 2, "b0 and 1 more do not"), (3, 9, "b0 and 2 more (of 9 other nodes) do not")],
-)
-def test_the_note_counts_the_nodes(blind: int, among: int, begins: str) -> None:
-    assert unshared_folder_note(Path("/r"), [f"b{n}" for n in range(blind)], among=among).startswith(begins)
+    begins = {(1, 1): "b0 does not", (2, 2): "b0 and 1 more do not", (3, 9): "b0 and 2 more (of 9 other nodes) do not"}
+    for (blind, among), words in begins.items():
+        assert unshared_folder_note(Path("/r"), [f"b{n}" for n in range(blind)], among=among).startswith(words)
 
 
 def test_a_node_sees_a_file_only_with_its_content(tmp_path: Path) -> None:

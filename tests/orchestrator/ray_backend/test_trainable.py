@@ -29,14 +29,6 @@ def test_a_worker_without_a_gpu_hides_those_that_its_ray_lets_it_see(
 ) -> None:
     monkeypatch.setenv(VISIBLE, "0,1")
     monkeypatch.setattr(signal, "signal", lambda number, handler: None)
-    config = {
-        "threads": 1,
-        "gpus": gpus,
-        "spec": make_spec().model_dump_json(),
-        "attempt": 1,
-        "until": None,
-        "worker_slots": 1,
-        "plugins": None,
-    }
-    IdleTrainable.__new__(IdleTrainable).setup(config)
+    trial = {"spec": make_spec().model_dump_json(), "attempt": 1, "until": None, "plugins": None}
+    IdleTrainable.__new__(IdleTrainable).setup(trial | {"threads": 1, "gpus": gpus, "worker_slots": 1})
     assert os.environ[VISIBLE] == visible

@@ -126,19 +126,17 @@ def test_sentences_that_differ_are_not_averaged_away_by_seeds() -> None:
 
 
 def test_folds_need_more_examples_where_seeds_without_them_would_do() -> None:
-    losses, lower = ([size * TOLERANCE, -size * TOLERANCE] * 5 for size in (0.9, 0.7))
-    alone, folded = (answer(GOAL, [first(10, losses)], SEEDS, savings(1), sizes) for sizes in (None, Folds(5, 260)))
+    def judged(size: float, folds: Folds | None = None) -> DepthAnswer:
+        return answer(GOAL, [first(10, [size * TOLERANCE, -size * TOLERANCE] * 5)], SEEDS, savings(1), folds)
+
+    alone, folded = judged(0.9), judged(0.9, Folds(5, 260))
     assert alone.further is not None
     assert alone.further.further_seeds == 5
     assert folded.known[0].n_sentences == 260
     assert folded.further is not None
     assert folded.further.further_seeds is None
     assert folded.further.sentences_with_all_seeds is not None
-    assert answer(GOAL, [first(10, lower)], SEEDS, savings(1)).known[0].verdict == WITHIN
-    assert (
-        answer(GOAL, [first(10, [loss / 7 for loss in lower])], SEEDS, savings(1), Folds(5, 260)).known[0].verdict
-        == WITHIN
-    )
+    assert judged(0.7).known[0].verdict == judged(0.1, Folds(5, 260)).known[0].verdict == WITHIN
 
 
 def test_losses_of_which_one_has_no_sentences_are_taken_over_seeds_alone() -> None:
@@ -165,14 +163,13 @@ def test_a_search_chooses_the_most_saving_depth_that_is_shown(depths: list[list[
         assert (known.high <= TOLERANCE + 1e-9) == (known.verdict == WITHIN)
 
 
-def test_a_curve_of_depths_comes_first_seed_by_seed_and_the_most_frozen_first() -> None:
+def test_a_curve_of_depths_comes_first_seed_by_seed_the_most_frozen_first_or_the_cheapest_where_times_are_known() -> (
+    None
+):
     wants = asked([{} for _ in range(7)]).wants
     assert spread(7) == [0, 2, 4, 6]
     assert [(want.candidate, want.seed) for want in wants[:8]] == [(i, s) for s in (0, 1) for i in (6, 4, 2, 0)]
     assert {want.chance for want in wants[:12]} == {1.0}
-
-
-def test_the_cheapest_come_first_where_times_are_known() -> None:
     times = Budget(of_trial=(9.0, 1.0, 2.0, 3.0))
     assert [want.candidate for want in asked([{}, {}, {}], budget=times).wants[:3]] == [0, 1, 2]
 
@@ -190,14 +187,6 @@ def test_of_depths_with_a_fair_chance_the_most_saving_one_comes_first_however_su
     assert (wants[0].candidate, wants[0].seed) == (1, 3)
 
 
-def test_a_candidate_that_stays_undecided_bars_no_other() -> None:
-    """Equal losses of a shallow freeze show nothing, and neither does one too near to the tolerance."""
-    near = [TOLERANCE + off for off in (-0.004, 0.004, -0.003, 0.003, 0.002, -0.002, 0.001, -0.001, 0.005, -0.005)]
-    found = now([first(10, [0.0] * 10), first(10, near), first(10, SMALL)])
-    assert [known.verdict for known in found.known] == ["not decided", "not decided", WITHIN]
-    assert found.chosen == 2
-
-
 def test_what_saves_too_little_is_no_candidate_and_is_tested_at_no_cost_to_the_others() -> None:
     saved = [0.013, 0.2, 0.4]
     found = answer(GOAL, [first(10, SMALL), {}, {}], SEEDS, saved)
@@ -208,22 +197,16 @@ def test_what_saves_too_little_is_no_candidate_and_is_tested_at_no_cost_to_the_o
 
 def test_with_time_given_the_search_goes_on_until_every_depth_has_seeds_and_nothing_is_open() -> None:
     """In short nothing is left to run: what saves most is shown. With time the depths without seeds are run too."""
-    losses = [first(10, SMALL), first(10, SMALL), {}, first(10, SMALL), first(10, SMALL)]
+    small, time = first(10, SMALL), Budget(seconds=1e6)
+    losses: list[Losses] = [small, small, {}, small, small]
     assert answered(losses).why == "decided"
-    wants = asked(losses, budget=Budget(seconds=1e6)).wants
-    assert [(want.candidate, want.seed) for want in wants] == [(2, 0), (2, 1), (2, 2)]
-
-
-def test_a_depth_that_no_seed_left_could_save_is_given_up_unless_there_is_time() -> None:
-    losses = [0.006, 0.009, 0.007, 0.004, 0.009, 0.006, 0.007]
-    found = answered([first(7, losses)])
+    assert [(want.candidate, want.seed) for want in asked(losses, budget=time).wants] == [(2, 0), (2, 1), (2, 2)]
+    lost = first(7, [0.006, 0.009, 0.007, 0.004, 0.009, 0.006, 0.007])  # no seed left could save it
+    found = answered([lost])
     assert (found.chosen, found.why, found.known[0].verdict) == (None, "hopeless", "not decided")
-    assert [want.seed for want in asked([first(7, losses)], budget=Budget(seconds=1e6)).wants] == [7, 8, 9]
-
-
-def test_no_more_seeds_are_planned_than_the_budget_reaches() -> None:
-    budget = Budget(seconds=4.5, of_trial=(1.0, 1.0))
-    assert [want.seed for want in asked([first(3, [0.001, 0.0, -0.001])], budget=budget).wants] == [3, 4]
+    assert [want.seed for want in asked([lost], budget=time).wants] == [7, 8, 9]
+    short = Budget(seconds=4.5, of_trial=(1.0, 1.0))
+    assert [want.seed for want in asked([first(3, [0.001, 0.0, -0.001])], budget=short).wants] == [3, 4]
 
 
 @pytest.mark.slow
@@ -232,44 +215,42 @@ def test_in_a_clear_case_40_trials_find_the_deepest_harmless_freeze_that_a_grid_
     assert np.mean([within(GOAL, world.draw(rng, 10), 40) == world.deepest for _ in range(20)]) >= 0.8
 
 
-def test_a_depth_beyond_the_tolerance_bars_no_deeper_one() -> None:
+def test_a_depth_beyond_the_tolerance_bars_no_deeper_one_and_a_loss_of_exactly_the_tolerance_is_within_it() -> None:
     found = answered([first(10, SMALL), first(10, LARGE), first(10, SMALL)])
     assert (found.chosen, found.nearest, found.why, found.further) == (2, None, "decided", None)
     assert [known.verdict for known in found.known] == [WITHIN, "shown to lose more", WITHIN]
     assert found.known[1].low > TOLERANCE
-
-
-def test_a_loss_of_exactly_the_tolerance_is_within_it() -> None:
-    """Losses spread by less than rounding around the tolerance, as scores of equal counts are."""
     losses = [TOLERANCE + 1e-11 * sign for sign in (1, -1) * 5]
     assert answered([first(10, losses)]).chosen == 0
 
 
-def test_seeds_used_up_are_answered_with_how_many_more() -> None:
+NEAR = [TOLERANCE + off for off in (-0.004, 0.004, -0.003, 0.003, 0.002, -0.002, 0.001, -0.001, 0.005, -0.005)]
+
+
+def test_seeds_used_up_are_answered_with_how_many_more_unless_the_mean_is_too_near_to_tell() -> None:
     losses = [0.004, -0.001, 0.006, 0.002, 0.005, 0.0, 0.007, 0.003, 0.001, 0.003]
-    found = answered([first(10, losses)])
+    found, near = answered([first(10, losses)]), answered([first(10, NEAR)])
     assert (found.chosen, found.why) == (None, "seeds_used")
     assert found.further is not None
     assert found.further.further_seeds == 13  # a mean 0.77 deviations inside the tolerance
     assert found.further.further_sentences is None
     assert answered([first(4, losses)], seeds=range(4)).why == "seeds_used"
+    assert near.further is not None
+    assert near.further.further_seeds is None
 
 
-def test_a_mean_at_the_tolerance_is_too_near_to_tell() -> None:
-    losses = [TOLERANCE + off for off in (-0.004, 0.004, -0.003, 0.003, 0.002, -0.002, 0.001, -0.001, 0.005, -0.005)]
-    found = answered([first(10, losses)])
-    assert found.further is not None
-    assert found.further.further_seeds is None
+def test_a_candidate_that_stays_undecided_bars_no_other() -> None:
+    """Equal losses of a shallow freeze show nothing, and neither does one too near to the tolerance."""
+    found = now([first(10, [0.0] * 10), first(10, NEAR), first(10, SMALL)])
+    assert [known.verdict for known in found.known] == ["not decided", "not decided", WITHIN]
+    assert found.chosen == 2
 
 
-def test_equal_losses_are_no_certainty() -> None:
+def test_equal_losses_are_no_certainty_unless_their_sentences_differ() -> None:
     found = answered([first(10, [0.0] * 10)])
     assert (found.chosen, found.why, found.further) == (None, "no_spread", None)
     known = found.known[0]
     assert (known.has_spread, known.low, known.high) == (False, -math.inf, math.inf)
-
-
-def test_equal_losses_of_seeds_whose_sentences_differ_are_judged_over_sentences() -> None:
     values = TOLERANCE * np.tile([0.5, -0.5], 200)
     assert answered([dict.fromkeys(SEEDS, values)]).chosen == 0
 
@@ -289,32 +270,22 @@ def test_a_seed_that_failed_is_left_out_and_replaced() -> None:
     assert now([failed], range(12)).known[0].n == 2
 
 
-def test_a_budget_used_up_is_answered_with_what_is_known() -> None:
+def test_a_budget_used_up_is_answered_with_what_is_known_and_no_candidates_need_no_seeds() -> None:
     found = now([first(10, SMALL), first(2, SMALL), {}])
     assert (found.chosen, found.open, found.nearest, found.why) == (0, (1, 2), 1, "open")
     assert found.known[1].high == math.inf
     assert math.isnan(found.known[2].mean)
-
-
-def test_no_candidates_need_no_seeds() -> None:
     assert answered([]) == DepthAnswer(None, (), (), "decided", None, None)
 
 
-def test_errors_of_a_goal_are_reported_together() -> None:
-    with pytest.raises(
-        ValueError, match=r"tolerance: -1 must .*; confidence: 2 must .*; min_seeds: 1 must .*; max_seeds"
-    ):
+def test_goals_and_losses_that_cannot_be_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"tolerance: -1 must .*; confidence: 2 must .*; min_seeds: 1 must .*; max_se"):
         DepthGoal(-1, 2, min_seeds=1, max_seeds=0)
-
-
-@pytest.mark.parametrize(
-    ("losses", "seeds", "message"),
-    [
+    wrong: list[tuple[list[Losses], list[int], str]] = [
         ([{}], [1, 1], "a seed twice"),
         ([{7: np.zeros(1)}], [1, 2], "candidate 0: seed 7 is not among"),
         ([{}, {1: np.array([math.inf])}], [1, 2], "candidate 1, seed 1: a loss is not finite; pass a failed seed as"),
-    ],
-)
-def test_losses_that_cannot_be_are_refused(losses: list[Losses], seeds: list[int], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        decide(GOAL, losses, seeds, savings(len(losses)))
+    ]
+    for losses, seeds, message in wrong:
+        with pytest.raises(ValueError, match=message):
+            decide(GOAL, losses, seeds, savings(len(losses)))

@@ -45,16 +45,10 @@ def test_whatever_became_of_cells_the_next_one_is_suggested_and_depends_on_nothi
     assert first.suggest(99, past)[0] == second.suggest(99, past)[0]
 
 
-def test_a_stopped_cell_is_pruned_with_its_best_score_by_then_not_complete() -> None:
+def test_a_stopped_cell_is_pruned_and_what_optuna_is_told_of_values_and_directions() -> None:
     trial = frozen_trial(told(1e-3, "pruned", 0.7), n_objectives=1)
     assert (trial.state, trial.intermediate_values) == (TrialState.PRUNED, {3: 0.7})
-
-
-def test_ascending_numbers_are_an_order_and_other_lists_are_not() -> None:
     assert isinstance(distribution_of(Axis(choice=[1e-4, 1e-3])), optuna.distributions.IntDistribution)
     for choices in ([1e-3, 1e-4], ["a", "b"], [1, "b"], [False, True], [1]):
         assert isinstance(distribution_of(Axis(choice=choices)), optuna.distributions.CategoricalDistribution)
-
-
-def test_costs_are_made_small_and_metrics_large() -> None:
     assert [direction.name for direction in directions(BOTH)] == ["MAXIMIZE", "MINIMIZE"]

@@ -39,14 +39,11 @@ def mean_regret(world: World, kind: Kind, cells: int) -> float:
 # --- the store
 
 
-def test_the_store_is_whole_and_has_every_trial_of_the_sweep(world: World) -> None:
+def test_the_store_is_whole_has_every_trial_and_names_no_folder_of_the_machine_that_made_it(world: World) -> None:
     report = check_store(STORE)
     assert report.ok, report.findings
     assert report.counted.states == {"completed": 9 * 6 * 2 * 5}
     assert len(world.cells) == 9 * 6 * 2
-
-
-def test_the_store_names_no_folder_of_the_machine_that_made_it() -> None:
     specs = [*open_store(STORE).trials(["spec"])["spec"].to_pylist(), *map(str, open_store(STORE).sweeps())]
     assert not [spec for spec in specs if "/starter/" in spec or "/treebanks/" in spec]
 
@@ -78,21 +75,16 @@ def test_the_area_is_that_of_the_squares_below_any_point(points: list[tuple[int,
 
 
 @pytest.mark.parametrize("slots", first(1, [8, 1]))
-@pytest.mark.parametrize("kind", ["asha", "halving"])
-def test_halving_finds_the_best_cell_with_two_fifths_of_the_epochs(world: World, kind: str, slots: int) -> None:
-    schedule = ScheduleSpec.model_validate({"kind": kind})
-    found = [chosen(world, schedule, number, slots=slots) for number in range(SEARCHES)]
-    assert max(one.share for one in found) <= 0.4
-    assert np.mean([one.same for one in found]) >= 0.9
-
-
-@pytest.mark.parametrize("slots", [1, 8])
-def test_a_race_finds_the_best_cell_with_two_fifths_of_the_epochs(world: World, slots: int) -> None:
-    found = [chosen(world, RacingSpec(), number, slots=slots) for number in range(SEARCHES)]
+@pytest.mark.parametrize("kind", ["asha", "halving", "race"])
+def test_halving_and_races_find_the_best_cell_with_two_fifths_of_the_epochs(
+    world: World, kind: str, slots: int
+) -> None:
+    rule = RacingSpec() if kind == "race" else ScheduleSpec.model_validate({"kind": kind})
+    found = [chosen(world, rule, number, slots=slots) for number in range(SEARCHES)]
     shares = [one.share for one in found]
     assert np.mean(shares) <= 0.4
-    assert max(shares) <= 0.42  # with some orders of the seeds the first ones tell less
-    assert all(one.same for one in found)
+    assert max(shares) <= (0.42 if kind == "race" else 0.4)  # with some orders of the seeds the first ones tell less
+    assert np.mean([one.same for one in found]) >= (1 if kind == "race" else 0.9)
 
 
 # --- a depth
@@ -138,14 +130,10 @@ def test_a_sweep_is_simulated_from_the_command_line(world: World, tmp_path: Path
     assert list(Path().iterdir()) == []  # nothing was written
 
 
-def test_a_trial_that_the_store_does_not_have_is_named_with_the_way_out() -> None:
+def test_a_trial_that_the_store_does_not_have_is_named_with_the_way_out(tmp_path: Path) -> None:
     done = command("--simulate", STORE, "--set", "trial.train_size=50")
     assert done.exit_code == 3
     assert "_n50_s0_" in done.output
     assert "Run the sweep there as a grid." in done.output
-
-
-def test_a_folder_that_is_no_store_is_told(tmp_path: Path) -> None:
-    done = command("--simulate", tmp_path / "nothing")
-    assert done.exit_code == 3
-    assert "no store there" in done.output
+    nothing = command("--simulate", tmp_path / "nothing")
+    assert (nothing.exit_code, "no store there" in nothing.output) == (3, True)

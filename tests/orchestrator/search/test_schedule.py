@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.execution.trial_source import Listed, Order, TrialQueue, Verdict
+from orchestrator.execution.trial_source import Attempt, Listed, Order, TrialQueue, Verdict
 from orchestrator.search.race import by_student, residual_variance
 from orchestrator.search.schedule import Asha, Halving, Median
 from orchestrator.store.schema import State
@@ -96,38 +96,37 @@ def test_the_median_rule_waits_for_three_others_and_for_its_first_time() -> None
 # --- Between a source and the drivers
 
 
-def test_a_bound_on_trials_lets_promoted_ones_go_on() -> None:
+def taken(queue: TrialQueue) -> Attempt:
+    attempt = queue.take()
+    assert attempt is not None
+    return attempt
+
+
+def test_a_bound_on_trials_ends_a_queue_before_its_source_and_lets_promoted_ones_go_on() -> None:
     class Pausing(Listed):
         """The first trial comes again at the end."""
 
         def next(self) -> Order | None:
             return super().next() or Order(SPECS[0])
 
-    queue = TrialQueue(Pausing(SPECS[:2]), {}, Limits(), most=2)
-    seeds = []
+    promoting, queue, seeds = TrialQueue(Pausing(SPECS[:2]), {}, Limits(), most=2), bounded(3, most=2), list[int]()
     for _ in range(3):
-        attempt = queue.take()
-        assert attempt is not None
-        seeds.append(attempt.spec.seed)
-        queue.ended(attempt.spec, State.PRUNED, None)
+        seeds.append(taken(promoting).spec.seed)
+        promoting.ended(SPECS[seeds[-1]], State.PRUNED, None)
     assert seeds == [0, 1, 0]
-
-
-def test_a_queue_is_over_at_its_bound_though_its_source_is_not_exhausted() -> None:
-    queue = TrialQueue(Listed(SPECS[:3]), {}, Limits(), most=2)
-    for attempt in (queue.take(), queue.take()):
-        assert attempt is not None
-        queue.ended(attempt.spec, State.COMPLETED, None)
+    for _ in range(2):
+        queue.ended(taken(queue).spec, State.COMPLETED, None)
     assert queue.take() is None
     assert (queue.is_over, queue.is_exhausted) == (True, False)
+    single = bounded(1)
+    assert not single.is_exhausted
+    assert taken(single)
+    assert single.is_exhausted
+    assert bounded(0).is_exhausted
 
 
-def test_one_can_ask_whether_anything_will_come_before_it_is_taken() -> None:
-    queue = TrialQueue(Listed(SPECS[:1]), {}, Limits())
-    assert not queue.is_exhausted
-    assert queue.take() is not None
-    assert queue.is_exhausted
-    assert TrialQueue(Listed([]), {}, Limits()).is_exhausted
+def bounded(n: int, most: int | None = None) -> TrialQueue:
+    return TrialQueue(Listed(SPECS[:n]), {}, Limits(), most=most)
 
 
 class PausingSource(Listed):
@@ -160,17 +159,14 @@ class PausingSource(Listed):
 def test_a_paused_trial_goes_on_as_its_next_attempt_and_a_lost_one_keeps_where_it_pauses() -> None:
     source = PausingSource(SPECS[:1])
     queue = TrialQueue(source, {}, Limits())
-    first = queue.take()
-    assert first is not None
+    first = taken(queue)
     assert (first.number, first.until) == (1, 1.0)
     assert queue.ended(first.spec, State.LOST, None) == 0.0
-    again = queue.take()
-    assert again is not None
+    again = taken(queue)
     assert (again.number, again.until) == (2, 1.0)
     assert queue.evaluated(again.spec, make_record(last=False)) is Verdict.PAUSE
     assert queue.ended(again.spec, State.PRUNED, "paused") == math.inf
-    last = queue.take()
-    assert last is not None
+    last = taken(queue)
     assert (last.number, last.until) == (3, None)
     assert not queue.is_over
     assert queue.ended(last.spec, State.COMPLETED, None) is None
@@ -181,15 +177,12 @@ def test_a_paused_trial_goes_on_as_its_next_attempt_and_a_lost_one_keeps_where_i
 # --- Tests of races
 
 
-def test_what_is_left_of_scores_without_means_of_cells_and_seeds() -> None:
-    variance, freedom = residual_variance([[0.1, 0.2, 0.3], [0.4, 0.5, 0.6], [0.9, 1.0, 1.1]])
-    assert variance == pytest.approx(0.0, abs=1e-30)
-    assert freedom == 4
-    assert residual_variance([[0.1, 0.2], [0.4, 0.6]])[1] == 0  # one degree of freedom tells nothing
-
-
 def test_a_race_drops_a_clear_loser_and_never_an_equal() -> None:
     best, loser = [0.90, 0.92, 0.91, 0.93, 0.92, 0.91, 0.90, 0.93], [0.50, 0.53, 0.51, 0.52, 0.54, 0.50, 0.51, 0.52]
     losses, is_worse = np.subtract(best, loser)[:, None], by_student([best, loser, best[::-1]], 0.01)
     assert is_worse(losses)
     assert not is_worse(np.zeros_like(losses))
+    variance, freedom = residual_variance([[0.1, 0.2, 0.3], [0.4, 0.5, 0.6], [0.9, 1.0, 1.1]])
+    assert variance == pytest.approx(0.0, abs=1e-30)
+    assert freedom == 4
+    assert residual_variance([[0.1, 0.2], [0.4, 0.6]])[1] == 0  # one degree of freedom tells nothing

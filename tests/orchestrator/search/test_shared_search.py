@@ -13,7 +13,7 @@ import pytest
 from orchestrator.execution.trial_source import Source
 from orchestrator.search.depth_search import DepthSearch
 from orchestrator.search.race import Race
-from orchestrator.search.schedule import NoEarlyStopping, scheduler_of
+from orchestrator.search.schedule import scheduler_of
 from orchestrator.search.shared_decisions import SharedDecisions
 from orchestrator.search.simulate import RecordedTrials, simulate
 from orchestrator.search.steering import FixedCells, Steering
@@ -30,7 +30,7 @@ from tests.orchestrator.execution.sharing_driver import drive
 from tests.orchestrator.execution.test_shared_source import committed
 from tests.orchestrator.search.test_depth_search import DEPTHS, trials
 from tests.orchestrator.search.test_race import CELLS, drawn, table_of
-from tests.orchestrator.search.worlds import RATES, SIX_LAYERS, grid_of, nothing_known, resolver, table
+from tests.orchestrator.search.worlds import RATES, SIX_LAYERS, grid_of, resolver, table
 from trials.spec import TrialSpec
 
 Make = Callable[[ResultStore], Source]
@@ -78,23 +78,20 @@ def test_two_drivers_conclude_what_one_concludes_and_run_each_trial_once(
     assert [source.found()[0] for source in (*sources, later)] == [alone.found()[0]] * 3
 
 
-def test_a_trial_that_failed_with_another_driver_fails_here(tmp_path: Path) -> None:
-    source = race(ResultStore(tmp_path))
-    order = source.next()
-    assert order is not None
-    assert source.settle(order.spec, State.FAILED)
-    assert isinstance(source, Race)
-    assert source.left == {order.spec.cell_id}
-
-
 @pytest.mark.parametrize("make", [race, choice])
-def test_a_trial_that_another_sweep_paused_is_handed_out_again(tmp_path: Path, make: Make) -> None:
-    source = make(ResultStore(tmp_path))
+def test_a_trial_that_another_sweep_paused_is_handed_out_again_and_one_that_failed_fails_here(
+    tmp_path: Path, make: Make
+) -> None:
+    source, failing = make(ResultStore(tmp_path)), race(ResultStore(tmp_path))
     order = source.next()
     assert order is not None
     assert not source.settle(order.spec, State.PRUNED)
-    handed_out = {following.spec.trial_id for following in iter(source.next, None)}
-    assert order.spec.trial_id in handed_out
+    assert order.spec.trial_id in {following.spec.trial_id for following in iter(source.next, None)}
+    order = failing.next()
+    assert order is not None
+    assert failing.settle(order.spec, State.FAILED)
+    assert isinstance(failing, Race)
+    assert failing.left == {order.spec.cell_id}
 
 
 # --- Decisions that depend on the order of results
@@ -179,9 +176,3 @@ def finish(source: Source, spec: TrialSpec) -> None:
     """Run a trial to its first evaluation, where it pauses."""
     source.evaluated(spec, table(SEEDS)[spec.trial_id][0])
     source.ended(spec, State.PRUNED)
-
-
-def test_a_search_that_nobody_records_goes_on_alone(tmp_path: Path) -> None:
-    source = Steering(FixedCells(grid_of()), NoEarlyStopping(), ScheduleSpec(), nothing_known(tmp_path))
-    simulate(source, table())
-    assert source.is_over

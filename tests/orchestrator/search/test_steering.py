@@ -8,18 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.analysis.cells import by_cell
 from orchestrator.search.findings import front
-from orchestrator.search.race import Race
 from orchestrator.search.schedule import NoEarlyStopping, scheduler_of
 from orchestrator.search.simulate import SimulatedCost, simulate
 from orchestrator.search.steering import FixedCells, Steering
 from orchestrator.search.suggest import AdaptiveCells
 from orchestrator.store.schema import State
-from orchestrator.sweeps.search_spec import RacingSpec, ScheduleSpec, SearchSpec
+from orchestrator.sweeps.search_spec import ScheduleSpec, SearchSpec
 from orchestrator.sweeps.space import Axis
 from tests.orchestrator.search.worlds import DEPTHS, EPOCHS, RATES, SIX_LAYERS, grid_of, nothing_known, resolver, table
-from trials.spec import TrialSpec
 
 SPACE = {"freeze.depth": Axis(choice=list(DEPTHS)), "optim.lr": Axis(choice=list(RATES))}
 GRID = len(DEPTHS) * len(RATES) * EPOCHS  # epochs, with one seed
@@ -30,7 +27,7 @@ def scheduled(folder: Path, schedule: ScheduleSpec, seeds: tuple[int, ...] = (0,
     return source, simulate(source, table(seeds), slots=4)
 
 
-def best(source: Steering | Race) -> tuple[int, float]:
+def best(source: Steering) -> tuple[int, float]:
     (found,) = front(source.cells, ("score",))
     return found.specs[0].freeze.depth, found.specs[0].optim.lr
 
@@ -43,13 +40,19 @@ def test_without_a_schedule_every_trial_runs_to_its_end(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["asha", "halving"])
-@pytest.mark.parametrize("seeds", [(0,), (0, 1, 2)])
-def test_halving_finds_the_best_cell_with_a_third_of_the_epochs(
-    tmp_path: Path, kind: str, seeds: tuple[int, ...]
+def test_halving_finds_the_best_cell_with_fewer_epochs_and_promoted_cells_go_on_with_all_their_seeds(
+    tmp_path: Path, kind: str
 ) -> None:
-    source, spent = scheduled(tmp_path, ScheduleSpec.model_validate({"kind": kind}), seeds)
+    source, spent = scheduled(tmp_path, ScheduleSpec.model_validate({"kind": kind}), (0, 1, 2))
     assert best(source) == (2, 1e-3)
-    assert spent.epochs <= 0.4 * GRID * len(seeds)
+    assert spent.epochs <= 0.4 * GRID * 3
+    lengths = [{len(seen.evaluations) for seen in cell.progress.values()} for cell in source.cells]
+    assert {*map(frozenset, lengths)} == {frozenset([n]) for n in (1, 3, EPOCHS)}
+    # Rungs between two evaluations are those of the next one.
+    fine, spent = scheduled(tmp_path, ScheduleSpec.model_validate({"kind": kind, "first": 0.25}))
+    assert {len(seen.evaluations) for cell in fine.cells for seen in cell.progress.values()} >= {1, EPOCHS}
+    assert best(fine) == (2, 1e-3)
+    assert spent.epochs < GRID
 
 
 def test_with_one_slot_a_rung_of_halving_waits_for_all_cells_that_leave_the_rung_below(tmp_path: Path) -> None:
@@ -60,22 +63,6 @@ def test_with_one_slot_a_rung_of_halving_waits_for_all_cells_that_leave_the_rung
     assert sum(cell.until is None for cell in source.cells) == 6
 
 
-@pytest.mark.parametrize("kind", ["asha", "halving"])
-def test_rungs_between_two_evaluations_are_those_of_the_next_one(tmp_path: Path, kind: str) -> None:
-    fine, spent = scheduled(tmp_path, ScheduleSpec.model_validate({"kind": kind, "first": 0.25}))
-    assert {len(seen.evaluations) for cell in fine.cells for seen in cell.progress.values()} >= {1, EPOCHS}
-    assert best(fine) == (2, 1e-3)
-    assert spent.epochs < GRID
-
-
-def test_promoted_cells_go_on_with_all_their_seeds(tmp_path: Path) -> None:
-    source, _ = scheduled(tmp_path, ScheduleSpec(kind="asha"), (0, 1, 2))
-    for cell in source.cells:
-        lengths = {len(seen.evaluations) for seen in cell.progress.values()}
-        assert lengths <= {1, 3, EPOCHS}
-        assert len(lengths) == 1
-
-
 def test_the_median_rule_stops_only_cells_below_the_median(tmp_path: Path) -> None:
     source, spent = scheduled(tmp_path, ScheduleSpec(kind="median", first=3))
     stopped = [cell for cell in source.cells if set(cell.over.values()) == {State.PRUNED}]
@@ -84,40 +71,16 @@ def test_the_median_rule_stops_only_cells_below_the_median(tmp_path: Path) -> No
     assert best(source) == (2, 1e-3)
 
 
-def test_a_race_leaves_the_best_cells_all_seeds_and_the_worst_one(tmp_path: Path) -> None:
-    seeds = (0, 1, 2, 3, 4)
-    source = Race(list(by_cell(grid_of(seeds)).values()), RacingSpec(), nothing_known(tmp_path))
-    spent = simulate(source, table(seeds), slots=3)
-    assert spent.epochs <= 0.4 * GRID * len(seeds)
-    assert best(source) == (2, 1e-3)
-    assert len(next(cell for cell in source.cells if cell.specs[0].freeze.depth == 2).results()) >= 1
-
-
-def learning(folder: Path, seed: int = 0, cells: int = 20) -> Steering:
-    search = SearchSpec(kind="tpe", cells=cells, seed=seed, startup=5)
-    cells_ = AdaptiveCells(search, SPACE, resolver((0,)), SIX_LAYERS)
-    return Steering(cells_, NoEarlyStopping(), ScheduleSpec(), nothing_known(folder))
-
-
-def suggested(source: Steering) -> list[TrialSpec]:
-    return [cell.specs[0] for cell in source.cells]
-
-
 def test_the_same_seed_gives_the_same_suggestions_and_no_cell_twice(tmp_path: Path) -> None:
-    found = [learning(tmp_path, seed) for seed in (1, 1, 2)]
-    for source in found:
+    ids = []
+    for seed in (1, 1, 2):
+        search = SearchSpec(kind="tpe", cells=20, seed=seed, startup=5)
+        cells = AdaptiveCells(search, SPACE, resolver((0,)), SIX_LAYERS)
+        source = Steering(cells, NoEarlyStopping(), ScheduleSpec(), nothing_known(tmp_path))
         simulate(source, table())
-    ids = [[spec.trial_id for spec in suggested(source)] for source in found]
+        ids.append([cell.specs[0].trial_id for cell in source.cells])
     assert ids[0] == ids[1] != ids[2]
     assert len(set(ids[0])) == 20
-
-
-def test_a_search_that_learns_comes_near_the_best_cell(tmp_path: Path) -> None:
-    source = learning(tmp_path, cells=25)
-    simulate(source, table())
-    depth, rate = best(source)
-    assert rate == 1e-3
-    assert abs(depth - 2) <= 1
 
 
 def test_the_best_setting_has_its_score_on_the_split_that_selected_nothing(tmp_path: Path) -> None:

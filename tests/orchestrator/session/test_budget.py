@@ -16,21 +16,11 @@ from orchestrator.session.outcome import Bounds, Meter, hourly_price, limit_note
 from orchestrator.store import open_store
 from orchestrator.store.schema import State
 from orchestrator.sweeps.cluster_spec import Prices
-from tests.builders import make_spec, write_sweep
+from tests.builders import Clock, make_spec, write_sweep
 from tests.orchestrator.forecast.test_cost_regression import forecast_of
 from tests.orchestrator.forecast.worlds import observed, spec_of
 from tests.small_sweeps import POS, write_bank
 from trials.errors import ConfigError
-
-
-class Clock:
-    """A clock that is set by hand."""
-
-    now = 0.0
-
-    def __call__(self) -> float:
-        """Its time."""
-        return self.now
 
 
 def launched_with(folder: Path, capsys: pytest.CaptureFixture[str], **bounds: float) -> tuple[int, dict[str, int], str]:
@@ -61,17 +51,19 @@ def test_hours_that_are_over_stop_at_the_next_evaluation(tmp_path: Path, capsys:
     assert launched_with(tmp_path, capsys)[0] == 0
 
 
-@pytest.mark.parametrize(
-    ("bounds", "message"),
-    [
-        (Bounds(hours=0.0), "--max-hours 0: must be above 0"),
-        (Bounds(trials=-1), "--max-trials -1: must be above 0"),
-        (Bounds(cost=5.0), "--max-cost 5: needs prices"),
-    ],
-)
-def test_a_bound_that_means_nothing_is_refused(bounds: Bounds, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        bounds.check(Prices())
+def test_a_bound_that_means_nothing_is_refused_and_one_reached_with_nothing_to_go_no_interruption() -> None:
+    wrong = {
+        Bounds(hours=0.0): "--max-hours 0: must be above 0",
+        Bounds(trials=-1): "--max-trials -1: must be above 0",
+        Bounds(cost=5.0): "--max-cost 5: needs prices",
+    }
+    for bounds, message in wrong.items():
+        with pytest.raises(ConfigError, match=message):
+            bounds.check(Prices())
+    stop = StopRequest()
+    stop.bound = "the hour is over"
+    Bounds(hours=1.0).settle(stop, left=0)
+    assert not stop.asked
 
 
 def test_a_meter_counts_trials_only_while_they_run() -> None:
@@ -106,21 +98,11 @@ def test_of_a_kind_without_a_price_the_highest_is_taken() -> None:
     assert hourly_price(prices, 0, 1.0, "any") == 4.0
 
 
-def test_a_bound_below_the_longest_trial_is_told_before() -> None:
+def test_a_bound_below_the_longest_trial_is_told_before_and_bounds_go_along_to_a_cluster() -> None:
     found = forecast_of([spec_of()], [observed(spec_of(), np.random.default_rng(0), noise=0.0)])
     assert "--max-hours 1e-06 is less than the forecast for the longest trial" in str(
         limit_note(Bounds(hours=1e-6), found, 1.0)
     )
     assert "less than the forecast cost of the longest trial" in str(limit_note(Bounds(cost=1e-9), found, 1.0))
     assert limit_note(Bounds(hours=1.0), found, 1.0) is None
-
-
-def test_a_bound_that_is_reached_with_nothing_to_go_is_no_interruption() -> None:
-    stop = StopRequest()
-    stop.bound = "the hour is over"
-    Bounds(hours=1.0).settle(stop, left=0)
-    assert not stop.asked
-
-
-def test_bounds_go_along_to_a_cluster() -> None:
     assert Bounds(8.0, 3, None).options() == ["--max-hours", "8", "--max-trials", "3"]

@@ -39,22 +39,12 @@ INLINE = ClusterSpec(address="inline", gpus=0)
 
 def make_cell(spec: TrialSpec, states: dict[str, int] | None = None) -> CellSummary:
     """A cell with figures as wide as they come."""
-    return CellSummary(
-        spec=spec,
-        planned=10,
-        states=Counter(states or {"completed": 10}),
-        score_mean=0.96123,
-        score_std=0.0123,
-        test_mean=0.95678,
-        training_cost_s=12345.6,
-        total_params=66_000_000,
-        trainable_params=23_400_000,
-        saved_params=0.645,
-        saved_flops=0.309,
-        saved_time=0.551,
-        saved_time_low=-0.28,
-        saved_time_high=0.43,
-    )
+    figures = {
+        "score_mean": 0.96123, "score_std": 0.0123, "test_mean": 0.95678, "training_cost_s": 12345.6,
+        "total_params": 66_000_000, "trainable_params": 23_400_000, "saved_params": 0.645, "saved_flops": 0.309,
+        "saved_time": 0.551, "saved_time_low": -0.28, "saved_time_high": 0.43,
+    }  # fmt: skip
+    return CellSummary(spec=spec, planned=10, states=Counter(states or {"completed": 10}), **figures)  # type: ignore[arg-type]
 
 
 def frozen(*layers: int, strategy: str = "layers") -> dict[str, object]:
@@ -82,36 +72,31 @@ WIDE = {
 
 
 @pytest.mark.parametrize("cells", WIDE.values(), ids=WIDE.keys())
-def test_a_table_on_eighty_columns_loses_no_figure(cells: list[CellSummary]) -> None:
-    lines = shown(*cells)
+def test_a_table_on_eighty_columns_loses_no_figure_and_says_the_same_as_a_wide_one(cells: list[CellSummary]) -> None:
+    lines, wide = shown(*cells), shown(*cells, width=200)
     assert max(map(len, lines)) <= 80
     assert "…" not in "".join(lines)
     for figures, n in ((FIGURES[:3], len(cells)), (FIGURES, len([cell for cell in cells if not cell.is_baseline]))):
         assert len([line for line in lines if all(figure in line for figure in figures)]) == n
+    narrow, broad = (sorted("".join(" ".join(found).split())) for found in (lines, wide))
+    assert narrow == broad
 
 
-@pytest.mark.parametrize("cells", WIDE.values(), ids=WIDE.keys())
-def test_a_narrow_table_says_the_same_as_a_wide_one(cells: list[CellSummary]) -> None:
-    assert sorted("".join(" ".join(shown(*cells)).split())) == sorted(
-        "".join(" ".join(shown(*cells, width=200)).split())
-    )
-
-
-def test_settings_that_vary_stand_beside_the_freeze() -> None:
+def test_settings_that_vary_stand_beside_the_freeze_and_tables_under_one_another() -> None:
     lines = shown(make_cell(make_spec(optim={"lr": 1e-3})), make_cell(make_spec(optim={"lr": 1e-4})), width=120)
     assert [line.split()[2:4] for line in lines if "10/10" in line] == [["none", "lr=0.001"], ["none", "lr=0.0001"]]
+    cells = [make_cell(make_spec()), make_cell(make_spec(train_size=9, freeze=frozen(0, 2, 4, strategy="alternating")))]
+    first, second = (line for line in shown(*cells) if line.startswith("freeze"))
+    assert first == second
 
 
 def test_replicates_that_did_not_complete_are_told_below_the_table() -> None:
     lines = shown(make_cell(make_spec(), {"completed": 7, "failed": 1, "out_of_memory": 2}))
     assert any("7/10" in line for line in lines)
     assert lines[-2] == "□ □□□□□□ none: 1 failed, 2 out_of_memory"
-
-
-def test_a_cell_without_results_shows_only_its_counts() -> None:
-    lines = shown(CellSummary(make_spec(), planned=3, states=Counter(failed=3)))
-    assert lines[-3].split() == ["□", "□□□□□□", "none", "0/3"]
-    assert lines[-2] == "□ □□□□□□ none: 3 failed"
+    without = shown(CellSummary(make_spec(), planned=3, states=Counter(failed=3)))
+    assert without[-3].split() == ["□", "□□□□□□", "none", "0/3"]
+    assert without[-2] == "□ □□□□□□ none: 3 failed"
 
 
 def test_a_setting_is_shown_by_its_layer_strip_and_the_squares_are_explained_once() -> None:
@@ -123,17 +108,14 @@ def test_a_setting_is_shown_by_its_layer_strip_and_the_squares_are_explained_onc
     ]
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ([{"frozen_dropout": False}], "frozen layers without dropout"),
-        ([{"frozen_dropout": True, "dropout": 0.0}], "frozen layers without dropout"),
-        ([{"frozen_dropout": False}, {}], "frozen layers without dropout or with dropout"),
-    ],
-)
-def test_a_table_says_whether_frozen_layers_had_dropout(changes: list[dict[str, Any]], words: str) -> None:
-    cells = [make_cell(make_spec(freeze=frozen(0, 1), **change)) for change in changes]
-    assert shown(*cells, width=140)[-1] == words
+def test_a_table_says_whether_frozen_layers_had_dropout() -> None:
+    tables: dict[str, list[list[dict[str, Any]]]] = {
+        "frozen layers without dropout": [[{"frozen_dropout": False}], [{"frozen_dropout": True, "dropout": 0.0}]],
+        "frozen layers without dropout or with dropout": [[{"frozen_dropout": False}, {}]],
+    }
+    for words, changes in ((words, changes) for words, tables_ in tables.items() for changes in tables_):
+        cells = [make_cell(make_spec(freeze=frozen(0, 1), **change)) for change in changes]
+        assert shown(*cells, width=140)[-1] == words
     assert not any("dropout" in line for line in shown(make_cell(make_spec())))
 
 
@@ -154,28 +136,16 @@ def test_no_name_of_a_trial_is_cut_inside_a_word_however_narrow_the_terminal(wid
 
 
 def test_each_corpus_train_size_task_and_metric_has_its_own_table() -> None:
-    specs = [
-        make_spec(train_size=200),
-        make_spec(train_size=12544),
-        make_spec(data={"name": "[b]odd"}),
-        make_spec(score="macro_f1"),
-        make_spec(task="ner"),
-        make_spec(task="mrpc"),
-    ]
-    assert [line for line in shown(*map(make_cell, specs)) if " train " in line and "," in line] == [
-        "tiny, 200 train sentences, accuracy",
-        "tiny, 12,544 train sentences, accuracy",
-        "[b]odd, 200 train sentences, accuracy",
-        "tiny, 200 train sentences, macro F1",
-        "tiny, 200 train sentences, span F1",
-        "tiny, 200 train texts, F1",
-    ]
-
-
-def test_the_tables_of_a_sweep_stand_under_one_another() -> None:
-    cells = [make_cell(make_spec()), make_cell(make_spec(train_size=9, freeze=frozen(0, 2, 4, strategy="alternating")))]
-    first, second = (line for line in shown(*cells) if line.startswith("freeze"))
-    assert first == second
+    tables: dict[str, dict[str, Any]] = {
+        "tiny, 200 train sentences, accuracy": {"train_size": 200},
+        "tiny, 12,544 train sentences, accuracy": {"train_size": 12544},
+        "[b]odd, 200 train sentences, accuracy": {"data": {"name": "[b]odd"}},
+        "tiny, 200 train sentences, macro F1": {"score": "macro_f1"},
+        "tiny, 200 train sentences, span F1": {"task": "ner"},
+        "tiny, 200 train texts, F1": {"task": "mrpc"},
+    }
+    lines = shown(*(make_cell(make_spec(**changes)) for changes in tables.values()))
+    assert [line for line in lines if " train " in line and "," in line] == [*tables]
 
 
 def test_a_baselines_costs_stand_below_its_table_and_so_do_times_that_a_busy_machine_spread() -> None:
@@ -184,16 +154,20 @@ def test_a_baselines_costs_stand_below_its_table_and_so_do_times_that_a_busy_mac
     assert "times of one setting differ up to 2.0-fold: a busy machine" in shown(cell)
 
 
-@pytest.fixture
-def plan(tmp_path: Path) -> Plan:
-    folder = write_treebank(tmp_path / "tiny")
-    text = f"trial: {{data: {{folder: {folder}}}, optim: {{epochs: 2}}}}\nseeds: [0, 1]"
-    store = open_store(tmp_path / "results", must_exist=False)
-    sweep, document = load_sweep(write_sweep(tmp_path / "s.yaml", text), [])
+def planned(folder: Path, epochs: int, seeds: str) -> Plan:
+    bank = write_treebank(folder / "tiny")
+    text = f"trial: {{data: {{folder: {bank}}}, optim: {{epochs: {epochs}}}}}\nseeds: {seeds}"
+    sweep, document = load_sweep(write_sweep(folder / "s.yaml", text), [])
+    store = open_store(folder / "results", must_exist=False)
     return make_plan(settled(INLINE, sweep), document, store, Lookup(offline=True))
 
 
-def test_the_plan_says_what_is_about_to_happen(plan: Plan) -> None:
+@pytest.fixture
+def plan(tmp_path: Path) -> Plan:
+    return planned(tmp_path, 2, "[0, 1]")
+
+
+def test_the_plan_says_what_is_about_to_happen_without_what_a_checkpoint_keeps(plan: Plan) -> None:
     lines = plan_lines(plan, "/results", INLINE)
     assert lines[0] == f"sweep   tiny ({plan.source})"
     assert lines[1] == "trials  2 = 1 setting x 2 seeds; 0 complete in the store, 2 to run"
@@ -203,6 +177,10 @@ def test_the_plan_says_what_is_about_to_happen(plan: Plan) -> None:
     assert [line.startswith("data    e.g. the/DET word") for line in lines[6:9]] == [True] * 3
     assert lines[9] == f"device  {processor_name()}: 1 trial at a time, 1 core each"
     assert lines[10] == "store   /results"
+    spec = plan.to_run[0]
+    kept = plan_lines(replace(plan, kept_steps={spec.trial_id: steps_an_epoch(spec)}), "/results", INLINE)
+    assert kept[1].endswith("2 to run, 1 of them from a checkpoint (epoch 1/2)")
+    assert kept[2].startswith("work    3 epochs, 24 training sentences")
 
 
 def test_a_plan_lists_its_settings_with_the_seeds_that_are_complete(plan: Plan) -> None:
@@ -213,13 +191,6 @@ def test_a_plan_lists_its_settings_with_the_seeds_that_are_complete(plan: Plan) 
         ["setting", "seeds", "complete"],
         ["□", "□□□□□□", "none", "1", "of", "2"],
     ]
-
-
-def test_what_a_checkpoint_keeps_is_not_counted_as_work(plan: Plan) -> None:
-    spec = plan.to_run[0]
-    lines = plan_lines(replace(plan, kept_steps={spec.trial_id: steps_an_epoch(spec)}), "/results", INLINE)
-    assert lines[1].endswith("2 to run, 1 of them from a checkpoint (epoch 1/2)")
-    assert lines[2].startswith("work    3 epochs, 24 training sentences")
 
 
 def test_without_a_terminal_every_ended_trial_is_one_plain_line(plan: Plan) -> None:
@@ -278,11 +249,8 @@ def test_in_a_notebook_one_output_shows_the_trials_and_none_is_a_line_of_its_own
 
 
 def test_a_running_trial_shows_the_seconds_it_has_left(tmp_path: Path) -> None:
-    folder = write_treebank(tmp_path / "tiny")
-    text = f"trial: {{data: {{folder: {folder}}}, optim: {{epochs: 9}}}}\nseeds: [0]"
-    store = open_store(tmp_path / "results", must_exist=False)
-    plan = make_plan(*load_sweep(write_sweep(tmp_path / "s.yaml", text), []), store, Lookup(offline=True))
-    file, [spec] = io.StringIO(), plan.to_run
+    plan, file = planned(tmp_path, 9, "[0]"), io.StringIO()
+    [spec] = plan.to_run
     with LiveDisplay(plan, Console(file=file, force_terminal=True, width=120, color_system=None)) as display:
         display.started(spec, 1)
         for epoch, score in ((1.0, 0.5), (2.0, 0.6)):

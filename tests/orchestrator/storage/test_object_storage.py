@@ -68,13 +68,18 @@ def test_a_third_of_500s_and_slow_answers_lose_and_double_nothing(
     assert (len(direct.tags()), len(direct.trials())) == (15, 1)
 
 
-def test_a_put_cut_in_the_middle_leaves_nothing_and_is_sent_again(
+def test_a_put_cut_in_the_middle_leaves_nothing_and_is_sent_again_and_one_always_cut_is_an_error(
     through: ResultStore, direct: ResultStore, faults: Faults
 ) -> None:
     through.append("epochs", [epoch(step=1)])
     faults.cut_puts = 2
     through.append("epochs", [epoch(step=2)])
     assert faults.spoilt["cut"] == 2
+    assert steps(direct) == [1, 2]
+    assert len(direct.storage.at("epochs").files()) == 2
+    faults.cut_puts, through.storage._connection.patience_s = 1000, 0.5  # type: ignore[attr-defined]
+    with pytest.raises(StoreError, match="cannot be written"):
+        through.append("epochs", [epoch(step=3)])
     assert steps(direct) == [1, 2]
     assert len(direct.storage.at("epochs").files()) == 2
 
@@ -88,23 +93,18 @@ def test_an_answer_cut_in_the_middle_is_asked_for_again(
     assert faults.spoilt["cut answer"] == 2
 
 
-def test_of_a_put_that_is_always_cut_there_is_nothing(
+def test_a_put_whose_answer_is_lost_is_one_part_and_rows_are_there_once_when_a_server_answers_again(
     through: ResultStore, direct: ResultStore, faults: Faults
 ) -> None:
-    through.append("epochs", [epoch(step=1)])
-    faults.cut_puts, through.storage._connection.patience_s = 1000, 0.5  # type: ignore[attr-defined]
-    with pytest.raises(StoreError, match="cannot be written"):
-        through.append("epochs", [epoch(step=2)])
-    assert len(direct.storage.at("epochs").files()) == 1
-    assert steps(direct) == [1]
-
-
-def test_a_put_whose_answer_is_lost_is_one_part(through: ResultStore, direct: ResultStore, faults: Faults) -> None:
     through.append("epochs", [])
     faults.lost_answers = 2
     through.append("epochs", [epoch(step=1)])
     assert faults.spoilt["lost"] == 2
     assert len(direct.storage.at("epochs").files()) == 1
+    threading.Timer(1.0, lambda: setattr(faults, "status", None)).start()
+    faults.status = 500
+    through.append("epochs", [epoch(step=2)])
+    assert steps(direct) == [1, 2]
 
 
 def test_a_table_larger_than_an_object_is_written_as_several_each_in_one_request(
@@ -138,16 +138,6 @@ def test_a_lasting_failure_names_the_storage_and_says_that_the_rest_is_whole(
         assert str(error.value).startswith(f"{direct.storage}/")
         assert "status code: 503" in str(error.value)
         assert str(error.value).endswith("What was committed before is intact. Try again when it answers.")
-    assert steps(direct) == [1]
-
-
-def test_rows_that_could_not_be_written_are_there_once_when_it_answers_again(
-    through: ResultStore, direct: ResultStore, faults: Faults
-) -> None:
-    through.append("epochs", [])
-    threading.Timer(1.0, lambda: setattr(faults, "status", None)).start()
-    faults.status = 500
-    through.append("epochs", [epoch(step=1)])
     assert steps(direct) == [1]
 
 
@@ -211,7 +201,7 @@ def credentials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 CREDENTIALS = f"[default]\naws_access_key_id = {{}}\naws_secret_access_key = {SECRET_KEY}\n"
 
 
-def test_credentials_that_expire_in_between_are_read_anew(
+def test_credentials_that_expire_in_between_are_read_anew_and_an_error_if_they_stay_so(
     faults: Faults, prefix: str, s3: S3Process, credentials: Path
 ) -> None:
     store = opened(s3.address(prefix, faults.url))
@@ -221,16 +211,11 @@ def test_credentials_that_expire_in_between_are_read_anew(
     store.append("epochs", [epoch(step=2)])
     assert faults.spoilt["expired"] > 0
     assert steps(store) == [1, 2]
-
-
-def test_credentials_that_expire_and_stay_so_are_an_error_that_says_it(
-    faults: Faults, prefix: str, s3: S3Process, credentials: Path
-) -> None:
-    store = opened(s3.address(prefix, faults.url), patience_s=0.3)
-    store.append("epochs", [epoch(step=1)])
-    faults.expired = ACCESS_KEY
+    impatient = opened(s3.address(prefix, faults.url), patience_s=0.3)
+    impatient.append("epochs", [epoch(step=3)])
+    faults.expired = RENEWED_KEY
     with pytest.raises(StoreError, match="ExpiredToken"):
-        store.append("epochs", [epoch(step=2)])
+        impatient.append("epochs", [epoch(step=4)])
 
 
 def test_nothing_in_a_store_tells_a_key(direct: ResultStore) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -41,28 +42,28 @@ def test_what_was_written_is_there_after_a_power_cut(tmp_path: Path, monkeypatch
         assert folder.name in disk.names[folder.parent]
 
 
+def failing(code: int, *, folders_only: bool = False) -> Callable[[int], None]:
+    """An `fsync` that answers this."""
+
+    def fsync(opened: int) -> None:
+        if not folders_only or Path(f"/proc/self/fd/{opened}").readlink().is_dir():
+            raise OSError(code, os.strerror(code))
+
+    return fsync
+
+
 @pytest.mark.parametrize("said", [22, 95])  # invalid argument, not supported
-def test_a_file_system_that_flushes_no_folders_is_written_to(
+def test_a_file_system_that_flushes_no_folders_is_written_to_and_a_disk_that_fails_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: int
 ) -> None:
-    def fsync(opened: int) -> None:
-        if Path(f"/proc/self/fd/{opened}").readlink().is_dir():
-            raise OSError(said, os.strerror(said))
-
-    monkeypatch.setattr(os, "fsync", fsync)
     storage = FolderStorage(tmp_path)
+    monkeypatch.setattr(os, "fsync", failing(5))
+    with pytest.raises(StoreError, match="Input/output error"):
+        storage.write("a", b"1")
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setattr(os, "fsync", failing(said, folders_only=True))
     storage.write("a", b"1")
     assert storage.read("a") == b"1"
-
-
-def test_a_disk_that_fails_while_it_flushes_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fsync(opened: int) -> None:
-        raise OSError(5, os.strerror(5))
-
-    monkeypatch.setattr(os, "fsync", fsync)
-    with pytest.raises(StoreError, match="Input/output error"):
-        FolderStorage(tmp_path).write("a", b"1")
-    assert list(tmp_path.iterdir()) == []
 
 
 # --- Objects that are created only if they are absent
@@ -95,21 +96,17 @@ def test_of_many_who_create_an_object_at_the_same_time_one_is_told_that_it_is_hi
     assert len(folder.files()) == len(list(folder.folder.iterdir())) == 20  # and no temporary file
 
 
-def test_a_created_object_is_there_after_a_power_cut(folder: FolderStorage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_created_object_is_there_after_a_power_cut_and_none_on_a_disk_that_is_full(
+    folder: FolderStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     disk = Disk(monkeypatch)
     assert folder.create("a", b"mine")
     assert disk.read(folder.folder / "a") == b"mine"
     assert folder.folder.name in disk.names[folder.folder.parent]
-
-
-def test_a_disk_that_is_full_leaves_no_object_behind(folder: FolderStorage, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fsync(opened: int) -> None:
-        raise OSError(28, os.strerror(28))
-
-    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(os, "fsync", failing(28))
     with pytest.raises(StoreError, match="No space left"):
-        folder.create("a", b"mine")
-    assert list(folder.folder.iterdir()) == []
+        folder.create("b", b"mine")
+    assert [path.name for path in folder.folder.iterdir()] == ["a"]
 
 
 def test_a_folder_is_found_to_honour_create_and_one_that_overwrites_is_not(folder: FolderStorage) -> None:

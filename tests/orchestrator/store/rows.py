@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from orchestrator.store import ResultStore
-from orchestrator.store.contents import COMMIT_ORDER
+from orchestrator.store.contents import COMMIT_ORDER, SweepPlan
 from orchestrator.store.parts import RECORDED, as_columns, recorded
 from orchestrator.store.schema import TABLES
 from trials.spec import TrialSpec, evaluation_steps, steps_an_epoch
@@ -50,6 +50,12 @@ def probe(probe_id: str = "p", seed: int = 0, depth: int = 0, **changes: Any) ->
 def drift(trial_id: str = "a", depth: int = 0, **changes: Any) -> dict[str, Any]:
     """A row of `drifts`."""
     return {"trial_id": trial_id, "depth": depth, "epoch": 3.0, "weight_change": 0.5, "time": TIME} | changes
+
+
+def plan_of(*specs: TrialSpec, name: str = "tiny", time: float = 1.0) -> SweepPlan:
+    """What a sweep of these trials declares."""
+    planned = tuple((spec.trial_id, spec.model_dump(mode="json")) for spec in specs)
+    return SweepPlan(name, time, f"{name}.yaml", planned)
 
 
 def complete(

@@ -21,13 +21,13 @@ from orchestrator.store import ResultStore, open_store
 from orchestrator.store.contents import SweepPlan
 from orchestrator.store.parts import agrees, recorded
 from orchestrator.store.results import MARKER
-from orchestrator.store.schema import EPOCHS, SCHEMA_VERSION, VERSION_KEY, stamped
+from orchestrator.store.schema import EPOCHS, SCHEMA_VERSION, TABLES, VERSION_KEY, stamped
 from tests.assets import make_store_v1 as v1
 from tests.builders import make_spec
 from tests.drivers import running
 from tests.examples import ALL, each
 from tests.orchestrator.store.real import Real
-from tests.orchestrator.store.rows import complete, epoch, tag, trial
+from tests.orchestrator.store.rows import complete, epoch, plan_of, tag, trial
 
 SPEC = make_spec(data={"sizes": (200, 2, 2)}, optim={"epochs": 2})
 SECOND, THIRD = (make_spec(data={"sizes": (200, 2, 2)}, optim={"epochs": 2}, seed=seed) for seed in (1, 2))
@@ -38,7 +38,7 @@ def store(local_storage: FolderStorage) -> ResultStore:
     """A completed trial, and what its sweep declared."""
     found = open_store(local_storage.address, must_exist=False)
     complete(found, SPEC)
-    found.add_plan(SweepPlan("tiny", 1.0, "tiny.yaml", ((SPEC.trial_id, SPEC.model_dump(mode="json")),)))
+    found.add_plan(plan_of(SPEC))
     return found
 
 
@@ -66,15 +66,7 @@ def test_a_store_that_launches_wrote_has_no_findings(real: Real) -> None:
 def test_a_store_is_checked_wherever_it_lies(storage: Storage) -> None:
     complete(ResultStore(storage), SPEC)
     assert check_store(storage.address).ok
-    assert check_store(storage).counted.parts == {
-        "epochs": 1,
-        "trials": 1,
-        "tags": 1,
-        "predictions": 1,
-        "contributions": 1,
-        "probes": 0,
-        "drifts": 0,
-    }
+    assert check_store(storage).counted.parts == dict.fromkeys(TABLES, 1) | {"probes": 0, "drifts": 0}
 
 
 def test_a_check_writes_nothing(real: Real, tmp_path: Path) -> None:
@@ -84,8 +76,10 @@ def test_a_check_writes_nothing(real: Real, tmp_path: Path) -> None:
     assert sorted(copy.rglob("*")) == before
 
 
-def test_a_running_sweep_is_no_finding(store: ResultStore) -> None:
-    store.append("epochs", [epoch(SECOND.trial_id, 1, step=13)])
+def test_a_running_sweep_and_an_attempt_killed_before_its_trial_was_committed_are_no_findings(
+    store: ResultStore,
+) -> None:
+    complete(store, SECOND, without=["trials", "commits"])
     with running(store.storage, "tiny"):
         report = check_store(store.storage)
     assert report.ok
@@ -93,13 +87,7 @@ def test_a_running_sweep_is_no_finding(store: ResultStore) -> None:
     assert report.counted.drivers == {"tiny": 1}
 
 
-def test_an_attempt_that_was_killed_before_its_trial_was_committed_is_no_finding(store: ResultStore) -> None:
-    complete(store, SECOND, without=["trials", "commits"])
-    assert said(store) == []
-
-
-@pytest.mark.parametrize("compactions", [0, 1])
-def test_duplicates_of_a_killed_compaction_are_a_note(store: ResultStore, compactions: int) -> None:
+def test_duplicates_of_a_killed_compaction_are_a_note(store: ResultStore) -> None:
     complete(store, SECOND)
     folder = store.storage.at("epochs")
     old = {name: folder.read(name) for name in folder.files()}
@@ -113,15 +101,7 @@ def test_duplicates_of_a_killed_compaction_are_a_note(store: ResultStore, compac
 
 def test_parts_without_digests_are_read_and_noted() -> None:
     report = check_store(Path(v1.__file__).parent / "store_v1")
-    assert report.counted.rows == {
-        "epochs": 4,
-        "trials": 3,
-        "tags": 0,
-        "predictions": 0,
-        "contributions": 0,
-        "probes": 0,
-        "drifts": 0,
-    }
+    assert {table: n for table, n in report.counted.rows.items() if n} == {"epochs": 4, "trials": 3}
     assert "epochs: 2 parts have no digest in their names" in report.notes[1]
 
 
@@ -187,20 +167,18 @@ LOST = {
 }
 
 
-@each("table", LOST)
-def test_a_missing_part_of_any_table_is_found(real: Real, tmp_path: Path, table: str) -> None:
+@each("table", [*LOST, "commits"])
+def test_a_missing_part_of_any_table_is_found_and_that_of_commits_a_note(
+    real: Real, tmp_path: Path, table: str
+) -> None:
     copy = real.copy(tmp_path)
     shutil.rmtree(copy / table)
-    found = [finding.wrong for finding in check_store(copy).findings]
-    assert sum(LOST[table] in wrong for wrong in found) == 2  # each completed trial
-
-
-def test_a_lost_part_of_commits_is_a_note(real: Real, tmp_path: Path) -> None:
-    copy = real.copy(tmp_path)
-    shutil.rmtree(copy / "commits")
     report = check_store(copy)
-    assert (report.ok, len(report.notes)) == (True, 1)
-    assert report.notes[0].startswith("commits: 2 ended attempts are not in it (their driver was killed, or a part")
+    if table == "commits":
+        (note,) = report.notes
+        assert note.startswith("commits: 2 ended attempts are not in it (their driver was killed, or a part")
+    found = [finding.wrong for finding in report.findings]
+    assert sum(LOST.get(table, "") in wrong for wrong in found) == (0 if table == "commits" else 2)  # one a trial
 
 
 OTHER: dict[str, dict[str, Any]] = {
@@ -281,39 +259,31 @@ def test_a_file_that_the_disk_does_not_give_back_is_found(store: ResultStore) ->
 # --- Inconsistent rows
 
 
-def test_a_spec_of_another_trial_is_found(store: ResultStore) -> None:
-    store.append("trials", [trial(SECOND.trial_id, spec=SPEC.model_dump_json())])
-    assert only(store).startswith(f"trial {SECOND.trial_id}: its spec belongs to trial {SPEC.trial_id}; ")
+UNREADABLE = [trial(SECOND.trial_id, state="failed", spec=spec) for spec in (None, "", "{", '{"task": "pos"}')]
 
 
-@pytest.mark.parametrize("spec", [None, "", "{", '{"task": "pos"}'])
-def test_an_invalid_spec_is_found(store: ResultStore, spec: str | None) -> None:
-    store.append("trials", [trial(SECOND.trial_id, state="failed", spec=spec)])
-    assert only(store).startswith(f"trial {SECOND.trial_id}: its spec cannot be read by this version (")
+@pytest.mark.parametrize(
+    ("table", "row", "wrong"),
+    [
+        ("trials", trial(SECOND.trial_id, spec=SPEC.model_dump_json()), f"its spec belongs to trial {SPEC.trial_id}; "),
+        *(("trials", row, "its spec cannot be read by this version (") for row in UNREADABLE),
+        ("epochs", epoch(SPEC.trial_id, 1, step=26, score=0.125, dev_loss=9.0), "1 rows of attempt 1 are duplicated in "
+         "epochs with different computed numbers; it is unknown which is right"),
+        ("epochs", epoch(SPEC.trial_id, 1, step=26, score=0.125, train_s=9.0), "1 rows of attempt 1 are duplicated in "
+         "epochs with different times or machines; readers use the later one"),
+        ("tags", tag(SECOND.trial_id, 7), "attempt 7 has 1 rows in tags and no evaluation; "),
+    ],
+)  # fmt: skip
+def test_an_inconsistent_row_is_the_one_finding(
+    store: ResultStore, table: str, row: dict[str, Any], wrong: str
+) -> None:
+    store.append(table, [row])
+    assert only(store).startswith(f"trial {row['trial_id']}: {wrong}")
 
 
 def test_a_plan_whose_ids_are_of_other_trials_is_found(store: ResultStore) -> None:
     store.add_plan(SweepPlan("odd", 1.0, "odd.yaml", ((SECOND.trial_id, SPEC.model_dump(mode="json")),)))
     assert f"1 of 1 trials do not match their ids; the first, {SECOND.trial_id}: its spec belongs to" in only(store)
-
-
-def test_different_rows_under_one_key_are_a_finding(store: ResultStore) -> None:
-    store.append("epochs", [epoch(SPEC.trial_id, 1, step=26, score=0.125, dev_loss=9.0)])
-    found = only(store)
-    assert found.startswith(
-        f"trial {SPEC.trial_id}: 1 rows of attempt 1 are duplicated in epochs with different computed numbers; "
-    )
-    assert "it is unknown which is right" in found
-
-
-def test_rows_that_differ_only_in_what_was_measured_are_reported_as_that(store: ResultStore) -> None:
-    store.append("epochs", [epoch(SPEC.trial_id, 1, step=26, score=0.125, train_s=9.0)])
-    assert "with different times or machines; readers use the later one" in only(store)
-
-
-def test_tags_of_an_attempt_without_evaluations_are_found(store: ResultStore) -> None:
-    store.append("tags", [tag(SECOND.trial_id, 7)])
-    assert only(store).startswith(f"trial {SECOND.trial_id}: attempt 7 has 1 rows in tags and no evaluation; ")
 
 
 def test_a_row_without_a_key_is_found(store: ResultStore) -> None:
@@ -339,15 +309,13 @@ def test_a_part_of_a_newer_version_is_reported_as_that(store: ResultStore) -> No
     assert found.endswith("nothing can be read. Upgrade permafrost-sweeps")
 
 
-def test_a_presence_that_nobody_can_read_is_no_finding_as_drivers_remove_it(store: ResultStore) -> None:
+def test_a_foreign_file_is_a_note_and_a_presence_that_nobody_can_read_nothing_as_drivers_remove_it(
+    store: ResultStore,
+) -> None:
     store.storage.at("drivers").write(f"{'a' * 16}-00000001-shares.json", b"{")
-    assert check_store(store.storage).ok
-
-
-def test_a_foreign_file_is_a_note(store: ResultStore) -> None:
     shutil.copy(__file__, store.root / "epochs" / "notes.txt")
     assert check_store(store.storage).notes == ["epochs/notes.txt: not a part; it is ignored."]
     for n in range(1200):
         (store.root / "epochs" / f"notes{n}.txt").touch()
-    (note,) = check_store(store.storage).notes
-    assert note == "epochs/notes.txt: not a part; it is ignored, like 1,200 others."
+    report = check_store(store.storage)
+    assert (report.ok, report.notes) == (True, ["epochs/notes.txt: not a part; it is ignored, like 1,200 others."])

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -96,16 +99,12 @@ def test_decisions_of_several_drivers_are_all_there_in_few_objects_and_joined_in
     assert (numbers(storage), [*storage.files()]) == (list(range(30)), [joined])
 
 
-def test_a_driver_whose_objects_were_joined_goes_on(storage: Storage) -> None:
+def test_a_driver_whose_objects_were_joined_goes_on_and_a_late_one_decides_after_them(storage: Storage) -> None:
     log = DecisionLog(storage)
     add(log, *range(5))
     join_decisions(storage)
     add(log, 5)
     assert numbers(storage) == list(range(6))
-
-
-def test_what_a_late_driver_decides_comes_after_what_was_joined_before_it_came(storage: Storage) -> None:
-    add(DecisionLog(storage), *range(6))
     join_decisions(storage, alone=True)
     late = DecisionLog(storage)
     assert len(catch_up(late)) == 6
@@ -186,40 +185,44 @@ def test_cells_are_planned_after_a_newer_plan_that_did_not_know_them_whatever_th
     assert [trial_id for trial_id, _ in plan.trials] == ["t0", "t1"]
 
 
+@contextmanager
+def on_s3(prefix: str, monkeypatch: pytest.MonkeyPatch, **options: Any) -> Iterator[tuple[ResultStore, str, Faults]]:
+    """A store with an empty search, its address where requests are counted, and who counts."""
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    with S3Process(**options) as process, Faults(process.url) as counting:
+        store = ResultStore(open_storage(process.address(prefix)))
+        store.add_plan(SweepPlan("search", 1.0, "search.yaml", ()))
+        yield store, process.address(prefix, counting.url), counting
+
+
+def listings(counting: Faults) -> int:
+    return sum(path.endswith(("/bucket", "/bucket/")) for _, path in counting.asked)
+
+
 @pytest.mark.parametrize("is_over", [True, False])
 def test_a_store_on_s3_with_1000_suggestions_is_opened_with_a_listing_and_at_most_ten_requests(
     prefix: str, monkeypatch: pytest.MonkeyPatch, is_over: bool
 ) -> None:
-    for name, value in ENVIRONMENT.items():
-        monkeypatch.setenv(name, value)
-    with S3Process() as process, Faults(process.url) as counting:
-        store = ResultStore(open_storage(process.address(prefix)))
-        store.add_plan(SweepPlan("search", 1.0, "search.yaml", ()))
+    with on_s3(prefix, monkeypatch) as (store, address, counting):
         log = store.decision_log("search")
         for number in range(1000):
             log.make(Suggested(number, {"lr": 0.5}), cell(number))
         if is_over:
             store.join_decisions("search")
-        folder = open_storage(process.address(prefix, counting.url)).at("sweeps").at("search")
-        plan = newest_plan(folder)
+        plan = newest_plan(open_storage(address).at("sweeps").at("search"))
         assert plan is not None
         assert len(plan.trials) == 1000
-        listings = [path for method, path in counting.asked if path.endswith(("/bucket", "/bucket/"))]
         pages = 1 if is_over else 2  # a page has 1,000 names
-        assert (len(listings), len(counting.asked) <= 10) == (pages, True)
+        assert (listings(counting), len(counting.asked) <= 10) == (pages, True)
 
 
 def test_strange_keys_cost_a_listing_once_and_nothing_else(prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in ENVIRONMENT.items():
-        monkeypatch.setenv(name, value)
-    with S3Process(page=50) as process, Faults(process.url) as counting:
-        store = ResultStore(open_storage(process.address(prefix)))
-        store.add_plan(SweepPlan("search", 1.0, "search.yaml", ()))
+    with on_s3(prefix, monkeypatch, page=50) as (store, address, counting):
         for number in range(60):
             store.storage.at("sweeps").write(f"strange-{number}", b"x")
             store.storage.at("sweeps").at(f"folder-{number}").write("strange", b"x")
             store.storage.at("trials").write(f"strange-{number}", b"x")
-        seen = ResultStore(open_storage(process.address(prefix, counting.url)))
+        seen = ResultStore(open_storage(address))
         assert ([plan.name for plan in seen.sweeps()], len(seen.trials())) == (["search"], 0)
-        listings = [path for _, path in counting.asked if path.endswith(("/bucket", "/bucket/"))]
-        assert (len(listings), len(counting.asked)) == (3 + 1, 3 + 1 + 1)  # 121 keys, the trials, the plan
+        assert (listings(counting), len(counting.asked)) == (3 + 1, 3 + 1 + 1)  # 121 keys, the trials, the plan

@@ -28,11 +28,12 @@ def _steps(tables: tuple[pa.Table, ...]) -> list[int]:
     return [step for table in tables for step in table["step"].to_pylist()]
 
 
-def test_a_look_brings_what_came_since_the_last_one(tmp_path: Path) -> None:
+def test_a_look_brings_what_came_since_the_last_one_and_everything_anew_where_parts_are_gone(tmp_path: Path) -> None:
     store = _store(tmp_path)
-    follower = Follower(store.storage, "epochs", ["trial_id", "step"])
+    follower = Follower(store.storage, "epochs", ["step", "trial_id"])
     store.append("epochs", [_row(1)])
-    assert _steps(follower.poll().rows) == [1]
+    first = follower.poll()
+    assert (_steps(first.rows), first.rows[0].column_names) == ([1], ["trial_id", "step"])
     assert not follower.changed()
     again = follower.poll()
     assert (again.reset, again.rows) == (False, ())
@@ -40,21 +41,12 @@ def test_a_look_brings_what_came_since_the_last_one(tmp_path: Path) -> None:
     assert follower.changed()
     changes = follower.poll()
     assert (changes.reset, _steps(changes.rows)) == (False, [2])
-
-
-def test_only_the_columns_asked_for_are_read(tmp_path: Path) -> None:
-    store = _store(tmp_path)
-    store.append("epochs", [_row(1)])
-    assert Follower(store.storage, "epochs", ["score", "trial_id"]).poll().rows[0].column_names == ["trial_id", "score"]
-
-
-def test_after_a_compaction_everything_comes_anew(tmp_path: Path) -> None:
-    store = _store(tmp_path)
-    store.append("epochs", [_row(1)])
-    store.append("epochs", [_row(2)])
-    follower = Follower(store.storage, "epochs", ["trial_id", "step"])
-    follower.poll()
     store.compact()
+    changes = follower.poll()
+    assert (changes.reset, _steps(changes.rows)) == (True, [1, 2])
+    store.append("epochs", [_row(3)])
+    follower.poll()
+    max((tmp_path / "store" / "epochs").iterdir()).unlink()
     changes = follower.poll()
     assert (changes.reset, _steps(changes.rows)) == (True, [1, 2])
 
@@ -68,18 +60,6 @@ def test_a_part_that_cannot_be_read_is_told_at_every_look_and_hides_no_other(tmp
     assert _steps(changes.rows) == [1]
     assert [part.name for part in changes.broken] == ["part-00000000000000000001-0123456789abcdef.parquet"]
     assert [part.name for part in follower.poll().broken] == [changes.broken[0].name]
-
-
-def test_a_part_that_is_taken_out_is_forgotten(tmp_path: Path) -> None:
-    store = _store(tmp_path)
-    store.append("epochs", [_row(1)])
-    store.append("epochs", [_row(2)])
-    follower = Follower(store.storage, "epochs", ["trial_id", "step"])
-    follower.poll()
-    next((tmp_path / "store" / "epochs").iterdir()).unlink()
-    changes = follower.poll()
-    assert changes.reset
-    assert len(_steps(changes.rows)) == 1
 
 
 # --- Probes and drifts: rows of no attempt, which anybody adds and a merge unites.
@@ -106,6 +86,7 @@ def test_a_merge_adds_what_is_missing_and_nothing_twice(storage: Storage) -> Non
 
 def test_what_two_people_measured_alike_is_no_finding_and_what_differs_is_one(storage: Storage) -> None:
     store, _ = stores(storage)
+    assert (len(store.probes()), len(store.drifts())) == (0, 0)
     store.append("drifts", [drift("a", time=TIME)])
     store.append("drifts", [drift("a", time=TIME.replace(year=2027))])
     assert check_store(store.storage).ok
@@ -114,12 +95,6 @@ def test_what_two_people_measured_alike_is_no_finding_and_what_differs_is_one(st
     found = check_store(store.storage).findings
     assert [(one.place, one.wrong) for one in found] == [("probe p", "two different rows have its id")]
     assert [row["score"] for row in store.probes().to_pylist()] == [0.25]
-
-
-def test_a_store_without_them_has_none(storage: Storage) -> None:
-    store, _ = stores(storage)
-    assert (len(store.probes()), len(store.drifts())) == (0, 0)
-    assert check_store(store.storage).ok
 
 
 def test_notes_of_early_versions_are_neither_read_nor_touched(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ from tests.lab.calibration.decisions import BASELINE
 from tests.lab.calibration.stores import write
 from tests.lab.calibration.worlds import WORLDS
 from tests.orchestrator.store.killed_storage import Killed
-from tests.orchestrator.store.rows import TIME, complete, epoch, prediction, tag, trial
+from tests.orchestrator.store.rows import TIME, complete, epoch, plan_of, prediction, tag, trial
 from tests.orchestrator.store.test_parts import Small
 from tests.orchestrator.store.test_repair import spoil
 from trials.errors import RefusedError, StoreError
@@ -65,7 +65,7 @@ def states(store: ResultStore) -> dict[str, str]:
 def test_into_an_empty_store_everything_comes_as_it_is(ours: ResultStore, theirs: ResultStore) -> None:
     complete(theirs, FIRST, 3)
     complete(theirs, SECOND)
-    theirs.add_plan(SweepPlan("tiny", 1.0, "tiny.yaml", ((FIRST.trial_id, FIRST.model_dump(mode="json")),)))
+    theirs.add_plan(plan_of(FIRST))
     done = merge(theirs, ours)
     assert (done.attempts, done.plans, done.differing) == (2, 1, {})
     again = open_store(ours.address)
@@ -103,17 +103,6 @@ def test_a_trial_that_both_have_complete_is_kept_once_and_as_ours(ours: ResultSt
     done = merge(theirs, ours)
     assert (done.kept, done.differing, done.attempts) == ([FIRST.trial_id], {}, 0)
     assert ours.trials()["train_s"].to_pylist() == [1.0]
-
-
-def test_unfinished_attempts_do_not_hide_a_trial_that_is_complete(ours: ResultStore, theirs: ResultStore) -> None:
-    complete(ours, FIRST)
-    for attempt in (1, 2):
-        theirs.append("epochs", [epoch(FIRST.trial_id, attempt, step=13, time=TIME + timedelta(attempt))])
-        theirs.append("trials", [trial(FIRST.trial_id, attempt, "lost", spec=FIRST.model_dump_json())])
-    merge(theirs, ours)
-    assert sorted(row["attempt"] for row in rows(ours, "trials")) == [-1, 0, 1]
-    assert states(ours) == {FIRST.trial_id: "completed"}
-    assert check_store(ours.storage).ok
 
 
 def test_an_attempt_that_went_on_in_a_copy_of_the_store_is_one_attempt(ours: ResultStore, theirs: ResultStore) -> None:
@@ -337,7 +326,7 @@ def test_a_copy_is_intact_and_says_the_same_without_a_folder_of_the_machine(
 def test_exported_tables_have_the_losses_of_each_sweep_with_their_almost_stochastic_order(tmp_path: Path) -> None:
     losses = WORLDS["mixed"].draw(np.random.default_rng(0), 1, 6).losses
     store, specs = write(tmp_path, losses)
-    store.add_plan(SweepPlan("mine", 1.0, "", tuple((spec.trial_id, spec.model_dump(mode="json")) for spec in specs)))
+    store.add_plan(plan_of(*specs, name="mine"))
     export(store, tmp_path / "out", Format.PARQUET)
     (row,) = pq.read_table(tmp_path / "out" / "losses.parquet").to_pylist()
     assert (row["sweep"], row["freeze"], row["n_pairs"]) == ("mine", "first 2", 6)

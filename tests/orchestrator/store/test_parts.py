@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import threading
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -36,35 +34,27 @@ def steps(parts: PartFolder) -> list[int]:
     return list(parts.read()["step"].to_pylist())
 
 
-def write(parts: PartFolder, name: str, columns: dict[str, Sequence[Any]], version: bytes | None) -> str:
-    """A Parquet file of somebody else, or of another version; how an error names it."""
-    table = pa.table(columns).replace_schema_metadata(None if version is None else {VERSION_KEY: version})
+def as_parquet(table: pa.Table, version: bytes | None) -> pa.Buffer:
+    """A file of somebody else, or of another version."""
+    table = table.replace_schema_metadata(None if version is None else {VERSION_KEY: version})
     pq.write_table(table, sink := pa.BufferOutputStream())
-    parts.storage.write(name, sink.getvalue())
-    return f"{parts.storage}/{name}"
+    return sink.getvalue()
 
 
 def content(parts: PartFolder) -> dict[str, bytes]:
     return {name: parts.storage.read(name) for name in parts.storage.files()}
 
 
-def test_what_was_appended_is_read_back_in_order(parts: PartFolder) -> None:
-    parts.append([epoch(step=1), epoch(step=2)])
-    parts.append([epoch(step=3)])
-    assert steps(parts) == [1, 2, 3]
-
-
-def test_a_folder_that_is_not_there_is_empty_and_is_not_made(parts: PartFolder) -> None:
-    assert len(parts.read()) == 0
-    assert parts.read().schema.names == EPOCHS.names
+def test_parts_are_read_back_in_order_and_say_their_version_and_an_append_changes_none(parts: PartFolder) -> None:
+    assert (len(parts.read()), parts.read().schema.names) == (0, EPOCHS.names)
     assert parts.storage.is_free()
-
-
-def test_an_append_never_changes_a_part(parts: PartFolder) -> None:
-    parts.append([epoch(step=1)])
+    parts.append([epoch(step=1), epoch(step=2)])
     before = content(parts)
-    parts.append([epoch(step=2)])
+    parts.append([epoch(step=3)])
     assert before.items() < content(parts).items()
+    assert steps(parts) == [1, 2, 3]
+    metadata = pq.read_schema(parts.storage.open(parts.names()[0])).metadata
+    assert metadata[VERSION_KEY] == str(SCHEMA_VERSION).encode()
 
 
 def test_what_a_kill_left_between_write_and_rename_is_never_seen(local: FolderStorage) -> None:
@@ -98,19 +88,6 @@ def test_a_compaction_that_comes_too_late_lets_the_other_one_be(parts: PartFolde
     parts.compact()
     Late(parts.storage, EPOCHS).compact()
     assert steps(parts) == [1, 2]
-
-
-def test_reading_starts_again_where_a_part_vanished(parts: PartFolder) -> None:
-    class Surprised(PartFolder):
-        """Lists a part that is gone when it is read, once."""
-
-        stale = ["part-9.parquet"]
-
-        def sizes(self) -> dict[str, int]:
-            return super().sizes() | {self.stale.pop(): 1 for _ in self.stale[:1]}
-
-    parts.append([epoch(step=1)])
-    assert steps(Surprised(parts.storage, EPOCHS)) == [1]
 
 
 def test_what_was_read_when_a_part_vanished_is_not_read_again(parts: PartFolder) -> None:
@@ -171,69 +148,41 @@ def test_a_reader_beside_a_compacting_writer_always_sees_every_row(parts: PartFo
     assert sorted(steps(parts)) == list(range(15))
 
 
-def test_a_part_says_which_version_wrote_it(parts: PartFolder) -> None:
-    parts.append([epoch()])
-    metadata = pq.read_schema(parts.storage.open(parts.names()[0])).metadata
-    assert metadata[VERSION_KEY] == str(SCHEMA_VERSION).encode()
-
-
-def test_an_older_part_without_a_column_reads_with_nulls(parts: PartFolder) -> None:
-    write(parts, "part-0.parquet", {"trial_id": ["a"], "attempt": [1], "step": [7]}, b"1")
+def test_an_older_part_reads_with_nulls_and_without_columns_that_are_no_longer_known(parts: PartFolder) -> None:
+    old = pa.table({"trial_id": ["a"], "attempt": [1], "step": [7], "mood": ["good"]})
+    parts.storage.write("part-0.parquet", as_parquet(old, b"1"))
     parts.append([epoch(step=8)])
-    old, new = parts.read().to_pylist()
-    assert (old["step"], old["score"], old["step_losses"], old["time"]) == (7, None, None, None)
+    assert parts.read().schema.names == EPOCHS.names
+    before, new = parts.read().to_pylist()
+    assert (before["step"], before["score"], before["step_losses"], before["time"]) == (7, None, None, None)
     assert (new["step"], new["score"]) == (8, 0.5)
 
 
-def test_a_column_that_is_no_longer_known_is_left_out(parts: PartFolder) -> None:
-    write(parts, "part-0.parquet", {"trial_id": ["a"], "attempt": [1], "step": [7], "mood": ["good"]}, b"1")
-    assert parts.read().schema.names == EPOCHS.names
+STEP, NEWER = pa.table({"step": [7]}), str(SCHEMA_VERSION + 1).encode()
+TWICE = pa.table([["t"], [1], [2]], names=["trial_id", "step", "step"])
 
 
-def test_a_part_of_a_newer_version_is_refused_with_the_way_out(parts: PartFolder) -> None:
-    path = write(parts, "part-0.parquet", {"step": [7]}, str(SCHEMA_VERSION + 1).encode())
+@each(
+    "broken, said",
+    [
+        (as_parquet(STEP, NEWER), f"written by a newer version (schema {SCHEMA_VERSION + 1}, this one reads up to"),
+        *((as_parquet(STEP, version), "not written by permafrost. ") for version in (None, b"", b"0", b"one")),
+        *((text, "not a readable Parquet file (") for text in (b"", b"PAR1", b"not Parquet at all")),
+        (as_parquet(pa.table({"step": ["seven"]}), b"1"), ""),
+        (as_parquet(TWICE, b"1"), "not a readable Parquet file (two columns have the same name). "),
+    ],
+)
+def test_a_part_that_cannot_be_read_is_refused_with_the_way_out(
+    local: FolderStorage, broken: bytes | pa.Buffer, said: str
+) -> None:
+    local.write("part-0.parquet", broken)
     with pytest.raises(StoreError) as error:
-        parts.read()
-    rule = f"written by a newer version (schema {SCHEMA_VERSION + 1}, this one reads up to {SCHEMA_VERSION})"
-    assert str(error.value) == f"{path}: {rule}. Upgrade permafrost-sweeps."
-
-
-@each("version", [None, b"", b"0", b"one"])
-def test_parquet_of_somebody_else_is_refused_with_the_way_out(parts: PartFolder, version: bytes | None) -> None:
-    path = write(parts, "part-0.parquet", {"step": [7]}, version)
-    with pytest.raises(StoreError) as error:
-        parts.read()
-    way_out = "Move it out of the store: `permafrost store repair`."
-    assert str(error.value) == f"{path}: not written by permafrost. {way_out}"
-
-
-@pytest.mark.parametrize("broken", [b"", b"PAR1", b"not Parquet at all"])
-def test_a_file_that_is_not_parquet_is_refused_with_the_way_out(local: FolderStorage, broken: bytes) -> None:
-    parts = PartFolder(local, EPOCHS)
-    parts.append([epoch()])
-    (name,) = parts.names()
-    local.write(name, broken)
-    with pytest.raises(StoreError) as error:
-        parts.read()
-    assert str(error.value).startswith(f"{local}/{name}: not a readable Parquet file (")
-    assert str(error.value).endswith("Move it out of the store: `permafrost store repair`.")
-
-
-def test_a_column_of_another_type_is_refused_with_the_way_out(parts: PartFolder) -> None:
-    path = write(parts, "part-0.parquet", {"step": ["seven"]}, b"1")
-    with pytest.raises(StoreError) as error:
-        parts.read()
-    assert str(error.value).startswith(f"{path}: ")
-    assert str(error.value).endswith("Move it out of the store: `permafrost store repair`.")
-
-
-def test_a_part_with_two_columns_of_one_name_is_refused(parts: PartFolder) -> None:
-    content = io.BytesIO()
-    table = pa.table([["t"], [1], [2]], names=["trial_id", "step", "step"])
-    pq.write_table(table.replace_schema_metadata({VERSION_KEY: b"1"}), content)
-    parts.storage.write("part-0.parquet", content.getvalue())
-    with pytest.raises(StoreError, match="two columns have the same name"):
-        parts.read()
+        PartFolder(local, EPOCHS).read()
+    assert str(error.value).startswith(f"{local}/part-0.parquet: {said}")
+    way_out = (
+        "Upgrade permafrost-sweeps." if "newer" in said else "Move it out of the store: `permafrost store repair`."
+    )
+    assert str(error.value).endswith(way_out)
 
 
 def test_a_folder_that_cannot_be_written_is_an_error_that_names_it(local: FolderStorage) -> None:

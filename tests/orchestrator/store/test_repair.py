@@ -19,7 +19,7 @@ from orchestrator.extras.store_care.check import check_store
 from orchestrator.extras.store_care.repair import repair
 from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.contents import WEIGHTS, SweepPlan, save_weights
+from orchestrator.store.contents import WEIGHTS, save_weights
 from orchestrator.store.parts import PartFolder
 from orchestrator.store.results import MARKER
 from orchestrator.store.schema import TAGS, VERSION_KEY
@@ -27,7 +27,7 @@ from tests.builders import make_spec
 from tests.examples import each
 from tests.orchestrator.store.killed_storage import Killed
 from tests.orchestrator.store.real import Real, numbers, run_sweep
-from tests.orchestrator.store.rows import complete, epoch, prediction, tag
+from tests.orchestrator.store.rows import complete, epoch, plan_of, prediction, tag
 from tests.orchestrator.store.test_check import Failing
 from tests.s3_faults import Faults
 from tests.s3_server import S3Process
@@ -42,8 +42,7 @@ def store(storage: Storage) -> ResultStore:
     found = open_store(storage.address, must_exist=False)
     complete(found, FIRST)
     complete(found, SECOND)
-    planned = tuple((spec.trial_id, spec.model_dump(mode="json")) for spec in (FIRST, SECOND, THIRD))
-    found.add_plan(SweepPlan("tiny", 1.0, "tiny.yaml", planned))
+    found.add_plan(plan_of(FIRST, SECOND, THIRD))
     return found
 
 
@@ -110,10 +109,20 @@ def test_what_is_left_of_a_trials_predictions_is_removed_with_them(store: Result
     assert check_store(store.storage).ok
 
 
-def test_a_trial_whose_row_is_lost_runs_again(store: ResultStore) -> None:
+def test_a_trial_whose_row_is_lost_runs_again_and_rows_without_an_evaluation_and_a_broken_plan_are_removed(
+    store: ResultStore,
+) -> None:
     complete(store, THIRD, without=["trials"])
     assert list(repair(store.storage).again) == [THIRD.trial_id]
     assert check_store(store.storage).ok
+    store.append("tags", [tag(THIRD.trial_id, 7)])
+    assert {table: n for table, n in repair(store.storage).rows.items() if n} == {"tags": 1}
+    assert check_store(store.storage).ok
+    folder = store.storage.at("sweeps").at("tiny")
+    (name,) = folder.files()
+    folder.write(name, b"{")
+    assert repair(store.storage).files == [f"sweeps/tiny/{name}"]
+    assert open_store(store.address).sweeps() == []
 
 
 def test_lost_weights_cost_weights_and_no_trial(store: ResultStore) -> None:
@@ -138,32 +147,16 @@ def test_what_was_removed_is_kept_with_the_reason(store: ResultStore) -> None:
     assert len(kept.at("trials").files()) == 1  # the part that its row was in
 
 
-def test_of_different_rows_under_one_key_the_later_stays_and_the_trial_runs_again(store: ResultStore) -> None:
-    store.append("epochs", [epoch(FIRST.trial_id, 1, step=26, score=0.125, dev_loss=9.0)])
-    assert list(repair(store.storage).trials) == [FIRST.trial_id]
-    assert check_store(store.storage).ok
+def test_of_different_rows_under_one_key_the_later_stays_and_the_trial_runs_again_unless_only_times_differ(
+    store: ResultStore,
+) -> None:
+    row = epoch(FIRST.trial_id, 1, step=26, score=0.125)
+    for change, again in (({"train_s": 9.0}, []), ({"train_s": 9.0, "dev_loss": 9.0}, [FIRST.trial_id])):
+        store.append("epochs", [row | change])
+        assert list(repair(store.storage).trials) == again
+        assert check_store(store.storage).ok
     rows = [row for row in open_store(store.address).epochs().to_pylist() if row["trial_id"] == FIRST.trial_id]
     assert [row["dev_loss"] for row in rows] == [None, 9.0]
-
-
-def test_where_only_times_differ_the_trial_stays_completed(store: ResultStore) -> None:
-    store.append("epochs", [epoch(FIRST.trial_id, 1, step=26, score=0.125, train_s=9.0)])
-    assert repair(store.storage).trials == {}
-    assert check_store(store.storage).ok
-
-
-def test_rows_without_an_evaluation_are_removed(store: ResultStore) -> None:
-    store.append("tags", [tag(THIRD.trial_id, 7)])
-    assert {table: n for table, n in repair(store.storage).rows.items() if n} == {"tags": 1}
-    assert check_store(store.storage).ok
-
-
-def test_a_broken_plan_is_removed(store: ResultStore) -> None:
-    folder = store.storage.at("sweeps").at("tiny")
-    (name,) = folder.files()
-    folder.write(name, b"{")
-    assert repair(store.storage).files == [f"sweeps/tiny/{name}"]
-    assert open_store(store.address).sweeps() == []
 
 
 @pytest.mark.parametrize("content", [b"{", None])
@@ -194,14 +187,8 @@ def test_a_store_with_parts_of_a_newer_version_is_not_touched(store: ResultStore
 def test_a_file_that_the_disk_does_not_give_back_is_moved_all_the_same(tmp_path: Path) -> None:
     complete(ResultStore(FolderStorage(tmp_path)), FIRST)
     done = repair(Failing(tmp_path))
-    assert sorted(path.partition("/")[0] for path in done.files) == [
-        "commits",
-        "contributions",
-        "epochs",
-        "predictions",
-        "tags",
-        "trials",
-    ]
+    tables = ["commits", "contributions", "epochs", "predictions", "tags", "trials"]
+    assert sorted(path.partition("/")[0] for path in done.files) == tables
     assert len(list(tmp_path.glob("quarantine/*/*/part-*"))) == 6
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ from orchestrator.store.parts import PartFolder
 from orchestrator.store.results import MARKER
 from orchestrator.store.schema import ADDED, EPOCHS, PREDICTIONS, SCHEMA_VERSION, TABLES, TAGS, TRIALS
 from tests.assets import make_store_v1 as v1
-from tests.builders import make_spec
+from tests.builders import SPEC, make_spec
 from tests.examples import each
 from tests.orchestrator.store.rows import complete, drift, epoch, prediction, probe, tag, trial
 from trials.errors import StoreError
@@ -66,31 +65,29 @@ def test_a_new_store_is_empty_with_all_columns(store: ResultStore) -> None:
     assert (store.completed_ids(), store.attempts(), store.sweeps()) == (frozenset(), {}, [])
 
 
-@pytest.mark.parametrize(
-    ("freeze", "label"),
-    [({}, "none"), ({"embeddings": True}, "embeddings"), ({"strategy": "first_k", "layers": (0, 1)}, "first 2")],
-)
-def test_trials_have_the_freeze_that_tables_show(local_store: ResultStore, freeze: dict[str, Any], label: str) -> None:
-    spec = make_spec(freeze={"strategy": "none", "layers": (), "embeddings": False} | freeze)
-    complete(local_store, spec)
-    local_store.append("trials", [trial("broken", 1, "failed")])
-    assert dict(zip(*(local_store.trials()[name].to_pylist() for name in ("trial_id", "freeze")), strict=True)) == {
-        spec.trial_id: label,
-        "broken": None,
+def test_trials_have_the_freeze_that_tables_show(local_store: ResultStore) -> None:
+    freezes: dict[str, dict[str, Any]] = {
+        "none": {},
+        "embeddings": {"embeddings": True},
+        "first 2": {"strategy": "first_k", "layers": (0, 1)},
     }
+    specs = [make_spec(freeze=SPEC["freeze"] | freeze) for freeze in freezes.values()]
+    for spec in specs:
+        complete(local_store, spec)
+    local_store.append("trials", [trial("broken", 1, "failed")])
+    found = zip(*(local_store.trials()[name].to_pylist() for name in ("trial_id", "freeze")), strict=True)
+    assert dict(found) == {spec.trial_id: label for spec, label in zip(specs, freezes, strict=True)} | {"broken": None}
     assert local_store.trials(["freeze"]).column_names == ["trial_id", "attempt", "freeze"]
 
 
-def test_only_completed_trials_need_not_run_again(store: ResultStore) -> None:
+def test_only_completed_trials_need_not_run_again_and_attempts_count_those_that_left_only_epochs(
+    store: ResultStore,
+) -> None:
     states = ("completed", "pruned", "diverged", "out_of_memory", "failed")
     store.append("trials", [trial(state, state=state) for state in states])
+    store.append("epochs", [epoch("completed", 1), epoch("failed", 3), epoch("c", 2)])
     assert store.completed_ids() == {"completed"}
-
-
-def test_attempts_count_those_that_left_only_epochs(store: ResultStore) -> None:
-    store.append("trials", [trial("a", 1), trial("b", 1)])
-    store.append("epochs", [epoch("a", 1), epoch("b", 3), epoch("c", 2)])
-    assert store.attempts() == {"a": 1, "b": 3, "c": 2}
+    assert store.attempts() == dict.fromkeys(states, 1) | {"failed": 3, "c": 2}
 
 
 def test_tags_and_predictions_are_those_of_the_attempt_that_ended(store: ResultStore) -> None:
@@ -102,20 +99,13 @@ def test_tags_and_predictions_are_those_of_the_attempt_that_ended(store: ResultS
     assert store.predictions("a")["attempt"].to_pylist() == [1]
 
 
-def test_predictions_are_read_of_one_trial_in_the_corpus_order(store: ResultStore) -> None:
-    store.append("predictions", [prediction("b"), *(prediction("a", sentence=n) for n in (10, 2, 0))])
-    assert store.predictions("a")["sentence"].to_pylist() == [0, 2, 10]
-    assert store.predictions("b").to_pylist() == [prediction("b")]
-    assert len(store.predictions("nobody")) == 0
-
-
 @given(st.integers(0, 2**64 - 1), st.integers(1, 200))
 def test_rows_come_in_order_whatever_the_trials_id_is(number: int, n: int) -> None:
     trial_id = f"{number:016x}"
     with tempfile.TemporaryDirectory() as folder:
         store = ResultStore(Path(folder))
         store.append("epochs", [epoch(trial_id, step=step) for step in range(n)])
-        store.append("predictions", [prediction(trial_id, sentence=i) for i in range(n)])
+        store.append("predictions", [prediction(i, sentence=s) for i in ("b", trial_id) for s in reversed(range(n))])
         assert store.epochs()["step"].to_pylist() == list(range(n))
         assert store.predictions(trial_id)["sentence"].to_pylist() == list(range(n))
 
@@ -150,14 +140,9 @@ def filled(store: ResultStore) -> ResultStore:
     return store
 
 
-def test_compaction_changes_nothing_that_is_read(store: ResultStore) -> None:
-    before = snapshot(filled(store))
-    store.compact()
-    assert snapshot(store) == before
-    assert [len(store.storage.at(table).files()) for table in TABLES] == [1] * len(TABLES)
-
-
-def test_a_kill_in_mid_compaction_gives_no_duplicates(store: ResultStore) -> None:
+def test_compaction_changes_nothing_that_is_read_and_a_kill_in_its_middle_gives_no_duplicates(
+    store: ResultStore,
+) -> None:
     before = snapshot(filled(store))
     folders = [store.storage.at(table) for table in TABLES]
     old = [(folder, name, folder.read(name)) for folder in folders for name in folder.files()]
@@ -168,6 +153,7 @@ def test_a_kill_in_mid_compaction_gives_no_duplicates(store: ResultStore) -> Non
     assert snapshot(store) == before
     store.compact()
     assert snapshot(store) == before
+    assert [len(store.storage.at(table).files()) for table in TABLES] == [1] * len(TABLES)
 
 
 def test_a_kill_while_the_mark_was_made_leaves_a_folder_that_can_be_used(tmp_path: Path) -> None:
@@ -258,29 +244,14 @@ def test_a_store_of_version_1_can_be_added_to_and_compacted_wherever_it_lies(sto
 # --- Plans
 
 
-def test_a_plan_reads_back_as_it_was_declared(store: ResultStore) -> None:
-    store.add_plan(plan("tiny", "a", "b"))
-    assert open_store(store.address).sweeps() == [plan("tiny", "a", "b")]
-
-
-def test_the_same_plan_again_is_not_kept_twice(store: ResultStore) -> None:
-    store.add_plan(plan("tiny", "a", time=1.0))
-    store.add_plan(plan("tiny", "a", time=2.0))
-    assert len(store.storage.at("sweeps").at("tiny").files()) == 1
-    assert store.sweeps()[0].time == 1.0
-
-
-def test_another_plan_under_the_name_is_kept_beside_the_old_one(store: ResultStore) -> None:
-    store.add_plan(plan("tiny", "a"))
-    store.add_plan(plan("tiny", "a", "b"))
-    assert len(store.storage.at("sweeps").at("tiny").files()) == 2
-    assert store.sweeps() == [plan("tiny", "a", "b")]
-
-
-def test_sweeps_come_with_the_oldest_first(store: ResultStore) -> None:
-    for name, time in (("b", 1.0), ("a", 2.0)):
-        store.add_plan(plan(name, "x", time=time))
-    assert [found.name for found in store.sweeps()] == ["b", "a"]
+def test_plans_read_back_the_oldest_first_another_beside_the_old_one_and_the_same_not_twice(store: ResultStore) -> None:
+    for declared in (plan("b", "x", time=1.0), plan("a", "a", "b", time=2.0), plan("a", "a", "b", time=3.0)):
+        store.add_plan(declared)
+    files = store.storage.at("sweeps").at("a")
+    assert open_store(store.address).sweeps() == [plan("b", "x", time=1.0), plan("a", "a", "b", time=2.0)]
+    assert len(files.files()) == 1
+    store.add_plan(plan("a", "a", time=4.0))
+    assert (len(files.files()), store.sweeps()[-1]) == (2, plan("a", "a", time=4.0))
 
 
 def test_the_newest_plan_stays_the_newest_when_the_clock_is_set_back(
@@ -305,15 +276,13 @@ def test_what_a_kill_left_of_a_plan_is_not_read(local_store: ResultStore) -> Non
 
 
 @pytest.mark.parametrize(
-    "content", ["", "{", "[]", "{}", '{"name": "a", "time": 1, "source": "", "trials": [1]}', b"\xff"]
+    "content", [b"", b"{", b"[]", b"{}", b'{"name": "a", "time": 1, "source": "", "trials": [1]}', b"\xff"]
 )
-def test_a_broken_plan_is_an_error_with_the_way_out(local_store: ResultStore, content: str | bytes) -> None:
-    store = local_store
-    store.add_plan(plan("tiny", "a"))
-    (path,) = (store.root / "sweeps" / "tiny").iterdir()
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    reads: list[Callable[[], object]] = [store.sweeps, lambda: store.add_plan(plan("tiny", "b"))]
-    for read in reads:
+def test_a_broken_plan_is_an_error_with_the_way_out(local_store: ResultStore, content: bytes) -> None:
+    local_store.add_plan(plan("tiny", "a"))
+    (path,) = (local_store.root / "sweeps" / "tiny").iterdir()
+    path.write_bytes(content)
+    for read in (local_store.sweeps, lambda: local_store.add_plan(plan("tiny", "b"))):
         with pytest.raises(StoreError) as error:
             read()
         assert str(error.value).startswith(f"{path}: not a readable plan (")
@@ -352,43 +321,48 @@ def test_an_attempt_that_ends_while_a_table_is_read_is_not_seen_half(store: Resu
     assert store.epochs()["attempt"].to_pylist() == [1]
 
 
-def test_reading_asks_for_a_store_that_is_there(tmp_path: Path) -> None:
+def test_reading_asks_for_a_store_that_is_there_and_something_else_is_always_refused(tmp_path: Path) -> None:
     rule = "no store there. Run a sweep first, or give its folder with --store."
     assert refusal(tmp_path) == f"{tmp_path}: {rule}"
     assert refusal(tmp_path / "none") == f"{tmp_path / 'none'}: {rule}"
-
-
-@pytest.mark.parametrize("must_exist", [True, False])
-def test_a_folder_of_something_else_is_refused(tmp_path: Path, must_exist: bool) -> None:
     (tmp_path / "thesis.tex").touch()
-    rule = "contains something other than a Permafrost store. Give another folder with --store."
-    assert refusal(tmp_path, must_exist=must_exist) == f"{tmp_path}: {rule}"
+    other = "contains something other than a Permafrost store. Give another folder with --store."
+    assert {refusal(tmp_path, must_exist=must) for must in (True, False)} == {f"{tmp_path}: {other}"}
+    assert refusal(tmp_path / "thesis.tex", must_exist=False) == f"{tmp_path / 'thesis.tex'}: {other}"
 
 
-def test_a_file_is_no_folder(tmp_path: Path) -> None:
-    (tmp_path / "results").touch()
-    assert "contains something other than a Permafrost store" in refusal(tmp_path / "results", must_exist=False)
-
-
-@each("content", [b"", b"{", b"[]", b"{}", b'"x"', b"\xff", b'{"format": "x"}'])
-def test_a_broken_mark_is_refused_with_the_way_out(tmp_path: Path, content: bytes) -> None:
+@each(
+    "content, said, way_out",
+    [
+        *((content, "not the marker of a Permafrost store (", "Give another folder.")
+          for content in (b"", b"{", b"[]", b"{}", b'"x"', b"\xff", b'{"format": "x"}')),
+        (b'{"format": "redux", "schema_version": 1}', "says format 'redux', not 'permafrost-store'", "other folder."),
+        (b'{"format": "permafrost-store", "schema_version": 99}', "a store of a newer version (schema 99, this one "
+         f"reads up to {SCHEMA_VERSION}", "Upgrade permafrost-sweeps."),
+    ],
+)  # fmt: skip
+def test_a_mark_that_this_version_cannot_read_is_refused_with_the_way_out(
+    tmp_path: Path, content: bytes, said: str, way_out: str
+) -> None:
     (tmp_path / MARKER).write_bytes(content)
-    message = refusal(tmp_path)
-    assert message.startswith(f"{tmp_path / MARKER}: not the marker of a Permafrost store (")
-    assert message.endswith("Give another folder.")
+    for must_exist in (True, False):
+        message = refusal(tmp_path, must_exist=must_exist)
+        assert said in message
+        assert message.startswith(f"{tmp_path / MARKER}: ")
+        assert message.endswith(way_out)
 
 
 @pytest.mark.parametrize("content", [None, b"", b"{}", b'{"format": "x", "schema_version": 1}'])
-@pytest.mark.parametrize("must_exist", [True, False])
 def test_a_store_whose_mark_is_lost_or_broken_is_refused_with_the_command_that_writes_it(
-    local_store: ResultStore, content: bytes | None, must_exist: bool
+    local_store: ResultStore, content: bytes | None
 ) -> None:
     local_store.append("epochs", [epoch()])
     marker = local_store.root / MARKER
     marker.unlink() if content is None else marker.write_bytes(content)
-    message = refusal(local_store.root, must_exist=must_exist)
-    assert message.startswith(f"{marker}: ")
-    assert message.endswith("Run `permafrost store repair`.")
+    for must_exist in (True, False):
+        message = refusal(local_store.root, must_exist=must_exist)
+        assert message.startswith(f"{marker}: ")
+        assert message.endswith("Run `permafrost store repair`.")
 
 
 UNUSABLE: list[tuple[str, dict[str, Any], str]] = [
@@ -415,19 +389,6 @@ def test_a_row_that_no_reader_can_use_makes_its_part_a_broken_one_until_a_repair
     assert not check_store(store.storage).ok
     repair(store.storage)
     assert [row["trial_id"] for row in getattr(store, table)().to_pylist()] == ["a"]
-
-
-def test_the_mark_of_another_program_is_refused(tmp_path: Path) -> None:
-    (tmp_path / MARKER).write_text(json.dumps({"format": "redux", "schema_version": 1}))
-    rule = "says format 'redux', not 'permafrost-store'. Give another folder."
-    assert refusal(tmp_path) == f"{tmp_path / MARKER}: {rule}"
-
-
-def test_a_store_of_a_newer_version_is_refused_with_the_way_out(tmp_path: Path) -> None:
-    (tmp_path / MARKER).write_text(json.dumps({"format": "permafrost-store", "schema_version": SCHEMA_VERSION + 1}))
-    message = refusal(tmp_path, must_exist=False)
-    assert f"schema {SCHEMA_VERSION + 1}, this one reads up to {SCHEMA_VERSION}" in message
-    assert message.endswith("Upgrade permafrost-sweeps.")
 
 
 def test_a_store_below_a_file_cannot_be_written(tmp_path: Path) -> None:

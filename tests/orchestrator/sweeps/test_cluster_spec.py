@@ -30,15 +30,12 @@ def test_each_cluster_of_the_repository_can_be_read(path: Path) -> None:
     assert isinstance(find_cluster(str(path)), ClusterSpec)
 
 
-@pytest.mark.parametrize("word", ["local", "auto", "inline"])
-def test_a_word_is_driven_from_here(word: str) -> None:
-    assert find_cluster(word) == ClusterSpec(address=word)
-    assert not find_cluster(word).is_remote
-
-
-@pytest.mark.parametrize("address", ["http://head:8265", "https://ray.example.org", "http://[::1]:8265/"])
-def test_an_address_is_a_cluster_somewhere_else(address: str) -> None:
-    assert find_cluster(address).is_remote
+def test_a_word_is_driven_from_here_and_an_address_is_a_cluster_somewhere_else() -> None:
+    for word in ("local", "auto", "inline"):
+        assert find_cluster(word) == ClusterSpec(address=word)
+        assert not find_cluster(word).is_remote
+    for address in ("http://head:8265", "https://ray.example.org", "http://[::1]:8265/"):
+        assert find_cluster(address).is_remote
 
 
 @each(
@@ -72,10 +69,6 @@ def test_a_mistake_in_a_file_is_told_with_its_line(tmp_path: Path) -> None:
         find_cluster(str(file))
     assert "c.yaml:2: resources.cpu: unknown 'cpu', did you mean 'cpus'?" in str(raised.value)
     assert "c.yaml:3: prices.gpu_hour" in str(raised.value)
-
-
-def test_ray_client_in_a_file_is_refused_on_its_line(tmp_path: Path) -> None:
-    file = tmp_path / "c.yaml"
     file.write_text("address: ray://head:10001\n")
     with pytest.raises(ConfigError, match=r"c.yaml:1: address: ray://head:10001: a sweep's driver must run"):
         find_cluster(str(file))
@@ -87,23 +80,17 @@ def test_a_clusters_resources_and_limits_go_over_the_sweeps_each_by_itself() -> 
     over = cluster.over(sweep)
     assert over.resources == Resources(cpus=3, gpus="packed")
     assert over.limits == Limits(lost=50, alike=7)
-
-
-def test_a_cluster_that_says_nothing_leaves_the_sweep_as_it_is() -> None:
     sweep = SweepSpec(name="s", resources=Resources(cpus=3))
     assert ClusterSpec(prices=Prices(cpu_hour=1)).over(sweep) == sweep
 
 
-@pytest.mark.parametrize("text", ["auto", "http://head:8265"])
-def test_parts_of_this_machine_are_not_those_of_a_cluster(text: str) -> None:
-    with pytest.raises(ConfigError, match=f"what a launch uses of this machine, but {text} is a cluster"):
-        find_cluster(text, gpus=0)
-
-
-def test_the_command_line_goes_over_a_clusters_file(tmp_path: Path) -> None:
+def test_the_command_line_goes_over_a_clusters_file_and_says_nothing_of_other_machines(tmp_path: Path) -> None:
     (file := tmp_path / "c.yaml").write_text("cpus: 3\ngpus: 1\n")
     found = find_cluster(str(file), gpus=0)
     assert (found.cpus, found.gpus) == (3, 0)
+    for text in ("auto", "http://head:8265"):
+        with pytest.raises(ConfigError, match=f"what a launch uses of this machine, but {text} is a cluster"):
+            find_cluster(text, gpus=0)
 
 
 # --- What `gpus: auto` is on a machine, and how many trials it has room for.
@@ -163,12 +150,6 @@ def test_auto_is_a_gpu_per_trial_and_packed_where_pilots_measure(pilot: bool, gp
     assert on(LOCAL, pilot=pilot).gpus == gpus
 
 
-@pytest.mark.usefixtures("machine")
-def test_on_a_cluster_auto_is_left_to_its_nodes() -> None:
-    assert on(ClusterSpec(address="auto")).gpus == "auto"
-    assert slots_of(ClusterSpec(address="auto", concurrency=16), Resources(), 0.0) == 16
-
-
 @each(
     "cluster, resources, why",
     [
@@ -176,15 +157,14 @@ def test_on_a_cluster_auto_is_left_to_its_nodes() -> None:
         (LOCAL, {"gpus": "packed"}, "resources.gpus: packed: this machine has 0 GPUs"),
         (INLINE, {"gpus": 0.5}, "resources.gpus: 0.5: this machine has 0 GPUs"),
         (LOCAL, {"cpus": 5}, "resources.cpus: 5: a launch here may use 4 cores"),
+        (ClusterSpec(gpus=2), {}, "--gpus 2: this machine has 0 GPUs that CUDA can use"),
     ],
 )
 @pytest.mark.usefixtures("machine")
-def test_what_a_machine_lacks_is_refused(cluster: ClusterSpec, resources: dict[str, Any], why: str) -> None:
+def test_what_a_machine_lacks_is_refused_and_on_a_cluster_auto_is_left_to_its_nodes(
+    cluster: ClusterSpec, resources: dict[str, Any], why: str
+) -> None:
     with pytest.raises(ConfigError, match=why):
         check_room_here(cluster, on(cluster, **resources))
-
-
-@pytest.mark.usefixtures("machine")
-def test_more_gpus_than_there_are_cannot_be_asked_for() -> None:
-    with pytest.raises(ConfigError, match="--gpus 2: this machine has 0 GPUs that CUDA can use"):
-        on(ClusterSpec(gpus=2))
+    assert on(ClusterSpec(address="auto")).gpus == "auto"
+    assert slots_of(ClusterSpec(address="auto", concurrency=16), Resources(), 0.0) == 16

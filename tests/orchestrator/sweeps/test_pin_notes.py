@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.store import ResultStore, open_store
+from orchestrator.store import ResultStore
 from orchestrator.sweeps.plan import Plan, make_plan
 from orchestrator.sweeps.sweep import load_sweep
 from tests.builders import write_sweep, write_tagged_treebank
@@ -25,11 +25,6 @@ def repo(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[HubRepo]:
         monkeypatch.chdir(tmp_path)
         write_tagged_treebank(tmp_path / "bank")
         yield server.repos["models", "acme/tiny"]
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> ResultStore:
-    return open_store(tmp_path / "store", must_exist=False)
 
 
 def planned(store: ResultStore, name: str = "acme/tiny", *, offline: bool = False) -> Plan:

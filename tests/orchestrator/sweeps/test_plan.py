@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.execution.recorder import Recorder
-from orchestrator.store import ResultStore, open_store
+from orchestrator.store import ResultStore
 from orchestrator.store.schema import State
 from orchestrator.sweeps.plan import Plan, as_neighbours, make_plan
 from orchestrator.sweeps.sweep import load_sweep
@@ -17,11 +17,6 @@ from trials.draft import Lookup
 from trials.spec import TrialSpec
 
 SEEDS = "seeds=[0,1,2]"  # enough that no note speaks of them
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> ResultStore:
-    return open_store(tmp_path / "results", must_exist=False)
 
 
 @pytest.fixture
@@ -43,19 +38,21 @@ def end(store: ResultStore, planned: Plan, index: int, state: State) -> None:
     recorder.close()
 
 
-def test_a_new_sweep_runs_all_of_its_trials_as_first_attempts(sweep: Path, store: ResultStore) -> None:
-    planned = plan(sweep, store)
-    assert set(planned.to_run) == set(planned.trials)
-    assert {planned.next_attempt(spec.trial_id) for spec in planned.trials} == {1}
-    assert (len(planned.trials), planned.n_cells, planned.n_skipped) == (4, 2, 0)
-
-
-def test_a_completed_trial_is_skipped(sweep: Path, store: ResultStore) -> None:
+def test_a_new_sweep_runs_all_of_its_trials_and_then_those_that_did_not_complete(
+    sweep: Path, store: ResultStore
+) -> None:
     before = plan(sweep, store)
+    assert set(before.to_run) == set(before.trials)
+    assert {before.next_attempt(spec.trial_id) for spec in before.trials} == {1}
+    assert (len(before.trials), before.n_cells, before.n_skipped) == (4, 2, 0)
+    recorder = Recorder(store)
+    recorder.started(before.trials[0], 1)
+    recorder.evaluated(before.trials[0], make_record(last=False))
+    recorder.close()
     end(store, before, 1, State.COMPLETED)
     after = plan(sweep, store)
-    assert set(after.to_run) == {*before.trials} - {before.trials[1]}
-    assert after.n_skipped == 1
+    assert (set(after.to_run), after.n_skipped) == ({*before.trials} - {before.trials[1]}, 1)
+    assert after.next_attempt(before.trials[0].trial_id) == 2
 
 
 @pytest.mark.parametrize("state", [state for state in State if state is not State.COMPLETED])
@@ -67,46 +64,25 @@ def test_a_trial_that_ended_otherwise_gets_its_next_attempt(sweep: Path, store: 
     assert [after.next_attempt(spec.trial_id) for spec in after.to_run] == [2, 1, 1, 1]
 
 
-def test_a_trial_that_left_only_epochs_gets_its_next_attempt(sweep: Path, store: ResultStore) -> None:
+def test_a_plan_says_once_which_tags_dev_has_that_train_lacks_unless_there_is_nothing_to_run(
+    sweep: Path, store: ResultStore
+) -> None:
+    assert plan(sweep, store, SEEDS).notes == ()
+    write_conllu(sweep.parent / "tiny" / "dev.conllu", [[("the", "DET"), ("oh", "INTJ"), ("ah", "INTJ")]])
     before = plan(sweep, store)
-    recorder = Recorder(store)
-    recorder.started(before.trials[0], 1)
-    recorder.evaluated(before.trials[0], make_record(last=False))
-    recorder.close()
-    assert plan(sweep, store).next_attempt(before.trials[0].trial_id) == 2
-
-
-def test_more_seeds_run_only_the_new_ones(sweep: Path, store: ResultStore) -> None:
-    before = plan(sweep, store)
+    note = "tiny: dev has labels that train lacks, each counted as an error: INTJ (2)."
+    assert plan(sweep, store, SEEDS).notes == (note,)
     for index in range(len(before.trials)):
         end(store, before, index, State.COMPLETED)
-    assert plan(sweep, store).to_run == ()
-    assert {spec.seed for spec in plan(sweep, store, "seeds=[0,1,2]").to_run} == {2}
-
-
-def test_a_plan_says_once_which_tags_dev_and_test_have_that_train_lacks(sweep: Path, store: ResultStore) -> None:
-    write_conllu(sweep.parent / "tiny" / "dev.conllu", [[("the", "DET"), ("oh", "INTJ"), ("ah", "INTJ")]])
-    assert plan(sweep, store, SEEDS).notes == (
-        "tiny: dev has labels that train lacks, each counted as an error: INTJ (2).",
-    )
-
-
-def test_a_plan_with_nothing_to_run_or_nothing_odd_has_no_notes(sweep: Path, store: ResultStore) -> None:
-    assert plan(sweep, store, SEEDS).notes == ()
-    write_conllu(sweep.parent / "tiny" / "dev.conllu", [[("oh", "INTJ")]])
-    planned = plan(sweep, store)
-    for index in range(len(planned.trials)):
-        end(store, planned, index, State.COMPLETED)
-    assert plan(sweep, store).notes == ()
+    after = plan(sweep, store)
+    assert (after.to_run, after.notes) == ((), ())
+    assert {spec.seed for spec in plan(sweep, store, SEEDS).to_run} == {2}  # more seeds run only the new ones
 
 
 @pytest.mark.parametrize(
     ("family", "note"),
     [
-        (
-            "ernie",
-            "mine: frozen layers are computed once, as 'ernie' cut at layer 1, 4 computes what the whole model does.",
-        ),
+        ("ernie", "mine: frozen layers are computed once, as 'ernie' cut at layer 1, 4 computes what the whole model"),
         ("convbert", "mine: frozen layers are computed at every step. For 'convbert' cut at layer 1, 4, "),
         ("bert", ""),
         ("gpt2", "mine: a decoder with causal attention; each subword sees only what stands to its left."),
@@ -117,14 +93,8 @@ def test_a_plan_says_what_is_peculiar_to_a_model(
 ) -> None:
     model = save_tiny_model(family, tmp_path / "mine")
     freezes = "[none, {strategy: first_k, depth: 1, embeddings: true}, {strategy: all_encoder, embeddings: true}]"
-    settings = (
-        SEEDS,
-        f"trial.model={model}",
-        "trial.max_length=32",
-        f"space.freeze={freezes}",
-        "trial.frozen_dropout=false",
-    )
-    notes = plan(sweep, store, *settings).notes
+    trial = (f"trial.model={model}", "trial.max_length=32", "trial.frozen_dropout=false")
+    notes = plan(sweep, store, SEEDS, *trial, f"space.freeze={freezes}").notes
     assert [one[: len(note)] for one in notes] == [note] * bool(note)
 
 

@@ -16,6 +16,7 @@ from tests.trials.conftest import save_tiny_model
 from trials.draft import Lookup
 from trials.errors import ConfigError
 
+FIRST_2, LAST_3 = "{strategy: first_k, depth: 2}", "{strategy: last_k, depth: 3}"
 SEEDS, GOAL = "seeds: [0, 1, 2]\n", "goal: {choose_depth: {tolerance: 1}}"
 HEAD = "name: s\ntrial: {data: UD_English-EWT-sample, optim: {epochs: 4}}\n"
 
@@ -38,51 +39,33 @@ def refusal(folder: Path, text: str) -> list[str]:
     [
         (
             "search: {kind: tpe, cells: 3, objectives: [macro_f2]}",
-            "3: search.objectives[0]: unknown 'macro_f2', did you mean 'macro_f1'",
+            "3: search.objectives[0]: unknown 'macro_f2', did you",
         ),
         (
             "search: {kind: pareto, cells: 3, objectives: [score, peak_memory_bytes]}",
-            "3: search.objectives[1]: peak_memory_bytes: a trial on a CPU shares its process's memory",
+            "3: search.objectives[1]: peak_mem",
         ),
         (
             "search: {kind: tpe, cells: 3, objectives: [test_score]}",
-            "3: search.objectives[0]: test_score: a search selects on dev",
+            "3: search.objectives[0]: test_score: a search sel",
         ),
         ("search: {kind: pareto, cells: 3}", "3: search: `kind: pareto` needs two objectives or three"),
         ("search: {kind: tpe}", "3: search: `cells: N` is required with"),
-        (
-            "space: {train_size: [50, 100]}\nschedule: asha",
-            "4: schedule: asha ranks cells by score, but these belong to 2 objective",
-        ),
+        ("space: {train_size: [50, 100]}\nschedule: asha", "4: schedule: asha ranks cells by score, but these belong"),
         ("space: {train_size: [50, 100]}\nsearch: {kind: tpe, cells: 8}", "4: search: tpe ranks cells by score"),
         (
             "schedule: {kind: halving, first: 4}",
-            "3: schedule.first: 4 epochs cover every trial completely (at most 4). Use a smaller value.",
+            "3: schedule.first: 4 epochs cover every trial completely (at most 4).",
         ),
         ("checkpoint: off\nschedule: asha", "4: schedule: asha resumes paused trials"),
         ("racing: true", "3: racing: needs several seeds, but the sweep has one. List more under `seeds`."),
-        (
-            "seeds: [0, 1]\nracing: true\nschedule: asha",
-            "4: racing: schedule and racing exclude each other, as each decides what runs. Keep one.",
-        ),
+        ("seeds: [0, 1]\nracing: true\nschedule: asha", "4: racing: schedule and racing exclude each other, as each"),
         ("seeds: [0, 1]\nracing: true\nsearch: {kind: tpe, cells: 3}", "4: racing: needs all cells from the start"),
         (SEEDS + GOAL, "4: goal.choose_depth: has no freeze to choose."),
-        (
-            "space: {freeze: [all_encoder]}\n" + SEEDS + GOAL,
-            "5: goal.choose_depth: needs a baseline",
-        ),
-        (
-            "space: {freeze: [none, all_encoder], optim.lr: [1e-3, 1e-4]}\n" + SEEDS + GOAL,
-            "5: goal.choose_depth: needs one baseline",
-        ),
-        (
-            "space: {freeze: [none, {strategy: first_k, depth: 2}, {strategy: last_k, depth: 3}]}\n" + SEEDS + GOAL,
-            "does not freeze all that first 2 does",
-        ),
-        (
-            "space: {freeze: [none, all_encoder]}\n" + GOAL,
-            "4: goal.choose_depth: needs at least 3 seeds, but the sweep has 1.",
-        ),
+        (f"space: {{freeze: [all_encoder]}}\n{SEEDS}{GOAL}", "5: goal.choose_depth: needs a baseline"),
+        (f"space: {{freeze: [none, all_encoder], optim.lr: [1e-3, 1e-4]}}\n{SEEDS}{GOAL}", "needs one baseline"),
+        (f"space: {{freeze: [none, {FIRST_2}, {LAST_3}]}}\n{SEEDS}{GOAL}", "does not freeze all that first 2 does"),
+        (f"space: {{freeze: [none, all_encoder]}}\n{GOAL}", "4: goal.choose_depth: needs at least 3 seeds, but the"),
         (
             "space: {cases: [{freeze: none, init_seed: 5}, {freeze: all_encoder}]}\n" + SEEDS + "racing: true",
             "5: racing: compares cells under the same seeds, but `init_seed` or `order_seed` differ between cells.",
@@ -155,26 +138,22 @@ def test_a_file_that_changed_is_named(sweep: Path, store: ResultStore, tmp_path:
     assert notes(sweep, store) == notes(sweep, store, "trial.optim.lr=1e-4") == [said]
 
 
-def test_files_with_an_old_time_are_told_by_their_corpus(sweep: Path, store: ResultStore, tmp_path: Path) -> None:
+def test_files_with_an_old_time_and_another_folder_are_told_by_their_corpus(
+    sweep: Path, store: ResultStore, tmp_path: Path
+) -> None:
+    bank = write_treebank(tmp_path / "other/tiny", train=24)
+    assert notes(sweep, store, f"trial.data={bank}")[0].startswith("tiny: its files are others than in the last launch")
     (dev,) = (tmp_path / "tiny").glob("*dev*")
     dev.write_text(dev.read_text() * 2)
     os.utime(dev, (0, 0))
     assert notes(sweep, store)[0].startswith("tiny changed since the last launch")
 
 
-def test_another_folder_of_the_same_name_is_told(sweep: Path, store: ResultStore, tmp_path: Path) -> None:
-    bank = write_treebank(tmp_path / "other/tiny")
-    (train,) = bank.glob("*train*")
-    train.write_text(train.read_text() * 3)
-    assert notes(sweep, store, f"trial.data={bank}")[0].startswith("tiny: its files are others than in the last launch")
-
-
-def test_a_model_that_changed_is_named(sweep: Path, store: ResultStore, tmp_path: Path) -> None:
-    save_tiny_model("distilbert", tmp_path / "model", positions=64)
-    assert notes(sweep, store, "trial.max_length=32")[0].startswith("model model: its files changed since")
-
-
-def test_settings_that_no_trial_shares_any_more_are_named(sweep: Path, store: ResultStore) -> None:
+def test_a_model_that_changed_and_settings_that_no_trial_shares_any_more_are_named(
+    sweep: Path, store: ResultStore, tmp_path: Path
+) -> None:
     (note,) = notes(sweep, store, "trial.optim.lr=2e-3", "trial.lowercase=true")
     assert "optim.lr was 0.001, is 0.002" in note
     assert "lowercase was False, is True" in note
+    save_tiny_model("distilbert", tmp_path / "model", positions=64)
+    assert notes(sweep, store, "trial.max_length=32")[0].startswith("model model: its files changed since")

@@ -11,6 +11,7 @@ from orchestrator.store import open_store
 from orchestrator.sweeps.plan import make_plan
 from orchestrator.sweeps.sweep import load_sweep
 from tests.builders import write_conllu, write_sweep, write_tagged_treebank
+from tests.examples import each
 from tests.trials.conftest import save_tiny_model
 from trials.draft import Lookup
 
@@ -29,40 +30,49 @@ def notes(sweep: Path, *settings: str) -> tuple[str, ...]:
     return make_plan(*load_sweep(sweep, list(settings)), store, Lookup(offline=True)).notes
 
 
-def test_a_sound_sweep_has_none(sweep: Path) -> None:
-    assert notes(sweep) == ()
+FROZEN = "space.freeze=[none,{strategy: all_encoder,embeddings: true}]"
+DROPOUT = ("frozen layers run with dropout, as in transformers.Trainer",
+           "about 7.0 times the work of `frozen_dropout: false` in 3 trials.")  # fmt: skip
+SMALL_DEV = (
+    "tiny: dev has ",
+    "one error is",
+    "the tolerance is 1. About 2,000 words would do: use a larger dev split.",
+)
 
 
-def test_fewer_than_three_seeds_give_no_interval(sweep: Path) -> None:
-    assert notes(sweep, "seeds=[0]") == ("1 seed: no loss gets an interval worth its name below 3.",)
+@each(
+    "settings, said",
+    [
+        ((), ()),
+        (("seeds=[0]",), ("1 seed: no loss gets an interval worth its name below 3.",)),
+        ((FROZEN,), DROPOUT),
+        ((FROZEN, "trial.frozen_dropout=false"), ()),
+        ((FROZEN, "trial.dropout=0.0"), ()),
+        (
+            ("space.freeze=[none,all_encoder,{strategy: first_k,depth: 6}]",),
+            ("`all` and `first 6` freeze the same layers: they are one setting.",),
+        ),
+        (
+            ("space.freeze=[all_encoder]",),
+            ("no setting trains everything, so nothing can be compared: add `none` to `freeze`.",),
+        ),
+        (GOAL, SMALL_DEV),
+        ((GOAL[0], "goal={choose_depth: {tolerance: 20}}"), ()),
+    ],
+)
+def test_what_would_mislead_is_said_in_one_note_and_nothing_of_a_sound_sweep(
+    sweep: Path, settings: tuple[str, ...], said: tuple[str, ...]
+) -> None:
+    found = notes(sweep, *settings)
+    assert len(found) == bool(said)
+    assert [words for words in said if words not in found[0]] == []
 
 
-def test_dropout_in_frozen_layers_is_said_with_what_it_costs(sweep: Path) -> None:
-    frozen = "space.freeze=[none,{strategy: all_encoder,embeddings: true}]"
-    (note,) = notes(sweep, frozen)
-    assert note.startswith("frozen layers run with dropout, as in transformers.Trainer")
-    assert "about 7.0 times the work of `frozen_dropout: false` in 3 trials." in note
-    assert notes(sweep, frozen, "trial.frozen_dropout=false") == notes(sweep, frozen, "trial.dropout=0.0") == ()
-
-
-def test_two_names_of_one_setting_are_told(sweep: Path) -> None:
-    (note,) = notes(sweep, "space.freeze=[none,all_encoder,{strategy: first_k,depth: 6}]")
-    assert note == "`all` and `first 6` freeze the same layers: they are one setting."
-
-
-def test_a_sweep_without_a_baseline_compares_nothing(sweep: Path) -> None:
-    (note,) = notes(sweep, "space.freeze=[all_encoder]")
-    assert note == "no setting trains everything, so nothing can be compared: add `none` to `freeze`."
-
-
-def test_lowercase_does_not_fit_a_vocabulary_with_capitals(sweep: Path, tmp_path: Path) -> None:
+def test_lowercase_has_to_fit_the_vocabulary(sweep: Path, tmp_path: Path) -> None:
     settings = (f"trial.model={save_tiny_model('bert', tmp_path / 'cased')}", "trial.max_length=32")
     assert notes(sweep, *settings) == ()
     (note,) = notes(sweep, *settings, "trial.lowercase=true")
     assert note.startswith("cased: tells capitals from small letters, but `lowercase: true` removes them.")
-
-
-def test_a_vocabulary_without_capitals_wants_lowercase(sweep: Path, tmp_path: Path) -> None:
     file = save_tiny_model("bert", tmp_path / "uncased") / "tokenizer.json"
     content = json.loads(file.read_text())
     words = content["model"]["vocab"].items()
@@ -76,11 +86,3 @@ def test_words_beyond_the_longest_input_are_counted(sweep: Path) -> None:
     write_conllu(sweep.parent / "tiny" / "dev.conllu", [[("a", "A")] * 30, [("b", "B")] * 4])
     cut = "tiny: `max_length: 16` cuts off at least 16 of 34 words of dev, which count as errors."
     assert cut in notes(sweep, "trial.max_length=16")
-
-
-def test_a_dev_split_too_small_for_the_tolerance_is_named(sweep: Path) -> None:
-    (note,) = notes(sweep, *GOAL)
-    assert note.startswith("tiny: dev has ")
-    assert note.endswith("the tolerance is 1. About 2,000 words would do: use a larger dev split.")
-    assert "one error is" in note
-    assert notes(sweep, GOAL[0], "goal={choose_depth: {tolerance: 20}}") == ()

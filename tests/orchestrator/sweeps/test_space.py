@@ -25,7 +25,6 @@ from orchestrator.sweeps.space import (
     n_points,
     path_of,
 )
-from orchestrator.sweeps.sweep import load_sweep
 from tests.builders import expanded, write_sweep, write_texts, write_treebank
 from tests.examples import each, examples
 from tests.orchestrator.search.worlds import SIX_LAYERS
@@ -120,9 +119,6 @@ def test_a_point_is_not_found_in_a_space_that_has_lost_it() -> None:
     assert again({"lr": Axis(uniform=(2.0, 3.0))}, point.parameters, SIX_LAYERS, lambda name, axis: None) is None
     assert again({"rate": space["lr"]}, point.parameters, SIX_LAYERS, lambda name, axis: None) is None
     assert again({}, point.parameters, SIX_LAYERS, lambda name, axis: None) is None
-
-
-def test_a_parameter_of_a_depth_says_of_how_many_layers() -> None:
     found = [point.parameters for point in grid({"freeze": FREEZE}, lambda point: 2)]
     assert found == [{"freeze": 0}, {"freeze": 1, "freeze.1.depth@2": 1}, {"freeze": 1, "freeze.1.depth@2": 2}]
 
@@ -134,17 +130,13 @@ def test_a_bound_beyond_a_models_layers_is_told_with_its_place() -> None:
     assert path_of(raised.value.name, space) == ("space", "freeze", 1, "depth")
 
 
-def test_samples_that_are_spread_leave_no_eighth_of_an_axis_out() -> None:
+def test_samples_that_are_spread_leave_no_eighth_of_an_axis_out_and_more_cells_begin_with_those_of_fewer() -> None:
     space = {"lr": Axis(uniform=(0.0, 1.0)), "n": Axis(choice=list(range(8)))}
     found = [dict(point.dotted()) for point in drawn("sobol", space, 16, 3)]
     assert {int(8 * point["lr"]) for point in found} == {point["n"] for point in found} == set(range(8))
-
-
-@pytest.mark.parametrize("kind", ["random", "sobol"])
-def test_more_cells_begin_with_those_of_fewer(kind: str) -> None:
-    space = {"freeze": FREEZE, "lora": LORA}
-    few, many = drawn(kind, space, 5, 1), drawn(kind, space, 40, 1)
-    assert [point.parameters for point in many[:5]] == [point.parameters for point in few]
+    for kind in ("random", "sobol"):
+        few, many = (drawn(kind, {"freeze": FREEZE, "lora": LORA}, n, 1) for n in (5, 40))
+        assert [point.parameters for point in many[:5]] == [point.parameters for point in few]
 
 
 def test_the_size_of_a_grid_and_what_is_no_grid_are_known_before() -> None:
@@ -209,66 +201,51 @@ def test_each_case_is_laid_over_the_trial_and_crossed_with_the_other_axes(here: 
     assert {spec.optim.epochs for spec in expanded(path)} == {3}
 
 
-def test_random_cells_draw_cases_too(here: Path) -> None:
+def test_random_cells_draw_cases_too_and_a_case_may_be_put_over_the_files(here: Path) -> None:
     path = sweep(here, TWO + "  dropout: {uniform: [0, 0.5]}\nsearch: {kind: random, cells: 20, seed: 1}\n")
-    specs = expanded(path)
-    assert len(specs) == 20
+    assert len(specs := expanded(path)) == 20
     assert {spec.task for spec in specs} == {"pos", "sst2"}
+    assert {spec.data.name for spec in expanded(path, "space.cases=[{data: {folder: bank}}]")} == {"bank"}
 
 
-def test_a_mistake_in_a_case_is_placed_at_its_key(here: Path) -> None:
-    path = sweep(here, TWO.replace("task: sst2", "task: sst3").replace("1e-3", "-1"))
-    assert [":".join(problem.split(":")[:3]) for problem in sorted(problems(path))] == [
-        ":5: space.cases[1].optim.lr",
-        ":5: space.cases[1].task",
-    ]
-
-
-def test_a_file_that_is_absent_is_placed_at_its_case(here: Path) -> None:
-    (problem,) = problems(sweep(here, TWO.replace("folder: bank", "folder: bonk")))
-    assert problem.startswith(":4: space.cases[0].data: no folder ")
-
-
-def test_a_contradiction_within_a_case_is_placed_at_its_key(here: Path) -> None:
-    path = sweep(here, "space:\n  cases:\n    - {data: {folder: bank}, thaw_every: 1, freeze: none}\n")
-    (problem,) = problems(path)
-    assert problem.startswith(":3: space.cases[0].thaw_every: nothing is frozen")
+@each(
+    "text, said",
+    [
+        (TWO.replace("task: sst2", "task: sst3"), ":5: space.cases[1].task: "),
+        (TWO.replace("1e-3", "-1"), ":5: space.cases[1].optim.lr: "),
+        (TWO.replace("folder: bank", "folder: bonk"), ":4: space.cases[0].data: no folder "),
+        (
+            "space:\n  cases:\n    - {data: {folder: bank}, thaw_every: 1, freeze: none}\n",
+            ":3: space.cases[0].thaw_every: nothing is frozen",
+        ),
+        (
+            "trial: {data: {folder: bank}}\nspace: {cases: [{seed: 1}, {seed: 2}]}\n",
+            "`seed` is not allowed in `trial` or `space`: list the seeds under `seeds`",
+        ),
+        *(
+            (f"{TWO}  {axis}: {values}\n", f"space: {axis.split('.')[0]} is in `cases` too; they override each other")
+            for axis, values in {
+                "task": "[pos]",
+                "optim.lr": "[1e-3]",
+                "optim.batch_size": "[4]",
+                "data": "[a]",
+            }.items()
+        ),
+        *(
+            (
+                f"trial: {{data: {{folder: bank}}}}\nspace: {{cases: {cases}}}\n",
+                "space.cases: must be a list of mappings",
+            )
+            for cases in ("[pos, sst2]", "[{}]", "[[task, pos]]", "{uniform: [0, 1]}", "[{task: pos}, 3]", "[{1: 2}]")
+        ),
+    ],
+)
+def test_a_mistake_in_a_case_is_placed_at_its_key(here: Path, text: str, said: str) -> None:
+    assert [problem for problem in problems(sweep(here, text)) if said in problem]
 
 
 def test_a_freeze_and_what_goes_with_it_vary_together(here: Path) -> None:
-    path = sweep(
-        here,
-        "trial: {data: {folder: bank}}\nspace:\n  cases:\n    - {freeze: none}\n"
-        "    - {freeze: {strategy: first_k, depth: 2}, thaw_every: 1}\n    - {lora: {rank: 4}}\n",
-    )
-    specs = expanded(path)
-    assert [(s.freeze.label, s.thaw_every, s.lora is not None) for s in specs] == [
-        ("none", None, False),
-        ("first 2", 1, False),
-        ("none", None, True),
-    ]
-
-
-@each("axis", ["task: [pos]", "optim.lr: [1e-3]", "optim.batch_size: [4]", "data: [{folder: a}]"])
-def test_a_key_that_stands_in_a_case_and_in_an_axis_is_refused(axis: str, here: Path) -> None:
-    name = axis.split(":")[0].split(".")[0]
-    (problem,) = problems(sweep(here, TWO + f"  {axis}\n"))
-    assert f"space: {name} is in `cases` too; they override each other" in problem
-
-
-@each("cases", ["[pos, sst2]", "[{}]", "[[task, pos]]", "{uniform: [0, 1]}", "[{task: pos}, 3]", "[{1: 2}]"])
-def test_cases_that_are_no_mappings_are_refused(cases: str, here: Path) -> None:
-    found = problems(sweep(here, f"trial: {{data: {{folder: bank}}}}\nspace: {{cases: {cases}}}\n"))
-    assert any("space.cases: must be a list of mappings of settings" in p for p in found)
-
-
-def test_a_seed_in_a_case_is_refused(here: Path) -> None:
-    (problem,) = problems(sweep(here, "trial: {data: {folder: bank}}\nspace: {cases: [{seed: 1}, {seed: 2}]}\n"))
-    assert "`seed` is not allowed in `trial` or `space`: list the seeds under `seeds`" in problem
-
-
-def test_a_case_may_be_put_over_the_files_with_a_setting(here: Path) -> None:
-    path = sweep(here, TWO)
-    loaded, _ = load_sweep(path, ["space.cases=[{data: {folder: bank}}]"])
-    found = points_of(loaded.search, loaded.space, lambda point: 6)
-    assert [point.settings["cases"][1] for point in found] == [{"data": {"folder": "bank"}}]
+    cases = "[{freeze: none}, {freeze: {strategy: first_k, depth: 2}, thaw_every: 1}, {lora: {rank: 4}}]"
+    specs = expanded(sweep(here, f"trial: {{data: {{folder: bank}}}}\nspace: {{cases: {cases}}}\n"))
+    found = [(s.freeze.label, s.thaw_every, s.lora is not None) for s in specs]
+    assert found == [("none", None, False), ("first 2", 1, False), ("none", None, True)]

@@ -22,12 +22,7 @@ def mlflow_server(folder: Path) -> Iterator[str]:
     executable, port = server_program("mlflow"), free_port()
     address = f"http://127.0.0.1:{port}"
     words = [executable, "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
-    words += [
-        "--backend-store-uri",
-        f"sqlite:///{folder}/mlflow.db",
-        "--artifacts-destination",
-        str(folder / "artifacts"),
-    ]
+    words += [f"--backend-store-uri=sqlite:///{folder}/mlflow.db", f"--artifacts-destination={folder / 'artifacts'}"]
     environment = {name: text for name, text in os.environ.items() if not name.startswith(("MLFLOW_", "PYTHON"))}
     environment |= {"MLFLOW_DISABLE_TELEMETRY": "true"}
     with (folder / "server.log").open("wb") as log:

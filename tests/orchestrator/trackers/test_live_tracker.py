@@ -85,14 +85,19 @@ def test_what_an_earlier_launch_completed_is_not_sent_and_that_is_said(
     assert [(line.startswith(start), command in line) for line in at_launch] == ([(True, True)] if words else [])
 
 
+def got_all(tracker: Listed) -> bool:
+    scores = tracker.runs[COMPLETE.trial_id], tracker.runs[RETRIED.trial_id]
+    return (*scores, tracker.ended_runs) == ([0.75, 0.875], [0.625, 0.75], ENDED)
+
+
+@pytest.mark.parametrize("queued", [live_tracker.MOST_QUEUED, 0])  # beyond the queue, rows come from the store
 def test_a_tracker_that_answers_gets_every_run_and_nothing_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    queued: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(live_tracker, "MOST_QUEUED", queued)
     tracker = Listed()
     assert told(tracker, tmp_path, monkeypatch) == []
-    assert tracker.runs[COMPLETE.trial_id] == [0.75, 0.875]
-    assert tracker.runs[RETRIED.trial_id] == [0.625, 0.75]
-    assert tracker.ended_runs == ENDED
+    assert got_all(tracker)
     assert tracker.documents.keys() == {"answer.json", "summary.md"}
 
 
@@ -100,11 +105,9 @@ def test_a_tracker_that_was_down_for_a_while_gets_the_rest_from_the_store(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tracker = Listed(broken=1)
-    said = told(tracker, tmp_path, monkeypatch)
-    assert len(said) == 1
-    assert said[0].startswith("watch.mlflow: ConnectionError: no route to //***@host at all. The sweep continues")
-    assert (tracker.runs[COMPLETE.trial_id], tracker.runs[RETRIED.trial_id]) == ([0.75, 0.875], [0.625, 0.75])
-    assert tracker.ended_runs == ENDED
+    (said,) = told(tracker, tmp_path, monkeypatch)
+    assert said.startswith("watch.mlflow: ConnectionError: no route to //***@host at all. The sweep continues")
+    assert got_all(tracker)
 
 
 def test_a_tracker_that_stays_down_is_named_once_and_at_the_end_with_the_command(
@@ -120,11 +123,3 @@ def test_a_tracker_that_never_answers_is_not_waited_for(tmp_path: Path, monkeypa
     monkeypatch.setattr(live_tracker, "WAIT_S", 0.1)
     (last,) = told(Stuck(), tmp_path, monkeypatch)
     assert "5 of 5 trials and the summary were not sent within 0 s. Send with:" in last
-
-
-def test_rows_beyond_the_queue_come_from_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_tracker, "MOST_QUEUED", 0)
-    tracker = Listed()
-    assert told(tracker, tmp_path, monkeypatch) == []
-    assert tracker.runs[COMPLETE.trial_id] == [0.75, 0.875]
-    assert tracker.ended_runs == ENDED

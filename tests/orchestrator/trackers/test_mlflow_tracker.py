@@ -52,9 +52,9 @@ def watch(uri: str, experiment: str) -> WatchSpec:
     return WatchSpec.model_validate({"mlflow": {"uri": uri, "experiment": experiment}})
 
 
-def exported(tracked: Tracked, experiment: str, *, uri: str | None = None) -> tuple[int, str]:
+def exported(tracked: Tracked, experiment: str) -> tuple[int, str]:
     """The exit code and output of an export to an experiment."""
-    words = ["export", "mlflow", "--uri", uri or tracked.uri, "--experiment", experiment]
+    words = ["export", "mlflow", "--uri", tracked.uri, "--experiment", experiment]
     done = CliRunner().invoke(app, [*words, "--store", str(tracked.folder / "results")])
     return done.exit_code, done.stdout + done.stderr
 
@@ -110,34 +110,34 @@ def test_every_trial_is_a_run_below_that_of_its_sweep(tracked: Tracked) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_has_the_settings_and_every_evaluation_of_the_newest_attempt(tracked: Tracked) -> None:
-    run = runs(tracked, "live")[RETRIED.trial_id]
+def test_a_run_has_the_settings_and_every_evaluation_of_the_newest_attempt_and_the_sweep_the_answer(
+    tracked: Tracked, tmp_path: Path
+) -> None:
+    found = runs(tracked, "live")
+    run, sweep = found[RETRIED.trial_id], found["sweep"].info.run_id
     settings = {"freeze.strategy": "first_k", "freeze.depth": "2", "seed": "0", "data.name": escaped(HOSTILE)}
     assert settings.items() <= run.data.params.items()
     times = (1_750_000_060_000, 1_750_000_120_000)
     assert history(tracked, run, "score") == [(13, times[0], "0.625"), (26, times[1], "0.75")]
     assert history(tracked, run, "test/accuracy") == [(26, times[1], "0.75")]
-    diverged = runs(tracked, "live")[DIVERGED.trial_id]
-    assert math.isnan(diverged.data.metrics["dev_loss"])
-
-
-@pytest.mark.slow
-def test_the_answer_and_the_summary_are_artifacts_of_the_sweep(tracked: Tracked, tmp_path: Path) -> None:
-    sweep = runs(tracked, "live")["sweep"].info.run_id
-    read = {
-        name: Path(client(tracked).download_artifacts(sweep, name, str(tmp_path))).read_text(encoding="utf-8")
+    assert math.isnan(found[DIVERGED.trial_id].data.metrics["dev_loss"])
+    answers, summary = (
+        Path(client(tracked).download_artifacts(sweep, name, str(tmp_path))).read_text(encoding="utf-8")
         for name in ("answer.json", "summary.md")
-    }
-    assert json.loads(read["answer.json"]) == [each.as_json() for each in answer(str(tracked.folder / "results"))]
-    assert read["summary.md"].startswith("# tiny\n")
+    )
+    assert json.loads(answers) == [each.as_json() for each in answer(str(tracked.folder / "results"))]
+    assert summary.startswith("# tiny\n")
 
 
 @pytest.mark.slow
-def test_exports_give_the_runs_that_were_tracked_live_and_none_twice(tracked: Tracked) -> None:
+@pytest.mark.parametrize("experiment", ["exported", "live"])
+def test_exports_give_the_runs_that_were_tracked_live_and_none_twice(tracked: Tracked, experiment: str) -> None:
+    before, ids = content(tracked, "live"), {run.info.run_id for run in runs(tracked, "live").values()}
     for _ in range(2):
-        code, text = exported(tracked, "exported")
+        code, text = exported(tracked, experiment)
         assert (code, text.splitlines()[0]) == (0, "wrote 5 trials of tiny to mlflow")
-    assert content(tracked, "exported") == content(tracked, "live")
+    assert content(tracked, experiment) == content(tracked, "live") == before
+    assert {run.info.run_id for run in runs(tracked, "live").values()} == ids
 
 
 @pytest.mark.slow
@@ -156,14 +156,6 @@ def test_a_real_sweep_is_tracked_by_all_three_as_its_store_is_exported(
     files = {path: path.read_bytes() for path in (tmp_path / "live").rglob("*tfevents*")}
     assert files == {path: (tmp_path / "again" / path.relative_to(tmp_path / "live")).read_bytes() for path in files}
     assert len(files) == len(list(tmp_path.glob("wandb/offline-run-*/run-*.wandb"))) == 3
-
-
-@pytest.mark.slow
-def test_an_export_to_where_it_was_tracked_live_changes_nothing(tracked: Tracked) -> None:
-    before, ids = content(tracked, "live"), {run.info.run_id for run in runs(tracked, "live").values()}
-    assert exported(tracked, "live")[0] == 0
-    assert content(tracked, "live") == before
-    assert {run.info.run_id for run in runs(tracked, "live").values()} == ids
 
 
 @pytest.mark.slow
@@ -195,17 +187,15 @@ def test_a_server_that_is_down_is_told_once_and_named_with_the_command_that_send
     assert runs(tracked, "down").keys() == {"sweep", *(spec.trial_id for spec in SPECS)}
 
 
-def test_an_export_to_a_server_that_is_down_says_so(tmp_path: Path) -> None:
+def test_an_export_to_a_server_that_is_down_says_so_and_wrong_options_are_refused_by_their_names(
+    tmp_path: Path,
+) -> None:
     pytest.importorskip("mlflow")
     run_tracked(tmp_path, WatchSpec())
-    uri = f"http://127.0.0.1:{free_port()}"
-    code, text = exported(Tracked(tmp_path, uri), "down")
+    code, text = exported(Tracked(tmp_path, f"http://127.0.0.1:{free_port()}"), "down")
     assert code == 3
     assert "mlflow: MlflowException: API request" in text
     assert text.endswith("Run it again: no run is doubled.\n")
-
-
-def test_wrong_options_are_refused_by_their_names(tmp_path: Path) -> None:
-    code, text = exported(Tracked(tmp_path, ""), "x", uri="http://me:hunter2@host")
+    code, text = exported(Tracked(tmp_path, "http://me:hunter2@host"), "x")
     assert (code, "hunter2" in text) == (2, False)
     assert "--uri: uri must be http://HOST:PORT" in text

@@ -22,14 +22,17 @@ from tensorboard.plugins.hparams import metadata
 from tensorboard.plugins.hparams.api_pb2 import Status
 
 
-def tracked(folder: Path) -> Path:
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the sweep, tracked while it ran."""
+    folder = tmp_path_factory.mktemp("tensorboard")
     run_tracked(folder, WatchSpec(tensorboard=str(folder / "live")))
     return folder / "live" / "tiny"
 
 
-def export(store: Path, folder: Path) -> None:
-    done = CliRunner().invoke(app, ["export", "tensorboard", "--dir", str(folder), "--store", str(store)])
+def export(live: Path, folder: Path) -> None:
+    words = ["export", "tensorboard", "--dir", str(folder), "--store", str(live.parents[1] / "results")]
+    done = CliRunner().invoke(app, words)
     assert (done.exit_code, done.stdout) == (0, "wrote 5 trials of tiny to tensorboard\n")
 
 
@@ -46,19 +49,18 @@ def scalars(events: EventAccumulator, tag: str) -> list[tuple[int, float]]:
     return [(event.step, event.value) for event in events.Scalars(tag)]
 
 
-def test_every_evaluation_is_a_scalar_of_the_newest_attempt(tmp_path: Path) -> None:
-    folder = tracked(tmp_path)
-    assert scalars(read(folder, COMPLETE), "score") == [(13, 0.75), (26, 0.875)]
-    assert scalars(read(folder, RETRIED), "accuracy") == [(13, 0.625), (26, 0.75)]
-    assert scalars(read(folder, COMPLETE), "trial/best_score") == [(26, 0.875)]
-    assert scalars(read(folder, COMPLETE), "test/accuracy") == [(26, 0.75)]
-    assert math.isnan(scalars(read(folder, DIVERGED), "dev_loss")[-1][1])
+def test_every_evaluation_is_a_scalar_of_the_newest_attempt(live: Path) -> None:
+    complete = read(live, COMPLETE)
+    assert scalars(complete, "score") == [(13, 0.75), (26, 0.875)]
+    assert scalars(complete, "trial/best_score") == [(26, 0.875)]
+    assert scalars(complete, "test/accuracy") == [(26, 0.75)]
+    assert scalars(read(live, RETRIED), "accuracy") == [(13, 0.625), (26, 0.75)]
+    assert math.isnan(scalars(read(live, DIVERGED), "dev_loss")[-1][1])
 
 
-def test_hparams_are_the_settings_of_a_trial_and_say_how_it_ended(tmp_path: Path) -> None:
-    folder = tracked(tmp_path)
+def test_hparams_are_the_settings_of_a_trial_and_say_how_it_ended(live: Path) -> None:
     for spec, status in ((RETRIED, "STATUS_SUCCESS"), (DIVERGED, "STATUS_FAILURE"), (BROKEN, "STATUS_FAILURE")):
-        content = read(folder, spec).summary_metadata
+        content = read(live, spec).summary_metadata
         start = content[metadata.SESSION_START_INFO_TAG].plugin_data.content
         settings = metadata.parse_session_start_info_plugin_data(start).hparams
         assert (settings["freeze.depth"].number_value, settings["seed"].number_value) == (2, spec.seed)
@@ -67,36 +69,29 @@ def test_hparams_are_the_settings_of_a_trial_and_say_how_it_ended(tmp_path: Path
         assert metadata.parse_session_end_info_plugin_data(end).status == Status.Value(status)
 
 
-def test_the_answer_of_the_sweep_is_a_text(tmp_path: Path) -> None:
-    events = EventAccumulator(str(tracked(tmp_path) / "summary")).Reload()
-    (text,) = events.Tensors("summary.md")[0].tensor_proto.string_val
+def test_the_answer_of_the_sweep_is_a_text(live: Path) -> None:
+    (text,) = EventAccumulator(str(live / "summary")).Reload().Tensors("summary.md")[0].tensor_proto.string_val
     assert text.decode().startswith("# tiny\n\n**")
-    (found,) = answer(str(tmp_path / "results"))
+    (found,) = answer(str(live.parents[1] / "results"))
     assert f"\n{markdown(found.sentence)}\n" in text.decode()
 
 
-def test_an_export_from_the_store_is_what_was_tracked_live(tmp_path: Path) -> None:
-    live = files(tracked(tmp_path))
-    export(tmp_path / "results", tmp_path / "exported")
-    again = files(tmp_path / "exported" / "tiny")
-    (broken,) = (name for name in live if BROKEN.trial_id in name)  # never evaluated: its only time is that of its end
-    assert live.keys() == again.keys()
-    assert {name for name in live if live[name] != again[name]} <= {broken}
-
-
-def test_an_export_replaces_an_earlier_one_whatever_the_corpus_was_called(tmp_path: Path) -> None:
-    store, out = tracked(tmp_path).parents[1] / "results", tmp_path / "exported"
-    export(store, out)
-    before = files(out)
-    (folder,) = (out / "tiny").glob(f"*-{COMPLETE.trial_id}")
+def test_an_export_is_what_was_tracked_live_and_replaces_an_earlier_one_whatever_the_corpus_was_called(
+    live: Path, tmp_path: Path
+) -> None:
+    export(live, tmp_path)
+    tracked, before = files(live), files(tmp_path / "tiny")
+    (broken,) = (name for name in tracked if BROKEN.trial_id in name)  # never evaluated: its only time is its end's
+    assert tracked.keys() == before.keys()
+    assert {name for name in tracked if tracked[name] != before[name]} <= {broken}
+    (folder,) = (tmp_path / "tiny").glob(f"*-{COMPLETE.trial_id}")
     folder.rename(folder.with_name(f"other-{COMPLETE.trial_id}"))
-    export(store, out)
-    assert files(out) == before
+    export(live, tmp_path)
+    assert files(tmp_path / "tiny") == before
 
 
-def test_names_from_outside_stay_in_the_folder(tmp_path: Path) -> None:
-    folder = tracked(tmp_path)
-    assert {path.parent.parent for path in (tmp_path / "live").rglob("*tfevents*")} == {folder}
-    names = {path.name for path in folder.iterdir()}
+def test_names_from_outside_stay_in_the_folder(live: Path) -> None:
+    assert {path.parent.parent for path in live.parent.rglob("*tfevents*")} == {live}
+    names = {path.name for path in live.iterdir()}
     assert len(names) == len(SPECS) + 1
     assert all(name.isascii() and not set(name) & set("'\"<>&|`# \x1b/\\") for name in names)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 from orchestrator.extras.layer_probing.layer_states import (
-    LayerDrift,
     layer_drift,
     linear_cka,
     read_states,
@@ -52,33 +52,29 @@ def test_the_states_at_each_depth_are_those_of_the_layers_below_it(family: str, 
                 assert torch.equal(states, whole(**collate([example], 0, CPU).inputs).last_hidden_state[0])
 
 
-def test_depth_0_is_what_the_embeddings_give(make_trial: TrialMaker) -> None:
-    spec = make_trial("bert")
+def test_depth_0_is_what_the_embeddings_give_and_progress_counts_every_example_at_every_depth(
+    make_trial: TrialMaker,
+) -> None:
+    spec, counts = make_trial("bert"), list[int]()
     loaded, examples = untouched(spec), encode_for(spec).dev.examples[:2]
-    at = next(states_at_every_depth(spec, loaded, examples, CPU))
+    at, *_ = states_at_every_depth(spec, loaded, examples, CPU, counts.append)
     loaded.model.eval()
     with torch.inference_mode():
         for example, states in zip(examples, at.states, strict=True):
             assert torch.equal(states, loaded.parts.embeddings(torch.from_numpy(example.ids)[None])[0])
-
-
-def test_progress_counts_every_example_at_every_depth(make_trial: TrialMaker) -> None:
-    spec, counts = make_trial(), list[int]()
-    examples = encode_for(spec).dev.examples
-    list(states_at_every_depth(spec, untouched(spec), examples, CPU, counts.append))
     assert sum(counts) == 5 * len(examples)
 
 
-@pytest.mark.parametrize(("family", "reading"), [("bert", "first"), ("distilbert", "first"), ("gpt2", "last")])
-def test_a_text_is_read_where_its_head_reads_it(family: str, reading: str, make_trial: TrialMaker, texts: Path) -> None:
-    spec = make_trial(family, task="sst2", data={"folder": str(texts)})
-    assert reading_of(untouched(spec), "text") == reading
-
-
-def test_a_head_that_takes_the_mean_is_found_out(make_trial: TrialMaker, texts: Path, tmp_path: Path) -> None:
-    model = save_tiny_model("modernbert", tmp_path, classifier_pooling="mean")
+@pytest.mark.parametrize(
+    ("family", "reading"), [("bert", "first"), ("distilbert", "first"), ("gpt2", "last"), ("modernbert", "mean")]
+)
+def test_a_text_is_read_where_its_head_reads_it(
+    family: str, reading: str, make_trial: TrialMaker, texts: Path, tmp_path: Path
+) -> None:
+    pooling: dict[str, Any] = {"classifier_pooling": "mean"} if reading == "mean" else {}
+    model = save_tiny_model(family, tmp_path, **pooling)
     spec = make_trial(model=str(model), task="sst2", data={"folder": str(texts)})
-    assert reading_of(untouched(spec), "text") == "mean"
+    assert reading_of(untouched(spec), "text") == reading
 
 
 def test_words_are_read_at_their_first_subword_and_those_cut_off_are_left_out(make_trial: TrialMaker) -> None:
@@ -93,31 +89,28 @@ def test_words_are_read_at_their_first_subword_and_those_cut_off_are_left_out(ma
 # --- A frozen layer has not moved, a trained one has.
 
 
-def drifts(spec: TrialSpec) -> list[LayerDrift]:
+def trained(spec: TrialSpec) -> bytes:
     kept: list[bytes] = []
     list(run_trial(spec, device=CPU, keep_weights=kept.append))
-    return list(layer_drift(spec, kept[0], device=CPU))
+    return kept[0]
 
 
 def test_frozen_layers_have_not_moved_and_trained_ones_have(make_trial: TrialMaker) -> None:
-    found = drifts(make_trial(freeze={"strategy": "first_k", "depth": 2, "embeddings": True}))
+    spec = make_trial(freeze={"strategy": "first_k", "depth": 2, "embeddings": True})
+    weights = trained(spec)
+    found = list(layer_drift(spec, weights, device=CPU))
     assert [d.depth for d in found] == [0, 1, 2, 3, 4]
     assert [d.weight_change for d in found[:3]] == [0.0, 0.0, 0.0]
     assert [d.cka for d in found[:3]] == pytest.approx([1.0, 1.0, 1.0])
     assert all(d.weight_change > 0 and d.cka is not None and d.cka < 1 for d in found[3:])
+    with pytest.raises(ModelError, match="are not those that it trains"):
+        list(layer_drift(make_trial(freeze={"strategy": "first_k", "depth": 1}), weights, device=CPU))
 
 
 def test_adapters_count_as_the_weights_that_they_are_merged_into(make_trial: TrialMaker) -> None:
-    found = drifts(make_trial("bert", freeze={"strategy": "first_k", "depth": 2, "embeddings": True}, lora={"rank": 2}))
+    spec = make_trial("bert", freeze={"strategy": "first_k", "depth": 2, "embeddings": True}, lora={"rank": 2})
+    found = layer_drift(spec, trained(spec), device=CPU)
     assert [d.weight_change > 0 for d in found] == [False, False, False, True, True]
-
-
-def test_weights_of_another_trial_are_refused(make_trial: TrialMaker) -> None:
-    kept: list[bytes] = []
-    list(run_trial(make_trial(), device=CPU, keep_weights=kept.append))
-    other = make_trial(freeze={"strategy": "first_k", "depth": 1})
-    with pytest.raises(ModelError, match="are not those that it trains"):
-        list(layer_drift(other, kept[0], device=CPU))
 
 
 def test_cka_ignores_rotation_and_scale_and_sees_other_states() -> None:

@@ -29,10 +29,7 @@ def test_a_tag_that_the_first_letter_decides_is_read_from_the_embeddings(make_tr
     assert [probe.depth for probe in found] == [0, 1, 2, 3, 4]
     assert found[0].score > 0.95
     assert found[0].selectivity > 0.2
-
-
-def test_contributions_have_the_score_and_the_selectivity_as_their_means(make_trial: TrialMaker) -> None:
-    for probe in probes(make_trial()):
+    for probe in found:
         assert np.mean(probe.contributions) == pytest.approx(probe.score)
         assert np.mean(probe.selectivity_contributions) == pytest.approx(probe.selectivity)
         assert len(probe.contributions) == 12
@@ -67,19 +64,14 @@ def test_equal_labels_are_predicted_as_such() -> None:
 
 
 def test_a_word_has_one_control_label_wherever_it_stands(make_trial: TrialMaker) -> None:
-    examples = encode_for(make_trial()).dev.examples
-    types = [one for example in examples for one in types_of(example, {2, 3}, words=True)]
+    by_example = [types_of(example, {2, 3}, words=True) for example in encode_for(make_trial()).dev.examples]
+    assert not any(3 in types[-1] for types in by_example)  # the separator that follows the last word
+    types, gold = [one for example in by_example for one in example], np.arange(4)
     assert () not in types
-    gold = np.arange(4)
     half = len(types) // 2
     labels = np.concatenate(control_labels([types[:half], types[half:]], gold, seed=0))
     assert len(set(zip(types, labels.tolist(), strict=True))) == len(set(types))
     assert set(labels.tolist()) <= set(gold.tolist())
-
-
-def test_the_last_word_has_the_type_that_it_has_elsewhere(make_trial: TrialMaker) -> None:
-    for example in encode_for(make_trial()).dev.examples:
-        assert 3 not in types_of(example, {2, 3}, words=True)[-1]  # the separator that follows it
 
 
 def test_what_is_frozen_changes_no_probe_and_a_train_size_only_what_it_learns_from(make_trial: TrialMaker) -> None:
