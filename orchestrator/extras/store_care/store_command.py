@@ -19,17 +19,8 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from orchestrator.config.console import (
-    DEFAULT_STORE,
-    DebugOption,
-    JsonOption,
-    StoreOption,
-    command_group,
-    number_table,
-    reported,
-    say,
-    stdout,
-)
+from orchestrator.config import options
+from orchestrator.config.console import DEFAULT_STORE, command_group, number_table, reported, say, stdout
 from orchestrator.config.quantities import counted
 from orchestrator.extras.store_care.check import alone, check_store
 from orchestrator.extras.store_care.check_rows import Counted
@@ -46,7 +37,7 @@ app = command_group("Verify, repair, compact and merge stores.")
 
 
 @app.command()
-def verify(store: StoreOption = DEFAULT_STORE, as_json: JsonOption = False, debug: DebugOption = False) -> None:
+def verify(store: options.Store = DEFAULT_STORE, as_json: options.Json = False, debug: options.Debug = False) -> None:
     """Read a whole store and report every problem. A sweep may be running.
 
     Examples:
@@ -74,10 +65,10 @@ def verify(store: StoreOption = DEFAULT_STORE, as_json: JsonOption = False, debu
 
 @app.command("repair")
 def repair_(
-    store: StoreOption = DEFAULT_STORE,
+    store: options.Store = DEFAULT_STORE,
     apply: Annotated[bool, typer.Option("--apply", help="Do it. Without it, what would be done is listed.")] = False,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
+    as_json: options.Json = False,
+    debug: options.Debug = False,
 ) -> None:
     """List, and with --apply move, broken files to STORE/quarantine, so that the rest can be used. Nothing is deleted.
 
@@ -104,7 +95,7 @@ def repair_(
 
 
 @app.command()
-def compact(store: StoreOption = DEFAULT_STORE, debug: DebugOption = False) -> None:
+def compact(store: options.Store = DEFAULT_STORE, debug: options.Debug = False) -> None:
     """Merge the small parts of each table, as every launch does at its end.
 
     Examples:
@@ -122,9 +113,9 @@ def compact(store: StoreOption = DEFAULT_STORE, debug: DebugOption = False) -> N
 
 @app.command()
 def gc(
-    store: StoreOption = DEFAULT_STORE,
+    store: options.Store = DEFAULT_STORE,
     yes: Annotated[bool, typer.Option("--yes", help="Delete the files. Without it they are only listed.")] = False,
-    debug: DebugOption = False,
+    debug: options.Debug = False,
 ) -> None:
     """List, and with --yes delete, files that nothing needs: of killed writers, and checkpoints of completed trials.
 
@@ -151,8 +142,8 @@ def gc(
 def export_(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The output folder.")],
     form: Annotated[Format, typer.Option("--format", help="The file format.")] = Format.CSV,
-    store: StoreOption = DEFAULT_STORE,
-    debug: DebugOption = False,
+    store: options.Store = DEFAULT_STORE,
+    debug: options.Debug = False,
 ) -> None:
     """Export the tables for other programs, without duplicates, with a description of each column.
 
@@ -168,8 +159,8 @@ def export_(
 
 def export_store_(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder.")],
-    store: StoreOption = DEFAULT_STORE,
-    debug: DebugOption = False,
+    store: options.Store = DEFAULT_STORE,
+    debug: options.Debug = False,
 ) -> None:
     """Write a compact copy of a store for others, without weights and without the folders of this machine.
 
@@ -192,8 +183,8 @@ def export_store_(
 def merge_(
     source: Annotated[str, typer.Argument(metavar="FROM", help="The store to read.")],
     into: Annotated[str, typer.Argument(metavar="INTO", help="The store to add to.")],
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
+    as_json: options.Json = False,
+    debug: options.Debug = False,
 ) -> None:
     """Add the attempts and plans of FROM to INTO. Where both have a trial complete, INTO keeps its own.
 

@@ -14,15 +14,8 @@ import typer
 from pydantic import BaseModel, ValidationError
 
 from orchestrator.api.answering import chosen_sweep
-from orchestrator.config.console import (
-    DEFAULT_STORE,
-    DebugOption,
-    StoredSweepOption,
-    StoreOption,
-    reported,
-    stdout,
-    step_progress,
-)
+from orchestrator.config import options
+from orchestrator.config.console import DEFAULT_STORE, reported, stdout, step_progress
 from orchestrator.config.quantities import counted
 from orchestrator.config.yaml_document import faults
 from orchestrator.extras.trackers.live_tracker import TrackerTarget, failure_text, target_of
@@ -38,9 +31,9 @@ Spec = TypeVar("Spec", bound=BaseModel)
 def mlflow(
     uri: Annotated[str, typer.Option("--uri", metavar="URL", help="The tracking server, without credentials.")],
     experiment: Annotated[str, typer.Option("--experiment", metavar="NAME", help="Created if there is none.")],
-    store: StoreOption = DEFAULT_STORE,
-    sweep: StoredSweepOption = None,
-    debug: DebugOption = False,
+    store: options.Store = DEFAULT_STORE,
+    sweep: options.StoredSweep = None,
+    debug: options.Debug = False,
 ) -> None:
     """Write one run per trial to MLflow, nested under one of the sweep; runs of an earlier export are updated.
 
@@ -58,9 +51,9 @@ def mlflow(
 
 def tensorboard(
     folder: Annotated[Path, typer.Option("--dir", metavar="DIR", help="The folder for `tensorboard --logdir`.")],
-    store: StoreOption = DEFAULT_STORE,
-    sweep: StoredSweepOption = None,
-    debug: DebugOption = False,
+    store: options.Store = DEFAULT_STORE,
+    sweep: options.StoredSweep = None,
+    debug: options.Debug = False,
 ) -> None:
     """Write scalars and hparams for TensorBoard, one folder per trial; files of an earlier export are replaced.
 
@@ -76,9 +69,9 @@ def tensorboard(
 def wandb(
     project: Annotated[str, typer.Option("--project", metavar="NAME", help="The project.")],
     mode: Annotated[str, typer.Option("--mode", help="`online`, or `offline` for `wandb sync`.")] = "online",
-    store: StoreOption = DEFAULT_STORE,
-    sweep: StoredSweepOption = None,
-    debug: DebugOption = False,
+    store: options.Store = DEFAULT_STORE,
+    sweep: options.StoredSweep = None,
+    debug: options.Debug = False,
 ) -> None:
     """Write one run per trial for Weights & Biases; runs of an earlier export are replaced.
 
@@ -93,10 +86,10 @@ def wandb(
         _export(target_of("wandb", _spec(WandbSpec, {"project": project, "mode": mode})), store, sweep)
 
 
-def _spec(kind: type[Spec], options: dict[str, str]) -> Spec:
-    """The options as their key under `watch`. Raises ConfigError."""
+def _spec(kind: type[Spec], values: dict[str, str]) -> Spec:
+    """Options as their key under `watch`. Raises ConfigError."""
     try:
-        return kind.model_validate(options)
+        return kind.model_validate(values)
     except ValidationError as error:
         raise ConfigError(
             [f"--{each.path[0] if each.path else 'uri'}: {each.text}" for each in faults(error, kind)]
