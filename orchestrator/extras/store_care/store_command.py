@@ -11,6 +11,7 @@ permafrost store merge other-results results
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,9 +23,10 @@ from orchestrator.config import options
 from orchestrator.config.console import DEFAULT_STORE, command_group, number_table, reported, say, stdout
 from orchestrator.config.quantities import counted
 from orchestrator.extras.store_care.check import alone, check_store
-from orchestrator.extras.store_care.merge import Format, Merged, export, export_store, merge
-from orchestrator.extras.store_care.repair import Repaired, collect, find_garbage, repair
-from orchestrator.extras.store_care.report import Counted
+from orchestrator.extras.store_care.check_rows import Counted
+from orchestrator.extras.store_care.merge import Merged, merge
+from orchestrator.extras.store_care.repair import Repaired, find_garbage, repair
+from orchestrator.extras.store_care.table_export import Format, export, export_store
 from orchestrator.storage.open_storage import open_storage
 from orchestrator.storage.storage import Storage
 from orchestrator.store import open_store
@@ -129,7 +131,8 @@ def gc(
         garbage = find_garbage(storage)
         if yes and garbage:
             with alone(storage, "delete", say=say):
-                collect(storage, garbage)
+                for file in garbage:
+                    file.folder_in(storage).delete(file.name)
         for file in garbage:
             _line(f"{file.path}  {file.n_bytes:,} bytes, {file.why}")
         total = f"{counted(len(garbage), 'file')}, {sum(file.n_bytes for file in garbage) / 1e6:.1f} MB"
@@ -203,18 +206,14 @@ def merge_(
     raise typer.Exit(int(bool(done.differing)))
 
 
-def _tables(counted: Counted) -> list[Table]:
-    rows = {name: (counted.parts[name], counted.rows[name], counted.n_bytes[name]) for name in TABLES}
-    tables = [number_table(("table", "parts", "rows", "bytes"), rows)]
-    if counted.states:
-        tables.append(number_table(("trials", "n"), {state: (n,) for state, n in counted.states.items()}))
-    if counted.checkpoints:
-        tables.append(number_table(("checkpoints", "n"), {what: (n,) for what, n in counted.checkpoints.items()}))
-    if counted.weights:
-        tables.append(number_table(("weights", "n"), {"trials": (counted.weights,)}))
-    if counted.drivers:
-        tables.append(number_table(("drivers of", "n"), {sweep: (n,) for sweep, n in counted.drivers.items()}))
-    return tables
+def _tables(found: Counted) -> Iterator[Table]:
+    rows = {name: (found.parts[name], found.rows[name], found.n_bytes[name]) for name in TABLES}
+    yield number_table(("table", "parts", "rows", "bytes"), rows)
+    weights = {"trials": found.weights} if found.weights else {}
+    kinds = {"trials": found.states, "checkpoints": found.checkpoints, "weights": weights, "drivers of": found.drivers}
+    for kind, n_by in kinds.items():
+        if n_by:
+            yield number_table((kind, "n"), {name: (n,) for name, n in n_by.items()})
 
 
 def _print_repaired(storage: Storage, done: Repaired, *, applied: bool) -> None:

@@ -18,13 +18,7 @@ from orchestrator.config import options
 from orchestrator.config.console import DEFAULT_STORE, reported, stdout, step_progress
 from orchestrator.config.quantities import counted
 from orchestrator.config.yaml_document import faults
-from orchestrator.extras.trackers.live_tracker import (
-    TrackerTarget,
-    failure_text,
-    mlflow_target,
-    tensorboard_target,
-    wandb_target,
-)
+from orchestrator.extras.trackers.live_tracker import TrackerTarget, failure_text, target_of
 from orchestrator.extras.trackers.tracked_run import documents_of, replay
 from orchestrator.store import open_store
 from orchestrator.store.contents import planned_specs
@@ -52,7 +46,7 @@ def mlflow(
     5 no such sweep.
     """
     with reported(debug=debug):
-        _export(mlflow_target(_spec(MlflowSpec, {"uri": uri, "experiment": experiment})), store, sweep)
+        _export(target_of("mlflow", _spec(MlflowSpec, {"uri": uri, "experiment": experiment})), store, sweep)
 
 
 def tensorboard(
@@ -69,7 +63,7 @@ def tensorboard(
     Exit codes: 0 written, 2 tensorboard is not installed, 3 no store, or DIR cannot be written, 5 no such sweep.
     """
     with reported(debug=debug):
-        _export(tensorboard_target(folder), store, sweep)
+        _export(target_of("tensorboard", folder), store, sweep)
 
 
 def wandb(
@@ -89,7 +83,7 @@ def wandb(
     Exit codes: 0 written, 2 wandb is missing or has no API key, 3 no store, or W&B does not answer, 5 no such sweep.
     """
     with reported(debug=debug):
-        _export(wandb_target(_spec(WandbSpec, {"project": project, "mode": mode})), store, sweep)
+        _export(target_of("wandb", _spec(WandbSpec, {"project": project, "mode": mode})), store, sweep)
 
 
 def _spec(kind: type[Spec], values: dict[str, str]) -> Spec:

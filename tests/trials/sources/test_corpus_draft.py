@@ -246,7 +246,7 @@ def edit(path: Path) -> None:
 
 @pytest.mark.parametrize(
     "damage",
-    [edit, lambda path: os.truncate(path, 9), Path.unlink, lambda path: (path.parent / "digests.json").unlink()],
+    [edit, lambda path: os.truncate(path, 9), Path.unlink, lambda path: (path.parent / "manifest.json").unlink()],
 )
 def test_lines_that_changed_in_the_cache_are_written_again(damage: Callable[[Path], object], classes: Path) -> None:
     path, texts = lines(classes)
