@@ -118,7 +118,7 @@ def test_a_column_file_holds_its_words_and_neither_comments_nor_document_starts(
             [("a", "DET"), ("b", "NOUN")],
         ),
         ("", []),
-        *((line("1", form, "X"), [(form, "X")]) for form in ("New York", "New  York", "10 000", "é", "#", *ODD_WORDS)),
+        *((line("1", form, "X"), [(form, "X")]) for form in ("New York", "10 000", "é", "#", *ODD_WORDS)),
         (line("1", "cafe\u0301", "NOUN"), [("caf\u00e9", "NOUN")]),
         ("1\ta\t_\tDET\t_\t_\t_\t_\t_\tGloss=x  y\n", [("a", "DET")]),  # two spaces behind what is read do no harm
     ],
@@ -169,6 +169,7 @@ A, START = line("1", "a", "DET"), "the sentence that starts here"
             ("conllu", A + line(n, "b", "X"), f"2: the id is {n!r}; CoNLL-U needs")
             for n in ("", "x", "_", "-", "1a", "1-2-3", "3-2", "01", "1.2.3", "\u00b2")
         ),
+        ("conllu", A + line("2", "New  York", "X"), "2: a column holds two spaces in a row. Replace them by one."),
         *(("conllu", f"# text\n{A}{line('2', 'b', tag)}", f"1: word 2 of {START} has no UPOS") for tag in ("_", "")),
         *(
             ("conllu", f"{A}\n{content}", f"3: {START} has no words. Delete it.")
