@@ -19,7 +19,7 @@ from pydantic import BaseModel
 import dashboards.cli  # noqa: F401  (its commands join those of the orchestrator)
 from orchestrator.commands.app import COMMANDS, GROUPS, load_command
 from orchestrator.extras.published.study import Study
-from orchestrator.extras.store_care.merge import ABOUT
+from orchestrator.extras.store_care.table_export import ABOUT
 from orchestrator.store.schema import ADDED, COLUMNS, KEYS
 from orchestrator.sweeps.cluster_spec import ClusterSpec
 from orchestrator.sweeps.search_spec import SEARCHES

@@ -12,11 +12,12 @@ import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec
 
 import pytest
 
 WORKING = "working-"  # how the names of tests' working folders begin
+P = ParamSpec("P")
 ALL = bool(os.environ.get("PERMAFROST_ALL_EXAMPLES"))
 
 
@@ -28,6 +29,17 @@ def examples(number: int) -> int:
 def first(number: int, values: Iterable[Any]) -> list[Any]:
     """Parameters of which so many run with the fast tests, and the others are slow ones."""
     return [value if i < number else pytest.param(value, marks=pytest.mark.slow) for i, value in enumerate(values)]
+
+
+def refusal_of(function: Callable[P, object], kind: type[Exception]) -> Callable[P, str]:
+    """The function as one that has to raise such an error, and returns its message."""
+
+    def refused(*args: P.args, **options: P.kwargs) -> str:
+        with pytest.raises(kind) as error:
+            function(*args, **options)
+        return str(error.value)
+
+    return refused
 
 
 def each(

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import yaml
 from huggingface_hub import constants
 
 from tests.servers import Files, HubRepo, HubServer
@@ -19,20 +20,16 @@ TEXT = {"dtype": "string", "_type": "Value"}
 NUMBER = {"dtype": "int32", "_type": "Value"}
 
 SST2 = "nyu-mll/glue"
-CARD = """---
-license: mit
-configs:
-- config_name: sst2
-  data_files:
-  - {split: train, path: sst2/train-*}
-  - {split: validation, path: sst2/validation-*}
-  - {split: test, path: sst2/test-*}
-- config_name: cola
-  data_files:
-  - {split: train, path: cola/train-*}
----
-# About
-"""
+SPLITS = ("train", "validation", "test")
+
+
+def card(licence: str, **configs: Sequence[str]) -> bytes:
+    """A card that states the files of each configuration's splits."""
+    stated = [
+        {"config_name": name, "data_files": [{"split": split, "path": f"{name}/{split}-*"} for split in splits]}
+        for name, splits in configs.items()
+    ]
+    return f"---\n{yaml.safe_dump({'license': licence, 'configs': stated})}---\n# About\n".encode()
 
 
 def classes(*names: str) -> dict[str, Any]:
@@ -52,10 +49,10 @@ def parquet(columns: Mapping[str, Sequence[Any]], features: Mapping[str, Any], *
     return content.getvalue()
 
 
-def sentences(labels: Sequence[int], **options: Any) -> bytes:
+def sentences(labels: Sequence[int], start: str = "no", **options: Any) -> bytes:
     """As GLUE's files: a sentence, its class, its number."""
     columns: dict[str, Sequence[Any]] = {
-        "sentence": [f"no {i} café" for i in range(len(labels))],
+        "sentence": [f"{start} {i} café" for i in range(len(labels))],
         "label": labels,
         "idx": list(range(len(labels))),
     }
@@ -64,7 +61,7 @@ def sentences(labels: Sequence[int], **options: Any) -> bytes:
 
 def glue_files() -> dict[str, bytes]:
     return {
-        "README.md": CARD.encode(),
+        "README.md": card("mit", sst2=SPLITS, cola=("train",)),
         "sst2/train-00000-of-00001.parquet": sentences([0, 1, 1, 0, 1]),
         "sst2/validation-00000-of-00001.parquet": sentences([1, 0]),
         "sst2/test-00000-of-00001.parquet": sentences([-1, -1, -1]),

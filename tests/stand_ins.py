@@ -8,28 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from tests.builders import write_treebank
-from tests.hub_repos import NUMBER, TEXT, classes, lists, parquet
+from tests.hub_repos import SPLITS, TEXT, card, classes, lists, parquet, sentences
 from tests.servers import Files, HubRepo
 from tests.trials.conftest import save_tiny_model
 from trials.starter import treebank_path
 
 RELEASE = "2.16"
 GLUE = "bcdcba79d07bc864c1c254ccfcedcce55bcc9a8c"
-CARD = """---
-license: other
-configs:
-- config_name: cola
-  data_files:
-  - {split: train, path: cola/train-*}
-  - {split: validation, path: cola/validation-*}
-  - {split: test, path: cola/test-*}
-- config_name: sst2
-  data_files:
-  - {split: train, path: sst2/train-*}
-  - {split: validation, path: sst2/validation-*}
-  - {split: test, path: sst2/test-*}
----
-"""
 # Repository, commit, family and the sizes that a plan asks about: its layers and positions.
 MODELS: list[tuple[str, str, str, dict[str, int]]] = [
     ("distilbert/distilbert-base-multilingual-cased", "45c032ab32cc946ad88a166f7cb282f58c753c2e", "distilbert",
@@ -78,17 +63,11 @@ def hub_repos(folder: Path) -> list[HubRepo]:
 
 
 def _glue() -> dict[str, bytes]:
-    files = {"README.md": CARD.encode()}
+    files = {"README.md": card("other", cola=SPLITS, sst2=SPLITS)}
     for config in ("cola", "sst2"):
         for split, labels in (("train", [0, 1] * 600), ("validation", [1, 0] * 5), ("test", [-1] * 3)):
-            files[f"{config}/{split}-00000-of-00001.parquet"] = _texts(f"{config} {split}", labels)
+            files[f"{config}/{split}-00000-of-00001.parquet"] = sentences(labels, f"{config} {split}")
     return files
-
-
-def _texts(start: str, labels: Sequence[int]) -> bytes:
-    numbers = list(range(len(labels)))
-    columns: dict[str, Sequence[Any]] = {"sentence": [f"{start} {i}" for i in numbers], "label": labels, "idx": numbers}
-    return parquet(columns, {"sentence": TEXT, "label": classes("negative", "positive"), "idx": NUMBER})
 
 
 def _tagged(name: str, config: str) -> HubRepo:

@@ -19,7 +19,7 @@ from dashboards.data.frames import Frames
 from dashboards.data.page_query import PageQuery, parse_query
 from dashboards.data.selection import select
 from dashboards.report.write import write_report
-from dashboards.views.compare import prepare_scores, scores_table
+from dashboards.views.compare import prepare_scores
 from dashboards.views.kit.answers import answers_of_page, settings_table
 from dashboards.views.kit.cards import cards_or_table, figures_of
 from dashboards.views.kit.theme import LIGHT
@@ -221,7 +221,7 @@ SAYS_WHAT_IT_FROZE: dict[str, Callable[[ResultStore], str]] = {
     "model card": _card,
     "answer card": _answer_card,
     "grid of trials": lambda store: str(answer_rows(selected(store), {})),
-    "comparison": lambda store: scores_table(prepare_scores(selected(store, f"?trials={_PICKED}"))).to_csv(),
+    "comparison": lambda store: prepare_scores(selected(store, f"?trials={_PICKED}")).to_csv(),
     "page of a trial": lambda store: str(trial_page(selected(store).snapshot, RULED[-1].trial_id, LIGHT)),
     "static against adaptive": lambda store: part(store, "cost-when").to_csv(),
 }

@@ -18,7 +18,7 @@ from trials.cache.encoding import EncodedCorpus, encode_for
 from trials.errors import PreemptedError
 from trials.hardware.device import EnergyMeter, PeakMemory, autocast, default_device, device_name, wait_for
 from trials.models.load import LoadedModel, family_of, load_model
-from trials.prefix.states import GrownPrefix, Growth, take_prefix
+from trials.prefix.states import GrownPrefix, Prefix, take_prefix
 from trials.record import EpochRecord, SplitReport, known_sum, scored_once
 from trials.seeding import GlobalStream, torch_stream
 from trials.settings import FreezeSpec, Predictions, first_layers
@@ -196,17 +196,17 @@ class _RunningTrial:
             state.prefix_s += growth.train_s
             state.flops = known_sum((state.flops, growth.train_flops))
             course.recount()
-            self._spent.setup_s -= growth.paid_s + growth.dev_s
+            self._spent.setup_s -= sum(growth.paid_s.values())
         self._spent.setup_s += self._clock.lap()
 
-    def _grow(self, freeze: FreezeSpec) -> Growth:
+    def _grow(self, freeze: FreezeSpec) -> Prefix:
         """Train on the states that leave the frozen layers from now on."""
         training, growth = self.state.training, self.grown.grow(freeze)
         examples = [self.grown.data.train.examples[i] for i in self._subset]
         training.feed(examples, islice(batches_of(self._spec, examples), training.step, None))
         self.state.prefix_layers = self.grown.depth
-        self._spent.prefix_paid_s += growth.paid_s
-        self._spent.states_s += growth.dev_s
+        self._spent.prefix_paid_s += growth.paid_s.get("train", 0.0)
+        self._spent.states_s += growth.paid_s.get("dev", 0.0)
         return growth
 
     def evaluated(self, predictions: Predictions, keep_weights: Callable[[bytes], None] | None) -> EpochRecord:

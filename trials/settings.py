@@ -91,6 +91,15 @@ class FreezeSpec(Frozen):
         """Whether it freezes the lowest layers, or none, for the whole training."""
         return self.layers == tuple(range(self.depth)) and self.rule is None
 
+    @property
+    def extent(self) -> tuple[int, bool]:
+        """How much is frozen, to be sorted by: encoder layers, and of equally many the embeddings."""
+        return self.depth, self.embeddings
+
+    def holds(self, other: FreezeSpec) -> bool:
+        """Whether it freezes all that another does."""
+        return {*other.layers} <= {*self.layers} and other.embeddings <= self.embeddings
+
     def grown(self, depth: int) -> FreezeSpec:
         """What is frozen when a rule has frozen so many of the lowest layers."""
         return self if depth == self.depth else first_layers(depth)

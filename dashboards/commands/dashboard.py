@@ -14,8 +14,9 @@ from urllib.parse import urlencode
 import typer
 
 from orchestrator.api.answering import chosen_sweep
+from orchestrator.config import options
 from orchestrator.config.command_line import configs_folder
-from orchestrator.config.console import DEFAULT_STORE, DebugOption, StoredSweepOption, StoreOption, reported, say
+from orchestrator.config.console import DEFAULT_STORE, reported, say
 from orchestrator.store import open_store
 from trials.errors import StoreError
 
@@ -23,8 +24,8 @@ DEMO_STORE = configs_folder("freezebench") / "store"
 
 
 def dashboard(
-    store: StoreOption = DEFAULT_STORE,
-    sweep: StoredSweepOption = None,
+    store: options.Store = DEFAULT_STORE,
+    sweep: options.StoredSweep = None,
     host: Annotated[str, typer.Option(help="Address to listen on. Other than loopback needs a token.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port, or the next free one; 0 takes any.")] = 8050,
     token_file: Annotated[
@@ -41,7 +42,7 @@ def dashboard(
             show_default="X-Forwarded-Prefix of a proxy on this machine",
         ),
     ] = "",
-    debug: DebugOption = False,
+    debug: options.Debug = False,
 ) -> None:
     """Browse the results of a store in a browser, live while a sweep runs.
 
@@ -75,7 +76,7 @@ def dashboard(
 
 def demo(
     port: Annotated[int, typer.Option(help="Port, or the next free one; 0 takes any.")] = 8050,
-    debug: DebugOption = False,
+    debug: options.Debug = False,
 ) -> None:
     """Browse FreezeBench, a study of freezing that comes with Permafrost. Nothing runs and nothing is written.
 

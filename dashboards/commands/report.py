@@ -14,16 +14,8 @@ import typer
 from dashboards.data.page_query import COSTS
 from orchestrator.api.answering import answers_of, asked, overrides
 from orchestrator.commands.answer_command import ToleranceOption, show_answers
-from orchestrator.config.console import (
-    DEFAULT_STORE,
-    DebugOption,
-    StoredSweepOption,
-    StoreOption,
-    reported,
-    say,
-    stderr,
-    step_progress,
-)
+from orchestrator.config import options
+from orchestrator.config.console import DEFAULT_STORE, reported, say, stderr, step_progress
 from orchestrator.extras.published.study import STUDIES, load_study
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.contents import planned_specs
@@ -33,8 +25,8 @@ _NO_PICTURES = "--no-pictures"
 
 
 def report(
-    store: StoreOption = DEFAULT_STORE,
-    sweep: StoredSweepOption = None,
+    store: options.Store = DEFAULT_STORE,
+    sweep: options.StoredSweep = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", metavar="DIR", help="The folder to write.", show_default="report/SWEEP"),
@@ -51,7 +43,7 @@ def report(
         bool, typer.Option(f"--pictures/{_NO_PICTURES}", help="Also write each figure as SVG, PDF and PNG.")
     ] = True,
     answers: Annotated[bool, typer.Option("--answers/--no-answers", help="End with what to freeze.")] = True,
-    debug: DebugOption = False,
+    debug: options.Debug = False,
 ) -> None:
     """Write the report of a sweep: HTML, Markdown, LaTeX and CSV tables, figures.
 
@@ -105,11 +97,11 @@ def _say_answers(store: ResultStore, sweep: str, tolerance: float | None, cost: 
 def export(
     figure: Annotated[str, typer.Argument(metavar="FIGURE", help="Name of a figure or table, e.g. depth-strip.")],
     url: Annotated[str, typer.Option(metavar="QUERY", help="The page's address from ? on.")] = "",
-    store: StoreOption = DEFAULT_STORE,
+    store: options.Store = DEFAULT_STORE,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FILE", help="The file to write.", show_default="FIGURE.csv")
     ] = None,
-    debug: DebugOption = False,
+    debug: options.Debug = False,
 ) -> None:
     """Write one figure or its table as a page shows it; the format follows the extension.
 
@@ -133,7 +125,7 @@ def export(
 
 def paper(
     study: Annotated[str, typer.Argument(metavar="STUDY", help=f"One of {', '.join(STUDIES)}.")],
-    store: StoreOption = DEFAULT_STORE,
+    store: options.Store = DEFAULT_STORE,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="DIR", help="The folder to write.", show_default="paper/STUDY")
     ] = None,
@@ -143,7 +135,7 @@ def paper(
     pictures: Annotated[
         bool, typer.Option("--pictures/--no-pictures", help="Also write each figure as SVG, PDF and PNG.")
     ] = True,
-    debug: DebugOption = False,
+    debug: options.Debug = False,
 ) -> None:
     """Draw the tables and figures of a published study as it has them, with ours beside and a verdict per number.
 

@@ -35,11 +35,12 @@ _EACH, _COLUMNS = 250, 3  # height of a panel in pixels, panels in a row
 
 
 class Panels(NamedTuple):
-    """Differences to the baseline of all corpora and models of a sweep.
+    """Cells in panels or lines.
 
     Attributes:
-        table: One row per cell but the baseline: `cells.KEYS`, those of `loss_table`, `panel`, `share` (% of the
-            layers that are frozen).
+        table: One row per cell: `cells.KEYS`, `panel` (or `line`), `share` (% of the layers that are frozen), and for
+            panels those of `loss_table`, for lines `quality` (% of the baseline's mean) and `n`.
+        titles: Of the panels or lines.
     """
 
     table: pd.DataFrame
@@ -141,21 +142,10 @@ def panels_table(info: Panels) -> pd.DataFrame:
     )
 
 
-class Synthesis(NamedTuple):
-    """Quality as a share of full tuning, of all sweeps.
-
-    Attributes:
-        table: One row per cell that freezes from the embeddings up: `cells.KEYS`, `line`, `share` (% of the layers that
-            are frozen), `quality` (% of the baseline's mean), `n`.
+def prepare_synthesis(selection: Selection) -> Panels:
+    """Quality as a share of full tuning, over the cells that freeze from the embeddings up: a line per sweep, task,
+    corpus, model and train size with a completed baseline.
     """
-
-    table: pd.DataFrame
-    lines: list[str]
-    note: str
-
-
-def prepare_synthesis(selection: Selection) -> Synthesis:
-    """A line per sweep, task, corpus, model and train size with a completed baseline."""
     tables: list[pd.DataFrame] = []
     names: list[str] = []
     snapshot = selection.snapshot
@@ -178,13 +168,13 @@ def prepare_synthesis(selection: Selection) -> Synthesis:
     if len(names) < 2:
         raise EmptyPartError("This needs two corpora, models or train sizes with a baseline.")
     table = pd.concat(tables, ignore_index=True).sort_values(["line", "share", "embeddings"], kind="stable")
-    return Synthesis(table.reset_index(drop=True), names, drawn_of(MOST_LINES, len(names), "lines"))
+    return Panels(table.reset_index(drop=True), names, drawn_of(MOST_LINES, len(names), "lines"))
 
 
-def draw_synthesis(info: Synthesis, look: Look) -> Figure:
+def draw_synthesis(info: Panels, look: Look) -> Figure:
     """A line each, named at its end, over the rule of thumb of Lee et al."""
     data = []
-    for n, words in enumerate(info.lines[:MOST_LINES]):
+    for n, words in enumerate(info.titles[:MOST_LINES]):
         rows = info.table[info.table["line"] == n]
         hover = [[cell_name(row, several=False), row.n] for row in rows.itertuples()]
         line = {"dash": DASHES[n // 6 % len(DASHES)], "color": look.line(n)}
@@ -212,12 +202,12 @@ def draw_synthesis(info: Synthesis, look: Look) -> Figure:
     return with_note({"data": data, "layout": drawn}, look, info.note)
 
 
-def synthesis_table(info: Synthesis) -> pd.DataFrame:
+def synthesis_table(info: Panels) -> pd.DataFrame:
     """One row per setting."""
     t = info.table
     return pd.DataFrame(
         {
-            "line": [info.lines[n] for n in t["line"]],
+            "line": [info.titles[n] for n in t["line"]],
             "frozen": freeze_column(t["freeze"], t["n_layers"]),
             "layers frozen (%)": t["share"].round(1),
             "quality (% of full tuning)": t["quality"].round(2),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import dash_mantine_components as dmc
 import pandas as pd
@@ -12,7 +12,7 @@ from dashboards.data.selection import Selection
 from dashboards.views.kit.components import frame_table, trial_link
 from dashboards.views.kit.drawing import freeze_name, with_strip
 from dashboards.views.kit.part import EmptyPartError, Part, View
-from dashboards.views.picked import CURVES, SENTENCES, Picks, picks_of, selection_of, to_compare, words_of
+from dashboards.views.picked import CURVES, SENTENCES, picks_of, selection_of, to_compare, words_of
 from dashboards.views.trial_page import settings_of
 from orchestrator.analysis.cells import froze_by
 from orchestrator.analysis.losses import losses
@@ -63,53 +63,36 @@ def picked_list(selection: Selection) -> Any:
 # --- Scores
 
 
-class Scores(NamedTuple):
-    """The scores of the picked trials.
+def prepare_scores(selection: Selection) -> pd.DataFrame:
+    """One row per picked trial, with the difference of its score to that of the first; NaN where they do not compare.
 
-    Attributes:
-        differences: Score (0..1) minus that of the first; NaN where they do not compare.
-        paired: Whether each is paired with the first, in words.
+    Two trials are paired if they share corpus, train size and seeds; scores compare within one corpus and size.
     """
-
-    picks: Picks
-    words: list[str]
-    differences: list[float]
-    paired: list[str]
-
-
-def prepare_scores(selection: Selection) -> Scores:
-    """Two trials are paired if they share corpus, train size and seeds; scores compare within one corpus and size."""
     picks = to_compare(selection)
-    rows = picks.trials.to_dict("records")
+    t, rows = picks.trials, picks.trials.to_dict("records")
     first = rows[0]
     paired, differences = [], []
     for row in rows:
         other = next((key.replace("_", " ") for key in _SAME if row[key] != first[key]), "")
-        differences.append(float("nan") if other else float(row["score"]) - float(first["score"]))
+        differences.append(float("nan") if other else 100 * (float(row["score"]) - float(first["score"])))
         if row is first:
             paired.append("reference")
         elif other:
             paired.append(f"not compared: other {other}")
         else:
             paired.append("yes, by seed" if row["seed"] == first["seed"] else "no: other seed")
-    return Scores(picks, words_of(picks), differences, paired)
-
-
-def scores_table(info: Scores) -> pd.DataFrame:
-    """One row per trial."""
-    t = info.picks.trials
     changing = froze_by(t, "trial_id")
     return pd.DataFrame(
         {
             "number": t["number"],
             "trial": t["trial_id"],
-            "what": info.words,
+            "what": words_of(picks),
             "state": t["state"].str.replace("_", " "),
             "metric": t["metric"].map(metric_label),
             "dev score (%)": 100 * t["score"].astype("float64"),
             "test score (%)": 100 * t["test_score"].astype("float64"),
-            "difference to 1 (points)": [100 * value for value in info.differences],
-            "paired with 1": info.paired,
+            "difference to 1 (points)": differences,
+            "paired with 1": paired,
             "best epoch": t["best_epoch"],
             "training (s)": t["train_s"].astype("float64").round(2),
             **({"what it froze": t["trial_id"].map(changing).fillna("")} if changing else {}),
@@ -184,7 +167,6 @@ SCORES = Part(
     "Scores side by side",
     "Score and cost of each picked trial, and its difference to the first.",
     prepare_scores,
-    scores_table,
     method="Two trials are paired if they share corpus, train size and seed: then they saw the same sentences in the "
     "same order and started from the same head. A difference of unpaired trials also holds what the seeds differ by.",
     of_store=True,
@@ -194,7 +176,6 @@ PAIRS = Part(
     "Paired differences",
     "Mean difference of each picked setting to that of the first trial, over the picked pairs.",
     prepare_pairs,
-    lambda info: info,
     method="Paired by seed; the 95 % interval is over seeds and, where the store has what each contributes, sentences. "
     "One pair has no interval: how much another seed would differ is unknown. Picking the pairs by their scores makes "
     "the interval meaningless; Scores has all pairs.",
@@ -205,7 +186,6 @@ SETTINGS = Part(
     "Settings",
     "The settings in which the picked trials differ, one column a trial.",
     prepare_settings,
-    lambda info: info,
     body=lambda info, look: settings_body(info),
     of_store=True,
 )

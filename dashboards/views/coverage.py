@@ -238,7 +238,6 @@ FAILURES = Part(
     "Failures by reason",
     "Trials that ended neither completed nor pruned. Run the launch command again to retry them.",
     prepare_failures,
-    lambda info: info,
     method="Failed trials enter no mean. The reason is the last line of the error.",
     any_state=True,
     if_any=True,

@@ -12,8 +12,7 @@ from dashboards.views.kit.theme import LIGHT, Figure, axis, dodge, empty_figure,
 from dashboards.views.paper_tables import Groups, metric_name, scaled, unit
 from orchestrator.extras.published.comparison_tables import Beside, Number
 from orchestrator.extras.published.our_results import SeedMean, Trial, measure
-from orchestrator.extras.published.study import Exhibit, Study
-from orchestrator.extras.published.study_parts import UNKNOWN, Metric
+from orchestrator.extras.published.study import UNKNOWN, Exhibit, Metric, Study
 from trials.freeze.strategies import frozen_layers
 
 _LOOK = LIGHT

@@ -11,8 +11,7 @@ import pandas as pd
 from orchestrator.analysis.cells import FreezeName
 from orchestrator.extras.published.comparison_tables import NO_TRIAL, Beside, Number
 from orchestrator.extras.published.our_results import COUNTED, RELATIVE, SeedMean
-from orchestrator.extras.published.study import Exhibit, PublishedNumber, Study
-from orchestrator.extras.published.study_parts import Metric
+from orchestrator.extras.published.study import Exhibit, Metric, PublishedNumber, Study
 
 _NAMES = {
     "trainable_params": "parameters",

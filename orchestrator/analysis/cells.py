@@ -21,8 +21,8 @@ What `max_length` cut off, a sentence for each corpus: scores of shortened sente
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from orchestrator.config.quantities import counted
 from trials.escaping import escaped
@@ -35,6 +35,8 @@ from trials.tasks.task import head_of, score_name
 if TYPE_CHECKING:  # `status --trials` needs no pandas
     import pandas as pd
 
+Item = TypeVar("Item")
+Key = TypeVar("Key", bound=Hashable)
 FROZEN, TRAINED = "■", "□"
 LEGEND = f"{FROZEN} frozen, {TRAINED} trained: first the embeddings, then the layers from the input up"
 MOST_LAYERS = 48  # a longer strip is not taken in at a glance
@@ -132,12 +134,17 @@ SAVED = {name: _SAVED[name] for name in (*_FIRST, *_SAVED)}
 """What a sentence calls each cost that freezing may save, by column of a frame."""
 
 
+def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
+    """Items by their keys, in order of first appearance."""
+    groups: dict[Key, list[Item]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
+
+
 def by_cell(specs: Iterable[TrialSpec]) -> dict[str, list[TrialSpec]]:
-    """The replicates of each cell by cell id, in order of first appearance."""
-    cells: dict[str, list[TrialSpec]] = {}
-    for spec in specs:
-        cells.setdefault(spec.cell_id, []).append(spec)
-    return cells
+    """The replicates of each cell by cell id."""
+    return grouped(specs, lambda spec: spec.cell_id)
 
 
 def objective_group(spec: TrialSpec) -> Group:
@@ -257,9 +264,7 @@ def froze_by(frame: pd.DataFrame, key: str) -> dict[str, str]:
         return {}
     ended = frame["frozen_layers"]
     changing = frame[ended.notna() & ((frame["strategy"] == ADAPTIVE) | (ended != frame["depth"]))]
-    rows: dict[str, list[dict[str, Any]]] = {}
-    for row in changing[[key, *_COLUMNS]].to_dict("records"):
-        rows.setdefault(row[key], []).append(row)
+    rows = grouped(changing[[key, *_COLUMNS]].to_dict("records"), lambda row: row[key])
     return {name: _words(of) for name, of in rows.items()}
 
 

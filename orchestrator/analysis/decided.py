@@ -272,11 +272,7 @@ def _barred(row: Mapping[str, Any], limit: float, error: float) -> str:
 def _freezes_more(parts: list[FreezeSpec | None], more: Bools) -> Bools:
     """Which settings freeze all that one shown to lose more freezes."""
     losing = [each for each, shown in zip(parts, more, strict=True) if shown and each is not None]
-    return np.array([each is not None and any(_holds(each, less) for less in losing) for each in parts], dtype=bool)
-
-
-def _holds(more: FreezeSpec, less: FreezeSpec) -> bool:
-    return {*less.layers} <= {*more.layers} and less.embeddings <= more.embeddings
+    return np.array([each is not None and any(map(each.holds, losing)) for each in parts], dtype=bool)
 
 
 def _needed(

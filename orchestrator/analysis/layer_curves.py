@@ -26,7 +26,7 @@ from orchestrator.analysis.probe_key import probe_id
 from orchestrator.analysis.rows import COMPLETED, ROUNDING, Floats
 from orchestrator.analysis.savings import FLOPS, savings
 from orchestrator.analysis.two_way import interval
-from orchestrator.analysis.wording import exact_points
+from orchestrator.config.quantities import counted
 from trials.spec import TrialSpec
 
 _SETTING = ("probe_id", "baseline", "task", "corpus", "model", "train_size", "setup", "metric", "n_layers")
@@ -113,12 +113,13 @@ def findings(at: pd.DataFrame, tolerance: float) -> dict[str, str]:
             most = at.loc[at[curve].idxmax()]
             words[curve] = f"{said.format(_layer(most['depth']))}: {100 * most[curve]:.1f} %"
     lost = at[at["loss"].notna()]
+    limit = counted(100 * tolerance, "point")
     depth, losses = deepest_within(lost, "loss", tolerance) if len(lost) else NOTHING, lost.set_index("depth")["loss"]
     further = [f"{100 * loss:.1f} at {_layer(k)}" for k, loss in losses.items() if k > depth][:1]
     if depth != NOTHING:
-        words["loss"] = ", ".join([f"Loses ≤ {exact_points(100 * tolerance)} up to {_layer(depth)}", *further])
+        words["loss"] = ", ".join([f"Loses ≤ {limit} up to {_layer(depth)}", *further])
     elif further:
-        words["loss"] = f"Loses > {exact_points(100 * tolerance)}: {further[0]}"
+        words["loss"] = f"Loses > {limit}: {further[0]}"
     return words
 
 

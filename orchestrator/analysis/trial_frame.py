@@ -65,7 +65,7 @@ def at_best_rate(frame: pd.DataFrame, specs: Mapping[str, TrialSpec], n_seeds: i
         if runs[cell] == n and (known is None or means[cell] > means[known]):
             best[settings[cell]] = cell
     kept = frame[frame["cell"].isin(set(best.values())) & ~frame["seed"].isin(seeds[:n])]
-    baselines = {cell: best.get(_unfrozen(specs[cell]), "") for cell in best.values()}
+    baselines = {cell: best.get(specs[cell].at_rate(1.0).baseline_id, "") for cell in best.values()}
     return kept.assign(
         baseline=kept["cell"].map(baselines),
         setup=kept["cell"].map({cell: _said(cell, best, baselines, specs, seeds[:n]) for cell in best.values()}),
@@ -83,26 +83,22 @@ def with_own_rates(frame: pd.DataFrame, specs: Mapping[str, TrialSpec]) -> pd.Da
     same = {spec.at_rate(1.0).baseline_id for spec in specs.values()}
     if not orphans or len(set(settings)) < len(settings) or len(baselines) != 1 or set(baselines) != same:
         return frame
-    rates = ", ".join(f"{s.freeze.label} {s.optim.lr:g}" for s in sorted(specs.values(), key=_order))
-    return frame.assign(baseline=next(iter(baselines.values())), setup=f"each at its own lr ({rates})")
-
-
-def _unfrozen(spec: TrialSpec) -> str:
-    return spec.at_rate(1.0).baseline_id
+    return frame.assign(baseline=next(iter(baselines.values())), setup=f"each at its own lr ({_rates(specs.values())})")
 
 
 def _said(
     cell: str, best: Mapping[str, str], baselines: Mapping[str, str], specs: Mapping[str, TrialSpec], seeds: list[int]
 ) -> str:
     """`each at its best lr (none 5e-05, first 2+E 0.0001), chosen on the seeds 0, 1, which the answer does not use`."""
-    same = sorted((specs[other] for other in best.values() if baselines[other] == baselines[cell]), key=_order)
-    rates = ", ".join(f"{spec.freeze.label} {spec.optim.lr:g}" for spec in same)
+    rates = _rates(specs[other] for other in best.values() if baselines[other] == baselines[cell])
     which = f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"
     return f"each at its best lr ({rates}), chosen on {which}, which the answer does not use"
 
 
-def _order(spec: TrialSpec) -> tuple[int, bool]:
-    return spec.freeze.depth, spec.freeze.embeddings
+def _rates(specs: Iterable[TrialSpec]) -> str:
+    """`none 5e-05, first 2+E 0.0001`."""
+    in_order = sorted(specs, key=lambda spec: spec.freeze.extent)
+    return ", ".join(f"{spec.freeze.label} {spec.optim.lr:g}" for spec in in_order)
 
 
 # Columns in which two trials must agree for a measured cost to compare, and what their values are called.

@@ -49,8 +49,8 @@ def _freeze(of: Decided) -> str:
     assert row is not None
     changing = row["froze"] and f"; it {row['froze']}"
     text = (
-        f"Freeze {parts(row['freeze'], of.n_layers)}: it {_loss(row)}, within {exact_points(of.plan.tolerance)}, and "
-        f"saves {share_text(row)} of the {SAVED[of.cost]}{changing}. {condition(row)}"
+        f"Freeze {parts(row['freeze'], of.n_layers)}: it {_loss(row)}, within {counted(of.plan.tolerance, 'point')}, "
+        f"and saves {share_text(row)} of the {SAVED[of.cost]}{changing}. {condition(row)}"
     )
     nearest = of.nearest
     if nearest is not None and nearest["loss"] <= of.plan.tolerance / POINTS:
@@ -73,7 +73,7 @@ def condition(row: Row) -> str:
 
 
 def _freeze_nothing(of: Decided) -> str:
-    limit = exact_points(of.plan.tolerance)
+    limit = counted(of.plan.tolerance, "point")
     refused = of.candidates[of.candidates["excess_p"] <= of.plan.error]
     lost = of.table[of.table["verdict"] == "shown to lose more"].sort_values("loss")
     if lost.empty:
@@ -98,7 +98,7 @@ def seen(row: Row) -> str:
 
 def _not_worth_it(of: Decided) -> str:
     """`Not worth it: nothing within 1 point saves more than 1.3 % of the training FLOPs; ...`."""
-    saving, limit = SAVED[of.cost], exact_points(of.plan.tolerance)
+    saving, limit = SAVED[of.cost], counted(of.plan.tolerance, "point")
     small = of.table[of.table["in_budget"] & ~of.table["worth_having"]]
     within = small[small["verdict"] == "shown to lose at most the tolerance"]
     most = (within if len(within) else small)["saved"].max()
@@ -116,7 +116,7 @@ def _not_worth_it(of: Decided) -> str:
 
 def _not_decided(of: Decided) -> str:
     """Why nothing is recommended yet, and what would decide it."""
-    limit, table = exact_points(of.plan.tolerance), of.table[of.table["in_budget"]]
+    limit, table = counted(of.plan.tolerance, "point"), of.table[of.table["in_budget"]]
     fit = table[table["worth_having"]]
     if fit.empty:
         least = f"{percent(of.plan.min_saving)} of the {SAVED[of.cost]}"
@@ -159,7 +159,7 @@ def _no_difference(row: Row, of: Decided) -> str:
         text += f"; {folds} folds of {n:,} examples resolve {resolved_points(n - n // folds):.1f} points"
     if n >= wanted:
         return f"{text}. Further seeds or a larger dev split may show one."
-    return f"{text}; about {wanted:,} would do: there a loss of {exact_points(of.plan.tolerance)} would be seen."
+    return f"{text}; about {wanted:,} would do: there a loss of {counted(of.plan.tolerance, 'point')} would be seen."
 
 
 def too_few(row: Row) -> str:
@@ -239,12 +239,6 @@ def rests_on(row: Row) -> str:
     if not pd.isna(row["n_folds"]):
         sentences = f"{row['n_folds']} folds of {row['n_sentences']:,} examples"
     return f"{counted(int(row['n_pairs']), 'seed')}, {sentences}"
-
-
-def exact_points(points: float) -> str:
-    """A number of points as it was given: `1 point`, `0.25 points`."""
-    shown = f"{points:.6g}"
-    return f"{shown} point{'s' * (shown != '1')}"
 
 
 def parts(label: str, n_layers: int | None = None) -> str:

@@ -24,10 +24,9 @@ from trials.plugins.loading import load_installed
 if TYPE_CHECKING:
     from orchestrator.api.answering import Answers, answer
     from orchestrator.api.choosing import Choice, choose
-    from orchestrator.api.exporting import export_model
     from orchestrator.api.launching import Launched, launch, plan
     from orchestrator.api.tabulating import Table, table
-    from orchestrator.api.training import TrainedModel, train
+    from orchestrator.api.training import TrainedModel, export_model, train
     from orchestrator.extras.layer_probing.layer_probing import Layers, layers
     from orchestrator.own_data.choose_options import ChooseOptions
     from orchestrator.store import open_store
@@ -66,7 +65,7 @@ _PLACES = {
     "Sweep": "orchestrator.sweeps.sweep:SweepSpec",
     "answer": "orchestrator.api.answering:answer",
     "choose": "orchestrator.api.choosing:choose",
-    "export_model": "orchestrator.api.exporting:export_model",
+    "export_model": "orchestrator.api.training:export_model",
     "launch": "orchestrator.api.launching:launch",
     "layers": "orchestrator.extras.layer_probing.layer_probing:layers",
     "load_plugins": "trials.plugins.loading:load",

@@ -16,15 +16,12 @@ from orchestrator.analysis.cells import freeze_name
 from orchestrator.api.answering import Answers, answers_of
 from orchestrator.api.launching import Course, here, outcome_lines, resume_lines
 from orchestrator.api.questions import FOLDS, PlannedQuestion, plan_question, say_plan, worth_holding_out
-from orchestrator.api.rates import higher_rates, rates_of
-from orchestrator.api.rivals import TIME, with_lora
+from orchestrator.api.rates import TIME, higher_rates, rates_of, with_lora
 from orchestrator.api.training import train
 from orchestrator.config.console import INTERRUPTED, ShownInCell, notebook_output
-from orchestrator.config.quantities import counted, duration
+from orchestrator.config.quantities import HOUR, counted, duration
 from orchestrator.own_data.choose_options import ChooseOptions
-from orchestrator.own_data.sweep_file import (
-    Question,
-)
+from orchestrator.own_data.sweep_file import Question
 from orchestrator.session.outcome import Bounds, Outcome, early_end, trials_of
 from orchestrator.store import ResultStore, open_store
 from orchestrator.sweeps.plan import Plan, brought_up_to_date, resolved
@@ -36,8 +33,6 @@ from trials.spec import TrialSpec
 if TYPE_CHECKING:
     from orchestrator.analysis.answer import Answer
     from orchestrator.forecast.values import Forecast
-
-HOUR = 3_600.0
 
 
 class NextStep(NamedTuple):

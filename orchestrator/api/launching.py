@@ -121,7 +121,8 @@ class Course:
     @property
     def time_left(self) -> float:
         """Seconds; infinite without a limit."""
-        return math.inf if self.bounds.hours is None else 3_600 * self.bounds.hours - (time.monotonic() - self.began)
+        clock = self.bounds.clock(self.began)
+        return math.inf if clock is None else clock()
 
     def of_time(self, share: float) -> Course:
         """The same with so much of the time."""

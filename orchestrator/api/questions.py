@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from orchestrator.api.exporting import refuse_folder
 from orchestrator.api.launching import Course
 from orchestrator.api.rates import with_best_rates
+from orchestrator.api.training import refuse_folder
 from orchestrator.config.console import download_progress, say
 from orchestrator.config.quantities import duration
 from orchestrator.config.yaml_document import Document
@@ -30,7 +30,7 @@ from orchestrator.own_data.sweep_file import (
     sweep_text,
     write_sweep,
 )
-from orchestrator.search.choose_depth import DepthGoal, spread
+from orchestrator.search.choose_depth import spread
 from orchestrator.search.depth_search import Depths
 from orchestrator.session.display import plan_lines
 from orchestrator.sweeps.plan import Plan, dev_note, folds_note, plan_notes, resolved
@@ -259,7 +259,7 @@ def _curve_words(plan: Plan, forecast: Forecast) -> str:
         return ""
     depths = Depths.of(plan.trials)
     cells = [depths.baseline, *(depths.freezes[i] for i in spread(len(depths.freezes)))]
-    first = {spec.trial_id for seeds in cells for spec in list(seeds.values())[: DepthGoal.min_seeds]}
+    first = {spec.trial_id for seeds in cells for spec in list(seeds.values())[: plan.sweep.decision_plan.min_seeds]}
     seconds = {i: each.seconds.median for each in forecast.cells if each.seconds for i in each.trials}
     share = sum(seconds.get(i, 0.0) for i in first) / max(sum(seconds.values()), 1e-9)
     return f"; a curve of {len(cells) - 1} depths after about {duration(share * forecast.wall_s.median)}"

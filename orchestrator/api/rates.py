@@ -1,4 +1,7 @@
-"""Each depth at its own best learning rate: rates are tried first, on seeds that the answer does not use."""
+"""What runs beside the search of `choose`: learning rates before it, adapters after it.
+
+Each depth has its own best learning rate: rates are tried first, on seeds that the answer does not use.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +12,19 @@ from pathlib import Path
 
 import numpy as np
 
+from orchestrator.api.answering import Answers
 from orchestrator.api.launching import Course
 from orchestrator.config.console import say
 from orchestrator.config.quantities import counted, duration
 from orchestrator.config.yaml_document import Document
-from orchestrator.own_data.sweep_file import NOTHING, Question, rates_text
+from orchestrator.own_data.sweep_file import NOTHING, Question, lora_text, rates_text
 from orchestrator.search.choose_depth import spread
 from orchestrator.store import ResultStore
 from orchestrator.store.schema import State
+from orchestrator.sweeps.plan import Plan
 from trials.draft import Lookup
 from trials.errors import ConfigError
+from trials.settings import LoraSpec
 from trials.spec import TrialSpec
 
 AUTO = "auto"
@@ -46,10 +52,7 @@ def with_best_rates(
     depths = [depth for depth in spread(n_layers + 1) if depth]
     if asked == AUTO:
         depths = depths[-2:-1] or depths
-    document = Document.of_text(
-        path.with_name(path.name.replace("choose-", "rates-", 1)), rates_text(question, rates, depths)
-    )
-    plan = course.plan(document, lookup)
+    plan = course.plan(_sweep_beside(path, "rates-", rates_text(question, rates, depths)), lookup)
     start = time.monotonic()
     say(f"rates   trying {', '.join(f'{rate:g}' for rate in rates)} in {counted(len(plan.to_run), 'trial')} first")
     with course.run(plan):
@@ -63,6 +66,11 @@ def with_best_rates(
         optim = {**question.recipe["optim"], "lr": best[NOTHING]}
         return replace(question, recipe={**question.recipe, "optim": optim})
     return replace(question, rates={depth: nearest(best, depth) for depth in (NOTHING, *range(n_layers + 1))})
+
+
+def _sweep_beside(path: Path, word: str, text: str) -> Document:
+    """The sweep of that text, named after the file of a question."""
+    return Document.of_text(path.with_name(path.name.replace("choose-", word, 1)), text)
 
 
 def rates_of(asked: str, usual: float) -> list[float]:
@@ -106,3 +114,39 @@ def best_rates(trials: Sequence[TrialSpec], results: ResultStore) -> dict[int, f
 def nearest(best: Mapping[int, float], depth: int) -> float:
     """The rate of the tried depth nearest to one; the embeddings are nearest to nothing frozen."""
     return best[min(best, key=lambda tried: (abs(max(tried, 0) - max(depth, 0)), tried))]
+
+
+# What rivals freezing, under the baseline's seeds: low-rank adapters.
+
+TIME = 0.25  # share of the time that is kept for adapters
+TIMES_RATE = 10.0  # of the rate that trains the weights themselves: Hu et al. 2021 (table 9) have 4e-4 to 5e-4
+FEWEST = 3  # seeds
+
+
+def with_lora(
+    found: Answers, question: Question, searched: Plan, path: Path, course: Course, lookup: Lookup
+) -> tuple[Answers, int]:
+    """The answers with a row for adapters, and the exit code of their sweep.
+
+    They have as many seeds as the baseline, at least three, as far as the time goes.
+
+    Raises as `launch`.
+    """
+    from orchestrator.analysis.answer import beside  # loads pandas
+
+    rate = float(f"{TIMES_RATE * float(question.rates.get(NOTHING, question.recipe['optim']['lr'])):.3g}")
+    rows = course.results.trials(["trial_id", "state"]).to_pylist()
+    done = {row["trial_id"] for row in rows if row["state"] == State.COMPLETED}
+    seeds = [spec.seed for spec in searched.trials if spec.freeze.is_baseline]
+    n = sum(spec.freeze.is_baseline and spec.trial_id in done for spec in searched.trials)
+    text = lora_text(question, LoraSpec().rank, rate, seeds[: max(n, FEWEST)])
+    plan = course.plan(_sweep_beside(path, "lora-", text), lookup)
+    trials = counted(len(plan.to_run), "trial")
+    say(f"lora    {trials} of adapters of rank {LoraSpec().rank} in every layer, at a learning rate of {rate:g}")
+    with course.run(plan) as ended:
+        frame = course.results.evidence(plan.trials).frame
+    baseline = next(spec.cell_id for spec in plan.trials if spec.freeze.is_baseline)
+    labels = {spec.cell_id: f"LoRA {spec.lora.label}" for spec in plan.trials if spec.lora is not None}
+    frame = frame.assign(freeze=frame["cell"].map(labels).fillna(frame["freeze"]))
+    rows_of = tuple(beside(frame, baseline, searched.sweep.decision_plan))
+    return Answers(replace(each, settings=each.settings + rows_of) for each in found), ended.exit_code

@@ -18,16 +18,8 @@ from rich.text import Text
 from orchestrator.analysis.answer_text import curve_lines
 from orchestrator.analysis.decision_plan import MOST_SEEDS
 from orchestrator.api.answering import NO_ANSWER, answers_of, asked, chosen_sweep, lines_of, overrides
-from orchestrator.config.console import (
-    DEFAULT_STORE,
-    DebugOption,
-    JsonOption,
-    StoredSweepOption,
-    StoreOption,
-    reported,
-    say,
-    stdout,
-)
+from orchestrator.config import options
+from orchestrator.config.console import DEFAULT_STORE, reported, say, stdout
 from orchestrator.store import open_store
 from orchestrator.store.contents import planned_specs
 
@@ -50,8 +42,8 @@ CostOption = Annotated[
 
 
 def answer(
-    store: StoreOption = DEFAULT_STORE,
-    sweep: StoredSweepOption = None,
+    store: options.Store = DEFAULT_STORE,
+    sweep: options.StoredSweep = None,
     tolerance: ToleranceOption = None,
     cost: CostOption = None,
     min_saving: Annotated[
@@ -79,8 +71,8 @@ def answer(
             help="Take each setting at its own best learning rate, chosen on seeds that the answer does not use.",
         ),
     ] = None,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
+    as_json: options.Json = False,
+    debug: options.Debug = False,
 ) -> None:
     """Say what to freeze, for each corpus, model and train size, or what to run next.
 
@@ -96,8 +88,7 @@ def answer(
     with reported(debug=debug):
         results = open_store(store)
         plan = chosen_sweep(results, sweep, compares=True)
-        options = {"tolerance": tolerance, "cost": cost, "min_saving": min_saving, "most_seeds": most_seeds}
-        used = asked(plan.asks, **options)
+        used = asked(plan.asks, tolerance=tolerance, cost=cost, min_saving=min_saving, most_seeds=most_seeds)
         found = answers_of(results, planned_specs(plan), used, at_best)
         if as_json:
             print(json.dumps([each.as_json() for each in found]))

@@ -10,8 +10,7 @@ import json
 import shlex
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
-from pathlib import Path
+from dataclasses import asdict, replace
 from typing import Annotated, Literal
 
 import typer
@@ -20,84 +19,29 @@ from orchestrator.api.choosing import Choice
 from orchestrator.api.choosing import choose as choose_for
 from orchestrator.api.questions import write_question
 from orchestrator.commands.answer_command import show_answers
-from orchestrator.commands.data_options import Given, with_data_options
-from orchestrator.config.console import (
-    DEFAULT_STORE,
-    MODEL_HELP,
-    ClusterOption,
-    CpusOption,
-    DebugOption,
-    GpusOption,
-    JsonOption,
-    ModelOption,
-    OfflineOption,
-    StoreOption,
-    reported,
-    say,
-    sibling_command,
-    stdout,
-)
+from orchestrator.commands.data_options import DATA, with_options
+from orchestrator.config import options
+from orchestrator.config.console import reported, say, sibling_command, stdout
 from orchestrator.own_data.choose_options import Ask, ChooseOptions
 from trials.sources.local_models import STARTER
 
-DataArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="[DATA]",
-        show_default=False,
-        help="A folder, a file, a bundled sample, a treebank (UD_English-EWT), or a dataset of the hub (imdb, "
-        "nyu-mll/glue/sst2); the newest, or with @RELEASE or @REVISION another.",
-    ),
-]
-ToleranceOption = Annotated[float, typer.Option("--tolerance", help="Acceptable loss of quality in points.")]
-OutOption = Annotated[
-    Path | None,
-    typer.Option("--out", metavar="DIR", help="Where sweep files go.", show_default="beside the store"),
-]
 
-
-@with_data_options
+@with_options(
+    "data", *DATA, "model", "tolerance", "rates", "against", "max_hours", "store", "out", "cluster", "export",
+    "dry_run", "offline", "cpus", "gpus",
+)  # fmt: skip
 def choose(
-    given: Given,
-    data: DataArgument = "",
+    asked: ChooseOptions,
     model: Annotated[
         list[str],
-        typer.Option("--model", help=f"{MODEL_HELP} Given several times, the best of them and their depths."),
+        typer.Option("--model", help=f"{options.MODEL_HELP} Given several times, the best of them and their depths."),
     ] = [STARTER],  # noqa: B006
-    tolerance: ToleranceOption = 1.0,
-    rates: Annotated[
-        str | None,
-        typer.Option(
-            "--rates",
-            metavar="LIST",
-            help="Try these learning rates first, as 2e-5,5e-5,1e-4 or auto, so that each depth has its own best.",
-        ),
-    ] = None,
     against: Annotated[
         Literal["lora"] | None,
         typer.Option("--against", help="Put low-rank adapters beside the depths, under the same seeds."),
     ] = None,
-    max_hours: Annotated[
-        float,
-        typer.Option("--max-hours", metavar="H", help="Limit of the launch; a part of train is used if need be."),
-    ] = 1.0,
-    store: StoreOption = DEFAULT_STORE,
-    out: OutOption = None,
-    cluster: ClusterOption = "local",
-    export: Annotated[
-        Path | None,
-        typer.Option(
-            "--export",
-            metavar="FOLDER",
-            help="Also train the recommended setting on all of train, and write the model to a new folder.",
-        ),
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Write the sweep and forecast it; run nothing.")] = False,
-    offline: OfflineOption = False,
-    cpus: CpusOption = None,
-    gpus: GpusOption = None,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
+    as_json: options.Json = False,
+    debug: options.Debug = False,
 ) -> None:
     """Find out how deep to freeze on your data: plan, run and answer in one command. Run it again to resume.
 
@@ -112,15 +56,12 @@ def choose(
     overwritten, 130 interrupted, 143 terminated or at the limit.
     """
     with reported(debug=debug):
-        asked = ChooseOptions(
-            **given, data=data, model=model[0], models=model if len(model) > 1 else (), tolerance=tolerance,
-            rates=rates, against=against, max_hours=max_hours, store=store, out=out, cluster=cluster, cpus=cpus,
-            gpus=gpus, export=export, dry_run=dry_run, offline=offline, ask=_ask(),
-        )  # fmt: skip
+        models = model if len(model) > 1 else ()
+        asked = replace(asked, model=model[0], models=models, against=against, ask=_ask())
         found = choose_for(asked)
         if as_json:
             print(json.dumps(_as_json(found)))
-        elif dry_run:
+        elif asked.dry_run:
             _show_forecast(found)
         elif found.answers:
             show_answers(found.answers)
@@ -128,16 +69,8 @@ def choose(
     raise typer.Exit(found.exit_code)
 
 
-@with_data_options
-def init(
-    given: Given,
-    data: DataArgument = "",
-    model: ModelOption = "starter",
-    tolerance: ToleranceOption = 1.0,
-    out: OutOption = None,
-    offline: OfflineOption = False,
-    debug: DebugOption = False,
-) -> None:
+@with_options("data", *DATA, "model", "tolerance", "out", "offline")
+def init(asked: ChooseOptions, debug: options.Debug = False) -> None:
     """Write the sweep file that `permafrost choose` would run, with comments, to be edited.
 
     Examples:
@@ -148,10 +81,7 @@ def init(
     Exit codes: 0 written, 2 invalid option, 3 missing or broken file, 4 the sweep file exists.
     """
     with reported(debug=debug):
-        asked = ChooseOptions(
-            **given, data=data, model=model, tolerance=tolerance, out=out, offline=offline, ask=_ask()
-        )
-        path = write_question(asked)
+        path = write_question(replace(asked, ask=_ask()))
         stdout.print_line(f"sweep   {path}")
         say(f"next    {sibling_command('launch', '--sweep', str(path))}")
 

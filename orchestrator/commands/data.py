@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -20,17 +20,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.commands.data_options import Given, with_data_options
-from orchestrator.config.console import (
-    DebugOption,
-    JsonOption,
-    command_group,
-    download_progress,
-    number_table,
-    reported,
-    say,
-    stdout,
-)
+from orchestrator.commands.data_options import DATA, with_options
+from orchestrator.config import options
+from orchestrator.config.console import command_group, download_progress, number_table, reported, say, stdout
 from orchestrator.config.quantities import counted
 from orchestrator.own_data.choose_options import ChooseOptions
 from orchestrator.own_data.corpus_guess import NO_DEV, corpus_lines, draft_of, examples, guess_draft
@@ -59,7 +51,7 @@ SweepOption = Annotated[
 
 
 @app.command()
-def fetch(names: Names = None, sweep: SweepOption = None, debug: DebugOption = False) -> None:
+def fetch(names: Names = None, sweep: SweepOption = None, debug: options.Debug = False) -> None:
     """Download treebanks and datasets, and with --sweep the models of a sweep. Cached files are not fetched again.
 
     Examples:
@@ -81,7 +73,7 @@ def fetch(names: Names = None, sweep: SweepOption = None, debug: DebugOption = F
 
 
 @app.command("list")
-def list_(as_json: JsonOption = False, debug: DebugOption = False) -> None:
+def list_(as_json: options.Json = False, debug: options.Debug = False) -> None:
     """List the bundled samples and the fetched corpora, with their licences.
 
     Examples:
@@ -100,17 +92,17 @@ def list_(as_json: JsonOption = False, debug: DebugOption = False) -> None:
 
 
 @app.command()
-@with_data_options
+@with_options("name", "sweep", *DATA)
 def check(
-    given: Given,
+    asked: ChooseOptions,
     name: Annotated[
         str | None, typer.Argument(metavar="[NAME]", help="A folder, a file, a bundled sample or a fetched corpus.")
     ] = None,
     sweep: Annotated[
         Path | None, typer.Option("--sweep", metavar="FILE", help="Check every corpus of this sweep instead.")
     ] = None,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
+    as_json: options.Json = False,
+    debug: options.Debug = False,
 ) -> None:
     """Check a corpus: how it is understood, broken lines, sizes, labels, lengths, and items that occur in two splits.
 
@@ -128,11 +120,10 @@ def check(
     Exit codes: 0 checked, 2 invalid option, 3 missing or broken file.
     """
     with reported(debug=debug):
-        if (sweep is not None) == bool(name or given["train"] or given["dev"] or given["test"]):
+        if (sweep is not None) == bool(name or asked.train or asked.dev or asked.test):
             raise ConfigError("check what? Give a NAME, --sweep FILE, or --train FILE with --dev and --test.")
-        asked = ChooseOptions(data=name or "", **given)
         with download_progress() as progress:
-            corpora = _corpora(sweep, asked, Lookup(progress=progress))
+            corpora = _corpora(sweep, replace(asked, data=name or ""), Lookup(progress=progress))
         found = [_Checked(data, task, lines, _checked(data, task)) for data, task, lines in corpora]
         if as_json:
             rows = [_as_json(each) for each in found]

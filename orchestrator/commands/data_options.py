@@ -1,104 +1,54 @@
-"""The options that say what somebody's data are: of `choose`, `init` and `data check`."""
+"""The options of commands that are attributes of `ChooseOptions`: of `choose`, `init` and `data check`."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
-import typer
+from orchestrator.own_data.choose_options import ChooseOptions
 
-from orchestrator.config.console import TaskOption
-
-Given = Mapping[str, Any]
-"""The values of these options, by attribute of `ChooseOptions`."""
-
-_HELD = "by what the files hold"
-
-
-def _options(
-    task: TaskOption = None,
-    format_: Annotated[
-        str | None,
-        typer.Option("--format", help="columns, conllu, tsv, csv, jsonl or parquet.", show_default=_HELD),
-    ] = None,
-    words: Annotated[
-        str | None, typer.Option("--words", metavar="COLUMN", help="The column of words: position from 0, or name.")
-    ] = None,
-    tags: Annotated[
-        str | None, typer.Option("--tags", metavar="COLUMN", help="The column of their tags; in CoNLL-U upos or xpos.")
-    ] = None,
-    text: Annotated[
-        str | None,
-        typer.Option("--text", metavar="COLUMN", help="A table's column of texts: name, or position from 0."),
-    ] = None,
-    pair: Annotated[
-        str | None,
-        typer.Option("--pair", metavar="COLUMN", help="The column of each pair's second text; `none` for none."),
-    ] = None,
-    label: Annotated[
-        str | None, typer.Option("--label", metavar="COLUMN", help="A table's column of labels.")
-    ] = None,
-    document: Annotated[
-        str | None,
-        typer.Option(
-            "--document",
-            metavar="COLUMN",
-            help="A table's column that names what a row is a part of: an article, a thread; `none` for none.",
-            show_default="one called doc_id, document or the like",
-        ),
-    ] = None,
-    scheme: Annotated[
-        str | None,
-        typer.Option("--scheme", help="How span tags are written: iob1, iob2, bioes or io.", show_default=_HELD),
-    ] = None,
-    train: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--train", metavar="FILE", help="The file of the train split; repeat it for several. Also in DATA."
-        ),
-    ] = None,
-    dev: Annotated[
-        list[str] | None, typer.Option("--dev", metavar="FILE", help="Likewise, of the dev split.")
-    ] = None,
-    test: Annotated[
-        list[str] | None, typer.Option("--test", metavar="FILE", help="Likewise, of the test split.")
-    ] = None,
-    held_out: Annotated[
-        float | None,
-        typer.Option(
-            "--held-out", metavar="SHARE", help="Let this share of train, and of a dev split's files, serve as dev.",
-            show_default="0.1 without a dev split",
-        ),
-    ] = None,
-    folds: Annotated[
-        int | None,
-        typer.Option(
-            "--folds", metavar="K",
-            help="Cross-validation instead: each seed has one of K parts of train, and of a dev split's files, as dev.",
-        ),
-    ] = None,
-) -> None: ...  # fmt: skip
+DATA = (
+    "task", "format", "words", "tags", "text", "pair", "label", "document", "scheme", "train", "dev", "test",
+    "held_out", "folds",
+)  # fmt: skip
+"""What somebody's data are."""
 
 
-def with_data_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with the options above, whose values it gets together, as `given`."""
-    ours, theirs = inspect.signature(_options).parameters, inspect.signature(command).parameters
-    rest = [parameter for name, parameter in theirs.items() if name != "given"]
-    place = next((n for n, each in enumerate(rest) if each.name not in ("data", "name", "sweep")), len(rest))
+def with_options(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A command with these options, which it gets together, as `asked`; parameters of its own stay its own.
 
-    @wraps(command)
-    def wrapped(**values: Any) -> None:
-        given = {name.rstrip("_"): values.pop(name, ours[name].default) for name in ours}
-        files = {split: given[split] or () for split in ("train", "dev", "test")}
-        command(given={**given, **files}, **values)
+    Args:
+        names: Attributes of `ChooseOptions`, and the command's own parameters among them, in the order of its help;
+            own ones that are not named come last.
+    """
 
-    hints = get_type_hints(_options, include_extras=True) | get_type_hints(command, include_extras=True)
-    del hints["given"], wrapped.__wrapped__
-    parameters = [*rest[:place], *ours.values(), *rest[place:]]
-    wrapped.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [each.replace(annotation=hints[each.name], kind=inspect.Parameter.KEYWORD_ONLY) for each in parameters]
-    )
-    wrapped.__annotations__ = hints
-    return wrapped
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        own = dict(inspect.signature(command, eval_str=True).parameters)
+        del own["asked"]
+        shared = {name: _parameter(name) for name in names if name not in own}
+
+        @wraps(command)
+        def wrapped(**values: Any) -> None:
+            given = {name: values.pop(name) for name in shared}
+            command(asked=ChooseOptions(**{name: each for name, each in given.items() if each is not None}), **values)
+
+        del wrapped.__wrapped__
+        keyword = {name: each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for name, each in own.items()}
+        parameters = {name: (shared | keyword)[name] for name in (*names, *own)}
+        wrapped.__signature__ = inspect.Signature(list(parameters.values()))  # type: ignore[attr-defined]
+        wrapped.__annotations__ = {name: each.annotation for name, each in parameters.items()}
+        return wrapped
+
+    return decorate
+
+
+def _parameter(name: str) -> inspect.Parameter:
+    """An attribute of `ChooseOptions` as Typer knows it, which repeats an option for a list or None only."""
+    kind, *about = get_args(get_type_hints(ChooseOptions, include_extras=True)[name])
+    default: Any = getattr(ChooseOptions, name)
+    if get_origin(kind) is Sequence:
+        kind, default = list[str] | None, None
+    annotation: Any = Annotated[kind, *about]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)

@@ -18,26 +18,9 @@ from rich.padding import Padding
 
 from orchestrator.api.launching import Launched, planned
 from orchestrator.commands.answer_command import show_answers
+from orchestrator.config import options
 from orchestrator.config.command_line import configs_folder
-from orchestrator.config.console import (
-    DEFAULT_STORE,
-    ClusterOption,
-    ClusterStoreOption,
-    CpusOption,
-    DebugOption,
-    GpusOption,
-    JsonOption,
-    OfflineOption,
-    PilotOption,
-    SettingsOption,
-    StoreOption,
-    SweepOption,
-    download_progress,
-    reported,
-    say,
-    stderr,
-    stdout,
-)
+from orchestrator.config.console import DEFAULT_STORE, download_progress, reported, say, stderr, stdout
 from orchestrator.config.quantities import counted, points
 from orchestrator.config.yaml_document import Document
 from orchestrator.execution.recorder import versions
@@ -46,7 +29,7 @@ from orchestrator.forecast.values import Forecast
 from orchestrator.forecast.values import as_json as forecast_as_json
 from orchestrator.session.display import plan_lines, setting_table
 from orchestrator.session.outcome import Bounds, limit_note, outcome_of, say_end
-from orchestrator.session.session import price_of_an_hour, run_plan
+from orchestrator.session.session import run_plan
 from orchestrator.store import ResultStore, open_store
 from orchestrator.sweeps.cluster_spec import ClusterSpec, device_line, find_cluster, slots_of
 from orchestrator.sweeps.plan import Plan
@@ -59,13 +42,13 @@ DEFAULT_SWEEP = configs_folder("sweeps") / "starter.yaml"
 
 
 def launch(
-    sweep: SweepOption = DEFAULT_SWEEP,
-    cluster: ClusterOption = "local",
-    store: ClusterStoreOption = None,
-    settings: SettingsOption = None,
-    offline: OfflineOption = False,
+    sweep: options.Sweep = DEFAULT_SWEEP,
+    cluster: options.Cluster = "local",
+    store: options.ClusterStore = None,
+    settings: options.Settings = None,
+    offline: options.Offline = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and exit.")] = False,
-    pilot: PilotOption = False,
+    pilot: options.Pilot = False,
     simulate: Annotated[
         str | None, typer.Option(metavar="STORE", help="Replay the sweep from the trials of a store, without training.")
     ] = None,
@@ -79,10 +62,10 @@ def launch(
     max_cost: Annotated[
         float | None, typer.Option(metavar="C", help="Stop when trials have cost C, by the prices in the cluster file.")
     ] = None,
-    cpus: CpusOption = None,
-    gpus: GpusOption = None,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
+    cpus: options.Cpus = None,
+    gpus: options.Gpus = None,
+    as_json: options.Json = False,
+    debug: options.Debug = False,
 ) -> None:
     """Run a sweep. Trials that are complete in the store are not run again.
 
@@ -120,9 +103,9 @@ def launch(
     raise typer.Exit(code)
 
 
-def given_flags(options: Mapping[str, bool]) -> list[str]:
+def given_flags(flags: Mapping[str, bool]) -> list[str]:
     """The flags that were given."""
-    return [flag for flag, given in options.items() if given]
+    return [flag for flag, is_given in flags.items() if is_given]
 
 
 def submit_to(
@@ -213,7 +196,7 @@ def _show_forecast(
             stderr.print(part)
     elif forecast.is_known:
         say(forecast_line(forecast))
-    if note := limit_note(bounds, forecast, price_of_an_hour(plan, cluster)):
+    if note := limit_note(bounds, forecast, cluster.hourly(plan.sweep.resources)):
         say(f"note    {note}")
 
 
@@ -224,11 +207,11 @@ def _show_forecast(
 
 
 def plan(
-    sweep: SweepOption = DEFAULT_SWEEP,
-    cluster: ClusterOption = "local",
-    store: ClusterStoreOption = None,
-    settings: SettingsOption = None,
-    pilot: PilotOption = False,
+    sweep: options.Sweep = DEFAULT_SWEEP,
+    cluster: options.Cluster = "local",
+    store: options.ClusterStore = None,
+    settings: options.Settings = None,
+    pilot: options.Pilot = False,
     slots: Annotated[
         int | None,
         typer.Option(
@@ -240,11 +223,11 @@ def plan(
             show_default="as many as fit",
         ),
     ] = None,
-    offline: OfflineOption = False,
-    cpus: CpusOption = None,
-    gpus: GpusOption = None,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
+    offline: options.Offline = False,
+    cpus: options.Cpus = None,
+    gpus: options.Gpus = None,
+    as_json: options.Json = False,
+    debug: options.Debug = False,
 ) -> None:
     """Show what a sweep would run, and forecast its time, energy, memory, disk and cost. Nothing is written.
 
@@ -321,9 +304,9 @@ def _as_json(plan: Plan, forecast: Forecast, fetched: list[str], store: str, clu
 
 def reproduce(
     trial: Annotated[str, typer.Argument(metavar="TRIAL", help="The id of a trial, or its first characters.")],
-    store: StoreOption = DEFAULT_STORE,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
+    store: options.Store = DEFAULT_STORE,
+    as_json: options.Json = False,
+    debug: options.Debug = False,
 ) -> None:
     """Run one trial again, without writing to the store, and compare every number that it computes.
 

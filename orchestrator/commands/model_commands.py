@@ -14,29 +14,18 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.api.exporting import export_model as write_model
 from orchestrator.api.training import SEEDS, Keep
+from orchestrator.api.training import export_model as write_model
 from orchestrator.api.training import train as train_setting
 from orchestrator.commands.answer_command import ToleranceOption
-from orchestrator.config.console import (
-    DEFAULT_STORE,
-    ClusterOption,
-    CpusOption,
-    DebugOption,
-    GpusOption,
-    JsonOption,
-    StoredSweepOption,
-    StoreOption,
-    reported,
-    say,
-    stdout,
-)
+from orchestrator.config import options
+from orchestrator.config.console import DEFAULT_STORE, reported, say, stdout
 
 
 def train(
     out: Annotated[Path, typer.Option("-o", "--out", metavar="FOLDER", help="A new folder.")],
-    store: StoreOption = DEFAULT_STORE,
-    sweep: StoredSweepOption = None,
+    store: options.Store = DEFAULT_STORE,
+    sweep: options.StoredSweep = None,
     tolerance: ToleranceOption = None,
     freeze: Annotated[
         str | None,
@@ -53,11 +42,11 @@ def train(
         bool,
         typer.Option("--with-dev", help="Train on dev as well, but for a twentieth of both, which chooses the epoch."),
     ] = False,
-    cluster: ClusterOption = "local",
-    cpus: CpusOption = None,
-    gpus: GpusOption = None,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
+    cluster: options.Cluster = "local",
+    cpus: options.Cpus = None,
+    gpus: options.Gpus = None,
+    as_json: options.Json = False,
+    debug: options.Debug = False,
 ) -> None:
     """Train the setting that a sweep recommends on all of train, under several seeds, and export the model.
 
@@ -89,11 +78,11 @@ def train(
 def export_model(
     trial: Annotated[str, typer.Option("--trial", metavar="ID", help="The id of a trial, or its first characters.")],
     out: Annotated[Path, typer.Option("-o", "--out", metavar="FOLDER", help="A new folder.")],
-    store: StoreOption = DEFAULT_STORE,
+    store: options.Store = DEFAULT_STORE,
     licence: Annotated[
         str | None, typer.Option("--licence", help="The licence for the card.", show_default="the encoder's")
     ] = None,
-    debug: DebugOption = False,
+    debug: options.Debug = False,
 ) -> None:
     """Write the model of a trial, with the weights of its best epoch, as a standard folder.
 

@@ -20,17 +20,8 @@ from rich.text import Text
 
 from orchestrator.claims import running_drivers
 from orchestrator.claims.roster import this_process
-from orchestrator.config.console import (
-    DEFAULT_STORE,
-    ClusterOption,
-    ClusterStoreOption,
-    DebugOption,
-    JsonOption,
-    SettingsOption,
-    reported,
-    say,
-    stdout,
-)
+from orchestrator.config import options
+from orchestrator.config.console import DEFAULT_STORE, reported, say, stdout
 from orchestrator.deploy.machine_checks import CheckResult, checks, examined
 from orchestrator.execution.events import ask_to_stop
 from orchestrator.store import open_store
@@ -45,11 +36,11 @@ def doctor(
     sweep: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also check the data and models of this sweep.")
     ] = None,
-    cluster: ClusterOption = "local",
-    store: ClusterStoreOption = None,
-    settings: SettingsOption = None,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
+    cluster: options.Cluster = "local",
+    store: options.ClusterStore = None,
+    settings: options.Settings = None,
+    as_json: options.Json = False,
+    debug: options.Debug = False,
 ) -> None:
     """Check that this machine is ready: Python, packages, devices, disk, Ray, data and models, browser.
 
@@ -92,14 +83,14 @@ _POLL_S = 1.0
 
 
 def stop(
-    store: ClusterStoreOption = None,
+    store: options.ClusterStore = None,
     sweep: Annotated[
         str | None,
         typer.Option("--sweep", metavar="NAME", parser=composed, help="The sweep.", show_default="the one that runs"),
     ] = None,
-    cluster: ClusterOption = "local",
+    cluster: options.Cluster = "local",
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until its drivers have ended.")] = True,
-    debug: DebugOption = False,
+    debug: options.Debug = False,
 ) -> None:
     """Stop all drivers of a sweep. Running trials continue to their next evaluation; launch it again to resume.
 

@@ -21,15 +21,8 @@ from orchestrator.analysis.summary import CellSummary
 from orchestrator.api.answering import chosen_sweep
 from orchestrator.api.tabulating import Table
 from orchestrator.claims import running_drivers
-from orchestrator.config.console import (
-    DEFAULT_STORE,
-    ClusterOption,
-    DebugOption,
-    JsonOption,
-    StoreOption,
-    reported,
-    stdout,
-)
+from orchestrator.config import options
+from orchestrator.config.console import DEFAULT_STORE, reported, stdout
 from orchestrator.config.quantities import counted, points
 from orchestrator.forecast import pace
 from orchestrator.forecast.pace import unfinished_trials
@@ -43,7 +36,7 @@ from trials.record import COSTS
 
 
 def status(
-    store: StoreOption = DEFAULT_STORE,
+    store: options.Store = DEFAULT_STORE,
     follow: Annotated[
         bool, typer.Option("--follow", help="Show each trial as it ends. Ctrl-C stops watching; the sweep continues.")
     ] = False,
@@ -53,10 +46,10 @@ def status(
     earlier: Annotated[
         bool, typer.Option("--all", help="Show the trials that an earlier version of a sweep declared, too.")
     ] = False,
-    cluster: ClusterOption = "local",
-    as_json: JsonOption = False,
+    cluster: options.Cluster = "local",
+    as_json: options.Json = False,
     each_trial: Annotated[bool, typer.Option("--trials", help="List every trial with its id.")] = False,
-    debug: DebugOption = False,
+    debug: options.Debug = False,
 ) -> None:
     """Show the sweeps of a store and their progress.
 

@@ -1,4 +1,4 @@
-"""What all commands share: the consoles, common options, and how errors become messages and exit codes."""
+"""What all commands share: the consoles, and how errors become messages and exit codes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import typer
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -35,7 +35,7 @@ from rich.table import Table
 
 from orchestrator.config.quantities import size
 from trials.errors import PermafrostError, is_out_of_memory, one_line
-from trials.escaping import composed, escaped
+from trials.escaping import escaped
 from trials.sources.cache import Progress
 
 DEFAULT_STORE = "results"
@@ -86,70 +86,6 @@ class SafeConsole(Console):
 
 stdout = SafeConsole()
 stderr = SafeConsole(stderr=True)
-
-StoreOption = Annotated[
-    str,
-    typer.Option(
-        "--store", metavar="DIR", help="The results store: a folder, s3://bucket/prefix or gs://bucket/prefix."
-    ),
-]
-ClusterStoreOption = Annotated[
-    str | None,
-    typer.Option(
-        "--store",
-        metavar="DIR",
-        help="The results store: a folder, s3://bucket/prefix or gs://bucket/prefix.",
-        show_default=f"the cluster file's, else {DEFAULT_STORE}",
-    ),
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
-DebugOption = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
-
-ClusterOption = Annotated[
-    str,
-    typer.Option(
-        "--cluster",
-        metavar="WHERE",
-        help="`local`: Ray on this machine. `auto`: the Ray cluster of this machine. `inline`: without Ray. "
-        "http://HEAD:8265: submit a job to that cluster. Or a file like those in configs/clusters/.",
-    ),
-]
-
-CpusOption = Annotated[
-    int | None,
-    typer.Option(
-        "--cpus", metavar="N", min=1, max=4_096, help="Cores of this machine to use.", show_default="all it may use"
-    ),
-]
-GpusOption = Annotated[
-    int | None,
-    typer.Option(
-        "--gpus", metavar="N", min=0, max=64, help="GPUs of this machine to use; 0 hides them.", show_default="all"
-    ),
-]
-
-SettingsOption = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a setting; repeatable.")
-]
-OfflineOption = Annotated[bool, typer.Option("--offline", help="Download nothing; fail if a file is missing.")]
-
-PilotOption = Annotated[
-    bool,
-    typer.Option(
-        "--pilot", help="Time a few dozen steps of each kind of trial that the store lacks, for the forecast."
-    ),
-]
-
-StoredSweepOption = Annotated[
-    str | None,
-    typer.Option("--sweep", metavar="NAME", parser=composed, help="A sweep of the store.", show_default="the newest"),
-]
-TaskOption = Annotated[str | None, typer.Option("--task", help="The task.", show_default="by what the files hold")]
-MODEL_HELP = "distilbert-base-multilingual-cased or another of the hub (OWNER/NAME@REVISION), a folder, or `starter`."
-ModelOption = Annotated[str, typer.Option("--model", help=MODEL_HELP)]
-SweepOption = Annotated[
-    Path, typer.Option(metavar="FILE", help="The YAML file of the sweep.", show_default="starter.yaml")
-]
 
 INTERNAL, INTERRUPTED, TERMINATED = 70, 130, 143
 

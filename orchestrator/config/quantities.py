@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+HOUR = 3_600.0  # in seconds
+
 
 def counted(n: float, noun: str) -> str:
     """`1 trial`, `2,192 trials`, `0.5 points`."""

@@ -12,9 +12,11 @@ from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any, Self
 
 import torch
 
+from orchestrator.analysis.cells import grouped
 from orchestrator.config.quantities import counted, gpus_in_words
 from orchestrator.execution.events import Listener, StopRequest, failure
 from orchestrator.execution.recorder import StoredCheckpoints
@@ -22,13 +24,14 @@ from orchestrator.execution.trial_source import Attempt, TrialQueue, Verdict, pr
 from orchestrator.storage.open_storage import open_storage
 from orchestrator.store.contents import save_weights
 from orchestrator.store.schema import State
-from orchestrator.sweeps.sweep import Resources
+from orchestrator.sweeps.sweep import Resources, SweepSpec
 from trials.cache.node_cache import reported_to
 from trials.errors import ConfigError
 from trials.hardware.device import device_for
 from trials.record import EpochRecord
 from trials.run import run_trial
 from trials.settings import CheckpointTimes, Predictions
+from trials.spec import TrialSpec
 from trials.training.checkpoint import Checkpoints
 
 REFRESH_S = 2.0
@@ -69,11 +72,7 @@ class Node:
 
 def kinds_of(nodes: Sequence[Node], *, gpus: bool) -> dict[str, list[Node]]:
     """The nodes of each kind; for trials on GPUs only those that have one."""
-    found: dict[str, list[Node]] = {}
-    for node in nodes:
-        if node.gpus or not gpus:
-            found.setdefault(node.kind, []).append(node)
-    return dict(sorted(found.items()))
+    return dict(sorted(grouped((node for node in nodes if node.gpus or not gpus), lambda node: node.kind).items()))
 
 
 def chosen_kinds(nodes: Sequence[Node], device: str, *, gpus: bool) -> tuple[str, ...]:
@@ -174,16 +173,50 @@ class Slots:
 # Run planned trials in this process, one after the other: the reference for Ray, and the way to set breakpoints.
 
 
+@dataclass(frozen=True)
+class TrialSettings:
+    """What all trials of a launch share, wherever they run.
+
+    Attributes:
+        predictions: Which are stored.
+        store: Address of the store, where checkpoints and weights are saved.
+        checkpoint: When trials save checkpoints; None for never.
+        keep_weights: Whether completed trials store their trained tensors.
+    """
+
+    predictions: Predictions
+    store: str
+    checkpoint: CheckpointTimes | None
+    keep_weights: bool = False
+
+    @classmethod
+    def of(cls, sweep: SweepSpec, store: str, **more: Any) -> Self:
+        """Those of a sweep."""
+        return cls(sweep.predictions, store, sweep.checkpoint.times, sweep.keep == "weights", **more)
+
+    def records(
+        self,
+        spec: TrialSpec,
+        number: int,
+        accumulation: int,
+        *,
+        device: torch.device,
+        leaving: Callable[[], bool] = lambda: False,
+    ) -> Generator[EpochRecord, None, object]:
+        """An attempt at a trial; `leaving` says that its process has to end."""
+        storage = StoredCheckpoints(self.store, spec.trial_id, number)
+        return run_trial(
+            spec,
+            device=device,
+            predictions=self.predictions,
+            checkpoints=Checkpoints(storage, self.checkpoint, leaving=leaving) if self.checkpoint else None,
+            accumulation=accumulation,
+            keep_weights=partial(save_weights, open_storage(self.store), spec.trial_id) if self.keep_weights else None,
+        )
+
+
 def run_inline(
-    queue: TrialQueue,
-    listener: Listener,
-    *,
-    resources: Resources,
-    predictions: Predictions,
-    store: str,
-    checkpoint: CheckpointTimes | None,
-    keep_weights: bool,
-    stop: StopRequest,
+    queue: TrialQueue, listener: Listener, *, resources: Resources, settings: TrialSettings, stop: StopRequest
 ) -> None:
     """Run the trials of a queue in order and report to the listener; the same rows as `run_sweep` except for times."""
     torch.set_num_threads(resources.cpus)
@@ -197,17 +230,7 @@ def run_inline(
         listener.started(attempt.spec, attempt.number)
         error: str | None = None
         try:
-            storage = StoredCheckpoints(store, attempt.spec.trial_id, attempt.number)
-            checkpoints = Checkpoints(storage, checkpoint) if checkpoint else None
-            keep = partial(save_weights, open_storage(store), attempt.spec.trial_id) if keep_weights else None
-            records = run_trial(
-                attempt.spec,
-                device=device,
-                predictions=predictions,
-                checkpoints=checkpoints,
-                accumulation=attempt.accumulation,
-                keep_weights=keep,
-            )
+            records = settings.records(attempt.spec, attempt.number, attempt.accumulation, device=device)
             with reported_to(partial(listener.preparing, attempt.spec)):
                 state, error = _run(attempt, records, queue, listener, stop)
             if state is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from random import Random
@@ -62,12 +62,12 @@ class Source(Protocol):
         ...
 
     def evaluated(self, spec: TrialSpec, record: EpochRecord) -> Verdict:
-        """A running trial has yielded a record."""
-        ...
+        """A running trial has yielded a record; whether it continues, as it does unless a source says otherwise."""
+        return Verdict.CONTINUE
 
     def ended(self, spec: TrialSpec, state: State) -> None:
         """A trial no longer runs: pruned after a verdict to pause or stop, otherwise as its state says."""
-        ...
+        return
 
     def settle(self, spec: TrialSpec, state: State) -> bool:
         """A trial that was handed out never ran here: another driver has ended it, and its rows are in the store.
@@ -78,14 +78,14 @@ class Source(Protocol):
 
     def chances(self) -> Chances | None:
         """What it is likely to run from now on; None if that is everything, or nobody can tell."""
-        ...
+        return None
 
     def found(self) -> list[str]:
         """Its conclusions so far, one per line; empty if the table of cells says it all."""
-        ...
+        return []
 
 
-class Listed:
+class Listed(Source):
     """Trials in a fixed order, each run to its end; drivers that share them start at different ones."""
 
     def __init__(self, specs: Iterable[TrialSpec], *, start: float = 0.0) -> None:
@@ -108,25 +108,11 @@ class Listed:
         at = self._chance.randrange(len(self._left) or 1)
         self._left = self._left[at:] + self._left[:at]
 
-    def evaluated(self, spec: TrialSpec, record: EpochRecord) -> Verdict:
-        """Every trial continues."""
-        return Verdict.CONTINUE
-
-    def ended(self, spec: TrialSpec, state: State) -> None:
-        """Nothing to learn from it."""
-
     def settle(self, spec: TrialSpec, state: State) -> bool:
         """A trial that another sweep's schedule pruned comes again."""
         if state is State.PRUNED:
             self._left.append(spec)
         return state is not State.PRUNED
-
-    def chances(self) -> None:
-        """Everything will run."""
-
-    def found(self) -> list[str]:
-        """No conclusions beyond the table of cells."""
-        return []
 
 
 # The queue of trials that every driver takes from: which is next, which is retried, and when to give up.
@@ -167,7 +153,6 @@ class TrialQueue:
     def __init__(
         self,
         source: Source,
-        numbers: Mapping[str, int],
         limits: Limits,
         clock: Callable[[], float] = time.monotonic,
         *,
@@ -177,12 +162,11 @@ class TrialQueue:
         """Make a queue, which fetches the first order of its source at once.
 
         Args:
-            numbers: The number of each trial's first attempt here, if that is not 1.
             most: The number of trials to run at most; one that is promoted is not counted again.
             again: Claims a retry of a trial under a number or a higher one, which it returns.
         """
-        self._source, self._numbers = source, dict(numbers)
-        self._limits, self._clock, self._again = limits, clock, again
+        self._source, self._limits, self._clock, self._again = source, limits, clock, again
+        self._numbers: dict[str, int] = {}  # of the next attempt at a trial that ended here, if it comes again
         self._most, self._begun, self._is_full = most, set[str](), False
         self._ahead = source.next()
         self._verdicts: dict[str, Verdict] = {}

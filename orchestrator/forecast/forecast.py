@@ -15,12 +15,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from orchestrator.analysis.cells import by_cell, freeze_name
-from orchestrator.config.quantities import counted
+from orchestrator.analysis.cells import by_cell, freeze_name, grouped
+from orchestrator.config.quantities import HOUR, counted
 from orchestrator.forecast.cost_model import PREFIX_SD, SETUP_SD, CostModel, fit_model
 from orchestrator.forecast.history import PILOT, History, Inputs, Observation, read_history
 from orchestrator.forecast.pilot import Pilots
-from orchestrator.forecast.values import HOUR, CellForecast, Figure, Forecast, Hardware
+from orchestrator.forecast.values import CellForecast, Figure, Forecast, Hardware
 from orchestrator.forecast.work import (
     PrefixLedger,
     cached_here,
@@ -152,9 +152,7 @@ class _Simulation:
 
 def _models(observations: Sequence[Observation]) -> dict[str, CostModel]:
     """Precision -> its cost model."""
-    groups: dict[str, list[Observation]] = {}
-    for one in observations:
-        groups.setdefault(one.spec.precision, []).append(one)
+    groups = grouped(observations, lambda one: one.spec.precision)
     return {precision: fit_model(group) for precision, group in groups.items()}
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from orchestrator.analysis.cells import grouped
 from orchestrator.forecast.work import (
     EncoderSizes,
     Lengths,
@@ -287,8 +288,7 @@ def gaps(observations: Sequence[Observation]) -> list[tuple[Observation, float]]
 
 def cold_s(observations: Sequence[Observation]) -> float:
     """Extra set-up seconds of the first trial of a worker: median over launches of the maximum less the median."""
-    of_launch: dict[str, list[float]] = {}
-    for one in observations:
-        of_launch.setdefault(one.launch, []).append(one.setup_s)
-    extra = [max(times) - float(np.median(times)) for times in of_launch.values() if len(times) > 2]
+    launches = grouped(observations, lambda one: one.launch).values()
+    of_launch = [[one.setup_s for one in launch] for launch in launches if len(launch) > 2]
+    extra = [max(times) - float(np.median(times)) for times in of_launch]
     return float(np.median(extra)) if extra else 0.0

@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from orchestrator.analysis.cells import strip_and_word
+from orchestrator.analysis.cells import grouped, strip_and_word
 from orchestrator.config.quantities import counted
 from orchestrator.forecast.history import PILOT, Inputs, Observation
 from orchestrator.forecast.work import (
@@ -48,14 +48,11 @@ def chosen_pilots(specs: Sequence[TrialSpec], seen: set[str], most: int | None =
     missing = [spec for key, spec in reversed(shapes.items()) if key not in seen]
     if len(missing) <= most:
         return missing
-    groups: dict[str, list[TrialSpec]] = {}
-    for spec in missing:
-        groups.setdefault(group_key(spec), []).append(spec)
 
     def depth(spec: TrialSpec) -> tuple[int, int]:
         return spec.freeze.depth + spec.freeze.embeddings, cached_depth(spec)
 
-    ranked = [sorted(group, key=depth) for group in groups.values()]
+    ranked = [sorted(group, key=depth) for group in grouped(missing, group_key).values()]
     chosen = [group[i] for group in ranked for i in sorted({0, len(group) // 2, len(group) - 1})]
     return chosen[:most]
 

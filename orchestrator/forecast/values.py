@@ -42,9 +42,6 @@ class Figure:
         return cls(float(low), float(median), float(high), source)
 
 
-HOUR = 3_600.0
-
-
 @dataclass(frozen=True)
 class Hardware:
     """The hardware that trials run on, and its prices.
@@ -67,14 +64,8 @@ class Hardware:
 
     @property
     def hourly(self) -> float:
-        """The price of one hour of one trial; an unknown kind of GPU has the highest price."""
-        listed = self.prices.gpu_hour
-        if isinstance(listed, dict):
-            named = [price for kind, price in listed.items() if kind.lower() in self.kind.lower()]
-            gpu_hour = max(named or list(listed.values()), default=0.0)
-        else:
-            gpu_hour = listed
-        return self.cpus * self.prices.cpu_hour + self.gpus * gpu_hour
+        """The price of one hour of one trial."""
+        return self.prices.hourly(self.cpus, self.gpus, self.kind)
 
 
 @dataclass(frozen=True)

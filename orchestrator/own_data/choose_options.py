@@ -6,8 +6,12 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import get_args, get_type_hints
+from typing import Annotated, get_args, get_type_hints
 
+import typer
+from typer.models import OptionInfo
+
+from orchestrator.config import options
 from orchestrator.config.console import DEFAULT_STORE
 from orchestrator.config.python_arguments import checked_argument
 from trials.datasets.corpus import CORPUS_FORMATS
@@ -22,11 +26,27 @@ Ask = Callable[[str, Sequence[str]], str]
 
 RIVALS = ("lora",)  # of freezing
 _COLUMNS = ("words", "tags", "text", "pair", "label")
+_HELD = "by what the files hold"
+# What a question is, in the order of its command, by which a sweep file is known again.
+_ASKED = (
+    "task", "model", "tolerance", "text", "label", "pair", "format", "words", "tags", "document", "scheme", "held_out",
+    "folds", "rates", "train", "dev", "test",
+)  # fmt: skip
+
+
+def _column(name: str, about: str) -> OptionInfo:
+    found: OptionInfo = typer.Option(f"--{name}", metavar="COLUMN", help=about)
+    return found
+
+
+def _files(split: str, about: str) -> OptionInfo:
+    found: OptionInfo = typer.Option(f"--{split}", metavar="FILE", help=about)
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChooseOptions:
-    """The options of `choose` and `init`.
+    """The options of `choose` and `init`, as Python and the command line take them (`data_options.with_options`).
 
     Attributes:
         data: A folder, a file, a bundled sample, a treebank (`UD_English-EWT`) or a dataset of the hub
@@ -62,35 +82,94 @@ class ChooseOptions:
         ask: Asks a person for columns; None for nobody there.
     """
 
-    data: str = ""
-    task: str | None = None
-    model: str = STARTER
+    data: Annotated[
+        str,
+        typer.Argument(
+            metavar="[DATA]",
+            show_default=False,
+            help="A folder, a file, a bundled sample, a treebank (UD_English-EWT), or a dataset of the hub (imdb, "
+            "nyu-mll/glue/sst2); the newest, or with @RELEASE or @REVISION another.",
+        ),
+    ] = ""
+    task: options.Task = None
+    model: options.Model = STARTER
     models: Sequence[str] = ()
-    tolerance: float = 1.0
-    format: str | None = None
-    words: str | None = None
-    tags: str | None = None
-    text: str | None = None
-    pair: str | None = None
-    label: str | None = None
-    document: str | None = None
-    scheme: str | None = None
-    train: Sequence[str] = ()
-    dev: Sequence[str] = ()
-    test: Sequence[str] = ()
-    held_out: float | None = None
-    folds: int | None = None
-    rates: str | None = None
+    tolerance: Annotated[float, typer.Option("--tolerance", help="Acceptable loss of quality in points.")] = 1.0
+    format: Annotated[
+        str | None,
+        typer.Option("--format", help="columns, conllu, tsv, csv, jsonl or parquet.", show_default=_HELD),
+    ] = None
+    words: Annotated[str | None, _column("words", "The column of words: position from 0, or name.")] = None
+    tags: Annotated[str | None, _column("tags", "The column of their tags; in CoNLL-U upos or xpos.")] = None
+    text: Annotated[str | None, _column("text", "A table's column of texts: name, or position from 0.")] = None
+    pair: Annotated[str | None, _column("pair", "The column of each pair's second text; `none` for none.")] = None
+    label: Annotated[str | None, _column("label", "A table's column of labels.")] = None
+    document: Annotated[
+        str | None,
+        typer.Option(
+            "--document",
+            metavar="COLUMN",
+            help="A table's column that names what a row is a part of: an article, a thread; `none` for none.",
+            show_default="one called doc_id, document or the like",
+        ),
+    ] = None
+    scheme: Annotated[
+        str | None,
+        typer.Option("--scheme", help="How span tags are written: iob1, iob2, bioes or io.", show_default=_HELD),
+    ] = None
+    train: Annotated[
+        Sequence[str], _files("train", "The file of the train split; repeat it for several. Also in DATA.")
+    ] = ()
+    dev: Annotated[Sequence[str], _files("dev", "Likewise, of the dev split.")] = ()
+    test: Annotated[Sequence[str], _files("test", "Likewise, of the test split.")] = ()
+    held_out: Annotated[
+        float | None,
+        typer.Option(
+            "--held-out",
+            metavar="SHARE",
+            help="Let this share of train, and of a dev split's files, serve as dev.",
+            show_default="0.1 without a dev split",
+        ),
+    ] = None
+    folds: Annotated[
+        int | None,
+        typer.Option(
+            "--folds",
+            metavar="K",
+            help="Cross-validation instead: each seed has one of K parts of train, and of a dev split's files, as dev.",
+        ),
+    ] = None
+    rates: Annotated[
+        str | None,
+        typer.Option(
+            "--rates",
+            metavar="LIST",
+            help="Try these learning rates first, as 2e-5,5e-5,1e-4 or auto, so that each depth has its own best.",
+        ),
+    ] = None
     against: str | None = None
-    max_hours: float = 1.0
-    store: str = DEFAULT_STORE
-    out: str | Path | None = None
-    cluster: str = "local"
-    cpus: int | None = None
-    gpus: int | None = None
-    export: str | Path | None = None
-    dry_run: bool = False
-    offline: bool = False
+    max_hours: Annotated[
+        float,
+        typer.Option("--max-hours", metavar="H", help="Limit of the launch; a part of train is used if need be."),
+    ] = 1.0
+    store: options.Store = DEFAULT_STORE
+    out: Annotated[
+        str | None,
+        typer.Option("--out", metavar="DIR", help="Where sweep files go.", show_default="beside the store"),
+    ] = None
+    cluster: options.Cluster = "local"
+    cpus: options.Cpus = None
+    gpus: options.Gpus = None
+    export: Annotated[
+        str | None,
+        typer.Option(
+            "--export",
+            metavar="FOLDER",
+            help="Also train the recommended setting on all of train, and write the model to a new folder.",
+        ),
+    ] = None
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Write the sweep and forecast it; run nothing.")] = False
+    offline: options.Offline = False
     ask: Ask | None = None
 
     def __post_init__(self) -> None:
@@ -155,37 +234,30 @@ class ChooseOptions:
     @property
     def question(self) -> str:
         """The command that asks this, without the options that change where and when it runs only."""
-        options: dict[str, str | Sequence[str] | None] = {
-            "--task": self.task, "--model": self.models or self.model, "--tolerance": f"{self.tolerance:g}",
-            "--text": self.text, "--label": self.label, "--pair": self.pair, "--format": self.format,
-            "--words": self.words, "--tags": self.tags, "--document": self.document, "--scheme": self.scheme,
-            "--held-out": None if self.held_out is None else f"{self.held_out:g}",
-            "--folds": None if self.folds is None else str(self.folds), "--rates": self.rates,
-        }  # fmt: skip
-        options |= {"--train": self.train, "--dev": self.dev, "--test": self.test}
-        each = ((name, [value] if isinstance(value, str) else value or []) for name, value in options.items())
-        given = [word for name, values in each for value in values if value for word in (name, value)]
-        return shlex.join(["permafrost", "choose", *([self.data] if self.data else []), *given])
+        values = {name: getattr(self, name) or None for name in _ASKED} | {"model": self.models or self.model}
+        return shlex.join(["permafrost", "choose", *([self.data] if self.data else []), *_words(values)])
 
     def command(self, **changes: object) -> str:
         """The whole command that asks this with some options changed."""
         asked = replace(self, **changes)  # type: ignore[arg-type]
-        options = {
-            "--against": asked.against, "--max-hours": f"{asked.max_hours:g}", "--store": asked.store,
-            "--out": asked.out, "--export": asked.export,
-        }  # fmt: skip
-        given = [*_words(options), *asked.machine, *(["--offline"] if asked.offline else [])]
+        values = {name: getattr(asked, name) for name in ("against", "max_hours", "store", "out", "export")}
+        given = [*_words(values), *asked.machine, *(["--offline"] if asked.offline else [])]
         return shlex.join([*shlex.split(asked.question), *given])
 
     @property
     def machine(self) -> list[str]:
         """The words of a command that runs where this one does."""
         cluster = self.cluster if self.cluster != "local" else None
-        return _words({"--cpus": self.cpus, "--gpus": self.gpus, "--cluster": cluster})
+        return _words({"cpus": self.cpus, "gpus": self.gpus, "cluster": cluster})
 
 
 def _words(options: Mapping[str, object]) -> list[str]:
-    return [str(word) for name, value in options.items() if value is not None for word in (name, value)]
+    """Options by attribute, as a command line has them; none for what nobody has said."""
+    found = []
+    for name, value in options.items():
+        for each in value if isinstance(value, list | tuple) else [] if value is None else [value]:
+            found += [f"--{name.replace('_', '-')}", f"{each:g}" if isinstance(each, float) else str(each)]
+    return found
 
 
 def model_word(name: str) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from orchestrator.config.quantities import counted
 from orchestrator.config.yaml_document import Document
 from orchestrator.own_data.corpus_guess import CorpusGuess
 from orchestrator.sweeps.named_paths import each_path, seen_from
@@ -140,7 +141,7 @@ def sweep_name(data: Mapping[str, Any], suffix: str = "") -> str:
 
 def sweep_text(question: Question) -> str:
     """The sweep file that answers a question."""
-    loss = f"{question.tolerance:g} point{'s' * (question.tolerance != 1)}"
+    loss = counted(question.tolerance, "point")
     return f"""{_ASKED}{question.asked}
 # How deep may I freeze? Runs a curve of depths, then adds seeds where they decide: the deepest freeze that loses at
 # most {loss} against training everything under the same seeds, or what is missing.
@@ -212,10 +213,20 @@ def rates_in(path: Path) -> dict[int, float]:
 
 def rate_in(path: Path) -> float | None:
     """The learning rate of all trials in a sweep file. Raises ConfigError."""
-    trial = Document.read(path).content.get("trial")
-    optim = trial.get("optim") if isinstance(trial, Mapping) else None
+    optim = _trial_in(path).get("optim")
     rate = optim.get("lr") if isinstance(optim, Mapping) else None
     return float(rate) if isinstance(rate, int | float) else None
+
+
+def size_in(path: Path) -> int | None:
+    """The train size in a sweep file that answers a question; None for all, or without one. Raises ConfigError."""
+    size = _trial_in(path).get("train_size")
+    return size if isinstance(size, int) else None
+
+
+def _trial_in(path: Path) -> Mapping[str, Any]:
+    trial = Document.read(path).content.get("trial")
+    return trial if isinstance(trial, Mapping) else {}
 
 
 def _lines(settings: Mapping[str, Any]) -> str:
@@ -269,22 +280,13 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def size_in(path: Path) -> int | None:
-    """The train size in a sweep file that answers a question; None for all, or without one. Raises ConfigError."""
-    trial = Document.read(path).content.get("trial")
-    size = trial.get("train_size") if isinstance(trial, Mapping) else None
-    return size if isinstance(size, int) else None
-
-
 def pins_in(path: Path, asked: str) -> dict[str, str]:
     """The sources of data and model that the sweep file of a question, at any tolerance, has at an exact version, by
     key; empty without such a file. Raises ConfigError: it is not YAML.
     """
     if not path.is_file() or not asks_alike(path, asked):
         return {}
-    trial = Document.read(path).content.get("trial")
-    trial = trial if isinstance(trial, Mapping) else {}
-    pins = {}
+    trial, pins = _trial_in(path), dict[str, str]()
     for key in ("data", "model"):
         kept = trial.get(key)
         if isinstance(kept, Mapping) and kept.get("hub") and kept.get("revision"):

@@ -19,7 +19,7 @@ from ray.tune.schedulers import FIFOScheduler
 from ray.tune.search import Searcher
 
 from orchestrator.execution.events import Listener, StopRequest
-from orchestrator.execution.slots import Share, Slots
+from orchestrator.execution.slots import Slots
 from orchestrator.execution.trial_source import TrialQueue, Verdict, prune_reason
 from orchestrator.ray_backend.cluster import resources_of
 from orchestrator.ray_backend.ray_internals import KILLED, forget_finished, killed_workers_are_lost
@@ -49,17 +49,17 @@ class PlannedTrials(Searcher):  # type: ignore[misc]  # Ray has no types here
         self,
         queue: TrialQueue,
         slots: Slots,
-        worker_config: Callable[[Share], dict[str, Any]],
+        settings: WorkerSettings,
         stop: StopRequest,
         tick: Callable[[], None],
     ) -> None:
-        """`worker_config` makes the part of a config that is the same for all trials with the same share; `tick` is
-        called when there is no attempt. While none runs either, Tune asks for one for up to ten minutes and does
-        nothing else, and rows not committed yet may be what another driver waits for, as this one does for its rows.
+        """`tick` is called when there is no attempt. While none runs either, Tune asks for one for up to ten minutes
+        and does nothing else, and rows not committed yet may be what another driver waits for, as this one does for its
+        rows.
         """
         super().__init__()
         self._tick = tick
-        self._queue, self._slots, self._worker_config, self._stop = queue, slots, worker_config, stop
+        self._queue, self._slots, self._settings, self._stop = queue, slots, settings, stop
 
     def __getstate__(self) -> dict[str, Any]:
         return {}  # Tune pickles its searcher into a snapshot that nothing reads
@@ -84,7 +84,8 @@ class PlannedTrials(Searcher):  # type: ignore[misc]  # Ray has no types here
             "until": attempt.until,
             "resources": resources_of(kind, share),
             "worker_slots": self._slots.on_one_node(kind),
-            **self._worker_config(share),
+            "share": share,
+            "settings": self._settings,
         }
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
@@ -127,7 +128,7 @@ def run_sweep(
         tuner = tune.Tuner(
             tune.with_resources(trainable, _resources),
             tune_config=tune.TuneConfig(
-                search_alg=PlannedTrials(queue, slots, settings.for_share, stop, listener.tick),
+                search_alg=PlannedTrials(queue, slots, settings, stop, listener.tick),
                 scheduler=KeepOrderScheduler(),
                 num_samples=-1,  # until the queue is over
                 reuse_actors=True,

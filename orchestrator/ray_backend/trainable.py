@@ -15,27 +15,22 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from functools import partial
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import torch
 from ray import tune
 from ray.exceptions import RayError
 
 from orchestrator.execution.events import failure
-from orchestrator.execution.slots import Share
+from orchestrator.execution.slots import TrialSettings
 from orchestrator.ray_backend.ray_internals import set_process_title, taken_from_head, write_to_head
-from orchestrator.ray_backend.staging import StagedPlugins
+from orchestrator.ray_backend.staging import StagedPlugins, with_local_files
 from trials.cache.node_cache import EVERY_S, SetUpWork, reported_to
+from trials.hardware.device import MemoryLevel, device_for
 from trials.hardware.machine import VISIBLE
 from trials.record import EpochRecord
-from trials.settings import CheckpointTimes, Predictions
 from trials.spec import TrialSpec
-
-if TYPE_CHECKING:
-    from trials.hardware.device import MemoryLevel
-    from trials.training.checkpoint import Checkpoints
-
 
 # How far the set-up of trials is, from workers to the driver, in the key-value store of the cluster's head.
 #
@@ -95,29 +90,16 @@ VERDICT = "verdict"  # inside a record's result, added by the driver
 
 
 @dataclass(frozen=True)
-class WorkerSettings:
+class WorkerSettings(TrialSettings):
     """The settings that all workers of a sweep share.
 
     Attributes:
-        store: Address of the store, where checkpoints are saved.
-        checkpoint: When trials save checkpoints; None for never.
         origin: Ray's id of the driver's node, on which the paths of specs are valid; None if they are valid everywhere.
-        keep_weights: Whether completed trials store their trained tensors.
         plugins: What a worker loads before its first trial; None for nothing.
     """
 
-    predictions: Predictions
-    store: str
-    checkpoint: CheckpointTimes | None
     origin: str | None = None
-    keep_weights: bool = False
     plugins: StagedPlugins | None = None
-
-    def for_share(self, share: Share) -> dict[str, Any]:
-        """As plain values, with a trial's share of a node."""
-        return {"threads": share.cpus, "gpus": share.gpus, "predictions": self.predictions, "store": self.store,
-                "checkpoint": self.checkpoint, "origin": self.origin, "keep_weights": self.keep_weights,
-                "plugins": self.plugins}  # fmt: skip
 
 
 class WorkerMemoryError(Exception):
@@ -125,7 +107,7 @@ class WorkerMemoryError(Exception):
 
 
 class TrialTrainable(tune.Trainable):  # type: ignore[misc]  # Ray has no types here
-    """`config` holds an attempt (its `spec` as JSON, `attempt` for its number) and the values of `WorkerSettings`."""
+    """`config` holds an attempt (its `spec` as JSON, `attempt` for its number), its `share`, and `WorkerSettings`."""
 
     _label = "a worker"
     _records: Iterator[EpochRecord] | None = None
@@ -141,24 +123,21 @@ class TrialTrainable(tune.Trainable):  # type: ignore[misc]  # Ray has no types 
 
     def setup(self, config: dict[str, Any]) -> None:
         """Take the first trial; its work starts with the first step."""
-        if not config["gpus"]:
+        if not config["share"].gpus:
             os.environ[VISIBLE] = ""  # whatever the settings of its Ray let it see
-        import torch
-
-        from trials.hardware.device import MemoryLevel
-
-        torch.set_num_threads(config["threads"])
+        torch.set_num_threads(config["share"].cpus)
         self._memory = MemoryLevel()
         signal.signal(signal.SIGTERM, self._on_sigterm)
-        if config["plugins"] is not None:
-            config["plugins"].load(config["origin"])
+        settings: WorkerSettings = config["settings"]
+        if settings.plugins is not None and settings.origin is not None:
+            settings.plugins.load(settings.origin)
         self.reset_config(config)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         """Take the next trial."""
         self._drop()
         spec = TrialSpec.model_validate_json(new_config["spec"])
-        self._label, self._gpus, self._until = spec.label, float(new_config["gpus"]), new_config["until"]
+        self._label, self._gpus, self._until = spec.label, float(new_config["share"].gpus), new_config["until"]
         self._slots = int(new_config["worker_slots"])
         self._trial_id, self._attempt, self._notes = spec.trial_id, new_config["attempt"], []
         self._records = self.records(spec, new_config)
@@ -166,30 +145,12 @@ class TrialTrainable(tune.Trainable):  # type: ignore[misc]  # Ray has no types 
 
     def records(self, spec: TrialSpec, config: dict[str, Any]) -> Iterator[EpochRecord]:
         """What the trial yields; its files are copied to this node before its first step."""
-        from orchestrator.ray_backend.staging import with_local_files
-        from orchestrator.storage.open_storage import open_storage
-        from orchestrator.store.contents import save_weights
-        from trials.hardware.device import device_for
-        from trials.run import run_trial
-
-        checkpoints = self._checkpoints(spec, config) if config["checkpoint"] else None
-        keep = partial(save_weights, open_storage(config["store"]), spec.trial_id) if config["keep_weights"] else None
-        spec = with_local_files(spec, config["origin"]) if config["origin"] else spec
-        yield from run_trial(
-            spec,
-            device=device_for(config["gpus"]),
-            predictions=config["predictions"],
-            checkpoints=checkpoints,
-            accumulation=config["accumulation"],
-            keep_weights=keep,
+        settings: WorkerSettings = config["settings"]
+        spec = with_local_files(spec, settings.origin) if settings.origin else spec
+        device = device_for(config["share"].gpus)
+        yield from settings.records(
+            spec, config["attempt"], config["accumulation"], device=device, leaving=lambda: self._leaving
         )
-
-    def _checkpoints(self, spec: TrialSpec, config: dict[str, Any]) -> Checkpoints:
-        from orchestrator.execution.recorder import StoredCheckpoints
-        from trials.training.checkpoint import Checkpoints
-
-        storage = StoredCheckpoints(config["store"], spec.trial_id, config["attempt"])
-        return Checkpoints(storage, config["checkpoint"], leaving=lambda: self._leaving)
 
     def step(self) -> dict[str, Any]:
         """Run up to the next evaluation. A trial that raises is reported as a result, so that the worker survives.

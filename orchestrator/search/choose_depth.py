@@ -74,53 +74,22 @@ Why = Literal["decided", "hopeless", "no_spread", "seeds_used", "open"]
 HOPELESS = 0.02  # chance to be shown by the last look below which no seed is spent, unless there is time for it
 FAIR = 0.1  # chance from which on a freeze is tried before all that save less
 SPREAD = (0.0, 1 / 3, 2 / 3, 1.0)  # of the depths, for the curve
+POINTS = 100.0  # of a score of 1
 NO_SPREAD = 0.1  # stands for that chance where all losses are equal
 WITHIN, BEYOND = "shown to lose at most the tolerance", "shown to lose more"
 
 
 @dataclass(frozen=True)
 class DepthGoal:
-    """What is asked.
+    """What is asked: the plan that the sweep's answers go by, and how many seeds are planned, at most 100."""
 
-    Attributes:
-        tolerance: The largest mean loss that is acceptable, in the score's unit (0.005 is half a point), at least 0.
-        confidence: One less the chance that the chosen freeze loses more; 0.5 < confidence < 1.
-        min_seeds: Losses of a candidate at its first look, at least 2. Three let clear cases end early.
-        max_seeds: Seeds planned, at most 100.
-        most_seeds, min_saving: As of `decision_plan.DecisionPlan`.
-
-    Raises:
-        ValueError: With all that is out of range.
-    """
-
-    tolerance: float
-    confidence: float = 0.95
-    min_seeds: int = 3
+    plan: DecisionPlan
     max_seeds: int = 10
-    most_seeds: int | None = None
-    min_saving: float = DecisionPlan.min_saving
-
-    def __post_init__(self) -> None:
-        rules = [
-            (0 <= self.tolerance < math.inf, f"tolerance: {self.tolerance:g} must be 0 or more"),
-            (0.5 < self.confidence < 1, f"confidence: {self.confidence:g} must be between 0.5 and 1"),
-            (self.min_seeds >= 2, f"min_seeds: {self.min_seeds} must be 2 or more, a spread needs two values"),
-            (
-                self.min_seeds <= self.max_seeds <= 100,
-                f"max_seeds: {self.max_seeds} must be between min_seeds ({self.min_seeds}) and 100",
-            ),
-            (0 <= self.min_saving < 1, f"min_saving: {self.min_saving:g} must be 0 or more and below 1"),
-        ]
-        if wrong := [text for holds, text in rules if not holds]:
-            raise ValueError("; ".join(wrong))
 
     @property
-    def plan(self) -> DecisionPlan:
-        """The plan that its intervals follow."""
-        return DecisionPlan(
-            tolerance=100 * self.tolerance, error=round(1 - self.confidence, 12), most_seeds=self.most_seeds,
-            min_seeds=self.min_seeds, min_saving=self.min_saving,
-        )  # fmt: skip
+    def tolerance(self) -> float:
+        """The largest mean loss that is acceptable, in the score's unit."""
+        return self.plan.tolerance / POINTS
 
     @property
     def looks(self) -> PlannedLooks:
@@ -231,9 +200,6 @@ def decide(
             of `two_way.estimate`.
 
     The same arguments give the same answer, whatever came first.
-
-    Raises:
-        ValueError: A seed stands twice, a loss is not finite or of a seed that is not listed, or a saving is missing.
     """
     search = _Search(goal, losses, seeds, savings, budget, sizes)
     wants = search.wants()
@@ -247,7 +213,7 @@ def answer(
     savings: Sequence[float],
     sizes: Sample | None = None,
 ) -> DepthAnswer:
-    """What is known now, where a budget is used up before the search is. Arguments and errors as of `decide`."""
+    """What is known now, where a budget is used up before the search is. Arguments as of `decide`."""
     return _Search(goal, losses, seeds, savings, Budget(), sizes).answer()
 
 
@@ -268,16 +234,19 @@ class _Search:
         budget: Budget,
         sizes: Sample | None,
     ) -> None:
-        _check(losses, seeds, savings)
+        assert len(savings) == len(losses), "every freeze has its saving"
+        assert all(seed in seeds for one in losses for seed in one), "losses are of listed seeds"
+        known = [loss for one in losses for loss in one.values() if loss is not None]
+        assert all(np.isfinite(loss).all() for loss in known), "a failed seed is None"
         self._goal, self._losses, self._seeds, self._savings, self._budget = goal, losses, seeds, savings, budget
         values = [paired(one, seeds) for one in losses]
-        worth = np.array([saving >= goal.min_saving - ROUNDING for saving in savings], dtype=bool)
+        worth = np.array([saving >= goal.plan.min_saving - ROUNDING for saving in savings], dtype=bool)
         self._worth = np.flatnonzero(worth).tolist()
         self._of, self._chances = estimates(values, sizes), dict[int, tuple[float, ...]]()
-        self._known, self._tail = list[Known](), 1 - goal.confidence
+        self._known, self._tail = list[Known](), goal.plan.error
         if values:
             n_run = np.array([float(len(one)) for one in losses])
-            found = simultaneous(values, goal.looks, 1 - goal.confidence, n_run=n_run, family=worth, sizes=sizes)
+            found = simultaneous(values, goal.looks, self._tail, n_run=n_run, family=worth, sizes=sizes)
             self._tail = found.tail
             ends = zip(values, found.low.tolist(), found.high.tolist(), strict=True)
             self._known = [_known(goal, sizes, *each) for each in ends]
@@ -309,7 +278,7 @@ class _Search:
             (tried, place, i, seed)  # seeds tried, not losses: one without a loss is no reason to stay at a freeze
             for place, i in enumerate(cheap)
             for tried, (count, seed) in enumerate(self._missing(i), len(self._losses[i]))
-            if count <= self._goal.min_seeds
+            if count <= self._goal.plan.min_seeds
         ]
         return [(i, seed) for _, _, i, seed in sorted(missing)]
 
@@ -359,7 +328,7 @@ class _Search:
     def _still_open(self, index: int, count: int) -> float:
         """Chance that a loss is needed as its `count`th: that the looks before leave the freeze open."""
         known = self._known[index]
-        if count - 1 <= max(known.n, self._goal.min_seeds - 1):
+        if count - 1 <= max(known.n, self._goal.plan.min_seeds - 1):
             return 1.0
         return 1 - self._chance_by(index, count - 1)
 
@@ -376,7 +345,7 @@ class _Search:
         known, chances = self._known[index], self._later(index)
         if chances and known.n < count <= len(chances) + known.n:
             return chances[count - known.n - 1]
-        if known.n >= self._goal.min_seeds:
+        if known.n >= self._goal.plan.min_seeds:
             return NO_SPREAD if not known.has_spread else 0.0
         seen = [i for i in range(len(self._known)) if self._later(i) or self._known[i].verdict != "not decided"]
         before, after = [i for i in seen if i < index], [i for i in seen if i > index]
@@ -447,16 +416,3 @@ def _known(goal: DepthGoal, sizes: Sample | None, values: Floats, low: float, hi
         has_spread=n > 1 and bool(estimate(values).variance > 0),
         items="example" if isinstance(sizes, Folds) else Known.items,
     )
-
-
-def _check(losses: Sequence[Losses], seeds: Sequence[int], savings: Sequence[float]) -> None:
-    if len(savings) != len(losses):
-        raise ValueError(f"savings: {len(savings)} for {len(losses)} candidates")
-    if len(set(seeds)) < len(seeds):
-        raise ValueError(f"seeds: {list(seeds)} has a seed twice")
-    for index, one in enumerate(losses):
-        for seed, loss in one.items():
-            if seed not in seeds:
-                raise ValueError(f"candidate {index}: seed {seed} is not among the seeds {list(seeds)}")
-            if loss is not None and not np.isfinite(loss).all():
-                raise ValueError(f"candidate {index}, seed {seed}: a loss is not finite; pass a failed seed as None")

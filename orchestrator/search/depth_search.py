@@ -14,7 +14,7 @@ from orchestrator.analysis.losses import Collapses, collapses
 from orchestrator.analysis.savings import CONSTANT, FLOPS
 from orchestrator.analysis.two_way import Folds, Sample, document_sizes, interval
 from orchestrator.config.quantities import counted, points
-from orchestrator.execution.trial_source import Chances, Order, Verdict
+from orchestrator.execution.trial_source import Chances, Order, Source, Verdict
 from orchestrator.search.choose_depth import (
     Budget,
     DepthAnswer,
@@ -34,7 +34,6 @@ from trials.record import EpochRecord
 from trials.spec import TrialSpec
 
 LIKELY = 0.5  # on free slots, a pair runs early if it will be needed with at least this probability
-POINTS = 100.0
 _WHY = {
     "hopeless": "is very unlikely to be shown within the tolerance",
     "no_spread": "lost the same throughout, so there is no spread to judge by",
@@ -57,7 +56,7 @@ class Depths:
         firsts = {cell: next(iter(seeds.values())) for cell, seeds in cells.items()}
         baseline = next(cells[cell] for cell, spec in firsts.items() if spec.freeze.is_baseline)
         frozen = [cell for cell, spec in firsts.items() if not spec.freeze.is_baseline]
-        frozen.sort(key=lambda cell: (firsts[cell].freeze.depth, firsts[cell].freeze.embeddings))
+        frozen.sort(key=lambda cell: firsts[cell].freeze.extent)
         return cls(baseline, tuple(cells[cell] for cell in frozen))
 
     @property
@@ -78,7 +77,7 @@ class Depths:
         return [1 - each / whole for each in passes]
 
 
-class DepthSearch:
+class DepthSearch(Source):
     """A `Source`; see the module docstring."""
 
     def __init__(
@@ -92,18 +91,11 @@ class DepthSearch:
         asked = spec.choose_depth
         assert asked is not None
         self._depths, self._stored, self._most_trials, self._time_left = depths, stored, asked.trials, time_left
-        self._seeds, self._cost = list(depths.baseline), spec.cost
+        self._seeds, self._cost, self._confidence = list(depths.baseline), spec.cost, asked.confidence
         self._passes, self._expected = depths.passes, depths.savings
         data = next(iter(depths.baseline.values())).data
         self._folds = None if data.folds is None else Folds(data.folds, sum((data.sizes or (0, 0))[:2]))
-        self._goal = DepthGoal(
-            tolerance=asked.tolerance / POINTS,
-            confidence=asked.confidence,
-            min_seeds=asked.min_seeds,
-            max_seeds=min(len(self._seeds), 100),
-            most_seeds=spec.most_seeds,
-            min_saving=spec.min_saving,
-        )
+        self._goal = DepthGoal(spec.plan, min(len(self._seeds), 100))
         self._ended: dict[str, TrialProgress] = {}  # without results if it failed
         self._records: dict[str, list[EpochRecord]] = {}  # running trial -> its records
         self._used: set[str] = set()
@@ -173,8 +165,8 @@ class DepthSearch:
         """The answer, and the loss of every freeze."""
         if not self._ended:
             return []
-        choice, labels, limit = self.answer(), self._depths.labels, POINTS * self._goal.tolerance
-        loss = f"{counted(limit, 'point')} at {100 * self._goal.confidence:g} % confidence"
+        choice, labels, limit = self.answer(), self._depths.labels, self._goal.plan.tolerance
+        loss = f"{counted(limit, 'point')} at {100 * self._confidence:g} % confidence"
         head = [f"chosen  none: no freeze is shown to lose at most {loss}"]
         if choice.chosen is not None:
             over = "on this dev set" if choice.known[choice.chosen].n_sentences is None else "over seeds and sentences"
@@ -191,7 +183,7 @@ class DepthSearch:
         if len(losses):
             sizes = self._sizes("test")
             assert not isinstance(sizes, Folds)  # of dev
-            test = interval(losses, self._goal.confidence, sizes)
+            test = interval(losses, self._confidence, sizes)
             ends = "" if test.low is None or test.high is None else f" ({points(test.low)} to {points(test.high)})"
             n = test.n_sentences if sizes is None or test.n_sentences is None else int(sizes.sum())
             base = _sample(test.n_seeds, n, "test", None if sizes is None or n is None else len(sizes))
@@ -199,8 +191,8 @@ class DepthSearch:
 
     def _ending(self, choice: DepthAnswer, labels: list[str]) -> Iterator[str]:
         """Why the search ended there, and what would decide."""
-        least = f"{100 * self._goal.min_saving:g} % of the training FLOPs"
-        if not any(saving >= self._goal.min_saving for saving in self._savings()):
+        least = f"{100 * self._goal.plan.min_saving:g} % of the training FLOPs"
+        if not any(saving >= self._goal.plan.min_saving for saving in self._savings()):
             yield f"        no freeze of the sweep saves {least}"
         elif choice.nearest is None:
             more = f"saves {least} or more" if choice.chosen is None else "saves more"

@@ -11,7 +11,6 @@ from orchestrator.analysis.cells import by_cell
 from orchestrator.execution.trial_source import Listed, Source
 from orchestrator.search.race import Race
 from orchestrator.search.schedule import scheduler_of
-from orchestrator.search.shared_decisions import SharedDecisions
 from orchestrator.search.steering import FixedCells, Steering
 from orchestrator.search.trial_results import StoredTrials
 from orchestrator.store import ResultStore
@@ -22,7 +21,7 @@ from trials.draft import DraftError
 from trials.spec import TrialSpec
 
 if TYPE_CHECKING:
-    from orchestrator.search.suggest import AdaptiveCells
+    from orchestrator.search.optuna_search import AdaptiveCells
 
 
 def source_of(
@@ -57,7 +56,8 @@ def source_of(
         sweep.schedule,
         StoredTrials(store),
         sweep.search.objectives,
-        SharedDecisions(store.decision_log(sweep.name, before_write=before_write), plan.sweep_plan),
+        store.decision_log(sweep.name, before_write=before_write),
+        plan.sweep_plan,
     )
 
 
@@ -69,7 +69,7 @@ def decides(plan: Plan) -> bool:
 
 def adaptive_cells(plan: Plan) -> AdaptiveCells:
     """The cells of an adaptive search."""
-    from orchestrator.search.suggest import AdaptiveCells  # importing Optuna takes a second
+    from orchestrator.search.optuna_search import AdaptiveCells  # importing Optuna takes a second
 
     def resolve(point: Point) -> Sequence[TrialSpec] | None:
         try:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from orchestrator.analysis.cells import cell_label, varying_settings
+from orchestrator.analysis.cells import cell_label, grouped, varying_settings
 from orchestrator.config.quantities import counted, points
-from orchestrator.search.cell import Cell
-from orchestrator.search.trial_results import centred, stacked
+from orchestrator.search.trial_results import Cell, centred, stacked
 from orchestrator.store.schema import State
 from orchestrator.sweeps.search_spec import COSTS, less_is_better
 from trials.metrics.metric import metric_label
@@ -18,11 +17,8 @@ from trials.metrics.metric import metric_label
 def result_lines(cells: Sequence[Cell], objectives: Sequence[str] = ("score",)) -> list[str]:
     """The best cell of each objective group; with several objectives, the cells on the Pareto front."""
     varying = varying_settings([spec for cell in cells for spec in cell.specs[:1]])
-    groups: dict[Hashable, list[Cell]] = {}
-    for cell in cells:
-        groups.setdefault(cell.group, []).append(cell)
     lines = []
-    for group in groups.values():
+    for group in grouped(cells, lambda cell: cell.group).values():
         best = front(group, objectives)
         for cell in best:
             lines += [f"best    {cell_label(cell.specs[0], varying)}: {_values(cell, objectives)}", *_on_test(cell)]

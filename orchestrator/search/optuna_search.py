@@ -1,4 +1,4 @@
-"""Points suggested by Optuna's samplers.
+"""Cells suggested by Optuna's samplers, which learn from earlier ones.
 
 Ray's own adapter is not used: it leaves trials running forever if a metric is not a number, and reports pruned trials
 as complete. Here a suggestion is a function of the seed, its number and the results so far: the study is rebuilt from
@@ -13,75 +13,104 @@ import itertools
 import logging
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from typing import TypeGuard
 
+import numpy as np
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
-from orchestrator.sweeps.search_spec import SearchSpec, less_is_better
-from orchestrator.sweeps.space import Axis, Point, Space, Taken, walk
+from orchestrator.search.trial_results import Cell
+from orchestrator.store.decisions import Suggested
+from orchestrator.store.schema import State
+from orchestrator.sweeps.search_spec import Layers, SearchSpec, at_random, less_is_better
+from orchestrator.sweeps.space import Axis, Point, Space, Taken, again, walk
+from trials.spec import TrialSpec
 
 Distributions = dict[str, BaseDistribution]
+Resolve = Callable[[Point], Sequence[TrialSpec] | None]  # the replicates of a point; None if the point is invalid
+MOST_REPEATS = 25  # repeated suggestions in a row before a random point is drawn
 
 
-@dataclass(frozen=True)
-class PastCell:
-    """A cell that was suggested before, as the sampler sees it.
+class AdaptiveCells:
+    """Cells suggested by a sampler: this driver's, and those of other drivers and earlier launches."""
 
-    Attributes:
-        values: Mean over seeds of each objective; None without results.
-        state: ``running``, ``complete``, ``pruned`` (stopped or diverged: worse than every complete cell), or
-            ``failed`` (ignored).
-        best: For a pruned cell, its last epoch and its best score.
-    """
+    is_adaptive = True
 
-    parameters: dict[str, int | float]
-    distributions: Distributions
-    values: tuple[float, ...] | None
-    state: str
-    best: tuple[float, float] | None = None
+    def __init__(self, search: SearchSpec, space: Space, resolve: Resolve, n_layers: Layers) -> None:
+        assert search.cells is not None
+        self._search, self._space, self._resolve, self._n_layers = search, space, resolve, n_layers
+        self._suggested: dict[str, tuple[dict[str, int | float], Distributions]] = {}  # by cell id
+        self._over: dict[str, FrozenTrial] = {}  # of cells that have ended
+        self._number = 0
 
+    def suggest(self, past: Sequence[Cell]) -> tuple[Suggested, Sequence[TrialSpec]] | None:
+        """The next cell not suggested before; None if there are enough, or no new one is found."""
+        if self._is_full:
+            return None
+        for repeats in range(10 * MOST_REPEATS):
+            number, self._number = self._number, self._number + 1
+            if repeats < MOST_REPEATS:
+                point = suggested_point(self._search, self._space, self._n_layers, number, list(map(self._known, past)))
+            else:
+                draw = at_random(np.random.default_rng([self._search.seed, number]))
+                point = walk(self._space, draw, self._n_layers)
+            if self._is_new(specs := self._resolve(point)):
+                return Suggested(number, point.parameters), specs
+        return None
 
-class OptunaPoints:
-    """Suggests points of a space by the sampler of a search."""
+    def add(self, suggested: Suggested) -> Sequence[TrialSpec] | None:
+        """The replicates; None if there are enough cells, or the space has changed and no longer contains it."""
+        axes: dict[str, Axis] = {}
+        point = again(self._space, suggested.parameters, self._n_layers, axes.__setitem__)
+        specs = None if point is None or self._is_full else self._resolve(point)
+        if point is None or not self._is_new(specs):
+            return None
+        distributions = {name: distribution_of(axis) for name, axis in axes.items()}
+        self._suggested[specs[0].cell_id] = point.parameters, distributions
+        self._number = max(self._number, suggested.number + 1)
+        return specs
 
-    def __init__(self, search: SearchSpec, space: Space, n_layers: Callable[[Point], int]) -> None:
-        self._search, self._space, self._n_layers = search, space, n_layers
-        self._frozen: dict[int, FrozenTrial] = {}  # number -> trial of an ended cell
+    @property
+    def _is_full(self) -> bool:
+        return len(self._suggested) >= (self._search.cells or 0)
 
-    def suggest(self, number: int, past: Sequence[PastCell]) -> tuple[Point, Distributions]:
-        """The point with a number, counted from 0 over all suggestions of the search.
+    def _is_new(self, specs: Sequence[TrialSpec] | None) -> TypeGuard[Sequence[TrialSpec]]:
+        return specs is not None and bool(specs) and specs[0].cell_id not in self._suggested
 
-        Raises:
-            LayersError: An axis has no value for the model.
-        """
-        with _quiet():
-            study = optuna.create_study(directions=directions(self._search), sampler=self._sampler(number))
-            study.add_trials([self._trial(i, cell) for i, cell in enumerate(past)])
-            trial = study.ask()
-            distributions: Distributions = {}
-
-            def take(name: str, axis: Axis) -> Taken:
-                distributions[name] = distribution = distribution_of(axis)
-                value = _suggested(trial, name, distribution)
-                return (int(value), axis.choice[int(value)]) if axis.choice is not None else (None, value)
-
-            return walk(self._space, take, self._n_layers), distributions
-
-    def _sampler(self, number: int) -> optuna.samplers.BaseSampler:
-        seed = (self._search.seed * 1_000_003 + number) % (1 << 32)
-        startup = self._search.startup
-        return optuna.samplers.TPESampler(n_startup_trials=startup, multivariate=True, group=True, seed=seed)
-
-    def _trial(self, number: int, cell: PastCell) -> FrozenTrial:
-        if number in self._frozen:
-            return self._frozen[number]
-        trial = frozen_trial(cell, n_objectives=len(self._search.objectives))
-        if cell.state != "running" and cell.best is None:
-            self._frozen[number] = trial
+    def _known(self, cell: Cell) -> FrozenTrial:
+        if cell.cell_id in self._over:
+            return self._over[cell.cell_id]
+        trial = frozen_trial(cell, *self._suggested[cell.cell_id], self._search.objectives)
+        if cell.is_over:
+            self._over[cell.cell_id] = trial
         return trial
+
+
+def suggested_point(
+    search: SearchSpec, space: Space, n_layers: Layers, number: int, past: Sequence[FrozenTrial]
+) -> Point:
+    """The point with a number, counted from 0 over all suggestions of the search, after these cells.
+
+    Raises:
+        LayersError: An axis has no value for the model.
+    """
+    with _quiet():
+        study = optuna.create_study(directions=directions(search), sampler=_sampler(search, number))
+        study.add_trials(past)
+        trial = study.ask()
+
+        def take(name: str, axis: Axis) -> Taken:
+            value = _suggested(trial, name, distribution_of(axis))
+            return (int(value), axis.choice[int(value)]) if axis.choice is not None else (None, value)
+
+        return walk(space, take, n_layers)
+
+
+def _sampler(search: SearchSpec, number: int) -> optuna.samplers.BaseSampler:
+    seed = (search.seed * 1_000_003 + number) % (1 << 32)
+    return optuna.samplers.TPESampler(n_startup_trials=search.startup, multivariate=True, group=True, seed=seed)
 
 
 def _suggested(trial: optuna.Trial, name: str, distribution: BaseDistribution) -> int | float:
@@ -115,19 +144,34 @@ def directions(search: SearchSpec) -> list[StudyDirection]:
     return [StudyDirection.MINIMIZE if less_is_better(name) else StudyDirection.MAXIMIZE for name in search.objectives]
 
 
-def frozen_trial(cell: PastCell, *, n_objectives: int) -> FrozenTrial:
-    """A cell as a trial of an Optuna study. An ended cell is never left running."""
-    states = {"running": TrialState.RUNNING, "complete": TrialState.COMPLETE, "pruned": TrialState.PRUNED}
-    state = states.get(cell.state, TrialState.FAIL)
-    if state is TrialState.PRUNED and n_objectives > 1:
-        state = TrialState.FAIL  # Optuna has no pruning for several objectives
-    intermediate = {round(cell.best[0]): cell.best[1]} if cell.best and n_objectives == 1 else {}
+def frozen_trial(
+    cell: Cell, parameters: dict[str, int | float], distributions: Distributions, objectives: Sequence[str]
+) -> FrozenTrial:
+    """A cell as a trial of an Optuna study; one that has ended, or pauses, is never left running.
+
+    Stopped, paused and diverged cells are pruned, which is worse than every complete one; failed ones are ignored.
+    """
+    states = set(cell.over.values())
+    state, values, best = TrialState.RUNNING, None, dict[int, float]()
+    if State.DIVERGED in states:
+        state = TrialState.PRUNED
+    elif cell.is_over and State.COMPLETED in states:
+        known = [mean for mean in map(cell.mean, objectives) if mean is not None]
+        is_known = len(known) == len(objectives)
+        state, values = (TrialState.COMPLETE, known) if is_known else (TrialState.FAIL, None)
+    elif cell.is_over and states != {State.PRUNED}:
+        state = TrialState.FAIL
+    elif len(cell.waiting) + len(cell.over) == len(cell.specs):
+        epoch = max(trial.evaluations[-1].epoch for trial in cell.progress.values() if trial.evaluations)
+        state, best = TrialState.PRUNED, {round(epoch): cell.mean_best() or 0.0}
+    if state is TrialState.PRUNED and len(objectives) > 1:  # Optuna has no pruning for several objectives
+        state, best = TrialState.FAIL, {}
     return optuna.trial.create_trial(
         state=state,
-        values=list(cell.values) if state is TrialState.COMPLETE and cell.values is not None else None,
-        params=dict(cell.parameters),
-        distributions=dict(cell.distributions),
-        intermediate_values=intermediate,
+        values=values,
+        params=dict(parameters),
+        distributions=dict(distributions),
+        intermediate_values=best,
     )
 
 

@@ -18,15 +18,23 @@ from __future__ import annotations
 import math
 import statistics
 from collections import deque
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from orchestrator.analysis.cells import grouped
 from orchestrator.config.quantities import counted
-from orchestrator.execution.trial_source import Order, Verdict
-from orchestrator.search.cell import Cell
+from orchestrator.execution.trial_source import Order, Source, Verdict
 from orchestrator.search.findings import result_lines
-from orchestrator.search.trial_results import Evaluation, Floats, StoredTrials, TrialProgress, paired_loss, stacked
+from orchestrator.search.trial_results import (
+    Cell,
+    Evaluation,
+    Floats,
+    StoredTrials,
+    TrialProgress,
+    paired_loss,
+    stacked,
+)
 from orchestrator.store.schema import State
 from orchestrator.sweeps.search_spec import RacingSpec
 from trials.record import EpochRecord
@@ -38,7 +46,7 @@ LEAST_PROBED = 6
 Scores = Sequence[float]
 
 
-class Race:
+class Race(Source):
     """A `Source` of the trials of a plan, one seed at a time.
 
     Attributes:
@@ -100,9 +108,6 @@ class Race:
             self.ended(spec, state)
         return state is not State.PRUNED
 
-    def chances(self) -> None:
-        """Nobody can tell which settings will go on."""
-
     def found(self) -> list[str]:
         """The best cell of those that stayed to the end, and the number that left."""
         stayed = [cell for cell in self.cells if cell.cell_id not in self.left]
@@ -111,18 +116,12 @@ class Race:
 
     def _next_round(self) -> bool:
         """Drop the cells that are clearly worse, and make the next trials ready; whether there are any."""
-        for cells in self._groups():
+        for cells in grouped(self.cells, lambda cell: cell.group).values():
             racing = [cell for cell in cells if cell.cell_id not in self.left]
             self._drop_dominated(racing)
             racing = [cell for cell in racing if cell.cell_id not in self.left]
             self._add_seed(racing)
         return bool(self._ready)
-
-    def _groups(self) -> list[list[Cell]]:
-        groups: dict[Hashable, list[Cell]] = {}
-        for cell in self.cells:
-            groups.setdefault(cell.group, []).append(cell)
-        return list(groups.values())
 
     def _add_seed(self, racing: Sequence[Cell]) -> None:
         """One more seed for the cells with the fewest; the second seed for a few of the best cells first."""

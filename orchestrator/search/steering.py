@@ -2,25 +2,25 @@
 
 A cell is all replicates of one setting. It is suggested, its trials run until the scheduler pauses them, it is ranked
 when all have paused, and reported to the search when all have ended. Which cell is suggested, which one is promoted,
-and which trial is stopped early are decisions (`Decisions`): whatever drivers share the search, each is made once, and
-all of them follow it. What a search knows is a function of its decisions and of the evaluations of its trials. Those in
-the store are taken from there instead of run, so a new launch, or another driver, knows the same and then resumes.
+and which trial is stopped early are decisions (`DecisionLog`): whatever drivers share the search, each is made once,
+and all of them follow it. What a search knows is a function of its decisions and of the evaluations of its trials.
+Those in the store are taken from there instead of run, so a new launch, or another driver, knows the same and then
+resumes.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from orchestrator.analysis.cells import by_cell
-from orchestrator.execution.trial_source import Order, Verdict
-from orchestrator.search.cell import Cell
+from orchestrator.execution.trial_source import Order, Source, Verdict
 from orchestrator.search.findings import result_lines
 from orchestrator.search.schedule import NoEarlyStopping
-from orchestrator.search.shared_decisions import Decisions, OwnDecisions
-from orchestrator.search.trial_results import Evaluation, StoredTrials, TrialProgress
-from orchestrator.store.decisions import Choice, Promoted, Stopped, Suggested
+from orchestrator.search.trial_results import Cell, Evaluation, StoredTrials, TrialProgress
+from orchestrator.store.contents import SweepPlan
+from orchestrator.store.decisions import Choice, DecisionLog, Promoted, Stopped, Suggested
 from orchestrator.store.schema import State
 from orchestrator.sweeps.search_spec import ScheduleSpec
 from trials.record import EpochRecord
@@ -64,7 +64,7 @@ class FixedCells:
         return self._cells[suggested.number]
 
 
-class Steering:
+class Steering(Source):
     """A `Source` of the cells of a suggester, run as long as a scheduler decides.
 
     Attributes:
@@ -78,10 +78,13 @@ class Steering:
         by: ScheduleSpec,
         stored: StoredTrials,
         objectives: Sequence[str] = ("score",),
-        decisions: Decisions | None = None,
+        log: DecisionLog | None = None,
+        plan_of: Callable[[Sequence[TrialSpec]], SweepPlan] | None = None,
     ) -> None:
-        """Without `decisions` nobody shares or records them."""
-        self._objectives, self._decisions = objectives, decisions or OwnDecisions()
+        """`log` has the decisions of all drivers, and `plan_of` makes what it keeps of the trials of a suggested cell.
+        Without them nobody shares or records decisions.
+        """
+        self._objectives, self._log, self._plan_of = objectives, log, plan_of
         self._suggester, self._scheduler, self._by, self._stored = suggester, scheduler, by, stored
         self.cells: list[Cell] = []
         self._cell_of: dict[str, Cell] = {}  # by trial id
@@ -147,22 +150,27 @@ class Steering:
                 self._over(spec, state)
         return spec.trial_id in cell.over
 
-    def chances(self) -> None:
-        """Nobody can tell which settings will go on."""
-
     def found(self) -> list[str]:
         """The best cells."""
         return result_lines(self.cells, self._objectives)
 
     # --- Decisions
 
+    def _following(self, *, look: bool = False) -> Choice | None:
+        """The next decision that was made before, or by another driver; with `look` it is looked for."""
+        return None if self._log is None else self._log.following(look=look)
+
+    def _make(self, choice: Choice, specs: Sequence[TrialSpec] = ()) -> Choice:
+        """Decide; this choice, or one of another driver, which has to be followed first."""
+        return choice if self._log is None or self._plan_of is None else self._log.make(choice, self._plan_of(specs))
+
     def _decide(self, *, look: bool = False) -> bool:
         """Follow the next decision, or make it, and promote what may be promoted; whether there was one."""
-        choice = self._decisions.following(look=look) or self._choice()
+        choice = self._following(look=look) or self._choice()
         if choice is None:
             return False
         self._follow(choice)
-        while (choice := self._decisions.following() or self._promotion()) is not None:
+        while (choice := self._following() or self._promotion()) is not None:
             self._follow(choice)
         return True
 
@@ -172,7 +180,7 @@ class Steering:
             return promotion
         found = None if self._is_closed else self._suggester.suggest(self.cells)
         if found is not None:
-            return self._decisions.make(*found) if self._suggester.is_adaptive else found[0]
+            return self._make(*found) if self._suggester.is_adaptive else found[0]
         if not self._is_closed:
             self._is_closed = True
             self._scheduler.closed()
@@ -186,10 +194,10 @@ class Steering:
             return None
         until = self._by_id[best].until
         assert until is not None
-        return self._decisions.make(Promoted(best, until))
+        return self._make(Promoted(best, until))
 
     def _catch_up(self) -> None:
-        while (choice := self._decisions.following(look=True)) is not None:
+        while (choice := self._following(look=True)) is not None:
             self._follow(choice)
 
     def _follow(self, choice: Choice) -> None:
@@ -243,7 +251,7 @@ class Steering:
         if until is not None and evaluation.epoch >= until - _EPS:
             return Verdict.PAUSE
         if is_new and not self._continues(spec, evaluation) and spec.trial_id not in self._stopped:
-            while (choice := self._decisions.make(Stopped(spec.trial_id))) != Stopped(spec.trial_id):
+            while (choice := self._make(Stopped(spec.trial_id))) != Stopped(spec.trial_id):
                 self._follow(choice)
             self._follow(choice)
         return Verdict.STOP if spec.trial_id in self._stopped else Verdict.CONTINUE

@@ -1,14 +1,16 @@
-"""The progress of a trial: its evaluations and, once it is complete, its results."""
+"""The progress of a trial, its evaluations and its results, and that of a cell: all replicates of one setting."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import statistics
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from orchestrator.analysis.cells import objective_group
 from orchestrator.store import ResultStore
 from orchestrator.store.evidence import SENTENCE_COLUMNS
 from orchestrator.store.results import Changes, Follower
@@ -16,6 +18,7 @@ from orchestrator.store.schema import State
 from orchestrator.sweeps.search_spec import COSTS as OBJECTIVES
 from trials.errors import StoreError
 from trials.record import EpochRecord, loss_fall, trial_totals
+from trials.spec import TrialSpec
 
 UNSELECTED = ("test_score", "constant_score", "loss_fall")  # results that no search may have as an objective
 COSTS = (*OBJECTIVES, "training_flops", "prefix_s")  # the last two decide what a freeze saves
@@ -79,6 +82,58 @@ class TrialProgress:
         """The best score up to the first evaluation at or after epoch `until`, where a trial pauses."""
         n = sum(evaluation.epoch < until - 1e-9 for evaluation in self.evaluations)
         return max(evaluation.score for evaluation in self.evaluations[: n + 1])
+
+
+@dataclass
+class Cell:
+    """The replicates of one setting, and their progress.
+
+    Attributes:
+        specs: The replicates, one per seed.
+        until: The epoch at which they pause; None to run to the end.
+        pauses: All of these epochs so far.
+        ranked: How many of these the scheduler knows of that the trials have come to.
+        over: Ended trials with their state.
+        waiting: Trials that are paused at `until`.
+    """
+
+    specs: Sequence[TrialSpec]
+    progress: dict[str, TrialProgress] = field(default_factory=dict)
+    until: float | None = None
+    pauses: list[float] = field(default_factory=list)
+    ranked: int = 0
+    over: dict[str, State] = field(default_factory=dict)
+    waiting: set[str] = field(default_factory=set)
+
+    @property
+    def cell_id(self) -> str:
+        """The id of the cell, common to its trials."""
+        return self.specs[0].cell_id
+
+    @property
+    def group(self) -> Hashable:
+        """The objective group that it is ranked in."""
+        return objective_group(self.specs[0])
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all trials have ended."""
+        return len(self.over) == len(self.specs)
+
+    def results(self) -> list[Results]:
+        """Results of the complete trials."""
+        return [trial.results for trial in self.progress.values() if trial.results is not None]
+
+    def mean_best(self, until: float = float("inf")) -> float | None:
+        """Mean of `TrialProgress.best` over the trials that have been evaluated; None without any."""
+        scores = [trial.best(until) for trial in self.progress.values() if trial.evaluations]
+        return statistics.fmean(scores) if scores else None
+
+    def mean(self, objective: str) -> float | None:
+        """Mean of an objective over the complete trials; None if any of them lacks it."""
+        results = [result.get(objective) for result in self.results()]
+        values = [value for value in results if value is not None]
+        return statistics.fmean(values) if values and len(values) == len(results) else None
 
 
 def paired_loss(baseline: TrialProgress, freeze: TrialProgress, split: str = "dev") -> Floats | None:

@@ -21,10 +21,10 @@ from rich.text import Text
 
 from orchestrator.analysis.cells import (
     LEGEND,
-    Group,
     by_cell,
     cell_label,
     dropout_of,
+    grouped,
     layer_strip,
     objective_group,
     strip_and_word,
@@ -117,7 +117,7 @@ def cell_tables(cells: Sequence[CellSummary]) -> Iterator[RenderableType]:
     """One table per objective group, one row per setting: score over seeds, parameters, time, savings of freezing."""
     varying = varying_settings([cell.spec for cell in cells])
     width = max((len(cell_label(cell.spec, varying)) for cell in cells), default=0)
-    for (task, metric, corpus, size), group in _grouped(cells).items():
+    for (task, metric, corpus, size), group in grouped(cells, lambda cell: objective_group(cell.spec)).items():
         title = Text(f"{corpus}, {size:,} train {_ITEMS[head_of(task)]}, {metric_label(metric)}")
         table = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 1, 0, 0))
         table.add_column("freeze", overflow="fold", min_width=min(width, _FREEZE_WIDTH))
@@ -180,13 +180,6 @@ _FIGURES = {
     "time saved\n(95 % interval)": 16,
 }
 _SLOWED = 1.5  # times of one setting differ by that factor only if something else slowed the machine
-
-
-def _grouped(cells: Sequence[CellSummary]) -> dict[Group, list[CellSummary]]:
-    groups: dict[Group, list[CellSummary]] = {}
-    for cell in cells:
-        groups.setdefault(objective_group(cell.spec), []).append(cell)
-    return groups
 
 
 def _figures(cell: CellSummary) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """Connect the monitors of a launch: progress, metrics, log, notifications and trackers.
 
-with watched(plan, store, settings, cluster="local", stop=stop, say=say) as watch:
+with Watch(plan, store, settings, cluster="local", stop=stop, say=say) as watch:
     recorder = Recorder(results, committed=watch.metrics.flushed)
     with watch.exporting():        # while Ray is up; not used without Ray
         run_sweep(queue, Listeners(recorder, *watch.listeners), ...)
@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import NamedTuple
+from types import TracebackType
+from typing import NamedTuple, Self
 
 from orchestrator.execution.events import Listener, StopRequest, last_line
 from orchestrator.monitoring.metrics import Launch, MetricsListener
@@ -60,7 +61,7 @@ def _monitors(launch: Watched) -> Iterator[Monitor]:
 
 
 class Watch:
-    """The monitors of one launch.
+    """The monitors of one launch, until the end of the block; they report how it ended, errors included.
 
     Attributes:
         tally, metrics: Those of its listeners that the session tells more than events.
@@ -77,7 +78,11 @@ class Watch:
         stop: StopRequest,
         say: Callable[[str], None],
     ) -> None:
-        """The launch begins. Raises ConfigError, as `watched`."""
+        """The launch begins.
+
+        Raises:
+            ConfigError: A secret that the settings name is missing, or a tracker cannot be used.
+        """
         name, address, n_ahead = plan.sweep.name, store.address, len(plan.ahead)
         disk = store.folder if isinstance(store, FolderStorage) else None
         self._plan, self._store, self._stop = plan, store, stop
@@ -92,6 +97,12 @@ class Watch:
         for monitor in self._monitors:
             monitor.launched(skipped=plan.n_skipped)
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.over(error)
+
     def over(self, error: BaseException | None) -> None:
         """Report how the launch ends, with the error if there is one."""
         ending = self.ending(error)
@@ -105,16 +116,10 @@ class Watch:
         """Export metrics while the block runs. Ray must outlive the block, so that the last values are exported."""
         from orchestrator.ray_backend.prometheus import RayMeters  # imported late: Ray reads its settings on import
 
-        error: BaseException | None = None
-        with RayMeters() as meters:
+        with RayMeters() as meters, ExitStack() as ended:
             self.metrics.begin(meters)
-            try:
-                yield
-            except BaseException as raised:
-                error = raised
-                raise
-            finally:
-                self.metrics.over(self.ending(error))
+            ended.push(lambda kind, error, at: self.metrics.over(self.ending(error)))
+            yield
 
     def ending(self, error: BaseException | None) -> Ending:
         """How the launch ends, if it ended now."""
@@ -129,24 +134,3 @@ class Watch:
         by_person = stop.signal is not None or stop.asker is not None or error is not None
         bound = f"{stop.bound}; run the same command to resume" if left and stop.bound else None
         return self.tally.ending(reason=stop.reason or asked or bound, interrupted=by_person or stop.bound is not None)
-
-
-@contextmanager
-def watched(
-    plan: Plan, store: Storage, settings: WatchSpec, *, cluster: str, stop: StopRequest, say: Callable[[str], None]
-) -> Iterator[Watch]:
-    """Monitor a launch until the end of the block, and report how it ended, errors included.
-
-    Raises:
-        ConfigError: A secret that the settings name is missing, or a tracker cannot be used; raised before the launch
-            begins.
-    """
-    watch = Watch(plan, store, settings, cluster=cluster, stop=stop, say=say)
-    error: BaseException | None = None
-    try:
-        yield watch
-    except BaseException as raised:
-        error = raised
-        raise
-    finally:
-        watch.over(error)

@@ -12,9 +12,9 @@ from typing import Any
 
 from orchestrator.claims import running_drivers
 from orchestrator.config.console import say, sibling_command, stderr, typed_command
-from orchestrator.config.quantities import counted, duration, points
+from orchestrator.config.quantities import HOUR, counted, duration, points
 from orchestrator.execution.events import Listener, StopRequest, last_line, polling
-from orchestrator.forecast.values import HOUR, Forecast, Hardware
+from orchestrator.forecast.values import Forecast
 from orchestrator.session.display import failure_table
 from orchestrator.store import ResultStore
 from orchestrator.store.contents import SweepPlan, planned_specs, stored_spec
@@ -158,11 +158,6 @@ def _reached(bounds: Bounds, meter: Meter, elapsed_s: float) -> str | None:
     if bounds.cost is not None and (spent := meter.spent()) >= bounds.cost:
         return f"--max-cost {bounds.cost:g} reached with {spent:.4g} spent"
     return None
-
-
-def hourly_price(prices: Prices, cpus: int, gpus: float, kind: str) -> float:
-    """The price of one hour of one trial; a kind of GPU without a price of its own has the highest price."""
-    return Hardware(1, cpus, gpus, 0.0, prices, kind).hourly
 
 
 # Follow a sweep through its store, wherever its driver runs and whoever started it.

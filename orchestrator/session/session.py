@@ -7,9 +7,9 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 
@@ -24,8 +24,8 @@ from orchestrator.execution.shared_source import SharedSource
 from orchestrator.execution.trial_source import TrialQueue
 from orchestrator.search.factory import decides, source_of
 from orchestrator.session.display import LiveDisplay
-from orchestrator.session.monitors import Watch, watched
-from orchestrator.session.outcome import Bounds, Meter, Outcome, hourly_price, on_bounds, outcome_of, trials_of
+from orchestrator.session.monitors import Watch
+from orchestrator.session.outcome import Bounds, Meter, Outcome, on_bounds, outcome_of, trials_of
 from orchestrator.storage.storage import FolderStorage
 from orchestrator.store import ResultStore
 from orchestrator.store.schema import CHECKPOINTS, State
@@ -37,71 +37,60 @@ from trials.hardware.machine import hidden_gpus
 from trials.spec import TrialSpec
 
 
-@dataclass(frozen=True)
 class Running:
-    """A launch that is present in its store.
+    """A launch that is present in its store, of a plan that is up to date. Close it, also after an error.
 
     Attributes:
         source: Decides which trials run, among drivers.
+        committed: The trials of this launch whose rows are in the store.
     """
 
-    plan: Plan
-    cluster: ClusterSpec
-    results: ResultStore
-    membership: Membership
-    stop: StopRequest
-    source: SharedSource
-    queue: TrialQueue
-    committed: set[str] = field(default_factory=set)
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         plan: Plan,
         cluster: ClusterSpec,
         results: ResultStore,
+        bounds: Bounds,
         membership: Membership,
         stop: StopRequest,
-        *,
-        most: int | None = None,
-        time_left: Callable[[], float] | None = None,
-    ) -> Running:
-        """A launch of at most `most` trials of a plan that is up to date. Close it, also after an error."""
+        began: float,
+    ) -> None:
+        """`began` is the start of the launch on the monotonic clock."""
+        self.plan, self.cluster, self.results, self.stop = plan, cluster, results, stop
+        self._bounds, self._membership, self._began = bounds, membership, began
+        self.committed = set[str]()
         # Drivers that start at different trials of a list rarely want the same one; a single one keeps the order.
         start = int(membership.token, 16) / 16**16 if membership.others() else 0.0
         membership.check_store = results.check_there
-        decides = source_of(plan, results, before_write=membership.check, start=start, time_left=time_left)
-        source = SharedSource(decides, results, membership, plan.attempts)
-        queue = TrialQueue(source, {}, plan.sweep.limits, most=most, again=source.again)
-        return cls(plan, cluster, results, membership, stop, source, queue)
-
-    def close(self) -> None:
-        """Claim no further trial."""
-        self.source.close()
+        decides = source_of(plan, results, before_write=membership.check, start=start, time_left=bounds.clock(began))
+        self.source = SharedSource(decides, results, membership, plan.attempts)
+        self.queue = TrialQueue(self.source, plan.sweep.limits, most=bounds.trials or None, again=self.source.again)
 
     @property
     def has_work(self) -> bool:
         """Whether any trial is left to run. A search is replayed as far as its trials are stored."""
         return not self.queue.is_exhausted
 
-    def go(self, bounds: Bounds, *, hourly: float, began: float) -> None:
-        """Run the trials until all have ended or the sweep is stopped.
-
-        Args:
-            hourly: The price of one hour of one trial.
-            began: Start of the launch on the monotonic clock.
-        """
-        sweep, meter = self.plan.sweep, Meter(hourly)
+    def run(self) -> None:
+        """Run the trials until all have ended or the sweep is stopped."""
+        if not self.has_work:
+            what = "every trial of this sweep is" if self.plan.runs_all else "all trials that this sweep needs are"
+            say(f"nothing to do: {what} complete in the store.")
+            self.stop.signals.ended(to_commit=False)
+            return
+        for driver in running_drivers(self.results.storage):
+            if driver.token != self._membership.token:
+                say(f"with    {driver}")
+        sweep, store = self.plan.sweep, self.results.storage
+        meter = Meter(self.cluster.hourly(sweep.resources))
         with (
-            watched(
-                self.plan, self.results.storage, sweep.watch, cluster=self.cluster.address, stop=self.stop, say=say
-            ) as watch,
-            on_bounds(bounds, meter, self.stop, say, began=began),
-            self.stop.on_requests(self.results.storage, sweep.name, say, is_last=self._is_last),
+            Watch(self.plan, store, sweep.watch, cluster=self.cluster.address, stop=self.stop, say=say) as watch,
+            on_bounds(self._bounds, meter, self.stop, say, began=self._began),
+            self.stop.on_requests(store, sweep.name, say, is_last=self._is_last),
         ):
             self._run(watch, meter)
             if self.queue.is_exhausted:  # neither stopped nor at a limit: paused trials will never resume
-                forget(self.results.storage, {spec.trial_id for spec in trials_of(self.plan, self.results)})
+                forget(store, {spec.trial_id for spec in trials_of(self.plan, self.results)})
 
     def _is_last(self) -> bool:
         """Whether no other driver runs the sweep."""
@@ -110,10 +99,10 @@ class Running:
     def _run(self, watch: Watch, meter: Meter) -> None:
         recorder = Recorder(
             self.results,
-            before_commit=self.membership.check,
+            before_commit=self._membership.check,
             committed=watch.metrics.flushed,
             over=self._over,
-            may_compact=self.membership.is_first,
+            may_compact=self._membership.is_first,
             keeps_weights=self.plan.sweep.keep == "weights",
         )
         display = LiveDisplay(self.plan, stderr)
@@ -124,7 +113,7 @@ class Running:
             watch.tally.settled(state)
 
         self.source.settled = settled
-        display.chances, display.announce = self.source.chances, self.membership.announce
+        display.chances, display.announce = self.source.chances, self._membership.announce
         try:
             try:
                 if self.cluster.address == "inline":
@@ -146,29 +135,21 @@ class Running:
         self.source.committed(attempts)
 
     def _inline(self, listener: Listener, display: LiveDisplay) -> None:
-        from orchestrator.execution.slots import run_inline
+        from orchestrator.execution.slots import TrialSettings, run_inline
 
-        sweep = self.plan.sweep
-        hidden = nullcontext() if sweep.resources.gpus else hidden_gpus()
+        sweep, resources = self.plan.sweep, self.plan.sweep.resources
+        hidden = nullcontext() if resources.gpus else hidden_gpus()
+        settings = TrialSettings.of(sweep, self.results.address)
         self.stop.signals.running(lambda: self.queue.is_over)
         with display, hidden:
-            run_inline(
-                self.queue,
-                listener,
-                resources=sweep.resources,
-                predictions=sweep.predictions,
-                store=self.results.address,
-                checkpoint=sweep.checkpoint.times,
-                keep_weights=sweep.keep == "weights",
-                stop=self.stop,
-            )
+            run_inline(self.queue, listener, resources=resources, settings=settings, stop=self.stop)
 
     def _desert(self, recorder: Recorder, watch: Watch, error: Exception) -> None:
         """End the process from a thread, as a call of Ray never returns, and keep all that an orderly end would."""
         try:
             recorder.flush()
             watch.over(error)
-            self.membership.leave()
+            self._membership.leave()
         except Exception as also:
             say(f"error: {also}")
         finally:
@@ -179,7 +160,7 @@ class Running:
                 os._exit(1)
 
     def _on_ray(self, listener: Listener, display: LiveDisplay, watch: Watch, meter: Meter, recorder: Recorder) -> None:
-        from orchestrator.ray_backend.cluster import local_cluster, own_cluster
+        from orchestrator.ray_backend.cluster import ending_without_nodes, local_cluster, own_cluster
         from orchestrator.ray_backend.gpu_packing import slots_for
         from orchestrator.ray_backend.jobs import job_metadata
         from orchestrator.ray_backend.staging import stage_plugins, unshared_note
@@ -195,7 +176,6 @@ class Running:
         queue = self.queue  # Tune pickles what `stop` holds, which this object is too large for
         with ray(job_metadata(sweep.name, self.results.address)) as cluster, ExitStack() as watching:
             self.stop.signals.running(lambda: queue.is_over)
-            from orchestrator.ray_backend.cluster import ending_without_nodes
             from orchestrator.ray_backend.driver import run_sweep  # Ray reads the settings of the cluster on import
             from orchestrator.ray_backend.ray_internals import once_disconnected
             from orchestrator.ray_backend.trainable import WorkerSettings
@@ -204,21 +184,13 @@ class Running:
             desert = partial(self._desert, recorder, watch)
             watching.enter_context(ending_without_nodes(self.stop.signals.interrupt, desert))
             slots = slots_for(cluster, sweep.resources, self.plan.ahead, concurrency=where.concurrency)
-            meter.hourly = max(
-                hourly_price(where.prices, share.cpus, share.gpus, kind) for kind, share in slots.shares.items()
-            )
+            shares = slots.shares.items()
+            meter.hourly = max(where.prices.hourly(share.cpus, share.gpus, kind) for kind, share in shares)
             say(f"ray     {slots.described()}; dashboard {cluster.dashboard} ({cluster.token_hint})")
             if not sweep.checkpoint.is_off and (note := unshared_note(self.results.storage)):
                 say(f"note    {note}")
-            self.membership.announce(ray=cluster.dashboard if cluster.dashboard.startswith("http") else "")
-            settings = WorkerSettings(
-                sweep.predictions,
-                self.results.address,
-                sweep.checkpoint.times,
-                cluster.node_id,
-                sweep.keep == "weights",
-                plugins if plugins.modules else None,
-            )
+            self._membership.announce(ray=cluster.dashboard if cluster.dashboard.startswith("http") else "")
+            settings = WorkerSettings.of(sweep, self.results.address, origin=cluster.node_id, plugins=plugins)
             # What the end of a launch shows takes half a second to import, while this process has nothing else to do.
             threading.Thread(target=import_module, args=("orchestrator.analysis.answer",), daemon=True).start()
             with display, watch.exporting():
@@ -294,15 +266,12 @@ def _ended(
             remove_temporary_files(results.storage, membership)
             results.add_plan(plan.declared())
             plan = brought_up_to_date(plan, results)  # other drivers may have run trials until now
-            time_left = bounds.clock(began)
-            running = Running.of(
-                plan, cluster, results, membership, stop, most=bounds.trials or None, time_left=time_left
-            )
+            running = Running(plan, cluster, results, bounds, membership, stop, began)
             committed = running.committed
             try:
-                _run(running, bounds, began)
+                running.run()
             finally:
-                running.close()
+                running.source.close()  # claims no further trial
             if decides(plan) and not membership.others():  # after an error the next launch does it
                 results.join_decisions(plan.sweep.name)
     except (StoreError, OSError) as error:
@@ -329,22 +298,3 @@ def _gone(results: ResultStore, n_committed: int) -> StoreError:
         f"{lost if n_committed else 'all that was written there is lost'}. Put it back and run the same command to "
         "resume; without it the same command starts anew."
     )
-
-
-def _run(running: Running, bounds: Bounds, began: float) -> None:
-    if not running.has_work:
-        what = "every trial of this sweep is" if running.plan.runs_all else "all trials that this sweep needs are"
-        say(f"nothing to do: {what} complete in the store.")
-        running.stop.signals.ended(to_commit=False)
-        return
-    for driver in running_drivers(running.results.storage):
-        if driver.token != running.membership.token:
-            say(f"with    {driver}")
-    running.go(bounds, hourly=price_of_an_hour(running.plan, running.cluster), began=began)
-
-
-def price_of_an_hour(plan: Plan, cluster: ClusterSpec) -> float:
-    """The price of one hour of one trial, with a whole GPU where its share is not known before the launch."""
-    resources = plan.sweep.resources
-    gpus = 1.0 if isinstance(resources.gpus, str) else resources.gpus
-    return hourly_price(cluster.prices, resources.cpus, gpus, resources.device)

@@ -180,6 +180,14 @@ class Prices(Frozen):
     gpu_hour: Price | dict[str, Price] = 0.0
     kwh: Price = 0.0
 
+    def hourly(self, cpus: int, gpus: float, kind: str) -> float:
+        """The price of one hour of one trial; a kind of GPU without a price of its own has the highest price."""
+        listed = self.gpu_hour
+        if isinstance(listed, dict):
+            named = [price for each, price in listed.items() if each.lower() in kind.lower()]
+            listed = max(named or listed.values(), default=0.0)
+        return cpus * self.cpu_hour + gpus * listed
+
 
 class Environment(Frozen):
     """The environment of a submitted sweep's processes.
@@ -232,6 +240,11 @@ class ClusterSpec(Frozen):
     def is_remote(self) -> bool:
         """Whether the sweep is submitted to a cluster rather than driven from here."""
         return self.address not in WORDS
+
+    def hourly(self, resources: Resources) -> float:
+        """The price of one hour of one trial, with a whole GPU where its share is not known before the launch."""
+        gpus = 1.0 if isinstance(resources.gpus, str) else resources.gpus
+        return self.prices.hourly(resources.cpus, gpus, resources.device)
 
     def over(self, sweep: SweepSpec) -> SweepSpec:
         """The sweep with this cluster's resources, limits and monitoring."""

@@ -151,9 +151,9 @@ def _goal(sweep: SweepSpec, trials: Sequence[TrialSpec]) -> Iterator[Problem]:
     if rules:
         yield path, f"compares depths, and {rules[0]} is a rule without one. Compare rules in a sweep without a goal."
         return
-    freezes = sorted({spec.freeze for spec in trials}, key=lambda one: (one.depth, one.embeddings))
+    freezes = sorted({spec.freeze for spec in trials}, key=lambda one: one.extent)
     for less, more in itertools.pairwise(freezes):
-        if not set(less.layers) <= set(more.layers) or less.embeddings > more.embeddings:
+        if not more.holds(less):
             yield (
                 path,
                 (

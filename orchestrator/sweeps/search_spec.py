@@ -46,7 +46,7 @@ class SearchKind:
         points: Yields the points in order; of an adaptive search, random ones for planning, more than its cells because
             some repeat.
         needs_cells: Whether `cells` says how many; otherwise the space does.
-        is_adaptive: Whether the next point depends on results; `orchestrator.search.suggest` then chooses it.
+        is_adaptive: Whether the next point depends on results; `orchestrator.search.optuna_search` chooses it.
     """
 
     points: Callable[[SearchSpec, Space, Layers], Iterator[Point]]

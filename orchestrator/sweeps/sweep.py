@@ -37,6 +37,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
 from orchestrator.analysis.decision_plan import DecisionPlan
+from orchestrator.config.quantities import counted
 from orchestrator.config.yaml_document import MAX_MISTAKES, Document, KeyPath, faults, most, set_path
 from orchestrator.sweeps.hints import with_hint
 from orchestrator.sweeps.named_paths import look_beside
@@ -234,7 +235,7 @@ class SweepSpec(Frozen):
             yield f"racing: {self.racing.test} test at {self.racing.confidence:.0%} confidence"
         if self.goal is not None and self.goal.choose_depth is not None:
             goal = self.goal.choose_depth
-            limit = f"{goal.tolerance:g} point{'s' * (goal.tolerance != 1)}, at {goal.confidence:.0%} confidence"
+            limit = f"{counted(goal.tolerance, 'point')}, at {goal.confidence:.0%} confidence"
             yield f"choose_depth: the deepest freeze that loses at most {limit}"
 
     @model_validator(mode="after")

@@ -56,7 +56,7 @@ def main(folder: Path) -> None:
                 yield make_record(last=True)
 
         recorder = Recorder(store)
-        queue = TrialQueue(Listed([make_spec(seed=seed) for seed in range(3)]), {}, Limits())
+        queue = TrialQueue(Listed([make_spec(seed=seed) for seed in range(3)]), Limits())
         settings = WorkerSettings("none", str(folder), None)
         slots = Slots({ANY: Share()}, cluster.nodes)
         run_sweep(queue, recorder, slots=slots, settings=settings, stop=StopRequest(), trainable=Hungry)

@@ -27,7 +27,7 @@ from orchestrator.ray_backend.cluster import local_cluster
 from orchestrator.store import ResultStore
 from orchestrator.store.schema import State
 from orchestrator.sweeps.sweep import Limits
-from tests.builders import first_attempts, make_record, make_spec
+from tests.builders import make_record, make_spec
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
 
@@ -70,7 +70,7 @@ def main(folder: Path, n: int, seconds: float, megabytes: int, start_s: float) -
                 time.sleep(seconds)
                 yield replace(make_record(last=True), device=f"worker {os.getpid()}")
 
-        recorder, queue = Counting(store), TrialQueue(Listed(specs), first_attempts(specs), Limits())
+        recorder, queue = Counting(store), TrialQueue(Listed(specs), Limits())
         settings = WorkerSettings("none", str(folder), None)
         slots = Slots({ANY: Share()}, cluster.nodes)
         run_sweep(queue, recorder, slots=slots, settings=settings, stop=StopRequest(), trainable=Leaky)

@@ -19,7 +19,7 @@ from orchestrator.execution.trial_source import Listed, TrialQueue
 from orchestrator.ray_backend.cluster import local_cluster
 from orchestrator.store import ResultStore
 from orchestrator.sweeps.sweep import Limits
-from tests.builders import first_attempts, make_record, make_spec
+from tests.builders import make_record, make_spec
 from trials.cache.node_cache import EVERY_S, SetUpWork, counted
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
@@ -52,7 +52,7 @@ def main(folder: Path) -> None:
                     time.sleep(EVERY_S / 4)
                 yield make_record(last=True)
 
-        recorder, queue = Listening(store), TrialQueue(Listed([spec]), first_attempts([spec]), Limits())
+        recorder, queue = Listening(store), TrialQueue(Listed([spec]), Limits())
         slots, settings = Slots({ANY: Share()}, cluster.nodes), WorkerSettings("none", str(folder), None)
         run_sweep(queue, recorder, slots=slots, settings=settings, stop=StopRequest(), trainable=Slow)
         recorder.close()

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import pickle
+
+import pytest
+
 from tests.examples import each
 from trials.draft import DraftError
 from trials.errors import (
     LONGEST_LINE,
     ConfigError,
     DataError,
+    DivergedError,
     ModelError,
     PermafrostError,
     StoreError,
@@ -52,3 +57,34 @@ def test_what_can_be_shown_stays_as_it_is() -> None:
 
 def test_an_unknown_word_is_not_repeated_without_end() -> None:
     assert len(unknown("x" * 10**6, ["first"])) < 300
+
+
+# --- Every error a user can cause has a public exit code and tells all there is to tell.
+
+
+@each(
+    "error, code",
+    [(ConfigError("x"), 2), (DataError("x"), 3), (ModelError("x"), 3), (StoreError("x"), 3), (DivergedError("x"), 70)],
+)
+def test_exit_codes_are_those_of_the_readme(error: PermafrostError, code: int) -> None:
+    assert error.exit_code == code
+    assert isinstance(error, PermafrostError)
+
+
+def test_an_error_holds_all_problems_a_line_each() -> None:
+    error = ConfigError(["a: wrong", "b: wrong"], exit_code=3)
+    assert (error.problems, str(error), error.exit_code) == (("a: wrong", "b: wrong"), "a: wrong\nb: wrong", 3)
+    assert ConfigError("a: wrong").problems == ("a: wrong",)
+    draft = DraftError([(("freeze", "layers", 1), "7 is beyond."), (("train_size",), "9 is too large.")], 2)
+    assert str(draft) == "freeze.layers.1: 7 is beyond.\ntrain_size: 9 is too large."
+
+
+@pytest.mark.parametrize("error", [DataError("a:1: broken"), DivergedError("nan"), ConfigError(["a", "b"])])
+def test_an_error_survives_the_way_between_processes(error: PermafrostError) -> None:
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), str(again)) == (type(error), str(error))
+
+
+def test_an_unknown_word_is_answered_with_the_nearest_and_all_known_ones() -> None:
+    assert unknown("frist", ["first", "last"]) == "unknown 'frist', did you mean 'first'? Known: first, last."
+    assert unknown("xyz", ["last", "first"]) == "unknown 'xyz'. Known: first, last."

@@ -23,7 +23,7 @@ from orchestrator.api.model_card import model_card
 from orchestrator.commands.answer_command import answer
 from orchestrator.commands.status_command import status
 from orchestrator.config.console import stdout
-from orchestrator.extras.store_care.merge import Format, export
+from orchestrator.extras.store_care.table_export import Format, export
 from orchestrator.store import ResultStore
 from tests.builders import make_spec
 from tests.dashboards.stores import Invented, specs, write_store

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,15 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from transformers import AutoConfig, AutoModel, PreTrainedTokenizerFast
 
 from tests.builders import merged, write_tagged_treebank, write_texts
+from trials.cache.encoding import encode_for
 from trials.draft import Lookup, TrialDraft
-from trials.models.family import MODEL_FAMILIES
-from trials.models.load import LoadedModel
+from trials.models.family import MODEL_FAMILIES, Head
+from trials.models.load import LoadedModel, load_model
 from trials.record import EpochRecord
-from trials.run import Trained
+from trials.run import Trained, new_model, new_training, run_trial, train_subset
 from trials.spec import TrialSpec
+from trials.training.freeze_course import train_mode
+from trials.training.loop import Training
 
 BERT_SIZES = {"num_hidden_layers": 4, "hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 32}
 SIZES: dict[str, dict[str, Any]] = {
@@ -46,6 +50,12 @@ SIZES: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.,!?'-"
+
+CPU = torch.device("cpu")
+MEASURED = {
+    "setup_s", "prefix_s", "prefix_paid_s", "train_s", "eval_s", "energy_j", "peak_memory_bytes",
+    "worker_memory_bytes", "time",
+}  # fmt: skip
 
 TrialMaker = Callable[..., TrialSpec]
 
@@ -85,6 +95,38 @@ def save_tiny_model(family: str, folder: Path, *, positions: int = 32, **changes
     return save_tiny_tokenizer(folder)
 
 
+def load_tiny(
+    spec: TrialSpec, *, head: Head = "tokens", n_outputs: int = 4, dropout: float | None = 0.0, seed: int = 0
+) -> LoadedModel:
+    """A trial's model with the weights of its folder, and a head drawn by a seed."""
+    init = torch.Generator().manual_seed(seed)
+    return load_model(spec.model, head=head, n_outputs=n_outputs, dropout=dropout, init=init)
+
+
+def start(spec: TrialSpec, device: torch.device = CPU) -> Training:
+    """The training of a trial before its first step, on whole examples."""
+    data = encode_for(spec)
+    loaded = new_model(spec, len(data.labels), device)
+    training = new_training(spec, loaded, data, train_subset(spec, data.train), device)
+    train_mode(loaded.model, loaded.parts, spec.freeze, frozen_dropout=spec.frozen_dropout)
+    return training
+
+
+def records_of(spec: TrialSpec, **options: Any) -> list[EpochRecord]:
+    """All records of a trial."""
+    return list(run_trial(spec, device=CPU, **options))
+
+
+def step_losses(records: Iterable[EpochRecord]) -> list[float]:
+    """The losses of all steps."""
+    return [loss for record in records for loss in record.step_losses]
+
+
+def numbers(records: Iterable[EpochRecord]) -> list[dict[str, Any]]:
+    """The records without what is measured by a clock or the kernel."""
+    return [{key: value for key, value in asdict(record).items() if key not in MEASURED} for record in records]
+
+
 def model_inside(records: Generator[EpochRecord, None, Trained]) -> LoadedModel:
     """The model of a trial that is under way, which nothing outside it holds."""
     loaded: LoadedModel = inspect.getgeneratorlocals(records)["trial"].loaded
@@ -105,6 +147,13 @@ def finished(records: Generator[EpochRecord, None, Trained]) -> tuple[list[Epoch
 def one_thread() -> None:
     """As in a trial of a sweep; two threads that wait for each other make a busy machine's tests many times slower."""
     torch.set_num_threads(1)
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A node's cache of its own."""
+    monkeypatch.setenv("PERMAFROST_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
 
 
 @pytest.fixture(scope="session")

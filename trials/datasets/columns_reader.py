@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import dropwhile, islice
+from itertools import dropwhile, groupby, islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -129,14 +129,13 @@ def is_numbered(blocks: Blocks) -> bool:
 
 def _blocks(lines: Iterable[str]) -> Iterator[list[ColumnLine]]:
     """The lines between blank lines and document starts."""
-    block: list[ColumnLine] = []
-    for number, text in enumerate([*lines, ""], start=1):
-        cells = _gaps.split(text.rstrip(" \t"))
-        if DOCUMENT not in cells[:2] and cells != [""]:
-            block.append(ColumnLine(number, cells, text.startswith("#"), text))
-        elif block:
-            yield block
-            block = []
+    found = (
+        ColumnLine(number, _gaps.split(text.rstrip(" \t")), text.startswith("#"), text)
+        for number, text in enumerate(lines, start=1)
+    )
+    for is_word, block in groupby(found, lambda line: line.cells != [""] and DOCUMENT not in line.cells[:2]):
+        if is_word:
+            yield list(block)
 
 
 def _without_comments(blocks: Blocks, tag: int) -> Blocks:
@@ -206,15 +205,14 @@ class _File:
         return DataError(f"{self.path}:{line.number}: {rule} Fix this line or `columns`.")
 
 
-# Read CoNLL-U treebanks (https://universaldependencies.org/format.html) through the `conllu` package.
+# Read CoNLL-U treebanks (https://universaldependencies.org/format.html).
 #
 # Only syntactic words, those with an integer id, are read: multi-word ranges (`3-4`) and empty nodes (`5.1`) are
-# skipped. The package's errors do not name a line, so the lines are validated first.
+# skipped.
 
 COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 TAGS = ("upos", "xpos")
-# Only id, form and a tag are used; parsing the other columns takes more than half of the reading time.
-_CHEAP = {name: (lambda line, i: line[i]) for name in ("feats", "head", "deps", "misc", "xpos", "lemma", "deprel")}
+_id = re.compile(r"0|[1-9]\d*|([1-9]\d*)-([1-9]\d*)|\d+\.[1-9]\d*", re.ASCII)
 
 
 def read_conllu(path: Path, columns: Columns, first: int | None = None) -> list[Sentence]:
@@ -232,68 +230,45 @@ def read_conllu(path: Path, columns: Columns, first: int | None = None) -> list[
         raise DataError(f"{path}: columns.tags: {unknown(str(tag), TAGS)}")
     assert isinstance(tag, str)
     lines = read_lines(path)
-    blocks = [*islice(_conllu_blocks(lines), first)]
-    documents = documents_at(path, lines, [number + _first_word(block) for number, block in blocks])
+    rows = (ColumnLine(n, text.split("\t"), text.startswith("#"), text) for n, text in enumerate(lines, start=1))
+    sentences = (list(block) for is_text, block in groupby(rows, lambda row: bool(row.text.strip())) if is_text)
+    blocks = [*islice(sentences, first)]
+    documents = documents_at(path, lines, [_first_word(block).number for block in blocks])
     whole = zip(blocks, documents, strict=True)
-    return convert_all(lambda each: _sentence(path, *each[0], tag)._replace(document=each[1]), whole)
+    return convert_all(lambda each: _sentence(path, each[0], tag)._replace(document=each[1]), whole)
 
 
 CORPUS_FORMATS.register("conllu")(read_conllu)  # not as a decorator, which would change its type
 
 
-def _conllu_blocks(lines: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
-    """(line number of its first line, lines) of every sentence; blank lines end a sentence."""
-    block: list[str] = []
-    for number, line in enumerate([*lines, ""], start=1):
-        if line.strip():
-            block.append(line)
-        elif block:
-            yield number - len(block), block
-            block = []
+def _first_word(block: Sequence[ColumnLine]) -> ColumnLine:
+    return next((row for row in block if row.cells[0].isdigit()), block[0])
 
 
-def _first_word(block: Sequence[str]) -> int:
-    """Which line of a sentence, from 0, is that of its first word."""
-    return next((i for i, line in enumerate(block) if line.partition("\t")[0].isdigit()), 0)
-
-
-def _check_line(path: Path, number: int, line: str, tag_column: int) -> None:
-    if line.startswith("#"):
+def _check_row(path: Path, row: ColumnLine) -> None:
+    if row.maybe_comment:
         return
-    columns = line.split("\t")
-    if len(columns) != len(COLUMNS):
+    if len(row.cells) != len(COLUMNS):
         raise DataError(
-            f"{path}:{number}: a token line has {len(columns)} columns, CoNLL-U needs {len(COLUMNS)}, "
+            f"{path}:{row.number}: a token line has {len(row.cells)} columns, CoNLL-U needs {len(COLUMNS)}, "
             "separated by tabs. Fix or delete this line."
         )
-    if any("  " in column for column in columns[: tag_column + 1]):
-        # The conllu package would split the column there and give the word the wrong tag.
-        raise DataError(f"{path}:{number}: a column holds two spaces in a row. Replace them by one.")
-    if not columns[0].replace("-", "").replace(".", "").isdigit():
+    match = _id.fullmatch(row.cells[0])
+    if match is None or (match[1] and int(match[1]) > int(match[2])):
         raise DataError(
-            f"{path}:{number}: the id is {quoted(columns[0])}; CoNLL-U needs an integer, a range like 3-4 or an empty "
-            "node like 5.1. Fix or delete this line."
+            f"{path}:{row.number}: the id is {quoted(row.cells[0])}; CoNLL-U needs an integer, a range like 3-4 or an "
+            "empty node like 5.1. Fix or delete this line."
         )
 
 
-def _sentence(path: Path, number: int, block: list[str], tag: str) -> Sentence:
-    convert_all(lambda each: _check_line(path, *each, COLUMNS.index(tag)), enumerate(block, start=number))
-    import conllu  # a corpus that is encoded already is trained on without it
-    from conllu.exceptions import ParseException
-
-    try:
-        parsed = conllu.parse("\n".join(block), fields=COLUMNS, field_parsers=_CHEAP)
-    except ParseException as error:
-        raise DataError(
-            f"{path}:{number}: the sentence that starts here is not CoNLL-U: {quoted(str(error))}."
-        ) from error
-    words = [token for sentence in parsed for token in sentence if isinstance(token["id"], int)]
+def _sentence(path: Path, block: Sequence[ColumnLine], tag: str) -> Sentence:
+    convert_all(lambda row: _check_row(path, row), block)
+    start, form, at = f"{path}:{block[0].number}", COLUMNS.index("form"), COLUMNS.index(tag)
+    words = [row.cells for row in block if row.cells[0].isdigit()]
     if not words:
-        raise DataError(f"{path}:{number}: the sentence that starts here has no words. Delete it.")
-    untagged = next((word for word in words if word[tag] in (None, "_", "")), None)
+        raise DataError(f"{start}: the sentence that starts here has no words. Delete it.")
+    untagged = next((cells[0] for cells in words if cells[at] in ("_", "")), None)
     if untagged is not None:
-        raise DataError(
-            f"{path}:{number}: word {untagged['id']} of the sentence that starts here has no {tag.upper()} tag."
-        )
-    place = f"{path}:{number + _first_word(block)}"
-    return Sentence(tuple(word["form"] for word in words), tuple(word[tag] for word in words), place)
+        raise DataError(f"{start}: word {untagged} of the sentence that starts here has no {tag.upper()} tag.")
+    place = f"{path}:{_first_word(block).number}"
+    return Sentence(tuple(cells[form] for cells in words), tuple(cells[at] for cells in words), place)

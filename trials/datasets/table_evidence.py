@@ -107,11 +107,16 @@ def document_column(format_: str, columns: Columns, files: Sequence[Path]) -> st
         if name.strip().lower() not in DOCUMENTS or name in taken:
             continue
         cells = [str(cell) for cell in column_cells(rows, name)]
-        if 1 < len({*cells}) < len(cells) and max(map(len, cells)) <= _LONGEST_NAME:
+        if _has(rows, name) and 1 < len({*cells}) < len(cells) and max(map(len, cells)) <= _LONGEST_NAME:
             others = (first_rows(path, format_) for path in files[1:])
-            if all(not found or len(column_cells(found, name)) for found in others):
+            if all(not found or _has(found, name) for found in others):
                 return name
     return None
+
+
+def _has(rows: Sequence[Any], name: str) -> bool:
+    """Whether the header line names a column, or each object has it."""
+    return all(name in row for row in rows) if isinstance(rows[0], Mapping) else name in rows[0]
 
 
 @dataclass(frozen=True)

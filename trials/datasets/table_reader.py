@@ -205,7 +205,7 @@ def _strings(row: Row, key: str) -> tuple[str, ...]:
 PARQUET_ROWS = 512  # of a batch
 CSV_DELIMITERS = ",;\t|"
 _SAMPLE = 100  # lines that the separator of a CSV file is found by
-_MOST_BATCHES = 40  # of a Parquet file, that its columns are guessed from
+_MOST_ROWS = 40 * PARQUET_ROWS  # of a Parquet file, that its columns are guessed from
 Cells = tuple[int, list[str]]  # the number of the line a row starts at, and its cells
 
 
@@ -299,7 +299,7 @@ def first_rows(path: Path, format_: str) -> Sequence[Mapping[str, Any]] | Sequen
     included if there is one, or mappings. Rows that are broken are left to the reader. Raises DataError.
     """
     if format_ == "parquet":
-        return _first_of_parquet(path)
+        return [*islice(_rows_of_parquet(path), _MOST_ROWS)]
     lines = [line for line in read_lines(path) if line.strip()]
     try:
         if format_ == "jsonl":
@@ -318,38 +318,23 @@ def label_cells(path: Path, format_: str, label: str | int | None, columns: Colu
     Raises DataError.
     """
     rows: Sequence[Any] = first_rows(path, format_)
-    if rows and isinstance(rows[0], Mapping):
-        lacks = label not in rows[0] and columns.text in rows[0]
-        return [None] if lacks else [row.get(label) for row in rows]
-    if isinstance(label, int):
-        found = [row[label] for row in rows if -len(row) <= label < len(row)]
-        return found or ([None] if rows else [])
-    if not rows or label not in rows[0]:
-        return [None] if rows and columns.text in rows[0] else []
-    at = rows[0].index(label)
-    return [row[at] for row in rows[1:] if len(row) > at]
+    if not rows or label is None:
+        return []
+    if isinstance(label, str) and label not in rows[0] and columns.text in rows[0]:
+        return [None]
+    return column_cells(rows, label) or ([None] if isinstance(label, int) else [])
 
 
-def column_cells(rows: Sequence[Mapping[str, Any]] | Sequence[Sequence[str]], name: str) -> list[Any]:
-    """The cells of a column of `first_rows` by its name; none if a row, or the header line, lacks it."""
-    objects = [row for row in rows if isinstance(row, Mapping)]
-    if objects:
-        found = [row[name] for row in objects if name in row]
-        return found if len(found) == len(rows) else []
-    header, *rest = [list(row) for row in rows] or [[]]
-    return [row[header.index(name)] for row in rest if len(row) == len(header)] if name in header else []
-
-
-def _first_of_parquet(path: Path) -> list[Mapping[str, Any]]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        with opened(path, MOST_CONTENT) as raw, pq.ParquetFile(raw) as file:
-            batches = file.iter_batches(PARQUET_ROWS, use_threads=False)
-            return [row for batch in islice(batches, _MOST_BATCHES) for row in batch.to_pylist()]
-    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: not a complete Parquet file ({str(error).partition(chr(10))[0]}).") from error
+def column_cells(rows: Sequence[Any], column: str | int) -> list[Any]:
+    """The cells of a column of `first_rows`, by name or position: None in an object without it; rows of cells that are
+    too short, and all rows below a header line without it, have none.
+    """
+    if not rows or isinstance(rows[0], Mapping):
+        return [row.get(column) for row in rows]
+    if isinstance(column, str) and column not in rows[0]:
+        return []
+    at, cells = (rows[0].index(column), rows[1:]) if isinstance(column, str) else (column, rows)
+    return [row[at] for row in cells if -len(row) <= at < len(row)]
 
 
 def _text_rows(path: Path, asked: TableColumns, rows: Iterator[Cells]) -> Iterator[LazyRow]:
@@ -403,20 +388,25 @@ def _json_row(place: str, line: str, asked: TableColumns) -> Row:
 
 
 def _parquet_rows(path: Path, asked: TableColumns) -> Iterator[LazyRow]:
+    for number, row in enumerate(_rows_of_parquet(path, asked), start=1):
+        yield partial(Row, f"{path}:row {number}", {key: row[name] for key, name in asked.names.items()})
+
+
+def _rows_of_parquet(path: Path, asked: TableColumns | None = None) -> Iterator[dict[str, Any]]:
+    """The rows, with all columns or those that are asked for. Raises DataError."""
     import pyarrow as pa  # takes half a second, which a plan of other files need not wait for
     import pyarrow.parquet as pq
 
-    number, n_bytes = 0, 0
+    n_bytes = 0
     try:
         with opened(path, MOST_CONTENT) as raw, pq.ParquetFile(raw) as file:
-            asked.places_of(str(path), file.schema_arrow.names)
-            for batch in file.iter_batches(PARQUET_ROWS, columns=list(asked.names.values()), use_threads=False):
+            if asked is not None:
+                asked.places_of(str(path), file.schema_arrow.names)
+            names = None if asked is None else [*dict.fromkeys(asked.names.values())]
+            for batch in file.iter_batches(PARQUET_ROWS, columns=names, use_threads=False):
                 n_bytes += batch.nbytes
                 check_fits(path, n_bytes)
-                columns = {key: batch.column(name).to_pylist() for key, name in asked.names.items()}
-                for cells in zip(*columns.values(), strict=True):
-                    number += 1
-                    yield partial(Row, f"{path}:row {number}", dict(zip(columns, cells, strict=True)))
+                yield from batch.to_pylist()
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror or error}).") from error
     except (pa.ArrowException, UnicodeDecodeError) as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -29,46 +29,8 @@ from trials.plugins.loading import NOT_LOADED, Registry
 #
 # where an item is a word, a text or a span. An item without a prediction is counted in the first row alone.
 
-# Counts of gold, predicted and correct items, and precision, recall and F1 from them.
-
 Ids = npt.NDArray[np.integer[Any]]
 Floats = npt.NDArray[np.float64]
-
-
-class Counts(NamedTuple):
-    """How often each label occurs; arrays of (labels,).
-
-    Attributes:
-        support: Items with the label in gold.
-        predicted: Items with the label in the predictions.
-        correct: Items with the label in both.
-    """
-
-    support: Ids
-    predicted: Ids
-    correct: Ids
-
-    @property
-    def occurs(self) -> npt.NDArray[np.bool_]:
-        """(labels,) whether the label occurs at all, in gold or in the predictions."""
-        return (self.support > 0) | (self.predicted > 0)
-
-    def shares(self) -> tuple[Floats, Floats, Floats]:
-        """Precision, recall and F1, (labels,) each; 0 if a denominator is 0."""
-        f1 = share(2 * self.correct, self.support + self.predicted)
-        return share(self.correct, self.predicted), share(self.correct, self.support), f1
-
-
-def count(gold: Ids, predicted: Ids, n_labels: int) -> Counts:
-    """The counts of ids 0 to `n_labels` - 1; an id of -1 is not counted.
-
-    Args:
-        gold: (items,) gold labels.
-        predicted: (items,) predicted labels.
-    """
-    assert gold.shape == predicted.shape
-    correct = gold[gold == predicted]
-    return Counts(*(np.bincount(ids[ids >= 0], minlength=n_labels) for ids in (gold, predicted, correct)))
 
 
 def share(part: npt.ArrayLike, whole: npt.ArrayLike) -> Floats:

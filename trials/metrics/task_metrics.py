@@ -14,7 +14,6 @@ import numpy as np
 
 from trials.metrics import metric
 from trials.metrics.metric import (
-    Counts,
     Floats,
     Group,
     Ids,
@@ -22,7 +21,6 @@ from trials.metrics.metric import (
     PredictedSplit,
     Score,
     TaskMetric,
-    count,
     count_items,
     counted,
     label_counts,
@@ -30,6 +28,7 @@ from trials.metrics.metric import (
     micro_f1,
     ranks,
     register,
+    share,
 )
 
 # Metrics over words or texts, each with one label.
@@ -137,13 +136,6 @@ def _parts(names: tuple[str, ...]) -> tuple[Ids, Ids]:
     prefix = [PREFIXES.get(name[:2], OUTSIDE) for name in names]
     kind = [types.get(name[2:], -1) for name in names]
     return np.array([*prefix, OUTSIDE]), np.array([*kind, -1])
-
-
-def count_spans(gold: Ids, predicted: Ids, starts: Ids, names: tuple[str, ...]) -> Counts:
-    """The counts of every type in `span_types`; arguments as for `spans`."""
-    n_types = len(span_types(names))
-    each_kind = _gold_predicted_correct(gold, predicted, starts, names)
-    return Counts(*(np.bincount(each[:, 0], minlength=n_types) for each in each_kind))
 
 
 def _gold_predicted_correct(
@@ -290,7 +282,7 @@ def tag_table(gold: Ids, predicted: Ids, names: tuple[str, ...], level: Level = 
         predicted: (items,) ids into `names`; -1 for no prediction.
         level: What an item is, ``token`` or ``class``.
     """
-    return tuple(_rows(names, count(gold, predicted, len(names)), level))
+    return tuple(_rows(names, label_counts(gold, predicted, np.zeros(1, np.int64), len(names))[0], level))
 
 
 def span_table(gold: Ids, predicted: Ids, starts: Ids, names: tuple[str, ...]) -> tuple[TagScore, ...]:
@@ -301,11 +293,15 @@ def span_table(gold: Ids, predicted: Ids, starts: Ids, names: tuple[str, ...]) -
         predicted: (words,) ids into `names`; -1 for no prediction, which counts as `O`.
         starts: (sentences,) index of each sentence's first word, ascending.
     """
-    return tuple(_rows(span_types(names), count_spans(gold, predicted, starts, names), "span"))
+    sums = span_counts(PredictedSplit(gold, predicted, starts, names)).sum(axis=0)
+    return tuple(_rows(span_types(names), sums, "span"))
 
 
-def _rows(names: Sequence[str], counts: Counts, level: Level) -> Iterator[TagScore]:
-    columns = [values.tolist() for values in (*counts, *counts.shares())]
-    for name, occurs, *row in zip(names, counts.occurs.tolist(), *columns, strict=True):
-        if occurs:
-            yield TagScore(name, level, *row)
+def _rows(names: Sequence[str], sums: Floats, level: Level) -> Iterator[TagScore]:
+    """The scores of the labels that occur, by counts (3, labels) of gold, predicted and correct items."""
+    support, predicted, correct = sums
+    shares = share(correct, predicted), share(correct, support), share(2 * correct, support + predicted)
+    columns = [values.tolist() for values in (*sums.astype(np.int64), *shares)]
+    for name, in_gold, n_predicted, *row in zip(names, *columns, strict=True):
+        if in_gold or n_predicted:
+            yield TagScore(name, level, in_gold, n_predicted, *row)

@@ -24,7 +24,7 @@ from trials.prefix.rule import cached_depth, is_constant, prefix_key, why_not_cu
 from trials.settings import FreezeSpec
 from trials.spec import TrialSpec
 from trials.tasks import TASKS
-from trials.tasks.task import Split, unit_of
+from trials.tasks.task import Example, Split, unit_of
 from trials.training.batching import collate
 from trials.training.flops import training_flops
 from trials.training.freeze_course import frozen_modules
@@ -55,7 +55,7 @@ class StatesBuilder:
         """`cut_at`: the model's lowest layer, whose input `data` holds; `key`: of states that are one trial's alone."""
         self._spec, self._data, self._depth, self._device = spec, data, depth, device
         self._cut_at, self._key = cut_at, key
-        self._base = getattr(model, model.base_model_prefix)
+        self._model, self._base = model, getattr(model, model.base_model_prefix)
         self._width: int = model.config.hidden_size
         self._splits = {name: split for name, split in data.splits.items() if split.examples}
 
@@ -103,7 +103,6 @@ class StatesBuilder:
         folders = {k: existing_folder("prefix", prefix_key(self._spec, k)) for k in range(self._depth - 1, 0, -1)}
         return {k: StatesFile(f, name, lengths, self._width) for k, f in folders.items() if f is not None}
 
-    @torch.inference_mode()
     def _run(
         self, name: str, indices: Sequence[int], start: int, file: StatesFile | None
     ) -> Iterator[tuple[int, torch.Tensor, float]]:
@@ -123,13 +122,42 @@ class StatesBuilder:
             group = ranked[first : first + size]
             began = time.perf_counter()
             chosen = [examples[i] if file is None else replace(examples[i], states=file.read(i)) for i in group]
-            batch = collate(chosen, 0, self._device)  # the padding's states are never read
-            with autocast(self._spec.precision, self._device):
-                states = layers(**batch.inputs).last_hidden_state.float().cpu()
+            states = run_layers(self._spec, layers, chosen, self._device)
             a_subword = (time.perf_counter() - began) / sum(len(examples[i].ids) for i in group)
-            for row, i in enumerate(group):
-                n = len(examples[i].ids)
-                yield i, states[row, :n].contiguous(), below_s[i] + a_subword * n
+            for i, of_one in zip(group, states, strict=True):
+                yield i, of_one, below_s[i] + a_subword * len(examples[i].ids)
+
+    def take_out(self, wanted: Mapping[str, Sequence[int]]) -> Prefix:
+        """Compute the missing states of the wanted examples of each split, map all of them, and remove the layers from
+        the model; where the disk is full, or a file is gone, nothing is removed.
+        """
+        try:
+            files = {name: file for name, file in self.files().items() if name in wanted}
+            paid = {
+                name: file.fill([int(i) for i in wanted[name]], partial(self.counted_states, name))
+                for name, file in files.items()
+            }
+            train_s = float(files["train"].seconds()[list(wanted["train"])].sum())
+            splits = {}
+            for name, file in files.items():
+                examples = list(self._data.splits[name].examples)
+                for i in map(int, wanted[name]):
+                    examples[i] = replace(examples[i], states=file.read(i))
+                splits[name] = Split(examples, self._data.splits[name].documents)
+        except OSError:  # a full disk, too little room, a file that another process evicted
+            return Prefix(self._cut_at, self._data, 0.0, 0.0, {}, lambda: None)
+        train_flops = self.flops(wanted["train"])  # before the layers are removed
+        restore = start_at(self._model, family_of(self._spec.model), self._depth - self._cut_at)
+        return Prefix(self._depth, self._data.with_splits(splits), train_s, train_flops, paid, restore)
+
+
+@torch.inference_mode()
+def run_layers(spec: TrialSpec, layers: Any, examples: Sequence[Example], device: torch.device) -> list[torch.Tensor]:
+    """(subwords, width) states of each example, which go through the layers as one batch; in fp32, on the CPU."""
+    batch = collate(examples, 0, device)  # the padding's states are never read
+    with autocast(spec.precision, device):
+        states = layers(**batch.inputs).last_hidden_state.float().cpu()
+    return [row[: len(example.ids)].contiguous() for row, example in zip(states, examples, strict=True)]
 
 
 # Give a trial the cached hidden states that enter its first trained layer.
@@ -162,44 +190,11 @@ def take_prefix(
     spec: TrialSpec, loaded: LoadedModel, data: EncodedCorpus, subset: Sequence[int], device: torch.device
 ) -> Prefix:
     """Compute the states of the train subset and the other splits that are not cached yet; remove the layers below."""
-    depth, whole = cached_depth(spec), Prefix(0, data, 0.0, 0.0, {}, lambda: None)
+    depth = cached_depth(spec)
     if depth == 0:
-        return whole
+        return Prefix(0, data, 0.0, 0.0, {}, lambda: None)
     wanted = {name: range(len(split.examples)) for name, split in data.splits.items()} | {"train": subset}
-    builder = StatesBuilder(spec, loaded.model, data, depth, device)
-    try:
-        built = fill(builder, data, wanted)
-    except OSError:  # a full disk, too little room, a file that another process evicted
-        return whole
-    train_flops = builder.flops(subset)  # before the layers are removed
-    restore = start_at(loaded.model, family_of(spec.model), depth)
-    return Prefix(depth, built.data, built.train_s, train_flops, built.paid_s, restore)
-
-
-@dataclass(frozen=True)
-class FilledStates:
-    """States that are in files: the corpus with them, what those of train take, and what was spent on each split."""
-
-    data: EncodedCorpus
-    train_s: float
-    paid_s: Mapping[str, float]
-
-
-def fill(builder: StatesBuilder, data: EncodedCorpus, wanted: Mapping[str, Sequence[int]]) -> FilledStates:
-    """Compute the states of the wanted examples of each split that are missing, and map all of them. Raises OSError."""
-    files = {name: file for name, file in builder.files().items() if name in wanted}
-    paid = {
-        name: file.fill([int(i) for i in wanted[name]], partial(builder.counted_states, name))
-        for name, file in files.items()
-    }
-    train_s = float(files["train"].seconds()[list(wanted["train"])].sum())
-    splits = {}
-    for name, file in files.items():
-        examples = list(data.splits[name].examples)
-        for i in map(int, wanted[name]):
-            examples[i] = replace(examples[i], states=file.read(i))
-        splits[name] = Split(examples, data.splits[name].documents)
-    return FilledStates(data.with_splits(splits), train_s, paid)
+    return StatesBuilder(spec, loaded.model, data, depth, device).take_out(wanted)
 
 
 # The states of layers that a rule has frozen while a trial trains.
@@ -211,22 +206,6 @@ def fill(builder: StatesBuilder, data: EncodedCorpus, wanted: Mapping[str, Seque
 #
 # Only train and dev have such states. The split that is scored once at the end would be read as often as computed; and
 # it is scored with the weights of the best epoch, at which fewer layers may have been frozen.
-
-
-@dataclass(frozen=True)
-class Growth:
-    """What it took to take further layers out of the training.
-
-    Attributes:
-        train_s, train_flops: Seconds and operations of the train subset's states.
-        paid_s: Seconds that this process spent on them.
-        dev_s: Seconds that it spent on those of dev.
-    """
-
-    train_s: float
-    train_flops: float
-    paid_s: float
-    dev_s: float
 
 
 class GrownPrefix:
@@ -242,7 +221,7 @@ class GrownPrefix:
         self._spec, self._loaded, self._subset, self._device = spec, loaded, list(subset), device
         self.depth, self.data = prefix.depth, prefix.data
         self._before: EncodedCorpus = prefix.data
-        self._folders: list[Path] = []
+        self._builders: list[StatesBuilder] = []
         self._restore: list[Callable[[], None]] = []
 
     def is_worth(self, freeze: FreezeSpec, passes: float) -> bool:
@@ -251,33 +230,26 @@ class GrownPrefix:
         is_read_again = passes > 1 and is_constant(self._spec)
         return is_deeper and is_read_again and why_not_cut(self._spec, freeze.depth) is None
 
-    def grow(self, freeze: FreezeSpec) -> Growth:
+    def grow(self, freeze: FreezeSpec) -> Prefix:
         """Compute the states that leave the embeddings and the lowest layers, which are frozen, and remove these.
 
         Where the disk is full, nothing is removed: the trial runs the frozen layers at every step.
         """
-        depth = freeze.depth
-        builder = StatesBuilder(
-            self._spec, self._loaded.model, self.data, depth, self._device, cut_at=self.depth, key=self._key(freeze)
-        )
-        wanted = {"train": self._subset, "dev": range(len(self.data.dev.examples))}
-        try:
-            built = fill(builder, self.data, wanted)
-        except OSError:
-            return Growth(0.0, 0.0, 0.0, 0.0)
-        finally:
-            self._folders += [builder.folder] if builder.folder else []
-        train_flops = builder.flops(self._subset)
-        self._restore.append(start_at(self._loaded.model, family_of(self._spec.model), depth - self.depth))
-        self.depth, self.data = depth, built.data
-        return Growth(built.train_s, train_flops, built.paid_s["train"], built.paid_s["dev"])
+        spec, model, key = self._spec, self._loaded.model, self._key(freeze)
+        builder = StatesBuilder(spec, model, self.data, freeze.depth, self._device, cut_at=self.depth, key=key)
+        self._builders.append(builder)
+        grown = builder.take_out({"train": self._subset, "dev": range(len(self.data.dev.examples))})
+        self._restore.append(grown.restore)
+        self.depth, self.data = grown.depth, grown.data
+        return grown
 
     def remove(self) -> None:
         """Put the layers of the trial's own states back and delete these; `data` is that of the start again."""
         while self._restore:
             self._restore.pop()()
-        for folder in self._folders:
-            shutil.rmtree(folder, ignore_errors=True)
+        for builder in self._builders:
+            if builder.folder is not None:
+                shutil.rmtree(builder.folder, ignore_errors=True)
         self.data = self._before
 
     def _key(self, freeze: FreezeSpec) -> str:

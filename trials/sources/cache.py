@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeGuard
+from typing import Literal, TypeGuard, get_args
 
 from trials.errors import DataError
 from trials.escaping import NotPlainError, digest_of, read_json
@@ -20,6 +20,7 @@ Progress = Callable[[str, int, int | None], None]
 """Called after every chunk of a download: file name, bytes so far, total bytes or None if unknown."""
 
 MANIFEST = "manifest.json"
+Kind = Literal["ud", "hub", "folder"]
 _FORMAT = 1
 _UD_SPLIT = re.compile(r"-ud-(train|dev|test)\b.*\.conllu$")
 # hub/datasets has one more level: the configuration.
@@ -61,7 +62,8 @@ class FetchedCorpus:
 
     Attributes:
         name: E.g. `UD_English-EWT`, `nyu-mll/glue/sst2`.
-        kind: `ud` for a treebank's own repository, `hub` for a dataset of the model hub.
+        kind: `ud` for a treebank's own repository, `hub` for a dataset of the model hub, `folder` for one made of a
+            folder for each class.
         source: Name and exact version, e.g. `ud:UD_English-EWT@2.16`, `hub:nyu-mll/glue/sst2@<commit>`.
         licence: As its repository states it, shortened; None if it states none.
         files: Names inside the folder, in order.
@@ -70,7 +72,7 @@ class FetchedCorpus:
     """
 
     name: str
-    kind: Literal["ud", "hub"]
+    kind: Kind
     folder: Path
     source: str
     licence: str | None
@@ -102,26 +104,21 @@ def read_manifest(folder: Path) -> FetchedCorpus | None:
     """The corpus in a folder; None if it has no manifest, or a file is missing or has another size."""
     try:
         manifest = read_json(folder / MANIFEST)
-        words = [manifest["name"], manifest["source"], manifest["licence"] or "", *manifest["hidden"]]
-        if manifest["format"] != _FORMAT or manifest["kind"] not in ("ud", "hub"):
-            return None
-        if not all(isinstance(word, str) for word in words) or not all(
-            _has(folder, file) for file in manifest["files"]
-        ):
-            return None
-        return FetchedCorpus(
-            name=manifest["name"],
-            kind=manifest["kind"],
-            folder=folder,
-            source=manifest["source"],
-            licence=manifest["licence"],
-            n_bytes=sum(file["bytes"] for file in manifest["files"]),
-            files=tuple(file["name"] for file in manifest["files"]),
-            digests=tuple(file["sha256"] for file in manifest["files"]),
-            hidden=tuple(manifest["hidden"]),
+        files, sizes, digests = zip(
+            *((each["name"], each["bytes"], each["sha256"]) for each in manifest["files"]), strict=True
         )
+        found = FetchedCorpus(
+            manifest["name"], manifest["kind"], folder, manifest["source"], manifest["licence"], sum(sizes), files,
+            digests, tuple(manifest["hidden"]),
+        )  # fmt: skip
+        words = (found.name, found.source, found.licence or "", *found.hidden)
+        is_ours = manifest["format"] == _FORMAT and found.kind in get_args(Kind) and {*map(type, words)} == {str}
+        # A name that leads out of the folder is refused.
+        sized = zip(files, sizes, strict=True)
+        is_here = all(is_plain(file) and (folder / file).stat().st_size == n for file, n in sized)
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return None  # an unfinished download, which is resumed
+    return found if is_ours and is_here else None
 
 
 def whole_corpus(folder: Path) -> FetchedCorpus | None:
@@ -146,12 +143,6 @@ def has_digest(path: Path, sha256: str) -> bool:
         return False
 
 
-def _has(folder: Path, file: dict[str, Any]) -> bool:
-    """Whether a file of the manifest is in the folder with its size; a name that leaves the folder is refused."""
-    name = file["name"]
-    return is_plain(name) and bool((folder / name).stat().st_size == file["bytes"])
-
-
 def is_plain(name: object) -> TypeGuard[str]:
     """Whether a name from a listing, a manifest or a hub is a plain file name that leads to no other folder."""
     if not isinstance(name, str) or not name.isprintable():
@@ -163,7 +154,7 @@ def write_manifest(
     folder: Path,
     *,
     name: str,
-    kind: Literal["ud", "hub"],
+    kind: Kind,
     source: str,
     licence: str | None,
     files: Iterable[str],

@@ -10,24 +10,15 @@ from typing import NamedTuple
 
 from trials.errors import ModelError
 from trials.escaping import digest_of, read_json, read_text
-from trials.models.model_files import INDEX, PICKLE, WEIGHTS, is_shard
+from trials.models.model_files import INDEX, PICKLE, TOKENIZER_FILES, WEIGHTS, is_shard
 from trials.sources.cache import Progress, forbidden, no_progress
 from trials.sources.download import blob_digest
 from trials.sources.hub_client import COMMIT, MAIN, TIMEOUT_S, Repo, bar_class, calling, is_repo_name, near_repo
 
 CONFIG = "config.json"
-TOKENIZER_FILES = (
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "vocab.txt",
-    "vocab.json",
-    "merges.txt",
-    "spm.model",
-    "sentencepiece.bpe.model",
-    "spiece.model",
-    "special_tokens_map.json",
-    "added_tokens.json",
-)
+_TOKENIZER_FILES = (
+    *TOKENIZER_FILES, "tokenizer_config.json", "merges.txt", "special_tokens_map.json", "added_tokens.json",
+)  # fmt: skip
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _SHARD = re.compile(r"model-\d+-of-\d+\.safetensors")
 _PULL_REQUEST = re.compile(r"refs/pr/\d+")
@@ -189,7 +180,7 @@ def _snapshot(repo: Repo, *, allow_pickle: bool, check: Callable[[Path], object]
     folders = (_snapshot_folder(Repo(at.kind, name, at.revision)) for name in _names_in_cache(at))
     folder = next((folder for folder in folders if all((folder / file).is_file() for file in files)), None)
     if folder is None:
-        small = [CONFIG, *(file for file in files if file in TOKENIZER_FILES)]
+        small = [CONFIG, *(file for file in files if file in _TOKENIZER_FILES)]
         bars = (bar_class(repo.name, no_progress), bar_class(repo.name, progress))
         folder = Path(snapshot_download(at.name, revision=repo.revision, allow_patterns=small, tqdm_class=bars[0]))
         check(folder)
@@ -253,7 +244,7 @@ def _model_files(repo: Repo, there: Collection[str], allow_pickle: bool, pull_re
         )
     else:
         raise ModelError(f"{repo} at {repo.revision!r} has no {WEIGHTS}. Choose a model or a revision that has one.")
-    return [CONFIG, *weights, *(file for file in TOKENIZER_FILES if file in there)]
+    return [CONFIG, *weights, *(file for file in _TOKENIZER_FILES if file in there)]
 
 
 def _shards(index: Path) -> set[str]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +14,9 @@ from trials.datasets.corpus import SPLITS
 from trials.datasets.layout import FORMATS, MORE_FORMATS
 from trials.datasets.text_file import SPLIT_WORDS, by_split, is_whole, looks_like_split, read_lines, split_of_suffix
 from trials.errors import DataError, ModelError
-from trials.escaping import digest_of, quoted, read_json, stamp_of
+from trials.escaping import quoted, stamp_of
 from trials.settings import Files
-from trials.sources.cache import cache_root, has_digest, writing
+from trials.sources.cache import cache_root, locked_folder, whole_corpus, write_manifest, writing
 
 _MOST_FOLDERS = 100  # inside a folder, that are looked into for a hint
 _NO_CORPUS = (".md", ".py", ".sh", ".yaml", ".yml", ".log", ".pdf", ".html", ".ann", ".zip", ".tar", ".part", ".lock")
@@ -147,7 +146,6 @@ def _only(folder: Path, split: str, found: Sequence[Path]) -> Files:
 # would stand in every row of a store otherwise.
 
 UNLABELLED = ("unsup", "unsupervised", "unlabeled", "unlabelled")
-_DIGESTS = "digests.json"  # of the files beside it
 _FEWEST = 2  # classes, and texts of one, that make a folder of classes
 
 
@@ -203,29 +201,18 @@ def write_class_folders(found: ClassFolders) -> dict[str, tuple[str, ...]]:
             raise DataError(f"{path}: cannot be read ({error.strerror}).") from error
         stamp.update(line.encode("utf-8", "surrogateescape"))
     folder = cache_root() / "folders" / stamp.hexdigest()[:24]
-    files = {split: folder / f"{split}.jsonl" for split in found.splits}
-    if not _are_as_written(folder, files):
-        with writing(folder):
-            folder.mkdir(parents=True, exist_ok=True)
-            for split, target in files.items():
-                part = target.with_suffix(f".{os.getpid()}.part")
-                rows = (_row(name, path) for each, name, path in _texts(found) if each == split)
-                with part.open("w", encoding="utf-8", newline="\n") as file:
-                    file.writelines(rows)
-                part.replace(target)
-            digests = {path.name: digest_of(path).hex() for path in files.values()}
-            part = folder / f"{_DIGESTS}.{os.getpid()}.part"
-            part.write_text(json.dumps(digests), encoding="utf-8")
-            part.replace(folder / _DIGESTS)
-    return {split: (str(path),) for split, path in files.items()}
-
-
-def _are_as_written(folder: Path, files: Mapping[str, Path]) -> bool:
-    try:
-        digests = read_json(folder / _DIGESTS)
-        return all(has_digest(path, digests[path.name]) for path in files.values())
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
-        return False
+    files = {split: f"{split}.jsonl" for split in found.splits}
+    with locked_folder(folder):
+        if whole_corpus(folder) is None:
+            with writing(folder):
+                for split, file in files.items():
+                    part = folder / f"{file}.part"
+                    with part.open("w", encoding="utf-8", newline="\n") as target:
+                        target.writelines(_row(name, path) for each, name, path in _texts(found) if each == split)
+                    part.replace(folder / file)
+            source = f"folder:{folder.name}"
+            write_manifest(folder, name=folder.name, kind="folder", source=source, licence=None, files=files.values())
+    return {split: (str(folder / file),) for split, file in files.items()}
 
 
 def _row(name: str, path: Path) -> str:

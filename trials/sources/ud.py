@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 from trials.errors import DataError
@@ -32,6 +32,7 @@ _RELEASE = re.compile(r"\d+\.\d+")
 # Large treebanks have their split in several files: de_hdt-ud-train-a-1.conllu.
 _WANTED = re.compile(r"[\w.-]+-ud-(train|dev|test)[\w-]*\.conllu|(LICENSE|README)[\w.-]*")
 _LICENCE_WIDTH = 80
+T = TypeVar("T")
 
 
 def fetch_treebank(
@@ -86,17 +87,23 @@ def _check(name: str, release: str | None) -> None:
 
 def _releases(name: str) -> list[str]:
     """The releases that a treebank's repository has, by its tags. Raises DataError."""
-    url = f"{_api()}/repos/{ORGANISATION}/{name}/tags?per_page=100"
-    try:
-        tags = get_json(url)
-    except FileNotFoundError as error:
-        raise DataError(
-            f"no treebank {name} at {shown(_api())} ({error}). Look up the name at https://universaldependencies.org."
-        ) from error
-    try:
+
+    def read(tags: Any) -> list[str]:
         return [str(tag["name"]).removeprefix("r") for tag in tags]
-    except (LookupError, TypeError) as error:
-        raise DataError(f"{shown(url)}: not a listing of tags. Check PERMAFROST_UD_URL.") from error
+
+    return _asked(f"{name}/tags?per_page=100", name, "Look up the name at https://universaldependencies.org.", read)
+
+
+def _asked(path: str, what: str, way_out: str, read: Callable[[Any], T]) -> T:
+    """What `read` makes of a listing by the repositories' server. Raises DataError."""
+    url = f"{_api()}/repos/{ORGANISATION}/{path}"
+    try:
+        return read(get_json(url))
+    except FileNotFoundError as error:
+        raise DataError(f"no treebank {what} at {shown(_api())} ({error}). {way_out}") from error
+    except (LookupError, TypeError, AttributeError) as error:
+        listed = "tags" if "/tags" in path else "files"
+        raise DataError(f"{shown(url)}: not a listing of {listed}. Check PERMAFROST_UD_URL.") from error
 
 
 def _newest(releases: Iterable[str]) -> str | None:
@@ -121,20 +128,16 @@ def _fetch(name: str, release: str, folder: Path, progress: Progress, waits: Seq
 
 def _listing(name: str, release: str) -> dict[str, Remote]:
     """The repository's splits, licence and README, sorted by name."""
-    api = _api()
-    url = f"{api}/repos/{ORGANISATION}/{name}/contents?ref={quote(f'r{release}')}"
-    try:
-        entries = get_json(url)
-    except FileNotFoundError as error:
-        raise DataError(
-            f"no treebank {name} with a release {release} at {shown(api)} ({error}). Look up the name at "
-            f"https://universaldependencies.org, and its releases at https://github.com/{ORGANISATION}/{name}/tags."
-        ) from error
-    try:
+
+    def read(entries: Any) -> dict[str, Remote]:
         files = [entry for entry in entries if entry["type"] == "file" and _WANTED.fullmatch(entry["name"])]
         return dict(sorted(map(_remote, files)))
-    except (LookupError, TypeError, AttributeError) as error:
-        raise DataError(f"{shown(url)}: not a listing of files. Check PERMAFROST_UD_URL.") from error
+
+    way_out = (
+        "Look up the name at https://universaldependencies.org, and its releases at "
+        f"https://github.com/{ORGANISATION}/{name}/tags."
+    )
+    return _asked(f"{name}/contents?ref={quote(f'r{release}')}", f"{name} with a release {release}", way_out, read)
 
 
 def _remote(entry: dict[str, Any]) -> tuple[str, Remote]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 import dash
 import pandas as pd
@@ -36,7 +36,7 @@ class Part(Generic[Info]):
         caption: What it shows, in one line.
         prepare: Computes what is shown from the selected trials, as values that a test can compare. Raises
             EmptyPartError where there is nothing to show.
-        table: Turns these values into a table, with units in its column names.
+        table: Turns these values into a table, with units in its column names; by default they are one.
         draw: Turns them into a figure; None for a table alone.
         body: Turns the values into components that a page shows in place of the table; files have the table.
         note: What its table leaves out, and why, as one line below it on every surface; empty if nothing.
@@ -52,7 +52,7 @@ class Part(Generic[Info]):
     title: str
     caption: str
     prepare: Callable[[Selection], Info]
-    table: Callable[[Info], pd.DataFrame]
+    table: Callable[[Info], pd.DataFrame] = lambda info: cast(pd.DataFrame, info)
     draw: Callable[[Info, Look], Figure] | None = None
     method: str = ""
     body: Callable[[Info, Look], Any] | None = None

@@ -11,7 +11,8 @@ from typing import Annotated
 import typer
 import yaml
 
-from orchestrator.config.console import DebugOption, command_group, reported, say
+from orchestrator.config import options
+from orchestrator.config.console import command_group, reported, say
 from orchestrator.extras.kubernetes.kuberay import KubeRay, Manifest, Workers, manifests
 from orchestrator.sweeps.sweep import load_sweep
 from trials.errors import ConfigError
@@ -53,7 +54,7 @@ def kuberay(
         Path | None, typer.Option(metavar="FILE", help="The YAML file of the sweep.", show_default="starter.yaml")
     ] = None,
     out: Annotated[Path, typer.Option(metavar="DIR", help="The output folder.")] = Path("manifests"),
-    debug: DebugOption = False,
+    debug: options.Debug = False,
 ) -> None:
     """Write RayCluster, RayJob, NetworkPolicy and the sweep's ConfigMap for KubeRay 1.5.1 or newer.
 

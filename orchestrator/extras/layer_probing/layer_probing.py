@@ -129,21 +129,14 @@ def _probe_row(probe: Probe) -> Row:
     return {
         "probe_id": probe_id(spec),
         "subset_seed": subset_seed(spec),
-        "depth": probe.depth,
         "n_layers": spec.model.n_layers,
         "task": spec.task,
         "corpus": spec.data.name,
         "model": spec.model.name,
         "metric": score_name(spec.task, spec.score),
         "train_size": spec.train_size,
-        "n_places": probe.n_places,
-        "score": probe.score,
-        "control_score": probe.control_score,
-        "selectivity": probe.selectivity,
-        "contributions": list(probe.contributions),
-        "selectivity_contributions": list(probe.selectivity_contributions),
-        "seconds": probe.seconds,
         "time": datetime.now(UTC),
+        **{name: value for name, value in vars(probe).items() if name != "spec"},
     }
 
 
@@ -177,9 +170,8 @@ def _new_drifts(specs: Sequence[TrialSpec], results: ResultStore, progress: Prog
 
 
 def _drift_row(spec: TrialSpec, drift: LayerDrift, epoch: float) -> Row:
-    measured = {"depth": drift.depth, "weight_change": drift.weight_change, "cka": drift.cka}
-    fixed = {"trial_id": spec.trial_id, "n_layers": spec.model.n_layers, "epoch": epoch}
-    return {**fixed, **measured, "time": datetime.now(UTC)}
+    fixed = {"trial_id": spec.trial_id, "n_layers": spec.model.n_layers, "epoch": epoch, "time": datetime.now(UTC)}
+    return fixed | vars(drift)
 
 
 def _added(results: ResultStore, table: str, found: Iterable[list[Row]]) -> Iterator[Row]:

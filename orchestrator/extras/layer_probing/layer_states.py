@@ -14,24 +14,24 @@ from torch import nn
 from trials.cache.encoding import encode_for
 from trials.errors import ModelError
 from trials.export import load_trained
-from trials.hardware.device import autocast, default_device
+from trials.hardware.device import default_device
 from trials.models.adapters import merge_adapters
 from trials.models.cut import section
 from trials.models.family import Head
 from trials.models.load import LoadedModel, family_of, load_model
 from trials.prefix.rule import why_not_cut
+from trials.prefix.states import GPU_BATCH, run_layers
 from trials.seeding import torch_stream
 from trials.spec import TrialSpec
 from trials.tasks import TASKS
 from trials.tasks.task import Example
-from trials.training.batching import collate
+from trials.training.batching import batches_by_length
 
 # The states of examples at every depth of an encoder, in one pass that holds one depth at a time.
 #
 # Depth 0 is the output of the embeddings, depth k what the first k layers make of it: the states that enter layer k, as
 # the frozen prefix has them (`trials.prefix`).
 
-GPU_BATCH = 64
 _TRIED = 6  # subwords of the input on which the pooling is tried
 
 Reading = Literal["words", "first", "last", "mean"]
@@ -90,27 +90,17 @@ def states_at_every_depth(
     On a CPU one example at a time, as the frozen prefix does, so that its states have the same bits.
     """
     base, family = getattr(loaded.model, str(loaded.model.base_model_prefix)), family_of(spec.model)
-    ranked = sorted(range(len(examples)), key=lambda i: -len(examples[i].ids))
-    size = 1 if device.type == "cpu" else GPU_BATCH
+    groups = [*batches_by_length(examples, 1 if device.type == "cpu" else GPU_BATCH)]
     states: list[torch.Tensor] = []
     for depth in range(len(loaded.parts.encoder_layers) + 1):
         start = depth - 1 if depth > 1 else 0  # what runs beside the first layer needs the embeddings
         layers, found = section(base, family, start, depth), dict[int, torch.Tensor]()
-        for first in range(0, len(ranked), size):
-            group = ranked[first : first + size]
+        for group in groups:
             chosen = [replace(examples[i], states=states[i]) if start else examples[i] for i in group]
-            found |= zip(group, _run(spec, layers, chosen, device), strict=True)
+            found |= zip(group, run_layers(spec, layers, chosen, device), strict=True)
             done(len(group))
         states = [found[i] for i in range(len(examples))]
         yield Depth(depth, states)
-
-
-@torch.inference_mode()
-def _run(spec: TrialSpec, layers: nn.Module, examples: list[Example], device: torch.device) -> list[torch.Tensor]:
-    batch = collate(examples, 0, device)  # the padding's states are never read
-    with autocast(spec.precision, device):
-        states = layers(**batch.inputs).last_hidden_state.float().cpu()
-    return [row[: len(example.ids)].clone() for row, example in zip(states, examples, strict=True)]
 
 
 def read_states(examples: Sequence[Example], states: Sequence[torch.Tensor], reading: Reading) -> np.ndarray:
@@ -135,13 +125,7 @@ def _read(example: Example, states: torch.Tensor, reading: Reading) -> torch.Ten
 
 @dataclass(frozen=True)
 class LayerDrift:
-    """How far one part of the encoder moved.
-
-    Attributes:
-        depth: 0 for the embeddings, k for the k-th layer.
-        weight_change: |W - W0| / |W0| of the part itself.
-        cka: Linear CKA of its output before and after, on dev; None where the output is constant.
-    """
+    """How far one part of the encoder moved; these are columns of `schema.DRIFTS`."""
 
     depth: int
     weight_change: float

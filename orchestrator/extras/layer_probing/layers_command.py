@@ -20,18 +20,8 @@ from rich.table import Table
 from rich.text import Text
 
 from orchestrator.analysis.cells import layer_strip
-from orchestrator.config.console import (
-    DEFAULT_STORE,
-    DebugOption,
-    JsonOption,
-    ModelOption,
-    OfflineOption,
-    StoreOption,
-    TaskOption,
-    reported,
-    say,
-    stdout,
-)
+from orchestrator.config import options
+from orchestrator.config.console import DEFAULT_STORE, reported, say, stdout
 from orchestrator.config.quantities import counted
 from orchestrator.extras.layer_probing.layer_probing import Layers
 from orchestrator.extras.layer_probing.layer_probing import layers as probe_layers
@@ -49,12 +39,12 @@ def layers(
         str | None,
         typer.Option(metavar="DATA", help="Instead of a sweep, with --model and --task: as of `permafrost choose`."),
     ] = None,
-    model: ModelOption = "starter",
-    task: TaskOption = None,
-    store: StoreOption = DEFAULT_STORE,
-    offline: OfflineOption = False,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
+    model: options.Model = "starter",
+    task: options.Task = None,
+    store: options.Store = DEFAULT_STORE,
+    offline: options.Offline = False,
+    as_json: options.Json = False,
+    debug: options.Debug = False,
 ) -> None:
     """Probe every layer of the untouched encoder, and measure how far training moved it; the store keeps both.
 

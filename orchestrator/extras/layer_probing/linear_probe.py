@@ -82,19 +82,7 @@ ACCURACY = "accuracy"
 
 @dataclass(frozen=True)
 class Probe:
-    """One probe.
-
-    Attributes:
-        spec: The trial whose train subset it learned from.
-        depth: Layers whose output it reads; 0 for the embeddings.
-        score: On dev, by the task's metric, the larger the better.
-        control_score: On dev, against control labels: accuracy, or the task's metric where it has no accuracy.
-        selectivity: The same metric on the task's own labels, less `control_score`.
-        contributions: (examples,) what each of dev contributes to `score`; their mean is the score.
-        selectivity_contributions: (examples,) what each contributes to `selectivity`.
-        n_places: Words or texts that it learned from.
-        seconds: What fitting and scoring both probes took.
-    """
+    """One probe, from the train subset of the trial `spec`; the others are columns of `schema.PROBES`."""
 
     spec: TrialSpec
     depth: int

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
+from orchestrator.config.quantities import duration
 from orchestrator.config.yaml_document import shortened
 from orchestrator.execution.events import last_line
 from orchestrator.monitoring.progress import Ending, Tally
@@ -164,11 +165,11 @@ def _of_ending(sweep: str, ending: Ending, fields: dict[str, str]) -> Message:
     counted = ", ".join(f"{n} {state.value.replace('_', ' ')}" for state, n in ending.states.items()) or "none"
     left = f"; {ending.left} never ended" if ending.left else ""
     why = {"why": shortened(scrubbed(last_line(ending.reason)), 500)} if ending.reason else {}
-    content = {"event": ending.outcome, **fields, "trials": counted + left, "time": _clock(ending.wall_s), **why}
+    content = {"event": ending.outcome, **fields, "trials": counted + left, "time": duration(ending.wall_s), **why}
     done = ending.states.get(State.COMPLETED, 0) + ending.states.get(State.PRUNED, 0)
     all_trials = sum(ending.states.values()) + ending.left
     if ending.outcome == "done":
-        return Message(f"Sweep {sweep} is done: {done} trials in {_clock(ending.wall_s)}", content, urgent=False)
+        return Message(f"Sweep {sweep} is done: {done} trials in {duration(ending.wall_s)}", content, urgent=False)
     return Message(f"Sweep {sweep} failed: {done} of {all_trials} trials completed", content, urgent=True)
 
 
@@ -177,8 +178,3 @@ def _of_stall(sweep: str, tally: Tally, minutes: float, fields: dict[str, str]) 
     trials = f"{tally.n_running} running, {tally.left - tally.n_running} waiting, {tally.states.total()} ended"
     content = {"event": "stalled", **fields, "trials": trials}
     return Message(subject, content, urgent=True)
-
-
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}"

@@ -12,7 +12,8 @@ from typing import Annotated
 import typer
 from pydantic_core import to_jsonable_python
 
-from orchestrator.config.console import DEFAULT_STORE, DebugOption, JsonOption, StoreOption, reported, stdout
+from orchestrator.config import options
+from orchestrator.config.console import DEFAULT_STORE, reported, stdout
 from orchestrator.config.quantities import counted
 from orchestrator.extras.published.comparison import MARGIN, compare_study
 from orchestrator.extras.published.comparison_tables import comparison_tables
@@ -28,10 +29,10 @@ _NEEDED = ["trial_id", "step", "epoch"]  # columns of an evaluation other than i
 
 def compare(
     study: StudyOption,
-    store: StoreOption = DEFAULT_STORE,
+    store: options.Store = DEFAULT_STORE,
     margin: MarginOption = 100 * MARGIN,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
+    as_json: options.Json = False,
+    debug: options.Debug = False,
 ) -> None:
     """Judge whether the trials of a store reproduce a published study, or say why they cannot be compared.
 

@@ -32,8 +32,7 @@ from orchestrator.extras.published.our_results import (
     same_model,
     setups,
 )
-from orchestrator.extras.published.study import Group, Published, PublishedNumber, Study
-from orchestrator.extras.published.study_parts import UNKNOWN
+from orchestrator.extras.published.study import UNKNOWN, Group, Published, PublishedNumber, Study
 
 # Which published numbers may be compared with which of ours, and the reason where they may not.
 #

@@ -38,8 +38,16 @@ from orchestrator.extras.published.our_results import (
     protocol_differences,
     same_model,
 )
-from orchestrator.extras.published.study import Exhibit, Group, Published, PublishedNumber, Study, metric_of
-from orchestrator.extras.published.study_parts import UNKNOWN, Metric
+from orchestrator.extras.published.study import (
+    UNKNOWN,
+    Exhibit,
+    Group,
+    Metric,
+    Published,
+    PublishedNumber,
+    Study,
+    metric_of,
+)
 
 # The numbers of a study's own tables and figures, each with ours: what `permafrost paper` draws.
 #

@@ -19,7 +19,7 @@ from orchestrator.analysis.rows import Floats, finite, pair
 from orchestrator.analysis.savings import savings
 from orchestrator.analysis.trial_frame import TRAINING_COST, trial_frame, with_sentences
 from orchestrator.config.quantities import counted
-from orchestrator.extras.published.study_parts import UNKNOWN, Metric, Protocol, PublishedCorpus, PublishedFreeze
+from orchestrator.extras.published.study import UNKNOWN, Metric, Protocol, PublishedCorpus, PublishedFreeze
 from orchestrator.store.contents import stored_spec
 from orchestrator.store.evidence import SENTENCE_COLUMNS
 from orchestrator.store.schema import State
@@ -32,27 +32,10 @@ from trials.spec import TrialSpec
 # choose names freely: a different name is shown, not refused, unless it is that of a known lookalike.
 
 SPLITS = ("train", "dev", "test")
-# Settings of a protocol, and where a spec has them.
-SETTINGS = {
-    "lr": "optim.lr",
-    "head_lr": "optim.head_lr",
-    "layer_decay": "optim.layer_decay",
-    "weight_decay": "optim.weight_decay",
-    "schedule": "optim.schedule",
-    "warmup": "optim.warmup",
-    "batch_size": "optim.batch_size",
-    "epochs": "optim.epochs",
-    "max_grad_norm": "optim.max_grad_norm",
-    "precision": "precision",
-    "max_length": "max_length",
-    "lowercase": "lowercase",
-    "eval_every": "eval_every",
-    "dropout": "dropout",
-    "frozen_dropout": "frozen_dropout",
-    "batching": "batching",
-    "thaw_every": "thaw_every",
-    "lora": "lora",
-}
+SETTINGS = (  # of a protocol that a spec has too, or its optimiser
+    "lr", "head_lr", "layer_decay", "weight_decay", "schedule", "warmup", "batch_size", "epochs", "max_grad_norm",
+    "precision", "max_length", "lowercase", "eval_every", "dropout", "frozen_dropout", "batching", "thaw_every", "lora",
+)  # fmt: skip
 
 
 def corpus_refusal(theirs: PublishedCorpus, ours: DataSpec, scored: str = "dev") -> str | None:
@@ -120,8 +103,8 @@ def protocol_differences(
     if not same_model(protocol.model, first.model.name):
         differing.append(f"model {first.model.name} instead of {protocol.model}")
     silent = []
-    for name, path in SETTINGS.items():
-        theirs, ours = getattr(protocol, name), _setting(first, path)
+    for name in SETTINGS:
+        theirs, ours = getattr(protocol, name), getattr(first if hasattr(first, name) else first.optim, name)
         if name == "frozen_dropout" and all(spec.freeze.is_baseline for spec in specs):
             continue
         if theirs == UNKNOWN:
@@ -162,13 +145,6 @@ def _checkpoint(name: str) -> str:
 def _same_device(theirs: str, ours: str) -> bool:
     """Whether `Tesla T4`, as a driver calls it, is the `1x NVIDIA T4` of a study: the last word decides."""
     return ours.lower().split()[-1] in theirs.lower().split()
-
-
-def _setting(spec: TrialSpec, path: str) -> Any:
-    value: Any = spec
-    for part in path.split("."):
-        value = getattr(value, part)
-    return value
 
 
 def _word(value: object) -> str:

@@ -20,8 +20,7 @@ from safetensors import SafetensorError, deserialize
 
 from orchestrator.claims import TIMING, BusyStoreError, Timing, join, running_drivers
 from orchestrator.config.quantities import counted
-from orchestrator.extras.store_care.check_rows import check_recorded_weights, check_rows
-from orchestrator.extras.store_care.report import Counted, Report
+from orchestrator.extras.store_care.check_rows import Counted, Report, check_recorded_weights, check_rows
 from orchestrator.storage.open_storage import open_storage
 from orchestrator.storage.storage import BrokenError, FolderStorage, NewerError, Storage
 from orchestrator.store.contents import FILE as WEIGHTS_FILE
@@ -51,8 +50,6 @@ from orchestrator.store.schema import (
 )
 from trials.errors import StoreError
 
-# Exclusive access to a store: while the block runs, no driver of a sweep is there, and none can start.
-
 
 @contextlib.contextmanager
 def alone(storage: Storage, doing: str, *, say: Callable[[str], None], timing: Timing = TIMING) -> Iterator[None]:
@@ -65,12 +62,11 @@ def alone(storage: Storage, doing: str, *, say: Callable[[str], None], timing: T
     Raises:
         StoreError: a driver is running a sweep of the store, or another command has it alone.
     """
-    with contextlib.ExitStack() as stack:
-        try:
-            stack.enter_context(join(storage, say=say, alone=True, timing=timing))
-        except BusyStoreError as error:
-            raise StoreError(f"cannot {doing} now: {error}") from error
-        yield
+    try:
+        with join(storage, say=say, alone=True, timing=timing):
+            yield
+    except BusyStoreError as error:
+        raise StoreError(f"cannot {doing} now: {error}") from error
 
 
 CHECKPOINT = re.compile(r"([0-9a-f]{16})-\d{6,}-\d{12,}(-[0-9a-f]{16})?\.safetensors")
@@ -87,8 +83,7 @@ def check_store(store: str | Path | Storage) -> Report:
     marker_problem = _marker_problem(storage)  # first: it may not be a store
     report = Report(storage.address, read_contents(storage))
     if marker_problem:
-        report.marker = True
-        report.find(MARKER, marker_problem, "no command opens this store")
+        report.remove_file((), MARKER, marker_problem, "no command opens this store")
     plans = _check_plans(storage, report)
     for name, table in report.tables.items():
         _check_parts(name, table, report)
@@ -111,14 +106,13 @@ def check_store(store: str | Path | Storage) -> Report:
             f"{QUARANTINE}: {quarantined} files moved out by repairs. Delete them once nobody needs them."
         )
     tables = {name: report.tables[name] for name in TABLES}
+    ends = {None: "unknown", "not ended": "to go on"}  # else it has ended
     report.counted = Counted(
         parts={name: len(table.names) + len(table.broken) for name, table in tables.items()},
         rows={name: len(table.rows) for name, table in tables.items()},
         n_bytes={name: table.n_bytes for name, table in tables.items()},
         states=dict(sorted(Counter(states.values()).items())),
-        checkpoints=dict(
-            Counter({None: "unknown", "not ended": "to go on"}.get(states.get(i), "ended") for i in resumable)
-        ),
+        checkpoints=dict(Counter(ends.get(states.get(i), "ended") for i in resumable)),
         weights=len(set(weights)),
         drivers=dict(Counter(driver.holder.sweep for driver in running_drivers(storage))),
         quarantined=quarantined,

@@ -9,22 +9,126 @@ removes what is left of them and records that there are none, and the trial does
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from orchestrator.extras.store_care.report import Pair, Report
-from orchestrator.store.contents import COMPUTED, WEIGHTS, checked_spec, latest, repeated
+from orchestrator.store.contents import COMPUTED, WEIGHTS, TableContents, checked_spec, latest, repeated
 from orchestrator.store.parts import NOTHING, RECORDED, Recorded, agrees, of_columns, recorded
 from orchestrator.store.schema import KEYS, UNOWNED, State
+from orchestrator.store.temporary_files import StoredFile
 
+Pair = tuple[str, int]  # trial_id, attempt
 Row = dict[str, Any]
 OPTIONAL = ("predictions", "contributions", WEIGHTS)  # what a completed trial may lose without running again
 _AGAIN = "it runs again at the next launch, once `repair` has removed its row"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that is wrong with a store.
+
+    Attributes:
+        place: A file of the store, or a trial.
+    """
+
+    place: str
+    wrong: str
+    means: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.wrong}; {self.means}"
+
+
+class Counted(NamedTuple):
+    """What a store contains.
+
+    `parts`, `rows` and `n_bytes` are by table; `states` are trials by the state that readers show, or `not ended`;
+    `checkpoints` are by that of their trial (`ended`, `to go on`, `unknown`); `weights` are trials; `drivers`, running
+    ones by sweep; `quarantined`, files.
+    """
+
+    parts: dict[str, int]
+    rows: dict[str, int]
+    n_bytes: dict[str, int]
+    states: dict[str, int]
+    checkpoints: dict[str, int]
+    weights: int
+    drivers: dict[str, int]
+    quarantined: int
+
+
+@dataclass
+class Report:
+    """What is wrong with a store, and what `repair` does about it.
+
+    Attributes:
+        notes: Remarks that need no repair.
+        newer: Files that a newer version wrote; while there are any, nothing may be repaired.
+        files: Those to move out.
+        rows: By table, the numbers of the rows to remove, each with the reason.
+        trials: Completed trials whose row is among them, each with the reason.
+        amended: By the number of a row of `trials`, what it has to record of other tables from now on.
+        losses: Trials that stay complete without something, each with what was lost.
+    """
+
+    store: str
+    tables: Mapping[str, TableContents]
+    findings: list[Finding] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    counted: Counted = field(init=False)
+    newer: list[str] = field(default_factory=list)
+    files: list[StoredFile] = field(default_factory=list)
+    rows: dict[str, dict[int, str]] = field(default_factory=dict)
+    trials: dict[str, str] = field(default_factory=dict)
+    amended: dict[int, dict[str, Recorded]] = field(default_factory=dict)
+    losses: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.findings
+
+    @property
+    def needs_repair(self) -> bool:
+        """Whether there is anything to remove."""
+        return bool(self.files or any(self.rows.values()) or self.amended)
+
+    def find(self, place: str, wrong: str, means: str) -> None:
+        """Add a finding."""
+        self.findings.append(Finding(place, wrong, means))
+
+    def remove_file(self, folders: tuple[str, ...], name: str, wrong: str, means: str) -> None:
+        """Add a finding whose repair removes a file."""
+        self.files.append(StoredFile(folders, name, wrong))
+        self.find(self.files[-1].path, wrong, means)
+
+    def remove_rows(self, table: str, rows: Iterable[int], why: str) -> None:
+        """Have rows removed, by their numbers in the table."""
+        self.rows.setdefault(table, {}).update(dict.fromkeys(rows, why))
+
+    def lose(self, trial_id: str, row: int, what: str, wrong: str, means: str, left: Recorded) -> None:
+        """Add a finding about an ended trial that does not run again; its row will record what is left."""
+        self.find(f"trial {trial_id}", wrong, means)
+        self.amended.setdefault(row, {})[what] = left
+        self.losses[trial_id] = "; ".join(filter(None, [self.losses.get(trial_id), wrong]))
+
+    def as_json(self) -> dict[str, Any]:
+        """For `permafrost store verify --json`."""
+        findings = [asdict(finding) for finding in self.findings]
+        return {"store": self.store, "findings": findings, "notes": self.notes,
+                "counted": self.counted._asdict(), "ok": self.ok}  # fmt: skip
+
+    def removals_as_json(self) -> dict[str, Any]:
+        """The reason for each removal, for the quarantine's `why.json`."""
+        rows = {table: sorted(set(found.values())) for table, found in self.rows.items() if found}
+        files = {file.path: file.why for file in self.files}
+        return {"files": files, "rows": rows, "trials": self.trials, "losses": self.losses}
 
 
 def check_rows(report: Report) -> None:

@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -26,7 +27,7 @@ import pyarrow as pa
 
 from orchestrator.claims.claims import CLAIMS, listed, trial_of
 from orchestrator.extras.store_care.check import CHECKPOINT, check_store, completed_ids, planned_labels
-from orchestrator.extras.store_care.report import Finding, Report
+from orchestrator.extras.store_care.check_rows import Finding, Report
 from orchestrator.storage.storage import FolderStorage, ProvenReads, Storage
 from orchestrator.store.contents import FILE as WEIGHTS_FILE
 from orchestrator.store.contents import READ_ORDER, WEIGHTS, TableContents
@@ -55,29 +56,23 @@ def find_garbage(storage: Storage, now: float | None = None) -> list[StoredFile]
         )
     now, completed = time.time() if now is None else now, completed_ids(report.tables)
     found = [file for file, modified in temporary_files(storage, without=(QUARANTINE,)) if now - modified > OLD_S]
-    # Claims are of killed drivers; those to other trials say which attempts there were.
-    kinds: dict[str, tuple[Callable[[str], bool], str]] = {
-        CHECKPOINTS: (
-            lambda name: (match := CHECKPOINT.fullmatch(name)) is not None and match[1] in completed,
-            "checkpoint of a completed trial",
-        ),
-        WEIGHTS: (
-            lambda name: (match := WEIGHTS_FILE.fullmatch(name)) is not None and match[1] not in completed,
-            "weights of a trial that has not completed",
-        ),
-        CLAIMS: (lambda name: name in claims and trial_of(name) in completed, "claim to a completed trial"),
-    }
-    claims = set(listed(storage.at(CLAIMS)))
-    for folder, (is_garbage, why) in kinds.items():
-        sizes = storage.at(folder).files()
-        found += [StoredFile((folder,), name, why, sizes[name]) for name in sizes if is_garbage(name)]
+    claims = set(listed(storage.at(CLAIMS)))  # of killed drivers; those to other trials say which attempts there were
+    kinds: tuple[tuple[str, Callable[[str], str | None], bool, str], ...] = (
+        (CHECKPOINTS, lambda name: _trial_in(CHECKPOINT, name), True, "checkpoint of a completed trial"),
+        (WEIGHTS, lambda name: _trial_in(WEIGHTS_FILE, name), False, "weights of a trial that has not completed"),
+        (CLAIMS, lambda name: trial_of(name) if name in claims else None, True, "claim to a completed trial"),
+    )
+    for folder, owner_of, is_completed, why in kinds:
+        for name, n_bytes in storage.at(folder).files().items():
+            owner = owner_of(name)
+            if owner is not None and (owner in completed) == is_completed:
+                found.append(StoredFile((folder,), name, why, n_bytes))
     return found
 
 
-def collect(storage: Storage, garbage: Sequence[StoredFile]) -> None:
-    """Delete files."""
-    for file in garbage:
-        file.folder_in(storage).delete(file.name)
+def _trial_in(pattern: re.Pattern[str], name: str) -> str | None:
+    match = pattern.fullmatch(name)
+    return match and match[1]
 
 
 _ROUNDS = 5  # removing rows may leave others without an evaluation
@@ -136,12 +131,6 @@ def repair(store: Storage, *, apply: bool = True) -> Repaired:
     return done
 
 
-def _new_quarantine(storage: ProvenReads, why: object) -> ProvenReads:
-    folder = storage.at(QUARANTINE).at(datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ"))
-    folder.write("why.json", (json.dumps(why, indent=1) + "\n").encode())
-    return folder
-
-
 def _note(report: Report, done: Repaired) -> None:
     """Add what a repair by a report does."""
     done.trials |= report.trials
@@ -150,7 +139,6 @@ def _note(report: Report, done: Repaired) -> None:
         done.rows[name] = done.rows.get(name, 0) + len(report.rows.get(name, {}))
         done.files += [f"{name}/{part}" for part in _changed_parts(report, name)]
     done.files += [file.path for file in report.files]
-    done.files += [MARKER] if report.marker else []
 
 
 def _changed_parts(report: Report, name: str) -> list[str]:
@@ -160,7 +148,8 @@ def _changed_parts(report: Report, name: str) -> list[str]:
 
 
 def _carry_out(storage: ProvenReads, report: Report, done: Repaired) -> None:
-    folder = _new_quarantine(storage, report.removals_as_json())
+    folder = storage.at(QUARANTINE).at(datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ"))
+    folder.write("why.json", (json.dumps(report.removals_as_json(), indent=1) + "\n").encode())
     done.folders.append(str(folder))
     _note(report, done)
     for name in READ_ORDER:  # trials first
@@ -172,9 +161,8 @@ def _carry_out(storage: ProvenReads, report: Report, done: Repaired) -> None:
             _move(storage, StoredFile((name,), part, "some of its rows"), folder)
     for file in report.files:
         _move(storage, file, folder)
-    if report.marker:
-        _move(storage, StoredFile((), MARKER, "broken"), folder)
-        mark(storage)
+        if file.path == MARKER:
+            mark(storage)
 
 
 def _amended(trials: pa.Table, report: Report) -> pa.Table:

@@ -11,6 +11,7 @@ permafrost store merge other-results results
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,22 +19,14 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from orchestrator.config.console import (
-    DEFAULT_STORE,
-    DebugOption,
-    JsonOption,
-    StoreOption,
-    command_group,
-    number_table,
-    reported,
-    say,
-    stdout,
-)
+from orchestrator.config import options
+from orchestrator.config.console import DEFAULT_STORE, command_group, number_table, reported, say, stdout
 from orchestrator.config.quantities import counted
 from orchestrator.extras.store_care.check import alone, check_store
-from orchestrator.extras.store_care.merge import Format, Merged, export, export_store, merge
-from orchestrator.extras.store_care.repair import Repaired, collect, find_garbage, repair
-from orchestrator.extras.store_care.report import Counted
+from orchestrator.extras.store_care.check_rows import Counted
+from orchestrator.extras.store_care.merge import Merged, merge
+from orchestrator.extras.store_care.repair import Repaired, find_garbage, repair
+from orchestrator.extras.store_care.table_export import Format, export, export_store
 from orchestrator.storage.open_storage import open_storage
 from orchestrator.storage.storage import Storage
 from orchestrator.store import open_store
@@ -44,7 +37,7 @@ app = command_group("Verify, repair, compact and merge stores.")
 
 
 @app.command()
-def verify(store: StoreOption = DEFAULT_STORE, as_json: JsonOption = False, debug: DebugOption = False) -> None:
+def verify(store: options.Store = DEFAULT_STORE, as_json: options.Json = False, debug: options.Debug = False) -> None:
     """Read a whole store and report every problem. A sweep may be running.
 
     Examples:
@@ -72,10 +65,10 @@ def verify(store: StoreOption = DEFAULT_STORE, as_json: JsonOption = False, debu
 
 @app.command("repair")
 def repair_(
-    store: StoreOption = DEFAULT_STORE,
+    store: options.Store = DEFAULT_STORE,
     apply: Annotated[bool, typer.Option("--apply", help="Do it. Without it, what would be done is listed.")] = False,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
+    as_json: options.Json = False,
+    debug: options.Debug = False,
 ) -> None:
     """List, and with --apply move, broken files to STORE/quarantine, so that the rest can be used. Nothing is deleted.
 
@@ -102,7 +95,7 @@ def repair_(
 
 
 @app.command()
-def compact(store: StoreOption = DEFAULT_STORE, debug: DebugOption = False) -> None:
+def compact(store: options.Store = DEFAULT_STORE, debug: options.Debug = False) -> None:
     """Merge the small parts of each table, as every launch does at its end.
 
     Examples:
@@ -120,9 +113,9 @@ def compact(store: StoreOption = DEFAULT_STORE, debug: DebugOption = False) -> N
 
 @app.command()
 def gc(
-    store: StoreOption = DEFAULT_STORE,
+    store: options.Store = DEFAULT_STORE,
     yes: Annotated[bool, typer.Option("--yes", help="Delete the files. Without it they are only listed.")] = False,
-    debug: DebugOption = False,
+    debug: options.Debug = False,
 ) -> None:
     """List, and with --yes delete, files that nothing needs: of killed writers, and checkpoints of completed trials.
 
@@ -138,7 +131,8 @@ def gc(
         garbage = find_garbage(storage)
         if yes and garbage:
             with alone(storage, "delete", say=say):
-                collect(storage, garbage)
+                for file in garbage:
+                    file.folder_in(storage).delete(file.name)
         for file in garbage:
             _line(f"{file.path}  {file.n_bytes:,} bytes, {file.why}")
         total = f"{counted(len(garbage), 'file')}, {sum(file.n_bytes for file in garbage) / 1e6:.1f} MB"
@@ -148,8 +142,8 @@ def gc(
 def export_(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The output folder.")],
     form: Annotated[Format, typer.Option("--format", help="The file format.")] = Format.CSV,
-    store: StoreOption = DEFAULT_STORE,
-    debug: DebugOption = False,
+    store: options.Store = DEFAULT_STORE,
+    debug: options.Debug = False,
 ) -> None:
     """Export the tables for other programs, without duplicates, with a description of each column.
 
@@ -165,8 +159,8 @@ def export_(
 
 def export_store_(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder.")],
-    store: StoreOption = DEFAULT_STORE,
-    debug: DebugOption = False,
+    store: options.Store = DEFAULT_STORE,
+    debug: options.Debug = False,
 ) -> None:
     """Write a compact copy of a store for others, without weights and without the folders of this machine.
 
@@ -189,8 +183,8 @@ def export_store_(
 def merge_(
     source: Annotated[str, typer.Argument(metavar="FROM", help="The store to read.")],
     into: Annotated[str, typer.Argument(metavar="INTO", help="The store to add to.")],
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
+    as_json: options.Json = False,
+    debug: options.Debug = False,
 ) -> None:
     """Add the attempts and plans of FROM to INTO. Where both have a trial complete, INTO keeps its own.
 
@@ -212,18 +206,14 @@ def merge_(
     raise typer.Exit(int(bool(done.differing)))
 
 
-def _tables(counted: Counted) -> list[Table]:
-    rows = {name: (counted.parts[name], counted.rows[name], counted.n_bytes[name]) for name in TABLES}
-    tables = [number_table(("table", "parts", "rows", "bytes"), rows)]
-    if counted.states:
-        tables.append(number_table(("trials", "n"), {state: (n,) for state, n in counted.states.items()}))
-    if counted.checkpoints:
-        tables.append(number_table(("checkpoints", "n"), {what: (n,) for what, n in counted.checkpoints.items()}))
-    if counted.weights:
-        tables.append(number_table(("weights", "n"), {"trials": (counted.weights,)}))
-    if counted.drivers:
-        tables.append(number_table(("drivers of", "n"), {sweep: (n,) for sweep, n in counted.drivers.items()}))
-    return tables
+def _tables(found: Counted) -> Iterator[Table]:
+    rows = {name: (found.parts[name], found.rows[name], found.n_bytes[name]) for name in TABLES}
+    yield number_table(("table", "parts", "rows", "bytes"), rows)
+    weights = {"trials": found.weights} if found.weights else {}
+    kinds = {"trials": found.states, "checkpoints": found.checkpoints, "weights": weights, "drivers of": found.drivers}
+    for kind, n_by in kinds.items():
+        if n_by:
+            yield number_table((kind, "n"), {name: (n,) for name, n in n_by.items()})
 
 
 def _print_repaired(storage: Storage, done: Repaired, *, applied: bool) -> None:

@@ -14,24 +14,11 @@ import typer
 from pydantic import BaseModel, ValidationError
 
 from orchestrator.api.answering import chosen_sweep
-from orchestrator.config.console import (
-    DEFAULT_STORE,
-    DebugOption,
-    StoredSweepOption,
-    StoreOption,
-    reported,
-    stdout,
-    step_progress,
-)
+from orchestrator.config import options
+from orchestrator.config.console import DEFAULT_STORE, reported, stdout, step_progress
 from orchestrator.config.quantities import counted
 from orchestrator.config.yaml_document import faults
-from orchestrator.extras.trackers.live_tracker import (
-    TrackerTarget,
-    failure_text,
-    mlflow_target,
-    tensorboard_target,
-    wandb_target,
-)
+from orchestrator.extras.trackers.live_tracker import TrackerTarget, failure_text, target_of
 from orchestrator.extras.trackers.tracked_run import documents_of, replay
 from orchestrator.store import open_store
 from orchestrator.store.contents import planned_specs
@@ -44,9 +31,9 @@ Spec = TypeVar("Spec", bound=BaseModel)
 def mlflow(
     uri: Annotated[str, typer.Option("--uri", metavar="URL", help="The tracking server, without credentials.")],
     experiment: Annotated[str, typer.Option("--experiment", metavar="NAME", help="Created if there is none.")],
-    store: StoreOption = DEFAULT_STORE,
-    sweep: StoredSweepOption = None,
-    debug: DebugOption = False,
+    store: options.Store = DEFAULT_STORE,
+    sweep: options.StoredSweep = None,
+    debug: options.Debug = False,
 ) -> None:
     """Write one run per trial to MLflow, nested under one of the sweep; runs of an earlier export are updated.
 
@@ -59,14 +46,14 @@ def mlflow(
     5 no such sweep.
     """
     with reported(debug=debug):
-        _export(mlflow_target(_spec(MlflowSpec, {"uri": uri, "experiment": experiment})), store, sweep)
+        _export(target_of("mlflow", _spec(MlflowSpec, {"uri": uri, "experiment": experiment})), store, sweep)
 
 
 def tensorboard(
     folder: Annotated[Path, typer.Option("--dir", metavar="DIR", help="The folder for `tensorboard --logdir`.")],
-    store: StoreOption = DEFAULT_STORE,
-    sweep: StoredSweepOption = None,
-    debug: DebugOption = False,
+    store: options.Store = DEFAULT_STORE,
+    sweep: options.StoredSweep = None,
+    debug: options.Debug = False,
 ) -> None:
     """Write scalars and hparams for TensorBoard, one folder per trial; files of an earlier export are replaced.
 
@@ -76,15 +63,15 @@ def tensorboard(
     Exit codes: 0 written, 2 tensorboard is not installed, 3 no store, or DIR cannot be written, 5 no such sweep.
     """
     with reported(debug=debug):
-        _export(tensorboard_target(folder), store, sweep)
+        _export(target_of("tensorboard", folder), store, sweep)
 
 
 def wandb(
     project: Annotated[str, typer.Option("--project", metavar="NAME", help="The project.")],
     mode: Annotated[str, typer.Option("--mode", help="`online`, or `offline` for `wandb sync`.")] = "online",
-    store: StoreOption = DEFAULT_STORE,
-    sweep: StoredSweepOption = None,
-    debug: DebugOption = False,
+    store: options.Store = DEFAULT_STORE,
+    sweep: options.StoredSweep = None,
+    debug: options.Debug = False,
 ) -> None:
     """Write one run per trial for Weights & Biases; runs of an earlier export are replaced.
 
@@ -96,13 +83,13 @@ def wandb(
     Exit codes: 0 written, 2 wandb is missing or has no API key, 3 no store, or W&B does not answer, 5 no such sweep.
     """
     with reported(debug=debug):
-        _export(wandb_target(_spec(WandbSpec, {"project": project, "mode": mode})), store, sweep)
+        _export(target_of("wandb", _spec(WandbSpec, {"project": project, "mode": mode})), store, sweep)
 
 
-def _spec(kind: type[Spec], options: dict[str, str]) -> Spec:
-    """The options as their key under `watch`. Raises ConfigError."""
+def _spec(kind: type[Spec], values: dict[str, str]) -> Spec:
+    """Options as their key under `watch`. Raises ConfigError."""
     try:
-        return kind.model_validate(options)
+        return kind.model_validate(values)
     except ValidationError as error:
         raise ConfigError(
             [f"--{each.path[0] if each.path else 'uri'}: {each.text}" for each in faults(error, kind)]

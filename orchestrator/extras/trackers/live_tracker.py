@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 from orchestrator.config.console import sibling_command
@@ -48,67 +49,46 @@ class TrackerTarget:
     open: Callable[[str], Tracker]
 
 
+# Of each tracker its class, and variables that are read on import or at every request; a person may set them otherwise.
+_TRACKERS: dict[str, tuple[str, dict[str, str]]] = {
+    "mlflow": (
+        "orchestrator.extras.trackers.mlflow_tracker:MlflowTracker",
+        {
+            "MLFLOW_DISABLE_TELEMETRY": "true",
+            "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+            "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
+            "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",  # seconds
+            "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+        },
+    ),
+    "tensorboard": ("orchestrator.extras.trackers.tensorboard_tracker:TensorboardTracker", {}),
+    "wandb": ("orchestrator.extras.trackers.wandb_tracker:WandbTracker", {"WANDB_ERROR_REPORTING": "false"}),
+}
+
+
+def target_of(name: str, spec: MlflowSpec | WandbSpec | Path) -> TrackerTarget:
+    """A tracking server of MLflow, a folder for TensorBoard, or a project of Weights & Biases."""
+    path, environment = _TRACKERS[name]
+
+    def opened(sweep: str) -> Tracker:
+        for variable, value in environment.items():
+            os.environ.setdefault(variable, value)
+        tracker: Tracker = resolve_name(path)(spec, sweep)
+        return tracker
+
+    given = {"dir": spec} if isinstance(spec, Path) else spec.model_dump()
+    return TrackerTarget(name, tuple(word for key, value in given.items() for word in (f"--{key}", str(value))), opened)
+
+
 def targets_of(watch: WatchSpec) -> list[TrackerTarget]:
-    """The trackers that a sweep names; their packages are installed (`tracker_spec.check_installed`)."""
-    found = []
-    if watch.mlflow is not None:
-        found.append(mlflow_target(watch.mlflow))
-    if watch.tensorboard is not None:
-        found.append(tensorboard_target(Path(watch.tensorboard)))
-    if watch.wandb is not None:
-        found.append(wandb_target(watch.wandb))
-    return found
+    """The trackers that a sweep names; their packages are installed (`watch_spec.check_installed`)."""
+    named = {name: getattr(watch, name) for name in watch.trackers}
+    return [target_of(name, Path(spec) if isinstance(spec, str) else spec) for name, spec in named.items()]
 
 
 def monitors(launch: Watched) -> list[LiveTracker]:
     """A tracker for each that the sweep names."""
     return [LiveTracker(target, launch.sweep, launch.results, launch.say) for target in targets_of(launch.settings)]
-
-
-# Each is read on import or at every request, and a person may set it otherwise.
-_MLFLOW = {
-    "MLFLOW_DISABLE_TELEMETRY": "true",
-    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
-    "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",  # seconds
-    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
-}
-
-
-def mlflow_target(spec: MlflowSpec) -> TrackerTarget:
-    """An experiment on a tracking server of MLflow."""
-
-    def opened(sweep: str) -> Tracker:
-        for name, value in _MLFLOW.items():
-            os.environ.setdefault(name, value)
-        from orchestrator.extras.trackers.trackers import MlflowTracker
-
-        return MlflowTracker(spec, sweep)
-
-    return TrackerTarget("mlflow", ("--uri", spec.uri, "--experiment", spec.experiment), opened)
-
-
-def tensorboard_target(folder: Path) -> TrackerTarget:
-    """TensorBoard's files below a folder."""
-
-    def opened(sweep: str) -> Tracker:
-        from orchestrator.extras.trackers.trackers import TensorboardTracker
-
-        return TensorboardTracker(folder.expanduser(), sweep)
-
-    return TrackerTarget("tensorboard", ("--dir", str(folder)), opened)
-
-
-def wandb_target(spec: WandbSpec) -> TrackerTarget:
-    """A project of Weights & Biases."""
-
-    def opened(sweep: str) -> Tracker:
-        os.environ.setdefault("WANDB_ERROR_REPORTING", "false")  # it is read on import
-        from orchestrator.extras.trackers.trackers import WandbTracker
-
-        return WandbTracker(spec, sweep)
-
-    return TrackerTarget("wandb", ("--project", spec.project, "--mode", spec.mode), opened)
 
 
 MOST_QUEUED = 2_000  # rows, some kilobytes each

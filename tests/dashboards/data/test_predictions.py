@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from dashboards.data.predictions import CUT_OFF, EntityErrors, PredictedLabels, confusion, entity_errors, has_spans
 from tests.examples import each
-from trials.metrics.task_metrics import count_spans
+from trials.metrics.metric import PredictedSplit
+from trials.metrics.task_metrics import span_counts
 
 TAGS = ("B-LOC", "B-PER", "I-LOC", "I-PER", "O")
 
@@ -46,11 +47,12 @@ words = st.lists(st.tuples(st.integers(0, 4), st.integers(-1, 4)), min_size=1, m
 def test_errors_add_up_to_the_spans_of_both_sides(pairs: list[tuple[int, int]]) -> None:
     gold, predicted = (np.array(side) for side in zip(*pairs, strict=True))
     found = PredictedLabels(TAGS, gold, predicted, np.array([0]))
-    errors, counts = entity_errors(found), count_spans(gold, predicted, np.array([0]), TAGS)
+    errors, counts = entity_errors(found), span_counts(PredictedSplit(gold, predicted, np.array([0]), TAGS))
     shared = errors.correct + errors.wrong_type + errors.wrong_boundary
-    assert errors.correct == counts.correct.sum()
-    assert shared + errors.missed == counts.support.sum()
-    assert shared + errors.spurious == counts.predicted.sum()
+    n_gold, n_predicted, n_correct = counts[0].sum(axis=1)
+    assert errors.correct == n_correct
+    assert shared + errors.missed == n_gold
+    assert shared + errors.spurious == n_predicted
 
 
 def test_confusion_counts_pairs_and_words_that_were_cut_off() -> None:

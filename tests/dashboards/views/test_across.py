@@ -41,6 +41,6 @@ def test_the_synthesis_has_lines_of_every_sweep_of_the_store(tmp_path: Path) -> 
     store = write_store(tmp_path / "s", specs(train_sizes=(200,)), STEADY, sweep="one")
     write_store(tmp_path / "s", specs(train_sizes=(400,)), STEADY, sweep="two")
     info = across.prepare_synthesis(selected(store))
-    assert {line.split(",")[0] for line in info.lines} == {"one", "two"}
+    assert {line.split(",")[0] for line in info.titles} == {"one", "two"}
     figure = strictly(across.draw_synthesis(info, LIGHT))
     assert len({(trace["line"]["color"], trace["marker"]["symbol"]) for trace in figure["data"]}) == 2

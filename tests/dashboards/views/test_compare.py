@@ -64,11 +64,12 @@ def test_an_unknown_trial_among_known_ones_is_named_and_the_others_are_compared(
 
 
 def test_trials_of_one_seed_are_paired_and_others_say_why_not(store: ResultStore) -> None:
-    info = compare.prepare_scores(_picked(store, BASE, FROZEN, IDS[2, 800, 1], IDS[0, 200, 0]))
-    assert info.paired == ["reference", "yes, by seed", "no: other seed", "not compared: other train size"]
-    scores = info.picks.trials["score"].tolist()
-    assert info.differences[:3] == pytest.approx([0, scores[1] - scores[0], scores[2] - scores[0]])
-    assert info.differences[3] != info.differences[3]
+    table = compare.prepare_scores(_picked(store, BASE, FROZEN, IDS[2, 800, 1], IDS[0, 200, 0]))
+    said = ["reference", "yes, by seed", "no: other seed", "not compared: other train size"]
+    assert table["paired with 1"].tolist() == said
+    scores, differences = table["dev score (%)"].tolist(), table["difference to 1 (points)"].tolist()
+    assert differences[:3] == pytest.approx([0, scores[1] - scores[0], scores[2] - scores[0]])
+    assert differences[3] != differences[3]
 
 
 def test_two_pairs_have_an_interval_and_one_has_none(store: ResultStore) -> None:

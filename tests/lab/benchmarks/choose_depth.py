@@ -22,12 +22,14 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.analysis.two_way import Folds
 from orchestrator.search.choose_depth import Budget, DepthAnswer, DepthGoal, answer, decide
 
 Floats = npt.NDArray[np.float64]
 Shape = Callable[[Floats], Floats]  # of standard normal values: values of mean 0 and deviation 1
 TOLERANCE = 0.005
+ASKED = DecisionPlan(100 * TOLERANCE)
 HAIR = 1e-6  # of the tolerance: more than what counts as rounding
 WORST = (0.0, 0.1, 1.0 + HAIR, 0.2, 3.0)  # true losses, in tolerances
 ALL = (1.0 + HAIR,) * 5
@@ -166,7 +168,7 @@ def within(goal: DepthGoal, draws: Floats, trials: int) -> int:
 
 def fixed(goal: DepthGoal, draws: Floats, sizes: Folds | None = None) -> int:
     """The depth that all seeds of all depths show, at one look: -1 for none."""
-    once = replace(goal, min_seeds=goal.max_seeds)
+    once = replace(goal, plan=replace(goal.plan, min_seeds=goal.max_seeds))
     losses = [dict(enumerate(each)) for each in draws]
     chosen = answer(once, losses, range(draws.shape[1]), savings(len(draws)), sizes).chosen
     return -1 if chosen is None else chosen
@@ -208,7 +210,7 @@ def wilson(share: float, n: int) -> tuple[float, float]:
 
 def worst_cases() -> Iterator[tuple[str, World, DepthGoal, int]]:
     """Name, world, goal, slots."""
-    goal = DepthGoal(TOLERANCE)
+    goal = DepthGoal(ASKED)
     shapes: list[tuple[str, Shape]] = [
         ("normal", normal),
         ("t3", student3),
@@ -230,12 +232,12 @@ def worst_cases() -> Iterator[tuple[str, World, DepthGoal, int]]:
     yield "normal, 4 slots", World(WORST, 0.4, normal), goal, 4
     yield "lognormal, skewness 1.75, 4 slots", World(WORST, 0.4, lognormal(0.5)), goal, 4
     for most in (5, 20):
-        several = DepthGoal(TOLERANCE, max_seeds=most)
+        several = DepthGoal(ASKED, most)
         yield f"normal, looks 3..{most}", World(WORST, 0.4, normal), several, 1
         yield f"lognormal 1.75, looks 3..{most}", World(WORST, 0.4, lognormal(0.5)), several, 1
     collapse = World((1.0 + HAIR,), float(np.sqrt(5)), seldom)
     for first in (3, 8):
-        goal_of = DepthGoal(TOLERANCE, min_seeds=first, max_seeds=20)
+        goal_of = DepthGoal(replace(ASKED, min_seeds=first), 20)
         yield f"one seed of six loses six tolerances, looks {first}..20", collapse, goal_of, 1
     known = World((1.0 + HAIR,), float(np.sqrt(5)), seldom, sentences=0.15, n_sentences=500)
     yield "the same, 500 sentences, looks 3..10", known, goal, 1
@@ -250,11 +252,11 @@ def usual_cases() -> Iterator[tuple[str, World, DepthGoal, int]]:
         means = tuple(0.3 * (k / last) ** 2 if k < last else 2.0 + k - last for k in range(depths))
         for spread in (1.0, 0.5, 0.33):
             for most in (10, 20):
-                goal = DepthGoal(TOLERANCE, max_seeds=most)
+                goal = DepthGoal(ASKED, most)
                 yield f"{depths} depths, spread {spread:g}, {most} seeds", World(means, spread, normal), goal, 1
         both = World(means, 0.4, normal, sentences=0.15, n_sentences=500)
-        yield f"{depths} depths, spread 0.4, 500 sentences, 10 seeds", both, DepthGoal(TOLERANCE), 1
-        yield f"{depths} depths, spread 0.5, 10 seeds, 4 slots", World(means, 0.5, normal), DepthGoal(TOLERANCE), 4
+        yield f"{depths} depths, spread 0.4, 500 sentences, 10 seeds", both, DepthGoal(ASKED), 1
+        yield f"{depths} depths, spread 0.5, 10 seeds, 4 slots", World(means, 0.5, normal), DepthGoal(ASKED), 4
 
 
 def line(name: str, found: Rates, whole: int) -> str:

@@ -20,7 +20,7 @@ from orchestrator.ray_backend.trainable import TrialTrainable, WorkerSettings
 from orchestrator.store import ResultStore
 from orchestrator.store.schema import State
 from orchestrator.sweeps.sweep import Limits
-from tests.builders import first_attempts, make_record
+from tests.builders import make_record
 from tests.lab.benchmarks.overhead import driver_mb
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
@@ -71,7 +71,7 @@ def ours(specs: list[TrialSpec], cluster: Cluster) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         recorder, queue = (
             _Watched(ResultStore(Path(folder) / "store")),
-            TrialQueue(Listed(specs), first_attempts(specs), Limits()),
+            TrialQueue(Listed(specs), Limits()),
         )
         settings = WorkerSettings("none", folder, None)
         started = time.perf_counter()

@@ -19,7 +19,7 @@ from orchestrator.ray_backend.trainable import TrialTrainable, WorkerSettings
 from orchestrator.store import ResultStore
 from orchestrator.store.schema import State
 from orchestrator.sweeps.sweep import Limits
-from tests.builders import first_attempts, make_record, make_spec
+from tests.builders import make_record, make_spec
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
 
@@ -84,7 +84,7 @@ def run(n: int, cluster: Cluster, folder: Path) -> tuple[Looking, dict[str, int]
     """Run them all; what was seen, the states and the epoch rows that the store has in the end."""
     chosen = [make_spec(seed=i % 10, train_size=1 + i // 10, optim={"epochs": EPOCHS}) for i in range(n)]
     store = ResultStore(folder / "store")
-    recorder, queue = Looking(store, max(1, n // 20)), TrialQueue(Listed(chosen), first_attempts(chosen), Limits())
+    recorder, queue = Looking(store, max(1, n // 20)), TrialQueue(Listed(chosen), Limits())
     settings = WorkerSettings("none", str(store.root), None)
     slots = Slots({ANY: Share()}, cluster.nodes)
     run_sweep(queue, recorder, slots=slots, settings=settings, stop=StopRequest(), trainable=SleepingTrainable)

@@ -96,7 +96,7 @@ def two_ways_to_ask(sweeps: int, seed: int) -> Iterator[Figure]:
         documents = np.repeat(np.arange(len(drawn.sizes)), drawn.sizes.astype(np.int64))
         of_answer = _found(drawn.plain[:, 0] + true, documents=documents).table
         losses = [dict(enumerate(each[0] + shift[0])) for each, shift in zip(drawn.losses, true, strict=True)]
-        goal = DepthGoal(TOLERANCE, max_seeds=n, min_saving=0.0)
+        goal = DepthGoal(PLAN, n)
         of_search = answer_depth(goal, losses, range(n), [0.1, 0.2, 0.3], drawn.sizes).known
         same = [a == b.verdict for a, b in zip(of_answer["verdict"], of_search, strict=True)]
         ends = np.array([(each.low, each.high) for each in of_search])

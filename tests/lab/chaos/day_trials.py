@@ -19,7 +19,7 @@ from orchestrator.ray_backend.trainable import TrialTrainable, WorkerSettings
 from orchestrator.store import ResultStore
 from orchestrator.store.schema import State
 from orchestrator.sweeps.sweep import Limits
-from tests.builders import first_attempts, make_record
+from tests.builders import make_record
 from tests.lab.benchmarks.overhead import specs
 from tests.lab.chaos.day import EPOCHS, SAMPLES, Sample, sample
 from trials.record import EpochRecord
@@ -55,7 +55,7 @@ def run_day(n: int, cluster: Cluster, folder: Path) -> tuple[list[Sample], dict[
     store, chosen = ResultStore(folder / "store"), specs(n)
     recorder = _Watching(store, folder, max(1, n // SAMPLES))
     recorder_module.FLUSH_EVERY_S = 0.0  # as if rows were seconds apart
-    queue = TrialQueue(Listed(chosen), first_attempts(chosen), Limits())
+    queue = TrialQueue(Listed(chosen), Limits())
     settings = WorkerSettings("none", str(store.root), None)
     run_sweep(
         queue, recorder, slots=Slots({ANY: Share()}, cluster.nodes), settings=settings, stop=StopRequest(),

@@ -66,7 +66,7 @@ def drive(
         inner = make(start)
         source = SharedSource(inner, store, membership, numbers)
         source.settled = lambda spec, state: told(f"settled {spec.seed}")
-        queue = TrialQueue(source, {}, Limits(alike=1000), again=source.again)
+        queue = TrialQueue(source, Limits(alike=1000), again=source.again)
         recorder = Recorder(
             store, before_commit=membership.check, over=source.committed, may_compact=membership.is_first
         )

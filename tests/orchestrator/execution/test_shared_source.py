@@ -229,7 +229,7 @@ def test_a_driver_that_meets_another_one_goes_on_elsewhere_in_the_list_and_leave
 def test_a_queue_of_it_can_be_pickled_as_tune_does(store: ResultStore) -> None:
     with join(store.storage, "s", say=print) as membership:
         source = SharedSource(Listed(SPECS), store, membership, {})
-        queue = TrialQueue(source, {}, Limits(), again=source.again)
+        queue = TrialQueue(source, Limits(), again=source.again)
         assert isinstance(pickle.loads(pickle.dumps(queue)), TrialQueue)  # our own bytes
         source.close()
 

@@ -12,7 +12,7 @@ from orchestrator.execution.events import failure
 from orchestrator.execution.trial_source import Listed, TrialQueue
 from orchestrator.store.schema import State
 from orchestrator.sweeps.sweep import Limits
-from tests.builders import Clock, first_attempts, make_record, make_spec
+from tests.builders import Clock, make_record, make_spec
 from trials.errors import DataError, DivergedError, PreemptedError, StoreError
 
 SPECS = [make_spec(seed=seed) for seed in range(8)]
@@ -20,7 +20,7 @@ FAILURES = [State.LOST, State.UNAVAILABLE, State.OUT_OF_MEMORY, State.DIVERGED, 
 
 
 def queue(n: int = 1, clock: Clock | None = None, **limits: int) -> TrialQueue:
-    return TrialQueue(Listed(SPECS[:n]), first_attempts(SPECS), Limits(**limits), clock or Clock())
+    return TrialQueue(Listed(SPECS[:n]), Limits(**limits), clock or Clock())
 
 
 def fail(found: TrialQueue, state: State, error: str = "an error") -> float | None:

@@ -12,7 +12,7 @@ import pytest
 
 from orchestrator.execution.events import Listeners, StopRequest
 from orchestrator.execution.recorder import Recorder
-from orchestrator.session.monitors import watched
+from orchestrator.session.monitors import Watch
 from orchestrator.storage.storage import FolderStorage
 from orchestrator.store import open_store
 from orchestrator.store.schema import State
@@ -37,7 +37,7 @@ def ended(folder: Path, n: int, state: State, raised: BaseException | None = Non
     stop, settings = StopRequest(), WatchSpec(log=str(folder / "log.jsonl"))
     stop.signal, stop.reason, stop.asker = (asked.get(key) for key in ("signal", "reason", "asker"))
     try:
-        with watched(PLAN, FolderStorage(folder), settings, cluster="inline", stop=stop, say=print) as watch:
+        with Watch(PLAN, FolderStorage(folder), settings, cluster="inline", stop=stop, say=print) as watch:
             listener = Listeners(*watch.listeners)
             for spec in SPECS[:n]:
                 listener.started(spec, 1)
@@ -87,7 +87,7 @@ def test_a_secret_that_is_absent_stops_a_launch_before_it_begins(
     )
     with (
         pytest.raises(ConfigError, match="HOOK"),
-        watched(PLAN, FolderStorage(tmp_path), settings, cluster="inline", stop=StopRequest(), say=print),
+        Watch(PLAN, FolderStorage(tmp_path), settings, cluster="inline", stop=StopRequest(), say=print),
     ):
         raise AssertionError("it has begun")
     assert not (tmp_path / "log.jsonl").exists()

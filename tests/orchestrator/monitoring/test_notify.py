@@ -66,7 +66,7 @@ def test_a_sweep_is_told_in_a_text_and_fields_and_why_it_failed_without_secrets(
             notifier(hook.secret_url, monkeypatch, said).over(tuple, ending)
     assert said == []
     assert [body["text"] for body in hook.bodies] == [
-        "Sweep tiny is done: 3 trials in 1:02:05",
+        "Sweep tiny is done: 3 trials in 1 h 2 min",
         "Sweep tiny failed: 1 of 4 trials completed",
     ]
     done, failed = (

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from orchestrator.ray_backend.trainable import TrialTrainable
+from orchestrator.execution.slots import Share
+from orchestrator.ray_backend.trainable import TrialTrainable, WorkerSettings
 from tests.builders import make_spec
 from trials.hardware.machine import VISIBLE
 from trials.record import EpochRecord
@@ -29,6 +30,7 @@ def test_a_worker_without_a_gpu_hides_those_that_its_ray_lets_it_see(
 ) -> None:
     monkeypatch.setenv(VISIBLE, "0,1")
     monkeypatch.setattr(signal, "signal", lambda number, handler: None)
-    trial = {"spec": make_spec().model_dump_json(), "attempt": 1, "until": None, "plugins": None}
-    IdleTrainable.__new__(IdleTrainable).setup(trial | {"threads": 1, "gpus": gpus, "worker_slots": 1})
+    trial = {"spec": make_spec().model_dump_json(), "attempt": 1, "until": None, "worker_slots": 1}
+    settings = WorkerSettings("none", "results", None)
+    IdleTrainable.__new__(IdleTrainable).setup(trial | {"share": Share(1, gpus), "settings": settings})
     assert os.environ[VISIBLE] == visible

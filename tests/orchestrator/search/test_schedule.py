@@ -109,7 +109,7 @@ def test_a_bound_on_trials_ends_a_queue_before_its_source_and_lets_promoted_ones
         def next(self) -> Order | None:
             return super().next() or Order(SPECS[0])
 
-    promoting, queue, seeds = TrialQueue(Pausing(SPECS[:2]), {}, Limits(), most=2), bounded(3, most=2), list[int]()
+    promoting, queue, seeds = TrialQueue(Pausing(SPECS[:2]), Limits(), most=2), bounded(3, most=2), list[int]()
     for _ in range(3):
         seeds.append(taken(promoting).spec.seed)
         promoting.ended(SPECS[seeds[-1]], State.PRUNED, None)
@@ -126,7 +126,7 @@ def test_a_bound_on_trials_ends_a_queue_before_its_source_and_lets_promoted_ones
 
 
 def bounded(n: int, most: int | None = None) -> TrialQueue:
-    return TrialQueue(Listed(SPECS[:n]), {}, Limits(), most=most)
+    return TrialQueue(Listed(SPECS[:n]), Limits(), most=most)
 
 
 class PausingSource(Listed):
@@ -158,7 +158,7 @@ class PausingSource(Listed):
 
 def test_a_paused_trial_goes_on_as_its_next_attempt_and_a_lost_one_keeps_where_it_pauses() -> None:
     source = PausingSource(SPECS[:1])
-    queue = TrialQueue(source, {}, Limits())
+    queue = TrialQueue(source, Limits())
     first = taken(queue)
     assert (first.number, first.until) == (1, 1.0)
     assert queue.ended(first.spec, State.LOST, None) == 0.0

@@ -12,12 +12,11 @@ import pytest
 
 from orchestrator.execution.trial_source import Source
 from orchestrator.search.depth_search import DepthSearch
+from orchestrator.search.optuna_search import AdaptiveCells
 from orchestrator.search.race import Race
 from orchestrator.search.schedule import scheduler_of
-from orchestrator.search.shared_decisions import SharedDecisions
 from orchestrator.search.simulate import RecordedTrials, simulate
 from orchestrator.search.steering import FixedCells, Steering
-from orchestrator.search.suggest import AdaptiveCells
 from orchestrator.search.trial_results import StoredTrials
 from orchestrator.store import ResultStore
 from orchestrator.store.contents import SweepPlan, read_table
@@ -106,8 +105,8 @@ def steered(kind: str, store: ResultStore) -> Steering:
     schedule = ScheduleSpec.model_validate({} if kind == "tpe" else {"kind": kind.removeprefix("tpe ")})
     search = SearchSpec(kind="tpe", cells=16, startup=5)
     cells = AdaptiveCells(search, SPACE, resolver(SEEDS), SIX_LAYERS) if "tpe" in kind else FixedCells(grid_of(SEEDS))
-    decisions = SharedDecisions(store.decision_log("s"), planned)
-    return Steering(cells, scheduler_of(schedule), schedule, StoredTrials(store), decisions=decisions)
+    log = store.decision_log("s")
+    return Steering(cells, scheduler_of(schedule), schedule, StoredTrials(store), log=log, plan_of=planned)
 
 
 def known(source: Source) -> dict[str, tuple[object, ...]]:

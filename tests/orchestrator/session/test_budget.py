@@ -12,7 +12,7 @@ import typer
 
 from orchestrator.commands.launch_command import launch
 from orchestrator.execution.events import StopRequest
-from orchestrator.session.outcome import Bounds, Meter, hourly_price, limit_note, on_bounds
+from orchestrator.session.outcome import Bounds, Meter, limit_note, on_bounds
 from orchestrator.store import open_store
 from orchestrator.store.schema import State
 from orchestrator.sweeps.cluster_spec import Prices
@@ -94,8 +94,8 @@ def test_money_that_is_spent_asks_to_stop() -> None:
 
 def test_of_a_kind_without_a_price_the_highest_is_taken() -> None:
     prices = Prices(cpu_hour=0.1, gpu_hour={"A100": 2.0, "H100": 4.0})
-    assert hourly_price(prices, 2, 0.5, "NVIDIA A100") == pytest.approx(1.2)
-    assert hourly_price(prices, 0, 1.0, "any") == 4.0
+    assert prices.hourly(2, 0.5, "NVIDIA A100") == pytest.approx(1.2)
+    assert prices.hourly(0, 1.0, "any") == 4.0
 
 
 def test_a_bound_below_the_longest_trial_is_told_before_and_bounds_go_along_to_a_cluster() -> None:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from orchestrator.search.optuna_search import OptunaPoints
+from orchestrator.search.optuna_search import suggested_point
 from orchestrator.sweeps.search_spec import SearchSpec, points_of
 from orchestrator.sweeps.space import (
     Axis,
@@ -80,8 +80,7 @@ def drawn(kind: str, space: Space, n: int, seed: int) -> list[Point]:
     search = SearchSpec.model_validate({"kind": kind, "cells": n, "seed": seed, "startup": 1})
     if kind != "tpe":
         return list(points_of(search, space, SIX_LAYERS))
-    sampler = OptunaPoints(search, space, SIX_LAYERS)
-    return [sampler.suggest(number, [])[0] for number in range(n)]
+    return [suggested_point(search, space, SIX_LAYERS, number, []) for number in range(n)]
 
 
 @settings(max_examples=examples(150), deadline=None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +15,8 @@ from orchestrator.extras.trackers.live_tracker import TrackerTarget
 from orchestrator.extras.trackers.tracked_run import Measured, TrackedTrial, TrialEnd
 from orchestrator.monitoring.progress import Tally
 from orchestrator.store import open_store
-from orchestrator.sweeps.watch_spec import WatchSpec
+from orchestrator.sweeps.watch_spec import TRACKERS, WatchSpec
+from tests.examples import each
 from tests.orchestrator.trackers.tracked_sweep import COMPLETE, RETRIED, SPECS, STOPPED, run_tracked
 
 ENDED = {spec.trial_id for spec in SPECS} - {STOPPED.trial_id}
@@ -57,6 +60,15 @@ def told(tracker: Listed, folder: Path, monkeypatch: pytest.MonkeyPatch) -> list
     results = run_tracked(folder, WatchSpec(tensorboard="asked"), said.append)
     assert results.completed_ids() == {COMPLETE.trial_id, RETRIED.trial_id}
     return said
+
+
+@each("name", ("tensorboard", "mlflow", "wandb"), quick=1)
+def test_a_tracker_needs_no_package_but_its_own(name: str) -> None:
+    others = [other for other in TRACKERS if other != name]
+    code = (
+        f"import sys; sys.modules.update(dict.fromkeys({others})); import orchestrator.extras.trackers.{name}_tracker"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 @pytest.mark.parametrize(("skipped", "words"), [(0, None), (1, "1 trial"), (3, "3 trials")])

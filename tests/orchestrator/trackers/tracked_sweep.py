@@ -11,7 +11,7 @@ from pathlib import Path
 
 from orchestrator.execution.events import Listeners, StopRequest
 from orchestrator.execution.recorder import Recorder
-from orchestrator.session.monitors import watched
+from orchestrator.session.monitors import Watch
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.schema import State
 from orchestrator.sweeps.plan import Plan
@@ -43,7 +43,7 @@ def run_tracked(folder: Path, watch: WatchSpec, say: Callable[[str], None] = pri
     """Run it into a store of this folder."""
     results = open_store(folder / "results", must_exist=False)
     results.add_plan(PLAN.declared())
-    with watched(PLAN, results.storage, watch, cluster="inline", stop=StopRequest(), say=say) as monitors:
+    with Watch(PLAN, results.storage, watch, cluster="inline", stop=StopRequest(), say=say) as monitors:
         recorder = Recorder(results)
         _play(Listeners(recorder, *monitors.listeners))
         recorder.close()

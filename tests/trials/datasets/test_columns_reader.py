@@ -1,36 +1,41 @@
-"""Column files are read word for word, and what breaks them is named by file and line."""
+"""Column files and CoNLL-U are read word for word, and what breaks them is named by file and line."""
 
 from __future__ import annotations
 
 import tempfile
+import unicodedata
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.builders import write_conllu
 from tests.examples import each
-from trials.datasets.columns_reader import read_columns
-from trials.datasets.corpus import Sentence
+from trials.datasets.columns_reader import read_columns, read_conllu
+from trials.datasets.corpus import SPLITS, Sentence
 from trials.errors import DataError
 from trials.settings import Columns
+from trials.starter import BUNDLED_TREEBANKS
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
 DEFAULT = Columns()
+READERS: dict[str, Callable[[Path, Columns], list[Sentence]]] = {"columns": read_columns, "conllu": read_conllu}
+Words = list[tuple[str, str]]  # of every sentence its words and its tags, each separated by `|`
 
 
-def read(tmp_path: Path, content: str, columns: Columns = DEFAULT) -> list[tuple[str, str]]:
-    """Words and tags of every sentence, separated by spaces."""
-    (tmp_path / "x.txt").write_bytes(content.encode())
-    return [(" ".join(s.forms), " ".join(s.tags)) for s in read_columns(tmp_path / "x.txt", columns)]
+def read(tmp_path: Path, reader: str, content: str, columns: Columns = DEFAULT) -> Words:
+    (tmp_path / "x").write_bytes(content.encode())
+    return [("|".join(s.forms), "|".join(s.tags)) for s in READERS[reader](tmp_path / "x", columns)]
 
 
-def refusal(tmp_path: Path, content: str, columns: Columns = DEFAULT) -> str:
-    """The message, without the folder."""
-    with pytest.raises(DataError) as error:
-        read(tmp_path, content, columns)
-    assert str(error.value).startswith(f"{tmp_path}/x.txt")
-    return str(error.value).removeprefix(f"{tmp_path}/")
+def line(number: str, form: str, tag: str) -> str:
+    """A line of CoNLL-U."""
+    return f"{number}\t{form}\t_\t{tag}" + "\t_" * 6 + "\n"
+
+
+# --- What they read
 
 
 def test_sentences_are_read_in_order_with_their_places(tmp_path: Path) -> None:
@@ -41,145 +46,183 @@ def test_sentences_are_read_in_order_with_their_places(tmp_path: Path) -> None:
     assert read_columns(path, Columns()) == [first, second]
 
 
-@each("gap", [" ", "\t", "\t\t", " \t "])
-@each("end", ["\n", "\r\n", " \n"])
-def test_columns_are_separated_by_spaces_or_tabs(tmp_path: Path, gap: str, end: str) -> None:
-    content = f"a{gap}O\nb{gap}B-X\n\nc{gap}O\n".replace("\n", end)
-    assert read(tmp_path, content) == [("a b", "O B-X"), ("c", "O")]
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_a_sentences_place_in_a_treebank_is_the_line_of_its_first_word(tmp_path: Path, end: str) -> None:
+    first = "# text = I don't" + "\n" + line("0.1", "so", "ADV") + line("1", "I", "PRON")
+    second = "\n\n" + line("1-2", "don't", "_") + line("1", "do", "AUX") + line("2", "n't", "PART")
+    (tmp_path / "x").write_bytes((first + second).replace("\n", end).encode())
+    expected = [
+        Sentence(("I",), ("PRON",), f"{tmp_path}/x:3"),
+        Sentence(("do", "n't"), ("AUX", "PART"), f"{tmp_path}/x:7"),
+    ]
+    assert read_conllu(tmp_path / "x", Columns()) == expected
 
 
-@each("word", ["\u00a0", "10\u00a0000", "a\u2028b", "a\u3000b", '"', "'", "#hash", "_", "🐻"])
-def test_a_word_is_read_as_it_stands(tmp_path: Path, word: str) -> None:
-    assert read(tmp_path, f"{word} O\n") == [(word, "O")]
+DOG = "1\tdogs\tdog\tNOUN\tNNS\t_\t_\t_\t_\t_\n"
 
 
 @each(
-    "columns, expected",
+    "reader, columns, content, expected",
     [
-        (Columns(), ("EU", "B-ORG")),
-        (Columns(tags=1), ("EU", "NNP")),
-        (Columns(tags=-2), ("EU", "B-NP")),
-        (Columns(tokens=1, tags=0), ("NNP", "EU")),
+        ("columns", Columns(), "EU NNP B-NP B-ORG\n", ("EU", "B-ORG")),
+        ("columns", Columns(tags=1), "EU NNP B-NP B-ORG\n", ("EU", "NNP")),
+        ("columns", Columns(tags=-2), "EU NNP B-NP B-ORG\n", ("EU", "B-NP")),
+        ("columns", Columns(tokens=1, tags=0), "EU NNP B-NP B-ORG\n", ("NNP", "EU")),
+        ("columns", Columns(tags=-1), "# #\n5 CD\n", ("#|5", "#|CD")),  # the Penn Treebank's own tag of the word
+        *(("conllu", Columns(tags=tags), DOG, ("dogs", tag)) for tags, tag in ((None, "NOUN"), ("xpos", "NNS"))),
+        ("conllu", Columns(tags="upos"), DOG, ("dogs", "NOUN")),
     ],
 )
-def test_columns_are_chosen_by_position(tmp_path: Path, columns: Columns, expected: tuple[str, str]) -> None:
-    assert read(tmp_path, "EU NNP B-NP B-ORG\n", columns) == [expected]
+def test_columns_are_chosen(
+    tmp_path: Path, reader: str, columns: Columns, content: str, expected: tuple[str, str]
+) -> None:
+    assert read(tmp_path, reader, content, columns) == [expected]
 
 
-def test_blank_lines_may_repeat_or_hold_spaces_and_the_last_is_not_needed(tmp_path: Path) -> None:
-    assert read(tmp_path, "\n \na O\n\t\n\n  \t\nb O") == [("a", "O"), ("b", "O")]
+ODD_WORDS = ("\u00a0", "10\u00a0000", "a\u2028b", "a\u3000b", '"', "'", "#hash", "_", "🐻")
 
 
-def test_a_document_start_is_no_sentence_and_ends_one(tmp_path: Path) -> None:
-    assert read(tmp_path, "-DOCSTART-\na O\n-DOCSTART- O\nb O\n") == [("a", "O"), ("b", "O")]
+@each(
+    "content, expected",
+    [
+        *(
+            (f"a{gap}O\nb{gap}B-X\n\nc{gap}O\n".replace("\n", end), [("a|b", "O|B-X"), ("c", "O")])
+            for gap in (" ", "\t", "\t\t", " \t ")
+            for end in ("\n", "\r\n", " \n")
+        ),
+        *((f"{word} O\n", [(word, "O")]) for word in ODD_WORDS),
+        ("\n \na O\n\t\n\n  \t\nb O", [("a", "O"), ("b", "O")]),  # blank lines repeat or hold spaces
+        ("-DOCSTART-\na O\n-DOCSTART- O\nb O\n", [("a", "O"), ("b", "O")]),
+        *((content, []) for content in ("", "\n\n", "-DOCSTART- -X- O O\n\n", "# only a comment\n")),
+        (
+            "# O\n1 X\n\nissue X\n# B-X\n\n# B-X\n\n# X\n",
+            [("#|1", "O|X"), ("issue|#", "X|B-X"), ("#", "B-X"), ("#", "X")],
+        ),
+        ("# id 7\n# text = a b\na _ _ O\n\n# id 9d1c\tdomain=en\n# O O O\nb _ _ O\n", [("a", "O"), ("#|b", "O|O")]),
+        ("#\tSYM\n1\tNUM\n", [("#|1", "SYM|NUM")]),  # with a tab it is always a word
+    ],
+)
+def test_a_column_file_holds_its_words_and_neither_comments_nor_document_starts(
+    tmp_path: Path, content: str, expected: Words
+) -> None:
+    assert read(tmp_path, "columns", content) == expected
 
 
-@each("content", ["", "\n\n", "-DOCSTART- -X- O O\n\n", "# only a comment\n"])
-def test_a_file_without_words_has_no_sentences(tmp_path: Path, content: str) -> None:
-    assert read(tmp_path, content) == []
+@each(
+    "content, expected",
+    [
+        (line("1-2", "don't", "_") + line("1", "do", "AUX") + line("2.1", "go", "VERB"), [("do", "AUX")]),
+        ("# sent_id = 1\n# text = # a = b\n#\n" + line("1", "#", "SYM") + "\n", [("#", "SYM")]),
+        (
+            f"\n\n{line('1', 'a', 'DET')}\n\n \n{line('1', 'b', 'NOUN')}".replace("\n", "\r\n"),
+            [("a", "DET"), ("b", "NOUN")],
+        ),
+        ("", []),
+        *((line("1", form, "X"), [(form, "X")]) for form in ("New York", "New  York", "10 000", "é", "#", *ODD_WORDS)),
+        (line("1", "cafe\u0301", "NOUN"), [("caf\u00e9", "NOUN")]),
+        ("1\ta\t_\tDET\t_\t_\t_\t_\t_\tGloss=x  y\n", [("a", "DET")]),  # two spaces behind what is read do no harm
+    ],
+)
+def test_a_treebank_holds_words_with_an_integer_id(tmp_path: Path, content: str, expected: Words) -> None:
+    assert read(tmp_path, "conllu", content) == expected
 
 
 FORMS = st.text(st.characters(exclude_categories=["C", "Z", "M"]), min_size=1).filter(lambda form: form != "#")
 SENTENCES = st.lists(st.lists(st.tuples(FORMS, st.sampled_from(["O", "B-X"])), min_size=1, max_size=4), max_size=4)
 
 
-@given(SENTENCES, st.sampled_from([" ", "\t"]))
-def test_what_is_written_is_read(sentences: list[list[tuple[str, str]]], gap: str) -> None:
+@given(SENTENCES, st.sampled_from(["conllu", " ", "\t"]))
+def test_what_is_written_is_read_in_nfc(sentences: list[Words], gap: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "x.txt"
+        path = Path(folder) / "x"
         lines = ("".join(f"{form}{gap}{tag}\n" for form, tag in sentence) + "\n" for sentence in sentences)
         path.write_text("".join(lines), encoding="utf-8")
-        found = [list(zip(s.forms, s.tags, strict=True)) for s in read_columns(path, Columns())]
-        plain = path.read_text(encoding="utf-8").isascii()
-    assert found == sentences or not plain  # a letter may have another spelling in NFC
+        reader = read_conllu if gap == "conllu" else read_columns
+        found = reader(write_conllu(path, sentences) if gap == "conllu" else path, Columns())
+    composed = [[(unicodedata.normalize("NFC", form), tag) for form, tag in sentence] for sentence in sentences]
+    assert [list(zip(s.forms, s.tags, strict=True)) for s in found] == composed
 
 
-# --- The word `#` and comments
+# --- What they refuse
+
+A, START = line("1", "a", "DET"), "the sentence that starts here"
 
 
-def test_a_word_that_looks_like_a_comment_is_a_word(tmp_path: Path) -> None:
-    content = "# O\n1 X\n\nissue X\n# B-X\n\n# B-X\n\n# X\n"
-    assert read(tmp_path, content) == [("# 1", "O X"), ("issue #", "X B-X"), ("#", "B-X"), ("#", "X")]
+@each(
+    "reader, content, message",
+    [
+        (
+            "columns",
+            "a O\n# a comment here\nb O\n",
+            "2: a token line has 4 columns, most of the file's have 2. If it is a",
+        ),
+        *(("columns", f"a O\n{row}\n", "2: a token line has one column, 'b', and needs") for row in ("b", "b\t")),
+        *(("columns", f"a O\n\nb O\n{row}\n", "4: the line starts with a space") for row in ("\tO", " O", " a O")),
+        ("columns", "-DOCSTART- O\n\na X O\n\nb X\n", "5: a token line has 2 columns, most of the file's have 3."),
+        ("columns", "a X O\nNew York X O\nb X O\n", "2: a token line has 4 columns, most of the file's have 3."),
+        *(
+            ("conllu", f"# text\n{A}2\tb\t_\tNOUN{tail}\n", f"3: a token line has {n} columns, CoNLL-U needs 10")
+            for tail, n in (("", 4), ("\t_" * 5, 9), ("\t_" * 7, 11))
+        ),
+        ("conllu", "1 a _ DET _ _ _ _ _ _\n", "1: a token line has 1 columns"),
+        *(
+            ("conllu", A + line(n, "b", "X"), f"2: the id is {n!r}; CoNLL-U needs")
+            for n in ("", "x", "_", "-", "1a", "1-2-3", "3-2", "01", "1.2.3", "\u00b2")
+        ),
+        *(("conllu", f"# text\n{A}{line('2', 'b', tag)}", f"1: word 2 of {START} has no UPOS") for tag in ("_", "")),
+        *(
+            ("conllu", f"{A}\n{content}", f"3: {START} has no words. Delete it.")
+            for content in ("# only a comment\n", line("1-2", "don't", "_"), line("0.1", "go", "VERB"))
+        ),
+    ],
+)
+def test_what_breaks_a_file_is_named_by_its_line(tmp_path: Path, reader: str, content: str, message: str) -> None:
+    with pytest.raises(DataError) as error:
+        read(tmp_path, reader, content)
+    assert str(error.value).startswith(f"{tmp_path}/x:{message}")
 
 
-def test_the_penn_treebanks_own_tag_of_the_word_is_no_comment(tmp_path: Path) -> None:
-    assert read(tmp_path, "# #\n5 CD\n", Columns(tags=-1)) == [("# 5", "# CD")]
+@each(
+    "reader, key, value, message",
+    [
+        *(
+            ("columns", key, n, f":1: a token line has 2 columns, and columns.{key} asks for number {n}.")
+            for key, n in (("tokens", 2), ("tags", 5), ("tags", -3))
+        ),
+        ("columns", "tags", 0, ":1: columns.tokens and columns.tags are the same column."),
+        ("columns", "tags", "ner", ": columns.tags: a column file has no header line, so 'ner' names no column."),
+        ("columns", "label", 1, ": columns.label: a column file has no such column. It takes tokens and tags."),
+        ("conllu", "text", 1, ": columns.text: a CoNLL-U file has no such column. It takes tags."),
+        *(("conllu", "tags", tags, f": columns.tags: unknown '{tags}'") for tags in ("lemma", "upso", 3)),
+        ("conllu", "tags", "xpos", f":1: word 1 of {START} has no XPOS tag"),
+    ],
+)
+def test_columns_that_are_not_there_are_named(
+    tmp_path: Path, reader: str, key: str, value: str | int, message: str
+) -> None:
+    with pytest.raises(DataError) as error:
+        read(tmp_path, reader, A if reader == "conllu" else "a O\n", Columns.model_validate({key: value}))
+    assert str(error.value).startswith(f"{tmp_path}/x{message}")
 
 
-def test_comments_before_a_sentence_are_no_words(tmp_path: Path) -> None:
-    content = "# id 7\n# text = a b\na _ _ O\n\n# id 9d1c\tdomain=en\n# O O O\nb _ _ O\n"
-    assert read(tmp_path, content) == [("a", "O"), ("# b", "O O")]
+CELL = st.text("aO01-._ #\t=\u00a0\u00b2\r\x0b\x85", max_size=4)
 
 
-def test_a_hash_and_a_tab_is_always_a_word(tmp_path: Path) -> None:
-    assert read(tmp_path, "#\tSYM\n1\tNUM\n") == [("# 1", "SYM NUM")]
-
-
-def test_a_comment_inside_a_sentence_is_named(tmp_path: Path) -> None:
-    message = refusal(tmp_path, "a O\n# a comment here\nb O\n")
-    rule = "a token line has 4 columns, most of the file's have 2. If it is a comment, put it before its sentence."
-    assert message == f"x.txt:2: {rule} Fix this line or `columns`."
-
-
-# --- What it refuses
-
-
-def test_a_line_of_one_column_is_named(tmp_path: Path) -> None:
-    rule = "a token line has one column, 'b', and needs a word and its tag. Fix this line or `columns`."
-    assert refusal(tmp_path, "a O\nb\n") == f"x.txt:2: {rule}"
-    assert refusal(tmp_path, "a O\nb\t\n") == f"x.txt:2: {rule}"
-
-
-@each("line", ["\tO", " O", "\t\tO", " a O"])
-def test_an_empty_word_is_named(tmp_path: Path, line: str) -> None:
-    message = refusal(tmp_path, f"a O\n\nb O\n{line}\n")
-    assert message.startswith("x.txt:4: the line starts with a space or tab, so its word is empty.")
-
-
-@pytest.mark.parametrize(("line", "n"), [("b X", 2), ("New York X O", 4)])
-def test_another_number_of_columns_is_named(tmp_path: Path, line: str, n: int) -> None:
-    message = refusal(tmp_path, f"-DOCSTART- O\n\na X O\n\n{line}\n")
-    assert message.startswith(f"x.txt:5: a token line has {n} columns, most of the file's have 3.")
-
-
-@pytest.mark.parametrize(("key", "place"), [("tokens", 2), ("tags", 5), ("tags", -3)])
-def test_a_column_beyond_the_last_is_named(tmp_path: Path, key: str, place: int) -> None:
-    message = refusal(tmp_path, "a O\n", Columns.model_validate({key: place}))
-    assert message.startswith(f"x.txt:1: a token line has 2 columns, and columns.{key} asks for number {place}.")
-
-
-def test_a_word_that_is_its_own_tag_is_refused(tmp_path: Path) -> None:
-    assert "columns.tokens and columns.tags are the same column" in refusal(tmp_path, "a O\n", Columns(tags=0))
-
-
-def test_a_column_by_name_is_refused_as_there_is_no_header(tmp_path: Path) -> None:
-    message = refusal(tmp_path, "a O\n", Columns(tags="ner"))
-    assert message.startswith("x.txt: columns.tags: a column file has no header line, so 'ner' names no column.")
-
-
-def test_a_key_that_a_column_file_has_no_use_for_is_refused(tmp_path: Path) -> None:
-    message = refusal(tmp_path, "a O\n", Columns(label=1))
-    assert message == "x.txt: columns.label: a column file has no such column. It takes tokens and tags."
-
-
-def read_or_refused(path: Path) -> tuple[list[Sentence], str]:
-    try:
-        return read_columns(path, Columns()), ""
-    except DataError as error:
-        return [], str(error)
-
-
-CELL = st.text("aO-# \t\u00a0\r", max_size=5)
-
-
-@given(st.lists(CELL, max_size=6))
-def test_whatever_stands_in_a_file_it_is_read_or_refused_by_name(lines: list[str]) -> None:
+@given(
+    st.lists(st.lists(CELL, min_size=10, max_size=10).map("\t".join) | CELL, max_size=6),
+    st.sampled_from(["columns", "conllu"]),
+)
+@example(["\u00a0"], "columns")  # to Python a blank line, here a word
+@example(["#"], "conllu")
+@example(["# =", "1\ta\t_\tX\t_\t_\t_\t_\t_\t_"], "conllu")
+def test_whatever_stands_in_a_file_it_is_read_or_refused_by_name(lines: list[str], reader: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "x.txt"
-        path.write_bytes("\n".join(lines).encode())
-        sentences, message = read_or_refused(path)
-        assert all(len(s.forms) == len(s.tags) > 0 and all(s.forms) and all(s.tags) for s in sentences)
-        assert message.startswith(f"{path}:") or not message
+        try:
+            sentences, message = read(Path(folder), reader, "\n".join(lines)), ""
+        except DataError as error:
+            sentences, message = [], str(error)
+    assert all(len(forms.split("|")) == len(tags.split("|")) > 0 and tags for forms, tags in sentences)
+    assert message.startswith(f"{folder}/x:") or not message
 
 
 # --- Real corpora
@@ -193,13 +236,26 @@ def test_whatever_stands_in_a_file_it_is_read_or_refused_by_name(lines: list[str
         ("conll2003pp/conllpp_test.txt", 3_453, 46_435, 9),
         ("KazNERD/IOB2_valid.txt", 11_167, None, 50),
         ("KazNERD/IOB2_test.txt", 11_307, None, 50),
+        ("UD_English-EWT/en_ewt-ud-train.conllu", 12_544, None, 17),
+        ("UD_English-EWT/en_ewt-ud-dev.conllu", 2_001, 25_147, 17),  # 25,510 lines less 359 ranges and 4 empty nodes
+        ("UD_English-EWT/en_ewt-ud-test.conllu", 2_077, None, 17),
     ],
 )
 @pytest.mark.slow
 def test_the_published_corpora_have_their_sizes(name: str, sentences: int, words: int | None, tags: int) -> None:
     if not (DATA / name).is_file():
         pytest.skip(f"{name} is not at {DATA}")
-    found = read_columns(DATA / name, Columns())
+    found = READERS["conllu" if name.endswith("conllu") else "columns"](DATA / name, Columns())
     assert len(found) == sentences
     assert words in (None, sum(len(sentence.forms) for sentence in found))
     assert len({tag for sentence in found for tag in sentence.tags}) == tags
+
+
+@pytest.mark.parametrize("name", BUNDLED_TREEBANKS)
+def test_the_bundled_samples_are_read_whole(name: str) -> None:
+    for split in SPLITS[:3]:
+        path = BUNDLED_TREEBANKS[name] / f"{split}.conllu"
+        ids = [row.split("\t")[0] for row in path.read_text(encoding="utf-8").splitlines() if "\t" in row]
+        sentences = read_conllu(path, Columns())
+        assert sum(len(sentence.forms) for sentence in sentences) == sum(number.isdigit() for number in ids)
+        assert len(sentences) == ids.count("1")

@@ -24,13 +24,17 @@ def _ids(path: Path, ids: list[str]) -> tuple[int, ...] | None:
     return _treebank(path, [f"# sent_id = {each}" for each in ids])
 
 
-def test_newdoc_begins_a_document_with_an_id_or_without(tmp_path: Path) -> None:
-    comments = ["# newdoc id = a\n# newpar", "# sent_id = 2", "# newdoc", "# newdoc id = a"]
-    assert _treebank(tmp_path / "x.conllu", comments) == (0, 0, 1, 0)
-
-
-def test_documents_that_begin_in_the_middle_of_a_file_are_no_document_of_the_sentences_before(tmp_path: Path) -> None:
-    assert _treebank(tmp_path / "x.conllu", ["# sent_id = tut-1", "# newdoc = Wiki", "# sent_id = new-9"]) is None
+@pytest.mark.parametrize(
+    ("comments", "documents"),
+    [
+        (["# newdoc id = a\n# newpar", "# sent_id = 2", "# newdoc", "# newdoc id = a"], (0, 0, 1, 0)),
+        (["# sent_id = tut-1", "# newdoc = Wiki", "# sent_id = new-9"], None),  # it begins in the middle of the file
+        (["", "# sent_id = a_1", "# sent_id = a_2", "# sent_id = b_1"], None),  # one has no id
+        (["# newdoc id = a", "# sent_id = 2"], None),  # one document says nothing of how documents differ
+    ],
+)
+def test_newdoc_begins_a_document(comments: list[str], documents: tuple[int, ...] | None, tmp_path: Path) -> None:
+    assert _treebank(tmp_path / "x.conllu", comments) == documents
 
 
 @pytest.mark.parametrize(
@@ -70,10 +74,6 @@ def test_ids_that_only_count_or_were_drawn_one_by_one_say_none(ids: list[str], t
     assert _ids(tmp_path / "x.conllu", ids) is None
 
 
-def test_a_sentence_without_an_id_makes_the_others_say_nothing(tmp_path: Path) -> None:
-    assert _treebank(tmp_path / "x.conllu", ["", "# sent_id = a_1", "# sent_id = a_2", "# sent_id = b_1"]) is None
-
-
 def test_docstart_lines_part_documents_before_the_first_one_too(tmp_path: Path) -> None:
     path = tmp_path / "x.txt"
     path.write_text("EU O\n\n-DOCSTART- -X- O\n\nEU O\n\nWhy O\n\n-DOCSTART-\nEU O\n")
@@ -93,10 +93,6 @@ def test_other_comments_that_name_a_document_are_known(comment: str, tmp_path: P
     names = ["a", "a", "b"] if "=" in comment else ["a", "", "b"]  # before each sentence, or where one begins
     path.write_text("".join(f"{comment.format(name)}\nEU O\n\n" if name else "EU O\n\n" for name in names))
     assert document_indices(read_columns(path, Columns())) == (0, 0, 1)
-
-
-def test_a_file_of_one_document_says_nothing_of_how_documents_differ(tmp_path: Path) -> None:
-    assert _treebank(tmp_path / "x.conllu", ["# newdoc id = a", "# sent_id = 2"]) is None
 
 
 def test_a_document_goes_on_in_the_next_file_by_its_name_only(tmp_path: Path) -> None:

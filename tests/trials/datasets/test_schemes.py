@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.examples import each
+from tests.examples import each, refusal_of
 from trials.datasets.columns_reader import read_columns
 from trials.datasets.corpus import Sentence
 from trials.datasets.schemes import meant_tag, read_scheme, to_iob2
@@ -26,43 +26,36 @@ def sentence(tags: str, place: str = "x.txt:1") -> Sentence:
 
 
 def converted(scheme: Scheme, *tags: str) -> list[str]:
-    return [" ".join(found.tags) for found in to_iob2([sentence(each) for each in tags], scheme)]
+    """The tags of each sentence; the n-th is at `x.txt:n`."""
+    sentences = [sentence(each, f"x.txt:{n}") for n, each in enumerate(tags, start=1)]
+    return [" ".join(found.tags) for found in to_iob2(sentences, scheme)]
 
 
-def refusal(scheme: Scheme, *tags: str) -> str:
-    """The message; the n-th sentence is at `x.txt:n`."""
-    with pytest.raises(DataError) as error:
-        to_iob2([sentence(each, f"x.txt:{n}") for n, each in enumerate(tags, start=1)], scheme)
-    return str(error.value)
+refusal = refusal_of(converted, DataError)
 
 
-IOB2 = "B-LOC I-LOC B-LOC O B-PER B-LOC"
-WRITTEN = {
-    "iob2": IOB2,
-    "iob1": "I-LOC I-LOC B-LOC O I-PER I-LOC",
-    "bioes": "B-LOC E-LOC S-LOC O S-PER S-LOC",
-}
+@each(
+    "tags, expected",
+    [
+        (["B-LOC I-LOC L-LOC U-LOC O"], ["B-LOC I-LOC I-LOC B-LOC O"]),  # BILOU is BIOES with other letters
+        (["O I-LOC", "I-LOC O"], ["O B-LOC", "B-LOC O"]),  # no span goes on in the next sentence
+        (["O B-LOC", "O O"], ["O B-LOC", "O O"]),  # what fits both is IOB2
+        (["I-product-food I-product-food"], ["B-product-food I-product-food"]),
+    ],
+)
+def test_the_scheme_of_tags_is_found(tags: list[str], expected: list[str]) -> None:
+    assert converted("auto", *tags) == expected
 
 
-@pytest.mark.parametrize("scheme", ["iob1", "iob2", "bioes"])
-def test_every_scheme_is_found_and_written_as_iob2(scheme: Scheme) -> None:
-    assert converted(scheme, WRITTEN[scheme]) == converted("auto", WRITTEN[scheme]) == [IOB2]
-
-
-def test_bilou_is_bioes_with_other_letters() -> None:
-    assert converted("auto", "B-LOC I-LOC L-LOC U-LOC O") == ["B-LOC I-LOC I-LOC B-LOC O"]
-
-
-def test_a_span_does_not_go_on_in_the_next_sentence() -> None:
-    assert converted("auto", "O I-LOC", "I-LOC O") == ["O B-LOC", "B-LOC O"]
-
-
-def test_what_fits_both_is_read_as_iob2() -> None:
-    assert converted("auto", "O B-LOC", "O O") == ["O B-LOC", "O O"]
-
-
-def test_a_type_may_hold_a_dash() -> None:
-    assert converted("auto", "I-product-food I-product-food") == ["B-product-food I-product-food"]
+@each(
+    "tags, expected",
+    [
+        ("I-LOC I-LOC O I-PER", "B-LOC I-LOC O B-PER"),
+        ("person-actor person-actor O LOC", "B-person-actor I-person-actor O B-LOC"),
+    ],
+)
+def test_io_has_types_with_or_without_a_prefix(tags: str, expected: str) -> None:
+    assert converted("io", tags) == [expected]
 
 
 def test_words_and_places_stay_and_the_sentences_given_are_not_changed() -> None:
@@ -100,51 +93,36 @@ def test_bioes_is_found_where_it_differs(sentences: list[Spans]) -> None:
 # --- What it refuses
 
 
-@each("tag", ["NOUN", "B", "B-", "-LOC", "X-LOC", "b-LOC", "BLOC", "o", "0", "_"])
-@each("scheme", ["auto", "iob2"])
-def test_what_is_no_span_tag_is_named(tag: str, scheme: Scheme) -> None:
-    message = refusal(scheme, "O O", f"O B-LOC {tag}")
-    start = f"x.txt:2: word 3, 'w3', has the tag {tag!r}, which is not a span tag, i.e. O or B-/I- with a type."
-    assert message.startswith(start)
-
-
-@each("before", ["", "O ", "B-PER ", "I-LOC B-PER "])
-def test_an_i_without_its_b_is_named(before: str) -> None:
-    message = refusal("iob2", "O O", f"B-LOC {before}I-LOC".replace("B-LOC I-LOC B", "B-LOC B") if before else "I-LOC")
-    assert (
-        ", has the tag 'I-LOC', which has no preceding B-LOC. Fix the tag, or leave out `scheme`, which is `iob2`"
-        in message
-    )
-    assert message.startswith("x.txt:2: word ")
-
-
-@pytest.mark.parametrize(("tags", "word"), [("B-LOC I-LOC", 1), ("O B-LOC", 2), ("I-PER B-LOC", 2)])
-def test_a_b_that_iob1_does_not_need_is_named(tags: str, word: int) -> None:
-    rule = "which does not follow a LOC, and only there does IOB1 have a B-."
-    assert refusal("iob1", tags).startswith(f"x.txt:1: word {word}, 'w{word}', has the tag 'B-LOC', {rule}")
-
-
-@each("tag", ["S-LOC", "E-LOC", "U-LOC", "L-LOC"])
-@each("scheme", ["iob1", "iob2"])
-def test_a_letter_of_another_scheme_is_named(tag: str, scheme: Scheme) -> None:
-    assert f"word 1, 'w1', has the tag {tag!r}, which is not a tag of {scheme.upper()}" in refusal(scheme, tag)
+NO_SPAN_TAG = "which is not a span tag, i.e. O or B-/I- with a type."
+NO_BEGIN, NO_END = "which has no preceding B-LOC. Fix the tag", "which is never ended by an E-LOC or L-LOC."
+NOT_NEEDED = "which does not follow a LOC, and only there does IOB1 have a B-."
 
 
 @each(
-    "tags, word",
-    [("B-LOC", 1), ("B-LOC O S-LOC", 1), ("B-LOC I-LOC B-LOC E-LOC", 2), ("B-LOC E-PER", 1), ("S-X B-LOC S-LOC", 2)],
+    "scheme, tags, word, rule",
+    [
+        *(
+            (scheme, f"O B-LOC {tag}", 3, NO_SPAN_TAG)
+            for scheme in ("auto", "iob2")
+            for tag in ("NOUN", "B", "B-", "-LOC", "X-LOC", "b-LOC", "BLOC", "o", "0", "_")
+        ),
+        *(("iob2", tags, n, NO_BEGIN) for tags, n in (("I-LOC", 1), ("B-LOC O I-LOC", 3), ("B-LOC B-PER I-LOC", 3))),
+        *(("iob1", tags, n, NOT_NEEDED) for tags, n in (("B-LOC I-LOC", 1), ("O B-LOC", 2), ("I-PER B-LOC", 2))),
+        *(
+            (scheme, f"{letter}-LOC", 1, f"which is not a tag of {scheme.upper()}")
+            for scheme in ("iob1", "iob2")
+            for letter in "SEUL"
+        ),
+        ("io", "B-LOC I-LOC", 1, "which is not a tag of IO"),
+        *(("bioes", tags, 1, NO_END) for tags in ("B-LOC", "B-LOC O S-LOC", "B-LOC E-PER")),
+        *(("bioes", tags, 2, NO_END) for tags in ("B-LOC I-LOC B-LOC E-LOC", "S-X B-LOC S-LOC")),
+        *(("bioes", f"{before} E-LOC", 2, NO_BEGIN) for before in ("O", "S-LOC", "S-PER")),
+        ("bioes", "S-LOC I-LOC E-LOC", 2, NO_BEGIN),
+    ],
 )
-def test_a_span_that_is_never_ended_is_named(tags: str, word: int) -> None:
-    tag = tags.split()[word - 1]
-    start = f"x.txt:1: word {word}, 'w{word}', has the tag {tag!r}, which is never ended by an E-LOC or L-LOC."
-    assert refusal("bioes", tags).startswith(start)
-
-
-@each("tags", ["O E-LOC", "S-LOC I-LOC E-LOC", "S-LOC E-LOC", "S-PER E-LOC"])
-def test_an_end_without_a_beginning_is_named(tags: str) -> None:
-    message = refusal("bioes", tags)
-    assert message.startswith("x.txt:1: word 2, 'w2', has the tag ")
-    assert "which has no preceding B-LOC. Fix the tag, or leave out `scheme`, which is `bioes`" in message
+def test_a_tag_that_breaks_its_scheme_is_named(scheme: Scheme, tags: str, word: int, rule: str) -> None:
+    message = refusal(scheme, "O O", tags)
+    assert message.startswith(f"x.txt:2: word {word}, 'w{word}', has the tag {tags.split()[word - 1]!r}, {rule}")
 
 
 # --- Slips where the scheme is detected
@@ -181,21 +159,6 @@ def test_iob2_without_slips_needs_no_note_and_iob1_is_told() -> None:
     assert "the tags are IOB1" in read_scheme([sentence("I-LOC I-LOC B-LOC O")], "auto").notes()[0]
 
 
-@pytest.mark.parametrize(
-    ("tags", "expected"),
-    [
-        ("I-LOC I-LOC O I-PER", "B-LOC I-LOC O B-PER"),
-        ("person-actor person-actor O LOC", "B-person-actor I-person-actor O B-LOC"),
-    ],
-)
-def test_io_has_types_with_or_without_a_prefix(tags: str, expected: str) -> None:
-    assert converted("io", tags) == [expected]
-
-
-def test_a_b_in_io_is_refused() -> None:
-    assert "has the tag 'B-LOC', which is not a tag of IO" in refusal("io", "B-LOC I-LOC")
-
-
 @each(
     "slip, meant",
     [
@@ -215,12 +178,7 @@ def test_every_broken_tag_is_told_and_beyond_twenty_counted() -> None:
     lines = refusal("iob2", "O", *["O I-LOC I-PER"] * 12).split("\n")
     assert [line.split(",")[0] for line in lines[:3]] == ["x.txt:2: word 2", "x.txt:2: word 3", "x.txt:3: word 2"]
     assert (len(lines), lines[-1]) == (21, "... and 4 more broken lines.")
-
-
-def test_every_word_of_a_column_that_holds_no_span_tags_is_told() -> None:
-    assert [line.split(",")[0] for line in refusal("auto", "NOUN VERB", "O NOUN").split("\n")] == [
-        "x.txt:1: word 1", "x.txt:1: word 2", "x.txt:2: word 2"
-    ]  # fmt: skip
+    assert len(refusal("auto", "NOUN VERB", "O NOUN").split("\n")) == 3
 
 
 def test_the_broken_tags_of_all_splits_are_told_together(tmp_path: Path) -> None:

@@ -80,33 +80,20 @@ def place(format_: str, row: int) -> str:
 
 
 @each("format_", WRITERS)
-def test_texts_are_read_in_order_from_any_format(tmp_path: Path, format_: str) -> None:
-    rows = [{"id": "7", "sentence": "a fine film", "class": "good"}, {"id": "8", "sentence": "dull", "class": "bad"}]
-    expected = [Text("a fine film", None, "good"), Text("dull", None, "bad")]
-    assert read(tmp_path, format_, rows, BY_NAME) == expected
-
-
-@each("format_", WRITERS)
-def test_pairs_are_read_from_any_format(tmp_path: Path, format_: str) -> None:
-    rows = [{"a": "It rains.", "b": "It is wet.", "y": "yes"}]
-    assert read(tmp_path, format_, rows, Columns(text="a", pair="b", label="y")) == [
-        Text("It rains.", "It is wet.", "yes")
-    ]
-
-
-@each("format_", WRITERS)
-def test_sentences_are_read_from_any_format(tmp_path: Path, format_: str) -> None:
+def test_texts_pairs_and_sentences_are_read_in_order_with_their_places_from_any_format(
+    tmp_path: Path, format_: str
+) -> None:
+    rows = [{"id": "7", "a": "It rains.", "b": "It is wet.", "y": "yes"}, {"id": "8", "a": "dull", "b": "x", "y": "no"}]
+    pairs = Columns(text="a", pair="b", label="y")
+    expected = [Text("It rains.", "It is wet.", "yes"), Text("dull", "x", "no")]
+    assert read(tmp_path, format_, rows, pairs) == expected
+    items = CORPUS_FORMATS[format_](tmp_path / f"x.{format_}", pairs)
+    assert [item.place for item in items] == [f"{tmp_path}/{place(format_, row)}" for row in (1, 2)]
+    assert read(tmp_path, format_, rows, Columns(text="a", label="y"))[0] == Text("It rains.", None, "yes")
     joined = format_ in {"tsv", "csv"}
     cells: dict[str, Any] = {"tokens": ["New", "York"], "tags": ["B-LOC", "I-LOC"]}
     rows = [{key: " ".join(words) for key, words in cells.items()}] if joined else [cells]
     assert read(tmp_path, format_, rows, WORDS) == [Sentence(("New", "York"), ("B-LOC", "I-LOC"))]
-
-
-@each("format_", WRITERS)
-def test_every_item_knows_its_place(tmp_path: Path, format_: str) -> None:
-    WRITERS[format_](tmp_path / f"x.{format_}", [{"sentence": "a", "class": "x"}] * 2)
-    items = CORPUS_FORMATS[format_](tmp_path / f"x.{format_}", BY_NAME)
-    assert [item.place for item in items] == [f"{tmp_path}/{place(format_, row)}" for row in (1, 2)]
 
 
 @pytest.mark.parametrize("format_", ["tsv", "csv"])
@@ -139,26 +126,16 @@ def test_a_table_may_be_packed_have_a_mark_and_windows_line_ends(tmp_path: Path,
     assert CORPUS_FORMATS[format_](tmp_path / "x.gz", BY_NAME)[0][:3] == ("a", None, "x")
 
 
-@each("format_", WRITERS)
-def test_a_decomposed_letter_spells_the_same_text_as_a_composed_one(tmp_path: Path, format_: str) -> None:
-    rows = [{"sentence": "cafe\u0301", "class": "e\u0301"}]
-    assert read(tmp_path, format_, rows, BY_NAME) == [Text("caf\u00e9", None, "\u00e9")]
-
-
-@each("format_", WRITERS)
-@each("label, expected", [(1, "1"), (0, "0"), (-3, "-3"), (3.8, "3.8"), ("A b", "A b")])
+@each(
+    "format_, label, expected",
+    [
+        *((format_, label, str(label)) for format_ in WRITERS for label in (1, 0, -3, 3.8, "A b")),
+        *(("tsv", 1.0, "1.0"), ("csv", 1.0, "1.0"), ("jsonl", 1.0, "1"), ("parquet", 1.0, "1")),
+        *(("jsonl", True, "true"), ("parquet", True, "true")),
+    ],
+)
 def test_a_label_is_its_text(tmp_path: Path, format_: str, label: object, expected: str) -> None:
     assert read(tmp_path, format_, [{"sentence": "a", "class": label}], BY_NAME)[0].label == expected
-
-
-@each("format_, expected", [("tsv", "1.0"), ("csv", "1.0"), ("jsonl", "1"), ("parquet", "1")])
-def test_an_integral_number_loses_its_point_where_it_is_a_number(tmp_path: Path, format_: str, expected: str) -> None:
-    assert read(tmp_path, format_, [{"sentence": "a", "class": 1.0}], BY_NAME)[0].label == expected
-
-
-@pytest.mark.parametrize("format_", ["jsonl", "parquet"])
-def test_a_label_that_is_true_is_called_so(tmp_path: Path, format_: str) -> None:
-    assert read(tmp_path, format_, [{"sentence": "a", "class": True}], BY_NAME)[0].label == "true"
 
 
 @pytest.mark.parametrize("format_", ["jsonl", "parquet"])
@@ -169,11 +146,6 @@ def test_tags_may_be_ids(tmp_path: Path, format_: str) -> None:
 @pytest.mark.parametrize("format_", ["tsv", "csv", "jsonl"])
 def test_an_empty_file_has_no_rows(tmp_path: Path, format_: str) -> None:
     assert read(tmp_path, format_, "", BY_NAME) == read(tmp_path, format_, "\n\n", BY_NAME) == []
-
-
-def test_a_sentence_of_5000_words_is_read_whole(tmp_path: Path) -> None:
-    words = [f"w{n}" for n in range(5_000)]
-    assert read(tmp_path, "jsonl", [{"tokens": words, "tags": ["O"] * 5_000}], WORDS)[0].forms == tuple(words)
 
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\0")).filter(str.strip)
@@ -191,34 +163,24 @@ def test_what_is_written_is_read(cells: list[tuple[str, str]], format_: str) -> 
 
 
 @each("format_", WRITERS)
-@each("key, name", [("text", "sentence"), ("label", "class")])
+@each("key, name", [("text", "sentence"), ("pair", "other"), ("label", "class")])
 @each("empty", ["", "  ", "\u00a0"])
 def test_an_empty_text_or_label_is_named(tmp_path: Path, format_: str, key: str, name: str, empty: str) -> None:
-    rows = [{"sentence": "a", "class": "x"}, {"sentence": "b", "class": "y", name: empty}]
-    message = refusal(tmp_path, format_, rows, BY_NAME)
+    row = {"sentence": "a", "other": "b", "class": "x"}
+    message = refusal(tmp_path, format_, [row, row | {name: empty}], BY_NAME.model_copy(update={"pair": "other"}))
     assert message == f"{place(format_, 2)}: the {key} is empty. Fix or delete this row."
 
 
 @each("format_", ["jsonl", "parquet"])
-@each("label", [None, math.nan, math.inf, ["x"]])
-def test_a_label_that_is_neither_text_nor_number_is_named(tmp_path: Path, format_: str, label: object) -> None:
-    message = refusal(tmp_path, format_, [{"sentence": "a", "class": label}], BY_NAME)
-    assert message.startswith(f"{place(format_, 1)}: the label is {label!r}, neither a string nor a number.")
-
-
-@each("format_", ["jsonl", "parquet"])
-@each("text", [None, 5, ["a"]])
-def test_a_text_that_is_none_is_named(tmp_path: Path, format_: str, text: object) -> None:
-    message = refusal(tmp_path, format_, [{"sentence": text, "class": "x"}], BY_NAME)
-    assert message.startswith(f"{place(format_, 1)}: the text is {text!r}, not a string.")
-
-
-@each("format_", WRITERS)
-def test_an_empty_second_text_is_named(tmp_path: Path, format_: str) -> None:
-    columns = Columns(text="a", pair="b", label="y")
-    assert refusal(tmp_path, format_, [{"a": "x", "b": "", "y": "1"}], columns).startswith(
-        f"{place(format_, 1)}: the pair is empty."
-    )
+@each(
+    "row, rule",
+    [
+        *(({"sentence": "a", "class": x}, f"label is {x!r}, neither") for x in (None, math.nan, math.inf, ["x"])),
+        *(({"sentence": x, "class": "x"}, f"text is {x!r}, not a string.") for x in (None, 5, ["a"])),
+    ],
+)
+def test_a_cell_of_another_kind_is_named(tmp_path: Path, format_: str, row: dict[str, Any], rule: str) -> None:
+    assert refusal(tmp_path, format_, [row], BY_NAME).startswith(f"{place(format_, 1)}: the {rule}")
 
 
 @each("format_", ["tsv", "csv"])
@@ -236,20 +198,23 @@ def test_broken_quotes_and_endless_cells_are_named_with_the_line_their_row_start
     assert message.startswith("x.csv:4: the row that starts here is not CSV (")
 
 
-@each("line", ["{", "a\tb", '{"sentence": "a",}', "[" * 100_000])
-def test_a_line_that_is_no_json_is_named(tmp_path: Path, line: str) -> None:
-    content = f'{{"sentence": "a", "class": 1}}\n\n{line}\n'
-    assert refusal(tmp_path, "jsonl", content, BY_NAME).startswith("x.jsonl:3: not JSON (")
-
-
-@pytest.mark.parametrize(("line", "kind"), [("[1, 2]", "list"), ("7", "int"), ("null", "NoneType")])
-def test_a_line_that_is_no_object_is_named(tmp_path: Path, line: str, kind: str) -> None:
-    assert refusal(tmp_path, "jsonl", line, BY_NAME).startswith(f"x.jsonl:1: a line holds one JSON object, not {kind}.")
-
-
-def test_half_a_surrogate_pair_is_named(tmp_path: Path) -> None:
-    content = '{"sentence": "a \\ud83d", "class": 1}\n'
-    assert refusal(tmp_path, "jsonl", content, BY_NAME).startswith("x.jsonl:1: the text is not Unicode text (")
+@each(
+    "content, message",
+    [
+        *(
+            (f'{{"sentence": "a", "class": 1}}\n\n{line}\n', "3: not JSON (")
+            for line in ("{", "a\tb", '{"sentence": "a",}', "[" * 100_000)
+        ),
+        *(
+            (line, f"1: a line holds one JSON object, not {kind}.")
+            for line, kind in (("[1, 2]", "list"), ("7", "int"), ("null", "NoneType"))
+        ),
+        ('{"sentence": "a \\ud83d", "class": 1}\n', "1: the text is not Unicode text ("),
+        ('{"sentence": "a", "class": "x"}\n{"sentence": "b"}', "2: columns.label: unknown 'class'. Known: sentence."),
+    ],
+)
+def test_a_line_that_is_no_json_of_its_columns_is_named(tmp_path: Path, content: str, message: str) -> None:
+    assert refusal(tmp_path, "jsonl", content, BY_NAME).startswith(f"x.jsonl:{message}")
 
 
 @each("format_", ["jsonl", "parquet"])
@@ -291,21 +256,18 @@ def test_an_unknown_name_is_named_with_those_there_are(tmp_path: Path, format_: 
     assert message.startswith(f"x.{format_}")
 
 
-def test_an_object_that_lacks_a_key_is_named(tmp_path: Path) -> None:
-    rows = [{"sentence": "a", "class": "x"}, {"sentence": "b"}]
-    message = refusal(tmp_path, "jsonl", rows, BY_NAME)
-    assert message == "x.jsonl:2: columns.label: unknown 'class'. Known: sentence."
-
-
-def test_a_header_with_a_name_twice_is_named(tmp_path: Path) -> None:
-    message = refusal(tmp_path, "tsv", "class\tsentence\tclass\nx\ta\ty\n", BY_NAME)
-    assert message == "x.tsv:1: columns.label: the header has 'class' twice. Rename one."
-
-
-@pytest.mark.parametrize("position", [2, -3])
-def test_a_position_beyond_the_last_is_named(tmp_path: Path, position: int) -> None:
-    message = refusal(tmp_path, "tsv", "a\tx\n", Columns(text=0, label=position))
-    assert message == f"x.tsv:1: columns.label: there is no column {position}, a row has 2."
+@each(
+    "content, columns, rule",
+    [
+        ("class\tsentence\tclass\nx\ta\ty\n", BY_NAME, "columns.label: the header has 'class' twice. Rename one."),
+        ("a\tx\n", Columns(text=0, label=2), "columns.label: there is no column 2, a row has 2."),
+        ("a\tx\n", Columns(text=0, label=-3), "columns.label: there is no column -3, a row has 2."),
+    ],
+)
+def test_a_column_that_is_twice_there_or_not_is_named(
+    tmp_path: Path, content: str, columns: Columns, rule: str
+) -> None:
+    assert refusal(tmp_path, "tsv", content, columns) == f"x.tsv:1: {rule}"
 
 
 @pytest.mark.parametrize("format_", ["jsonl", "parquet"])

@@ -15,7 +15,6 @@ from tests.plugin_packages import fresh_plugins as fresh_plugins
 from trials.draft import DraftError, FreezeDraft
 from trials.freeze.strategies import (
     FREEZE_STRATEGIES,
-    LAYERS,
     FreezeStrategy,
     StrategyLook,
     is_nested,
@@ -119,10 +118,6 @@ def test_the_strategies_are_those_of_the_readme() -> None:
     assert STRATEGIES == ["all_encoder", "alternating", "first_k", "last_k", "none"]
 
 
-def test_an_explicit_list_of_layers_is_no_rule() -> None:
-    assert LAYERS not in FREEZE_STRATEGIES
-
-
 @each("strategy", STRATEGIES)
 @given(st.integers(1, 48))
 def test_a_possible_depth_freezes_that_many_layers_of_the_model(strategy: str, n_layers: int) -> None:
@@ -151,13 +146,6 @@ def test_first_k_is_a_prefix_and_grows_by_one_layer(size: tuple[int, int]) -> No
     assert depth == 0 or first_k(n_layers, depth) - first_k(n_layers, depth - 1) == {depth - 1}
 
 
-@given(st.integers(1, 48))
-def test_freezing_all_layers_is_the_same_from_either_end(n_layers: int) -> None:
-    everything = FREEZE_STRATEGIES["all_encoder"](n_layers, n_layers)
-    assert everything == FREEZE_STRATEGIES["first_k"](n_layers, n_layers)
-    assert everything == FREEZE_STRATEGIES["last_k"](n_layers, n_layers)
-
-
 @each(
     "strategy, depths, layers",
     [
@@ -172,8 +160,3 @@ def test_what_a_strategy_freezes_of_five_layers(strategy: str, depths: list[int]
     assert possible_depths(strategy, 5) == depths
     depth = 3 if 3 in depths else depths[0]
     assert sorted(FREEZE_STRATEGIES[strategy](5, depth)) == layers
-
-
-def test_an_unknown_strategy_is_answered_with_the_nearest() -> None:
-    with pytest.raises(ValueError, match="unknown 'frist_k', did you mean 'first_k'"):
-        possible_depths("frist_k", 6)

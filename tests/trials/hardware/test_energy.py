@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import os
 import tempfile
@@ -16,20 +15,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.examples import each
-from tests.trials.conftest import TrialMaker
+from tests.trials.conftest import TrialMaker, records_of
 from trials.hardware.device import (
     Board,
     EnergyMeter,
     Package,
     Packages,
     busy_s,
-    counted_uj,
     gpu_board,
     nvml,
     read_packages,
 )
 from trials.record import known_sum
-from trials.run import run_trial
 from trials.training.loop import never
 
 RANGE_UJ = 262_143_328_850  # of a server: 262 kJ, four minutes at a kilowatt
@@ -88,30 +85,32 @@ def machine(powercap: Path, tmp_path_factory: pytest.TempPathFactory) -> Machine
 # --- Which counters
 
 
-def test_packages_are_counted_once_and_neither_their_parts_nor_the_platform(powercap: Path) -> None:
+def test_packages_and_dies_are_counted_once_and_neither_their_parts_nor_the_platform(powercap: Path) -> None:
     assert [package.folder.name for package in read_packages(powercap)] == ["intel-rapl:0", "intel-rapl:1"]
-
-
-def test_dies_of_a_package_count_for_themselves(tmp_path: Path) -> None:
     for die in (0, 1):
-        write_zone(tmp_path, f"intel-rapl:{die}", f"package-0-die-{die}", 1)
+        write_zone(powercap / "dies", f"intel-rapl:{die}", f"package-0-die-{die}", 1)
+    assert len(read_packages(powercap / "dies")) == 2
+    assert read_packages(powercap / "none") == ()
+
+
+@each(
+    "file, value",
+    [
+        *(("energy_uj", value) for value in (None, "", "no number")),
+        *(("max_energy_range_uj", value) for value in (None, "", "0")),
+        ("name", None),
+    ],
+)
+def test_one_counter_that_cannot_be_read_or_makes_no_sense_leaves_none(
+    file: str, value: str | None, tmp_path: Path
+) -> None:
+    for n in (0, 1):
+        zone = write_zone(tmp_path, f"intel-rapl:{n}", f"package-{n}", 1)
     assert len(read_packages(tmp_path)) == 2
-
-
-@pytest.mark.parametrize("file", ["energy_uj", "max_energy_range_uj", "name"])
-def test_one_package_that_cannot_be_read_leaves_none(file: str, powercap: Path) -> None:
-    (powercap / "intel-rapl:1" / file).unlink()
-    assert read_packages(powercap) == ()
-
-
-@each("energy, limit", [("", RANGE_UJ), ("no number", RANGE_UJ), (1, ""), (1, 0)])
-def test_a_counter_that_makes_no_sense_leaves_none(energy: object, limit: object, powercap: Path) -> None:
-    write_zone(powercap, "intel-rapl:1", "package-1", energy, limit)
-    assert read_packages(powercap) == ()
-
-
-def test_a_machine_without_powercap_has_none(tmp_path: Path) -> None:
-    assert read_packages(tmp_path / "powercap") == ()
+    (zone / file).unlink()
+    if value is not None:
+        (zone / file).write_text(value)
+    assert read_packages(tmp_path) == ()
 
 
 @pytest.fixture
@@ -145,13 +144,6 @@ def test_to_an_ordinary_user_a_counter_for_root_is_none(readable_folder: Path, r
 # --- What a CPU's counter says
 
 
-@given(start=st.integers(0, RANGE_UJ - 1), steps=st.lists(st.integers(0, RANGE_UJ - 1), max_size=20))
-def test_a_counter_that_starts_over_adds_up_all_the_same(start: int, steps: list[int]) -> None:
-    readings = [total % RANGE_UJ for total in itertools.accumulate(steps, initial=start)]
-    found = [counted_uj(before, after, RANGE_UJ) for before, after in itertools.pairwise(readings)]
-    assert found == steps
-
-
 def test_joules_are_those_of_all_packages(machine: Machine) -> None:
     assert machine.counter.lap() is None
     machine.work(10, own=10, uj=(400_000_000, 250_500_000))
@@ -180,15 +172,12 @@ def test_where_others_worked_too_the_energy_is_not_the_trials(machine: Machine) 
     assert laps == [None, 10.0, None, 10.0]
 
 
-def test_a_lap_in_which_the_counter_may_have_started_over_twice_is_not_known(machine: Machine) -> None:
+@pytest.mark.parametrize("twice", [True, False], ids=["it may have started over twice", "it was set back"])
+def test_a_lap_whose_counter_cannot_be_right_is_not_known(twice: bool, machine: Machine) -> None:
     machine.counter.lap()
-    machine.work(machine.counter.period_s + 1, own=10, uj=(5_000_000, 0))
-    assert machine.counter.lap() is None
-
-
-def test_a_counter_that_was_set_back_is_not_taken_for_a_great_draw(machine: Machine) -> None:
-    machine.counter.lap()
-    machine.work(1, own=1, uj=(RANGE_UJ - 500_000, 0))
+    machine.work(
+        machine.counter.period_s + 1 if twice else 1, own=1, uj=(5_000_000 if twice else RANGE_UJ - 500_000, 0)
+    )
     assert machine.counter.lap() is None
 
 
@@ -240,14 +229,10 @@ def board(*readings: int | None) -> Board:
     return found
 
 
-def test_a_boards_millijoules_become_joules_since_the_lap_before() -> None:
-    gpu = board(1_005, 1_005, 2**63)
-    assert [gpu.lap() for _ in range(3)] == [1.0, 0.0, (2**63 - 1_005) / 1e3]
-
-
-def test_a_driver_loaded_anew_or_a_failed_reading_is_not_known() -> None:
-    gpu = board(1_005, 5, 10, None, 10, 12)
-    assert [gpu.lap() for _ in range(6)] == [1.0, None, 0.005, None, None, 0.002]
+def test_a_boards_millijoules_become_joules_unless_the_driver_was_loaded_anew_or_a_reading_failed() -> None:
+    gpu = board(1_005, 1_005, 2**63, 5, 10, None, 10, 12)
+    laps = [1.0, 0.0, (2**63 - 1_005) / 1e3, None, 0.005, None, None, 0.002]
+    assert [gpu.lap() for _ in laps] == laps
 
 
 @pytest.mark.parametrize(
@@ -323,10 +308,6 @@ def test_a_sum_of_which_a_part_is_unknown_is_unknown(parts: list[int | None]) ->
 def test_each_record_has_the_energy_of_its_own_steps(make_trial: TrialMaker) -> None:
     meter = EnergyMeter(Steady(4))
     spec = make_trial(eval_every=0.5)
-    records = list(run_trial(spec, device=torch.device("cpu"), meter=meter))
+    records = records_of(spec, meter=meter)
     assert [record.energy_j for record in records] == [1.0, None, 1.0, 1.0]
-
-
-def test_without_a_counter_a_record_has_none(make_trial: TrialMaker) -> None:
-    records = list(run_trial(make_trial(), device=torch.device("cpu"), meter=EnergyMeter(None)))
-    assert {record.energy_j for record in records} == {None}
+    assert {record.energy_j for record in records_of(make_trial(), meter=EnergyMeter(None))} == {None}

@@ -43,29 +43,22 @@ def test_a_warm_worker_takes_its_next_trial_in_a_twentieth_of_what_its_first_too
     assert statistics.median(others) <= first / 20  # about 20 ms of 2,000, imports included
 
 
-@pytest.fixture
-def resident(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """What the process will say it takes, reading after reading."""
-    readings: list[int] = []
-    monkeypatch.setattr(memory, "resident_bytes", lambda: readings.pop(0))
-    return readings
+GIB = 1 << 30
+LIMIT = 2 * GIB + SLACK_BYTES
 
 
-def test_the_first_trials_memory_is_the_level(resident: list[int]) -> None:
-    level = MemoryLevel()
-    resident += [10 << 30, 9 << 30]
-    assert level.settle()
-    assert level.host_bytes == 9 << 30
-
-
-def test_what_was_only_free_and_not_given_back_is_no_growth(resident: list[int]) -> None:
-    level = MemoryLevel()
-    resident += [1 << 30, 1 << 30, 9 << 30, 1 << 30]
-    assert level.settle()
-    assert level.settle()
-
-
-def test_a_worker_that_holds_twice_its_level_is_worn(resident: list[int]) -> None:
-    level, limit = MemoryLevel(), (2 << 30) + SLACK_BYTES
-    resident += [1 << 30, 1 << 30, limit, limit, limit + 1, limit + 1]
-    assert [level.settle() for _ in range(3)] == [True, True, False]
+@pytest.mark.parametrize(
+    ("readings", "settled", "level"),
+    [
+        ([10 * GIB, 9 * GIB], [True], 9 * GIB),  # the first trial's memory is the level
+        ([GIB, GIB, 9 * GIB, GIB], [True, True], GIB),  # what was only free and not given back is no growth
+        ([GIB, GIB, LIMIT, LIMIT, LIMIT + 1, LIMIT + 1], [True, True, False], GIB),  # twice the level is worn
+    ],
+)
+def test_a_worker_is_worn_that_holds_twice_the_level_of_its_first_trial(
+    readings: list[int], settled: list[bool], level: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rest, worker = iter(readings), MemoryLevel()
+    monkeypatch.setattr(memory, "resident_bytes", lambda: next(rest))
+    assert [worker.settle() for _ in settled] == settled
+    assert worker.host_bytes == level

@@ -163,27 +163,12 @@ def numbers() -> Registry[int]:
     return registry
 
 
-def test_a_plug_is_found_under_its_word() -> None:
-    assert numbers()["two"] == 2
-
-
-def test_the_words_come_sorted() -> None:
-    assert list(numbers()) == ["one", "two"]
-
-
-def test_a_word_is_known_or_not() -> None:
-    assert "one" in numbers()
-    assert "three" not in numbers()
-
-
-def test_registering_hands_the_plug_back() -> None:
-    registry: Registry[type] = Registry("kind")
-
-    @registry.register("thing")
-    class Thing:
-        pass
-
-    assert registry["thing"] is Thing
+def test_a_plug_is_found_under_its_word_and_the_words_come_sorted() -> None:
+    registry = numbers()
+    assert (list(registry), registry["two"], "three" in registry) == (["one", "two"], 2, False)
+    assert registry.register("three")(3) == 3  # as a decorator it hands the plug back
+    registry.register("one")(4)  # a module may register its word again, as a notebook does
+    assert registry["one"] == 4
 
 
 def test_an_unknown_word_is_answered_with_the_nearest_and_all_known_ones() -> None:
@@ -195,9 +180,3 @@ def test_a_word_of_another_module_is_taken() -> None:
     registry = numbers()
     with pytest.raises(ValueError, match=rf"number 'one' is registered by {__name__} already. Choose another name"):
         exec("registry.register('one')(3)", {"registry": registry, "__name__": "another"})
-
-
-def test_a_module_may_register_its_word_again_as_a_notebook_does() -> None:
-    registry = numbers()
-    registry.register("one")(3)
-    assert registry["one"] == 3

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gzip
 import itertools
+import json
+import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +15,13 @@ import pytest
 from pydantic import ValidationError
 
 from tests.builders import write_conllu, write_texts, write_treebank
-from tests.examples import each
+from tests.examples import each, refusal_of
 from tests.servers import UdServer
 from trials.datasets.corpus import load_corpus
 from trials.errors import DataError
 from trials.settings import Columns, DataSpec
 from trials.sources.corpus_draft import DataDraft
+from trials.sources.split_files import find_class_folders, write_class_folders
 from trials.tasks import TASKS
 
 UD = ("UD_Tiny-Test", "2.10")
@@ -33,16 +36,8 @@ def draft(**settings: Any) -> DataDraft:
     return DataDraft.model_validate(settings)
 
 
-def invalid(**settings: Any) -> str:
-    with pytest.raises(ValidationError) as error:
-        draft(**settings)
-    return str(error.value)
-
-
-def refusal(**settings: Any) -> str:
-    with pytest.raises(DataError) as error:
-        draft(**settings).resolve()
-    return str(error.value)
+invalid = refusal_of(draft, ValidationError)
+refusal = refusal_of(lambda **settings: draft(**settings).resolve(), DataError)
 
 
 def sizes(data: DataSpec) -> tuple[int, int, int]:
@@ -83,6 +78,10 @@ def test_two_ways_at_once_are_refused(one: str, other: str) -> None:
         ({"folder": "a", "scheme": "bio"}, "scheme"),
         ({"folder": "a", "format": "tsvv"}, "unknown 'tsvv', did you mean 'tsv'?"),
         ({"folder": "a", "columns": {"tag": "upos"}}, "columns.tag"),
+        ({}, "name the corpus in one way: `bundled`, `folder`, `train` and `dev`, `ud`, or `hub`"),
+        ({"train": "a"}, "or `held_out: 0.1` instead of `dev`; `test` may be left out"),
+        ({"test": "a"}, "or `held_out: 0.1` instead of `dev`; `test` may be left out"),
+        ({"folder": "a", "name": "a/b"}, "String should match pattern"),
     ],
 )
 def test_what_does_not_belong_together_is_refused(settings: dict[str, Any], said: str) -> None:
@@ -152,22 +151,16 @@ def test_a_suffix_says_the_format(name: str, format_: str, tmp_path: Path) -> No
     assert draft(**files, format="tsv").resolve().format == "tsv"
 
 
-def test_files_of_several_formats_are_refused_unless_one_is_given(tmp_path: Path) -> None:
+def test_files_of_several_or_unknown_formats_are_refused_unless_one_is_given(tmp_path: Path) -> None:
     files = {"train": str(tmp_path / "train.tsv"), "dev": str(tmp_path / "dev.data")}
     for split, path in files.items():
         Path(path).write_text(split)
-    assert refusal(**files).startswith(f"{files['dev']}: its name does not say its format.")
+    message = refusal(**files)
+    assert message.startswith(f"{files['dev']}: its name does not say its format. Give `format`: ")
+    assert "columns, conllu, csv, jsonl, parquet, tsv; or end the name in .conllu, " in message
     other = {**files, "dev": str(shutil.copy(files["dev"], tmp_path / "dev.csv"))}
     assert refusal(**other).startswith("the files of one corpus are in several formats: ")
     assert draft(**other, format="tsv").resolve().format == "tsv"
-
-
-def test_a_name_that_does_not_say_its_format_is_refused_with_both_ways_out(tmp_path: Path) -> None:
-    for split in ("train", "dev"):
-        (tmp_path / f"{split}.data").write_text(split)
-    message = refusal(train=str(tmp_path / "train.data"), dev=str(tmp_path / "dev.data"))
-    assert message.startswith(f"{tmp_path / 'train.data'}: its name does not say its format. Give `format`: ")
-    assert "columns, conllu, csv, jsonl, parquet, tsv; or end the name in .conllu, " in message
 
 
 def test_tables_are_asked_for_the_tasks_columns_and_other_files_for_none(folder: Path, tmp_path: Path) -> None:
@@ -222,3 +215,48 @@ def test_what_stands_behind_the_first_sentences_of_a_treebank_is_not_read(tmp_pa
     assert len(load_corpus(data.resolve()).train) == 8
     with pytest.raises(DataError, match=r"train\.conllu:\d+: a token line has 1 column"):
         load_corpus(DataDraft(folder=str(folder)).resolve())
+
+
+# --- Texts in folders of classes become JSON lines in the cache, which are those of the texts as they are now.
+
+
+@pytest.fixture
+def classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("PERMAFROST_CACHE", str(tmp_path / "cache"))
+    for name in ("neg", "pos"):
+        (tmp_path / "texts" / name).mkdir(parents=True)
+        for n in range(3):
+            (tmp_path / "texts" / name / f"{n}.txt").write_text(f"{name} {n}")
+    return tmp_path / "texts"
+
+
+def lines(folder: Path) -> tuple[Path, list[str]]:
+    """The file in the cache, and its texts."""
+    found = find_class_folders(folder)
+    assert found is not None
+    (path,) = map(Path, write_class_folders(found)["train"])
+    return path, [json.loads(line)["text"] for line in path.read_text().splitlines()]
+
+
+def edit(path: Path) -> None:
+    status = path.stat()
+    path.write_text(path.read_text().replace("neg", "nag"))
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [edit, lambda path: os.truncate(path, 9), Path.unlink, lambda path: (path.parent / "manifest.json").unlink()],
+)
+def test_lines_that_changed_in_the_cache_are_written_again(damage: Callable[[Path], object], classes: Path) -> None:
+    path, texts = lines(classes)
+    damage(path)
+    assert lines(classes) == (path, texts)
+    written = path.stat()
+    assert (lines(classes), path.stat()) == ((path, texts), written)
+
+
+def test_a_text_that_was_edited_under_its_old_size_and_time_is_read_again(classes: Path) -> None:
+    _, texts = lines(classes)
+    edit(classes / "neg" / "0.txt")
+    assert lines(classes)[1] == ["nag 0", *texts[1:]]

@@ -45,28 +45,17 @@ def ranges(server: UdServer) -> list[str | None]:
     return [request.headers.get("range") for request in server.asked()]
 
 
-def test_a_file_comes_whole_and_under_its_own_name(server: UdServer, tmp_path: Path) -> None:
-    download(remote(server), tmp_path / "x.txt", waits=NO_WAITS)
+def test_a_file_comes_whole_under_its_own_name_and_progress_tells_its_bytes(server: UdServer, tmp_path: Path) -> None:
+    told: list[tuple[str, int, int | None]] = []
+    for _ in range(2):
+        download(remote(server), tmp_path / "x.txt", progress=lambda *step: told.append(step), waits=NO_WAITS)
     assert (tmp_path / "x.txt").read_bytes() == CONTENT
     assert [path.name for path in tmp_path.iterdir()] == ["x.txt"]
-
-
-def test_an_empty_file_comes_too(server: UdServer, tmp_path: Path) -> None:
-    download(remote(server, "empty.txt"), tmp_path / "e", waits=NO_WAITS)
-    assert (tmp_path / "e").read_bytes() == b""
-
-
-def test_a_file_that_is_there_already_is_not_asked_for(server: UdServer, tmp_path: Path) -> None:
-    (tmp_path / "x.txt").write_bytes(CONTENT)
-    download(remote(server), tmp_path / "x.txt", waits=NO_WAITS)
-    assert server.asked() == []
-
-
-def test_progress_tells_the_name_the_bytes_so_far_and_all(server: UdServer, tmp_path: Path) -> None:
-    told: list[tuple[str, int, int | None]] = []
-    download(remote(server), tmp_path / "x.txt", progress=lambda *step: told.append(step), waits=NO_WAITS)
+    assert ranges(server) == [None]  # what is there already is not asked for
     assert told[-1] == ("x.txt", len(CONTENT), len(CONTENT))
     assert [n_bytes for _, n_bytes, _ in told] == sorted(n_bytes for _, n_bytes, _ in told)
+    download(remote(server, "empty.txt"), tmp_path / "e", waits=NO_WAITS)
+    assert (tmp_path / "e").read_bytes() == b""
 
 
 def test_the_digest_is_the_one_git_gives(tmp_path: Path) -> None:
@@ -81,34 +70,23 @@ def test_a_cut_connection_is_resumed_where_it_ended(server: UdServer, tmp_path: 
     assert (tmp_path / "x.txt").read_bytes() == CONTENT
 
 
-def test_what_an_earlier_run_left_is_gone_on_with(server: UdServer, tmp_path: Path) -> None:
-    (tmp_path / "x.txt.part").write_bytes(CONTENT[:70_000])
-    download(remote(server), tmp_path / "x.txt", waits=NO_WAITS)
-    assert ranges(server) == ["bytes=70000-"]
-    assert (tmp_path / "x.txt").read_bytes() == CONTENT
-
-
-def test_what_an_earlier_run_left_whole_is_only_verified(server: UdServer, tmp_path: Path) -> None:
-    (tmp_path / "x.txt.part").write_bytes(CONTENT)
-    download(remote(server), tmp_path / "x.txt", waits=NO_WAITS)
-    assert server.asked() == []
-    assert (tmp_path / "x.txt").read_bytes() == CONTENT
-
-
-@pytest.mark.parametrize("kept", [CONTENT[:10], CONTENT + b"more"])
-def test_a_server_that_gives_the_whole_file_again_starts_it_over(server: UdServer, tmp_path: Path, kept: bytes) -> None:
-    server.extra["No-Range"] = "1"
+@each(
+    "kept, extra, asked",
+    [
+        (CONTENT[:70_000], {}, ["bytes=70000-"]),
+        (CONTENT, {}, []),  # it is only verified
+        (CONTENT[:10], {"No-Range": "1"}, ["bytes=10-"]),  # the server gives the whole file again
+        (CONTENT + b"more", {"No-Range": "1"}, [None]),
+        (CONTENT[:10], {"Content-Range": "bytes 0-9/10"}, ["bytes=10-", None]),  # another range than was asked for
+    ],
+)
+def test_what_an_earlier_run_left_is_completed_or_started_over(
+    server: UdServer, tmp_path: Path, kept: bytes, extra: dict[str, str], asked: list[str | None]
+) -> None:
+    server.extra = extra
     (tmp_path / "x.txt.part").write_bytes(kept)
     download(remote(server), tmp_path / "x.txt", waits=NO_WAITS)
-    assert (tmp_path / "x.txt").read_bytes() == CONTENT
-
-
-def test_another_range_than_asked_for_starts_the_file_over(server: UdServer, tmp_path: Path) -> None:
-    (tmp_path / "x.txt.part").write_bytes(CONTENT[:10])
-    server.extra["Content-Range"] = "bytes 0-9/10"
-    download(remote(server), tmp_path / "x.txt", waits=NO_WAITS)
-    assert ranges(server) == ["bytes=10-", None]
-    assert (tmp_path / "x.txt").read_bytes() == CONTENT
+    assert (ranges(server), (tmp_path / "x.txt").read_bytes()) == (asked, CONTENT)
 
 
 def test_a_connection_that_is_cut_every_time_keeps_what_came_and_says_how_much(

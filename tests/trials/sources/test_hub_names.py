@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from huggingface_hub import constants
 
-from tests.examples import each
+from tests.examples import each, refusal_of
 from tests.hub_repos import cached_snapshot, model, point_at
 from tests.servers import Files, HubRepo, HubServer
 from trials.errors import ConfigError, ModelError
@@ -36,10 +36,7 @@ def fetch(name: str, revision: str | None = None, *, offline: bool = False) -> F
     return fetch_model(name, revision, allow_pickle=False, offline=offline)
 
 
-def refused(name: str, revision: str | None = None, *, offline: bool = False) -> str:
-    with pytest.raises(ModelError) as caught:
-        fetch(name, revision, offline=offline)
-    return str(caught.value)
+refused = refusal_of(fetch, ModelError)
 
 
 # --- Names
@@ -184,20 +181,21 @@ def test_a_misspelt_folder_is_told_with_what_is_near(
     )
 
 
-def test_a_misspelt_path_is_told_with_what_is_near(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "my-model").mkdir()
-    with pytest.raises(ModelError, match=r"no model folder at .*/my-modle\. Did you mean 'my-model'\? Give a folder"):
-        find_model(named_model("./my-modle"))
-
-
-def test_a_folder_of_that_name_without_a_model_says_how_the_repository_is_named(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("./my-modle", r"no model folder at .*/my-modle\. Did you mean 'my-model'\? Give a folder"),
+        ("bert-base-cased", r"has no config\.json, so it is no model\..* or write hub:"),
+    ],
+)
+def test_a_folder_that_is_misspelt_or_no_model_is_told_with_the_way_out(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, words: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "bert-base-cased").mkdir()
-    with pytest.raises(ModelError, match=r"has no config\.json, so it is no model\..* or write hub:"):
-        find_model(named_model("bert-base-cased"))
+    for folder in ("my-model", "bert-base-cased"):
+        (tmp_path / folder).mkdir()
+    with pytest.raises(ModelError, match=words):
+        find_model(named_model(name))
 
 
 # --- Refused before its weights are downloaded

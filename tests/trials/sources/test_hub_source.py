@@ -153,28 +153,18 @@ def rows(found: dict[str, Any], split: str = "train") -> list[dict[str, Any]]:
 # --- Datasets
 
 
-def test_a_dataset_comes_as_json_lines_with_the_names_of_its_classes(hub: Hub) -> None:
+def test_a_dataset_comes_as_json_lines_with_the_names_of_its_classes_but_for_a_split_of_hidden_labels(hub: Hub) -> None:
     found = hub.dataset()
-    text = (Path(found["folder"]) / "validation.jsonl").read_text(encoding="utf-8")
-    assert text == (
+    folder = Path(found["folder"])
+    assert (folder / "validation.jsonl").read_text(encoding="utf-8") == (
         '{"idx":0,"label":"positive","sentence":"no 0 café"}\n{"idx":1,"label":"negative","sentence":"no 1 café"}\n'
     )
-    assert found["folder"] == str(hub.cache / "hub/datasets/nyu-mll--glue/sst2" / commit(SST2))
+    assert folder == hub.cache / "hub/datasets/nyu-mll--glue/sst2" / commit(SST2)
     assert found["source"] == f"hub:nyu-mll/glue/sst2@{commit(SST2)}"
     assert (found["name"], found["kind"], found["licence"]) == ("nyu-mll/glue/sst2", "hub", "mit")
-
-
-def test_a_split_whose_labels_are_hidden_is_left_out_and_told(hub: Hub) -> None:
-    found = hub.dataset()
     assert (found["files"], found["hidden"]) == (["train.jsonl", "validation.jsonl"], ["test"])
-    assert not (Path(found["folder"]) / "test.jsonl").exists()
-
-
-def test_nothing_else_is_left_in_the_folder(hub: Hub) -> None:
-    found = hub.dataset()
-    assert sorted(path.name for path in Path(found["folder"]).iterdir()) == [
-        ".lock", "manifest.json", "train.jsonl", "validation.jsonl",
-    ]  # fmt: skip
+    left = {".lock", "manifest.json", "train.jsonl", "validation.jsonl"}
+    assert {path.name for path in folder.iterdir()} == left
 
 
 def test_the_same_rows_in_another_file_are_the_same_bytes(hub: Hub) -> None:
@@ -195,22 +185,13 @@ def test_progress_tells_every_file_and_its_bytes(hub: Hub) -> None:
     assert told[-1] == ["cola/train-00000-of-00001.parquet", size, size]
 
 
-def test_a_commit_that_is_here_asks_nothing(hub: Hub) -> None:
-    first = hub.dataset(revision=commit(SST2))
-    assert len(hub.server.asked()) > 0
-    assert hub.dataset(revision=commit(SST2)) == first
-    assert hub.server.asked() == []
-
-
-def test_a_branch_is_looked_up_and_then_read_from_the_cache(hub: Hub) -> None:
-    first = hub.dataset()
-    assert hub.dataset() == first
-    assert [request.path for request in hub.server.asked()] == ["/api/datasets/nyu-mll/glue/revision/main"]
-
-
 @pytest.mark.parametrize("revision", ["main", commit(SST2)])
-def test_offline_finds_what_was_fetched_before(hub: Hub, revision: str) -> None:
+def test_what_is_here_is_not_asked_for_and_a_branch_only_looked_up(hub: Hub, revision: str) -> None:
     first = hub.dataset(revision=revision)
+    assert len(hub.server.asked()) > 0
+    assert hub.dataset(revision=revision) == first
+    looked_up = ["/api/datasets/nyu-mll/glue/revision/main"] if revision == "main" else []
+    assert [request.path for request in hub.server.asked()] == looked_up
     assert hub.dataset(revision=revision, offline=True) == first
     assert hub.server.asked() == []
 
@@ -224,20 +205,16 @@ def test_offline_and_absent_is_told_without_asking(hub: Hub) -> None:
     assert hub.server.asked() == []
 
 
-def test_a_download_that_was_not_finished_is_done_again(hub: Hub) -> None:
-    found = hub.dataset(revision=commit(SST2))
-    (Path(found["folder"]) / "manifest.json").unlink()
-    assert "not on this machine" in hub.no_dataset(SST2, "sst2", commit(SST2), offline=True)
-    assert hub.dataset(revision=commit(SST2)) == found
-
-
-def test_rows_that_changed_in_the_cache_are_made_again(hub: Hub) -> None:
+def test_rows_that_changed_in_the_cache_or_were_not_finished_are_made_again(hub: Hub) -> None:
     found = hub.dataset(revision=commit(SST2))
     path = Path(found["folder"]) / "train.jsonl"
     before = path.read_text()
     path.write_text(before.replace("positive", "negative", 1))
     path.with_name("validation.jsonl").touch()
     assert f"is damaged on this machine ({path} has" in hub.no_dataset(SST2, "sst2", commit(SST2), offline=True)
+    assert (hub.dataset(revision=commit(SST2)), path.read_text()) == (found, before)
+    path.with_name("manifest.json").unlink()
+    assert "not on this machine" in hub.no_dataset(SST2, "sst2", commit(SST2), offline=True)
     assert (hub.dataset(revision=commit(SST2)), path.read_text()) == (found, before)
 
 
@@ -249,57 +226,43 @@ def test_a_branch_of_converted_files_is_read_by_configuration(hub: Hub) -> None:
     assert hub.dataset("eriktks/conll2003", "conll2003", "refs/convert/parquet", offline=True) == found
 
 
-def test_a_cut_connection_is_survived_by_the_library(hub: Hub) -> None:
-    repo = HubRepo("datasets", "a/cut", {"train.parquet": sentences([0, 1] * 5000, compression="none")})
-    hub.server.repos["datasets", "a/cut"] = repo
-    hub.server.cuts["train.parquet"] = [30_000]
-    assert len(rows(hub.dataset("a/cut", None))) == 10_000
-    gets = [request for request in hub.server.asked() if request.method == "GET" and "train.parquet" in request.path]
-    assert len(gets) == 2  # it keeps whole chunks of 10 MiB, so a small file starts over
-
-
 # --- Datasets refused
 
 
-@pytest.mark.parametrize("config", [None, "sst"])
-def test_a_configuration_that_is_not_there_is_told_with_the_known_ones(hub: Hub, config: str | None) -> None:
-    for repo, revision, known in (
-        (SST2, "main", "cola, sst2"),
-        ("eriktks/conll2003", "refs/convert/parquet", "conll2003, small"),
-    ):
-        message = hub.no_dataset(repo, config, revision)
-        assert message.startswith(f"dataset {repo}")
-        assert (
-            f"has several configurations; name one of {known}, as {repo}/" if config is None else f"Known: {known}."
-        ) in message
+CONLL, CONVERTED = "eriktks/conll2003", "refs/convert/parquet"
+SEVERAL = "has several configurations; name one of"
+GATED = "is gated: accept its terms on its page, URL/datasets/a/gated, and log in (`hf auth login`, or set HF_TOKEN)."
 
 
-def test_a_near_miss_of_a_configuration_is_told(hub: Hub) -> None:
-    assert hub.no_dataset(SST2, "sst") == (
-        "dataset nyu-mll/glue: configuration: unknown 'sst', did you mean 'sst2'? Known: cola, sst2."
-    )
-
-
-def test_a_program_is_refused_with_the_revision_that_is_none(hub: Hub) -> None:
-    assert hub.no_dataset("eriktks/conll2003") == (
-        "dataset eriktks/conll2003 at 'main' is a program (conll2003.py), which `datasets` no longer runs. "
-        "Name the hub's own conversion of it: revision refs/convert/parquet."
-    )
-
-
-def test_a_gated_dataset_is_told_with_its_page(hub: Hub) -> None:
-    assert hub.no_dataset("a/gated", "sst2") == (
-        f"dataset a/gated is gated: accept its terms on its page, {hub.server.url}/datasets/a/gated, and log in "
-        "(`hf auth login`, or set HF_TOKEN)."
-    )
-
-
-def test_a_dataset_that_nobody_published_is_told(hub: Hub) -> None:
-    assert hub.no_dataset("nyu-mll/glu").startswith(f"dataset nyu-mll/glu is not at {hub.server.url}, or is private.")
-
-
-def test_a_revision_that_is_not_there_is_told(hub: Hub) -> None:
-    assert hub.no_dataset(revision="v9").startswith("dataset nyu-mll/glue has no revision 'v9'. Its branches and tags")
+@each(
+    "repo, config, revision, message",
+    [
+        (SST2, None, "main", f"dataset {SST2} {SEVERAL} cola, sst2, as {SST2}/"),
+        (SST2, "sst", "main", f"dataset {SST2}: configuration: unknown 'sst', did you mean 'sst2'? Known: cola, sst2."),
+        (CONLL, None, CONVERTED, f"dataset {CONLL} {SEVERAL} conll2003, small, as {CONLL}/"),
+        (CONLL, "sst", CONVERTED, f"dataset {CONLL}: configuration: unknown 'sst'. Known: conll2003, small."),
+        (
+            CONLL,
+            None,
+            "main",
+            f"dataset {CONLL} at 'main' is a program (conll2003.py), which `datasets` no longer runs.",
+        ),
+        ("a/gated", "sst2", "main", f"dataset a/gated {GATED}"),
+        ("nyu-mll/glu", None, "main", "dataset nyu-mll/glu is not at URL, or is private."),
+        ("imdb/plain", None, "main", "dataset imdb/plain is not at URL, or is private."),  # as it was given
+        (SST2, None, "v9", f"dataset {SST2} has no revision 'v9'. Its branches and tags"),
+        ("a/empty", None, "main", "dataset a/empty cannot be read: "),
+        ("a/broken", None, "main", "dataset a/broken cannot be read: "),
+        ("a/bytes", None, "main", "dataset a/bytes, split train: column 'x' holds Value('binary'); only text, numbers"),
+        ("a/partial", "x", CONVERTED, "dataset a/partial: the hub converted only a part of 'x'. Use another source."),
+    ],
+)
+def test_a_dataset_that_cannot_be_had_is_told(
+    hub: Hub, repo: str, config: str | None, revision: str, message: str
+) -> None:
+    told = hub.no_dataset(repo, config, revision)
+    assert told.startswith(message.replace("URL", hub.server.url))
+    assert "\n" not in told
 
 
 @pytest.mark.parametrize(
@@ -320,34 +283,18 @@ def test_a_token_that_is_not_accepted_is_told_and_not_shown(hub: Hub) -> None:
     assert hub.server.asked()[0].headers["authorization"] == f"Bearer {TOKEN}"  # it is sent, but stands in no message
 
 
-@pytest.mark.parametrize(
-    ("repo", "words"),
+@each(
+    "repo, config, message",
     [
-        ("a/empty", "dataset a/empty cannot be read: "),
-        ("a/broken", "dataset a/broken cannot be read: "),
-        ("a/bytes", "dataset a/bytes, split train: column 'x' holds Value('binary'); only text, numbers and classes"),
+        *(
+            (repo, None, f"{repo!r} is not a name on the hub, which is OWNER/NAME, e.g. nyu-mll/glue.")
+            for repo in ("a/b/c", "../glue", "a/..", "", "a b/c", "a--b/c", "/etc", "a.git")
+        ),
+        *((SST2, config, f"{config!r} is not the name of a configuration.") for config in ("", "..", "../x")),
     ],
 )
-def test_a_dataset_that_cannot_be_read_is_named(hub: Hub, repo: str, words: str) -> None:
-    message = hub.no_dataset(repo)
-    assert message.startswith(words)
-    assert "\n" not in message
-
-
-def test_a_conversion_of_only_a_part_is_refused(hub: Hub) -> None:
-    message = hub.no_dataset("a/partial", "x", "refs/convert/parquet")
-    assert message == "dataset a/partial: the hub converted only a part of 'x'. Use another source."
-
-
-@each("repo", ["a/b/c", "../glue", "a/..", "", "a b/c", "a--b/c", "/etc", "a.git"])
-def test_what_cannot_be_a_name_is_refused_without_asking(hub: Hub, repo: str) -> None:
-    assert hub.no_dataset(repo) == f"{repo!r} is not a name on the hub, which is OWNER/NAME, e.g. nyu-mll/glue."
-    assert hub.server.asked() == []
-
-
-@pytest.mark.parametrize("config", ["", "..", "../x"])
-def test_what_cannot_be_a_configuration_is_refused_without_asking(hub: Hub, config: str) -> None:
-    assert hub.no_dataset(SST2, config) == f"dataset nyu-mll/glue: {config!r} is not the name of a configuration."
+def test_what_cannot_be_a_name_is_refused_without_asking(hub: Hub, repo: str, config: str | None, message: str) -> None:
+    assert hub.no_dataset(repo, config).endswith(message)
     assert hub.server.asked() == []
 
 
@@ -368,10 +315,6 @@ def test_offline_the_newest_dataset_in_the_cache_is_taken_by_either_name(hub: Hu
     assert hub.dataset(name, "sst2", None, offline=True) == found
 
 
-def test_a_name_that_is_neither_owners_nor_an_older_datasets_is_told_as_it_was_given(hub: Hub) -> None:
-    assert hub.no_dataset("imdb/plain").startswith(f"dataset imdb/plain is not at {hub.server.url}, or is private.")
-
-
 # --- Models
 
 
@@ -381,10 +324,15 @@ def test_a_model_comes_with_configuration_weights_and_tokenizer_alone(hub: Hub) 
     assert folder.name == commit("a/model", kind="models")
 
 
-def test_weights_in_several_files_come_with_their_index(hub: Hub) -> None:
+def test_weights_in_several_files_come_with_their_index_and_only_whole_are_used_offline(hub: Hub) -> None:
     folder = hub.model("a/sharded")
     assert len(list(folder.glob("model-*.safetensors"))) == 2
     assert hub.model("a/sharded", offline=True) == folder
+    shard = folder / "model-00002-of-00002.safetensors"
+    kept = shard.readlink()
+    shard.unlink()
+    assert "is not on this machine" in hub.no_model("a/sharded", offline=True)
+    shard.symlink_to(kept)
 
 
 def test_offline_finds_a_model_that_another_program_fetched(hub: Hub, tmp_path: Path) -> None:
@@ -404,14 +352,11 @@ def test_progress_of_a_model_tells_the_bytes_of_its_weights(hub: Hub) -> None:
 # --- Models refused
 
 
-def test_a_pickle_is_refused_with_why_and_the_ways_out(hub: Hub) -> None:
+def test_a_pickle_comes_only_where_it_is_allowed_and_only_then_is_used_offline(hub: Hub) -> None:
     message = hub.no_model("a/pickle")
     assert "only as a pickle (pytorch_model.bin), and reading a pickle can run code" in message
     assert "say `allow_pickle: true` in a sweep file; else name a revision with model.safetensors" in message
     assert not any("pytorch_model.bin" in request.path for request in hub.server.asked())
-
-
-def test_a_pickle_comes_where_it_is_allowed_and_only_then_is_used_offline(hub: Hub) -> None:
     folder = hub.model("a/pickle", allow_pickle=True)
     assert (folder / "pytorch_model.bin").read_bytes() == b"p"
     assert hub.model("a/pickle", allow_pickle=True, offline=True) == folder
@@ -432,15 +377,6 @@ def test_a_pickle_comes_where_it_is_allowed_and_only_then_is_used_offline(hub: H
 )
 def test_a_model_that_cannot_be_had_is_told(hub: Hub, repo: str, revision: str, words: str) -> None:
     assert hub.no_model(repo, revision).startswith(words)
-
-
-def test_a_model_half_of_which_is_here_is_absent_offline(hub: Hub) -> None:
-    folder = hub.model("a/sharded")
-    shard = folder / "model-00002-of-00002.safetensors"
-    kept = shard.readlink()
-    shard.unlink()
-    assert "is not on this machine" in hub.no_model("a/sharded", offline=True)
-    shard.symlink_to(kept)
 
 
 # --- Without a hub

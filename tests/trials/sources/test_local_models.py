@@ -6,14 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from tests.examples import each
+from tests.examples import each, refusal_of
 from trials.errors import ModelError
 from trials.settings import ModelSpec
-from trials.sources.local_models import STARTER, ModelDraft
+from trials.sources.local_models import ModelDraft
 from trials.sources.local_models import find_model as find_draft
-from trials.starter import model_path
 
 CONFIG = {"model_type": "distilbert", "n_layers": 3, "max_position_embeddings": 64}
 
@@ -31,16 +28,7 @@ def find_model(name: str | Path) -> ModelSpec:
     return find_draft(ModelDraft(folder=str(name)))
 
 
-def refusal(name: str | Path) -> str:
-    with pytest.raises(ModelError) as error:
-        find_model(name)
-    return str(error.value)
-
-
-def test_the_starter_model_is_bundled() -> None:
-    found = find_model(STARTER)
-    assert (found.name, found.path, found.family) == ("starter", str(model_path()), "distilbert")
-    assert (found.n_layers, found.n_positions) == (6, 128)
+refusal = refusal_of(find_model, ModelError)
 
 
 def test_a_folder_is_a_model_by_its_files(tmp_path: Path) -> None:
@@ -64,10 +52,26 @@ def test_another_file_that_matters_is_another_revision(tmp_path: Path, name: str
     assert find_model(folder).revision != before
 
 
-def test_a_folder_that_is_not_there_is_named_with_the_way_out(tmp_path: Path) -> None:
-    path = tmp_path / "none"
-    way_out = "Give a folder with config.json, 'starter', or a repository of the hub as NAME or OWNER/NAME."
-    assert refusal(path) == f"no model folder at {path}. {way_out}"
+@each(
+    "config, message",
+    [
+        (
+            {"model_type": "distilbret"},
+            "model_type: unknown 'distilbret', did you mean 'distilbert'? Known: bert, camem",
+        ),
+        *(({"n_layers": n}, f"n_layers: {n!r} is not a positive whole number.") for n in (0, -1, "six", None)),
+        *(
+            ({key: 10**9}, f"config.json: {key}: 1000000000 is more than 2,000, the most that a model may have.")
+            for key in ("n_layers", "num_experts", "n_routed_experts", "encoder_layers")
+        ),
+        (
+            {"model_type": "roberta", "num_hidden_layers": 2, "pad_token_id": 10**9},
+            "1,000,000,001 are used up by padding (pad_token_id)",
+        ),
+    ],
+)
+def test_a_configuration_that_no_model_has_is_named(tmp_path: Path, config: dict[str, Any], message: str) -> None:
+    assert message in refusal(write_model(tmp_path / "mine", **config))
 
 
 @each("content", [b"", b"{", b"[]", b"\xff"])
@@ -76,38 +80,10 @@ def test_a_broken_configuration_is_named(tmp_path: Path, content: bytes) -> None
     assert refusal(tmp_path / "mine").startswith(f"{tmp_path / 'mine' / 'config.json'}: not a ")
 
 
-def test_a_family_nobody_registered_is_named_with_the_known_ones(tmp_path: Path) -> None:
-    message = refusal(write_model(tmp_path / "mine", model_type="distilbret"))
-    assert "model_type: unknown 'distilbret', did you mean 'distilbert'? Known: bert, camembert, " in message
-
-
-@each("layers", [0, -1, "six", None])
-def test_a_configuration_without_a_number_of_layers_is_named(tmp_path: Path, layers: object) -> None:
-    message = refusal(write_model(tmp_path / "mine", n_layers=layers))
-    assert message.endswith(f"config.json: n_layers: {layers!r} is not a positive whole number.")
-
-
-def test_a_model_without_weights_is_named_with_the_way_out(tmp_path: Path) -> None:
-    (write_model(tmp_path / "mine") / "model.safetensors").unlink()
-    assert refusal(tmp_path / "mine").endswith(
-        "has no model.safetensors. Save the model with `save_pretrained`, as safetensors."
-    )
-
-
-def test_a_model_without_tokenizer_is_named_with_the_way_out(tmp_path: Path) -> None:
-    (write_model(tmp_path / "mine") / "tokenizer.json").unlink()
-    assert refusal(tmp_path / "mine").endswith(
-        "has no tokenizer (tokenizer.json, vocab.txt, vocab.json, spm.model, sentencepiece.bpe.model, "
-        "spiece.model). Save it beside the weights."
-    )
-
-
-@each("key", ["n_layers", "num_experts", "n_routed_experts", "encoder_layers"])
-def test_more_layers_or_experts_than_a_model_has_are_refused_with_the_bound(key: str, tmp_path: Path) -> None:
-    message = refusal(write_model(tmp_path / "mine", **{key: 10**9}))
-    assert f"config.json: {key}: 1000000000 is more than 2,000, the most that a model may have." in message
-
-
-def test_a_padding_id_beyond_the_positions_is_refused(tmp_path: Path) -> None:
-    message = refusal(write_model(tmp_path / "mine", model_type="roberta", num_hidden_layers=2, pad_token_id=10**9))
-    assert "1,000,000,001 are used up by padding (pad_token_id)" in message
+def test_what_a_folder_lacks_is_named_with_the_way_out(tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    assert refusal(folder).startswith(f"no model folder at {folder}. Give a folder with config.json, 'starter', or a")
+    (write_model(folder) / "tokenizer.json").unlink()
+    assert "has no tokenizer (tokenizer.json, vocab.txt, vocab.json, spm.model, sentencepiece" in refusal(folder)
+    (folder / "model.safetensors").unlink()
+    assert refusal(folder).endswith("no model.safetensors. Save the model with `save_pretrained`, as safetensors.")

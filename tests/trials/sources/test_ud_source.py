@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.examples import each
+from tests.examples import each, refusal_of
 from tests.servers import Files, LoopbackServer, Reply, Request, UdServer, as_json
 from trials.errors import DataError
 from trials.sources.cache import FetchedCorpus, cache_root, fetched_corpora
@@ -44,61 +44,32 @@ def fetch(name: str = NAME, release: str = RELEASE, *, offline: bool = False) ->
     return fetch_treebank(name, release, offline=offline, waits=(0.0,) * 4)
 
 
-def refusal(name: str = NAME, release: str = RELEASE, *, offline: bool = False) -> str:
-    with pytest.raises(DataError) as error:
-        fetch(name, release, offline=offline)
-    return str(error.value)
+refusal = refusal_of(fetch, DataError)
 
 
 def serve(server: UdServer, files: Files) -> None:
     server.treebanks = {(NAME, RELEASE): files}
 
 
-def test_a_treebank_comes_with_its_splits_licence_and_readme(server: UdServer) -> None:
+def test_a_treebank_comes_with_its_splits_licence_and_readme_and_is_not_asked_for_again(server: UdServer) -> None:
     found = fetch()
-    assert found.files == (
-        "LICENSE.txt", "README.md", "en_ewt-ud-dev.conllu", "en_ewt-ud-test.conllu", "en_ewt-ud-train.conllu",
-    )  # fmt: skip
+    splits = [f"en_ewt-ud-{split}.conllu" for split in ("dev", "test", "train")]
+    assert found.files == ("LICENSE.txt", "README.md", *splits)
     assert (found.name, found.kind, found.source) == (NAME, "ud", "ud:UD_English-EWT@2.16")
-    assert found.licence == LICENCE
-    assert found.folder == cache_root() / "ud" / NAME / RELEASE
+    assert (found.licence, found.folder) == (LICENCE, cache_root() / "ud" / NAME / RELEASE)
     assert found.n_bytes == sum((found.folder / file).stat().st_size for file in found.files)
-
-
-def test_its_splits_are_the_files_of_the_repository(server: UdServer) -> None:
-    splits = fetch().splits
-    assert set(splits) == {"train", "dev", "test"}
-    for split, (path,) in splits.items():
+    for split, (path,) in found.splits.items():
         assert path.read_bytes() == (SAMPLE / f"{split}.conllu").read_bytes()
-
-
-def test_a_second_fetch_asks_nothing_and_finds_the_same(server: UdServer) -> None:
-    first = fetch()
-    assert len(server.asked()) == 1 + len(first.files)
-    assert fetch() == fetch(offline=True) == first
-    assert server.asked() == []
-
-
-def test_the_manifest_has_size_and_digest_of_every_file(server: UdServer) -> None:
-    found = fetch()
-    manifest = json.loads((found.folder / "manifest.json").read_text())
-    for file in manifest["files"]:
+    for file in json.loads((found.folder / "manifest.json").read_text())["files"]:
         content = (found.folder / file["name"]).read_bytes()
         assert (file["bytes"], file["sha256"]) == (len(content), hashlib.sha256(content).hexdigest())
     assert fetched_corpora() == [found]
+    assert len(server.asked()) == 1 + len(found.files)
+    assert fetch() == fetch(offline=True) == found
+    assert server.asked() == []
 
 
-def test_a_file_gone_from_the_cache_is_fetched_again_alone(server: UdServer) -> None:
-    found = fetch()
-    (found.folder / "en_ewt-ud-dev.conllu").unlink()
-    server.asked()
-    assert fetch() == found
-    assert [request.path.rpartition("/")[2] for request in server.asked()] == [
-        "contents?ref=r2.16", "en_ewt-ud-dev.conllu",
-    ]  # fmt: skip
-
-
-def test_a_file_whose_bytes_changed_in_the_cache_is_fetched_again_alone(server: UdServer) -> None:
+def test_a_file_that_is_gone_from_the_cache_or_has_other_bytes_is_fetched_again_alone(server: UdServer) -> None:
     found = fetch()
     path = found.folder / "en_ewt-ud-dev.conllu"
     before, status = path.read_bytes(), path.stat()
@@ -107,7 +78,9 @@ def test_a_file_whose_bytes_changed_in_the_cache_is_fetched_again_alone(server: 
     server.asked()
     assert f"is damaged on this machine ({path} has other bytes than were fetched)" in refusal(offline=True)
     assert (fetch(), path.read_bytes()) == (found, before)
-    assert len(server.asked()) == 2
+    path.unlink()
+    assert (fetch(), path.read_bytes()) == (found, before)
+    assert [request.path.rpartition("/")[2] for request in server.asked()] == ["contents?ref=r2.16", path.name] * 2
 
 
 def test_an_unfinished_treebank_is_not_listed_and_the_next_run_resumes_it(server: UdServer) -> None:
@@ -174,15 +147,23 @@ def test_a_treebank_or_release_that_nobody_published_is_named(
     assert message.endswith(f"/{name}/tags.")
 
 
-@each("name", ["EWT", "UD_English", "../UD_English-EWT", "UD_English-EWT/..", "UD_English-EWT\n"])
-def test_what_cannot_be_a_treebanks_name_is_refused_without_asking(server: UdServer, name: str) -> None:
-    assert refusal(name).endswith("is not a treebank's name, which is UD_LANGUAGE-NAME, e.g. UD_English-EWT.")
-    assert server.asked() == []
-
-
-@each("release", ["", "2", "r2.16", "latest", "../2.16"])
-def test_what_cannot_be_a_release_is_refused_without_asking(server: UdServer, release: str) -> None:
-    assert refusal(NAME, release) == f"{release!r} is not a release of Universal Dependencies, which is e.g. 2.16."
+@each(
+    "name, release, rule",
+    [
+        *(
+            (name, RELEASE, "is not a treebank's name, which is UD_LANGUAGE-NAME, e.g. UD_English-EWT.")
+            for name in ("EWT", "UD_English", "../UD_English-EWT", "UD_English-EWT/..", "UD_English-EWT\n")
+        ),
+        *(
+            (NAME, release, f"{release!r} is not a release of Universal Dependencies, which is e.g. 2.16.")
+            for release in ("", "2", "r2.16", "latest", "../2.16")
+        ),
+    ],
+)
+def test_what_cannot_be_a_name_or_release_is_refused_without_asking(
+    server: UdServer, name: str, release: str, rule: str
+) -> None:
+    assert refusal(name, release).endswith(rule)
     assert server.asked() == []
 
 

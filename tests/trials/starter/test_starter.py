@@ -21,7 +21,7 @@ from trials.sources.local_models import ModelDraft, find_model
 from trials.starter import BUNDLED_TREEBANKS, model_path, treebank_path
 from trials.starter_tools import figures, sample
 from trials.starter_tools.pretrain import MASK, ROW, SPECIAL, Pretraining, main, mask_rows, pack, read_and_encode
-from trials.starter_tools.sample import cut_samples, read_documents, sample_documents, spread_sample, write_samples
+from trials.starter_tools.sample import cut_samples, sample_documents, write_samples
 
 SHARED = Path(__file__).parents[4] / "shared" / "data"
 
@@ -91,27 +91,11 @@ def test_a_dev_split_of_few_documents_takes_whole_ones_from_train_which_train_th
     assert len(few["train"]) == 50
 
 
-def test_a_spread_sample_takes_a_run_of_each_document_and_more_of_the_longer_ones() -> None:
-    documents = [["a1"], [f"b{i}" for i in range(5)], [f"c{i}" for i in range(9)]]
-    found = spread_sample(documents, 7, np.random.default_rng(0))
-    counts = [[int(each[1]) for each in found if each[0] == name] for name in "abc"]
-    assert list(map(len, counts)) == [1, 3, 3]
-    assert all(run == list(range(run[0], run[0] + len(run))) for run in counts)
-
-
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=30), st.integers(1, 100), st.integers(0, 9))
 def test_a_sample_is_of_whole_documents_but_one(sizes: list[int], wanted: int, seed: int) -> None:
     taken = sample_documents(sizes, wanted, np.random.default_rng(seed))
     assert sum(taken.values()) == min(wanted, sum(sizes))
     assert sum(taken[i] < sizes[i] for i in taken) <= 1
-
-
-def test_documents_are_told_by_newdoc_or_by_the_numbering_of_sentences(tmp_path: Path) -> None:
-    line = "1\ta\t_\tX\t_\t_\t_\t_\t_\t_"
-    (tmp_path / "newdoc").write_text(f"# newdoc id = a\n{line}\n\n{line}\n\n# newdoc id = b\n{line}\n\n")
-    (tmp_path / "numbers").write_text("".join(f"# sent_id = {i}\n{line}\n\n" for i in ("A__1", "A__2", "B__1")))
-    for name in ("newdoc", "numbers"):
-        assert [len(document) for document in read_documents(tmp_path / name)] == [2, 1]
 
 
 def test_the_command_cuts_all_three_splits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,18 +6,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.examples import each
-from tests.trials.conftest import TrialMaker
+from tests.trials.conftest import TrialMaker, records_of
 from trials.cache.encoding import encode_for
 from trials.datasets.corpus import Sentence
 from trials.errors import DataError
 from trials.metrics.metric import METRICS, PredictedSplit
 from trials.metrics.task_metrics import span_table, tag_table
-from trials.run import run_trial
 from trials.sources.corpus_draft import DataDraft
 from trials.tasks import TASKS
 from trials.tasks.reading import read_corpus
@@ -101,7 +99,7 @@ def test_a_trial_selects_by_spans_and_reports_both_levels(make_trial: TrialMaker
         train_size=1,
         optim={"lr": 1e-2, "epochs": 30},
     )
-    records = list(run_trial(spec, device=torch.device("cpu"), predictions="all"))
+    records = records_of(spec, predictions="all")
     last, data = records[-1], encode_for(spec)
     assert [r.score for r in records] == [r.metrics["span_f1"] for r in records]
     assert max(r.score for r in records) == 1.0  # it has seen all words but one

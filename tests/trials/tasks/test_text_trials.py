@@ -7,25 +7,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders import write_table, write_texts
 from tests.examples import first
-from tests.trials.conftest import TrialMaker
+from tests.trials.conftest import TrialMaker, records_of
 from trials.cache.encoding import encode_for
 from trials.metrics.task_metrics import tag_table
-from trials.record import EpochRecord
-from trials.run import run_trial, train_subset
+from trials.run import train_subset
 from trials.spec import TrialSpec
 from trials.tasks import TASKS
 from trials.training.batching import stratified_subset
-
-
-def records_of(spec: TrialSpec, **options: Any) -> list[EpochRecord]:
-    return list(run_trial(spec, device=torch.device("cpu"), **options))
-
 
 LONG = {"lr": 1e-2, "epochs": 10}
 
@@ -122,16 +115,6 @@ def test_a_class_that_only_dev_has_is_an_error_and_a_row_of_the_table(make_trial
 
 
 # --- Subsets
-
-
-@given(st.lists(st.booleans(), min_size=1, max_size=60), st.integers(0, 99))
-def test_of_two_classes_every_subset_has_its_share_to_the_nearest_example(classes: list[bool], seed: int) -> None:
-    ids = np.array(classes, dtype=np.int64)
-    order = stratified_subset(ids, len(ids), seed)
-    assert sorted(order) == list(range(len(ids)))
-    taken = np.cumsum(ids[order])
-    wanted = ids.mean() * np.arange(1, len(ids) + 1)
-    assert np.abs(taken - wanted).max() <= 0.5 + 1e-9
 
 
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=80), st.integers(0, 99))

@@ -1,0 +1,73 @@
+"""The options that several commands have, for their signatures: `store: options.Store = DEFAULT_STORE`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from orchestrator.config.console import DEFAULT_STORE
+from trials.escaping import composed
+
+Store = Annotated[
+    str,
+    typer.Option(
+        "--store", metavar="DIR", help="The results store: a folder, s3://bucket/prefix or gs://bucket/prefix."
+    ),
+]
+ClusterStore = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        metavar="DIR",
+        help="The results store: a folder, s3://bucket/prefix or gs://bucket/prefix.",
+        show_default=f"the cluster file's, else {DEFAULT_STORE}",
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+
+Cluster = Annotated[
+    str,
+    typer.Option(
+        "--cluster",
+        metavar="WHERE",
+        help="`local`: Ray on this machine. `auto`: the Ray cluster of this machine. `inline`: without Ray. "
+        "http://HEAD:8265: submit a job to that cluster. Or a file like those in configs/clusters/.",
+    ),
+]
+
+Cpus = Annotated[
+    int | None,
+    typer.Option(
+        "--cpus", metavar="N", min=1, max=4_096, help="Cores of this machine to use.", show_default="all it may use"
+    ),
+]
+Gpus = Annotated[
+    int | None,
+    typer.Option(
+        "--gpus", metavar="N", min=0, max=64, help="GPUs of this machine to use; 0 hides them.", show_default="all"
+    ),
+]
+
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a setting; repeatable.")
+]
+Offline = Annotated[bool, typer.Option("--offline", help="Download nothing; fail if a file is missing.")]
+
+Pilot = Annotated[
+    bool,
+    typer.Option(
+        "--pilot", help="Time a few dozen steps of each kind of trial that the store lacks, for the forecast."
+    ),
+]
+
+StoredSweep = Annotated[
+    str | None,
+    typer.Option("--sweep", metavar="NAME", parser=composed, help="A sweep of the store.", show_default="the newest"),
+]
+Task = Annotated[str | None, typer.Option("--task", help="The task.", show_default="by what the files hold")]
+MODEL_HELP = "distilbert-base-multilingual-cased or another of the hub (OWNER/NAME@REVISION), a folder, or `starter`."
+Model = Annotated[str, typer.Option("--model", help=MODEL_HELP)]
+Sweep = Annotated[Path, typer.Option(metavar="FILE", help="The YAML file of the sweep.", show_default="starter.yaml")]

@@ -1,0 +1,238 @@
+"""Export the tables of a store for other programs, each trial's newest attempt only; or a compact copy of the store."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from orchestrator.analysis.rows import usable
+from orchestrator.analysis.stochastic_order import LEAST_RUNS, almost_dominates
+from orchestrator.store.contents import COMMIT_ORDER, SweepPlan, planned_specs
+from orchestrator.store.results import ResultStore
+from orchestrator.store.schema import ADDED, COLUMNS, KEYS, SCHEMA_VERSION, UNOWNED
+from trials.datasets.corpus import SPLITS
+from trials.errors import RefusedError, StoreError
+from trials.escaping import csv_cell, json_text
+
+Row = dict[str, Any]
+DICTIONARY = "columns.md"
+ABOUT = {
+    "epochs": "A row an evaluation on dev, of each trial's newest attempt.",
+    "trials": "One row per trial that has ended, by its newest attempt. Only `completed` ones belong in a mean.",
+    "tags": "One row per label of each scored split, with the weights of the best epoch.",
+    "predictions": "One row per sentence or text of each scored split, with the weights of the best epoch.",
+    "contributions": "A row a scored split, with the weights of the best epoch: the score, sentence by sentence.",
+    "probes": "A row a linear probe of the untouched encoder (`permafrost layers`): one train subset, one depth.",
+    "drifts": "A row a part of the encoder of a trial with stored weights: how far training moved it.",
+    "losses": "One row a sweep and setting but the baselines; computed, not stored.",
+}
+_TEXT, _NUMBER, _COUNT = pa.string(), pa.float64(), pa.int64()
+LOSS_COLUMNS: dict[str, tuple[pa.DataType, str]] = {
+    "sweep": (_TEXT, "Its name."),
+    "group": (_TEXT, "Task, score, corpus and train size; or why the sweep's plan cannot be read."),
+    "model": (_TEXT, "What people call the pretrained model."),
+    "freeze": (_TEXT, "What is frozen."),
+    "setup": (_TEXT, "Other settings that vary in the sweep."),
+    "n_pairs": (_COUNT, "Pairs with the baseline that the interval rests on."),
+    "loss": (_NUMBER, "Mean loss against the baseline in units of the score, positive where the setting is worse."),
+    "low": (_NUMBER, "Lower end of the interval that decides; empty where there is none."),
+    "high": (_NUMBER, "Upper end."),
+    "aso": (
+        _NUMBER,
+        "Almost stochastic order: 95 % bound of the violation ratio of the claim that the baseline scores higher, from "
+        f"scores of seeds on dev; below 0.5 it is almost dominant. Empty below {LEAST_RUNS} runs a side. It decides "
+        "nothing.",
+    ),
+}
+
+
+class Format(StrEnum):
+    """The file format: `csv` for spreadsheets, `parquet` with all types, `jsonl` with one JSON object per line.
+
+    In CSV a text that a spreadsheet would run as a formula gets an apostrophe before it; numbers do not.
+    """
+
+    CSV = "csv"
+    PARQUET = "parquet"
+    JSONL = "jsonl"
+
+
+def export(store: ResultStore, folder: Path, form: Format) -> dict[str, int]:
+    """Write every table and a description of the columns into a folder; the number of rows of each table.
+
+    Raises:
+        RefusedError: one of the files already exists.
+        StoreError: the folder cannot be written.
+    """
+    tables: dict[str, Callable[[], pa.Table]] = {name: getattr(store, name) for name in COLUMNS}
+    tables["losses"] = lambda: loss_rows(store)
+    paths = {name: folder / f"{name}.{form}" for name in tables} | {DICTIONARY: folder / DICTIONARY}
+    there = [path for path in paths.values() if path.exists()]
+    if there:
+        raise RefusedError(f"{there[0]}: already exists. Give another folder.")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        rows = {name: _export(read(), paths[name], form) for name, read in tables.items()}
+        paths[DICTIONARY].write_text(dictionary(), encoding="utf-8")
+    except OSError as error:
+        raise StoreError(f"{folder}: cannot be written ({error.strerror or error}). Give another folder.") from error
+    return rows
+
+
+def export_store(store: ResultStore, folder: Path) -> dict[str, int]:
+    """Write a compact copy of a store into a folder, to be given away: the newest attempt of each ended trial and the
+    newest plan of each sweep, without weights, checkpoints and the folders of this machine; the rows of each table.
+
+    Of every path in a spec the last two parts stay, as in `my-treebank/dev.conllu`; no trial's id depends on them.
+
+    Raises:
+        RefusedError: the folder is not empty.
+        StoreError: the store cannot be read, or the folder cannot be written.
+    """
+    if folder.exists() and any(folder.iterdir()):
+        raise RefusedError(f"{folder}: is not empty. Give a new folder.")
+    rows: dict[str, list[Row]] = {table: getattr(store, table)().to_pylist() for table in COLUMNS}
+    for row in rows["trials"]:
+        row["spec"] = json_text(without_folders(json.loads(row["spec"])))
+    ended = {row["trial_id"] for row in rows["trials"]}
+    rows["commits"] = [{name: row[name] for name in KEYS["commits"]} for row in rows["trials"]]
+    new = ResultStore(folder)
+    for table in (*COMMIT_ORDER, *UNOWNED):
+        rows[table] = [row for row in rows[table] if table in UNOWNED or row["trial_id"] in ended]
+        if rows[table]:
+            new.append(table, rows[table])
+    for plan in store.sweeps():
+        shown = tuple((trial_id, without_folders(spec)) for trial_id, spec in plan.trials)
+        new.add_plan(replace(plan, source=_last_parts(plan.source), trials=shown))
+    return {table: len(found) for table, found in rows.items() if table in COLUMNS}
+
+
+def without_folders(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """A spec as JSON values with the last two parts of every path."""
+    data = {key: [*map(_last_parts, spec["data"][key] or ())] for key in SPLITS if key in spec["data"]}
+    model = {"path": _last_parts(spec["model"]["path"])}
+    return {**spec, "data": {**spec["data"], **data}, "model": {**spec["model"], **model}}
+
+
+def _last_parts(path: str) -> str:
+    return "/".join(Path(path).parts[-2:])
+
+
+def _export(table: pa.Table, path: Path, form: Format) -> int:
+    """Write under a temporary name first, so that an incomplete file never looks complete."""
+    temporary = path.with_name(f".{path.name}.tmp")
+    if form is Format.PARQUET:
+        pq.write_table(table, temporary, compression="zstd")
+    else:
+        with temporary.open("w", encoding="utf-8", newline="") as file:
+            (_write_csv if form is Format.CSV else _write_jsonl)(table, file)
+    temporary.replace(path)
+    return len(table)
+
+
+def _write_csv(table: pa.Table, file: TextIO) -> None:
+    maps = {field.name: _keys(table[field.name]) for field in table.schema if pa.types.is_map(field.type)}
+    heads = [[f"{name}.{key}" for key in maps[name]] if name in maps else [name] for name in table.column_names]
+    writer = csv.writer(file)
+    writer.writerow([csv_cell(head) for of_one in heads for head in of_one])
+    for row in _rows(table):
+        cells: list[object] = []
+        for name, value in row.items():
+            cells += [(value or {}).get(key) for key in maps[name]] if name in maps else [value]
+        writer.writerow(map(_cell, cells))
+
+
+def _keys(column: pa.ChunkedArray) -> list[str]:
+    """All keys that occur in a column of maps."""
+    return sorted({key for chunk in column.chunks if len(chunk) for key in pc.unique(chunk.keys).to_pylist()})
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, list):
+        return json_text(_plain(value))
+    if isinstance(value, bool):
+        return str(value).lower()
+    return repr(value) if isinstance(value, float) else csv_cell(_plain(value))
+
+
+def _write_jsonl(table: pa.Table, file: TextIO) -> None:
+    file.writelines(json_text(_plain(row)) + "\n" for row in _rows(table))
+
+
+def _plain(value: Any) -> Any:
+    """As JSON can represent it: no NaN, times in ISO 8601."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    if isinstance(value, dict):
+        return {key: _plain(one) for key, one in value.items()}
+    return value.isoformat() if isinstance(value, datetime) else value
+
+
+def _rows(table: pa.Table) -> Iterator[Row]:
+    for batch in table.to_batches(max_chunksize=4096):
+        yield from batch.to_pylist(maps_as_pydicts="lossy")
+
+
+def dictionary() -> str:
+    """The data dictionary, in Markdown."""
+    return "\n".join(_lines())
+
+
+def _lines() -> Iterator[str]:
+    yield f"# Columns\n\nOf store version {SCHEMA_VERSION}. `_s` are seconds, `_bytes` bytes, `_j` joules. In CSV a"
+    yield "list is JSON; a map has a column a key (`best_metrics.accuracy`), and what is not there is an empty cell.\n"
+    for table, stored in {**COLUMNS, "losses": LOSS_COLUMNS}.items():
+        columns = stored | (ADDED if table == "trials" else {})
+        yield f"## {table}\n\n{ABOUT[table]}\n\n| column | type | what |\n|---|---|---|"
+        for name, (kind, about) in columns.items():
+            yield f"| `{name}` | {_type(kind)} | {about} |"
+        yield ""
+
+
+def _type(kind: pa.DataType) -> str:
+    if pa.types.is_list(kind):
+        return f"list of {kind.value_type}"
+    return f"{kind.key_type} to {kind.item_type}" if pa.types.is_map(kind) else str(kind).replace("[us, tz=UTC]", "")
+
+
+# The table `losses`: of each sweep and setting the loss that decides, and the almost stochastic order.
+
+
+def loss_rows(store: ResultStore) -> pa.Table:
+    """The table, with the columns `LOSS_COLUMNS`."""
+    rows = [row for plan in store.sweeps() for row in _of_sweep(store, plan)]
+    return pa.Table.from_pylist(rows, schema=pa.schema({name: kind for name, (kind, _) in LOSS_COLUMNS.items()}))
+
+
+def _of_sweep(store: ResultStore, plan: SweepPlan) -> Iterator[dict[str, Any]]:
+    from orchestrator.analysis.decide import loss_table  # loads pandas
+
+    try:
+        frame = store.evidence(planned_specs(plan)).frame
+    except StoreError as error:  # a plan that this version cannot read keeps nobody from the other tables
+        yield {"sweep": plan.name, "group": str(error)}
+        return
+    if frame.empty:
+        return
+    scores = {cell: of["score"].to_numpy(np.float64) for cell, of in usable(frame, "score").groupby("cell")}
+    first = frame.drop_duplicates("cell").set_index("cell")
+    for row in loss_table(frame, plan=plan.asks).to_dict("records"):
+        sides = [scores.get(row[side], np.empty(0)) for side in ("baseline", "cell")]
+        names = {name: first[name][row["cell"]] for name in ("model", "freeze", "setup")}
+        figures = {"loss": row["loss"], "low": row["low"], "high": row["high"], "aso": almost_dominates(*sides)}
+        known = {name: float(value) if np.isfinite(value) else None for name, value in figures.items()}
+        yield {"sweep": plan.name, "group": row["group"], **names, "n_pairs": int(row["n_pairs"]), **known}
