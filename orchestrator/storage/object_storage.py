@@ -204,6 +204,7 @@ def _gs(address: Address) -> GCSStore:
 
 LARGEST_BYTES = 8 * 2**20  # an object is one request, which has to end in `connection.REQUEST_S`
 CACHE_BYTES = 256 * 2**20
+PAGE = 1_000  # names in an answer of S3 and Google
 
 
 class ObjectCache:
@@ -262,16 +263,26 @@ class ObjectStorage(Storage):
         return _shown(found)
 
     def inside(self) -> dict[str, dict[str, int]]:
-        """The files of each folder inside, from one listing however many folders there are."""
-        found: dict[str, dict[str, int]] = {}
-        for path, size in self._below("", LAST).items():
+        """The files of each folder inside: from one listing, or of many names from several at a time."""
+        listed = self._below("", LAST, most=PAGE)
+        if len(listed) == PAGE:
+            last = max(listed)
+            later = [name for name in self.folders() if name > last]
+            starts = [last, *later[:: max(len(later) // self.at_once, 1)]]
+            ends = dict(zip(starts, [*starts[1:], LAST], strict=True))
+            for found in self.each(lambda start: self._below(start, ends[start]), starts):
+                listed |= found
+        folders: dict[str, dict[str, int]] = {}
+        for path, size in listed.items():
             folder, slash, name = path.partition("/")
             if slash:
-                found.setdefault(folder, {})[name] = size
-        return {folder: files for folder in sorted(found) if (files := _shown(found[folder]))}
+                folders.setdefault(folder, {})[name] = size
+        return {folder: files for folder in sorted(folders) if (files := _shown(folders[folder]))}
 
-    def _below(self, after: str, before: str) -> dict[str, int]:
-        """Path below this prefix and bytes of each object between two names; no page beyond is asked for."""
+    def _below(self, after: str, before: str, most: int | None = None) -> dict[str, int]:
+        """Path below this prefix and bytes of each object between two names, or the first ones; no page beyond is asked
+        for.
+        """
 
         def listed(bucket: Service) -> dict[str, int]:
             found, start = dict[str, int](), f"{self._path}/".removeprefix("/")
@@ -280,6 +291,8 @@ class ObjectStorage(Storage):
                     if (path := one["path"].removeprefix(start)) >= before:
                         return found
                     found[path] = one["size"]
+                    if len(found) == most:
+                        return found
             return found
 
         try:

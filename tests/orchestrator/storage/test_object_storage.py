@@ -271,6 +271,23 @@ def test_names_that_are_not_asked_for_are_not_listed_however_many(s3: S3Process)
         assert len([path for method, path in faults.asked if path.strip("/") == BUCKET]) == 2
 
 
+def test_many_names_are_listed_by_several_requests_at_a_time(s3: S3Process, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection_module, "PAGE", 100)  # a multiple of what obstore hands over at a time
+    with S3Process(page=100) as process, Faults(process.url) as faults:
+        direct, through = (opened(process.address("x", url)).storage.at("sweeps") for url in (None, faults.url))
+        folders = ("a", "a-b", *"cdef")
+        for folder in folders:
+            for n in range(40):
+                direct.at(folder).write(f"plan-{n:02}", b"x")
+            if folder == "a":
+                assert [*through.inside()] == ["a"]
+                assert len(faults.asked) == 1
+        assert [*through.folders()] == [*folders]
+        n_before, n_for_folders = len(faults.asked), len(faults.asked) - 1
+        assert through.inside() == {folder: direct.at(folder).files() for folder in folders}
+        assert len(faults.asked) - n_before == 1 + n_for_folders + 4  # the first names, and those from c, d, e, f on
+
+
 @pytest.mark.parametrize("name", ["trials/z//x", "trials/./x", "trials/a\nb"])
 def test_a_name_that_is_no_path_is_told_at_once_or_not_in_the_way(name: str, s3: S3Process, prefix: str) -> None:
     store = opened(s3.address(prefix), patience_s=1e6)

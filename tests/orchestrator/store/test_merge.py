@@ -105,6 +105,17 @@ def test_a_trial_that_both_have_complete_is_kept_once_and_as_ours(ours: ResultSt
     assert ours.trials()["train_s"].to_pylist() == [1.0]
 
 
+def test_unfinished_attempts_do_not_hide_a_trial_that_is_complete(ours: ResultStore, theirs: ResultStore) -> None:
+    complete(ours, FIRST)
+    for attempt in (1, 2):
+        theirs.append("epochs", [epoch(FIRST.trial_id, attempt, step=13, time=TIME + timedelta(attempt))])
+        theirs.append("trials", [trial(FIRST.trial_id, attempt, "lost", spec=FIRST.model_dump_json())])
+    merge(theirs, ours)
+    assert sorted(row["attempt"] for row in rows(ours, "trials")) == [-1, 0, 1]
+    assert states(ours) == {FIRST.trial_id: "completed"}
+    assert check_store(ours.storage).ok
+
+
 def test_an_attempt_that_went_on_in_a_copy_of_the_store_is_one_attempt(ours: ResultStore, theirs: ResultStore) -> None:
     for store in (ours, theirs):
         store.append("epochs", [epoch(FIRST.trial_id, 1, step=13, score=1 / 16)])
