@@ -50,7 +50,9 @@ def test_the_datasheet_says_how_many_trials_there_are(store: ResultStore) -> Non
     assert f"**State**: {len(store.completed_ids())} trials have run" in sheet
 
 
-@pytest.mark.parametrize(("name", "trials"), [("core", 125), ("small", 125), ("layers", 100), ("minilm", 825), ("mpnet", 200)])
+@pytest.mark.parametrize(
+    ("name", "trials"), [("core", 125), ("small", 125), ("layers", 100), ("minilm", 825), ("mpnet", 200)]
+)
 def test_each_sweep_of_the_study_has_the_trials_that_the_datasheet_says(name: str, trials: int) -> None:
     sweep, _ = load_sweep(DEMO_STORE.parent / f"{name}.yaml", [])
     assert prod(len(axis.choice or ()) for axis in sweep.space.values()) * len(sweep.seeds) == trials
