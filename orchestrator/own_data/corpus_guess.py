@@ -185,7 +185,10 @@ def guess_draft(draft: DataDraft, asked: ChooseOptions, lookup: Lookup) -> tuple
         lines += layout.notes
     changes: dict[str, object] = {}
     if layout.columns != Columns():
-        changes["columns"] = layout.columns
+        given = asked.columns or draft.columns
+        # The files are laid out once more when the draft is resolved, and would find the refused column again.
+        refused = given is not None and given.document == NO_PAIR
+        changes["columns"] = layout.columns.model_copy(update={"document": NO_PAIR}) if refused else layout.columns
     if found.format is None and asked.format is None and layout.format != _by_name(files[0]):
         changes["format"] = layout.format
     return draft.model_copy(update=changes), task, lines

@@ -536,7 +536,10 @@ def test_on_a_terminal_a_person_says_which_column_it_is_and_documents_may_be_lef
     assert (columns["text"], columns["label"]) == ("note", "place")
     written(THREADS)
     without = guess_corpus(ChooseOptions(data="data", document="none"), Lookup(offline=True))
-    assert without.data["columns"] == {"text": "text", "label": "label"}
+    assert without.data["columns"] == {"text": "text", "label": "label", "document": "none"}
+    again = Lookup(offline=True).data(DataDraft.model_validate(without.data), without.task)
+    assert (without.spec.columns.document, again.columns.document) == (None, None)
+    assert not any(without.spec.documents or ())
 
 
 def test_a_changed_text_is_another_corpus_and_the_same_texts_are_converted_once() -> None:
