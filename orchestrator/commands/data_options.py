@@ -31,7 +31,7 @@ def with_options(*names: str) -> Callable[[Callable[..., None]], Callable[..., N
 
         @wraps(command)
         def wrapped(**values: Any) -> None:
-            given = {name: values.pop(name) for name in shared}
+            given = {name: values.pop(name, each.default) for name, each in shared.items()}
             command(asked=ChooseOptions(**{name: each for name, each in given.items() if each is not None}), **values)
 
         del wrapped.__wrapped__
