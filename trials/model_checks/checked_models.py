@@ -17,7 +17,9 @@ import json
 from pathlib import Path
 
 from trials.cache.node_cache import read_checked_json, write_json
+from trials.escaping import digest_of
 from trials.models.family import Head
+from trials.models.model_files import INDEX
 from trials.settings import ModelSpec
 from trials.sources.cache import cache_root
 from trials.sources.local_models import attention_note, weight_shapes
@@ -53,5 +55,7 @@ def check_model(spec: ModelSpec, head: Head, *, pairs: bool = False) -> tuple[st
 
 
 def _key(spec: ModelSpec, head: Head, *, pairs: bool) -> str:
-    content = [VERSION, spec.revision, head, pairs, spec.pickle, *map(importlib.metadata.version, _LIBRARIES)]
+    index = Path(spec.path) / INDEX  # says which shard has which weight, and is in no revision
+    placed = [digest_of(index).hex()] if index.is_file() else []
+    content = [VERSION, spec.revision, *placed, head, pairs, spec.pickle, *map(importlib.metadata.version, _LIBRARIES)]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:24]
