@@ -71,9 +71,10 @@ _END = """## What cannot be told yet
 def page() -> str:
     """The page in Markdown. Raises StoreError: there is no store."""
     store = open_store(str(ROOT / STORE))
+    planned = {plan.name for plan in store.sweeps()}
     sections, undecided = list[str](), list[str]()
     for sweep, title in _SWEEPS.items():
-        answers = _answers(sweep)
+        answers = list(answer(str(ROOT / STORE), sweep)) if sweep in planned else []
         decidable = [each for each in answers if _has_interval(each)]
         if decidable:
             against = list(_against_first(store)) if sweep == "freezebench-layers" else []
@@ -87,14 +88,6 @@ def page() -> str:
     top = _TOP.format(n_trials=len(store.completed_ids()), store=STORE)
     replayed = [_SEARCHES + "\n".join(searches) + "\n"] if searches else []
     return "\n".join([top, *sections, *replayed, _END.format(undecided="".join(undecided))])
-
-
-def _answers(sweep: str) -> list[Answer]:
-    return list(answer(str(ROOT / STORE), sweep)) if sweep in {plan.name for plan in _plans()} else []
-
-
-def _plans() -> list[SweepPlan]:
-    return open_store(str(ROOT / STORE)).sweeps()
 
 
 def _specs(plan: SweepPlan) -> list[TrialSpec]:
@@ -130,7 +123,7 @@ def _section(each: Answer) -> str:
 
 def _against_first(store: ResultStore) -> Iterator[str]:
     """A row for each other half of the layers: its loss with the first half as the baseline."""
-    for plan in _plans():
+    for plan in store.sweeps():
         if plan.name == "freezebench-layers":
             trials = store.evidence(_specs(plan))
             for rows in questions(trials.frame):
@@ -146,7 +139,7 @@ def _searches(store: ResultStore) -> Iterator[str]:
     """A row for each grid of nested freezes whose trials have all run, and tolerance."""
     recorded = recorded_trials(store)
     grids: dict[str, dict[str, TrialSpec]] = {}
-    for plan in _plans():
+    for plan in store.sweeps():
         for spec in _specs(plan):
             if spec.freeze.strategy in NESTED and plan.name != "freezebench-layers":
                 grids.setdefault(spec.baseline_id, {})[spec.trial_id] = spec

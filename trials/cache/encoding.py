@@ -71,6 +71,14 @@ class EncodedCorpus:
         return EncodedCorpus(self.labels, self.names, self.pad_id, *{**self.splits, **splits}.values())
 
 
+# Encoded corpora on disk: tokenised once per node, memory-mapped by every worker in milliseconds.
+#
+#     <cache>/tokens/<key>/<split>.<field>.npy   an array of all examples of a split
+#     <cache>/tokens/<key>/meta.json             labels, and length and digest of every file; written last
+#
+# A worker checks lengths and digests when it maps the arrays, and again when a file has changed since. What does not
+# fit is deleted and encoded anew.
+
 VERSION = 4  # of the files: increment it when the same key would give others
 _META = "meta.json"
 _FIELDS = ("ids", "labels", "gold", "at", "types")  # of an example, each concatenated over all examples in one file
