@@ -16,16 +16,13 @@ from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.examples import each
-from tests.trials.conftest import TrialMaker, tiny_encoder
+from tests.trials.conftest import TrialMaker, start, tiny_encoder
 from trials.cache.encoding import encode_for
 from trials.models.family import MODEL_FAMILIES
 from trials.models.load import load_model
-from trials.run import new_model, new_training, train_subset
-from trials.spec import TrialSpec
 from trials.tasks.task import Example
 from trials.training.batching import Batch, collate, laid_end_to_end, shuffled_batches, square_mask, takes_square_mask
 from trials.training.device_loader import DeviceLoader, one_ahead
-from trials.training.freeze_course import train_mode
 from trials.training.loop import Training, evaluate, train_steps
 
 CPU = torch.device("cpu")
@@ -47,14 +44,6 @@ def text(n: int, label: float = 0.5) -> Example:
 def equal(one: Batch, other: Batch) -> bool:
     pairs = list(zip(one.tensors, other.tensors, strict=True))
     return all(a.dtype == b.dtype and torch.equal(a, b) for a, b in pairs) and one.square == other.square
-
-
-def start(spec: TrialSpec, device: torch.device = CPU) -> Training:
-    data = encode_for(spec)
-    loaded = new_model(spec, len(data.labels), device)
-    training = new_training(spec, loaded, data, train_subset(spec, data.train), device)
-    train_mode(loaded.model, loaded.parts, spec.freeze, frozen_dropout=spec.frozen_dropout)
-    return training
 
 
 # --- Batches
