@@ -3,7 +3,7 @@
 What belongs to an ended trial follows from its own row: how many rows each other table has of it, and their digest.
 Rows of the oldest versions record nothing; of them only contradictions can be found.
 
-Without predictions, contributions or weights a trial is still complete. Such a loss is a finding of its own: `repair`
+Without predictions or weights a trial is still complete. Such a loss is a finding of its own: `repair`
 removes what is left of them and records that there are none, and the trial does not run again.
 """
 
@@ -25,7 +25,7 @@ from orchestrator.store.temporary_files import StoredFile
 
 Pair = tuple[str, int]  # trial_id, attempt
 Row = dict[str, Any]
-OPTIONAL = ("predictions", "contributions", WEIGHTS)  # what a completed trial may lose without running again
+OPTIONAL = ("predictions", WEIGHTS)  # what a completed trial may lose without running again: no interval rests on it
 _AGAIN = "it runs again at the next launch, once `repair` has removed its row"
 
 

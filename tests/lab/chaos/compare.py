@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -100,6 +100,16 @@ def compare(expected: Tables, found: dict[str, list[Row]]) -> Difference:
     examples = [f"missing {m}" for m in missing[:2]] + [f"surplus {s}" for s in surplus[:2]]
     examples += [_apart(expected[name][key], keyed[name][key], name) for name, key in different[:2]]
     return Difference(len(missing), len(surplus), len(different), duplicates(found), tuple(examples))
+
+
+def without_predictions(expected: Tables, trials: Collection[str]) -> Tables:
+    """The tables after `repair` has recorded that the predictions of some trials are lost; all else is unchanged."""
+    rows = {key: json.loads(text) for key, text in expected["trials"].items()}
+    for (trial_id,), row in rows.items():
+        if trial_id in trials:
+            row["row_counts"] = [[table, 0 if table == "predictions" else n] for table, n in row["row_counts"]]
+    left = {key: text for key, text in expected["predictions"].items() if key[0] not in trials}
+    return {**expected, "predictions": left, "trials": {key: _text(row) for key, row in rows.items()}}
 
 
 def _apart(expected: str, found: str, name: str) -> str:

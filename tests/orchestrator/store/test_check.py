@@ -163,7 +163,7 @@ LOST = {
     "tags": "is completed, but 0 of ",
     "trials": "attempt 1 has ended, but its row in `trials` is lost",
     "predictions": "0 of 16 rows of predictions are there",
-    "contributions": "0 of 2 rows of contributions are there",
+    "contributions": "is completed, but 0 of ",
 }
 
 

@@ -82,22 +82,30 @@ def test_a_trial_whose_own_row_was_in_a_broken_part_runs_again(store: ResultStor
     assert open_store(store.address).attempts()[SECOND.trial_id] == 1  # its evaluations are there: the next is the 2nd
 
 
-@each("table", ["predictions", "contributions"])
 @each("harm", ["spoiled", "deleted"], quick=1)
-def test_lost_predictions_cost_predictions_and_no_trial(real: Real, tmp_path: Path, table: str, harm: str) -> None:
+def test_lost_predictions_cost_predictions_and_no_trial(real: Real, tmp_path: Path, harm: str) -> None:
     copy = real.copy(tmp_path)
-    (part,) = (copy / table).iterdir()
+    (part,) = (copy / "predictions").iterdir()
     part.unlink() if harm == "deleted" else part.write_bytes(b"PAR1")
     done = repair(FolderStorage(copy))
     assert (len(done.losses), done.trials) == (2, {})
-    lost = f"0 of {16 if table == 'predictions' else 2} rows of {table} are there"
-    assert all(lost in one for one in done.losses.values())
+    assert all("0 of 16 rows of predictions are there" in one for one in done.losses.values())
     assert check_store(copy).ok
     left = open_store(copy)
     assert len(left.completed_ids()) == 2
-    assert len(left.predictions()) == (0 if table == "predictions" else 32)
+    assert len(left.predictions()) == 0
     run_sweep(real.sweep, copy)  # only the third trial runs
     assert set(open_store(copy).attempts().values()) == {1, 2}
+
+
+def test_a_trial_whose_contributions_are_lost_runs_again_as_intervals_rest_on_them(real: Real, tmp_path: Path) -> None:
+    copy = real.copy(tmp_path)
+    (part,) = (copy / "contributions").iterdir()
+    part.write_bytes(b"PAR1")
+    assert len(repair(FolderStorage(copy)).trials) == 2
+    run_sweep(real.sweep, copy)
+    assert len(open_store(copy).contributions()) == 6  # three trials, dev and test
+    assert check_store(copy).ok
 
 
 def test_what_is_left_of_a_trials_predictions_is_removed_with_them(store: ResultStore) -> None:
