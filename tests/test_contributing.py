@@ -16,7 +16,7 @@ import torch
 from dashboards.views.kit.part import compute
 from dashboards.views.kit.theme import LIGHT
 from dashboards.views.registry import PARTS
-from orchestrator.analysis.statistic import STATISTICS
+from orchestrator.analysis.summary import STATISTICS
 from orchestrator.extras.published.study import read_study
 from orchestrator.search.simulate import simulate
 from orchestrator.search.steering import FixedCells, Steering
@@ -37,8 +37,7 @@ from trials.models.family import MODEL_FAMILIES
 from trials.models.load import family_of, load_model
 from trials.plugins.loading import Registry
 from trials.sources.corpus_draft import DataDraft
-from trials.tasks.reading import read_corpus
-from trials.tasks.task import TASKS, words_of
+from trials.tasks.task import TASKS, read_corpus, words_of
 
 GUIDE = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
 EXAMPLES = {

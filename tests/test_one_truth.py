@@ -20,8 +20,7 @@ from dashboards.data.page_query import PageQuery, parse_query
 from dashboards.data.selection import select
 from dashboards.report.write import write_report
 from dashboards.views.compare import prepare_scores
-from dashboards.views.kit.answers import answers_of_page, settings_table
-from dashboards.views.kit.cards import cards_or_table, figures_of
+from dashboards.views.kit.cards import answers_of_page, cards_or_table, figures_of, settings_table
 from dashboards.views.kit.theme import LIGHT
 from dashboards.views.registry import PARTS
 from dashboards.views.trial_page import trial_page

@@ -24,7 +24,7 @@ from trials.sources.corpus_draft import DataDraft, Located, named_corpus
 from trials.sources.local_models import STARTER, ModelDraft, find_model, named_model
 from trials.spec import TrialSpec, beyond_bounds, conflicts
 from trials.tasks import TASKS
-from trials.tasks.reading import counted_corpus, labelled
+from trials.tasks.task import counted_corpus, labelled
 
 K = ParamSpec("K")
 V = TypeVar("V")

@@ -22,7 +22,7 @@ from dashboards.app.callbacks import NO_FIGURE, PageCache, add_callbacks, asked_
 from dashboards.app.controls import shell
 from dashboards.data.frames import Frames
 from dashboards.data.page_query import parse_query
-from dashboards.data.provenance import provenance, versions_of
+from dashboards.data.selection import provenance, versions_of
 from dashboards.data.tables import FORMATS
 from dashboards.report.html import as_html, page_as_html
 from dashboards.report.pictures import table_file

@@ -21,8 +21,7 @@ from dashboards.app import controls as control
 from dashboards.app.controls import switches
 from dashboards.data.frames import Frames, Snapshot
 from dashboards.data.page_query import PageQuery, parse_query
-from dashboards.data.provenance import provenance
-from dashboards.data.selection import Selection, select, state_of
+from dashboards.data.selection import Selection, provenance, select, state_of
 from dashboards.views.kit.components import copied, figure_of, notices, part_card, part_id, table
 from dashboards.views.kit.part import Drawn, PageState, Part, View, compute
 from dashboards.views.kit.theme import LIGHT, LOOKS, Look

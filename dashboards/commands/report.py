@@ -147,7 +147,7 @@ def paper(
     Exit codes: 0 success, 2 invalid option or unknown study, 3 no store.
     """
     with reported(debug=debug):
-        from dashboards.report.paper import write_paper
+        from dashboards.report.write import write_paper
 
         found, folder = load_study(study), out or Path("paper") / study
         written = write_paper(found, open_store(store), folder, margin=margin / 100, pictures=pictures)

@@ -22,8 +22,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dashboards.data import trial_rows
-from dashboards.data.duckdb_mirror import Database, Mirror, open_database
+from dashboards.data.duckdb_mirror import FEW_COLUMNS, Database, Mirror, TrialRows, by_step, lowest_seeds, open_database
 from dashboards.data.followed import (
     NUMBERS,
     EndedTrials,
@@ -34,7 +33,6 @@ from dashboards.data.followed import (
     TrialNumbers,
     UnownedRows,
 )
-from dashboards.data.trial_rows import TrialRows
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.analysis.trial_frame import with_collapses, with_costs
 from orchestrator.claims.claims import RunningDriver, began_at, likely_shares, running_drivers
@@ -92,7 +90,7 @@ class Snapshot:
         last_row: Unix time of the newest row; None if there is none.
         database: Answers queries to the mirrored tables.
         store: The store itself.
-        few: Readers of the tables that are not mirrored, for a few trials at a time: keys of `trial_rows.COLUMNS`.
+        few: Readers of the tables that are not mirrored, for a few trials at a time: keys of `FEW_COLUMNS`.
         need_tags: Mirrors the table of tags if it is not yet mirrored.
         probes: Rows of the store's table of that name.
         drifts: Likewise.
@@ -148,7 +146,7 @@ class Snapshot:
         """
         ids = frozenset(trials["trial_id"])
         if ids not in self._step_losses:
-            self._step_losses[ids] = trial_rows.by_step(self.few["epochs"].of(trials, self._likely))
+            self._step_losses[ids] = by_step(self.few["epochs"].of(trials, self._likely))
         return self._step_losses[ids]
 
     @cached_property
@@ -156,7 +154,7 @@ class Snapshot:
         """The trials whose losses are likely to be asked for."""
         frames = [sweep.trials[["trial_id", "cell", "seed"]] for sweep in self.sweeps.values()]
         known = pd.concat(frames, ignore_index=True).drop_duplicates("trial_id")
-        return set(trial_rows.lowest_seeds(known)["trial_id"])
+        return set(lowest_seeds(known)["trial_id"])
 
     def spec(self, cell: str, seed: int) -> TrialSpec:
         """The spec of a trial; `seed` is the key of its seeds."""
@@ -191,7 +189,7 @@ class Frames:
         self._followed: list[FollowedTable | FollowedPlans] = [self._ended, self._epochs, self._plans]
         self._followed += self._unowned.values()
         self._has_tags = False
-        self._few = {table: TrialRows(store, table) for table in trial_rows.COLUMNS}
+        self._few = {table: TrialRows(store, table) for table in FEW_COLUMNS}
         self._drivers: dict[str, tuple[RunningDriver, ...]] = {}
         self._drivers_at = 0.0
         self._snapshot: Snapshot | None = None

@@ -22,8 +22,7 @@ from xml.sax.saxutils import escape
 
 from dashboards.data.frames import Frames
 from dashboards.data.page_query import parse_query
-from dashboards.data.provenance import Provenance, provenance
-from dashboards.data.selection import select
+from dashboards.data.selection import Provenance, provenance, select
 from dashboards.data.tables import FORMATS, formatted
 from dashboards.views.kit.part import Drawn, Part, compute
 from dashboards.views.kit.theme import LIGHT, Figure

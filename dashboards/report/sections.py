@@ -1,28 +1,154 @@
-"""The sections of a report: one for each set of trials whose scores may be compared."""
+"""The sections of a report: one for each set of trials whose scores may be compared, with its answers and methods."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
 
 from dashboards.data.frames import Snapshot
-from dashboards.data.page_query import PageQuery
-from dashboards.data.provenance import Provenance, provenance
-from dashboards.data.selection import Selection, of_page, select
-from dashboards.report.methods import answer_lines, method
-from dashboards.views.kit.answers import answers_of_page, answers_table
-from dashboards.views.kit.cards import figures_of, headline, setting_of, where_of
+from dashboards.data.page_query import COSTS, PageQuery
+from dashboards.data.selection import Provenance, Selection, of_page, provenance, select
+from dashboards.views.kit.cards import answers_of_page, answers_table, figures_of, headline, setting_of, where_of
+from dashboards.views.kit.drawing import freeze_name
 from dashboards.views.kit.part import Drawn, EmptyPartError, Part, compute
 from dashboards.views.kit.theme import LIGHT
 from dashboards.views.registry import PARTS
 from orchestrator.analysis.answer import Answer
 from orchestrator.analysis.cells import layer_strip
+from orchestrator.analysis.describe import describe_cells
+from orchestrator.analysis.savings import COUNTED, savings
 from orchestrator.config.quantities import counted
 from trials.errors import NothingMatchedError
+from trials.settings import Seeds
 from trials.sources.cache import Progress
+from trials.spec import TrialSpec
+
+_MOST_SEEDS = 120  # characters
+STATISTICS = (
+    "What is estimated is the mean loss of a freeze against its baseline over training randomness (the seeds) and "
+    "over sentences of the source of the dev set. Only completed trials enter a mean; the others are counted and "
+    "shown. Pairs with a run that collapsed (at or below the best constant prediction, or without a fall of its "
+    "training loss) are left out and counted. Standard deviations divide by n - 1. Intervals of losses are two-way, "
+    "over seeds and sentences (Cameron, Gelbach and Miller 2011, with Satterthwaite's degrees of freedom and a guard"
+    " against skewed losses); where contributions of sentences were not recorded, they are over seeds alone and hold"
+    " on this dev set. Verdicts follow from simultaneous intervals: settings of a strategy are tested in the order "
+    "of their depth, strategies share the error, differences to the baseline are corrected by max-t, and all hold at"
+    " every look from three seeds to the stated most. Savings are geometric means of paired ratios on one device. "
+    "The test split is scored once, with the weights of the best epoch on dev, and selects nothing."
+)
+
+
+def method(selection: Selection, versions: dict[str, str]) -> tuple[str, ...]:
+    """What was run and how it was evaluated, a sentence or more each."""
+    specs = [selection.snapshot.specs[cell] for cell in selection.trials["cell"].unique()]
+    spec = next((s for s in specs if not s.freeze.is_baseline), specs[0])
+    return (_trials(selection), _model_and_data(spec), _recipe(spec), _hardware(selection, versions), STATISTICS)
+
+
+def _trials(selection: Selection) -> str:
+    trials = selection.trials
+    states = trials["state"].value_counts()
+    counts = ", ".join(f"{n} {str(state).replace('_', ' ')}" for state, n in states.items())
+    sizes = ", ".join(f"{size:,}" for size in sorted(trials["train_size"].unique().tolist()))
+    freezes = ", ".join(
+        map(freeze_name, dict.fromkeys(trials.sort_values(["depth", "strategy", "embeddings"])["freeze"]))
+    )
+    seeds = ", ".join(map(Seeds.label_of, sorted(trials["seed"].unique().tolist())))
+    if len(seeds) > _MOST_SEEDS:
+        seeds = f"{seeds[:_MOST_SEEDS].rpartition(',')[0]}, ..."
+    return (
+        f"{len(trials)} trials ({counts}) that the sweep declares: frozen {freezes}; train size {sizes} (nested "
+        f"subsets); seed {seeds}."
+    )
+
+
+def _model_and_data(spec: TrialSpec) -> str:
+    sizes = (
+        "" if spec.data.sizes is None else " ({:,} / {:,} / {:,} items in train / dev / test)".format(*spec.data.sizes)
+    )
+    source = f", source {spec.data.source}" if spec.data.source else ""
+    return (
+        f"Model {spec.model.name} ({spec.model.family}, {spec.model.n_layers} layers, files' digest "
+        f"{spec.model.revision[:12]}); task {spec.task} on {spec.data.name}{sizes}{source}, files' digest "
+        f"{spec.data.fingerprint[:12]}."
+    )
+
+
+def _recipe(spec: TrialSpec) -> str:
+    optim = spec.optim
+    head = "" if optim.head_lr is None else f" ({optim.head_lr:g} for the head)"
+    clip = "no clipping" if optim.max_grad_norm is None else f"gradient norm at most {optim.max_grad_norm:g}"
+    decay = "" if optim.layer_decay is None else f", layer-wise decay {optim.layer_decay:g}"
+    lora = "" if spec.lora is None else f", LoRA {spec.lora.label}"
+    thaw = "" if spec.thaw_every is None else f", one more layer unfrozen every {spec.thaw_every} epochs"
+    frozen = "with" if spec.frozen_dropout else "without"
+    lower = ", lower-cased" if spec.lowercase else ""
+    warmup = f"warm-up over {100 * optim.warmup:g} % of the steps" if optim.warmup else "no warm-up"
+    often = "after every epoch" if spec.eval_every == 1 else f"every {spec.eval_every:g} epochs"
+    return (
+        f"AdamW, learning rate {optim.lr:g}{head}, weight decay {optim.weight_decay:g}, {warmup}, "
+        f"{optim.schedule} schedule{decay}, {clip}; batches of {optim.batch_size} ({spec.batching}), "
+        f"{counted(optim.epochs, 'epoch')}, evaluated on dev {often}; {spec.precision}, at most {spec.max_length} "
+        f"subwords{lower}; frozen parts {frozen} dropout{lora}{thaw}."
+    )
+
+
+def _hardware(selection: Selection, versions: dict[str, str]) -> str:
+    found = provenance(selection)
+    threads = ", ".join(f"{n:g}" for n in sorted(selection.trials["threads"].dropna().unique().tolist()))
+    packages = ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))
+    cpu = f"{threads or 'an unknown number of'} CPU thread{'s' * (threads != '1')}"
+    where = f"{', '.join(found.devices) or 'no device yet'} with {cpu} per trial"
+    commit = ", ".join(found.commits) or "unknown"
+    return f"Ran on {where}; {packages or 'versions unknown'}; commit {commit}; configuration digest {found.config}."
+
+
+def answer_lines(selection: Selection) -> tuple[str, ...]:
+    """The score without freezing, and what to freeze with what it saves, by train size."""
+    lines = list(_baselines(selection))
+    try:
+        found = answers_of_page(_named(selection)).answers
+    except EmptyPartError as error:
+        return (*lines, str(error))
+    for answer in found:
+        tolerance = f"tolerance {counted(answer.tolerance, 'point')}"
+        lines.append(f"Train size {answer.train_size:,}, {tolerance}: {answer.sentence}")
+        if (chosen := answer.decided_by.chosen) is not None:
+            lines += _saved(selection.of_questions.trials, chosen["cell"])
+    return tuple(lines)
+
+
+def _named(selection: Selection) -> Selection:
+    """The selection with an address that names its corpus, model and set-up."""
+    query = selection.query
+    named = selection.asked.but(corpus=query.corpus, model=query.model, setup=query.setup)
+    return replace(selection, asked=named)
+
+
+def _baselines(selection: Selection) -> Iterable[str]:
+    """The score without freezing, by train size."""
+    keys = ["train_size", "cell", "baseline"]
+    cells = describe_cells(selection.trials, keys, selection.column)
+    for row in cells[cells["cell"] == cells["baseline"]].sort_values("train_size").itertuples():
+        interval = "" if row.dots_only else f" (95 % interval over seeds {100 * row.low:.2f} to {100 * row.high:.2f})"
+        score = f"{selection.value_name} is {100 * row.mean:.2f} %{interval}, n={row.n}"
+        yield f"Train size {row.train_size:,}: without freezing, {score}."
+
+
+def _saved(trials: pd.DataFrame, cell: str) -> Iterable[str]:
+    """What the recommended cell saves of every cost."""
+    table = savings(trials)
+    shares = [
+        f"{100 * row.saved:.1f} % of the {COSTS[row.cost]}"
+        + (f" ({100 * row.low:.1f} to {100 * row.high:.1f})" if row.low != row.high else "")
+        for row in table[table["cell"] == cell].itertuples()
+        if pd.notna(row.saved) and (row.cost in COUNTED or row.low > 0 or row.high < 0)
+    ]
+    if shares:
+        yield f"It saves {', '.join(shares)}."
 
 
 @dataclass(frozen=True)

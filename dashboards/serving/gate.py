@@ -14,8 +14,16 @@ from urllib.parse import parse_qsl, quote, urlencode
 from werkzeug.http import HTTP_STATUS_CODES
 from werkzeug.wrappers import Request, Response
 
-from dashboards.serving.access import Access, Token, WrongTries, login_page, redirect_page
-from dashboards.serving.headers import cache_control, enter, with_fixed
+from dashboards.serving.access import (
+    Access,
+    Token,
+    WrongTries,
+    cache_control,
+    enter,
+    login_page,
+    redirect_page,
+    with_fixed,
+)
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment

@@ -19,9 +19,8 @@ from flask import Flask, Response, abort, request
 from pydantic import ValidationError
 from werkzeug.exceptions import BadRequest, HTTPException
 
-from dashboards.serving.access import Access
+from dashboards.serving.access import COMPONENTS, Access, fixed_headers, prefixed
 from dashboards.serving.gate import CALLBACK, MAX_BODY_BYTES, Gate
-from dashboards.serving.headers import COMPONENTS, fixed_headers, prefixed
 from trials.escaping import escaped
 
 _WILDCARDS = (["MATCH"], ["ALL"], ["ALLSMALLER"])

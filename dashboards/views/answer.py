@@ -12,15 +12,18 @@ from dash import html
 from dashboards.data.page_query import COSTS
 from dashboards.data.selection import Selection, of_page
 from dashboards.views import coverage
-from dashboards.views.kit.answers import (
+from dashboards.views.kit.cards import (
     PageAnswers,
     answers_of_page,
     answers_table,
+    cards_or_table,
+    figures_of,
+    headline,
+    in_short,
     left_out,
     settings_of,
     settings_table,
 )
-from dashboards.views.kit.cards import cards_or_table, figures_of, headline, in_short
 from dashboards.views.kit.cells import with_cells
 from dashboards.views.kit.drawing import (
     beside_marks,

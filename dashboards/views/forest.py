@@ -20,7 +20,7 @@ from dashboards.views.kit.drawing import (
 from dashboards.views.kit.part import EmptyPartError, Part
 from dashboards.views.kit.theme import Figure, Look, axis
 from orchestrator.analysis.decide import loss_table
-from orchestrator.analysis.statistic import STATISTICS
+from orchestrator.analysis.summary import STATISTICS
 
 MANY = 10  # settings: from here on a panel each train size
 MAX_ROWS = 80  # of the figure

@@ -17,8 +17,7 @@ from dash import ALL, ClientsideFunction, Input, Output, dcc, html
 from dashboards.data.frames import EVERYTHING, Sweep
 from dashboards.data.page_query import PageQuery
 from dashboards.data.selection import Selection, state_of
-from dashboards.views.kit.answers import answers_of_page
-from dashboards.views.kit.cards import in_short
+from dashboards.views.kit.cards import answers_of_page, in_short
 from dashboards.views.kit.components import part_id
 from dashboards.views.kit.part import EmptyPartError, Part
 from orchestrator.config.quantities import counted

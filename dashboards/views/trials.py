@@ -1,10 +1,12 @@
 """Trials: which trials are there? A grid that the server sorts and filters, so that a page only holds visible rows.
 
-How it is sorted and filtered and which columns it shows is in the address, as everything else.
+How it is sorted and filtered and which columns it shows is in the address, as everything else: what AG Grid asks for is
+done to a frame.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -14,13 +16,11 @@ import dash_ag_grid as dag
 import dash_mantine_components as dmc
 import pandas as pd
 from dash import ClientsideFunction, Input, Output, State, dcc, html, no_update
-from pydantic import validate_call
+from pydantic import TypeAdapter, ValidationError, validate_call
 from typing_extensions import TypedDict
 
-from dashboards.data.provenance import provenance
-from dashboards.data.selection import Selection, listed
+from dashboards.data.selection import Selection, listed, provenance
 from dashboards.data.tables import as_csv
-from dashboards.views.grid_query import Filter, Sort, filtered_rows, filters_of, sort_of, sorted_rows
 from dashboards.views.kit.cells import setting_name, varying_columns
 from dashboards.views.kit.components import plain_rows
 from dashboards.views.kit.drawing import freeze_column
@@ -30,6 +30,113 @@ from orchestrator.analysis.cells import froze_by
 from trials.escaping import markdown
 from trials.metrics.metric import metric_label
 from trials.settings import Seeds
+
+
+class Condition(TypedDict, total=False):
+    """A condition on a column, as AG Grid sends it."""
+
+    type: str
+    filter: str | float | None
+    filterTo: float | None
+
+
+class Filter(Condition, total=False):
+    """The conditions on a column; with several, `operator` is AND or OR."""
+
+    filterType: str
+    operator: str
+    conditions: list[Condition]
+
+
+class Sort(TypedDict, total=False):
+    """A column and its direction."""
+
+    colId: str
+    sort: str
+
+
+_FILTERS = TypeAdapter(dict[str, Filter])
+
+
+def sorted_rows(rows: pd.DataFrame, model: Sequence[Sort]) -> pd.DataFrame:
+    """The rows by the columns named, the first first; a name that is no column is ignored."""
+    keys = [(each["colId"], each.get("sort") == "asc") for each in model if each.get("colId") in rows]
+    if not keys:
+        return rows
+    return rows.sort_values([name for name, _ in keys], ascending=[up for _, up in keys], kind="stable", key=_in_order)
+
+
+def _in_order(values: pd.Series) -> pd.Series:
+    """Numbers by size, also where they are text, as seeds are; else text."""
+    numbers = pd.to_numeric(values, errors="coerce")
+    return numbers if numbers.notna().sum() == values.notna().sum() else values.astype(str)
+
+
+def filtered_rows(rows: pd.DataFrame, model: Mapping[str, Filter]) -> pd.DataFrame:
+    """The rows that fulfil the filter of each column; a name that is no column is ignored."""
+    for name, wanted in model.items():
+        if name in rows:
+            rows = rows[_matches(rows[name], wanted)]
+    return rows
+
+
+def _matches(values: pd.Series, wanted: Filter) -> pd.Series:
+    """Which values fulfil a column's filter, all of its conditions or any."""
+    found = [_fulfils(values, each, str(wanted.get("filterType"))) for each in wanted.get("conditions") or [wanted]]
+    joined = found[0]
+    for each in found[1:]:
+        joined = joined | each if wanted.get("operator") == "OR" else joined & each
+    return joined
+
+
+def _fulfils(values: pd.Series, condition: Condition, filter_type: str) -> pd.Series:
+    kind, value = condition.get("type"), condition.get("filter")
+    if kind == "blank":
+        return values.isna()
+    if kind == "notBlank":
+        return values.notna()
+    if filter_type == "number" and not isinstance(value, str):
+        return _compared(values, str(kind), float(value or 0), condition.get("filterTo"))
+    text, word = values.astype(str).str.lower(), str(value or "").lower()
+    found = {
+        "contains": lambda: text.str.contains(word, regex=False),
+        "notContains": lambda: ~text.str.contains(word, regex=False),
+        "equals": lambda: text == word,
+        "notEqual": lambda: text != word,
+        "startsWith": lambda: text.str.startswith(word),
+        "endsWith": lambda: text.str.endswith(word),
+    }
+    return found.get(str(kind), found["contains"])()
+
+
+def _compared(values: pd.Series, kind: str, value: float, to: object) -> pd.Series:
+    numbers = pd.to_numeric(values, errors="coerce")
+    found = {
+        "equals": lambda: numbers == value,
+        "notEqual": lambda: numbers != value,
+        "lessThan": lambda: numbers < value,
+        "lessThanOrEqual": lambda: numbers <= value,
+        "greaterThan": lambda: numbers > value,
+        "greaterThanOrEqual": lambda: numbers >= value,
+        "inRange": lambda: numbers.between(value, float(str(to or value))),
+    }
+    return found.get(kind, found["equals"])()
+
+
+def sort_of(text: str) -> list[Sort]:
+    """Columns and directions of `score.desc,seed.asc`; the best first where the address names none."""
+    pairs = [each.rpartition(".") for each in text.split(",") if each]
+    known = [Sort(colId=name, sort=way) for name, _, way in pairs if name and way in ("asc", "desc")]
+    return known or [Sort(colId="score", sort="desc")]
+
+
+def filters_of(text: str) -> dict[str, Filter]:
+    """The filters of the address, as AG Grid's JSON; none where it is not that."""
+    try:
+        return _FILTERS.validate_python(json.loads(text)) if text else {}
+    except (ValueError, ValidationError, RecursionError):
+        return {}
+
 
 GRID = "trials-grid"
 

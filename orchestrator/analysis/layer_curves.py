@@ -9,10 +9,14 @@ Freezing before training against freezing, or unfreezing, while training: loss a
 
 All settings share a baseline, its seeds and its number of steps, so each one's loss and saved operations stand beside
 those of every other.
+
+Ids of states and probes say what the probes of a setting depend on.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -22,12 +26,38 @@ import pandas as pd
 from orchestrator.analysis.cells import freeze_name, froze_by
 from orchestrator.analysis.decide import loss_table
 from orchestrator.analysis.describe import mean_interval
-from orchestrator.analysis.probe_key import probe_id
 from orchestrator.analysis.rows import COMPLETED, ROUNDING, Floats
 from orchestrator.analysis.savings import FLOPS, savings
 from orchestrator.analysis.two_way import interval
 from orchestrator.config.quantities import counted
 from trials.spec import TrialSpec
+
+VERSION = 1  # of the probes: increment it when the same key would give others
+
+
+def states_key(spec: TrialSpec) -> str:
+    """A digest of everything but the train subset that probes depend on: settings with the same key share one pass."""
+    return _digest(_content(spec))
+
+
+def probe_id(spec: TrialSpec) -> str:
+    """A digest of everything but the seed of the train subset that probes depend on; whatever is frozen."""
+    return _digest([*_content(spec), spec.train_size])
+
+
+def subset_seed(spec: TrialSpec) -> int:
+    """The seed that draws a trial's train subset, and so the one of its probes."""
+    return spec.seed if spec.subset_seed is None else spec.subset_seed
+
+
+def _content(spec: TrialSpec) -> list[Any]:
+    recipe = [spec.task, spec.score, spec.max_length, spec.lowercase, spec.precision]
+    return [VERSION, spec.data.content(), spec.model.revision, *recipe]
+
+
+def _digest(content: list[Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+
 
 _SETTING = ("probe_id", "baseline", "task", "corpus", "model", "train_size", "setup", "metric", "n_layers")
 COLUMNS = [

@@ -39,7 +39,7 @@ from trials.draft import Lookup
 from trials.errors import RefusedError
 from trials.sources.corpus_draft import DataDraft
 from trials.sources.local_models import ModelDraft, named_model
-from trials.tasks.reading import read_corpus
+from trials.tasks.task import read_corpus
 
 if TYPE_CHECKING:
     from orchestrator.forecast.values import Forecast

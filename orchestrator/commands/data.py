@@ -9,18 +9,19 @@ permafrost data check --sweep my.yaml
 
 from __future__ import annotations
 
+import inspect
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
+from functools import wraps
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
 
 import typer
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.commands.data_options import DATA, with_options
 from orchestrator.config import options
 from orchestrator.config.console import command_group, download_progress, number_table, reported, say, stdout
 from orchestrator.config.quantities import counted
@@ -36,7 +37,52 @@ from trials.sources.cache import FetchedCorpus, cache_root, fetched_corpora
 from trials.sources.corpus_draft import named_corpus
 from trials.starter import BUNDLED_TREEBANKS
 from trials.tasks import TASKS
-from trials.tasks.reading import labelled, read_corpus, reading_notes
+from trials.tasks.task import labelled, read_corpus, reading_notes
+
+DATA = (
+    "task", "format", "words", "tags", "text", "pair", "label", "document", "scheme", "train", "dev", "test",
+    "held_out", "folds",
+)  # fmt: skip
+"""What somebody's data are."""
+
+
+def with_options(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A command with these options, which it gets together, as `asked`; parameters of its own stay its own.
+
+    Args:
+        names: Attributes of `ChooseOptions`, and the command's own parameters among them, in the order of its help;
+            own ones that are not named come last.
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        own = dict(inspect.signature(command, eval_str=True).parameters)
+        del own["asked"]
+        shared = {name: _parameter(name) for name in names if name not in own}
+
+        @wraps(command)
+        def wrapped(**values: Any) -> None:
+            given = {name: values.pop(name, each.default) for name, each in shared.items()}
+            command(asked=ChooseOptions(**{name: each for name, each in given.items() if each is not None}), **values)
+
+        del wrapped.__wrapped__
+        keyword = {name: each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for name, each in own.items()}
+        parameters = {name: (shared | keyword)[name] for name in (*names, *own)}
+        wrapped.__signature__ = inspect.Signature(list(parameters.values()))  # type: ignore[attr-defined]
+        wrapped.__annotations__ = {name: each.annotation for name, each in parameters.items()}
+        return wrapped
+
+    return decorate
+
+
+def _parameter(name: str) -> inspect.Parameter:
+    """An attribute of `ChooseOptions` as Typer knows it, which repeats an option for a list or None only."""
+    kind, *about = get_args(get_type_hints(ChooseOptions, include_extras=True)[name])
+    default: Any = getattr(ChooseOptions, name)
+    if get_origin(kind) is Sequence:
+        kind, default = list[str] | None, None
+    annotation: Any = Annotated[kind, *about]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
 
 app = command_group("Fetch, list and check corpora.")
 _MOST_LABELS = 60  # of the table

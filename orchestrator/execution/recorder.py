@@ -27,8 +27,7 @@ from trials.errors import StoreError
 from trials.plugins.loading import source_digests
 from trials.record import EpochRecord, SplitReport, loss_fall, trial_totals
 from trials.spec import TrialSpec
-from trials.tasks.reading import read_corpus
-from trials.tasks.task import labels_of, words_of
+from trials.tasks.task import labels_of, read_corpus, words_of
 
 # Checkpoints of running trials, next to the rows of their store: one object per checkpoint.
 #

@@ -24,8 +24,7 @@ from trials.models.family import MODEL_FAMILIES
 from trials.prefix.rule import cached_depth, freeze_at, learning_layers, prefix_key
 from trials.settings import DataSpec, FreezeSpec, ModelSpec
 from trials.spec import TrialSpec, evaluation_steps, steps_an_epoch
-from trials.tasks.reading import read_corpus
-from trials.tasks.task import head_of
+from trials.tasks.task import head_of, read_corpus
 
 # Inputs of the cost model: dimensions of the encoder from config.json, lengths in subwords from the tokenizer.
 #

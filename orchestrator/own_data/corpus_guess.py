@@ -25,8 +25,7 @@ from trials.sources.hub_client import near_here
 from trials.sources.split_files import NoDevSplitError, files_in
 from trials.starter import BUNDLED_TREEBANKS
 from trials.tasks import TASKS
-from trials.tasks.reading import read_corpus, reading_notes
-from trials.tasks.task import labels_of, unit_of
+from trials.tasks.task import labels_of, read_corpus, reading_notes, unit_of
 
 N_EXAMPLES = 3
 _MOST_CORPORA = 3  # whose examples a plan shows

@@ -17,7 +17,7 @@ from trials.prefix.rule import prefix_depth
 from trials.spec import TrialSpec
 
 if TYPE_CHECKING:
-    from trials.pilot import Footprint
+    from trials.run import Footprint
 
 FREE_S = 60.0  # for a GPU to become free, and torch to be imported
 USABLE = 0.92  # share of a device's memory; fragmentation and cuBLAS workspaces take the rest
@@ -34,7 +34,7 @@ def measured_footprint(specs: Sequence[TrialSpec], kind: str) -> Footprint:
     @ray.remote(num_gpus=1, resources=_pinned(kind), max_calls=1)  # type: ignore[untyped-decorator]  # its process ends with it and frees the memory
     def pilots(chosen: list[str]) -> list[Footprint]:
         from trials.hardware.device import device_for
-        from trials.pilot import footprint
+        from trials.run import footprint
 
         return [footprint(TrialSpec.model_validate_json(text), device_for(1.0)) for text in chosen]
 

@@ -25,7 +25,7 @@ import numpy as np
 from orchestrator.analysis.cells import grouped
 from orchestrator.config.quantities import counted
 from orchestrator.execution.trial_source import Order, Source, Verdict
-from orchestrator.search.findings import result_lines
+from orchestrator.search.steering import result_lines
 from orchestrator.search.trial_results import (
     Cell,
     Evaluation,

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from orchestrator.analysis.cells import objective_group
 from orchestrator.store import ResultStore
-from orchestrator.store.evidence import SENTENCE_COLUMNS
+from orchestrator.store.contents import SENTENCE_COLUMNS
 from orchestrator.store.results import Changes, Follower
 from orchestrator.store.schema import State
 from orchestrator.sweeps.search_spec import COSTS as OBJECTIVES

@@ -1,7 +1,8 @@
 """All rows of a store with the parts that they come from, and the parts that cannot be read.
 
 Parts are read past all caches. Trials are read first and epochs last, the reverse of the order in which they are
-committed, so everything that belongs to a trial that was read is read too, even while a sweep is running.
+committed, so everything that belongs to a trial that was read is read too, even while a sweep is running. `evidence` is
+what a sweep shows, as the frame that the analyses take.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import ValidationError
@@ -38,6 +40,10 @@ from orchestrator.store.schema import (
 from trials.errors import ConfigError, NothingMatchedError, StoreError
 from trials.settings import FreezeSpec
 from trials.spec import TrialSpec
+
+if TYPE_CHECKING:
+    import pandas as pd
+
 
 # Everything that belongs to a trial is committed before its own row, and read after it: whoever sees the row sees all.
 COMMIT_ORDER = ("epochs", "tags", "predictions", "contributions", "trials", "commits")
@@ -367,3 +373,48 @@ def only_match(prefix: str, ids: Iterable[str], what: str, store: str, listing: 
 
 def _parsed(content: object) -> TrialSpec:
     return TrialSpec.model_validate_json(content) if isinstance(content, str) else TrialSpec.model_validate(content)
+
+
+SENTENCE_COLUMNS = {"sentences": "values", "documents": "documents", "words": "words"}
+"""Columns of a frame with a value a sentence, and what the store calls them (`schema.CONTRIBUTIONS`)."""
+
+
+class Evidence(NamedTuple):
+    """The trials of a sweep.
+
+    Attributes:
+        frame: As of `trial_frame`, with the `SENTENCE_COLUMNS` of dev.
+        specs: One spec of each cell.
+    """
+
+    frame: pd.DataFrame
+    specs: dict[str, TrialSpec]
+
+
+def evidence_of(specs: Sequence[TrialSpec], trials: pa.Table, contributions: pa.Table) -> Evidence:
+    """The planned trials of a sweep, with what is stored of them: rows with `TRIAL_COLUMNS`, and contributions."""
+    from orchestrator.analysis.trial_frame import trial_frame, with_sentences  # loads pandas
+
+    frame = with_sentences(trial_frame(specs, trials.to_pylist()), sentence_columns(contributions, "dev"))
+    return Evidence(frame, {spec.cell_id: spec for spec in reversed(specs)})
+
+
+def sentence_columns(contributions: pa.Table, split: str) -> dict[str, dict[str, npt.NDArray[Any]]]:
+    """For `trial_frame.with_sentences`: its columns by trial id, from rows of `schema.CONTRIBUTIONS`."""
+    of_split = contributions.filter(pc.equal(contributions["split"], split))
+    found = dict[str, dict[str, npt.NDArray[Any]]]()
+    for name, column in SENTENCE_COLUMNS.items():
+        rows = of_split.filter(pc.is_valid(of_split[column]))
+        lists = zip(rows["trial_id"].to_pylist(), rows[column], strict=True)
+        found[name] = {trial_id: values.values.to_numpy() for trial_id, values in lists}
+    return found
+
+
+def all_sentences(contributions: pa.Table) -> dict[str, dict[str, dict[str, npt.NDArray[Any]]]]:
+    """All that is stored of sentences: trial id -> split -> those of `SENTENCE_COLUMNS` that are known."""
+    found = dict[str, dict[str, dict[str, npt.NDArray[Any]]]]()
+    for split in pc.unique(contributions["split"]).to_pylist():
+        for name, of_trials in sentence_columns(contributions, split).items():
+            for trial_id, values in of_trials.items():
+                found.setdefault(trial_id, {}).setdefault(split, {})[name] = values
+    return found

@@ -26,7 +26,10 @@ from orchestrator.storage.storage import BrokenError, FolderStorage, NewerError,
 from orchestrator.store.contents import (
     SWEEPS,
     BrokenPart,
+    Evidence,
     SweepPlan,
+    all_sentences,
+    evidence_of,
     freeze_label,
     is_plan,
     latest,
@@ -36,7 +39,6 @@ from orchestrator.store.contents import (
     write_plan,
 )
 from orchestrator.store.decisions import Decision, DecisionLog, join_decisions, newest_plan, recorded
-from orchestrator.store.evidence import Evidence, all_sentences, evidence_of
 from orchestrator.store.parts import PartFolder
 from orchestrator.store.schema import ALL_TABLES, CHECKPOINTS, KEYS, SCHEMA_VERSION, TABLES, State, proven_reads
 from trials.errors import StoreError

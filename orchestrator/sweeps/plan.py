@@ -30,8 +30,7 @@ from trials.prefix.rule import cached_depth, is_worth_it, prefix_depth, why_not_
 from trials.settings import DataSpec, ModelSpec
 from trials.spec import TrialSpec
 from trials.tasks import TASKS
-from trials.tasks.reading import read_corpus, reading_notes, unseen_notes
-from trials.tasks.task import unit_of
+from trials.tasks.task import read_corpus, reading_notes, unit_of, unseen_notes
 
 # What a plan says of names without an exact version: what they mean now, and whether they meant another before.
 

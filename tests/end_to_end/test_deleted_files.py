@@ -14,7 +14,7 @@ from tests.end_to_end.conftest import Here
 from trials.cache import encoding
 from trials.models import load
 from trials.starter import model_path
-from trials.tasks import reading
+from trials.tasks import task as reading
 
 
 def delete(folder: Path) -> None:

@@ -9,18 +9,13 @@ from collections.abc import Iterator
 FROM_PRETRAINED = {"trust_remote_code": "False", "local_files_only": "True"}
 
 
-def dangers(source: str, *, transformers: bool = True) -> list[str]:
-    """`line: what` of everything in a module that is not allowed.
-
-    Args:
-        source: The module's text.
-        transformers: Whether its models come from elsewhere, so that none of their own code may run.
-    """
+def dangers(source: str) -> list[str]:
+    """`line: what` of everything in a module that is not allowed."""
     calls = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call))
-    return [f"{call.lineno}: {what}" for call in calls for what in _dangers(call, transformers)]
+    return [f"{call.lineno}: {what}" for call in calls for what in _dangers(call)]
 
 
-def _dangers(call: ast.Call, transformers: bool) -> Iterator[str]:
+def _dangers(call: ast.Call) -> Iterator[str]:
     name, given = _dotted(call.func), {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords}
     if name in ("compile", "__import__"):
         yield f"{name}()"
@@ -30,7 +25,7 @@ def _dangers(call: ast.Call, transformers: bool) -> Iterator[str]:
         yield f"{name}(shell=...)"
     if name in ("np.load", "numpy.load") and "allow_pickle" in given:
         yield f"{name}(allow_pickle=...)"
-    if transformers and name.endswith(".from_pretrained"):
+    if name.endswith(".from_pretrained"):
         yield from (f"{name}() without {k}={v}" for k, v in FROM_PRETRAINED.items() if given.get(k) != v)
 
 

@@ -12,22 +12,16 @@ ROOT = Path(__file__).parents[2]
 MODULES = sorted(
     path for package in ("trials", "orchestrator", "dashboards") for path in (ROOT / package).rglob("*.py")
 )
-STARTER = ROOT / "trials" / "starter_tools"  # the scripts that made the bundled model, out of nothing but themselves
 
 
 def test_no_module_can_run_what_others_supply() -> None:
-    found = {
-        path: wrong
-        for path in MODULES
-        if (wrong := dangers(path.read_text(encoding="utf-8"), transformers=STARTER not in path.parents))
-    }
+    found = {path: wrong for path in MODULES if (wrong := dangers(path.read_text(encoding="utf-8")))}
     assert found == {}
 
 
-def test_torch_loads_pickles_only_in_the_script_that_wrote_them() -> None:
+def test_torch_loads_no_pickle() -> None:
     """Weights go through transformers, which is told whether a pickle was allowed; checkpoints are safetensors."""
-    users = [path for path in MODULES if "torch.load(" in path.read_text(encoding="utf-8")]
-    assert users == [STARTER / "pretrain.py"]
+    assert [path for path in MODULES if "torch.load(" in path.read_text(encoding="utf-8")] == []
 
 
 def test_leave_for_a_pickle_is_the_only_way_to_one() -> None:
@@ -80,9 +74,7 @@ OTHER_READERS = {
 
 def test_files_that_others_name_are_opened_in_one_place() -> None:
     found = {
-        str(path.relative_to(ROOT)): calls
-        for path in MODULES
-        if STARTER not in path.parents and (calls := readers(path.read_text(encoding="utf-8")))
+        str(path.relative_to(ROOT)): calls for path in MODULES if (calls := readers(path.read_text(encoding="utf-8")))
     }
     assert {module: calls for module, calls in found.items() if module not in OTHER_READERS} == {}
     assert sorted(OTHER_READERS.keys() - found) == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.trials.conftest import TrialMaker
 from trials.hardware.device import resident_bytes
-from trials.pilot import footprint
+from trials.run import footprint
 
 
 def test_on_a_cpu_the_footprint_is_the_peak_of_the_process(make_trial: TrialMaker) -> None:

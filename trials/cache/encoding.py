@@ -40,8 +40,7 @@ from trials.settings import DataSpec, ModelSpec
 from trials.sources.cache import cache_root, discard, locked
 from trials.spec import TrialSpec
 from trials.tasks import TASKS
-from trials.tasks.reading import read_corpus
-from trials.tasks.task import Encoding, Example, Split, unit_of, unseen_labels
+from trials.tasks.task import Encoding, Example, Split, read_corpus, unit_of, unseen_labels
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from dashboards.views.kit.theme import axis, dodge
 from orchestrator.analysis.cells import setting, varying_settings
 from orchestrator.analysis.describe import describe_cells
 from orchestrator.analysis.savings import COUNTED
-from orchestrator.analysis.statistic import statistics_of
+from orchestrator.analysis.summary import statistics_of
 from orchestrator.analysis.trial_frame import CONDITIONS
 from orchestrator.config.quantities import counted
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 
-from orchestrator.analysis.probe_key import probe_id, states_key, subset_seed
+from orchestrator.analysis.layer_curves import probe_id, states_key, subset_seed
 from orchestrator.api.launching import SweepLike, declared_by, planned
 from orchestrator.api.questions import question_of
 from orchestrator.config.console import DEFAULT_STORE, download_progress, say, step_progress

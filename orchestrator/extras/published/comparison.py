@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from orchestrator.analysis.cells import freeze_name
-from orchestrator.analysis.replication import Replication, Runs, exact_replication, replication
 from orchestrator.config.quantities import counted
 from orchestrator.extras.published.our_results import (
     COUNTED,
@@ -32,6 +31,7 @@ from orchestrator.extras.published.our_results import (
     same_model,
     setups,
 )
+from orchestrator.extras.published.replication import Replication, Runs, exact_replication, replication
 from orchestrator.extras.published.study import UNKNOWN, Group, Published, PublishedNumber, Study
 
 # Which published numbers may be compared with which of ours, and the reason where they may not.

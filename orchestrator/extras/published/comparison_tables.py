@@ -12,7 +12,6 @@ from rich.table import Table
 from rich.text import Text
 
 from orchestrator.analysis.cells import LEGEND, layer_strip, strip_and_word
-from orchestrator.analysis.replication import Replication
 from orchestrator.extras.published.comparison import (
     COUNT_MARGIN,
     MARGIN,
@@ -38,6 +37,7 @@ from orchestrator.extras.published.our_results import (
     protocol_differences,
     same_model,
 )
+from orchestrator.extras.published.replication import Replication
 from orchestrator.extras.published.study import (
     UNKNOWN,
     Exhibit,

@@ -20,8 +20,7 @@ from orchestrator.analysis.savings import savings
 from orchestrator.analysis.trial_frame import TRAINING_COST, trial_frame, with_sentences
 from orchestrator.config.quantities import counted
 from orchestrator.extras.published.study import UNKNOWN, Metric, Protocol, PublishedCorpus, PublishedFreeze
-from orchestrator.store.contents import stored_spec
-from orchestrator.store.evidence import SENTENCE_COLUMNS
+from orchestrator.store.contents import SENTENCE_COLUMNS, stored_spec
 from orchestrator.store.schema import State
 from trials.settings import DataSpec
 from trials.spec import TrialSpec

@@ -14,7 +14,7 @@ from dashboards.commands.dashboard import DEMO_STORE
 from dashboards.data.frames import Frames
 from dashboards.data.page_query import PageQuery
 from dashboards.data.selection import select
-from dashboards.views.kit.answers import answers_of_page
+from dashboards.views.kit.cards import answers_of_page
 from orchestrator.api.answering import answer
 from orchestrator.extras.store_care.check import check_store
 from orchestrator.store import ResultStore, open_store

@@ -8,8 +8,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from dashboards.data.duckdb_mirror import TrialRows, lowest_seeds
 from dashboards.data.frames import Frames
-from dashboards.data.trial_rows import TrialRows, lowest_seeds
 from orchestrator.storage.storage import FolderStorage
 from orchestrator.store import ResultStore
 from tests.dashboards.stores import Invented, append, specs, write_store

@@ -12,7 +12,7 @@ import pytest
 import typer
 
 from dashboards.commands.report import paper
-from dashboards.report.paper import write_paper
+from dashboards.report.write import write_paper
 from dashboards.views.papers import DrawnExhibit, draw
 from orchestrator.extras.published.study import STUDIES, load_study
 from orchestrator.store import open_store

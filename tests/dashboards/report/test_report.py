@@ -11,7 +11,7 @@ import pytest
 
 from dashboards.data.frames import Frames
 from dashboards.data.page_query import PageQuery
-from dashboards.data.provenance import short_commit, versions_of
+from dashboards.data.selection import short_commit, versions_of
 from dashboards.report.pictures import FigureRenderer, export_figure
 from dashboards.report.sections import Section, sections
 from dashboards.report.write import Written, write_report

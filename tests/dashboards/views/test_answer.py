@@ -14,8 +14,17 @@ from plotly.io.json import to_json_plotly
 
 from dashboards.data.selection import Selection
 from dashboards.views import answer
-from dashboards.views.kit.answers import answers_of_page, answers_table, settings_of
-from dashboards.views.kit.cards import MOST_CARDS, cards_or_table, headline, in_short, interval_bar, next_command
+from dashboards.views.kit.cards import (
+    MOST_CARDS,
+    answers_of_page,
+    answers_table,
+    cards_or_table,
+    headline,
+    in_short,
+    interval_bar,
+    next_command,
+    settings_of,
+)
 from dashboards.views.kit.theme import DARK, LIGHT
 from orchestrator.analysis.answer import Answer, freeze_yaml
 from tests.builders import SPEC

@@ -23,8 +23,7 @@ from dashboards.views.coverage import (
     prepare_stability,
     progress,
 )
-from dashboards.views.kit.answers import answers_of_page
-from dashboards.views.kit.cards import headline
+from dashboards.views.kit.cards import answers_of_page, headline
 from dashboards.views.kit.part import compute
 from dashboards.views.kit.theme import DARK, LIGHT
 from dashboards.views.sweep_list import sweep_list

@@ -11,7 +11,7 @@ import pytest
 from dashboards.data.frames import Frames
 from dashboards.data.page_query import parse_query
 from dashboards.data.selection import select
-from dashboards.views import speed, steps, training
+from dashboards.views import speed, training
 from dashboards.views.kit.theme import LIGHT
 from tests.dashboards.stores import STRATEGIES, Invented, append, specs, write_store
 from tests.dashboards.views.made import made, strictly
@@ -120,14 +120,14 @@ def test_both_losses_have_a_panel(tmp_path: Path) -> None:
 
 def test_each_step_has_its_loss_and_its_number(tmp_path: Path) -> None:
     trials = specs(train_sizes=(200,), seeds=(0,), strategies=STRATEGIES[:1])
-    info = steps.prepare_steps(made(tmp_path / "s", Invented(evaluations=2, epochs=2.0), trials=trials))
+    info = training.prepare_steps(made(tmp_path / "s", Invented(evaluations=2, epochs=2.0), trials=trials))
     assert info.losses["step"].tolist() == [*range(5, 13), *range(17, 25)]  # 12 steps, of which 8 kept their loss
     first = 0.1 + 2 * np.exp(-2)
     assert info.losses["loss"].tolist()[:2] == pytest.approx([first + 0.1, first + 0.05])
 
 
 def test_a_smoothed_loss_is_the_mean_of_the_window_around_it(tmp_path: Path) -> None:
-    info = steps.prepare_steps(made(tmp_path / "s"))
+    info = training.prepare_steps(made(tmp_path / "s"))
     assert info.window == 5
     one = info.losses[info.losses["trial_id"] == info.losses["trial_id"].iloc[0]]
     loss, smooth = one["loss"].to_numpy(), one["smooth"].to_numpy()
@@ -138,7 +138,7 @@ def test_a_smoothed_loss_is_the_mean_of_the_window_around_it(tmp_path: Path) -> 
 
 def test_steps_show_the_baseline_and_the_strategies_that_were_chosen(tmp_path: Path) -> None:
     selection = made(tmp_path / "s", search="?strategy=alternating", trials=specs(seeds=range(5)))
-    info = steps.prepare_steps(selection)
+    info = training.prepare_steps(selection)
     assert info.cells["freeze"].tolist() == ["none", "alternating"]
     assert info.losses.groupby("cell")["seed"].unique().map(sorted).tolist() == [[0, 1, 2]] * 2
     assert set(info.cells["train_size"]) == {800}
@@ -146,7 +146,7 @@ def test_steps_show_the_baseline_and_the_strategies_that_were_chosen(tmp_path: P
 
 def test_no_more_than_eight_cells_have_their_steps_drawn(tmp_path: Path) -> None:
     trials = specs(train_sizes=(200,), embeddings=(False, True))
-    info = steps.prepare_steps(made(tmp_path / "s", trials=trials))
+    info = training.prepare_steps(made(tmp_path / "s", trials=trials))
     assert len(info.cells) == 8
     assert info.cells["freeze"].iloc[0] == "none"
     assert "Not drawn: 1 more setting" in info.note
@@ -155,7 +155,7 @@ def test_no_more_than_eight_cells_have_their_steps_drawn(tmp_path: Path) -> None
 def test_a_long_line_is_thinned_but_keeps_its_peaks() -> None:
     values = np.sin(np.arange(10_000.0))
     values[1234], values[7777] = 50.0, -50.0
-    kept = steps._extremes(values, 600)
+    kept = training._extremes(values, 600)
     assert len(kept) <= 600
     assert {1234, 7777} <= set(kept.tolist())
 

@@ -10,8 +10,7 @@ from dashboards.data.frames import Frames
 from dashboards.data.selection import Selection
 from dashboards.views.kit.theme import LOOKS, Look
 from dashboards.views.layers import LAYERS, draw_layers, prepare_layers
-from orchestrator.analysis.layer_curves import findings
-from orchestrator.analysis.probe_key import probe_id
+from orchestrator.analysis.layer_curves import findings, probe_id
 from orchestrator.store import ResultStore, open_store
 from tests.dashboards.stores import specs
 from tests.dashboards.views.made import drawn, made, selected, strictly

@@ -17,12 +17,11 @@ import numpy as np
 
 from orchestrator.analysis.cells import by_cell
 from orchestrator.execution.trial_source import Source
-from orchestrator.search.findings import front
 from orchestrator.search.optuna_search import AdaptiveCells
 from orchestrator.search.race import Race
 from orchestrator.search.schedule import NoEarlyStopping, scheduler_of
 from orchestrator.search.simulate import RecordedTrials, recorded_trials, simulate
-from orchestrator.search.steering import FixedCells, Steering, Suggester
+from orchestrator.search.steering import FixedCells, Steering, Suggester, front
 from orchestrator.search.trial_results import Cell, StoredTrials, TrialProgress, results_of
 from orchestrator.store import ResultStore, open_store
 from orchestrator.sweeps.search_spec import COSTS, RacingSpec, ScheduleSpec, SearchSpec, points_of

@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from orchestrator.search.findings import front
+from orchestrator.search.steering import front
 from orchestrator.sweeps.search_spec import RacingSpec, ScheduleSpec
 from tests.lab.benchmarks.search_depths import of_depths, share_of
 from tests.lab.benchmarks.search_table import (

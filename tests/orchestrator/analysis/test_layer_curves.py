@@ -10,8 +10,7 @@ import pytest
 
 from orchestrator.analysis.answer import freeze_yaml
 from orchestrator.analysis.cells import freeze_name, froze, froze_by, layer_strip, strip_and_word
-from orchestrator.analysis.layer_curves import COLUMNS, findings, layer_curves, mean_of_scores, when_frozen
-from orchestrator.analysis.probe_key import probe_id
+from orchestrator.analysis.layer_curves import COLUMNS, findings, layer_curves, mean_of_scores, probe_id, when_frozen
 from orchestrator.analysis.trial_frame import trial_frame
 from orchestrator.analysis.wording import parts
 from orchestrator.store.schema import DRIFTS, PROBES

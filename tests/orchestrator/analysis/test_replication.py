@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from orchestrator.analysis.replication import Runs, exact_replication, replication
+from orchestrator.extras.published.replication import Runs, exact_replication, replication
 from tests.examples import each
 
 OURS = Runs(5, 0.96, 0.96, 0.002)

@@ -9,8 +9,7 @@ import pytest
 from rich.console import Console
 
 from dashboards.views.forest import TABLE
-from orchestrator.analysis.statistic import STATISTICS, Statistic
-from orchestrator.analysis.summary import summarise
+from orchestrator.analysis.summary import STATISTICS, Statistic, summarise
 from orchestrator.session.display import cell_tables
 from orchestrator.store import open_store
 from tests.dashboards.stores import specs

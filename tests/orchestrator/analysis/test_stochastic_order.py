@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from orchestrator.analysis.stochastic_order import almost_dominates, violation_ratio
+from orchestrator.extras.store_care.table_export import almost_dominates, violation_ratio
 
 
 def test_the_violation_ratio_is_the_share_of_squares_where_the_better_is_lower() -> None:

@@ -17,7 +17,7 @@ from tests.orchestrator.forecast.worlds import spec_of
 from tests.small_sweeps import POS, launched, write_bank
 from trials.draft import Lookup, TrialDraft
 from trials.errors import MissingError
-from trials.tasks.reading import read_corpus
+from trials.tasks.task import read_corpus
 
 INLINE = ClusterSpec(address="inline")
 

@@ -22,7 +22,7 @@ from trials.datasets.corpus import fingerprint
 from trials.models.load import load_tokenizer
 from trials.prefix.rule import cached_depth
 from trials.sources.local_models import STARTER, ModelDraft, find_model
-from trials.tasks.reading import read_corpus
+from trials.tasks.task import read_corpus
 
 Settings = tuple[int, int, int]
 SETTINGS = st.tuples(st.integers(0, 6), st.integers(1, 6), st.integers(1, 800))

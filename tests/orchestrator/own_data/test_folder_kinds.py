@@ -20,7 +20,7 @@ from trials.datasets.corpus import Text
 from trials.draft import Lookup
 from trials.errors import MissingError, PermafrostError
 from trials.sources.corpus_draft import DataDraft
-from trials.tasks.reading import read_corpus
+from trials.tasks.task import read_corpus
 
 Sentences = Sequence[Sequence[Sequence[str]]]  # rows of columns
 

@@ -34,7 +34,7 @@ from trials.errors import RefusedError
 from trials.settings import LoraSpec
 from trials.sources.local_models import ModelDraft
 from trials.spec import TrialSpec
-from trials.tasks.reading import read_corpus
+from trials.tasks.task import read_corpus
 
 LOOKUP = Lookup(offline=True)
 MODEL = LOOKUP.model(ModelDraft(folder="starter"))

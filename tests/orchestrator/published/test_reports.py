@@ -19,7 +19,7 @@ from trials.record import EpochRecord
 from trials.run import run_trial
 from trials.settings import Predictions
 from trials.spec import TrialSpec
-from trials.tasks.reading import read_corpus
+from trials.tasks.task import read_corpus
 from trials.training.loop import AUTO_WORDS
 
 OPTIM = {"lr": 1e-3, "batch_size": 8, "epochs": 2}

@@ -14,7 +14,7 @@ from orchestrator.sweeps.sweep import Resources
 from tests.builders import make_spec
 from tests.examples import each
 from trials.errors import ConfigError
-from trials.pilot import Footprint
+from trials.run import Footprint
 
 
 @given(used=st.integers(1, 200_000), total=st.integers(1, 200_000), most=st.integers(1, 64))

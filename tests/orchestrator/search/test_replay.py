@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 
 from dashboards.cli import app
 from orchestrator.extras.store_care.check import check_store
-from orchestrator.search.findings import front
+from orchestrator.search.steering import front
 from orchestrator.store import open_store
 from orchestrator.sweeps.search_spec import RacingSpec, ScheduleSpec
 from tests.assets.make_search_store import key_again

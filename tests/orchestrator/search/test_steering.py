@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.search.findings import front
 from orchestrator.search.optuna_search import AdaptiveCells
 from orchestrator.search.schedule import NoEarlyStopping, scheduler_of
 from orchestrator.search.simulate import SimulatedCost, simulate
-from orchestrator.search.steering import FixedCells, Steering
+from orchestrator.search.steering import FixedCells, Steering, front
 from orchestrator.store.schema import State
 from orchestrator.sweeps.search_spec import ScheduleSpec, SearchSpec
 from orchestrator.sweeps.space import Axis

@@ -20,10 +20,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchestrator.analysis.stochastic_order import almost_dominates
 from orchestrator.extras.store_care.check import check_store
 from orchestrator.extras.store_care.merge import Merged, merge
-from orchestrator.extras.store_care.table_export import Format, export, export_store
+from orchestrator.extras.store_care.table_export import Format, almost_dominates, export, export_store
 from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.contents import READ_ORDER, SweepPlan, latest, planned_specs, read_contents, repeated

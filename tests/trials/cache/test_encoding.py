@@ -17,8 +17,7 @@ from trials.record import EpochRecord
 from trials.run import run_trial
 from trials.sources.corpus_draft import DataDraft
 from trials.spec import TrialSpec
-from trials.tasks.reading import unseen_notes
-from trials.tasks.task import NO_PREDICTION
+from trials.tasks.task import NO_PREDICTION, unseen_notes
 
 
 @pytest.fixture(autouse=True)

@@ -33,8 +33,7 @@ from trials.datasets.text_file import BYTES_PER_BYTE, free_bytes, read_lines
 from trials.errors import DataError
 from trials.settings import Columns, DataSpec
 from trials.sources.corpus_draft import DataDraft
-from trials.tasks.reading import read_corpus
-from trials.tasks.task import labels_of
+from trials.tasks.task import labels_of, read_corpus
 
 
 @pytest.fixture

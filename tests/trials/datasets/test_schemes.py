@@ -15,7 +15,7 @@ from trials.datasets.schemes import meant_tag, read_scheme, to_iob2
 from trials.errors import DataError
 from trials.settings import Columns, Scheme
 from trials.sources.corpus_draft import DataDraft
-from trials.tasks.reading import read_corpus
+from trials.tasks.task import read_corpus
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
 Spans = list[tuple[str, int]]  # a sentence: type ("" is outside) and words of every stretch

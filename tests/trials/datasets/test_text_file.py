@@ -18,7 +18,7 @@ from trials.datasets.text_file import MOST, BrokenLines, BrokenLinesError, read_
 from trials.errors import DataError
 from trials.settings import Columns
 from trials.sources.corpus_draft import DataDraft
-from trials.tasks.reading import read_corpus
+from trials.tasks.task import read_corpus
 
 SAVED: dict[str, Callable[[str], bytes]] = {
     "as on Unix": lambda text: text.encode(),

@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from transformers import AutoModel, AutoTokenizer
 
 from tests.builders import write_conllu, write_tagged_treebank
+from tests.lab.starter import figures, sample
+from tests.lab.starter.pretrain import MASK, ROW, SPECIAL, Pretraining, main, mask_rows, pack, read_and_encode
+from tests.lab.starter.sample import cut_samples, sample_documents, write_samples
 from trials.datasets.columns_reader import read_conllu
 from trials.settings import Columns
 from trials.sources.corpus_draft import DataDraft
 from trials.sources.local_models import ModelDraft, find_model
 from trials.starter import BUNDLED_TREEBANKS, model_path, treebank_path
-from trials.starter_tools import figures, sample
-from trials.starter_tools.pretrain import MASK, ROW, SPECIAL, Pretraining, main, mask_rows, pack, read_and_encode
-from trials.starter_tools.sample import cut_samples, sample_documents, write_samples
 
 SHARED = Path(__file__).parents[4] / "shared" / "data"
 

@@ -18,8 +18,7 @@ from trials.metrics.metric import METRICS, PredictedSplit
 from trials.metrics.task_metrics import span_table, tag_table
 from trials.sources.corpus_draft import DataDraft
 from trials.tasks import TASKS
-from trials.tasks.reading import read_corpus
-from trials.tasks.task import NO_PREDICTION
+from trials.tasks.task import NO_PREDICTION, read_corpus
 
 NER = TASKS["ner"]
 NAMES = ("B-LOC", "B-PER", "I-LOC", "I-PER", "O")

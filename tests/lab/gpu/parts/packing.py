@@ -9,7 +9,7 @@ from tests.lab.gpu.results import Record
 from tests.lab.gpu.timing import padded_batches, release, timed_steps
 from tests.lab.gpu.workers import workers
 from tests.lab.gpu.workload import encode
-from trials.pilot import footprint
+from trials.run import footprint
 
 WINS = 1.05  # times the steps a second of fewer trials at a time
 

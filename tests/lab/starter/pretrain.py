@@ -1,6 +1,6 @@
 r"""Pre-train the starter model: masked language modelling on plain text and the train split of treebanks.
 
-    python -m trials.starter_tools.pretrain --minutes 60 --out build/starter \
+    python -m tests.lab.starter.pretrain --minutes 60 --out build/starter \
         --corpus books.txt:1 en_ewt-ud-train.conllu:3 pcm_nsc-ud-train.conllu:2
 
 A corpus is `FILE:TIMES`, TIMES being how often an epoch reads it; `.conllu` files give their word forms, any other file

@@ -1,6 +1,6 @@
 """What the starter model's pre-training is worth: its card's eight figures, over five seeds.
 
-python -m trials.starter_tools.figures TREEBANK_FOLDER [--model starter] [--seeds 0 1 2 3 4]
+python -m tests.lab.starter.figures TREEBANK_FOLDER [--model starter] [--seeds 0 1 2 3 4]
 
 Fine-tunes the pre-trained encoder and the same architecture from random weights on the first 800 train sentences for 5
 epochs (lr 1e-3; 5e-3 where only the head learns), embeddings frozen with the layers and frozen parts without dropout,

@@ -1,6 +1,6 @@
 """Cut the bundled treebank samples from the full treebanks: fixed, of whole documents where they fit.
 
-python -m trials.starter_tools.sample TREEBANK_FOLDER --sizes 800 500 500 --out trials/starter/treebanks/NAME
+python -m tests.lab.starter.sample TREEBANK_FOLDER --sizes 800 500 500 --out trials/starter/treebanks/NAME
 
 Each split's documents are walked in a seeded random order and taken whole while they fit into what is still open; when
 none fits any more, the next one is cut. Where that leaves dev with fewer than `--documents`, its sentences are spread
