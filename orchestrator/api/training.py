@@ -168,15 +168,15 @@ class TrainedModel(ShownInCell):
     @property
     def folder(self) -> Path | None:
         """The exported model; of several, that of the first seed; None if none was."""
-        return next((each.folder for each in self.seeds if each.folder is not None), None)
+        return next((trained.folder for trained in self.seeds if trained.folder is not None), None)
 
     def lines(self) -> list[str]:
         """The scores of each seed and where its model is."""
         return [
-            f"seed    {each.seed}: dev {points(each.dev)}"
-            + (f", test {points(each.test)}" if each.test is not None else "")
-            + (f"; {each.folder}" if each.folder is not None else "")
-            for each in self.seeds
+            f"seed    {trained.seed}: dev {points(trained.dev)}"
+            + (f", test {points(trained.test)}" if trained.test is not None else "")
+            + (f"; {trained.folder}" if trained.folder is not None else "")
+            for trained in self.seeds
         ]
 
     def _draw(self, console: Console) -> None:
@@ -236,8 +236,11 @@ def train(
         stopped = early_end(ended.plan, ended.outcome, ended.stop)
         done = _done(results, specs)
         if stopped is None and done:
-            best = max(done, key=lambda each: (each.dev, -each.seed))
-            done = [_exported(each, folder, store, keep) if keep == "all" or each is best else each for each in done]
+            best = max(done, key=lambda trained: (trained.dev, -trained.seed))
+            done = [
+                _exported(trained, folder, store, keep) if keep == "all" or trained is best else trained
+                for trained in done
+            ]
         return TrainedModel(spec.freeze.label, tuple(done), ended.outcome, ended.exit_code, stopped)
 
 
@@ -252,8 +255,8 @@ def _setting(results: ResultStore, asked: SweepPlan, tolerance: float | None, fr
         chosen = wanted[0]
         matching = [spec for spec in specs if spec.freeze.label == chosen]
     else:
-        found = answers_of(results, specs, plan_asked(asked.asks, tolerance=tolerance))
-        decided = [each for each in found if each.freeze is not None]
+        answers = answers_of(results, specs, plan_asked(asked.asks, tolerance=tolerance))
+        decided = [answer for answer in answers if answer.freeze is not None]
         if not decided:
             raise ConfigError(
                 f"{asked.name}: nothing is recommended yet. `permafrost answer --sweep {asked.name}` says what it "
@@ -261,10 +264,10 @@ def _setting(results: ResultStore, asked: SweepPlan, tolerance: float | None, fr
             )
         matching = [
             spec
-            for each in decided
+            for answer in decided
             for spec in specs
-            if spec.freeze.label == each.freeze and (spec.task, spec.data.name, spec.model.name, spec.train_size)
-            == (each.task, each.corpus, each.model, each.train_size)
+            if spec.freeze.label == answer.freeze and (spec.task, spec.data.name, spec.model.name, spec.train_size)
+            == (answer.task, answer.corpus, answer.model, answer.train_size)
         ]  # fmt: skip
     if len({spec.cell_id for spec in matching}) != 1:
         what = "settings of that name" if freeze is not None else "recommended settings"
@@ -310,8 +313,8 @@ def _done(results: ResultStore, specs: Sequence[TrialSpec]) -> list[TrainedSeed]
     """The completed runs in the order of their seeds."""
     columns = ["trial_id", "state", "best_score", "test_score"]
     rows = {row["trial_id"]: row for row in results.trials(columns).to_pylist() if row["state"] == State.COMPLETED}
-    found = ((spec, rows[spec.trial_id]) for spec in specs if spec.trial_id in rows)
-    return [TrainedSeed(spec.seed, spec.trial_id, row["best_score"], row["test_score"]) for spec, row in found]
+    completed = ((spec, rows[spec.trial_id]) for spec in specs if spec.trial_id in rows)
+    return [TrainedSeed(spec.seed, spec.trial_id, row["best_score"], row["test_score"]) for spec, row in completed]
 
 
 def _exported(run: TrainedSeed, folder: Path, store: str, keep: Keep) -> TrainedSeed:

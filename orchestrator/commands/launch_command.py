@@ -328,8 +328,8 @@ def reproduce(
         rows, _ = rerun(spec, row, lambda r: say(line.format(r.epoch, points(r.score, 4), r.dev_loss)))
         differing = differences(stored, rows)
         if as_json:
-            found = {"same": not differing, "differences": [asdict(difference) for difference in differing]}
-            print(json.dumps({"trial_id": row["trial_id"], **found}))
+            comparison = {"same": not differing, "differences": [asdict(difference) for difference in differing]}
+            print(json.dumps({"trial_id": row["trial_id"], **comparison}))
         else:
             for line in _verdict(len(stored), differing):
                 stdout.print_line(line)
