@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import tempfile
@@ -30,11 +31,7 @@ def pytest_collection_finish() -> None:
     """Everything is imported."""
     gc.freeze()
     gc.enable()
-
-
-def pytest_sessionfinish() -> None:
-    """Extensions may be ended in order."""
-    gc.unfreeze()
+    atexit.register(gc.unfreeze)  # extensions may be ended in order, once pytest has looked for garbage a last time
 
 
 @pytest.fixture(scope="session", autouse=True)

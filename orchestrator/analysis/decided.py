@@ -143,13 +143,13 @@ class Decided:
                 bought.append(TradeOff(limit, row["cell"], row["freeze"], row["saved"], POINTS * row["loss"]))
         return tuple(bought)
 
-    @property
+    @cached_property
     def candidates(self) -> pd.DataFrame:
         """The settings worth having, the largest saving first."""
         table = self.table[self.table["worth_having"] & self.table["in_budget"]]
         return table.sort_values("saved", ascending=False, kind="stable")
 
-    @property
+    @cached_property
     def outcome(self) -> Outcome:
         """Whether a setting is recommended, and if not, why."""
         table, candidates = self.table, self.candidates
@@ -167,19 +167,19 @@ class Decided:
         within = table["verdict"] == "shown to lose at most the tolerance"
         return "not worth it" if candidates.empty or (small & within).any() else "freeze nothing"
 
-    @property
+    @cached_property
     def chosen(self) -> dict[str, Any] | None:
         """The row that is recommended; None if there is none."""
         return _first(self.candidates[self.candidates["qualifies"]]) if self.outcome == "freeze" else None
 
-    @property
+    @cached_property
     def open(self) -> pd.DataFrame:
         """Candidates that save more than the recommended one and are neither shown nor refused."""
         candidates, best = self.candidates, self.chosen
         still = candidates[~candidates["qualifies"] & ~candidates["loses_more"] & (candidates["barred"] == "")]
         return still if best is None else still[still["saved"] > best["saved"]]
 
-    @property
+    @cached_property
     def nearest(self) -> dict[str, Any] | None:
         """The open candidate that the fewest further seeds would decide, one within the tolerance so far if any is."""
         decidable = self.open[self.open["further_seeds"].notna() & (self.open["further_seeds"] > 0)]
@@ -187,7 +187,7 @@ class Decided:
         decidable = within if len(within) else decidable
         return None if decidable.empty else _row(decidable.loc[decidable["further_seeds"].astype(float).idxmin()])
 
-    @property
+    @cached_property
     def alike(self) -> dict[str, Any] | None:
         """The largest saving still open that no seed tells from the baseline; None where another may be shown within
         the tolerance sooner.
@@ -197,7 +197,7 @@ class Decided:
             return None
         return _first(self.open[self.open["why_none"] == NO_DIFFERENCE])
 
-    @property
+    @cached_property
     def runner_up(self) -> dict[str, Any] | None:
         """The second best that qualifies; if nothing is decided, the nearest to a decision."""
         if self.outcome == "not decided":
@@ -205,7 +205,7 @@ class Decided:
         qualified = self.candidates[self.candidates["qualifies"]]
         return _first(qualified[1:]) if self.outcome == "freeze" else None
 
-    @property
+    @cached_property
     def subject(self) -> dict[str, Any] | None:
         """The row that the answer speaks of; None if no pair of runs has ended.
 

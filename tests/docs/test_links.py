@@ -6,6 +6,8 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from docs import findings, reference
 from tests.docs.snippets import CHECKOUT, DOCUMENTS, PAGES
 from tests.examples import each
@@ -58,5 +60,6 @@ def test_the_reference_is_what_the_code_says() -> None:
     assert stale == [], "run python -m docs.reference"
 
 
+@pytest.mark.slow
 def test_the_findings_are_what_the_shipped_trials_say() -> None:
     assert (PAGES / findings.PAGE).read_text(encoding="utf-8") == findings.page(), "run python -m docs.findings"

@@ -37,6 +37,7 @@ def text(page: Path) -> str:
     return unescape(re.sub(r"<[^>]+>", "", page.read_text(encoding="utf-8")))
 
 
+@pytest.mark.slow
 def test_no_page_fetches_from_another_machine(site: Path) -> None:
     pages = [*site.rglob("*.html")]
     fetched = {url for page in pages for pair in FETCHED.findall(page.read_text(encoding="utf-8")) for url in pair}
@@ -46,6 +47,7 @@ def test_no_page_fetches_from_another_machine(site: Path) -> None:
     assert re.findall(r"(?:url\(|@import)\s*[\"']?(?:https?:)?//", styles) == []
 
 
+@pytest.mark.slow
 def test_every_command_and_option_is_in_the_reference(site: Path) -> None:
     page = text(site / "reference" / "commands.html")
     commands = [*reference.commands()]

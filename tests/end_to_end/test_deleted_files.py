@@ -16,6 +16,8 @@ from trials.models import load
 from trials.starter import model_path
 from trials.tasks import task as reading
 
+FEW = ("--cluster", "inline", "--set", "seeds=[0]", "--set", "trial.optim.epochs=1")  # four trials
+
 
 def delete(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)  # a heartbeat may come between
@@ -44,7 +46,7 @@ def test_a_store_that_is_deleted_is_gone_and_not_made_again(
 ) -> None:
     store = tmp_path / "store"
     after_the_first_commit(monkeypatch, store, store)
-    done = here("launch", "--sweep", sweep, "--store", store, "--cluster", "inline")
+    done = here("launch", "--sweep", sweep, "--store", store, *FEW)
     assert done.exit_code == 3
     assert "store: the store is gone; it was deleted or moved while this driver ran." in done.stderr
     assert "the 1 trial committed there is lost" in done.stderr
@@ -59,10 +61,10 @@ def test_a_store_that_is_put_back_is_resumed(
     store = tmp_path / "store"
     with monkeypatch.context() as patch:
         after_the_first_commit(patch, store, store, act=lambda folder: folder.rename(tmp_path / "moved"))
-        assert here("launch", "--sweep", sweep, "--store", store, "--cluster", "inline").exit_code == 3
+        assert here("launch", "--sweep", sweep, "--store", store, *FEW).exit_code == 3
     shutil.move(tmp_path / "moved", store)
-    assert here("launch", "--sweep", sweep, "--store", store, "--cluster", "inline").exit_code == 0
-    assert len(open_store(store).trials()) == 8
+    assert here("launch", "--sweep", sweep, "--store", store, *FEW).exit_code == 0
+    assert len(open_store(store).trials()) == 4
 
 
 def test_trials_of_a_model_that_is_deleted_fail_with_its_path(
@@ -70,7 +72,7 @@ def test_trials_of_a_model_that_is_deleted_fail_with_its_path(
 ) -> None:
     store, model = tmp_path / "store", shutil.copytree(model_path(), tmp_path / "model")
     after_the_first_commit(monkeypatch, store, model)
-    words = ("--sweep", sweep, "--store", store, "--cluster", "inline", "--set", f"trial.model={model}")
+    words = ("--sweep", sweep, "--store", store, *FEW, "--set", f"trial.model={model}")
     assert here("launch", *words).exit_code == 1
     check_failures(store, f"{model}: the model's folder is not there any more. Put it back")
 
@@ -81,7 +83,7 @@ def test_trials_of_a_corpus_that_is_deleted_fail_with_its_path(
     store, cache = tmp_path / "store", tmp_path / "cache"
     monkeypatch.setenv("PERMAFROST_CACHE", str(cache))
     after_the_first_commit(monkeypatch, store, tmp_path / "one", tmp_path / "two", cache)
-    words = ("--sweep", sweep, "--store", store, "--cluster", "inline", "--set", "trial.max_length=31")
+    words = ("--sweep", sweep, "--store", store, *FEW, "--set", "trial.max_length=31")
     assert here("launch", *words).exit_code == 1
     check_failures(store, "the train split cannot be read (No such file or directory)")
 
@@ -98,5 +100,5 @@ def test_a_cache_that_is_deleted_is_made_again(
     monkeypatch.setenv("PERMAFROST_CACHE", str(tmp_path / "cache"))
     encoding._encode.cache_clear()
     after_the_first_commit(monkeypatch, tmp_path / "store", tmp_path / "cache")
-    assert here("launch", "--sweep", sweep, "--store", tmp_path / "store", "--cluster", "inline").exit_code == 0
+    assert here("launch", "--sweep", sweep, "--store", tmp_path / "store", *FEW).exit_code == 0
     assert list((tmp_path / "cache" / "tokens").iterdir())

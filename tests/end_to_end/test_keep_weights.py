@@ -19,7 +19,7 @@ from orchestrator.store.contents import WEIGHTS, find_weights, weights_of
 from tests.small_sweeps import launched, write_bank, write_reviews
 
 SWEEP = """
-trial: {lowercase: true, optim: {lr: 1e-3, head_lr: 1e-2, epochs: 2}}
+trial: {lowercase: true, optim: {lr: 1e-3, head_lr: 1e-2, epochs: 1}}
 space:
   cases:
     - {task: pos, data: {folder: bank}, freeze: {strategy: first_k, depth: 4, embeddings: true}, frozen_dropout: false}
@@ -31,7 +31,7 @@ space:
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> ResultStore:
     folder = tmp_path_factory.mktemp("kept")
-    write_bank(folder / "bank", train=48, dev=20, test=10)
+    write_bank(folder / "bank", train=24, dev=8, test=8)
     write_reviews(folder / "reviews")
     return launched(folder, f"{SWEEP}keep: weights\n")
 

@@ -63,7 +63,7 @@ def in_kernel(folder: Path) -> None:
     [
         (True, (*CONSOLE, "--dry-run")),
         (False, (sys.executable, *MODULE, "--dry-run")),
-        (False, (sys.executable, "run.py", "plan")),
+        pytest.param(False, (sys.executable, "run.py", "plan"), marks=pytest.mark.slow),
     ],
 )
 def test_every_way_to_start_imports_our_packages(all_three: bool, words: tuple[str, ...], tmp_path: Path) -> None:

@@ -11,13 +11,13 @@ from dashboards.app.app import make_app
 from dashboards.data.frames import Frames
 from dashboards.views.registry import VIEWS
 from orchestrator.store import ResultStore, open_store
-from tests.dashboards.stores import specs, write_store
+from tests.dashboards.stores import STRATEGIES, specs, write_store
 from tests.examples import each
 
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Client:
-    store = write_store(tmp_path_factory.mktemp("page") / "store", specs(seeds=(0, 1, 2)))
+    store = write_store(tmp_path_factory.mktemp("page") / "store", specs(seeds=(0, 1), strategies=STRATEGIES[:3]))
     return Client(make_app(Frames(store)).server.wsgi_app)
 
 

@@ -66,6 +66,7 @@ def test_the_page_answers_as_the_terminal_does(store: ResultStore) -> None:
     assert [each.sentence for each in shown] == [each.sentence for each in answer(store.address)]
 
 
+@pytest.mark.slow
 def test_the_command_serves_it_until_it_is_stopped() -> None:
     words = [sys.executable, "-c", "from dashboards.cli import app; app()", "demo", "--port", "0"]
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as server:

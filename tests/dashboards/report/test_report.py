@@ -14,7 +14,7 @@ from dashboards.data.page_query import PageQuery
 from dashboards.data.selection import short_commit, versions_of
 from dashboards.report.pictures import FigureRenderer, export_figure
 from dashboards.report.sections import Section, sections
-from dashboards.report.write import Written, write_report
+from dashboards.report.write import Written, write_files, write_report
 from orchestrator.deploy.machine_checks import find_browser
 from orchestrator.store import ResultStore
 from tests.dashboards.stores import STRATEGIES, Invented, specs, write_store
@@ -157,7 +157,7 @@ def test_a_sweep_that_is_not_there_is_told_with_those_that_are(store: ResultStor
 def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     with pytest.raises(ConfigError, match="cannot be written"):
-        write_report(_smallest(tmp_path / "s"), PageQuery(sweep="made-up"), tmp_path / "file", pictures=False)
+        write_files(tmp_path / "file", {"report.html": b""}, ())
 
 
 def test_without_a_browser_all_but_the_pictures_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,9 @@ import pytest
 import yaml
 from plotly.io.json import to_json_plotly
 
-from dashboards.data.selection import Selection
+from dashboards.data.frames import Frames
+from dashboards.data.page_query import parse_query
+from dashboards.data.selection import Selection, select
 from dashboards.views import answer
 from dashboards.views.kit.cards import (
     MOST_CARDS,
@@ -28,7 +31,7 @@ from dashboards.views.kit.cards import (
 from dashboards.views.kit.theme import DARK, LIGHT
 from orchestrator.analysis.answer import Answer, freeze_yaml
 from tests.builders import SPEC
-from tests.dashboards.stores import Invented, specs
+from tests.dashboards.stores import Invented, specs, write_store
 from tests.dashboards.views.made import drawn, made, strictly, without_baseline
 from trials.draft import FreezeDraft
 from trials.settings import FreezeSpec, ModelSpec, Seeds
@@ -36,6 +39,14 @@ from trials.settings import FreezeSpec, ModelSpec, Seeds
 CLEAR = Invented(noise=0.001, score=lambda spec: 0.9 - (0.02 if spec.freeze.depth > 2 else 0.001 * spec.freeze.depth))
 COSTLY = Invented(noise=0.001, score=lambda spec: 0.9 - 0.05 * (spec.freeze.depth > 0))
 FIVE = specs(seeds=range(5))
+Select = Callable[[str], Selection]
+
+
+@pytest.fixture(scope="module")
+def clear(tmp_path_factory: pytest.TempPathFactory) -> Select:
+    """What an address selects of one store of clear losses: pages of a store compute an answer once."""
+    frames = Frames(write_store(tmp_path_factory.mktemp("clear") / "s", FIVE, CLEAR))
+    return lambda search: select(frames.refresh(), parse_query(search)[0])
 
 
 def _answers(selection: Selection) -> list[Answer]:
@@ -49,8 +60,8 @@ def _text(component: Any) -> str:
 # --- The figure
 
 
-def test_a_mark_stands_at_its_saving_and_loss_and_is_filled_where_it_passes(tmp_path: Path) -> None:
-    info = answer.prepare_losses(made(tmp_path / "s", CLEAR, trials=FIVE, search="?size=800"))
+def test_a_mark_stands_at_its_saving_and_loss_and_is_filled_where_it_passes(clear: Select) -> None:
+    info = answer.prepare_losses(clear("?size=800"))
     figure = strictly(answer.draw_losses(info, LIGHT))
     marks, table = figure["data"][1], info.panels[0].table
     near = table[100 * table["loss"] <= figure["layout"]["yaxis"]["range"][1]]
@@ -60,8 +71,8 @@ def test_a_mark_stands_at_its_saving_and_loss_and_is_filled_where_it_passes(tmp_
     assert filled == {"first 2": True, "alternating": False, "first 4": False, "all": False}
 
 
-def test_the_tolerance_is_a_band_a_line_and_what_the_browser_drags(tmp_path: Path) -> None:
-    info = answer.prepare_losses(made(tmp_path / "s", CLEAR, trials=FIVE, search="?tolerance=2.5"))
+def test_the_tolerance_is_a_band_a_line_and_what_the_browser_drags(clear: Select) -> None:
+    info = answer.prepare_losses(clear("?tolerance=2.5"))
     layout = strictly(answer.draw_losses(info, DARK))["layout"]
     band, line = layout["shapes"][:2]
     assert (band["type"], band["y1"], line["y0"], line["y1"]) == ("rect", 2.5, 2.5, 2.5)
@@ -101,8 +112,8 @@ def test_choosing_on_test_is_refused(tmp_path: Path) -> None:
 # --- What is answered
 
 
-def test_the_answer_is_the_largest_saving_within_the_tolerance(tmp_path: Path) -> None:
-    found = _answers(made(tmp_path / "s", CLEAR, trials=FIVE))
+def test_the_answer_is_the_largest_saving_within_the_tolerance(clear: Select) -> None:
+    found = _answers(clear(""))
     assert [each.train_size for each in found] == [800, 200]
     assert in_short(found) == "Freeze the first 2 of 6 layers."
     assert found[0].yaml == "trial:\n  freeze: {strategy: first_k, depth: 2}\n  frozen_dropout: true\n"
@@ -114,11 +125,8 @@ def test_with_more_answers_than_a_page_has_room_for_those_of_the_largest_sizes_a
     assert ([each.train_size for each in found.answers], found.n) == ([300, 200], 3)
 
 
-def test_the_cost_and_the_budget_of_the_page_count(tmp_path: Path) -> None:
-    found = [
-        _answers(made(tmp_path / str(n), CLEAR, trials=FIVE, search=search))[0].freeze
-        for n, search in enumerate(("", "?cost=trainable_params&budget=1e8"))
-    ]
+def test_the_cost_and_the_budget_of_the_page_count(clear: Select) -> None:
+    found = [_answers(clear(search))[0].freeze for search in ("", "?cost=trainable_params&budget=1e8")]
     assert found == ["first 2", "none"]
 
 
@@ -150,8 +158,8 @@ def test_of_several_set_ups_the_best_on_dev_is_answered(tmp_path: Path) -> None:
 # --- Cards
 
 
-def test_a_decided_card_shows_the_strip_the_loss_the_saving_and_the_yaml(tmp_path: Path) -> None:
-    selection = made(tmp_path / "s", CLEAR, trials=FIVE)
+def test_a_decided_card_shows_the_strip_the_loss_the_saving_and_the_yaml(clear: Select) -> None:
+    selection = clear("")
     assert selection.sweep is not None
     words = _text(cards_or_table(_answers(selection), selection.sweep, "results"))
     for part in ("□ ■■□□□□", "Freeze the first 2 of 6 layers", "Loses 0.2 points", "% of the training", "depth: 2"):
@@ -205,9 +213,9 @@ def test_crossed_seeds_have_no_command(tmp_path: Path) -> None:
     [(-1.0, 0.5, "within"), (2.0, 3.0, "beyond"), (0.0, 2.0, "across"), (None, None, "across")],
 )
 def test_the_bar_says_on_which_side_of_the_tolerance_the_interval_lies(
-    tmp_path: Path, low: float | None, high: float | None, side: str
+    clear: Select, low: float | None, high: float | None, side: str
 ) -> None:
-    found = _answers(made(tmp_path / "s", CLEAR, trials=specs(seeds=range(3), train_sizes=(200,))))[0]
+    found = _answers(clear("?size=200"))[0]
     loss = 0.0 if low is None or high is None else (low + high) / 2
     bar = interval_bar(replace(found, loss=loss, low=low, high=high), (-1.0, 3.0))
     assert bar.className == f"interval {side}"

@@ -30,7 +30,7 @@ FROM_ZERO = ("epoch", "time (s)", "optimiser steps", "(J)", "(GiB)", "TFLOPs", "
 @pytest.fixture(scope="module")
 def figures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     """Every figure of ten settings at two train sizes, in every look."""
-    trials = specs(strategies=(*STRATEGIES, *MORE))
+    trials = specs(seeds=(0, 1), strategies=(*STRATEGIES, *MORE))
     selection = selected(write_store(tmp_path_factory.mktemp("marks") / "store", trials))
     once = {name: _prepared_once(part, selection) for name, part in PARTS.items()}
     drawn = {(part, look): compute(once[part], selection, LOOKS[look]) for part in PARTS for look in LOOKS}

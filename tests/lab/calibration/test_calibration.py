@@ -25,6 +25,7 @@ def test_no_world_misses_its_goals(name: str) -> None:
     assert [str(figure) for figure in figures(name, WORLDS[name], SWEEPS, seed=1) if figure.missed] == []
 
 
+@pytest.mark.slow  # tests/orchestrator/analysis/test_decided.py has the error of an answer
 @each("name", ["collapses", "bad seeds", "choose_depth", "several settings"])
 def test_no_decision_misses_its_goals(name: str) -> None:
     assert [str(figure) for figure in jobs(sweeps=40, seed=2)[name]() if figure.missed] == []

@@ -18,6 +18,7 @@ from orchestrator.analysis.two_way import (
     interval,
     item_losses,
 )
+from tests.examples import examples
 from tests.orchestrator.analysis.frames import Floats
 
 SAMPLES = 20_000  # an error rate of 5 % has a standard error of 0.15 %
@@ -104,7 +105,7 @@ def test_a_missing_value_and_no_sentences_are_refused() -> None:
         estimate(np.empty((3, 0)))
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(100))
 @given(st.integers(0, 10**6), st.floats(0.001, 1000))
 def test_the_interval_does_not_depend_on_the_unit(seed: int, unit: float) -> None:
     x = losses(np.random.default_rng(seed), 4, 12)

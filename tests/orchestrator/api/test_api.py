@@ -31,7 +31,7 @@ SMALL: dict[str, Any] = {
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    write_bank(tmp_path / "bank", train=60, dev=30, test=10)
+    write_bank(tmp_path / "bank", train=24, dev=12, test=6)
 
 
 def test_a_sweep_is_built_planned_launched_and_answered_in_python(capsys: pytest.CaptureFixture[str]) -> None:
@@ -49,8 +49,8 @@ def test_a_sweep_is_built_planned_launched_and_answered_in_python(capsys: pytest
     assert str(table) in str(ended)
     out = CliRunner().invoke(app, ["answer", "--json"])
     assert [each.as_json() for each in answers] == json.loads(out.stdout)
-    assert "<b>bank (pos), starter, train size 60" in str(answers)
-    assert "&lt;b&gt;bank (pos), starter, train size 60" in ended.answers()._repr_html_()
+    assert "<b>bank (pos), starter, train size 24" in str(answers)
+    assert "&lt;b&gt;bank (pos), starter, train size 24" in ended.answers()._repr_html_()
 
 
 def test_errors_name_the_key_as_those_of_a_file_do_and_a_remote_cluster_is_left_to_the_command() -> None:

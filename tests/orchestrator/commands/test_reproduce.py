@@ -19,7 +19,7 @@ from tests.small_sweeps import POS, launched, write_bank
 def trained(tmp_path_factory: pytest.TempPathFactory) -> ResultStore:
     """Two seeds of one cell."""
     folder = tmp_path_factory.mktemp("reproduce")
-    write_bank(folder / "bank", train=48, dev=20, test=10)
+    write_bank(folder / "bank", train=24, dev=8, test=8)
     return launched(folder, POS)
 
 

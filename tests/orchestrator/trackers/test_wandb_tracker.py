@@ -15,6 +15,7 @@ from orchestrator.sweeps.watch_spec import WatchSpec
 from tests.orchestrator.trackers.offline_run import OfflineRun, read_offline_run
 from tests.orchestrator.trackers.tracked_sweep import BROKEN, COMPLETE, DIVERGED, RETRIED, SPECS, STOPPED, run_tracked
 
+pytestmark = pytest.mark.slow  # its service takes seconds; the other trackers are told the same
 WATCH = WatchSpec.model_validate({"wandb": {"project": "freezing", "mode": "offline"}})
 OPTIONS = ["export", "wandb", "--project", "freezing", "--mode", "offline", "--store"]
 

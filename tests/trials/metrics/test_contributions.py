@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import f1_score, matthews_corrcoef
 
-from tests.examples import each
+from tests.examples import each, examples
 from trials.metrics import metric as module
 from trials.metrics import task_metrics
 from trials.metrics.metric import (
@@ -145,7 +145,7 @@ def by_hand(whole: float, left_out: list[float]) -> Floats:
 
 
 @each("name", SCORES)
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(100))
 @given(seed=st.integers(0, 10**6), n=st.integers(2, 12))
 def test_pseudo_values_are_those_of_scoring_without_each_sentence(name: str, seed: int, n: int) -> None:
     score, metric = SCORES[name]
@@ -154,7 +154,7 @@ def test_pseudo_values_are_those_of_scoring_without_each_sentence(name: str, see
     assert pseudo_values(counts_of(found)[None], score)[0] == pytest.approx(expected, abs=1e-9)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(100))
 @given(seed=st.integers(0, 10**6), n=st.integers(3, 15), steps=st.integers(2, 6))
 def test_correlations_are_those_of_scoring_without_each_text(seed: int, n: int, steps: int) -> None:
     rng = np.random.default_rng(seed)

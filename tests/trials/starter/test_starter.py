@@ -54,10 +54,15 @@ def test_the_starter_model_is_found_by_its_word() -> None:
 
 
 @pytest.mark.parametrize("name", list(BUNDLED_TREEBANKS))
-def test_a_sample_has_800_500_500_sentences_and_its_licence(name: str) -> None:
+def test_a_sample_has_800_500_500_sentences_its_licence_and_40_dev_documents_or_more_each_in_one_split(
+    name: str,
+) -> None:
     data = DataDraft(bundled=name).resolve()
-    files = (*data.train, *data.dev, *data.test)
-    assert [len(read_conllu(Path(path), Columns())) for path in files] == [800, 500, 500]
+    splits = [read_conllu(Path(path), Columns()) for path in (*data.train, *data.dev, *data.test)]
+    assert [len(sentences) for sentences in splits] == [800, 500, 500]
+    documents = [{sentence.document for sentence in sentences} for sentences in splits]
+    assert len(documents[1]) >= 40
+    assert len(set.union(*documents)) == sum(map(len, documents))
     assert "CC BY-SA 4.0" in (treebank_path(name) / "README.md").read_text(encoding="utf-8")
 
 
@@ -67,14 +72,6 @@ def test_cutting_a_sample_again_gives_the_same_bytes(name: str, tmp_path: Path) 
     write_samples(SHARED / name.removesuffix("-sample"), tmp_path, {"train": 800, "dev": 500, "test": 500}, 40)
     for split in ("train", "dev", "test"):
         assert (tmp_path / f"{split}.conllu").read_bytes() == (treebank_path(name) / f"{split}.conllu").read_bytes()
-
-
-@pytest.mark.parametrize("name", list(BUNDLED_TREEBANKS))
-def test_dev_is_of_40_documents_or_more_and_no_document_is_in_two_splits(name: str) -> None:
-    data = DataDraft(bundled=name).resolve()
-    splits = [{s.document for s in read_conllu(Path(path), Columns())} for path in (*data.train, *data.dev, *data.test)]
-    assert len(splits[1]) >= 40
-    assert len(set.union(*splits)) == sum(map(len, splits))
 
 
 def test_a_dev_split_of_few_documents_takes_whole_ones_from_train_which_train_then_lacks() -> None:
