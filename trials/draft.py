@@ -64,8 +64,8 @@ class FreezeDraft(Frozen):
     @field_validator("strategy")
     @classmethod
     def _is_strategy(cls, name: str) -> str:
-        if name not in (known := [*FREEZE_STRATEGIES, LAYERS, ADAPTIVE]):
-            raise ValueError(f"{unknown(name, known)} {HINT}")
+        if name not in (names := [*FREEZE_STRATEGIES, LAYERS, ADAPTIVE]):
+            raise ValueError(f"{unknown(name, names)} {HINT}")
         return name
 
     @model_validator(mode="after")
@@ -96,22 +96,22 @@ class FreezeDraft(Frozen):
         strategy = self.strategy if layers else "none"
         return FreezeSpec(strategy=strategy, layers=tuple(sorted(layers)), embeddings=self.embeddings)
 
-    def usual(self, found: FreezeSpec) -> str:
+    def usual(self, freeze: FreezeSpec) -> str:
         """That this is another spelling of a setting that is usually written otherwise; empty if it is not.
 
         Args:
-            found: What it was resolved to.
+            freeze: What it was resolved to.
         """
-        if found.layers or found.rule is not None:
+        if freeze.layers or freeze.rule is not None:
             return ""
         alone = {"strategy": "first_k", "depth": 0, "embeddings": True}
-        is_usual = self.model_dump(exclude_defaults=True) == alone if found.embeddings else self.strategy == "none"
+        is_usual = self.model_dump(exclude_defaults=True) == alone if freeze.embeddings else self.strategy == "none"
         if is_usual:
             return ""
         given = self.model_dump(mode="json", exclude_defaults=True)
-        told = ", ".join(f"{key}: {value}" for key, value in given.items())
-        what, setting = ("the embeddings alone", EMBEDDINGS_ALONE) if found.embeddings else ("nothing", "none")
-        return f"`freeze: {{{told.replace('True', 'true')}}}` freezes {what}: it is the setting `{setting}`."
+        listed = ", ".join(f"{key}: {value}" for key, value in given.items())
+        what, setting = ("the embeddings alone", EMBEDDINGS_ALONE) if freeze.embeddings else ("nothing", "none")
+        return f"`freeze: {{{listed.replace('True', 'true')}}}` freezes {what}: it is the setting `{setting}`."
 
     def _listed(self, model: ModelSpec) -> frozenset[int]:
         assert self.layers is not None
@@ -242,9 +242,9 @@ class Lookup:
                 self.resolved[source] = _resolution(draft, source, offline=offline)
 
         def files(draft: DataDraft) -> Located:
-            found = draft.located(offline=offline, progress=progress)
-            note(draft, found.source)
-            return found
+            located = draft.located(offline=offline, progress=progress)
+            note(draft, located.source)
+            return located
 
         def exact(draft: DataDraft) -> DataDraft:
             """Looked up once: the newest version may change meanwhile."""
@@ -268,8 +268,8 @@ class Lookup:
     def note_same(self, first: FreezeSpec, other: FreezeSpec) -> None:
         """Note that two freezes of one trial have different names, if they have."""
         if first.label != other.label:
-            words = f"`{first.label}` and `{other.label}` freeze the same layers: they are one setting."
-            self.spellings[words] = None
+            note = f"`{first.label}` and `{other.label}` freeze the same layers: they are one setting."
+            self.spellings[note] = None
 
 
 def _resolution(draft: DataDraft | ModelDraft, source: str, *, offline: bool) -> str:
@@ -283,16 +283,16 @@ def _resolution(draft: DataDraft | ModelDraft, source: str, *, offline: bool) ->
 
 def _once(look_up: Callable[K, V]) -> Callable[K, V]:
     """Cache results and errors alike: a broken corpus is read once, not for every trial."""
-    known: dict[Hashable, V | PermafrostError] = {}
+    results: dict[Hashable, V | PermafrostError] = {}
 
     def remembered(*args: K.args, **named: K.kwargs) -> V:
         key = (args, *sorted(named.items()))
-        if key not in known:
+        if key not in results:
             try:
-                known[key] = look_up(*args, **named)
+                results[key] = look_up(*args, **named)
             except PermafrostError as error:
-                known[key] = error
-        result = known[key]
+                results[key] = error
+        result = results[key]
         if isinstance(result, PermafrostError):
             raise result
         return result

@@ -108,11 +108,11 @@ def reason(error: BaseException) -> str:
     return sentence if len(sentence) <= LONGEST_REASON else f"{sentence[:LONGEST_REASON]}..."
 
 
-def unknown(name: str, known: Iterable[str], *, in_file: bool = False) -> str:
+def unknown(name: str, known_names: Iterable[str], *, in_file: bool = False) -> str:
     """The message for an unknown name: `unknown 'frist_k', did you mean 'first_k'? Known: ...`; it quotes little of
     the content of a file.
     """
-    names = sorted(known)
+    names = sorted(known_names)
     near = difflib.get_close_matches(name, names, n=1)
     hint = f", did you mean {quoted(near[0])}?" if near else "."
     listed = beginning(", ".join(names)) if in_file else ", ".join(names)

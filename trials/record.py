@@ -260,7 +260,7 @@ class EpochRecord:
 
 
 RECORD_COLUMNS: dict[str, RecordColumn] = {
-    each.name: each.metadata["column"] for each in fields(EpochRecord) if "column" in each.metadata
+    attribute.name: attribute.metadata["column"] for attribute in fields(EpochRecord) if "column" in attribute.metadata
 }
 """The columns that the store derives from a record, in their order there."""
 COSTS: dict[str, RecordColumn] = {name: column for name, column in RECORD_COLUMNS.items() if column.label}

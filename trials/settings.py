@@ -74,8 +74,8 @@ class FreezeSpec(Frozen):
     def named(cls, label: str, n_layers: int) -> FreezeSpec | None:
         """The inverse of `label` in an encoder of `n_layers` layers; None for a rule's, and for no label of one."""
         registered = tuple((name, id(strategy), look_of(name)) for name, strategy in FREEZE_STRATEGIES.items())
-        if (found := _by_label(n_layers, registered).get(label)) is not None:
-            return found
+        if (freeze := _by_label(n_layers, registered).get(label)) is not None:
+            return freeze
         parts = LabelParts.of(label)
         if parts.layers is None or max(parts.layers) >= n_layers:
             return None
@@ -161,14 +161,14 @@ class LabelParts(NamedTuple):
 @lru_cache(maxsize=64)
 def _by_label(n_layers: int, registered: tuple[tuple[str, int, StrategyLook], ...]) -> dict[str, FreezeSpec]:
     """What every registered strategy freezes at each of its depths, by the label of that setting."""
-    found = {}
+    freezes = {}
     for name, *_ in registered:
         for depth in possible_depths(name, n_layers):
             layers = tuple(sorted(frozen_layers(name, n_layers, depth)))
             for embeddings in (False, True):
                 freeze = FreezeSpec(strategy=name, layers=layers, embeddings=embeddings)
-                found[freeze.label] = freeze
-    return found
+                freezes[freeze.label] = freeze
+    return freezes
 
 
 BASELINE = FreezeSpec(strategy="none", layers=(), embeddings=False)  # nothing is frozen

@@ -32,13 +32,13 @@ def beyond_bounds(recipe: Recipe) -> list[tuple[str, str]]:
     """(setting, reason) of every number that is larger than a trial can have."""
     n_evaluations = math.ceil(min(min(recipe.optim.epochs, 10**18) / recipe.eval_every, 1e18))
     rank = 0 if recipe.lora is None else recipe.lora.rank
-    found = (
+    limits = (
         ("optim.epochs", recipe.optim.epochs, MOST_EPOCHS, "epochs"),
         ("optim.batch_size", recipe.optim.batch_size, MOST_BATCH, "sentences in a batch"),
         ("lora.rank", rank, MOST_RANK, "dimensions of an adapter"),
         ("eval_every", n_evaluations, MOST_EVALUATIONS, "evaluations"),
     )
-    return [(key, f"{n:,} {what} are more than {most:,}, the most.") for key, n, most, what in found if n > most]
+    return [(key, f"{n:,} {what} are more than {most:,}, the most.") for key, n, most, what in limits if n > most]
 
 
 def conflicts(recipe: Recipe, freeze: FreezeSpec, model: ModelSpec) -> list[tuple[str, str]]:
@@ -46,14 +46,14 @@ def conflicts(recipe: Recipe, freeze: FreezeSpec, model: ModelSpec) -> list[tupl
     rule, lora, thaws = freeze.rule, recipe.lora, recipe.thaw_every is not None
     everything = len(freeze.layers) == model.n_layers
     refusal = None if rule is None else rule.refusal(model.n_layers)
-    found = [
+    checks = [
         (thaws and freeze.is_baseline, "thaw_every", "nothing is frozen, so nothing can be unfrozen. Leave it out, or "
          "give it with each freeze as `cases`."),
         (recipe.optim.layer_decay is not None and everything and freeze.embeddings and not thaws, "optim.layer_decay",
          "only the head is trained, so no layer has a learning rate."),
     ]  # fmt: skip
     if rule is not None:
-        found += [
+        checks += [
             (refusal is not None, "freeze.rule", refusal or ""),
             (thaws, "freeze.rule", "it freezes layers while training, and `thaw_every` unfreezes them. Leave one out."),
             (lora is not None, "freeze.rule",
@@ -62,7 +62,7 @@ def conflicts(recipe: Recipe, freeze: FreezeSpec, model: ModelSpec) -> list[tupl
              "it adds gradients up, and in fp16 those of some steps overflow and are skipped. Use bf16."),
         ]  # fmt: skip
     if lora is not None:
-        found += [
+        checks += [
             (lora.layers == "all" and bool(freeze.layers), "lora", "with `layers: all` every layer is trained by its "
              "adapter and none by its weights, so freezing layers has no effect. Use `layers: unfrozen`, or freeze "
              "only the embeddings."),
@@ -70,7 +70,7 @@ def conflicts(recipe: Recipe, freeze: FreezeSpec, model: ModelSpec) -> list[tupl
              "every layer is frozen, so none is left for adapters. Freeze fewer, or use `layers: all`."),
             (thaws, "lora", "adapters are added when a trial starts, which excludes `thaw_every`. Leave one out."),
         ]  # fmt: skip
-    return [(key, reason) for applies, key, reason in found if applies]
+    return [(key, reason) for applies, key, reason in checks if applies]
 
 
 SCHEMA_VERSION = 1  # increment it when the same spec would give other results

@@ -114,7 +114,7 @@ def _browser_callbacks(app: dash.Dash) -> None:
         Input("later", "data"),
         State({"link": ALL}, "id"),
     )
-    values = [Input(control.control_id(each), "value") for each in (*control.NAMES, "theme")]
+    values = [Input(control.control_id(control_name), "value") for control_name in (*control.NAMES, "theme")]
     app.clientside_callback(
         ClientsideFunction(name, "write"),
         Output("url", "search"),
@@ -159,11 +159,13 @@ def _exports(app: dash.Dash, cache: PageCache) -> None:
         snapshot = cache.snapshot()
         query = query.but(sweep=query.sweep or next(iter(snapshot.sweeps), ""))
         try:
-            found = sections(snapshot, query, versions_of(snapshot.store))
+            all_sections = sections(snapshot, query, versions_of(snapshot.store))
         except NothingMatchedError as error:
             return not_found(str(error))
         named = {"Content-Disposition": 'attachment; filename="permafrost-report.html"'}
-        return Response(as_html(query.sweep, summary(snapshot, query), found), mimetype="text/html", headers=named)
+        return Response(
+            as_html(query.sweep, summary(snapshot, query), all_sections), mimetype="text/html", headers=named
+        )
 
     def page(name: str) -> Response:
         view = next((view for view in VIEWS.values() if view.name == name and view.parts), None)

@@ -44,13 +44,13 @@ class PageCache:
 
     def snapshot(self) -> Snapshot:
         """The store as it is now; results for older snapshots are dropped."""
-        found = self.frames.refresh()
+        snapshot = self.frames.refresh()
         with self._refreshing:
-            if found is not self._seen:
+            if snapshot is not self._seen:
                 self._select.cache_clear()
                 self._draw.cache_clear()
-                self._seen = found
-        return found
+                self._seen = snapshot
+        return snapshot
 
     def select(self, search: str) -> Selection:
         """The trials that a URL selects."""
@@ -58,8 +58,8 @@ class PageCache:
 
     @staticmethod
     def _selected(snapshot: Snapshot, query: PageQuery, problems: tuple[str, ...]) -> Selection:
-        found = select(snapshot, query)
-        return replace(found, notices=(*problems, *found.notices))
+        selection = select(snapshot, query)
+        return replace(selection, notices=(*problems, *selection.notices))
 
     def drawn(self, part: Part[Any], state: Mapping[str, object]) -> Drawn:
         """A computed part. Its zoom and hidden traces survive new rows, but not a new query (`uirevision`)."""
@@ -69,10 +69,10 @@ class PageCache:
     def _computed(
         self, snapshot: Snapshot, name: str, query: PageQuery, problems: tuple[str, ...], look: Look
     ) -> Drawn:
-        found = compute(PARTS[name], self._select(snapshot, query, problems), look)
-        if found.figure is not None:
-            found.figure["layout"]["uirevision"] = f"{name}{query.search()}"  # an empty one preserves nothing
-        return found
+        drawn = compute(PARTS[name], self._select(snapshot, query, problems), look)
+        if drawn.figure is not None:
+            drawn.figure["layout"]["uirevision"] = f"{name}{query.search()}"  # an empty one preserves nothing
+        return drawn
 
 
 def _parsed(search: str) -> tuple[PageQuery, tuple[str, ...]]:
@@ -134,8 +134,8 @@ def _page(cache: PageCache, state: PageState) -> tuple[Any, str]:
         return ITEM_PAGES[prefix].build(cache.snapshot(), unquote(item), look_of(state)), "controls"
     view = VIEWS.get(path)
     if view is None:
-        words = "This page does not exist. The links at the top lead to all pages."
-        return dmc.Alert(words, title="Not found", color="red"), "controls"
+        message = "This page does not exist. The links at the top lead to all pages."
+        return dmc.Alert(message, title="Not found", color="red"), "controls"
     selection = cache.select(state["search"])
     title = html.H1(f"{view.title}: {view.question}", className="only-heard")
     first = next((part for part in view.parts if not part.on_demand), None)
@@ -188,12 +188,12 @@ def _add_news(app: dash.Dash, cache: PageCache) -> None:
     """
 
     def part(scheme: str, name: str, opened: str = "") -> Response:
-        found = PARTS.get(name)
-        if found is None:
+        registered = PARTS.get(name)
+        if registered is None:
             return not_found(NO_FIGURE)
-        drawn = cache.drawn(found, {"search": asked_search(), "scheme": scheme})
-        rows = table(drawn) if opened or found.draw is None else None
-        content = to_json_plotly({"graph": figure_of(found, drawn), "table": rows})
+        drawn = cache.drawn(registered, {"search": asked_search(), "scheme": scheme})
+        rows = table(drawn) if opened or registered.draw is None else None
+        content = to_json_plotly({"graph": figure_of(registered, drawn), "table": rows})
         return Response(content, mimetype="application/json")
 
     schemes = ", ".join(f'"{name}"' for name in LOOKS)
@@ -208,8 +208,8 @@ def _add_news(app: dash.Dash, cache: PageCache) -> None:
     )
     @validate_call
     def show_numbers(opened: str | None, state: PageState, name: Mapping[str, str]) -> Any:
-        found = PARTS.get(name["part"])
-        return no_update if opened is None or found is None else table(cache.drawn(found, state))
+        registered = PARTS.get(name["part"])
+        return no_update if opened is None or registered is None else table(cache.drawn(registered, state))
 
     @app.callback(
         output=[Output(part_id("content", MATCH), "children"), Output(part_id("content", MATCH), "data-shows")],
@@ -274,10 +274,10 @@ def _add_controls(app: dash.Dash, cache: PageCache) -> None:
         view = VIEWS.get(state["path"])
         values = control.chosen(selection, view) | {"theme": query.theme, "pause": query.pause}
         values["defaults"] |= {"theme": "auto", "pause": "false"}
-        options, known = control.choices(selection, view), before or {}
+        options, previous = control.choices(selection, view), before or {}
         dimmed, why = control.dimmed(selection)
         return {
-            "values": [no_update if values[name] == known.get(name) else values[name] for name in _CHOSEN],
+            "values": [no_update if values[name] == previous.get(name) else values[name] for name in _CHOSEN],
             "lists": [
                 no_update if options[n] == old else options[n] for n, old in zip(control.LISTED, lists, strict=True)
             ],
@@ -339,7 +339,7 @@ def _add_watch(app: dash.Dash, cache: PageCache) -> None:
     @validate_call
     def look_for_news(ticks: int | None, version: int) -> Any:
         try:
-            found = cache.snapshot().version
+            newest = cache.snapshot().version
         except StoreError:
             return no_update  # storage that does not answer now may do so at the next tick
-        return no_update if found == version else found
+        return no_update if newest == version else newest

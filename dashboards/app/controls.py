@@ -101,7 +101,7 @@ def choices(selection: Selection, view: View | None) -> dict[str, list[dict[str,
     }
     for name in view.of_all if view else ():
         if name not in _MANY:
-            own = [each for each in listed[name] if each["value"] not in (EACH_BEST, " ")]
+            own = [choice for choice in listed[name] if choice["value"] not in (EACH_BEST, " ")]
             listed[name] = [{"value": " ", "label": "all"}, *own]
     return listed
 
@@ -209,8 +209,8 @@ def dimmed(selection: Selection) -> tuple[list[str], list[str]]:
     """(CSS classes, tooltips) of the links: those of pages without data are dimmed and say why."""
     shown = [view for view in VIEWS.values() if view.in_navigation]
     why = [view.why_dimmed(selection) for view in shown]
-    return ["dimmed" if each else "" for each in why], [
-        each or view.question for each, view in zip(why, shown, strict=True)
+    return ["dimmed" if reason else "" for reason in why], [
+        reason or view.question for reason, view in zip(why, shown, strict=True)
     ]
 
 

@@ -89,8 +89,8 @@ def _say_answers(store: ResultStore, sweep: str, tolerance: float | None, cost: 
     if plan is not None:
         specs = planned_specs(plan)
         used = asked(plan.asks, tolerance=tolerance, cost=cost)
-        if told := overrides(plan.asks, used):
-            say(told)
+        if sentence := overrides(plan.asks, used):
+            say(sentence)
         show_answers(answers_of(store, specs, used), stderr)
 
 
@@ -149,8 +149,8 @@ def paper(
     with reported(debug=debug):
         from dashboards.report.write import write_paper
 
-        found, folder = load_study(study), out or Path("paper") / study
-        written = write_paper(found, open_store(store), folder, margin=margin / 100, pictures=pictures)
+        published, folder = load_study(study), out or Path("paper") / study
+        written = write_paper(published, open_store(store), folder, margin=margin / 100, pictures=pictures)
         if written.no_pictures:
             say(f"No SVG, PDF and PNG: {written.no_pictures}")
         say(f"{len(written.files)} files in {folder}; open:")

@@ -89,12 +89,12 @@ class Mirror(FollowedTable):
         names, keys = ", ".join(COLUMNS[self._table][1:]), ", ".join(self._keys)
         numbered = rows.drop_columns("trial_id").add_column(0, "t", pa.array(self._numbers.of(rows["trial_id"])))
         once = f"DISTINCT ON ({keys})" if several else ""  # a killed compaction leaves rows in two parts
-        known = f"ANTI JOIN {self._table} USING ({keys})" if self.n_rows else ""
+        anti_join = f"ANTI JOIN {self._table} USING ({keys})" if self.n_rows else ""
         at_once = len(rows) if several else self._row_group
         cursor = cursor_of(self._database)
         for start in range(0, len(rows), max(at_once, 1)):
             cursor.register("new_rows", numbered.slice(start, at_once))
-            cursor.execute(f"INSERT INTO {self._table} SELECT {once} t, {names} FROM new_rows {known}")  # noqa: S608
+            cursor.execute(f"INSERT INTO {self._table} SELECT {once} t, {names} FROM new_rows {anti_join}")  # noqa: S608
             if len(rows) >= self._row_group:
                 with suppress(duckdb.TransactionException):  # a query is running; the next large part compresses this
                     cursor.execute(f"CHECKPOINT {_KEPT}")
@@ -184,11 +184,11 @@ class TrialRows:
             is_known = name in self._holds and not self._holds[name] & missing
             return None if is_known else read_part(self._parts, name, self._columns)
 
-        names, found = self._parts.read_each(read)
+        names, parts = self._parts.read_each(read)
         for gone in self._holds.keys() - names.keys():
             del self._holds[gone]
             self._rows.pop(gone, None)
-        for name, part in found.items():
+        for name, part in parts.items():
             if part is not None:
                 rows = self._empty if isinstance(part, BrokenPart) else part  # the snapshot reports broken parts
                 self._holds[name] = frozenset(rows["trial_id"].unique().to_pylist())

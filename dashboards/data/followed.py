@@ -48,8 +48,8 @@ class TrialNumbers:
         encoded = ids.combine_chunks().dictionary_encode()
         if isinstance(encoded, pa.ChunkedArray):
             encoded = encoded.combine_chunks()
-        known = np.array([self.number(name) for name in encoded.dictionary.to_pylist()], dtype=np.int32)
-        return known[encoded.indices.to_numpy(zero_copy_only=False)] if len(known) else known
+        numbers = np.array([self.number(name) for name in encoded.dictionary.to_pylist()], dtype=np.int32)
+        return numbers[encoded.indices.to_numpy(zero_copy_only=False)] if len(numbers) else numbers
 
     def number(self, trial_id: str) -> int:
         """The integer of one trial id."""
@@ -169,8 +169,8 @@ class EndedTrials(FollowedTable):
         frame = rows.select([name for name in _ENDED if name in rows.column_names]).to_pandas()
         frame = frame.assign(**{k: v.to_pandas() for k, v in metrics.items() if v.null_count < len(v)})
         frame["t"] = self._numbers.of(rows["trial_id"])
-        frame["cell"] = [found[0] if found else None for found in read]
-        frame["seed"] = [found[1] if found else -1 for found in read]
+        frame["cell"] = [pair[0] if pair else None for pair in read]
+        frame["seed"] = [pair[1] if pair else -1 for pair in read]
         return frame[frame["cell"].notna()].rename(columns={"best_score": "score"})
 
     def newest(self) -> pd.DataFrame:
@@ -212,9 +212,9 @@ class FollowedPlans:
         if listed == {name: files for name, (files, _) in self._read.items()}:
             return False
         self._read = {name: self._look(name, files) for name, files in listed.items()}
-        found = [plan for _, plan in self._read.values()]
-        self.newest = tuple(sorted((p for p in found if isinstance(p, PlanFrame)), key=lambda plan: -plan.time))
-        self.problems = tuple(problem for problem in found if isinstance(problem, str))
+        outcomes = [plan for _, plan in self._read.values()]
+        self.newest = tuple(sorted((p for p in outcomes if isinstance(p, PlanFrame)), key=lambda plan: -plan.time))
+        self.problems = tuple(problem for problem in outcomes if isinstance(problem, str))
         return True
 
     def _look(self, name: str, files: frozenset[str]) -> tuple[frozenset[str], PlanFrame | str | None]:
@@ -228,6 +228,6 @@ class FollowedPlans:
 
     def _framed(self, plan: SweepPlan) -> PlanFrame:
         read = [(trial_id, self._specs.read(trial_id, json.dumps(spec))) for trial_id, spec in plan.trials]
-        rows = [(self._numbers.number(i), i, *found) for i, found in read if found]
+        rows = [(self._numbers.number(i), i, *pair) for i, pair in read if pair]
         trials = pd.DataFrame(rows, columns=["t", "trial_id", "cell", "seed"]).drop_duplicates("t")
         return PlanFrame(plan.name, plan.time, plan.source, trials, plan.asks)

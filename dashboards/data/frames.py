@@ -114,17 +114,17 @@ class Snapshot:
     def epochs(self, trials: pd.DataFrame) -> pd.DataFrame:
         """The evaluations of some trials, by trial and step, with `trial_id`, `cell` and `seed`."""
         chosen = _chosen(trials)
-        found = self.database.ask(
+        evaluations = self.database.ask(
             "SELECT e.* FROM epochs e JOIN chosen USING (t, attempt) ORDER BY t, step", chosen=chosen
         )
-        return found.merge(trials[["t", "trial_id", "cell", "seed"]], on="t", how="left")
+        return evaluations.merge(trials[["t", "trial_id", "cell", "seed"]], on="t", how="left")
 
     def tags(self, trials: pd.DataFrame, split: str) -> pd.DataFrame:
         """The scores by label of some trials, with `trial_id`, `cell` and `seed`. The first call reads all of them."""
         self.need_tags()
         sql = "SELECT g.* FROM tags g JOIN chosen USING (t, attempt) WHERE split = $split ORDER BY t, level, tag"
-        found = self.database.ask(sql, chosen=_chosen(trials), values={"split": split})
-        return found.merge(trials[["t", "trial_id", "cell", "seed"]], on="t", how="left")
+        scores = self.database.ask(sql, chosen=_chosen(trials), values={"split": split})
+        return scores.merge(trials[["t", "trial_id", "cell", "seed"]], on="t", how="left")
 
     def moments(self, trials: pd.DataFrame, column: str) -> pd.DataFrame:
         """A column of `epochs` over the seeds of a cell: `cell`, `epoch`, `n`, `mean`, `std` (n - 1), `min`, `max`."""
@@ -135,8 +135,8 @@ class Snapshot:
             FROM epochs JOIN chosen USING (t, attempt) GROUP BY ALL HAVING n > 0 ORDER BY cell, epoch
         """  # noqa: S608
         codes, cells = pd.factorize(trials["cell"])
-        found = self.database.ask(sql, chosen=_chosen(trials).assign(cell=codes[trials["t"].ge(0)]))
-        return found.assign(cell=cells.to_numpy()[found["cell"]]) if len(found) else found
+        moments = self.database.ask(sql, chosen=_chosen(trials).assign(cell=codes[trials["t"].ge(0)]))
+        return moments.assign(cell=cells.to_numpy()[moments["cell"]]) if len(moments) else moments
 
     def step_losses(self, trials: pd.DataFrame) -> pd.DataFrame:
         """The losses of some trials, a row per step, by trial and step: `trial_id`, `step`, `loss`. Raises StoreError.
@@ -153,8 +153,8 @@ class Snapshot:
     def _likely(self) -> set[str]:
         """The trials whose losses are likely to be asked for."""
         frames = [sweep.trials[["trial_id", "cell", "seed"]] for sweep in self.sweeps.values()]
-        known = pd.concat(frames, ignore_index=True).drop_duplicates("trial_id")
-        return set(lowest_seeds(known)["trial_id"])
+        trials = pd.concat(frames, ignore_index=True).drop_duplicates("trial_id")
+        return set(lowest_seeds(trials)["trial_id"])
 
     def spec(self, cell: str, seed: int) -> TrialSpec:
         """The spec of a trial; `seed` is the key of its seeds."""
@@ -163,9 +163,9 @@ class Snapshot:
     def trial(self, trial_id: str) -> Mapping[str, Any] | None:
         """The row of a trial of any sweep, with its `sweep`; None if there is none."""
         for sweep in self.sweeps.values():
-            found = sweep.trials[sweep.trials["trial_id"] == trial_id]
-            if len(found):
-                return dict(found.iloc[0].to_dict()) | {"sweep": sweep.name}
+            rows = sweep.trials[sweep.trials["trial_id"] == trial_id]
+            if len(rows):
+                return dict(rows.iloc[0].to_dict()) | {"sweep": sweep.name}
         return None
 
 
@@ -197,7 +197,7 @@ class Frames:
     def refresh(self) -> Snapshot:
         """The store as it is now; the same object as before if nothing changed. Raises StoreError."""
         with self._lock:
-            changed = [*(each.refresh() for each in self._followed), self._look_at_drivers()]
+            changed = [*(followed.refresh() for followed in self._followed), self._look_at_drivers()]
             if self._snapshot is None or any(changed):
                 self._snapshot = self._made(self._snapshot.version + 1 if self._snapshot else 1)
             return self._snapshot
@@ -213,10 +213,10 @@ class Frames:
     def _look_at_drivers(self) -> bool:
         if time.monotonic() - self._drivers_at < _DRIVER_EVERY_S:
             return False
-        found: dict[str, tuple[RunningDriver, ...]] = {}
+        drivers: dict[str, tuple[RunningDriver, ...]] = {}
         for driver in running_drivers(self.store.storage):
-            found[driver.holder.sweep] = (*found.get(driver.holder.sweep, ()), driver)
-        changed, self._drivers, self._drivers_at = found != self._drivers, found, time.monotonic()
+            drivers[driver.holder.sweep] = (*drivers.get(driver.holder.sweep, ()), driver)
+        changed, self._drivers, self._drivers_at = drivers != self._drivers, drivers, time.monotonic()
         return changed
 
     def _made(self, version: int) -> Snapshot:
@@ -229,7 +229,7 @@ class Frames:
         loose = not set(ended["t"]) <= planned
         if loose or len(sweeps) > 1:
             sweeps.append(self._everything(sweeps, ended, active))
-        problems = [words for each in self._followed for words in each.problems]
+        problems = [problem for followed in self._followed for problem in followed.problems]
         return Snapshot(
             version=version,
             address=self.store.address,
@@ -287,8 +287,8 @@ class Frames:
         for name in NUMBERS:
             trials[name] = trials[name].astype("float64") if name in trials else np.nan
         trials = with_collapses(with_costs(trials))
-        words = trials.select_dtypes("str").columns  # lookups in object columns are ten times faster
-        return trials.astype(dict.fromkeys(words, object)).reset_index(drop=True)
+        text_columns = trials.select_dtypes("str").columns  # lookups in object columns are ten times faster
+        return trials.astype(dict.fromkeys(text_columns, object)).reset_index(drop=True)
 
 
 _CELL = [

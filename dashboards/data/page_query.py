@@ -72,8 +72,8 @@ class PageQuery:
 
     def search(self) -> str:
         """The query string without defaults; empty if everything has its default."""
-        said = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default}
-        return f"?{urlencode({key: _word(value) for key, value in said.items()}, safe=',')}" if said else ""
+        settings = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default}
+        return f"?{urlencode({key: _word(value) for key, value in settings.items()}, safe=',')}" if settings else ""
 
     def but(self, **changes: Any) -> PageQuery:
         """A copy with some changes."""
@@ -86,16 +86,16 @@ def parse_query(search: str | None) -> tuple[PageQuery, tuple[str, ...]]:
         pairs = parse_qsl((search or "").removeprefix("?"), keep_blank_values=True, max_num_fields=60)
     except ValueError:
         return PageQuery(), ("The address has too many settings; all have their defaults.",)
-    found, notices = dict[str, Any](), list[str]()
+    settings, notices = dict[str, Any](), list[str]()
     for key, text in pairs:
         if key not in _READ:
             notices.append(f"The address has an unknown setting {key[:40]!r}.")
             continue
         try:
-            found[key] = _READ[key](text[: _LONG if key in _LONG_ONES else _LONGEST])
+            settings[key] = _READ[key](text[: _LONG if key in _LONG_ONES else _LONGEST])
         except ValueError as error:
             notices.append(f"{key}: {error}")
-    return PageQuery(**found), tuple(notices)
+    return PageQuery(**settings), tuple(notices)
 
 
 def _word(value: Any) -> str:
@@ -106,10 +106,10 @@ def _word(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _one_of(known: tuple[str, ...] | Mapping[str, str]) -> Callable[[str], str]:
+def _one_of(options: tuple[str, ...] | Mapping[str, str]) -> Callable[[str], str]:
     def read(text: str) -> str:
-        if text not in known:
-            raise ValueError(f"{text!r} is not one of {', '.join(known)}; {next(iter(known))} is shown.")
+        if text not in options:
+            raise ValueError(f"{text!r} is not one of {', '.join(options)}; {next(iter(options))} is shown.")
         return text
 
     return read
@@ -129,10 +129,10 @@ def _number(low: float, high: float) -> Callable[[str], float]:
 
 
 def _sizes(text: str) -> tuple[int, ...]:
-    words = [word for word in text.split(",") if word]
-    if not all(word.isascii() and word.isdigit() and len(word) < 12 for word in words):
+    sizes = [size for size in text.split(",") if size]
+    if not all(size.isascii() and size.isdigit() and len(size) < 12 for size in sizes):
         raise ValueError(f"{text!r} is not a list of train sizes; all are shown.")
-    return tuple(sorted({int(word) for word in words}))
+    return tuple(sorted({int(size) for size in sizes}))
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -141,10 +141,10 @@ def _words(text: str) -> tuple[str, ...]:
 
 def _json(text: str) -> str:
     try:
-        found = json.loads(text)
+        filters = json.loads(text)
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+        filters = None
+    if not isinstance(filters, dict):
         raise ValueError("these are no filters; none are set.")
     return text
 

@@ -62,39 +62,39 @@ def _read(rows: pa.Table) -> PredictedLabels:
     rows = rows.sort_by("sentence")
     gold, predicted = (pc.list_flatten(rows[side].combine_chunks()) for side in ("gold", "predicted"))
     names = tuple(sorted(set(pc.unique(gold).to_pylist()) | set(pc.unique(predicted).to_pylist()) - {None}))
-    known = pa.array(names, pa.string())
+    name_array = pa.array(names, pa.string())
     lengths = pc.list_value_length(rows["gold"]).to_numpy().astype(np.int64)
-    return PredictedLabels(names, _ids(gold, known), _ids(predicted, known), np.cumsum(lengths) - lengths)
+    return PredictedLabels(names, _ids(gold, name_array), _ids(predicted, name_array), np.cumsum(lengths) - lengths)
 
 
-def _ids(labels: pa.Array, known: pa.Array) -> Ids:
-    found: Ids = pc.fill_null(pc.index_in(labels, known), -1).to_numpy(zero_copy_only=False).astype(np.int64)
-    return found
+def _ids(labels: pa.Array, names: pa.Array) -> Ids:
+    ids: Ids = pc.fill_null(pc.index_in(labels, names), -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    return ids
 
 
-def confusion(found: PredictedLabels) -> pd.Series:
+def confusion(labels: PredictedLabels) -> pd.Series:
     """Counts by (`gold`, `predicted`)."""
-    names = np.array([*found.names, CUT_OFF], dtype=object)  # -1 indexes the last
+    names = np.array([*labels.names, CUT_OFF], dtype=object)  # -1 indexes the last
     n = len(names)
-    counts = np.bincount((found.gold % n) * n + found.predicted % n, minlength=n * n)
+    counts = np.bincount((labels.gold % n) * n + labels.predicted % n, minlength=n * n)
     at = np.flatnonzero(counts)
     index = pd.MultiIndex.from_arrays([names[at // n], names[at % n]], names=["gold", "predicted"])
     return pd.Series(counts[at], index=index, name="count")
 
 
-def has_spans(found: PredictedLabels) -> bool:
+def has_spans(labels: PredictedLabels) -> bool:
     """Whether the labels mark spans (B- and I- tags)."""
-    return any(name[:2] in PREFIXES for name in found.names)
+    return any(name[:2] in PREFIXES for name in labels.names)
 
 
-def entity_errors(found: PredictedLabels) -> EntityErrors:
+def entity_errors(labels: PredictedLabels) -> EntityErrors:
     """Counts of entity errors; spans are strict IOB2, as in the scores.
 
     Spans are matched one to one in this order: same type and boundaries; same boundaries; same type and a shared word,
     from left to right. Spans that share only a word count as one missed and one spurious span.
     """
-    gold_spans, predicted_spans = (spans(side, found.starts, found.names) for side in (found.gold, found.predicted))
-    size = len(found.gold) + 1
+    gold_spans, predicted_spans = (spans(side, labels.starts, labels.names) for side in (labels.gold, labels.predicted))
+    size = len(labels.gold) + 1
     ours, theirs = (
         side[:, 1] * size + side[:, 2] for side in (gold_spans, predicted_spans)
     )  # a number for each start and end
@@ -144,15 +144,17 @@ def disagreements(
     Raises StoreError.
     """
     read = [snapshot.store.predictions(trial_id) for trial_id in trial_ids]
-    found = [{row["sentence"]: row for row in rows.filter(pc.equal(rows["split"], split)).to_pylist()} for rows in read]
-    without = tuple(trial_id for trial_id, rows in zip(trial_ids, found, strict=True) if not rows)
-    known = [rows for rows in found if rows]
-    shared = [
-        [rows[number] for rows in known]
-        for number in sorted(set(known[0]).intersection(*known[1:]) if known else ())
-        if all(_text(rows[number]) == _text(known[0][number]) for rows in known)
+    by_trial = [
+        {row["sentence"]: row for row in rows.filter(pc.equal(rows["split"], split)).to_pylist()} for rows in read
     ]
-    return [each for rows in shared if (each := _disagreement(rows))], len(shared), without
+    without = tuple(trial_id for trial_id, rows in zip(trial_ids, by_trial, strict=True) if not rows)
+    stored = [rows for rows in by_trial if rows]
+    shared = [
+        [rows[number] for rows in stored]
+        for number in sorted(set(stored[0]).intersection(*stored[1:]) if stored else ())
+        if all(_text(rows[number]) == _text(stored[0][number]) for rows in stored)
+    ]
+    return [disagreement for rows in shared if (disagreement := _disagreement(rows))], len(shared), without
 
 
 def _text(row: Mapping[str, Any]) -> tuple[object, object]:

@@ -131,8 +131,10 @@ def select(snapshot: Snapshot, query: PageQuery) -> Selection:
     shown = shown.assign(**{target: shown[column]}).reset_index(drop=True)
     whole = None if is_all else every.assign(**{target: every[column]}).reset_index(drop=True)
     scored = {"score": "dev", "test_score": "test"}.get(column, "")
-    found = Selection(snapshot, sweep, resolved, shown, target, name, chooser.options, tuple(chooser.notices), scored)
-    return replace(found, asked=query, scope=scope, every=whole)
+    selection = Selection(
+        snapshot, sweep, resolved, shown, target, name, chooser.options, tuple(chooser.notices), scored
+    )
+    return replace(selection, asked=query, scope=scope, every=whole)
 
 
 def of_page(selection: Selection) -> Selection:
@@ -205,8 +207,8 @@ def state_of(sweep: Sweep) -> str:
 
 def _choose_more(trials: pd.DataFrame, chooser: _Chooser, query: PageQuery) -> None:
     """What Tags compares and counts, and which published studies are shown."""
-    known = trials.loc[trials["cell"] != trials["baseline"], ["depth", "freeze"]].drop_duplicates("freeze")
-    frozen = known.sort_values("depth", ascending=False, kind="stable")
+    freezes = trials.loc[trials["cell"] != trials["baseline"], ["depth", "freeze"]].drop_duplicates("freeze")
+    frozen = freezes.sort_values("depth", ascending=False, kind="stable")
     labels = frozen["freeze"].tolist() or trials["freeze"].unique().tolist()
     if labels:
         chooser.choose("freeze", query.freeze, labels)
@@ -220,10 +222,10 @@ def _choose_more(trials: pd.DataFrame, chooser: _Chooser, query: PageQuery) -> N
 
 def _recorded_cost(trials: pd.DataFrame, wanted: str) -> str:
     """The cost to show; another one where completed trials are older than the count of operations."""
-    known = default_saving(trials)
-    if wanted != FLOPS or known == FLOPS or not (trials["state"] == State.COMPLETED.value).any():
+    default = default_saving(trials)
+    if wanted != FLOPS or default == FLOPS or not (trials["state"] == State.COMPLETED.value).any():
         return wanted
-    return known
+    return default
 
 
 class _Chooser:
@@ -234,19 +236,19 @@ class _Chooser:
         self.options: dict[str, list[str]] = {}
         self.notices: list[str] = []
 
-    def choose(self, key: str, wanted: str, known: Sequence[str]) -> str:
-        self.options[key] = list(known)
-        if wanted and wanted not in known:
-            self.notices.append(f"There is no {key} {wanted[:60]!r} here; {known[0]!r} is shown.")
-        self.chosen[key] = wanted if wanted in known else known[0]
+    def choose(self, key: str, wanted: str, options: Sequence[str]) -> str:
+        self.options[key] = list(options)
+        if wanted and wanted not in options:
+            self.notices.append(f"There is no {key} {wanted[:60]!r} here; {options[0]!r} is shown.")
+        self.chosen[key] = wanted if wanted in options else options[0]
         return self.chosen[key]
 
-    def filter(self, key: str, wanted: Iterable[object], known: Sequence[object]) -> list[object]:
-        self.options[key] = [str(word) for word in known]
-        absent = [str(word) for word in wanted if word not in known]
+    def filter(self, key: str, wanted: Iterable[object], options: Sequence[object]) -> list[object]:
+        self.options[key] = [str(word) for word in options]
+        absent = [str(word) for word in wanted if word not in options]
         if absent:
             self.notices.append(f"There is no {key} {', '.join(absent)[:60]} here.")
-        return [word for word in wanted if word in known] or list(known)
+        return [word for word in wanted if word in options] or list(options)
 
 
 def _narrowed(trials: pd.DataFrame, chooser: _Chooser, key: str, wanted: str, column: str) -> pd.DataFrame:
@@ -267,23 +269,23 @@ def _narrowed_setup(trials: pd.DataFrame, chooser: _Chooser, wanted: str) -> tup
         chooser.choose("setup", wanted, alone.tolist())
         return trials, ""
     frozen = trials[trials["cell"] != trials["baseline"]]
-    known = (frozen if len(frozen) else trials)["setup"].unique().tolist()
-    best = best_setup(trials[trials["setup"].isin(known)])
-    chosen = chooser.choose("setup", wanted, [best, EACH_BEST, *(name for name in known if name != best)])
+    setups = (frozen if len(frozen) else trials)["setup"].unique().tolist()
+    best = best_setup(trials[trials["setup"].isin(setups)])
+    chosen = chooser.choose("setup", wanted, [best, EACH_BEST, *(name for name in setups if name != best)])
     if chosen == EACH_BEST:
-        return each_at_its_best(trials), f"Each freeze at its own best of {len(known)} set-ups on dev."
+        return each_at_its_best(trials), f"Each freeze at its own best of {len(setups)} set-ups on dev."
     mine = trials["setup"] == chosen
     shown = _where(trials, mine | trials["cell"].isin(trials.loc[mine, "baseline"].unique()))
-    which = f"best of {len(known)} on dev." if chosen == best else f"one of {len(known)} set-ups."
+    which = f"best of {len(setups)} on dev." if chosen == best else f"one of {len(setups)} set-ups."
     return shown, f"{chosen}: {which}"
 
 
 def _value(trials: pd.DataFrame, chooser: _Chooser, query: PageQuery) -> tuple[str, str]:
     own = str(trials["metric"].iloc[0]) if len(trials) else "score"
     recorded = [str(column).removeprefix("dev:") for column in trials if str(column).startswith("dev:")]
-    known = [own, *(name for name in dict.fromkeys([*(m.name for m in METRICS.values()), *recorded])
+    metrics = [own, *(name for name in dict.fromkeys([*(m.name for m in METRICS.values()), *recorded])
                     if name != own and name in recorded)]  # fmt: skip
-    metric = chooser.choose("metric", query.metric, known)
+    metric = chooser.choose("metric", query.metric, metrics)
     column = _column(metric, query.split, own)
     if column not in trials:
         chooser.notices.append(f"There is no {metric} on {query.split} here; dev {own} is shown.")
@@ -297,8 +299,8 @@ def _column(metric: str, split: str, own: str) -> str:
 
 
 def _no_trials() -> pd.DataFrame:
-    words = "trial_id t cell baseline state value seed train_size strategy depth freeze embeddings n_layers"
-    return pd.DataFrame({name: pd.Series(dtype=object) for name in words.split()})
+    names = "trial_id t cell baseline state value seed train_size strategy depth freeze embeddings n_layers"
+    return pd.DataFrame({name: pd.Series(dtype=object) for name in names.split()})
 
 
 _DIGITS = 10
@@ -306,11 +308,11 @@ _DIGITS = 10
 
 def versions_of(store: ResultStore) -> dict[str, str]:
     """Versions of Python and packages of the trials that ended; several where they differ."""
-    found: dict[str, set[str]] = {}
+    by_package: dict[str, set[str]] = {}
     for versions in set(map(tuple, filter(None, store.trials(["versions"])["versions"].to_pylist()))):
         for name, version in versions:
-            found.setdefault(name, set()).add(version)
-    return {name: " and ".join(sorted(several)) for name, several in found.items()}
+            by_package.setdefault(name, set()).add(version)
+    return {name: " and ".join(sorted(several)) for name, several in by_package.items()}
 
 
 class Provenance(NamedTuple):
@@ -349,11 +351,11 @@ def provenance(selection: Selection) -> Provenance:
     config = hashlib.sha256("\n".join(sorted(trials["trial_id"])).encode()).hexdigest()[:12]
     specs = [snapshot.specs[cell] for cell in trials["cell"].unique()]
     data = tuple(dict.fromkeys(f"{spec.data.name} {spec.data.fingerprint[:12]}" for spec in specs))
-    setups = tuple(escaped(str(each)) for each in trials["setup"].unique() if each) if "setup" in trials else ()
+    setups = tuple(escaped(str(setup)) for setup in trials["setup"].unique() if setup) if "setup" in trials else ()
     commits, devices = _frequent(selection, "git_commit"), _frequent(selection, "device")
     planned = 0 if selection.sweep is None else len(selection.sweep.trials)
     query = selection.asked.but(theme="auto", pause=False).search()
-    words = (
+    parts = (
         f"sweep {selection.query.sweep or 'none'} (config {config})",
         ", ".join([selection.value_name, *([_some(setups)] if setups else [])]),
         f"commit {', '.join(map(short_commit, commits[:3])) or 'none'}",
@@ -364,8 +366,8 @@ def provenance(selection: Selection) -> Provenance:
         f"last row {_utc(snapshot.last_row) or 'none'}",
         *([f"address {escaped(query)}"] if query else []),
     )
-    corpora = _some(tuple(dict.fromkeys(each.rpartition(" ")[0] for each in data)))
-    return Provenance(" · ".join(words), corpora, config, commits, devices)
+    corpora = _some(tuple(dict.fromkeys(dataset.rpartition(" ")[0] for dataset in data)))
+    return Provenance(" · ".join(parts), corpora, config, commits, devices)
 
 
 def _frequent(selection: Selection, column: str) -> tuple[str, ...]:

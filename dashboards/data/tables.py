@@ -89,11 +89,11 @@ def as_latex(
     columns = [_column(frame, n, list(cells)) for n, cells in enumerate(zip(*rows_of(rows), strict=True))]
     columns = columns or [_column(frame, n, []) for n in range(frame.shape[1])]
     size, blocks, is_wide = _arranged(columns, _first_figure(frame))
-    words = [caption] * bool(caption)
+    parts = [caption] * bool(caption)
     if len(frame) > len(rows):
-        words.append(f"The first {len(rows)} of {len(frame):,} rows; the CSV has all.")
+        parts.append(f"The first {len(rows)} of {len(frame):,} rows; the CSV has all.")
     has_strips = any(isinstance(value, FreezeName) and value.squares for name in frame for value in rows[name])
-    words += [_STRIPS] * (has_strips and bool(caption))
+    parts += [_STRIPS] * (has_strips and bool(caption))
     kind = "table*" if is_wide else "table"
     lines = [
         *_MACROS,
@@ -102,7 +102,7 @@ def as_latex(
         f"  {size}\\setlength{{\\tabcolsep}}{{{_GAP_PT / 2:g}pt}}",
         *(line for n, block in enumerate(blocks) for line in _tabular(block, _SIZES[size], is_first=n == 0)),
     ]
-    lines += [f"  \\caption{{{latex(' '.join(words))}}}"] * bool(words) + [f"  \\label{{{label}}}"] * bool(label)
+    lines += [f"  \\caption{{{latex(' '.join(parts))}}}"] * bool(parts) + [f"  \\label{{{label}}}"] * bool(label)
     return (latex_comment(source) if source else "") + "\n".join([*lines, f"\\end{{{kind}}}", ""])
 
 
@@ -111,8 +111,8 @@ def _column(frame: pd.DataFrame, n: int, cells: list[str]) -> _Column:
     longest = max((_chars(cell) for cell in cells), default=0)
     width = min(longest, _TEXT)
     head = textwrap.wrap(str(frame.columns[n]), max(_HEAD, round(width)), break_long_words=False) or [""]
-    words = max((len(word) for cell in cells for word in cell.split()), default=0) if longest > _TEXT else 0
-    chars = max(width, words, *map(len, head))
+    longest_word = max((len(word) for cell in cells for word in cell.split()), default=0) if longest > _TEXT else 0
+    chars = max(width, longest_word, *map(len, head))
     form = "r" if is_number else "p" if longest > _TEXT else "l"
     return _Column(list(map(latex, head)), list(map(_in_latex, cells)), form, chars)
 
@@ -155,7 +155,7 @@ def _arranged(columns: Sequence[_Column], names: int) -> tuple[str, list[list[_C
     points = _SIZES[size]
     first, blocks = list(columns[:names]), list[list[_Column]]()
     for column in columns[names:]:
-        room = PAGE_PT - sum(each.width(points) for each in (blocks[-1] if blocks else ()))
+        room = PAGE_PT - sum(placed.width(points) for placed in (blocks[-1] if blocks else ()))
         if not blocks or column.width(points) > room:
             blocks.append(list(first))
         blocks[-1].append(column)

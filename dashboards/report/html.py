@@ -131,9 +131,9 @@ def _summary(first: SummaryPage) -> Iterator[str]:
     """A page: the question, an answer card each, a figure of the whole sweep, and the table of the answers."""
     yield f'<section id="summary"><p class="question">{html(first.question)}</p><div class="cards">'
     for card in first.cards:
-        where, strip, words, figures = map(html, card)
+        where, strip, headline, figures = map(html, card)
         squares = f'<span class="strip" aria-hidden="true">{strip}</span> ' if strip else ""
-        yield f'<div class="card"><small>{where}</small><p><b>{squares}{words}</b></p><p>{figures}</p></div>'
+        yield f'<div class="card"><small>{where}</small><p><b>{squares}{headline}</b></p><p>{figures}</p></div>'
     yield "</div>"
     for part, drawn in first.parts[:1]:  # what fits on a page; the appendix has the others
         yield f'<figure id="{part.name}"><h3>{html(part.title)}</h3>'
@@ -164,10 +164,10 @@ def _section(section: Section, *, again: bool) -> Iterator[str]:
     yield f'<section id="{section.key}"><h2>{html(section.title)}</h2><h3>Answers</h3><ul class="answers">'
     yield from (f"<li>{html(line)}</li>" for line in section.answers)
     yield "</ul>"
-    first = [each for each in section.parts if not each[0].detail]
+    first = [pair for pair in section.parts if not pair[0].detail]
     for part, drawn in first:
         yield from _part(f"{section.key}-{part.name}", part, drawn, again=again)
-    more = [each for each in section.parts if each[0].detail]
+    more = [pair for pair in section.parts if pair[0].detail]
     if more:  # on demand, and not on paper: their files are in the folder of the report
         yield "<details><summary>Further figures and tables</summary>"
         for part, drawn in more:
@@ -201,8 +201,8 @@ def _appendix(first: SummaryPage, sections: Sequence[Section]) -> Iterator[str]:
         yield from _part(part.name, part, drawn)
     empty: dict[tuple[str, str], list[str]] = {}
     for section in sections:
-        for each in section.empty:
-            empty.setdefault(each, []).append(section.title)
+        for missing in section.empty:
+            empty.setdefault(missing, []).append(section.title)
     if empty:
         lines = (
             f"{title}: {why}" if len(titles) == len(sections) else f"{title} ({'; '.join(titles)}): {why}"

@@ -85,8 +85,8 @@ class FigureRenderer:
 
 def _with_fixed_ids(svg: bytes, name: str) -> bytes:
     """The SVG with ids derived from the figure's name instead of Plotly's random ones."""
-    found = _UID.search(svg)
-    return svg if found is None else svg.replace(found[1], hashlib.sha256(name.encode()).hexdigest()[:6].encode())
+    match = _UID.search(svg)
+    return svg if match is None else svg.replace(match[1], hashlib.sha256(name.encode()).hexdigest()[:6].encode())
 
 
 def with_source(picture: bytes, kind: str, source: str) -> bytes:
@@ -95,8 +95,8 @@ def with_source(picture: bytes, kind: str, source: str) -> bytes:
     See the PNG specification (third edition), 11.3.3.4, for chunks of international text.
     """
     if kind == "svg":
-        found = _SVG_START.search(picture)
-        at = 0 if found is None else found.end()
+        match = _SVG_START.search(picture)
+        at = 0 if match is None else match.end()
         return picture[:at] + f"<metadata>{escape(source)}</metadata>".encode() + picture[at:]
     if kind == "png":
         body = b"iTXt" + KEYWORD + bytes(5) + source.encode()
@@ -119,13 +119,13 @@ def export_figure(frames: Frames, name: str, url: str, path: Path) -> tuple[str,
         NothingMatchedError: there is nothing to show.
         MissingError: a picture needs a Chromium, and there is none.
     """
-    found = drawn_part(frames, name, url)
-    content = _content(found.part, found.drawn, path, found.source)
+    figure = drawn_part(frames, name, url)
+    content = _content(figure.part, figure.drawn, path, figure.source)
     try:
         path.write_bytes(content)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be written ({error.strerror}).") from error
-    return found.notices
+    return figure.notices
 
 
 class DrawnPart(NamedTuple):

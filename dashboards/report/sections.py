@@ -97,23 +97,23 @@ def _recipe(spec: TrialSpec) -> str:
 
 
 def _hardware(selection: Selection, versions: dict[str, str]) -> str:
-    found = provenance(selection)
+    source = provenance(selection)
     threads = ", ".join(f"{n:g}" for n in sorted(selection.trials["threads"].dropna().unique().tolist()))
     packages = ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))
     cpu = f"{threads or 'an unknown number of'} CPU thread{'s' * (threads != '1')}"
-    where = f"{', '.join(found.devices) or 'no device yet'} with {cpu} per trial"
-    commit = ", ".join(found.commits) or "unknown"
-    return f"Ran on {where}; {packages or 'versions unknown'}; commit {commit}; configuration digest {found.config}."
+    where = f"{', '.join(source.devices) or 'no device yet'} with {cpu} per trial"
+    commit = ", ".join(source.commits) or "unknown"
+    return f"Ran on {where}; {packages or 'versions unknown'}; commit {commit}; configuration digest {source.config}."
 
 
 def answer_lines(selection: Selection) -> tuple[str, ...]:
     """The score without freezing, and what to freeze with what it saves, by train size."""
     lines = list(_baselines(selection))
     try:
-        found = answers_of_page(_named(selection)).answers
+        answers = answers_of_page(_named(selection)).answers
     except EmptyPartError as error:
         return (*lines, str(error))
-    for answer in found:
+    for answer in answers:
         tolerance = f"tolerance {counted(answer.tolerance, 'point')}"
         lines.append(f"Train size {answer.train_size:,}, {tolerance}: {answer.sentence}")
         if (chosen := answer.decided_by.chosen) is not None:
@@ -200,21 +200,21 @@ def sections(
     if not selections:
         raise NothingMatchedError(f"sweep {query.sweep}: has no trial.")
     parts = [part for part in PARTS.values() if not part.of_store]
-    found = []
+    all_sections = []
     for number, selection in enumerate(selections):
         drawn: list[tuple[Part[Any], Drawn]] = []
         for part in parts:
             progress("figures and tables", number * len(parts) + len(drawn), len(selections) * len(parts))
             drawn.append((part, compute(part, selection, LIGHT)))
-        found.append(_section(number + 1, selection, versions, drawn))
+        all_sections.append(_section(number + 1, selection, versions, drawn))
     progress("figures and tables", len(selections) * len(parts), len(selections) * len(parts))
-    return found
+    return all_sections
 
 
-def methods(found: Sequence[Section]) -> tuple[list[str], list[tuple[Section, list[str]]]]:
+def methods(all_sections: Sequence[Section]) -> tuple[list[str], list[tuple[Section, list[str]]]]:
     """(sentences of the methods that all sections have, then each section with those of its own)."""
-    shared = [line for line in found[0].method if all(line in section.method for section in found)]
-    own = [(section, [line for line in section.method if line not in shared]) for section in found]
+    shared = [line for line in all_sections[0].method if all(line in section.method for section in all_sections)]
+    own = [(section, [line for line in section.method if line not in shared]) for section in all_sections]
     return shared, [(section, lines) for section, lines in own if lines]
 
 
@@ -238,16 +238,16 @@ def _section(
         selection=selection,
         answers=answer_lines(selection),
         method=method(selection, versions),
-        parts=tuple((part, found) for part, found in drawn if not found.why_empty),
-        empty=tuple((part.title, found.why_empty) for part, found in drawn if found.why_empty),
+        parts=tuple((part, result) for part, result in drawn if not result.why_empty),
+        empty=tuple((part.title, result.why_empty) for part, result in drawn if result.why_empty),
     )
 
 
 def require_sweep(snapshot: Snapshot, name: str) -> None:
     """Raise NothingMatchedError if the store has no sweep of this name."""
     if name not in snapshot.sweeps:
-        known = ", ".join(snapshot.sweeps) or "none"
-        raise NothingMatchedError(f"{snapshot.address}: has no sweep {name!r}. It has: {known}.")
+        names = ", ".join(snapshot.sweeps) or "none"
+        raise NothingMatchedError(f"{snapshot.address}: has no sweep {name!r}. It has: {names}.")
 
 
 # The first page of a report: the question, the answers, one figure and one table.
@@ -277,17 +277,17 @@ def summary(snapshot: Snapshot, query: PageQuery) -> SummaryPage:
     """The summary of a sweep, by the tolerance, cost and budget of the query."""
     selection = select(snapshot, query)
     try:
-        found = answers_of_page(selection, MOST_ANSWERS).answers
+        answers = answers_of_page(selection, MOST_ANSWERS).answers
     except EmptyPartError:  # the sections say why
-        found = []
-    models = ", ".join(dict.fromkeys(answer.model for answer in found)) or "the encoder"
+        answers = []
+    models = ", ".join(dict.fromkeys(answer.model for answer in answers)) or "the encoder"
     drawn = ((part, compute(part, selection, LIGHT)) for part in PARTS.values() if part.of_store and part.draw)
     limit = counted(selection.plan.tolerance, "point")
     return SummaryPage(
         f"How much of {models} can be frozen before quality falls by more than {limit}?",
-        tuple(map(_card, found)),
-        answers_table(found).drop(columns=["further seeds", "next best", "answer", "YAML snippet"]),
-        tuple((part, each) for part, each in drawn if not each.why_empty),
+        tuple(map(_card, answers)),
+        answers_table(answers).drop(columns=["further seeds", "next best", "answer", "YAML snippet"]),
+        tuple((part, result) for part, result in drawn if not result.why_empty),
         provenance(of_page(selection)),
     )
 

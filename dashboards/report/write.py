@@ -103,19 +103,19 @@ def write_report(
         ConfigError: the folder cannot be written.
     """
     snapshot = frames.refresh()
-    found = sections(snapshot, query, versions_of(frames.store), progress)
+    all_sections = sections(snapshot, query, versions_of(frames.store), progress)
     first = summary(snapshot, query)
     files = dict[str, bytes]()
-    files["report.html"] = as_html(query.sweep, first, found).encode()
-    files["report.md"] = as_text(query.sweep, first, found).encode()
+    files["report.html"] = as_html(query.sweep, first, all_sections).encode()
+    files["report.md"] = as_text(query.sweep, first, all_sections).encode()
     source = first.source.line
     files["tables/answers.csv"] = as_csv(first.table, source).encode()
     files["tables/answers.tex"] = as_latex(
         first.table, caption=f"{first.question} {first.source.corpora}.", label="tab:answers", source=source
     ).encode()
-    for section in found:
+    for section in all_sections:
         files |= dict(_tables(section))
-    return write_files(folder, files, _pictures(first, found, progress) if pictures else ())
+    return write_files(folder, files, _pictures(first, all_sections, progress) if pictures else ())
 
 
 def write_files(folder: Path, files: Mapping[str, bytes], pictures: Iterable[tuple[str, bytes]]) -> Written:
@@ -148,9 +148,9 @@ def _tables(section: Section) -> Iterator[tuple[str, bytes]]:
         yield f"{name}.tex", latex.encode()
 
 
-def _pictures(first: SummaryPage, found: Sequence[Section], progress: Progress) -> Iterator[tuple[str, bytes]]:
+def _pictures(first: SummaryPage, all_sections: Sequence[Section], progress: Progress) -> Iterator[tuple[str, bytes]]:
     figures = [(part.name, drawn.figure, first.source.line) for part, drawn in first.parts]
-    for section in found:
+    for section in all_sections:
         source = section.provenance.line
         figures += [(f"{section.key}-{part.name}", drawn.figure, source) for part, drawn in section.parts]
     drawn = [(name, figure, source) for name, figure, source in figures if figure is not None]
@@ -175,21 +175,21 @@ def write_paper(
         "paper.md": "".join(_as_text(study, drawn, method, source)).encode(),
         "tables/numbers.csv": as_csv(everything, source).encode(),
     }
-    for one in drawn:
-        files |= dict(_exhibit_tables(one, source))
+    for exhibit in drawn:
+        files |= dict(_exhibit_tables(exhibit, source))
     return write_files(folder, files, _exhibit_pictures(drawn, source) if pictures else ())
 
 
 def _body(study: Study, drawn: list[DrawnExhibit], method: str, source: str) -> Iterator[str]:
     yield f"<h1>{html(study.title)}</h1><p>{html(method)}</p>"
-    for one in drawn:
-        yield f'<figure id="{one.exhibit.id}"><h2>{html(one.exhibit.title)}</h2>'
-        if one.figure is None:
-            yield as_table(one.table)
+    for exhibit in drawn:
+        yield f'<figure id="{exhibit.exhibit.id}"><h2>{html(exhibit.exhibit.title)}</h2>'
+        if exhibit.figure is None:
+            yield as_table(exhibit.table)
         else:
-            yield drawing(one.exhibit.id, one.exhibit.title, one.figure)
-            yield f"<details><summary>Table</summary>{as_table(one.table)}</details>"
-        yield from (f'<p class="method">{html(note)}</p>' for note in one.notes)
+            yield drawing(exhibit.exhibit.id, exhibit.exhibit.title, exhibit.figure)
+            yield f"<details><summary>Table</summary>{as_table(exhibit.table)}</details>"
+        yield from (f'<p class="method">{html(note)}</p>' for note in exhibit.notes)
         yield "</figure>"
     yield "<h2>Errata of the study</h2><ul>"
     yield from (f"<li>{html(erratum.text)}</li>" for erratum in study.errata)
@@ -198,32 +198,32 @@ def _body(study: Study, drawn: list[DrawnExhibit], method: str, source: str) -> 
 
 def _as_text(study: Study, drawn: list[DrawnExhibit], method: str, source: str) -> Iterator[str]:
     yield f"# {markdown(study.title)}\n\n{markdown(method)}\n"
-    for one in drawn:
-        yield f"\n## {markdown(one.exhibit.title)}\n\n"
-        if one.figure is None:
-            yield as_markdown(one.table)
+    for exhibit in drawn:
+        yield f"\n## {markdown(exhibit.exhibit.title)}\n\n"
+        if exhibit.figure is None:
+            yield as_markdown(exhibit.table)
         else:
-            yield f"![{markdown(one.exhibit.title)}](figures/{one.exhibit.id}.svg)\n"
-        yield from (f"\n{markdown(note)}\n" for note in one.notes)
+            yield f"![{markdown(exhibit.exhibit.title)}](figures/{exhibit.exhibit.id}.svg)\n"
+        yield from (f"\n{markdown(note)}\n" for note in exhibit.notes)
     yield "\n## Errata of the study\n\n"
     yield from (f"- {markdown(erratum.text)}\n" for erratum in study.errata)
     yield f"\n{markdown(source)}\n"
 
 
-def _exhibit_tables(one: DrawnExhibit, source: str) -> Iterator[tuple[str, bytes]]:
-    name, caption = f"tables/{one.exhibit.id}", " ".join([f"{one.exhibit.title}.", *one.notes])
-    yield f"{name}.csv", as_csv(one.table, source).encode()
-    if one.exhibit.is_table:
-        yield f"{name}.md", as_markdown(one.table).encode()
-        latex = as_latex(one.table, caption=caption, label=f"tab:{one.exhibit.id}", source=source)
+def _exhibit_tables(exhibit: DrawnExhibit, source: str) -> Iterator[tuple[str, bytes]]:
+    name, caption = f"tables/{exhibit.exhibit.id}", " ".join([f"{exhibit.exhibit.title}.", *exhibit.notes])
+    yield f"{name}.csv", as_csv(exhibit.table, source).encode()
+    if exhibit.exhibit.is_table:
+        yield f"{name}.md", as_markdown(exhibit.table).encode()
+        latex = as_latex(exhibit.table, caption=caption, label=f"tab:{exhibit.exhibit.id}", source=source)
         yield f"{name}.tex", latex.encode()
 
 
 def _exhibit_pictures(drawn: list[DrawnExhibit], source: str) -> Iterator[tuple[str, bytes]]:
     with FigureRenderer() as renderer:
-        for one in drawn:
-            if one.figure is not None:
-                name = one.exhibit.id
+        for exhibit in drawn:
+            if exhibit.figure is not None:
+                name = exhibit.exhibit.id
                 yield from (
-                    (f"figures/{name}.{kind}", renderer.picture(one.figure, kind, name, source)) for kind in KINDS
+                    (f"figures/{name}.{kind}", renderer.picture(exhibit.figure, kind, name, source)) for kind in KINDS
                 )

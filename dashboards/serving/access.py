@@ -155,7 +155,7 @@ def prefixed(response: Response) -> Response:
     pattern = patterns.get(response.mimetype or "")
     if request.script_root and pattern and "Content-Disposition" not in response.headers:
         root = request.script_root
-        response.set_data(pattern.sub(lambda found: f"{found[1]}{root}/", response.get_data(as_text=True)))
+        response.set_data(pattern.sub(lambda match: f"{match[1]}{root}/", response.get_data(as_text=True)))
     return response
 
 

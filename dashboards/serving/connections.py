@@ -87,7 +87,7 @@ class _BoundedServer(HTTPServer):
     def start_request(self, server_conn: object, request_conn: httputil.HTTPConnection) -> httputil.HTTPMessageDelegate:
         connection = cast(HTTP1ServerConnection, server_conn)
         self._wait(connection, None)
-        if sum(not each.stream.closed() for each in self._connections) > MAX_CONNECTIONS:
+        if sum(not other.stream.closed() for other in self._connections) > MAX_CONNECTIONS:
             self._close(next(iter(self._waiting)))
         http = cast(HTTP1Connection, request_conn)
         request = super().start_request(server_conn, _Response(http, lambda: self._wait(connection, RESPONSE_S)))

@@ -48,8 +48,8 @@ def _fits(callbacks: Mapping[str, Any], body: dict[str, Any]) -> bool:
     outputs = callback["output"]
     several = isinstance(outputs, Sequence)
     declared = [
-        {"id": each.component_id_str(), "property": each.component_property}
-        for each in (outputs if several else [outputs])
+        {"id": output.component_id_str(), "property": output.component_property}
+        for output in (outputs if several else [outputs])
     ]
     changed = body.get("changedPropIds", [])
     return (
@@ -58,7 +58,7 @@ def _fits(callbacks: Mapping[str, Any], body: dict[str, Any]) -> bool:
         and _all_fit(callback["state"], body.get("state", []))
         and _all_fit(declared, body["outputs"] if several else [body["outputs"]])
         and isinstance(changed, list)
-        and all(isinstance(each, str) for each in changed)
+        and all(isinstance(prop_id, str) for prop_id in changed)
     )
 
 
@@ -73,7 +73,7 @@ def _all_fit(declared: Sequence[Mapping[str, Any]], given: list[Any]) -> bool:
 def _one_fits(declared: Mapping[str, Any], given: Any) -> bool:
     """Whether this is the property of the component, or of one that matches its pattern; for ALL a list of those."""
     if isinstance(given, list):
-        return "ALL" in declared["id"] and all(_one_fits(declared, each) for each in given)
+        return "ALL" in declared["id"] and all(_one_fits(declared, item) for item in given)
     if given["property"].partition("@")[0] != declared["property"].partition("@")[0]:
         return False
     if not declared["id"].startswith("{"):
@@ -154,8 +154,8 @@ def _plain_error_pages(flask: Flask, *, debug: bool) -> None:
     def failed(error: Exception) -> tuple[str, int, dict[str, str]]:
         where = f"{request.method} {request.path}"
         log.error("%s", escaped(f"{where}: {type(error).__name__}: {error}"), exc_info=debug)
-        words = "500 Internal Server Error: see the dashboard's log.\n"
-        return words, 500, {"Content-Type": "text/plain; charset=utf-8"}
+        text = "500 Internal Server Error: see the dashboard's log.\n"
+        return text, 500, {"Content-Type": "text/plain; charset=utf-8"}
 
     def unknown(error: DependencyException) -> tuple[str, int, dict[str, str]]:
         return "404 Not Found\n", 404, {"Content-Type": "text/plain; charset=utf-8"}

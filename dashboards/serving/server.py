@@ -159,10 +159,10 @@ def _refuse_own_addresses(flask: Flask, prefix: str) -> None:
 def _bound(access: Access) -> socket.socket:
     """A socket at the port, or at the next free one."""
     try:
-        found = socket.getaddrinfo(access.address, access.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        addresses = socket.getaddrinfo(access.address, access.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except OSError as error:
         raise ConfigError(f"host: {access.host!r} is neither an address nor a known name: {error}.") from error
-    family, kind, protocol, _, place = found[0]
+    family, kind, protocol, _, place = addresses[0]
     last = min(access.port + _PORTS_TRIED, 65_536) if access.port else 1
     for port in range(access.port, last):
         bound = socket.socket(family, kind, protocol)

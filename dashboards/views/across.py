@@ -52,14 +52,14 @@ def prepare_panels(selection: Selection) -> Panels:
     """A panel per task, corpus, model and train size, in the order of the plan."""
     whole = whole_sweep(selection)
     trials = whole.trials
-    one = EmptyPartError("This sweep has one corpus and model.")
+    error = EmptyPartError("This sweep has one corpus and model.")
     if not len(whole.completed):
-        raise one
+        raise error
     where = ["task", "corpus", "model", "train_size"]
     table = with_cells(loss_table(whole.with_sentences, whole.column, whole.plan), trials, *where)
     table = table[table["n_pairs"] > 0].reset_index(drop=True)
     if len(table[["corpus", "model"]].drop_duplicates()) < 2:
-        raise one
+        raise error
     table = table.assign(panel=table.groupby(where, sort=False).ngroup(), share=_share(table))
     titles = panel_titles(table, where)
     return Panels(table, titles, drawn_of(MOST_PANELS, len(titles), "panels"))
@@ -79,7 +79,7 @@ def draw_panels(info: Panels, look: Look) -> Figure:
     columns = 1 if look.narrow else min(_COLUMNS, len(shown))
     x = axis("layers frozen (%)", range=[-6, 106], tickvals=[0, 25, 50, 75, 100])
     titles = [name(title) for title in shown]
-    drawn = grid(look, x, axis("loss (points)", zeroline=True), titles, columns=columns, each=_EACH)
+    drawn = grid(look, x, axis("loss (points)", zeroline=True), titles, columns=columns, panel_height=_EACH)
     data = []
     for n in range(len(shown)):
         data += _marks(info.table[info.table["panel"] == n], panel_axes(n), look)
@@ -174,13 +174,13 @@ def prepare_synthesis(selection: Selection) -> Panels:
 def draw_synthesis(info: Panels, look: Look) -> Figure:
     """A line each, named at its end, over the rule of thumb of Lee et al."""
     data = []
-    for n, words in enumerate(info.titles[:MOST_LINES]):
+    for n, title in enumerate(info.titles[:MOST_LINES]):
         rows = info.table[info.table["line"] == n]
         hover = [[cell_name(row, several=False), row.n] for row in rows.itertuples()]
         line = {"dash": DASHES[n // 6 % len(DASHES)], "color": look.line(n)}
         data.append(
             {
-                "type": "scatter", "mode": "lines+markers", "name": name(words), "x": numbers(rows["share"]),
+                "type": "scatter", "mode": "lines+markers", "name": name(title), "x": numbers(rows["share"]),
                 "y": numbers(rows["quality"]), "customdata": hover, "line": line,
                 "marker": {"symbol": SYMBOLS[n % len(SYMBOLS)], "size": 8, "color": look.line(n)},
                 "hovertemplate": "%{y:.1f} % of full tuning<br>%{customdata[0]} (n=%{customdata[1]})"
@@ -192,9 +192,9 @@ def draw_synthesis(info: Panels, look: Look) -> Figure:
     rule_of = {"text": "Lee et al. 2019: 75 % frozen keeps 90 %", "x": _LEE_SHARE, "y": _LEE_QUALITY, "showarrow": True,
              "arrowhead": 2, "ax": -60, "ay": 28, "font": {"size": 12, "color": look.muted}}  # fmt: skip
     if look.narrow:  # where no line runs yet
-        words = str(rule_of["text"]).replace(": ", ":<br>")  # in one line it ends outside
+        text = str(rule_of["text"]).replace(": ", ":<br>")  # in one line it ends outside
         at = {"x": 0, "xanchor": "left", "align": "left", "yshift": -18}
-        rule_of = {**rule_of, **at, "text": words, "showarrow": False}
+        rule_of = {**rule_of, **at, "text": text, "showarrow": False}
     drawn = layout(
         look, x=axis("layers frozen (% of all)", range=[-4, 104]), y=axis("quality (% of full tuning)"), height=460,
         shapes=[rule], annotations=[rule_of], showlegend=len(data) <= MOST_NAMED,

@@ -24,8 +24,8 @@ def prepare_when(selection: Selection) -> Shown:
     wanted = selection.trials.loc[selection.trials["train_size"] == size, "baseline"].unique()
     all_setups = of_corpus(selection)
     trials = all_setups.trials[all_setups.trials["baseline"].isin(wanted)].reset_index(drop=True)
-    found = when_frozen(replace(all_setups, trials=trials).with_sentences, selection.snapshot.specs, selection.column)
-    table = with_cells(found, trials)
+    losses = when_frozen(replace(all_setups, trials=trials).with_sentences, selection.snapshot.specs, selection.column)
+    table = with_cells(losses, trials)
     table = table[table["n_pairs"] > 0].reset_index(drop=True)
     if (table["when"] == STATIC).all():
         raise EmptyPartError(
@@ -42,8 +42,8 @@ def draw_when(info: Shown, look: Look) -> Figure:
     static = drawn[drawn["when"] == STATIC].sort_values("saved")
     data = [_trace(static, look, "static depths", None)] if len(static) else []
     for number, row in enumerate(drawn[drawn["when"] != STATIC].index):
-        one = drawn.loc[[row]]
-        data.append(_trace(one, look, str(one["setting"].iloc[0]), number))
+        rule = drawn.loc[[row]]
+        data.append(_trace(rule, look, str(rule["setting"].iloc[0]), number))
     x, y = (
         axis("saved of the baseline's training FLOPs (%)"),
         axis(f"loss of {info.value_name} (points)", zeroline=True),
@@ -68,10 +68,10 @@ def _trace(rows: pd.DataFrame, look: Look, title: str, number: int | None) -> di
         "marker": {
             "symbol": SYMBOLS[0 if number is None else 1 + number % (len(SYMBOLS) - 1)],
             "size": 11,
-            "color": [look.depth(*each) for each in depths] if number is None else look.line(number),
+            "color": [look.depth(*depth) for depth in depths] if number is None else look.line(number),
             "line": {"width": 1, "color": look.text},
         },
-        "customdata": [[name(each) for each in pair] for pair in zip(rows["setting"], rows["froze"], strict=True)],
+        "customdata": [[name(label) for label in pair] for pair in zip(rows["setting"], rows["froze"], strict=True)],
         "hovertemplate": "%{y:+.2f} points, %{x:.1f} % saved<br>%{customdata[1]}<extra>%{customdata[0]}</extra>",
     }
 

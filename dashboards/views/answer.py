@@ -81,25 +81,25 @@ class LossPanels(NamedTuple):
 
 def prepare_losses(selection: Selection) -> LossPanels:
     """A panel for each corpus, model and train size that the address selects; of the selected set-up, if several."""
-    found, cost = answers_of_page(selection), selection.query.cost
-    if not found.answers:
+    page, cost = answers_of_page(selection), selection.query.cost
+    if not page.answers:
         raise EmptyPartError(NO_CANDIDATES)
-    trials = found.trials
+    trials = page.trials
     done = trials[(trials["state"] == "completed") & (trials["cell"] == trials["baseline"])]
     means = done.groupby("cell")["score"].mean()
-    panels = [_panel(answer, trials, means) for answer in found.answers]
+    panels = [_panel(answer, trials, means) for answer in page.answers]
     if not any(len(panel.table) for panel in panels):
         neither = any(panel.without for panel in panels)
-        words = f"No setting has both a loss and its {COSTS[cost]} yet. " * neither
-        raise EmptyPartError(f"{words}{panels[0].answer.sentence}")
-    return LossPanels(tuple(panels), selection.plan.tolerance, cost, left_out(found))
+        reason = f"No setting has both a loss and its {COSTS[cost]} yet. " * neither
+        raise EmptyPartError(f"{reason}{panels[0].answer.sentence}")
+    return LossPanels(tuple(panels), selection.plan.tolerance, cost, left_out(page))
 
 
 def _panel(answer: Answer, trials: pd.DataFrame, means: pd.Series) -> LossPanel:
     table = with_cells(settings_of(answer), trials)
-    known = table[np.isfinite(table["loss"]) & np.isfinite(table["saved"].astype("float64"))].reset_index(drop=True)
+    complete = table[np.isfinite(table["loss"]) & np.isfinite(table["saved"].astype("float64"))].reset_index(drop=True)
     baseline = means.reindex(table["baseline"].unique()).mean() if len(table) else np.nan
-    return LossPanel(answer, known, float(baseline), len(table) - len(known))
+    return LossPanel(answer, complete, float(baseline), len(table) - len(complete))
 
 
 def draw_losses(info: LossPanels, look: Look) -> Figure:
@@ -116,7 +116,7 @@ def draw_losses(info: LossPanels, look: Look) -> Figure:
     pixels = _NARROW_HIGH if look.narrow else _HIGH
     x = axis(f"saved of the {COSTS[info.cost]} (%)", range=[left - 4, right + 0.08 * (right - left) + 4], zeroline=True)
     y = axis("loss (points)", range=[low, high], zeroline=True)
-    drawn = grid(look, x, y, [_heading(panel, len(panels)) for panel in panels], columns=columns, each=pixels)
+    drawn = grid(look, x, y, [_heading(panel, len(panels)) for panel in panels], columns=columns, panel_height=pixels)
     data: list[dict[str, Any]] = []
     for n, panel in enumerate(panels):
         room = 820 if columns == 1 else 470, pixels - 90
@@ -125,8 +125,8 @@ def draw_losses(info: LossPanels, look: Look) -> Figure:
     drawn["showlegend"] = False
     drawn["meta"] = {"tolerance": info.tolerance}  # the line to drag: assets/permafrost.js
     without = sum(panel.without for panel in panels)
-    said = f"{counted(without, 'setting')} without a completed pair or a known saving: in the table." if without else ""
-    return with_note({"data": data, "layout": drawn}, look, info.note, said)
+    note = f"{counted(without, 'setting')} without a completed pair or a known saving: in the table." if without else ""
+    return with_note({"data": data, "layout": drawn}, look, info.note, note)
 
 
 def _ends(panels: list[LossPanel], tolerance: float) -> tuple[float, float]:
@@ -214,7 +214,7 @@ def _drawn_as(rows: pd.DataFrame, panel: LossPanel, look: Look) -> dict[str, Any
     chosen = [panel.answer.decided and row.freeze == panel.answer.freeze for row in rows.itertuples()]
     symbols = [cell_symbol(look, row).removesuffix("-open") for row in rows.itertuples()]
     return {
-        "symbol": [each if ok else f"{each}-open" for each, ok in zip(symbols, rows["qualifies"], strict=True)],
+        "symbol": [symbol if ok else f"{symbol}-open" for symbol, ok in zip(symbols, rows["qualifies"], strict=True)],
         "size": [17 if best else 12 for best in chosen],
         "color": colours,
         "line": {
@@ -237,7 +237,7 @@ def _labels(
     x = width * (rows["x"] - across[0]) / (across[1] - across[0])
     y = height * (100 * rows["loss"] - ends[0]) / (ends[1] - ends[0])
     pairs = zip(rows["freeze"], rows["n_layers"], strict=True)
-    words = [with_strip(str(freeze), int(n), "").rstrip() or name(freeze, 24) for freeze, n in pairs]
+    labels = [with_strip(str(freeze), int(n), "").rstrip() or name(freeze, 24) for freeze, n in pairs]
     named = (panel.answer.freeze, panel.answer.runner_up, panel.answer.about)
     first = [n for n, freeze in enumerate(rows["freeze"]) if freeze in named]
     order = first + [n for n in range(len(rows)) if n not in first]
@@ -245,8 +245,8 @@ def _labels(
     line = height * (panel.answer.tolerance - ends[0]) / (ends[1] - ends[0])
     drawn = [(at - 1, at + 1, *bar) for at, *bar in zip(x, low, high, strict=True) if np.isfinite(bar).all()]
     drawn.append((width - _HANDLE[0], width, line - _HANDLE[1], line + _HANDLE[1]))
-    sides = beside_marks(list(zip(x, y, strict=True)), words, width, order, drawn)
-    return [(text if side else "", side or "top center") for text, side in zip(words, sides, strict=True)]
+    sides = beside_marks(list(zip(x, y, strict=True)), labels, width, order, drawn)
+    return [(text if side else "", side or "top center") for text, side in zip(labels, sides, strict=True)]
 
 
 def _hover(rows: pd.DataFrame) -> list[list[str]]:
@@ -255,8 +255,8 @@ def _hover(rows: pd.DataFrame) -> list[list[str]]:
 
 def _said(row: Any) -> str:
     loss = f"loses {100 * row.loss:.2f} points" if row.loss >= 0 else f"gains {-100 * row.loss:.2f} points"
-    known = np.isfinite(row.low) and np.isfinite(row.high)
-    ends = f" ({100 * row.low:.2f} to {100 * row.high:.2f})" if known else ", no interval yet"
+    has_interval = np.isfinite(row.low) and np.isfinite(row.high)
+    ends = f" ({100 * row.low:.2f} to {100 * row.high:.2f})" if has_interval else ", no interval yet"
     return f"{loss}{ends}<br>saves {100 * row.saved:.1f} %<br>{name(row.verdict, 80)}, n={row.n_pairs}"
 
 
@@ -274,10 +274,10 @@ class Cards(NamedTuple):
 
 def prepare_cards(selection: Selection) -> Cards:
     """Those of the figure."""
-    found = answers_of_page(selection)
-    if not found.answers:
+    page = answers_of_page(selection)
+    if not page.answers:
         raise EmptyPartError(NO_CANDIDATES)
-    return Cards(found, selection)
+    return Cards(page, selection)
 
 
 def cards_body(info: Cards) -> Any:
@@ -291,8 +291,8 @@ def first_glance(selection: Selection) -> Any:
     """The answer in a sentence, and how far an unfinished sweep is."""
     if selection.sweep is None:
         store = selection.snapshot.address
-        words = f"{store} has no sweep yet. Run one: permafrost launch --store {store}"
-        return dmc.Alert(words, title="Empty store", color="blue", variant="outline")
+        text = f"{store} has no sweep yet. Run one: permafrost launch --store {store}"
+        return dmc.Alert(text, title="Empty store", color="blue", variant="outline")
     lines = [html.P(_sentence(selection), className="sentence-first")]
     return html.Div([*lines, *coverage.progress(selection)])
 
@@ -301,18 +301,18 @@ def _sentence(selection: Selection) -> str:
     if not (selection.sweep is not None and (selection.sweep.trials["state"] == "completed").any()):
         return "No trial has completed yet, so there is no answer."
     try:
-        found = answers_of_page(selection).answers
+        answers = answers_of_page(selection).answers
     except EmptyPartError as error:
         return str(error)
-    if len(found) == 1:
-        return f"{headline(found[0])}. {figures_of(found[0])}"
-    return in_short(found)
+    if len(answers) == 1:
+        return f"{headline(answers[0])}. {figures_of(answers[0])}"
+    return in_short(answers)
 
 
 def page_sentences(selection: Selection) -> list[str]:
     """The answers in full, for files; none if there are none."""
     try:
-        return [f"{each.heading}: {each.sentence}" for each in answers_of_page(selection).answers]
+        return [f"{answer.heading}: {answer.sentence}" for answer in answers_of_page(selection).answers]
     except EmptyPartError:
         return []
 

@@ -44,8 +44,8 @@ def picked_list(selection: Selection) -> Any:
             variant="outline",
         )
     lines = []
-    for row, words in zip(picks.trials.to_dict("records"), words_of(picks), strict=True):
-        rest = tuple(each for each in selection.query.trials if each != row["trial_id"])
+    for row, phrase in zip(picks.trials.to_dict("records"), words_of(picks), strict=True):
+        rest = tuple(trial_id for trial_id in selection.query.trials if trial_id != row["trial_id"])
         remove = dcc.Link(
             "Remove",
             href=f"/compare{selection.query.but(trials=rest).search()}",
@@ -53,11 +53,11 @@ def picked_list(selection: Selection) -> Any:
         )
         strip = with_strip(str(row["freeze"]), int(row["n_layers"]), "")
         lines.append(
-            html.Li([html.Span(strip, className="strip"), f"{words} (", trial_link(row["trial_id"]), ") ", remove])
+            html.Li([html.Span(strip, className="strip"), f"{phrase} (", trial_link(row["trial_id"]), ") ", remove])
         )
-    said = [dmc.Text(words, size="sm") for words in dict.fromkeys((picks.why_not, picks.note)) if words]
+    notices = [dmc.Text(notice, size="sm") for notice in dict.fromkeys((picks.why_not, picks.note)) if notice]
     more = dcc.Link("Pick other trials", href=f"/trials{selection.query.search()}")
-    return dmc.Paper([html.Ol(lines, className="picks"), *said, more], p="sm", withBorder=True, className="part")
+    return dmc.Paper([html.Ol(lines, className="picks"), *notices, more], p="sm", withBorder=True, className="part")
 
 
 # --- Scores
@@ -109,22 +109,22 @@ def prepare_pairs(selection: Selection) -> pd.DataFrame:
     first = picks.trials.iloc[0]
     mine = picks.trials[(picks.trials[list(_SAME)] == first[list(_SAME)]).all(axis=1)]
     frame = selection_of(selection, picks._replace(trials=mine)).with_sentences
-    found = losses(frame.assign(baseline=first["cell"]))
+    paired = losses(frame.assign(baseline=first["cell"]))
     labels = mine.drop_duplicates("cell").set_index("cell")
     rows = []
-    for cell, values in zip(found.cells["cell"], found.values, strict=True):
+    for cell, values in zip(paired.cells["cell"], paired.values, strict=True):
         if len(values):
-            each = interval(values, sizes=found.sizes)
-            low, high = (float("nan") if end is None else -100 * end for end in (each.high, each.low))
+            estimate = interval(values, sizes=paired.sizes)
+            low, high = (float("nan") if end is None else -100 * end for end in (estimate.high, estimate.low))
             rows.append(
                 {
                     "setting": _setting(labels.loc[cell]),
                     "minus": _setting(first),
-                    "pairs": each.n_seeds,
-                    "difference (points)": -100 * each.mean,
+                    "pairs": estimate.n_seeds,
+                    "difference (points)": -100 * estimate.mean,
                     "95 % from (points)": low,
                     "95 % to (points)": high,
-                    "note": each.note or f"over {each.ranges_over}",
+                    "note": estimate.note or f"over {estimate.ranges_over}",
                 }
             )
     if not rows:
@@ -144,9 +144,9 @@ def _setting(row: Any) -> str:
 
 def prepare_settings(selection: Selection) -> pd.DataFrame:
     """All settings of the picked trials' specs: `setting`, a column per trial, `differs`; those that differ first."""
-    found = [settings_of(selection.snapshot, row) for row in to_compare(selection).trials.to_dict("records")]
-    keys = list(dict.fromkeys(key for settings in found for key in settings))
-    columns = {str(n): [each.get(key, "") for key in keys] for n, each in enumerate(found, start=1)}
+    by_trial = [settings_of(selection.snapshot, row) for row in to_compare(selection).trials.to_dict("records")]
+    keys = list(dict.fromkeys(key for settings in by_trial for key in settings))
+    columns = {str(n): [settings.get(key, "") for key in keys] for n, settings in enumerate(by_trial, start=1)}
     table = pd.DataFrame({"setting": keys, **columns})
     table["differs"] = table[list(columns)].nunique(axis=1) > 1
     return table.sort_values("differs", ascending=False, kind="stable", ignore_index=True)

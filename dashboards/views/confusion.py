@@ -53,24 +53,24 @@ class Confusion(NamedTuple):
 
 def _normalised(counts: Matrix) -> Matrix:
     total = counts.sum(axis=1, keepdims=True)
-    found: Matrix = np.divide(counts, total, out=np.full_like(counts, np.nan), where=total > 0)
-    return found
+    shares: Matrix = np.divide(counts, total, out=np.full_like(counts, np.nan), where=total > 0)
+    return shares
 
 
 def prepare_confusion(selection: Selection) -> Confusion:
     """Pooled over at most `SEEDS` seeds of each cell that have stored predictions."""
     cells, split = compared_cells(selection), selection.query.split
     trials = first_seeds(cells.trials, SEEDS)
-    found = predictions_of(selection.snapshot, trials, split)
+    predictions = predictions_of(selection.snapshot, trials, split)
     ids = {cell: set(rows["trial_id"]) for cell, rows in trials.groupby("cell")}
-    sides = [[found[i] for i in found if i in ids.get(cell, ())] for cell in (cells.cell, cells.baseline)]
+    sides = [[predictions[i] for i in predictions if i in ids.get(cell, ())] for cell in (cells.cell, cells.baseline)]
     named = zip((repr(freeze_name(cells.freeze)), "the baseline"), sides, strict=True)
     if lacking := [who for who, side in named if not side]:
         raise EmptyPartError(
             f"No predictions on {split} are stored for {' and '.join(lacking)}. Set `predictions: all` in the sweep "
             "file and launch again to store them. Regression has none."
         )
-    pooled = [_pooled([confusion(one) for one in side]) for side in sides]
+    pooled = [_pooled([confusion(predicted) for predicted in side]) for side in sides]
     labels, columns, folded = _labels(pooled)
     ours, base = (_matrix(counts, labels, columns) for counts in pooled)
     rare = f"{counted(folded, 'rarer label')} combined as {OTHERS}." if folded else ""

@@ -75,8 +75,8 @@ def draw_coverage(info: Coverage, look: Look) -> Figure:
     """A square per trial, coloured and marked by its state; above 5,000 the share of each cell that has completed."""
     if info.states.size > MAX_SQUARES:
         return _completed_shares(info, look)
-    known = [state for state in STATES if (info.states == state).any()]
-    code = {state: n for n, state in enumerate(known)}
+    states = [state for state in STATES if (info.states == state).any()]
+    code = {state: n for n, state in enumerate(states)}
     z = [[code.get(state) for state in row] for row in info.states]
     marks = [[STATES[state][2] if state else "" for state in row] for row in info.states]
     hover = [
@@ -84,7 +84,7 @@ def draw_coverage(info: Coverage, look: Look) -> Figure:
         for row in zip(info.states, info.ids, strict=True)
     ]
     scale = [
-        [edge, STATES[state][1]] for n, state in enumerate(known) for edge in (n / len(known), (n + 1) / len(known))
+        [edge, STATES[state][1]] for n, state in enumerate(states) for edge in (n / len(states), (n + 1) / len(states))
     ]
     squares = {
         "type": "heatmap",
@@ -92,7 +92,7 @@ def draw_coverage(info: Coverage, look: Look) -> Figure:
         "y": info.rows,
         "z": z,
         "zmin": -0.5,
-        "zmax": len(known) - 0.5,
+        "zmax": len(states) - 0.5,
         "colorscale": scale,
         "showscale": False,
         "xgap": 2,
@@ -101,8 +101,7 @@ def draw_coverage(info: Coverage, look: Look) -> Figure:
         "texttemplate": "%{text}",
         "textfont": {"color": "#FFFFFF"},
         "customdata": [
-            [[trial_id, words] for trial_id, words in zip(*row, strict=True)]
-            for row in zip(info.ids, hover, strict=True)
+            [[trial_id, text] for trial_id, text in zip(*row, strict=True)] for row in zip(info.ids, hover, strict=True)
         ],
         "hovertemplate": "%{y}, %{x}<br>%{customdata[1]}<extra></extra>",
         "name": "trials",
@@ -113,7 +112,7 @@ def draw_coverage(info: Coverage, look: Look) -> Figure:
             "name": f"{STATES[state][2]} {STATES[state][0]}",
             "marker": {"symbol": "square", "size": 11, "color": STATES[state][1]},
         }
-        for state in known
+        for state in states
     ]  # fmt: skip
     height = int(np.clip(110 + 22 * len(info.rows), 200, 1600))
     x = {"type": "category", "showgrid": False, "automargin": True}
@@ -138,8 +137,8 @@ def _completed_shares(info: Coverage, look: Look) -> Figure:
 
 def coverage_table(info: Coverage) -> pd.DataFrame:
     """One row per cell: how many trials are in which state."""
-    known = [state for state in STATES if (info.states == state).any()]
-    counts = {STATES[state][0]: (info.states == state).sum(axis=1) for state in known}
+    states = [state for state in STATES if (info.states == state).any()]
+    counts = {STATES[state][0]: (info.states == state).sum(axis=1) for state in states}
     return pd.DataFrame({"frozen, train size": [unescape(row) for row in info.rows], "planned": info.planned, **counts})
 
 
@@ -171,8 +170,8 @@ class Progress(NamedTuple):
 def prepare_progress(selection: Selection) -> Progress:
     """Over all trials of the sweep, whatever is selected."""
     assert selection.sweep is not None
-    found = selection.sweep.trials["state"].value_counts()
-    counts = {state: int(found[state]) for state in STATES if state in found}
+    by_state = selection.sweep.trials["state"].value_counts()
+    counts = {state: int(by_state[state]) for state in STATES if state in by_state}
     return Progress(counts, _left(selection), selection.sweep.drivers)
 
 
@@ -204,22 +203,22 @@ def progress(selection: Selection) -> list[Any]:
     return [_progress(prepare_progress(selection)), *stopped]
 
 
-def _progress(found: Progress) -> Any:
+def _progress(info: Progress) -> Any:
     """A bar of the trials by state, with the counts in words."""
-    total, done = sum(found.counts.values()), found.counts.get("completed", 0)
-    others = [f"{n:,} {STATES[state][0]}" for state, n in found.counts.items() if state != "completed"]
-    left = [f"time left: {found.left}"] if found.left else []
-    words = ", ".join([f"{done:,} of {counted(total, 'trial')} completed", *others, *left])
+    total, done = sum(info.counts.values()), info.counts.get("completed", 0)
+    others = [f"{n:,} {STATES[state][0]}" for state, n in info.counts.items() if state != "completed"]
+    left = [f"time left: {info.left}"] if info.left else []
+    text = ", ".join([f"{done:,} of {counted(total, 'trial')} completed", *others, *left])
     bar = html.Div(
         [
             html.Div(style={"width": f"{100 * n / total:.3f}%", "background": STATES[state][1]})
-            for state, n in found.counts.items()
+            for state, n in info.counts.items()
         ],
         className="states",
         **{"aria-hidden": "true"},
     )
-    drivers = [dmc.Text(f"Driver {driver}", size="sm", c="dimmed") for driver in found.drivers]
-    return html.Div([bar, dmc.Text(words, size="sm"), *drivers], className="progress")
+    drivers = [dmc.Text(f"Driver {driver}", size="sm", c="dimmed") for driver in info.drivers]
+    return html.Div([bar, dmc.Text(text, size="sm"), *drivers], className="progress")
 
 
 COVERAGE = Part(

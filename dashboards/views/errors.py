@@ -53,12 +53,12 @@ def prepare_entities(selection: Selection) -> Entities:
     """Over at most `SEEDS` seeds of each cell that have stored predictions."""
     cells, split = compared_cells(selection), selection.query.split
     trials = first_seeds(cells.trials, SEEDS)
-    found = predictions_of(selection.snapshot, trials, split)
-    if not found:
+    predictions = predictions_of(selection.snapshot, trials, split)
+    if not predictions:
         raise EmptyPartError(
             f"No predictions on {split} are stored. Set `predictions: all` in the sweep file and launch again."
         )
-    with_spans = {trial_id: one for trial_id, one in found.items() if has_spans(one)}
+    with_spans = {trial_id: labels for trial_id, labels in predictions.items() if has_spans(labels)}
     rows = [
         {
             "cell": row.cell,
@@ -85,25 +85,25 @@ def draw_entities(info: Entities, look: Look) -> Figure:
         (own.cell, name(freeze_name(own.freeze)), look.depth(own.depth, own.n_layers), "/"),
     )
     data: list[dict[str, Any]] = []
-    for number, (cell, words, colour, pattern) in enumerate(cells):
+    for number, (cell, label, colour, pattern) in enumerate(cells):
         rows = info.means[info.means["cell"] == cell].set_index("kind").reindex(list(KINDS))
-        data += [_bars(rows, words, colour, pattern, number, look), _dots(info, cell, words, number, look)]
+        data += [_bars(rows, label, colour, pattern, number, look), _dots(info, cell, label, number, look)]
     ticks = {"tickvals": list(range(len(KINDS))), "ticktext": list(KINDS.values())}
     y = axis(f"entities per trial ({info.split}, mean)", rangemode="tozero")
     drawn = layout(look, x=axis("", showgrid=False, **ticks), y=y, barmode="overlay")
     return with_note({"data": data, "layout": drawn}, look, info.cells.caption, info.cells.note)
 
 
-def _bars(rows: pd.DataFrame, words: str, colour: str, pattern: str, number: int, look: Look) -> dict[str, Any]:
+def _bars(rows: pd.DataFrame, label: str, colour: str, pattern: str, number: int, look: Look) -> dict[str, Any]:
     return {
         "type": "bar",
-        "name": words,
+        "name": label,
         "x": [n + _shift(number) for n in range(len(rows))],
         "y": numbers(rows["mean"]),
         "width": 0.36,
         "error_y": interval_bars(rows, look.muted),
         "marker": {"color": colour, "pattern": {"shape": pattern}},
-        "hovertemplate": f"%{{y:,.1f}} entities<extra>{words}</extra>",
+        "hovertemplate": f"%{{y:,.1f}} entities<extra>{label}</extra>",
     }
 
 
@@ -111,14 +111,14 @@ def _shift(number: int) -> float:
     return -0.2 if number == 0 else 0.2
 
 
-def _dots(info: Entities, cell: str, words: str, number: int, look: Look) -> dict[str, Any]:
+def _dots(info: Entities, cell: str, label: str, number: int, look: Look) -> dict[str, Any]:
     rows = info.trials[info.trials["cell"] == cell].sort_values("seed")
     step = 0.3 / max(len(rows), 1)
     at = [(place - (len(rows) - 1) / 2) * step for place in range(len(rows))]
     return {
         "type": "scatter",
         "mode": "markers",
-        "name": words,
+        "name": label,
         "showlegend": False,
         "x": [round(n + _shift(number) + place, 4) for n in range(len(KINDS)) for place in at],
         "y": [int(count) for kind in KINDS for count in rows[kind]],
@@ -138,7 +138,7 @@ def entities_table(info: Entities) -> pd.DataFrame:
             "trial": t["trial_id"],
             "seed": t["seed"],
             "correct": t["correct"],
-            **{words: t[kind] for kind, words in KINDS.items()},
+            **{label: t[kind] for kind, label in KINDS.items()},
         }
     )
 
@@ -212,11 +212,11 @@ def _differences(rows: pd.DataFrame, cells: ComparedCells) -> pd.DataFrame:
         }
     )
     plan = DecisionPlan(error=ERROR / max(1, rows["tag"].nunique()))
-    found = loss_table(frame, "f1", plan).assign(tag=lambda table: table["cell"].str.removeprefix("cell "))
+    losses = loss_table(frame, "f1", plan).assign(tag=lambda table: table["cell"].str.removeprefix("cell "))
     means = {side: rows[at].groupby("tag")["f1"].mean() for side, at in (("f1", mine), ("baseline_f1", ~mine))}
-    table = found.assign(
-        support=found["tag"].map(rows.groupby("tag")["support"].max()),
-        **{side: found["tag"].map(values) for side, values in means.items()},
+    table = losses.assign(
+        support=losses["tag"].map(rows.groupby("tag")["support"].max()),
+        **{side: losses["tag"].map(values) for side, values in means.items()},
     ).sort_values(["support", "tag"], ascending=[False, True], ignore_index=True)
     columns = ["tag", "support", "n_pairs", "f1", "baseline_f1", "loss", "low", "high", "difference", "why_none"]
     return table[columns]
@@ -230,7 +230,7 @@ def draw_tags(info: TagDifferences, look: Look) -> Figure:
         [f"{name(row.tag, 30)} ({row.support:,})" for row in rows.itertuples()],
         rows["difference"].isin(["worse", "better"]).tolist(),
         look.depth(info.cells.depth, info.cells.n_layers),
-        [[name(tag), *pair, said] for tag, pair, said in zip(rows["tag"], scores, verdicts(rows), strict=True)],
+        [[name(tag), *pair, verdict] for tag, pair, verdict in zip(rows["tag"], scores, verdicts(rows), strict=True)],
         "%{x:+.2f} points of F1 (%{customdata[1]:.2f} %, baseline %{customdata[2]:.2f} %)"
         "<br>%{customdata[3]}<extra>%{customdata[0]}</extra>",
     )

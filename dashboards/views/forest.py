@@ -31,8 +31,8 @@ NO_PAIRS = "No trial has a completed baseline with the same seed. Run the baseli
 
 def prepare_forest(selection: Selection) -> Shown:
     """Losses of every cell that has a baseline: the columns of `decide.loss_table` and `cells.KEYS`."""
-    found = loss_table(selection.of_questions.with_sentences, selection.column, selection.plan)
-    table = with_cells(found, selection.trials).sort_values("train_size", kind="stable", ignore_index=True)
+    losses = loss_table(selection.of_questions.with_sentences, selection.column, selection.plan)
+    table = with_cells(losses, selection.trials).sort_values("train_size", kind="stable", ignore_index=True)
     if not len(table):
         raise EmptyPartError(ONLY_BASELINE)
     if not (table["n_pairs"] > 0).any():
@@ -75,7 +75,7 @@ def _forest_panels(info: Shown, paired: pd.DataFrame, look: Look) -> Figure:
     x = axis(f"loss of {info.value_name} (points)", zeroline=True)
     height = 40 + 20 * len(labels)
     titles = [f"{size:,} for training" for size in sizes]
-    drawn = grid(look, x, row_axis(labels), titles, columns=len(sizes), each=height)
+    drawn = grid(look, x, row_axis(labels), titles, columns=len(sizes), panel_height=height)
     data = []
     for n, size in enumerate(sizes):
         rows = paired[paired["train_size"] == size]
@@ -83,11 +83,11 @@ def _forest_panels(info: Shown, paired: pd.DataFrame, look: Look) -> Figure:
         marks = Diamonds(
             names, rows["difference"].isin(["worse", "better"]).tolist(),
             [cell_colour(look, row) for row in rows.itertuples()],
-            [[each, verdict] for each, verdict in zip(names, verdicts(rows), strict=True)],
+            [[label, verdict] for label, verdict in zip(names, verdicts(rows), strict=True)],
             "%{x:+.2f} points<br>%{customdata[1]}<extra>%{customdata[0]}</extra>",
         )  # fmt: skip
         figure = forest_plot(rows, marks, look, "")
-        place = {**panel_axes(n), "y": [at[each] for each in rows["freeze"]]}
+        place = {**panel_axes(n), "y": [at[freeze] for freeze in rows["freeze"]]}
         data += [trace | place for trace in figure["data"]]
     drawn["margin"] |= {"l": label_margin(labels)}
     left_out = paired["train_size"].nunique() - len(sizes)
@@ -140,7 +140,9 @@ def cells_table(info: Shown) -> pd.DataFrame:
             "n": table["n"],
             "planned": table["planned"],
             **hundredths(table, **shares),
-            **{one.label: table[one.label] for one in STATISTICS.values() if one.label in table},
+            **{
+                statistic.label: table[statistic.label] for statistic in STATISTICS.values() if statistic.label in table
+            },
         }
     )
 

@@ -42,12 +42,12 @@ def prepare_layers(selection: Selection) -> LayerPanels:
     whole, snapshot = whole_sweep(selection), selection.snapshot
     curves = layer_curves(whole.with_sentences, snapshot.specs, snapshot.probes, snapshot.drifts)
     keys = ["probe_id", "baseline", "setup"]
-    known = curves.groupby(keys)[["n_probes", "n_drifts"]].transform("sum").sum(axis=1) > 0
-    table = curves[known].reset_index(drop=True)
+    measured = curves.groupby(keys)[["n_probes", "n_drifts"]].transform("sum").sum(axis=1) > 0
+    table = curves[measured].reset_index(drop=True)
     if not len(table):
         source = whole.sweep.source if whole.sweep is not None and whole.sweep.source else "FILE"
-        words = shlex.join(["permafrost", "layers", "--sweep", source, "--store", snapshot.address])
-        raise EmptyPartError(f"No layer of this sweep has been probed yet. Run: {words}")
+        command = shlex.join(["permafrost", "layers", "--sweep", source, "--store", snapshot.address])
+        raise EmptyPartError(f"No layer of this sweep has been probed yet. Run: {command}")
     table = table.assign(panel=table.groupby(keys, sort=False).ngroup())
     titles = panel_titles(table, _WHERE)
     notes = [drawn_of(MOST_PANELS, len(titles), "panels")]
@@ -82,9 +82,9 @@ def draw_layers(info: LayerPanels, look: Look) -> Figure:
         top = row * panel
         table = info.table[info.table["panel"] == n]
         drawn_here = [curve for curve in _CURVES if table[curve].notna().any()]
-        said = {"": f"<b>{name(title)}</b>"} | findings(table, info.tolerance / 100)
-        for curve, words in said.items():
-            notes.append({**at_words, "text": words, "y": 1 - top / height})
+        texts = {"": f"<b>{name(title)}</b>"} | findings(table, info.tolerance / 100)
+        for curve, text in texts.items():
+            notes.append({**at_words, "text": text, "y": 1 - top / height})
             top += _LINE
             if curve not in drawn_here:
                 top += high.get(curve, 0)

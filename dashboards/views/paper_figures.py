@@ -31,13 +31,13 @@ def figure(study: Study, exhibit: Exhibit, groups: Groups) -> Figure:
 
 def _colour(study: Study, freeze: str) -> str:
     """Colour of a setting: by its depth, of the strategy if it leaves gaps, of the text if nothing is frozen."""
-    found, n_layers = study.freezes[freeze], study.protocol.n_layers
-    if found.layers == () and not found.embeddings:
+    setting, n_layers = study.freezes[freeze], study.protocol.n_layers
+    if setting.layers == () and not setting.embeddings:
         return _LOOK.text
-    layers = () if found.layers == UNKNOWN else found.layers
+    layers = () if setting.layers == UNKNOWN else setting.layers
     if layers and layers != tuple(range(layers[0], layers[-1] + 1)):
-        return _LOOK.strategy(found.strategy)[0]
-    depth = max(found.depths) if found.depths else len(found.layers)
+        return _LOOK.strategy(setting.strategy)[0]
+    depth = max(setting.depths) if setting.depths else len(setting.layers)
     return _LOOK.depth(depth, depth if n_layers == UNKNOWN else n_layers)
 
 
@@ -53,27 +53,27 @@ def _spread(colour: str, up: Sequence[float | None], down: Sequence[float | None
     return bars | {"array": up, "arrayminus": down}
 
 
-def _labels(study: Study, found: Iterable[Number]) -> list[str]:
-    return list(dict.fromkeys(name(study.freezes[number.freeze].label) for number in found))
+def _labels(study: Study, numbers: Iterable[Number]) -> list[str]:
+    return list(dict.fromkeys(name(study.freezes[number.freeze].label) for number in numbers))
 
 
 def _title(study: Study, metric: str, column: str) -> str:
-    found = study.metrics[metric]
-    return f"{metric_name(found, metric, column)} ({unit(found)})"
+    study_metric = study.metrics[metric]
+    return f"{metric_name(study_metric, metric, column)} ({unit(study_metric)})"
 
 
 def _bars(study: Study, exhibit: Exhibit, groups: Groups) -> Figure:
     """A bar per freeze, metric and side, from zero as in the study."""
-    found = [number for _, rows in groups for number in rows]
-    series = list(dict.fromkeys((number.metric, number.column) for number in found))
+    numbers = [number for _, rows in groups for number in rows]
+    series = list(dict.fromkeys((number.metric, number.column) for number in numbers))
     traces: list[dict[str, Any]] = []
     for colour, (key, column) in zip(cycle(_FILLS), series, strict=False):
-        metric, rows = study.metrics[key], [n for n in found if (n.metric, n.column) == (key, column)]
+        metric, rows = study.metrics[key], [n for n in numbers if (n.metric, n.column) == (key, column)]
         theirs = [scaled(metric, n.theirs.low if n.theirs else None) for n in rows]
         ours = [scaled(metric, n.ours.mean if n.ours else None) for n in rows]
-        words = f"{metric_name(metric, key, column)}, " if len(series) > 1 else ""
-        bars = [_bar(f"{words}theirs", _labels(study, rows), theirs, _LOOK.paper)]
-        bars.append(_bar(f"{words}ours", _labels(study, rows), ours, colour))
+        prefix = f"{metric_name(metric, key, column)}, " if len(series) > 1 else ""
+        bars = [_bar(f"{prefix}theirs", _labels(study, rows), theirs, _LOOK.paper)]
+        bars.append(_bar(f"{prefix}ours", _labels(study, rows), ours, colour))
         bars[1]["error_y"] = _errors(metric, [n.ours for n in rows])
         traces += [bar for bar in bars if any(value is not None for value in bar["y"])]
     y = axis(_title(study, *series[0]) if len(series) == 1 else f"score ({unit(study.metrics[series[0][0]])})")
@@ -100,10 +100,10 @@ def _bar(label: str, x: list[str], y: list[float | None], fill: str) -> dict[str
 
 def _epochs(study: Study, exhibit: Exhibit, groups: Groups) -> Figure:
     """A line per freeze over epochs; theirs dashed with hollow diamonds."""
-    found = [number for _, rows in groups for number in rows]
+    numbers = [number for _, rows in groups for number in rows]
     traces = []
-    for freeze in dict.fromkeys(number.freeze for number in found):
-        rows = sorted((n for n in found if n.freeze == freeze and n.at_epoch), key=lambda n: n.at_epoch or 0)
+    for freeze in dict.fromkeys(number.freeze for number in numbers):
+        rows = sorted((n for n in numbers if n.freeze == freeze and n.at_epoch), key=lambda n: n.at_epoch or 0)
         for side in _SIDES:
             points = [(n.at_epoch, getattr(n, side)) for n in rows if getattr(n, side)]
             values = [value.low if side == "theirs" else value.mean for _, value in points]
@@ -111,7 +111,7 @@ def _epochs(study: Study, exhibit: Exhibit, groups: Groups) -> Figure:
             if points and metric:
                 line = _line(f"{study.freezes[freeze].label}, {side}", _colour(study, freeze), hollow=side == "theirs")
                 traces.append(line | {"x": [e for e, _ in points], "y": [scaled(metric, value) for value in values]})
-    y = axis(_title(study, found[0].metric, found[0].column))
+    y = axis(_title(study, numbers[0].metric, numbers[0].column))
     return {"data": traces, "layout": layout(_LOOK, x=axis("epoch", dtick=1), y=y, height=460)}
 
 
@@ -174,13 +174,13 @@ def _depths(study: Study, exhibit: Exhibit, groups: Groups) -> Figure:
     """Lower and upper layers as lines over the number of frozen layers, a panel per metric of ours."""
     series = [(key, column) for key in exhibit.metrics for column in study.metrics[key].columns]
     drawn = panels(
-        _LOOK, axis("frozen layers", dtick=1), [_title(study, key, column) for key, column in series], each=220
+        _LOOK, axis("frozen layers", dtick=1), [_title(study, key, column) for key, column in series], panel_height=220
     )
     traces: list[dict[str, Any]] = []
     for panel, (key, column) in enumerate(series):
-        for one, rows in groups:
+        for pairing, rows in groups:
             parts = [
-                *_ends(study, key, column, one),
+                *_ends(study, key, column, pairing),
                 *_published_depths(study, [n for n in rows if n.metric == key and n.column == column]),
             ]
             traces += [part | {"yaxis": axis_name(panel), "showlegend": False} for part in parts]
@@ -191,9 +191,9 @@ def _depths(study: Study, exhibit: Exhibit, groups: Groups) -> Figure:
     return {"data": traces, "layout": drawn}
 
 
-def _ends(study: Study, key: str, column: str, one: Beside) -> Iterable[dict[str, Any]]:
+def _ends(study: Study, key: str, column: str, pairing: Beside) -> Iterable[dict[str, Any]]:
     """Our two lines; nothing frozen and everything frozen belong to both."""
-    cells: Sequence[tuple[Trial, ...]] = list(one.setup.cells.values()) if one.setup else []
+    cells: Sequence[tuple[Trial, ...]] = list(pairing.setup.cells.values()) if pairing.setup else []
     metric = study.metrics[key]
     for strategy, label in _ENDS.items():
         colour, symbol, dash = _LOOK.strategy(strategy)
@@ -201,8 +201,8 @@ def _ends(study: Study, key: str, column: str, one: Beside) -> Iterable[dict[str
         for cell in cells:
             freeze = cell[0].spec.freeze
             layers = frozen_layers(strategy, cell[0].spec.model.n_layers, freeze.depth)
-            if frozenset(freeze.layers) == layers and freeze.rule is None and one.setup and not freeze.embeddings:
-                value = measure(metric, None, one.setup, cell[0].spec.cell_id, column=column)
+            if frozenset(freeze.layers) == layers and freeze.rule is None and pairing.setup and not freeze.embeddings:
+                value = measure(metric, None, pairing.setup, cell[0].spec.cell_id, column=column)
                 points += [(freeze.depth, value)] * (value is not None)
         points.sort(key=lambda point: point[0])
         if points:
@@ -235,7 +235,7 @@ def _published_depths(study: Study, rows: Sequence[Number]) -> Iterable[dict[str
 
 def _runs(study: Study, exhibit: Exhibit, groups: Groups) -> Figure:
     """A dot per run of ours by freeze and a panel per train size; theirs as mean with its range."""
-    titles = [f"n = {one.group.train_size:,}" for one, _ in groups]
+    titles = [f"n = {pairing.group.train_size:,}" for pairing, _ in groups]
     labels = list(dict.fromkeys(study.freezes[n.freeze].label for _, rows in groups for n in rows))
     ticks = ["<br>".join(map(name, textwrap.wrap(label, 12))) for label in labels]
     x = axis("frozen layers", tickvals=list(range(len(labels))), ticktext=ticks, range=[-0.5, len(labels) - 0.5])
@@ -246,7 +246,10 @@ def _runs(study: Study, exhibit: Exhibit, groups: Groups) -> Figure:
         for trace in _runs_of(study, rows, labels)
     ]
     title = _title(study, exhibit.metrics[0], exhibit.metrics[0])
-    return {"data": traces, "layout": panels(_LOOK, x, [f"{words}<br>{title}" for words in titles], each=190)}
+    return {
+        "data": traces,
+        "layout": panels(_LOOK, x, [f"{heading}<br>{title}" for heading in titles], panel_height=190),
+    }
 
 
 def _runs_of(study: Study, rows: Sequence[Number], labels: Sequence[str]) -> list[dict[str, Any]]:
@@ -270,12 +273,16 @@ def _runs_of(study: Study, rows: Sequence[Number], labels: Sequence[str]) -> lis
 
 def _steps(study: Study, exhibit: Exhibit, groups: Groups) -> Figure:
     """The training loss of every step of one run of ours per freeze; none of the studies prints its own."""
-    found = {n.freeze: n.frozen for _, rows in groups for n in rows}
-    drawn = panels(_LOOK, axis("step"), [f"{name(study.freezes[f].label)}<br>training loss" for f in found], each=230)
+    labels = {n.freeze: n.frozen for _, rows in groups for n in rows}
+    drawn = panels(
+        _LOOK, axis("step"), [f"{name(study.freezes[f].label)}<br>training loss" for f in labels], panel_height=230
+    )
     traces = []
-    for one, _ in groups:
-        for panel, (freeze, label) in enumerate(found.items()):
-            run = min((t for t in one.trials if t.spec.freeze.label == label), key=lambda t: t.spec.seed, default=None)
+    for pairing, _ in groups:
+        for panel, (freeze, label) in enumerate(labels.items()):
+            run = min(
+                (t for t in pairing.trials if t.spec.freeze.label == label), key=lambda t: t.spec.seed, default=None
+            )
             losses = [loss for row in run.epochs for loss in row.get("step_losses") or ()] if run else []
             if run and losses:
                 traces.append(

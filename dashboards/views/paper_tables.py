@@ -57,20 +57,20 @@ def unit(metric: Metric) -> str:
 def table(study: Study, exhibit: Exhibit, groups: Groups) -> pd.DataFrame:
     """A row per freeze and setting of ours: theirs and ours of each metric in turn, without columns that are empty."""
     rows = [
-        _row(study, one, list(row))
-        for one, found in groups
-        for _, row in groupby(found, lambda number: (number.freeze, number.frozen))
+        _row(study, pairing, list(row))
+        for pairing, numbers in groups
+        for _, row in groupby(numbers, lambda number: (number.freeze, number.frozen))
     ]
     if exhibit.kind == "statistics":
-        rows = [_statistics(study, one, number) for one, found in groups for number in found]
+        rows = [_statistics(study, pairing, number) for pairing, numbers in groups for number in numbers]
     frame = pd.DataFrame(rows)
     if OURS in frame:  # as objects: Pandas makes plain text of names
         frame[OURS] = pd.Series([row[OURS] for row in rows], dtype=object)
     return frame.loc[:, [frame[name].replace("", None).notna().any() for name in frame]]
 
 
-def _row(study: Study, one: Beside, row: Sequence[Number]) -> dict[str, Any]:
-    cells: dict[str, Any] = {"setting": study.freezes[row[0].freeze].label, OURS: _ours(one, row[0])}
+def _row(study: Study, pairing: Beside, row: Sequence[Number]) -> dict[str, Any]:
+    cells: dict[str, Any] = {"setting": study.freezes[row[0].freeze].label, OURS: _ours(pairing, row[0])}
     seeds = 0
     for number in row:
         metric = study.metrics[number.metric]
@@ -84,8 +84,8 @@ def _row(study: Study, one: Beside, row: Sequence[Number]) -> dict[str, Any]:
     return cells | {"seeds": seeds or None, "note": "" if row[0].frozen else NO_TRIAL}
 
 
-def _ours(one: Beside, number: Number) -> str:
-    return FreezeName(number.frozen, one.setup.spec.model.n_layers) if one.setup and number.frozen else ""
+def _ours(pairing: Beside, number: Number) -> str:
+    return FreezeName(number.frozen, pairing.setup.spec.model.n_layers) if pairing.setup and number.frozen else ""
 
 
 def _theirs(metric: Metric, figure: PublishedNumber | None) -> float | str | None:
@@ -94,12 +94,12 @@ def _theirs(metric: Metric, figure: PublishedNumber | None) -> float | str | Non
     return f"{scaled(metric, figure.low):g} to {scaled(metric, figure.high):g}"
 
 
-def _statistics(study: Study, one: Beside, number: Number) -> dict[str, Any]:
+def _statistics(study: Study, pairing: Beside, number: Number) -> dict[str, Any]:
     metric, figure = study.metrics[number.metric], number.theirs
     theirs = [figure.low, figure.median, figure.std, figure.min, figure.max] if figure else [None] * 5
     judged = number.replication
     return {
-        "train size": one.group.train_size,
+        "train size": pairing.group.train_size,
         "frozen layers": study.freezes[number.freeze].label,
         **{f"{name}, theirs (%)": scaled(metric, value) for name, value in zip(STATISTICS, theirs, strict=True)},
         **{f"{name}, ours (%)": scaled(metric, value) for name, value in over_seeds(number.ours).items()},
@@ -114,16 +114,16 @@ def over_seeds(ours: SeedMean | None) -> dict[str, float | None]:
     if ours is None or not ours.values:
         return dict.fromkeys(STATISTICS)
     values = pd.Series(ours.values)
-    found = (ours.mean, values.median(), ours.std, values.min(), values.max())
-    return dict(zip(STATISTICS, (None if v is None else float(v) for v in found), strict=True))
+    statistics = (ours.mean, values.median(), ours.std, values.min(), values.max())
+    return dict(zip(STATISTICS, (None if v is None else float(v) for v in statistics), strict=True))
 
 
-def all_numbers(study: Study, found: Iterable[tuple[Beside, Number]]) -> pd.DataFrame:
+def all_numbers(study: Study, paired: Iterable[tuple[Beside, Number]]) -> pd.DataFrame:
     """A row per number, in the study's units: theirs, ours with its interval, the prediction interval and verdict."""
     rows = [
         {
-            "table": one.group.id,
-            "train size": one.setup.spec.train_size if one.setup else one.group.train_size,
+            "table": pairing.group.id,
+            "train size": pairing.setup.spec.train_size if pairing.setup else pairing.group.train_size,
             "setting": study.freezes[number.freeze].label,
             "ours freezes": number.frozen,
             "metric": number.metric,
@@ -141,6 +141,6 @@ def all_numbers(study: Study, found: Iterable[tuple[Beside, Number]]) -> pd.Data
             "verdict": number.replication.verdict if number.replication else "",
             "note": "; ".join(number.notes),
         }
-        for one, number in found
+        for pairing, number in paired
     ]
     return pd.DataFrame(rows).drop_duplicates(ignore_index=True)

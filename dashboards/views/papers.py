@@ -61,31 +61,31 @@ def draw(study: Study, store: ResultStore, margin: float = MARGIN) -> tuple[list
 def _beside(study: Study, ours: Sequence[Setup], margin: float) -> tuple[list[DrawnExhibit], pd.DataFrame]:
     drawn, shown = [], list[tuple[Beside, Number]]()
     for exhibit in study.exhibits:
-        groups = [(one, list(numbers(study, exhibit, one, margin))) for one in beside(study, exhibit, ours)]
-        found = [(one, number) for one, rows in groups for number in rows]
-        shown += found
+        groups = [(pairing, list(numbers(study, exhibit, pairing, margin))) for pairing in beside(study, exhibit, ours)]
+        paired = [(pairing, number) for pairing, rows in groups for number in rows]
+        shown += paired
         picture = None if exhibit.is_table else figure(study, exhibit, groups)
-        frame = table(study, exhibit, groups) if exhibit.is_table else all_numbers(study, found)
-        notes = dict.fromkeys(note for one, _ in groups for note in _notes(study, one))
-        judged = [n for _, n in found if n.replication and n.replication.verdict == "cannot tell"]
+        frame = table(study, exhibit, groups) if exhibit.is_table else all_numbers(study, paired)
+        notes = dict.fromkeys(note for pairing, _ in groups for note in _notes(study, pairing))
+        judged = [n for _, n in paired if n.replication and n.replication.verdict == "cannot tell"]
         notes |= dict.fromkeys(f"Cannot tell: {reason}." for number in judged for reason in number.notes)
         drawn.append(DrawnExhibit(exhibit, picture, frame, tuple(notes)))
     return drawn, all_numbers(study, shown)
 
 
-def _notes(study: Study, one: Beside) -> Iterator[str]:
+def _notes(study: Study, pairing: Beside) -> Iterator[str]:
     """Which of our trials stand beside a table, and what differs in the protocol."""
-    if one.setup is None:
-        corpus = study.corpora.get(one.group.corpus or "")
-        size = f", {one.group.train_size:,} train sentences" if one.group.train_size else ""
+    if pairing.setup is None:
+        corpus = study.corpora.get(pairing.group.corpus or "")
+        size = f", {pairing.group.train_size:,} train sentences" if pairing.group.train_size else ""
         yield f"Ours is empty: no completed trial on {corpus_name(corpus) if corpus else 'any corpus'}{size}."
         return
-    spec = one.setup.spec
-    n_seeds = counted(len({trial.spec.seeds for trial in one.trials}), "seed")
+    spec = pairing.setup.spec
+    n_seeds = counted(len({trial.spec.seeds for trial in pairing.trials}), "seed")
     yield f"Ours: {spec.model.name} on {spec.data.name}, {spec.train_size:,} train sentences, {n_seeds}."
-    if one.others:
-        yield f"{one.others} more of our set-ups fit; permafrost compare lists all of them."
-    if differing := differences(study, one):
+    if pairing.others:
+        yield f"{pairing.others} more of our set-ups fit; permafrost compare lists all of them."
+    if differing := differences(study, pairing):
         yield f"Protocol differs: {'; '.join(differing)}."
 
 
@@ -114,8 +114,8 @@ def prepare_paper(selection: Selection) -> Paper:
         refusals = list(dict.fromkeys(fitting_sizes(study, [spec])[0] for spec in kinds))
         fits = "" in refusals
         if fits or wanted:
-            drawn, found = draw(study, selection.snapshot.store) if fits else _beside(study, (), MARGIN)
-            return Paper(study, tuple(drawn), found, "" if fits else "; ".join(refusals))
+            drawn, frame = draw(study, selection.snapshot.store) if fits else _beside(study, (), MARGIN)
+            return Paper(study, tuple(drawn), frame, "" if fits else "; ".join(refusals))
     raise EmptyPartError("No trial here fits a published study. Choose one with the control Published study.")
 
 
@@ -123,17 +123,17 @@ def paper_body(info: Paper, look: Look) -> Any:
     """The exhibits in the study's order, what stands beside, and the errata."""
     lines: list[Any] = [dmc.Text(info.study.citation, size="sm")]
     if info.refusal:
-        words = f"Nothing of this store stands beside: {info.refusal}. The sweep that trains as the study did:"
+        text = f"Nothing of this store stands beside: {info.refusal}. The sweep that trains as the study did:"
         command = f"permafrost launch --sweep configs/sweeps/{info.study.study}.yaml"
-        lines.append(html.Div([dmc.Text(words, size="sm"), copied(command, "the command")], className="elsewhere"))
-    for one in info.exhibits:
-        title = one.exhibit.title
-        rows = frame_table(one.table.drop(columns="note", errors="ignore") if info.refusal else one.table)
+        lines.append(html.Div([dmc.Text(text, size="sm"), copied(command, "the command")], className="elsewhere"))
+    for drawn in info.exhibits:
+        title = drawn.exhibit.title
+        rows = frame_table(drawn.table.drop(columns="note", errors="ignore") if info.refusal else drawn.table)
         shown = [html.Div(rows, className="wide", tabIndex="0", role="group", **{"aria-label": title})]
-        if one.figure is not None:
+        if drawn.figure is not None:
             folded = html.Details([html.Summary("Table"), *shown])
-            shown = [graph(one.exhibit.id, title, repainted(one.figure, look), kind="still"), folded]
-        notes = [] if info.refusal else [dmc.Text(note, size="sm") for note in one.notes]
+            shown = [graph(drawn.exhibit.id, title, repainted(drawn.figure, look), kind="still"), folded]
+        notes = [] if info.refusal else [dmc.Text(note, size="sm") for note in drawn.notes]
         lines.append(html.Section([dmc.Title(title, order=3, size="h6"), *shown, *notes], className="exhibit"))
     errata = [html.Li(erratum.text) for erratum in info.study.errata]
     if errata:

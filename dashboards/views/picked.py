@@ -43,10 +43,10 @@ class Picks(NamedTuple):
 def picks_of(selection: Selection) -> Picks:
     """Of any sweep of the store, whatever the filters select."""
     wanted = selection.query.trials
-    found = [(trial_id, selection.snapshot.trial(trial_id)) for trial_id in wanted[: MOST + 1]]
-    rows = pd.DataFrame([row for _, row in found if row is not None])
+    pairs = [(trial_id, selection.snapshot.trial(trial_id)) for trial_id in wanted[: MOST + 1]]
+    rows = pd.DataFrame([row for _, row in pairs if row is not None])
     rows = rows.assign(number=range(1, len(rows) + 1)) if len(rows) else pd.DataFrame({"number": [], "trial_id": []})
-    absent = [trial_id[:40] for trial_id, row in found if row is None]
+    absent = [trial_id[:40] for trial_id, row in pairs if row is None]
     note = f"This store has no trial {', '.join(map(repr, absent))}; Trials lists those it has." if absent else ""
     why_not = ""
     if len(wanted) > MOST:
@@ -54,8 +54,8 @@ def picks_of(selection: Selection) -> Picks:
             f"{len(wanted)} trials are picked, and at most {MOST} fit side by side. Untick some on the page Trials."
         )
     elif len(rows) < FEWEST:
-        known = "Only one trial is picked, and a comparison needs two." if len(rows) else "No trial is picked yet."
-        why_not = f"{note} {known} {_HOW}".strip()
+        problem = "Only one trial is picked, and a comparison needs two." if len(rows) else "No trial is picked yet."
+        why_not = f"{note} {problem} {_HOW}".strip()
     return Picks(rows, why_not, note)
 
 
@@ -107,10 +107,10 @@ class PickedCurves(NamedTuple):
 def prepare_curves(selection: Selection) -> PickedCurves:
     """Every evaluation that the store has."""
     picks = to_compare(selection)
-    found = selection.snapshot.epochs(picks.trials)
-    if not len(found):
+    epochs = selection.snapshot.epochs(picks.trials)
+    if not len(epochs):
         raise EmptyPartError("None of these trials has been evaluated yet.")
-    numbered = found.merge(picks.trials[["trial_id", "number"]], on="trial_id")
+    numbered = epochs.merge(picks.trials[["trial_id", "number"]], on="trial_id")
     return PickedCurves(picks, words_of(picks), numbered.sort_values(["number", "step"], ignore_index=True))
 
 
@@ -125,10 +125,10 @@ def draw_curves(info: PickedCurves, look: Look) -> Figure:
     labels = [_end_label(row) for row in info.picks.trials.to_dict("records")]
     for panel, (column, scale) in enumerate((("score", 100.0), ("dev_loss", 1.0))):
         ends: list[tuple[float, float, int]] = []
-        for number, words in enumerate(info.words):
+        for number, phrase in enumerate(info.words):
             rows = info.epochs[(info.epochs["number"] == number + 1) & info.epochs[column].notna()]
             if len(rows):
-                data.append(_line(rows, numbers(rows[column], scale), number, f"{number + 1} {words}", panel, look))
+                data.append(_line(rows, numbers(rows[column], scale), number, f"{number + 1} {phrase}", panel, look))
                 ends.append((float(rows["epoch"].iloc[-1]), scale * float(rows[column].iloc[-1]), number))
         if ends:
             notes += _labels(ends, labels, panel, look)
@@ -143,11 +143,11 @@ def _end_label(row: dict[Hashable, Any]) -> str:
     return f"{row['number']} {layer_strip(str(row['freeze']), int(row['n_layers'])) or short(row['freeze'], 12)}"
 
 
-def _line(rows: pd.DataFrame, y: list[float | None], number: int, words: str, panel: int, look: Look) -> dict[str, Any]:
+def _line(rows: pd.DataFrame, y: list[float | None], number: int, title: str, panel: int, look: Look) -> dict[str, Any]:
     return {
         "type": "scatter",
         "mode": "lines+markers",
-        "name": name(words),
+        "name": name(title),
         "yaxis": axis_name(panel),
         "x": numbers(rows["epoch"]),
         "y": y,
@@ -228,7 +228,7 @@ def prepare_sentences(selection: Selection) -> Sentences:
     """Of the trials whose predictions are stored."""
     picks = to_compare(selection)
     try:
-        found, n, without = disagreements(selection.snapshot, picks.trials["trial_id"].tolist(), "dev")
+        differing, n, without = disagreements(selection.snapshot, picks.trials["trial_id"].tolist(), "dev")
     except StoreError as error:
         raise EmptyPartError(str(error)) from error
     kept = picks._replace(trials=picks.trials[~picks.trials["trial_id"].isin(without)])
@@ -240,21 +240,22 @@ def prepare_sentences(selection: Selection) -> Sentences:
         raise EmptyPartError(
             "These trials have no dev sentence in common: pick trials of one corpus on the page Trials."
         )
-    if not found:
+    if not differing:
         raise EmptyPartError(f"No difference in {counted(n, 'sentence')} of dev. {note}".strip())
-    return Sentences(kept, sorted(found, key=lambda each: (-sum(each.differs), each.number)), n, note)
+    return Sentences(kept, sorted(differing, key=lambda sentence: (-sum(sentence.differs), sentence.number)), n, note)
 
 
 def sentences_body(info: Sentences) -> Any:
     """The first sentences; words whose labels differ are marked, with what each trial says."""
     numbers_of = info.picks.trials["number"].tolist()
     right = [
-        f"trial {number} has {sum(_right(each, at) for each in info.found):,}" for at, number in enumerate(numbers_of)
+        f"trial {number} has {sum(_right(sentence, at) for sentence in info.found):,}"
+        for at, number in enumerate(numbers_of)
     ]
-    words = sum(sum(each.differs) for each in info.found)
+    n_words = sum(sum(sentence.differs) for sentence in info.found)
     head = (
         f"{len(info.found):,} of {counted(info.n, 'sentence')} of dev are labelled differently, in "
-        f"{counted(words, 'word')}; of these words, {', '.join(right)} right."
+        f"{counted(n_words, 'word')}; of these words, {', '.join(right)} right."
     )
     shown = info.found[:MAX_SENTENCES]
     cut = f" The first {len(shown)} follow, those with most differing words first; the CSV has all."
@@ -262,34 +263,36 @@ def sentences_body(info: Sentences) -> Any:
         [
             dmc.Text(head + (cut if len(shown) < len(info.found) else "")),
             *([dmc.Text(info.note)] if info.note else []),
-            *(_marked(each, numbers_of) for each in shown),
+            *(_marked(sentence, numbers_of) for sentence in shown),
         ]
     )
 
 
-def _right(found: Disagreement, at: int) -> int:
+def _right(sentence: Disagreement, at: int) -> int:
     return sum(
         differs and label == gold
-        for differs, label, gold in zip(found.differs, found.predicted[at], found.gold, strict=True)
+        for differs, label, gold in zip(sentence.differs, sentence.predicted[at], sentence.gold, strict=True)
     )
 
 
-def _marked(found: Disagreement, numbers_of: list[int]) -> Any:
+def _marked(sentence: Disagreement, numbers_of: list[int]) -> Any:
     """A sentence; a mark says the correct label, then others, each with the numbers of the trials that predict it."""
-    if len(found.words) != len(found.gold):  # a text with one label
-        return html.P([" / ".join(found.words), " ", _mark("", found, 0, numbers_of)], className="sentence", dir="auto")
+    if len(sentence.words) != len(sentence.gold):  # a text with one label
+        return html.P(
+            [" / ".join(sentence.words), " ", _mark("", sentence, 0, numbers_of)], className="sentence", dir="auto"
+        )
     parts: list[Any] = []
-    for at, (word, differs) in enumerate(zip(found.words, found.differs, strict=True)):
-        parts += [_mark(word, found, at, numbers_of) if differs else word, " "]
+    for at, (word, differs) in enumerate(zip(sentence.words, sentence.differs, strict=True)):
+        parts += [_mark(word, sentence, at, numbers_of) if differs else word, " "]
     return html.P(parts, className="sentence", dir="auto")
 
 
-def _mark(word: str, found: Disagreement, at: int, numbers_of: list[int]) -> Any:
-    by_label: dict[str, list[str]] = {found.gold[at]: []}
-    for number, labels in zip(numbers_of, found.predicted, strict=True):
+def _mark(word: str, sentence: Disagreement, at: int, numbers_of: list[int]) -> Any:
+    by_label: dict[str, list[str]] = {sentence.gold[at]: []}
+    for number, labels in zip(numbers_of, sentence.predicted, strict=True):
         by_label.setdefault(labels[at] or "nothing", []).append(str(number))
-    said = ", ".join(f"{label} ({' '.join(trials) or 'none'})" for label, trials in by_label.items())
-    found_mark = marked(word, said)
+    remark = ", ".join(f"{label} ({' '.join(trials) or 'none'})" for label, trials in by_label.items())
+    found_mark = marked(word, remark)
     found_mark.style = {"background": "transparent", "color": "inherit"}  # so many marks would glare
     return found_mark
 
@@ -299,14 +302,17 @@ def sentences_table(info: Sentences) -> pd.DataFrame:
     numbers_of = info.picks.trials["number"].tolist()
     rows = [
         {
-            "sentence": each.number,
-            "word": each.words[at] if len(each.words) == len(each.gold) else " / ".join(each.words),
+            "sentence": sentence.number,
+            "word": sentence.words[at] if len(sentence.words) == len(sentence.gold) else " / ".join(sentence.words),
             "gold": gold,
-            **{f"trial {number}": labels[at] or "" for number, labels in zip(numbers_of, each.predicted, strict=True)},
+            **{
+                f"trial {number}": labels[at] or ""
+                for number, labels in zip(numbers_of, sentence.predicted, strict=True)
+            },
         }
-        for each in info.found
-        for at, gold in enumerate(each.gold)
-        if each.differs[at]
+        for sentence in info.found
+        for at, gold in enumerate(sentence.gold)
+        if sentence.differs[at]
     ]
     return pd.DataFrame(rows)
 

@@ -56,10 +56,10 @@ def prepare_savings(selection: Selection) -> Shown:
     """
     shown = shown_cells(selection.trials)
     trials = selection.trials[selection.trials["cell"].isin(shown.table["cell"])]
-    found = savings(trials, list(_LOOKS))
+    shares = savings(trials, list(_LOOKS))
     others = shown.table[shown.table["cell"] != shown.table["baseline"]].reset_index(drop=True)
     described = others.assign(row=others.index)[["cell", "freeze", "n_layers", "train_size", "row"]]
-    table = found.merge(described, on="cell").sort_values(["row"], kind="stable", ignore_index=True)
+    table = shares.merge(described, on="cell").sort_values(["row"], kind="stable", ignore_index=True)
     if not len(table):
         raise EmptyPartError(ONLY_BASELINE)
     absent = _absent(table)
@@ -81,14 +81,14 @@ def draw_savings(info: Shown, look: Look) -> Figure:
     """A row per cell, a marker per cost, and the reason where a cost cannot be compared."""
     rows = info.table.drop_duplicates("row")
     several = rows["train_size"].nunique() > 1
-    known = set(info.table.loc[info.table["saved"].notna(), "cost"])
-    shown = [cost for cost in _LOOKS if cost in known]
+    costs = set(info.table.loc[info.table["saved"].notna(), "cost"])
+    shown = [cost for cost in _LOOKS if cost in costs]
     data = [_markers(cost, info.table, shown, look) for cost in shown]
     lacking = info.table[info.table["saved"].isna() & info.table["cost"].isin(shown)]
     if len(lacking):
         data.append(_reasons(lacking, shown, look))
     labels = [cell_name(row, several=several) for row in rows.itertuples()]
-    drawn = rows_layout(look, axis("saved of the baseline (%)"), labels, each=44, shapes=[vertical_line(look)])
+    drawn = rows_layout(look, axis("saved of the baseline (%)"), labels, row_height=44, shapes=[vertical_line(look)])
     return with_note({"data": data, "layout": drawn}, look, info.note)
 
 
@@ -231,9 +231,9 @@ def prepare_pareto(selection: Selection) -> Costed:
     table = _described(alone.table, shown.table, cost, selection.column)
     if not len(table):
         size = int(shown.table["train_size"].iloc[0])
-        words = f"No completed trial with train size {size:,} has its {COSTS[cost]} recorded. {note}"
+        reason = f"No completed trial with train size {size:,} has its {COSTS[cost]} recorded. {note}"
         warm = " On a CPU a trial's memory is not measured, as its worker holds what earlier trials left."
-        raise EmptyPartError(words.strip() + warm * (cost == MEMORY))
+        raise EmptyPartError(reason.strip() + warm * (cost == MEMORY))
     return Costed(table, cost, selection.value_name, note)
 
 
@@ -291,23 +291,23 @@ def _sides(table: pd.DataFrame, costs: pd.Series, ends: list[float], look: Look)
     names = [cell_name(row, several=False) for row in table.itertuples()]
     if look.narrow:
         strips = [layer_strip(str(row.freeze), int(row.n_layers)) for row in table.itertuples()]
-        names = [strip or words for strip, words in zip(strips, names, strict=True)]
+        names = [strip or label for strip, label in zip(strips, names, strict=True)]
     sides = beside_marks(list(zip(at_x, at_y, strict=True)), names, width, range(len(names)), lines)
     return {cell: side for cell, side in zip(table["cell"], sides, strict=True) if side}
 
 
 def _marker(row: Any, info: Costed, look: Look, side: str | None) -> dict[str, Any]:
-    words, unit = cell_name(row, several=False), UNITS[info.cost][0]
+    label, unit = cell_name(row, several=False), UNITS[info.cost][0]
     score = pd.DataFrame({"mean": [row.mean], "low": [row.low], "high": [row.high]})
     cost = pd.DataFrame({"mean": [row.cost], "low": [row.cost_low], "high": [row.cost_high]})
     return {
         "type": "scatter",
         "mode": "markers+text" if side else "markers",
-        "name": words,
+        "name": label,
         "showlegend": side is None,
         "x": numbers([row.cost]),
         "y": numbers([row.mean], 100),
-        "text": [words],
+        "text": [label],
         "textposition": side or "top center",
         "cliponaxis": False,
         "error_x": interval_bars(cost, look.muted, thickness=1),
@@ -319,7 +319,7 @@ def _marker(row: Any, info: Costed, look: Look, side: str | None) -> dict[str, A
             "line": {"width": 1.5, "color": look.text},
         },
         "customdata": [[int(row.n)]],
-        "hovertemplate": f"%{{y:.2f}} %, {unit} %{{x:,.4~f}}<br>mean of n=%{{customdata[0]}}<extra>{words}</extra>",
+        "hovertemplate": f"%{{y:.2f}} %, {unit} %{{x:,.4~f}}<br>mean of n=%{{customdata[0]}}<extra>{label}</extra>",
     }
 
 

@@ -95,7 +95,7 @@ def _small_multiples(info: Strip, look: Look) -> Figure:
     x = axis("", tickvals=list(at.values()), ticktext=strips, tickangle=-90, showgrid=False, range=[-1, len(at)])
     columns = 1 if look.narrow or len(sizes) == 1 else 2 if len(at) > _WIDE_FROM else 3
     titles = [f"{size:,} for training" for size in sizes]
-    drawn = grid(look, x, axis(f"{info.cells.value_name} (%)"), titles, columns=columns, each=300)
+    drawn = grid(look, x, axis(f"{info.cells.value_name} (%)"), titles, columns=columns, panel_height=300)
     rows, seeds = dict(iter(info.dots.groupby("train_size"))), sorted(info.dots["seed"].unique())
     data: list[dict[str, Any]] = []
     for n, size in enumerate(sizes):
@@ -117,7 +117,7 @@ def _panel_of(
 ) -> list[Figure]:
     """The dots of one train size, each coloured as its setting, the means, and the baseline's as a line."""
     spots, seeds = where
-    found = [_across(cells, spots, place, look)]
+    traces = [_across(cells, spots, place, look)]
     if dots is not None and len(dots):
         row_of = {row.cell: row for row in cells.itertuples()}
         frozen = [name(freeze_name(freeze)) for freeze in dots["freeze"]]
@@ -129,8 +129,8 @@ def _panel_of(
             "symbol": [cell_symbol(look, row_of[cell]) for cell in dots["cell"]],
         }
         shown = dots.assign(x=dots["cell"].map(spots).to_numpy(dtype=np.float64) + offsets, what=frozen)
-        found.append(_trials("trials", shown, marker, "%{customdata[3]}, seed %{customdata[1]}", "what") | place)
-    return [*found, _means(cells, Places(spots, [], [], ""), look) | place]
+        traces.append(_trials("trials", shown, marker, "%{customdata[3]}, seed %{customdata[1]}", "what") | place)
+    return [*traces, _means(cells, Places(spots, [], [], ""), look) | place]
 
 
 def _across(cells: pd.DataFrame, spots: dict[str, float], place: Figure, look: Look) -> Figure:
@@ -163,13 +163,13 @@ def _dots(info: Strip, look: Look) -> list[dict[str, Any]]:
             "color": colour if row.embeddings else look.strategy(row.strategy)[0],
         }
         marker = {"symbol": cell_symbol(look, row), "size": 8, "opacity": 0.75, "color": colour, "line": outline}
-        said = "%{fullData.name}, seed %{customdata[1]}, train size %{customdata[2]:,}"
-        traces.append(_trials(cell_name(row, several=False), dots, marker, said))
+        hover = "%{fullData.name}, seed %{customdata[1]}, train size %{customdata[2]:,}"
+        traces.append(_trials(cell_name(row, several=False), dots, marker, hover))
     return traces
 
 
-def _trials(name: str, dots: pd.DataFrame, marker: dict[str, Any], said: str, *more: str) -> dict[str, Any]:
-    """A mark per trial, which opens its page and says its score, `said` and its id when it is touched."""
+def _trials(name: str, dots: pd.DataFrame, marker: dict[str, Any], hover: str, *more: str) -> dict[str, Any]:
+    """A mark per trial, which opens its page and says its score, `hover` and its id when it is touched."""
     columns = [dots[column].tolist() for column in ("trial_id", "seed", "train_size", *more)]
     return {
         "type": "scatter",
@@ -179,7 +179,7 @@ def _trials(name: str, dots: pd.DataFrame, marker: dict[str, Any], said: str, *m
         "y": numbers(dots["y"]),
         "customdata": [list(row) for row in zip(*columns, strict=True)],
         "marker": marker,
-        "hovertemplate": f"%{{y:.2f}} %<br>{said}<br>trial %{{customdata[0]}}<extra></extra>",
+        "hovertemplate": f"%{{y:.2f}} %<br>{hover}<br>trial %{{customdata[0]}}<extra></extra>",
     }
 
 
@@ -237,11 +237,11 @@ def _extremes(info: Strip, look: Look) -> list[dict[str, Any]]:
 
 def _picked(info: Strip, look: Look) -> list[dict[str, Any]]:
     """The picked trials, which the heatmap would hide and dots do not tell apart."""
-    found = info.dots[info.dots["trial_id"].isin(info.picked)]
-    if not len(found):
+    picked = info.dots[info.dots["trial_id"].isin(info.picked)]
+    if not len(picked):
         return []
     marker = {"symbol": "circle-open", "size": 15, "color": look.text, "line": {"width": 2.5}}
-    return [_trials("picked", found, marker, "picked, seed %{customdata[1]}, train size %{customdata[2]:,}")]
+    return [_trials("picked", picked, marker, "picked, seed %{customdata[1]}, train size %{customdata[2]:,}")]
 
 
 def _means(table: pd.DataFrame, spots: Places, look: Look) -> dict[str, Any]:

@@ -56,8 +56,8 @@ def prepare_speed(selection: Selection) -> Speed:
     if most < LEAST_EVALUATIONS:
         raise EmptyPartError(f"Trials have {most} evaluations; {LEAST_EVALUATIONS} say when a score is reached.")
     best = baseline_best(scored, trials.assign(trial_id=trials["t"]))
-    found = [epochs_to(scored, SHARE), epochs_to(scored, SHARE, best=best)]
-    dots = pd.concat([frame.assign(panel=panel) for panel, frame in enumerate(found)], ignore_index=True)
+    frames = [epochs_to(scored, SHARE), epochs_to(scored, SHARE, best=best)]
+    dots = pd.concat([frame.assign(panel=panel) for panel, frame in enumerate(frames)], ignore_index=True)
     dots = dots.assign(trial_id=dots["trial_id"].map(trials.set_index("t")["trial_id"]))
     dots = dots[["panel", "trial_id", "cell", "seed", "epoch"]]
     if dots["epoch"].isna().all():
@@ -91,8 +91,8 @@ def draw_speed(info: Speed, look: Look) -> Figure:
     dots = dict(iter(reached.groupby(["panel", "cell"], sort=False))) if len(reached) <= MAX_DOTS else {}
     for row in info.means.itertuples():
         if (row.panel, row.cell) in dots:
-            words = cell_name(row, several=several)
-            data.append(_dots(dots[row.panel, row.cell], row, row.panel, look, words))
+            label = cell_name(row, several=several)
+            data.append(_dots(dots[row.panel, row.cell], row, row.panel, look, label))
     data += [_means(info, panel, look) for panel in range(len(TARGETS))]
     titles = [f"epochs to {100 * SHARE:.0f} % of<br>{target}" for target in TARGETS]
     drawn = panels(look, info.places.axis(), titles, rangemode="tozero")
@@ -102,15 +102,15 @@ def draw_speed(info: Speed, look: Look) -> Figure:
 def _unreached(info: Speed) -> str:
     counts = info.dots["epoch"].isna().groupby(info.dots["panel"]).sum().to_dict()
     share = f"{100 * SHARE:.0f} %"
-    words = [f"{counted(int(n), 'trial')} never reach {share} of {TARGETS[k]}" for k, n in counts.items() if n]
-    return f"{' and '.join(words)}; they are in no mean." if words else ""
+    phrases = [f"{counted(int(n), 'trial')} never reach {share} of {TARGETS[k]}" for k, n in counts.items() if n]
+    return f"{' and '.join(phrases)}; they are in no mean." if phrases else ""
 
 
-def _dots(dots: pd.DataFrame, row: Any, panel: int, look: Look, words: str) -> Row:
+def _dots(dots: pd.DataFrame, row: Any, panel: int, look: Look, label: str) -> Row:
     return {
         "type": "scatter",
         "mode": "markers",
-        "name": words,
+        "name": label,
         "showlegend": False,
         "yaxis": axis_name(panel),
         "x": numbers(dots["x"]),
@@ -118,7 +118,7 @@ def _dots(dots: pd.DataFrame, row: Any, panel: int, look: Look, words: str) -> R
         "customdata": list(zip(dots["trial_id"].tolist(), dots["seed"].tolist(), strict=True)),
         "marker": {"symbol": cell_symbol(look, row), "size": 7, "opacity": 0.75, "color": cell_colour(look, row)},
         "hovertemplate": "epochs: %{y:.3~f}, seed %{customdata[1]}<br>trial %{customdata[0]}"
-        f"<extra>{words}</extra>",
+        f"<extra>{label}</extra>",
     }
 
 

@@ -38,8 +38,8 @@ def sweep_list(selection: Selection) -> Any:
     """The sweeps, the newest first, with the answers of those that have a completed trial."""
     kept = PageQuery(**{name: getattr(selection.query, name) for name in _KEPT})
     sweeps = selection.snapshot.sweeps.values()
-    answered = [each.name for each in sweeps if each.name != EVERYTHING and _n_completed(each)][:MOST_ANSWERED]
-    lines = [_line(each, kept, _in_short(selection, each) if each.name in answered else "") for each in sweeps]
+    answered = [sweep.name for sweep in sweeps if sweep.name != EVERYTHING and _n_completed(sweep)][:MOST_ANSWERED]
+    lines = [_line(sweep, kept, _in_short(selection, sweep) if sweep.name in answered else "") for sweep in sweeps]
     return html.Ul(lines)
 
 
@@ -58,15 +58,15 @@ def sweeps_table(selection: Selection) -> pd.DataFrame:
 
 def _line(sweep: Sweep, kept: PageQuery, in_short: str) -> Any:
     """`name: running, 12 of 64 trials completed, last row 3 min ago. Freeze nothing.`; the browser writes the age."""
-    words: list[Any] = [
+    parts: list[Any] = [
         f": {state_of(sweep)}, {_n_completed(sweep):,} of {counted(len(sweep.trials), 'trial')} completed"
     ]
     if sweep.last_row is not None:
         when = f"{pd.Timestamp(sweep.last_row, unit='s'):%Y-%m-%d %H:%M} UTC"
         age = html.Span(title=when, id=part_id("age", sweep.name), **{"data-time": sweep.last_row})
-        words += [", last row ", age]
+        parts += [", last row ", age]
     answer = html.Div(in_short) if in_short else None
-    return html.Li([dcc.Link(sweep.name, href=f"/{kept.but(sweep=sweep.name).search()}"), *words, answer])
+    return html.Li([dcc.Link(sweep.name, href=f"/{kept.but(sweep=sweep.name).search()}"), *parts, answer])
 
 
 def _n_completed(sweep: Sweep) -> int:

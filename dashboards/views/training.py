@@ -79,22 +79,22 @@ def draw_steps(info: Steps, look: Look) -> Figure:
 
 
 def _step_lines(losses: pd.DataFrame, row: Any, seed: int, look: Look, *, first: bool) -> list[Row]:
-    colour, words = cell_colour(look, row), cell_name(row, several=False)
+    colour, label = cell_colour(look, row), cell_name(row, several=False)
     steps, raw = losses["step"].to_numpy(), losses["loss"].to_numpy()
     thin, few = _extremes(raw, _MAX_POINTS), np.unique(np.linspace(0, len(raw) - 1, _MAX_POINTS).astype(int))
     width = 1 if row.embeddings else 2.5  # as its symbol is hollow elsewhere
     shared = {"type": "scatter", "mode": "lines", "legendgroup": row.cell}
     return [
         {
-            **shared, "name": f"{words}, each step", "showlegend": False, "hoverinfo": "skip",
+            **shared, "name": f"{label}, each step", "showlegend": False, "hoverinfo": "skip",
             "x": steps[thin].tolist(), "y": numbers(raw[thin]), "line": {"color": colour, "width": 0.5},
             "opacity": 0.35,
         },
         {
-            **shared, "name": words, "showlegend": first,
+            **shared, "name": label, "showlegend": first,
             "x": steps[few].tolist(), "y": numbers(losses["smooth"].to_numpy()[few]),
             "line": {"color": colour, "width": width, "dash": look.strategy(str(row.strategy))[2]},
-            "hovertemplate": f"%{{y:.4f}} at step %{{x:,}}<br>seed {seed}<extra>{words}</extra>",
+            "hovertemplate": f"%{{y:.4f}} at step %{{x:,}}<br>seed {seed}<extra>{label}</extra>",
         },
     ]  # fmt: skip
 
@@ -190,20 +190,20 @@ def _curves(selection: Selection, columns: dict[str, str], scale: float) -> Curv
         raise EmptyPartError(f"No evaluation has recorded {' or '.join(columns)}.")
     lines["x"] = lines["epoch"]
     if in_seconds:
-        found = lines.merge(_seconds(selection, alone.table), on=["cell", "epoch"], how="left")
-        lines["x"] = found["seconds"].to_numpy()
+        timed = lines.merge(_seconds(selection, alone.table), on=["cell", "epoch"], how="left")
+        lines["x"] = timed["seconds"].to_numpy()
     title = "mean time in optimiser steps (s)" if in_seconds else AXES["epoch"]
     return Curves(lines, shown.table, title, tuple(columns), scale, " ".join(filter(None, [shown.note, alone.note])))
 
 
-def _with_interval(found: pd.DataFrame, *, are_scores: bool) -> pd.DataFrame:
+def _with_interval(moments: pd.DataFrame, *, are_scores: bool) -> pd.DataFrame:
     """Adds the ends of the 95 % interval that `describe_cells` gives such values, NaN below three seeds."""
-    n, mean, std = (found[name].to_numpy(dtype=np.float64) for name in ("n", "mean", "std"))
-    in_range = are_scores and bool(found["min"].ge(0).all() and found["max"].le(1).all())
+    n, mean, std = (moments[name].to_numpy(dtype=np.float64) for name in ("n", "mean", "std"))
+    in_range = are_scores and bool(moments["min"].ge(0).all() and moments["max"].le(1).all())
     low, high = (score_ends if in_range else t_ends)(Moments(n, mean, std), 0.95)
     enough = n >= LEAST_FOR_INTERVAL
     columns = ["panel", "cell", "epoch", "n", "mean"]
-    return found[columns].assign(low=np.where(enough, low, np.nan), high=np.where(enough, high, np.nan))
+    return moments[columns].assign(low=np.where(enough, low, np.nan), high=np.where(enough, high, np.nan))
 
 
 def _seconds(selection: Selection, trials: pd.DataFrame) -> pd.DataFrame:
@@ -227,14 +227,14 @@ def draw_curves(info: Curves, look: Look) -> Figure:
     named = set[str]()
     points = dict(iter(info.lines.groupby(["cell", "panel"], sort=False)))
     for row in info.cells.itertuples():
-        words = cell_name(row, several=len(sizes) > 1 and not apart)
+        label = cell_name(row, several=len(sizes) > 1 and not apart)
         for measure in range(len(info.panels)):
             if (row.cell, measure) in points:
                 panel = measure * len(sizes) + sizes.index(row.train_size) if apart else measure
-                *band, line = _line(points[row.cell, measure], row, look, info.scale, words)
-                line["showlegend"] = words not in named
-                data += [trace | {"legendgroup": words, "yaxis": axis_name(panel)} for trace in (*band, line)]
-                named.add(words)
+                *band, line = _line(points[row.cell, measure], row, look, info.scale, label)
+                line["showlegend"] = label not in named
+                data += [trace | {"legendgroup": label, "yaxis": axis_name(panel)} for trace in (*band, line)]
+                named.add(label)
     x = axis(info.x_title, rangemode="tozero")
     several = [f"{measure}, {size:,}" for measure in info.panels for size in sizes] if len(sizes) > 1 else info.panels
     titles = list(several if apart else info.panels)
@@ -243,20 +243,20 @@ def draw_curves(info: Curves, look: Look) -> Figure:
     return with_note({"data": data, "layout": drawn}, look, info.note)
 
 
-def _line(points: pd.DataFrame, row: Any, look: Look, scale: float, words: str) -> list[Row]:
+def _line(points: pd.DataFrame, row: Any, look: Look, scale: float, label: str) -> list[Row]:
     """A line, after the band of its interval if it has one."""
     colour = cell_colour(look, row)
     line = {
         "type": "scatter",
         "mode": "lines+markers",
-        "name": words,
+        "name": label,
         "x": numbers(points["x"]),
         "y": numbers(points["mean"], scale),
         "customdata": list(zip(points["n"].tolist(), points["epoch"].tolist(), strict=True)),
         "line": {"color": colour, "dash": look.strategy(str(row.strategy))[2], "width": 2},
         "marker": {"symbol": cell_symbol(look, row), "size": 6, "color": colour, "maxdisplayed": _MAX_MARKERS},
         "hovertemplate": "%{y:.4~f} after %{customdata[1]:.3~f} epochs<br>mean of n=%{customdata[0]}"
-        f"<extra>{words}</extra>",
+        f"<extra>{label}</extra>",
     }
     xs, low, high = (points[name].to_numpy(dtype=np.float64) for name in ("x", "low", "high"))
     banded = np.isfinite(xs) & np.isfinite(low)
@@ -265,7 +265,7 @@ def _line(points: pd.DataFrame, row: Any, look: Look, scale: float, words: str) 
     band = {
         "type": "scatter",
         "mode": "lines",
-        "name": f"{words}, 95 % interval",
+        "name": f"{label}, 95 % interval",
         "showlegend": False,
         "x": numbers(np.concatenate([xs[banded], xs[banded][::-1]])),
         "y": numbers(np.concatenate([high[banded], low[banded][::-1]]), scale),

@@ -77,18 +77,18 @@ def _sentence(row: Any) -> str:
 def _to_compare(trials: pd.DataFrame, row: Any) -> list[Any]:
     """A link to the comparison with the completed baseline of the same seed, if there is one."""
     baseline = trials[(trials["cell"] == row["baseline"]) & (trials["seed"] == row["seed"])]
-    found = baseline.loc[baseline["state"] == State.COMPLETED.value, "trial_id"]
-    if row["cell"] == row["baseline"] or not len(found):
+    completed = baseline.loc[baseline["state"] == State.COMPLETED.value, "trial_id"]
+    if row["cell"] == row["baseline"] or not len(completed):
         return []
-    search = PageQuery(trials=(row["trial_id"], found.iloc[0])).search()
+    search = PageQuery(trials=(row["trial_id"], completed.iloc[0])).search()
     return [dcc.Link("Compare with the baseline", href=f"/compare{search}")]
 
 
 def _error(row: Any) -> list[Any]:
-    said = row.get("error")
-    if said is None or pd.isna(said):
+    error = row.get("error")
+    if error is None or pd.isna(error):
         return []
-    return [dmc.Alert(html.Pre(str(said)[:8000], style={"whiteSpace": "pre-wrap"}), title="Error", color="red")]
+    return [dmc.Alert(html.Pre(str(error)[:8000], style={"whiteSpace": "pre-wrap"}), title="Error", color="red")]
 
 
 def _curve(epochs: pd.DataFrame, look: Look) -> list[Any]:
@@ -132,8 +132,8 @@ def _evaluations(epochs: pd.DataFrame) -> pd.DataFrame:
 
 def _costs(row: Any) -> pd.DataFrame:
     costs = {column.label: _in_unit(row.get(name), column.unit) for name, column in COSTS.items()}
-    found = costs | {label: row.get(name) for name, label in _OTHERS.items()}
-    values = {label: value for label, value in found.items() if value is not None and not pd.isna(value)}
+    quantities = costs | {label: row.get(name) for name, label in _OTHERS.items()}
+    values = {label: value for label, value in quantities.items() if value is not None and not pd.isna(value)}
     return pd.DataFrame(
         {"quantity": list(values), "value": [round(v, 3) if isinstance(v, float) else v for v in values.values()]},
         dtype=object,
@@ -158,10 +158,10 @@ def _siblings(trials: pd.DataFrame, row: Any) -> Any:
 
 def _tags(snapshot: Snapshot, trials: pd.DataFrame, trial_id: str) -> Any:
     mine = trials[trials["trial_id"] == trial_id]
-    found = pd.concat([snapshot.tags(mine, split) for split in SPLITS], ignore_index=True)
-    if not len(found):
+    scores = pd.concat([snapshot.tags(mine, split) for split in SPLITS], ignore_index=True)
+    if not len(scores):
         return dmc.Text("No scores by label are stored for this trial.")
-    shown = found.assign(**{name: 100 * found[name] for name in ("precision", "recall", "f1")})
+    shown = scores.assign(**{name: 100 * scores[name] for name in ("precision", "recall", "f1")})
     columns = {"precision": "precision (%)", "recall": "recall (%)", "f1": "F1 (%)"}
     return frame_table(
         shown[["split", "level", "tag", "support", "predicted", "correct", *columns]].rename(columns=columns)
@@ -191,13 +191,13 @@ def _sentence_of(row: Any) -> Any:
         return html.P(
             [text, " ", html.Mark(f"gold {gold}, predicted {predicted}", className="wrong")], className="sentence"
         )
-    words: list[Any] = []
+    parts: list[Any] = []
     for form, gold, predicted in zip(row["forms"], row["gold"], row["predicted"], strict=True):
         if gold == predicted:
-            words += [form, " "]
+            parts += [form, " "]
         else:
-            words += [marked(form, f"gold {gold}, predicted {predicted or 'nothing'}"), " "]
-    return html.P(words, className="sentence", dir="auto")
+            parts += [marked(form, f"gold {gold}, predicted {predicted or 'nothing'}"), " "]
+    return html.P(parts, className="sentence", dir="auto")
 
 
 def _settings(snapshot: Snapshot, row: Any) -> pd.DataFrame:

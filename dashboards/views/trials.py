@@ -60,7 +60,7 @@ _FILTERS = TypeAdapter(dict[str, Filter])
 
 def sorted_rows(rows: pd.DataFrame, model: Sequence[Sort]) -> pd.DataFrame:
     """The rows by the columns named, the first first; a name that is no column is ignored."""
-    keys = [(each["colId"], each.get("sort") == "asc") for each in model if each.get("colId") in rows]
+    keys = [(sort["colId"], sort.get("sort") == "asc") for sort in model if sort.get("colId") in rows]
     if not keys:
         return rows
     return rows.sort_values([name for name, _ in keys], ascending=[up for _, up in keys], kind="stable", key=_in_order)
@@ -82,10 +82,12 @@ def filtered_rows(rows: pd.DataFrame, model: Mapping[str, Filter]) -> pd.DataFra
 
 def _matches(values: pd.Series, wanted: Filter) -> pd.Series:
     """Which values fulfil a column's filter, all of its conditions or any."""
-    found = [_fulfils(values, each, str(wanted.get("filterType"))) for each in wanted.get("conditions") or [wanted]]
-    joined = found[0]
-    for each in found[1:]:
-        joined = joined | each if wanted.get("operator") == "OR" else joined & each
+    masks = [
+        _fulfils(values, condition, str(wanted.get("filterType"))) for condition in wanted.get("conditions") or [wanted]
+    ]
+    joined = masks[0]
+    for mask in masks[1:]:
+        joined = joined | mask if wanted.get("operator") == "OR" else joined & mask
     return joined
 
 
@@ -98,7 +100,7 @@ def _fulfils(values: pd.Series, condition: Condition, filter_type: str) -> pd.Se
     if filter_type == "number" and not isinstance(value, str):
         return _compared(values, str(kind), float(value or 0), condition.get("filterTo"))
     text, word = values.astype(str).str.lower(), str(value or "").lower()
-    found = {
+    tests = {
         "contains": lambda: text.str.contains(word, regex=False),
         "notContains": lambda: ~text.str.contains(word, regex=False),
         "equals": lambda: text == word,
@@ -106,12 +108,12 @@ def _fulfils(values: pd.Series, condition: Condition, filter_type: str) -> pd.Se
         "startsWith": lambda: text.str.startswith(word),
         "endsWith": lambda: text.str.endswith(word),
     }
-    return found.get(str(kind), found["contains"])()
+    return tests.get(str(kind), tests["contains"])()
 
 
 def _compared(values: pd.Series, kind: str, value: float, to: object) -> pd.Series:
     numbers = pd.to_numeric(values, errors="coerce")
-    found = {
+    tests = {
         "equals": lambda: numbers == value,
         "notEqual": lambda: numbers != value,
         "lessThan": lambda: numbers < value,
@@ -120,14 +122,14 @@ def _compared(values: pd.Series, kind: str, value: float, to: object) -> pd.Seri
         "greaterThanOrEqual": lambda: numbers >= value,
         "inRange": lambda: numbers.between(value, float(str(to or value))),
     }
-    return found.get(kind, found["equals"])()
+    return tests.get(kind, tests["equals"])()
 
 
 def sort_of(text: str) -> list[Sort]:
     """Columns and directions of `score.desc,seed.asc`; the best first where the address names none."""
-    pairs = [each.rpartition(".") for each in text.split(",") if each]
-    known = [Sort(colId=name, sort=way) for name, _, way in pairs if name and way in ("asc", "desc")]
-    return known or [Sort(colId="score", sort="desc")]
+    pairs = [part.rpartition(".") for part in text.split(",") if part]
+    sorts = [Sort(colId=name, sort=way) for name, _, way in pairs if name and way in ("asc", "desc")]
+    return sorts or [Sort(colId="score", sort="desc")]
 
 
 def filters_of(text: str) -> dict[str, Filter]:
@@ -223,7 +225,7 @@ def trials_content(selection: Selection) -> Any:
 def _grid(selection: Selection) -> Any:
     """The grid, empty until it asks for rows."""
     columns = _columns(selection)
-    shown, sorts = _shown(selection, columns), {each["colId"]: each["sort"] for each in sort_of(selection.query.sort)}
+    shown, sorts = _shown(selection, columns), {sort["colId"]: sort["sort"] for sort in sort_of(selection.query.sort)}
     order = list(sorts)
     defined = [
         _column(name, label)
@@ -285,8 +287,8 @@ def _shown(selection: Selection, columns: Mapping[str, str]) -> list[str]:
 
 
 def _column(name: str, label: str) -> dict[str, Any]:
-    known = COLUMNS.get(name, GridColumn(label))
-    column: dict[str, Any] = {"field": name, "headerName": label, "minWidth": known.pixels}
+    grid_column = COLUMNS.get(name, GridColumn(label))
+    column: dict[str, Any] = {"field": name, "headerName": label, "minWidth": grid_column.pixels}
     if name == "picked":
         return column | {
             "headerTooltip": "Tick to compare", "cellDataType": "boolean", "editable": True, "sortable": False,
@@ -297,8 +299,8 @@ def _column(name: str, label: str) -> dict[str, Any]:
         column |= {"cellRenderer": "LayerStrip"}
     if name == "trial_id":
         column |= {"cellRenderer": "markdown", "pinned": "left"}
-    if known.scale is not None:
-        shown = f"params.value == null ? '' : d3.format('{known.form}')(params.value)"
+    if grid_column.scale is not None:
+        shown = f"params.value == null ? '' : d3.format('{grid_column.form}')(params.value)"
         column |= {"type": "numericColumn", "filter": "agNumberColumnFilter", "valueFormatter": {"function": shown}}
     else:
         column |= {"filter": "agTextColumnFilter"}
@@ -320,8 +322,8 @@ def answer_rows(selection: Selection, asked: RowsRequest) -> dict[str, Any]:
     page["trial_id"] = [f"[{markdown(trial[:8])}](trial/{quote(trial, safe='')})" for trial in page["trial_id"]]
     page["squares"] = [getattr(name, "squares", "") for name in page["freeze"]]
     page["heard"] = [getattr(name, "heard", "") for name in page["freeze"]]
-    found = page.astype(object).where(page.notna(), None).to_dict("records")
-    return {"rowData": found, "rowCount": len(rows)}
+    records = page.astype(object).where(page.notna(), None).to_dict("records")
+    return {"rowData": records, "rowCount": len(rows)}
 
 
 def trials_csv(selection: Selection) -> str:
@@ -348,8 +350,8 @@ def _asked_rows(selection: Selection, filters: Mapping[str, Filter], sorts: Sequ
 
 
 def _rows(selection: Selection) -> pd.DataFrame:
-    trials, words = selection.trials, froze_by(selection.trials, "trial_id")
-    changing = [words.get(trial_id, "") for trial_id in trials["trial_id"]]
+    trials, froze = selection.trials, froze_by(selection.trials, "trial_id")
+    changing = [froze.get(trial_id, "") for trial_id in trials["trial_id"]]
     own = varying_columns(selection, trials)
     rows = trials.assign(froze=changing, **own).reindex(columns=[*COLUMNS, *own])
     rows["freeze"] = freeze_column(rows["freeze"], trials["n_layers"])

@@ -60,11 +60,11 @@ def prepare_variance(selection: Selection) -> Variances:
     shown = shown_cells(selection.trials)
     done = completed_of(selection.with_sentences, shown.table)
     done = done[done[selection.column].notna()]
-    rows, words = [], _words(selection, done)
+    rows, n_words = [], _words(selection, done)
     for cell in shown.table.itertuples():
         own = done[done["cell"] == cell.cell]
         same_subset = len(own) > 0 and selection.snapshot.specs[str(cell.cell)].subset_seed is not None
-        for source in _sources(own, selection.column, words, same_subset=same_subset):
+        for source in _sources(own, selection.column, n_words, same_subset=same_subset):
             key = {
                 "cell": cell.cell,
                 "freeze": cell.freeze,
@@ -85,18 +85,18 @@ def _words(selection: Selection, trials: pd.DataFrame) -> np.ndarray | None:
     scored = trials[trials["sentences"].notna()]
     if not len(scored) or scored["metric"].iloc[0] != "accuracy" or head_of(scored["task"].iloc[0]) == "text":
         return None
-    found = next(iter(predictions_of(selection.snapshot, scored.head(1), selection.scored).values()), None)
-    return np.empty(0) if found is None else np.diff(found.starts, append=len(found.gold)).astype(np.float64)
+    labels = next(iter(predictions_of(selection.snapshot, scored.head(1), selection.scored).values()), None)
+    return np.empty(0) if labels is None else np.diff(labels.starts, append=len(labels.gold)).astype(np.float64)
 
 
 def _sources(
-    rows: pd.DataFrame, column: str, words: np.ndarray | None, *, same_subset: bool
+    rows: pd.DataFrame, column: str, n_words: np.ndarray | None, *, same_subset: bool
 ) -> tuple[VarianceSource, ...]:
     scores = rows[column].to_numpy(dtype=np.float64)
-    known = len(rows) > 0 and rows["sentences"].notna().all() and (words is None or len(words) > 0)
-    contributions = np.stack(rows["sentences"].tolist()) if known else None
+    has_contributions = len(rows) > 0 and rows["sentences"].notna().all() and (n_words is None or len(n_words) > 0)
+    contributions = np.stack(rows["sentences"].tolist()) if has_contributions else None
     seeds = [Seeds.from_key(int(key)) for key in rows["seed"]]
-    return variance_sources(seeds, scores, contributions, words=words, same_subset=same_subset)
+    return variance_sources(seeds, scores, contributions, words=n_words, same_subset=same_subset)
 
 
 def _missing(table: pd.DataFrame) -> str:
@@ -123,11 +123,11 @@ def draw_variance(info: Variances, look: Look) -> Figure:
     several = info.cells["train_size"].nunique() > 1
     labels = [cell_name(row, several=several) for row in info.cells.itertuples()]
     place = {cell: n for n, cell in enumerate(info.cells["cell"])}
-    known = list(_STYLES)
-    order = sorted(set(info.table["source"]), key=lambda source: known.index(source) if source in known else -1)
+    sources = list(_STYLES)
+    order = sorted(set(info.table["source"]), key=lambda source: sources.index(source) if source in sources else -1)
     data = [_source_bars(info.table[info.table["source"] == source], source, place, look) for source in order]
     x = axis(f"variance of {info.value_name} (squared points)", rangemode="tozero")
-    drawn = rows_layout(look, x, labels, each=28, barmode="stack")
+    drawn = rows_layout(look, x, labels, row_height=28, barmode="stack")
     return with_note({"data": data, "layout": drawn}, look, info.note)
 
 
@@ -153,16 +153,16 @@ def _source_bars(rows: pd.DataFrame, source: str, place: dict[Any, int], look: L
 def variance_table(info: Variances) -> pd.DataFrame:
     """One row per cell and source."""
     t = info.table
-    known = t["variance"].clip(lower=0)
-    total = known.groupby(t["cell"]).transform("sum")
+    variance = t["variance"].clip(lower=0)
+    total = variance.groupby(t["cell"]).transform("sum")
     return pd.DataFrame(
         {
             **setting_columns(t),
             "source": t["source"],
-            "standard deviation (points)": (100 * np.sqrt(known)).round(3),
+            "standard deviation (points)": (100 * np.sqrt(variance)).round(3),
             "95 % from (points)": (100 * np.sqrt(t["low"])).round(3),
             "95 % to (points)": (100 * np.sqrt(t["high"])).round(3),
-            "share of the variance (%)": (100 * known / total.where(total > 0)).round(1),
+            "share of the variance (%)": (100 * variance / total.where(total > 0)).round(1),
             "levels": t["levels"],
             "degrees of freedom": t["df"],
             "runs": t["runs"],

@@ -71,16 +71,16 @@ def draw_importance(info: list[Panel], look: Look) -> Figure:
     counts = ["" if look.narrow else f", {counted(panel.found.n, 'trial')}" for panel in shown]  # no room on a phone
     titles = [f"<b>{name(panel.title, 28)}</b>{n}" for panel, n in zip(shown, counts, strict=True)]
     rows = [[name((p.labels | _REST)[factor], 28) for factor in p.found.table["factor"]] for p in shown]
-    drawn = row_panels(look, axis("share of the variance (%)", range=[0, 104]), titles, rows, each=_BAR)
+    drawn = row_panels(look, axis("share of the variance (%)", range=[0, 104]), titles, rows, row_height=_BAR)
     drawn["barmode"] = "overlay"
     data = []
-    for n, (panel, words) in enumerate(zip(shown, rows, strict=True)):
-        data += _bars(panel.found.table, words, axis_name(n), look)
+    for n, (panel, names) in enumerate(zip(shown, rows, strict=True)):
+        data += _bars(panel.found.table, names, axis_name(n), look)
     notes_of_panels = dict.fromkeys(_left_out(panel) for panel in shown)
     return with_note({"data": data, "layout": drawn}, look, *notes_of_panels, width=NOTE_WIDTH)
 
 
-def _bars(table: pd.DataFrame, words: list[str], at: str, look: Look) -> list[dict[str, Any]]:
+def _bars(table: pd.DataFrame, names: list[str], at: str, look: Look) -> list[dict[str, Any]]:
     rest = table["factor"].isin(list(_REST)).tolist()
     shares, low, high = (numbers(table[key], 100, 2) for key in ("eta_sq", "low", "high"))
     ends = [
@@ -89,18 +89,18 @@ def _bars(table: pd.DataFrame, words: list[str], at: str, look: Look) -> list[di
     ]
     beyond = [share if end is None else max(end, share or 0.0) for share, end in zip(shares, high, strict=True)]
     labels = {  # beyond the ends of the intervals
-        "type": "scatter", "mode": "text", "yaxis": at, "x": beyond, "y": list(range(len(words))),
+        "type": "scatter", "mode": "text", "yaxis": at, "x": beyond, "y": list(range(len(names))),
         "text": [" < 1 %" if abs(share) < 0.01 else f" {100 * share:.0f} %" for share in table["eta_sq"]],
         "textposition": "middle right", "hoverinfo": "skip", "cliponaxis": False,
     }  # fmt: skip
     bars = {
-        "type": "bar", "orientation": "h", "yaxis": at, "x": shares, "y": list(range(len(words))),
+        "type": "bar", "orientation": "h", "yaxis": at, "x": shares, "y": list(range(len(names))),
         "error_x": interval_bars(table.rename(columns={"eta_sq": "mean"}), look.text, scale=100),
-        "customdata": list(zip(words, ends, strict=True)),
+        "customdata": list(zip(names, ends, strict=True)),
         "hovertemplate": "%{customdata[0]}: %{x:.1f} % (95 % interval %{customdata[1]})<extra></extra>",
         "marker": {
-            "color": [look.grid if each else look.line(0) for each in rest],
-            "pattern": {"shape": ["/" if each else "" for each in rest], "fgcolor": look.muted, "size": 6},
+            "color": [look.grid if is_rest else look.line(0) for is_rest in rest],
+            "pattern": {"shape": ["/" if is_rest else "" for is_rest in rest], "fgcolor": look.muted, "size": 6},
         },
     }  # fmt: skip
     return [bars, labels]
@@ -115,8 +115,8 @@ def _left_out(panel: Panel) -> str:
 
 
 def _why(panel: Panel, why: str) -> str:
-    known = sorted(panel.labels, key=len, reverse=True)
-    return next((why.replace(key, panel.labels[key]) for key in known if why == f"fixed by {key}"), why)
+    keys = sorted(panel.labels, key=len, reverse=True)
+    return next((why.replace(key, panel.labels[key]) for key in keys if why == f"fixed by {key}"), why)
 
 
 def importance_table(info: list[Panel]) -> pd.DataFrame:
@@ -189,9 +189,9 @@ def _level(key: str, value: object) -> str:
 def draw_means(info: Shown, look: Look) -> Figure:
     """A panel per setting, a mark with its interval per level."""
     groups = [(str(key), rows.head(_MOST_LEVELS)) for key, rows in info.table.groupby("factor", sort=False)]
-    words = [[f"{_level(key, row.level)} (n={row.n})" for row in rows.itertuples()] for key, rows in groups]
+    row_labels = [[f"{_level(key, row.level)} (n={row.n})" for row in rows.itertuples()] for key, rows in groups]
     titles = [f"<b>{name(rows['setting'].iloc[0])}</b>" for _, rows in groups]
-    drawn = row_panels(look, axis(f"adjusted mean of {info.value_name} (%)"), titles, words, each=_BAR)
+    drawn = row_panels(look, axis(f"adjusted mean of {info.value_name} (%)"), titles, row_labels, row_height=_BAR)
     marks = [
         {
             "type": "scatter", "mode": "markers", "yaxis": axis_name(n), "x": numbers(rows["mean"], 100, 2),
@@ -200,7 +200,7 @@ def draw_means(info: Shown, look: Look) -> Figure:
             "customdata": list(zip(labels, numbers(rows["low"], 100, 2), numbers(rows["high"], 100, 2), strict=True)),
             "hovertemplate": "%{customdata[0]}: %{x:.2f} (%{customdata[1]} to %{customdata[2]})<extra></extra>",
         }
-        for n, ((_, rows), labels) in enumerate(zip(groups, words, strict=True))
+        for n, ((_, rows), labels) in enumerate(zip(groups, row_labels, strict=True))
     ]  # fmt: skip
     cut = [f"The first {_MOST_LEVELS} values of each setting are drawn."]
     longest = info.table["factor"].value_counts().max()

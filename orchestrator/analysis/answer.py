@@ -121,8 +121,8 @@ class Answer:
 
     def as_json(self) -> dict[str, Any]:
         """JSON values by name."""
-        found = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in _NOT_PRINTED}
-        return found | {name: list(found[name]) for name in ("trade_offs", "settings")}
+        values = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in _NOT_PRINTED}
+        return values | {name: list(values[name]) for name in ("trade_offs", "settings")}
 
 
 def answers(
@@ -235,8 +235,13 @@ def _answer(rows: pd.DataFrame, specs: Mapping[str, TrialSpec], of: Decided) -> 
         excluded=excluded(of) | ({"pairs with a collapsed run": left_out} if left_out else {}),
         further_seeds=of.takes("further_seeds"),
         trade_offs=tuple(
-            {"tolerance": each.tolerance, "freeze": each.freeze, "saved": each.saved, "loss": each.loss}
-            for each in of.trade_offs
+            {
+                "tolerance": trade_off.tolerance,
+                "freeze": trade_off.freeze,
+                "saved": trade_off.saved,
+                "loss": trade_off.loss,
+            }
+            for trade_off in of.trade_offs
         ),
         settings=tuple(_with_savings(rows, list(map(_setting, table.to_dict("records"))), table["cell"].tolist())),
         sentence=answer_sentence(of) + ("" if subject is None else f" {dropout_sentence(with_dropout)}"),
@@ -250,20 +255,20 @@ def _answer(rows: pd.DataFrame, specs: Mapping[str, TrialSpec], of: Decided) -> 
 
 def _setting(row: Mapping[str, Any]) -> dict[str, Any]:
     """A row of the table as JSON values."""
-    found = {name: _plain(row[name]) for name in _SETTING}
-    return found | {name: None if found[name] is None else POINTS * found[name] for name in _IN_POINTS}
+    values = {name: _plain(row[name]) for name in _SETTING}
+    return values | {name: None if values[name] is None else POINTS * values[name] for name in _IN_POINTS}
 
 
 def _with_savings(rows: pd.DataFrame, settings: list[dict[str, Any]], cells: list[str]) -> Iterator[dict[str, Any]]:
     """The settings with the share of each cost that they save; None where that is not known or not shown."""
     names = {"saved_flops": FLOPS, "saved_time": TRAINING_COST, "saved_memory": MEMORY}
-    known = {name: cost for name, cost in names.items() if cost in rows.columns}
-    table = savings(rows, list(known.values())).set_index(["cost", "cell"]) if known else None
-    for each, cell in zip(settings, cells, strict=True):
-        found = (
-            {name: _told(table.loc[(cost, cell)], cost) for name, cost in known.items()} if table is not None else {}
+    costs = {name: cost for name, cost in names.items() if cost in rows.columns}
+    table = savings(rows, list(costs.values())).set_index(["cost", "cell"]) if costs else None
+    for setting, cell in zip(settings, cells, strict=True):
+        saved = (
+            {name: _told(table.loc[(cost, cell)], cost) for name, cost in costs.items()} if table is not None else {}
         )
-        yield each | {name: found.get(name) for name in names}
+        yield setting | {name: saved.get(name) for name in names}
 
 
 def _plain(value: Any) -> Any:

@@ -25,11 +25,11 @@ if TYPE_CHECKING:  # loads pandas
 NO_ANSWER = "no answer: the sweep has no setting that freezes anything beside a baseline."
 
 
-def lines_of(each: Answer) -> list[str]:
+def lines_of(answer: Answer) -> list[str]:
     """One answer in lines: the layer strip of what is recommended, the sentence, the runner-up."""
-    strip = layer_strip(each.freeze, each.n_layers) if each.freeze else ""
-    second = strip_and_word(each.runner_up, each.n_layers) if each.runner_up and each.decided else ""
-    return [*([strip] if strip else []), escaped(each.sentence), *([f"Runner-up: {second}."] if second else [])]
+    strip = layer_strip(answer.freeze, answer.n_layers) if answer.freeze else ""
+    second = strip_and_word(answer.runner_up, answer.n_layers) if answer.runner_up and answer.decided else ""
+    return [*([strip] if strip else []), escaped(answer.sentence), *([f"Runner-up: {second}."] if second else [])]
 
 
 MEMORY = "peak_memory_bytes"
@@ -51,14 +51,16 @@ def plot(losses: Sequence[Loss | None], tolerance: float, width: int = WIDTH) ->
 
     Ends beyond the scale are cut off without their bracket. Empty lines where nothing is known.
     """
-    known = [loss for loss in losses if loss is not None]
-    if not known:
+    known_losses = [loss for loss in losses if loss is not None]
+    if not known_losses:
         return ["" for _ in losses]
-    means = [loss.mean for loss in known]
+    means = [loss.mean for loss in known_losses]
     top = max(
-        1.25 * tolerance, 1.2 * max(means), *(min(loss.high or 0.0, 2 * max(*means, tolerance)) for loss in known)
+        1.25 * tolerance,
+        1.2 * max(means),
+        *(min(loss.high or 0.0, 2 * max(*means, tolerance)) for loss in known_losses),
     )
-    bottom = min(0.0, *means, *(max(loss.low or 0.0, -top) for loss in known)) - 0.05 * top
+    bottom = min(0.0, *means, *(max(loss.low or 0.0, -top) for loss in known_losses)) - 0.05 * top
 
     def column(value: float) -> int:
         return round((value - bottom) / (top - bottom) * (width - 1))
@@ -82,51 +84,51 @@ def plot(losses: Sequence[Loss | None], tolerance: float, width: int = WIDTH) ->
     return lines
 
 
-def curve_lines(each: Answer, columns: int = 100) -> list[str]:
+def curve_lines(answer: Answer, columns: int = 100) -> list[str]:
     """The table and the plot of an answer, a line a setting from the least frozen to the most; then what each tolerance
     buys. Empty before a pair of runs has ended.
     """
-    rows = [row for row in each.settings if row["n_pairs"]]
+    rows = [row for row in answer.settings if row["n_pairs"]]
     if not rows:
         return []
     cells = [("freeze", "seeds", "loss (interval)", "saves")]
     for row in rows:
-        label = strip_and_word(row["freeze"], each.n_layers)
-        cells.append((label, str(row["n_pairs"]), _loss(row), _savings(row, each.cost)))
+        label = strip_and_word(row["freeze"], answer.n_layers)
+        cells.append((label, str(row["n_pairs"]), _loss(row), _savings(row, answer.cost)))
     widths = [max(len(line[column]) for line in cells) for column in range(len(cells[0]))]
     text = ["  ".join(word.ljust(width) for word, width in zip(line, widths, strict=True)) for line in cells]
     losses, room = [Loss(row["loss"], row["low"], row["high"]) for row in rows], columns - len(text[0]) - 2
     beside = text
     if room < LEAST_WIDTH:  # the plot stands below the table
         beside, room = [line[0].ljust(widths[0]) for line in cells], columns - widths[0] - 2
-    drawn = ["loss in points", *plot(losses, each.tolerance, min(max(room, LEAST_WIDTH), WIDTH))]
+    drawn = ["loss in points", *plot(losses, answer.tolerance, min(max(room, LEAST_WIDTH), WIDTH))]
     table = [] if beside is text else [line.rstrip() for line in text]
     return [
         *table,
         *(f"{left}  {right}".rstrip() for left, right in zip(beside, drawn, strict=True)),
-        f"● mean, ├─┤ interval, │ no loss, ┊ the tolerance of {counted(each.tolerance, 'point')}",
-        *tolerance_lines(each),
+        f"● mean, ├─┤ interval, │ no loss, ┊ the tolerance of {counted(answer.tolerance, 'point')}",
+        *tolerance_lines(answer),
     ]
 
 
-def tolerance_lines(each: Answer) -> list[str]:
+def tolerance_lines(answer: Answer) -> list[str]:
     """What each tolerance buys, with the data at hand."""
     bought = [
         (
             _rounded_up(row["tolerance"]),
-            f"{strip_and_word(row['freeze'], each.n_layers)}, saves {100 * row['saved']:.0f} %",
+            f"{strip_and_word(row['freeze'], answer.n_layers)}, saves {100 * row['saved']:.0f} %",
         )
-        for row in each.trade_offs
+        for row in answer.trade_offs
     ]
-    own = [] if any(limit <= each.tolerance for limit, _ in bought) else [(each.tolerance, _no_freeze(each))]
+    own = [] if any(limit <= answer.tolerance for limit, _ in bought) else [(answer.tolerance, _no_freeze(answer))]
     return [
         "what each tolerance buys:",
-        *(f"  within {counted(limit, 'point')}: {words}" for limit, words in sorted([*own, *bought])),
+        *(f"  within {counted(limit, 'point')}: {text}" for limit, text in sorted([*own, *bought])),
     ]
 
 
-def _no_freeze(each: Answer) -> str:
-    return "nothing to freeze" if each.freeze == BASELINE.label else "not decided"
+def _no_freeze(answer: Answer) -> str:
+    return "nothing to freeze" if answer.freeze == BASELINE.label else "not decided"
 
 
 def _rounded_up(tolerance: float) -> float:
@@ -147,5 +149,5 @@ _KNOWN = {"saved_flops": "training_flops", "saved_time": "training_cost_s", "sav
 def _savings(row: Mapping[str, Any], cost: str) -> str:
     """`31 % FLOPs, 28 % time`: the cost that the answer is about, then others that are known."""
     saved = {cost: row["saved"]} | {name: row[key] for key, name in _KNOWN.items() if row[key] is not None}
-    told = {_COSTS.get(name, name): value for name, value in saved.items() if value is not None}
-    return ", ".join(f"{100 * value:.0f} % {name}" for name, value in told.items())
+    shares = {_COSTS.get(name, name): value for name, value in saved.items() if value is not None}
+    return ", ".join(f"{100 * value:.0f} % {name}" for name, value in shares.items())

@@ -77,26 +77,26 @@ def strip_and_word(label: str, n_layers: int) -> str:
 
 def layer_strip(label: str, n_layers: int) -> str:
     """`■ ■■□□□□`; empty for an unknown label or an encoder with more than `MOST_LAYERS` layers."""
-    found = FreezeSpec.named(label, n_layers) if 0 < n_layers <= MOST_LAYERS else None
-    if found is None:
+    freeze = FreezeSpec.named(label, n_layers) if 0 < n_layers <= MOST_LAYERS else None
+    if freeze is None:
         return ""
-    layers = "".join(FROZEN if layer in found.layers else TRAINED for layer in range(n_layers))
-    return f"{FROZEN if found.embeddings else TRAINED} {layers}"
+    layers = "".join(FROZEN if layer in freeze.layers else TRAINED for layer in range(n_layers))
+    return f"{FROZEN if freeze.embeddings else TRAINED} {layers}"
 
 
 def strip_in_words(label: str, n_layers: int) -> str:
     """`layers 1 to 2 of 6 and the embeddings frozen`, for those who hear it; the label itself if it is unknown."""
-    found = FreezeSpec.named(label, n_layers)
-    if found is None:
+    freeze = FreezeSpec.named(label, n_layers)
+    if freeze is None:
         return label
-    if len(found.layers) == n_layers:
+    if len(freeze.layers) == n_layers:
         layers = f"all {n_layers} layers"
-    elif found.layers:
-        layers = f"{_counted(list(found.layers))} of {n_layers}"
+    elif freeze.layers:
+        layers = f"{_counted(list(freeze.layers))} of {n_layers}"
     else:
         layers = ""
-    words = " and ".join(filter(None, [layers, "the embeddings" if found.embeddings else ""]))
-    return f"{words or f'none of {n_layers} layers'} frozen"
+    phrase = " and ".join(filter(None, [layers, "the embeddings" if freeze.embeddings else ""]))
+    return f"{phrase or f'none of {n_layers} layers'} frozen"
 
 
 def _counted(layers: list[int]) -> str:

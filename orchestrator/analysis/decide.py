@@ -83,15 +83,15 @@ def _decide(frame: pd.DataFrame, plan: DecisionPlan, budget: Mapping[str, float]
     table = table.merge(_savings_table(frame, cost, table["cell"]), on="cell", how="left")
     worth = _worth_having(table, cost, plan.min_saving)
     family = worth | table["saved"].isna().to_numpy(dtype=bool)
-    found = _intervals(of_each, looks, plan.error, n_run, family)
-    _, high_all = deciding_ends(of_each.of_all, looks, found.tail, n_run)
+    intervals = _intervals(of_each, looks, plan.error, n_run, family)
+    _, high_all = deciding_ends(of_each.of_all, looks, intervals.tail, n_run)
     done = frame[frame["state"] == COMPLETED] if "state" in frame.columns else frame
     changing = froze_by(done, "cell")
     table = table.assign(
-        low=found.low,
-        high=found.high,
+        low=intervals.low,
+        high=intervals.high,
         loss_all=of_each.of_all.mean,
-        high_all=np.where(numbers(cells, "n_pairs") == n_run, found.high, high_all),
+        high_all=np.where(numbers(cells, "n_pairs") == n_run, intervals.high, high_all),
         worth_having=worth,
         in_budget=_in_budget(frame, table["cell"], budget),
         froze=[changing.get(cell, "") for cell in table["cell"]],
@@ -105,10 +105,10 @@ def _decide(frame: pd.DataFrame, plan: DecisionPlan, budget: Mapping[str, float]
         cost=cost,
         looks=looks,
         n_layers=n_layers,
-        tail=found.tail,
-        method=found.method,
+        tail=intervals.tail,
+        method=intervals.method,
         baseline=_baseline(done[done["cell"] == done["baseline"]], value),
-        table=judged(table, of_each.of, found.tail, looks, plan),
+        table=judged(table, of_each.of, intervals.tail, looks, plan),
         estimate=of_each.of,
     )
 
@@ -147,27 +147,27 @@ def _check(frame: pd.DataFrame, value: str) -> None:
 def _losses_table(of_each: Losses, frame: pd.DataFrame) -> pd.DataFrame:
     cells, first = of_each.cells, frame.drop_duplicates("cell").set_index("cell")
     labels = first["freeze"] if "freeze" in frame.columns else pd.Series("", index=first.index)
-    by_seed = [each.mean(axis=1) for each in of_each.values]
+    by_seed = [values.mean(axis=1) for values in of_each.values]
     columns = ["cell", "baseline", "group", "n_pairs", "n_run", "unpaired", "n_baseline", "n_sentences", "n_documents"]
     return cells[[*columns, "n_folds", "median"]].assign(
         freeze=labels.loc[cells["cell"]].to_numpy(),
         loss=of_each.of.mean,
         variance=of_each.of.variance,
-        std=[each.std(ddof=1) if len(each) > 1 else np.nan for each in by_seed],
-        so_far=pd.Series([tuple(each.tolist()) for each in by_seed], dtype=object),
+        std=[means.std(ddof=1) if len(means) > 1 else np.nan for means in by_seed],
+        so_far=pd.Series([tuple(means.tolist()) for means in by_seed], dtype=object),
     )
 
 
 def _of_collapses(of_each: Losses) -> dict[str, list[Any]]:
     own, baseline = of_each.own, of_each.baseline
     return {
-        "collapsed": [each.collapsed for each in own],
-        "runs": [each.runs for each in own],
-        "possible": [each.possible for each in own],
-        "baseline_collapsed": [each.collapsed for each in baseline],
-        "baseline_runs": [each.runs for each in baseline],
-        "collapses": [each.sentence for each in own],
-        "excess_p": [excess_p(*each) for each in zip(own, baseline, strict=True)],
+        "collapsed": [runs.collapsed for runs in own],
+        "runs": [runs.runs for runs in own],
+        "possible": [runs.possible for runs in own],
+        "baseline_collapsed": [runs.collapsed for runs in baseline],
+        "baseline_runs": [runs.runs for runs in baseline],
+        "collapses": [runs.sentence for runs in own],
+        "excess_p": [excess_p(*sides) for sides in zip(own, baseline, strict=True)],
     }
 
 
@@ -203,7 +203,7 @@ def _baseline(done: pd.DataFrame, value: str) -> Baseline:
     gains: Floats = scores[usable] - constant[usable]
     if learned and len(gains) > 1 and value == "score":
         learned = _is_above_zero(gains, done["sentences"][usable] if "sentences" in done.columns else None)
-    means = [float(np.nanmean(each)) if np.isfinite(each).any() else np.nan for each in (scores, constant)]
+    means = [float(np.nanmean(values)) if np.isfinite(values).any() else np.nan for values in (scores, constant)]
     return Baseline(means[0], means[1], runs, learned)
 
 
@@ -212,13 +212,13 @@ def _is_above_zero(gains: Floats, sentences: pd.Series | None) -> bool:
     values = gains
     if sentences is not None:
         arrays = sentences.tolist()
-        if all(each is not None and len(each) == len(arrays[0]) > 1 for each in arrays):
+        if all(array is not None and len(array) == len(arrays[0]) > 1 for array in arrays):
             stack = np.stack(arrays).astype(np.float64)
             values = stack - stack.mean(axis=1, keepdims=True) + gains[:, None]
     if np.ptp(gains) <= ROUNDING and values.ndim == 1:
         return bool(gains[0] > 0)
-    found = interval(-values, 0.9)
-    return bool(found.mean < 0) if found.high is None else found.high < 0
+    loss = interval(-values, 0.9)
+    return bool(loss.mean < 0) if loss.high is None else loss.high < 0
 
 
 def _broken(frame: pd.DataFrame) -> pd.Series:

@@ -131,17 +131,17 @@ class Decided:
         table = self.table
         needed = np.maximum(np.maximum(table["high"], table["high_all"]), 0.0)
         can = table["worth_having"] & table["in_budget"] & needed.notna() & ~(table["excess_p"] <= self.plan.error)
-        found: list[TradeOff] = []
+        bought: list[TradeOff] = []
         if not self.baseline.has_learned:
             return ()
         rows = table.assign(needed=needed)[can].sort_values(["needed", "saved"], ascending=[True, False])
         for row in rows.to_dict("records"):
-            if not found or row["saved"] > found[-1].saved + ROUNDING:
+            if not bought or row["saved"] > bought[-1].saved + ROUNDING:
                 limit = POINTS * row["needed"]
                 if limit >= POINTS:
                     break  # that tolerates any loss
-                found.append(TradeOff(limit, row["cell"], row["freeze"], row["saved"], POINTS * row["loss"]))
-        return tuple(found)
+                bought.append(TradeOff(limit, row["cell"], row["freeze"], row["saved"], POINTS * row["loss"]))
+        return tuple(bought)
 
     @cached_property
     def candidates(self) -> pd.DataFrame:
@@ -182,10 +182,10 @@ class Decided:
     @cached_property
     def nearest(self) -> dict[str, Any] | None:
         """The open candidate that the fewest further seeds would decide, one within the tolerance so far if any is."""
-        known = self.open[self.open["further_seeds"].notna() & (self.open["further_seeds"] > 0)]
-        within = known[known["loss"] <= self.plan.tolerance / POINTS + ROUNDING]
-        known = within if len(within) else known
-        return None if known.empty else _row(known.loc[known["further_seeds"].astype(float).idxmin()])
+        decidable = self.open[self.open["further_seeds"].notna() & (self.open["further_seeds"] > 0)]
+        within = decidable[decidable["loss"] <= self.plan.tolerance / POINTS + ROUNDING]
+        decidable = within if len(within) else decidable
+        return None if decidable.empty else _row(decidable.loc[decidable["further_seeds"].astype(float).idxmin()])
 
     @cached_property
     def alike(self) -> dict[str, Any] | None:
@@ -215,9 +215,9 @@ class Decided:
         chosen = self.chosen or (self.alike or self.nearest if self.outcome == "not decided" else None)
         if chosen is not None:
             return chosen
-        known = self.table[self.table["loss"].notna()]
-        candidates = known[known["worth_having"] & known["in_budget"]]
-        return _first((candidates if len(candidates) else known).sort_values("loss", kind="stable"))
+        with_loss = self.table[self.table["loss"].notna()]
+        candidates = with_loss[with_loss["worth_having"] & with_loss["in_budget"]]
+        return _first((candidates if len(candidates) else with_loss).sort_values("loss", kind="stable"))
 
     def takes(self, what: str) -> int | None:
         """`further_seeds` or `further_sentences` of the nearest; 0 if nothing is open, None if none would do."""
@@ -239,12 +239,12 @@ def judged(table: pd.DataFrame, of: Estimate, tail: float, looks: PlannedLooks, 
     """The table with all that depends on the tolerance."""
     limit = plan.tolerance / POINTS
     pairs = list(zip(table["low"].tolist(), table["high"].tolist(), strict=True))
-    verdicts = pd.Series([verdict(*each, limit) for each in pairs], index=table.index, dtype=object)
+    verdicts = pd.Series([verdict(*ends, limit) for ends in pairs], index=table.index, dtype=object)
     barred = pd.Series([_barred(row, limit, plan.error) for row in table.to_dict("records")], index=table.index)
     within, more = verdicts == "shown to lose at most the tolerance", verdicts == "shown to lose more"
     return table.assign(
         verdict=verdicts,
-        difference=[_difference(*each) for each in pairs],
+        difference=[_difference(*ends) for ends in pairs],
         barred=barred.astype(object),
         qualifies=within & (barred == "") & table["worth_having"] & table["in_budget"],
         loses_more=more | _freezes_more(table["parts"].tolist(), more.to_numpy(dtype=bool)),
@@ -271,8 +271,8 @@ def _barred(row: Mapping[str, Any], limit: float, error: float) -> str:
 
 def _freezes_more(parts: list[FreezeSpec | None], more: Bools) -> Bools:
     """Which settings freeze all that one shown to lose more freezes."""
-    losing = [each for each, shown in zip(parts, more, strict=True) if shown and each is not None]
-    return np.array([each is not None and any(map(each.holds, losing)) for each in parts], dtype=bool)
+    losing = [freeze for freeze, shown in zip(parts, more, strict=True) if shown and freeze is not None]
+    return np.array([freeze is not None and any(map(freeze.holds, losing)) for freeze in parts], dtype=bool)
 
 
 def _needed(
@@ -281,12 +281,12 @@ def _needed(
     """What decides each setting; NA if nothing will, or if nothing is known of it."""
     own = np.full((3, len(within)), np.nan)
     for row, is_within in enumerate(within):
-        each = Estimate(*(values[row] for values in of))
+        estimate = Estimate(*(values[row] for values in of))
         if is_within:
             own[:, row] = 0
-        elif each.variance > 0:
-            found = further(each, looks, limit, tail)
-            takes = (found.further_seeds, found.further_sentences, found.sentences_with_all_seeds)
+        elif estimate.variance > 0:
+            needed = further(estimate, looks, limit, tail)
+            takes = (needed.further_seeds, needed.further_sentences, needed.sentences_with_all_seeds)
             own[:, row] = [np.nan if n is None else n for n in takes]
     names = ("further_seeds", "further_sentences", "sentences_with_all_seeds")
-    return {name: pd.array(each, dtype="Float64").astype("Int64") for name, each in zip(names, own, strict=True)}
+    return {name: pd.array(counts, dtype="Float64").astype("Int64") for name, counts in zip(names, own, strict=True)}

@@ -98,14 +98,14 @@ def wider(first: tuple[Floats, Floats], second: tuple[Floats, Floats]) -> tuple[
 
 
 def _quantile(m: Moments, share: float) -> Floats:
-    found: Floats = special.stdtrit(np.where(m.n > 1, m.n - 1, np.nan), share)
-    return found
+    quantiles: Floats = special.stdtrit(np.where(m.n > 1, m.n - 1, np.nan), share)
+    return quantiles
 
 
 def _error(m: Moments) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
-        found: Floats = m.std / np.sqrt(m.n)
-    return found
+        errors: Floats = m.std / np.sqrt(m.n)
+    return errors
 
 
 LEAST_FOR_INTERVAL = 3  # below it a figure draws dots only
@@ -126,17 +126,17 @@ class Summary(NamedTuple):
 
 def describe(values: Sequence[float] | Floats) -> Summary:
     """Summary of the values that are numbers."""
-    found = finite(values)
-    if not len(found):
+    finite_values = finite(values)
+    if not len(finite_values):
         return Summary(0, np.nan, np.nan, np.nan, np.nan, np.nan)
-    m = sample_moments(found)
+    m = sample_moments(finite_values)
     return Summary(
-        len(found),
+        len(finite_values),
         float(m.mean[0]),
-        float(np.median(found)),
+        float(np.median(finite_values)),
         float(m.std[0]),
-        float(found.min()),
-        float(found.max()),
+        float(finite_values.min()),
+        float(finite_values.max()),
     )
 
 
@@ -164,11 +164,11 @@ def describe_cells(frame: pd.DataFrame, by: list[str], value: str, level: float 
     keep = measured(frame, value)
     named = [name for name in dict.fromkeys(["cell", "seed", *by]) if name in frame.columns]
     refuse_twice(frame[named][keep], by)  # without the other columns, which take longer to copy than all else here
-    found = numbers(frame, value)[keep]
-    m = moments(found, codes[keep], size)
-    method = _method(value, found)
+    values = numbers(frame, value)[keep]
+    m = moments(values, codes[keep], size)
+    method = _method(value, values)
     low, high = _ENDS[method](m, level)
-    order = pd.Series(found).groupby(codes[keep])
+    order = pd.Series(values).groupby(codes[keep])
     wide = order.agg(["median", "min", "max"]).reindex(range(size))
     first = np.unique(codes, return_index=True)[1]  # codes are in order of first appearance
     table = frame[by].iloc[first].reset_index(drop=True)

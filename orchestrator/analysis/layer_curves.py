@@ -133,24 +133,24 @@ def findings(at: pd.DataFrame, tolerance: float) -> dict[str, str]:
         at: The depths of the setting, as of `layer_curves`.
         tolerance: Acceptable loss, in the unit of the score.
     """
-    words = {
+    sentences = {
         "probe": "Not probed yet",
         "drift": "Movement unknown: no stored weights",
         "loss": "Loss unknown: no freeze has completed",
     }
-    for curve, said in (("probe", "Knows most after {}"), ("drift", "Training moves {} most")):
+    for curve, template in (("probe", "Knows most after {}"), ("drift", "Training moves {} most")):
         if at[curve].notna().any():
             most = at.loc[at[curve].idxmax()]
-            words[curve] = f"{said.format(_layer(most['depth']))}: {100 * most[curve]:.1f} %"
+            sentences[curve] = f"{template.format(_layer(most['depth']))}: {100 * most[curve]:.1f} %"
     lost = at[at["loss"].notna()]
     limit = counted(100 * tolerance, "point")
     depth, losses = deepest_within(lost, "loss", tolerance) if len(lost) else NOTHING, lost.set_index("depth")["loss"]
     further = [f"{100 * loss:.1f} at {_layer(k)}" for k, loss in losses.items() if k > depth][:1]
     if depth != NOTHING:
-        words["loss"] = ", ".join([f"Loses ≤ {limit} up to {_layer(depth)}", *further])
+        sentences["loss"] = ", ".join([f"Loses ≤ {limit} up to {_layer(depth)}", *further])
     elif further:
-        words["loss"] = f"Loses > {limit}: {further[0]}"
-    return words
+        sentences["loss"] = f"Loses > {limit}: {further[0]}"
+    return sentences
 
 
 def _layer(depth: float) -> str:
@@ -176,17 +176,17 @@ def _settings(
 
 
 def _losses(frame: pd.DataFrame) -> dict[str, dict[str, float]]:
-    found = loss_table(frame)
-    found = found[found["n_pairs"] > 0]
+    table = loss_table(frame)
+    table = table[table["n_pairs"] > 0]
     ends = pd.DataFrame(
         {
-            "loss": found["loss"],
-            "loss_low": found["low"],
-            "loss_high": found["high"],
-            "n_pairs": found["n_pairs"],
+            "loss": table["loss"],
+            "loss_low": table["low"],
+            "loss_high": table["high"],
+            "n_pairs": table["n_pairs"],
         }
     )
-    return dict(zip(found["cell"], ends.to_dict("records"), strict=True))
+    return dict(zip(table["cell"], ends.to_dict("records"), strict=True))
 
 
 def _probe(rows: pd.DataFrame) -> dict[str, float]:
@@ -213,12 +213,12 @@ def mean_of_scores(scores: pd.Series, contributions: pd.Series) -> Mean:
         scores: Of each train subset.
         contributions: What each sentence contributes to each; empty arrays leave an interval over subsets alone.
     """
-    arrays = [np.ravel(np.asarray(each, dtype=np.float64)) for each in contributions]  # null is one NaN
-    known = len({len(each) for each in arrays}) == 1 and len(arrays[0]) > 1
-    values: Floats = np.stack(arrays) if known else scores.to_numpy(dtype=np.float64)
-    found = interval(-values)  # it guards the upper end of a loss
-    ends = (np.nan, np.nan) if found.low is None or found.high is None else (-found.high, -found.low)
-    return Mean(-found.mean, *ends)
+    arrays = [np.ravel(np.asarray(of_subset, dtype=np.float64)) for of_subset in contributions]  # null is one NaN
+    has_sentences = len({len(array) for array in arrays}) == 1 and len(arrays[0]) > 1
+    values: Floats = np.stack(arrays) if has_sentences else scores.to_numpy(dtype=np.float64)
+    loss = interval(-values)  # it guards the upper end of a loss
+    ends = (np.nan, np.nan) if loss.low is None or loss.high is None else (-loss.high, -loss.low)
+    return Mean(-loss.mean, *ends)
 
 
 def _drift(rows: pd.DataFrame) -> dict[str, float]:
@@ -251,13 +251,13 @@ def when_frozen(frame: pd.DataFrame, specs: Mapping[str, TrialSpec], value: str 
     lost = loss_table(frame, value)
     saved = savings(frame, [FLOPS])[["cell", "saved", "low", "high"]]
     saved = saved.rename(columns={"low": "saved_low", "high": "saved_high"})
-    words = froze_by(frame[frame["state"] == COMPLETED], "cell")
+    froze = froze_by(frame[frame["state"] == COMPLETED], "cell")
     table = pd.DataFrame(
         {
             "cell": lost["cell"],
             "setting": [setting_words(specs[cell]) for cell in lost["cell"]],
             "when": [when(specs[cell]) for cell in lost["cell"]],
-            "froze": [words.get(cell, "") for cell in lost["cell"]],
+            "froze": [froze.get(cell, "") for cell in lost["cell"]],
             "n_pairs": lost["n_pairs"],
             "loss": lost["loss"],
             "loss_low": lost["low"],
@@ -276,5 +276,5 @@ def when(spec: TrialSpec) -> str:
 
 def setting_words(spec: TrialSpec) -> str:
     """What a setting freezes and when, in words."""
-    words = freeze_name(spec.freeze.label)
-    return words if spec.thaw_every is None else f"gradual unfreezing ({words} at first)"
+    name = freeze_name(spec.freeze.label)
+    return name if spec.thaw_every is None else f"gradual unfreezing ({name} at first)"

@@ -89,12 +89,12 @@ def tails(of: Estimate, looks: PlannedLooks, tail: float) -> Floats:
     without a variance.
     """
     n, share = np.broadcast_arrays(of.n_seeds, of.share_bound(_BOUND))
-    found = np.full(n.shape, np.nan)
+    chances = np.full(n.shape, np.nan)
     grid = np.ceil(share * _SHARES - 1e-9)
     for at, step in {*zip(n.ravel().tolist(), grid.ravel().tolist(), strict=True)}:
         if np.isfinite(step):
-            found[(n == at) & (grid == step)] = _tail(looks, int(at), int(step), tail)
-    return found
+            chances[(n == at) & (grid == step)] = _tail(looks, int(at), int(step), tail)
+    return chances
 
 
 def _tail(looks: PlannedLooks, n: int, step: int, tail: float) -> float:
@@ -118,19 +118,19 @@ def stopping_tails(time: Floats, spent: Floats) -> tuple[float, ...]:
         time: (looks,) times, ascending up to 1: the information of each look as a share of all.
         spent: (looks,) chances to have stopped by then, ascending.
     """
-    found = [float(spent[0])]
+    normal_tails = [float(spent[0])]
     last = 0  # the last look that was a new one
     nodes, mass = _start(float(-special.ndtri(spent[0]) * np.sqrt(time[0])), float(time[0]))
     for k in range(1, len(time)):
         if time[k] - time[last] < _SAME:
-            found.append(found[-1])
+            normal_tails.append(normal_tails[-1])
             continue
         step_sd = float(np.sqrt(time[k] - time[last]))
         edge = _edge(nodes, mass, step_sd, float(spent[k] - spent[last]))
-        found.append(float(special.ndtr(-edge / np.sqrt(time[k]))))
+        normal_tails.append(float(special.ndtr(-edge / np.sqrt(time[k]))))
         nodes, mass = _step(nodes, mass, step_sd, edge, float(time[k]))
         last = k
-    return tuple(found)
+    return tuple(normal_tails)
 
 
 def _start(edge: float, time: float) -> tuple[Floats, Floats]:
@@ -209,7 +209,7 @@ def simultaneous(
     size = len(losses) if family is None or not family.any() else int(family.sum())
     tail, method = error, ""
     if size > 1:
-        shared = shared_correlation([each for each in losses if len(each)])
+        shared = shared_correlation([array for array in losses if len(array)])
         tail = adjusted_tail(size, shared, error)
         method = f"max-t over {counted(size, 'setting')}, correlation {shared:.2f}"
     low, high = deciding_ends(of, looks, tail, n_run)
@@ -220,8 +220,8 @@ def deciding_ends(of: Estimate, looks: PlannedLooks, tail: float, n_run: Floats 
     """Ends at a look, NaN where there is no interval; looks are counted by `n_run`, or by the seeds of the estimate."""
     at = of if n_run is None else of._replace(n_seeds=n_run)
     low, high = two_way.deciding_ends(of, tails(at, looks, tail))
-    known = np.isfinite(low) & np.isfinite(high) & (of.df > LEAST_DF - ROUNDING)
-    return np.where(known, low, np.nan), np.where(known, high, np.nan)
+    has_interval = np.isfinite(low) & np.isfinite(high) & (of.df > LEAST_DF - ROUNDING)
+    return np.where(has_interval, low, np.nan), np.where(has_interval, high, np.nan)
 
 
 def shared_correlation(losses: Sequence[Floats]) -> float:
@@ -231,12 +231,12 @@ def shared_correlation(losses: Sequence[Floats]) -> float:
     the larger one: so its seeds' part is exact, and its sentences' part too small, which errs to the safe side. Seeds
     that are missing in the middle pair others, whose covariance is 0 in the mean.
     """
-    n = np.array([len(each) for each in losses], dtype=np.float64)
-    if len(n) < 2 or n.min() < 2 or len({each.shape[1] for each in losses}) > 1:
+    n = np.array([len(array) for array in losses], dtype=np.float64)
+    if len(n) < 2 or n.min() < 2 or len({array.shape[1] for array in losses}) > 1:
         return 0.0
     first, second = np.triu_indices(len(n), 1)
     ratio = np.sqrt(np.minimum(n[first], n[second]) / np.maximum(n[first], n[second]))
-    return float(ratio.mean()) * mean_correlation(np.stack([each[: int(n.min())] for each in losses]))
+    return float(ratio.mean()) * mean_correlation(np.stack([array[: int(n.min())] for array in losses]))
 
 
 def mean_correlation(losses: Floats) -> float:
@@ -253,15 +253,15 @@ def mean_correlation(losses: Floats) -> float:
     believed = max(0.0, 1 - 2 / (n_s - 1)) if n_s > 1 else 0.0
     shared = over_sentences + believed * (over_seeds - over_both)
     with np.errstate(invalid="ignore", divide="ignore"):
-        found = np.nan_to_num(shared / np.sqrt(np.outer(of.variance, of.variance)), posinf=0.0, neginf=0.0)
-    return float(np.clip(found[np.triu_indices(len(found), 1)].mean(), 0, 1))
+        correlations = np.nan_to_num(shared / np.sqrt(np.outer(of.variance, of.variance)), posinf=0.0, neginf=0.0)
+    return float(np.clip(correlations[np.triu_indices(len(correlations), 1)].mean(), 0, 1))
 
 
 def _covariance(values: Floats, n: int) -> Floats:
     """(settings, settings) covariance of the means of (settings, n) values."""
     off = values - values.mean(axis=1, keepdims=True)
-    found: Floats = off @ off.T / max(n - 1, 1) / n
-    return found
+    covariance: Floats = off @ off.T / max(n - 1, 1) / n
+    return covariance
 
 
 def adjusted_tail(n: int, correlation: float, tail: float) -> float:
@@ -358,8 +358,8 @@ def chances_within(of: Estimate, looks: PlannedLooks, tolerance: float, tail: fl
 
 def _seeds_alone(of: Estimate) -> Floats:
     """What of the seeds' part more sentences do not shrink; all of it where the interval is over seeds alone."""
-    found: Floats = np.where(of.n_sentences > 1, np.maximum(of.seeds - of.both, 0), of.seeds)
-    return found
+    alone: Floats = np.where(of.n_sentences > 1, np.maximum(of.seeds - of.both, 0), of.seeds)
+    return alone
 
 
 def _expected(of: Estimate, n_seeds: float | Floats, n_sentences: float | Floats) -> Estimate:
@@ -373,7 +373,7 @@ def _expected(of: Estimate, n_seeds: float | Floats, n_sentences: float | Floats
     rest = np.maximum(of.variance**2 / of.df - of.seeds**2 / (of.n_seeds - 1), 0)  # Vi^2 by its degrees of freedom
     df = np.where(of.folds > 0, seeds - 1, v**2 / (v_s**2 / (seeds - 1) + rest * times**3))
     skew = of.sentence_skew * (of.variance / v) ** 1.5 * times**2
-    mean, folds = (np.broadcast_to(each, v.shape) for each in (of.mean, of.folds))
+    mean, folds = (np.broadcast_to(values, v.shape) for values in (of.mean, of.folds))
     return Estimate(mean, v, df, v_s, of.seeds - alone, skew, seeds, sentences, folds)
 
 

@@ -62,12 +62,12 @@ def instability(trials: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
     codes, cells = pd.factorize(trials["cell"])
     completed = (trials["state"] == "completed").to_numpy(dtype=bool)
     broken = trials["state"].isin(BROKEN).to_numpy(dtype=bool)
-    known = numbers(trials, "collapsed") if "collapsed" in trials.columns else np.full(len(trials), np.nan)
+    collapsed = numbers(trials, "collapsed") if "collapsed" in trials.columns else np.full(len(trials), np.nan)
     flags = {
         "n": completed | broken,
         "broken": broken,
-        "collapsed": completed & (known == 1),
-        "judged": completed & np.isfinite(known),
+        "collapsed": completed & (collapsed == 1),
+        "judged": completed & np.isfinite(collapsed),
         "excluded": trials["state"].isin(NO_EVIDENCE).to_numpy(dtype=bool),
     }
     table = pd.DataFrame({"cell": cells}).assign(
@@ -148,8 +148,8 @@ def has_collapsed(scores: Floats, constant: Floats, fall: Floats) -> Floats:
     """
     above, below = scores > constant + ROUNDING, (scores < constant - ROUNDING) & (fall >= WEAK_FALL)
     learned = (above | below) & ~(fall < LEAST_FALL)
-    found: Floats = np.where(np.isfinite(scores) & np.isfinite(constant), 1.0 - learned, np.nan)
-    return found
+    collapsed: Floats = np.where(np.isfinite(scores) & np.isfinite(constant), 1.0 - learned, np.nan)
+    return collapsed
 
 
 _SAME = 1e-4  # contributions whose mean is farther from the score are those of another metric
@@ -214,13 +214,13 @@ def losses(frame: pd.DataFrame, value: str = "score") -> Losses:
         counts = [_Counts(folds.examples) for _ in counts]
     cells = pairs.cells.assign(
         n_run=pairs.cells["n_pairs"],
-        n_pairs=np.array([len(each) for each in values], dtype=np.int64),
+        n_pairs=np.array([len(array) for array in values], dtype=np.int64),
         median=np.array(medians, dtype=np.float64),
-        n_sentences=pd.array([each.sentences for each in counts], dtype="Int64"),
-        n_documents=pd.array([each.documents for each in counts], dtype="Int64"),
+        n_sentences=pd.array([count.sentences for count in counts], dtype="Int64"),
+        n_documents=pd.array([count.documents for count in counts], dtype="Int64"),
         n_folds=pd.array([None if folds is None else folds.n for _ in counts], dtype="Int64"),
     )
-    sizes = folds or next((each.sizes for each in counts if each.sizes is not None), None)
+    sizes = folds or next((count.sizes for count in counts if count.sizes is not None), None)
     return Losses(cells, tuple(values), sizes, estimates(values, sizes), estimates(every, sizes), own, baseline)
 
 
@@ -258,8 +258,8 @@ def _known(columns: Mapping[str, Any], name: str, rows: npt.NDArray[np.intp], n:
     """A column's value of each of `n` sentences, which all of these rows share; None where it is not known."""
     if name not in columns:
         return None
-    known = [each for each in columns[name][rows].tolist() if each is not None and len(each) == n]
-    return np.asarray(known[0]) if known else None
+    arrays = [array for array in columns[name][rows].tolist() if array is not None and len(array) == n]
+    return np.asarray(arrays[0]) if arrays else None
 
 
 def _by_sentence(columns: Mapping[str, Any], rows: npt.NDArray[np.intp], value: str) -> Floats | None:
@@ -267,7 +267,7 @@ def _by_sentence(columns: Mapping[str, Any], rows: npt.NDArray[np.intp], value: 
     sides = []
     for suffix in ("_base", ""):
         arrays = columns[f"sentences{suffix}"][rows].tolist()
-        if any(each is None or len(each) < 2 or len(each) != len(arrays[0]) for each in arrays):
+        if any(array is None or len(array) < 2 or len(array) != len(arrays[0]) for array in arrays):
             return None
         stack = np.stack(arrays).astype(np.float64)
         off = columns[f"{value}{suffix}"][rows].astype(np.float64) - stack.mean(axis=1)
@@ -281,10 +281,10 @@ def _collapses(frame: pd.DataFrame, cells: pd.Series) -> tuple[Collapses, ...]:
     """How many runs of each cell collapsed, of those of which it is known."""
     if "collapsed" not in frame.columns:
         return tuple(collapses([]) for _ in cells)
-    known = frame[numbers(frame, "collapsed") >= 0]
-    if "state" in known.columns:
-        known = known[known["state"] == COMPLETED]
-    flags = {cell: runs.to_numpy() == 1 for cell, runs in known.groupby("cell")["collapsed"]}
+    judged = frame[numbers(frame, "collapsed") >= 0]
+    if "state" in judged.columns:
+        judged = judged[judged["state"] == COMPLETED]
+    flags = {cell: runs.to_numpy() == 1 for cell, runs in judged.groupby("cell")["collapsed"]}
     return tuple(collapses(flags.get(cell, [])) for cell in cells)
 
 
@@ -293,6 +293,6 @@ def _left_out(rows: pd.DataFrame, codes: npt.NDArray[np.intp], own: tuple[Collap
     if "collapsed" not in rows.columns:
         return np.zeros(len(rows), dtype=bool)
     theirs, ours = (numbers(rows, name) == 1 for name in ("collapsed_base", "collapsed"))
-    rare = np.array([each.is_rare for each in own], dtype=bool)
+    rare = np.array([runs.is_rare for runs in own], dtype=bool)
     left_out: npt.NDArray[np.bool_] = theirs | (ours & rare[codes] if len(rows) else ours)
     return left_out

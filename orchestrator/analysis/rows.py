@@ -62,8 +62,8 @@ def measured(frame: pd.DataFrame, value: str) -> npt.NDArray[np.bool_]:
 
 def numbers(frame: pd.DataFrame, value: str) -> Floats:
     """A column as floats, NaN for what is missing."""
-    found: Floats = frame[value].to_numpy(dtype=np.float64, na_value=np.nan)
-    return found
+    column: Floats = frame[value].to_numpy(dtype=np.float64, na_value=np.nan)
+    return column
 
 
 def finite(values: Sequence[float] | Floats) -> Floats:

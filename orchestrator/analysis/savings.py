@@ -64,8 +64,8 @@ def default_saving(frame: pd.DataFrame) -> str:
     frozen states paid for all.
     """
     done = frame[frame["state"] == COMPLETED] if "state" in frame.columns else frame
-    known = FLOPS in done.columns and len(done) > 0 and bool(np.isfinite(numbers(done, FLOPS)).all())
-    return FLOPS if known else "trainable_params"
+    has_flops = FLOPS in done.columns and len(done) > 0 and bool(np.isfinite(numbers(done, FLOPS)).all())
+    return FLOPS if has_flops else "trainable_params"
 
 
 def _constant(frame: pd.DataFrame, cost: str, level: float) -> pd.DataFrame:
@@ -113,16 +113,16 @@ def _why_apart(rows: pd.DataFrame, conditions: Sequence[str]) -> pd.Series:
     for name in reversed(conditions):  # the first one says most, so it is written last
         ours, base = rows[name], rows[f"{name}_base"]
         differ = ours.notna() & base.notna() & (ours != base)
-        words = [_different(name, *sides) for sides in zip(ours[differ], base[differ], strict=True)]
-        reasons[differ] = words
+        texts = [_different(name, *sides) for sides in zip(ours[differ], base[differ], strict=True)]
+        reasons[differ] = texts
         if name == "device":
             reasons[ours.isna() | base.isna()] = "device not recorded"
     return reasons
 
 
-def _different(name: str, one: object, other: object) -> str:
+def _different(name: str, ours: object, other: object) -> str:
     """`different threads: 1 and 2`."""
-    texts = sorted(f"{value:g}" if isinstance(value, int | float) else str(value) for value in (one, other))
+    texts = sorted(f"{value:g}" if isinstance(value, int | float) else str(value) for value in (ours, other))
     return f"different {CONDITIONS[name]}: {' and '.join(texts)}"
 
 
@@ -196,12 +196,12 @@ def front(values: Floats) -> npt.NDArray[np.bool_]:
         (points,): True where no other point is at least as good in all objectives and better in one. Equal points
         stand or fall together.
     """
-    known: npt.NDArray[np.bool_] = np.asarray(np.isfinite(values).all(axis=1))
-    points: Floats = np.where(known[:, None], values, -np.inf)
+    is_known: npt.NDArray[np.bool_] = np.asarray(np.isfinite(values).all(axis=1))
+    points: Floats = np.where(is_known[:, None], values, -np.inf)
     at_least = np.all(points[None, :, :] >= points[:, None, :], axis=2)  # (point, other)
     better = np.any(points[None, :, :] > points[:, None, :], axis=2)
     beaten: npt.NDArray[np.bool_] = np.any(at_least & better, axis=1)
-    return known & ~beaten
+    return is_known & ~beaten
 
 
 def pareto(frame: pd.DataFrame, cost: str, value: str = "score") -> pd.DataFrame:

@@ -65,9 +65,9 @@ def _value(name: str, statistic: Statistic, rows: pd.DataFrame) -> float:
     try:
         return float(statistic.function(rows))
     except Exception as error:  # anything can be wrong with another's code
-        told = f"{type(error).__name__}: {reason(error)}"
+        cause = f"{type(error).__name__}: {reason(error)}"
         raise ConfigError(
-            f"statistic {name}: {told}, for the {len(rows)} trials of {rows['freeze'].iloc[0]}."
+            f"statistic {name}: {cause}, for the {len(rows)} trials of {rows['freeze'].iloc[0]}."
         ) from error
 
 

@@ -61,8 +61,8 @@ def at_best_rate(frame: pd.DataFrame, specs: Mapping[str, TrialSpec], n_seeds: i
     means, runs = scores.mean(), scores.size()
     best: dict[str, str] = {}  # by setting: the cell at its best rate; of equal ones the lowest rate
     for cell in sorted(means.index, key=lambda cell: specs[cell].optim.lr):
-        known = best.get(settings[cell])
-        if runs[cell] == n and (known is None or means[cell] > means[known]):
+        so_far = best.get(settings[cell])
+        if runs[cell] == n and (so_far is None or means[cell] > means[so_far]):
             best[settings[cell]] = cell
     kept = frame[frame["cell"].isin(set(best.values())) & ~frame["seed"].isin(seeds[:n])]
     baselines = {cell: best.get(specs[cell].at_rate(1.0).baseline_id, "") for cell in best.values()}
@@ -158,8 +158,8 @@ def with_costs(frame: pd.DataFrame) -> pd.DataFrame:
 
 def on_cpu(frame: pd.DataFrame) -> npt.NDArray[np.bool_]:
     """(trials,) whether each ran on a CPU; False where the device is unknown."""
-    found: npt.NDArray[np.bool_] = frame["device"].astype("str").str.startswith("cpu", na=False).to_numpy(dtype=bool)
-    return found
+    is_cpu: npt.NDArray[np.bool_] = frame["device"].astype("str").str.startswith("cpu", na=False).to_numpy(dtype=bool)
+    return is_cpu
 
 
 def with_collapses(frame: pd.DataFrame) -> pd.DataFrame:
@@ -178,12 +178,15 @@ def with_sentences(
     `columns` has them by name and trial id; None stands where they are not known, and for dev where each seed has a
     fold of its own: their sentences are others.
     """
-    known = {name: columns.get(name, {}) for name in ("sentences", "documents", "words")}
+    by_name = {name: columns.get(name, {}) for name in ("sentences", "documents", "words")}
     trials = frame["trial_id"].to_numpy()
     if split == "dev" and "folds" in frame.columns:
         trials = np.where(frame["folds"] > 0, None, trials)
     return frame.assign(
-        **{name: pd.Series([of.get(i) for i in trials], index=frame.index, dtype=object) for name, of in known.items()}
+        **{
+            name: pd.Series([of.get(i) for i in trials], index=frame.index, dtype=object)
+            for name, of in by_name.items()
+        }
     )
 
 

@@ -210,8 +210,8 @@ def item_losses(losses: Floats, documents: Codes | None = None, words: npt.Array
     if documents is None or sizes is None:
         return losses
     sums = np.stack([np.bincount(documents, row, len(sizes)) for row in losses])
-    found: Floats = sums / sizes.mean() - mean * (sizes / sizes.mean() - 1)
-    return found
+    by_document: Floats = sums / sizes.mean() - mean * (sizes / sizes.mean() - 1)
+    return by_document
 
 
 def document_sizes(documents: Codes | None, n: int) -> Floats | None:
@@ -283,8 +283,8 @@ def estimates(losses: Sequence[Floats], sizes: Sample | None = None) -> Estimate
     """
     table = np.full((len(Estimate._fields), len(losses)), np.nan)
     table[-3:] = np.array([[0.0], [1.0], [0.0]])
-    for shape in {each.shape for each in losses if len(each)}:
-        at = [place for place, each in enumerate(losses) if each.shape == shape]
+    for shape in {array.shape for array in losses if len(array)}:
+        at = [place for place, array in enumerate(losses) if array.shape == shape]
         table[:, at] = estimate(np.stack([losses[place] for place in at]), sizes)
     return Estimate._make(table)
 
@@ -318,14 +318,14 @@ def deciding_ends(of: Estimate, tail: float | Floats) -> tuple[Floats, Floats]:
 
 def exponential_ratio(n: Floats, tail: Floats) -> Floats:
     """How much farther an end lies for n exponential losses than Student's, at least 1; tails below 0.0001 as there."""
-    z, known = -special.ndtri(np.clip(tail, _TAILS[-1], _TAILS[0])), -special.ndtri(_TAILS)
-    rows = np.stack([np.interp(z, known, row) for row in _RATIOS])  # (numbers of seeds, ...)
+    z, grid = -special.ndtri(np.clip(tail, _TAILS[-1], _TAILS[0])), -special.ndtri(_TAILS)
+    rows = np.stack([np.interp(z, grid, row) for row in _RATIOS])  # (numbers of seeds, ...)
     at = np.interp(np.clip(n, _SEEDS[0], _SEEDS[-1]), _SEEDS, np.arange(len(_SEEDS)))
     below = np.minimum(np.nan_to_num(at).astype(np.intp), len(_SEEDS) - 2)
-    low, high = (np.take_along_axis(rows, each[None], axis=0)[0] for each in (below, below + 1))
+    low, high = (np.take_along_axis(rows, index[None], axis=0)[0] for index in (below, below + 1))
     ratio = low + (high - low) * (at - below)
-    found: Floats = 1 + (ratio - 1) * np.sqrt(_SEEDS[-1] / np.maximum(n, _SEEDS[-1]))
-    return found
+    farther: Floats = 1 + (ratio - 1) * np.sqrt(_SEEDS[-1] / np.maximum(n, _SEEDS[-1]))
+    return farther
 
 
 def interval(losses: Floats, level: float = 0.95, sizes: Sample | None = None) -> TwoWayInterval:
@@ -350,21 +350,23 @@ def interval(losses: Floats, level: float = 0.95, sizes: Sample | None = None) -
         raise ValueError(f"level {level:g} must be between 0 and 1")
     if not np.isfinite(values).all():
         raise ValueError(f"{int((~np.isfinite(values)).sum())} of {values.size} values are not finite")
-    found = estimate(values, sizes)
+    of = estimate(values, sizes)
     n_seeds, n_items = len(values), sizes.examples if isinstance(sizes, Folds) else values.shape[1] if two_way else None
-    low, high = ends(found, (1 - level) / 2)
-    known = n_seeds > 1 and bool(found.variance > 0)
-    note = "" if known else "one seed: an interval needs two" if n_seeds == 1 else "all values are equal: no spread"
+    low, high = ends(of, (1 - level) / 2)
+    has_interval = n_seeds > 1 and bool(of.variance > 0)
+    note = (
+        "" if has_interval else "one seed: an interval needs two" if n_seeds == 1 else "all values are equal: no spread"
+    )
     return TwoWayInterval(
-        mean=float(found.mean),
-        low=float(low) if known else None,
-        high=float(high) if known else None,
+        mean=float(of.mean),
+        low=float(low) if has_interval else None,
+        high=float(high) if has_interval else None,
         level=level,
-        se=float(np.sqrt(found.variance)) if n_seeds > 1 else None,
-        df=float(found.df) if known else None,
+        se=float(np.sqrt(of.variance)) if n_seeds > 1 else None,
+        df=float(of.df) if has_interval else None,
         n_seeds=n_seeds,
         n_sentences=n_items,
-        seeds_share=float(found.seeds_share) if known else None,
+        seeds_share=float(of.seeds_share) if has_interval else None,
         ranges_over="seeds and sentences" if n_items is not None else "seeds (on this dev set)",
         note=note,
     )

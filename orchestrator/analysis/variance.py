@@ -135,7 +135,7 @@ def adjusted_means(frame: pd.DataFrame, factors: Sequence[str], value: str = "sc
     effects = inverse @ scores
     df = len(rows) - np.linalg.matrix_rank(design)
     mean_square = float(((scores - design @ effects) ** 2).sum()) / df if df else np.nan
-    found = []
+    tables = []
     for name in dummies:
         codes, levels = pd.factorize(rows[name], use_na_sentinel=False)
         own = np.eye(len(levels))[:, 1:]
@@ -145,8 +145,8 @@ def adjusted_means(frame: pd.DataFrame, factors: Sequence[str], value: str = "sc
         means = np.where(is_known, weights @ effects, np.nan)
         half = special.stdtrit(df, 1 - _TAIL) * np.sqrt(mean_square * ((weights @ inverse) ** 2).sum(axis=1))
         table = {"factor": name, "level": levels, "mean": means, "low": means - half, "high": means + half}
-        found.append(pd.DataFrame({**table, "n": np.bincount(codes)}).sort_values("level", kind="stable"))
-    return pd.concat(found, ignore_index=True)
+        tables.append(pd.DataFrame({**table, "n": np.bincount(codes)}).sort_values("level", kind="stable"))
+    return pd.concat(tables, ignore_index=True)
 
 
 def _kept(rows: pd.DataFrame, factors: Sequence[str]) -> tuple[dict[str, Floats], dict[str, str]]:
@@ -162,7 +162,7 @@ def _kept(rows: pd.DataFrame, factors: Sequence[str]) -> tuple[dict[str, Floats]
     for name in reversed(list(dummies)):
         if _adds_nothing(len(rows), dummies[name], _without(dummies, name)):
             columns = dummies.pop(name)
-            alone = [other for other, known in dummies.items() if _adds_nothing(len(rows), columns, [known])]
+            alone = [other for other, theirs in dummies.items() if _adds_nothing(len(rows), columns, [theirs])]
             dropped[name] = f"fixed by {alone[0] if alone else ' and '.join(dummies)}"
     return dummies, dropped
 
@@ -256,25 +256,25 @@ def variance_sources(
     """
     if len(scores) < 2:
         return ()
-    found = _of_seeds(_levels(seeds, same_subset=same_subset), scores)
+    sources = _of_seeds(_levels(seeds, same_subset=same_subset), scores)
     if sentences is None:
-        return found
+        return sources
     if words is not None:
         sentences = sentences - np.outer(sentences.mean(axis=1), words / words.mean() - 1)
-    return (*found, _of_sentences(sentences))
+    return (*sources, _of_sentences(sentences))
 
 
 def _levels(seeds: Sequence[Seeds], *, same_subset: bool) -> dict[tuple[str, ...], Codes]:
     """The level (runs,) of each source that varies; those that vary together are one."""
     values = {
-        SUBSET: [0 if same_subset else each.seed for each in seeds],
-        INITIALISATION: [each.init for each in seeds],
-        ORDER: [each.order for each in seeds],
+        SUBSET: [0 if same_subset else run.seed for run in seeds],
+        INITIALISATION: [run.init for run in seeds],
+        ORDER: [run.order for run in seeds],
     }
     together: dict[tuple[int, ...], list[str]] = {}
     for name, levels in values.items():
-        codes, known = pd.factorize(np.asarray(levels))
-        if len(known) > 1:
+        codes, uniques = pd.factorize(np.asarray(levels))
+        if len(uniques) > 1:
             together.setdefault(tuple(codes.tolist()), []).append(name)
     return {tuple(names): np.array(codes, dtype=np.intp) for codes, names in together.items()}
 
@@ -299,17 +299,17 @@ def _separated(levels: dict[tuple[str, ...], Codes], scores: Floats) -> tuple[Va
     if df_left < 1:
         return ()
     left = max(0.0, float(y @ y - _length(whole, y))) / df_left
-    found = []
+    sources = []
     for names, own in indicators.items():
-        others = orthonormal_basis(n, [other for known, other in indicators.items() if known != names])
+        others = orthonormal_basis(n, [other for other_names, other in indicators.items() if other_names != names])
         df = whole.shape[1] - others.shape[1]
         if df < 1:
             return ()
         square = max(0.0, _length(whole, y) - _length(others, y)) / df
         per_level = (_length(whole, own) - _length(others, own)) / df
         low, high = (end / per_level for end in _ends_of_difference(square, df, left, df_left))
-        found.append(VarianceSource(names, (square - left) / per_level, low, high, levels=own.shape[1], df=df))
-    return (*found, VarianceSource((INTERACTIONS,), left, *_ends(left, df_left), levels=n, df=df_left))
+        sources.append(VarianceSource(names, (square - left) / per_level, low, high, levels=own.shape[1], df=df))
+    return (*sources, VarianceSource((INTERACTIONS,), left, *_ends(left, df_left), levels=n, df=df_left))
 
 
 def _length(basis: Floats, columns: Floats) -> float:

@@ -121,8 +121,8 @@ def _not_decided(of: Decided) -> str:
     if fit.empty:
         least = f"{percent(of.plan.min_saving)} of the {SAVED[of.cost]}"
         return f"Not decided: no setting within the budget is known to save {least}."
-    known = fit[fit["n_pairs"] > 0]
-    if known.empty:
+    paired = fit[fit["n_pairs"] > 0]
+    if paired.empty:
         return f"Not decided: in every pair of runs, one or both learned nothing. {TRY}"
     barred = fit[(fit["verdict"] == "shown to lose at most the tolerance") & (fit["barred"] != "")]
     if len(barred):
@@ -130,10 +130,10 @@ def _not_decided(of: Decided) -> str:
         return f"Not decided: {parts(row['freeze'], of.n_layers)} is not recommended, as {row['barred']}. {seen(row)}"
     if of.alike is not None:
         return f"Not decided: {_no_difference(of.alike, of)}"
-    if not known["high"].notna().any():
-        row = known.sort_values("n_pairs", ascending=False, kind="stable").iloc[0].to_dict()
+    if not paired["high"].notna().any():
+        row = paired.sort_values("n_pairs", ascending=False, kind="stable").iloc[0].to_dict()
         return f"Not decided: {too_few(row)} ({parts(row['freeze'], of.n_layers)})."
-    row = of.nearest or known.sort_values("loss").iloc[0].to_dict()
+    row = of.nearest or paired.sort_values("loss").iloc[0].to_dict()
     text = f"Not decided: no setting worth having is shown to lose at most {limit}. "
     text += f"Freezing {parts(row['freeze'], of.n_layers)} {_loss(row)} so far"
     takes = _takes(row) if of.nearest is not None else _both(row, of)
@@ -184,8 +184,8 @@ def trade_off_sentence(of: Decided) -> str:
     if not bought or (len(bought) == 1 and of.outcome == "freeze"):
         return ""
     texts = [
-        f"{_up(each.tolerance)} points: {parts(each.freeze, of.n_layers)} ({percent(each.saved)})"
-        for each in bought[:_MOST_TRADE_OFFS]
+        f"{_up(trade_off.tolerance)} points: {parts(trade_off.freeze, of.n_layers)} ({percent(trade_off.saved)})"
+        for trade_off in bought[:_MOST_TRADE_OFFS]
     ]
     return f" What each tolerance buys: {'; '.join(texts)}."
 
@@ -268,10 +268,10 @@ class _LeftOut(NamedTuple):
 
 def excluded(of: Decided) -> dict[str, int]:
     """How many settings the answer does not consider, by reason."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for kind, named in _left_out(of).items():
-        found[kind] = len(named)
-    return found
+        counts[kind] = len(named)
+    return counts
 
 
 def left_out_sentence(of: Decided) -> str:
@@ -282,17 +282,17 @@ def left_out_sentence(of: Decided) -> str:
     groups = _left_out(of)
     if not groups:
         return ""
-    words = [named[0] if len(named) == 1 else f"{len(named)} settings ({kind})" for kind, named in groups.items()]
-    return f" Not considered: {'; '.join(words)}."
+    texts = [named[0] if len(named) == 1 else f"{len(named)} settings ({kind})" for kind, named in groups.items()]
+    return f" Not considered: {'; '.join(texts)}."
 
 
 def _left_out(of: Decided) -> dict[str, list[str]]:
     looked = bool((of.table["n_run"] >= of.looks.first).any())
     groups: dict[str, list[str]] = {}
     for row in of.table.to_dict("records"):
-        found = _why(row, of) or (_incomplete(row, of) if looked else None)
-        if found is not None:
-            groups.setdefault(found.kind, []).append(f"{parts(row['freeze'], of.n_layers)} ({found.why})")
+        reason = _why(row, of) or (_incomplete(row, of) if looked else None)
+        if reason is not None:
+            groups.setdefault(reason.kind, []).append(f"{parts(row['freeze'], of.n_layers)} ({reason.why})")
     return groups
 
 

@@ -82,9 +82,9 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     load_installed()
     module, _, attribute = _PLACES[name].partition(":")
-    found = getattr(import_module(module), attribute)
-    if not isfunction(found):
-        return found
+    member = getattr(import_module(module), attribute)
+    if not isfunction(member):
+        return member
     further = [field.name for field in fields(__getattr__("ChooseOptions"))] if name == "choose" else []
-    globals()[name] = from_python(found, further)
+    globals()[name] = from_python(member, further)
     return globals()[name]

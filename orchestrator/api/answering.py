@@ -29,14 +29,14 @@ class Answers(tuple["Answer", ...]):
 
     def __str__(self) -> str:
         return (
-            "\n\n".join("\n".join([escaped(each.heading), *lines_of(each), *curve_lines(each)]) for each in self)
+            "\n\n".join("\n".join([escaped(entry.heading), *lines_of(entry), *curve_lines(entry)]) for entry in self)
             or NO_ANSWER
         )
 
     def _repr_html_(self) -> str:
         cards = [
-            f"<div><strong>{html(each.heading)}</strong><br>{'<br>'.join(map(html, lines_of(each)))}</div>"
-            for each in self
+            f"<div><strong>{html(entry.heading)}</strong><br>{'<br>'.join(map(html, lines_of(entry)))}</div>"
+            for entry in self
         ]
         return "<br>".join(cards) or f"<div>{NO_ANSWER}</div>"
 
@@ -87,12 +87,12 @@ def asked(plan: DecisionPlan, **options: Any) -> DecisionPlan:
 def overrides(plan: DecisionPlan, used: DecisionPlan) -> str:
     """What was asked other than the sweep asks, in a sentence; empty if nothing."""
     names = {field.name: field.name.replace("_", " ") for field in fields(plan)}
-    told = [
-        f"{words} {_said(getattr(used, name))} instead of the sweep's {_said(getattr(plan, name))}"
-        for name, words in names.items()
+    changes = [
+        f"{phrase} {_said(getattr(used, name))} instead of the sweep's {_said(getattr(plan, name))}"
+        for name, phrase in names.items()
         if getattr(used, name) != getattr(plan, name)
     ]
-    return f"Asked with {', '.join(told)}." if told else ""
+    return f"Asked with {', '.join(changes)}." if changes else ""
 
 
 def _said(value: object) -> str:

@@ -76,7 +76,7 @@ class Choice(ShownInCell):
         lines += [f"{name:<8}{path}" for name, path in files.items() if path is not None]
         if self.outcome is None and self.forecast is not None:
             lines.append(forecast_line(self.forecast))
-        lines += [f"next    {each.command}  # {each.brings}" for each in self.next]
+        lines += [f"next    {step.command}  # {step.brings}" for step in self.next]
         for line in [*lines, *resume_lines(self.stopped, "choose")]:
             console.print(line, soft_wrap=True)
 
@@ -105,9 +105,12 @@ def choose(options: ChooseOptions | str = "", **others: Any) -> Choice:
     choice, was_stopped = _searched(planned, course.of_time(1 - TIME) if with_rival else course)
     if with_rival and not was_stopped:
         lookup = Lookup(offline=asked.offline)
-        found, code = with_lora(choice.answers, planned.question, planned.plan, planned.path, course, lookup)
-        choice, was_stopped = replace(choice, answers=found, exit_code=max(choice.exit_code, code)), code == INTERRUPTED
-    can_train = planned.asked.export is not None and any(each.freeze is not None for each in choice.answers)
+        answers, code = with_lora(choice.answers, planned.question, planned.plan, planned.path, course, lookup)
+        choice, was_stopped = (
+            replace(choice, answers=answers, exit_code=max(choice.exit_code, code)),
+            code == INTERRUPTED,
+        )
+    can_train = planned.asked.export is not None and any(answer.freeze is not None for answer in choice.answers)
     return _with_model(choice, planned) if can_train and not was_stopped else choice
 
 
@@ -117,17 +120,18 @@ def _over_models(asked: ChooseOptions, folder: Path, course: Course) -> Choice:
     for model in asked.models:
         asked = replace(plans[-1].asked if plans else asked, model=model)
         plans.append(plan_question(asked, folder, course.of_time(1 / len(asked.models))))
-    fewest = min(each.train_size for each in plans)
+    fewest = min(planned.train_size for planned in plans)
     plans = [
-        each if each.train_size == fewest else plan_question(each.asked, folder, course, size=fewest) for each in plans
+        planned if planned.train_size == fewest else plan_question(planned.asked, folder, course, size=fewest)
+        for planned in plans
     ]
-    for each in plans:
-        say_plan(each, course)
+    for planned in plans:
+        say_plan(planned, course)
     if asked.dry_run:
         return Choice(Answers(), plans[0].path, plan=plans[0].plan, forecast=plans[0].forecast)
     choices: list[Choice] = []
-    for n, each in enumerate(plans, 1):
-        choice, was_stopped = _searched(each, course.of_time(n / len(plans)))
+    for n, planned in enumerate(plans, 1):
+        choice, was_stopped = _searched(planned, course.of_time(n / len(plans)))
         choices.append(choice)
         if was_stopped:
             break
@@ -138,15 +142,15 @@ def _best_of(choices: Sequence[Choice], plans: Sequence[PlannedQuestion], course
     """The choices of several encoders as one: first the answer over all, then that of each."""
     from orchestrator.analysis.answer import across_models  # loads pandas
 
-    trials = course.results.evidence([spec for each in plans for spec in each.plan.trials])
+    trials = course.results.evidence([spec for planned in plans for spec in planned.plan.trials])
     try:
         over_all = across_models(trials.frame, trials.specs, plans[0].plan.sweep.decision_plan)
     except ValueError as error:
         raise ConfigError(f"{error}.") from error
-    found = () if over_all is None else (over_all,)
+    first = () if over_all is None else (over_all,)
     return replace(
         choices[-1],
-        answers=Answers((*found, *(each for choice in choices for each in choice.answers))),
+        answers=Answers((*first, *(answer for choice in choices for answer in choice.answers))),
         sweep_file=plans[0].path,
         next=tuple(_steps_over_models(over_all, trials.specs, plans, course)),
         exit_code=max(choice.exit_code for choice in choices),
@@ -160,10 +164,12 @@ def _steps_over_models(
     chosen = None if over_all is None else over_all.decided_by.chosen
     if chosen is not None:
         spec = specs[chosen["cell"]]
-        of = next(each for each in plans if each.plan.trials[0].model == spec.model)
+        of = next(planned for planned in plans if planned.plan.trials[0].model == spec.model)
         yield _train_step(of.asked, of.question.name, "--freeze", spec.freeze.label)
     if over_all is None or not over_all.decided or over_all.further_seeds != 0:
-        yield from _going_on(plans[0].asked, [brought_up_to_date(each.plan, course.results) for each in plans], course)
+        yield from _going_on(
+            plans[0].asked, [brought_up_to_date(planned.plan, course.results) for planned in plans], course
+        )
 
 
 def _course(asked: ChooseOptions, began: float) -> tuple[Course, Path]:
@@ -184,12 +190,12 @@ def _searched(planned: PlannedQuestion, course: Course) -> tuple[Choice, bool]:
     """The search, to its end or the limit: what came of it, and whether somebody stopped it."""
     plan, results = planned.plan, course.results
     with course.run(plan) as ended:
-        found = answers_of(results, trials_of(ended.plan, results), ended.plan.sweep.decision_plan)
+        answers = answers_of(results, trials_of(ended.plan, results), ended.plan.sweep.decision_plan)
         left = brought_up_to_date(plan, results)
         choice = Choice(
-            found,
+            answers,
             planned.path,
-            next=tuple(_next_steps(planned.asked, planned.question, found, left, course)),
+            next=tuple(_next_steps(planned.asked, planned.question, answers, left, course)),
             outcome=ended.outcome,
             exit_code=ended.exit_code,
             plan=ended.plan,
@@ -209,23 +215,23 @@ def _with_model(choice: Choice, planned: PlannedQuestion) -> Choice:
 
 
 def _options(options: ChooseOptions | str, others: dict[str, Any]) -> ChooseOptions:
-    known = [field.name for field in fields(ChooseOptions)]
-    if wrong := [name for name in others if name not in known]:
-        raise ConfigError(unknown(wrong[0], known))
+    names = [field.name for field in fields(ChooseOptions)]
+    if wrong := [name for name in others if name not in names]:
+        raise ConfigError(unknown(wrong[0], names))
     return ChooseOptions(data=options, **others) if isinstance(options, str) else options
 
 
 def _next_steps(
-    asked: ChooseOptions, question: Question, found: Answers, left: Plan, course: Course
+    asked: ChooseOptions, question: Question, answers: Answers, left: Plan, course: Course
 ) -> Iterator[NextStep]:
     """What somebody may do now: train what is recommended, go on, or ask something that can be decided."""
-    if any(each.freeze is not None for each in found) and asked.export is None:
+    if any(answer.freeze is not None for answer in answers) and asked.export is None:
         yield _train_step(asked, question.name)
-    if any(each.outcome == "not learned" for each in found):
+    if any(answer.outcome == "not learned" for answer in answers):
         brings = f"tries {'other' if asked.rates is None else 'higher'} learning rates first, as the baseline has not "
         rates = higher_rates(asked.rates, float(question.recipe["optim"]["lr"]))
         yield NextStep(asked.command(rates=rates), f"{brings}learned the task")
-    open_ones = any(not each.decided or each.further_seeds != 0 for each in found)
+    open_ones = any(not answer.decided or answer.further_seeds != 0 for answer in answers)
     coarse = resolved(question.corpus.task, question.corpus.spec) > asked.tolerance
     share = worth_holding_out(question) if open_ones and coarse and asked.held_out is None else None
     larger = []
@@ -233,18 +239,18 @@ def _next_steps(
         brings = f"asks again with {share:.0%} of train as dev, which tells smaller losses"
         in_folds = f"asks again with {FOLDS} folds, so that every example serves, which tells still smaller ones"
         larger = [NextStep(asked.command(held_out=share), brings), NextStep(asked.command(folds=FOLDS), in_folds)]
-    seeds_tell = all(each.decided_by.alike is None for each in found)
+    seeds_tell = all(answer.decided_by.alike is None for answer in answers)
     yield from [] if seeds_tell else larger
-    if open_ones or not found:
+    if open_ones or not answers:
         yield from _going_on(asked, [left], course)
-    for each in found:
-        yield from _other_tolerance(asked, each)
+    for answer in answers:
+        yield from _other_tolerance(asked, answer)
     yield from larger if seeds_tell else []
 
 
-def _train_step(asked: ChooseOptions, sweep: str, *words: str) -> NextStep:
+def _train_step(asked: ChooseOptions, sweep: str, *extra: str) -> NextStep:
     folder = f"{sweep.removeprefix('choose-')}-model"
-    command = ("permafrost", "train", "--store", asked.store, "--sweep", sweep, *words, "-o", folder, *asked.machine)
+    command = ("permafrost", "train", "--store", asked.store, "--sweep", sweep, *extra, "-o", folder, *asked.machine)
     return NextStep(shlex.join(command), "trains the recommended setting on all of train and exports the model")
 
 
@@ -255,18 +261,18 @@ def _going_on(asked: ChooseOptions, left: Sequence[Plan], course: Course) -> Ite
     if not (n := sum(len(plan.ahead) for plan in left)):
         return
     walls = [forecast_of(plan, course.results, course.where).wall_s for plan in left if plan.ahead]
-    known = [wall for wall in walls if wall is not None]
+    known_walls = [wall for wall in walls if wall is not None]
     hours, took = 2 * asked.max_hours, ""
-    if len(known) == len(walls):
-        hours = max(math.ceil(100 * sum(wall.high for wall in known) / HOUR) / 100, 0.01)
-        took = f", {duration(sum(wall.median for wall in known))}"
+    if len(known_walls) == len(walls):
+        hours = max(math.ceil(100 * sum(wall.high for wall in known_walls) / HOUR) / 100, 0.01)
+        took = f", {duration(sum(wall.median for wall in known_walls))}"
     yield NextStep(asked.command(max_hours=hours), f"goes on where it stopped: at most {counted(n, 'trial')}{took}")
 
 
-def _other_tolerance(asked: ChooseOptions, each: Answer) -> Iterator[NextStep]:
+def _other_tolerance(asked: ChooseOptions, answer: Answer) -> Iterator[NextStep]:
     """The tolerance that is met now, where the one that was asked for is not."""
-    met = next((row for row in each.trade_offs if row["tolerance"] > asked.tolerance), None)
-    if each.freeze is None and met is not None and (limit := math.ceil(10 * met["tolerance"]) / 10) < 100:
+    met = next((row for row in answer.trade_offs if row["tolerance"] > asked.tolerance), None)
+    if answer.freeze is None and met is not None and (limit := math.ceil(10 * met["tolerance"]) / 10) < 100:
         saves = f"{freeze_name(met['freeze'])}, saves {100 * met['saved']:.0f} %"
         yield NextStep(asked.command(tolerance=limit), f"is decided with the trials at hand: {saves}")
 

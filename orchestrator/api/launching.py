@@ -95,7 +95,7 @@ class Planned(ShownInCell, Plan):
     @classmethod
     def of(cls, plan: Plan, store: ResultStore, cluster: ClusterSpec) -> Planned:
         """A plan for a store and a cluster."""
-        content = {each.name: getattr(plan, each.name) for each in fields(plan)}
+        content = {attribute.name: getattr(plan, attribute.name) for attribute in fields(plan)}
         return cls(**content, store=str(store.address), cluster=cluster)
 
     def _draw(self, console: Console) -> None:
@@ -141,10 +141,10 @@ class Course:
 def outcome_lines(outcome: Outcome) -> list[str]:
     """The counts of a launch in words."""
     counts = {"completed": outcome.completed, "pruned": outcome.pruned, "failed": outcome.failed}
-    told = ", ".join(f"{n:,} {word}" for word, n in counts.items() if n or word == "completed")
+    text = ", ".join(f"{n:,} {word}" for word, n in counts.items() if n or word == "completed")
     here = f"{outcome.skipped:,} were complete in the store" if outcome.skipped else ""
     return [
-        f"sweep   {outcome.sweep}: {told} of {counted(outcome.planned, 'trial')} in {duration(outcome.wall_s)}"
+        f"sweep   {outcome.sweep}: {text} of {counted(outcome.planned, 'trial')} in {duration(outcome.wall_s)}"
         + (f"; {here}" if here else ""),
         f"store   {outcome.store}",
     ]

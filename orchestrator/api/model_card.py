@@ -108,8 +108,8 @@ def hub_model(model: ModelSpec) -> Repo | None:
     if model.source is not None:
         named = named_model(model.source)
         return Repo("models", str(named.hub), str(named.revision))
-    found = _SNAPSHOT.search(model.path)
-    return Repo("models", f"{found[1]}/{found[2]}", found[3]) if found else None
+    match = _SNAPSHOT.search(model.path)
+    return Repo("models", f"{match[1]}/{match[2]}", match[3]) if match else None
 
 
 def base_licence(folder: Path) -> str | None:
@@ -141,12 +141,14 @@ def _over_seeds(rows: list[Row]) -> str:
     seeds = ", ".join(str(row["seed"]) for row in rows)
     dev = [row["best_score"] for row in rows]
     test = [row["test_score"] for row in rows if row["test_score"] is not None]
-    scores, told = describe(dev), [f"Dev score over the seeds {seeds}: "]
-    told[0] += f"{points(scores.mean)} ± {points(scores.std)} (mean ± standard deviation){_interval(dev, 'score')}."
+    scores, sentences = describe(dev), [f"Dev score over the seeds {seeds}: "]
+    sentences[0] += (
+        f"{points(scores.mean)} ± {points(scores.std)} (mean ± standard deviation){_interval(dev, 'score')}."
+    )
     if len(test) > 1:
         scores = describe(test)
-        told.append(f"Test: {points(scores.mean)} ± {points(scores.std)}{_interval(test, 'test_score')}.")
-    return " ".join(told)
+        sentences.append(f"Test: {points(scores.mean)} ± {points(scores.std)}{_interval(test, 'test_score')}.")
+    return " ".join(sentences)
 
 
 def _interval(scores: Sequence[float], column: str) -> str:
@@ -165,12 +167,12 @@ def _against_baseline(spec: TrialSpec, rows: Sequence[Row], store: ResultStore) 
     plans = sorted(store.sweeps(), key=lambda plan: -plan.time)
     plan = next((plan for plan in plans if spec.trial_id in dict(plan.trials)), None)
     specs = [stored_spec(row["spec"], row["trial_id"]) for row in rows] if plan is None else planned_specs(plan)
-    alike = [each for each in specs if spec.baseline_id in (each.cell_id, each.baseline_id)]
+    alike = [other for other in specs if spec.baseline_id in (other.cell_id, other.baseline_id)]
     table = loss_table(store.evidence(alike).frame, plan=None if plan is None else plan.asks)
-    found = table[(table["cell"] == spec.cell_id) & (table["n_pairs"] > 0)]
-    if found.empty:
+    own = table[(table["cell"] == spec.cell_id) & (table["n_pairs"] > 0)]
+    if own.empty:
         return ""
-    row = found.iloc[0]
+    row = own.iloc[0]
     ends = row["why_none"] or f"loss between {points(row['low'])} and {points(row['high'])}"
     pairs = counted(int(row["n_pairs"]), "paired seed")
     return f" Against nothing frozen, over {pairs}: it loses {points(row['loss'])} points on dev ({ends})."

@@ -78,8 +78,8 @@ def plan_question(asked: ChooseOptions, folder: Path, course: Course, size: int 
         lookup = Lookup(offline=asked.offline, progress=progress)
 
         def question_about(options: ChooseOptions) -> Question:
-            found = question_of(as_before(options, folder), lookup)
-            return replace(found, asked=options.question, folder=folder)
+            base = question_of(as_before(options, folder), lookup)
+            return replace(base, asked=options.question, folder=folder)
 
         question = question_about(asked)
         if (agreed := _agreed(asked, question, folder)) != asked:
@@ -107,10 +107,10 @@ def say_plan(planned: PlannedQuestion, course: Course) -> None:
         was = " in place of that of an earlier question; its trials are used again" if path.exists() else ""
         write_sweep(path, sweep_text(question))
         say(f"sweep   wrote {path}{was}")
-    told = {f"note    {question.corpus.spec.name}: {line}" for line in question.corpus.lines}
-    told.add(f"note    {dev_note(question.corpus.task, question.corpus.spec, planned.asked.tolerance)}")
+    printed = {f"note    {question.corpus.spec.name}: {line}" for line in question.corpus.lines}
+    printed.add(f"note    {dev_note(question.corpus.task, question.corpus.spec, planned.asked.tolerance)}")
     for line in plan_lines(planned.plan, course.results.address, course.where)[1:]:
-        if not line.startswith("data ") and line not in told:
+        if not line.startswith("data ") and line not in printed:
             say(line)
 
 
@@ -156,9 +156,9 @@ def write_question(options: ChooseOptions) -> Path:
         write_sweep(path, sweep_text(question))
         sweep = declared_sweep(document)
         trials = expand(sweep, document, lookup)
-    told = {f"{question.corpus.spec.name}: {line}" for line in question.corpus.lines}
+    printed = {f"{question.corpus.spec.name}: {line}" for line in question.corpus.lines}
     for note in plan_notes(sweep, trials, trials, lookup):
-        if note not in told:
+        if note not in printed:
             say(f"note    {note}")
     return path
 
@@ -260,7 +260,7 @@ def _curve_words(plan: Plan, forecast: Forecast) -> str:
     depths = Depths.of(plan.trials)
     cells = [depths.baseline, *(depths.freezes[i] for i in spread(len(depths.freezes)))]
     first = {spec.trial_id for seeds in cells for spec in list(seeds.values())[: plan.sweep.decision_plan.min_seeds]}
-    seconds = {i: each.seconds.median for each in forecast.cells if each.seconds for i in each.trials}
+    seconds = {i: cell.seconds.median for cell in forecast.cells if cell.seconds for i in cell.trials}
     share = sum(seconds.get(i, 0.0) for i in first) / max(sum(seconds.values()), 1e-9)
     return f"; a curve of {len(cells) - 1} depths after about {duration(share * forecast.wall_s.median)}"
 

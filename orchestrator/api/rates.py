@@ -60,8 +60,8 @@ def with_best_rates(
     if NOTHING not in best:
         say(f"rates   no time was left to try them; all depths have {question.recipe['optim']['lr']:g}")
         return question
-    told = ", ".join(f"{'none' if depth == NOTHING else f'first {depth}'} {rate:g}" for depth, rate in best.items())
-    say(f"rates   {told}: best on dev, on seeds that the answer does not use ({duration(time.monotonic() - start)})")
+    text = ", ".join(f"{'none' if depth == NOTHING else f'first {depth}'} {rate:g}" for depth, rate in best.items())
+    say(f"rates   {text}: best on dev, on seeds that the answer does not use ({duration(time.monotonic() - start)})")
     if len(set(best.values())) == 1:
         optim = {**question.recipe["optim"], "lr": best[NOTHING]}
         return replace(question, recipe={**question.recipe, "optim": optim})
@@ -78,12 +78,12 @@ def rates_of(asked: str, usual: float) -> list[float]:
     if asked == AUTO:
         return [float(f"{usual * factor:.2g}") for factor in _AROUND]
     try:
-        found = sorted({float(word) for word in asked.split(",")})
+        rates = sorted({float(word) for word in asked.split(",")})
     except ValueError:
-        found = []
-    if len(found) < 2 or not all(0 < rate < np.inf for rate in found):
+        rates = []
+    if len(rates) < 2 or not all(0 < rate < np.inf for rate in rates):
         raise ConfigError(f"--rates {asked}: give two or more rates above 0, as in 2e-5,5e-5,1e-4, or {AUTO}.")
-    return found
+    return rates
 
 
 def higher_rates(tried: str | None, usual: float) -> str:
@@ -107,7 +107,7 @@ def best_rates(trials: Sequence[TrialSpec], results: ResultStore) -> dict[int, f
     return {
         depth: max(sorted(by_rate), key=lambda rate: float(np.mean(by_rate[rate])))
         for depth, by_rate in sorted(tried.items())
-        if all(len(each) == n_seeds for each in by_rate.values())
+        if all(len(of_rate) == n_seeds for of_rate in by_rate.values())
     }
 
 
@@ -124,7 +124,7 @@ FEWEST = 3  # seeds
 
 
 def with_lora(
-    found: Answers, question: Question, searched: Plan, path: Path, course: Course, lookup: Lookup
+    answers: Answers, question: Question, searched: Plan, path: Path, course: Course, lookup: Lookup
 ) -> tuple[Answers, int]:
     """The answers with a row for adapters, and the exit code of their sweep.
 
@@ -149,4 +149,4 @@ def with_lora(
     labels = {spec.cell_id: f"LoRA {spec.lora.label}" for spec in plan.trials if spec.lora is not None}
     frame = frame.assign(freeze=frame["cell"].map(labels).fillna(frame["freeze"]))
     rows_of = tuple(beside(frame, baseline, searched.sweep.decision_plan))
-    return Answers(replace(each, settings=each.settings + rows_of) for each in found), ended.exit_code
+    return Answers(replace(answer, settings=answer.settings + rows_of) for answer in answers), ended.exit_code

@@ -1,17 +1,13 @@
-"""Trials run again, and the model at the end of a sweep: the recommended setting trained on all of train, and exported.
-
-One trial of a store is run in this process, to reproduce its numbers or its model.
-"""
+"""The model at the end of a sweep: the recommended setting trained on all of train, and exported."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-import pyarrow as pa
 from rich.console import Console
 
 from orchestrator.api.answering import answers_of, chosen_sweep
@@ -20,118 +16,24 @@ from orchestrator.api.launching import here, outcome_lines, resume_lines
 from orchestrator.api.model_card import model_card
 from orchestrator.config.console import DEFAULT_STORE, ShownInCell, notebook_output, say
 from orchestrator.config.quantities import counted, duration, points
-from orchestrator.execution.recorder import epoch_row
+from orchestrator.execution.rerun import find_trial, rerun
 from orchestrator.session.outcome import Bounds, Outcome, early_end
 from orchestrator.session.session import run_plan
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.contents import (
-    COMPUTED,
-    LISTING,
     SweepPlan,
     find_weights,
-    only_match,
     planned_specs,
-    stored_spec,
 )
-from orchestrator.store.schema import EPOCHS, State
+from orchestrator.store.schema import State
 from orchestrator.sweeps.cluster_spec import settled
 from orchestrator.sweeps.plan import Plan, brought_up_to_date
 from orchestrator.sweeps.sweep import SweepSpec
 from trials.datasets.corpus import fingerprint
-from trials.errors import ConfigError, NothingMatchedError, RefusedError
-from trials.record import EpochRecord
+from trials.errors import ConfigError, RefusedError
 from trials.settings import LabelParts
 from trials.spec import TrialSpec
-from trials.starter import model_path
 from trials.tasks.task import read_corpus
-
-Row = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Difference:
-    """A number that was not reproduced.
-
-    Attributes:
-        stored, found: The value in the store and that of the new run; None if there is no such evaluation.
-    """
-
-    step: int
-    column: str
-    stored: Any
-    found: Any
-
-
-def find_trial(store: ResultStore, trial_id: str) -> tuple[TrialSpec, Row]:
-    """The spec and row of a completed trial, by its id or a prefix of it.
-
-    The spec names this installation's starter set where the trial's own is gone, as that of a submitted sweep is when
-    the cluster has ended; its digests are checked when the trial runs.
-
-    Raises:
-        NothingMatchedError: no completed trial has this prefix.
-        ConfigError: several trials have it.
-    """
-    rows = {row["trial_id"]: row for row in store.trials().to_pylist()}
-    row = rows[only_match(trial_id, rows, "trial", store.address, LISTING)]
-    if row["state"] != State.COMPLETED:
-        raise NothingMatchedError(
-            f"trial {row['trial_id']} ended {row['state']}. Only a completed one can be run again."
-        )
-    return _with_starter_set(stored_spec(row["spec"], row["trial_id"])), row
-
-
-def _with_starter_set(spec: TrialSpec) -> TrialSpec:
-    def here(path: str) -> str:
-        own, rest = model_path().parent, path.rpartition("/trials/starter/")[2]
-        return str(own / rest) if rest != path and not Path(path).exists() and (own / rest).exists() else path
-
-    splits = {name: tuple(map(here, getattr(spec.data, name))) for name in ("train", "dev", "test", "mismatched")}
-    changes = {
-        "data": spec.data.model_copy(update=splits),
-        "model": spec.model.model_copy(update={"path": here(spec.model.path)}),
-    }
-    return spec.model_copy(update=changes)
-
-
-def rerun(spec: TrialSpec, row: Row, on_record: Callable[[EpochRecord], None]) -> tuple[list[Row], Any]:
-    """Run a trial with the same number of threads; its epoch rows and its result (`trials.run.Trained`)."""
-    import torch
-
-    from trials.run import run_trial
-
-    torch.set_num_threads(row.get("threads") or 1)
-    parts, rows = row.get("accumulation") or 1, list[Row]()
-    trial = run_trial(spec, predictions="none", accumulation=parts)
-    while True:
-        try:
-            record = next(trial)
-        except StopIteration as end:
-            # As a store returns them: `step_losses` of a regression are rounded there.
-            return pa.Table.from_pylist(rows, EPOCHS).to_pylist(), end.value
-        on_record(record)
-        rows.append(epoch_row(spec, row["attempt"], record))
-
-
-def differences(stored: list[Row], found: list[Row]) -> list[Difference]:
-    """Every computed number that is not bit-identical, evaluation by evaluation."""
-    by_step = {row["step"]: row for row in found}
-    differing = []
-    for row in stored:
-        other = by_step.pop(row["step"], None)
-        if other is None:
-            differing.append(Difference(row["step"], "step", row["step"], None))
-            continue
-        pairs = [(column, row.get(column), other.get(column)) for column in ("step", *COMPUTED["epochs"])]
-        differing += [Difference(row["step"], name, a, b) for name, a, b in pairs if not _same(a, b)]
-    return differing + [Difference(step, "step", None, step) for step in by_step]
-
-
-def _same(stored: Any, found: Any) -> bool:
-    if isinstance(stored, list):
-        return len(stored) == len(found) and all(a == b for a, b in zip(stored, found, strict=True))
-    return bool(stored == found)
-
 
 Keep = Literal["best", "all"]
 SEEDS = 3
@@ -168,15 +70,15 @@ class TrainedModel(ShownInCell):
     @property
     def folder(self) -> Path | None:
         """The exported model; of several, that of the first seed; None if none was."""
-        return next((each.folder for each in self.seeds if each.folder is not None), None)
+        return next((trained.folder for trained in self.seeds if trained.folder is not None), None)
 
     def lines(self) -> list[str]:
         """The scores of each seed and where its model is."""
         return [
-            f"seed    {each.seed}: dev {points(each.dev)}"
-            + (f", test {points(each.test)}" if each.test is not None else "")
-            + (f"; {each.folder}" if each.folder is not None else "")
-            for each in self.seeds
+            f"seed    {trained.seed}: dev {points(trained.dev)}"
+            + (f", test {points(trained.test)}" if trained.test is not None else "")
+            + (f"; {trained.folder}" if trained.folder is not None else "")
+            for trained in self.seeds
         ]
 
     def _draw(self, console: Console) -> None:
@@ -236,8 +138,11 @@ def train(
         stopped = early_end(ended.plan, ended.outcome, ended.stop)
         done = _done(results, specs)
         if stopped is None and done:
-            best = max(done, key=lambda each: (each.dev, -each.seed))
-            done = [_exported(each, folder, store, keep) if keep == "all" or each is best else each for each in done]
+            best = max(done, key=lambda trained: (trained.dev, -trained.seed))
+            done = [
+                _exported(trained, folder, store, keep) if keep == "all" or trained is best else trained
+                for trained in done
+            ]
         return TrainedModel(spec.freeze.label, tuple(done), ended.outcome, ended.exit_code, stopped)
 
 
@@ -252,8 +157,8 @@ def _setting(results: ResultStore, asked: SweepPlan, tolerance: float | None, fr
         chosen = wanted[0]
         matching = [spec for spec in specs if spec.freeze.label == chosen]
     else:
-        found = answers_of(results, specs, plan_asked(asked.asks, tolerance=tolerance))
-        decided = [each for each in found if each.freeze is not None]
+        answers = answers_of(results, specs, plan_asked(asked.asks, tolerance=tolerance))
+        decided = [answer for answer in answers if answer.freeze is not None]
         if not decided:
             raise ConfigError(
                 f"{asked.name}: nothing is recommended yet. `permafrost answer --sweep {asked.name}` says what it "
@@ -261,10 +166,10 @@ def _setting(results: ResultStore, asked: SweepPlan, tolerance: float | None, fr
             )
         matching = [
             spec
-            for each in decided
+            for answer in decided
             for spec in specs
-            if spec.freeze.label == each.freeze and (spec.task, spec.data.name, spec.model.name, spec.train_size)
-            == (each.task, each.corpus, each.model, each.train_size)
+            if spec.freeze.label == answer.freeze and (spec.task, spec.data.name, spec.model.name, spec.train_size)
+            == (answer.task, answer.corpus, answer.model, answer.train_size)
         ]  # fmt: skip
     if len({spec.cell_id for spec in matching}) != 1:
         what = "settings of that name" if freeze is not None else "recommended settings"
@@ -310,8 +215,8 @@ def _done(results: ResultStore, specs: Sequence[TrialSpec]) -> list[TrainedSeed]
     """The completed runs in the order of their seeds."""
     columns = ["trial_id", "state", "best_score", "test_score"]
     rows = {row["trial_id"]: row for row in results.trials(columns).to_pylist() if row["state"] == State.COMPLETED}
-    found = ((spec, rows[spec.trial_id]) for spec in specs if spec.trial_id in rows)
-    return [TrainedSeed(spec.seed, spec.trial_id, row["best_score"], row["test_score"]) for spec, row in found]
+    completed = ((spec, rows[spec.trial_id]) for spec in specs if spec.trial_id in rows)
+    return [TrainedSeed(spec.seed, spec.trial_id, row["best_score"], row["test_score"]) for spec, row in completed]
 
 
 def _exported(run: TrainedSeed, folder: Path, store: str, keep: Keep) -> TrainedSeed:

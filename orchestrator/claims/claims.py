@@ -102,10 +102,10 @@ class Claims:
 
     def _driver(self, name: str) -> str:
         if name not in self._drivers:
-            found = driver_of(self._folder, name)
-            if found is None:  # deleted since the last look, as its trial has ended: nobody's
+            driver = driver_of(self._folder, name)
+            if driver is None:  # deleted since the last look, as its trial has ended: nobody's
                 return ""
-            self._drivers[name] = found
+            self._drivers[name] = driver
         return self._drivers[name]
 
 
@@ -123,10 +123,10 @@ def listed(folder: Storage) -> list[str]:
 
 def newest(names: Iterable[str]) -> dict[str, int]:
     """The number of the newest claim of each trial."""
-    found: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     for name in names:
-        found[trial_of(name)] = max(_number(name), found.get(trial_of(name), 0))
-    return found
+        numbers[trial_of(name)] = max(_number(name), numbers.get(trial_of(name), 0))
+    return numbers
 
 
 def trial_of(name: str) -> str:
@@ -207,11 +207,11 @@ def running_drivers(store: Storage, sweep: str | None = None) -> list[RunningDri
     if not holders:
         return []
     tokens = drivers_of(store.at(CLAIMS))
-    found = [
+    drivers = [
         RunningDriver(token, holder, frozenset(i for i, owner in tokens.items() if owner == token))
         for token, holder in holders.items()
     ]
-    return sorted(found, key=lambda driver: (driver.holder.since, driver.holder.host, driver.holder.pid))
+    return sorted(drivers, key=lambda driver: (driver.holder.since, driver.holder.host, driver.holder.pid))
 
 
 def began_at(drivers: Iterable[RunningDriver]) -> float | None:

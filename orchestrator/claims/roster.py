@@ -247,8 +247,8 @@ class Roster:
         except OSError as error:
             raise StoreError(f"{self.storage}: cannot be read ({error}).") from error
         for name in sorted(listed):
-            if found := _NAME.fullmatch(name):
-                names.setdefault(found[1], []).append(name)
+            if match := _NAME.fullmatch(name):
+                names.setdefault(match[1], []).append(name)
         return {token: Member(token, tuple(of_one)) for token, of_one in names.items()}
 
     def alive(self, *, but: str = "") -> dict[str, Member]:

@@ -89,21 +89,21 @@ def answer(
         results = open_store(store)
         plan = chosen_sweep(results, sweep, compares=True)
         used = asked(plan.asks, tolerance=tolerance, cost=cost, min_saving=min_saving, most_seeds=most_seeds)
-        found = answers_of(results, planned_specs(plan), used, at_best)
+        answers = answers_of(results, planned_specs(plan), used, at_best)
         if as_json:
-            print(json.dumps([each.as_json() for each in found]))
-        elif found:
-            if told := overrides(plan.asks, used):
-                say(told)
-            show_answers(found)
+            print(json.dumps([entry.as_json() for entry in answers]))
+        elif answers:
+            if note := overrides(plan.asks, used):
+                say(note)
+            show_answers(answers)
         else:
             say(NO_ANSWER)
 
 
-def show_answers(found: Sequence[Answer], console: Console = stdout) -> None:
+def show_answers(answers: Sequence[Answer], console: Console = stdout) -> None:
     """Print the answers, a paragraph each, with the layer strip of what is recommended; below it the curve."""
-    for each in found:
-        console.print(f"\n{each.heading}", style="bold")
-        console.print(Padding(Text("\n".join(lines_of(each))), (0, 0, 0, 2)))
-        if curve := curve_lines(each, console.width - 2):
+    for entry in answers:
+        console.print(f"\n{entry.heading}", style="bold")
+        console.print(Padding(Text("\n".join(lines_of(entry))), (0, 0, 0, 2)))
+        if curve := curve_lines(entry, console.width - 2):
             console.print(Padding(Text("\n".join(curve), no_wrap=True, overflow="ignore"), (1, 0, 0, 2)))

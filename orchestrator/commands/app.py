@@ -53,10 +53,10 @@ def with_places(command: Callable[..., Any]) -> Callable[..., Any]:
         return command(**given)
 
     # By keyword, as an option that must be given has no default and would have to come first.
-    by_keyword = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in parameters.values()]
+    by_keyword = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters.values()]
     everything = [*(_argument(name, parameters[name]) for name in places), *by_keyword]
     placed.__signature__ = signature.replace(parameters=everything)  # type: ignore[attr-defined]
-    placed.__annotations__ = {each.name: each.annotation for each in everything}
+    placed.__annotations__ = {parameter.name: parameter.annotation for parameter in everything}
     return placed
 
 
@@ -73,7 +73,9 @@ def _refuse_sweep(word: str) -> None:
 
 def _places(signature: inspect.Signature) -> list[str]:
     parameters = signature.parameters
-    has_own = any(isinstance(one, ArgumentInfo) for each in parameters.values() for one in get_args(each.annotation))
+    has_own = any(
+        isinstance(info, ArgumentInfo) for parameter in parameters.values() for info in get_args(parameter.annotation)
+    )
     if has_own:
         return []
     if _runs_a_file(signature):
@@ -94,7 +96,7 @@ def _argument(name: str, option: inspect.Parameter) -> inspect.Parameter:
     """The argument that says the same as an option."""
     kind = Path if Path in _types(option) else str
     metavar = "FILE" if kind is Path else name.upper()
-    parser = next(one.parser for one in get_args(option.annotation) if isinstance(one, OptionInfo))
+    parser = next(info.parser for info in get_args(option.annotation) if isinstance(info, OptionInfo))
     about = typer.Argument(metavar=metavar, parser=parser, help=f"The same as --{name}.", show_default=False)
     annotation: Any = Annotated[Path | None, about] if kind is Path else Annotated[str | None, about]
     return inspect.Parameter(name + _AT, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
@@ -223,8 +225,8 @@ class LazyCommands(TyperGroup):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        known = sorted((COMMANDS | GROUPS).items(), key=lambda item: PANELS.index(item[1][2]))
-        for full_name, (_, summary, panel) in known:
+        commands = sorted((COMMANDS | GROUPS).items(), key=lambda item: PANELS.index(item[1][2]))
+        for full_name, (_, summary, panel) in commands:
             name = full_name.removeprefix(self.prefix)
             if full_name.startswith(self.prefix) and " " not in name:
                 shown_in = None if self.prefix else panel
@@ -255,12 +257,12 @@ class LazyExports(LazyCommands):
 def load_command(name: str) -> Any:
     """Import a command."""
     module, _, attribute = (COMMANDS | GROUPS)[name][0].partition(":")
-    found = getattr(import_module(module), attribute)
-    if not isinstance(found, typer.Typer):
+    loaded = getattr(import_module(module), attribute)
+    if not isinstance(loaded, typer.Typer):
         single = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        single.command()(with_places(found))
-        found = single
-    command = typer.main.get_command(found)
+        single.command()(with_places(loaded))
+        loaded = single
+    command = typer.main.get_command(loaded)
     command.name = name.split()[-1]
     return with_plugins(command)
 

@@ -58,15 +58,15 @@ def choose(
     with reported(debug=debug):
         models = model if len(model) > 1 else ()
         asked = replace(asked, model=model[0], models=models, against=against, ask=_ask())
-        found = choose_for(asked)
+        choice = choose_for(asked)
         if as_json:
-            print(json.dumps(_as_json(found)))
+            print(json.dumps(_as_json(choice)))
         elif asked.dry_run:
-            _show_forecast(found)
-        elif found.answers:
-            show_answers(found.answers)
-        _say_next(found, asked)
-    raise typer.Exit(found.exit_code)
+            _show_forecast(choice)
+        elif choice.answers:
+            show_answers(choice.answers)
+        _say_next(choice, asked)
+    raise typer.Exit(choice.exit_code)
 
 
 @with_options("data", *DATA, "model", "tolerance", "out", "offline")
@@ -99,33 +99,33 @@ def _ask() -> Ask | None:
     return ask
 
 
-def _show_forecast(found: Choice) -> None:
+def _show_forecast(choice: Choice) -> None:
     from orchestrator.forecast.values import forecast_tables
 
-    assert found.forecast is not None
-    for part in forecast_tables(found.forecast):
+    assert choice.forecast is not None
+    for part in forecast_tables(choice.forecast):
         stdout.print(part)
 
 
-def _as_json(found: Choice) -> dict[str, object]:
+def _as_json(choice: Choice) -> dict[str, object]:
     return {
-        "answers": [each.as_json() for each in found.answers],
-        "sweep_file": str(found.sweep_file),
-        "next": [each._asdict() for each in found.next],
-        "model": None if found.model is None else str(found.model),
-        "outcome": None if found.outcome is None else asdict(found.outcome),
+        "answers": [answer.as_json() for answer in choice.answers],
+        "sweep_file": str(choice.sweep_file),
+        "next": [step._asdict() for step in choice.next],
+        "model": None if choice.model is None else str(choice.model),
+        "outcome": None if choice.outcome is None else asdict(choice.outcome),
     }
 
 
-def _say_next(found: Choice, asked: ChooseOptions) -> None:
+def _say_next(choice: Choice, asked: ChooseOptions) -> None:
     if asked.dry_run:
-        say(f"next    the same command without --dry-run, or edit {found.sweep_file} and launch it")
+        say(f"next    the same command without --dry-run, or edit {choice.sweep_file} and launch it")
         return
-    if found.model is not None:
-        say(f"model   {found.model}")
-    for each in found.next:
-        _, name, *words = shlex.split(each.command)
-        say(f"next    {each.brings}:\n        {sibling_command(name, *words)}")
-    if found.exit_code in (130, 143):
+    if choice.model is not None:
+        say(f"model   {choice.model}")
+    for step in choice.next:
+        _, name, *arguments = shlex.split(step.command)
+        say(f"next    {step.brings}:\n        {sibling_command(name, *arguments)}")
+    if choice.exit_code in (130, 143):
         say("resume  with the same command; finished trials are in the store")
     say(f"look    {sibling_command('dashboard', asked.store)}")

@@ -61,14 +61,16 @@ def with_options(*names: str) -> Callable[[Callable[..., None]], Callable[..., N
 
         @wraps(command)
         def wrapped(**values: Any) -> None:
-            given = {name: values.pop(name, each.default) for name, each in shared.items()}
-            command(asked=ChooseOptions(**{name: each for name, each in given.items() if each is not None}), **values)
+            given = {name: values.pop(name, parameter.default) for name, parameter in shared.items()}
+            command(
+                asked=ChooseOptions(**{name: value for name, value in given.items() if value is not None}), **values
+            )
 
         del wrapped.__wrapped__
-        keyword = {name: each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for name, each in own.items()}
+        keyword = {name: parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for name, parameter in own.items()}
         parameters = {name: (shared | keyword)[name] for name in (*names, *own)}
         wrapped.__signature__ = inspect.Signature(list(parameters.values()))  # type: ignore[attr-defined]
-        wrapped.__annotations__ = {name: each.annotation for name, each in parameters.items()}
+        wrapped.__annotations__ = {name: parameter.annotation for name, parameter in parameters.items()}
         return wrapped
 
     return decorate
@@ -170,15 +172,15 @@ def check(
             raise ConfigError("check what? Give a NAME, --sweep FILE, or --train FILE with --dev and --test.")
         with download_progress() as progress:
             corpora = _corpora(sweep, replace(asked, data=name or ""), Lookup(progress=progress))
-        found = [_Checked(data, task, lines, _checked(data, task)) for data, task, lines in corpora]
+        checked = [_Checked(data, task, lines, _checked(data, task)) for data, task, lines in corpora]
         if as_json:
-            rows = [_as_json(each) for each in found]
+            rows = [_as_json(corpus) for corpus in checked]
             print(json.dumps({"corpora": rows} if sweep is not None else rows[0]))
             return
-        for n, each in enumerate(found):
+        for n, corpus in enumerate(checked):
             if n:
                 stdout.print_line("")
-            _show(each)
+            _show(corpus)
 
 
 class _Checked(NamedTuple):
@@ -207,8 +209,8 @@ def _corpora(sweep: Path | None, asked: ChooseOptions, lookup: Lookup) -> list[t
     return [(data.model_copy(update={"held_out": None, "folds": None}), task, lines)]
 
 
-def _show(found: _Checked) -> None:
-    data, task, lines, report = found
+def _show(corpus: _Checked) -> None:
+    data, task, lines, report = corpus
     stdout.print_line(f"{data.name} ({data.format}, task {task}), SHA-256 {data.fingerprint[:16]}")
     for line in dict.fromkeys((*lines, *reading_notes(task, data))):
         stdout.print_line(f"note    {line}")
@@ -226,11 +228,11 @@ def _checked(data: DataSpec, task: str) -> CorpusCheck:
     return CorpusCheck({Path(data.train[0]).name: report.splits["train"]}, {}, {}, {})
 
 
-def _as_json(found: _Checked) -> dict[str, object]:
-    data, task, lines, report = found
+def _as_json(corpus: _Checked) -> dict[str, object]:
+    data, task, lines, report = corpus
     shared, documents = (
-        {f"{split} in {other}": n for (split, other), n in found.items()}
-        for found in (report.shared, report.shared_documents)
+        {f"{split} in {other}": n for (split, other), n in counts.items()}
+        for counts in (report.shared, report.shared_documents)
     )
     return {
         "name": data.name,

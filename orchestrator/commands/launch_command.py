@@ -17,7 +17,6 @@ import typer
 from rich.padding import Padding
 
 from orchestrator.api.launching import Launched, planned
-from orchestrator.api.training import Difference, differences, find_trial, rerun
 from orchestrator.commands.answer_command import show_answers
 from orchestrator.config import options
 from orchestrator.config.command_line import configs_folder
@@ -25,6 +24,7 @@ from orchestrator.config.console import DEFAULT_STORE, download_progress, report
 from orchestrator.config.quantities import counted, points
 from orchestrator.config.yaml_document import Document
 from orchestrator.execution.recorder import versions
+from orchestrator.execution.rerun import Difference, differences, find_trial, rerun
 from orchestrator.forecast.values import Forecast
 from orchestrator.forecast.values import as_json as forecast_as_json
 from orchestrator.session.display import plan_lines, setting_table
@@ -328,8 +328,8 @@ def reproduce(
         rows, _ = rerun(spec, row, lambda r: say(line.format(r.epoch, points(r.score, 4), r.dev_loss)))
         differing = differences(stored, rows)
         if as_json:
-            found = {"same": not differing, "differences": [asdict(difference) for difference in differing]}
-            print(json.dumps({"trial_id": row["trial_id"], **found}))
+            comparison = {"same": not differing, "differences": [asdict(difference) for difference in differing]}
+            print(json.dumps({"trial_id": row["trial_id"], **comparison}))
         else:
             for line in _verdict(len(stored), differing):
                 stdout.print_line(line)

@@ -61,18 +61,20 @@ def train(
     exists, 5 no such sweep, 130 interrupted, 143 terminated.
     """  # fmt: skip
     with reported(debug=debug):
-        found = train_setting(
+        trained = train_setting(
             out, store=store, sweep=sweep, tolerance=tolerance, freeze=freeze, seeds=seeds, keep=keep,
             with_dev=with_dev, cluster=cluster, cpus=cpus, gpus=gpus,
         )  # fmt: skip
         if as_json:
-            print(json.dumps({"freeze": found.freeze, "seeds": [asdict(each) for each in found.seeds]}, default=str))
+            print(
+                json.dumps({"freeze": trained.freeze, "seeds": [asdict(seed) for seed in trained.seeds]}, default=str)
+            )
         else:
-            for line in found.lines():
+            for line in trained.lines():
                 stdout.print_line(line)
-        if found.folder is not None:
-            say(f"model   {found.folder}")
-    raise typer.Exit(found.exit_code)
+        if trained.folder is not None:
+            say(f"model   {trained.folder}")
+    raise typer.Exit(trained.exit_code)
 
 
 def export_model(

@@ -147,10 +147,10 @@ def _stop_remote(address: str, sweep: str | None, *, wait: bool) -> int:
         )
     # Not the console script: a job has the source of `orchestrator` and `trials`, but they are not installed.
     command = "from orchestrator.commands.app import app; app()"
-    words = ["python", "-c", command, "stop", newest.store, sweep]
+    arguments = ["python", "-c", command, "stop", newest.store, sweep]
     with tempfile.TemporaryDirectory() as folder:
         job = jobs.submit(
-            Path(folder), words if wait else [*words, "--no-wait"], ClusterSpec(address=address), sweep=sweep,
+            Path(folder), arguments if wait else [*arguments, "--no-wait"], ClusterSpec(address=address), sweep=sweep,
             store=newest.store, kind="stop",
         )  # fmt: skip
         return follow(jobs, job, sweep)

@@ -137,10 +137,10 @@ def _list_trials(results: ResultStore, rows: list[dict[str, Any]], *, as_json: b
     if as_json:
         print(json.dumps({"trials": listed}))
         return
-    for one in listed:
-        score = "" if one["score"] is None else points(one["score"])
-        more = f"epoch {one['epoch']:g}/{one['epochs']}" if "epoch" in one else one["froze"]
-        line = f"{one['trial_id']}  {one['state'] or 'unknown':<13}  {score:>6}  {one['label']}  {more}"
+    for entry in listed:
+        score = "" if entry["score"] is None else points(entry["score"])
+        more = f"epoch {entry['epoch']:g}/{entry['epochs']}" if "epoch" in entry else entry["froze"]
+        line = f"{entry['trial_id']}  {entry['state'] or 'unknown':<13}  {score:>6}  {entry['label']}  {more}"
         stdout.print_line(line.rstrip())
 
 

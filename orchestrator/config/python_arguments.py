@@ -85,8 +85,8 @@ def from_python(function: Callable[P, R], further: Collection[str] = ()) -> Call
 def in_python(text: str, names: Collection[str]) -> str:
     """A message with Python's arguments in place of a command's options: `max_hours` for `--max-hours`."""
 
-    def name(found: re.Match[str]) -> str:
-        word = (found[1] or "").replace("-", "_")
-        return word if word in names else found[0]
+    def name(match: re.Match[str]) -> str:
+        word = (match[1] or "").replace("-", "_")
+        return word if word in names else match[0]
 
     return _OPTION.sub(name, text)

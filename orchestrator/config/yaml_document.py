@@ -54,13 +54,15 @@ class SettingFault(NamedTuple):
 def faults(error: ValidationError, model: type[BaseModel]) -> list[SettingFault]:
     """What a model has against a document, in its order; a value that fits none of several types is one fault."""
     groups: dict[KeyPath, list[ErrorDetails]] = {}
-    for each in error.errors(include_url=False):
-        groups.setdefault(_keys_of(each["loc"], model), []).append(each)
+    for details in error.errors(include_url=False):
+        groups.setdefault(_keys_of(details["loc"], model), []).append(details)
     inner = {path[:n] for path in groups for n in range(len(path))}  # where a type fits but for something inside it
     return [
-        SettingFault(path, _wording_of(path, each, model), each[0]["type"], each[0]["input"])
-        for path, each in groups.items()
-        if not (path in inner and all(one["type"].endswith(("_type", "_parsing", "literal_error")) for one in each))
+        SettingFault(path, _wording_of(path, group, model), group[0]["type"], group[0]["input"])
+        for path, group in groups.items()
+        if not (
+            path in inner and all(details["type"].endswith(("_type", "_parsing", "literal_error")) for details in group)
+        )
     ]
 
 
@@ -124,11 +126,11 @@ def shortened(text: str, longest: int = MAX_VALUE) -> str:
 
 def most(problems: Iterable[str]) -> list[str]:
     """The first mistakes, and the number of further ones."""
-    found = list(problems)
+    mistakes = list(problems)
     return (
-        found
-        if len(found) <= MAX_MISTAKES
-        else [*found[:MAX_MISTAKES], f"... and {len(found) - MAX_MISTAKES:,} more mistakes."]
+        mistakes
+        if len(mistakes) <= MAX_MISTAKES
+        else [*mistakes[:MAX_MISTAKES], f"... and {len(mistakes) - MAX_MISTAKES:,} more mistakes."]
     )
 
 
@@ -148,7 +150,7 @@ def model_in(annotation: Any) -> type[BaseModel] | None:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     if typing.get_origin(annotation) in (typing.Annotated, typing.Union, types.UnionType, list, dict, tuple):
-        return next((found for arg in typing.get_args(annotation) if (found := model_in(arg))), None)
+        return next((model for arg in typing.get_args(annotation) if (model := model_in(arg))), None)
     return None
 
 
@@ -177,20 +179,20 @@ class Document:
     settings: dict[KeyPath, str] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, path: Path, known: Sequence[str] = ()) -> Document:
+    def read(cls, path: Path, keys: Sequence[str] = ()) -> Document:
         """Read a file.
 
         Args:
-            known: Keys that such a file may have, if it is to be refused where hardly any of its keys is one: it may be
+            keys: Keys that such a file may have, if it is to be refused where hardly any of its keys is one: it may be
                 any file of key: value, of which no message may quote much.
 
         Raises:
             ConfigError: unreadable, not YAML, too large, not a mapping, foreign, or a key given twice.
         """
         document = cls.of_text(path, _text(path))
-        if known and MOST_FOREIGN * len(document.content.keys() & known) < len(document.content):
+        if keys and MOST_FOREIGN * len(document.content.keys() & keys) < len(document.content):
             raise ConfigError(
-                f"{path}: has other keys than such a file, whose keys are {', '.join(known[:5])}, ... "
+                f"{path}: has other keys than such a file, whose keys are {', '.join(keys[:5])}, ... "
                 "Check that it is the right file."
             )
         return document

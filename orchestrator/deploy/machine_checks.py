@@ -67,7 +67,7 @@ Check = Callable[[], Iterator[CheckResult]]
 def checks(store: str, sweep: Path | None, settings: Sequence[str], where: ClusterSpec) -> dict[str, Check]:
     """All checks by name, for a store, an optional sweep, and a cluster."""
     address = where.address
-    found: dict[str, Check] = {
+    by_name: dict[str, Check] = {
         "python": python,
         "packages": packages,
         "imports": lambda: imports(Path.cwd()),
@@ -79,10 +79,12 @@ def checks(store: str, sweep: Path | None, settings: Sequence[str], where: Clust
         "browser": lambda: browser(os.environ),
     }
     if "://" in address:
-        found["cluster"] = lambda: reachable("cluster", address, "Check the address of its dashboard, and the network.")
+        by_name["cluster"] = lambda: reachable(
+            "cluster", address, "Check the address of its dashboard, and the network."
+        )
     if sweep is not None:
-        found["sweep"] = lambda: sweep_inputs(sweep, settings)
-    return found
+        by_name["sweep"] = lambda: sweep_inputs(sweep, settings)
+    return by_name
 
 
 def examined(wanted: Mapping[str, Check], limit_s: float = LIMIT_S) -> Iterator[CheckResult]:
@@ -92,14 +94,14 @@ def examined(wanted: Mapping[str, Check], limit_s: float = LIMIT_S) -> Iterator[
 
 
 def _guarded(name: str, check: Check, limit_s: float) -> list[CheckResult]:
-    found: list[CheckResult] = []
+    results: list[CheckResult] = []
 
     def go() -> None:
         try:
-            found.extend(check())
+            results.extend(check())
         except Exception as error:  # the other checks must still run
             text = f"the check itself failed ({type(error).__name__}: {error})"
-            found.append(CheckResult(name, "fail", text, "Check what it names."))
+            results.append(CheckResult(name, "fail", text, "Check what it names."))
 
     thread = threading.Thread(target=go, name=f"check {name}", daemon=True)
     thread.start()
@@ -110,7 +112,7 @@ def _guarded(name: str, check: Check, limit_s: float) -> list[CheckResult]:
                 name, "fail", f"no answer within {limit_s:g} s", "Check the disks and the network: one may hang."
             )
         ]
-    return found
+    return results
 
 
 def python(version: tuple[int, ...] = sys.version_info[:3]) -> Iterator[CheckResult]:
@@ -126,18 +128,25 @@ def python(version: tuple[int, ...] = sys.version_info[:3]) -> Iterator[CheckRes
 def packages(requirements: Sequence[str] | None = None) -> Iterator[CheckResult]:
     """Whether every required package is installed in an allowed version."""
     wanted = importlib.metadata.requires(DISTRIBUTION) or [] if requirements is None else requirements
-    needed = [one for one in map(_requirement, wanted) if one is not None]
+    needed = [requirement for requirement in map(_requirement, wanted) if requirement is not None]
     bad = 0
-    for one in needed:
+    for requirement in needed:
         try:
-            there = importlib.metadata.version(one.name)
+            there = importlib.metadata.version(requirement.name)
         except importlib.metadata.PackageNotFoundError:
             bad += 1
-            yield CheckResult("packages", "fail", f"{one.name} is not installed", f'pip install "{one}"')
+            yield CheckResult(
+                "packages", "fail", f"{requirement.name} is not installed", f'pip install "{requirement}"'
+            )
             continue
-        if not one.specifier.contains(there, prereleases=True):
+        if not requirement.specifier.contains(there, prereleases=True):
             bad += 1
-            yield CheckResult("packages", "warn", f"{one.name} {there} is not a tested version", f'pip install "{one}"')
+            yield CheckResult(
+                "packages",
+                "warn",
+                f"{requirement.name} {there} is not a tested version",
+                f'pip install "{requirement}"',
+            )
     if not bad:
         shown = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("torch", "transformers", "ray"))
         yield CheckResult("packages", "ok", f"{len(needed)} packages, {shown}")
@@ -158,10 +167,10 @@ def imports(folder: Path) -> Iterator[CheckResult]:
 def _requirement(text: str) -> Requirement | None:
     """The requirement if it always applies; None for extras."""
     try:
-        found = Requirement(text)
+        requirement = Requirement(text)
     except InvalidRequirement:
         return None
-    return found if found.marker is None or found.marker.evaluate({"extra": ""}) else None
+    return requirement if requirement.marker is None or requirement.marker.evaluate({"extra": ""}) else None
 
 
 def devices(list_gpus: Callable[[], Sequence[Gpu]] = listed_gpus) -> Iterator[CheckResult]:
@@ -280,7 +289,9 @@ def sweep_inputs(
         hosts = {"hub": hub or os.environ.get("HF_ENDPOINT") or HUB, "ud": treebanks}
         asked = [hosts[kind] for kind in dict.fromkeys(_fetched_from(document.content))]
         fix = f"permafrost data fetch --sweep {path}, on a machine with network access and the same cache"
-        unreachable = [one.what for host in asked for one in reachable("sweep", host, fix) if one.level == "fail"]
+        unreachable = [
+            result.what for host in asked for result in reachable("sweep", host, fix) if result.level == "fail"
+        ]
         if not asked or unreachable:
             why = f" ({'; '.join(unreachable)})" if unreachable else ""
             yield CheckResult(
@@ -310,14 +321,14 @@ def _fetched_from(value: object, key: str = "") -> Iterator[str]:
 
 def browser(environment: Mapping[str, str]) -> Iterator[CheckResult]:
     """Whether there is a Chromium to render the figures of reports and exports."""
-    found = find_browser(environment)
+    chromium = find_browser(environment)
     fix = "apt install chromium, or name one in PERMAFROST_CHROMIUM"
-    if found is None:
+    if chromium is None:
         yield CheckResult("browser", "warn", "no Chromium, so reports have no SVG, PDF or PNG figures", fix)
-    elif not os.access(found, os.X_OK):
-        yield CheckResult("browser", "warn", f"PERMAFROST_CHROMIUM names {found}, which cannot be executed", fix)
+    elif not os.access(chromium, os.X_OK):
+        yield CheckResult("browser", "warn", f"PERMAFROST_CHROMIUM names {chromium}, which cannot be executed", fix)
     else:
-        yield CheckResult("browser", "ok", f"figures are rendered with {found}")
+        yield CheckResult("browser", "ok", f"figures are rendered with {chromium}")
 
 
 def find_browser(environment: Mapping[str, str] = os.environ) -> str | None:

@@ -181,8 +181,8 @@ def _private_folder(path: Path) -> Path:
     """The folder, made if it is not there, and closed to others."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = path.lstat()
-        if found.st_uid != os.getuid() or not stat.S_ISDIR(found.st_mode):
+        status = path.lstat()
+        if status.st_uid != os.getuid() or not stat.S_ISDIR(status.st_mode):
             raise RefusedError(f"{path} is not a folder of this user; remove it, or name another place in RAY_TMPDIR.")
         path.chmod(0o700)
     except OSError as error:

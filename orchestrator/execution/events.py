@@ -86,7 +86,7 @@ def failure(error: Exception) -> tuple[State, str]:
         return State.DIVERGED, str(error)
     if isinstance(error, PreemptedError):
         return State.LOST, str(error)
-    transient = any(_is_transient(one) for one in _causes(error))
+    transient = any(_is_transient(cause) for cause in _causes(error))
     if isinstance(error, PermafrostError):
         return (State.UNAVAILABLE if transient else State.FAILED), str(error)
     text = "".join(traceback.format_exception(error)).strip()
@@ -143,7 +143,7 @@ class StopRequest:
     @property
     def asked(self) -> bool:
         """Whether the sweep has to stop."""
-        return any(one is not None for one in (self.signal, self.reason, self.asker, self.bound))
+        return any(cause is not None for cause in (self.signal, self.reason, self.asker, self.bound))
 
     @property
     def exit_code(self) -> int:

@@ -72,9 +72,9 @@ class StoredCheckpoints:
         old = self._names()
         name = f"{self._trial_id}-{self._attempt:06}-{step:012}-{digest(content)}.safetensors"
         self._storage.write(name, content)
-        for one in old:
-            if one != name:
-                self._storage.delete(one)
+        for old_name in old:
+            if old_name != name:
+                self._storage.delete(old_name)
 
     def _names(self) -> list[str]:
         """Those of this attempt and earlier ones, oldest first."""
@@ -193,8 +193,8 @@ class Recorder(Listener):
 
     def _record_weights(self) -> None:
         rows = {row["trial_id"]: row for row in self._buffered["trials"] if row["state"] == State.COMPLETED}
-        for trial_id, found in recorded_weights(self._store.storage, rows.keys()).items():
-            rows[trial_id] |= as_columns(of_columns(rows[trial_id]) | {WEIGHTS: found})
+        for trial_id, weights in recorded_weights(self._store.storage, rows.keys()).items():
+            rows[trial_id] |= as_columns(of_columns(rows[trial_id]) | {WEIGHTS: weights})
 
     def close(self) -> None:
         """Commit the remaining rows, and compact the store unless another driver is to."""
@@ -294,13 +294,13 @@ def git_commit() -> str | None:
     """The commit of this code, with `+` if it has uncommitted changes; None outside a checkout."""
     here = Path(__file__).parent
     try:
-        found = [
+        processes = [
             subprocess.run(["git", *arguments], cwd=here, capture_output=True, text=True, check=True, timeout=10)
             for arguments in (["rev-parse", "HEAD"], ["status", "--porcelain", "--untracked-files=no"])
         ]
     except (OSError, subprocess.SubprocessError):
         return None
-    return found[0].stdout.strip() + ("+" if found[1].stdout.strip() else "")
+    return processes[0].stdout.strip() + ("+" if processes[1].stdout.strip() else "")
 
 
 @cache

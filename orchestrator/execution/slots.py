@@ -81,15 +81,15 @@ def chosen_kinds(nodes: Sequence[Node], device: str, *, gpus: bool) -> tuple[str
     Args:
         device: ``any``; ``one`` for the kind with the most capacity; or a kind.
     """
-    found = kinds_of(nodes, gpus=gpus)
+    by_kind = kinds_of(nodes, gpus=gpus)
     if device == "any":
-        return tuple(found) if gpus else (ANY,)
+        return tuple(by_kind) if gpus else (ANY,)
     if device == "one":
-        most = {kind: sum(node.gpus if gpus else node.cpus for node in of) for kind, of in found.items()}
+        most = {kind: sum(node.gpus if gpus else node.cpus for node in of) for kind, of in by_kind.items()}
         return (max(most, key=lambda kind: (most[kind], kind)),) if most else ()
-    if device not in found:
+    if device not in by_kind:
         raise ConfigError(
-            f"resources.device: {device}: the cluster has {', '.join(found) or 'no GPU'}. Name one of these, or use "
+            f"resources.device: {device}: the cluster has {', '.join(by_kind) or 'no GPU'}. Name one of these, or use "
             "`any` to spread trials over all, or `one` for the largest.",
             exit_code=3,
         )
@@ -128,10 +128,12 @@ class Slots:
     def described(self) -> str:
         """For display, e.g. `16 trials at a time, 0.25 of a GPU each on A100`, with the nodes that get no trial."""
         named = {kind: f" on {kind}" if kind not in (ANY, "cpu", "gpu") else "" for kind in self.shares}
-        each = [f", {gpus_in_words(share.gpus)} each{named[kind]}" for kind, share in self.shares.items() if share.gpus]
-        idle = sum(node.cpus > 0 == node.gpus for node in self._nodes()) if each else 0
+        gpu_parts = [
+            f", {gpus_in_words(share.gpus)} each{named[kind]}" for kind, share in self.shares.items() if share.gpus
+        ]
+        idle = sum(node.cpus > 0 == node.gpus for node in self._nodes()) if gpu_parts else 0
         rest = f"; {counted(idle, 'node')} without a GPU {'get' if idle > 1 else 'gets'} none" if idle else ""
-        return f"{counted(self.total(), 'trial')} at a time" + ("".join(each) or "".join(named.values())) + rest
+        return f"{counted(self.total(), 'trial')} at a time" + ("".join(gpu_parts) or "".join(named.values())) + rest
 
     def free_kind(self) -> str | None:
         """The kind of node that the next trial runs on; None if it has to wait."""
@@ -140,7 +142,7 @@ class Slots:
             return None
         taken = Counter(self._taken.values())
         free = {kind: self._room.get(kind, 0) - taken[kind] for kind in self.shares}
-        kind = max(free, key=lambda one: (free[one], one))
+        kind = max(free, key=lambda kind: (free[kind], kind))
         return kind if free[kind] > 0 or self._concurrency is not None else None
 
     def on_one_node(self, kind: str) -> int:
@@ -250,7 +252,7 @@ def _run(
     stop: StopRequest,
 ) -> tuple[State | None, str | None]:
     """Run an attempt; its state and the reason if it is not completed. The state is None if the sweep was stopped."""
-    for record in (each.placed(gpus=each.gpus, worker_slots=1) for each in records):
+    for record in (unplaced.placed(gpus=unplaced.gpus, worker_slots=1) for unplaced in records):
         verdict = queue.evaluated(attempt.spec, record)
         listener.evaluated(attempt.spec, record)
         if record.last:

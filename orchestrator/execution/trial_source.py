@@ -265,7 +265,7 @@ class TrialQueue:
     @property
     def broken(self) -> str | None:
         """Why the sweep should be stopped; None if it should not."""
-        found = self._all_alike
-        if found is None or len(found) < self._limits.alike or len(set(found)) > 1:
+        failures = self._all_alike
+        if failures is None or len(failures) < self._limits.alike or len(set(failures)) > 1:
             return None
-        return f"the first {len(found)} trials all failed alike: {found[0]}"
+        return f"the first {len(failures)} trials all failed alike: {failures[0]}"

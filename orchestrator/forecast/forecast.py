@@ -152,7 +152,7 @@ class _Simulation:
 
 def _models(observations: Sequence[Observation]) -> dict[str, CostModel]:
     """Precision -> its cost model."""
-    groups = grouped(observations, lambda one: one.spec.precision)
+    groups = grouped(observations, lambda observation: observation.spec.precision)
     return {precision: fit_model(group) for precision, group in groups.items()}
 
 
@@ -183,10 +183,10 @@ def _source(history: History, pilots: Sequence[Observation], sources: Sequence[s
 
 
 def _accrued(training: np.ndarray, rates: Sequence[tuple[float, float] | None], source: str) -> Figure | None:
-    known = [rate for rate in rates if rate is not None]
-    if not known or len(known) < len(rates):
+    known_rates = [rate for rate in rates if rate is not None]
+    if not known_rates or len(known_rates) < len(rates):
         return None
-    rate, sd = max(known)
+    rate, sd = max(known_rates)
     rng = np.random.default_rng(1)
     return Figure.of(training.sum(axis=0) * rate * np.exp(rng.normal(0, sd, training.shape[1])), source)
 
@@ -244,7 +244,7 @@ def forecast_of(
     history = read_history(store, cluster, resources, inputs, time.time())
     timed: list[Observation] = []
     if pilots is not None:
-        observed = {one.shape for one in history.observations} if history.newest_launch else set[str]()
+        observed = {observation.shape for observation in history.observations} if history.newest_launch else set[str]()
         timed = pilots.of(plan.ahead, observed, resources.cpus, gpu=history.target.gpus > 0)
     default_start = INLINE_START_S if cluster.address == "inline" else RAY_START_S
     starts = _past_starts(store, history.observations) or [default_start]

@@ -274,21 +274,21 @@ def gaps(observations: Sequence[Observation]) -> list[tuple[Observation, float]]
     Slots are inferred from overlapping trials; a trial runs on the slot that was freed last before it began.
     """
     lost, slots = list[tuple[Observation, float]](), dict[str, list[float]]()
-    for one in sorted(observations, key=lambda each: each.ended - each.seconds):
-        free, began = slots.setdefault(one.launch, []), one.ended - one.seconds
+    for observation in sorted(observations, key=lambda observation: observation.ended - observation.seconds):
+        free, began = slots.setdefault(observation.launch, []), observation.ended - observation.seconds
         before = [i for i, end in enumerate(free) if end <= began + 0.05]
         if not before:
-            free.append(one.ended)
+            free.append(observation.ended)
             continue
         slot = max(before, key=lambda i: free[i])
-        lost.append((one, max(began - free[slot], 0.0)))
-        free[slot] = one.ended
+        lost.append((observation, max(began - free[slot], 0.0)))
+        free[slot] = observation.ended
     return lost
 
 
 def cold_s(observations: Sequence[Observation]) -> float:
     """Extra set-up seconds of the first trial of a worker: median over launches of the maximum less the median."""
-    launches = grouped(observations, lambda one: one.launch).values()
-    of_launch = [[one.setup_s for one in launch] for launch in launches if len(launch) > 2]
+    launches = grouped(observations, lambda observation: observation.launch).values()
+    of_launch = [[observation.setup_s for observation in launch] for launch in launches if len(launch) > 2]
     extra = [max(times) - float(np.median(times)) for times in of_launch]
     return float(np.median(extra)) if extra else 0.0

@@ -249,8 +249,8 @@ def _begun(store: ResultStore, waiting: Mapping[str, TrialSpec]) -> list[Begun]:
     parts = Follower(store.storage, "epochs", columns).poll().rows
     if not parts:
         return []
-    found = pa.concat_tables(parts).group_by(["trial_id", "attempt"]).aggregate(_SUMS)
-    newest = {row["trial_id"]: row for row in found.sort_by("attempt").to_pylist() if row["trial_id"] in waiting}
+    sums = pa.concat_tables(parts).group_by(["trial_id", "attempt"]).aggregate(_SUMS)
+    newest = {row["trial_id"]: row for row in sums.sort_by("attempt").to_pylist() if row["trial_id"] in waiting}
     return [
         Begun(waiting[i], row["epoch_max"], row["train_s_sum"] + row["eval_s_sum"], row["time_max"].timestamp())
         for i, row in newest.items()

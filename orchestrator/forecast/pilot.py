@@ -87,8 +87,8 @@ class Pilots:
         chosen = {shape_key(spec): spec for spec in chosen_pilots(specs, seen, self._most)}
         missing = [spec for shape, spec in chosen.items() if shape not in self._observed]
         if missing:
-            for one in run_pilots(missing, threads, self._say, gpu=gpu):
-                self._observed[one.shape] = one
+            for observation in run_pilots(missing, threads, self._say, gpu=gpu):
+                self._observed[observation.shape] = observation
         return [self._observed[shape] for shape in chosen if shape in self._observed]
 
 

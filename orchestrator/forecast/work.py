@@ -116,8 +116,8 @@ def _counted(items: Sequence[Item], model: ModelSpec, max_length: int, lowercase
     if not items:
         return np.zeros(0, np.int64)
     if not path.is_file():
-        words = np.array([len(item_words(item)) for item in items])
-        return np.sort(np.minimum(np.round(SUBWORDS_A_WORD * words).astype(np.int64) + SPECIALS, max_length))
+        n_words = np.array([len(item_words(item)) for item in items])
+        return np.sort(np.minimum(np.round(SUBWORDS_A_WORD * n_words).astype(np.int64) + SPECIALS, max_length))
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(str(path))

@@ -35,13 +35,13 @@ _ASKED = (
 
 
 def _column(name: str, about: str) -> OptionInfo:
-    found: OptionInfo = typer.Option(f"--{name}", metavar="COLUMN", help=about)
-    return found
+    option: OptionInfo = typer.Option(f"--{name}", metavar="COLUMN", help=about)
+    return option
 
 
 def _files(split: str, about: str) -> OptionInfo:
-    found: OptionInfo = typer.Option(f"--{split}", metavar="FILE", help=about)
-    return found
+    option: OptionInfo = typer.Option(f"--{split}", metavar="FILE", help=about)
+    return option
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,13 +181,13 @@ class ChooseOptions:
 
     def check(self) -> None:
         """Raise ConfigError if a value is invalid; columns and names are checked when they are looked up."""
-        words: dict[str, tuple[str | None, Sequence[str]]] = {
+        choices: dict[str, tuple[str | None, Sequence[str]]] = {
             "--task": (self.task, [*TASKS]), "--format": (self.format, [*CORPUS_FORMATS]),
             "--scheme": (self.scheme, get_args(Scheme)), "--against": (self.against, RIVALS),
         }  # fmt: skip
-        for option, (word, known) in words.items():
-            if word is not None and word not in known:
-                raise ConfigError(f"{option}: {unknown(word, known)}")
+        for option, (word, allowed) in choices.items():
+            if word is not None and word not in allowed:
+                raise ConfigError(f"{option}: {unknown(word, allowed)}")
         if not 0 < self.tolerance < 100:
             raise ConfigError(f"--tolerance {self.tolerance:g}: must be above 0 and below 100 points.")
         self._check_dev()
@@ -228,8 +228,8 @@ class ChooseOptions:
         """The columns that somebody has said; a number is a position. `pair` may be `none`."""
         given = {"tokens": self.words, "tags": self.tags, "text": self.text, "pair": self.pair, "label": self.label}
         given["document"] = self.document
-        found = {key: name_or_position(word) for key, word in given.items() if word is not None}
-        return Columns(**found) if found else None
+        columns = {key: name_or_position(word) for key, word in given.items() if word is not None}
+        return Columns(**columns) if columns else None
 
     @property
     def question(self) -> str:
@@ -253,11 +253,11 @@ class ChooseOptions:
 
 def _words(options: Mapping[str, object]) -> list[str]:
     """Options by attribute, as a command line has them; none for what nobody has said."""
-    found = []
+    arguments = []
     for name, value in options.items():
-        for each in value if isinstance(value, list | tuple) else [] if value is None else [value]:
-            found += [f"--{name.replace('_', '-')}", f"{each:g}" if isinstance(each, float) else str(each)]
-    return found
+        for item in value if isinstance(value, list | tuple) else [] if value is None else [value]:
+            arguments += [f"--{name.replace('_', '-')}", f"{item:g}" if isinstance(item, float) else str(item)]
+    return arguments
 
 
 def model_word(name: str) -> str:

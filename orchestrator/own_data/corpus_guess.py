@@ -36,16 +36,20 @@ _WIDTH = 100
 def corpus_lines(task: str, data: DataSpec) -> list[str]:
     """The counts of train by which a person sees that a corpus was misunderstood, and its examples."""
     train = read_corpus(task, data).train
-    found = check_split(train)
-    word, n = found.commonest
-    labels = "numbers" if TASKS[task].regression else _shares(found.labels)
+    check = check_split(train)
+    word, n = check.commonest
+    labels = "numbers" if TASKS[task].regression else _shares(check.labels)
     unit = "sentence" if TASKS[task].head == "tokens" else "text"
     kind = "tags" if TASKS[task].head == "tokens" else "labels"
-    words = (
-        f"{found.words:,} words, {found.vocabulary:,} different, most often {quoted(word)} ({_percent(n, found.words)})"
+    word_counts = (
+        f"{check.words:,} words, {check.vocabulary:,} different, most often {quoted(word)} ({_percent(n, check.words)})"
     )
-    one = f"{counted(found.one_word, unit)} of one word ({_percent(found.one_word, found.items)})"
-    return [f"{kind}: {labels}", f"{words}; {one}", *(f"e.g. {each}" for each in examples(train))]
+    one_word_items = f"{counted(check.one_word, unit)} of one word ({_percent(check.one_word, check.items)})"
+    return [
+        f"{kind}: {labels}",
+        f"{word_counts}; {one_word_items}",
+        *(f"e.g. {example}" for example in examples(train)),
+    ]
 
 
 def split_size(data: DataSpec, split: Literal["train", "dev", "test"], unit: str = "") -> str:
@@ -140,14 +144,14 @@ def guess_corpus(asked: ChooseOptions, lookup: Lookup) -> CorpusGuess:
         DataError, MissingError: The files are absent, broken, or do not fit the task.
     """
     draft, task, lines = guess_draft(draft_of(asked), asked, lookup)
-    found = lookup.data(draft, task)
-    assert found.sizes is not None
-    files = ", ".join(Path(p).name for p in (*found.train, *found.dev, *found.test)[:4])
+    data = lookup.data(draft, task)
+    assert data.sizes is not None
+    files = ", ".join(Path(p).name for p in (*data.train, *data.dev, *data.test)[:4])
     unit = unit_of(TASKS[task])
-    n_train, dev, test = found.sizes[0], split_size(found, "dev"), split_size(found, "test")
-    first = f"{found.name} ({files}): {n_train:,} {unit} for training, {dev}, {test}"
-    told = dict.fromkeys((first, *lines, *reading_notes(task, found)))
-    return CorpusGuess(draft.model_dump(mode="json", exclude_defaults=True), task, tuple(told), found)
+    n_train, dev, test = data.sizes[0], split_size(data, "dev"), split_size(data, "test")
+    first = f"{data.name} ({files}): {n_train:,} {unit} for training, {dev}, {test}"
+    notes = dict.fromkeys((first, *lines, *reading_notes(task, data)))
+    return CorpusGuess(draft.model_dump(mode="json", exclude_defaults=True), task, tuple(notes), data)
 
 
 def guess_draft(draft: DataDraft, asked: ChooseOptions, lookup: Lookup) -> tuple[DataDraft, str, list[str]]:
@@ -156,23 +160,23 @@ def guess_draft(draft: DataDraft, asked: ChooseOptions, lookup: Lookup) -> tuple
     Raises as `guess_corpus`; the task's rules are not checked yet.
     """
     draft = draft.model_copy(update={"format": asked.format or draft.format, "scheme": asked.scheme or draft.scheme})
-    draft, found = _located(draft, lookup)
+    draft, located = _located(draft, lookup)
     lines = []
     if asked.held_out is not None or asked.folds is not None:
-        draft, found, line = _without_dev(draft, found, asked.held_out, asked.folds)
+        draft, located, line = _without_dev(draft, located, asked.held_out, asked.folds)
         lines.append(line)
     elif draft.held_out is not None:
         lines.append(
             f"{NO_DEV}: {draft.held_out:.0%} of train serve as dev, the same on every machine "
             "(a file with `dev` or `validation` in its name beside it is taken instead; or --dev FILE)"
         )
-    files: Files = tuple(path for split in found.splits for path in split)
-    fingerprint(*found.splits)  # refuses what is no plain file before anything is read
+    files: Files = tuple(path for split in located.splits for path in split)
+    fingerprint(*located.splits)  # refuses what is no plain file before anything is read
     task_columns = Columns() if asked.task is None else TASKS[asked.task].columns
-    layout = _layout(found, files, draft, task_columns, asked)
+    layout = _layout(located, files, draft, task_columns, asked)
     task = asked.task
     if task is None:
-        task = _task_of(found.splits.train, layout, draft.scheme)
+        task = _task_of(located.splits.train, layout, draft.scheme)
         lines.append(f"task {task}, by its {'tags' if TASKS[task].head == 'tokens' else 'labels'} (--task for another)")
     if layout.format in TABLES:
         named = ", ".join(f"{key} = {value!r}" for key, value in layout.columns if value is not None)
@@ -188,16 +192,16 @@ def guess_draft(draft: DataDraft, asked: ChooseOptions, lookup: Lookup) -> tuple
         # The files are laid out once more when the draft is resolved, and would find the refused column again.
         refused = given is not None and given.document == NO_PAIR
         changes["columns"] = layout.columns.model_copy(update={"document": NO_PAIR}) if refused else layout.columns
-    if found.format is None and asked.format is None and layout.format != _by_name(files[0]):
+    if located.format is None and asked.format is None and layout.format != _by_name(files[0]):
         changes["format"] = layout.format
     return draft.model_copy(update=changes), task, lines
 
 
-def _layout(found: Located, files: Files, draft: DataDraft, task: Columns, asked: ChooseOptions) -> Layout:
+def _layout(located: Located, files: Files, draft: DataDraft, task: Columns, asked: ChooseOptions) -> Layout:
     """How the files are read; where nobody can tell the columns of a table, a person is asked, if there is one."""
-    given, format_ = asked.columns or draft.columns, draft.format or found.format
+    given, format_ = asked.columns or draft.columns, draft.format or located.format
     try:
-        return layout_of(found.splits.train, format_, given, task, files, looks_for_pair=True)
+        return layout_of(located.splits.train, format_, given, task, files, looks_for_pair=True)
     except UnclearColumnsError as unclear:
         if asked.ask is None or not unclear.choices:
             raise
@@ -211,7 +215,7 @@ def _layout(found: Located, files: Files, draft: DataDraft, task: Columns, asked
         given = Columns(
             **{key: name_or_position(word) for key, word in named.items()}, document=given.document if given else None
         )
-        return layout_of(found.splits.train, format_, given, task, files, looks_for_pair=True)
+        return layout_of(located.splits.train, format_, given, task, files, looks_for_pair=True)
 
 
 def _by_name(path: str) -> str | None:
@@ -236,28 +240,28 @@ def _located(draft: DataDraft, lookup: Lookup) -> tuple[DataDraft, Located]:
 
 
 def _without_dev(
-    draft: DataDraft, found: Located, share: float | None, folds: int | None
+    draft: DataDraft, located: Located, share: float | None, folds: int | None
 ) -> tuple[DataDraft, Located, str]:
     """The corpus with a share of train, or folds, as dev, and a line on it; a dev split of its own joins train.
 
     Raises:
         ConfigError: It has a dev split, and a version of its own that its files would lose.
     """
-    train, dev, test = found.splits.train, found.splits.dev, found.splits.test
+    train, dev, test = located.splits.train, located.splits.dev, located.splits.test
     option, serves = f"--folds {folds}", f"{folds} folds of train serve as dev, one a seed"
     if share is not None:
         option, serves = f"--held-out {share:g}", f"{share:.0%} of train serve as dev"
-    told, parts = f"{serves}, the same on every machine ({option.split()[0]})", {"held_out": share, "folds": folds}
+    line, parts = f"{serves}, the same on every machine ({option.split()[0]})", {"held_out": share, "folds": folds}
     if not dev:
-        return draft.model_copy(update=parts), found._replace(held_out=share), told
+        return draft.model_copy(update=parts), located._replace(held_out=share), line
     if draft.ud is not None or draft.hub is not None or draft.bundled is not None:
         raise ConfigError(
-            f"{option}: {found.name} has a dev split of its own. Leave {option.split()[0]} out, or give files."
+            f"{option}: {located.name} has a dev split of its own. Leave {option.split()[0]} out, or give files."
         )
     rest = {"format": draft.format, "columns": draft.columns, "scheme": draft.scheme, "first": draft.first}
-    pooled = DataDraft(train=(*train, *dev), test=test, name=draft.name or found.name, **parts, **rest)
-    joined = found._replace(splits=found.splits._replace(train=(*train, *dev), dev=()), held_out=share)
-    return pooled, joined, f"the dev split joins train, and {told}"
+    pooled = DataDraft(train=(*train, *dev), test=test, name=draft.name or located.name, **parts, **rest)
+    joined = located._replace(splits=located.splits._replace(train=(*train, *dev), dev=()), held_out=share)
+    return pooled, joined, f"the dev split joins train, and {line}"
 
 
 def draft_of(asked: ChooseOptions) -> DataDraft:
@@ -292,11 +296,11 @@ def _draft_of_files(asked: ChooseOptions, path: Path, files: Mapping[str, Files]
     if path.is_file():
         files, name = {**files, "train": files["train"] or (asked.data,)}, _word(path.name.split(".")[0])
     elif path.is_dir():
-        inside = {split: tuple(_inside(path, each) for each in paths) for split, paths in files.items()}
+        inside = {split: tuple(_inside(path, file) for file in paths) for split, paths in files.items()}
         rest = dict[str, Files]()
-        for split, found in by_split(files_in(path)).items():
-            if split in inside and not inside[split] and len(found) == 1:
-                rest[split] = (str(found[0]),)
+        for split, paths in by_split(files_in(path)).items():
+            if split in inside and not inside[split] and len(paths) == 1:
+                rest[split] = (str(paths[0]),)
         files, name = {**inside, **rest}, _word(path.resolve().name)
     else:
         raise ConfigError(f"--train, --dev and --test go with a folder or a file, and {asked.data!r} is neither.")

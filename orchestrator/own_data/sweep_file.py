@@ -64,8 +64,8 @@ def _width(model: ModelSpec) -> int:
 
 def _max_length(model: ModelSpec, corpus: Corpus) -> int:
     """The shortest of the usual lengths that about 99 % of the train items fit in, within the model's positions."""
-    words = sorted(len(item_words(item)) for item in corpus.train)
-    needed = _SUBWORDS_A_WORD * words[int(0.99 * (len(words) - 1))] + 2
+    n_words = sorted(len(item_words(item)) for item in corpus.train)
+    needed = _SUBWORDS_A_WORD * n_words[int(0.99 * (len(n_words) - 1))] + 2
     fitting = next((length for length in _LENGTHS if length >= needed), _LENGTHS[-1])
     return min(fitting, model.n_positions)
 
@@ -127,8 +127,8 @@ class Question:
         """The key `trial`."""
         size = {} if self.train_size is None else {"train_size": self.train_size}
         trial = {"task": self.corpus.task, "data": self.corpus.data, "model": self.model, **size, **self.recipe}
-        found: dict[str, Any] = each_path(trial, lambda word, _: seen_from(word, self.folder))
-        return found
+        relative: dict[str, Any] = each_path(trial, lambda word, _: seen_from(word, self.folder))
+        return relative
 
 
 def sweep_name(data: Mapping[str, Any], suffix: str = "") -> str:
@@ -304,11 +304,11 @@ def refuse_edited(path: Path, question: Question) -> None:
         ConfigError: It is not YAML.
         RefusedError: Somebody has edited it.
     """
-    known = Document.read(path).content
+    actual = Document.read(path).content
     expected = Document.of_text(path, sweep_text(question)).content
-    for content in (known, expected):
+    for content in (actual, expected):
         content.pop("keep", None)
-    if known != expected:
+    if actual != expected:
         raise RefusedError(
             f"{path}: was edited since `permafrost choose` wrote it. Run it with `permafrost launch --sweep`, give "
             "--out another folder, or delete the file."

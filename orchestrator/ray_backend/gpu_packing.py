@@ -39,8 +39,8 @@ def measured_footprint(specs: Sequence[TrialSpec], kind: str) -> Footprint:
         return [footprint(TrialSpec.model_validate_json(text), device_for(1.0)) for text in chosen]
 
     chosen = [spec.model_dump_json() for spec in largest_trials(specs)]
-    found: list[Footprint] = ray.get(pilots.remote(chosen))
-    return max(found, key=lambda one: one.used_bytes)
+    footprints: list[Footprint] = ray.get(pilots.remote(chosen))
+    return max(footprints, key=lambda footprint: footprint.used_bytes)
 
 
 def slots_for(
@@ -105,11 +105,11 @@ def works_on(kind: str) -> bool:
 
 def largest_trials(specs: Iterable[TrialSpec]) -> list[TrialSpec]:
     """For each combination of settings that affect memory, the trial that trains the most layers."""
-    found: dict[tuple[object, ...], TrialSpec] = {}
+    largest: dict[tuple[object, ...], TrialSpec] = {}
     for spec in sorted(specs, key=lambda spec: (len(spec.always_frozen.layers), prefix_depth(spec)), reverse=True):
         rest = spec.model_dump_json(include={"optim", "lora"})
-        found[(spec.task, spec.data, spec.model.revision, spec.max_length, spec.precision, rest)] = spec
-    return list(found.values())
+        largest[(spec.task, spec.data, spec.model.revision, spec.max_length, spec.precision, rest)] = spec
+    return list(largest.values())
 
 
 def share_of_gpu(footprint: Footprint, most: int) -> float:

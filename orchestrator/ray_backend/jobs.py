@@ -72,14 +72,14 @@ def package_sweep(folder: Path, document: Document, spec: ClusterSpec, here: Pat
 
 def _local_paths(document: Document, here: Path) -> Iterator[Path]:
     """Existing paths that a sweep names. Raises ConfigError: one is outside of `here`."""
-    words: list[str] = []
+    candidates: list[str] = []
 
     def note(word: str, _: object) -> str:
-        words.append(word)
+        candidates.append(word)
         return word
 
     each_path({key: document.content.get(key) for key in ("trial", "space")}, note)
-    for word in words:
+    for word in candidates:
         path = existing(word, here)
         if path is not None and not (path.is_relative_to(here) and path.resolve().is_relative_to(here)):
             raise ConfigError(
@@ -96,13 +96,14 @@ def _files(path: Path) -> Iterator[Path]:
     if path.is_file():
         yield path
     for parent, folders, names in os.walk(path):
-        for one in (Path(parent) / name for name in (*folders, *names)):
-            if one.is_symlink() and not (one.is_file() and one.resolve().is_relative_to(path.resolve())):
+        for entry in (Path(parent) / name for name in (*folders, *names)):
+            if entry.is_symlink() and not (entry.is_file() and entry.resolve().is_relative_to(path.resolve())):
                 raise RefusedError(
-                    f"{one}: a link to {one.readlink()}. Only links to files in {path} are sent; put the file there."
+                    f"{entry}: a link to {entry.readlink()}. Only links to files in {path} are sent; put the file "
+                    "there."
                 )
-            if one.is_file():
-                yield one
+            if entry.is_file():
+                yield entry
 
 
 def package_plugins(folder: Path) -> list[str]:
@@ -131,7 +132,7 @@ def our_modules() -> list[str]:
 
 def pinned_packages() -> list[str]:
     """`name==version` of everything that this project requires, as installed here, except Ray."""
-    found: dict[str, str] = {}
+    versions: dict[str, str] = {}
     waiting = ["permafrost-sweeps"]
     while waiting:
         try:
@@ -139,12 +140,16 @@ def pinned_packages() -> list[str]:
         except importlib.metadata.PackageNotFoundError:
             continue  # required on other systems only
         name = distribution.metadata["Name"].lower()
-        if name in found:
+        if name in versions:
             continue
-        found[name] = distribution.version
+        versions[name] = distribution.version
         wanted = map(Requirement, distribution.requires or ())
-        waiting += [one.name for one in wanted if one.marker is None or one.marker.evaluate({"extra": ""})]
-    return [f"{name}=={version}" for name, version in sorted(found.items()) if name not in _LEFT_TO_THE_CLUSTER]
+        waiting += [
+            requirement.name
+            for requirement in wanted
+            if requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+        ]
+    return [f"{name}=={version}" for name, version in sorted(versions.items()) if name not in _LEFT_TO_THE_CLUSTER]
 
 
 SWEEP, STORE, KIND, DASHBOARD = "permafrost_sweep", "permafrost_store", "permafrost_kind", "permafrost_dashboard"
@@ -216,7 +221,7 @@ class Jobs:
             logging.getLogger(name).setLevel(logging.WARNING)  # it logs every package twice
 
     def submit(
-        self, folder: Path, words: Sequence[str], spec: ClusterSpec, *, sweep: str, store: str, kind: str = "launch"
+        self, folder: Path, command: Sequence[str], spec: ClusterSpec, *, sweep: str, store: str, kind: str = "launch"
     ) -> str:
         """Run a command on the cluster in a copy of a folder, with this machine's code; the job's id."""
         environment: dict[str, Any] = {
@@ -229,13 +234,13 @@ class Jobs:
         if spec.environment.packages == "pinned":
             environment["pip"] = {"packages": pinned_packages(), "pip_check": False}
         with self._translated_errors():
-            found: str = self._client.submit_job(
-                entrypoint=shlex.join(words),
+            job_id: str = self._client.submit_job(
+                entrypoint=shlex.join(command),
                 submission_id=f"permafrost-{kind}-{re.sub(r'[^A-Za-z0-9_.-]', '-', sweep)}-{uuid.uuid4().hex[:8]}",
                 runtime_env=environment,
                 metadata=job_metadata(sweep, store) | {KIND: kind},
             )
-        return found
+        return job_id
 
     def job(self, job_id: str) -> Job:
         """The current state of a job."""

@@ -60,7 +60,7 @@ def own_processes() -> tuple[dict[str, list[Any]], str]:
     node = _worker._global_node
     if node is None:
         return {}, ""
-    return {name: [info.process for info in found] for name, found in node.all_processes.items()}, (
+    return {name: [info.process for info in infos] for name, infos in node.all_processes.items()}, (
         node.get_logs_dir_path()
     )
 

@@ -231,9 +231,9 @@ def stage_plugins() -> StagedPlugins:
         OSError: There is no room for them.
     """
     plugins = loaded()
-    found = plugins.files()
-    files = tuple(OriginFile(name, str(path), path.stat().st_size) for name, path in sorted(found.items()))
-    staged = StagedPlugins(plugins.modules, tuple(plugins.folders), files, digest_of(found))
+    paths = plugins.files()
+    files = tuple(OriginFile(name, str(path), path.stat().st_size) for name, path in sorted(paths.items()))
+    staged = StagedPlugins(plugins.modules, tuple(plugins.folders), files, digest_of(paths))
     if not files:
         return staged
     folder = staged.here(lambda function, *arguments: function(*arguments))
@@ -266,15 +266,15 @@ def unshared_note(store: Storage) -> str | None:
 
 def elsewhere(nodes: Sequence[Mapping[str, Any]], here: str) -> list[tuple[str, str]]:
     """Id and name of one live node on each host except the driver's, from Ray's list of nodes."""
-    found: dict[tuple[str, str], tuple[str, str]] = {}
+    by_host: dict[tuple[str, str], tuple[str, str]] = {}
     mine = None
     for node in nodes:
         host, address = str(node["NodeManagerHostname"]), str(node["NodeManagerAddress"])
         if node["NodeID"] == here:
             mine = (host, address)
         if node["Alive"]:
-            found.setdefault((host, address), (str(node["NodeID"]), f"{host} ({address})"))
-    return [node for key, node in found.items() if key != mine]
+            by_host.setdefault((host, address), (str(node["NodeID"]), f"{host} ({address})"))
+    return [node for key, node in by_host.items() if key != mine]
 
 
 def unshared_folder_note(folder: Path, blind: Sequence[str], *, among: int) -> str:
@@ -325,11 +325,11 @@ def _denied(nodes: Sequence[tuple[str, str]], path: str, content: str) -> list[s
 
     asked = {ask(node_id): name for node_id, name in nodes}
     answered, late = ray.wait(list(asked), num_returns=len(asked), timeout=PROBE_S)
-    for one in late:
-        ray.cancel(one, force=True)
-    found = []
-    for one in answered:
+    for ref in late:
+        ray.cancel(ref, force=True)
+    denied = []
+    for ref in answered:
         with suppress(ray.exceptions.RayError):  # the node is gone by now
-            if ray.get(one) is False:
-                found.append(asked[one])
-    return found
+            if ray.get(ref) is False:
+                denied.append(asked[ref])
+    return denied

@@ -235,21 +235,21 @@ class _Search:
         sizes: Sample | None,
     ) -> None:
         assert len(savings) == len(losses), "every freeze has its saving"
-        assert all(seed in seeds for one in losses for seed in one), "losses are of listed seeds"
-        known = [loss for one in losses for loss in one.values() if loss is not None]
-        assert all(np.isfinite(loss).all() for loss in known), "a failed seed is None"
+        assert all(seed in seeds for of_freeze in losses for seed in of_freeze), "losses are of listed seeds"
+        known_losses = [loss for of_freeze in losses for loss in of_freeze.values() if loss is not None]
+        assert all(np.isfinite(loss).all() for loss in known_losses), "a failed seed is None"
         self._goal, self._losses, self._seeds, self._savings, self._budget = goal, losses, seeds, savings, budget
-        values = [paired(one, seeds) for one in losses]
+        values = [paired(of_freeze, seeds) for of_freeze in losses]
         worth = np.array([saving >= goal.plan.min_saving - ROUNDING for saving in savings], dtype=bool)
         self._worth = np.flatnonzero(worth).tolist()
         self._of, self._chances = estimates(values, sizes), dict[int, tuple[float, ...]]()
         self._known, self._tail = list[Known](), goal.plan.error
         if values:
-            n_run = np.array([float(len(one)) for one in losses])
-            found = simultaneous(values, goal.looks, self._tail, n_run=n_run, family=worth, sizes=sizes)
-            self._tail = found.tail
-            ends = zip(values, found.low.tolist(), found.high.tolist(), strict=True)
-            self._known = [_known(goal, sizes, *each) for each in ends]
+            n_run = np.array([float(len(of_freeze)) for of_freeze in losses])
+            intervals = simultaneous(values, goal.looks, self._tail, n_run=n_run, family=worth, sizes=sizes)
+            self._tail = intervals.tail
+            ends = zip(values, intervals.low.tolist(), intervals.high.tolist(), strict=True)
+            self._known = [_known(goal, sizes, *of_freeze) for of_freeze in ends]
         shown = [i for i in self._worth if self._known[i].verdict == WITHIN]
         self._chosen = max(shown, key=lambda i: (savings[i], i), default=None)
         least = 0.0 if self._chosen is None else savings[self._chosen]
@@ -296,7 +296,7 @@ class _Search:
 
     def _price(self, i: int, seed: int) -> float:
         """Seconds of a pair, or trials; the baseline's is free where it has run."""
-        has_run = any(seed in one for one in self._losses)
+        has_run = any(seed in of_freeze for of_freeze in self._losses)
         return self._seconds(i) + (0.0 if has_run else self._seconds(-1))
 
     def _seconds(self, i: int) -> float:
@@ -305,25 +305,25 @@ class _Search:
 
     def _further(self, i: int) -> list[tuple[int, int]]:
         """The next seeds of a freeze, each with how many losses there are with it, as far as the budget goes."""
-        budget, found = self._budget, list[tuple[int, int]]()
+        budget, affordable = self._budget, list[tuple[int, int]]()
         seconds = math.inf if budget.seconds is None or not budget.of_trial else budget.seconds
         trials = math.inf if budget.trials is None else budget.trials
         for count, seed in self._missing(i):
             seconds -= self._price(i, seed)
-            trials -= 1 if any(seed in one for one in self._losses) else 2
-            if count > self._goal.max_seeds or (found and (seconds < 0 or trials < 0)):
+            trials -= 1 if any(seed in of_freeze for of_freeze in self._losses) else 2
+            if count > self._goal.max_seeds or (affordable and (seconds < 0 or trials < 0)):
                 break
-            found.append((count, seed))
-        return found
+            affordable.append((count, seed))
+        return affordable
 
     def _missing(self, index: int) -> list[tuple[int, int]]:
         """Seeds not run, each with how many losses there are with it if none before it is left out."""
-        count, found = self._known[index].n, []
+        count, missing = self._known[index].n, []
         for seed in self._seeds:
             if seed not in self._losses[index]:
                 count += 1
-                found.append((count, seed))
-        return found
+                missing.append((count, seed))
+        return missing
 
     def _still_open(self, index: int, count: int) -> float:
         """Chance that a loss is needed as its `count`th: that the looks before leave the freeze open."""
@@ -367,7 +367,7 @@ class _Search:
         return self._chances[i]
 
     def _one(self, i: int) -> Estimate:
-        return Estimate(*(each[i] for each in self._of))
+        return Estimate(*(values[i] for values in self._of))
 
     def _why(self) -> Why:
         if not self._open:
@@ -385,9 +385,9 @@ class _Search:
             for i in self._open
             if self._known[i].has_spread
         ]
-        within = [each for each in needs if self._known[each[0]].mean <= goal.tolerance + ROUNDING]
+        within = [need for need in needs if self._known[need[0]].mean <= goal.tolerance + ROUNDING]
         if needs:
-            nearest, takes = min(within or needs, key=lambda each: (each[1].further_seeds or math.inf, each[0]))
+            nearest, takes = min(within or needs, key=lambda need: (need[1].further_seeds or math.inf, need[0]))
         elif self._open:
             nearest = max(self._open, key=lambda i: (self._known[i].n, -i))
         return DepthAnswer(self._chosen, tuple(self._known), tuple(self._open), self._why(), nearest, takes)

@@ -74,7 +74,7 @@ class Depths:
     def savings(self) -> list[float]:
         """The share of the training FLOPs that each freeze saves."""
         whole, *passes = self.passes
-        return [1 - each / whole for each in passes]
+        return [1 - part / whole for part in passes]
 
 
 class DepthSearch(Source):
@@ -151,11 +151,11 @@ class DepthSearch(Source):
             for spec in (self._depths.baseline[want.seed], self._depths.freezes[want.candidate][want.seed]):
                 wanted[spec.trial_id] = max(want.chance, wanted.get(spec.trial_id, 0.0))
         trials = (spec for seeds in (self._depths.baseline, *self._depths.freezes) for spec in seeds.values())
-        ahead = [one for one in trials if one.trial_id not in self._ended and one.trial_id not in self._records]
+        ahead = [spec for spec in trials if spec.trial_id not in self._ended and spec.trial_id not in self._records]
         left = self._trials_left()
-        likely = sum(wanted.get(one.trial_id, 0.0) for one in ahead)
+        likely = sum(wanted.get(spec.trial_id, 0.0) for spec in ahead)
         share = 1.0 if left is None or likely <= left else left / likely
-        return Chances([(one, share * wanted.get(one.trial_id, 0.0)) for one in ahead], left)
+        return Chances([(spec, share * wanted.get(spec.trial_id, 0.0)) for spec in ahead], left)
 
     def answer(self) -> DepthAnswer:
         """The answer with the trials so far."""
@@ -239,13 +239,15 @@ class DepthSearch(Source):
         """Of a trial of each setting, the baseline first: as measured, or by its FLOPs; empty before a trial ended."""
         cells = (self._depths.baseline, *self._depths.freezes)
         took = [[self._took[i] for spec in seeds.values() if (i := spec.trial_id) in self._took] for seeds in cells]
-        known = [(passes, float(np.mean(each))) for passes, each in zip(self._passes, took, strict=True) if each]
-        if not known:
+        measured = [
+            (passes, float(np.mean(seconds))) for passes, seconds in zip(self._passes, took, strict=True) if seconds
+        ]
+        if not measured:
             return []
         return [
-            float(np.mean(each)) if each else max(t for p, t in known if p == near) * passes / near
-            for passes, each in zip(self._passes, took, strict=True)
-            for near in [min((p for p, _ in known), key=lambda p: abs(p - passes))]
+            float(np.mean(seconds)) if seconds else max(t for p, t in measured if p == near) * passes / near
+            for passes, seconds in zip(self._passes, took, strict=True)
+            for near in [min((p for p, _ in measured), key=lambda p: abs(p - passes))]
         ]
 
     def _next_spec(self) -> TrialSpec | None:

@@ -156,9 +156,9 @@ def frozen_trial(
     if State.DIVERGED in states:
         state = TrialState.PRUNED
     elif cell.is_over and State.COMPLETED in states:
-        known = [mean for mean in map(cell.mean, objectives) if mean is not None]
-        is_known = len(known) == len(objectives)
-        state, values = (TrialState.COMPLETE, known) if is_known else (TrialState.FAIL, None)
+        means = [mean for mean in map(cell.mean, objectives) if mean is not None]
+        is_known = len(means) == len(objectives)
+        state, values = (TrialState.COMPLETE, means) if is_known else (TrialState.FAIL, None)
     elif cell.is_over and states != {State.PRUNED}:
         state = TrialState.FAIL
     elif len(cell.waiting) + len(cell.over) == len(cell.specs):

@@ -55,11 +55,11 @@ class Race(Source):
 
     def __init__(self, cells: Sequence[Sequence[TrialSpec]], spec: RacingSpec, stored: StoredTrials) -> None:
         """`cells` are replicates in the order of the seeds, which is the same for all cells."""
-        self.cells = [Cell(specs, {one.trial_id: TrialProgress() for one in specs}) for specs in cells]
+        self.cells = [Cell(specs, {replicate.trial_id: TrialProgress() for replicate in specs}) for specs in cells]
         self.left: set[str] = set()
         self._spec, self._stored = spec, stored
         self._n_seeds = max((len(cell.specs) for cell in self.cells), default=0)
-        self._cell_of = {one.trial_id: cell for cell in self.cells for one in cell.specs}
+        self._cell_of = {replicate.trial_id: cell for cell in self.cells for replicate in cell.specs}
         self._records: dict[str, list[EpochRecord]] = {}
         self._ready: deque[TrialSpec] = deque()
         self._begun: dict[str, int] = dict.fromkeys((cell.cell_id for cell in self.cells), 0)  # seeds
@@ -184,7 +184,7 @@ def by_student(scores: Sequence[Scores], error: float) -> IsWorse:
     """
     from scipy.stats import t
 
-    variance, freedom = residual_variance([one for one in scores if len(one) == max(map(len, scores))])
+    variance, freedom = residual_variance([of_cell for of_cell in scores if len(of_cell) == max(map(len, scores))])
 
     def is_worse(losses: Floats) -> bool:
         if not freedom:

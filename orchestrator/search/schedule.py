@@ -101,10 +101,11 @@ class Asha(NoEarlyStopping):
     def best(self) -> str | None:
         """The best cell that may be promoted, from the highest rung down."""
         levels = [(level, rung) for rungs in self._rungs.values() for level, rung in rungs.items()]
-        found = (
-            next(rung.best(self._quota(rung), self._level), None) for _, rung in sorted(levels, key=lambda one: -one[0])
+        candidates = (
+            next(rung.best(self._quota(rung), self._level), None)
+            for _, rung in sorted(levels, key=lambda entry: -entry[0])
         )
-        return next(filter(None, found), None)
+        return next(filter(None, candidates), None)
 
     def promote(self, cell: str) -> None:
         """It leaves its rung for the next one."""
@@ -144,9 +145,9 @@ class Halving(Asha):
 
     def _below_is_open(self, rung: _Rung) -> bool:
         """Whether further cells may come from lower rungs of the same group."""
-        rungs = next(rungs for rungs in self._rungs.values() if any(rung is one for one in rungs.values()))
-        level = next(level for level, one in rungs.items() if one is rung)
-        return any(self._is_open(one) for at, one in rungs.items() if at < level)
+        rungs = next(rungs for rungs in self._rungs.values() if any(rung is other for other in rungs.values()))
+        level = next(level for level, other in rungs.items() if other is rung)
+        return any(self._is_open(other) for at, other in rungs.items() if at < level)
 
 
 class Median(NoEarlyStopping):
@@ -169,9 +170,9 @@ class Median(NoEarlyStopping):
         if time < self._first - 1e-9:
             return True
         others = [_running_mean(seeds, time) for other, seeds in cells.items() if other != cell]
-        known = [mean for mean in others if mean is not None]
+        means = [mean for mean in others if mean is not None]
         best = _mean_of_best(cells[cell], time)
-        return len(known) < self.LEAST_OTHERS or best >= statistics.median(known)
+        return len(means) < self.LEAST_OTHERS or best >= statistics.median(means)
 
 
 def _up_to(curve: dict[float, float], time: float) -> list[float]:

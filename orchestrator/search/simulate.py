@@ -153,17 +153,17 @@ def simulate(source: Source, recorded: RecordedTrials, *, slots: int = 1) -> Sim
             heapq.heappush(running, _ReplayedTrial(now + _seconds(records, 0, begun), n_begun, order, records, 0))
         if not running:
             return spent
-        one = heapq.heappop(running)
-        now = spent.seconds = one.at_s
-        if _continues(one, source, done, spent):
-            one.index += 1
-            one.at_s = now + _seconds(one.records, one.index, done[one.order.spec.trial_id])
-            heapq.heappush(running, one)
+        trial = heapq.heappop(running)
+        now = spent.seconds = trial.at_s
+        if _continues(trial, source, done, spent):
+            trial.index += 1
+            trial.at_s = now + _seconds(trial.records, trial.index, done[trial.order.spec.trial_id])
+            heapq.heappush(running, trial)
 
 
-def _continues(one: _ReplayedTrial, source: Source, done: dict[str, float], spent: SimulatedCost) -> bool:
+def _continues(trial: _ReplayedTrial, source: Source, done: dict[str, float], spent: SimulatedCost) -> bool:
     """Report an evaluation to the source; whether the trial continues."""
-    record, spec = one.records[one.index], one.order.spec
+    record, spec = trial.records[trial.index], trial.order.spec
     spent.epochs += max(0.0, record.epoch - done[spec.trial_id])
     done[spec.trial_id] = max(done[spec.trial_id], record.epoch)
     verdict = source.evaluated(spec, record)
@@ -186,8 +186,8 @@ def _last_record(
     """The record that ends a trial, with what was measured once."""
     constants, reports = {"dev": trial["constant_score"]}, []
     for split in {**constants, **sentences}:
-        known = {name: tuple(values.tolist()) for name, values in sentences.get(split, {}).items()}
-        lists = {"contributions": known.pop("sentences", ()), **known}
+        per_sentence = {name: tuple(values.tolist()) for name, values in sentences.get(split, {}).items()}
+        lists = {"contributions": per_sentence.pop("sentences", ()), **per_sentence}
         reports.append(SplitReport(split, (), constant_score=constants.get(split), **lists))
     return replace(record, last=True, test_score=trial["test_score"], reports=tuple(reports))
 

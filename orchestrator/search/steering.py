@@ -181,9 +181,9 @@ class Steering(Source):
         """What is decided now, by this driver or by another one that was first; None if there is nothing to decide."""
         if (promotion := self._promotion()) is not None:
             return promotion
-        found = None if self._is_closed else self._suggester.suggest(self.cells)
-        if found is not None:
-            return self._make(*found) if self._suggester.is_adaptive else found[0]
+        suggestion = None if self._is_closed else self._suggester.suggest(self.cells)
+        if suggestion is not None:
+            return self._make(*suggestion) if self._suggester.is_adaptive else suggestion[0]
         if not self._is_closed:
             self._is_closed = True
             self._scheduler.closed()
@@ -225,10 +225,10 @@ class Steering(Source):
     def _promote(self, cell_id: str, beyond: float) -> None:
         """A cell goes on, unless it does not pause by that epoch any more, as the sweep's schedule was changed."""
         while cell_id not in self._by_id and not self._suggester.is_adaptive:
-            found = self._suggester.suggest(self.cells)
-            if found is None:  # the sweep no longer has it
+            suggestion = self._suggester.suggest(self.cells)
+            if suggestion is None:  # the sweep no longer has it
                 return
-            self._add(found[0])
+            self._add(suggestion[0])
         cell = self._by_id.get(cell_id)
         if cell is None or cell.until is None or cell.until > beyond + _EPS:
             return
@@ -333,21 +333,21 @@ def front(cells: Sequence[Cell], objectives: Sequence[str]) -> list[Cell]:
     """The cells on the Pareto front of their means over complete trials, best first; of equal cells the first."""
     from orchestrator.analysis.savings import front as pareto_front  # loads pandas
 
-    known = [(cell, values) for cell in cells if (values := _oriented(cell, objectives)) is not None]
-    if not known:
+    scored = [(cell, values) for cell in cells if (values := _oriented(cell, objectives)) is not None]
+    if not scored:
         return []
-    on_front = pareto_front(np.array([values for _, values in known]))
-    best = {values: cell for (cell, values), on in reversed(list(zip(known, on_front, strict=True))) if on}
+    on_front = pareto_front(np.array([values for _, values in scored]))
+    best = {values: cell for (cell, values), on in reversed(list(zip(scored, on_front, strict=True))) if on}
     return [best[values] for values in sorted(best, reverse=True)]
 
 
 def _oriented(cell: Cell, objectives: Sequence[str]) -> tuple[float, ...] | None:
     """The means, oriented so that larger is better; None if any is unknown."""
     means = [cell.mean(name) for name in objectives]
-    known = [mean for mean in means if mean is not None]
-    if len(known) < len(means):
+    known_means = [mean for mean in means if mean is not None]
+    if len(known_means) < len(means):
         return None
-    return tuple(-mean if less_is_better(name) else mean for name, mean in zip(objectives, known, strict=True))
+    return tuple(-mean if less_is_better(name) else mean for name, mean in zip(objectives, known_means, strict=True))
 
 
 def _values(cell: Cell, objectives: Sequence[str]) -> str:
@@ -385,5 +385,5 @@ def _on_test(cell: Cell) -> Iterator[str]:
             over = "seeds" if test.n_sentences is None else "seeds and sentences"
             ends = f" ({points(-test.high)} to {points(-test.low)}, 95 % interval over {over})"
         yield f"        score {points(-test.mean)}{ends} on test, which took no part in that"
-    if known := [trial.has_collapsed for trial in cell.progress.values() if trial.has_collapsed is not None]:
-        yield f"        {collapses(known).sentence}"
+    if collapsed := [trial.has_collapsed for trial in cell.progress.values() if trial.has_collapsed is not None]:
+        yield f"        {collapses(collapsed).sentence}"

@@ -66,7 +66,7 @@ def plan_lines(plan: Plan, store: str, cluster: ClusterSpec) -> list[str]:
         f"trials  {plan.n_trials:,} = {counted(plan.n_cells, 'setting')} x {seeds}; "
         f"{plan.n_skipped:,} complete in the store, {most}{len(plan.ahead):,} to run{resumed}",
         f"work    {most}{counted(epochs, 'epoch')}, {counted(sentences, 'training sentence')}",
-        *(f"search  {words}" for words in plan.sweep.search_words()),
+        *(f"search  {line}" for line in plan.sweep.search_words()),
         *(f"data    {line}" for line in corpora_lines(corpora)),
         *([f"device  {device_line(cluster, plan.sweep.resources)}"] if plan.ahead else []),
         f"store   {store}",
@@ -125,8 +125,8 @@ def cell_tables(cells: Sequence[CellSummary]) -> Iterator[RenderableType]:
             table.add_column(name, justify="right", no_wrap=True, min_width=figure_width)
         for cell in group:
             table.add_row(Text(cell_label(cell.spec, varying)), *_figures(cell))
-        notes = [Text(f"{cell_label(cell.spec, varying)}: {words}") for cell in group for words in _notes(cell)]
-        notes += [Text(words) for words in (_unevenness(group),) if words]
+        notes = [Text(f"{cell_label(cell.spec, varying)}: {note}") for cell in group for note in _notes(cell)]
+        notes += [Text(note) for note in (_unevenness(group),) if note]
         own = [_statistics_table(group, varying)] if group[0].statistics else []
         yield Padding(Stack(table, *notes, *own), (1, 0, 0, 0))
     if any(layer_strip(cell.spec.freeze.label, cell.spec.model.n_layers) for cell in cells):
@@ -149,7 +149,7 @@ def _statistics_table(group: Sequence[CellSummary], varying: Sequence[str]) -> T
 def _notes(cell: CellSummary) -> list[str]:
     """What a baseline costs, what a rule froze, and the trials that ended in another state than completed."""
     lost = ", ".join(f"{n} {state}" for state, n in sorted(cell.states.items()) if state != State.COMPLETED)
-    return [words for words in (_costs(cell), cell.froze, lost) if words]
+    return [note for note in (_costs(cell), cell.froze, lost) if note]
 
 
 def _costs(cell: CellSummary) -> str:

@@ -39,9 +39,9 @@ def submit(
         name = package_sweep(Path(folder), document, spec, Path.cwd())
         flags = [*flags, *package_plugins(Path(folder))]
         # -P: the job's folder holds what the person named, perhaps a `trials.py`
-        words = ["python", "-P", "-m", "orchestrator.launch"]
-        words += ["--sweep", name, "--cluster", CLUSTER_FILE, "--store", store]
-        job = jobs.submit(Path(folder), [*words, *flags], spec, sweep=sweep, store=store)
+        command = ["python", "-P", "-m", "orchestrator.launch"]
+        command += ["--sweep", name, "--cluster", CLUSTER_FILE, "--store", store]
+        job = jobs.submit(Path(folder), [*command, *flags], spec, sweep=sweep, store=store)
     say(f"job     {job} at {spec.address}; it runs independently of this terminal")
     if detach:
         say(_next_commands(spec.address, sweep))

@@ -84,12 +84,12 @@ def parse_address(text: str) -> Address:
 
 
 def _options(scheme: str, query: str, shown: str) -> dict[str, str]:
-    known, options = _OPTIONS[scheme], dict[str, str]()
+    names, options = _OPTIONS[scheme], dict[str, str]()
     for name, value in parse_qsl(query, keep_blank_values=True):
-        if name not in known:
+        if name not in names:
             # Only what looks like the name of an option is repeated: it may be a misplaced key.
             shown_name = repr(name) if re.fullmatch(r"[a-z_]{1,20}", name) else "a part after '?'"
-            allowed = ", ".join(known) or "none"
+            allowed = ", ".join(names) or "none"
             raise ConfigError(f"{shown}: unknown option {shown_name}. Known: {allowed}. {_WAY_OUT[scheme]}")
         if not re.fullmatch(_RULES[name], value):
             form = {"endpoint_override": "host:port or http://host:port", "scheme": "http or https"}

@@ -257,10 +257,10 @@ class ObjectStorage(Storage):
     def files(self, after: str = "", before: str = LAST) -> dict[str, int]:
         """Name and bytes of each object, but for empty ones, with which other programs mark folders."""
         if (after, before) == ("", LAST):
-            found = {_name(one["path"]): one["size"] for one in self._listed()["objects"]}
+            sizes = {_name(entry["path"]): entry["size"] for entry in self._listed()["objects"]}
         else:
-            found = self._below(after, before)
-        return _shown(found)
+            sizes = self._below(after, before)
+        return _shown(sizes)
 
     def inside(self) -> dict[str, dict[str, int]]:
         """The files of each folder inside: from one listing, or of many names from several at a time."""
@@ -270,8 +270,8 @@ class ObjectStorage(Storage):
             later = [name for name in self.folders() if name > last]
             starts = [last, *later[:: max(len(later) // self.at_once, 1)]]
             ends = dict(zip(starts, [*starts[1:], LAST], strict=True))
-            for found in self.each(lambda start: self._below(start, ends[start]), starts):
-                listed |= found
+            for sizes in self.each(lambda start: self._below(start, ends[start]), starts):
+                listed |= sizes
         folders: dict[str, dict[str, int]] = {}
         for path, size in listed.items():
             folder, slash, name = path.partition("/")
@@ -285,15 +285,15 @@ class ObjectStorage(Storage):
         """
 
         def listed(bucket: Service) -> dict[str, int]:
-            found, start = dict[str, int](), f"{self._path}/".removeprefix("/")
+            sizes, start = dict[str, int](), f"{self._path}/".removeprefix("/")
             for page in bucket.list(self._path, offset=f"{start}{after}" if after else None):
-                for one in page:
-                    if (path := one["path"].removeprefix(start)) >= before:
-                        return found
-                    found[path] = one["size"]
-                    if len(found) == most:
-                        return found
-            return found
+                for entry in page:
+                    if (path := entry["path"].removeprefix(start)) >= before:
+                        return sizes
+                    sizes[path] = entry["size"]
+                    if len(sizes) == most:
+                        return sizes
+            return sizes
 
         try:
             return self._ask(listed, "read")
@@ -364,7 +364,7 @@ class ObjectStorage(Storage):
     def is_free(self) -> bool:
         """Whether no object has this prefix."""
         listed = self._listed()
-        names = [_name(one["path"]) for one in listed["objects"] if one["size"]]
+        names = [_name(entry["path"]) for entry in listed["objects"] if entry["size"]]
         return not listed["common_prefixes"] and all(TEMPORARY_FILE.fullmatch(name) for name in names)
 
     def check_writable(self) -> None:
@@ -391,9 +391,9 @@ class ObjectStorage(Storage):
         return self._connection.ask(action, describe)
 
 
-def _shown(found: dict[str, int]) -> dict[str, int]:
+def _shown(sizes: dict[str, int]) -> dict[str, int]:
     return {
-        name: found[name] for name in sorted(found) if found[name] and "/" not in name and name[:1] not in ("", ".")
+        name: sizes[name] for name in sorted(sizes) if sizes[name] and "/" not in name and name[:1] not in ("", ".")
     }
 
 

@@ -185,20 +185,20 @@ class FolderStorage(Storage):
         part behind the reader's position and delete an old one ahead of it. So the folder is read twice: whatever
         replaced a part that vanished during the first reading exists before the second begins.
         """
-        return dict(sorted(one for one in (self._listed() | self._listed()).items() if after < one[0] < before))
+        return dict(sorted(item for item in (self._listed() | self._listed()).items() if after < item[0] < before))
 
     def _listed(self) -> dict[str, int]:
-        found = {}
+        sizes = {}
         try:
             with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(self.folder) as entries:
                 for entry in entries:
                     if not entry.name.startswith("."):
                         with contextlib.suppress(FileNotFoundError):
                             if entry.is_file():
-                                found[entry.name] = entry.stat().st_size
+                                sizes[entry.name] = entry.stat().st_size
         except PermissionError as error:
             raise StoreError(f"{self}: cannot be read ({error.strerror}). Make it readable first.") from error
-        return found
+        return sizes
 
     def odd(self) -> list[str]:
         """What is neither a file nor a folder, nor leads to one: pipes, sockets, devices, links to nowhere."""
@@ -266,7 +266,7 @@ class FolderStorage(Storage):
                 _write_through(file, content)
             yield temporary
             temporary.unlink(missing_ok=True)
-            for folder in (self.folder, *(one.parent for one in new)):
+            for folder in (self.folder, *(new_folder.parent for new_folder in new)):
                 _flush_names(folder)
         except OSError as error:
             with contextlib.suppress(OSError):

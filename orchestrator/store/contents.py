@@ -111,9 +111,9 @@ def read_table(storage: Storage, table: str) -> TableContents:
     """One table. Raises as `read_contents` does."""
     parts = PartFolder(storage, ALL_TABLES[table], rows_are_checked=False)
     sizes, read = parts.read_each(lambda name: read_part(parts, name))
-    tables = {name: found for name, found in read.items() if isinstance(found, pa.Table)}
-    broken = tuple(found for found in read.values() if isinstance(found, BrokenPart))
-    starts = tuple(accumulate((len(found) for found in tables.values()), initial=0))[:-1]
+    tables = {name: part for name, part in read.items() if isinstance(part, pa.Table)}
+    broken = tuple(part for part in read.values() if isinstance(part, BrokenPart))
+    starts = tuple(accumulate((len(part) for part in tables.values()), initial=0))[:-1]
     rows = pa.concat_tables([parts.schema.empty_table(), *tables.values()])
     strange = tuple(name for name in parts.storage.files() if not is_part(name))
     return TableContents(tuple(tables), starts, rows, broken, strange, sum(sizes.values()))
@@ -145,8 +145,8 @@ def repeated(rows: pa.Table, keys: Sequence[str]) -> list[list[int]]:
     many = counts.filter(pc.greater(counts["at_count"], 1)).select(names)
     if not len(many):  # the usual case; lists of all rows take memory
         return []
-    found = numbered.join(many, names, join_type="inner").group_by(names).aggregate([("at", "list")])
-    return sorted(sorted(at) for at in found["at_list"].to_pylist())
+    groups = numbered.join(many, names, join_type="inner").group_by(names).aggregate([("at", "list")])
+    return sorted(sorted(at) for at in groups["at_list"].to_pylist())
 
 
 def latest(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
@@ -170,9 +170,9 @@ def save_weights(store: Storage, trial_id: str, content: bytes) -> None:
     folder, old = store.at(WEIGHTS), weights_of(store).get(trial_id, [])
     name = f"{trial_id}-{digest(content)}.safetensors"
     folder.write(name, content)
-    for one in old:
-        if one != name:
-            folder.delete(one)
+    for old_name in old:
+        if old_name != name:
+            folder.delete(old_name)
 
 
 def find_weights(store: Storage, trial_id: str) -> bytes | None:
@@ -186,17 +186,17 @@ def find_weights(store: Storage, trial_id: str) -> bytes | None:
 
 def recorded_weights(store: Storage, trial_ids: Collection[str]) -> dict[str, Recorded]:
     """What the rows of these trials record of their weights, for those that have any."""
-    found = weights_of(store) if trial_ids else {}
-    return {i: Recorded(1, promised(found[i][-1]) or "") for i in trial_ids if i in found}
+    names = weights_of(store) if trial_ids else {}
+    return {i: Recorded(1, promised(names[i][-1]) or "") for i in trial_ids if i in names}
 
 
 def weights_of(store: Storage) -> dict[str, list[str]]:
     """The names of the files of each trial that has any."""
-    found: dict[str, list[str]] = {}
+    names: dict[str, list[str]] = {}
     for name in store.at(WEIGHTS).files():
         if match := FILE.fullmatch(name):
-            found.setdefault(match[1], []).append(name)
-    return found
+            names.setdefault(match[1], []).append(name)
+    return names
 
 
 # The plans of sweeps in a store: one file per launch that declared something new, and cells that a search suggested.
@@ -249,9 +249,9 @@ def write_plan(folder: Storage, plan: SweepPlan, *, after_ns: int = 0) -> None:
 
 def as_json(plan: SweepPlan) -> dict[str, Any]:
     """A plan as its file has it."""
-    found = {"name": plan.name, "time": plan.time, "source": plan.source, "trials": plan.trials}
+    content = {"name": plan.name, "time": plan.time, "source": plan.source, "trials": plan.trials}
     later = {"decisions": plan.decisions, "goal": plan.goal}
-    return found | {name: value for name, value in later.items() if value}
+    return content | {name: value for name, value in later.items() if value}
 
 
 def stamped_plan(folder: Storage, plan: SweepPlan, after_ns: int = 0) -> tuple[int, SweepPlan]:
@@ -297,13 +297,13 @@ def intact_json(path: str, content: bytes) -> Any:
 DECODING_ERRORS = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 
 
-def plan_of(found: Any) -> SweepPlan:
+def plan_of(content: Any) -> SweepPlan:
     """A plan from JSON values. Raises one of `DECODING_ERRORS`."""
-    trials = tuple((str(trial_id), dict(spec)) for trial_id, spec in found["trials"])
-    decisions = int(found.get("decisions", 0))
-    goal = dict(found.get("goal", {}))
+    trials = tuple((str(trial_id), dict(spec)) for trial_id, spec in content["trials"])
+    decisions = int(content.get("decisions", 0))
+    goal = dict(content.get("goal", {}))
     DecisionPlan.of_json(goal)
-    return SweepPlan(str(found["name"]), float(found["time"]), str(found["source"]), trials, decisions, goal)
+    return SweepPlan(str(content["name"]), float(content["time"]), str(content["source"]), trials, decisions, goal)
 
 
 def broken_plan(path: str, error: Exception) -> BrokenError:
@@ -363,12 +363,12 @@ def only_match(prefix: str, ids: Iterable[str], what: str, store: str, listing: 
         NothingMatchedError: none does.
         ConfigError: several do.
     """
-    found = sorted({i for i in ids if i.startswith(prefix)})
-    if not found:
+    matches = sorted({i for i in ids if i.startswith(prefix)})
+    if not matches:
         raise NothingMatchedError(f"no {what} {prefix!r} in {store}. `{listing}` lists them.")
-    if len(found) > 1:
-        raise ConfigError(f"{prefix!r} matches {len(found)} {what}s: {', '.join(found[:4])}. Give more digits.")
-    return found[0]
+    if len(matches) > 1:
+        raise ConfigError(f"{prefix!r} matches {len(matches)} {what}s: {', '.join(matches[:4])}. Give more digits.")
+    return matches[0]
 
 
 def _parsed(content: object) -> TrialSpec:
@@ -402,19 +402,19 @@ def evidence_of(specs: Sequence[TrialSpec], trials: pa.Table, contributions: pa.
 def sentence_columns(contributions: pa.Table, split: str) -> dict[str, dict[str, npt.NDArray[Any]]]:
     """For `trial_frame.with_sentences`: its columns by trial id, from rows of `schema.CONTRIBUTIONS`."""
     of_split = contributions.filter(pc.equal(contributions["split"], split))
-    found = dict[str, dict[str, npt.NDArray[Any]]]()
+    columns = dict[str, dict[str, npt.NDArray[Any]]]()
     for name, column in SENTENCE_COLUMNS.items():
         rows = of_split.filter(pc.is_valid(of_split[column]))
         lists = zip(rows["trial_id"].to_pylist(), rows[column], strict=True)
-        found[name] = {trial_id: values.values.to_numpy() for trial_id, values in lists}
-    return found
+        columns[name] = {trial_id: values.values.to_numpy() for trial_id, values in lists}
+    return columns
 
 
 def all_sentences(contributions: pa.Table) -> dict[str, dict[str, dict[str, npt.NDArray[Any]]]]:
     """All that is stored of sentences: trial id -> split -> those of `SENTENCE_COLUMNS` that are known."""
-    found = dict[str, dict[str, dict[str, npt.NDArray[Any]]]]()
+    by_trial = dict[str, dict[str, dict[str, npt.NDArray[Any]]]]()
     for split in pc.unique(contributions["split"]).to_pylist():
         for name, of_trials in sentence_columns(contributions, split).items():
             for trial_id, values in of_trials.items():
-                found.setdefault(trial_id, {}).setdefault(split, {})[name] = values
-    return found
+                by_trial.setdefault(trial_id, {}).setdefault(split, {})[name] = values
+    return by_trial

@@ -114,9 +114,9 @@ class DecisionLog:
             StoreError: the storage cannot be read.
         """
         self._folder, self._before_write, self._token = folder, before_write, uuid.uuid4().hex[:16]
-        known = recorded(folder)
-        self._known = deque(one.choice for one in known)
-        self._next = next_number(known)
+        decisions = recorded(folder)
+        self._known = deque(decision.choice for decision in decisions)
+        self._next = next_number(decisions)
         self._is_behind = False
         self._single: list[Decision] = []
         self._joined: list[tuple[str, list[Decision]]] = []
@@ -132,12 +132,12 @@ class DecisionLog:
             return self._known.popleft()
         if not (look or self._is_behind):
             return None
-        found = _read_single(self._folder, self._next)
-        self._is_behind = found is not None
-        if found is None:
+        decision = _read_single(self._folder, self._next)
+        self._is_behind = decision is not None
+        if decision is None:
             return None
         self._next += 1
-        return found.choice
+        return decision.choice
 
     def make(self, choice: Choice, plan: SweepPlan) -> Choice:
         """Decide, unless another driver has made a decision that this one has not followed.
@@ -198,7 +198,7 @@ def recorded(folder: Storage, names: Iterable[str] | None = None) -> list[Decisi
     for left in reversed(range(_READS)):
         wanted = sorted(filter(is_decision, folder.files() if names is None else names))
         try:
-            found = _read_all(folder.each, read, wanted)
+            decisions = _read_all(folder.each, read, wanted)
         except FileNotFoundError as error:  # it was replaced meanwhile
             names = None
             if not left:
@@ -206,26 +206,30 @@ def recorded(folder: Storage, names: Iterable[str] | None = None) -> list[Decisi
         except OSError as error:
             raise broken_plan(str(folder), error) from error
         else:
-            return _in_order(found)
+            return _in_order(decisions)
     raise AssertionError
 
 
 def next_number(decisions: Iterable[Decision]) -> int:
     """The number of the decision that follows."""
-    return 1 + max((one.number for one in decisions if one.number is not None), default=-1)
+    return 1 + max((decision.number for decision in decisions if decision.number is not None), default=-1)
 
 
 def suggested(decisions: Iterable[Decision]) -> list[Suggested]:
     """The suggestions among decisions."""
-    return [one.choice for one in decisions if isinstance(one.choice, Suggested)]
+    return [decision.choice for decision in decisions if isinstance(decision.choice, Suggested)]
 
 
-def _read_all(each: Callable[..., Any], read: Callable[[str], list[Decision]], names: list[str]) -> list[Decision]:
+def _read_all(for_each: Callable[..., Any], read: Callable[[str], list[Decision]], names: list[str]) -> list[Decision]:
     """Of single decisions only those that are in no larger object."""
-    found = [one for some in each(read, [name for name in names if not _SINGLE.fullmatch(name)]) for one in some]
-    joined = {one.number for one in found}
+    decisions = [
+        decision
+        for some in for_each(read, [name for name in names if not _SINGLE.fullmatch(name)])
+        for decision in some
+    ]
+    joined = {decision.number for decision in decisions}
     single = [name for name in names if (match := _SINGLE.fullmatch(name)) and int(match[1]) not in joined]
-    return [*found, *(one for some in each(read, single) for one in some)]
+    return [*decisions, *(decision for some in for_each(read, single) for decision in some)]
 
 
 def newest_plan(folder: Storage, names: Collection[str] | None = None) -> SweepPlan | None:
@@ -241,9 +245,9 @@ def newest_plan(folder: Storage, names: Collection[str] | None = None) -> SweepP
         return None
     plan, since = read_plan(folder, newest), stamp_of(newest)
     trials = dict(plan.trials)
-    for one in recorded(folder, names):
-        if one.stamp_ns > since or (one.number is not None and one.number >= plan.decisions):
-            trials |= one.plan.trials
+    for decision in recorded(folder, names):
+        if decision.stamp_ns > since or (decision.number is not None and decision.number >= plan.decisions):
+            trials |= decision.plan.trials
     return plan if len(trials) == len(plan.trials) else replace(plan, trials=tuple(trials.items()))
 
 
@@ -267,9 +271,9 @@ def join_decisions(folder: Storage, *, alone: bool = False, others: Iterable[Dec
         return
     groups = dict[int, list[Decision]]()
     n_bytes = 0
-    for one in _in_order([*recorded(folder, names), *others]):
-        n_bytes += len(one.text)
-        groups.setdefault(n_bytes // LARGEST_BYTES, []).append(one)
+    for decision in _in_order([*recorded(folder, names), *others]):
+        n_bytes += len(decision.text)
+        groups.setdefault(n_bytes // LARGEST_BYTES, []).append(decision)
     for name in names - {_write(folder, group) for group in groups.values()}:
         folder.delete(name)
 
@@ -282,23 +286,23 @@ def is_decision(name: str) -> bool:
 def decoded_decisions(path: str, content: bytes) -> list[Decision]:
     """Decode the decisions of an object. Raises BrokenError."""
     try:
-        found = intact_json(path, content)
-        if "suggestions" in found:
-            entries = [*found["suggestions"], *found.get("decisions", ())]
-            return [_decision(one, int(one["time_ns"])) for one in entries]
-        return [_decision(found, stamp_of(path.rpartition("/")[2]))]
+        decoded = intact_json(path, content)
+        if "suggestions" in decoded:
+            entries = [*decoded["suggestions"], *decoded.get("decisions", ())]
+            return [_decision(entry, int(entry["time_ns"])) for entry in entries]
+        return [_decision(decoded, stamp_of(path.rpartition("/")[2]))]
     except DECODING_ERRORS as error:
         raise broken_plan(path, error) from error
 
 
-def _decision(found: Any, stamp_ns: int) -> Decision:
-    number = int(_number(found["decision"])) if "decision" in found else None
-    if "promoted" in found:
-        return Decision(number, stamp_ns, Promoted(str(found["promoted"]), float(_number(found["beyond"]))), NO_TRIALS)
-    if "stopped" in found:
-        return Decision(number, stamp_ns, Stopped(str(found["stopped"])), NO_TRIALS)
-    parameters = {str(key): _number(value) for key, value in found["parameters"].items()}
-    return Decision(number, stamp_ns, Suggested(int(_number(found["number"])), parameters), plan_of(found))
+def _decision(entry: Any, stamp_ns: int) -> Decision:
+    number = int(_number(entry["decision"])) if "decision" in entry else None
+    if "promoted" in entry:
+        return Decision(number, stamp_ns, Promoted(str(entry["promoted"]), float(_number(entry["beyond"]))), NO_TRIALS)
+    if "stopped" in entry:
+        return Decision(number, stamp_ns, Stopped(str(entry["stopped"])), NO_TRIALS)
+    parameters = {str(key): _number(value) for key, value in entry["parameters"].items()}
+    return Decision(number, stamp_ns, Suggested(int(_number(entry["number"])), parameters), plan_of(entry))
 
 
 NO_TRIALS = SweepPlan("", 0.0, "", ())
@@ -310,18 +314,18 @@ def _number(value: object) -> int | float:
     return value
 
 
-def _in_order(found: Iterable[Decision]) -> list[Decision]:
+def _in_order(decisions: Iterable[Decision]) -> list[Decision]:
     """Each decision once: those without a number by time, then by number."""
 
-    def place(one: Decision) -> tuple[int, int, str]:
-        return -1 if one.number is None else one.number, one.stamp_ns, one.text
+    def place(decision: Decision) -> tuple[int, int, str]:
+        return -1 if decision.number is None else decision.number, decision.stamp_ns, decision.text
 
-    return sorted({one.text: one for one in found}.values(), key=place)
+    return sorted({decision.text: decision for decision in decisions}.values(), key=place)
 
 
 def _fits(earlier: list[Decision], later: list[Decision]) -> bool:
     """Whether an object with the later decisions takes in one with the earlier."""
-    n_bytes = sum(len(one.text) for one in (*earlier, *later))
+    n_bytes = sum(len(decision.text) for decision in (*earlier, *later))
     return len(earlier) <= _RATIO * len(later) and n_bytes <= LARGEST_BYTES
 
 
@@ -332,26 +336,26 @@ def _single_name(number: int) -> str:
 def _read_single(folder: Storage, number: int) -> Decision | None:
     name = _single_name(number)
     try:
-        (found,) = decoded_decisions(f"{folder}/{name}", folder.read(name))
+        (decision,) = decoded_decisions(f"{folder}/{name}", folder.read(name))
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
         raise broken_plan(f"{folder}/{name}", error) from error
-    return found
+    return decision
 
 
-def _content(found: Iterable[Decision], *, driver: str = "") -> bytes:
+def _content(decisions: Iterable[Decision], *, driver: str = "") -> bytes:
     """Suggestions apart from other decisions, which versions before there were any do not expect among them."""
-    cells = ",\n".join(one.text for one in found if isinstance(one.choice, Suggested))
-    others = ",\n".join(one.text for one in found if not isinstance(one.choice, Suggested))
+    cells = ",\n".join(decision.text for decision in decisions if isinstance(decision.choice, Suggested))
+    others = ",\n".join(decision.text for decision in decisions if not isinstance(decision.choice, Suggested))
     parts = ([f'"driver": "{driver}"'] if driver else []) + [f'"suggestions": [\n{cells}\n]']
     parts += [f'"decisions": [\n{others}\n]'] if others else []
     return ("{" + ", ".join(parts) + "}\n").encode()
 
 
-def _write(folder: Storage, found: list[Decision]) -> str:
-    content = _content(found)
-    name = stamped("suggested", max(one.stamp_ns for one in found), content, "json")
+def _write(folder: Storage, decisions: list[Decision]) -> str:
+    content = _content(decisions)
+    name = stamped("suggested", max(decision.stamp_ns for decision in decisions), content, "json")
     if not folder.exists(name):
         folder.write(name, content)
     return name

@@ -303,21 +303,21 @@ def recorded(table: str, rows: pa.Table) -> Recorded:
     return Recorded(len(rows), f"{content.hexdigest()[:16]}/{n_columns}")
 
 
-def agrees(expected: Recorded, found: Recorded) -> bool:
+def agrees(expected: Recorded, actual: Recorded) -> bool:
     """Whether rows are those that were recorded; digests over other numbers of columns do not compare.
 
     A version that lacks a column, such as that of a metric of one's own, reads the rows without it.
     """
-    if expected.rows != found.rows:
+    if expected.rows != actual.rows:
         return False
-    same_columns = expected.digest.partition("/")[2] == found.digest.partition("/")[2]
-    return not same_columns or expected.digest == found.digest
+    same_columns = expected.digest.partition("/")[2] == actual.digest.partition("/")[2]
+    return not same_columns or expected.digest == actual.digest
 
 
-def as_columns(found: Mapping[str, Recorded]) -> dict[str, list[tuple[str, int]] | list[tuple[str, str]]]:
+def as_columns(by_table: Mapping[str, Recorded]) -> dict[str, list[tuple[str, int]] | list[tuple[str, str]]]:
     """The columns of `schema.TRIALS` that hold what is recorded by table."""
-    counts = [(table, one.rows) for table, one in found.items()]
-    return {"row_counts": counts, "row_digests": [(table, one.digest) for table, one in found.items()]}
+    counts = [(table, record.rows) for table, record in by_table.items()]
+    return {"row_counts": counts, "row_digests": [(table, record.digest) for table, record in by_table.items()]}
 
 
 def of_columns(row: Mapping[str, object]) -> dict[str, Recorded]:

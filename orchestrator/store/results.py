@@ -295,14 +295,14 @@ def check_marker(storage: Storage) -> None:
             content = json.loads(storage.read(MARKER).decode("utf-8"))
         except ValueError:  # perhaps only this read was wrong
             content = json.loads(proven_reads(storage).read(MARKER).decode("utf-8"))
-        known, version = content["format"] == FORMAT, int(content["schema_version"])
+        right_format, version = content["format"] == FORMAT, int(content["schema_version"])
     except FileNotFoundError:
         raise broken("is not there") from None
     except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise broken(f"not the marker of a Permafrost store ({error})") from error
-    if not known or version < 1:
-        said = f"format {content['format']!r}, not {FORMAT!r}" if not known else f"schema {version}"
-        raise broken(f"says {said}")
+    if not right_format or version < 1:
+        stated = f"format {content['format']!r}, not {FORMAT!r}" if not right_format else f"schema {version}"
+        raise broken(f"says {stated}")
     if version > SCHEMA_VERSION:
         raise NewerError(path, f"a store of a newer version (schema {version}, this one reads up to {SCHEMA_VERSION})")
 
@@ -372,11 +372,11 @@ class Follower:
 
     def poll(self) -> Changes:
         """What is new since the last poll. Raises StoreError."""
-        names, found = self._parts.read_each(lambda name: None if name in self._seen else self._read(name))
+        names, parts = self._parts.read_each(lambda name: None if name in self._seen else self._read(name))
         if reset := not self._seen.keys() <= names.keys():
-            _, found = self._parts.read_each(lambda name: found.get(name) or self._read(name))
+            _, parts = self._parts.read_each(lambda name: parts.get(name) or self._read(name))
             self._seen = {}
-        new = {name: part for name, part in found.items() if part is not None}
+        new = {name: part for name, part in parts.items() if part is not None}
         self._seen |= {name: part if isinstance(part, BrokenPart) else None for name, part in new.items()}
         rows = tuple(part for part in new.values() if isinstance(part, pa.Table))
         return Changes(reset, rows, tuple(part for part in self._seen.values() if part is not None))

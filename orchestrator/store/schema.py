@@ -54,8 +54,8 @@ def stamp_of(name: str) -> int:
 
 def promised(name: str) -> str | None:
     """The digest in a name; None for names of the first version."""
-    found = _DIGEST.search(name)
-    return found[1] if found else None
+    match = _DIGEST.search(name)
+    return match[1] if match else None
 
 
 def is_intact(name: str, content: bytes | pa.Buffer) -> bool:
@@ -358,13 +358,13 @@ def decoded_bytes(content: pa.Buffer, columns: Collection[str] | None = None) ->
     Raises:
         OSError, pa.ArrowException: it is not a Parquet file.
     """
-    found = pq.read_metadata(pa.BufferReader(content))
-    total: int = _VALUE_BYTES * found.num_rows
-    for n in range(found.num_columns):
-        if columns is not None and found.schema.column(n).path.partition(".")[0] not in columns:
+    metadata = pq.read_metadata(pa.BufferReader(content))
+    total: int = _VALUE_BYTES * metadata.num_rows
+    for n in range(metadata.num_columns):
+        if columns is not None and metadata.schema.column(n).path.partition(".")[0] not in columns:
             continue
-        chunks = [found.row_group(group).column(n) for group in range(found.num_row_groups)]
-        column, n_values = found.schema.column(n), max(sum(chunk.num_values for chunk in chunks), found.num_rows)
+        chunks = [metadata.row_group(group).column(n) for group in range(metadata.num_row_groups)]
+        column, n_values = metadata.schema.column(n), max(sum(chunk.num_values for chunk in chunks), metadata.num_rows)
         total += _VALUE_BYTES * n_values
         if column.physical_type.endswith("BYTE_ARRAY") and n_values <= _MOST_TEXTS:
             # No text is longer than all distinct ones, which are in the file.

@@ -146,13 +146,13 @@ def _lacking(cluster: ClusterSpec, resources: Resources) -> str:
     if (cores := cores_here(cluster)) < resources.cpus:
         return f"resources.cpus: {resources.cpus}: a launch here may use {_cores(cores)}"
     needed = 1.0 if isinstance(resources.gpus, str) else resources.gpus
-    found = gpus_here(cluster) if needed else ()
-    if len(found) >= needed:
+    gpus = gpus_here(cluster) if needed else ()
+    if len(gpus) >= needed:
         return ""
     none = cuda_gpus().why_none
-    why = f" ({none})" if none and not found else ""
+    why = f" ({none})" if none and not gpus else ""
     asked = resources.gpus if isinstance(resources.gpus, str) else f"{resources.gpus:g}"
-    return f"resources.gpus: {asked}: this machine has {gpus_in_words(len(found))} that CUDA can use{why}"
+    return f"resources.gpus: {asked}: this machine has {gpus_in_words(len(gpus))} that CUDA can use{why}"
 
 
 def _cores(n: int) -> str:
@@ -184,7 +184,7 @@ class Prices(Frozen):
         """The price of one hour of one trial; a kind of GPU without a price of its own has the highest price."""
         listed = self.gpu_hour
         if isinstance(listed, dict):
-            named = [price for each, price in listed.items() if each.lower() in kind.lower()]
+            named = [price for name, price in listed.items() if name.lower() in kind.lower()]
             listed = max(named or listed.values(), default=0.0)
         return cpus * self.cpu_hour + gpus * listed
 
@@ -269,13 +269,13 @@ def find_cluster(text: str, *, cpus: int | None = None, gpus: int | None = None)
         if n is not None and n < least:
             raise ConfigError(f"--{name} {n}: must be {least} or more.")
     given = {name: n for name, n in (("cpus", cpus), ("gpus", gpus)) if n is not None}
-    found = _found(text).model_copy(update=given)
-    if not found.is_here and (found.cpus, found.gpus) != (None, None):
+    cluster = _found(text).model_copy(update=given)
+    if not cluster.is_here and (cluster.cpus, cluster.gpus) != (None, None):
         raise ConfigError(
             f"--cpus and --gpus say what a launch uses of this machine, but {text} is a cluster. Give what one trial "
             "gets of it under `resources`, and the number of trials under `concurrency`."
         )
-    return found
+    return cluster
 
 
 def _found(text: str) -> ClusterSpec:
@@ -283,12 +283,12 @@ def _found(text: str) -> ClusterSpec:
         return ClusterSpec(address=_checked_address(text, "--cluster "))
     document = Document.read(_file(text), list(ClusterSpec.model_fields))
     try:
-        found = ClusterSpec.model_validate(document.content)
+        cluster = ClusterSpec.model_validate(document.content)
     except ValidationError as error:
-        problems = [document.place(each.path) + each.text for each in faults(error, ClusterSpec)]
+        problems = [document.place(fault.path) + fault.text for fault in faults(error, ClusterSpec)]
         raise ConfigError(most(problems)) from error
-    _checked_address(found.address, document.place(("address",)))
-    return found
+    _checked_address(cluster.address, document.place(("address",)))
+    return cluster
 
 
 def _file(text: str) -> Path:

@@ -27,7 +27,7 @@ def each_path(value: Any, change: Callable[[str, KeyPath], str], keys: tuple[str
         inner = {key: [word for word in str(key).split(".") if word not in _NO_SETTINGS] for key in value}
         return {key: each_path(value[key], change, (*keys, *inner[key]), (*at, key)) for key in value}
     if isinstance(value, list):
-        return [each_path(one, change, keys, (*at, n)) for n, one in enumerate(value)]
+        return [each_path(item, change, keys, (*at, n)) for n, item in enumerate(value)]
     may_be_path = isinstance(value, str) and keys in _PATHS and value not in (STARTER, *BUNDLED_TREEBANKS)
     return change(value, at) if may_be_path else value
 

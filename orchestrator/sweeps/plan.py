@@ -50,21 +50,21 @@ def pin_notes(sweep: str, trials: Sequence[TrialSpec], store: ResultStore, looku
         for _, spec in plan.trials if plan.name == sweep else ():
             for key in _CONTENT:
                 if source := spec[key].get("source"):
-                    found = earlier.setdefault(source, {"content": spec[key][_CONTENT[key]], "n": 0})
-                    found["n"] += 1
+                    entry = earlier.setdefault(source, {"content": spec[key][_CONTENT[key]], "n": 0})
+                    entry["n"] += 1
     now = {used.source: _content(used) for spec in trials for used in (spec.model, spec.data) if used.source}
-    for source, words in lookup.resolved.items():
+    for source, phrase in lookup.resolved.items():
         name = source.rpartition("@")[0]
         moved = [old for old in earlier if old.rpartition("@")[0] == name] if source not in earlier else []
         if not moved:
-            yield f"{words}. Write it with the version to keep this one."
+            yield f"{phrase}. Write it with the version to keep this one."
         for old in moved:
             version = old.rpartition("@")[2]
             if earlier[old]["content"] == now.get(source):
-                yield f"{words}; the last launch had {version}, whose files are the same."
+                yield f"{phrase}; the last launch had {version}, whose files are the same."
             else:
                 yield (
-                    f"{words}; the last launch had {version}, which makes other settings: its "
+                    f"{phrase}; the last launch had {version}, which makes other settings: its "
                     f"{counted(earlier[old]['n'], 'trial')} will not be mixed with these. Write {old} to resume it."
                 )
 
@@ -219,10 +219,10 @@ def dev_note(task: str, data: DataSpec, tolerance: float) -> str | None:
         needed = math.ceil(needed * data.folds / (data.folds - 1))
         return f"{folds_note(task, data)} The tolerance is {tolerance:g}: about {needed:,} {what} in all would do."
     n = TASKS[task].n_scored(read_corpus(task, data).dev)
-    one = f": one error is {100 / n:.2g} points" if n else ""
+    one_error = f": one error is {100 / n:.2g} points" if n else ""
     return (
-        f"{data.name}: dev has {n:,} labels{one}. Where two settings label {DIFFERING:.0%} of them differently, losses "
-        f"below about {finest:.1f} points may be chance, however many seeds; the tolerance is {tolerance:g}. "
+        f"{data.name}: dev has {n:,} labels{one_error}. Where two settings label {DIFFERING:.0%} of them differently, "
+        f"losses below about {finest:.1f} points may be chance, however many seeds; the tolerance is {tolerance:g}. "
         f"About {needed:,} {what} would do: use a larger dev split."
     )
 
@@ -345,18 +345,18 @@ def brought_up_to_date(plan: Plan, store: ResultStore) -> Plan:
 
 def _with_suggested(plan: Plan, store: ResultStore) -> Plan:
     """The plan with earlier suggestions that are still in the space, and stand-ins for the rest."""
-    sweep, found, n_layers = plan.sweep, dict[str, TrialSpec](), layers_of(plan.sweep, plan.lookup)
+    sweep, by_id, n_layers = plan.sweep, dict[str, TrialSpec](), layers_of(plan.sweep, plan.lookup)
     decisions = store.decisions(sweep.name)
-    for one in suggested(decisions):
-        point = again(sweep.space, one.parameters, n_layers, lambda name, axis: None)
+    for suggestion in suggested(decisions):
+        point = again(sweep.space, suggestion.parameters, n_layers, lambda name, axis: None)
         if point is not None:
-            found |= {spec.trial_id: spec for spec in replicates(sweep, point, plan.lookup)}
+            by_id |= {spec.trial_id: spec for spec in replicates(sweep, point, plan.lookup)}
     assert sweep.search.cells is not None
-    left = sweep.search.cells - len({spec.cell_id for spec in found.values()})
-    cells = dict.fromkeys(spec.cell_id for spec in plan.stand_ins if spec.trial_id not in found)
+    left = sweep.search.cells - len({spec.cell_id for spec in by_id.values()})
+    cells = dict.fromkeys(spec.cell_id for spec in plan.stand_ins if spec.trial_id not in by_id)
     wanted = set(list(cells)[: max(left, 0)])
     stand_ins = tuple(spec for spec in plan.stand_ins if spec.cell_id in wanted)
-    trials = tuple(found.values())
+    trials = tuple(by_id.values())
     return replace(plan, trials=trials, stand_ins=stand_ins, decisions=next_number(decisions))
 
 

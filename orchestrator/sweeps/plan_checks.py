@@ -26,10 +26,10 @@ Problem = tuple[KeyPath, str]
 
 def check_search(sweep: SweepSpec, trials: Sequence[TrialSpec], document: Document) -> None:
     """Validate a sweep with its trials; for an adaptive search, with samples of them. Raises ConfigError."""
-    found = [*_contradictions(sweep), *_objectives(sweep, trials), *_ranks(sweep, trials), *_goal(sweep, trials)]
-    found += _pairs(sweep, trials)
-    if found:
-        raise ConfigError([document.place(path) + text for path, text in found])
+    problems = [*_contradictions(sweep), *_objectives(sweep, trials), *_ranks(sweep, trials), *_goal(sweep, trials)]
+    problems += _pairs(sweep, trials)
+    if problems:
+        raise ConfigError([document.place(path) + text for path, text in problems])
 
 
 def _contradictions(sweep: SweepSpec) -> Iterator[Problem]:
@@ -86,9 +86,9 @@ def _objectives(sweep: SweepSpec, trials: Sequence[TrialSpec]) -> Iterator[Probl
             )
             continue
         for task in tasks:
-            known = ["score", *TASKS[task].metrics, *COSTS]
-            if name not in known:
-                yield ("search", "objectives", i), f"{unknown(name, known)} ({task} reports these.)"
+            allowed = ["score", *TASKS[task].metrics, *COSTS]
+            if name not in allowed:
+                yield ("search", "objectives", i), f"{unknown(name, allowed)} ({task} reports these.)"
                 break
 
 
@@ -151,7 +151,7 @@ def _goal(sweep: SweepSpec, trials: Sequence[TrialSpec]) -> Iterator[Problem]:
     if rules:
         yield path, f"compares depths, and {rules[0]} is a rule without one. Compare rules in a sweep without a goal."
         return
-    freezes = sorted({spec.freeze for spec in trials}, key=lambda one: one.extent)
+    freezes = sorted({spec.freeze for spec in trials}, key=lambda freeze: freeze.extent)
     for less, more in itertools.pairwise(freezes):
         if not more.holds(less):
             yield (
@@ -196,9 +196,11 @@ def change_notes(sweep: str, trials: Sequence[TrialSpec], store: ResultStore) ->
             n = counted(len(same), "trial")
             yield f"{_changed(used, same[-1][key], earlier.time)}, so the {n} of before cannot be used again."
     if not is_said and not {trial_id for trial_id, _ in earlier.trials} & {t.trial_id for t in trials}:
-        words = [*_settings(old, [spec.model_dump(mode="json") for spec in trials])]
-        if words:
-            yield f"since the last launch {', '.join(words[:_MOST])}: other settings, so its trials are not used again."
+        changes = [*_settings(old, [spec.model_dump(mode="json") for spec in trials])]
+        if changes:
+            yield (
+                f"since the last launch {', '.join(changes[:_MOST])}: other settings, so its trials are not used again."
+            )
 
 
 def _changed(used: DataSpec | ModelSpec, before: Mapping[str, Any], launched: float) -> str:
@@ -229,11 +231,11 @@ def _settings(old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]]
 
 def _values(specs: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, None]]:
     """The values of each dotted setting, as text, in order."""
-    found: dict[str, dict[str, None]] = {}
+    values: dict[str, dict[str, None]] = {}
     for spec in specs:
         for key, value in spec.items():
             inner = value if isinstance(value, dict) else {"": value}
-            for name, one in inner.items() if key not in _APART else ():
-                shown = f"{one:g}" if isinstance(one, float) else str(one)
-                found.setdefault(f"{key}.{name}".rstrip("."), {})[shown] = None
-    return found
+            for name, inner_value in inner.items() if key not in _APART else ():
+                shown = f"{inner_value:g}" if isinstance(inner_value, float) else str(inner_value)
+                values.setdefault(f"{key}.{name}".rstrip("."), {})[shown] = None
+    return values

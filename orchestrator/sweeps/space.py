@@ -114,9 +114,9 @@ def inner_axes(value: object) -> list[Axis]:
     """All axes inside a value, including nested ones."""
     axis = axis_in(value)
     if axis is not None:
-        return [axis, *(found for choice in axis.choice or () for found in inner_axes(choice))]
+        return [axis, *(inner_axis for choice in axis.choice or () for inner_axis in inner_axes(choice))]
     inside = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
-    return [found for one in inside for found in inner_axes(one)]
+    return [inner_axis for inner in inside for inner_axis in inner_axes(inner)]
 
 
 def _check_inside(value: object) -> None:
@@ -197,8 +197,8 @@ class _Walk:
         if axis is not None:
             return self.taken(name, axis)[1]
         if isinstance(value, Mapping):
-            return {key: self.value(f"{name}.{key}", one) for key, one in value.items()}
-        return [self.value(f"{name}.{i}", one) for i, one in enumerate(value)] if isinstance(value, list) else value
+            return {key: self.value(f"{name}.{key}", inner) for key, inner in value.items()}
+        return [self.value(f"{name}.{i}", inner) for i, inner in enumerate(value)] if isinstance(value, list) else value
 
     def taken(self, name: str, axis: Axis) -> Taken:
         """The value chosen for an axis, or a `_Later`."""
@@ -218,8 +218,8 @@ class _Walk:
                 raise LayersError(value.name, f"{error}.") from error
             return self.taken(f"{value.name}@{n}", axis)[1]
         if isinstance(value, dict):
-            return {key: self.later(one, n_layers) for key, one in value.items()}
-        return [self.later(one, n_layers) for one in value] if isinstance(value, list) else value
+            return {key: self.later(inner, n_layers) for key, inner in value.items()}
+        return [self.later(inner, n_layers) for inner in value] if isinstance(value, list) else value
 
 
 def walk(space: Space, take: Taker, n_layers: Callable[[Point], int]) -> Point:
@@ -234,10 +234,10 @@ def walk(space: Space, take: Taker, n_layers: Callable[[Point], int]) -> Point:
     """
     walking = _Walk(take)
     settings: Settings = {key: walking.taken(key, axis) for key, axis in space.items()}
-    known = Point({key: taken for key, taken in settings.items() if not _has_later(taken[1])}, {})
+    incomplete = Point({key: taken for key, taken in settings.items() if not _has_later(taken[1])}, {})
 
     def asked() -> int:
-        return n_layers(known)
+        return n_layers(incomplete)
 
     complete = {key: (index, walking.later(value, asked)) for key, (index, value) in settings.items()}
     return Point(complete, walking.parameters)
@@ -286,10 +286,10 @@ def again(
         return None, given
 
     try:
-        found = walk(space, take, n_layers)
+        point = walk(space, take, n_layers)
     except (LookupError, LayersError):
         return None
-    return found if found.parameters == dict(parameters) else None
+    return point if point.parameters == dict(parameters) else None
 
 
 def n_points(space: Space) -> int | None:
@@ -304,7 +304,7 @@ def n_points(space: Space) -> int | None:
 
 def continuous(space: Space) -> list[str]:
     """The keys with a continuous axis."""
-    return [key for key, axis in space.items() if not all(one.is_listed for one in _all_of(axis))]
+    return [key for key, axis in space.items() if not all(inner_axis.is_listed for inner_axis in _all_of(axis))]
 
 
 def _all_of(axis: Axis) -> list[Axis]:
@@ -315,8 +315,8 @@ def _n_inside(axis: Axis) -> int | None:
     if axis.choice is None:
         return None if axis.by_layers or not axis.is_listed else axis.n_values
     counts = [_n_of_value(choice) for choice in axis.choice]
-    known = [n for n in counts if n is not None]
-    return sum(known) if len(known) == len(counts) else None
+    finite = [n for n in counts if n is not None]
+    return sum(finite) if len(finite) == len(counts) else None
 
 
 def _n_of_value(value: object) -> int | None:
@@ -325,8 +325,8 @@ def _n_of_value(value: object) -> int | None:
         return _n_inside(axis)
     total = 1
     inside = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
-    for one in inside:
-        if (n := _n_of_value(one)) is None:
+    for inner in inside:
+        if (n := _n_of_value(inner)) is None:
             return None
         total *= n
     return total

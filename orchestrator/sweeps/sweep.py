@@ -281,10 +281,12 @@ def declared_sweep(document: Document) -> SweepSpec:
     try:
         return SweepSpec.model_validate(document.content)
     except ValidationError as error:
-        found = faults(error, SweepSpec)
-        paths = [_shorthand(each.path) for each in found]
-        problems = [document.place(path) + with_hint(path, each) for path, each in zip(paths, found, strict=True)]
-        wrong = {each.path[0] if each.path else "space" for each in found}
+        all_faults = faults(error, SweepSpec)
+        paths = [_shorthand(fault.path) for fault in all_faults]
+        problems = [
+            document.place(path) + with_hint(path, fault) for path, fault in zip(paths, all_faults, strict=True)
+        ]
+        wrong = {fault.path[0] if fault.path else "space" for fault in all_faults}
         raise ConfigError(most([*problems, *_problems_of_the_rest(document, wrong)])) from error
 
 
@@ -370,7 +372,9 @@ def layers_of(sweep: SweepSpec, lookup: Lookup) -> Callable[[Point], int]:
             draft = _ModelOnly.model_validate({"model": _content(sweep, point).get("model", STARTER)})
             return lookup.model(draft.model).n_layers
         except ValidationError as error:
-            raise PlacedError([(point.place(each.path), each.text) for each in faults(error, _ModelOnly)], 2) from error
+            raise PlacedError(
+                [(point.place(fault.path), fault.text) for fault in faults(error, _ModelOnly)], 2
+            ) from error
         except PermafrostError as error:
             raise PlacedError([(point.place(("model",)), str(error))], error.exit_code) from error
 
@@ -401,8 +405,8 @@ def _problems(document: Document, point: Point, error: ValidationError | DraftEr
     """The problems of a point, each with file, line and key, and its exit code."""
     if isinstance(error, DraftError):
         return {document.place(point.place(path)) + text: error.exit_code for path, text in error.problems}
-    found = [(point.place(each.path), each) for each in faults(error, TrialDraft)]
-    return {document.place(path) + with_hint(path, each): 2 for path, each in found}
+    placed = [(point.place(fault.path), fault) for fault in faults(error, TrialDraft)]
+    return {document.place(path) + with_hint(path, fault): 2 for path, fault in placed}
 
 
 def _point_problems(document: Document, sweep: SweepSpec, error: LayersError | PlacedError) -> dict[str, int]:

@@ -71,8 +71,8 @@ def check_installed(trackers: Iterable[str]) -> None:
     """Raise ConfigError if the package of a tracker is not installed."""
     missing = []
     for name in trackers:
-        found = importlib.util.find_spec(name)
-        if found is None or found.origin is None:  # a mere folder of that name, as W&B makes one, has no origin
+        spec = importlib.util.find_spec(name)
+        if spec is None or spec.origin is None:  # a mere folder of that name, as W&B makes one, has no origin
             missing.append(f"watch.{name}: {name} is not installed. Run: pip install 'permafrost-sweeps[{name}]'")
     if missing:
         raise ConfigError(missing)

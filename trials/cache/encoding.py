@@ -233,8 +233,8 @@ def _tokenised(task_name: str, data: DataSpec, model: ModelSpec, max_length: int
         items: list[Item] = getattr(corpus, name)
         chunks = [items[start : start + CHUNK] for start in range(0, len(items), CHUNK)]
         work = SetUpWork(f"encoding {data.name} {name}", len(items), unit_of(task))
-        found = (task.encode(chunk, names, len(labels), how) for chunk in counted(chunks, work, len))
+        examples = (task.encode(chunk, names, len(labels), how) for chunk in counted(chunks, work, len))
         documents = document_indices(items)
-        return Split([*chain.from_iterable(found)], None if documents is None else np.array(documents, np.int64))
+        return Split([*chain.from_iterable(examples)], None if documents is None else np.array(documents, np.int64))
 
     return EncodedCorpus(labels, names, how.tokenizer.pad_token_id, *map(encoded, SPLITS))

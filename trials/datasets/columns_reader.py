@@ -69,7 +69,7 @@ def read_columns(path: Path, columns: Columns, first: int | None = None) -> list
     file = _File(path, word, tag, usual_width(blocks), word >= 0 and tag >= 0 and is_numbered(blocks))
     documents = documents_at(path, lines, [block[0].number for block in blocks[:first]])
     whole = zip(blocks[:first], documents, strict=True)
-    return convert_all(lambda each: file.sentence(each[0])._replace(document=each[1]), whole)
+    return convert_all(lambda pair: file.sentence(pair[0])._replace(document=pair[1]), whole)
 
 
 CORPUS_FORMATS.register("columns")(read_columns)  # not as a decorator, which would change its type
@@ -129,11 +129,11 @@ def is_numbered(blocks: Blocks) -> bool:
 
 def _blocks(lines: Iterable[str]) -> Iterator[list[ColumnLine]]:
     """The lines between blank lines and document starts."""
-    found = (
+    rows = (
         ColumnLine(number, _gaps.split(text.rstrip(" \t")), text.startswith("#"), text)
         for number, text in enumerate(lines, start=1)
     )
-    for is_word, block in groupby(found, lambda line: line.cells != [""] and DOCUMENT not in line.cells[:2]):
+    for is_word, block in groupby(rows, lambda line: line.cells != [""] and DOCUMENT not in line.cells[:2]):
         if is_word:
             yield list(block)
 
@@ -155,7 +155,7 @@ def _without_comments(blocks: Blocks, tag: int) -> Blocks:
         at = line.cells[tag] if -width <= tag < width else ""
         return not others or (at not in tags and not _surely_tag.fullmatch(at))
 
-    return [words for block in blocks if (words := list(dropwhile(is_comment, block)))]
+    return [lines for block in blocks if (lines := list(dropwhile(is_comment, block)))]
 
 
 @dataclass(frozen=True)
@@ -237,7 +237,7 @@ def read_conllu(path: Path, columns: Columns, first: int | None = None) -> list[
     blocks = [*islice(sentences, first)]
     documents = documents_at(path, lines, [_first_word(block).number for block in blocks])
     whole = zip(blocks, documents, strict=True)
-    return convert_all(lambda each: _sentence(path, each[0], tag)._replace(document=each[1]), whole)
+    return convert_all(lambda pair: _sentence(path, pair[0], tag)._replace(document=pair[1]), whole)
 
 
 CORPUS_FORMATS.register("conllu")(read_conllu)  # not as a decorator, which would change its type

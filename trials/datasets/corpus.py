@@ -175,8 +175,8 @@ def _with_held_out(corpus: Corpus, data: DataSpec, share: float) -> Corpus:
     train = [item for item in corpus.train if _fraction(item) >= share]
     if not train or not dev:
         n, side = len(corpus.train), "dev" if train else "train"
-        words = len(item_words(corpus.train[0])) if corpus.train else 0
-        cause = f" Its one item has {words:,} words: blank lines between sentences are missing." if n == 1 else ""
+        n_words = len(item_words(corpus.train[0])) if corpus.train else 0
+        cause = f" Its one item has {n_words:,} words: blank lines between sentences are missing." if n == 1 else ""
         raise DataError(
             f"{data.name}: held_out {share:g} of {n:,} train items leaves {side} empty.{cause} Give more data."
         )
@@ -213,8 +213,8 @@ def _with_fold(corpus: Corpus, data: DataSpec, n_folds: int) -> Corpus:
 
 def _fraction(item: Item) -> float:
     """A number from 0 to 1 that only the words of an item decide."""
-    words = (item.text, item.pair or "") if isinstance(item, Text) else item.forms
-    digest = hashlib.sha256("\0".join(words).encode("utf-8", "surrogatepass")).digest()
+    parts = (item.text, item.pair or "") if isinstance(item, Text) else item.forms
+    digest = hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).digest()
     return int.from_bytes(digest[:8], "big") / 2**64
 
 
@@ -258,8 +258,8 @@ def documents_at(path: Path, lines: Sequence[str], starts: Sequence[int]) -> lis
     """
     breaks, newdocs, ids = list[int](), dict[int, str](), dict[int, str]()
     for number, line in enumerate(lines, start=1):
-        if line.startswith("#") and (found := _comment.match(line)):
-            (ids if found[1] == "sent_id" else newdocs)[number] = found[2]
+        if line.startswith("#") and (match := _comment.match(line)):
+            (ids if match[1] == "sent_id" else newdocs)[number] = match[2]
         elif DOCUMENT in line.split()[:2]:
             breaks.append(number)
     if breaks:
@@ -288,14 +288,14 @@ def _documents_of_ids(ids: Sequence[str]) -> list[str | None]:
     that were drawn one by one from larger sources (`frwiki_00662`, `frwiki_00711`), name none.
     """
     for end in _ENDS:
-        found = [end.fullmatch(each) for each in ids]
-        parts = [(match[1], tuple(map(int, match.groups()[1:]))) for match in found if match is not None]
+        matches = [end.fullmatch(sent_id) for sent_id in ids]
+        parts = [(match[1], tuple(map(int, match.groups()[1:]))) for match in matches if match is not None]
         names = {name for name, _ in parts}
         if len(parts) < _MOST * len(ids) or all(_no_document.fullmatch(_letters(name)) for name in names):
             continue
         following = sum(a == b and _follows(before, after) for (a, before), (b, after) in pairwise(parts))
         if 1 < len(names) < len(parts) and following >= _FOLLOW * (len(parts) - len(names)):
-            return [None if match is None else match[1] for match in found]
+            return [None if match is None else match[1] for match in matches]
     return [None] * len(ids)
 
 
@@ -389,9 +389,9 @@ def check_corpus(corpus: Corpus) -> CorpusCheck:
     shared = {(name, other): sum(text in insides[other] for text in texts[name]) for name, other in pairs}
     documents = {name: {item.document for item in split} - {None} for name, split in items.items()}
     shared_documents = {(name, other): len(documents[name] & documents[other]) for name, other in pairs}
-    known = splits["train"].labels
+    train_labels = splits["train"].labels
     unseen = {
-        name: {label: n for label, n in split.labels.items() if label not in known}
+        name: {label: n for label, n in split.labels.items() if label not in train_labels}
         for name, split in splits.items()
         if name != "train"
     }
@@ -401,7 +401,7 @@ def check_corpus(corpus: Corpus) -> CorpusCheck:
 def check_split(items: list[Item]) -> SplitCheck:
     """Count one split, which has items."""
     texts = [item_words(item) for item in items]
-    words = Counter(word for text in texts for word in text)
+    word_counts = Counter(word for text in texts for word in text)
     labels = Counter(label for item in items for label in ((item.label,) if isinstance(item, Text) else item.tags))
     bars = Counter(next((i for i, bound in enumerate(LENGTHS) if len(text) <= bound), len(LENGTHS)) for text in texts)
     return SplitCheck(
@@ -411,8 +411,8 @@ def check_split(items: list[Item]) -> SplitCheck:
         lengths=tuple(bars[i] for i in range(len(LENGTHS) + 1)),
         longest=max(map(len, texts)),
         repeated=len(texts) - len(set(texts)),
-        vocabulary=len(words),
+        vocabulary=len(word_counts),
         one_word=sum(len(text) == 1 for text in texts),
-        commonest=words.most_common(1)[0],
+        commonest=word_counts.most_common(1)[0],
         documents=len(set(document_indices(items) or ())),
     )

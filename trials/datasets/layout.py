@@ -101,10 +101,10 @@ def layout_of(
 def layout_by_name(format_: str | None, given: Columns | None, task: Columns | None, all_files: Files) -> Layout:
     """How files are read by what is given, their suffixes and the task. Raises as `layout_of`."""
     format_ = format_ or _common_format(all_files)
-    known = (task if format_ in TABLES else None) or Columns()
+    default = (task if format_ in TABLES else None) or Columns()
     if given is not None and given.model_copy(update={"document": None}) != Columns():
         return Layout(format_, given)
-    return Layout(format_, known.model_copy(update={"document": given.document if given else None}))
+    return Layout(format_, default.model_copy(update={"document": given.document if given else None}))
 
 
 def _is_readable(path: str) -> bool:
@@ -132,15 +132,15 @@ def _of_table(
 
 def _format(path: Path, by_suffix: str, given: Columns | None, task: Columns | None) -> tuple[str, list[str]]:
     """The format of a file, that of its suffix unless its lines clearly have another one."""
-    asks_texts = any(each is not None and each.text not in (None, "text") for each in (given, task))
-    found = _by_lines(path, by_suffix, asks_texts, path.stat().st_mtime_ns)
-    if found == by_suffix:
-        return found, []
+    asks_texts = any(columns is not None and columns.text not in (None, "text") for columns in (given, task))
+    format_ = _by_lines(path, by_suffix, asks_texts, path.stat().st_mtime_ns)
+    if format_ == by_suffix:
+        return format_, []
     reason = {
         "columns": "one word a line and blank lines between sentences", "conllu": "CoNLL-U's ten columns on each line",
         "tsv": "cells separated by tabs", "csv": "cells separated by commas", "jsonl": "one JSON object a line",
-    }[found]  # fmt: skip
-    return found, [f"format {found}, as {path.name} has {reason} (--format for another)"]
+    }[format_]  # fmt: skip
+    return format_, [f"format {format_}, as {path.name} has {reason} (--format for another)"]
 
 
 @lru_cache(maxsize=64)
@@ -155,14 +155,14 @@ def _by_lines(path: Path, by_suffix: str, asks_texts: bool, _changed: int) -> st
         return "tsv"
     if by_suffix not in _FITS or by_suffix == "conllu" or _FITS[by_suffix](lines) >= _POOR:
         return by_suffix
-    found = next((name for name, fits in _FITS.items() if fits(lines) >= _CLEAR), by_suffix)
-    if found == by_suffix == "columns" and len(lines) >= _FEW and all(line.strip() for line in lines):
+    format_ = next((name for name, fits in _FITS.items() if fits(lines) >= _CLEAR), by_suffix)
+    if format_ == by_suffix == "columns" and len(lines) >= _FEW and all(line.strip() for line in lines):
         widths = sorted(len(line.split()) for line in lines)
         raise DataError(
             f"{path}: its lines hold {widths[0]:,} to {widths[-1]:,} words each, so they are no word and tag "
             "and no text and label between tabs. Write one of these, or say what it is with `format` (--format)."
         )
-    return found
+    return format_
 
 
 def _has_a_word_a_line(lines: Sequence[str]) -> bool:
@@ -190,9 +190,9 @@ def _has_texts(lines: Sequence[str]) -> bool:
     )
 
 
-def _share(each: Iterable[bool]) -> float:
-    found = list(each)
-    return sum(found) / len(found) if found else 0.0
+def _share(flags: Iterable[bool]) -> float:
+    values = list(flags)
+    return sum(values) / len(values) if values else 0.0
 
 
 def _fits_conllu(lines: Sequence[str]) -> float:
@@ -243,8 +243,8 @@ def _common_format(paths: Files) -> str:
 def format_of(path: str) -> str:
     """The format that a file's name says. Raises DataError."""
     name = Path(path.removesuffix(".gz"))
-    if found := (FORMATS | MORE_FORMATS).get(name.suffix.lower()):
-        return found
+    if format_ := (FORMATS | MORE_FORMATS).get(name.suffix.lower()):
+        return format_
     if split_of_suffix(name.name):  # eng.train, eng.testa: CoNLL-2003 as first published
         return "columns"
     raise DataError(

@@ -58,28 +58,28 @@ class SchemeReading:
 
     def notes(self) -> list[str]:
         """What to know about it: a scheme other than IOB2, and tags that break it."""
-        found = []
+        notes = []
         if self.scheme == "iob1":
-            found.append(
+            notes.append(
                 "the tags are IOB1: a span begins with I-, and with B- only behind another one of its type. They are "
                 "read as such, and scored as IOB2."
             )
         if self.broken:
             breaks, opens = ("tags break", "each opens") if self.broken > 1 else ("tag breaks", "it opens")
-            found.append(
+            notes.append(
                 f"{self.broken:,} {breaks} {self.scheme.upper()}, which all others follow (the first: {self.first}); "
                 f"{opens} or ends a span as in conlleval. `scheme: {self.scheme}` (--scheme) refuses them by line."
             )
-        return found
+        return notes
 
 
 def read_scheme(sentences: Sequence[Sentence], scheme: Scheme) -> SchemeReading:
     """How the tags of the sentences of one file or split are written. Raises as `to_iob2`, but for broken rules."""
     parts, pairs = _parts(sentences, scheme), Counter(chain.from_iterable(map(_pairs, sentences)))
-    found = _detect(parts, pairs) if scheme == "auto" else scheme
-    faults = _faults(found, parts, pairs)
+    written = _detect(parts, pairs) if scheme == "auto" else scheme
+    faults = _faults(written, parts, pairs)
     return SchemeReading(
-        found,
+        written,
         sum(pairs[pair] for pair in faults),
         next((where for where, _ in _broken(sentences, faults)), ""),
     )
@@ -142,7 +142,7 @@ def _parts(sentences: Sequence[Sentence], scheme: Scheme) -> dict[str, Tag]:
     tags = sorted({tag for sentence in sentences for tag in sentence.tags})
     parsed = {tag: _parse(tag) or (Tag("I", tag) if scheme == "io" else None) for tag in tags}
     _refuse_bad_tags(sentences, {tag for tag, parts in parsed.items() if parts is None})
-    return {tag: found for tag, found in parsed.items() if found is not None} | {OUTSIDE: Tag(OUTSIDE, "")}
+    return {tag: parts for tag, parts in parsed.items() if parts is not None} | {OUTSIDE: Tag(OUTSIDE, "")}
 
 
 # --- Rules
@@ -198,8 +198,8 @@ Faults = dict[tuple[str, str], Fault]
 
 
 def _faults(scheme: Written, parts: dict[str, Tag], pairs: Counter[tuple[str, str]]) -> Faults:
-    found = {pair: RULES[scheme](parts[pair[0]], parts[pair[1]]) for pair in pairs}
-    return {pair: fault for pair, fault in found.items() if fault is not None}
+    faults = {pair: RULES[scheme](parts[pair[0]], parts[pair[1]]) for pair in pairs}
+    return {pair: fault for pair, fault in faults.items() if fault is not None}
 
 
 def _detect(parts: dict[str, Tag], pairs: Counter[tuple[str, str]]) -> Written:
@@ -355,23 +355,25 @@ def _tags(path: Path, blocks: Blocks, width: int, first: int, columns: Columns) 
     last = width - 1
     if width - first <= 2:
         return None
-    words = columns.tokens if isinstance(columns.tokens, int) else first
+    tokens = columns.tokens if isinstance(columns.tokens, int) else first
     rows = [line.cells for block in blocks for line in block if len(line.cells) >= width]
-    found = [_ColumnValues(at, Counter(row[at] for row in rows)) for at in range(width) if at >= first and at != words]
-    spans = [column for column in found if column.tags.are_spans]
+    candidates = [
+        _ColumnValues(at, Counter(row[at] for row in rows)) for at in range(width) if at >= first and at != tokens
+    ]
+    spans = [column for column in candidates if column.tags.are_spans]
     if any(column.at == last for column in spans):
         return _outer(spans, last) if first else None
     if len(spans) == 1:
         return spans[0].at
-    likely = spans or [column for column in found if column.may_be_tags(len(rows))]
+    likely = spans or [column for column in candidates if column.may_be_tags(len(rows))]
     if any(column.at == last for column in likely) and not first:
         return None
     if len(likely) == 1:
         return likely[0].at
-    if not likely or (not first and found[-1].may_be_tags(len(rows))):
+    if not likely or (not first and candidates[-1].may_be_tags(len(rows))):
         return None
     raise ConfigError(f"{path}: which column holds the tags? {_listed(likely)}. Say it with --tags NUMBER (in a sweep "
-                      f"file `columns: {{tokens: {words}, tags: {likely[0].at}}}`).")  # fmt: skip
+                      f"file `columns: {{tokens: {tokens}, tags: {likely[0].at}}}`).")  # fmt: skip
 
 
 def _outer(spans: Sequence[_ColumnValues], last: int) -> int | None:

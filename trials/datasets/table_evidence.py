@@ -109,7 +109,7 @@ def document_column(format_: str, columns: Columns, files: Sequence[Path]) -> st
         cells = [str(cell) for cell in column_cells(rows, name)]
         if _has(rows, name) and 1 < len({*cells}) < len(cells) and max(map(len, cells)) <= _LONGEST_NAME:
             others = (first_rows(path, format_) for path in files[1:])
-            if all(not found or _has(found, name) for found in others):
+            if all(not other or _has(other, name) for other in others):
                 return name
     return None
 
@@ -148,16 +148,16 @@ class _Table:
 
     def named(self, given: Columns) -> Columns:
         """Given columns, by name where a header line has one for a position. Raises ConfigError: there is none."""
-        found: dict[str, str | int | None] = {}
+        columns: dict[str, str | int | None] = {}
         for key, value in given:
             is_none = value is None or (key in ("pair", "document") and value == NO_PAIR)
             if is_none or value in self.keys:
-                found[key] = value
+                columns[key] = value
             elif isinstance(value, int) and -len(self.keys) <= value < len(self.keys):
-                found[key] = self.keys[value]
+                columns[key] = self.keys[value]
             else:
                 raise ConfigError(self._absent(key, value))
-        return Columns(**found)
+        return Columns(**columns)
 
     def _absent(self, key: str, value: str | int | None) -> str:
         option = {"tokens": "words"}.get(key, key)
@@ -194,8 +194,8 @@ class _Table:
 
     def _pair_of(self, text: str | int) -> str | None:
         """The column whose name makes a pair with that of a text."""
-        lower, known = self._lower(), str(text).strip().lower()
-        others = [b for a, b in _PAIRS if a == known] + [a for a, b in _PAIRS if b == known]
+        lower, text_name = self._lower(), str(text).strip().lower()
+        others = [b for a, b in _PAIRS if a == text_name] + [a for a, b in _PAIRS if b == text_name]
         return next((lower[name] for name in others if name in lower), None)
 
     def texts(self, given: Columns, task: Columns) -> Columns:
@@ -231,13 +231,13 @@ class _Table:
 
     def _labels(self, cells: Mapping[str | int, Sequence[str]], taken: Sequence[object]) -> list[str | int]:
         most = max(2.0, _MOST_CLASSES * len(next(iter(cells.values()), ())))
-        found = [
+        candidates = [
             key
             for key, column in cells.items()
             if key not in taken and 2 <= len(set(column)) <= most and max(map(len, column)) <= 60 and all(column)
         ]
-        ids = [key for key in found if _are_class_ids(cells[key])]
-        return ids if len(ids) == 1 and not self.has_header else found
+        ids = [key for key in candidates if _are_class_ids(cells[key])]
+        return ids if len(ids) == 1 and not self.has_header else candidates
 
     def _by_content(
         self,
@@ -299,9 +299,9 @@ class _Table:
         """Raise DataError if a row holds a word and its tag, not a text."""
         cells = self._cells()
         tags = [key for key, column in cells.items() if TagEvidence.of(Counter(column)).are_spans]
-        words = [key for key, column in cells.items() if key not in tags and not any(" " in c.strip() for c in column)]
+        tokens = [key for key, column in cells.items() if key not in tags and not any(" " in c.strip() for c in column)]
         named = {*self._lower()} & _OF_A_WORD
-        if not (tags and words and len(words) + len(tags) + 1 >= len(self.keys)) and not (tags and named):
+        if not (tags and tokens and len(tokens) + len(tags) + 1 >= len(self.keys)) and not (tags and named):
             return
         listed = ", ".join(quoted(str(key)) for key in self.keys)
         raise DataError(

@@ -26,11 +26,11 @@ from trials.settings import Columns
 # Validation of `columns` against what a file format has.
 
 
-def check_keys(path: Path, columns: Columns, holder: str, *known: str) -> None:
+def check_keys(path: Path, columns: Columns, holder: str, *keys: str) -> None:
     """Refuse keys of `columns` that files of this format do not have. Raises DataError."""
     for key, value in columns:
-        if value is not None and key not in known:
-            use = f"It takes {' and '.join(known)}." if known else "Leave it out."
+        if value is not None and key not in keys:
+            use = f"It takes {' and '.join(keys)}." if keys else "Leave it out."
             raise DataError(f"{path}: columns.{key}: {holder} has no such column. {use}")
 
 
@@ -121,8 +121,8 @@ def table_columns(path: Path, columns: Columns) -> TableColumns:
     asked = {key: value for key in (*keys, DOCUMENT_KEY) if (value := getattr(columns, key)) is not None}
     names = {key: value for key, value in asked.items() if isinstance(value, str)}
     if names and len(names) < len(asked):
-        words = ", ".join(f"{key}: {value}" for key, value in asked.items())
-        raise DataError(f"{path}: columns: {words} mixes names and positions. Give all by name or all by position.")
+        listed = ", ".join(f"{key}: {value}" for key, value in asked.items())
+        raise DataError(f"{path}: columns: {listed} mixes names and positions. Give all by name or all by position.")
     return TableColumns(path, names, {} if names else asked)
 
 
@@ -303,8 +303,8 @@ def first_rows(path: Path, format_: str) -> Sequence[Mapping[str, Any]] | Sequen
     lines = [line for line in read_lines(path) if line.strip()]
     try:
         if format_ == "jsonl":
-            found = [json.loads(line) for line in lines]
-            return [row for row in found if isinstance(row, dict)]
+            values = [json.loads(line) for line in lines]
+            return [row for row in values if isinstance(row, dict)]
         if format_ == "tsv":
             return [line.split("\t") for line in lines]
         return [*csv.reader((line + "\n" for line in lines), delimiter=csv_delimiter(lines), strict=False)]
@@ -376,15 +376,15 @@ def _cells(row: Sequence[str], places: Mapping[str, int]) -> dict[str, str | lis
 
 def _json_row(place: str, line: str, asked: TableColumns) -> Row:
     try:
-        found = json.loads(line)
+        value = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise DataError(f"{place}: not JSON ({error}). Each line holds one object.") from error
-    if not isinstance(found, dict):
-        raise DataError(f"{place}: a line holds one JSON object, not {type(found).__name__}. Fix this line.")
+    if not isinstance(value, dict):
+        raise DataError(f"{place}: a line holds one JSON object, not {type(value).__name__}. Fix this line.")
     for key, name in asked.names.items():
-        if name not in found:
-            raise DataError(f"{place}: columns.{key}: {unknown(name, found, in_file=True)}")
-    return Row(place, {key: found[name] for key, name in asked.names.items()})
+        if name not in value:
+            raise DataError(f"{place}: columns.{key}: {unknown(name, value, in_file=True)}")
+    return Row(place, {key: value[name] for key, name in asked.names.items()})
 
 
 def _parquet_rows(path: Path, asked: TableColumns) -> Iterator[LazyRow]:

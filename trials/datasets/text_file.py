@@ -132,16 +132,16 @@ class BrokenLines:
             raise BrokenLinesError(self.lines, self.n)
 
 
-def convert_all(convert: Callable[[FromT], IntoT], each: Iterable[FromT]) -> list[IntoT]:
+def convert_all(convert: Callable[[FromT], IntoT], items: Iterable[FromT]) -> list[IntoT]:
     """What a function makes of each. Raises BrokenLinesError with the errors of all of them."""
-    found, broken = list[IntoT](), BrokenLines()
-    for one in each:
+    converted, broken = list[IntoT](), BrokenLines()
+    for item in items:
         try:
-            found.append(convert(one))
+            converted.append(convert(item))
         except DataError as error:
             broken.add(error)
     broken.raise_if_any()
-    return found
+    return converted
 
 
 # The splits of a corpus by the names of its files.
@@ -160,7 +160,7 @@ _SHARD = re.compile(r"(.*?)[-_.](\d+)[-_]of[-_](\d+)(.*)")  # train-00000-of-000
 _JOINED = re.compile(
     r"(train|dev|test|valid|val)(set|data|file|split|\d+)"
 )  # trainset, test2; where nothing else counts
-_ALL = {word: split for split, ranks in SPLIT_WORDS.items() for words in ranks for word in words}
+_ALL = {word: split for split, ranks in SPLIT_WORDS.items() for rank in ranks for word in rank}
 
 
 def words_of(name: str) -> list[str]:
@@ -182,15 +182,15 @@ def by_split(files: Sequence[Path]) -> dict[str, list[Path]]:
     """Those of some files whose name has the word of a split, by split."""
     mismatched = [path for path in files if "mismatched" in words_of(path.name)]
     rest = [path for path in files if path not in mismatched]
-    found: dict[str, list[Path]] = {}
+    splits: dict[str, list[Path]] = {}
     for split, ranks in SPLIT_WORDS.items():
-        marked = ([p for p in rest if any(word in words_of(p.name) for word in words)] for words in ranks)
+        marked = ([p for p in rest if any(word in words_of(p.name) for word in rank)] for rank in ranks)
         joined = [p for p in rest if any(_joined(word) in ranks[0] for word in words_of(p.name))]
-        found[split] = next(filter(None, marked), joined)
-    found["mismatched"] = [
+        splits[split] = next(filter(None, marked), joined)
+    splits["mismatched"] = [
         p for p in mismatched if any(w in words_of(p.name) for rank in SPLIT_WORDS["dev"] for w in rank)
     ]
-    return found
+    return splits
 
 
 def _joined(word: str) -> str:

@@ -148,8 +148,8 @@ def new_rule(value: object) -> FreezingRule | None:
     try:
         return cls.model_validate(dict(cast(Mapping[str, Any], given)))
     except ValidationError as error:
-        each = error.errors(include_url=False)[0]
-        raise ValueError(f"{'.'.join(map(str, each['loc']))} {rule_of(cast(Any, each))}") from error
+        details = error.errors(include_url=False)[0]
+        raise ValueError(f"{'.'.join(map(str, details['loc']))} {rule_of(cast(Any, details))}") from error
 
 
 # Freeze by a timetable.

@@ -255,12 +255,12 @@ def read_packages(powercap: Path = POWERCAP) -> tuple[Package, ...]:
     try:
         zones = [zone for zone in sorted(powercap.iterdir()) if re.fullmatch(r"intel-rapl:\d+", zone.name)]
         folders = [zone for zone in zones if (zone / "name").read_text(encoding="ascii").startswith("package-")]
-        found = [Package(f, int((f / "max_energy_range_uj").read_text(encoding="ascii"))) for f in folders]
-        for package in found:
+        packages = [Package(f, int((f / "max_energy_range_uj").read_text(encoding="ascii"))) for f in folders]
+        for package in packages:
             package.read_uj()
     except (OSError, ValueError):
         return ()
-    return tuple(found) if all(package.range_uj > 0 for package in found) else ()
+    return tuple(packages) if all(package.range_uj > 0 for package in packages) else ()
 
 
 def counted_uj(before: int, after: int, range_uj: int) -> int:
@@ -347,9 +347,9 @@ class Board:
         return (self._last - before) / 1e3
 
     def _read_mj(self) -> int | None:
-        found = ctypes.c_ulonglong()
-        failed = self._library.nvmlDeviceGetTotalEnergyConsumption(self._handle, ctypes.byref(found))
-        return None if failed else found.value
+        energy_mj = ctypes.c_ulonglong()
+        failed = self._library.nvmlDeviceGetTotalEnergyConsumption(self._handle, ctypes.byref(energy_mj))
+        return None if failed else energy_mj.value
 
 
 def gpu_board(library: Any, uuid: str) -> Board | None:

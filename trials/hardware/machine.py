@@ -64,7 +64,7 @@ def _quotas(proc: Path) -> Iterator[float]:
         kind, *_, options = mounted.split()
         path = own.get("") if kind == "cgroup2" else own.get("cpu") if "cpu" in options.split(",") else None
         if kind in ("cgroup", "cgroup2") and path is not None:
-            yield from (_quota(each) for each in _between(Path(folder), PurePosixPath(path), PurePosixPath(root)))
+            yield from (_quota(cgroup) for cgroup in _between(Path(folder), PurePosixPath(path), PurePosixPath(root)))
 
 
 def _between(mounted: Path, path: PurePosixPath, root: PurePosixPath) -> Iterator[Path]:
@@ -119,11 +119,11 @@ def _cuda_gpus(visible: str | None) -> CudaGpus:
     if not may_have_gpus():
         return CudaGpus()
     try:
-        found = listed_gpus()
+        gpus = listed_gpus()
     except MissingError as error:
         return CudaGpus(why_none=str(error))
-    if found:
-        return CudaGpus(found)
+    if gpus:
+        return CudaGpus(gpus)
     if visible is not None:
         return CudaGpus(why_none=f"{VISIBLE}={visible!r} hides its GPUs")
     return CudaGpus(why_none="torch sees no GPU, although there is a driver for one")
@@ -142,12 +142,12 @@ def listed_gpus(python_words: Sequence[str] = _ASK) -> tuple[Gpu, ...]:
     """The GPUs that torch lists, in a process of its own, as a driver may hang. Raises MissingError: torch fails."""
     try:
         done = subprocess.run(python_words, capture_output=True, text=True, timeout=TORCH_S, check=True)
-        return tuple(Gpu(*each) for each in json.loads(done.stdout.strip().splitlines()[-1]))
+        return tuple(Gpu(*values) for values in json.loads(done.stdout.strip().splitlines()[-1]))
     except subprocess.TimeoutExpired:
         raise MissingError("torch did not list the GPUs in time; check the driver with nvidia-smi.") from None
     except (subprocess.CalledProcessError, ValueError, IndexError, TypeError) as error:
-        said = str(getattr(error, "stderr", "") or error).strip().splitlines()
-        raise MissingError(f"torch does not work ({said[-1] if said else 'no reason given'}).") from error
+        lines = str(getattr(error, "stderr", "") or error).strip().splitlines()
+        raise MissingError(f"torch does not work ({lines[-1] if lines else 'no reason given'}).") from error
 
 
 @contextmanager

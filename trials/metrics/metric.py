@@ -91,8 +91,8 @@ def label_counts(gold: Ids, predicted: Ids, starts: Ids, n_labels: int) -> Float
 
 def count_items(labels: Ids, example: Ids, n_examples: int, n_labels: int) -> Floats:
     """Counts (examples, labels) of items (items,) by the example (items,) that each belongs to."""
-    known = labels >= 0
-    flat = np.bincount(example[known] * n_labels + labels[known], minlength=n_examples * n_labels)
+    labelled = labels >= 0
+    flat = np.bincount(example[labelled] * n_labels + labels[labelled], minlength=n_examples * n_labels)
     counts: Floats = flat.reshape(n_examples, n_labels).astype(np.float64)
     return counts
 
@@ -202,8 +202,8 @@ def _sums(a: Floats, b: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]
 def ranks(values: Floats) -> Floats:
     """Ranks (texts,) from 1, equal values sharing their mean rank."""
     _, place, times = np.unique(values, return_inverse=True, return_counts=True)
-    found: Floats = (np.cumsum(times) - (times - 1) / 2)[place]
-    return found
+    mean_ranks: Floats = (np.cumsum(times) - (times - 1) / 2)[place]
+    return mean_ranks
 
 
 Output = Literal["tags", "spans", "classes", "binary", "numbers"]
@@ -275,14 +275,14 @@ class TaskMetric:
 
     def words(self, split: PredictedSplit) -> np.ndarray:
         """(examples,) words of each where the score divides by all words; empty where it does not, or each has one."""
-        words = np.diff(split.starts, append=len(split.gold))
-        return words if self.per_word and (words != 1).any() else np.empty(0, np.int64)
+        n_words = np.diff(split.starts, append=len(split.gold))
+        return n_words if self.per_word and (n_words != 1).any() else np.empty(0, np.int64)
 
     def constant_score(self, split: PredictedSplit) -> float:
         """The score of the best constant prediction: of a gold label for all items, or of the mean of gold numbers."""
         is_numeric = np.issubdtype(split.gold.dtype, np.floating)
         constants = [split.gold.mean()] if is_numeric else np.unique(split.gold)
-        of_each = [self.function(replace(split, predicted=np.full_like(split.gold, each))) for each in constants]
+        of_each = [self.function(replace(split, predicted=np.full_like(split.gold, value))) for value in constants]
         return max(map(self.as_score, of_each))
 
     def _leaving_out(self, split: PredictedSplit) -> np.ndarray:
@@ -312,10 +312,10 @@ def register(metric: TaskMetric) -> TaskMetric:
 
 def metric_label(name: str) -> str:
     """The label of a metric; of one whose plug-in is not loaded, the name in words."""
-    found, words = METRICS.get(name), name.replace("_", " ")
-    if found is not None:
-        return found.label
-    return words if name == "score" or name.endswith(f"({NOT_LOADED})") else f"{words} ({NOT_LOADED})"
+    metric, label = METRICS.get(name), name.replace("_", " ")
+    if metric is not None:
+        return metric.label
+    return label if name == "score" or name.endswith(f"({NOT_LOADED})") else f"{label} ({NOT_LOADED})"
 
 
 def metrics_for(outputs: frozenset[Output], score: str) -> tuple[TaskMetric, ...]:

@@ -152,11 +152,11 @@ def span_counts(split: PredictedSplit, *, lenient: bool = False) -> Floats:
     """(sentences, 3, types) counts of gold, predicted and correct spans of each sentence; `lenient` as for `spans`."""
     n_types = len(span_types(split.names))
     counted_spans = _gold_predicted_correct(split.gold, split.predicted, split.starts, split.names, lenient=lenient)
-    examples = [np.searchsorted(split.starts, each[:, 1], side="right") - 1 for each in counted_spans]
+    examples = [np.searchsorted(split.starts, span_rows[:, 1], side="right") - 1 for span_rows in counted_spans]
     return np.stack(
         [
-            count_items(each[:, 0], example, len(split.starts), n_types)
-            for each, example in zip(counted_spans, examples, strict=True)
+            count_items(span_rows[:, 0], example, len(split.starts), n_types)
+            for span_rows, example in zip(counted_spans, examples, strict=True)
         ],
         axis=1,
     )

@@ -244,7 +244,7 @@ def _batches(
     spec: ModelSpec, head: Head, tokenizer: PreTrainedTokenizerBase, *, pairs: bool
 ) -> dict[str, list[Example]]:
     """Two sentences, texts or pairs each, as a trial's task encodes them, by what they are; of the last one is long."""
-    task, longest, found = next(t for t in TASKS.our_values() if t.head == head), min(LONGEST, spec.n_positions), {}
+    task, longest, batches = next(t for t in TASKS.our_values() if t.head == head), min(LONGEST, spec.n_positions), {}
     kinds = ["sentences"] if head == "tokens" else ["texts", "pairs of texts"] if pairs else ["texts"]
     for kind in kinds:
         long, *items = _ITEMS[kind]
@@ -255,10 +255,10 @@ def _batches(
         for what, (some, length) in of_length.items():
             how = Encoding(tokenizer, length, lowercase=False, token_types=has_token_types(spec))
             try:
-                found[what] = task.encode(some, LABELS, N_LABELS, how)
+                batches[what] = task.encode(some, LABELS, N_LABELS, how)
             except Exception as error:  # tokenizers of layouts, for instance, want a box for each word
                 raise ModelError(f"{spec.path}: its tokenizer does not encode plain text ({reason(error)}).") from error
-    return found
+    return batches
 
 
 # --- A training step
@@ -379,7 +379,7 @@ def _difference(loaded: LoadedModel, spec: ModelSpec, depth: int) -> float:
     states = pad_sequence([x[0] for x in at_once], batch_first=True)
     cut = _outputs(loaded, depth, inputs_embeds=states, attention_mask=mask)
     pairs = [*zip(cut, whole, strict=True), *zip(by_layer, at_once, strict=True)]
-    return max(float((one - other).abs().max() / other.abs().max().clamp(min=1.0)) for one, other in pairs)
+    return max(float((in_parts - other).abs().max() / other.abs().max().clamp(min=1.0)) for in_parts, other in pairs)
 
 
 def _batch(model: Any) -> tuple[torch.Tensor, torch.Tensor]:

@@ -72,13 +72,13 @@ def identity_files(folder: Path, *, pickle: bool) -> list[str]:
 def _further_tokenizer_files(folder: Path) -> list[str]:
     """Files that older versions did not count, where the tokenizer reads them and they are not what it does anyway."""
     config = _object_in(folder / _TOKENIZER_CONFIG)
-    found = [_SPECIALS] if _specials_matter(folder, config) else []
+    files = [_SPECIALS] if _specials_matter(folder, config) else []
     names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
     if "fast_tokenizer_files" in config:
-        found += filter(_VERSIONED.fullmatch, names)
+        files += filter(_VERSIONED.fullmatch, names)
     if TOKENIZER not in names:
-        found += [name for name in names if _VOCABULARY.fullmatch(name) and name not in _IDENTITY_FILES]
-    return found
+        files += [name for name in names if _VOCABULARY.fullmatch(name) and name not in _IDENTITY_FILES]
+    return files
 
 
 def _specials_matter(folder: Path, config: Mapping[str, Any]) -> bool:
@@ -99,18 +99,18 @@ def _adds_tokens(folder: Path, stamps: tuple[Stamp, ...]) -> bool:
     try:
         config, specials = _object_in(folder / _TOKENIZER_CONFIG), read_json(folder / _SPECIALS)
         tokens = read_json(folder / TOKENIZER, MOST_VOCABULARY)["added_tokens"]
-        known = {token["content"] for token in tokens if token["special"]}
-        return not all(_is_implied(role, value, config, known) for role, value in specials.items())
+        special_tokens = {token["content"] for token in tokens if token["special"]}
+        return not all(_is_implied(role, value, config, special_tokens) for role, value in specials.items())
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return True  # no tokenizer.json, or an unusual map
 
 
-def _is_implied(role: str, value: object, config: Mapping[str, Any], known: Collection[str]) -> bool:
+def _is_implied(role: str, value: object, config: Mapping[str, Any], special_tokens: Collection[str]) -> bool:
     """Whether a tokenizer has what a role's token or list of tokens says without that."""
     if isinstance(value, list):
-        return all(_text(token) in known for token in value)
+        return all(_text(token) in special_tokens for token in value)
     text, configured = _text(value), _text(config.get(role))
-    return text in known and (text == configured or (configured is None and text in _ASSUMED.get(role, ())))
+    return text in special_tokens and (text == configured or (configured is None and text in _ASSUMED.get(role, ())))
 
 
 def _text(token: object) -> object:

@@ -118,15 +118,15 @@ def _gives_padded_logits(model: Any, first_position: int, *, pooled: bool) -> bo
     try:
         padded_ids = pad_sequence(ids, batch_first=True, padding_value=pad_id or 0)
         expected = model(input_ids=padded_ids, attention_mask=spans.mask).logits
-        found = row_logits(model, spans, {"input_ids": torch.cat(ids)[None]}, pooled=pooled)
+        logits = row_logits(model, spans, {"input_ids": torch.cat(ids)[None]}, pooled=pooled)
     except (AttributeError, IndexError, RuntimeError, TypeError, ValueError):  # an architecture that is not made for it
         return False
     finally:
         model.train(was_training)
     if not pooled:
-        expected, found = expected[spans.mask.bool()], found[0]
+        expected, logits = expected[spans.mask.bool()], logits[0]
     near = TOLERANCE * float(expected.abs().max())
-    return found.shape == expected.shape and bool((found - expected).abs().max() <= near)
+    return logits.shape == expected.shape and bool((logits - expected).abs().max() <= near)
 
 
 def row_logits(model: Any, spans: Spans, inputs: dict[str, torch.Tensor], *, pooled: bool) -> torch.Tensor:
@@ -201,9 +201,9 @@ def _by_variable_length(
     offsets, longest = spans.offsets.int(), max(spans.lengths)
     before = window - 1 if window else -1
     sides = (before, 0 if causal else before)
-    found = varlen_attn(q, k, v, offsets, offsets, longest, longest, scale=scale, window_size=sides)
-    assert isinstance(found, torch.Tensor)  # without the sums of exponentials
-    return found[None]
+    output = varlen_attn(q, k, v, offsets, offsets, longest, longest, scale=scale, window_size=sides)
+    assert isinstance(output, torch.Tensor)  # without the sums of exponentials
+    return output[None]
 
 
 def _by_nested_tensors(
@@ -217,8 +217,8 @@ def _by_nested_tensors(
         ).transpose(1, 2)
         for x in (query, key, value)
     )
-    found = scaled_dot_product_attention(q, k, v, dropout_p=dropout, scale=scale, is_causal=causal)
-    values: torch.Tensor = found.transpose(1, 2).values()
+    output = scaled_dot_product_attention(q, k, v, dropout_p=dropout, scale=scale, is_causal=causal)
+    values: torch.Tensor = output.transpose(1, 2).values()
     return values[None]
 
 

@@ -61,9 +61,9 @@ def place_of(name: str) -> str | None:
 
 def hidden_by(folder: str) -> dict[str, str]:
     """Files of a folder that have the name of one of our packages and are not ours, by that name."""
-    found = {name: PathFinder.find_spec(name, [folder]) for name in OURS}
+    specs = {name: PathFinder.find_spec(name, [folder]) for name in OURS}
     ours = {name: place_of(name) for name in OURS}
-    return {name: spec.origin for name, spec in found.items() if spec and spec.origin and spec.origin != ours[name]}
+    return {name: spec.origin for name, spec in specs.items() if spec and spec.origin and spec.origin != ours[name]}
 
 
 if _PinnedFinder not in sys.meta_path:

@@ -108,7 +108,9 @@ def registries() -> tuple[Registry[Any], ...]:
 
 def outside_modules() -> list[str]:
     """The modules that are not ours and have registered something."""
-    return sorted({each._modules[name] for each in _registries for name in each._plugins if name in each._modules})
+    return sorted(
+        {registry._modules[name] for registry in _registries for name in registry._plugins if name in registry._modules}
+    )
 
 
 def _registering_module() -> str | None:
@@ -163,17 +165,17 @@ class LoadedPlugins:
         Raises:
             ConfigError: They are too large to be sent.
         """
-        found = {
+        files = {
             path.relative_to(folder).as_posix(): path
             for name, folder in self.folders.items()
             for path in _files_of(name, Path(folder))
         }
-        if (n_bytes := sum(path.stat().st_size for path in found.values())) > MOST_BYTES:
+        if (n_bytes := sum(path.stat().st_size for path in files.values())) > MOST_BYTES:
             raise ConfigError(
                 f"plug-ins {', '.join(self.modules)}: {n_bytes >> 20:,} MiB of files, and at most {MOST_BYTES >> 20} "
                 "are sent to workers. Keep data out of the folder of the module."
             )
-        return found
+        return files
 
 
 def digest_of(files: dict[str, Path]) -> str:
@@ -254,11 +256,11 @@ def loaded() -> LoadedPlugins:
 
 def source_digests() -> dict[str, str]:
     """SHA-256 over the files of each plug-in, by its module; a script or notebook that registers something has none."""
-    found: dict[str, str] = {}
+    digests: dict[str, str] = {}
     for module in dict.fromkeys([*_loaded, *outside_modules()]):
         files = LoadedPlugins((module,), dict(_places(module))).files()
-        found |= {module: digest_of(files)} if files else {}
-    return found
+        digests |= {module: digest_of(files)} if files else {}
+    return digests
 
 
 def _places(module: str) -> Iterator[tuple[str, str]]:

@@ -105,32 +105,32 @@ def read_manifest(folder: Path) -> FetchedCorpus | None:
     try:
         manifest = read_json(folder / MANIFEST)
         files, sizes, digests = zip(
-            *((each["name"], each["bytes"], each["sha256"]) for each in manifest["files"]), strict=True
+            *((entry["name"], entry["bytes"], entry["sha256"]) for entry in manifest["files"]), strict=True
         )
-        found = FetchedCorpus(
+        corpus = FetchedCorpus(
             manifest["name"], manifest["kind"], folder, manifest["source"], manifest["licence"], sum(sizes), files,
             digests, tuple(manifest["hidden"]),
         )  # fmt: skip
-        words = (found.name, found.source, found.licence or "", *found.hidden)
-        is_ours = manifest["format"] == _FORMAT and found.kind in get_args(Kind) and {*map(type, words)} == {str}
+        texts = (corpus.name, corpus.source, corpus.licence or "", *corpus.hidden)
+        is_ours = manifest["format"] == _FORMAT and corpus.kind in get_args(Kind) and {*map(type, texts)} == {str}
         # A name that leads out of the folder is refused.
         sized = zip(files, sizes, strict=True)
         is_here = all(is_plain(file) and (folder / file).stat().st_size == n for file, n in sized)
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return None  # an unfinished download, which is resumed
-    return found if is_ours and is_here else None
+    return corpus if is_ours and is_here else None
 
 
 def whole_corpus(folder: Path) -> FetchedCorpus | None:
     """The corpus in a folder, for whoever reads its files; None if it is not there with the bytes that were fetched."""
-    found = read_manifest(folder)
-    return found if found is not None and found.damaged() is None else None
+    corpus = read_manifest(folder)
+    return corpus if corpus is not None and corpus.damaged() is None else None
 
 
 def why_not_here(folder: Path | None) -> str:
     """Why `whole_corpus` finds none in a folder, as the end of a sentence about it."""
-    found = None if folder is None else read_manifest(folder)
-    if found is None or (file := found.damaged()) is None:
+    corpus = None if folder is None else read_manifest(folder)
+    if corpus is None or (file := corpus.damaged()) is None:
         return "is not on this machine"
     return f"is damaged on this machine ({folder}/{file} has other bytes than were fetched)"
 

@@ -98,7 +98,7 @@ class DataDraft(Frozen):
     @classmethod
     def _file_is_a_folder(cls, value: object) -> object:
         if isinstance(value, dict) and "file" in value and "folder" not in value:
-            return {"folder" if key == "file" else key: each for key, each in value.items()}
+            return {"folder" if key == "file" else key: setting for key, setting in value.items()}
         return value
 
     @field_validator("splits", mode="before")
@@ -185,21 +185,21 @@ class DataDraft(Frozen):
         Args:
             task_columns: The columns of the task's own tables.
         """
-        found = self.located(offline=offline, progress=progress)
-        train, dev, test, mismatched = found.splits
+        located = self.located(offline=offline, progress=progress)
+        train, dev, test, mismatched = located.splits
         if self.first is not None and self.first.test == 0:
             test = ()
         if not self.needs_dev and dev:
             key = "held_out" if self.folds is None else "folds"
-            raise DataError(f"{self.name or found.name}: has a dev split. Leave `{key}` out.")
+            raise DataError(f"{self.name or located.name}: has a dev split. Leave `{key}` out.")
         every = (*train, *dev, *test, *mismatched)
         digest = fingerprint(train, dev, test, mismatched)  # refuses what is no plain file before anything is read
-        if found.source is None:
-            layout = layout_of(train, self.format or found.format, self.columns, task_columns, every)
+        if located.source is None:
+            layout = layout_of(train, self.format or located.format, self.columns, task_columns, every)
         else:  # a treebank, or rows that we wrote: large, and what their names say
             layout = layout_by_name(self.format, self.columns, task_columns, every)
         return DataSpec(
-            name=self.name or found.name,
+            name=self.name or located.name,
             train=train,
             dev=dev,
             test=test,
@@ -209,10 +209,10 @@ class DataDraft(Frozen):
             columns=layout.columns,
             scheme=self.scheme,
             first=self.first,
-            held_out=found.held_out,
+            held_out=located.held_out,
             folds=self.folds,
-            source=found.source,
-            notes=(*found.notes, *layout.notes),
+            source=located.source,
+            notes=(*located.notes, *layout.notes),
         )
 
     def located(self, *, offline: bool, progress: Progress) -> Located:

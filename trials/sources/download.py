@@ -75,11 +75,11 @@ def download(remote: Remote, path: Path, *, progress: Progress = no_progress, wa
         if path.is_file() and blob_digest(path) == remote.sha1:
             return
         _fill(remote, part, progress, waits)
-        found = blob_digest(part)
-        if found != remote.sha1:
+        digest = blob_digest(part)
+        if digest != remote.sha1:
             part.unlink()
             raise DataError(
-                f"{shown(remote.url)}: its digest is {found}, expected {remote.sha1}; the download was discarded. "
+                f"{shown(remote.url)}: its digest is {digest}, expected {remote.sha1}; the download was discarded. "
                 "Try again; if it fails again, a proxy or mirror changes the file."
             )
         part.replace(path)

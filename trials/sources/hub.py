@@ -127,8 +127,8 @@ def fetch_dataset(
     readings = _readings(repo, config, MAIN if revision is None else revision)
     barred = forbidden(offline=offline, datasets=True)
     for where, chosen in readings:
-        if (barred or where.is_pinned) and (found := _cached(where, chosen)):
-            return found
+        if (barred or where.is_pinned) and (corpus := _cached(where, chosen)):
+            return corpus
     where, chosen = readings[0]
     if barred:
         at = where if where.is_pinned else where.remembered()
@@ -163,8 +163,8 @@ def _readings(repo: str, config: str | None, revision: str) -> list[tuple[Repo, 
 def _cached(repo: Repo, config: str | None) -> FetchedCorpus | None:
     """A dataset in the cache; of `main` the newest that is there, if nothing says which commit it was."""
     at = repo if repo.is_pinned else repo.remembered()
-    if at is not None and (found := whole_corpus(_dataset_folder(at, config))):
-        return found
+    if at is not None and (corpus := whole_corpus(_dataset_folder(at, config))):
+        return corpus
     owner = "" if "/" in repo.name else "*--"
     pattern = f"{owner}{repo.folder_name}/{config or 'default'}/{repo.revision if repo.is_pinned else '*'}"
     if not (repo.is_pinned or repo.revision == MAIN):
@@ -192,9 +192,9 @@ def _online(repo: Repo, config: str | None, progress: Progress) -> FetchedCorpus
     at = Repo(repo.kind, info.id, str(info.sha))
     folder = _dataset_folder(at, config)
     with locked_folder(folder):
-        found = whole_corpus(folder) or _fetch(replace(repo, name=at.name), config, info, folder, progress)
+        corpus = whole_corpus(folder) or _fetch(replace(repo, name=at.name), config, info, folder, progress)
     repo.remember(at)
-    return found
+    return corpus
 
 
 def _fetch(repo: Repo, config: str | None, info: Any, folder: Path, progress: Progress) -> FetchedCorpus:
@@ -279,10 +279,10 @@ def _about_config(error: ValueError, repo: Repo, selection: dict[str, str]) -> s
     listed = re.search(r"configs?: (\[.*?\])|Available: (\[.*?\])", str(error))
     if not listed:
         return explain(error, repo)
-    known = [first or second for first, second in re.findall(r"'([^']*)'|\"([^\"]*)\"", listed[1] or listed[2])]
+    configs = [first or second for first, second in re.findall(r"'([^']*)'|\"([^\"]*)\"", listed[1] or listed[2])]
     if "name" not in selection:
-        return _several(repo, sorted(known))
-    return f"{repo}: configuration: {unknown(selection['name'], known)}"
+        return _several(repo, sorted(configs))
+    return f"{repo}: configuration: {unknown(selection['name'], configs)}"
 
 
 def _several(repo: Repo, configs: Sequence[str]) -> str:

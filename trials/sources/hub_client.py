@@ -87,8 +87,8 @@ class Repo:
             commit, *name = read_text(self.memory).split()
         except (OSError, ValueError):
             return None
-        known = name[0] if name else self.name  # older files hold a commit alone
-        return Repo(self.kind, known, commit) if COMMIT.fullmatch(commit) and is_repo_name(known) else None
+        hub_name = name[0] if name else self.name  # older files hold a commit alone
+        return Repo(self.kind, hub_name, commit) if COMMIT.fullmatch(commit) and is_repo_name(hub_name) else None
 
     def remember(self, at: Repo) -> None:
         """Record for `remembered` that this revision is a commit of a repository, and is complete in the cache."""
@@ -126,21 +126,21 @@ def is_repo_name(name: str) -> bool:
     return bool(is_allowed) and all(len(part) <= _LONGEST_PART for part in name.split("/"))
 
 
-def near_here(name: str, known: Iterable[str]) -> str:
+def near_here(name: str, known_names: Iterable[str]) -> str:
     """A sentence on the file, folder or known name that a misspelt name is near to; empty if there is none."""
     folder = Path(name).parent
     try:
         here = [str(folder / entry.name) for entry in islice(folder.iterdir(), _MOST_NAMES)]
     except (OSError, ValueError):
         here = []
-    near = difflib.get_close_matches(str(Path(name)), [*known, *here], n=1)
+    near = difflib.get_close_matches(str(Path(name)), [*known_names, *here], n=1)
     return f" Did you mean {quoted(near[0])}?" if near else ""
 
 
 def near_repo(repo: Repo) -> str:
     """The same for a name that may have been meant as one of this machine; empty if a path of this machine has it."""
-    known = [STARTER] if repo.kind == "models" else BUNDLED_TREEBANKS
-    return "" if Path(repo.name).exists() else near_here(repo.name, known)
+    names = [STARTER] if repo.kind == "models" else BUNDLED_TREEBANKS
+    return "" if Path(repo.name).exists() else near_here(repo.name, names)
 
 
 def _no_path(repo: Repo) -> str:

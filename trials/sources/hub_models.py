@@ -68,8 +68,8 @@ def fetch_model(
         barred = forbidden(offline=offline)
         here = barred or (where.is_pinned and where.remembered())
         damaged: list[Path] = []
-        if here and (found := _cached_model(where, damaged, allow_pickle=allow_pickle)):
-            return found
+        if here and (model := _cached_model(where, damaged, allow_pickle=allow_pickle)):
+            return model
         if barred:
             why = f"is damaged on this machine ({damaged[0]} has other bytes than were fetched)" if damaged else ""
             raise ModelError(
@@ -122,9 +122,9 @@ def _cached_commits(repo: Repo) -> Iterator[Repo]:
     if repo.is_pinned:
         yield from (Repo(repo.kind, name, repo.revision) for name in _names_in_cache(repo))
         return
-    known = repo.remembered()
-    folders = {name: _repo_folder(name) for name in ([known.name] if known else _names_in_cache(repo))}
-    dated = [(repo.memory.stat().st_mtime, known)] if known else []
+    remembered = repo.remembered()
+    folders = {name: _repo_folder(name) for name in ([remembered.name] if remembered else _names_in_cache(repo))}
+    dated = [(repo.memory.stat().st_mtime, remembered)] if remembered else []
     for name, folder in folders.items():  # of whoever fetched last, this program or another
         ref = folder / "refs" / repo.revision
         with contextlib.suppress(OSError, ValueError):
@@ -155,7 +155,7 @@ def _names_in_cache(repo: Repo) -> list[str]:
     names = [f"{parts[1]}/{parts[2]}" for parts in there if len(parts) == 3]
     if len(names) > 1 and not repo.is_pinned:
         raise ModelError(f"{repo}: the cache has several of this name. Say which: {', '.join(names)}.")
-    return [found for found in names if is_repo_name(found)]
+    return [candidate for candidate in names if is_repo_name(candidate)]
 
 
 def _repo_folder(name: str) -> Path:
@@ -207,7 +207,7 @@ def _pull_request(repo: Repo) -> str | None:
 
     with contextlib.suppress(httpx2.HTTPError, OSError, LookupError, TypeError):
         refs = [
-            found.ref for found in HfApi().list_repo_refs(repo.name, include_pull_requests=True).pull_requests or ()
+            request.ref for request in HfApi().list_repo_refs(repo.name, include_pull_requests=True).pull_requests or ()
         ]
         for ref in sorted(filter(_PULL_REQUEST.fullmatch, refs), key=lambda ref: -int(ref.split("/")[2]))[
             :_MOST_REQUESTS

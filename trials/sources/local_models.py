@@ -144,8 +144,8 @@ def find_model(draft: ModelDraft, *, offline: bool = False, progress: Progress =
             draft.hub, draft.revision, allow_pickle=draft.allow_pickle, offline=offline, check=_shape, progress=progress
         )
         name = fetched.at.name.rpartition("/")[2]
-        found = _described(fetched.folder, name, allow_pickle=draft.allow_pickle)
-        return found.model_copy(update={"source": fetched.at.source})
+        model = _described(fetched.folder, name, allow_pickle=draft.allow_pickle)
+        return model.model_copy(update={"source": fetched.at.source})
     assert draft.folder is not None
     if draft.folder == STARTER:
         return _described(model_path(), STARTER, allow_pickle=False)
@@ -181,19 +181,19 @@ def _shape(folder: Path) -> tuple[str, int, int]:
     if family in REFUSED:
         raise ModelError(f"{folder / 'config.json'}: {family} is refused: {REFUSED[family]}. Use another model.")
     if family in MODEL_FAMILIES:
-        known = MODEL_FAMILIES[family]
+        traits = MODEL_FAMILIES[family]
     else:
         from trials.models.load import generic_family
 
-        known = generic_family(folder, config)
-    taken = _padding(folder, config) + 1 if known.positions_from_pad else known.first_position
-    n_positions = _number(folder, config, known.positions_key)
+        traits = generic_family(folder, config)
+    taken = _padding(folder, config) + 1 if traits.positions_from_pad else traits.first_position
+    n_positions = _number(folder, config, traits.positions_key)
     if n_positions <= taken:
         raise ModelError(
-            f"{folder / 'config.json'}: {known.positions_key}: {n_positions:,} positions, of which {taken:,} are used "
+            f"{folder / 'config.json'}: {traits.positions_key}: {n_positions:,} positions, of which {taken:,} are used "
             "up by padding (pad_token_id). Use the configuration that belongs to the model."
         )
-    return family, _number(folder, config, known.layers_key), n_positions - taken
+    return family, _number(folder, config, traits.layers_key), n_positions - taken
 
 
 def _config(folder: Path) -> dict[str, Any]:

@@ -38,17 +38,17 @@ class NoDevSplitError(DataError):
 def files_in(folder: Path) -> list[Path]:
     """The files of a folder whose suffix is that of a corpus format, by name. Raises DataError."""
     inside = _plain(folder)
-    found = [path for path in inside if _suffix(path) in FORMATS]
-    if not by_split(found)["train"]:
+    files = [path for path in inside if _suffix(path) in FORMATS]
+    if not by_split(files)["train"]:
         more = [path for path in inside if _suffix(path) in MORE_FORMATS or split_of_suffix(path.name)]
-        found = sorted([*found, *more]) if not by_split(more)["train"] else more
-    for path in found:
+        files = sorted([*files, *more]) if not by_split(more)["train"] else more
+    for path in files:
         if path.is_symlink() and not absolute(str(path)).is_relative_to(folder.resolve()):
             raise DataError(
                 f"{path}: is a link to a file outside of the corpus's folder. Copy the file, or name the files as "
                 "`train`, `dev` and `test` (--train, --dev, --test)."
             )
-    return found
+    return files
 
 
 def in_folder(folder: Path, *, needs_dev: bool) -> Splits:
@@ -56,19 +56,21 @@ def in_folder(folder: Path, *, needs_dev: bool) -> Splits:
     may be all there is. Raises DataError.
     """
     files = files_in(folder)
-    found = by_split(files)
+    splits = by_split(files)
     if (folder / "dataset_dict.json").is_file() or (folder / "dataset_info.json").is_file():
         raise DataError(
             f"{folder}: is what `datasets` writes with `save_to_disk`. Write each split as Parquet instead: "
             "`for name, split in load_from_disk(FOLDER).items(): split.to_parquet(f'{name}.parquet')`."
         )
-    if not needs_dev and len(files) == 1 and not any(found.values()):
+    if not needs_dev and len(files) == 1 and not any(splits.values()):
         return Splits((str(files[0]),), ())
-    if not found["train"]:
+    if not splits["train"]:
         _refuse_outer_folder(folder)
-    train = _only(folder, "train", found["train"])
-    dev = _only(folder, "dev", found["dev"]) if needs_dev or found["dev"] else ()
-    test, mismatched = (_only(folder, split, found[split]) if found[split] else () for split in ("test", "mismatched"))
+    train = _only(folder, "train", splits["train"])
+    dev = _only(folder, "dev", splits["dev"]) if needs_dev or splits["dev"] else ()
+    test, mismatched = (
+        _only(folder, split, splits[split]) if splits[split] else () for split in ("test", "mismatched")
+    )
     return Splits(train, dev, test, mismatched)
 
 
@@ -89,12 +91,12 @@ def absolute(
 ) -> Path:
     """A path from outside, absolute. Raises the error: it is none; `give` says what would be."""
     try:
-        found = Path(path).expanduser().resolve()
-        found.exists()
+        resolved = Path(path).expanduser().resolve()
+        resolved.exists()
     except (OSError, RuntimeError, ValueError) as fault:  # too long, a loop of links, nobody's home, a zero byte
         reason = getattr(fault, "strerror", None) or fault
         raise error(f"{path!r:.200} is not a path ({reason}). Give {give}.") from fault
-    return found
+    return resolved
 
 
 def _suffix(path: Path) -> str:
@@ -121,22 +123,22 @@ def _folders(folder: Path, depth: int = 3) -> list[Path]:
     inside: list[Path] = []
     with suppress(DataError):
         inside = [path for path in _inside(folder) if path.is_dir() and not path.name.startswith(".")]
-    deeper = (each for path in inside[:_MOST_FOLDERS] for each in (_folders(path, depth - 1) if depth > 1 else []))
+    deeper = (inner for path in inside[:_MOST_FOLDERS] for inner in (_folders(path, depth - 1) if depth > 1 else []))
     return [*inside, *deeper][:_MOST_FOLDERS]
 
 
-def _only(folder: Path, split: str, found: Sequence[Path]) -> Files:
-    if len(found) == 1 or is_whole(found):
-        return tuple(map(str, sorted(found)))
-    names = ", ".join(path.name for path in found) or "none"
-    words = ", ".join(word for rank in SPLIT_WORDS.get(split, ()) for word in rank if word != split)
-    known = f" ({words} mean it too)" if not found and words else ""
+def _only(folder: Path, split: str, paths: Sequence[Path]) -> Files:
+    if len(paths) == 1 or is_whole(paths):
+        return tuple(map(str, sorted(paths)))
+    names = ", ".join(path.name for path in paths) or "none"
+    synonyms = ", ".join(word for rank in SPLIT_WORDS.get(split, ()) for word in rank if word != split)
+    hint = f" ({synonyms} mean it too)" if not paths and synonyms else ""
     options = f"(--{split} FILE, repeated for several)" if split in SPLITS[:3] else ""
-    kind = NoDevSplitError if split == "dev" and not found else DataError
+    kind = NoDevSplitError if split == "dev" and not paths else DataError
     raise kind(
-        f"{folder}: needs one file with {split!r} in its name, found {names}{known}. Rename them, or give the files as "
+        f"{folder}: needs one file with {split!r} in its name, found {names}{hint}. Rename them, or give the files as "
         f"`train`, `dev` and `test`, several in a list {options}".rstrip()
-        + (", or let a share of train serve as dev: `held_out: 0.1`." if split == "dev" and not found else ".")
+        + (", or let a share of train serve as dev: `held_out: 0.1`." if split == "dev" and not paths else ".")
     )
 
 
@@ -191,24 +193,26 @@ def find_class_folders(folder: Path) -> ClassFolders | None:
     return ClassFolders(folder, splits, left_out) if "train" in splits else None
 
 
-def write_class_folders(found: ClassFolders) -> dict[str, tuple[str, ...]]:
+def write_class_folders(class_folders: ClassFolders) -> dict[str, tuple[str, ...]]:
     """The JSON lines file of each split, in the cache; written unless those of the same texts are. Raises DataError."""
     stamp = hashlib.sha256()
-    for split, name, path in _texts(found):
+    for split, name, path in _texts(class_folders):
         try:
             line = f"{split}\0{name}\0{path}\0{tuple(stamp_of(path))}\n"
         except OSError as error:
             raise DataError(f"{path}: cannot be read ({error.strerror}).") from error
         stamp.update(line.encode("utf-8", "surrogateescape"))
     folder = cache_root() / "folders" / stamp.hexdigest()[:24]
-    files = {split: f"{split}.jsonl" for split in found.splits}
+    files = {split: f"{split}.jsonl" for split in class_folders.splits}
     with locked_folder(folder):
         if whole_corpus(folder) is None:
             with writing(folder):
                 for split, file in files.items():
                     part = folder / f"{file}.part"
                     with part.open("w", encoding="utf-8", newline="\n") as target:
-                        target.writelines(_row(name, path) for each, name, path in _texts(found) if each == split)
+                        target.writelines(
+                            _row(name, path) for text_split, name, path in _texts(class_folders) if text_split == split
+                        )
                     part.replace(folder / file)
             source = f"folder:{folder.name}"
             write_manifest(folder, name=folder.name, kind="folder", source=source, licence=None, files=files.values())
@@ -222,8 +226,8 @@ def _row(name: str, path: Path) -> str:
     return json.dumps({"label": name, "text": text}, sort_keys=True, ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
-def _texts(found: ClassFolders) -> Iterator[tuple[str, str, Path]]:
-    for split, classes in found.splits.items():
+def _texts(class_folders: ClassFolders) -> Iterator[tuple[str, str, Path]]:
+    for split, classes in class_folders.splits.items():
         for name, paths in classes.items():
             for path in paths:
                 yield split, name, path
@@ -235,10 +239,10 @@ def _classes(folder: Path, left_out: dict[str, int], before: str) -> dict[str, l
     for path in _inside(folder):
         if path.is_symlink() or not path.is_dir():
             continue
-        texts = [each for each in _inside(path) if _is_text(each)]
+        texts = [file for file in _inside(path) if _is_text(file)]
         if path.name.lower() in UNLABELLED:
             others[f"{before}{path.name}"] = len(texts)
-        elif 2 * sum(looks_like_split(each.name) for each in texts) < len(texts):  # else each has a corpus of its own
+        elif 2 * sum(looks_like_split(file.name) for file in texts) < len(texts):  # else each has a corpus of its own
             classes[path.name] = texts
     if len(classes) < _FEWEST or max(map(len, classes.values())) < _FEWEST:
         return {}

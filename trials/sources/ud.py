@@ -60,8 +60,8 @@ def fetch_treebank(
         if release is None and not barred:
             raise DataError(f"{name}: its repository has no release yet. Choose another treebank.")
     folder = cache_root() / "ud" / name / (release or "")
-    if release is not None and (found := whole_corpus(folder)):
-        return found
+    if release is not None and (corpus := whole_corpus(folder)):
+        return corpus
     if barred or release is None:
         version = "" if release is None else f"@{release}"
         why = why_not_here(folder if release else None)
@@ -153,8 +153,8 @@ def _licence(folder: Path, files: Iterable[str]) -> str | None:
     if licence and (lines := _lines(folder / licence)):
         return _short(lines[0])
     readmes = [file for file in files if file.startswith("README")]
-    said = (line.partition(":") for file in readmes for line in _lines(folder / file))
-    return next((_short(value) for key, _, value in said if key == "License" and value.strip()), None)
+    metadata = (line.partition(":") for file in readmes for line in _lines(folder / file))
+    return next((_short(value) for key, _, value in metadata if key == "License" and value.strip()), None)
 
 
 def _lines(path: Path) -> list[str]:

@@ -187,14 +187,14 @@ TASKS: Registry[Task] = Registry("task")
 
 def score_name(task: str, score: str | None) -> str:
     """The metric that selects a trial's best epoch: its own, or that of its task."""
-    found = TASKS.get(task)
-    return score or (f"score of {task} ({NOT_LOADED})" if found is None else found.metrics[0])
+    registered = TASKS.get(task)
+    return score or (f"score of {task} ({NOT_LOADED})" if registered is None else registered.metrics[0])
 
 
 def head_of(task: str) -> Head | None:
     """Whether each word of a task has a label, or each text; None if its plug-in is not loaded."""
-    found = TASKS.get(task)
-    return None if found is None else found.head
+    registered = TASKS.get(task)
+    return None if registered is None else registered.head
 
 
 def unit_of(task: Task) -> str:
@@ -210,8 +210,8 @@ def as_score(task_name: str, score: str | None, measured: Mapping[str, float]) -
 
 def unseen_labels(items: Sequence[Item], labels: tuple[str, ...]) -> dict[str, int]:
     """How often each label that does not occur in train occurs, the most frequent first."""
-    known = set(labels)
-    return dict(Counter(name for item in items for name in labels_of(item) if name not in known).most_common())
+    train_labels = set(labels)
+    return dict(Counter(name for item in items for name in labels_of(item) if name not in train_labels).most_common())
 
 
 def labels_of(item: Item) -> tuple[str, ...]:
@@ -295,8 +295,8 @@ def _odd(task: Task, data: DataSpec, items: Sequence[Item]) -> Iterator[str]:
         if items and task.columns.pair is not None and data.columns.pair is None:
             yield "only one text of each pair is read; name the other one with `columns: {pair: ...}` (--pair)."
         return
-    words = Counter(form for sentence in sentences for form in sentence.forms)
-    total, (most, n) = words.total(), words.most_common(1)[0]
+    word_counts = Counter(form for sentence in sentences for form in sentence.forms)
+    total, (most, n) = word_counts.total(), word_counts.most_common(1)[0]
     if n > _MOSTLY * total and total >= 20:
         yield f"{100 * n / total:.0f} % of the words are {quoted(most)}; is it the column of the words (--words)?"
     tags = Counter(tag for sentence in sentences for tag in sentence.tags)
@@ -350,8 +350,8 @@ def _why_unlabelled(data: DataSpec, split: str) -> str | None:
         kinds = {str(row).strip() for row in rows}
         if not rows or len(kinds) > 1 or kinds.isdisjoint({UNLABELLED, f"{UNLABELLED}.0", "", "None"}):
             return None
-        known = (cell for path in data.train for cell in label_cells(Path(path), data.format, label, data.columns))
-        if kinds & {str(cell).strip() for cell in known}:
+        cells = (cell for path in data.train for cell in label_cells(Path(path), data.format, label, data.columns))
+        if kinds & {str(cell).strip() for cell in cells}:
             return None
     except DataError:
         return None  # the reader names its lines

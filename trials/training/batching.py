@@ -153,8 +153,8 @@ def takes_square_mask(model: nn.Module) -> bool:
     """
     config = getattr(model, "config", None)
     family = str(getattr(config, "model_type", ""))
-    known = family in MODEL_FAMILIES and MODEL_FAMILIES[family].square_mask
-    return known and getattr(config, "_attn_implementation", None) in ("sdpa", NAME)  # others add a mask of floats
+    supported = family in MODEL_FAMILIES and MODEL_FAMILIES[family].square_mask
+    return supported and getattr(config, "_attn_implementation", None) in ("sdpa", NAME)  # others add a mask of floats
 
 
 def square_mask(mask: torch.Tensor) -> torch.Tensor:

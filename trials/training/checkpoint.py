@@ -105,7 +105,7 @@ class Checkpoint:
     def numbers(self, prefix: str) -> set[int]:
         """The numbers that follow a prefix in the tensors' names."""
         numbers = {name.removeprefix(prefix).partition("/")[0] for name in self.tensors if name.startswith(prefix)}
-        return {int(one) for one in numbers if one.isdecimal() and len(one) < 9}
+        return {int(number) for number in numbers if number.isdecimal() and len(number) < 9}
 
     def check(self, templates: Mapping[str, torch.Tensor]) -> None:
         """Compare names, shapes and types with those of templates; `check_predictions` does so for `best_dev/`.

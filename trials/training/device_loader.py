@@ -88,8 +88,8 @@ class DeviceLoader:
             self._sent(torch.as_tensor(chosen)), self._sent(self._matrices.places(chosen, lengths))
         )
         spans = Spans.of(tuple(lengths.tolist()), first_position).each(self._sent)
-        known = [each for each in states if each is not None]
-        return replace(batch, spans=spans, states=self._sent(torch.cat(known)[None]) if known else None)
+        cached = [state for state in states if state is not None]
+        return replace(batch, spans=spans, states=self._sent(torch.cat(cached)[None]) if cached else None)
 
     def _collated(self, chosen: Chosen) -> Batch:
         examples, width = [self.examples[i] for i in chosen], self._width(chosen)

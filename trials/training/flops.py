@@ -55,8 +55,8 @@ def count_flops(run: Callable[[int, int], object]) -> Flops:
             run(*shape)
         counted.append(products.n_operations)
     terms = [[1, n, n * length, n * length**2] for n, length in _SHAPES]
-    found = np.linalg.solve(np.array(terms, float), np.array(counted, float))
-    return Flops(*np.round(found).tolist())
+    coefficients = np.linalg.solve(np.array(terms, float), np.array(counted, float))
+    return Flops(*np.round(coefficients).tolist())
 
 
 def training_flops(model: nn.Module, like: Batch) -> Flops:
@@ -110,44 +110,44 @@ class _Products(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        found = func(*args, **(kwargs or {}))
+        result = func(*args, **(kwargs or {}))
         if func in _OPERANDS:
-            for forward, operands in _OPERANDS[func](found, *args, **(kwargs or {})):
+            for forward, operands in _OPERANDS[func](result, *args, **(kwargs or {})):
                 backward = sum(operand.requires_grad for operand in operands) if torch.is_grad_enabled() else 0
                 self.n_operations += forward * (1 + backward)
-        return found
+        return result
 
 
 Product = tuple[int, Sequence[torch.Tensor]]  # operations forward, and what its backward pass may differentiate by
 
 
-def _matmul(found: torch.Tensor, left: torch.Tensor, right: torch.Tensor, **unused: Any) -> list[Product]:
-    return [(2 * found.numel() * left.shape[-1], (left, right))]
+def _matmul(output: torch.Tensor, left: torch.Tensor, right: torch.Tensor, **unused: Any) -> list[Product]:
+    return [(2 * output.numel() * left.shape[-1], (left, right))]
 
 
-def _baddbmm(found: torch.Tensor, added: Any, left: torch.Tensor, right: torch.Tensor, **unused: Any) -> list[Product]:
-    return _matmul(found, left, right)
+def _baddbmm(output: torch.Tensor, added: Any, left: torch.Tensor, right: torch.Tensor, **unused: Any) -> list[Product]:
+    return _matmul(output, left, right)
 
 
 def _linear(
-    found: torch.Tensor, inputs: torch.Tensor, weight: torch.Tensor, *unused: Any, **more: Any
+    output: torch.Tensor, inputs: torch.Tensor, weight: torch.Tensor, *unused: Any, **more: Any
 ) -> list[Product]:
-    return [(2 * found.numel() * weight.shape[-1], (inputs, weight))]
+    return [(2 * output.numel() * weight.shape[-1], (inputs, weight))]
 
 
 def _convolution(
-    found: torch.Tensor, inputs: torch.Tensor, weight: torch.Tensor, *unused: Any, **more: Any
+    output: torch.Tensor, inputs: torch.Tensor, weight: torch.Tensor, *unused: Any, **more: Any
 ) -> list[Product]:
-    return [(2 * found.numel() * math.prod(weight.shape[1:]), (inputs, weight))]
+    return [(2 * output.numel() * math.prod(weight.shape[1:]), (inputs, weight))]
 
 
 def _attention(
-    found: torch.Tensor, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *unused: Any, **more: Any
+    output: torch.Tensor, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *unused: Any, **more: Any
 ) -> list[Product]:
     """Scores, and their weighted sum of values; the weights have a gradient if the query or the key has."""
     scores = 2 * query.numel() * key.shape[-2]
     weights = query if query.requires_grad else key
-    return [(scores, (query, key)), (2 * found.numel() * key.shape[-2], (weights, value))]
+    return [(scores, (query, key)), (2 * output.numel() * key.shape[-2], (weights, value))]
 
 
 _OPERANDS: dict[Any, Callable[..., list[Product]]] = {

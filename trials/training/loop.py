@@ -370,12 +370,12 @@ def split_report(
     metric = METRICS[score_name(spec.task, spec.score)]
     contributions, constant = tuple(metric.score_contributions(predicted).tolist()), metric.constant_score(predicted)
     documents = () if split.documents is None else tuple(split.documents.tolist())
-    words = tuple(metric.words(predicted).tolist()) if contributions else ()
+    n_words = tuple(metric.words(predicted).tolist()) if contributions else ()
     by_default = task.head == "tokens" and len(split.gold) <= AUTO_WORDS
-    report = SplitReport(name, tags, contributions, constant, documents=documents, words=words)
+    report = SplitReport(name, tags, contributions, constant, documents=documents, words=n_words)
     if predictions == "none" or (predictions == "auto" and not by_default):
         return report
     probability = tuple(None if math.isnan(p) else p for p in evaluated.probability.tolist())
-    gold, found = tuple(split.gold.tolist()), tuple(evaluated.predicted.tolist())
+    gold, predicted_values = tuple(split.gold.tolist()), tuple(evaluated.predicted.tolist())
     names = () if task.regression else data.names
-    return replace(report, names=names, gold=gold, predicted=found, probability=probability)
+    return replace(report, names=names, gold=gold, predicted=predicted_values, probability=probability)

@@ -65,21 +65,21 @@ def answers_of_page(selection: Selection, most: int = MOST_ANSWERS) -> PageAnswe
     assert selection.sweep is not None
     if selection.query.split == "test":
         raise EmptyPartError(f"No answer: {NOT_ON_TEST}.")
-    known, key = _known.setdefault(selection.snapshot.store, {}), _key(selection, most)
-    found = known.get(key)
-    if found is None:
+    cache, key = _known.setdefault(selection.snapshot.store, {}), _key(selection, most)
+    page = cache.get(key)
+    if page is None:
         try:
-            found = _found(selection, most, known)
+            page = _answered(selection, most, cache)
         except ValueError as error:
             raise EmptyPartError(f"No answer: {error}.") from error
-        _keep(known, key, found)
-    return found
+        _keep(cache, key, page)
+    return page
 
 
-def _keep(known: dict[tuple[Any, ...], PageAnswers], key: tuple[Any, ...], found: PageAnswers) -> None:
-    while len(known) >= _MOST_KNOWN:
-        known.pop(next(iter(known)))
-    known[key] = found
+def _keep(cache: dict[tuple[Any, ...], PageAnswers], key: tuple[Any, ...], page: PageAnswers) -> None:
+    while len(cache) >= _MOST_KNOWN:
+        cache.pop(next(iter(cache)))
+    cache[key] = page
 
 
 def _key(selection: Selection, most: int) -> tuple[Any, ...]:
@@ -95,7 +95,7 @@ def _digest(trials: pd.DataFrame) -> int:
     return int(pd.util.hash_pandas_object(rows, index=False).sum())
 
 
-def _found(selection: Selection, most: int, known: dict[tuple[Any, ...], PageAnswers]) -> PageAnswers:
+def _answered(selection: Selection, most: int, cache: dict[tuple[Any, ...], PageAnswers]) -> PageAnswers:
     keys = ["task", "corpus", "model", "train_size"]
     page = of_page(selection)
     trials = page.trials
@@ -107,15 +107,15 @@ def _found(selection: Selection, most: int, known: dict[tuple[Any, ...], PageAns
     # Addresses that come to the same trials, as the summary and the only section of a report, have the same answers.
     assert selection.sweep is not None
     same = selection.sweep.name, _digest(trials), len(trials), len(questions), selection.plan, query.budget
-    if (found := known.get(same)) is not None:
-        return found
+    if (answered_page := cache.get(same)) is not None:
+        return answered_page
     cost = None if query.cost == FLOPS else query.cost  # FLOPs where a corpus has them, else parameters
     budget = {} if query.budget is None else {query.cost: query.budget}
     frame = replace(page, trials=trials).with_sentences
-    each = answers(frame, specs, replace(selection.plan, cost=cost), budget=budget)
-    found = PageAnswers(each, len(questions), trials)
-    _keep(known, same, found)
-    return found
+    answered = answers(frame, specs, replace(selection.plan, cost=cost), budget=budget)
+    answers_of_trials = PageAnswers(answered, len(questions), trials)
+    _keep(cache, same, answers_of_trials)
+    return answers_of_trials
 
 
 def settings_of(answer: Answer) -> pd.DataFrame:
@@ -132,9 +132,9 @@ def settings_of(answer: Answer) -> pd.DataFrame:
     ]  # fmt: skip
 
 
-def settings_table(found: Sequence[Answer], cost: str) -> pd.DataFrame:
+def settings_table(all_answers: Sequence[Answer], cost: str) -> pd.DataFrame:
     """One row per setting of some answers; `cost` in words."""
-    tables = [_settings(answer, cost) for answer in found]
+    tables = [_settings(answer, cost) for answer in all_answers]
     return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
 
 
@@ -159,29 +159,29 @@ def _settings(answer: Answer, cost: str) -> pd.DataFrame:
     )
 
 
-def answers_table(found: Sequence[Answer]) -> pd.DataFrame:
+def answers_table(all_answers: Sequence[Answer]) -> pd.DataFrame:
     """One row per answer."""
-    layers = pd.Series([answer.n_layers for answer in found], dtype=object)
+    layers = pd.Series([answer.n_layers for answer in all_answers], dtype=object)
 
     def names(which: str) -> pd.Series:
-        return freeze_column(pd.Series([getattr(answer, which) for answer in found], dtype=object), layers)
+        return freeze_column(pd.Series([getattr(answer, which) for answer in all_answers], dtype=object), layers)
 
     return pd.DataFrame(
         {
-            "corpus": [answer.corpus for answer in found],
-            "model": [answer.model for answer in found],
-            "train size (sentences)": [answer.train_size for answer in found],
+            "corpus": [answer.corpus for answer in all_answers],
+            "model": [answer.model for answer in all_answers],
+            "train size (sentences)": [answer.train_size for answer in all_answers],
             "freeze": names("freeze"),
-            "loss (points)": pd.Series([answer.loss for answer in found], dtype="float64"),
-            "from (points)": pd.Series([answer.low for answer in found], dtype="float64"),
-            "to (points)": pd.Series([answer.high for answer in found], dtype="float64"),
-            "FLOPs saved (%)": _percent([answer.saved_flops for answer in found]),
-            "time saved (%)": _percent([answer.saved_time for answer in found]),
-            "seeds": [answer.n_seeds for answer in found],
-            "further seeds": pd.Series([answer.further_seeds for answer in found], dtype=object),
+            "loss (points)": pd.Series([answer.loss for answer in all_answers], dtype="float64"),
+            "from (points)": pd.Series([answer.low for answer in all_answers], dtype="float64"),
+            "to (points)": pd.Series([answer.high for answer in all_answers], dtype="float64"),
+            "FLOPs saved (%)": _percent([answer.saved_flops for answer in all_answers]),
+            "time saved (%)": _percent([answer.saved_time for answer in all_answers]),
+            "seeds": [answer.n_seeds for answer in all_answers],
+            "further seeds": pd.Series([answer.further_seeds for answer in all_answers], dtype=object),
             "next best": names("runner_up"),
-            "answer": [answer.sentence for answer in found],
-            "YAML snippet": [answer.yaml for answer in found],
+            "answer": [answer.sentence for answer in all_answers],
+            "YAML snippet": [answer.yaml for answer in all_answers],
         }
     )
 
@@ -190,11 +190,11 @@ def _percent(shares: Sequence[float | None]) -> pd.Series:
     return 100 * pd.Series(list(shares), dtype="float64")
 
 
-def left_out(found: PageAnswers) -> str:
+def left_out(page: PageAnswers) -> str:
     """How many answers are not computed; empty if none."""
-    if found.n <= len(found.answers):
+    if page.n <= len(page.answers):
         return ""
-    return f"{len(found.answers)} of {counted(found.n, 'answer')}: those of the largest train sizes."
+    return f"{len(page.answers)} of {counted(page.n, 'answer')}: those of the largest train sizes."
 
 
 MOST_CARDS = 4  # more answers are rows of a table
@@ -216,12 +216,12 @@ def headline(answer: Answer) -> str:
     )
 
 
-def in_short(found: Sequence[Answer]) -> str:
+def in_short(all_answers: Sequence[Answer]) -> str:
     """The headlines, as in `Freeze the first 2 of 6 layers (3 of 4); Not decided yet (1 of 4).`."""
-    headlines = Counter(map(headline, found))
+    headlines = Counter(map(headline, all_answers))
     if len(headlines) < 2:
         return f"{next(iter(headlines))}." if headlines else NO_CANDIDATES
-    return f"{'; '.join(f'{words} ({n} of {len(found)})' for words, n in headlines.items())}."
+    return f"{'; '.join(f'{phrase} ({n} of {len(all_answers)})' for phrase, n in headlines.items())}."
 
 
 def where_of(answer: Answer) -> str:
@@ -239,16 +239,16 @@ def figures_of(answer: Answer) -> str:
     """`Loses 0.4 points (loss -0.1 to 1.0); saves 12 % of the training FLOPs.`; empty without a pair."""
     if answer.about is None or answer.loss is None:
         return ""
-    words = f"{'gains' if answer.loss < 0 else 'loses'} {abs(answer.loss):.1f} points"
+    text = f"{'gains' if answer.loss < 0 else 'loses'} {abs(answer.loss):.1f} points"
     if answer.low is not None and answer.high is not None:
-        words += f" (loss {answer.low:z.1f} to {answer.high:z.1f})"
+        text += f" (loss {answer.low:z.1f} to {answer.high:z.1f})"
     if not answer.decided or answer.freeze == BASELINE.label:
-        words = f"Freezing {parts(answer.about, answer.n_layers)} {words}"
+        text = f"Freezing {parts(answer.about, answer.n_layers)} {text}"
     else:
-        words = words.capitalize()
-    words = f"{words}{'' if answer.decided else ' so far'}; {_saved(answer)}".removesuffix("; ")
+        text = text.capitalize()
+    text = f"{text}{'' if answer.decided else ' so far'}; {_saved(answer)}".removesuffix("; ")
     froze = _froze(answer)
-    return f"{words}. It {froze}." if froze else f"{words}."
+    return f"{text}. It {froze}." if froze else f"{text}."
 
 
 def _froze(answer: Answer) -> str:
@@ -260,23 +260,23 @@ def _froze(answer: Answer) -> str:
 def _saved(answer: Answer) -> str:
     """`saves 12 % of the training FLOPs and 20 % of the training time`; empty if nothing is known."""
     costs = {"training FLOPs": answer.saved_flops, "training time": answer.saved_time}
-    known = {name: round(100 * share) for name, share in costs.items() if share is not None}
-    saved = [f"{share} % of the {name}" for name, share in known.items() if share > 0]
-    more = [f"takes {-share} % more {name}" for name, share in known.items() if share < 0]
+    shares = {name: round(100 * share) for name, share in costs.items() if share is not None}
+    saved = [f"{share} % of the {name}" for name, share in shares.items() if share > 0]
+    more = [f"takes {-share} % more {name}" for name, share in shares.items() if share < 0]
     return ", but ".join([*([f"saves {' and '.join(saved)}"] if saved else []), *more])
 
 
-def cards_or_table(found: Sequence[Answer], sweep: Sweep, address: str) -> Any:
+def cards_or_table(all_answers: Sequence[Answer], sweep: Sweep, address: str) -> Any:
     """The answers on one common scale, and below them one command for all that is not decided."""
-    scale = _scale(found)
-    if len(found) <= MOST_CARDS:
+    scale = _scale(all_answers)
+    if len(all_answers) <= MOST_CARDS:
         shown = dmc.SimpleGrid(
-            [_card(answer, scale) for answer in found],
-            cols={"base": 1, "sm": min(2, len(found))}, spacing="sm", className="answers",
+            [_card(answer, scale) for answer in all_answers],
+            cols={"base": 1, "sm": min(2, len(all_answers))}, spacing="sm", className="answers",
         )  # fmt: skip
     else:
-        shown = html.Div(_table(found, scale), className="wide", tabIndex="0", role="group")
-    return html.Div([*_next(found, sweep, address), shown])
+        shown = html.Div(_table(all_answers, scale), className="wide", tabIndex="0", role="group")
+    return html.Div([*_next(all_answers, sweep, address), shown])
 
 
 def _card(answer: Answer, scale: Scale) -> Any:
@@ -291,7 +291,7 @@ def _card(answer: Answer, scale: Scale) -> Any:
     return dmc.Paper(dmc.Stack(lines, gap=6), p="sm", withBorder=True, className=f"answer {state}")
 
 
-def _table(found: Sequence[Answer], scale: Scale) -> Any:
+def _table(all_answers: Sequence[Answer], scale: Scale) -> Any:
     head = ("corpus", "model", "train size", "answer", "loss against the tolerance", "saves (FLOPs)", "more seeds")
     rows = [
         html.Tr(
@@ -304,18 +304,21 @@ def _table(found: Sequence[Answer], scale: Scale) -> Any:
             ],
             className=f"answer {'decided' if answer.decided else 'open'}",
         )
-        for answer in found
+        for answer in all_answers
     ]  # fmt: skip
     return html.Table(
         [html.Thead(html.Tr([html.Th(word, scope="col") for word in head])), html.Tbody(rows)], className="plain"
     )
 
 
-def _scale(found: Sequence[Answer]) -> Scale:
+def _scale(all_answers: Sequence[Answer]) -> Scale:
     """The ends of the axis: all that is shown of any answer."""
-    values = [0.0, *(answer.tolerance for answer in found)]
+    values = [0.0, *(answer.tolerance for answer in all_answers)]
     values += [
-        v for answer in found for v in (answer.loss, answer.low, answer.high) if v is not None and math.isfinite(v)
+        v
+        for answer in all_answers
+        for v in (answer.loss, answer.low, answer.high)
+        if v is not None and math.isfinite(v)
     ]
     return min(values), max(values)
 
@@ -326,15 +329,15 @@ def interval_bar(answer: Answer, scale: Scale) -> Any:
     Without an interval where too few runs have ended.
     """
     loss, tolerance, (first, last) = answer.loss or 0.0, answer.tolerance, scale
-    known = answer.low is not None and answer.high is not None
+    has_ends = answer.low is not None and answer.high is not None
     low, high = (answer.low, answer.high) if answer.low is not None and answer.high is not None else (loss, loss)
 
     def at(value: float) -> float:
         return (100 - _PLACES) / 2 + _PLACES * (value - first) / ((last - first) or 1.0)
 
-    interval = f"interval {low:.2f} to {high:.2f}" if known else "no interval yet"
-    words = f"Loss {loss:.2f} points, {interval}; tolerated: up to {tolerance:g}"
-    side = "across" if not known else "within" if high <= tolerance else "beyond" if low > tolerance else "across"
+    interval = f"interval {low:.2f} to {high:.2f}" if has_ends else "no interval yet"
+    text = f"Loss {loss:.2f} points, {interval}; tolerated: up to {tolerance:g}"
+    side = "across" if not has_ends else "within" if high <= tolerance else "beyond" if low > tolerance else "across"
     return html.Div(
         [
             html.Div(className="tolerated", style={"left": "0%", "width": f"{at(tolerance):.2f}%"}),
@@ -347,22 +350,22 @@ def interval_bar(answer: Answer, scale: Scale) -> Any:
         ],
         className=f"interval {side}",
         role="img",
-        title=words,
-        **{"aria-label": words},
+        title=text,
+        **{"aria-label": text},
     )
 
 
-def _next(found: Sequence[Answer], sweep: Sweep, address: str) -> list[Any]:
+def _next(all_answers: Sequence[Answer], sweep: Sweep, address: str) -> list[Any]:
     """What to run where something is not decided: how many more seeds, and one command for all."""
-    needed = [answer.further_seeds for answer in found if not answer.decided and answer.further_seeds]
+    needed = [answer.further_seeds for answer in all_answers if not answer.decided and answer.further_seeds]
     if not needed:
         return []
-    which = "it" if len(found) == 1 else f"{len(needed)} of {len(found)} answers"
-    words = f"About {counted(max(needed), 'more seed')} would probably decide {which}"
+    which = "it" if len(all_answers) == 1 else f"{len(needed)} of {len(all_answers)} answers"
+    text = f"About {counted(max(needed), 'more seed')} would probably decide {which}"
     command = next_command(max(needed), sweep, address)
     if command is None:
-        return [dmc.Text(f"{words}.", size="sm")]
-    return [html.Div([dmc.Text(f"{words}:", size="sm"), copied(command, "the command")], className="next")]
+        return [dmc.Text(f"{text}.", size="sm")]
+    return [html.Div([dmc.Text(f"{text}:", size="sm"), copied(command, "the command")], className="next")]
 
 
 def next_command(more: int, sweep: Sweep, address: str) -> str | None:
@@ -372,8 +375,8 @@ def next_command(more: int, sweep: Sweep, address: str) -> str | None:
         return None
     first = keys[-1] + 1
     setting = f"seeds=[{','.join(map(str, [*keys, *range(first, first + more)]))}]"
-    words = ("permafrost", "launch", "--sweep", sweep.source or sweep.name, "--set", setting, "--store", address)
-    return shlex.join(words)
+    command = ("permafrost", "launch", "--sweep", sweep.source or sweep.name, "--set", setting, "--store", address)
+    return shlex.join(command)
 
 
 def _details(answer: Answer) -> Any:

@@ -69,8 +69,8 @@ def shown_cells(trials: pd.DataFrame, at_most: int = MAX_CELLS, *, sizes: int | 
         return Shown(table)
     named = ", ".join(f"{size:,}" for size in sorted(shown)[:6]) + (", ..." if len(shown) > 6 else "")
     plural = "s" * (len(shown) != 1)
-    words = f"{len(table)} of {len(cells)} settings are drawn: train size{plural} {named}."
-    return Shown(table, f"{words} Select train sizes to see others.")
+    sentence = f"{len(table)} of {len(cells)} settings are drawn: train size{plural} {named}."
+    return Shown(table, f"{sentence} Select train sizes to see others.")
 
 
 def completed_of(trials: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
@@ -103,8 +103,8 @@ def _described_device(trials: pd.DataFrame) -> pd.Series:
         if column == "device" or column not in trials:
             continue
         varies = trials.groupby("device", dropna=False)[column].transform("nunique") > 1
-        known = pd.Series([f"{value:g}" for value in trials[column]], index=trials.index)
-        text = text.where(~varies, text + f", {plural}: " + known)
+        values = pd.Series([f"{value:g}" for value in trials[column]], index=trials.index)
+        text = text.where(~varies, text + f", {plural}: " + values)
     return text
 
 
@@ -159,15 +159,15 @@ def beside_each_other(trials: pd.DataFrame, spots: Places) -> pd.Series:
 
 
 def _label(row: Any, *, several: bool) -> str:
-    words = name(freeze_name(row.freeze)).replace(" + ", "<br>+ ")
-    words = with_strip(row.freeze, int(row.n_layers), words, "<br>")
-    return f"{words}<br>{row.train_size:,}<br>n={row.n}" if several else f"{words}<br>n={row.n}"
+    label = name(freeze_name(row.freeze)).replace(" + ", "<br>+ ")
+    label = with_strip(row.freeze, int(row.n_layers), label, "<br>")
+    return f"{label}<br>{row.train_size:,}<br>n={row.n}" if several else f"{label}<br>n={row.n}"
 
 
-def with_cells(found: pd.DataFrame, trials: pd.DataFrame, *more: str) -> pd.DataFrame:
+def with_cells(rows: pd.DataFrame, trials: pd.DataFrame, *more: str) -> pd.DataFrame:
     """A table with a `cell` in each row, with `KEYS` and `more` columns of their trials, the shallowest cell first."""
-    new = [key for key in dict.fromkeys((*KEYS, *more)) if key == "cell" or key not in found]
-    table = found.merge(trials.drop_duplicates("cell")[new], on="cell")
+    new = [key for key in dict.fromkeys((*KEYS, *more)) if key == "cell" or key not in rows]
+    table = rows.merge(trials.drop_duplicates("cell")[new], on="cell")
     return table.sort_values(["depth", "strategy", "embeddings"], kind="stable", ignore_index=True)
 
 
@@ -186,7 +186,7 @@ def drawn_of(most: int, n: int, what: str) -> str:
 
 def verdicts(table: pd.DataFrame) -> list[str]:
     """What each row of a `loss_table` says of the baseline, or why it says nothing."""
-    return [why or said for why, said in zip(table["why_none"], table["difference"], strict=True)]
+    return [why or verdict for why, verdict in zip(table["why_none"], table["difference"], strict=True)]
 
 
 def hundredths(table: pd.DataFrame, **titles: str) -> dict[str, pd.Series]:
@@ -288,8 +288,8 @@ def varied(selection: Selection) -> tuple[pd.DataFrame, dict[str, str]]:
 
 def varying_columns(selection: Selection, trials: pd.DataFrame) -> dict[str, pd.Series]:
     """The settings in which some trials differ beyond those that every table has, by `set:` and their dotted names."""
-    known, cells = selection.snapshot.specs, trials["cell"].unique()
-    specs = {cell: known[cell] for cell in cells if cell in known}
+    all_specs, cells = selection.snapshot.specs, trials["cell"].unique()
+    specs = {cell: all_specs[cell] for cell in cells if cell in all_specs}
     keys = [key for key in varying_settings(specs.values()) if key != "model.name"]
     return {
         f"set:{key}": trials["cell"].map({cell: plain_setting(setting(spec, key)) for cell, spec in specs.items()})

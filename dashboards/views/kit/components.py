@@ -124,8 +124,8 @@ def table(drawn: Drawn) -> Any:
     """A part's table or what it shows in its place, or why there is none."""
     if drawn.why_empty:
         return _nothing(drawn)
-    found = frame_table(drawn.table) if drawn.make_body is None else drawn.make_body()
-    return html.Div([found, dmc.Text(drawn.note, size="sm")]) if drawn.note else found
+    body = frame_table(drawn.table) if drawn.make_body is None else drawn.make_body()
+    return html.Div([body, dmc.Text(drawn.note, size="sm")]) if drawn.note else body
 
 
 def frame_table(frame: pd.DataFrame) -> Any:
@@ -137,14 +137,14 @@ def frame_table(frame: pd.DataFrame) -> Any:
     linked = [name for name in frame.columns if name in _TRIALS]
     most = MAX_LINKED_ROWS if linked else MAX_ROWS
     sides = [f"n{n}" for n, name in enumerate(frame.columns, 1) if pd.api.types.is_numeric_dtype(frame[name])]
-    words = [f"w{n}" for n, name in enumerate(frame.columns, 1) if name in _WRAPPED]
-    look = " ".join(["plain", *sides, *words])
+    wrapped = [f"w{n}" for n, name in enumerate(frame.columns, 1) if name in _WRAPPED]
+    look = " ".join(["plain", *sides, *wrapped])
     if not linked:  # with a key, as React must not put the cells of a linked table behind these
         return html.Table(key="rows", className=look, **{"data-rows": plain_rows(frame, most)})
     names = [str(name) for name in frame.columns]
     rows, cut = rows_of(frame.head(most)), _cut(frame, most)
     head = html.Thead(html.Tr([html.Th(name, scope="col") for name in names]))
-    body = html.Tbody([html.Tr([_cell(*each) for each in zip(names, row, strict=True)]) for row in rows])
+    body = html.Tbody([html.Tr([_cell(*pair) for pair in zip(names, row, strict=True)]) for row in rows])
     return html.Table([*([html.Caption(cut)] if cut else []), head, body], className=look)
 
 
@@ -190,9 +190,9 @@ def notices(lines: Sequence[str], colour: str, title: str) -> Any:
     return dmc.Alert([html.Div(line) for line in lines], title=title, color=colour, variant="outline")
 
 
-def marked(word: str, said: str) -> Any:
+def marked(word: str, remark: str) -> Any:
     """A word of a sentence whose label is wrong or disputed, and what is said of it."""
-    return html.Mark([word, html.Span(f" {said}", className="tag")], className="wrong")
+    return html.Mark([word, html.Span(f" {remark}", className="tag")], className="wrong")
 
 
 def copied(text: str, what: str) -> Any:

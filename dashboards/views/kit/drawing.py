@@ -33,8 +33,8 @@ def name(text: object, at_most: int = _MAX_NAME) -> str:
 
 def short(text: object, at_most: int = _MAX_NAME) -> str:
     """A name cut to what a figure has room for, of visible characters; not escaped for HTML."""
-    words = escaped(str(text))
-    return words if len(words) <= at_most else f"{words[: at_most - 1]}…"
+    full = escaped(str(text))
+    return full if len(full) <= at_most else f"{full[: at_most - 1]}…"
 
 
 def freeze_column(labels: pd.Series, n_layers: pd.Series) -> pd.Series:
@@ -49,14 +49,14 @@ def freeze_column(labels: pd.Series, n_layers: pd.Series) -> pd.Series:
 
 def cell_name(row: Any, *, several: bool) -> str:
     """What a cell freezes, with its layer strip, and its train size if there are several; escaped."""
-    words = with_strip(str(row.freeze), int(row.n_layers), name(freeze_name(row.freeze)))
-    return f"{words}, {row.train_size:,}" if several else words
+    label = with_strip(str(row.freeze), int(row.n_layers), name(freeze_name(row.freeze)))
+    return f"{label}, {row.train_size:,}" if several else label
 
 
-def with_strip(label: str, n_layers: int, words: str, between: str = " ") -> str:
+def with_strip(label: str, n_layers: int, text: str, between: str = " ") -> str:
     """The layer strip of a freeze label, if it has one, before its words."""
     squares = layer_strip(label, n_layers)
-    return f"{squares}{between}{words}" if squares else words
+    return f"{squares}{between}{text}" if squares else text
 
 
 def numbers(values: npt.ArrayLike, scale: float = 1.0, digits: int = 4) -> list[float | None]:
@@ -172,7 +172,7 @@ Box = tuple[float, float, float, float]  # left, right, bottom, top
 
 def beside_marks(
     at: Sequence[tuple[float, float]],
-    words: Sequence[str],
+    names: Sequence[str],
     width: float,
     order: Sequence[int],
     lines: Sequence[Box] = (),
@@ -185,16 +185,16 @@ def beside_marks(
         lines: What names may not cover, too.
     """
     taken: list[Box] = [(x - _MARKER, x + _MARKER, y - _MARKER, y + _MARKER) for x, y in at] + list(lines)
-    found = [""] * len(at)
+    positions = [""] * len(at)
     for n in order:
-        squares = sum(words[n].count(square) for square in (FROZEN, TRAINED))
-        wide = _SQUARE * squares + _LETTER * (len(words[n]) - squares)
+        squares = sum(names[n].count(square) for square in (FROZEN, TRAINED))
+        wide = _SQUARE * squares + _LETTER * (len(names[n]) - squares)
         for place, box in _places_around(*at[n], wide):
             if box[0] >= 0 and box[1] <= width and not any(_overlap(box, other) for other in taken):
-                found[n] = place
+                positions[n] = place
                 taken.append(box)
                 break
-    return found
+    return positions
 
 
 def _places_around(x: float, y: float, wide: float) -> Iterator[tuple[str, Box]]:
@@ -205,8 +205,8 @@ def _places_around(x: float, y: float, wide: float) -> Iterator[tuple[str, Box]]
             yield f"{up} {side}", (starts[side], starts[side] + wide, bottom, bottom + _LINE)
 
 
-def _overlap(one: Box, other: Box) -> bool:
-    return one[0] < other[1] and other[0] < one[1] and one[2] < other[3] and other[2] < one[3]
+def _overlap(box: Box, other: Box) -> bool:
+    return box[0] < other[1] and other[0] < box[1] and box[2] < other[3] and other[2] < box[3]
 
 
 # --- Axes, notes, panels
@@ -223,9 +223,11 @@ def row_axis(labels: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def rows_layout(look: Look, x: dict[str, Any], labels: Sequence[str], *, each: int = 24, **more: Any) -> dict[str, Any]:
-    """A layout of rows of `each` pixels, with room for their labels: Plotly would draw twice to make it."""
-    height = int(np.clip(110 + each * len(labels), 240, 2000))
+def rows_layout(
+    look: Look, x: dict[str, Any], labels: Sequence[str], *, row_height: int = 24, **more: Any
+) -> dict[str, Any]:
+    """A layout of rows of `row_height` pixels, with room for their labels: Plotly would draw twice to make it."""
+    height = int(np.clip(110 + row_height * len(labels), 240, 2000))
     drawn = layout(look, x=x, y=row_axis(labels), height=height, **more)
     drawn["margin"] |= {"l": label_margin(labels)}
     return drawn
@@ -238,13 +240,13 @@ def label_margin(labels: Sequence[str]) -> int:
 
 def with_note(figure: Figure, look: Look, *notes: str, width: int = 110) -> Figure:
     """The figure with notes below the title of its x axis, in a larger margin; the same figure if there is no note."""
-    words = " ".join(note for note in notes if note)
-    if not words:
+    paragraph = " ".join(note for note in notes if note)
+    if not paragraph:
         return figure
     drawn = figure["layout"]
     if look.narrow:
         width = BESIDE_ROWS if "ticktext" in drawn["yaxis"] else NARROW_TEXT
-    lines = "<br>".join(html.escape(escaped(line), quote=False) for line in textwrap.wrap(words, width))
+    lines = "<br>".join(html.escape(escaped(line), quote=False) for line in textwrap.wrap(paragraph, width))
     title = drawn["xaxis"]["title"]
     note = f'<span style="font-size:12px;color:{look.muted}">{lines}</span>'
     text = "<br>".join(filter(None, [title["text"], note]))
@@ -256,8 +258,8 @@ def with_note(figure: Figure, look: Look, *notes: str, width: int = 110) -> Figu
 
 def log_axis(title: str, values: npt.ArrayLike) -> dict[str, Any]:
     """A logarithmic axis whose every tick has its number in full, with air around the values (all above 0)."""
-    found = np.asarray(values, dtype=np.float64)
-    low, high = np.log10(found.min()), np.log10(found.max())
+    array = np.asarray(values, dtype=np.float64)
+    low, high = np.log10(array.min()), np.log10(array.max())
     air = 0.1 * (high - low) + 0.05
     decades = range(int(np.floor(low - air)), int(np.ceil(high + air)) + 1)
     steps = (1, 2, 5) if high - low < _MOST_DECADES else (1,)
@@ -276,12 +278,14 @@ def _brief(value: float) -> str:
     return f"{value:g}"
 
 
-def panels(look: Look, x: dict[str, Any], titles: Sequence[str], *, each: int = 260, **y: Any) -> dict[str, Any]:
+def panels(
+    look: Look, x: dict[str, Any], titles: Sequence[str], *, panel_height: int = 260, **y: Any
+) -> dict[str, Any]:
     """A layout of panels above each other that share their x axis: `y`, `y2`, ... from the top."""
     n = len(titles)
     height = (1 - _GAP * (n - 1)) / n
     domains = [[max(0.0, 1 - height - k * (height + _GAP)), 1 - k * (height + _GAP)] for k in range(n)]
-    drawn = layout(look, x={**x, "anchor": axis_name(n - 1)}, y={}, height=120 + each * n)
+    drawn = layout(look, x={**x, "anchor": axis_name(n - 1)}, y={}, height=120 + panel_height * n)
     lines = drawn.pop("yaxis")
     for k, (title, domain) in enumerate(zip(titles, domains, strict=True)):
         drawn[f"yaxis{k + 1 if k else ''}"] = {**lines, **axis(title, **y), "domain": domain}
@@ -289,10 +293,10 @@ def panels(look: Look, x: dict[str, Any], titles: Sequence[str], *, each: int = 
 
 
 def row_panels(
-    look: Look, x: dict[str, Any], titles: Sequence[str], rows: Sequence[Sequence[str]], *, each: int
+    look: Look, x: dict[str, Any], titles: Sequence[str], rows: Sequence[Sequence[str]], *, row_height: int
 ) -> dict[str, Any]:
-    """A layout of panels above each other that share their x axis, each with a title and rows of `each` pixels."""
-    heights = [_HEAD + each * len(labels) for labels in rows]
+    """A layout of panels above each other on one x axis, each with a title and rows of `row_height` pixels."""
+    heights = [_HEAD + row_height * len(labels) for labels in rows]
     total, top = sum(heights), 0
     x = {**x, "anchor": axis_name(len(rows) - 1)}
     drawn = layout(look, x=x, y={}, height=total + 90, showlegend=False, annotations=[])
@@ -307,7 +311,7 @@ def row_panels(
 
 
 def grid(
-    look: Look, x: dict[str, Any], y: dict[str, Any], titles: Sequence[str], *, columns: int, each: int
+    look: Look, x: dict[str, Any], y: dict[str, Any], titles: Sequence[str], *, columns: int, panel_height: int
 ) -> dict[str, Any]:
     """A layout of titled panels in rows of `columns`, on the same axes (`panel_axes`).
 
@@ -315,14 +319,14 @@ def grid(
     """
     n = len(titles)
     rows = -(-n // columns)
-    drawn = layout(look, x={}, y={}, height=80 + each * rows, annotations=[], shapes=[])
+    drawn = layout(look, x={}, y={}, height=80 + panel_height * rows, annotations=[], shapes=[])
     drawn["margin"] = {**drawn["margin"], "t": 48}
     x_lines, y_lines = drawn.pop("xaxis"), drawn.pop("yaxis")
     for place, title in enumerate(titles):
         row, column = divmod(place, columns)
         at = str(place + 1) if place else ""
         across = _share(column, columns, 0.05)
-        down = _share(rows - 1 - row, rows, min(0.2, 84 / (each * rows)))
+        down = _share(rows - 1 - row, rows, min(0.2, 84 / (panel_height * rows)))
         untitled = {"title": {"text": ""}}
         lowest, left = place + columns >= n, column == 0
         drawn[f"xaxis{at}"] = {
@@ -344,9 +348,9 @@ def panel_axes(panel: int) -> dict[str, str]:
 
 def _share(place: int, n: int, gap: float) -> list[float]:
     """Where one of `n` panels in a row or column lies, with `gap` between two."""
-    each = (1 - gap * (n - 1)) / n
-    start = place * (each + gap)
-    return [start, min(start + each, 1.0)]
+    extent = (1 - gap * (n - 1)) / n
+    start = place * (extent + gap)
+    return [start, min(start + extent, 1.0)]
 
 
 def heading(text: str, x: float, y: float) -> dict[str, Any]:

@@ -37,7 +37,7 @@ def narrowed(figure: Figure) -> Figure:
     drawn = figure["layout"]
     for trace in figure["data"]:
         if "text" in str(trace.get("mode", "")) and isinstance(trace.get("text"), list):
-            trace["text"] = [_strip_of(words) for words in trace["text"]]
+            trace["text"] = [_strip_of(label) for label in trace["text"]]
             trace["textfont"] = {"size": _FONT, **trace.get("textfont", {})}
     axes = [key for key in drawn if key.startswith(("xaxis", "yaxis"))]
     for key in axes:
@@ -77,7 +77,7 @@ def _rows(figure: Figure) -> bool:
         rows |= {"tickvals": labels}
     if not labels or "margin" not in drawn:
         return False
-    two = [_STRIP.sub(lambda found: f"{found.group().rstrip()}<br>", label, count=1) for label in labels]
+    two = [_STRIP.sub(lambda match: f"{match.group().rstrip()}<br>", label, count=1) for label in labels]
     rows |= {"ticktext": two, "automargin": False}
     widest = max(_width(line) for label in two for line in label.split("<br>"))
     drawn["margin"] = {**drawn["margin"], "l": 14 + min(widest, 150) + (20 if rows.get("title") else 0)}
@@ -86,8 +86,8 @@ def _rows(figure: Figure) -> bool:
 
 def _strip_of(label: str) -> str:
     """The strip of a label that has one, else the label."""
-    found = _STRIP.search(label)
-    return found.group().rstrip() if found else label
+    match = _STRIP.search(label)
+    return match.group().rstrip() if match else label
 
 
 def _width(line: str) -> float:
@@ -181,8 +181,8 @@ class Drawn:
 def compute(part: Part[Any], selection: Selection, look: Look) -> Drawn:
     """A part for the selected trials."""
     try:
-        if words := "" if part.any_state and len(selection.trials) else why_empty(selection):
-            raise EmptyPartError(words)
+        if reason := "" if part.any_state and len(selection.trials) else why_empty(selection):
+            raise EmptyPartError(reason)
         info = part.prepare(selection)
     except EmptyPartError as error:
         return Drawn(empty_figure(look, str(error)) if part.draw else None, pd.DataFrame, str(error))
@@ -214,9 +214,9 @@ def _fitted(figure: Figure, look: Look) -> Figure:
     return figure
 
 
-def _words_width(words: str) -> float:
+def _words_width(label: str) -> float:
     """Pixels that a name takes in a legend; the squares of a layer strip are wider than letters."""
-    return 6.5 * min(len(words), 48) + 5.0 * sum(words.count(square) for square in (FROZEN, TRAINED))
+    return 6.5 * min(len(label), 48) + 5.0 * sum(label.count(square) for square in (FROZEN, TRAINED))
 
 
 # Pixels, as Plotly lays out a legend on a usual screen; on others it makes room itself.

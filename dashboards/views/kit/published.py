@@ -62,12 +62,12 @@ _recent: deque[tuple[weakref.ref[Snapshot], PageQuery, pd.DataFrame, Overlay]] =
 def overlay(selection: Selection) -> Overlay:
     """The numbers of the studies that the query names for the selected cells."""
     trials = selection.trials[["trial_id", "cell", "state"]]
-    for snapshot, query, same, found in list(_recent):
+    for snapshot, query, same, published in list(_recent):
         if snapshot() is selection.snapshot and query == selection.query and same.equals(trials):
-            return found
-    found = _overlay(selection)
-    _recent.append((weakref.ref(selection.snapshot), selection.query, trials, found))
-    return found
+            return published
+    published = _overlay(selection)
+    _recent.append((weakref.ref(selection.snapshot), selection.query, trials, published))
+    return published
 
 
 def _overlay(selection: Selection) -> Overlay:
@@ -81,7 +81,7 @@ def _overlay(selection: Selection) -> Overlay:
     return Overlay(
         pd.concat([part.points for part in parts], ignore_index=True),
         pd.concat([part.lines for part in parts], ignore_index=True),
-        tuple(dict.fromkeys(words for part in parts for words in part.refusals)),
+        tuple(dict.fromkeys(refusal for part in parts for refusal in part.refusals)),
         n_fit=sum(part.n_fit for part in parts),
         n_numbers=sum(part.n_numbers for part in parts),
     )
@@ -96,10 +96,10 @@ def _of_study(study: Study, specs: Sequence[TrialSpec], selection: Selection) ->
         return NOTHING._replace(refusals=(f"{study.study}: {reason}.",), n_numbers=_count(study))
     trials = selection.trials
     chosen = trials[(trials["state"] == "completed") & trials["train_size"].isin(sizes)]
-    found = compare_study(study, _rows(chosen, selection), _evaluations(chosen, selection))
+    comparison = compare_study(study, _rows(chosen, selection), _evaluations(chosen, selection))
     metric = selection.query.metric or str(trials["metric"].iloc[0])
     cells = {(row.freeze, row.train_size): row.cell for row in chosen.drop_duplicates("cell").itertuples()}
-    sides = [side for side in found.sides if not side.detail]
+    sides = [side for side in comparison.sides if not side.detail]
     rows = [_row(study, side, line) for side in sides for line in side.lines]
     drawn = [
         (side, line) for side in sides for line in side.lines if _is_drawn(study, line, metric, selection.query.split)
@@ -109,7 +109,7 @@ def _of_study(study: Study, specs: Sequence[TrialSpec], selection: Selection) ->
         points.drop_duplicates(["study", "cell"], ignore_index=True),
         # as objects: Pandas makes plain text of names
         pd.DataFrame(rows).assign(frozen=pd.Series([row["frozen"] for row in rows], dtype=object)),
-        tuple(f"{study.study}: {refusal.reason}." for refusal in found.refusals),
+        tuple(f"{study.study}: {refusal.reason}." for refusal in comparison.refusals),
         n_fit=len({(side.group, line.metric, line.at_epoch, line.freeze) for side in sides for line in side.lines}),
         n_numbers=_count(study),
     )
@@ -134,8 +134,8 @@ def fitting_sizes(study: Study, specs: Sequence[TrialSpec]) -> tuple[str, set[in
     published = {group.train_size or whole for group in study.results if reasons.get(group.corpus or "", "") is None}
     sizes = {spec.train_size for spec in specs} & published
     if not sizes:
-        known = ", ".join(f"{size:,}" for size in sorted(published))
-        return f"it has none of the selected train sizes, only {known}", set()
+        listed = ", ".join(f"{size:,}" for size in sorted(published))
+        return f"it has none of the selected train sizes, only {listed}", set()
     return "", sizes
 
 
@@ -222,9 +222,9 @@ def _row(study: Study, side: Side, line: Line) -> dict[str, Any]:
 # Published numbers next to ours: hollow diamonds in figures, and a table of the differences.
 
 
-def published_traces(found: Overlay, at: Mapping[str, float], look: Look) -> list[dict[str, Any]]:
+def published_traces(published: Overlay, at: Mapping[str, float], look: Look) -> list[dict[str, Any]]:
     """One trace of hollow diamonds per study, at the places of the cells, in percent."""
-    points = found.points[found.points["cell"].isin(list(at))]
+    points = published.points[published.points["cell"].isin(list(at))]
     return [_diamonds(str(study), rows, at, look) for study, rows in points.groupby("study", sort=False)]
 
 
@@ -249,20 +249,20 @@ def left_out(info: Overlay) -> str:
     return f"{out} of {counted(info.n_numbers, 'published number')} do not fit: {reasons}" if out else ""
 
 
-def published_columns(found: Overlay, cells: pd.Series) -> dict[str, pd.Series]:
+def published_columns(published: Overlay, cells: pd.Series) -> dict[str, pd.Series]:
     """One column per study that has comparable numbers, in the order of `cells`."""
     return {
         f"published: {study} (%)": cells.map((100 * rows.set_index("cell")["value"]).round(4)).astype("float64")
-        for study, rows in found.points.groupby("study", sort=False)
+        for study, rows in published.points.groupby("study", sort=False)
     }
 
 
 def prepare_published(selection: Selection) -> Overlay:
     """The numbers of the figures, if any may be compared."""
-    found = overlay(selection)
-    if not len(found.lines):
-        raise EmptyPartError(" ".join(found.refusals) or "Published studies are switched off (study: off).")
-    return found
+    published = overlay(selection)
+    if not len(published.lines):
+        raise EmptyPartError(" ".join(published.refusals) or "Published studies are switched off (study: off).")
+    return published
 
 
 PUBLISHED = Part(

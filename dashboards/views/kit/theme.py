@@ -131,8 +131,8 @@ def repainted(figure: Figure, look: Look) -> Figure:
     if not look.dark:
         return figure
     colours = in_dark()
-    words = re.sub("|".join(map(re.escape, colours)), lambda found: colours[found[0]], json.dumps(figure))
-    return dict(json.loads(words))
+    text = re.sub("|".join(map(re.escape, colours)), lambda match: colours[match[0]], json.dumps(figure))
+    return dict(json.loads(text))
 
 
 def rgba(colour: str) -> str:
@@ -169,11 +169,11 @@ def vertical_line(look: Look) -> dict[str, Any]:
     return {"type": "line", "x0": 0, "x1": 0, "yref": "paper", "y0": 0, "y1": 1, "line": ink}
 
 
-def empty_figure(look: Look, words: str) -> Figure:
+def empty_figure(look: Look, reason: str) -> Figure:
     """A figure that only says why there is nothing to draw."""
     hidden = {"visible": False, "fixedrange": True}
     note = {
-        "text": "<br>".join(html(line) for line in textwrap.wrap(words, 40 if look.narrow else 60)),
+        "text": "<br>".join(html(line) for line in textwrap.wrap(reason, 40 if look.narrow else 60)),
         "xref": "paper",
         "yref": "paper",
         "x": 0.5,

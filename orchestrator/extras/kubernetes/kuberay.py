@@ -36,11 +36,11 @@ class Workers:
     @classmethod
     def parse(cls, option: str, text: str) -> Workers:
         """Parse e.g. `1:4`. Raises ConfigError, which names the option."""
-        found = re.fullmatch(r"(\d{1,6}):(\d{1,6})", text, re.ASCII)
-        if found is None or not int(found[1]) <= int(found[2]) <= MOST_WORKERS:
+        match = re.fullmatch(r"(\d{1,6}):(\d{1,6})", text, re.ASCII)
+        if match is None or not int(match[1]) <= int(match[2]) <= MOST_WORKERS:
             rule = f"two numbers MIN:MAX are needed, MIN not above MAX and MAX not above {MOST_WORKERS:,}."
             raise ConfigError(f"{option}: {text!r:.100}, but {rule}")
-        return cls(int(found[1]), int(found[2]))
+        return cls(int(match[1]), int(match[2]))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,17 +176,17 @@ _PLACES = {
 
 def _volumes(asked: KubeRay, *, head: bool, gpus: int = 0) -> list[Manifest]:
     shared = "10Gi" if gpus else "2Gi"  # 30 % of the pod's memory, or Ray keeps its objects in /tmp
-    found: list[Manifest] = [
+    volumes: list[Manifest] = [
         {"name": "tmp", "emptyDir": {}},
         {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": shared}},
         {"name": "cache", "emptyDir": {}},
     ]
     if asked.volume:
-        found.append({"name": "results", "persistentVolumeClaim": {"claimName": asked.volume}})
+        volumes.append({"name": "results", "persistentVolumeClaim": {"claimName": asked.volume}})
     if asked.sweep and head:
         # Optional, so that a cluster without a job can start.
-        found.append({"name": "sweep", "configMap": {"name": f"{asked.name}-sweep", "optional": True}})
-    return found
+        volumes.append({"name": "sweep", "configMap": {"name": f"{asked.name}-sweep", "optional": True}})
+    return volumes
 
 
 def _pod() -> Manifest:
@@ -226,7 +226,7 @@ def amount(cpu: str, memory: str, gpus: int = 0) -> Manifest:
 def _placed(asked: KubeRay, gpus: int) -> Manifest:
     """The nodes on which a worker may run, and those that it prefers."""
     tolerated = [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}] if gpus else []
-    found: Manifest = {}
+    placement: Manifest = {}
     if asked.spot:
         tolerated += [
             {"key": key, "operator": "Equal", "value": value, "effect": "NoSchedule"}
@@ -236,10 +236,10 @@ def _placed(asked: KubeRay, gpus: int) -> Manifest:
             {"weight": 100, "preference": {"matchExpressions": [{"key": key, "operator": "In", "values": [value]}]}}
             for key, value in _SPOT_LABELS.items()
         ]
-        found["affinity"] = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": wishes}}
+        placement["affinity"] = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": wishes}}
     if gpus and asked.gpu_kind:
-        found["nodeSelector"] = {"nvidia.com/gpu.product": asked.gpu_kind}
-    return found | ({"tolerations": tolerated} if tolerated else {})
+        placement["nodeSelector"] = {"nvidia.com/gpu.product": asked.gpu_kind}
+    return placement | ({"tolerations": tolerated} if tolerated else {})
 
 
 def submitter(asked: KubeRay) -> Manifest:
@@ -260,10 +260,12 @@ _PORTS = {
 def manifests(asked: KubeRay) -> dict[str, Manifest]:
     """All manifests, by file name."""
     cluster = _with_own_command(_object(asked, "ray.io/v1", "RayCluster", asked.name, spec=_cluster_spec(asked)))
-    found = {"raycluster": cluster, "rayjob": _job(asked), "networkpolicy": _policy(asked)}
+    by_name = {"raycluster": cluster, "rayjob": _job(asked), "networkpolicy": _policy(asked)}
     if asked.sweep:
-        found["configmap"] = _object(asked, "v1", "ConfigMap", f"{asked.name}-sweep", data={"sweep.yaml": asked.sweep})
-    return {f"{name}.yaml": manifest for name, manifest in found.items()}
+        by_name["configmap"] = _object(
+            asked, "v1", "ConfigMap", f"{asked.name}-sweep", data={"sweep.yaml": asked.sweep}
+        )
+    return {f"{name}.yaml": manifest for name, manifest in by_name.items()}
 
 
 def _object(asked: KubeRay, api: str, kind: str, name: str, **rest: Any) -> Manifest:
@@ -277,10 +279,10 @@ def _with_own_command(manifest: Manifest) -> Manifest:
 
 
 def _job(asked: KubeRay) -> Manifest:
-    words = ["permafrost", "launch", "--cluster", "auto", "--store", asked.store or RESULTS]
-    words += ["--sweep", SWEEP_FILE] if asked.sweep else []
+    command = ["permafrost", "launch", "--cluster", "auto", "--store", asked.store or RESULTS]
+    command += ["--sweep", SWEEP_FILE] if asked.sweep else []
     spec = {
-        "entrypoint": shlex.join(words),
+        "entrypoint": shlex.join(command),
         # A launch resumes where the last one was interrupted, so a retry only repeats unfinished work.
         "backoffLimit": 2,
         "shutdownAfterJobFinishes": True,

@@ -110,11 +110,11 @@ def _specs_of(asked: ChooseOptions, results: ResultStore) -> list[TrialSpec]:
 def _new_probes(specs: Sequence[TrialSpec], results: ResultStore, progress: Progress) -> Iterator[list[Row]]:
     """The rows of each pass over a corpus, of what the store lacks."""
     there = results.probes().select(["probe_id", "subset_seed"]).to_pylist()
-    known = {(row["probe_id"], row["subset_seed"]) for row in there}
+    stored_keys = {(row["probe_id"], row["subset_seed"]) for row in there}
     wanted = {(probe_id(spec), subset_seed(spec)): spec for spec in reversed(specs)}
     passes: dict[str, list[TrialSpec]] = {}
     for key, spec in reversed(wanted.items()):
-        if key not in known:
+        if key not in stored_keys:
             passes.setdefault(states_key(spec), []).append(spec)
     if not passes:
         return
@@ -150,9 +150,9 @@ def completed_with_weights(specs: Iterable[TrialSpec], results: ResultStore) -> 
 
 def _new_drifts(specs: Sequence[TrialSpec], results: ResultStore, progress: Progress) -> Iterator[list[Row]]:
     """The rows of each trial with stored weights whose drift the store lacks."""
-    known = set(results.drifts()["trial_id"].to_pylist())
+    stored_ids = set(results.drifts()["trial_id"].to_pylist())
     by_id = {spec.trial_id: spec for spec in specs}
-    wanted = [i for i, kept in completed_with_weights(specs, results).items() if kept and i not in known]
+    wanted = [i for i, kept in completed_with_weights(specs, results).items() if kept and i not in stored_ids]
     if not wanted:
         return
     from orchestrator.extras.layer_probing.layer_states import layer_drift  # loads torch
@@ -174,8 +174,8 @@ def _drift_row(spec: TrialSpec, drift: LayerDrift, epoch: float) -> Row:
     return fixed | vars(drift)
 
 
-def _added(results: ResultStore, table: str, found: Iterable[list[Row]]) -> Iterator[Row]:
+def _added(results: ResultStore, table: str, row_lists: Iterable[list[Row]]) -> Iterator[Row]:
     """The rows, each list stored as soon as it is known, so that an interrupted call loses one list."""
-    for rows in found:
+    for rows in row_lists:
         results.append(table, rows)
         yield from rows

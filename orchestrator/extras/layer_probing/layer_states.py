@@ -94,12 +94,12 @@ def states_at_every_depth(
     states: list[torch.Tensor] = []
     for depth in range(len(loaded.parts.encoder_layers) + 1):
         start = depth - 1 if depth > 1 else 0  # what runs beside the first layer needs the embeddings
-        layers, found = section(base, family, start, depth), dict[int, torch.Tensor]()
+        layers, new_states = section(base, family, start, depth), dict[int, torch.Tensor]()
         for group in groups:
             chosen = [replace(examples[i], states=states[i]) if start else examples[i] for i in group]
-            found |= zip(group, run_layers(spec, layers, chosen, device), strict=True)
+            new_states |= zip(group, run_layers(spec, layers, chosen, device), strict=True)
             done(len(group))
-        states = [found[i] for i in range(len(examples))]
+        states = [new_states[i] for i in range(len(examples))]
         yield Depth(depth, states)
 
 

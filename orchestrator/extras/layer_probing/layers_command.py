@@ -61,24 +61,25 @@ def layers(
     with reported(debug=debug):
         if (sweep is None) == (data is None):
             raise ConfigError("give either --sweep FILE or --data DATA.")
-        found = probe_layers(sweep, data=data, task=task, model=model, store=store, offline=offline)
+        probed = probe_layers(sweep, data=data, task=task, model=model, store=store, offline=offline)
         if as_json:
-            print(json.dumps(_rows(found.curves)))
+            print(json.dumps(_rows(probed.curves)))
             return
-        for table in curve_tables(found.curves):
+        for table in curve_tables(probed.curves):
             stdout.print(table)
-        _say_what_is_missing(found, sweep, store)
+        _say_what_is_missing(probed, sweep, store)
 
 
-def _say_what_is_missing(found: Layers, sweep: Path | None, store: str) -> None:
-    if found.n_probes or found.n_drifts:
+def _say_what_is_missing(probed: Layers, sweep: Path | None, store: str) -> None:
+    if probed.n_probes or probed.n_drifts:
         say(
-            f"store   {counted(found.n_probes, 'probe')} and {counted(found.n_drifts, 'row')} of drift added to {store}"
+            f"store   {counted(probed.n_probes, 'probe')} and {counted(probed.n_drifts, 'row')} of drift "
+            f"added to {store}"
         )
-    if found.without_weights:
-        trials = counted(found.without_weights, "completed trial")
+    if probed.without_weights:
+        trials = counted(probed.without_weights, "completed trial")
         say(f"note    {trials} without stored weights: drift needs `keep: weights` in the sweep's file")
-    if sweep is not None and not found.curves["n_pairs"].any():
+    if sweep is not None and not probed.curves["n_pairs"].any():
         say(f"note    no freeze is complete yet: `permafrost launch --sweep {sweep}` adds what freezing loses")
 
 
@@ -104,8 +105,8 @@ def curve_tables(curves: pd.DataFrame) -> Iterator[RenderableType]:
             table.add_column(name, justify=justify, no_wrap=True)
         for row in rows.to_dict("records"):
             table.add_row(*_cells(row))
-        said = [Text(f"{words}.") for words in findings(rows, TOLERANCE).values()]
-        yield Padding(Stack(table, *said), (1, 0, 0, 0))
+        sentences = [Text(f"{finding}.") for finding in findings(rows, TOLERANCE).values()]
+        yield Padding(Stack(table, *sentences), (1, 0, 0, 0))
     if len(curves):
         yield Text(_LEGEND, style="dim")
 

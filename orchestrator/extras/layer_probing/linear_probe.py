@@ -46,14 +46,14 @@ from trials.tasks.task import NO_PREDICTION, Example, Split, as_score
 Type = tuple[int, ...]
 
 
-def types_of(example: Example, specials: Collection[int], *, words: bool) -> list[Type]:
+def types_of(example: Example, specials: Collection[int], *, of_words: bool) -> list[Type]:
     """The type of each place of an example; empty for a word without a subword."""
     ids = example.ids.tolist()
-    if not words:
+    if not of_words:
         return [next(((i,) for i in ids if i not in specials), ())]
     starts = example.at.tolist()
-    known = sorted(at for at in starts if at >= 0)
-    ends = dict(zip(known, [*known[1:], len(ids)], strict=True))
+    valid_starts = sorted(at for at in starts if at >= 0)
+    ends = dict(zip(valid_starts, [*valid_starts[1:], len(ids)], strict=True))
     return [tuple(i for i in ids[at : ends[at]] if i not in specials) if at >= 0 else () for at in starts]
 
 
@@ -65,10 +65,10 @@ def control_labels(types: Sequence[Sequence[Type]], gold: np.ndarray, seed: int)
         gold: (places,) labels, or numbers, from whose distribution they are drawn.
         seed: Of the draw; which label a type gets depends on nothing else but the set of types.
     """
-    every = sorted({one for split in types for one in split})
+    every = sorted({type_ for split in types for type_ in split})
     drawn = numpy_stream(seed, "control labels").choice(gold, size=len(every))
     label = dict(zip(every, drawn.tolist(), strict=True))
-    return [np.array([label[one] for one in split], dtype=gold.dtype) for split in types]
+    return [np.array([label[type_] for type_ in split], dtype=gold.dtype) for split in types]
 
 
 # --- The probe
@@ -126,7 +126,7 @@ def probe_layers(
     loaded.model.to(device)
     tokenizer = load_tokenizer(first.model, task.head)
     specials = frozenset(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
-    types = [types_of(example, specials, words=reading == "words") for example in examples]
+    types = [types_of(example, specials, of_words=reading == "words") for example in examples]
     learners = [_Learner(spec, data, examples, types, where) for spec, where in zip(specs, places, strict=True)]
     n_depths, passed, n_probed = len(loaded.parts.encoder_layers) + 1, 0, 0
 
@@ -168,9 +168,9 @@ class _Learner:
         self._dev_rows, self._dev_has_state = slice(int(ends[n_train]), None), np.concatenate(has_state[n_train:])
         rows = np.concatenate([np.arange(ends[i], ends[i + 1]) for i in subset])
         gold = np.concatenate([examples[i].gold[has_state[i]] for i in subset])
-        seen = [one for i in subset for one, has in zip(types[i], has_state[i], strict=True) if has]
+        seen = [type_ for i in subset for type_, has in zip(types[i], has_state[i], strict=True) if has]
         self._rows, self._gold = rows, gold
-        of_dev = [one for each in types[n_train:] for one in each]
+        of_dev = [type_ for of_example in types[n_train:] for type_ in of_example]
         self._control, self._control_dev = control_labels([seen, of_dev], gold, subset_seed(spec))
 
     def probe(self, depth: int, features: np.ndarray) -> Probe:
@@ -200,9 +200,9 @@ class _Learner:
 
     def _predicted(self, train: np.ndarray, labels: np.ndarray, dev: np.ndarray) -> np.ndarray:
         """(places,) predictions of dev; NO_PREDICTION for a word without a subword."""
-        found = np.full(len(self._dev_has_state), NO_PREDICTION, dtype=labels.dtype)
-        found[self._dev_has_state] = fitted(train, labels, regression=self._task.regression).predict(dev)
-        return found
+        predictions = np.full(len(self._dev_has_state), NO_PREDICTION, dtype=labels.dtype)
+        predictions[self._dev_has_state] = fitted(train, labels, regression=self._task.regression).predict(dev)
+        return predictions
 
 
 def _of_each_example(metric: TaskMetric, split: PredictedSplit) -> np.ndarray:

@@ -48,8 +48,8 @@ def compare(
         wanted = [name for name in epochs.column_names if name in columns.union(_NEEDED)]
         rows, evaluations = results.trials().to_pylist(), epochs.select(wanted).to_pylist()
         if any(metric.to_baseline for metric in published.metrics.values()):
-            known = results.sentences()
-            rows = [row | {"sentences": known.get(row["trial_id"], {})} for row in rows]
+            sentences = results.sentences()
+            rows = [row | {"sentences": sentences.get(row["trial_id"], {})} for row in rows]
         comparison = compare_study(published, rows, evaluations, margin=margin / 100)
         if as_json:
             content = {

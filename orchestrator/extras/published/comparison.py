@@ -122,14 +122,14 @@ def verdict(
     if metric.columns[0] in COUNTED:
         allowed = margin if metric.unit == "share" else COUNT_MARGIN * max(abs(figure.low), abs(figure.high))
         return exact_replication(ours.mean, theirs, margin=allowed)
-    found = Runs(ours.n, ours.mean, ours.mean, ours.std)
+    our_runs = Runs(ours.n, ours.mean, ours.mean, ours.std)
     if metric.columns[0] in RELATIVE:
         if differs := other_device(study.protocol, devices):
             return Replication(
                 "cannot tell", None, None, TIME_MARGIN, f"a share of time depends on the device: {differs}"
             )
-        return replication(found, theirs, margin=TIME_MARGIN, step=STEP, scale="log saved")
-    return replication(found, theirs, margin=margin, step=STEP)
+        return replication(our_runs, theirs, margin=TIME_MARGIN, step=STEP, scale="log saved")
+    return replication(our_runs, theirs, margin=margin, step=STEP)
 
 
 @dataclass(frozen=True)
@@ -273,8 +273,8 @@ def _candidates(study: Study, result: Published, setup: Setup) -> Iterator[str]:
         spec = cell[0].spec
         if not may_be(study.freezes[result.freeze], study.protocol.n_layers, spec):
             continue
-        found = [(c, measure(metric, result.at_epoch, setup, spec.cell_id, column=c)) for c in metric.columns]
-        values = [f"{column} {100 * value.mean:.2f}" if value else f"no {column}" for column, value in found]
+        measured = [(c, measure(metric, result.at_epoch, setup, spec.cell_id, column=c)) for c in metric.columns]
+        values = [f"{column} {100 * value.mean:.2f}" if value else f"no {column}" for column, value in measured]
         freeze, seeds = freeze_name(spec.freeze.label), counted(len(cell), "seed")
         place = f"{spec.data.name} dev, {freeze}, {spec.model.name}, {seeds}"
         yield f"{place}: {', '.join(values)}"
@@ -316,10 +316,10 @@ def _side(
         if reason := forbidden_here(study, group, result, setup):
             _refuse(refusals, reason, study, result, [])
         elif not by_definition(study, result):
-            found = list(_lines(study, result, setup, margin))
-            lines += found
-            shown += [result] * bool(found)
-            absent += [study.freezes[result.freeze].label] * (not found)
+            new_lines = list(_lines(study, result, setup, margin))
+            lines += new_lines
+            shown += [result] * bool(new_lines)
+            absent += [study.freezes[result.freeze].label] * (not new_lines)
     if not lines:
         return None
     trials = [setup.spec, *(trial.spec for trial in setup.trials)]

@@ -102,39 +102,39 @@ class Beside:
 
 def beside(study: Study, exhibit: Exhibit, ours: Sequence[Setup]) -> list[Beside]:
     """Each table of an exhibit with that of our set-ups which is closest to the study's protocol."""
-    found = []
+    tables = []
     for group in (group_of(study, name) for name in exhibit.groups):
         fitting = [setup for setup in ours if _may_stand_beside(study, group, setup)]
         best = min(fitting, key=lambda setup: _distance(study, group, setup), default=None)
-        found.append(Beside(group, best, max(0, len(fitting) - 1)))
-    return found
+        tables.append(Beside(group, best, max(0, len(fitting) - 1)))
+    return tables
 
 
-def numbers(study: Study, exhibit: Exhibit, one: Beside, margin: float = MARGIN) -> Iterator[Number]:
+def numbers(study: Study, exhibit: Exhibit, table: Beside, margin: float = MARGIN) -> Iterator[Number]:
     """The numbers of one table of an exhibit, by freeze, our cell, metric, column and epoch."""
-    theirs = {(r.freeze, r.metric, r.at_epoch): r for r in study.results_flat() if r.group == one.group.id}
-    metrics = exhibit.metrics or tuple(dict.fromkeys(map(metric_of, one.group.columns)))
-    for freeze in one.group.rows:
-        for cell in _cells(study, freeze, one.setup) or [()]:
+    theirs = {(r.freeze, r.metric, r.at_epoch): r for r in study.results_flat() if r.group == table.group.id}
+    metrics = exhibit.metrics or tuple(dict.fromkeys(map(metric_of, table.group.columns)))
+    for freeze in table.group.rows:
+        for cell in _cells(study, freeze, table.setup) or [()]:
             for metric in metrics:
                 published = {epoch: r for (f, m, epoch), r in theirs.items() if (f, m) == (freeze, metric)}
                 for epoch in _epochs(exhibit, published, cell):
                     result = published.get(epoch) or Published(
-                        group=one.group.id, freeze=freeze, metric=metric, at_epoch=epoch, figure=_NOTHING
+                        group=table.group.id, freeze=freeze, metric=metric, at_epoch=epoch, figure=_NOTHING
                     )
-                    yield from _number_beside(study, one, result, cell, margin)
+                    yield from _number_beside(study, table, result, cell, margin)
 
 
 _NOTHING = PublishedNumber(low=0, high=0)  # stands for a number that a study drew but did not print
 
 
-def differences(study: Study, one: Beside) -> list[str]:
+def differences(study: Study, table: Beside) -> list[str]:
     """How the protocol of our trials differs from the study's."""
-    if one.setup is None:
+    if table.setup is None:
         return []
-    trials = [one.setup.spec, *(trial.spec for trial in one.trials)]
-    differing, _ = protocol_differences(study.protocol, trials, one.setup.devices)
-    results = [result for result in study.results_flat() if result.group == one.group.id]
+    trials = [table.setup.spec, *(trial.spec for trial in table.trials)]
+    differing, _ = protocol_differences(study.protocol, trials, table.setup.devices)
+    results = [result for result in study.results_flat() if result.group == table.group.id]
     return [*differing, *dict.fromkeys(text for result in results for text in study.differences_of(result))]
 
 
@@ -160,8 +160,8 @@ def _distance(study: Study, group: Group, setup: Setup) -> tuple[bool, bool, int
 
 def _cells(study: Study, freeze: str, setup: Setup | None) -> list[tuple[Trial, ...]]:
     cells = setup.cells.values() if setup else ()
-    found = [c for c in cells if may_be(study.freezes[freeze], study.protocol.n_layers, c[0].spec)]
-    return sorted(found, key=lambda cell: (cell[0].spec.freeze.depth, cell[0].spec.freeze.label))
+    fitting = [c for c in cells if may_be(study.freezes[freeze], study.protocol.n_layers, c[0].spec)]
+    return sorted(fitting, key=lambda cell: (cell[0].spec.freeze.depth, cell[0].spec.freeze.label))
 
 
 def _epochs(exhibit: Exhibit, published: dict[int | None, Published], cell: Sequence[Trial]) -> Sequence[int | None]:
@@ -173,43 +173,43 @@ def _epochs(exhibit: Exhibit, published: dict[int | None, Published], cell: Sequ
 
 
 def _number_beside(
-    study: Study, one: Beside, result: Published, cell: Sequence[Trial], margin: float
+    study: Study, table: Beside, result: Published, cell: Sequence[Trial], margin: float
 ) -> Iterator[Number]:
     metric = study.metrics[result.metric]
     theirs = None if result.figure is _NOTHING else result.figure
     for column in metric.columns or ("",):
-        found = None
-        if cell and column and one.setup is not None:
-            found = measure(metric, result.at_epoch, one.setup, cell[0].spec.cell_id, column=column)
-        judged, notes = _judged(study, one, result, found, margin) if theirs and found else (None, ())
+        ours = None
+        if cell and column and table.setup is not None:
+            ours = measure(metric, result.at_epoch, table.setup, cell[0].spec.cell_id, column=column)
+        judged, notes = _judged(study, table, result, ours, margin) if theirs and ours else (None, ())
         yield Number(
-            group=one.group.id,
+            group=table.group.id,
             freeze=result.freeze,
             frozen=cell[0].spec.freeze.label if cell else "",
             metric=result.metric,
             column=column,
             at_epoch=result.at_epoch,
             theirs=theirs,
-            ours=found,
+            ours=ours,
             replication=judged,
             notes=notes if cell else (NO_TRIAL,),
         )
 
 
 def _judged(
-    study: Study, one: Beside, result: Published, ours: SeedMean, margin: float
+    study: Study, table: Beside, result: Published, ours: SeedMean, margin: float
 ) -> tuple[Replication | None, tuple[str, ...]]:
     """The verdict, or why there is none."""
-    assert one.setup is not None
+    assert table.setup is not None
     if by_definition(study, result):
         return None, ()
-    here = forbidden_here(study, one.group, result, one.setup)
+    here = forbidden_here(study, table.group, result, table.setup)
     reasons = tuple(dict.fromkeys([*forbidden(study, result), *([here] if here else [])]))
     if study.metrics[result.metric].columns == ("train_s",):
         return None, reasons
     if reasons:
         return Replication("cannot tell", None, None, margin, "; ".join(reasons)), reasons
-    judged = verdict(study, result, ours, one.setup.devices, margin)
+    judged = verdict(study, result, ours, table.setup.devices, margin)
     return judged, (judged.why,) if judged.verdict == "cannot tell" else ()
 
 
@@ -307,8 +307,8 @@ def _notes(sides: list[Side]) -> Iterator[RenderableType]:
     errata = dict.fromkeys(text for side in sides for text in side.errata)
     notes = {"protocol differs": differs, "not stated by the study": silent}
     freezes = {"not in our trials": absent, "only in our trials": extra}
-    yield from (_item(f"{what}: {'; '.join(words)}") for what, words in notes.items() if words)
-    yield from (_item(f"{what}: {', '.join(words)}") for what, words in freezes.items() if words)
+    yield from (_item(f"{what}: {'; '.join(phrases)}") for what, phrases in notes.items() if phrases)
+    yield from (_item(f"{what}: {', '.join(labels)}") for what, labels in freezes.items() if labels)
     open_ = [line.replication for side in sides for line in side.lines if line.replication.verdict == "cannot tell"]
     yield from (_item(f"cannot tell: {why}") for why in dict.fromkeys(judged.why for judged in open_))
     yield from (_item(f"erratum: {text}") for text in errata)

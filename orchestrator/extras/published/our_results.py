@@ -133,8 +133,8 @@ def other_device(protocol: Protocol, devices: Sequence[str]) -> str:
 
 def _release(data: DataSpec) -> str:
     """Of a treebank that was fetched at a release: `ud:UD_English-EWT@2.16`."""
-    found = re.fullmatch(r"ud:.*@r?(\d+\.\d+)", data.source or "")
-    return found[1] if found else UNKNOWN
+    match = re.fullmatch(r"ud:.*@r?(\d+\.\d+)", data.source or "")
+    return match[1] if match else UNKNOWN
 
 
 def _checkpoint(name: str) -> str:
@@ -245,19 +245,19 @@ def completed(trials: Sequence[Row], epochs: Sequence[Row]) -> list[Trial]:
 def setups(trials: Sequence[Trial]) -> list[Setup]:
     """The trials by set-up; a baseline belongs to every set-up whose baseline it is."""
     by_id = {trial.spec.trial_id: trial for trial in trials}
-    found: dict[tuple[str, bool | None], dict[str, tuple[Trial, ...]]] = {}
+    by_setup: dict[tuple[str, bool | None], dict[str, tuple[Trial, ...]]] = {}
     baselines = {}
     for cell_id, specs in by_cell(trial.spec for trial in trials).items():
-        spec, cell = specs[0], [by_id[one.trial_id] for one in sorted(specs, key=lambda spec: spec.seeds.key)]
+        spec, cell = specs[0], [by_id[member.trial_id] for member in sorted(specs, key=lambda spec: spec.seeds.key)]
         if spec.freeze.is_baseline:
             baselines[cell_id] = tuple(cell)
         else:
-            found.setdefault((spec.baseline_id, spec.frozen_dropout), {})[cell_id] = tuple(cell)
+            by_setup.setdefault((spec.baseline_id, spec.frozen_dropout), {})[cell_id] = tuple(cell)
     for cell_id, baseline in baselines.items():
-        having = [members for (base, _), members in found.items() if base == cell_id]
-        for members in having or [found.setdefault((cell_id, None), {})]:
+        having = [members for (base, _), members in by_setup.items() if base == cell_id]
+        for members in having or [by_setup.setdefault((cell_id, None), {})]:
             members[cell_id] = baseline
-    return [Setup(members) for members in found.values()]
+    return [Setup(members) for members in by_setup.values()]
 
 
 def measure(
@@ -290,11 +290,11 @@ def _of_cells(metric: Metric, at_epoch: int | None, column: str, setup: Setup) -
     if not metric.to_baseline:
         of_cells = {cell: finite([scores[t.spec.trial_id] for t in trials]) for cell, trials in setup.cells.items()}
         return {
-            cell: _seed_mean(describe(found).mean, *mean_interval(found, "score"), len(found), found)
-            for cell, found in of_cells.items()
+            cell: _seed_mean(describe(values).mean, *mean_interval(values, "score"), len(values), values)
+            for cell, values in of_cells.items()
         }
-    known = {trial.spec.trial_id: trial.row.get("sentences", {}).get(metric.split, {}) for trial in setup.trials}
-    of_sentences = {name: {i: of.get(name) for i, of in known.items()} for name in SENTENCE_COLUMNS}
+    sentences = {trial.spec.trial_id: trial.row.get("sentences", {}).get(metric.split, {}) for trial in setup.trials}
+    of_sentences = {name: {i: of.get(name) for i, of in sentences.items()} for name in SENTENCE_COLUMNS}
     frame = with_sentences(frame.assign(score=pd.Series(scores)), of_sentences, metric.split)
     pairs = dict(list(pair(frame).rows.groupby("cell")["difference"]))
     return {
@@ -305,15 +305,15 @@ def _of_cells(metric: Metric, at_epoch: int | None, column: str, setup: Setup) -
 
 def _saved(setup: Setup, cost: str) -> dict[str, SeedMean | None]:
     """The share of its baseline's cost that each cell saves; 0 for the baseline itself."""
-    known = setup.frame.loc[setup.frame["cell"] == setup.spec.baseline_id, cost].notna()
-    found: dict[str, SeedMean | None] = {setup.spec.baseline_id: SeedMean(0.0, None, None, int(known.sum()))}
+    is_measured = setup.frame.loc[setup.frame["cell"] == setup.spec.baseline_id, cost].notna()
+    shares: dict[str, SeedMean | None] = {setup.spec.baseline_id: SeedMean(0.0, None, None, int(is_measured.sum()))}
     for row in savings(setup.frame, [cost]).itertuples():
-        found[row.cell] = mean = _seed_mean(row.saved, row.low, row.high, row.n_pairs)
+        shares[row.cell] = mean = _seed_mean(row.saved, row.low, row.high, row.n_pairs)
         if mean and mean.n and mean.low is not None and mean.high is not None:
             half = (math.log1p(-mean.low) - math.log1p(-mean.high)) / 2  # Student's interval of the log ratios
             std = half * math.sqrt(mean.n) / -float(special.stdtrit(mean.n - 1, 0.025))
-            found[row.cell] = replace(mean, std=std)
-    return found
+            shares[row.cell] = replace(mean, std=std)
+    return shares
 
 
 def _seed_mean(mean: float, low: float, high: float, n: int, values: Sequence[float] | Floats = ()) -> SeedMean | None:

@@ -110,14 +110,14 @@ def exact_replication(ours: float, theirs: Runs, *, margin: float) -> Replicatio
 def _half_width(ours: Runs, theirs: Runs, step: float, level: float) -> float:
     """t(df) sqrt(V)."""
     least = step / math.sqrt(12)
-    known = {side: max(side.std, least) for side in (ours, theirs) if side.std is not None}
-    parts = {side: std**2 / side.n for side, std in known.items()}
-    if len(known) == 2:
+    stds = {side: max(side.std, least) for side in (ours, theirs) if side.std is not None}
+    parts = {side: std**2 / side.n for side, std in stds.items()}
+    if len(stds) == 2:
         variance = sum(parts.values())
         below = sum(part**2 / (side.n - 1) for side, part in parts.items())
         df = variance**2 / below if below else math.inf
     else:
-        ((side, std),) = known.items()
+        ((side, std),) = stds.items()
         variance, df = std**2 * (1 / ours.n + 1 / theirs.n), side.n - 1
     return float(-special.stdtrit(df, (1 - level) / 2)) * math.sqrt(variance)
 

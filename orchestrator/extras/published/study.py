@@ -374,7 +374,7 @@ class Study(Frozen):
         used += [("group", name, groups) for concern in concerns for name in concern.groups]
         used += [("group", name, groups) for exhibit in self.exhibits for name in exhibit.groups]
         used += [("metric", name, list(self.metrics)) for exhibit in self.exhibits for name in exhibit.metrics]
-        wrong = [f"{kind} {unknown(name, known)}" for kind, name, known in used if name not in known]
+        wrong = [f"{kind} {unknown(name, allowed)}" for kind, name, allowed in used if name not in allowed]
         if len(set(groups)) < len(groups):
             wrong.append("two tables of `results` have the same id")
         if wrong:
@@ -420,30 +420,30 @@ def read_study(path: Path) -> Study:
     try:
         return Study.model_validate(document.content)
     except ValidationError as error:
-        raise ConfigError([document.place(each.path) + each.text for each in faults(error, Study)]) from error
+        raise ConfigError([document.place(fault.path) + fault.text for fault in faults(error, Study)]) from error
 
 
 def metric_of(column: str) -> str:
     """The metric of a table's column."""
-    found = COLUMN.fullmatch(column)
-    assert found is not None
-    return found["metric"]
+    match = COLUMN.fullmatch(column)
+    assert match is not None
+    return match["metric"]
 
 
 def _results_of_row(group: Group, freeze: str, cells: tuple[Cell, ...]) -> Iterator[Published]:
     numbers: dict[tuple[str, int | None], dict[str, float]] = {}
     for column, cell in zip(group.columns, cells, strict=True):
-        found = COLUMN.fullmatch(column)
-        assert found is not None
+        match = COLUMN.fullmatch(column)
+        assert match is not None
         if cell is None:
             continue
-        values = numbers.setdefault((found["metric"], int(found["epoch"]) if found["epoch"] else None), {})
+        values = numbers.setdefault((match["metric"], int(match["epoch"]) if match["epoch"] else None), {})
         if isinstance(cell, tuple):
             values |= {"low": cell[0], "high": cell[1]}
-        elif found["statistic"] in (None, "mean"):
+        elif match["statistic"] in (None, "mean"):
             values |= {"low": cell, "high": cell}
         else:
-            values[found["statistic"]] = cell
+            values[match["statistic"]] = cell
     for (metric, epoch), values in numbers.items():
         figure = PublishedNumber.model_validate(values)
         yield Published(group=group.id, freeze=freeze, metric=metric, at_epoch=epoch, figure=figure)

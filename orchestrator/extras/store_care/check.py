@@ -188,9 +188,9 @@ def _check_plans(storage: Storage, report: Report) -> list[SweepPlan]:
             try:
                 path, content = f"{folder}/{name}", folder.read(name)
                 if is_plan(name):
-                    found = [decoded_plan(path, content)]
+                    decoded = [decoded_plan(path, content)]
                 else:
-                    found = [one.plan for one in decoded_decisions(path, content)]
+                    decoded = [decision.plan for decision in decoded_decisions(path, content)]
             except FileNotFoundError:
                 continue
             except (OSError, BrokenError) as error:
@@ -198,8 +198,8 @@ def _check_plans(storage: Storage, report: Report) -> list[SweepPlan]:
                 means = "`status` fails; the next launch writes the plan again"
                 report.remove_file((SWEEPS, sweep), name, wrong, means)
                 continue
-            (plans if is_plan(name) else suggested).extend(found)
-            for plan in found:
+            (plans if is_plan(name) else suggested).extend(decoded)
+            for plan in decoded:
                 _check_specs(f"{SWEEPS}/{sweep}/{name}", plan, report)
         newest += [*plans[-1:], *suggested]
     return newest

@@ -126,7 +126,7 @@ class Report:
 
     def removals_as_json(self) -> dict[str, Any]:
         """The reason for each removal, for the quarantine's `why.json`."""
-        rows = {table: sorted(set(found.values())) for table, found in self.rows.items() if found}
+        rows = {table: sorted(set(reasons.values())) for table, reasons in self.rows.items() if reasons}
         files = {file.path: file.why for file in self.files}
         return {"files": files, "rows": rows, "trials": self.trials, "losses": self.losses}
 
@@ -292,7 +292,10 @@ def _check_commits(report: Report) -> None:
 def check_recorded_weights(report: Report, names: Mapping[str, Collection[str]]) -> None:
     """Add the weights that are gone. `names` are the stored files of each trial."""
     rows = report.tables["trials"].rows.select(["trial_id", "attempt", "row_counts", "row_digests"]).to_pylist()
-    newest = {row["trial_id"]: (n, row) for n, row in sorted(enumerate(rows), key=lambda one: one[1]["attempt"] or 0)}
+    newest = {
+        row["trial_id"]: (n, row)
+        for n, row in sorted(enumerate(rows), key=lambda numbered: numbered[1]["attempt"] or 0)
+    }
     for trial_id, (n, row) in newest.items():
         wanted = of_columns(row).get(WEIGHTS, NOTHING)
         if wanted.rows and not any(wanted.digest in name for name in names.get(trial_id, ())):

@@ -76,8 +76,8 @@ def merge(source: ResultStore, target: ResultStore) -> Merged:
     touched: set[Pair] = set()
     for name in (*COMMIT_ORDER, *UNOWNED):
         rows = theirs[name] if name in UNOWNED else _renumbered(theirs[name], KEYS[name], numbers)
-        known = set(_keys(ours[name], KEYS[name]))
-        rows = rows.filter(pa.array([key not in known for key in _keys(rows, KEYS[name])], pa.bool_()))
+        our_keys = set(_keys(ours[name], KEYS[name]))
+        rows = rows.filter(pa.array([key not in our_keys for key in _keys(rows, KEYS[name])], pa.bool_()))
         done.rows[name] = len(rows)
         if len(rows):
             target.create()
@@ -105,22 +105,22 @@ def _intact(storage: Storage, name: str, table: TableContents) -> pa.Table:
 
 def _trials(tables: Mapping[str, pa.Table]) -> dict[str, AttemptDigests]:
     """The digests of the rows of each attempt of each trial."""
-    found: dict[str, dict[int, set[bytes]]] = {}
+    by_trial: dict[str, dict[int, set[bytes]]] = {}
     for name in ("epochs", "trials"):
         rows = tables[name]
         for (trial_id, attempt), row in zip(_keys(rows, PAIR), rows.drop_columns(["attempt"]).to_pylist(), strict=True):
             digest = hashlib.sha256(f"{name} {row!r}".encode()).digest()
-            found.setdefault(trial_id, {}).setdefault(attempt, set()).add(digest)
-    return {i: {attempt: frozenset(digests) for attempt, digests in of.items()} for i, of in found.items()}
+            by_trial.setdefault(trial_id, {}).setdefault(attempt, set()).add(digest)
+    return {i: {attempt: frozenset(digests) for attempt, digests in of.items()} for i, of in by_trial.items()}
 
 
 def _completed(tables: Mapping[str, pa.Table]) -> dict[str, set[int]]:
     """The completed attempts of each trial that has any."""
-    found: dict[str, set[int]] = {}
+    completed: dict[str, set[int]] = {}
     for trial_id, attempt, state in _keys(tables["trials"], (*PAIR, "state")):
         if state == State.COMPLETED:
-            found.setdefault(trial_id, set()).add(attempt)
-    return found
+            completed.setdefault(trial_id, set()).add(attempt)
+    return completed
 
 
 def _numbers(
@@ -168,7 +168,7 @@ def _differing(
     theirs: Mapping[str, pa.Table], ours: Mapping[str, pa.Table], kept: Mapping[Pair, int]
 ) -> dict[str, str]:
     """The first number of each trial that differs between their attempt and ours."""
-    found: dict[str, str] = {}
+    differences: dict[str, str] = {}
     same = {(trial_id, number): number for (trial_id, _), number in kept.items()}
     for name in ("trials", "epochs"):
         own = _renumbered(ours[name], KEYS[name], same)
@@ -179,9 +179,9 @@ def _differing(
             if columns:
                 where = "".join(f" at {key} {row[key]}" for key in KEYS[name] if key not in PAIR)
                 value = "nothing" if other is None else repr(other[columns[0]])
-                said = f"{columns[0]}{where}: {value} was kept, {row[columns[0]]!r} was not copied"
-                found.setdefault(row["trial_id"], said)
-    return found
+                difference = f"{columns[0]}{where}: {value} was kept, {row[columns[0]]!r} was not copied"
+                differences.setdefault(row["trial_id"], difference)
+    return differences
 
 
 def _keys(rows: pa.Table, names: Sequence[str]) -> list[Any]:

@@ -55,7 +55,7 @@ def find_garbage(storage: Storage, now: float | None = None) -> list[StoredFile]
             "Run `permafrost store repair` first: until then it is unknown which files are needed."
         )
     now, completed = time.time() if now is None else now, completed_ids(report.tables)
-    found = [file for file, modified in temporary_files(storage, without=(QUARANTINE,)) if now - modified > OLD_S]
+    garbage = [file for file, modified in temporary_files(storage, without=(QUARANTINE,)) if now - modified > OLD_S]
     claims = set(listed(storage.at(CLAIMS)))  # of killed drivers; those to other trials say which attempts there were
     kinds: tuple[tuple[str, Callable[[str], str | None], bool, str], ...] = (
         (CHECKPOINTS, lambda name: _trial_in(CHECKPOINT, name), True, "checkpoint of a completed trial"),
@@ -66,8 +66,8 @@ def find_garbage(storage: Storage, now: float | None = None) -> list[StoredFile]
         for name, n_bytes in storage.at(folder).files().items():
             owner = owner_of(name)
             if owner is not None and (owner in completed) == is_completed:
-                found.append(StoredFile((folder,), name, why, n_bytes))
-    return found
+                garbage.append(StoredFile((folder,), name, why, n_bytes))
+    return garbage
 
 
 def _trial_in(pattern: re.Pattern[str], name: str) -> str | None:

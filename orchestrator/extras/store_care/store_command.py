@@ -206,11 +206,11 @@ def merge_(
     raise typer.Exit(int(bool(done.differing)))
 
 
-def _tables(found: Counted) -> Iterator[Table]:
-    rows = {name: (found.parts[name], found.rows[name], found.n_bytes[name]) for name in TABLES}
+def _tables(tally: Counted) -> Iterator[Table]:
+    rows = {name: (tally.parts[name], tally.rows[name], tally.n_bytes[name]) for name in TABLES}
     yield number_table(("table", "parts", "rows", "bytes"), rows)
-    weights = {"trials": found.weights} if found.weights else {}
-    kinds = {"trials": found.states, "checkpoints": found.checkpoints, "weights": weights, "drivers of": found.drivers}
+    weights = {"trials": tally.weights} if tally.weights else {}
+    kinds = {"trials": tally.states, "checkpoints": tally.checkpoints, "weights": weights, "drivers of": tally.drivers}
     for kind, n_by in kinds.items():
         if n_by:
             yield number_table((kind, "n"), {name: (n,) for name, n in n_by.items()})

@@ -118,7 +118,7 @@ def export_store(store: ResultStore, folder: Path) -> dict[str, int]:
     for plan in store.sweeps():
         shown = tuple((trial_id, without_folders(spec)) for trial_id, spec in plan.trials)
         new.add_plan(replace(plan, source=_last_parts(plan.source), trials=shown))
-    return {table: len(found) for table, found in rows.items() if table in COLUMNS}
+    return {table: len(of_table) for table, of_table in rows.items() if table in COLUMNS}
 
 
 def without_folders(spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -178,9 +178,9 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, list):
-        return [_plain(one) for one in value]
+        return [_plain(inner) for inner in value]
     if isinstance(value, dict):
-        return {key: _plain(one) for key, one in value.items()}
+        return {key: _plain(inner) for key, inner in value.items()}
     return value.isoformat() if isinstance(value, datetime) else value
 
 
@@ -236,8 +236,8 @@ def _of_sweep(store: ResultStore, plan: SweepPlan) -> Iterator[dict[str, Any]]:
         sides = [scores.get(row[side], np.empty(0)) for side in ("baseline", "cell")]
         names = {name: first[name][row["cell"]] for name in ("model", "freeze", "setup")}
         figures = {"loss": row["loss"], "low": row["low"], "high": row["high"], "aso": almost_dominates(*sides)}
-        known = {name: float(value) if np.isfinite(value) else None for name, value in figures.items()}
-        yield {"sweep": plan.name, "group": row["group"], **names, "n_pairs": int(row["n_pairs"]), **known}
+        finite = {name: float(value) if np.isfinite(value) else None for name, value in figures.items()}
+        yield {"sweep": plan.name, "group": row["group"], **names, "n_pairs": int(row["n_pairs"]), **finite}
 
 
 def violation_ratio(better: Floats, worse: Floats) -> Floats:

@@ -92,7 +92,7 @@ def _spec(kind: type[Spec], values: dict[str, str]) -> Spec:
         return kind.model_validate(values)
     except ValidationError as error:
         raise ConfigError(
-            [f"--{each.path[0] if each.path else 'uri'}: {each.text}" for each in faults(error, kind)]
+            [f"--{fault.path[0] if fault.path else 'uri'}: {fault.text}" for fault in faults(error, kind)]
         ) from error
 
 

@@ -145,8 +145,8 @@ class LiveTracker(Monitor):
 
     @property
     def _export(self) -> str:
-        words = ("export", self._target.name, *self._target.options, "--sweep", self._sweep)
-        return sibling_command(*words, "--store", self._results.address)
+        arguments = ("export", self._target.name, *self._target.options, "--sweep", self._sweep)
+        return sibling_command(*arguments, "--store", self._results.address)
 
     def started(self, spec: TrialSpec, attempt: int) -> None:
         """Nothing to send: a run begins with its first evaluation."""

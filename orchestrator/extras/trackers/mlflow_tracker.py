@@ -45,8 +45,8 @@ class MlflowTracker:
         if not sweep.isprintable() or re.search(r"['`\\]", sweep):  # as a filter's text cannot be escaped
             raise ConfigError(f"mlflow: {sweep!r:.80} is not a name of a sweep.")
         self._sweep, self._client = sweep, MlflowClient(tracking_uri=spec.uri)
-        found = self._client.get_experiment_by_name(spec.experiment)
-        self._experiment = found.experiment_id if found else self._client.create_experiment(spec.experiment)
+        experiment = self._client.get_experiment_by_name(spec.experiment)
+        self._experiment = experiment.experiment_id if experiment else self._client.create_experiment(spec.experiment)
         self._runs: dict[str, str] = {}  # ids of open runs, by trial
         self._sweep_run: str | None = None
         self._earlier: dict[str, list[_Run]] = {}  # by trial
@@ -126,8 +126,8 @@ def _ms(time: float) -> int:
 
 def _check_credentials(uri: str) -> None:
     """Credentials go to the server that the environment names only, as a sweep may come from elsewhere."""
-    found = read_mlflow_creds()
-    has_any = found.username or found.password or any(os.environ.get(name) for name in _SECRETS)
+    credentials = read_mlflow_creds()
+    has_any = credentials.username or credentials.password or any(os.environ.get(name) for name in _SECRETS)
     if has_any and os.environ.get(_SERVER, "").rstrip("/") != uri.rstrip("/"):
         raise ConfigError(
             f"mlflow: there are credentials, but not for {uri}. Set {_SERVER} to the server they are for."

@@ -129,12 +129,12 @@ class RunWriter:
         self._tracker.ended(trial, end_of(row, self._runs.pop(spec.trial_id)[1]))
 
     def _run_of(self, spec: TrialSpec, row: Row, began: float) -> TrackedTrial:
-        found = self._runs.get(spec.trial_id)
-        if found is None or found[0].attempt != row["attempt"]:
-            found = tracked_trial(self._sweep, spec, row["attempt"], began), None
-            self._tracker.begin(found[0])
-            self._runs[spec.trial_id] = found
-        return found[0]
+        run = self._runs.get(spec.trial_id)
+        if run is None or run[0].attempt != row["attempt"]:
+            run = tracked_trial(self._sweep, spec, row["attempt"], began), None
+            self._tracker.begin(run[0])
+            self._runs[spec.trial_id] = run
+        return run[0]
 
 
 def tracked_trial(sweep: str, spec: TrialSpec, attempt: int, began: float) -> TrackedTrial:
@@ -169,8 +169,8 @@ def end_of(row: Row, last: Measured | None) -> TrialEnd:
     tags = {name: row.get(name) for name in ("state", "device", "git_commit")}
     tags["error"] = scrubbed(last_line(row["error"])) if row["error"] else None
     step, time = (last.step, last.time) if last else (0, row["time"].timestamp())
-    said = _prefixed({name: _text(text) for name, text in tags.items() if text is not None})
-    return TrialEnd(row["state"] in ("completed", "pruned"), Measured(step, time, metrics), said)
+    text_tags = _prefixed({name: _text(text) for name, text in tags.items() if text is not None})
+    return TrialEnd(row["state"] in ("completed", "pruned"), Measured(step, time, metrics), text_tags)
 
 
 def safe_name(text: str) -> str:
@@ -238,16 +238,21 @@ def documents_of(
 
     try:
         trials = results.evidence(specs)
-        found = answers(trials.frame, trials.specs, plan)
+        answered = answers(trials.frame, trials.specs, plan)
         paragraphs = [
-            line for each in found for line in (f"**{markdown(each.heading)}**", *map(markdown, lines_of(each)))
+            line
+            for answer in answered
+            for line in (f"**{markdown(answer.heading)}**", *map(markdown, lines_of(answer)))
         ]
-        told = [line for paragraph in paragraphs for line in (paragraph, "")]
+        lines = [line for paragraph in paragraphs for line in (paragraph, "")]
     except ValueError as error:  # the trials cannot be compared
-        found, told = [], [markdown(f"no answer: {error}."), ""]
+        answered, lines = [], [markdown(f"no answer: {error}."), ""]
     cells = summarise(specs, results.trials(list(TRIAL_COLUMNS)).to_pylist())
-    text = [f"# {markdown(sweep)}", "", *(told or [NO_ANSWER, ""]), *_table(cells)]
-    return {"answer.json": json.dumps([each.as_json() for each in found], indent=1), "summary.md": "\n".join(text)}
+    text = [f"# {markdown(sweep)}", "", *(lines or [NO_ANSWER, ""]), *_table(cells)]
+    return {
+        "answer.json": json.dumps([answer.as_json() for answer in answered], indent=1),
+        "summary.md": "\n".join(text),
+    }
 
 
 def _by_trial(rows: pa.Table) -> Callable[[str], list[dict[str, Any]]]:

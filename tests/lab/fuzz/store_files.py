@@ -15,10 +15,10 @@ from typing import Any
 import torch
 
 from dashboards.data.frames import Frames
-from orchestrator.api.training import find_trial
 from orchestrator.claims import running_drivers
 from orchestrator.claims.roster import this_process
 from orchestrator.commands.status_command import status
+from orchestrator.execution.rerun import find_trial
 from orchestrator.extras.store_care.check import check_store
 from orchestrator.extras.store_care.repair import repair
 from orchestrator.search.factory import source_of

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.api.training import Difference, Row, differences, find_trial
 from orchestrator.execution.recorder import epoch_row
+from orchestrator.execution.rerun import Difference, Row, differences, find_trial
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.contents import COMPUTED
 from orchestrator.store.schema import EPOCHS, METRICS

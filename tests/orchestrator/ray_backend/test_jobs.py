@@ -22,6 +22,11 @@ from trials.errors import ConfigError, MissingError, RefusedError
 JOB = {"type": "SUBMISSION", "submission_id": "a", "entrypoint": "", "status": "FAILED", "driver_exit_code": 1}
 
 
+@pytest.fixture(autouse=True)
+def _a_home_without_a_token_of_ray(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+
 @contextmanager
 def head(*jobs: dict[str, object], breaks: str = "") -> Iterator[Jobs]:
     """A head with these jobs; connections that follow one break, each `b`efore or `a`fter the output."""

@@ -64,7 +64,7 @@ def test_equal_labels_are_predicted_as_such() -> None:
 
 
 def test_a_word_has_one_control_label_wherever_it_stands(make_trial: TrialMaker) -> None:
-    by_example = [types_of(example, {2, 3}, words=True) for example in encode_for(make_trial()).dev.examples]
+    by_example = [types_of(example, {2, 3}, of_words=True) for example in encode_for(make_trial()).dev.examples]
     assert not any(3 in types[-1] for types in by_example)  # the separator that follows the last word
     types, gold = [one for example in by_example for one in example], np.arange(4)
     assert () not in types
