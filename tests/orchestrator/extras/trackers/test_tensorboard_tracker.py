@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from dashboards.cli import app
 from orchestrator.api.answering import answer
 from orchestrator.sweeps.watch_spec import WatchSpec
-from tests.orchestrator.trackers.tracked_sweep import BROKEN, COMPLETE, DIVERGED, RETRIED, SPECS, run_tracked
+from tests.orchestrator.extras.trackers.tracked_sweep import BROKEN, COMPLETE, DIVERGED, RETRIED, SPECS, run_tracked
 from trials.escaping import markdown
 from trials.spec import TrialSpec
 

@@ -23,9 +23,9 @@ from orchestrator.store.schema import ADDED, TABLES, UNOWNED
 from tests.builders import make_spec
 from tests.drivers import running
 from tests.examples import each
+from tests.orchestrator.extras.store_care.test_repair import spoil
 from tests.orchestrator.store.real import Real, run_sweep
 from tests.orchestrator.store.rows import complete, epoch, plan_of, trial
-from tests.orchestrator.store.test_repair import spoil
 from trials.errors import StoreError
 
 FIRST, SECOND = (make_spec(seed=seed, data={"sizes": (200, 2, 2)}, optim={"epochs": 2}) for seed in range(2))

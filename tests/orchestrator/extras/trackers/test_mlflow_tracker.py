@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 from dashboards.cli import app
 from orchestrator.api.answering import answer
 from orchestrator.sweeps.watch_spec import WatchSpec
-from tests.orchestrator.trackers.mlflow_server import mlflow_server
-from tests.orchestrator.trackers.tracked_sweep import (
+from tests.orchestrator.extras.trackers.mlflow_server import mlflow_server
+from tests.orchestrator.extras.trackers.tracked_sweep import (
     BROKEN,
     COMPLETE,
     DIVERGED,

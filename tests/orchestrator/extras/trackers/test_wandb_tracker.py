@@ -12,8 +12,16 @@ from typer.testing import CliRunner
 from dashboards.cli import app
 from orchestrator.api.answering import answer
 from orchestrator.sweeps.watch_spec import WatchSpec
-from tests.orchestrator.trackers.offline_run import OfflineRun, read_offline_run
-from tests.orchestrator.trackers.tracked_sweep import BROKEN, COMPLETE, DIVERGED, RETRIED, SPECS, STOPPED, run_tracked
+from tests.orchestrator.extras.trackers.offline_run import OfflineRun, read_offline_run
+from tests.orchestrator.extras.trackers.tracked_sweep import (
+    BROKEN,
+    COMPLETE,
+    DIVERGED,
+    RETRIED,
+    SPECS,
+    STOPPED,
+    run_tracked,
+)
 
 pytestmark = pytest.mark.slow  # its service takes seconds; the other trackers are told the same
 WATCH = WatchSpec.model_validate({"wandb": {"project": "freezing", "mode": "offline"}})

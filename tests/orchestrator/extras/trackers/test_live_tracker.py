@@ -17,7 +17,7 @@ from orchestrator.monitoring.progress import Tally
 from orchestrator.store import open_store
 from orchestrator.sweeps.watch_spec import TRACKERS, WatchSpec
 from tests.examples import each
-from tests.orchestrator.trackers.tracked_sweep import COMPLETE, RETRIED, SPECS, STOPPED, run_tracked
+from tests.orchestrator.extras.trackers.tracked_sweep import COMPLETE, RETRIED, SPECS, STOPPED, run_tracked
 
 ENDED = {spec.trial_id for spec in SPECS} - {STOPPED.trial_id}
 

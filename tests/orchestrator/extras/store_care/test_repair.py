@@ -25,10 +25,10 @@ from orchestrator.store.results import MARKER
 from orchestrator.store.schema import TAGS, VERSION_KEY
 from tests.builders import make_spec
 from tests.examples import each
+from tests.orchestrator.extras.store_care.test_check import Failing
 from tests.orchestrator.store.killed_storage import Killed
 from tests.orchestrator.store.real import Real, numbers, run_sweep
 from tests.orchestrator.store.rows import complete, epoch, plan_of, prediction, tag
-from tests.orchestrator.store.test_check import Failing
 from tests.s3_faults import Faults
 from tests.s3_server import S3Process
 from trials.errors import StoreError

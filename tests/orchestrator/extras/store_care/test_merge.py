@@ -32,10 +32,10 @@ from tests.examples import examples
 from tests.lab.calibration.decisions import BASELINE
 from tests.lab.calibration.stores import write
 from tests.lab.calibration.worlds import WORLDS
+from tests.orchestrator.extras.store_care.test_repair import spoil
 from tests.orchestrator.store.killed_storage import Killed
 from tests.orchestrator.store.rows import TIME, complete, epoch, plan_of, prediction, tag, trial
 from tests.orchestrator.store.test_parts import Small
-from tests.orchestrator.store.test_repair import spoil
 from trials.errors import RefusedError, StoreError
 from trials.spec import TrialSpec
 

@@ -124,7 +124,7 @@ def test_an_erratum_knows_its_numbers() -> None:
     assert concerned == {("naija", "none"), ("naija", "alternating")}
 
 
-STUDY = (Path(__file__).parents[3] / "configs" / "published" / "brown_pos.yaml").read_text(encoding="utf-8")
+STUDY = (Path(__file__).parents[4] / "configs" / "published" / "brown_pos.yaml").read_text(encoding="utf-8")
 
 
 @each(
