@@ -7,8 +7,9 @@ permafrost demo
 from __future__ import annotations
 
 import gc
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlencode
 
 import typer
@@ -20,8 +21,12 @@ from orchestrator.config.console import DEFAULT_STORE, reported, say
 from orchestrator.store import open_store
 from trials.errors import StoreError
 
+if TYPE_CHECKING:
+    from dashboards.serving.access import Access
+
 DEMO_STORE = configs_folder("freezebench") / "store"
-DEMO_SWEEP = "freezebench-core"  # of its sweeps the one with most corpora and seeds
+# Of its sweeps the one with most corpora and seeds, at a tolerance that these seeds decide on two of the corpora.
+DEMO_PAGE = {"sweep": "freezebench-core", "tolerance": "4"}
 
 
 def dashboard(
@@ -55,24 +60,31 @@ def dashboard(
     Exit codes: 2 invalid option, 3 no store, 4 refused for safety, 5 no such sweep, 130 Ctrl-C, 143 SIGTERM.
     """
     with reported(debug=debug):
-        from dashboards.app.app import make_app  # Dash and pandas take a second, which --help need not wait for
-        from dashboards.data.frames import Frames
         from dashboards.serving.access import read_access
-        from dashboards.serving.server import serve
 
         access = read_access(
             host=host, port=port, token_file=token_file, trusted_hosts=tuple(trusted_host or ()), url_prefix=url_prefix
         )
-        frames = Frames(results := open_store(store))
-        page = "" if sweep is None else f"?{urlencode({'sweep': chosen_sweep(results, sweep).name})}"
-        frames.refresh()
-        gc.collect()
-        gc.freeze()  # what is known of the store stays: looking through it for garbage would stop a page for 0.3 s
-        try:
-            code = serve(make_app(frames), access, page=page, debug=debug)
-        finally:
-            gc.unfreeze()  # else DuckDB reports all that it holds as leaked when Python ends
+        code = _serve(store, {} if sweep is None else {"sweep": sweep}, access, debug=debug)
     raise typer.Exit(code)
+
+
+def _serve(store: str, page: Mapping[str, str], access: Access, *, debug: bool) -> int:
+    """Serve the pages of a store, of which one with these settings is announced, until a signal; the exit code."""
+    from dashboards.app.app import make_app  # Dash and pandas take a second, which --help need not wait for
+    from dashboards.data.frames import Frames
+    from dashboards.serving.server import serve
+
+    frames = Frames(results := open_store(store))
+    if "sweep" in page:
+        page = {**page, "sweep": chosen_sweep(results, page["sweep"]).name}
+    frames.refresh()
+    gc.collect()
+    gc.freeze()  # what is known of the store stays: looking through it for garbage would stop a page for 0.3 s
+    try:
+        return serve(make_app(frames), access, page=f"?{urlencode(page)}" if page else "", debug=debug)
+    finally:
+        gc.unfreeze()  # else DuckDB reports all that it holds as leaked when Python ends
 
 
 def demo(
@@ -91,8 +103,9 @@ def demo(
     with reported(debug=debug):
         if not DEMO_STORE.is_dir():
             raise StoreError(f"{DEMO_STORE}: the study is not there. Install Permafrost anew, or use its repository.")
+        from dashboards.serving.access import read_access
+
         say(f"store   {DEMO_STORE}\nhow     {DEMO_STORE.parent / 'README.md'}")
-    dashboard(
-        store=str(DEMO_STORE), sweep=DEMO_SWEEP, host="127.0.0.1", port=port, token_file=None, trusted_host=None,
-        url_prefix="", debug=debug,
-    )  # fmt: skip
+        access = read_access(host="127.0.0.1", port=port, token_file=None, trusted_hosts=(), url_prefix="")
+        code = _serve(str(DEMO_STORE), DEMO_PAGE, access, debug=debug)
+    raise typer.Exit(code)

@@ -217,8 +217,8 @@ def headline(answer: Answer) -> str:
 
 
 def in_short(all_answers: Sequence[Answer]) -> str:
-    """The headlines, as in `Freeze the first 2 of 6 layers (3 of 4); Not decided yet (1 of 4).`."""
-    headlines = Counter(map(headline, all_answers))
+    """The headlines, decided ones first: `Freeze the first 2 of 6 layers (3 of 4); Not decided yet (1 of 4).`."""
+    headlines = Counter(map(headline, sorted(all_answers, key=lambda answer: not answer.decided)))
     if len(headlines) < 2:
         return f"{next(iter(headlines))}." if headlines else NO_CANDIDATES
     return f"{'; '.join(f'{phrase} ({n} of {len(all_answers)})' for phrase, n in headlines.items())}."

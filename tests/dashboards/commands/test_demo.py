@@ -7,14 +7,15 @@ import signal
 import subprocess
 import sys
 from math import prod
+from urllib.parse import urlencode
 
 import pytest
 
-from dashboards.commands.dashboard import DEMO_STORE
+from dashboards.commands.dashboard import DEMO_PAGE, DEMO_STORE
 from dashboards.data.frames import Frames
-from dashboards.data.page_query import PageQuery
+from dashboards.data.page_query import PageQuery, parse_query
 from dashboards.data.selection import select
-from dashboards.views.kit.cards import answers_of_page
+from dashboards.views.kit.cards import answers_of_page, in_short
 from orchestrator.api.answering import answer
 from orchestrator.extras.store_care.check import check_store
 from orchestrator.store import ResultStore, open_store
@@ -64,6 +65,13 @@ def test_the_page_answers_as_the_terminal_does(store: ResultStore) -> None:
     shown = answers_of_page(select(snapshot, PageQuery())).answers
     assert shown
     assert [each.sentence for each in shown] == [each.sentence for each in answer(store.address)]
+
+
+def test_the_first_page_has_an_answer_that_is_decided(store: ResultStore) -> None:
+    query, _ = parse_query("?" + urlencode(DEMO_PAGE))
+    page_answers = answers_of_page(select(Frames(store).refresh(), query)).answers
+    assert [answer.corpus for answer in page_answers if answer.decided] == ["EWT", "Naija"]
+    assert in_short(page_answers).startswith("Freeze the first 2 of 6 layers and the embeddings (2 of 5); Not decided")
 
 
 @pytest.mark.slow
