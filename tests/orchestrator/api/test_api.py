@@ -148,8 +148,8 @@ def test_a_named_setting_is_trained_under_several_seeds_on_train_and_dev_and_all
     assert [each.folder for each in found.seeds] == [Path(f"models/seed-{n}").resolve() for n in (0, 1)]
     (spec, *_) = planned_specs(chosen_sweep(open_store("results"), "train-small"))
     assert spec.data.sizes is not None
-    assert sum(spec.data.sizes[:2]) == 90
-    assert 75 < spec.train_size == spec.data.sizes[0] < 90
+    assert sum(spec.data.sizes[:2]) == 36  # 24 of train and 12 of dev
+    assert 24 < spec.train_size == spec.data.sizes[0] < 36
 
 
 @pytest.mark.slow
