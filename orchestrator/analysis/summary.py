@@ -7,23 +7,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.analysis.cells import by_cell
-from trials.errors import StoreError
-from trials.spec import TrialSpec
-
-if TYPE_CHECKING:  # plans, help texts and the follower load without pandas
-    import pandas as pd
-
-
-from collections.abc import Callable
-from typing import TYPE_CHECKING
-
-from trials.errors import ConfigError, reason
+from trials.errors import ConfigError, StoreError, reason
 from trials.plugins.loading import Registry
+from trials.spec import TrialSpec
 
 if TYPE_CHECKING:  # plans, help texts and the follower load without pandas
     import pandas as pd

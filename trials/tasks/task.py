@@ -7,33 +7,21 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-
-from trials.datasets.corpus import Item, Text
-from trials.metrics.metric import METRICS, NO_CLASS, Output, PredictedSplit, metrics_for
-from trials.metrics.task_metrics import TagScore
-from trials.models.family import Head
-from trials.plugins.loading import NOT_LOADED, Registry
-from trials.settings import Columns, Scheme
-
-if TYPE_CHECKING:
-    import torch
-    from transformers import PreTrainedTokenizerBase
-
-
-from collections.abc import Iterator
-from functools import lru_cache
-from pathlib import Path
 
 from trials.datasets.corpus import (
     DOCUMENT,
     SPLITS,
     Corpus,
+    Item,
     Sentence,
+    Text,
     document_indices,
     fingerprint,
     item_words,
@@ -44,7 +32,15 @@ from trials.datasets.table_reader import label_cells
 from trials.datasets.text_file import BrokenLines, BrokenLinesError, read_lines
 from trials.errors import DataError
 from trials.escaping import quoted
-from trials.settings import DataSpec, Files
+from trials.metrics.metric import METRICS, NO_CLASS, Output, PredictedSplit, metrics_for
+from trials.metrics.task_metrics import TagScore
+from trials.models.family import Head
+from trials.plugins.loading import NOT_LOADED, Registry
+from trials.settings import Columns, DataSpec, Files, Scheme
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedTokenizerBase
 
 IGNORE = -100  # cross_entropy's own default for "not a label"
 NO_PREDICTION = -1  # for a word without any subword in the input

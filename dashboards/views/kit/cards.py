@@ -65,37 +65,13 @@ def answers_of_page(selection: Selection, most: int = MOST_ANSWERS) -> PageAnswe
     assert selection.sweep is not None
     if selection.query.split == "test":
         raise EmptyPartError(f"No answer: {NOT_ON_TEST}.")
-    cache, key = _known.setdefault(selection.snapshot.store, {}), _key(selection, most)
-    page = cache.get(key)
-    if page is None:
-        try:
-            page = _answered(selection, most, cache)
-        except ValueError as error:
-            raise EmptyPartError(f"No answer: {error}.") from error
-        _keep(cache, key, page)
-    return page
+    try:
+        return _answered(selection, selection.sweep.name, most)
+    except ValueError as error:
+        raise EmptyPartError(f"No answer: {error}.") from error
 
 
-def _keep(cache: dict[tuple[Any, ...], PageAnswers], key: tuple[Any, ...], page: PageAnswers) -> None:
-    while len(cache) >= _MOST_KNOWN:
-        cache.pop(next(iter(cache)))
-    cache[key] = page
-
-
-def _key(selection: Selection, most: int) -> tuple[Any, ...]:
-    assert selection.sweep is not None
-    query, asked = selection.query, selection.asked
-    where = asked.corpus, asked.model, asked.setup, asked.size
-    return selection.sweep.name, _digest(selection.sweep.trials), selection.plan, query.budget, where, most
-
-
-def _digest(trials: pd.DataFrame) -> int:
-    """Of trials and how they ended."""
-    rows = trials[["t", "attempt", "state", "score", "time"]]
-    return int(pd.util.hash_pandas_object(rows, index=False).sum())
-
-
-def _answered(selection: Selection, most: int, cache: dict[tuple[Any, ...], PageAnswers]) -> PageAnswers:
+def _answered(selection: Selection, sweep: str, most: int) -> PageAnswers:
     keys = ["task", "corpus", "model", "train_size"]
     page = of_page(selection)
     trials = page.trials
@@ -103,19 +79,24 @@ def _answered(selection: Selection, most: int, cache: dict[tuple[Any, ...], Page
     if len(questions) > most:
         largest = questions.sort_values("train_size", ascending=False, kind="stable").head(most)
         trials = trials.merge(largest, on=keys)
-    query, specs = selection.query, selection.snapshot.specs
     # Addresses that come to the same trials, as the summary and the only section of a report, have the same answers.
-    assert selection.sweep is not None
-    same = selection.sweep.name, _digest(trials), len(trials), len(questions), selection.plan, query.budget
-    if (answered_page := cache.get(same)) is not None:
-        return answered_page
-    cost = None if query.cost == FLOPS else query.cost  # FLOPs where a corpus has them, else parameters
-    budget = {} if query.budget is None else {query.cost: query.budget}
-    frame = replace(page, trials=trials).with_sentences
-    answered = answers(frame, specs, replace(selection.plan, cost=cost), budget=budget)
-    answers_of_trials = PageAnswers(answered, len(questions), trials)
-    _keep(cache, same, answers_of_trials)
-    return answers_of_trials
+    cache, query = _known.setdefault(selection.snapshot.store, {}), selection.query
+    key = sweep, _digest(trials), len(questions), selection.plan, query.budget
+    if key not in cache:
+        cost = None if query.cost == FLOPS else query.cost  # FLOPs where a corpus has them, else parameters
+        budget = {} if query.budget is None else {query.cost: query.budget}
+        frame, plan = replace(page, trials=trials).with_sentences, replace(selection.plan, cost=cost)
+        answered = answers(frame, selection.snapshot.specs, plan, budget=budget)
+        while len(cache) >= _MOST_KNOWN:
+            cache.pop(next(iter(cache)))
+        cache[key] = PageAnswers(answered, len(questions), trials)
+    return cache[key]
+
+
+def _digest(trials: pd.DataFrame) -> int:
+    """Of trials and how they ended."""
+    rows = trials[["t", "attempt", "state", "score", "time"]]
+    return int(pd.util.hash_pandas_object(rows, index=False).sum())
 
 
 def settings_of(answer: Answer) -> pd.DataFrame:
