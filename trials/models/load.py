@@ -24,6 +24,7 @@ from transformers import (
 
 from trials.errors import ModelError, reason, unknown
 from trials.escaping import quoted, read_json
+from trials.hardware.products import use_fastest_products
 from trials.models.family import MODEL_FAMILIES, Head, ModelFamily, Parts, is_norm, pool_at_last_subword
 from trials.models.model_files import planned_files
 from trials.models.padding_free import lay_end_to_end
@@ -196,6 +197,7 @@ def load_model(
     Raises:
         ModelError: the weights cannot be read or do not fill the encoder.
     """
+    use_fastest_products()
     template, missing, first_position = _template(spec, head, n_outputs, dropout)
     model = copy.deepcopy(template)
     family = family_of(spec)

@@ -1,0 +1,70 @@
+"""oneDNN's products in place of MKL's: the same numbers, forward and backward, whatever lies in memory how."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from unittest.mock import Mock
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.nn.functional import linear
+
+from trials.hardware import products
+from trials.hardware.products import mkl_is_slow, use_onednn
+
+SIZES = st.integers(1, 150)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def onednn() -> Iterator[None]:
+    library = use_onednn()
+    yield
+    library._destroy()
+
+
+@given(SIZES, SIZES, SIZES, st.booleans(), st.booleans())
+def test_a_layer_and_its_gradients_are_those_of_64_bits(
+    rows: int, inputs: int, outputs: int, biased: bool, transposed: bool
+) -> None:
+    generator = torch.Generator().manual_seed(rows * inputs + outputs)
+    x, weight, bias = (
+        torch.randn(size, generator=generator) for size in ((rows, inputs), (outputs, inputs), (outputs,))
+    )
+    x = x.t().contiguous().t() if transposed else x
+    ours, exact = (
+        [tensor.detach().to(dtype).requires_grad_() for tensor in (x, weight, bias)]
+        for dtype in (torch.float32, torch.float64)
+    )
+    for tensors in (ours, exact):
+        linear(tensors[0], tensors[1], tensors[2] if biased else None).square().sum().backward()
+    for own, other in zip(ours[: 2 + biased], exact, strict=False):
+        assert own.grad is not None
+        assert other.grad is not None
+        torch.testing.assert_close(own.grad, other.grad.float(), rtol=1e-4, atol=1e-2)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_large_products_of_32_bits_only_are_onednns(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    onednn = Mock(wraps=products._linear)
+    monkeypatch.setattr(products, "_linear", onednn)
+    large, small = torch.ones(128, 128, dtype=dtype), torch.ones(8, 8, dtype=dtype)
+    assert bool((large @ large == 128).all())
+    assert bool((small @ small == 8).all())
+    assert bool((torch.addmm(large, large, large, beta=2, alpha=3) == 386).all())
+    assert onednn.call_count == (dtype == torch.float32)
+
+
+@pytest.mark.parametrize(
+    ("vendor", "capability", "slow"),
+    [("AuthenticAMD", "AVX512", True), ("AuthenticAMD", "AVX2", False), ("GenuineIntel", "AVX512", False)],
+)
+def test_mkl_is_slow_on_amds_processors_with_avx512(
+    vendor: str, capability: str, slow: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
+    (tmp_path / "cpuinfo").write_text(f"processor\t: 0\nvendor_id\t: {vendor}\n")
+    assert mkl_is_slow(tmp_path / "cpuinfo") == slow
+    assert not mkl_is_slow(tmp_path / "absent")
