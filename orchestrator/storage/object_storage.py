@@ -233,6 +233,20 @@ class ObjectCache:
 CACHE = ObjectCache()  # shared by the whole process
 
 
+def halfway(low: str, high: str) -> str:
+    """A text after `low` and, of printable ASCII, before `high`: the middle of where they differ by two characters."""
+    start = ""
+    for n in range(max(len(low), len(high)) + 1):
+        first = ord(low[n]) if n < len(low) else 0x20
+        last = min(ord(high[n]), 0x7F) if n < len(high) else 0x7F
+        if last - first > 1:
+            return start + chr((first + last) // 2)
+        start += chr(first)
+        if first < last:
+            high = ""
+    return start + "O"
+
+
 class ObjectStorage(Storage):
     """A prefix of an object store."""
 
@@ -260,18 +274,19 @@ class ObjectStorage(Storage):
             sizes = {_name(entry["path"]): entry["size"] for entry in self._listed()["objects"]}
         else:
             sizes = self._below(after, before)
+            sizes.pop(before, None)
         return _shown(sizes)
 
     def inside(self) -> dict[str, dict[str, int]]:
         """The files of each folder inside: from one listing, or of many names from several at a time."""
-        listed = self._below("", LAST, most=PAGE)
-        if len(listed) == PAGE:
-            last = max(listed)
-            later = [name for name in self.folders() if name > last]
-            starts = [last, *later[:: max(len(later) // self.at_once, 1)]]
-            ends = dict(zip(starts, [*starts[1:], LAST], strict=True))
-            for sizes in self.each(lambda start: self._below(start, ends[start]), starts):
-                listed |= sizes
+        listed, ranges = dict[str, int](), [("", LAST)]
+        while ranges:
+            pages = self.each(lambda bounds: self._below(*bounds, PAGE), ranges)
+            full = [(max(page), before) for page, (_, before) in zip(pages, ranges, strict=True) if len(page) == PAGE]
+            halves = [(last, halfway(last, before), before) for last, before in full]
+            ranges = [bounds for last, middle, before in halves for bounds in ((last, middle), (middle, before))]
+            for page in pages:
+                listed |= page
         folders: dict[str, dict[str, int]] = {}
         for path, size in listed.items():
             folder, slash, name = path.partition("/")
@@ -280,15 +295,15 @@ class ObjectStorage(Storage):
         return {folder: files for folder in sorted(folders) if (files := _shown(folders[folder]))}
 
     def _below(self, after: str, before: str, most: int | None = None) -> dict[str, int]:
-        """Path below this prefix and bytes of each object between two names, or the first ones; no page beyond is asked
-        for.
+        """Path below this prefix and bytes of each object after one name and up to another, or of the first ones; no
+        page beyond is asked for.
         """
 
         def listed(bucket: Service) -> dict[str, int]:
             sizes, start = dict[str, int](), f"{self._path}/".removeprefix("/")
             for page in bucket.list(self._path, offset=f"{start}{after}" if after else None):
                 for entry in page:
-                    if (path := entry["path"].removeprefix(start)) >= before:
+                    if (path := entry["path"].removeprefix(start)) > before:
                         return sizes
                     sizes[path] = entry["size"]
                     if len(sizes) == most:

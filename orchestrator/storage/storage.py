@@ -49,6 +49,7 @@ class NewerError(BrokenError):
 
 
 T = TypeVar("T")
+Item = TypeVar("Item")
 
 TEMPORARY_FILE = re.compile(r"\..+\.[0-9a-f]{8}\.tmp")  # left by a killed writer
 LAST = "\U0010ffff"  # after all names
@@ -156,12 +157,12 @@ class Storage(ABC):
     def read(self, name: str) -> bytes:
         """An object's current content, past the cache. Raises as `open` does."""
 
-    def each(self, function: Callable[[str], T], names: Sequence[str]) -> list[T]:
-        """The function's result for each name, in order; computed concurrently where that is faster."""
-        if self.at_once == 1 or len(names) < 2:
-            return [function(name) for name in names]
+    def each(self, function: Callable[[Item], T], items: Sequence[Item]) -> list[T]:
+        """The function's result for each item, in order; computed concurrently where that is faster."""
+        if self.at_once == 1 or len(items) < 2:
+            return [function(item) for item in items]
         with ThreadPoolExecutor(self.at_once) as pool:
-            return list(pool.map(function, names))
+            return list(pool.map(function, items))
 
 
 class FolderStorage(Storage):

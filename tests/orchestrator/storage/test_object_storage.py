@@ -11,10 +11,12 @@ from urllib.parse import quote
 
 import numpy as np
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from orchestrator.storage import object_storage as connection_module
 from orchestrator.storage.address import parse_address
-from orchestrator.storage.object_storage import LARGEST_BYTES, ObjectCache, ObjectStorage, connect
+from orchestrator.storage.object_storage import LARGEST_BYTES, ObjectCache, ObjectStorage, connect, halfway
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.contents import SweepPlan
 from orchestrator.store.results import MARKER
@@ -271,21 +273,33 @@ def test_names_that_are_not_asked_for_are_not_listed_however_many(s3: S3Process)
         assert len([path for method, path in faults.asked if path.strip("/") == BUCKET]) == 2
 
 
-def test_many_names_are_listed_by_several_requests_at_a_time(s3: S3Process, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("strange", [False, True])
+def test_many_names_are_listed_by_several_requests_at_a_time(
+    strange: bool, s3: S3Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(connection_module, "PAGE", 100)  # a multiple of what obstore hands over at a time
     with S3Process(page=100) as process, Faults(process.url) as faults:
         direct, through = (opened(process.address("x", url)).storage.at("sweeps") for url in (None, faults.url))
         folders = ("a", "a-b", *"cdef")
         for folder in folders:
-            for n in range(40):
+            for n in range(0 if strange and folder == "a" else 40):
                 direct.at(folder).write(f"plan-{n:02}", b"x")
             if folder == "a":
-                assert [*through.inside()] == ["a"]
+                assert [*through.inside()] == ([] if strange else ["a"])
                 assert len(faults.asked) == 1
-        assert [*through.folders()] == [*folders]
-        n_before, n_for_folders = len(faults.asked), len(faults.asked) - 1
-        assert through.inside() == {folder: direct.at(folder).files() for folder in folders}
-        assert len(faults.asked) - n_before == 1 + n_for_folders + 4  # the first names, and those from c, d, e, f on
+        for n in range(400 if strange else 0):
+            direct.write(f"{n % 16:x}{n:04}", b"x")
+        n_before = len(faults.asked)
+        assert through.inside() == {folder: direct.at(folder).files() for folder in folders[strange:]}
+        assert len(faults.asked) - n_before < 20
+
+
+@given(st.text(), st.text(), st.sampled_from(["", "a", "x/"]))
+def test_halfway_is_between(one: str, other: str, start: str) -> None:
+    low, high = sorted((start + one, start + other))
+    assume(low != high)
+    assert low < halfway(low, high)
+    assert halfway(low, high) < high or not (low + high).isascii() or not (low + high).isprintable()
 
 
 @pytest.mark.parametrize("name", ["trials/z//x", "trials/./x", "trials/a\nb"])
