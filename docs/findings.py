@@ -1,18 +1,21 @@
 """The page of findings, from the store of FreezeBench: every figure on it is one that `permafrost answer` prints.
 
-python -m docs.findings writes the page, which is part of the repository; its figures are drawn by the command that the
+python -m docs.findings writes the page, which is part of the repository; its figure is drawn by the command that the
 page names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import groupby
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from orchestrator.analysis.answer import Answer, beside, questions
-from orchestrator.analysis.answer_text import curve_lines
 from orchestrator.analysis.cells import strip_and_word
+from orchestrator.analysis.decided import POINTS
+from orchestrator.analysis.wording import percent
 from orchestrator.api import answer, open_store
 from orchestrator.search.depth_search import Depths, DepthSearch
 from orchestrator.search.simulate import recorded_trials, simulate
@@ -26,45 +29,74 @@ from trials.tasks import TASKS
 ROOT = Path(__file__).parents[1]
 STORE = "configs/freezebench/store"
 PAGE = "explanation/findings.md"
-NESTED = ("none", "first_k", "all_encoder")  # strategies whose freezes a search can walk
-TOLERANCES = (1.0, 3.0, 10.0)  # points, of the replayed searches
-HALF = 3  # layers that every freeze of layers.yaml holds
+# Sweeps over the depth; where two ask the same, the later one answers.
+GRIDS = ("freezebench-core", "freezebench-small", "freezebench-seeds", "freezebench-l3", "freezebench-mpnet")
+HALVES = "freezebench-layers"
+HALF = 3  # layers that every freeze of `HALVES` holds
+TOLERANCES = (1.0, 3.0, 10.0)  # points
+FEW = 200  # examples
+Row = dict[str, Any]  # of a setting, as in `Answer.settings`
 
 _TOP = """# Findings: what freezing costs on encoders that people use
 
 [FreezeBench](../../../configs/freezebench/README.md) trains pretrained encoders on five corpora, with the same recipe,
-subsets and seeds for every freeze. {n_trials} of its trials have run; this page is written from them by
-`python -m docs.findings`, and grows with them. Each line is an answer of `permafrost answer`: a loss is that of the
-baseline with the same seed, in points of the score, with the interval that decides ([how](intervals.md)); savings are
-training FLOPs, which are exact. `permafrost demo` opens the same trials.
+subsets and seeds for every freeze. {n_trials:,} of its trials have run; this page is written from them by
+`python -m docs.findings`, and grows with them. `permafrost demo` opens the same trials.
+
+A loss is that of the baseline with the same seed minus the frozen model's, in points of the score on dev, with the
+interval that decides ([how](intervals.md)); it is the trials' mean, and a minus says that freezing gained. Savings are
+training FLOPs, which are exact. `permafrost answer SWEEP --store {store}` prints every answer in words.
 
 ![Loss against training FLOPs saved, a panel a corpus](../pictures/findings.svg)
 
-Drawn by `permafrost export figure answer-losses --store {store} --url '?sweep=freezebench-core' -o findings.svg`.
-"""
-_SWEEPS = {
-    "freezebench-core": "How much, on 500 examples",
-    "freezebench-small": "Does freezing help where there is little to learn from? 100 examples",
-    "freezebench-layers": "Which half of the layers",
-    "freezebench-mpnet": "A larger encoder",
-}
-_AGAINST = """Against freezing the first three layers, with the same seeds (below 0: loses less than the first three):
+Six layers, 500 examples; drawn by
+`permafrost export figure answer-losses --store {store} --url '?sweep=freezebench-core' -o findings.svg`.
 
-| corpus | frozen | loss against the first three (interval) | |
-|---|---|---|---|
+## In short
+
+{short}
+"""
+_DEPTH = """## Loss by depth, task, train size and encoder
+
+Embeddings are frozen, too, with every depth. Seeds are those in which neither the baseline nor the freeze collapsed.
+Where the baseline itself is hardly better than a constant answer, as on CoLA, there is little to lose.
+"""
+_WITHIN = """## What a tolerance buys
+
+The deepest freeze that is shown to lose at most so many points, and the training FLOPs that it saves; *none* where the
+least freeze worth having is shown to lose more, *open* where the seeds do not tell.
+
+| corpus | encoder | train size | 1 point | 3 points | 10 points |
+|---|---|---|---|---|---|
+"""
+_HALVES = """## Which half of the layers
+
+Three of six layers, embeddings trained. Losses against the unfrozen baseline, then against freezing the first three
+with the same seeds (below 0: loses less than the first three).
+
+| corpus | train size | frozen | loss (interval) | against the first three (interval) | |
+|---|---|---|---|---|---|
 """
 _SEARCHES = """## What `choose_depth` would have spent
 
 The same trials replayed, as `permafrost launch --simulate` does: the search asks for one after the other, none trains,
 and it stops once the deepest freeze within the tolerance is decided or cannot be with the seeds that there are.
 
-| corpus | encoder | train size | tolerance | trials of the grid | chosen |
+| corpus | encoder | train size | trials of the grid: 1 point | 3 points | 10 points |
 |---|---|---|---|---|---|
 """
+_PAPERS = """## Beside the papers
+
+| the paper | here |
+|---|---|
+"""
+_POST = "[Freezing BERT](https://raphaelb.net/posts/freezing-bert)"
+_LEE = "[Lee, Tang and Lin 2019](https://arxiv.org/abs/1911.03090)"
 _END = """## What cannot be told yet
 
 {undecided}- Times: the trials ran beside other work on two cores, so only FLOPs are reported.
-- More than 500 examples, and each depth on its own: `minilm.yaml` has them, and has not run as a whole.
+- More than 500 examples and encoders of 12 layers: planned in `mpnet.yaml`, not run.
+- The recipe was chosen before any run and is the same for every freeze; a learning rate tuned for each may lose less.
 """
 
 
@@ -72,89 +104,246 @@ def page() -> str:
     """The page in Markdown. Raises StoreError: there is no store."""
     store = open_store(str(ROOT / STORE))
     planned = {plan.name for plan in store.sweeps()}
-    sections, undecided = list[str](), list[str]()
-    for sweep, title in _SWEEPS.items():
-        answers = list(answer(str(ROOT / STORE), sweep)) if sweep in planned else []
-        decidable = [each for each in answers if _has_interval(each)]
-        if decidable:
-            against = list(_against_first(store)) if sweep == "freezebench-layers" else []
-            comparison = [_AGAINST + "\n".join(against) + "\n"] if against else []
-            sections += [f"## {title}\n", _overview(decidable), *map(_section, decidable), *comparison]
-        if rest := ", ".join(each.corpus for each in answers if not _has_interval(each)):
-            undecided.append(f"- {title}: anything on {rest}, where fewer than three seeds have run.\n")
-        elif not answers:
-            undecided.append(f"- {title}: no trial of it has run.\n")
+    by_question = {
+        (each.model, each.train_size, each.corpus): each
+        for sweep in GRIDS
+        if sweep in planned
+        for each in answer(str(ROOT / STORE), sweep)
+        if _has_interval(each)
+    }
+    answers = [by_question[key] for key in sorted(by_question, key=lambda key: (key[0], -key[1], key[2]))]
+    halves = list(_halves(store)) if HALVES in planned else []
     searches = list(_searches(store))
-    top = _TOP.format(n_trials=len(store.completed_ids()), store=STORE)
-    replayed = [_SEARCHES + "\n".join(searches) + "\n"] if searches else []
-    return "\n".join([top, *sections, *replayed, _END.format(undecided="".join(undecided))])
-
-
-def _specs(plan: SweepPlan) -> list[TrialSpec]:
-    return [TrialSpec.model_validate(content) for _, content in plan.trials]
+    missing = [f"- {sweep}: no trial of it has run.\n" for sweep in (*GRIDS, HALVES) if sweep not in planned]
+    return "\n".join(
+        [
+            _TOP.format(
+                n_trials=len(store.completed_ids()), store=STORE, short="\n".join(_in_short(answers, halves, searches))
+            ),
+            _DEPTH,
+            *(_by_depth(list(group)) for _, group in groupby(answers, key=lambda each: (each.model, each.train_size))),
+            _WITHIN + "\n".join(map(_within, answers)) + "\n",
+            _HALVES + "\n".join(_half_row(*half) for half in halves) + "\n",
+            _SEARCHES + "\n".join(_search_row(*search) for search in searches) + "\n",
+            _PAPERS + "\n".join(_beside_papers(answers, halves)) + "\n",
+            _END.format(undecided="".join(missing)),
+        ]
+    )
 
 
 def _has_interval(each: Answer) -> bool:
     return any(row["low"] is not None for row in each.settings)
 
 
-def _overview(answers: list[Answer]) -> str:
-    """A row for each corpus: the loss of each freeze in points, with the interval that decides."""
+def _settings(answers: Iterable[Answer]) -> list[tuple[Answer, Row]]:
+    return [(each, row) for each in answers for row in each.settings if row["low"] is not None]
+
+
+def _in_short(answers: list[Answer], halves: list[Half], searches: list[Search]) -> Iterator[str]:
+    """What the tables say together, counted."""
+    embeddings = [row for _, row in _settings(answers) if row["freeze"] == "embeddings"]
+    yield (
+        f"- **Freezing the embeddings alone** is shown to lose something in {_losses(embeddings)} of {len(embeddings)} "
+        f"cases, and to lose at most 3 points in {sum(row['high'] <= 3 for row in embeddings)}. It saves about 1 % of "
+        "the FLOPs."
+    )
+    every = [row for _, row in _settings(answers) if row["freeze"] == "all+E"]
+    losses = [row["loss"] for row in every]
+    yield (
+        f"- **Freezing all layers** loses {min(losses):.0f} to {max(losses):.0f} points; more than 1 point "
+        f"is shown in {sum(row['low'] > 1 for row in every)} of {len(every)} cases."
+    )
+    for tolerance in TOLERANCES:
+        bought = [_bought(each, tolerance) for each in answers]
+        savings = sorted(row["saved_flops"] for row in bought if isinstance(row, dict))
+        saved = f"; they save {percent(savings[0])} to {percent(savings[-1])} of the FLOPs" if savings else ""
+        points = f"{tolerance:g} point{'s' * (tolerance != 1)}"
+        yield (
+            f"- **Within {points}** a freeze worth having is shown in {len(savings)} of {len(answers)} cases{saved}. "
+            f"That the least one costs more is shown in {bought.count('none')}."
+        )
+    frozen = _settings(answers)
+    gains = _gains(row for _, row in frozen)
+    yield f"- **That freezing helps** is shown in {gains} of {len(frozen)} comparisons, at any depth and train size."
+    more, less, pairs = _sizes(answers)
+    yield (
+        f"- **Fewer examples make freezing dearer**: of {pairs} freezes at the least and the most examples, {more} are "
+        f"shown to lose more with the least and {less} with the most (intervals that do not overlap)."
+    )
+    alternating = [against for *_, row, against in halves if row["freeze"].startswith("alternating") and against]
+    yield (
+        f"- **Every other layer against the first three**: shown to lose less in {_gains(alternating)}, more in "
+        f"{_losses(alternating)} of {len(alternating)} cases."
+    )
+    spent = [spent / of for _, of, results in searches for spent, _ in results]
+    if spent:
+        chosen = sum(chosen is not None for *_, results in searches for _, chosen in results)
+        yield (
+            f"- **`choose_depth`** would have spent {percent(min(spent))} to {percent(max(spent))} of a grid's trials "
+            f"(median {percent(median(spent))}), and chosen a depth in {chosen} of {len(spent)} cases."
+        )
+
+
+def _sizes(answers: list[Answer]) -> tuple[int, int, int]:
+    """Freezes whose interval at the smallest train size is above that at the largest, below it, and all of them."""
+    rows: dict[tuple[str, str, str], dict[int, Row]] = {}
+    for each, row in _settings(answers):
+        rows.setdefault((each.model, each.corpus, row["freeze"]), {})[each.train_size] = row
+    pairs = [(sizes[min(sizes)], sizes[max(sizes)]) for sizes in rows.values() if len(sizes) > 1]
+    more = sum(few["low"] > many["high"] for few, many in pairs)
+    return more, sum(few["high"] < many["low"] for few, many in pairs), len(pairs)
+
+
+def _by_depth(answers: list[Answer]) -> str:
+    """A row for each corpus of one encoder and train size: the loss of each freeze, with the interval that decides."""
+    first = answers[0]
     freezes = dict.fromkeys(row["freeze"] for each in answers for row in each.settings)
-    strips = [strip_and_word(freeze, answers[0].n_layers) for freeze in freezes]
-    lines = [f"| corpus | score | {' | '.join(strips)} |", f"|---|---|{'---|' * len(strips)}"]
+    strips = [strip_and_word(freeze, first.n_layers) for freeze in freezes]
+    lines = [
+        f"### {first.model} ({first.n_layers} layers), {first.train_size:,} examples\n",
+        f"| corpus | score | baseline | seeds | {' | '.join(strips)} |",
+        f"|---|---|---|---|{'---|' * len(strips)}",
+    ]
     for each in answers:
         rows = {row["freeze"]: row for row in each.settings}
         losses = " | ".join(map(_loss, map(rows.get, freezes)))
-        lines.append(f"| {each.corpus} | {TASKS[each.task].score} | {losses} |")
+        baseline = f"{POINTS * each.decided_by.baseline.score:.1f}"
+        pairs = [row["n_pairs"] for row in rows.values()]
+        seeds = f"{min(pairs)}" if min(pairs) == max(pairs) else f"{min(pairs)} to {max(pairs)}"
+        lines.append(f"| {each.corpus} | {TASKS[each.task].score} | {baseline} | {seeds} | {losses} |")
     return "\n".join([*lines, ""])
 
 
-def _loss(row: dict[str, Any] | None) -> str:
+def _loss(row: Row | None) -> str:
     if row is None or row["loss"] is None:
         return ""
     return f"{row['loss']:.2f}" + ("" if row["low"] is None else f" ({row['low']:.2f} to {row['high']:.2f})")
 
 
-def _section(each: Answer) -> str:
-    lines = "\n".join(line.rstrip() for line in curve_lines(each))
-    return f"### {each.heading}\n\n{each.sentence}\n\n```text\n{lines}\n```\n"
+def _bought(each: Answer, tolerance: float) -> Row | str:
+    """The setting that saves the most within a tolerance; `none` where none can be within it; else `open`."""
+    worth_having = [row for row in each.settings if row["worth_having"] and row["low"] is not None]
+    within = [row for row in worth_having if row["high"] <= tolerance]
+    if within:
+        return max(within, key=lambda row: row["saved_flops"])
+    least = min(worth_having, key=lambda row: row["saved_flops"], default=None)
+    return "none" if least is not None and least["low"] > tolerance else "open"
 
 
-def _against_first(store: ResultStore) -> Iterator[str]:
-    """A row for each other half of the layers: its loss with the first half as the baseline."""
-    for plan in store.sweeps():
-        if plan.name == "freezebench-layers":
-            trials = store.evidence(_specs(plan))
-            for rows in questions(trials.frame):
-                first = rows[(rows["strategy"] == "first_k") & (rows["depth"] == HALF)]
-                for row in beside(rows, first["cell"].iloc[0]):
-                    if row["freeze"] != "none" and row["low"] is not None:
-                        strip = strip_and_word(row["freeze"], rows["n_layers"].iloc[0])
-                        ends = _loss(row)
-                        yield f"| {rows['corpus'].iloc[0]} | {strip} | {ends} | {row['difference']} |"
+def _within(each: Answer) -> str:
+    cells = [
+        bought
+        if isinstance(bought, str)
+        else f"{strip_and_word(bought['freeze'], each.n_layers)}, saves {percent(bought['saved_flops'])}"
+        for bought in (_bought(each, tolerance) for tolerance in TOLERANCES)
+    ]
+    return f"| {each.corpus} | {each.model} | {each.train_size:,} | {' | '.join(cells)} |"
 
 
-def _searches(store: ResultStore) -> Iterator[str]:
-    """A row for each grid of nested freezes whose trials have all run, and tolerance."""
+Half = tuple[str, int, int, Row, Row | None]  # corpus, train size, layers, loss, loss against the first half
+
+
+def _halves(store: ResultStore) -> Iterator[Half]:
+    """Each half of the layers, with its loss and, but for the first, its loss with the first half as the baseline."""
+    shown = {(each.corpus, each.train_size): each for each in answer(str(ROOT / STORE), HALVES)}
+    for plan in (plan for plan in store.sweeps() if plan.name == HALVES):
+        for rows in questions(store.evidence(_specs(plan)).frame):
+            corpus, size = rows["corpus"].iloc[0], int(rows["train_size"].iloc[0])
+            first = rows[(rows["strategy"] == "first_k") & (rows["depth"] == HALF)]
+            against = {row["freeze"]: row for row in beside(rows, first["cell"].iloc[0])} if len(first) else {}
+            for row in shown[corpus, size].settings if _has_interval(shown[corpus, size]) else ():
+                other = against.get(row["freeze"])
+                has_interval = other is not None and other["low"] is not None
+                yield corpus, size, int(rows["n_layers"].iloc[0]), row, other if has_interval else None
+
+
+def _half_row(corpus: str, size: int, n_layers: int, row: Row, against: Row | None) -> str:
+    verdict = "" if against is None else against["difference"]
+    strip = strip_and_word(row["freeze"], n_layers)
+    return f"| {corpus} | {size:,} | {strip} | {_loss(row)} | {_loss(against)} | {verdict} |"
+
+
+Search = tuple[TrialSpec, int, list[tuple[int, str | None]]]  # of the grid, its trials; spent and chosen by tolerance
+
+
+def _searches(store: ResultStore) -> Iterator[Search]:
+    """The searches of each grid of nested freezes whose trials have all run."""
     recorded = recorded_trials(store)
     grids: dict[str, dict[str, TrialSpec]] = {}
     for plan in store.sweeps():
-        for spec in _specs(plan):
-            if spec.freeze.strategy in NESTED and plan.name != "freezebench-layers":
-                grids.setdefault(spec.baseline_id, {})[spec.trial_id] = spec
+        for spec in _specs(plan) if plan.name in GRIDS else ():
+            grids.setdefault(spec.baseline_id, {})[spec.trial_id] = spec
     for grid in grids.values():
         if grid.keys() <= recorded.keys():
-            first, depths = next(iter(grid.values())), Depths.of(list(grid.values()))
+            depths = Depths.of(list(grid.values()))
+            results = list[tuple[int, str | None]]()
             for tolerance in TOLERANCES:
                 goal = GoalSpec(choose_depth=DepthGoalSpec(tolerance=tolerance))
                 search = DepthSearch(goal, depths, StoredTrials(ResultStore(Path("nothing"))))
-                spent = simulate(search, recorded)
+                spent = simulate(search, recorded).trials
                 chosen = search.answer().chosen
-                yield (
-                    f"| {first.data.name} | {first.model.name} | {first.train_size:,} | {tolerance:g} | "
-                    f"{spent.trials} of {len(grid)} | {'not decided' if chosen is None else depths.labels[chosen]} |"
-                )
+                results.append((spent, None if chosen is None else depths.labels[chosen]))
+            yield next(iter(grid.values())), len(grid), results
+
+
+def _search_row(spec: TrialSpec, of: int, results: list[tuple[int, str | None]]) -> str:
+    cells = [f"{spent} of {of}: {chosen or 'not decided'}" for spent, chosen in results]
+    return f"| {spec.data.name} | {spec.model.name} | {spec.train_size:,} | {' | '.join(cells)} |"
+
+
+def _beside_papers(answers: list[Answer], halves: list[Half]) -> Iterator[str]:
+    """What studies found that can be set beside these trials; theirs are of other encoders, mostly of more examples."""
+    shown = _settings(answers)
+    few = [row for each, row in shown if each.task in ("sst2", "cola") and each.train_size <= FEW]
+    yield (
+        f"| {_POST}, RoBERTa-base on SST-2 and CoLA, 50 to 1,000 examples: up to 8 of 12 layers no clear difference, "
+        f"much variance between seeds | with at most {FEW} examples a gain is shown in {_gains(few)}, a loss in "
+        f"{_losses(few)} of {len(few)} comparisons; the others are not told apart here either |"
+    )
+    scores = [
+        POINTS * each.decided_by.baseline.score - row["loss"]
+        for each, row in shown
+        if row["freeze"] == "all+E" and each.task == "sst2"
+    ]
+    yield (
+        f"| {_POST}: all layers frozen are no better than the majority class, 50.9 % on SST-2 | all layers frozen: "
+        f"{min(scores):.0f} to {max(scores):.0f} % on SST-2; that these encoders were trained to embed sentences may "
+        "be why |"
+    )
+    alternating = [against for *_, row, against in halves if row["freeze"].startswith("alternating") and against]
+    yield (
+        "| Emekaeze, multilingual DistilBERT, EWT and Naija, whole train splits, one seed: every other layer loses 0 "
+        "to 0.2 points, the first four 0.3 to 0.5 | a difference between every other and the first three is shown in "
+        f"{_gains(alternating) + _losses(alternating)} of {len(alternating)} cases |"
+    )
+    first = [row for *_, row, _ in halves if row["freeze"] == f"first {HALF}" and row["low"] is not None]
+    yield (
+        "| Brown, DistilBERT on English POS: the first three of six layers frozen about as good as the baseline (0.02 "
+        f"points apart), no benefit | a loss is shown in {_losses(first)} of {len(first)} cases, "
+        f"a gain in {_gains(first)} |"
+    )
+    kept = [
+        1 - row["loss"] / (POINTS * each.decided_by.baseline.score)
+        for each, row in shown
+        if row["freeze"] == "first 4+E" and each.n_layers == 6 and each.task != "cola"
+    ]
+    yield (
+        f"| {_LEE}: tuning the last quarter of the layers keeps about 90 % of the quality | tuning the last third "
+        f"keeps {percent(min(kept))} to {percent(max(kept))} of the score, "
+        f"median {percent(median(kept))} (CoLA left out) |"
+    )
+
+
+def _gains(rows: Iterable[Row]) -> int:
+    return sum(row["high"] < 0 for row in rows)
+
+
+def _losses(rows: Iterable[Row]) -> int:
+    return sum(row["low"] > 0 for row in rows)
+
+
+def _specs(plan: SweepPlan) -> list[TrialSpec]:
+    return [TrialSpec.model_validate(content) for _, content in plan.trials]
 
 
 if __name__ == "__main__":

@@ -30,7 +30,8 @@ def mkl_is_slow(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
         is_amd = "AuthenticAMD" in cpuinfo.read_text(encoding="utf-8")
     except OSError:
         return False
-    return is_amd and torch.backends.cpu.get_cpu_capability() == "AVX512" and torch.backends.mkldnn.is_available()
+    has_onednn = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+    return is_amd and has_onednn and torch.backends.cpu.get_cpu_capability() == "AVX512"
 
 
 def use_onednn() -> torch.library.Library:
