@@ -52,7 +52,8 @@ def test_the_datasheet_says_how_many_trials_there_are(store: ResultStore) -> Non
 
 
 @pytest.mark.parametrize(
-    ("name", "trials"), [("core", 125), ("small", 125), ("layers", 100), ("minilm", 825), ("mpnet", 200)]
+    ("name", "trials"),
+    [("core", 125), ("small", 250), ("seeds", 250), ("layers", 200), ("l3", 375), ("mpnet", 200)],
 )
 def test_each_sweep_of_the_study_has_the_trials_that_the_datasheet_says(name: str, trials: int) -> None:
     sweep, _ = load_sweep(DEMO_STORE.parent / f"{name}.yaml", [])
