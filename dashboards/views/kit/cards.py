@@ -87,6 +87,7 @@ def _answered(selection: Selection, sweep: str, most: int) -> PageAnswers:
         budget = {} if query.budget is None else {query.cost: query.budget}
         frame, plan = replace(page, trials=trials).with_sentences, replace(selection.plan, cost=cost)
         answered = answers(frame, selection.snapshot.specs, plan, budget=budget)
+        answered.sort(key=lambda answer: not answer.decided)  # those that say something first, as in the headline
         while len(cache) >= _MOST_KNOWN:
             cache.pop(next(iter(cache)))
         cache[key] = PageAnswers(answered, len(questions), trials)
