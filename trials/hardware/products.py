@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 from torch.nn.functional import pad
 
-STEP = 64  # rows; batches have any number of tokens
+LEAST_STEP = 64  # between sizes that are multiplied; batches have any number of tokens
 LEAST_PRODUCTS = 1 << 20  # multiplications below which the way through Python costs more than it saves
 
 
@@ -63,12 +63,17 @@ def _is_large(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 def _linear(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-    """The product by oneDNN, filled up with zeros to few sizes, as it compiles code for each (0.5 ms and 0.7 MB)."""
+    """The product by oneDNN, filled up with zeros to few sizes: for each it compiles code, 0.5 ms and a MB or more."""
     rows, inner = a.shape
-    more_rows, more_inner = -rows % STEP, -inner % STEP
+    more_rows, more_inner = _missing(rows), _missing(inner)
     if more_rows or more_inner:
         a = pad(a, (0, more_inner, 0, more_rows))
     if more_inner:
         b = pad(b, (0, 0, 0, more_inner))
     product: torch.Tensor = torch.ops.mkldnn._linear_pointwise.default(a, b.t(), bias, "none", [], "")
     return product[:rows]
+
+
+def _missing(size: int) -> int:
+    """What a size lacks of the next one that is multiplied; of those there are eight up to each power of two."""
+    return -size % max(LEAST_STEP, 1 << max(size.bit_length() - 4, 0))
