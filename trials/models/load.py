@@ -24,10 +24,10 @@ from transformers import (
 
 from trials.errors import ModelError, reason, unknown
 from trials.escaping import quoted, read_json
-from trials.hardware.products import use_fastest_products
 from trials.models.family import MODEL_FAMILIES, Head, ModelFamily, Parts, is_norm, pool_at_last_subword
 from trials.models.model_files import planned_files
 from trials.models.padding_free import lay_end_to_end
+from trials.models.products import use_fastest_products
 from trials.settings import ModelSpec
 
 # Unregistered encoders of `transformers`: find their embeddings and layers, or refuse them.

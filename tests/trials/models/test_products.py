@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn.functional import linear
 
-from trials.hardware import products
-from trials.hardware.products import mkl_is_slow, use_onednn
+from trials.models import products
+from trials.models.products import mkl_is_slow, use_onednn
 
 SIZES = st.integers(1, 150)
 
