@@ -64,7 +64,8 @@ Where the baseline itself is hardly better than a constant answer, as on CoLA, t
 _WITHIN = """## What a tolerance buys
 
 The deepest freeze that is shown to lose at most so many points, and the training FLOPs that it saves; *none* where the
-least freeze worth having is shown to lose more, *open* where the seeds do not tell.
+least freeze worth having is shown to lose more, *open* where the seeds do not tell; empty where the baseline is hardly
+better than a constant answer, or by no more than the tolerance.
 
 | corpus | encoder | train size | 1 point | 3 points | 10 points |
 |---|---|---|---|---|---|
@@ -140,7 +141,8 @@ def _settings(answers: Iterable[Answer]) -> list[tuple[Answer, Row]]:
 
 
 def _in_short(answers: list[Answer], halves: list[Half], searches: list[Search]) -> Iterator[str]:
-    """What the tables say together, counted."""
+    """What the tables say together, counted where the baseline has learned its task."""
+    answers = [each for each in answers if each.baseline_learned]
     embeddings = [row for _, row in _settings(answers) if row["freeze"] == "embeddings"]
     yield (
         f"- **Freezing the embeddings alone** is shown to lose something in {_losses(embeddings)} of {len(embeddings)} "
@@ -154,12 +156,12 @@ def _in_short(answers: list[Answer], halves: list[Half], searches: list[Search])
         f"is shown in {sum(row['low'] > 1 for row in every)} of {len(every)} cases."
     )
     for tolerance in TOLERANCES:
-        bought = [_bought(each, tolerance) for each in answers]
+        bought = [found for each in answers if (found := _bought(each, tolerance))]
         savings = sorted(row["saved_flops"] for row in bought if isinstance(row, dict))
-        saved = f"; they save {percent(savings[0])} to {percent(savings[-1])} of the FLOPs" if savings else ""
+        saved = f"; they save {percent(savings[0])} or more of the FLOPs" if savings else ""
         points = f"{tolerance:g} point{'s' * (tolerance != 1)}"
         yield (
-            f"- **Within {points}** a freeze worth having is shown in {len(savings)} of {len(answers)} cases{saved}. "
+            f"- **Within {points}** a freeze worth having is shown in {len(savings)} of {len(bought)} cases{saved}. "
             f"That the least one costs more is shown in {bought.count('none')}."
         )
     frozen = _settings(answers)
@@ -221,7 +223,12 @@ def _loss(row: Row | None) -> str:
 
 
 def _bought(each: Answer, tolerance: float) -> Row | str:
-    """The setting that saves the most within a tolerance; `none` where none can be within it; else `open`."""
+    """The setting that saves the most within a tolerance; `none` where none can be within it; else `open`. Empty where
+    a constant answer is within it, too.
+    """
+    baseline = each.decided_by.baseline
+    if not each.baseline_learned or POINTS * (baseline.score - baseline.constant) <= tolerance:
+        return ""
     worth_having = [row for row in each.settings if row["worth_having"] and row["low"] is not None]
     within = [row for row in worth_having if row["high"] <= tolerance]
     if within:
