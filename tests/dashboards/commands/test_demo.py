@@ -48,7 +48,7 @@ def test_every_trial_says_its_documents_where_its_corpus_has_any(store: ResultSt
 
 def test_the_datasheet_says_how_many_trials_there_are(store: ResultStore) -> None:
     sheet = (DEMO_STORE.parent / "README.md").read_text(encoding="utf-8")
-    assert f"**State**: {len(store.completed_ids())} trials have run" in sheet
+    assert f"**State**: {len(store.completed_ids()):,} trials have run" in sheet
 
 
 @pytest.mark.parametrize(
