@@ -59,6 +59,7 @@ OTHER_READERS = {
     "trials/datasets/text_file.py": "the kernel's",
     "trials/hardware/machine.py": "the kernel's",
     "trials/hardware/device.py": "the kernel's",
+    "trials/models/products.py": "the kernel's",
     "orchestrator/claims/roster.py": "the kernel's",
     "orchestrator/deploy/ray_session.py": "to write",
     "orchestrator/monitoring/progress.py": "without following links, and never waiting",
