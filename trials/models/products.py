@@ -53,7 +53,8 @@ def _mm(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 def _addmm(
     bias: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, beta: complex = 1, alpha: complex = 1
 ) -> torch.Tensor:
-    if beta == alpha == 1 and bias.dim() == 1 and bias.dtype == a.dtype and _is_large(a, b):
+    is_row = bias.shape == b.shape[1:] and bias.is_contiguous() and bias.dtype == b.dtype  # oneDNN looks at neither
+    if is_row and beta == alpha == 1 and _is_large(a, b):
         return _linear(a, b, bias)
     return torch.addmm(bias, a, b, beta=beta, alpha=alpha, out=a.new_empty(a.shape[0], b.shape[1]))
 

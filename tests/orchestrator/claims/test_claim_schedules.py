@@ -242,19 +242,19 @@ def test_the_search_finds_two_that_run_a_trial_where_create_ignores_its_conditio
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize(
-    ("make", "first"),
+    ("make", "first", "least"),
     [
-        (world(THERE, AWAY), ()),
-        (world(RETRIES, AWAY), ()),
-        (world(KILLED, THERE, ticks=2), (0,) * 9),
-        (world(AWAY, THERE, ticks=2), (0,) * 9),
+        (world(THERE, AWAY), (), 1001),
+        (world(RETRIES, AWAY), (), 1001),
+        (world(KILLED, THERE, ticks=2), (0,) * 9, 794),  # all that there are, as few steps are left after nine
+        (world(AWAY, THERE, ticks=2), (0,) * 9, 1001),
     ],
     ids=["both run", "one runs a second attempt", "the first is killed", "the first is silent"],
 )
 def test_in_no_order_do_two_drivers_run_a_trial_or_one_that_is_finished(
-    make: Callable[[], World], first: tuple[int, ...]
+    make: Callable[[], World], first: tuple[int, ...], least: int
 ) -> None:
-    assert every_order(make, first=first) > 500
+    assert every_order(make, first=first) >= least
 
 
 @EXHAUSTIVE
