@@ -9,30 +9,12 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, Self
-
-import torch
 
 from orchestrator.analysis.cells import grouped
 from orchestrator.config.quantities import counted, gpus_in_words
-from orchestrator.execution.events import Listener, StopRequest, failure
-from orchestrator.execution.recorder import StoredCheckpoints
-from orchestrator.execution.trial_source import Attempt, TrialQueue, Verdict, prune_reason
-from orchestrator.storage.open_storage import open_storage
-from orchestrator.store.contents import save_weights
-from orchestrator.store.schema import State
-from orchestrator.sweeps.sweep import Resources, SweepSpec
-from trials.cache.node_cache import reported_to
 from trials.errors import ConfigError
-from trials.hardware.device import device_for
-from trials.record import EpochRecord
-from trials.run import run_trial
-from trials.settings import CheckpointTimes, Predictions
-from trials.spec import TrialSpec
-from trials.training.checkpoint import Checkpoints
 
 REFRESH_S = 2.0
 ANY = ""  # the kind of a trial that may run on any node
@@ -170,94 +152,3 @@ class Slots:
         }
         self._room = {kind: sum(of_nodes) for kind, of_nodes in rooms.items()}
         self._most = {kind: max(of_nodes, default=0) for kind, of_nodes in rooms.items()}
-
-
-# Run planned trials in this process, one after the other: the reference for Ray, and the way to set breakpoints.
-
-
-@dataclass(frozen=True)
-class TrialSettings:
-    """What all trials of a launch share, wherever they run.
-
-    Attributes:
-        predictions: Which are stored.
-        store: Address of the store, where checkpoints and weights are saved.
-        checkpoint: When trials save checkpoints; None for never.
-        keep_weights: Whether completed trials store their trained tensors.
-    """
-
-    predictions: Predictions
-    store: str
-    checkpoint: CheckpointTimes | None
-    keep_weights: bool = False
-
-    @classmethod
-    def of(cls, sweep: SweepSpec, store: str, **more: Any) -> Self:
-        """Those of a sweep."""
-        return cls(sweep.predictions, store, sweep.checkpoint.times, sweep.keep == "weights", **more)
-
-    def records(
-        self,
-        spec: TrialSpec,
-        number: int,
-        accumulation: int,
-        *,
-        device: torch.device,
-        leaving: Callable[[], bool] = lambda: False,
-    ) -> Generator[EpochRecord, None, object]:
-        """An attempt at a trial; `leaving` says that its process has to end."""
-        storage = StoredCheckpoints(self.store, spec.trial_id, number)
-        return run_trial(
-            spec,
-            device=device,
-            predictions=self.predictions,
-            checkpoints=Checkpoints(storage, self.checkpoint, leaving=leaving) if self.checkpoint else None,
-            accumulation=accumulation,
-            keep_weights=partial(save_weights, open_storage(self.store), spec.trial_id) if self.keep_weights else None,
-        )
-
-
-def run_inline(
-    queue: TrialQueue, listener: Listener, *, resources: Resources, settings: TrialSettings, stop: StopRequest
-) -> None:
-    """Run the trials of a queue in order and report to the listener; the same rows as `run_sweep` except for times."""
-    torch.set_num_threads(resources.cpus)
-    device = device_for(1.0 if resources.gpus == "packed" else float(resources.gpus))
-    while not (stop.asked or queue.is_over):
-        attempt = queue.take()
-        if attempt is None:
-            listener.tick()  # others may wait for rows that are not committed yet
-            time.sleep(0.1)  # a trial waits for its next attempt, or for another driver
-            continue
-        listener.started(attempt.spec, attempt.number)
-        error: str | None = None
-        try:
-            records = settings.records(attempt.spec, attempt.number, attempt.accumulation, device=device)
-            with reported_to(partial(listener.preparing, attempt.spec)):
-                state, error = _run(attempt, records, queue, listener, stop)
-            if state is None:
-                return
-        except Exception as raised:
-            state, error = failure(raised)
-        report = listener.ended if queue.ended(attempt.spec, state, error) is None else listener.retried
-        report(attempt.spec, state, error)
-        stop.reason = stop.reason or queue.broken
-
-
-def _run(
-    attempt: Attempt,
-    records: Generator[EpochRecord, None, object],
-    queue: TrialQueue,
-    listener: Listener,
-    stop: StopRequest,
-) -> tuple[State | None, str | None]:
-    """Run an attempt; its state and the reason if it is not completed. The state is None if the sweep was stopped."""
-    for record in (unplaced.placed(gpus=unplaced.gpus, worker_slots=1) for unplaced in records):
-        verdict = queue.evaluated(attempt.spec, record)
-        listener.evaluated(attempt.spec, record)
-        if record.last:
-            return State.COMPLETED, None
-        if stop.asked or verdict is not Verdict.CONTINUE:
-            records.close()
-            return (None, None) if verdict is Verdict.CONTINUE else (State.PRUNED, prune_reason(verdict, record))
-    raise AssertionError("a trial ends with its last record")

@@ -10,7 +10,7 @@ import sys
 
 import torch
 
-import orchestrator.execution.slots  # noqa: F401  # imported because the memory of a trial includes these modules
+import orchestrator.execution.inline  # noqa: F401  # imported because the memory of a trial includes these modules
 from trials.hardware.device import device_for
 from trials.plugins.loading import LoadedPlugins
 from trials.record import ACCRUED, EpochRecord

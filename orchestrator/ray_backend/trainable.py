@@ -3,6 +3,7 @@
 One worker process runs many trials, one after the other, and keeps torch, the model's weights and the tokenised
 corpora from one to the next. A worker whose memory does not return to its level after a trial is replaced by a new one.
 A worker that receives SIGTERM (a spot machine's notice, Slurm's signal) saves a checkpoint of its trial and exits.
+The driver loads this module too, but neither torch nor what trains.
 """
 
 from __future__ import annotations
@@ -16,21 +17,22 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
 from ray import tune
 from ray.exceptions import RayError
 
 from orchestrator.execution.events import failure
-from orchestrator.execution.slots import TrialSettings
+from orchestrator.execution.inline import TrialSettings
 from orchestrator.ray_backend.ray_internals import set_process_title, taken_from_head, write_to_head
 from orchestrator.ray_backend.staging import StagedPlugins, with_local_files
 from trials.cache.node_cache import EVERY_S, SetUpWork, reported_to
-from trials.hardware.device import MemoryLevel, device_for
 from trials.hardware.machine import VISIBLE
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
+
+if TYPE_CHECKING:
+    from trials.hardware.device import MemoryLevel
 
 # How far the set-up of trials is, from workers to the driver, in the key-value store of the cluster's head.
 #
@@ -123,6 +125,10 @@ class TrialTrainable(tune.Trainable):  # type: ignore[misc]  # Ray has no types 
 
     def setup(self, config: dict[str, Any]) -> None:
         """Take the first trial; its work starts with the first step."""
+        import torch
+
+        from trials.hardware.device import MemoryLevel
+
         if not config["share"].gpus:
             os.environ[VISIBLE] = ""  # whatever the settings of its Ray let it see
         torch.set_num_threads(config["share"].cpus)
@@ -145,6 +151,8 @@ class TrialTrainable(tune.Trainable):  # type: ignore[misc]  # Ray has no types 
 
     def records(self, spec: TrialSpec, config: dict[str, Any]) -> Iterator[EpochRecord]:
         """What the trial yields; its files are copied to this node before its first step."""
+        from trials.hardware.device import device_for
+
         settings: WorkerSettings = config["settings"]
         spec = with_local_files(spec, settings.origin) if settings.origin else spec
         device = device_for(config["share"].gpus)

@@ -135,7 +135,7 @@ class Running:
         self.source.committed(attempts)
 
     def _inline(self, listener: Listener, display: LiveDisplay) -> None:
-        from orchestrator.execution.slots import TrialSettings, run_inline
+        from orchestrator.execution.inline import TrialSettings, run_inline
 
         sweep, resources = self.plan.sweep, self.plan.sweep.resources
         hidden = nullcontext() if resources.gpus else hidden_gpus()

@@ -114,6 +114,13 @@ def test_a_store_is_listed_and_planned_against_without_frames(tmp_path: Path) ->
     assert not plan & (HEAVY | OBJECT_STORES | {"scipy", "optuna"})
 
 
+def test_a_driver_of_ray_loads_neither_torch_nor_what_trains() -> None:
+    modules = ("driver", "cluster", "gpu_packing", "staging", "jobs", "ray_internals")
+    loaded = _loaded_by("import " + ", ".join(f"orchestrator.ray_backend.{module}" for module in modules))
+    assert "ray.tune" in loaded
+    assert not loaded & {"torch", "transformers", "trials.run"}  # seconds before Ray could start
+
+
 def test_the_summary_of_a_command_is_the_first_paragraph_of_its_help_and_the_version_that_of_the_package() -> None:
     for name, (_, summary, _) in (COMMANDS | GROUPS).items():
         assert load_command(name).help.split("\n\n")[0].replace("\n", " ") == summary

@@ -11,7 +11,6 @@ import pytest
 import typer
 
 from orchestrator.commands.launch_command import launch
-from orchestrator.execution import slots
 from orchestrator.store import ResultStore, open_store
 from tests.builders import make_record, write_sweep, write_treebank
 from trials.errors import DivergedError
@@ -35,7 +34,7 @@ def folder(tmp_path: Path) -> Path:
 
 def launched(folder: Path, monkeypatch: pytest.MonkeyPatch, trial: Any, *settings: str) -> tuple[int, ResultStore]:
     """Run the sweep with another trial in place of the real one."""
-    monkeypatch.setattr(slots, "run_trial", trial)
+    monkeypatch.setattr("trials.run.run_trial", trial)
     with pytest.raises(typer.Exit) as ended:
         launch(folder / "s.yaml", "inline", str(folder / "store"), settings=list(settings))
     return ended.value.exit_code, open_store(folder / "store")

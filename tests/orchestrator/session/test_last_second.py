@@ -15,7 +15,6 @@ import typer
 
 from orchestrator.commands import launch_command
 from orchestrator.config.console import reported
-from orchestrator.execution import slots
 from orchestrator.execution.recorder import Recorder
 from orchestrator.session.outcome import Bounds
 from orchestrator.store import ResultStore
@@ -60,7 +59,7 @@ def ending(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.Captu
     def record_at_once(spec: TrialSpec, **options: Any) -> Iterator[EpochRecord]:
         yield make_record()
 
-    monkeypatch.setattr(slots, "run_trial", record_at_once)
+    monkeypatch.setattr("trials.run.run_trial", record_at_once)
     monkeypatch.setattr(launch_command, "plan_lines", lambda *details: [])  # they read corpora, which are not there
     folders = iter(tmp_path / str(n) for n in range(10_000))
 
