@@ -176,6 +176,24 @@ def test_attention_is_that_of_a_mask_between_sentences(window: int, causal: bool
     torch.testing.assert_close(found, expected.transpose(1, 2), atol=1e-6, rtol=1e-5)
 
 
+@each("scale", [None, 0.3])
+def test_with_dropout_attention_drops_and_returns_what_torchs_own_does(scale: float | None) -> None:
+    lengths = (4, 1, 9)
+    rows = [x.requires_grad_() for x in row(lengths)]
+
+    def torchs_own() -> torch.Tensor:
+        each_sentence = zip(*(x.split(lengths, dim=2) for x in rows), strict=True)
+        return torch.cat([scaled_dot_product_attention(*s, dropout_p=0.4, scale=scale) for s in each_sentence], dim=2)
+
+    torch.manual_seed(3)
+    expected = torchs_own().transpose(1, 2)
+    torch.manual_seed(3)
+    with attending_within(Spans.of(lengths, 0)):
+        found, _ = attend(torch.nn.Identity(), *rows, dropout=0.4, scaling=scale)
+    gradients = [torch.autograd.grad(output.square().sum(), rows) for output in (found, expected)]
+    torch.testing.assert_close([found, *gradients[0]], [expected, *gradients[1]], atol=1e-5, rtol=1e-4)
+
+
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 def test_nested_tensors_give_the_same_attention() -> None:
     lengths = (4, 1, 9)
