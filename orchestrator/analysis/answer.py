@@ -133,7 +133,9 @@ def answers(
     budget: Mapping[str, float] | None = None,
     value: str = "score",
 ) -> list[Answer]:
-    """One answer for each corpus, model, train size and set-up with a baseline of its own, the largest size first.
+    """One answer for each corpus, model, train size and set-up with a baseline of its own.
+
+    Those that are decided come first; among them, as among the rest, the largest size of each corpus and model.
 
     Args:
         frame: As of `trial_frame`.
@@ -144,7 +146,8 @@ def answers(
     Raises:
         ValueError: As of `decide.decide`.
     """
-    return [_answer(rows, specs, decide(rows, plan, budget=budget, value=value)) for rows in questions(frame)]
+    found = [_answer(rows, specs, decide(rows, plan, budget=budget, value=value)) for rows in questions(frame)]
+    return sorted(found, key=lambda answer: not answer.decided)
 
 
 def questions(frame: pd.DataFrame) -> Iterator[pd.DataFrame]:

@@ -87,7 +87,6 @@ def _answered(selection: Selection, sweep: str, most: int) -> PageAnswers:
         budget = {} if query.budget is None else {query.cost: query.budget}
         frame, plan = replace(page, trials=trials).with_sentences, replace(selection.plan, cost=cost)
         answered = answers(frame, selection.snapshot.specs, plan, budget=budget)
-        answered.sort(key=lambda answer: not answer.decided)  # those that say something first, as in the headline
         while len(cache) >= _MOST_KNOWN:
             cache.pop(next(iter(cache)))
         cache[key] = PageAnswers(answered, len(questions), trials)
@@ -199,8 +198,8 @@ def headline(answer: Answer) -> str:
 
 
 def in_short(all_answers: Sequence[Answer]) -> str:
-    """The headlines, decided ones first: `Freeze the first 2 of 6 layers (3 of 4); Not decided yet (1 of 4).`."""
-    headlines = Counter(map(headline, sorted(all_answers, key=lambda answer: not answer.decided)))
+    """The headlines of answers in their order: `Freeze the first 2 of 6 layers (3 of 4); Not decided yet (1 of 4).`."""
+    headlines = Counter(map(headline, all_answers))
     if len(headlines) < 2:
         return f"{next(iter(headlines))}." if headlines else NO_CANDIDATES
     return f"{'; '.join(f'{phrase} ({n} of {len(all_answers)})' for phrase, n in headlines.items())}."
