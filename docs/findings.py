@@ -96,7 +96,7 @@ _LEE = "[Lee, Tang and Lin 2019](https://arxiv.org/abs/1911.03090)"
 _END = """## What cannot be told yet
 
 {undecided}- Times: the trials ran beside other work on two cores, so only FLOPs are reported.
-- An encoder of 12 layers is planned in `mpnet.yaml`; more than 500 examples are not.
+- An encoder of 12 layers ran on SST-2 only (`mpnet.yaml`); more than 500 examples are not planned.
 - The recipe was chosen before any run and is the same for every freeze; a learning rate tuned for each may lose less.
 """
 

@@ -53,7 +53,7 @@ def test_the_datasheet_says_how_many_trials_there_are(store: ResultStore) -> Non
 
 @pytest.mark.parametrize(
     ("name", "trials"),
-    [("core", 125), ("small", 250), ("seeds", 250), ("layers", 200), ("l3", 375), ("mpnet", 200)],
+    [("core", 125), ("small", 250), ("seeds", 250), ("layers", 200), ("l3", 375), ("mpnet", 20)],
 )
 def test_each_sweep_of_the_study_has_the_trials_that_the_datasheet_says(name: str, trials: int) -> None:
     sweep, _ = load_sweep(DEMO_STORE.parent / f"{name}.yaml", [])
@@ -65,7 +65,7 @@ def test_the_page_answers_as_the_terminal_does(store: ResultStore) -> None:
     snapshot = Frames(store).refresh()
     shown = answers_of_page(select(snapshot, PageQuery())).answers
     assert shown
-    told = sorted(answer(store.address), key=lambda each: not each.decided)
+    told = answer(store.address)
     assert [each.sentence for each in shown] == [each.sentence for each in told]
 
 
