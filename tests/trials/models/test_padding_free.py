@@ -182,14 +182,17 @@ def test_with_dropout_attention_drops_and_returns_what_torchs_own_does(scale: fl
     rows = [x.requires_grad_() for x in row(lengths)]
 
     def torchs_own() -> torch.Tensor:
-        each_sentence = zip(*(x.split(lengths, dim=2) for x in rows), strict=True)
-        return torch.cat([scaled_dot_product_attention(*s, dropout_p=0.4, scale=scale) for s in each_sentence], dim=2)
+        parts = [
+            scaled_dot_product_attention(q, k, v, dropout_p=0.4, scale=scale)
+            for q, k, v in zip(*(x.split(lengths, dim=2) for x in rows), strict=True)
+        ]
+        return torch.cat(parts, dim=2)
 
     torch.manual_seed(3)
     expected = torchs_own().transpose(1, 2)
     torch.manual_seed(3)
     with attending_within(Spans.of(lengths, 0)):
-        found, _ = attend(torch.nn.Identity(), *rows, dropout=0.4, scaling=scale)
+        found, _ = attend(torch.nn.Identity(), rows[0], rows[1], rows[2], dropout=0.4, scaling=scale)
     gradients = [torch.autograd.grad(output.square().sum(), rows) for output in (found, expected)]
     torch.testing.assert_close([found, *gradients[0]], [expected, *gradients[1]], atol=1e-5, rtol=1e-4)
 
