@@ -179,8 +179,7 @@ _ON_ONE_MACHINE = {
     "RAY_gcs_rpc_server_reconnect_timeout_s": "86400",  # `lost_nodes` notices at once; Ray would abort this process
 }
 _ACCELERATOR = "accelerator_type:"
-# What takes a worker some four seconds of CPU to import, in the time in which the driver gets ready.
-_OF_TRIALS = "orchestrator.ray_backend.trainable,trials.run"
+_OF_TRIALS = "orchestrator.ray_backend.preload"
 
 
 @dataclass(frozen=True)

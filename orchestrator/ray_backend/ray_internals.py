@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import chain
@@ -85,26 +86,29 @@ def set_process_title(title: str) -> None:
     setproctitle(title)
 
 
-# `ray.init` (Ray 2.60) starts its dashboard and waits 1.5 s for it, then starts the node and waits 2 s for that. Here
-# the node starts beside the dashboard, and the driver's modules are imported meanwhile. There is no autoscaler, which
-# has nothing to do on one machine and takes a second to stop.
+# `ray.init` (Ray 2.60) starts its dashboard and waits 1.5 s for it, then starts the node and asks once a second whether
+# it is there. Here the node starts first, the driver's modules are imported meanwhile, the dashboard follows while
+# workers import theirs. There is no autoscaler, which has nothing to do on one machine and takes a second to stop.
+
+NODE_S, LOOK_S = 30.0, 0.02  # Ray itself waits no longer
 
 
 @contextmanager
 def starting_at_once() -> Iterator[Callable[[], str]]:
-    """In the block, which a cluster must not outlive, `ray.init` starts its processes at the same time.
+    """In the block, which a cluster must not outlive, `ray.init` waits for nothing but its node.
 
     Yields a function that waits for the dashboard, and returns why there is none, or nothing.
     """
     originals = Node.start_api_server, Node.start_ray_processes, Node.start_monitor
     start_api_server, start_ray_processes, _ = originals
-    answers, is_over = threading.Event(), threading.Event()
+    answers, is_over, has_node = threading.Event(), threading.Event(), threading.Event()
     answers.set()
     reasons = list[str]()
     logging.getLogger("ray._private.services").addFilter(_is_no_error)  # twenty lines of the dashboard's log
 
     def start_in_background(node: Any, **options: Any) -> None:
         def start() -> None:
+            has_node.wait(NODE_S)
             try:
                 start_api_server(node, **options | {"raise_on_failure": True})
             except Exception as error:  # a sweep can do without
@@ -120,6 +124,10 @@ def starting_at_once() -> Iterator[Callable[[], str]]:
     def start_and_import(node: Any) -> None:
         start_ray_processes(node)
         importlib.import_module("orchestrator.ray_backend.driver")
+        head, until = node.get_gcs_client(), time.monotonic() + NODE_S
+        while not head.get_all_node_info() and time.monotonic() < until:
+            time.sleep(LOOK_S)
+        has_node.set()
 
     Node.start_api_server, Node.start_ray_processes = start_in_background, start_and_import
     Node.start_monitor = lambda node: None

@@ -16,7 +16,7 @@ from trials.settings import FreezeSpec
 from trials.spec import TrialSpec
 from trials.tasks import TASKS
 
-VERSION = 3  # of the states: increment it when the same key would give others
+VERSION = 4  # of the states: increment it when the same key would give others
 
 
 def prefix_depth(spec: TrialSpec) -> int:

@@ -19,17 +19,19 @@ from trials.cache.node_cache import SetUpWork, counted, existing_folder, node_fo
 from trials.hardware.device import autocast
 from trials.models.cut import section, start_at
 from trials.models.load import LoadedModel, family_of
+from trials.models.padding_free import attending_within
 from trials.prefix.files import StatesFile
 from trials.prefix.rule import cached_depth, is_constant, prefix_key, why_not_cut
 from trials.settings import FreezeSpec
 from trials.spec import TrialSpec
 from trials.tasks import TASKS
 from trials.tasks.task import Example, Split, unit_of
-from trials.training.batching import collate
+from trials.training.batching import batches_by_length, collate, laid_end_to_end
 from trials.training.flops import training_flops
 from trials.training.freeze_course import frozen_modules
 
 GPU_BATCH = 64
+ROW, SHORT = 512, 128  # subwords: of a row on a CPU, and of the longest example that shares one
 
 
 class StatesBuilder:
@@ -44,7 +46,7 @@ class StatesBuilder:
     def __init__(
         self,
         spec: TrialSpec,
-        model: Any,
+        loaded: LoadedModel,
         data: EncodedCorpus,
         depth: int,
         device: torch.device,
@@ -55,8 +57,9 @@ class StatesBuilder:
         """`cut_at`: the model's lowest layer, whose input `data` holds; `key`: of states that are one trial's alone."""
         self._spec, self._data, self._depth, self._device = spec, data, depth, device
         self._cut_at, self._key = cut_at, key
-        self._model, self._base = model, getattr(model, model.base_model_prefix)
-        self._width: int = model.config.hidden_size
+        config: Any = loaded.model.config
+        self._model, self._base = loaded.model, getattr(loaded.model, str(loaded.model.base_model_prefix))
+        self._first_position, self._width = loaded.first_position, int(config.hidden_size)
         self._splits = {name: split for name, split in data.splits.items() if split.examples}
 
     def files(self) -> dict[str, StatesFile]:
@@ -106,23 +109,17 @@ class StatesBuilder:
     def _run(
         self, name: str, indices: Sequence[int], start: int, file: StatesFile | None
     ) -> Iterator[tuple[int, torch.Tensor, float]]:
-        """Run the layers from `start` up to the depth.
-
-        On a CPU one example at a time, so that its states are bit-identical whichever trial computes them. A GPU, where
-        no bit-equality is promised, gets batches of similar lengths.
-        """
+        """Run the layers from `start` up to the depth."""
         if not indices:
             return
         layers = self._layers(start)
         examples = self._splits[name].examples
         below_s = np.zeros(len(examples)) if file is None else file.seconds()
-        ranked = sorted(indices, key=lambda i: -len(examples[i].ids))
-        size = 1 if self._device.type == "cpu" else GPU_BATCH
-        for first in range(0, len(ranked), size):
-            group = ranked[first : first + size]
+        for places in groups_to_run([examples[i] for i in indices], self._device, self._first_position):
+            group = [indices[place] for place in places]
             began = time.perf_counter()
             chosen = [examples[i] if file is None else replace(examples[i], states=file.read(i)) for i in group]
-            states = run_layers(self._spec, layers, chosen, self._device)
+            states = run_layers(self._spec, layers, chosen, self._device, self._first_position)
             a_subword = (time.perf_counter() - began) / sum(len(examples[i].ids) for i in group)
             for i, of_one in zip(group, states, strict=True):
                 yield i, of_one, below_s[i] + a_subword * len(examples[i].ids)
@@ -151,13 +148,62 @@ class StatesBuilder:
         return Prefix(self._depth, self._data.with_splits(splits), train_s, train_flops, paid, restore)
 
 
+# An example's states have the same bits whichever trial computes them, and whichever examples run beside it. On a CPU
+# the sums inside a product depend on its number of rows, but not on what stands in the others: so short examples lie
+# end to end in rows of one length, filled up, and long ones run alone, as all do where a model takes no rows. Of a GPU,
+# which gets batches of similar lengths, no bit-equality is promised.
+
+
+def groups_to_run(examples: Sequence[Example], device: torch.device, first_position: int | None) -> Iterator[list[int]]:
+    """The indices of examples that `run_layers` takes at a time, the longest first."""
+    if device.type != "cpu" or first_position is None:
+        yield from batches_by_length(examples, GPU_BATCH if device.type != "cpu" else 1)
+        return
+    row, n_subwords = list[int](), 0
+    for (i,) in batches_by_length(examples, 1):
+        length = len(examples[i].ids)
+        if length > SHORT:
+            yield [i]
+            continue
+        if n_subwords + length > ROW:
+            yield row
+            row, n_subwords = [], 0
+        row.append(i)
+        n_subwords += length
+    if row:
+        yield row
+
+
 @torch.inference_mode()
-def run_layers(spec: TrialSpec, layers: Any, examples: Sequence[Example], device: torch.device) -> list[torch.Tensor]:
-    """(subwords, width) states of each example, which go through the layers as one batch; in fp32, on the CPU."""
+def run_layers(
+    spec: TrialSpec, layers: Any, examples: Sequence[Example], device: torch.device, first_position: int | None
+) -> list[torch.Tensor]:
+    """(subwords, width) states of each example of a group; in fp32, on the CPU.
+
+    Args:
+        first_position: Of the model, if it takes rows (`LoadedModel.first_position`).
+    """
+    if device.type == "cpu" and first_position is not None and len(examples[0].ids) <= SHORT:
+        row = laid_end_to_end([*examples, *_filler(examples)], first_position)
+        assert row.spans is not None
+        with autocast(spec.precision, device), attending_within(row.spans):
+            states = layers(**row.inputs, position_ids=row.spans.positions).last_hidden_state.float()
+        return [of_one.contiguous() for of_one in states[0].split(row.spans.lengths)[: len(examples)]]
     batch = collate(examples, 0, device)  # the padding's states are never read
     with autocast(spec.precision, device):
         states = layers(**batch.inputs).last_hidden_state.float().cpu()
     return [row[: len(example.ids)].contiguous() for row, example in zip(states, examples, strict=True)]
+
+
+def _filler(examples: Sequence[Example]) -> Iterator[Example]:
+    """Beginnings of the longest example, which fill a row up; nobody reads their states."""
+    missing, longest = ROW - sum(len(example.ids) for example in examples), examples[0]
+    while missing > 0:
+        n = min(missing, len(longest.ids))
+        types = None if longest.types is None else longest.types[:n]
+        states = None if longest.states is None else longest.states[:n]
+        yield replace(longest, ids=longest.ids[:n], labels=longest.labels[:n], types=types, states=states)
+        missing -= n
 
 
 # Give a trial the cached hidden states that enter its first trained layer.
@@ -194,7 +240,7 @@ def take_prefix(
     if depth == 0:
         return Prefix(0, data, 0.0, 0.0, {}, lambda: None)
     wanted = {name: range(len(split.examples)) for name, split in data.splits.items()} | {"train": subset}
-    return StatesBuilder(spec, loaded.model, data, depth, device).take_out(wanted)
+    return StatesBuilder(spec, loaded, data, depth, device).take_out(wanted)
 
 
 # The states of layers that a rule has frozen while a trial trains.
@@ -235,8 +281,8 @@ class GrownPrefix:
 
         Where the disk is full, nothing is removed: the trial runs the frozen layers at every step.
         """
-        spec, model, key = self._spec, self._loaded.model, self._key(freeze)
-        builder = StatesBuilder(spec, model, self.data, freeze.depth, self._device, cut_at=self.depth, key=key)
+        spec, loaded, key = self._spec, self._loaded, self._key(freeze)
+        builder = StatesBuilder(spec, loaded, self.data, freeze.depth, self._device, cut_at=self.depth, key=key)
         self._builders.append(builder)
         grown = builder.take_out({"train": self._subset, "dev": range(len(self.data.dev.examples))})
         self._restore.append(grown.restore)

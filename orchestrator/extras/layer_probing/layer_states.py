@@ -20,12 +20,11 @@ from trials.models.cut import section
 from trials.models.family import Head
 from trials.models.load import LoadedModel, family_of, load_model
 from trials.prefix.rule import why_not_cut
-from trials.prefix.states import GPU_BATCH, run_layers
+from trials.prefix.states import groups_to_run, run_layers
 from trials.seeding import torch_stream
 from trials.spec import TrialSpec
 from trials.tasks import TASKS
 from trials.tasks.task import Example
-from trials.training.batching import batches_by_length
 
 # The states of examples at every depth of an encoder, in one pass that holds one depth at a time.
 #
@@ -85,19 +84,16 @@ def states_at_every_depth(
     device: torch.device,
     done: Callable[[int], None] = lambda n: None,
 ) -> Iterator[Depth]:
-    """Run the encoder layer by layer over examples, each without padding.
-
-    On a CPU one example at a time, as the frozen prefix does, so that its states have the same bits.
-    """
+    """Run the encoder layer by layer over examples, in the groups and so with the bits of a frozen prefix."""
     base, family = getattr(loaded.model, str(loaded.model.base_model_prefix)), family_of(spec.model)
-    groups = [*batches_by_length(examples, 1 if device.type == "cpu" else GPU_BATCH)]
+    groups = [*groups_to_run(examples, device, loaded.first_position)]
     states: list[torch.Tensor] = []
     for depth in range(len(loaded.parts.encoder_layers) + 1):
         start = depth - 1 if depth > 1 else 0  # what runs beside the first layer needs the embeddings
         layers, new_states = section(base, family, start, depth), dict[int, torch.Tensor]()
         for group in groups:
             chosen = [replace(examples[i], states=states[i]) if start else examples[i] for i in group]
-            new_states |= zip(group, run_layers(spec, layers, chosen, device), strict=True)
+            new_states |= zip(group, run_layers(spec, layers, chosen, device, loaded.first_position), strict=True)
             done(len(group))
         states = [new_states[i] for i in range(len(examples))]
         yield Depth(depth, states)

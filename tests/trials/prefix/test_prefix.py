@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import multiprocessing
 import shutil
-from dataclasses import asdict
+from collections.abc import Iterator
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from tests.examples import each
-from tests.trials.conftest import TrialMaker, finished, save_tiny_model
+from tests.trials.conftest import TrialMaker, finished, load_tiny, save_tiny_model
 from tests.trials.prefix.conftest import CPU, records_of
 from tests.trials.training.test_checkpoint import MEASURED, interrupted_after
+from trials.cache.encoding import encode_for
 from trials.cache.node_cache import BYTES_VARIABLE
+from trials.models.cut import section
 from trials.models.family import MODEL_FAMILIES
+from trials.models.load import family_of
 from trials.prefix.files import StatesFile
 from trials.prefix.rule import cached_depth, prefix_depth, prefix_key
+from trials.prefix.states import SHORT, groups_to_run, run_layers
 from trials.record import EpochRecord
 from trials.run import run_trial
+from trials.starter import model_path
 from trials.training.checkpoint import Checkpoints
 
 QUICK = ("distilbert", "deberta-v2", "modernbert", "gpt2")  # test_cut has all families in the quick suite
@@ -46,6 +53,25 @@ def test_losses_are_those_without_it(
     assert [r.score for r in kept] == [r.score for r in whole]
     assert kept[-1].total_params == whole[-1].total_params
     assert kept[-1].trainable_params == whole[-1].trainable_params
+
+
+def test_the_states_of_an_example_have_the_same_bits_whatever_runs_beside_it(make_trial: TrialMaker) -> None:
+    spec = make_trial(model=str(model_path()), **FROZEN)  # wide enough for a product to depend on its number of rows
+    loaded, some = load_tiny(spec), encode_for(spec).train.examples[0]
+    layers = section(loaded.model.base_model, family_of(spec.model), 0, 2)
+    rng = np.random.default_rng(0)
+    ids = [rng.integers(5, 20, n) for n in [3, SHORT, 100, 17, 1, 40] * 4]
+    examples = [replace(some, ids=of_one, labels=of_one, types=None) for of_one in ids]
+
+    def states(chosen: list[int]) -> Iterator[tuple[int, torch.Tensor]]:
+        for group in groups_to_run([examples[i] for i in chosen], CPU, loaded.first_position):
+            beside = [chosen[place] for place in group]
+            of_group = run_layers(spec, layers, [examples[i] for i in beside], CPU, loaded.first_position)
+            yield from zip(beside, of_group, strict=True)
+
+    of_all = dict(states([*range(len(examples))]))
+    for chosen in ([0], [3, 4], [5], [*range(1, 24, 2)]):
+        assert all(torch.equal(of_one, of_all[i]) for i, of_one in states(chosen))
 
 
 @each("family, depth", [("ernie", 2), ("convbert", 0), ("megatron-bert", 2)], quick=2)
