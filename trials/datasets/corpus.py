@@ -260,7 +260,7 @@ def documents_at(path: Path, lines: Sequence[str], starts: Sequence[int]) -> lis
     for number, line in enumerate(lines, start=1):
         if line.startswith("#") and (match := _comment.match(line)):
             (ids if match[1] == "sent_id" else newdocs)[number] = match[2]
-        elif DOCUMENT in line.split()[:2]:
+        elif DOCUMENT in line and DOCUMENT in line.split()[:2]:
             breaks.append(number)
     if breaks:
         return [f"{path}:{bisect_right(breaks, start)}" for start in starts]
