@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +60,9 @@ def _value(name: str, statistic: Statistic, rows: pd.DataFrame) -> float:
         raise ConfigError(
             f"statistic {name}: {cause}, for the {len(rows)} trials of {rows['freeze'].iloc[0]}."
         ) from error
+
+
+Rows = Mapping[Hashable, Mapping[str, Any]]  # of a table, by its index: pandas takes 10 us to look one up
 
 
 @dataclass(frozen=True)
@@ -131,32 +134,32 @@ def summarise(specs: Sequence[TrialSpec], rows: Iterable[Mapping[str, Any]]) -> 
     if frame.empty:
         return []
     _check_completed(frame)
-    described = {
-        value: describe_cells(frame, ["cell"], value).set_index("cell")
-        for value in ("score", "test_score", TRAINING_COST, FLOPS, "total_params", "trainable_params")
-    }
-    savings_of = savings(frame, ["trainable_params", FLOPS, TRAINING_COST]).set_index(["cost", "cell"])
-    saved = savings_of["saved"]
+    values = ("score", "test_score", TRAINING_COST, FLOPS, "total_params", "trainable_params")
+    tables = {value: describe_cells(frame, ["cell"], value).set_index("cell") for value in values}
+    described = {value: table.to_dict("index") for value, table in tables.items()}
+    slowest = (tables[TRAINING_COST]["max"] / tables[TRAINING_COST]["min"]).to_dict()
+    saved = savings(frame, ["trainable_params", FLOPS, TRAINING_COST]).set_index(["cost", "cell"]).to_dict("index")
     completed = frame[frame["state"] == COMPLETED]
+    states = {cell: Counter(of_cell) for cell, of_cell in frame.dropna(subset="state").groupby("cell")["state"]}
     changing, own = froze_by(completed, "cell"), statistics_of(completed)
     return [
         CellSummary(
             spec=replicates[0],
             planned=len(replicates),
-            states=Counter(frame.loc[frame["cell"] == cell, "state"].dropna()),
-            score_mean=_known(described["score"]["mean"][cell]),
-            score_std=_known(described["score"]["std"][cell]),
-            test_mean=_known(described["test_score"]["mean"][cell]),
-            training_cost_s=_known(described[TRAINING_COST]["mean"][cell]),
-            total_params=_count(described["total_params"]["median"][cell]),
-            trainable_params=_count(described["trainable_params"]["median"][cell]),
-            training_flops=_known(described[FLOPS]["mean"][cell]),
+            states=states.get(cell, Counter()),
+            score_mean=_known(described["score"][cell]["mean"]),
+            score_std=_known(described["score"][cell]["std"]),
+            test_mean=_known(described["test_score"][cell]["mean"]),
+            training_cost_s=_known(described[TRAINING_COST][cell]["mean"]),
+            total_params=_count(described["total_params"][cell]["median"]),
+            trainable_params=_count(described["trainable_params"][cell]["median"]),
+            training_flops=_known(described[FLOPS][cell]["mean"]),
             saved_params=_saved(saved, "trainable_params", cell, replicates[0], described),
             saved_flops=_saved(saved, FLOPS, cell, replicates[0], described),
             saved_time=_saved(saved, TRAINING_COST, cell, replicates[0], described),
-            saved_time_low=_known(savings_of["low"].get((TRAINING_COST, cell), math.nan)),
-            saved_time_high=_known(savings_of["high"].get((TRAINING_COST, cell), math.nan)),
-            slowest=_known(described[TRAINING_COST]["max"][cell] / described[TRAINING_COST]["min"][cell]),
+            saved_time_low=_known(saved.get((TRAINING_COST, cell), {}).get("low", math.nan)),
+            saved_time_high=_known(saved.get((TRAINING_COST, cell), {}).get("high", math.nan)),
+            slowest=_known(slowest[cell]),
             froze=changing.get(cell, ""),
             statistics={label: values.get(cell, math.nan) for label, values in own.items()},
         )
@@ -164,12 +167,10 @@ def summarise(specs: Sequence[TrialSpec], rows: Iterable[Mapping[str, Any]]) -> 
     ]
 
 
-def _saved(
-    saved: pd.Series, cost: str, cell: str, spec: TrialSpec, described: Mapping[str, pd.DataFrame]
-) -> float | None:
+def _saved(saved: Rows, cost: str, cell: str, spec: TrialSpec, described: Mapping[str, Rows]) -> float | None:
     if cell == spec.baseline_id:
-        return 0.0 if described[cost]["n"][cell] else None
-    return _known(saved[cost, cell]) if described[cost]["n"][cell] else None
+        return 0.0 if described[cost][cell]["n"] else None
+    return _known(saved[cost, cell]["saved"]) if described[cost][cell]["n"] else None
 
 
 def _known(value: float) -> float | None:

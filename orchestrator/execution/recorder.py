@@ -20,7 +20,7 @@ from orchestrator.storage.open_storage import open_storage
 from orchestrator.storage.storage import Storage
 from orchestrator.store import ResultStore
 from orchestrator.store.contents import COMMIT_ORDER, WEIGHTS, recorded_weights
-from orchestrator.store.parts import RECORDED, as_columns, of_columns, recorded
+from orchestrator.store.parts import NOTHING, RECORDED, as_columns, of_columns, recorded
 from orchestrator.store.schema import CHECKPOINTS, EPOCHS, TABLES, State, digest, is_intact, proven_reads
 from trials.datasets.corpus import Item
 from trials.errors import StoreError
@@ -157,7 +157,9 @@ class Recorder(Listener):
     def _buffer(self, spec: TrialSpec, state: State, error: str | None) -> None:
         records, rows = self._records.pop(spec.trial_id, []), self._rows.pop(spec.trial_id, {})
         attempt = self._attempts[spec.trial_id]
-        counts = {name: recorded(name, pa.Table.from_pylist(rows.get(name, []), TABLES[name])) for name in RECORDED}
+        counts = dict.fromkeys(RECORDED, NOTHING) | {
+            name: recorded(name, pa.Table.from_pylist(some, TABLES[name])) for name, some in rows.items() if some
+        }
         self._buffered["trials"].append(trial_row(spec, attempt, records, state, error) | as_columns(counts))
         self._buffered["commits"].append({"trial_id": spec.trial_id, "attempt": attempt})
         self.tick()

@@ -108,9 +108,9 @@ def starting_at_once() -> Iterator[Callable[[], str]]:
 
     def start_in_background(node: Any, **options: Any) -> None:
         def start() -> None:
-            has_node.wait(NODE_S)
             try:
-                start_api_server(node, **options | {"raise_on_failure": True})
+                if has_node.wait(NODE_S):
+                    start_api_server(node, **options | {"raise_on_failure": True})
             except Exception as error:  # a sweep can do without
                 reasons.append(last_line(str(error)))
             finally:
@@ -125,7 +125,9 @@ def starting_at_once() -> Iterator[Callable[[], str]]:
         start_ray_processes(node)
         importlib.import_module("orchestrator.ray_backend.driver")
         head, until = node.get_gcs_client(), time.monotonic() + NODE_S
-        while not head.get_all_node_info() and time.monotonic() < until:
+        while not head.get_all_node_info():
+            if time.monotonic() > until:
+                return
             time.sleep(LOOK_S)
         has_node.set()
 

@@ -208,8 +208,8 @@ def _filler(examples: Sequence[Example]) -> Iterator[Example]:
 
 # Give a trial the cached hidden states that enter its first trained layer.
 #
-# If the disk is full or a file is gone, the trial runs the whole model: slower, and with the same
-# results but for rounding, as a whole batch goes through layers whose states are of single sentences.
+# If the disk is full or a file is gone, the trial runs the whole model: slower, and with the same results but for
+# rounding, as its batches have other numbers of rows.
 
 
 @dataclass(frozen=True)

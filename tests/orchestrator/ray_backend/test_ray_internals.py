@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from packaging.requirements import Requirement
 from ray._private import worker
 from ray._private.node import Node
-from ray._raylet import setproctitle  # type: ignore[attr-defined]
+from ray._raylet import InnerGcsClient, setproctitle  # type: ignore[attr-defined]
 from ray.air._internal import usage
 from ray.air.execution._internal import RayActorManager
 from ray.exceptions import OutOfMemoryError, RayActorError
@@ -97,6 +97,8 @@ def test_a_driver_that_has_left_is_told_before_its_processes_are_ended(monkeypat
 def test_a_node_is_started_by_three_functions_which_are_there_again_afterwards() -> None:
     before = Node.start_api_server, Node.start_ray_processes, Node.start_monitor
     assert "raise_on_failure" in inspect.signature(Node.start_api_server).parameters
+    assert callable(Node.get_gcs_client)
+    assert callable(InnerGcsClient.get_all_node_info)
     with ray_internals.starting_at_once() as wait:
         assert Node.start_ray_processes is not before[1]
         assert logging.getLogger("ray._private.services").filters
