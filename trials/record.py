@@ -237,6 +237,21 @@ class EpochRecord:
             "Mean number of frozen encoder layers over all steps so far; empty in older stores.", per_trial="last"
         ),
     )
+    step_mode: str | None = field(  # likewise a default
+        default=None,
+        metadata=_of_trial(
+            "How training steps ran: `rows` (sentences end to end, on a CPU), `padded` (padded batches), `graphs` (the "
+            "same, each step replayed as a CUDA graph), `plain` (padded, attention without a fused kernel). Empty in "
+            "older stores: `rows` or `padded`, see padding_free."
+        ),
+    )
+    refused_modes: str | None = field(  # likewise a default
+        default=None,
+        metadata=_of_trial(
+            "Faster ways of running steps that were not used, as their gradient was found wrong on this node; empty "
+            "where there is none."
+        ),
+    )
     checkpoint_error: str | None = field(  # likewise a default, as older checkpoints lack it
         default=None,
         metadata=_column(

@@ -18,7 +18,16 @@ import torch
 
 from trials.cache.encoding import EncodedCorpus, encode_for
 from trials.errors import PreemptedError
-from trials.hardware.device import EnergyMeter, PeakMemory, autocast, default_device, device_name, wait_for
+from trials.hardware.device import (
+    EnergyMeter,
+    PeakMemory,
+    autocast,
+    default_device,
+    device_name,
+    start_device,
+    wait_for,
+)
+from trials.models.family import StepMode
 from trials.models.load import LoadedModel, family_of, load_model
 from trials.prefix.states import GrownPrefix, Prefix, take_prefix
 from trials.record import EpochRecord, SplitReport, known_sum, scored_once
@@ -29,8 +38,8 @@ from trials.tasks import TASKS
 from trials.tasks.task import Split, as_score
 from trials.training.batching import batches_of, nested_subset, stratified_subset
 from trials.training.checkpoint import Checkpoints, TrialState
-from trials.training.device_loader import graphs_wanted
 from trials.training.freeze_course import FreezeSchedule, freeze_parts
+from trials.training.gradient_check import checked_mode
 from trials.training.loop import EVAL_BATCH_SIZE, BestEpoch, Training, evaluate, never, split_report
 
 
@@ -68,7 +77,8 @@ def run_trial(
         DivergedError: the training loss is not finite; the records yielded so far are valid.
         PreemptedError: the process was asked to stop; a checkpoint was saved.
     """
-    trial = _RunningTrial(spec, device or default_device(), checkpoints, accumulation, meter)
+    device = start_device(device or default_device())
+    trial = _RunningTrial(spec, device, checkpoints, accumulation, meter)
     try:
         yield from trial.state.records
         for stop in trial.stops[len(trial.state.records) :]:
@@ -122,10 +132,12 @@ class _RunningTrial:
         meter: EnergyMeter | None,
     ) -> None:
         self._spec, self._checkpoints = spec, checkpoints
-        self._clock, self._memory, self._meter = _Clock(device), PeakMemory(device), meter or EnergyMeter.of(device)
+        self._clock, checked = _Clock(device), checked_mode(spec, device)
+        self._memory, self._meter = PeakMemory(device), meter or EnergyMeter.of(device)
         data = encode_for(spec)
         checkpoint = checkpoints.newest(spec, device) if checkpoints else None
-        self.loaded, subset = new_model(spec, len(data.labels), device), train_subset(spec, data.train)
+        self.loaded = new_model(spec, len(data.labels), device, mode=checked.mode)
+        subset = train_subset(spec, data.train)
         self._names = {id(p): name for name, p in self.loaded.model.named_parameters()}  # before the prefix is removed
         total_params, setup_s = self.loaded.params(), self._clock.lap()
         self.prefix = take_prefix(spec, self.loaded, data, subset.tolist(), device)
@@ -133,7 +145,9 @@ class _RunningTrial:
         states_s = sum(self.prefix.paid_s.values()) - paid_s
         setup_s += self._clock.lap() - paid_s - states_s
         done = checkpoint.state.step if checkpoint else 0
-        training = new_training(spec, self.loaded, self.data, subset, device, done=done, accumulation=accumulation)
+        training = new_training(
+            spec, self.loaded, self.data, subset, device, mode=checked.mode, done=done, accumulation=accumulation
+        )
         dropout, best = GlobalStream(spec.seeds.order, "dropout", device), BestEpoch(self.loaded)
         self.state = TrialState(spec, training, FreezeSchedule(spec, training), best, dropout, [])
         self._subset = subset.tolist()
@@ -157,6 +171,8 @@ class _RunningTrial:
             dev_cut_off=sum(example.cut for example in data.dev.examples),
             train_cut_off=sum(data.train.examples[i].cut for i in subset),
             padding_free=int(training.padding_free),
+            step_mode=training.mode,
+            refused_modes=checked.refused or None,
         )
 
     def train_to(self, stop: int) -> None:
@@ -287,10 +303,14 @@ def train_subset(spec: TrialSpec, train: Split) -> np.ndarray:
     return nested_subset(len(train.examples), spec.train_size, seed)
 
 
-def new_model(spec: TrialSpec, n_labels: int, device: torch.device) -> LoadedModel:
-    """The pretrained model with a new head, its frozen parts frozen, with adapters if the recipe has them."""
+def new_model(spec: TrialSpec, n_labels: int, device: torch.device, *, mode: StepMode | None = None) -> LoadedModel:
+    """The pretrained model with a new head, its frozen parts frozen, with adapters if the recipe has them.
+
+    `mode`: how its steps will run; by default in rows on a CPU, else padded.
+    """
     head, init = TASKS[spec.task].head, torch_stream(spec.seeds.init, "init")
-    loaded = load_model(spec.model, head=head, n_outputs=n_labels, dropout=spec.dropout, init=init)
+    mode = mode or ("rows" if device.type == "cpu" else "padded")
+    loaded = load_model(spec.model, head=head, n_outputs=n_labels, dropout=spec.dropout, init=init, mode=mode)
     freeze_parts(loaded.parts, spec.always_frozen)
     if spec.lora is not None:
         from trials.models.adapters import add_adapters  # importing peft takes two seconds
@@ -308,11 +328,19 @@ def new_training(
     subset: np.ndarray,
     device: torch.device,
     *,
+    mode: StepMode = "padded",
     done: int = 0,
     accumulation: int = 1,
 ) -> Training:
-    """The training on a subset (train_size,) of the train examples; `done` steps precede it in a checkpoint."""
+    """The training on a subset (train_size,) of the train examples; `done` steps precede it in a checkpoint.
+
+    `mode`: the one that the model was loaded for; of a model that takes no rows, batches are padded.
+    """
     examples = [data.train.examples[i] for i in subset]
+    if loaded.first_position is not None:
+        mode = "rows"
+    elif mode == "rows" or spec.freeze.rule is not None:  # a rule looks at gradients in the step
+        mode = "padded"
     return Training(
         loaded=loaded,
         optim=spec.optim,
@@ -325,8 +353,7 @@ def new_training(
         precision=autocast(spec.precision, device),
         n_steps=steps_an_epoch(spec) * spec.optim.epochs,
         scaled=spec.precision == "fp16",
-        graphs=spec.freeze.rule is None  # gradients are looked at in the step
-        and graphs_wanted(loaded.model, device, scaled=spec.precision == "fp16"),
+        mode=mode,
     )
 
 

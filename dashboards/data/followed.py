@@ -31,8 +31,15 @@ from trials.settings import Seeds
 from trials.spec import TrialSpec
 
 _SEEDS = re.compile(r'"((?:init_|order_)?seed)":\s*(\d+|null)')
-_NUMBERS = (*MEASURED, "best_epoch", "last_epoch", "prefix_layers", *(name for name in CONDITIONS if name != "device"))
-_ENDED = ("trial_id", "attempt", "state", *_NUMBERS, "device", "git_commit", "error", "time")
+_TEXTS = ("device", "step_mode")
+_NUMBERS = (
+    *MEASURED,
+    "best_epoch",
+    "last_epoch",
+    "prefix_layers",
+    *(name for name in CONDITIONS if name not in _TEXTS),
+)
+_ENDED = ("trial_id", "attempt", "state", *_NUMBERS, *_TEXTS, "git_commit", "error", "time")
 _MAPS = {"dev": "best_metrics", "test": "test_metrics"}
 NUMBERS = tuple("score" if name == "best_score" else name for name in _NUMBERS)  # as a frame of trials calls them
 

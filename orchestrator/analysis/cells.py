@@ -120,7 +120,7 @@ MEASURED = (
 )  # fmt: skip
 TRIAL_COLUMNS = (
     "trial_id", "attempt", "state", "device", "gpus", "threads", "accumulation", "worker_slots", "padding_free",
-    "dev_cut_off", "train_cut_off", *MEASURED,
+    "step_mode", "dev_cut_off", "train_cut_off", *MEASURED,
 )  # fmt: skip
 
 TRAINING_COST, MEMORY = "training_cost_s", "peak_memory_bytes"

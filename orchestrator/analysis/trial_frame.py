@@ -109,6 +109,7 @@ CONDITIONS = {
     "accumulation": "numbers of parts of a batch",
     "worker_slots": "numbers of trials at the same time",
     "padding_free": "kinds of batches (1 without padding, 0 padded)",
+    "step_mode": "ways of running steps",
 }
 
 
@@ -131,9 +132,11 @@ def trial_frame(specs: Sequence[TrialSpec], rows: Iterable[Mapping[str, Any]]) -
         records.append({**columns, "trial_id": spec.trial_id, "seed": spec.seeds.key, **measured})
     setups = setup_labels({spec.cell_id: spec for spec in specs})
     frame = pd.DataFrame(records)
-    for name in (*MEASURED, *(name for name in CONDITIONS if name != "device")):
+    for name in (*MEASURED, *(name for name in CONDITIONS if name not in ("device", "step_mode"))):
         frame[name] = frame[name].astype("float64") if len(frame) else pd.Series(dtype="float64")
     frame["padding_free"] = frame["padding_free"].fillna(0.0)  # older trials padded their batches
+    on_rows = frame["padding_free"] > 0  # and older ones, of which none ran right on a GPU, step by step
+    frame["step_mode"] = frame["step_mode"].where(frame["step_mode"].notna(), np.where(on_rows, "rows", "padded"))
     frame = frame.rename(columns={"best_score": "score"})
     if len(frame):
         frame["setup"] = frame["cell"].map(setups)

@@ -28,6 +28,18 @@ def default_device() -> torch.device:
     return torch.device("cuda", 0) if torch.cuda.is_available() else torch.device("cpu")
 
 
+def start_device(device: torch.device) -> torch.device:
+    """The device, of which CUDA is initialised in this process.
+
+    torch initialises CUDA at the first tensor, but what resets or reads its statistics fails before: "Invalid device
+    argument".
+    """
+    if device.type == "cuda":
+        torch.cuda.init()
+        torch.cuda.set_device(device)  # streams, graphs and generators that are not given a device belong to this one
+    return device
+
+
 def device_for(gpus: float) -> torch.device:
     """The device of a trial that was given so many GPUs: the first of them, or the CPU, whatever its process can see.
 

@@ -14,6 +14,12 @@ if TYPE_CHECKING:
 
 
 Head = Literal["tokens", "text"]  # a label for every word, or one for the whole input
+StepMode = Literal["rows", "graphs", "padded", "plain"]
+"""How training steps run, the fastest of a device first.
+
+`rows`: sentences end to end, on a CPU. `graphs`: padded batches, steps replayed as CUDA graphs. `padded`: padded
+batches, step by step. `plain`: the same, with attention in elementary operations instead of a fused kernel.
+"""
 
 
 @dataclass(frozen=True)
@@ -50,8 +56,8 @@ class ModelFamily:
         attention: Names of the query and value projections, where adapters go.
         positions_from_pad: Whether positions start after the padding id, as in RoBERTa, so that
             `max_position_embeddings` is larger than the number of usable positions.
-        padding_free: Whether batches lie end to end. Each model is tried when it is loaded (`models.padding_free`);
-            forecasts go by this.
+        padding_free: Whether batches lie end to end on a CPU. Each model is tried when it is loaded
+            (`models.padding_free`); forecasts go by this.
         first_position: Position of the first subword, if it is another than 0 whatever the padding id.
         token_types: Whether token types distinguish the two texts of a pair.
         positions_key: The entry of `config.json` that says how many positions there are.

@@ -24,7 +24,7 @@ from transformers import (
 
 from trials.errors import ModelError, reason, unknown
 from trials.escaping import quoted, read_json
-from trials.models.family import MODEL_FAMILIES, Head, ModelFamily, Parts, is_norm, pool_at_last_subword
+from trials.models.family import MODEL_FAMILIES, Head, ModelFamily, Parts, StepMode, is_norm, pool_at_last_subword
 from trials.models.model_files import planned_files
 from trials.models.padding_free import lay_end_to_end
 from trials.models.products import use_fastest_products
@@ -118,8 +118,8 @@ class LoadedModel:
     """A model with a task head, and its parts.
 
     Attributes:
-        first_position: The position id of a sentence's first subword, if the model takes rows of sentences
-            (`models.padding_free`); None if it takes only padded batches.
+        first_position: The position id of a sentence's first subword, if the model is prepared for rows of sentences
+            (`models.padding_free`); None if its batches are padded.
         stack_path: Where the encoder's layers are, in the model without its head.
     """
 
@@ -190,15 +190,23 @@ def read_tokenizer(spec: ModelSpec, head: Head) -> PreTrainedTokenizerBase:
 
 
 def load_model(
-    spec: ModelSpec, *, head: Head, n_outputs: int, dropout: float | None, init: torch.Generator
+    spec: ModelSpec,
+    *,
+    head: Head,
+    n_outputs: int,
+    dropout: float | None,
+    init: torch.Generator,
+    mode: StepMode = "rows",
 ) -> LoadedModel:
     """The pretrained encoder in fp32 on the CPU, with a new head initialised from `init`.
+
+    In mode `rows` it is prepared for rows of sentences, if it takes them.
 
     Raises:
         ModelError: the weights cannot be read or do not fill the encoder.
     """
     use_fastest_products()
-    template, missing, first_position = _template(spec, head, n_outputs, dropout)
+    template, missing, first_position = _template(spec, head, n_outputs, dropout, mode)
     model = copy.deepcopy(template)
     family = family_of(spec)
     loaded = LoadedModel(model, family.parts(model), first_position, family.stack)
@@ -219,13 +227,14 @@ def head_class(head: Head, config: Any) -> Any:
 
 @lru_cache(maxsize=2)
 def _template(
-    spec: ModelSpec, head: Head, n_outputs: int, dropout: float | None
+    spec: ModelSpec, head: Head, n_outputs: int, dropout: float | None, mode: StepMode
 ) -> tuple[Any, frozenset[str], int | None]:
     """The model before its head is initialised, the names of parameters that its files lack, its first position."""
-    family = family_of(spec)
     try:
         config = head_config(spec, head, n_outputs, dropout)
-        with planned_files(spec), torch.random.fork_rng():  # which initialises the head, and load_model does so again
+        # The library initialises the head, and load_model does so again. No GPU's generator is touched, as that would
+        # create a context on each of them.
+        with planned_files(spec), torch.random.fork_rng(devices=[]):
             model, report = _CLASSES[head].from_pretrained(
                 spec.path, config=config, dtype=torch.float32, local_files_only=True, trust_remote_code=False,
                 use_safetensors=not spec.pickle, ignore_mismatched_sizes=True, output_loading_info=True,
@@ -236,11 +245,19 @@ def _template(
         ) from error
     except (ImportError, OSError, RuntimeError, ValueError) as error:
         raise ModelError(f"{spec.path}: its weights cannot be loaded: {error}") from error
+    missing = filled_from_files(spec, model, report)
+    return model, missing, prepare(model, family_of(spec), head, mode)
+
+
+def prepare(model: Any, family: ModelFamily, head: Head, mode: StepMode) -> int | None:
+    """Make a model of the library one that is trained in a mode; returns `LoadedModel.first_position`."""
     if head == "text" and family.causal:
         pool_at_last_subword(model)
-    missing = filled_from_files(spec, model, report)
+    if mode == "plain":
+        model.set_attn_implementation("eager")
     first_position = model.config.pad_token_id + 1 if family.positions_from_pad else family.first_position
-    return model, missing, first_position if lay_end_to_end(model, first_position, pooled=head == "text") else None
+    takes_rows = mode == "rows" and lay_end_to_end(model, first_position, pooled=head == "text")
+    return first_position if takes_rows else None
 
 
 def head_config(spec: ModelSpec, head: Head, n_outputs: int, dropout: float | None) -> Any:

@@ -5,15 +5,15 @@ attention works on each subword by itself, so a row of all sentences costs what 
 of the padded batch but for rounding. The attention is a function registered with transformers' `AttentionInterface`;
 whether a model really goes through it is tried on a tiny batch when the model is loaded (`lay_end_to_end`).
 
-On a CPU each sentence is attended to by itself, without mask or padding. A GPU has kernels for rows of sentences:
-torch's variable-length attention (half precision, no dropout), else that of nested tensors.
+This is a CPU's way: each sentence is attended to by itself, without mask or padding. A GPU gets padded batches: its
+kernels for rows of sentences have wrong gradients with dropout, or are slower (docs/pages/decisions/26.md).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -37,37 +37,28 @@ class Spans:
     Attributes:
         lengths: Subwords of each sentence.
         positions: (1, subwords) position ids, which restart at each sentence.
-        offsets: (sentences + 1,) where each sentence begins and the last one ends, on the device.
     """
 
     lengths: tuple[int, ...]
     positions: torch.Tensor
-    offsets: torch.Tensor
 
     @classmethod
     def of(cls, lengths: tuple[int, ...], first_position: int) -> Spans:
-        """Spans on the CPU; `first_position` is the position id of a sentence's first subword."""
+        """`first_position` is the position id of a sentence's first subword."""
         positions = np.concatenate([np.arange(first_position, first_position + n) for n in lengths])
-        return cls(lengths, torch.from_numpy(positions[None]), torch.from_numpy(np.cumsum([0, *lengths])))
-
-    def each(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Spans:
-        """The spans with a function applied to every tensor."""
-        return replace(self, positions=change(self.positions), offsets=change(self.offsets))
+        return cls(lengths, torch.from_numpy(positions[None]))
 
     @property
     def mask(self) -> torch.Tensor:
         """(sentences, longest) 1 where there is a subword, else 0."""
-        lengths = self.offsets.diff()
-        return (torch.arange(max(self.lengths), device=lengths.device) < lengths[:, None]).long()
+        return (torch.arange(max(self.lengths)) < torch.tensor(self.lengths)[:, None]).long()
 
     def part(self, start: int, stop: int) -> tuple[Spans, slice]:
         """The sentences from `start` up to, not including, `stop`, and where their subwords are in the row."""
         lengths = self.lengths[start:stop]
         first = sum(self.lengths[:start])
         where = slice(first, first + sum(lengths))
-        return replace(
-            self, lengths=lengths, positions=self.positions[:, where], offsets=self.offsets[start : stop + 1] - first
-        ), where
+        return Spans(lengths, self.positions[:, where]), where
 
 
 _current: list[Spans] = []  # of the forward pass that is running; a process trains in one thread
@@ -163,12 +154,7 @@ def attend(
     groups = query.shape[1] // key.shape[1]
     if groups > 1:
         key, value = (x.repeat_interleave(groups, dim=1) for x in (key, value))
-    spans, window = _current[-1], sliding_window or 0
-    if query.device.type == "cuda" and not dropout and query.dtype in (torch.float16, torch.bfloat16):
-        return _by_variable_length(query, key, value, spans, scaling, window, causal), None
-    if query.device.type == "cuda" and not window:
-        return _by_nested_tensors(query, key, value, spans, scaling, dropout, causal), None
-    return _one_by_one(query, key, value, spans, scaling, dropout, window, causal), None
+    return _one_by_one(query, key, value, _current[-1], scaling, dropout, sliding_window or 0, causal), None
 
 
 def _one_by_one(
@@ -205,37 +191,6 @@ def _band(n: int, window: int, causal: bool, device: torch.device) -> torch.Tens
     place = torch.arange(n, device=device)
     apart = place[:, None] - place[None]
     return (apart < window) & (apart >= 0 if causal else apart > -window)
-
-
-def _by_variable_length(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor,
-    spans: Spans, scale: float | None, window: int, causal: bool,
-) -> torch.Tensor:  # fmt: skip
-    from torch.nn.attention.varlen import varlen_attn  # newer than the oldest torch that trials run on
-
-    q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
-    offsets, longest = spans.offsets.int(), max(spans.lengths)
-    before = window - 1 if window else -1
-    sides = (before, 0 if causal else before)
-    output = varlen_attn(q, k, v, offsets, offsets, longest, longest, scale=scale, window_size=sides)
-    assert isinstance(output, torch.Tensor)  # without the sums of exponentials
-    return output[None]
-
-
-def _by_nested_tensors(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor,
-    spans: Spans, scale: float | None, dropout: float, causal: bool,
-) -> torch.Tensor:  # fmt: skip
-    shortest, longest = min(spans.lengths), max(spans.lengths)
-    q, k, v = (
-        torch.nested.nested_tensor_from_jagged(
-            x[0].transpose(0, 1).contiguous(), spans.offsets, min_seqlen=shortest, max_seqlen=longest
-        ).transpose(1, 2)
-        for x in (query, key, value)
-    )
-    output = scaled_dot_product_attention(q, k, v, dropout_p=dropout, scale=scale, is_causal=causal)
-    values: torch.Tensor = output.transpose(1, 2).values()
-    return values[None]
 
 
 def _mask(*args: Any, **kwargs: Any) -> torch.Tensor | None:

@@ -16,7 +16,8 @@ from trials.settings import FreezeSpec
 from trials.spec import TrialSpec
 from trials.tasks import TASKS
 
-VERSION = 4  # of the states: increment it when the same key would give others
+VERSION = 5  # of the states: increment it when the same key would give others
+CPU = "cpu"  # the device of a `prefix_key` that is no GPU
 
 
 def prefix_depth(spec: TrialSpec) -> int:
@@ -60,10 +61,23 @@ def why_not_cut(spec: TrialSpec, depth: int) -> str | None:
         return str(error)
 
 
-def prefix_key(spec: TrialSpec, depth: int) -> str:
-    """A digest of everything the states at a depth depend on; the name of their folder."""
+def prefix_key(spec: TrialSpec, depth: int, device: str = CPU) -> str:
+    """A digest of everything the states at a depth, and the seconds that they took, depend on; their folder's name.
+
+    `device`: the name of a GPU, or CPU.
+    """
     data = spec.data.content()
-    content = [VERSION, spec.task, data, spec.model.revision, spec.max_length, spec.lowercase, spec.precision, depth]
+    content = [
+        VERSION,
+        device,
+        spec.task,
+        data,
+        spec.model.revision,
+        spec.max_length,
+        spec.lowercase,
+        spec.precision,
+        depth,
+    ]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:24]
 
 

@@ -16,12 +16,13 @@ import torch
 
 from trials.cache.encoding import EncodedCorpus
 from trials.cache.node_cache import SetUpWork, counted, existing_folder, node_folder
-from trials.hardware.device import autocast
+from trials.errors import is_out_of_memory
+from trials.hardware.device import autocast, device_name
 from trials.models.cut import section, start_at
 from trials.models.load import LoadedModel, family_of
 from trials.models.padding_free import attending_within
 from trials.prefix.files import StatesFile
-from trials.prefix.rule import cached_depth, is_constant, prefix_key, why_not_cut
+from trials.prefix.rule import CPU, cached_depth, is_constant, prefix_key, why_not_cut
 from trials.settings import FreezeSpec
 from trials.spec import TrialSpec
 from trials.tasks import TASKS
@@ -32,6 +33,11 @@ from trials.training.freeze_course import frozen_modules
 
 GPU_BATCH = 64
 ROW, SHORT = 512, 128  # subwords: of a row on a CPU, and of the longest example that shares one
+
+
+def on_device(device: torch.device) -> str:
+    """The `device` of a `prefix_key`: each GPU rounds in its own way and takes its own time."""
+    return CPU if device.type == "cpu" else device_name(device)
 
 
 class StatesBuilder:
@@ -66,9 +72,12 @@ class StatesBuilder:
         """The files of every split, in a folder that exists. Raises OSError if there is no room for them."""
         lengths = {name: [len(e.ids) for e in split.examples] for name, split in self._splits.items()}
         n_bytes = 4 * self._width * sum(map(sum, lengths.values()))
-        folder = node_folder("prefix", self._key or prefix_key(self._spec, self._depth), n_bytes)
+        folder = node_folder("prefix", self._key or self._key_at(self._depth), n_bytes)
         self.folder = folder
         return {name: StatesFile(folder, name, lengths[name], self._width) for name in lengths}
+
+    def _key_at(self, depth: int) -> str:
+        return prefix_key(self._spec, depth, on_device(self._device))
 
     def flops(self, subset: Sequence[int]) -> float:
         """Operations of the frozen layers for train examples of these indices, each alone and without padding."""
@@ -103,7 +112,7 @@ class StatesBuilder:
     def _below(self, name: str) -> dict[int, StatesFile]:
         """The cached states of a split at shallower depths, the deepest first; none are computed."""
         lengths = [len(e.ids) for e in self._splits[name].examples]
-        folders = {k: existing_folder("prefix", prefix_key(self._spec, k)) for k in range(self._depth - 1, 0, -1)}
+        folders = {k: existing_folder("prefix", self._key_at(k)) for k in range(self._depth - 1, 0, -1)}
         return {k: StatesFile(f, name, lengths, self._width) for k, f in folders.items() if f is not None}
 
     def _run(
@@ -151,7 +160,7 @@ class StatesBuilder:
 # An example's states have the same bits whichever trial computes them, and whichever examples run beside it. On a CPU
 # the sums inside a product depend on its number of rows, but not on what stands in the others: so short examples lie
 # end to end in rows of one length, filled up, and long ones run alone, as all do where a model takes no rows. Of a GPU,
-# which gets batches of similar lengths, no bit-equality is promised.
+# which gets padded batches of similar lengths, as in training, no bit-equality is promised.
 
 
 def groups_to_run(examples: Sequence[Example], device: torch.device, first_position: int | None) -> Iterator[list[int]]:
@@ -189,9 +198,17 @@ def run_layers(
         with autocast(spec.precision, device), attending_within(row.spans):
             states = layers(**row.inputs, position_ids=row.spans.positions).last_hidden_state.float()
         return [of_one.contiguous() for of_one in states[0].split(row.spans.lengths)[: len(examples)]]
-    batch = collate(examples, 0, device)  # the padding's states are never read
-    with autocast(spec.precision, device):
-        states = layers(**batch.inputs).last_hidden_state.float().cpu()
+    try:
+        batch = collate(examples, 0, device)  # the padding's states are never read
+        with autocast(spec.precision, device):
+            states = layers(**batch.inputs).last_hidden_state.float().cpu()
+    except RuntimeError as error:
+        if len(examples) == 1 or not is_out_of_memory(error):
+            raise
+        states = None
+    if states is None:  # outside the handler, whose traceback would hold the memory
+        halves = examples[: len(examples) // 2], examples[len(examples) // 2 :]
+        return [row for half in halves for row in run_layers(spec, layers, half, device, first_position)]
     return [row[: len(example.ids)].contiguous() for row, example in zip(states, examples, strict=True)]
 
 
@@ -299,7 +316,8 @@ class GrownPrefix:
         self.data = self._before
 
     def _key(self, freeze: FreezeSpec) -> str:
-        digest = hashlib.sha256(f"{self._spec.trial_id}/{prefix_key(self._spec, freeze.depth)}".encode())
+        key = prefix_key(self._spec, freeze.depth, on_device(self._device))
+        digest = hashlib.sha256(f"{self._spec.trial_id}/{key}".encode())
         for module in frozen_modules(self._loaded.parts, freeze):
             for tensor in (*module.parameters(), *module.buffers()):
                 digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())

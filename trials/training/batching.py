@@ -13,7 +13,7 @@ from torch.nn.functional import pad
 from torch.nn.utils.rnn import pad_sequence
 
 from trials.models.family import MODEL_FAMILIES
-from trials.models.padding_free import NAME, Spans, row_logits
+from trials.models.padding_free import Spans, row_logits
 from trials.seeding import numpy_stream
 from trials.spec import TrialSpec
 from trials.tasks.task import IGNORE, Example
@@ -94,9 +94,8 @@ class Batch:
 
     @property
     def tensors(self) -> list[torch.Tensor]:
-        """Those that are not None, in the order of the attributes."""
-        spans = [self.spans.positions, self.spans.offsets] if self.spans is not None else []
-        return [t for t in (self.ids, self.mask, self.labels, self.types, self.states, *spans) if t is not None]
+        """Those that are not None, in the order of the attributes; not the positions of a row."""
+        return [t for t in (self.ids, self.mask, self.labels, self.types, self.states) if t is not None]
 
     @property
     def lengths(self) -> tuple[int, ...]:
@@ -129,12 +128,9 @@ class Batch:
         return replace(part, labels=labels, spans=spans)
 
     def each(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Batch:
-        """The batch with a function applied to every tensor."""
+        """The batch with a function applied to each of `tensors`."""
         mask, types, states = (None if t is None else change(t) for t in (self.mask, self.types, self.states))
-        spans = self.spans and self.spans.each(change)
-        return replace(
-            self, ids=change(self.ids), mask=mask, labels=change(self.labels), types=types, states=states, spans=spans
-        )
+        return replace(self, ids=change(self.ids), mask=mask, labels=change(self.labels), types=types, states=states)
 
     def logits(self, model: torch.nn.Module) -> torch.Tensor:
         """(examples, subwords, labels) in fp32, or (1, subwords, labels) end to end; of texts (examples, 1, labels)."""
@@ -154,7 +150,7 @@ def takes_square_mask(model: nn.Module) -> bool:
     config = getattr(model, "config", None)
     family = str(getattr(config, "model_type", ""))
     supported = family in MODEL_FAMILIES and MODEL_FAMILIES[family].square_mask
-    return supported and getattr(config, "_attn_implementation", None) in ("sdpa", NAME)  # others add a mask of floats
+    return supported and getattr(config, "_attn_implementation", None) == "sdpa"  # others add a mask of floats
 
 
 def square_mask(mask: torch.Tensor) -> torch.Tensor:

@@ -1,31 +1,27 @@
-"""Batches on a device with as little host work per step as possible; on a GPU, the training step as CUDA graphs."""
+"""Batches of examples on a device, with as little host work per step as possible.
+
+On a CPU a batch is made from its examples: laid end to end where the model takes rows, else padded. A GPU would wait
+for that, so there a split's ids, labels and token types reside on the device as padded matrices, and a batch is a
+selection of their rows: each step sends only indices. Hidden states of a frozen prefix stay in their memory-mapped
+file on the host; they are read and sent one batch ahead, on a stream of their own, during the previous step. Either way
+the host never waits for the device.
+
+Both ways give the padded batches of `batching` bit for bit; tests verify that on a CPU. Only a GPU can show that pinned
+copies arrive complete and overlap with the steps.
+"""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import torch
-from torch import nn
 
-from trials.models.padding_free import Spans
 from trials.tasks.task import IGNORE, Example
-from trials.training.batching import Batch, collate, laid_end_to_end, padded_rows, takes_square_mask
-
-# Batches of examples on a device, with as little host work per step as possible.
-#
-# On a CPU a batch is made from its examples. A GPU would wait for that, so there a split's ids, labels and token types
-# reside on the device as padded matrices, and a batch is a selection of their rows, or of their subwords if it lies end
-# to end: each step sends only indices. Hidden states of a frozen prefix stay in their memory-mapped file on the host;
-# they are read and sent one batch ahead, on a stream of their own, during the previous step. Either way the host never
-# waits for the device.
-#
-# Both ways give the batches of `batching` bit for bit; tests verify that on a CPU. Only a GPU can show that pinned
-# copies arrive complete and overlap with the steps.
+from trials.training.batching import Batch, collate, laid_end_to_end, padded_rows
 
 RESIDENT_BYTES = 1 << 30  # of one split on a GPU: half a million sentences of 128 subwords
 Chosen = Sequence[int] | np.ndarray
@@ -50,10 +46,12 @@ class DeviceLoader:
         square_mask: bool = False,
         resident: bool | None = None,
     ) -> None:
-        """Batches lie end to end where `first_position` is given, the position id of an example's first subword.
+        """Batches lie end to end where `first_position` is given, the position id of an example's first subword: on a
+        CPU, made from their examples.
 
         Others are padded to a `multiple` of so many subwords, at most to the longest example.
         """
+        assert first_position is None or (not resident and device.type == "cpu"), "only a CPU trains on rows"
         self.examples, self._pad_id, self._device = examples, pad_id, device
         self._first_position = first_position
         self._multiple, self._square_mask = multiple, square_mask
@@ -76,20 +74,9 @@ class DeviceLoader:
 
     def _batch(self, chosen: Chosen) -> Batch:
         if self._first_position is not None:
-            return self._row(chosen, self._first_position)
+            return laid_end_to_end([self.examples[i] for i in chosen], self._first_position)
         batch = self._collated(chosen) if self._matrices is None else self._gathered(chosen, self._matrices)
         return replace(batch, square=True) if self._square_mask else batch
-
-    def _row(self, chosen: Chosen, first_position: int) -> Batch:
-        if self._matrices is None:
-            return laid_end_to_end([self.examples[i] for i in chosen], first_position).each(self._sent)
-        lengths, states = self._lengths[np.asarray(chosen)], [self.examples[i].states for i in chosen]
-        batch = self._matrices.row(
-            self._sent(torch.as_tensor(chosen)), self._sent(self._matrices.places(chosen, lengths))
-        )
-        spans = Spans.of(tuple(lengths.tolist()), first_position).each(self._sent)
-        cached = [state for state in states if state is not None]
-        return replace(batch, spans=spans, states=self._sent(torch.cat(cached)[None]) if cached else None)
 
     def _collated(self, chosen: Chosen) -> Batch:
         examples, width = [self.examples[i] for i in chosen], self._width(chosen)
@@ -141,20 +128,6 @@ class _Matrices:
         self._width = self._ids.shape[1]
         self._positions = torch.arange(self._width, device=device)
 
-    def places(self, chosen: Chosen, lengths: np.ndarray) -> torch.Tensor:
-        """(subwords of all chosen examples,) where they are in the flattened matrices; on the host."""
-        before = np.repeat(np.cumsum(lengths) - lengths, lengths)  # subwords of the examples before a subword's own
-        rows = np.repeat(np.asarray(chosen, np.int64) * self._width, lengths)
-        return torch.from_numpy(rows + np.arange(len(rows)) - before)
-
-    def row(self, index: torch.Tensor, places: torch.Tensor) -> Batch:
-        """The examples of these rows end to end, without spans and states."""
-        ids, types = (None if m is None else m.flatten()[places][None] for m in (self._ids, self._types))
-        assert ids is not None
-        has_label_a_subword = self._labels.shape == self._ids.shape
-        labels = self._labels.flatten()[places][None] if has_label_a_subword else self._labels.index_select(0, index)
-        return Batch(ids, None, labels, types, None)
-
     def rows(self, index: torch.Tensor, width: int) -> Batch:
         """The batch of these examples, cut to `width` subwords; the one label of a text stays."""
         ids, labels = (matrix[:, :width].index_select(0, index) for matrix in (self._ids, self._labels))
@@ -192,122 +165,3 @@ def one_ahead(items: Iterable[T]) -> Iterator[T]:
         if len(waiting) == 2:
             yield waiting.pop(0)
     yield from waiting
-
-
-# The training step as CUDA graphs, one for each shape of a batch: a few kernel launches instead of a thousand.
-#
-# A small model's step takes less time on a GPU than Python needs to launch its kernels one by one. A graph holds all
-# kernels of a step, and one call launches them. The environment variable PERMAFROST_CUDA_GRAPHS=1 turns graphs on; they
-# have not been measured on a GPU, so they are off by default. The tests cover everything but `CudaGraphRecorder`, on a
-# CPU.
-#
-# A recorded step reads its batch from buffers at fixed addresses and the learning rate from tensors that are filled
-# outside; no gradient outlives it; the host never waits in it. Loss scaling (fp16) and models that inspect their mask
-# on the host (see `trials.training.batching.takes_square_mask`) are trained without graphs.
-
-GRAPHS_VARIABLE = "PERMAFROST_CUDA_GRAPHS"
-LENGTHS = 16  # batches are padded to a multiple of so many subwords, so that few shapes occur
-
-Step = Callable[[Batch], torch.Tensor]  # trains on a batch and returns its loss
-
-
-def graphs_wanted(model: nn.Module, device: torch.device, *, scaled: bool) -> bool:
-    """Whether the environment turns graphs on and device, precision and model allow them."""
-    asked = os.environ.get(GRAPHS_VARIABLE) == "1"
-    return asked and device.type == "cuda" and not scaled and takes_square_mask(model)
-
-
-def model_state(model: nn.Module) -> tuple[tuple[bool, ...], ...]:
-    """What a recorded step depends on: which parameters are trained, and which modules are in training mode."""
-    return tuple(p.requires_grad for p in model.parameters()), tuple(m.training for m in model.modules())
-
-
-class GraphRecorder(Protocol):
-    """Records the device work of a function, to be replayed."""
-
-    def warm_up(self, step: Callable[[], torch.Tensor]) -> torch.Tensor:
-        """Run a step on the recording stream without recording it, so that lazy initialisation is done."""
-        ...
-
-    def record(self, step: Callable[[], torch.Tensor]) -> Callable[[], torch.Tensor]:
-        """Record a step without running it; return a function that replays it and returns the same output tensor."""
-        ...
-
-
-class StepGraphs:
-    """Steps of one training: of each shape the first is run, the second recorded, and later ones are replayed."""
-
-    def __init__(self, new_recorder: Callable[[], GraphRecorder]) -> None:
-        self._new_recorder = new_recorder
-        self._state: object = None
-        self._drop()
-
-    def stepper(self, step: Step, state: object) -> Step:
-        """A step for a model in this state; graphs that were recorded in another state are discarded.
-
-        The step is not stored: it references the training, and the training references this object.
-        """
-        if state != self._state:
-            self._drop()
-            self._state = state
-        return partial(self._take, step)
-
-    def _drop(self) -> None:
-        # Their memory is free at once. No replay is running: `train_steps` ends by reading its losses.
-        self._recorder: GraphRecorder | None = None
-        self._seen: set[object] = set()
-        self._graphs: dict[object, _Graph] = {}
-
-    def _take(self, step: Step, batch: Batch) -> torch.Tensor:
-        # One recorder per state: the graphs' memory pool cannot be reused once all of them are gone.
-        recorder = self._recorder = self._recorder or self._new_recorder()
-        shape = tuple((tensor.shape, tensor.dtype) for tensor in batch.tensors)
-        if shape not in self._seen:
-            self._seen.add(shape)
-            return recorder.warm_up(partial(step, batch))
-        if shape not in self._graphs:
-            self._graphs[shape] = _Graph(recorder, step, batch)
-        return self._graphs[shape].replay(batch)
-
-
-class _Graph:
-    """A recorded step and the buffers that it reads its batch from."""
-
-    def __init__(self, recorder: GraphRecorder, step: Step, like: Batch) -> None:
-        self._batch = like.each(torch.clone)
-        self._replay = recorder.record(partial(step, self._batch))
-
-    def replay(self, batch: Batch) -> torch.Tensor:
-        """Train on a batch of the same shape and return its loss."""
-        for buffer, tensor in zip(self._batch.tensors, batch.tensors, strict=True):
-            buffer.copy_(tensor)
-        return self._replay().clone()  # the next replay, of this graph or another, writes over it
-
-
-class CudaGraphRecorder:
-    """Records CUDA graphs that share a memory pool: they never run concurrently, and none reads another's memory."""
-
-    def __init__(self, device: torch.device) -> None:
-        self._device, self._stream = device, torch.cuda.Stream(device)
-        self._pool = torch.cuda.graph_pool_handle()
-
-    def warm_up(self, step: Callable[[], torch.Tensor]) -> torch.Tensor:
-        """Run a step on the recording stream, in order with the work of the computing stream."""
-        computing = torch.cuda.current_stream(self._device)
-        self._stream.wait_stream(computing)
-        with torch.cuda.stream(self._stream):
-            loss = step()
-        computing.wait_stream(self._stream)
-        return loss
-
-    def record(self, step: Callable[[], torch.Tensor]) -> Callable[[], torch.Tensor]:
-        """Record a step; the host waits once for the device."""
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self._pool, stream=self._stream):
-            loss = step()
-
-        def replay() -> torch.Tensor:
-            graph.replay()
-            return loss
-
-        return replay

@@ -15,9 +15,9 @@ from safetensors.torch import save
 from torch.nn.functional import cross_entropy
 
 from trials.cache.encoding import EncodedCorpus
-from trials.errors import DivergedError, RefusedError
+from trials.errors import DivergedError, RefusedError, is_out_of_memory
 from trials.metrics.metric import METRICS
-from trials.models.family import is_norm
+from trials.models.family import StepMode, is_norm
 from trials.models.load import LoadedModel
 from trials.record import SplitReport
 from trials.settings import OptimSpec, Predictions
@@ -25,8 +25,9 @@ from trials.spec import TrialSpec
 from trials.tasks import TASKS
 from trials.tasks.task import IGNORE, NO_PREDICTION, Example, Split, score_name
 from trials.training.batching import Batch, batches_by_length, takes_square_mask
-from trials.training.device_loader import LENGTHS, CudaGraphRecorder, DeviceLoader, Step, StepGraphs, model_state
+from trials.training.device_loader import DeviceLoader
 from trials.training.flops import Flops
+from trials.training.step_graphs import CudaGraphRecorder, Step, StepGraphs, model_state
 
 # The optimiser of a trial and its learning rates.
 
@@ -77,6 +78,7 @@ def lr_share(step: int, n_steps: int, warmup: float, schedule: str = "linear") -
 
 
 EVAL_BATCH_SIZE = 64
+LENGTHS = 16  # padded batches on a GPU, and of recorded steps, have a multiple of so many subwords: few shapes
 
 
 @dataclass
@@ -88,7 +90,7 @@ class Training:
         n_steps: Optimiser steps of the whole trial.
         scaled: Whether the loss is scaled so that gradients in fp16 do not vanish (Micikevicius et al. 2018).
         accumulation: Parts that a batch is split into; their gradients add up to the batch's.
-        graphs: Whether steps are recorded and replayed as CUDA graphs; see `cuda_graphs` for the conditions.
+        mode: How steps run.
         step_flops: Operations of a step, by its batch's shape; None to count none.
         flops: Operations of the steps that this process has done.
         device_batches: The batches on the device.
@@ -105,7 +107,7 @@ class Training:
     n_steps: int
     scaled: bool = False
     accumulation: int = 1
-    graphs: bool = False
+    mode: StepMode = "padded"
     step: int = 0
     lr: float = 0.0
     step_flops: Flops | None = None
@@ -128,7 +130,7 @@ class Training:
     def feed(self, examples: Sequence[Example], batches: Iterator[np.ndarray]) -> None:
         """Train on these examples from now on, in these index batches."""
         self.examples, self.batches = examples, batches
-        self.device_batches = self._loader(examples, LENGTHS if self.graphs else 1).batches(batches)
+        self.device_batches = self._loader(examples).batches(batches)
 
     def loader_for(self, split: Split) -> DeviceLoader:
         """The loader of a split to evaluate, built once, so that its ids are moved to the device only once."""
@@ -137,19 +139,24 @@ class Training:
             self._loaders[key] = self._loader(split.examples)
         return self._loaders[key]
 
-    def _loader(self, examples: Sequence[Example], multiple: int = 1) -> DeviceLoader:
+    def _loader(self, examples: Sequence[Example]) -> DeviceLoader:
         # On a CPU no wait is saved, and attention without padding is a little faster in the library.
         square = self.device.type == "cuda" and takes_square_mask(self.loaded.model)
         return DeviceLoader(
             examples, self.pad_id, self.device,
-            first_position=self.loaded.first_position if self.padding_free else None,
-            multiple=multiple, square_mask=square,
+            first_position=self.loaded.first_position,
+            multiple=LENGTHS if self.device.type == "cuda" or self.graphs else 1, square_mask=square,
         )  # fmt: skip
 
     @property
+    def graphs(self) -> bool:
+        """Whether steps are recorded and replayed as CUDA graphs."""
+        return self.mode == "graphs"
+
+    @property
     def padding_free(self) -> bool:
-        """Whether batches lie end to end: if the model allows it and steps are not graphs, which need few shapes."""
-        return self.loaded.first_position is not None and not self.graphs
+        """Whether batches lie end to end."""
+        return self.loaded.first_position is not None
 
     def set_lr(self) -> None:
         """Set this step's learning rate in every parameter group."""
@@ -255,17 +262,35 @@ class EvaluatedSplit:
 @torch.inference_mode()
 def evaluate(training: Training, split: Split) -> EvaluatedSplit:
     """Predict a whole split without dropout; leaves the model in evaluation mode."""
-    model, examples = training.loaded.model.eval(), split.examples
+    examples = split.examples
+    training.loaded.model.eval()
     loss, outputs = torch.zeros((), device=training.device), _Outputs(len(examples))
     groups = list(batches_by_length(examples, EVAL_BATCH_SIZE))
     for group, batch in zip(groups, training.loader_for(split).batches(groups), strict=True):
-        with training.precision:
-            logits = batch.logits(model)
-        loss += summed_loss(logits, batch.labels)
-        outputs.add(logits, batch.starts, group, examples)
+        for part, of_part, logits in _with_logits(training, batch, group):
+            loss += summed_loss(logits, part.labels)
+            outputs.add(logits, part.starts, of_part, examples)
     n_labels = sum(int((example.labels != IGNORE).sum()) for example in examples)
     predicted, probability = outputs.numbers() if split.gold.dtype.kind == "f" else outputs.classes()
     return EvaluatedSplit(loss.item() / max(n_labels, 1), predicted, probability)
+
+
+def _with_logits(
+    training: Training, batch: Batch, group: Sequence[int]
+) -> Iterator[tuple[Batch, Sequence[int], torch.Tensor]]:
+    """The batch, its examples' indices and its logits; in halves where memory is too small for the whole."""
+    try:
+        with training.precision:
+            logits = batch.logits(training.loaded.model)
+    except RuntimeError as error:
+        if len(group) == 1 or not is_out_of_memory(error):
+            raise
+    else:
+        yield batch, group, logits
+        return
+    for i, part in enumerate(batch.parts(2)):  # outside the handler, whose traceback would hold the memory
+        half = -(-len(group) // 2)
+        yield from _with_logits(training, part, group[i * half : (i + 1) * half])
 
 
 class _Outputs:
@@ -334,7 +359,10 @@ class BestEpoch:
     def update(self, score: float, dev: EvaluatedSplit) -> None:
         """Copy the model's weights if they score better than all before."""
         if score > self.score:
-            self.replace(score, dev, [p.detach().clone() for p in self.trained])
+            if not self.weights:
+                self.weights = [torch.empty_like(p) for p in self.trained]
+            torch._foreach_copy_(self.weights, [p.detach() for p in self.trained])  # in place: never two copies
+            self.score, self.dev = score, dev
 
     def replace(self, score: float, dev: EvaluatedSplit, weights: list[torch.Tensor]) -> None:
         """Set the best epoch, e.g. from a checkpoint."""

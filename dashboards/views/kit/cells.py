@@ -103,7 +103,7 @@ def _described_device(trials: pd.DataFrame) -> pd.Series:
         if column == "device" or column not in trials:
             continue
         varies = trials.groupby("device", dropna=False)[column].transform("nunique") > 1
-        values = pd.Series([f"{value:g}" for value in trials[column]], index=trials.index)
+        values = pd.Series([f"{v:g}" if isinstance(v, float) else str(v) for v in trials[column]], index=trials.index)
         text = text.where(~varies, text + f", {plural}: " + values)
     return text
 

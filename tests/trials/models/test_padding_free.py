@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -46,9 +45,9 @@ def both(spec: TrialSpec) -> tuple[Training, Training]:
     trainings = []
     for is_padded in (False, True):
         data = encode_for(spec)
-        loaded, subset = new_model(spec, len(data.labels), CPU), train_subset(spec, data.train)
+        loaded = new_model(spec, len(data.labels), CPU, mode="padded" if is_padded else "rows")
+        subset = train_subset(spec, data.train)
         data = take_prefix(spec, loaded, data, subset.tolist(), CPU).data
-        loaded = replace(loaded, first_position=None) if is_padded else loaded
         trainings.append(new_training(spec, loaded, data, subset, CPU))
         train_mode(loaded.model, loaded.parts, spec.freeze, frozen_dropout=spec.frozen_dropout)
     return trainings[0], trainings[1]
@@ -197,35 +196,9 @@ def test_with_dropout_attention_drops_and_returns_what_torchs_own_does(scale: fl
     torch.testing.assert_close([found, *gradients[0]], [expected, *gradients[1]], atol=1e-5, rtol=1e-4)
 
 
-@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
-def test_nested_tensors_give_the_same_attention() -> None:
-    lengths = (4, 1, 9)
-    query, key, value = row(lengths)
-    spans = Spans.of(lengths, 0)
-    one_by_one = padding_free._one_by_one(query, key, value, spans, None, 0.0, 0, False)
-    nested = padding_free._by_nested_tensors(query, key, value, spans, None, 0.0, False)
-    torch.testing.assert_close(nested, one_by_one, atol=1e-6, rtol=1e-5)
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
-@each("window", [0, 3])
-@each("dtype", [torch.float32, torch.bfloat16])
-def test_on_a_gpu_attention_is_that_of_the_cpu(window: int, dtype: torch.dtype) -> None:
-    lengths = (40, 1, 90)
-    (q, k, v), spans = row(lengths), Spans.of(lengths, 0)
-    expected = padding_free._one_by_one(q, k, v, spans, None, 0.0, window, False)
-    there = replace(spans, positions=spans.positions.cuda(), offsets=spans.offsets.cuda())
-    with attending_within(there):
-        query, key, value = (x.cuda().to(dtype) for x in (q, k, v))
-        found, _ = attend(torch.nn.Identity(), query, key, value, sliding_window=window or None, is_causal=False)
-    tolerance = 1e-5 if dtype is torch.float32 else 0.02
-    torch.testing.assert_close(found.float().cpu(), expected, atol=tolerance, rtol=tolerance)
-
-
 def test_positions_restart_at_each_sentence() -> None:
     spans = Spans.of((3, 2), 2)
     assert spans.positions.tolist() == [[2, 3, 4, 2, 3]]
-    assert spans.offsets.tolist() == [0, 3, 5]
     assert spans.mask.tolist() == [[1, 1, 1], [1, 1, 0]]
 
 

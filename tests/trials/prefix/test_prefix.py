@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -22,12 +22,15 @@ from trials.cache.node_cache import BYTES_VARIABLE
 from trials.models.cut import section
 from trials.models.family import MODEL_FAMILIES
 from trials.models.load import family_of
+from trials.prefix import rule
 from trials.prefix.files import StatesFile
 from trials.prefix.rule import cached_depth, prefix_depth, prefix_key
-from trials.prefix.states import SHORT, groups_to_run, run_layers
+from trials.prefix.states import SHORT, groups_to_run, on_device, run_layers
 from trials.record import EpochRecord
 from trials.run import run_trial
 from trials.starter import model_path
+from trials.tasks.task import Example
+from trials.training.batching import Batch, collate
 from trials.training.checkpoint import Checkpoints
 
 QUICK = ("distilbert", "deberta-v2", "modernbert", "gpt2")  # test_cut has all families in the quick suite
@@ -155,6 +158,31 @@ def test_a_trial_of_one_epoch_computes_no_prefix(make_trial: TrialMaker) -> None
 @each("changes", [{"max_length": 16}, {"lowercase": True}, {"precision": "bf16"}, {"data": {"first": {"train": 30}}}])
 def test_what_changes_the_states_changes_the_key(changes: dict[str, Any], make_trial: TrialMaker) -> None:
     assert prefix_key(make_trial(**FROZEN, **changes), 2) != prefix_key(make_trial(**FROZEN), 2)
+
+
+def test_each_kind_of_device_has_states_of_its_own(make_trial: TrialMaker) -> None:
+    spec = make_trial(**FROZEN)
+    keys = {prefix_key(spec, 2), prefix_key(spec, 2, "NVIDIA H200"), prefix_key(spec, 2, "NVIDIA A100")}
+    assert len(keys) == 3
+    assert on_device(CPU) == rule.CPU
+
+
+def test_states_that_do_not_fit_are_computed_in_halves(make_trial: TrialMaker, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = make_trial("deberta-v2")
+    loaded, examples = load_tiny(spec), encode_for(spec).train.examples[:5]
+    layers, tried, whole = section(loaded.model.base_model, family_of(spec.model), 0, 2), list[int](), collate
+    expected = run_layers(spec, layers, examples, CPU, None)
+
+    def small(chosen: Sequence[Example], *others: Any) -> Batch:
+        tried.append(len(chosen))
+        if len(chosen) > 2:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return whole(chosen, *others)
+
+    monkeypatch.setattr("trials.prefix.states.collate", small)
+    found = run_layers(spec, layers, examples, CPU, None)
+    assert tried == [5, 2, 3, 1, 2]
+    torch.testing.assert_close(found, expected, atol=1e-6, rtol=1e-5)
 
 
 @pytest.mark.parametrize("changes", [{"seed": 1}, {"train_size": 20}, {"optim": {"lr": 1e-4}}], ids=str)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,65 +11,28 @@ import torch
 
 from tests.examples import each
 from tests.trials.conftest import TrialMaker
+from tests.trials.training.recorders import Recorders
 from trials.cache.encoding import encode_for
 from trials.errors import DivergedError
+from trials.models.family import StepMode
 from trials.run import new_model, new_training, train_subset
 from trials.spec import TrialSpec
 from trials.training.batching import Batch, shuffled_batches
-from trials.training.device_loader import (
-    GRAPHS_VARIABLE,
-    LENGTHS,
-    DeviceLoader,
-    GraphRecorder,
-    StepGraphs,
-    graphs_wanted,
-    model_state,
-)
 from trials.training.freeze_course import FreezeSchedule
 from trials.training.loop import Training, evaluate
+from trials.training.step_graphs import GRAPHS_VARIABLE, StepGraphs, can_be_recorded, model_state
 
 CPU = torch.device("cpu")
 GPU = torch.device("cuda", 0)
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
 
 
-class Rerunning:
-    """A recorder for a CPU: what it records is run again, on the buffers it was recorded with, into one result."""
-
-    def __init__(self) -> None:
-        self.warm_ups = self.recorded = self.replays = 0
-
-    def warm_up(self, step: Callable[[], torch.Tensor]) -> torch.Tensor:
-        self.warm_ups += 1
-        return step()
-
-    def record(self, step: Callable[[], torch.Tensor]) -> Callable[[], torch.Tensor]:
-        self.recorded += 1
-        result = torch.zeros(())
-
-        def replay() -> torch.Tensor:
-            self.replays += 1
-            return result.copy_(step())
-
-        return replay
-
-
-class Recorders(list[Rerunning]):
-    """Every recorder that was made."""
-
-    def new(self) -> GraphRecorder:
-        self.append(Rerunning())
-        return self[-1]
-
-
 def start(spec: TrialSpec, device: torch.device = CPU, *, graphs: bool, recorders: Recorders | None = None) -> Training:
-    data, loaded = encode_for(spec), new_model(spec, len(encode_for(spec).labels), device)
-    plain = new_training(spec, loaded, data, train_subset(spec, data.train), device)
-    training = Training(
-        loaded=loaded, optim=spec.optim, examples=plain.examples, pad_id=data.pad_id, device=device, graphs=graphs,
-        batches=shuffled_batches(len(plain.examples), spec.optim.batch_size, np.random.default_rng(0)),
-        precision=plain.precision, n_steps=plain.n_steps,
-    )  # fmt: skip
+    mode: StepMode = "graphs" if graphs else "rows" if device.type == "cpu" else "padded"
+    data, loaded = encode_for(spec), new_model(spec, len(encode_for(spec).labels), device, mode=mode)
+    training = new_training(spec, loaded, data, train_subset(spec, data.train), device, mode=mode)
+    order = shuffled_batches(len(training.examples), spec.optim.batch_size, np.random.default_rng(0))
+    training.feed(training.examples, order)
     if recorders is not None:
         training.step_graphs = StepGraphs(recorders.new)
     return training
@@ -202,34 +165,27 @@ def test_without_graphs_the_loop_is_the_eager_one(make_trial: TrialMaker) -> Non
     assert not any(isinstance(group["lr"], torch.Tensor) for group in training.optimizer.param_groups)
 
 
-def test_graphs_are_wanted_where_they_are_asked_for_and_possible(
+def test_steps_are_recorded_unless_the_environment_or_the_model_forbids_it(
     make_trial: TrialMaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bert, deberta = (new_model(make_trial(family), 3, CPU).model for family in ("bert", "deberta-v2"))
+    bert, deberta = (new_model(make_trial(family), 3, CPU, mode="graphs").model for family in ("bert", "deberta-v2"))
     monkeypatch.delenv(GRAPHS_VARIABLE, raising=False)
-    assert not graphs_wanted(bert, GPU, scaled=False)
-    monkeypatch.setenv(GRAPHS_VARIABLE, "1")
-    assert graphs_wanted(bert, GPU, scaled=False)
-    assert not graphs_wanted(bert, CPU, scaled=False)
-    assert not graphs_wanted(bert, GPU, scaled=True)
-    assert not graphs_wanted(deberta, GPU, scaled=False)
+    assert can_be_recorded(bert)
+    assert not can_be_recorded(deberta)
+    monkeypatch.setenv(GRAPHS_VARIABLE, "0")
+    assert not can_be_recorded(bert)
 
 
 # --- What only a GPU can show
 
 
 @needs_gpu
-@each("precision", ["fp32", "bf16"])
+@each("precision", ["fp32", "bf16", "fp16"])
 @each("freeze", ["none", {"strategy": "first_k", "depth": 2, "embeddings": True}])
 def test_cuda_graphs_have_the_losses_of_the_eager_loop(freeze: Any, precision: str, make_trial: TrialMaker) -> None:
     thaw: dict[str, Any] = {} if freeze == "none" else {"thaw_every": 1}
     spec = spec_of(make_trial, freeze=freeze, precision=precision, **thaw)
-    eager = start(spec, GPU, graphs=False)
-    batches = shuffled_batches(len(eager.examples), spec.optim.batch_size, np.random.default_rng(0))
-    eager.device_batches = DeviceLoader(eager.examples, eager.pad_id, GPU, multiple=LENGTHS, square_mask=True).batches(
-        batches
-    )
     eager_losses, graph_losses = (
-        FreezeSchedule(spec, training).train_to(20) for training in (eager, start(spec, GPU, graphs=True))
+        FreezeSchedule(spec, start(spec, GPU, graphs=graphs)).train_to(20) for graphs in (False, True)
     )
     assert graph_losses == pytest.approx(eager_losses, abs=1e-5 if precision == "fp32" else 1e-2)

@@ -15,13 +15,21 @@ from transformers import get_linear_schedule_with_warmup
 from tests.trials.conftest import TrialMaker
 from trials.cache.encoding import encode_for
 from trials.hardware.device import PeakMemory
+from trials.models.family import StepMode
 from trials.models.load import load_model
 from trials.run import new_model, new_training, train_subset
 from trials.seeding import GlobalStream, numpy_stream, stream_seed
 from trials.settings import OptimSpec
 from trials.tasks.task import IGNORE, NO_PREDICTION, Example, Split
-from trials.training.batching import batches_by_length, batches_of_like_length, collate, nested_subset, shuffled_batches
-from trials.training.loop import evaluate, lr_share, mean_loss, new_optimizer
+from trials.training.batching import (
+    Batch,
+    batches_by_length,
+    batches_of_like_length,
+    collate,
+    nested_subset,
+    shuffled_batches,
+)
+from trials.training.loop import BestEpoch, EvaluatedSplit, evaluate, lr_share, mean_loss, new_optimizer
 
 CPU = torch.device("cpu")
 SIZES = st.integers(1, 40)
@@ -130,6 +138,43 @@ def test_a_split_is_predicted_in_its_order_whatever_stands_beside_a_sentence(
     assert [len(example.gold) for example in data.dev.examples] == np.diff(
         [*data.dev.starts, len(data.dev.gold)]
     ).tolist()
+
+
+@pytest.mark.parametrize("mode", ["rows", "padded"])
+def test_an_evaluation_that_does_not_fit_runs_in_halves(
+    mode: StepMode, make_trial: TrialMaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec, whole = make_trial(), Batch.logits
+    data, loaded = encode_for(spec), new_model(spec, len(encode_for(spec).labels), CPU, mode=mode)
+    training = new_training(spec, loaded, data, train_subset(spec, data.train), CPU, mode=mode)
+    expected, tried = evaluate(training, data.dev), list[int]()
+
+    def small(batch: Batch, model: torch.nn.Module) -> torch.Tensor:
+        tried.append(len(batch.lengths))
+        if tried[-1] > 4:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return whole(batch, model)
+
+    monkeypatch.setattr(Batch, "logits", small)
+    found = evaluate(training, data.dev)
+    assert tried == [12, 6, 3, 3, 6, 3, 3]
+    assert found.predicted.tolist() == expected.predicted.tolist()
+    assert found.loss == pytest.approx(expected.loss, rel=1e-5)
+
+
+def test_the_best_weights_are_replaced_in_place_and_never_by_worse_ones(make_trial: TrialMaker) -> None:
+    loaded = load_model(make_trial().model, head="tokens", n_outputs=3, dropout=0.0, init=torch.Generator())
+    best, dev = BestEpoch(loaded), EvaluatedSplit(0.0, np.zeros(1), np.zeros(1))
+    best.update(0.5, dev)
+    places = [weight.data_ptr() for weight in best.weights]
+    first = [weight.clone() for weight in best.weights]
+    for score, is_kept in ((0.4, True), (0.6, False)):
+        with torch.no_grad():
+            for parameter in best.trained:
+                parameter.add_(1.0)
+        best.update(score, dev)
+        assert [weight.data_ptr() for weight in best.weights] == places
+        assert all(map(torch.equal, best.weights, first)) == is_kept
 
 
 def test_token_types_are_padded_with_zeros() -> None:

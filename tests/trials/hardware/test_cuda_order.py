@@ -1,0 +1,57 @@
+"""Whole trials in a fresh process on a stand-in of a GPU: CUDA is initialised first, and steps are recorded."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.trials.conftest import TrialMaker, records_of, step_losses
+from trials.spec import TrialSpec
+from trials.training.step_graphs import GRAPHS_VARIABLE
+
+ROOT = Path(__file__).parents[3]
+FROZEN: dict[str, Any] = {
+    "freeze": {"strategy": "first_k", "depth": 2, "embeddings": True}, "frozen_dropout": False,
+}  # fmt: skip
+
+
+def on_a_gpu(specs: Sequence[TrialSpec], cache: Path, **environment: str) -> list[dict[str, Any]]:
+    """How trials go on the stand-in, one after the other in one process."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.cuda_stand_in"],
+        input="\n".join(spec.model_dump_json() for spec in specs),
+        capture_output=True, text=True, cwd=ROOT, check=False,
+        env={**os.environ, "PERMAFROST_CACHE": str(cache), "PYTHONPATH": str(ROOT), **environment},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_cuda_is_initialised_first_and_recorded_steps_have_the_losses_of_a_cpu(
+    make_trial: TrialMaker, tmp_path: Path
+) -> None:
+    specs = [make_trial("bert", dropout=0.0), make_trial("bert", dropout=0.0, **FROZEN), make_trial("deberta-v2")]
+    whole, frozen, deberta = on_a_gpu(specs, tmp_path)
+    assert whole["calls"][:2] == ["init", "set_device"]
+    assert whole["calls"].index("reset_peak_memory_stats") > whole["calls"].index(
+        "CUDAGraph"
+    )  # of the check, before it
+    assert whole["peak_memory_bytes"] == 1 << 30
+    for spec, found in zip(specs, (whole, frozen), strict=False):
+        assert (found["step_mode"], found["refused_modes"], found["padding_free"]) == ("graphs", None, 0)
+        assert found["losses"] == pytest.approx(step_losses(records_of(spec)), abs=1e-5)
+    assert (deberta["step_mode"], deberta["refused_modes"]) == ("padded", None)  # it reads its mask on the host
+
+
+def test_without_graphs_the_same_batches_run_step_by_step(make_trial: TrialMaker, tmp_path: Path) -> None:
+    spec = make_trial("bert", dropout=0.0)
+    (found,) = on_a_gpu([spec], tmp_path, **{GRAPHS_VARIABLE: "0"})
+    assert (found["step_mode"], "CUDAGraph" in found["calls"]) == ("padded", False)
+    assert found["losses"] == pytest.approx(step_losses(records_of(spec)), abs=1e-5)

@@ -1,0 +1,212 @@
+"""A way of running steps is believed only where its gradient is that of its loss, on every device, for every family."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.nn import functional
+
+from tests.examples import each
+from tests.trials.conftest import TrialMaker, records_of, save_tiny_model
+from tests.trials.training.recorders import Recorders
+from trials.errors import MissingError
+from trials.models import padding_free
+from trials.models.family import MODEL_FAMILIES, Head, StepMode
+from trials.settings import ModelSpec
+from trials.training import gradient_check, loop
+from trials.training.gradient_check import (
+    MODES,
+    TOLERANCE,
+    checked_mode,
+    derivative_ratio,
+    small_config,
+    small_training,
+    tried_mode,
+)
+from trials.training.step_graphs import StepGraphs
+
+CPU = torch.device("cpu")
+ALL_MODES: tuple[StepMode, ...] = ("rows", "graphs", "padded", "plain")
+TAKES_ROWS = [name for name in MODEL_FAMILIES if MODEL_FAMILIES[name].padding_free]
+RECORDED = [name for name in MODEL_FAMILIES if MODEL_FAMILIES[name].square_mask]
+
+
+@pytest.fixture(autouse=True)
+def new_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """A node that has checked nothing yet."""
+    monkeypatch.setenv("PERMAFROST_CACHE", str(tmp_path / "cache"))
+    gradient_check._fault.cache_clear()
+    yield
+    gradient_check._fault.cache_clear()
+
+
+@pytest.fixture(scope="module")
+def wide_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """In half precision only a wide model has a gradient that is not drowned by rounding."""
+    sizes = {"hidden_size": 256, "num_attention_heads": 4, "intermediate_size": 512, "num_hidden_layers": 2}
+    return save_tiny_model("bert", tmp_path_factory.mktemp("wide"), **sizes)
+
+
+def ratio_of(model: ModelSpec, mode: StepMode, *, head: Head = "tokens") -> float | None:
+    """The ratio of the two derivatives on a CPU; graphs are replayed by running their step again."""
+    torch.manual_seed(0)
+    training = small_training(model, head, small_config(model, head, 0.1), "fp32", mode, CPU)
+    if training is None:
+        return None
+    if training.graphs:
+        training.step_graphs = StepGraphs(Recorders().new)
+    return derivative_ratio(training, "fp32")
+
+
+class Scaled(torch.autograd.Function):
+    """The identity, whose backward pass returns a multiple of the gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, tensor: torch.Tensor, factor: float) -> torch.Tensor:
+        ctx.factor = factor
+        return tensor.view_as(tensor)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None]:
+        return gradients[0] * ctx.factor, None
+
+
+scaled: Any = Scaled.apply
+
+
+@contextmanager
+def wrong_attention(module: Any, name: str) -> Iterator[None]:
+    """Within the block a function of attention has the gradients that a GPU's kernel was found to return."""
+    right = getattr(module, name)
+
+    def wrong(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *others: Any, **more: Any) -> Any:
+        given = (scaled(x, factor) for x, factor in zip((query, key, value), (0.82, 0.83, 0.89), strict=True))
+        return right(*given, *others, **more)
+
+    setattr(module, name, wrong)
+    try:
+        yield
+    finally:
+        setattr(module, name, right)
+
+
+@each("head", ["tokens", "text"], quick=2)
+@each("family", list(MODEL_FAMILIES), quick=99)
+def test_the_gradient_is_right_in_every_mode_that_a_family_has(family: str, head: Head, make_trial: TrialMaker) -> None:
+    ratios = {mode: ratio_of(make_trial(family).model, mode, head=head) for mode in ALL_MODES}
+    run = {mode for mode, ratio in ratios.items() if ratio is not None}
+    assert {"padded", "plain"} <= run
+    assert ("graphs" in run) == (family in RECORDED)
+    assert ("rows" in run) == (family in TAKES_ROWS and not (head == "text" and MODEL_FAMILIES[family].causal))
+    assert all(abs(ratios[mode] - 1) < TOLERANCE["fp32"] / 5 for mode in run)  # type: ignore[operator]
+
+
+@each("mode", MODES["cpu"], quick=4)
+def test_in_bf16_the_gradient_is_right_within_its_rounding(mode: StepMode, make_trial: TrialMaker) -> None:
+    spec = make_trial("bert")
+    found = tried_mode(spec.model, "tokens", small_config(spec.model, "tokens", 0.1), "bf16", mode, CPU)
+    assert found is None or abs(found[0] - 1) < found[1]
+
+
+WRONG: dict[StepMode, tuple[Any, str]] = {
+    "rows": (padding_free, "_one_by_one"),
+    "graphs": (functional, "scaled_dot_product_attention"),
+    "padded": (functional, "scaled_dot_product_attention"),
+}
+
+
+@each("precision", ["fp32", "bf16"], quick=2)
+@each("mode", list(WRONG), quick=3)
+def test_the_wrong_gradient_of_a_kernel_is_seen(
+    mode: StepMode, precision: str, wide_bert: Path, make_trial: TrialMaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = make_trial(model=str(wide_bert)).model
+    monkeypatch.setattr(loop, "CudaGraphRecorder", lambda device: Recorders().new())
+    with wrong_attention(*WRONG[mode]):
+        found = tried_mode(model, "tokens", small_config(model, "tokens", 0.1), precision, mode, CPU)
+    assert found is not None
+    ratio, tolerance = found
+    assert ratio - 1 > 1.5 * tolerance
+
+
+def test_a_wrong_gradient_in_plain_operations_is_seen(make_trial: TrialMaker, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = torch.matmul
+    monkeypatch.setattr(torch, "matmul", lambda a, b: right(scaled(a, 0.82), b))
+    ratio = ratio_of(make_trial("bert").model, "plain")
+    assert ratio is not None
+    assert abs(ratio - 1) > 2 * TOLERANCE["fp32"]
+
+
+def test_a_trial_runs_in_the_next_mode_and_its_row_says_why(make_trial: TrialMaker) -> None:
+    with wrong_attention(padding_free, "_one_by_one"):
+        record = records_of(make_trial("bert", dropout=0.1))[-1]
+    assert (record.step_mode, record.padding_free) == ("padded", 0)
+    assert record.refused_modes is not None
+    assert record.refused_modes.startswith("rows: the loss changes by 1.")
+
+
+def test_a_trial_whose_modes_are_right_runs_in_the_fastest(make_trial: TrialMaker) -> None:
+    record = records_of(make_trial("bert"))[-1]
+    assert (record.step_mode, record.refused_modes) == ("rows", None)
+
+
+def test_without_a_right_mode_a_trial_fails_in_words(make_trial: TrialMaker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gradient_check, "tried_mode", lambda *_: (0.82, 0.005))
+    with pytest.raises(MissingError, match=r"no way of training bert in fp32 .* \(rows: .* 0\.820 .*; plain: "):
+        checked_mode(make_trial("bert"), CPU)
+
+
+def test_a_mode_that_raises_is_refused_and_a_full_memory_is_not(
+    make_trial: TrialMaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*given: Any) -> tuple[float, float]:
+        if given[4] == "rows":
+            raise RuntimeError("no kernel image is available for execution on the device")
+        return 1.0, 0.005
+
+    monkeypatch.setattr(gradient_check, "tried_mode", failing)
+    found = checked_mode(make_trial("bert"), CPU)
+    assert (found.mode, found.refused) == (
+        "padded",
+        "rows: it failed (no kernel image is available for execution on the device)",
+    )
+
+    def full(*given: Any) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    gradient_check._fault.cache_clear()
+    monkeypatch.setattr(gradient_check, "tried_mode", full)
+    with pytest.raises(torch.OutOfMemoryError):
+        checked_mode(make_trial("distilbert"), CPU)
+
+
+def test_a_node_tries_a_mode_once(make_trial: TrialMaker, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = list[str]()
+
+    def one(*given: Any) -> tuple[float, float]:
+        tried.append(given[4])
+        return 1.0, 0.005
+
+    monkeypatch.setattr(gradient_check, "tried_mode", one)
+    for process in range(2):
+        gradient_check._fault.cache_clear()
+        checked_mode(make_trial("bert", train_size=2 + process), CPU)
+    checked_mode(make_trial("bert", dropout=0.3), CPU)
+    assert tried == ["rows", "rows"]  # with another dropout other kernels run
+
+
+def test_random_numbers_and_weights_of_a_trial_are_not_touched(make_trial: TrialMaker) -> None:
+    torch.manual_seed(5)
+    before = torch.get_rng_state()
+    checked_mode(make_trial("bert"), CPU)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_the_modes_of_a_device_end_with_the_same_plain_one() -> None:
+    assert {modes[-1] for modes in MODES.values()} == {"plain"}
+    assert set(MODES["cpu"]) | set(MODES["cuda"]) == set(ALL_MODES)

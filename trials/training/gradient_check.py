@@ -1,0 +1,252 @@
+"""The fastest way of running training steps whose gradient is right on this node.
+
+A kernel can be wrong in silence. On the first GPU that ran trials, attention over sentences of unequal length returned
+gradients that were not those of its own forward pass as soon as there was dropout, and each score was 1 to 4.7 points
+too low (docs/pages/decisions/26.md). So a node believes a way of running steps only after it has compared two
+directional derivatives of the loss: one by differences of the loss alone, the other by the gradient that the backward
+pass gives; with dropout, for sentences of unequal length, through the kernels that its trials will use, replayed as a
+CUDA graph where they are.
+
+Two layers of the trial's architecture are tried, as wide as they are, with random weights. The verdict is kept for the
+node by card, driver, torch, architecture, precision and dropout, so a second trial of the kind pays nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache, partial
+from itertools import repeat
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import transformers
+from torch import nn
+
+from trials.cache.node_cache import node_folder, note, read_checked_json, write_json
+from trials.errors import MissingError, is_out_of_memory, reason
+from trials.hardware.device import autocast, device_name
+from trials.models.family import Head, StepMode
+from trials.models.load import LoadedModel, family_of, head_class, head_config, prepare
+from trials.settings import ModelSpec, OptimSpec
+from trials.sources.cache import locked
+from trials.spec import TrialSpec
+from trials.tasks import TASKS
+from trials.tasks.task import Example
+from trials.training.batching import Batch
+from trials.training.loop import Training, mean_loss, train_steps
+from trials.training.step_graphs import can_be_recorded
+
+MODES: dict[str, tuple[StepMode, ...]] = {"cpu": ("rows", "padded", "plain"), "cuda": ("graphs", "padded", "plain")}
+"""How steps can run on a kind of device, the fastest first."""
+
+TOLERANCE = {"fp32": 0.005, "bf16": 0.02, "fp16": 0.02}
+"""How far the ratio of the two derivatives may be from 1. Right kernels are within 0.001 in fp32. The attention above
+gives 1.08 to 1.13; if queries alone are wrong, 1.015 to 1.04 (on a CPU, ten architectures)."""
+ROUNDING = {"fp32": 0.0, "bf16": 0.03, "fp16": 0.03}
+"""What is allowed beside: five standard errors of the mean over N_MASKS dropout masks, for a million weights; they fall
+with the root of the number of weights (0.012 for one mask in bf16, at widths from 16 to 384)."""
+N_MASKS = {"fp32": 1, "bf16": 4, "fp16": 4}
+STEP = {"fp32": 1e-4, "bf16": 1e-3, "fp16": 1e-3}  # as a share of each weight's norm; longer where products are rounded
+LOSS_SCALE = {"fp32": 1.0, "bf16": 1.0, "fp16": 1024.0}  # small gradients vanish in fp16
+ELSEWHERE = 0.1  # the share of the step for weights that are not attention's, whose part in the loss would drown it
+LENGTHS = (2, 17, 5, 9)  # subwords of the sentences
+N_LABELS = 5
+VERSION = 1  # increment it when a verdict could be another
+
+
+@dataclass(frozen=True)
+class CheckedMode:
+    """The mode in which the steps of a trial run.
+
+    Attributes:
+        refused: The faster modes that were found wrong here, with what was found; empty if there is none.
+    """
+
+    mode: StepMode
+    refused: str = ""
+
+
+def checked_mode(spec: TrialSpec, device: torch.device) -> CheckedMode:
+    """The fastest mode whose gradient is right on this node.
+
+    Raises:
+        MissingError: there is none.
+    """
+    refused = list[str]()
+    for mode in MODES[device.type]:
+        fault = _fault(spec.model, TASKS[spec.task].head, spec.dropout, spec.precision, mode, device)
+        if fault == "":
+            return CheckedMode(mode, "; ".join(refused))
+        if fault is not None:
+            refused.append(f"{mode}: {fault}")
+    raise MissingError(
+        f"no way of training {spec.model.family} in {spec.precision} gives the gradient of its loss on "
+        f"{device_name(device)} with torch {torch.__version__} ({'; '.join(refused)}). Use another precision, another "
+        "version of torch or another device."
+    )
+
+
+@cache
+def _fault(
+    spec: ModelSpec, head: Head, dropout: float | None, precision: str, mode: StepMode, device: torch.device
+) -> str | None:
+    """What is wrong with a mode on this node; empty if nothing is, None if the model cannot run in it."""
+    config = small_config(spec, head, dropout)
+    place = [VERSION, torch.__version__, transformers.__version__, device_name(device), _driver(), mode, precision]
+    digest = hashlib.sha256(f"{place} {head} {config.to_json_string(use_diff=False)}".encode()).hexdigest()[:24]
+    tried = partial(tried_mode, spec, head, config, precision, mode, device)
+    try:
+        folder = node_folder("gradient_checks", digest, 1 << 12)
+        with locked(folder / ".lock"):  # of workers that start together, one tries
+            with suppress(OSError, ValueError):
+                return _as_fault(read_checked_json(folder / "ratio.json", digest))
+            found = tried()
+            with suppress(OSError):
+                write_json(folder / "ratio.json", found, digest)
+    except OSError:  # there is no room for a cache
+        found = tried()
+    except RuntimeError as error:  # of a kernel, or of the recording; what is found again need not be kept
+        if is_out_of_memory(error):
+            raise
+        return _said(mode, f"it failed ({reason(error)})")
+    fault = _as_fault(found)
+    return _said(mode, fault) if fault else fault
+
+
+def _as_fault(found: Sequence[float] | None) -> str | None:
+    if found is None:
+        return None
+    ratio, tolerance = found
+    return "" if abs(ratio - 1) <= tolerance else f"the loss changes by {ratio:.3f} times its gradient"
+
+
+def _said(mode: StepMode, fault: str) -> str:
+    note(f"training steps on this node do not run as {mode!r}: {fault}")
+    return fault
+
+
+def _driver() -> str:
+    """The version of NVIDIA's kernel module; empty where there is none."""
+    try:
+        return Path("/sys/module/nvidia/version").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
+def tried_mode(
+    spec: ModelSpec, head: Head, config: Any, precision: str, mode: StepMode, device: torch.device
+) -> tuple[float, float] | None:
+    """The ratio of the two derivatives in a mode, and how far from 1 it may be; None if the model cannot run in it.
+
+    Raises:
+        RuntimeError: a step fails.
+    """
+    with torch.random.fork_rng([device] if device.type == "cuda" else []):
+        torch.manual_seed(0)
+        training = small_training(spec, head, config, precision, mode, device)
+        if training is None:
+            return None
+        ratios = np.array([derivative_ratio(training, precision, seed) for seed in range(N_MASKS[precision])])
+        if training.graphs:  # the optimiser's part is recorded with the rest
+            train_steps(training, 4)
+    n_weights = sum(weight.numel() for weight in training.weights)
+    return float(ratios.mean()), TOLERANCE[precision] + ROUNDING[precision] * (1e6 / n_weights) ** 0.5
+
+
+def small_config(spec: ModelSpec, head: Head, dropout: float | None) -> Any:
+    """The configuration of a model with few layers and a small vocabulary, else as it is."""
+    config, family = head_config(spec, head, N_LABELS, dropout), family_of(spec)
+    small = {family.layers_key: min(getattr(config, family.layers_key), 2), family.positions_key: 64}
+    for name, value in {**small, "vocab_size": 64, "pad_token_id": 1}.items():
+        setattr(config, name, value)
+    config.initializer_range = config.hidden_size**-0.5  # with the library's 0.02 attention hardly matters
+    return config
+
+
+def small_training(
+    spec: ModelSpec, head: Head, config: Any, precision: str, mode: StepMode, device: torch.device
+) -> Training | None:
+    """The training of such a model with random weights in a mode; None if it cannot run in it."""
+    family = family_of(spec)
+    if mode == "plain":
+        config._attn_implementation = "eager"
+    model = head_class(head, config)(config)
+    first_position = prepare(model, family, head, mode)
+    if (mode == "rows" and first_position is None) or (mode == "graphs" and not can_be_recorded(model)):
+        return None
+    rng = np.random.default_rng(0)
+    n_labels = [n if head == "tokens" else 1 for n in LENGTHS]
+    examples = [
+        Example(
+            rng.integers(5, 60, n), rng.integers(0, N_LABELS, labels), np.arange(labels), np.zeros(labels, np.int64)
+        )
+        for n, labels in zip(LENGTHS, n_labels, strict=True)
+    ]
+    return Training(
+        loaded=LoadedModel(model.to(device), family.parts(model), first_position, family.stack),
+        optim=OptimSpec(), examples=examples, batches=repeat(np.arange(len(LENGTHS))), pad_id=1, device=device,
+        precision=autocast(precision, device), n_steps=8, scaled=precision == "fp16", mode=mode,
+    )  # fmt: skip
+
+
+def derivative_ratio(training: Training, precision: str, seed: int = 0) -> float:
+    """The derivative of the loss along one direction by central differences, over the same by the gradient.
+
+    The direction is the gradient, with each weight's part as long as the weight, and a tenth of that outside attention.
+    Random numbers are those of the seed at each evaluation. Leaves the weights as they were, but for rounding.
+    """
+    model, scale, step = training.loaded.model.train(), LOSS_SCALE[precision], STEP[precision]
+    batch, weights = next(training.device_batches), [p for p in model.parameters() if p.requires_grad]
+    take = partial(_loss, training, scale)
+    recorded = take if training.step_graphs is None else training.step_graphs.stepper(take, seed)
+
+    def loss() -> float:
+        torch.manual_seed(seed)
+        return recorded(batch).item()
+
+    loss()
+    if training.step_graphs is not None:
+        loss()  # the first one was run, this one is replayed
+    of_attention, given = _attention_weights(model), 0.0
+    moved, directions = list[torch.Tensor](), list[torch.Tensor]()
+    with torch.no_grad():
+        for weight in weights:
+            if weight.grad is None or not (norm := float(weight.grad.norm())) or not (length := float(weight.norm())):
+                continue
+            share = 1.0 if id(weight) in of_attention else ELSEWHERE
+            moved.append(weight)
+            directions.append(weight.grad * (share * length / norm))
+            given += share * length * norm / scale
+        losses, at = dict[int, float](), 0
+        for place in (1, -1, 2, -2):
+            torch._foreach_add_(moved, directions, alpha=(place - at) * step)
+            with torch.enable_grad():
+                losses[place], at = loss(), place
+        torch._foreach_add_(moved, directions, alpha=-at * step)
+    differences = 8 * (losses[1] - losses[-1]) - (losses[2] - losses[-2])  # without the error of the third order
+    return differences / (12 * step * given)
+
+
+def _loss(training: Training, scale: float, batch: Batch) -> torch.Tensor:
+    """The loss of a batch; its gradients, times the scale, are the weights' own."""
+    for weight in training.weights:
+        weight.grad = None
+    with training.precision:
+        loss = mean_loss(training.loaded.model, batch)
+    (loss * scale).backward()
+    return loss.detach()
+
+
+def _attention_weights(model: nn.Module) -> set[int]:
+    """The ids of the parameters of the innermost modules that the library calls an attention."""
+    return {id(p) for module in model.modules() if _is_innermost(module) for p in module.parameters()}
+
+
+def _is_innermost(module: nn.Module) -> bool:
+    inside: Sequence[nn.Module] = [m for m in module.modules() if "Attention" in type(m).__name__]
+    return inside == [module]
