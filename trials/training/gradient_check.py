@@ -47,10 +47,10 @@ MODES: dict[str, tuple[StepMode, ...]] = {"cpu": ("rows", "padded", "plain"), "c
 TOLERANCE = {"fp32": 0.005, "bf16": 0.02, "fp16": 0.02}
 """How far the ratio of the two derivatives may be from 1. Right kernels are within 0.001 in fp32. The attention above
 gives 1.08 to 1.13; if queries alone are wrong, 1.015 to 1.04 (on a CPU, ten architectures)."""
-ROUNDING = {"fp32": 0.0, "bf16": 0.03, "fp16": 0.03}
-"""What is allowed beside: five standard errors of the mean over N_MASKS dropout masks, for a million weights; they fall
-with the root of the number of weights (0.012 for one mask in bf16, at widths from 16 to 384)."""
-N_MASKS = {"fp32": 1, "bf16": 4, "fp16": 4}
+ROUNDING = {"fp32": 0.0, "bf16": 0.06, "fp16": 0.06}
+"""What is allowed beside for one dropout mask and a million weights: five standard deviations of rounding. They fall
+with the root of their product (0.012 in bf16, at widths from 16 to 384): narrow models are tried with several masks."""
+MOST_MASKS = 4
 STEP = {"fp32": 1e-4, "bf16": 1e-3, "fp16": 1e-3}  # as a share of each weight's norm; longer where products are rounded
 LOSS_SCALE = {"fp32": 1.0, "bf16": 1.0, "fp16": 1024.0}  # small gradients vanish in fp16
 ELSEWHERE = 0.1  # the share of the step for weights that are not attention's, whose part in the loss would drown it
@@ -151,11 +151,12 @@ def tried_mode(
         training = small_training(spec, head, config, precision, mode, device)
         if training is None:
             return None
-        ratios = np.array([derivative_ratio(training, precision, seed) for seed in range(N_MASKS[precision])])
+        n_weights = sum(weight.numel() for weight in training.weights)
+        n_masks = 1 if precision == "fp32" else min(-(-4_000_000 // n_weights), MOST_MASKS)
+        ratios = [derivative_ratio(training, precision, seed) for seed in range(n_masks)]
         if training.graphs:  # the optimiser's part is recorded with the rest
             train_steps(training, 4)
-    n_weights = sum(weight.numel() for weight in training.weights)
-    return float(ratios.mean()), TOLERANCE[precision] + ROUNDING[precision] * (1e6 / n_weights) ** 0.5
+    return sum(ratios) / n_masks, TOLERANCE[precision] + ROUNDING[precision] * (1e6 / n_weights / n_masks) ** 0.5
 
 
 def small_config(spec: ModelSpec, head: Head, dropout: float | None) -> Any:
@@ -203,15 +204,15 @@ def derivative_ratio(training: Training, precision: str, seed: int = 0) -> float
     model, scale, step = training.loaded.model.train(), LOSS_SCALE[precision], STEP[precision]
     batch, weights = next(training.device_batches), [p for p in model.parameters() if p.requires_grad]
     take = partial(_loss, training, scale)
-    recorded = take if training.step_graphs is None else training.step_graphs.stepper(take, seed)
+    recorded = None if training.step_graphs is None else training.step_graphs.stepper(take, seed)
 
-    def loss() -> float:
+    def loss(*, backward: bool = False) -> float:
         torch.manual_seed(seed)
-        return recorded(batch).item()
+        return float(recorded(batch) if recorded else take(batch, backward=backward))
 
-    loss()
-    if training.step_graphs is not None:
-        loss()  # the first one was run, this one is replayed
+    loss(backward=True)
+    if recorded:
+        loss()  # the first one was run, this one and those below are replayed
     of_attention, given = _attention_weights(model), 0.0
     moved, directions = list[torch.Tensor](), list[torch.Tensor]()
     with torch.no_grad():
@@ -232,13 +233,14 @@ def derivative_ratio(training: Training, precision: str, seed: int = 0) -> float
     return differences / (12 * step * given)
 
 
-def _loss(training: Training, scale: float, batch: Batch) -> torch.Tensor:
-    """The loss of a batch; its gradients, times the scale, are the weights' own."""
-    for weight in training.weights:
-        weight.grad = None
+def _loss(training: Training, scale: float, batch: Batch, *, backward: bool = True) -> torch.Tensor:
+    """The loss of a batch; with `backward` its gradients, times the scale, become the weights' own."""
     with training.precision:
         loss = mean_loss(training.loaded.model, batch)
-    (loss * scale).backward()
+    if backward:
+        for weight in training.weights:
+            weight.grad = None
+        (loss * scale).backward()
     return loss.detach()
 
 

@@ -100,7 +100,9 @@ def whole(spec: TrialSpec) -> list[EpochRecord]:
     return finished(run_trial(spec, device=CPU))[0]
 
 
-def interrupted_after(n_steps: int, spec: TrialSpec, meter: EnergyMeter | None = None) -> Memory:
+def interrupted_after(
+    n_steps: int, spec: TrialSpec, meter: EnergyMeter | None = None, device: torch.device = CPU
+) -> Memory:
     """What is kept of a trial whose process is asked to go during its n-th step."""
     kept, asked = Memory(), iter([False] * (n_steps - 1))
     told = [False]
@@ -110,7 +112,7 @@ def interrupted_after(n_steps: int, spec: TrialSpec, meter: EnergyMeter | None =
         return told[0]
 
     with pytest.raises(PreemptedError):
-        list(run_trial(spec, device=CPU, checkpoints=Checkpoints(kept, leaving=leaving), meter=meter))
+        list(run_trial(spec, device=device, checkpoints=Checkpoints(kept, leaving=leaving), meter=meter))
     return kept
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -10,14 +11,16 @@ import pytest
 import torch
 
 from tests.examples import each
-from tests.trials.conftest import TrialMaker
+from tests.trials.conftest import TrialMaker, step_losses
 from tests.trials.training.recorders import Recorders
+from tests.trials.training.test_checkpoint import interrupted_after
 from trials.cache.encoding import encode_for
 from trials.errors import DivergedError
 from trials.models.family import StepMode
-from trials.run import new_model, new_training, train_subset
+from trials.run import new_model, new_training, run_trial, train_subset
 from trials.spec import TrialSpec
 from trials.training.batching import Batch, shuffled_batches
+from trials.training.checkpoint import Checkpoints
 from trials.training.freeze_course import FreezeSchedule
 from trials.training.loop import Training, evaluate
 from trials.training.step_graphs import GRAPHS_VARIABLE, StepGraphs, can_be_recorded, model_state
@@ -40,7 +43,7 @@ def start(spec: TrialSpec, device: torch.device = CPU, *, graphs: bool, recorder
 
 def spec_of(make_trial: TrialMaker, family: str = "bert", **changes: Any) -> TrialSpec:
     optim = {"lr": 1e-3, "batch_size": 4, "epochs": 4, "warmup": 0.2}
-    return make_trial(family, train_size=22, dropout=0.0, optim=optim | changes.pop("optim", {}), **changes)
+    return make_trial(family, train_size=22, optim=optim | changes.pop("optim", {}), **{"dropout": 0.0, **changes})
 
 
 # --- The steps
@@ -189,3 +192,19 @@ def test_cuda_graphs_have_the_losses_of_the_eager_loop(freeze: Any, precision: s
         FreezeSchedule(spec, start(spec, GPU, graphs=graphs)).train_to(20) for graphs in (False, True)
     )
     assert graph_losses == pytest.approx(eager_losses, abs=1e-5 if precision == "fp32" else 1e-2)
+
+
+@needs_gpu
+def test_each_replay_draws_a_mask_of_its_own(make_trial: TrialMaker) -> None:
+    spec = spec_of(make_trial, dropout=0.3, optim={"lr": 1e-30, "weight_decay": 0.0})
+    training = start(spec, GPU, graphs=True)
+    training.feed(training.examples, repeat(np.arange(4)))
+    losses = FreezeSchedule(spec, training).train_to(12)
+    assert len(set(losses[2:])) > 5  # the same sentences and weights each time
+
+
+@needs_gpu
+def test_a_resumed_trial_goes_on_with_the_masks_of_an_uninterrupted_one(make_trial: TrialMaker) -> None:
+    spec = make_trial("bert", dropout=0.1)
+    resumed = run_trial(spec, device=GPU, checkpoints=Checkpoints(interrupted_after(7, spec, device=GPU)))
+    assert step_losses(resumed) == pytest.approx(step_losses(run_trial(spec, device=GPU)), abs=1e-4)
