@@ -27,6 +27,7 @@ from orchestrator.ray_backend.trainable import (
     FAILURE,
     NOTES,
     RECORD,
+    UNSEEN,
     VERDICT,
     SetUpBoard,
     TrialTrainable,
@@ -175,6 +176,7 @@ class _ListenerCallback(tune.Callback):  # type: ignore[misc]  # Ray has no type
         self._queue, self._slots, self._listener, self._stop = queue, slots, listener, stop
         self._started: dict[str, int] = {}  # trial -> attempt
         self._board = SetUpBoard()
+        self._had_gpu = False  # whether a trial was evaluated on one
 
     def __getstate__(self) -> dict[str, Any]:
         return {}  # Tune pickles its callbacks into a snapshot that nothing reads
@@ -201,13 +203,17 @@ class _ListenerCallback(tune.Callback):  # type: ignore[misc]  # Ray has no type
         self._board.over(spec.trial_id)
         if FAILURE in result:
             failed = result[FAILURE]
-            self._end(spec, State(failed["state"]), failed["error"])
+            is_gone = failed[UNSEEN] and self._had_gpu
+            if is_gone:  # or every trial that is left would fail there, one after the other
+                self._stop.reason = self._stop.reason or f"a GPU is gone: {failed['error']}"
+            self._end(spec, State.LOST if is_gone else State(failed["state"]), failed["error"])
             return
         # Removed from the result, as Tune keeps last results for a while, and this one may hold predictions.
         record: EpochRecord = result[RECORD].pop("record")
         verdict: Verdict = result[RECORD].pop(VERDICT, Verdict.CONTINUE)
         for note in result[RECORD].pop(NOTES, ()):
             self._listener.preparing(spec, SetUpWork(note))
+        self._had_gpu = self._had_gpu or record.gpus > 0
         self._listener.evaluated(spec, record)
         if record.last:
             self._end(spec, State.COMPLETED, None)
