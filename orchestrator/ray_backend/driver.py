@@ -189,6 +189,8 @@ class _ListenerCallback(tune.Callback):  # type: ignore[misc]  # Ray has no type
 
     def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         spec, number = self._spec(trial), trial.config["attempt"]
+        if spec is not None:
+            self._slots.started(spec.trial_id)
         if spec is not None and self._started.get(spec.trial_id) != number:
             self._started[spec.trial_id] = number
             self._board.started(spec.trial_id, number)
@@ -214,6 +216,7 @@ class _ListenerCallback(tune.Callback):  # type: ignore[misc]  # Ray has no type
         for note in result[RECORD].pop(NOTES, ()):
             self._listener.preparing(spec, SetUpWork(note))
         self._had_gpu = self._had_gpu or record.gpus > 0
+        self._slots.measured(spec, record)
         self._listener.evaluated(spec, record)
         if record.last:
             self._end(spec, State.COMPLETED, None)
@@ -235,10 +238,11 @@ class _ListenerCallback(tune.Callback):  # type: ignore[misc]  # Ray has no type
         return attempt.spec if attempt is not None and attempt.number == trial.config["attempt"] else None
 
     def _end(self, spec: TrialSpec, state: State, error: str | None) -> None:
+        relieved = state is State.OUT_OF_MEMORY and self._slots.relieved(spec.trial_id)
         self._slots.give_back(spec.trial_id)
         self._started.pop(spec.trial_id, None)
         self._board.over(spec.trial_id)
-        again = self._queue.ended(spec, state, error)
+        again = self._queue.ended(spec, state, error, relieved=relieved)
         if again is None:
             self._listener.ended(spec, state, error)
         else:
