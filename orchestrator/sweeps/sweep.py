@@ -67,12 +67,6 @@ MOST_NAME_BYTES = 180  # of a sweep's name; file systems allow 255, and Ray's lo
 MAX_VALUES = 2_000  # in `trial`, or in one choice of the space; they are copied for every trial
 
 
-def _at_most_one(gpus: float) -> float:
-    if gpus > 1:
-        raise ValueError("a trial trains on one GPU: give 1, a fraction that shares one, `auto` or `packed`")
-    return gpus
-
-
 class Resources(Frozen):
     """The resources of one trial; not part of its identity.
 
@@ -86,7 +80,7 @@ class Resources(Frozen):
     """
 
     cpus: Annotated[int, Field(gt=0, le=MOST_CPUS)] = 1
-    gpus: Annotated[float, Field(ge=0), AfterValidator(_at_most_one)] | Literal["auto", "packed"] = "auto"
+    gpus: Annotated[float, Field(ge=0, le=1)] | Literal["auto", "packed"] = "auto"
     device: Annotated[str, Field(pattern=r"^[A-Za-z0-9][\w.:-]*$", max_length=80)] = "any"
 
 

@@ -70,6 +70,16 @@ def test_without_memory_batches_are_taken_in_parts_down_to_single_examples() -> 
     assert SPECS[0].optim.batch_size == 16
 
 
+def test_without_memory_that_it_shared_a_trial_comes_again_as_it_is() -> None:
+    found, parts = queue(), []
+    for relieved in (True, True, False, False):
+        attempt = found.take()
+        assert attempt is not None
+        parts.append((attempt.number, attempt.accumulation))
+        found.ended(attempt.spec, State.OUT_OF_MEMORY, "too much", relieved=relieved)
+    assert parts == [(1, 1), (2, 1), (3, 1), (4, 2)]
+
+
 def test_what_does_not_answer_is_asked_again_after_longer_and_longer() -> None:
     clock = Clock()
     found, delays = queue(clock=clock, unavailable=3), []
