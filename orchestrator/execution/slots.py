@@ -153,8 +153,9 @@ class Slots:
     def started(self, trial_id: str) -> None:
         """The worker of a trial is up."""
 
-    def measured(self, spec: TrialSpec, record: EpochRecord) -> None:
-        """A running trial was evaluated."""
+    def measured(self, spec: TrialSpec, record: EpochRecord) -> EpochRecord:
+        """A running trial was evaluated; its record, with the company that it had."""
+        return record
 
     def relieved(self, trial_id: str) -> bool:
         """Whether a trial that ran out of memory will have fewer beside it when it runs again."""

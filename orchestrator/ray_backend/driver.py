@@ -216,7 +216,7 @@ class _ListenerCallback(tune.Callback):  # type: ignore[misc]  # Ray has no type
         for note in result[RECORD].pop(NOTES, ()):
             self._listener.preparing(spec, SetUpWork(note))
         self._had_gpu = self._had_gpu or record.gpus > 0
-        self._slots.measured(spec, record)
+        record = self._slots.measured(spec, record)
         self._listener.evaluated(spec, record)
         if record.last:
             self._end(spec, State.COMPLETED, None)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from orchestrator.config.quantities import counted, size
@@ -25,6 +25,7 @@ from trials.spec import TrialSpec
 
 SAY_S, ANSWER_S = 20.0, 120.0  # for nodes to say what GPUs they have: one has to be free, and torch to be imported
 CRUMB = 0.0001  # of a GPU, the least that Ray counts
+FULL = 0.75  # of the trials that may share GPUs: with fewer on average, a trial did not have the company of the others
 AT_ONCE = 2  # workers that start on a node at the same time, once the first is up
 
 Say = Callable[[str], None]
@@ -45,6 +46,34 @@ class Packed:
     most: int
     now: int = 1
     fewest: float = math.inf
+
+
+class Company:
+    """How many trials run at the same time, over the time of each."""
+
+    def __init__(self) -> None:
+        self._joined: dict[str, tuple[float, float]] = {}  # trial -> when, and the trials times seconds until then
+        self._at, self._sum = 0.0, 0.0
+
+    def joined(self, trial_id: str, now: float) -> None:
+        """A trial runs from now on."""
+        self._add_up(now)
+        self._joined.setdefault(trial_id, (now, self._sum))
+
+    def left(self, trial_id: str, now: float) -> None:
+        """A trial has ended."""
+        self._add_up(now)
+        self._joined.pop(trial_id, None)
+
+    def mean(self, trial_id: str, now: float) -> float:
+        """The mean number of trials since this one began, itself included."""
+        self._add_up(now)
+        began, before = self._joined.get(trial_id, (now, self._sum))
+        return (self._sum - before) / (now - began) if now > began else float(len(self._joined))
+
+    def _add_up(self, now: float) -> None:
+        self._sum += len(self._joined) * (now - self._at)
+        self._at = now
 
 
 class PackedSlots(Slots):
@@ -70,7 +99,8 @@ class PackedSlots(Slots):
         self._began = False
         self._starting = set[str]()  # trials whose worker is new, and not up yet
         self._idle = 0  # workers whose trial has ended: the next one takes its place at once
-        self._with: dict[str, int] = {}  # trial -> how many shared its GPU when it started
+        self._with: dict[str, int] = {}  # trial -> how many were to share its GPU when it started
+        self._company = {kind: Company() for kind in self._packed}
         super().__init__({}, nodes, concurrency=concurrency, clock=clock)
         for kind in self._packed:
             self._set(kind, self._fitting(kind))
@@ -101,19 +131,35 @@ class PackedSlots(Slots):
         """Another worker may start."""
         self._starting.discard(trial_id)
         self._began = True
+        if (kind := self._taken.get(trial_id)) is not None:
+            self._company[kind].joined(trial_id, self._clock())
 
     def give_back(self, trial_id: str) -> None:
         """Free the slot of a trial, if it has one."""
         if self._with.pop(trial_id, None) and trial_id not in self._starting:
             self._idle += 1
+            self._company[self._taken[trial_id]].left(trial_id, self._clock())
         self._starting.discard(trial_id)
         super().give_back(trial_id)
 
-    def measured(self, spec: TrialSpec, record: EpochRecord) -> None:
+    def measured(self, spec: TrialSpec, record: EpochRecord) -> EpochRecord:
+        """The record of a trial, with the trials that ran beside it, while others started or the last ones ended, as
+        its `worker_slots`: it was faster then. Its peak corrects the estimate.
+        """
+        kind = self._taken.get(spec.trial_id)
+        if kind is None:
+            return record
+        if record.peak_memory_bytes:
+            self._correct(spec, float(record.peak_memory_bytes), kind)
+        beside = self._company[kind].mean(spec.trial_id, self._clock()) / max(1, self._n_nodes[kind])
+        slots = record.worker_slots
+        if slots is None or record.gpus >= 1 or beside >= FULL * slots:
+            return record
+        return replace(record, worker_slots=max(1, round(beside)))
+
+    def _correct(self, spec: TrialSpec, peak: float, kind: str) -> None:
         """Correct the estimate by a trial's peak; from the second trial on only where fewer would fit."""
-        if not record.peak_memory_bytes or (kind := self._taken.get(spec.trial_id)) is None:
-            return
-        is_first, peak = self._peak is None, float(record.peak_memory_bytes)
+        is_first = self._peak is None
         self._peak = max(peak, self._peak or 0.0)
         estimate = estimated_bytes([spec], self._read)
         if estimate is not None and estimate >= self._scale[0]:

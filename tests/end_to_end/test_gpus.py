@@ -85,7 +85,8 @@ def test_trials_share_a_gpu_without_a_pilot_and_their_rows_say_so(
     assert done.returncode == 0, done.stderr
     assert "2 trials at a time, 0.5 of a GPU each" in done.stderr
     rows = open_store(tmp_path / "store").trials().to_pylist()
-    assert [(row["gpus"], row["worker_slots"], row["energy_j"]) for row in rows] == [(0.5, 2, None)] * 2
+    assert [(row["gpus"], row["energy_j"]) for row in rows] == [(0.5, None)] * 2
+    assert {row["worker_slots"] for row in rows} <= {1, 2}  # 1 where the other one had not begun, or had ended
     assert {trial["visible"] for trial in read(seen)} == {"0"}
     alone = permafrost("launch", "--sweep", sweep, "--store", tmp_path / "alone", *TWO, "--set", "resources.gpus=1")
     assert "1 trial at a time, 1 GPU each" in alone.stderr

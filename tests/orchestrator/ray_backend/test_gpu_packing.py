@@ -16,7 +16,7 @@ from orchestrator.ray_backend import gpu_packing as packing
 from orchestrator.ray_backend.cluster import Cluster, resources_of
 from orchestrator.ray_backend.gpu_packing import Packed, PackedSlots, slots_for
 from orchestrator.sweeps.sweep import Resources
-from tests.builders import make_record, make_spec
+from tests.builders import Clock, make_record, make_spec
 from tests.examples import each
 from tests.orchestrator.forecast.worlds import LENGTHS, spec_of
 from trials.errors import ConfigError
@@ -144,6 +144,38 @@ def test_the_first_trials_peak_corrects_the_estimate_and_later_ones_only_lower_i
     on_cpu = packed([card(16 * GB)])
     on_cpu.measured(SPECS[0], make_record(peak_memory_bytes=None))
     assert on_one(on_cpu) == 6
+
+
+# --- Company
+
+
+def test_a_trial_that_ran_with_fewer_beside_it_says_so_and_does_not_compare_with_the_others() -> None:
+    clock = Clock()
+    slots, full = packed([card(80 * GB)], most=4, clock=clock), make_record(gpus=0.25, worker_slots=4)
+
+    def begins(n: int) -> None:
+        slots.take(SPECS[n].trial_id, "A100")
+        slots.started(SPECS[n].trial_id)
+
+    begins(0)
+    clock.now += 6  # alone, while the workers of others start
+    for n in (1, 2, 3):
+        begins(n)
+    clock.now += 4
+    assert slots.measured(SPECS[0], full).worker_slots == 2  # (6 * 1 + 4 * 4) / 10
+    for n in (1, 2, 3):
+        assert slots.measured(SPECS[n], full) == full
+    slots.give_back(SPECS[0].trial_id)
+    clock.now += 1  # until the next takes its place
+    begins(4)
+    clock.now += 9
+    assert slots.measured(SPECS[1], full) == full
+    for n in (2, 3, 4):
+        slots.give_back(SPECS[n].trial_id)
+    clock.now += 100
+    assert slots.measured(SPECS[1], full).worker_slots == 1  # the last one
+    alone = make_record(gpus=1.0, worker_slots=1)
+    assert slots.measured(SPECS[1], alone) == alone
 
 
 # --- Memory runs out
