@@ -204,8 +204,8 @@ def slots_for(
     cluster: Cluster,
     resources: Resources,
     specs: Sequence[TrialSpec],
-    read: Read = lambda spec: None,
     *,
+    read: Read | None = None,
     concurrency: int | None = None,
     here: Sequence[Gpu] = (),
     most: int | None = None,
@@ -217,7 +217,7 @@ def slots_for(
 
     Args:
         specs: The trials that may run.
-        read: As of `PackedSlots`.
+        read: As of `PackedSlots`; by default their files are read.
         here: The GPUs of this machine, if it is all of the cluster; else the nodes are asked.
         most: The most trials that will run.
 
@@ -246,6 +246,10 @@ def slots_for(
         return checked(
             Slots(dict.fromkeys(kinds, whole), cluster.nodes, concurrency=concurrency), cluster, may_grow=False
         )
+    if read is None:
+        from orchestrator.forecast.history import Inputs  # which a launch on cores does not need
+
+        read = Inputs(()).of
     slots = PackedSlots(packed, resources.cpus, cluster.nodes, specs, read, concurrency=concurrency, say=say)
     return checked(slots, cluster, may_grow=concurrency is not None)
 

@@ -160,7 +160,6 @@ class Running:
                 os._exit(1)
 
     def _on_ray(self, listener: Listener, display: LiveDisplay, watch: Watch, meter: Meter, recorder: Recorder) -> None:
-        from orchestrator.forecast.history import Inputs
         from orchestrator.ray_backend.cluster import ending_without_nodes, local_cluster, own_cluster
         from orchestrator.ray_backend.gpu_packing import slots_for
         from orchestrator.ray_backend.jobs import job_metadata
@@ -189,7 +188,6 @@ class Running:
                 cluster,
                 sweep.resources,
                 self.plan.ahead,
-                Inputs(self.plan.ahead).of,
                 concurrency=where.concurrency,
                 here=gpus,
                 most=self._bounds.trials,

@@ -229,7 +229,7 @@ def test_with_no_more_trials_than_gpus_nothing_is_shared_and_a_launch_of_few_spr
             Nodes(Node("gpu", 64, 2)),
             Resources(gpus="packed"),
             SPECS[:n],
-            lambda s: (BASE, LENGTHS),
+            read=lambda s: (BASE, LENGTHS),
             here=here,
             most=most,
         )
@@ -263,7 +263,7 @@ def test_on_a_cluster_auto_packs_each_kind_of_gpu_that_torch_can_use_by_its_own_
         packing, "gpus_of", lambda chosen, say: {k: CudaGpus(tuple(working[k])) for k in chosen if k in working}
     )
     specs = [make_spec(seed=seed) for seed in range(100)]
-    slots = slots_for(Nodes(*MIXED), resources, specs, lambda spec: (BASE, LENGTHS))
+    slots = slots_for(Nodes(*MIXED), resources, specs, read=lambda spec: (BASE, LENGTHS))
     assert slots.described() == said
 
 
