@@ -114,7 +114,8 @@ class PackedSlots(Slots):
         self._refresh()
         n_nodes = max(1, sum(self._n_nodes[kind] for kind in self._packed))
         at_once = (AT_ONCE if self._began else 1) * n_nodes
-        if self._concurrency is None and not self._idle and len(self._starting) >= at_once:
+        may_wait = self._concurrency is None and any(packed.now > 1 for packed in self._packed.values())
+        if may_wait and not self._idle and len(self._starting) >= at_once:
             return None
         return super().free_kind()
 

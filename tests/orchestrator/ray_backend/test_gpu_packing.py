@@ -239,6 +239,14 @@ def test_with_no_more_trials_than_gpus_nothing_is_shared_and_a_launch_of_few_spr
     assert share(40, most=2) == 1.0
 
 
+def test_where_each_trial_has_a_gpu_they_start_together() -> None:
+    slots = packed([card(80 * GB)], n_gpus=4, most=1)
+    for n in range(4):
+        slots.take(str(n), "A100")
+    assert slots.free_kind() is None
+    assert slots.total() == 4
+
+
 MIXED = [Node("A100", 16, 2), Node("T4", 8, 4), Node("cpu", 64, 0)]
 
 
