@@ -78,8 +78,8 @@ def one_line(text: str) -> str:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error says that memory cannot be had: of Python, of a library in its own words, or of the system; or
-    was raised because of one that does.
+    """Whether an error says that memory cannot be had: of Python, of a library in its own words, of the system, or of a
+    GPU; or was raised because of one that does, or while it was handled, as CUDA's own is at the end of a capture.
     """
     # torch.OutOfMemoryError by name, as this module is imported without torch.
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
@@ -88,10 +88,19 @@ def is_out_of_memory(error: BaseException) -> bool:
         return True
     if not isinstance(error, PermafrostError) and any(word in str(error).lower() for word in _NO_MEMORY):
         return True
-    return error.__cause__ is not None and is_out_of_memory(error.__cause__)
+    before = _before(error)
+    return before is not None and is_out_of_memory(before)
 
 
-_NO_MEMORY = (  # of torch on a CPU, the system, C++, the loader of libraries, Python's and Arrow's threads
+def _before(error: BaseException) -> BaseException | None:
+    """What an error was raised because of, or while it was handled."""
+    return error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+
+
+_NO_MEMORY = (  # of torch, the system, C++, the loader of libraries, Python's and Arrow's threads; of CUDA's libraries
+    "out of memory",
+    "_status_alloc_failed",
+    "cublas_status_not_initialized",  # what cuBLAS says where there is no memory for its handle
     "can't allocate memory",
     "cannot allocate memory",
     "bad_alloc",
@@ -99,6 +108,25 @@ _NO_MEMORY = (  # of torch on a CPU, the system, C++, the loader of libraries, P
     "new thread",
     "worker thread",
 )
+
+
+def is_device_broken(error: BaseException) -> bool:
+    """Whether CUDA reported an error after which it may answer nothing but errors in this process: an illegal access, a
+    failed assertion, a device that is gone. Memory that torch itself could not get is none.
+    """
+    if type(error).__name__ == "AcceleratorError" or any(word in str(error).lower() for word in _CUDA_SAYS):
+        return not isinstance(error, PermafrostError)
+    before = _before(error)
+    return before is not None and is_device_broken(before)
+
+
+def is_device_gone(error: BaseException) -> bool:
+    """Whether CUDA says that the fault is the device's, so that a trial may well run on another one."""
+    return is_device_broken(error) and any(word in str(error).lower() for word in _GONE)
+
+
+_CUDA_SAYS = ("cuda error", "cublas_status_", "cudnn_status_", "hip error")
+_GONE = ("capable device", "unknown error", "uncorrectable ecc", "hardware", "gpu is lost")  # of cudaGetErrorString
 
 
 def reason(error: BaseException) -> str:
@@ -127,6 +155,10 @@ class MissingError(PermafrostError):
     """Something that this machine or installation lacks."""
 
     exit_code = 3
+
+
+class NoDeviceError(MissingError):
+    """A trial was given a GPU that its process does not see."""
 
 
 class NothingMatchedError(PermafrostError):

@@ -189,13 +189,11 @@ def planned(
     cluster: ClusterSpec,
     *,
     offline: bool,
-    pilot: bool = False,
     fetched: Callable[[str], None] = lambda name: None,
 ) -> Plan:
     """The plan of a declared sweep on a store. Raises as `plan`.
 
     Args:
-        pilot: As of `settled`.
         fetched: Hears the name of each file that had to be downloaded.
     """
     with download_progress() as shown:
@@ -205,7 +203,7 @@ def planned(
             shown(name, done_bytes, total_bytes)
 
         lookup = Lookup(offline=offline, progress=progress)
-        return make_plan(settled(cluster, sweep, pilot=pilot), document, results, lookup)
+        return make_plan(settled(cluster, sweep), document, results, lookup)
 
 
 @notebook_output("stopped; finished trials are in the store. Call `launch` again with the same arguments to resume.")

@@ -98,7 +98,7 @@ def launch(
             flags = [*given_flags(given), *bounds.options()]
             submit_to(where, document, declared.name, store, flags, pilot=pilot, detach=detach)
         results = open_store(store or where.store or DEFAULT_STORE, must_exist=False)
-        plan = planned(declared, document, results, where, offline=offline, pilot=pilot)
+        plan = planned(declared, document, results, where, offline=offline)
         code = _launch(plan, where, results, started, bounds, pilot=pilot, dry_run=dry_run, as_json=as_json)
     raise typer.Exit(code)
 
@@ -254,7 +254,6 @@ def plan(
             results,
             where,
             offline=offline,
-            pilot=pilot,
             fetched=lambda name: fetched.update({name: None}),
         )
         from orchestrator.forecast.forecast import forecast_of  # importing scipy takes half a second

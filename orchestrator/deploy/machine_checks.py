@@ -30,7 +30,7 @@ from orchestrator.sweeps.cluster_spec import ClusterSpec, check_room_here, devic
 from orchestrator.sweeps.sweep import SweepSpec, expand, load_sweep
 from trials.draft import Lookup
 from trials.errors import ConfigError, MissingError, PermafrostError
-from trials.hardware.machine import Gpu, listed_gpus, processor_name, usable_cores
+from trials.hardware.machine import CudaGpus, listed_gpus, processor_name, usable_cores
 from trials.plugins.import_origins import OURS, hidden_by
 from trials.sources.cache import cache_root
 from trials.sources.corpus_draft import named_corpus
@@ -173,7 +173,7 @@ def _requirement(text: str) -> Requirement | None:
     return requirement if requirement.marker is None or requirement.marker.evaluate({"extra": ""}) else None
 
 
-def devices(list_gpus: Callable[[], Sequence[Gpu]] = listed_gpus) -> Iterator[CheckResult]:
+def devices(list_gpus: Callable[[], CudaGpus] = listed_gpus) -> Iterator[CheckResult]:
     """The CPU, the cores of it that this process may use, the memory, and the GPUs that torch sees."""
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     mine, cores = usable_cores(), os.cpu_count() or 1
@@ -185,9 +185,13 @@ def devices(list_gpus: Callable[[], Sequence[Gpu]] = listed_gpus) -> Iterator[Ch
         fix = "Check the driver with nvidia-smi; pip install --force-reinstall torch"
         yield CheckResult("devices", "fail", str(error), fix)
         return
-    for gpu in gpus:
+    for gpu in gpus.found:
         yield CheckResult("devices", "ok", f"GPU {gpu.name}, {gpu.n_bytes / 1e9:.0f} GB")
-    if not gpus and Path("/proc/driver/nvidia").is_dir():
+    for note in gpus.notes:
+        yield CheckResult("devices", "warn", note, "Install a build of torch for this card and its driver.")
+    if gpus.why_none:
+        yield CheckResult("devices", "fail", gpus.why_none, "Install a build of torch for this card and its driver.")
+    elif not gpus.found and Path("/proc/driver/nvidia").is_dir():
         fix = "Install a CUDA build of torch that the driver supports."
         yield CheckResult("devices", "warn", "this machine has an NVIDIA driver, but torch sees no GPU", fix)
 

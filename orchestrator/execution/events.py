@@ -17,7 +17,14 @@ from orchestrator.config.signals import Signals
 from orchestrator.storage.storage import Storage
 from orchestrator.store.schema import State
 from trials.cache.node_cache import SetUpWork
-from trials.errors import DivergedError, PermafrostError, PreemptedError, StoreError, is_out_of_memory
+from trials.errors import (
+    DivergedError,
+    PermafrostError,
+    PreemptedError,
+    StoreError,
+    is_device_gone,
+    is_out_of_memory,
+)
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
 
@@ -92,6 +99,8 @@ def failure(error: Exception) -> tuple[State, str]:
     text = "".join(traceback.format_exception(error)).strip()
     if is_out_of_memory(error):
         return State.OUT_OF_MEMORY, text
+    if is_device_gone(error):
+        return State.LOST, text
     return (State.UNAVAILABLE if transient else State.FAILED), text
 
 

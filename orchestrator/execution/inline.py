@@ -19,6 +19,7 @@ from orchestrator.store.contents import save_weights
 from orchestrator.store.schema import State
 from orchestrator.sweeps.sweep import Resources, SweepSpec
 from trials.cache.node_cache import reported_to
+from trials.errors import is_device_broken, reason
 from trials.record import EpochRecord
 from trials.settings import CheckpointTimes, Predictions
 from trials.spec import TrialSpec
@@ -98,6 +99,9 @@ def run_inline(
                 return
         except Exception as raised:
             state, error = failure(raised)
+            if is_device_broken(raised) and state is not State.OUT_OF_MEMORY:
+                rest = "Run the same command to go on in a new one"
+                stop.reason = f"CUDA works no longer in this process ({reason(raised)}). {rest}"
         report = listener.ended if queue.ended(attempt.spec, state, error) is None else listener.retried
         report(attempt.spec, state, error)
         stop.reason = stop.reason or queue.broken

@@ -68,14 +68,22 @@ def _with_starter_set(spec: TrialSpec) -> TrialSpec:
 
 
 def rerun(spec: TrialSpec, row: Row, on_record: Callable[[EpochRecord], None]) -> tuple[list[Row], Any]:
-    """Run a trial with the same number of threads; its epoch rows and its result (`trials.run.Trained`)."""
+    """Run a trial with the same number of threads; its epoch rows and its result (`trials.run.Trained`).
+
+    It runs on the kind of device that its row names, whatever this machine has besides; where there is no GPU, on the
+    CPU, where its last digits may be others.
+    """
     import torch
 
+    from trials.hardware.device import default_device
     from trials.run import run_trial
+
+    on_cpu = str(row.get("device") or "cpu").startswith("cpu")
+    device = torch.device("cpu") if on_cpu else default_device()
 
     torch.set_num_threads(row.get("threads") or 1)
     parts, rows = row.get("accumulation") or 1, list[Row]()
-    trial = run_trial(spec, predictions="none", accumulation=parts)
+    trial = run_trial(spec, device=device, predictions="none", accumulation=parts)
     while True:
         try:
             record = next(trial)

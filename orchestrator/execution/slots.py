@@ -7,6 +7,7 @@ is room, which makes an autoscaler add nodes.
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +16,8 @@ from dataclasses import dataclass
 from orchestrator.analysis.cells import grouped
 from orchestrator.config.quantities import counted, gpus_in_words
 from trials.errors import ConfigError
+from trials.record import EpochRecord
+from trials.spec import TrialSpec
 
 REFRESH_S = 2.0
 ANY = ""  # the kind of a trial that may run on any node
@@ -40,16 +43,22 @@ class Node:
     Attributes:
         kind: Its accelerator as Ray names it, e.g. ``A100``; ``cpu`` if it has none.
         cpus, gpus: Their numbers.
+        memory_bytes: Host memory for its processes; infinite where unknown.
     """
 
     kind: str
     cpus: float
     gpus: float
+    memory_bytes: float = math.inf
 
     def room(self, share: Share) -> int:
-        """The number of trials that fit on it; no trial spans two nodes."""
+        """The number of trials that fit on it; no trial spans two nodes, or two GPUs."""
         by_cpus = int(self.cpus // share.cpus)
-        return min(by_cpus, int(self.gpus / share.gpus + 1e-9)) if share.gpus else by_cpus
+        return min(by_cpus, int(1 / share.gpus + 1e-9) * int(self.gpus)) if share.gpus else by_cpus
+
+    def idle_gpus(self, share: Share) -> int:
+        """Its GPUs that get no trial, as it has too few cores for one on each."""
+        return max(0, int(self.gpus) - int(self.cpus // share.cpus)) if share.gpus else 0
 
 
 def kinds_of(nodes: Sequence[Node], *, gpus: bool) -> dict[str, list[Node]]:
@@ -98,6 +107,7 @@ class Slots:
         self._nodes, self._concurrency, self._clock = nodes, concurrency, clock
         self._taken: dict[str, str] = {}  # trial -> kind
         self._room: dict[str, int] = {}
+        self._n_nodes = Counter[str]()
         self._most: dict[str, int] = {}  # kind -> room of the node with the most
         self._refreshed_s = float("-inf")
 
@@ -115,6 +125,9 @@ class Slots:
         ]
         idle = sum(node.cpus > 0 == node.gpus for node in self._nodes()) if gpu_parts else 0
         rest = f"; {counted(idle, 'node')} without a GPU {'get' if idle > 1 else 'gets'} none" if idle else ""
+        shares = [(node, self.shares.get(node.kind)) for node in self._nodes()]
+        unused = sum(node.idle_gpus(share) for node, share in shares if share is not None)
+        rest += f"; {counted(unused, 'GPU')} idle for want of cores: lower resources.cpus" if unused else ""
         return f"{counted(self.total(), 'trial')} at a time" + ("".join(gpu_parts) or "".join(named.values())) + rest
 
     def free_kind(self) -> str | None:
@@ -137,6 +150,17 @@ class Slots:
         self._taken[trial_id] = kind
         return self.shares[kind]
 
+    def started(self, trial_id: str) -> None:
+        """The worker of a trial is up."""
+
+    def measured(self, spec: TrialSpec, record: EpochRecord) -> EpochRecord:
+        """A running trial was evaluated; its record, with the company that it had."""
+        return record
+
+    def relieved(self, trial_id: str) -> bool:
+        """Whether a trial that ran out of memory will have fewer beside it when it runs again."""
+        return False
+
     def give_back(self, trial_id: str) -> None:
         """Free the slot of a trial, if it has one."""
         self._taken.pop(trial_id, None)
@@ -150,5 +174,6 @@ class Slots:
             kind: [node.room(share) for node in nodes if kind in (ANY, node.kind)]
             for kind, share in self.shares.items()
         }
+        self._n_nodes = Counter(node.kind for node in nodes)
         self._room = {kind: sum(of_nodes) for kind, of_nodes in rooms.items()}
         self._most = {kind: max(of_nodes, default=0) for kind, of_nodes in rooms.items()}

@@ -121,7 +121,8 @@ class Listed(Source):
 #
 #     lost            its worker or node is gone or was told to leave, which is not its fault: retried elsewhere, up to
 #                     `limits.lost` times in a row without an evaluation in between
-#     out_of_memory   retried with its batches split into twice as many parts, until a part is one example
+#     out_of_memory   where it shared a GPU, retried as it is with fewer beside it; else with its batches split into
+#                     twice as many parts, until a part is one example
 #     unavailable     a disk or network did not answer: retried after 1, 2, 4, ... seconds, `limits.unavailable` times
 #     diverged        ended; its rows are kept
 #     pruned          ended, or paused until its source hands it out again
@@ -145,6 +146,10 @@ class Attempt:
     number: int
     accumulation: int = 1
     until: float | None = None
+
+
+def _next(attempt: Attempt) -> Attempt:
+    return replace(attempt, number=attempt.number + 1)
 
 
 class TrialQueue:
@@ -225,13 +230,13 @@ class TrialQueue:
             self._verdicts[spec.trial_id] = verdict
         return verdict
 
-    def ended(self, spec: TrialSpec, state: State, error: str | None) -> float | None:
+    def ended(self, spec: TrialSpec, state: State, error: str | None, *, relieved: bool = False) -> float | None:
         """Handle the end of an attempt; the seconds until the trial is retried, infinity if it is paused, perhaps for
-        ever, None if the trial has ended too.
+        ever, None if the trial has ended too. `relieved`: it ran out of memory that it will share with fewer others.
         """
         attempt = self._running.pop(spec.trial_id)
         verdict = self._verdicts.pop(spec.trial_id, None)
-        following = self._following(attempt, state)
+        following = (0.0, _next(attempt)) if relieved else self._following(attempt, state)
         if following is None:
             self._failures.pop(spec.trial_id, None)
             self._numbers[spec.trial_id] = attempt.number + 1
@@ -246,7 +251,7 @@ class TrialQueue:
     def _following(self, attempt: Attempt, state: State) -> tuple[float, Attempt] | None:
         failures = self._failures.setdefault(attempt.spec.trial_id, Counter())
         failures[state] += 1
-        again, n = replace(attempt, number=attempt.number + 1), failures[state]
+        again, n = _next(attempt), failures[state]
         if state is State.LOST and n <= self._limits.lost:
             return 0.0, again
         if state is State.UNAVAILABLE and n <= self._limits.unavailable:

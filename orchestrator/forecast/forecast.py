@@ -112,7 +112,7 @@ class _Simulation:
     def _fill(self, i: int, spec: TrialSpec, ledger: PrefixLedger) -> None:
         model, read = self._models[spec.precision], self._inputs.of(spec)
         assert read is not None
-        work, prefix = work_of(spec, *read), ledger.take(spec, *read)
+        work, prefix = work_of(spec, *read, gpu=self._hardware.gpus > 0), ledger.take(spec, *read)
         factor = self._factor(spec, model) * np.exp(self._rng.normal(0, model.spread.trial, self._draws))
         self.training[i] = model.training.of(work.training) * factor
         once = model.setup * self._noise(SETUP_SD) + model.prefix_s(prefix) * self._noise(PREFIX_SD)
@@ -143,7 +143,8 @@ class _Simulation:
         assert read is not None
         mean, error = model.memory_spread.of_shape(shape_key(spec))
         sd = float(np.hypot(np.hypot(error, model.memory_spread.trial), model.unfamiliar(spec)))
-        return model.peak_bytes(memory_of(spec, *read)) * np.asarray(np.exp(self._rng.normal(mean, sd, self._draws)))
+        peak = model.peak_bytes(memory_of(spec, *read, gpu=self._hardware.gpus > 0))
+        return peak * np.asarray(np.exp(self._rng.normal(mean, sd, self._draws)))
 
     def source(self, spec: TrialSpec) -> str:
         """What the figures of a trial are estimated from."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from orchestrator.analysis.cells import grouped
+from orchestrator.forecast.gpu_share import packed_share
 from orchestrator.forecast.work import (
     EncoderSizes,
     Lengths,
@@ -28,7 +29,7 @@ from orchestrator.forecast.work import (
 from orchestrator.store import ResultStore
 from orchestrator.store.contents import stored_spec
 from orchestrator.store.schema import TABLES, State
-from orchestrator.sweeps.cluster_spec import ClusterSpec, gpus_here
+from orchestrator.sweeps.cluster_spec import ClusterSpec, cores_here, gpus_here
 from orchestrator.sweeps.sweep import Resources
 from trials.errors import PermafrostError, StoreError
 from trials.hardware.machine import processor_name
@@ -92,11 +93,15 @@ class Inputs:
     """Model sizes and sentence lengths of trials, read once per model and corpus.
 
     The files of a past trial may have moved; if a planned trial has the same content, its files are read instead.
+
+    Attributes:
+        planned: The planned trials.
     """
 
     def __init__(self, planned: Iterable[TrialSpec]) -> None:
+        self.planned = tuple(planned)
         self._planned: dict[str, TrialSpec] = {}
-        for spec in planned:
+        for spec in self.planned:
             self._planned.setdefault(group_key(spec), spec)
         self._read: dict[str, tuple[EncoderSizes, Lengths] | None] = {}
 
@@ -125,7 +130,8 @@ LAUNCH_GAP_S = 30.0  # trials at most this far apart belong to one launch
 JUST_NOW_S = 1_800.0  # a launch that ended within this time shows the current speed of the machine
 _COLUMNS = [
     "state", "device", "threads", "gpus", "train_s", "eval_s", "setup_s", "prefix_s", "prefix_paid_s",
-    "prefix_layers", *ACCRUED, "peak_memory_bytes", "worker_memory_bytes", "accumulation", "time",
+    "prefix_layers", *ACCRUED, "peak_memory_bytes", "worker_memory_bytes", "accumulation",
+    "padding_free", "time",
 ]  # fmt: skip
 
 
@@ -165,9 +171,9 @@ def read_history(store: ResultStore, cluster: ClusterSpec, resources: Resources,
     """The past trials on the device that a sweep will run on. Raises StoreError."""
     done = [row for row in store.trials(_COLUMNS).to_pylist() if row["state"] == State.COMPLETED]
     rows = sorted(done, key=lambda row: row["time"])
-    target = _target(rows, cluster, resources)
+    target = _target(rows, cluster, resources, inputs)
     chosen = [row for row in rows if _is_comparable(row, target)][-MOST_ROWS:]
-    observed = _observed(_with_specs(store, chosen), inputs)
+    observed = _observed(_with_specs(store, chosen), inputs, gpu=target.gpus > 0)
     n_bytes = sum(sum(store.storage.at(name).files().values()) for name in TABLES)
     newest = observed[-1] if observed and now - observed[-1].ended < JUST_NOW_S else None
     return History(
@@ -179,9 +185,9 @@ def read_history(store: ResultStore, cluster: ClusterSpec, resources: Resources,
     )
 
 
-def _target(rows: Sequence[dict[str, Any]], cluster: ClusterSpec, resources: Resources) -> Target:
+def _target(rows: Sequence[dict[str, Any]], cluster: ClusterSpec, resources: Resources, inputs: Inputs) -> Target:
     """The device: the CPU or the GPU of this machine; of a cluster, and of a machine without a GPU for trials on one,
-    that of the newest trial.
+    that of the newest trial. Trials that share a GPU have the share that a launch would begin with, where none ran yet.
     """
     asked, here = resources.gpus, ""
     if cluster.is_here:
@@ -193,12 +199,21 @@ def _target(rows: Sequence[dict[str, Any]], cluster: ClusterSpec, resources: Res
         if (asked == "auto" or has_gpu == (asked != 0)) and here in ("", row["device"]):
             share = row["gpus"] if isinstance(asked, str) else asked
             return Target(row["device"], resources.cpus, float(share or 0.0))
-    return Target(here or None, resources.cpus, asked if isinstance(asked, float) else 1.0)
+    if isinstance(asked, float):
+        return Target(here or None, resources.cpus, asked)
+    share = 1.0
+    if here and asked == "packed":
+        share = packed_share(gpus_here(cluster), cores_here(cluster), resources.cpus, inputs.planned, inputs.of)
+    return Target(here or None, resources.cpus, share)
 
 
 def _is_comparable(row: dict[str, Any], target: Target) -> bool:
-    """Whether the times of a row apply to the target: for a GPU the share of it must agree, else the threads."""
-    same = row["gpus"] == target.gpus if target.gpus else row["threads"] == target.threads
+    """Whether the times of a row apply to the target: for a GPU the share of it must agree, else the threads.
+
+    Batches that lay end to end on a GPU, as they did once, took several times as long.
+    """
+    on_gpu = row["gpus"] == target.gpus and not row["padding_free"]
+    same = on_gpu if target.gpus else row["threads"] == target.threads
     return bool(row["device"] == target.device and same and row["train_s"])
 
 
@@ -220,7 +235,7 @@ def _with_specs(store: ResultStore, rows: Sequence[dict[str, Any]]) -> list[dict
     return readable
 
 
-def _observed(rows: Iterable[dict[str, Any]], inputs: Inputs) -> list[Observation]:
+def _observed(rows: Iterable[dict[str, Any]], inputs: Inputs, *, gpu: bool) -> list[Observation]:
     """Observations from rows in order of time, including a few other models and corpora, the newest ones.
 
     Those show how the speed of the machine varies; the rows of the sweep itself may all be of one launch.
@@ -240,8 +255,8 @@ def _observed(rows: Iterable[dict[str, Any]], inputs: Inputs) -> list[Observatio
         observations.append(
             Observation(
                 spec=spec,
-                work=work_of(spec, *read),
-                memory=memory_of(spec, *read),
+                work=work_of(spec, *read, gpu=gpu),
+                memory=memory_of(spec, *read, gpu=gpu),
                 launch=launch,
                 train_s=row["train_s"],
                 eval_s=row["eval_s"],

@@ -129,7 +129,7 @@ def run_pilots(
     if len(results) < len(small):
         last = lines[-1] if lines else f"exit code {process.returncode}"
         raise MissingError(f"the pilot of {specs[len(results)].label} failed: {last}")
-    return list(_observations(specs, small, results))
+    return list(_observations(specs, small, results, gpu=gpu))
 
 
 def _said(spec: TrialSpec, result: Mapping[str, float]) -> str:
@@ -139,18 +139,18 @@ def _said(spec: TrialSpec, result: Mapping[str, float]) -> str:
 
 
 def _observations(
-    specs: Sequence[TrialSpec], small: Sequence[TrialSpec], results: Sequence[dict[str, float]]
+    specs: Sequence[TrialSpec], small: Sequence[TrialSpec], results: Sequence[dict[str, float]], *, gpu: bool
 ) -> Iterator[Observation]:
     inputs, ledger = Inputs([]), PrefixLedger(nothing_cached)
     for spec, pilot, result in zip(specs, small, results, strict=True):
         read = inputs.of(pilot)
         if read is None:
             continue
-        whole = work_of(pilot, *read)
+        whole = work_of(pilot, *read, gpu=gpu)
         yield Observation(
             spec=spec,
             work=whole.share(0.5),  # the second of two epochs
-            memory=memory_of(pilot, *read),
+            memory=memory_of(pilot, *read, gpu=gpu),
             launch=PILOT,
             train_s=result["train_s"],
             eval_s=result["eval_s"],

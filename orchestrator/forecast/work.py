@@ -149,6 +149,7 @@ def padded_length(lengths: np.ndarray, batch_size: int, *, window: int = 1) -> f
 
 GIGA = 1e9
 EVAL_BATCH, LENGTH_WINDOW = 64, 16  # as in `trials.training.loop` and `trials.training.batching`
+GPU_LENGTHS, RESIDENT_BYTES = 16, 1 << 30  # as in `trials.training.device_loader`
 LAZY_ROWS = 1_024  # of a table whose rows earlier versions could update one by one
 
 
@@ -240,7 +241,7 @@ def shape_key(spec: TrialSpec) -> str:
     """The shape of a trial: everything that decides the time of a step, so not the number of steps."""
     frozen = [spec.freeze.layers, spec.freeze.embeddings, spec.thaw_every, cached_depth(spec), spec.frozen_dropout]
     frozen += [] if spec.freeze.rule is None else [spec.freeze.rule.model_dump(mode="json")]
-    batches = ["padding-free"] if is_padding_free(spec) else []
+    batches = ["padding-free"] if lies_end_to_end(spec, gpu=False) else []
     optim = [spec.optim.batch_size, spec.batching, spec.optim.embedding_updates, *batches]
     return _digest([group_key(spec), spec.precision, *frozen, *optim, spec.lora.model_dump() if spec.lora else None])
 
@@ -250,27 +251,35 @@ def group_key(spec: TrialSpec) -> str:
     return _digest([spec.task, spec.model.revision, spec.data.content(), spec.max_length, spec.lowercase])
 
 
-def is_padding_free(spec: TrialSpec) -> bool:
-    """Whether the trial's batches lie end to end; of families that nobody registered most do."""
+def lies_end_to_end(spec: TrialSpec, *, gpu: bool) -> bool:
+    """Whether the trial's batches lie end to end, as on a CPU those of most families do; on a GPU they are padded."""
+    if gpu:
+        return False
     if spec.model.family not in MODEL_FAMILIES:
         return True
     family = MODEL_FAMILIES[spec.model.family]
     return family.padding_free and not (family.causal and head_of(spec.task) == "text")
 
 
-def _computed_lengths(spec: TrialSpec, lengths: np.ndarray) -> np.ndarray:
+def _computed_lengths(spec: TrialSpec, lengths: np.ndarray, *, gpu: bool) -> np.ndarray:
     """(n,) subwords that are computed for train items: their own, or one padded length."""
-    if is_padding_free(spec):
+    if lies_end_to_end(spec, gpu=gpu):
         return lengths.astype(float)
     window = LENGTH_WINDOW if spec.batching == "length" else 1
+    if gpu:  # as a batch's longest is rounded up, so is each item
+        lengths = np.minimum(_rounded_up(lengths), lengths.max())
     return np.array([padded_length(lengths, spec.optim.batch_size, window=window)])
 
 
-def work_of(spec: TrialSpec, sizes: EncoderSizes, lengths: Lengths) -> Work:
-    """The work of a whole trial."""
+def _rounded_up(lengths: np.ndarray) -> np.ndarray:
+    return -(-lengths // GPU_LENGTHS) * GPU_LENGTHS
+
+
+def work_of(spec: TrialSpec, sizes: EncoderSizes, lengths: Lengths, *, gpu: bool) -> Work:
+    """The work of a whole trial, on a CPU or on a GPU."""
     cached, epochs, items = cached_depth(spec), spec.optim.epochs, spec.train_size
     steps = steps_an_epoch(spec) * epochs
-    computed = _computed_lengths(spec, lengths.train)
+    computed = _computed_lengths(spec, lengths.train, gpu=gpu)
     length = float(computed.mean())
     per_layer = _operations(sizes, computed) * items / GIGA
     backward = moved = 0.0
@@ -304,12 +313,12 @@ def epoch_passes(spec: TrialSpec) -> float:
     return spec.train_size * (forward + backward + 2) + n_dev * forward / spec.eval_every
 
 
-def memory_of(spec: TrialSpec, sizes: EncoderSizes, lengths: Lengths) -> Memory:
-    """The memory of a trial at its peak."""
+def memory_of(spec: TrialSpec, sizes: EncoderSizes, lengths: Lengths, *, gpu: bool) -> Memory:
+    """The memory of a trial at its peak, on a CPU or on a GPU."""
     freeze, longest = spec.always_frozen, float(lengths.train.max())
     passed, _ = learning_layers(spec, freeze, sizes.layers)
     tokens = spec.optim.batch_size * longest
-    if is_padding_free(spec):  # the largest of many batches is three deviations above the mean
+    if lies_end_to_end(spec, gpu=gpu):  # the largest of many batches is three deviations above the mean
         spread = 3 * float(lengths.train.std()) * spec.optim.batch_size**0.5
         tokens = min(tokens, spec.optim.batch_size * float(lengths.train.mean()) + spread)
     a_token = (
@@ -323,6 +332,18 @@ def memory_of(spec: TrialSpec, sizes: EncoderSizes, lengths: Lengths) -> Memory:
         activations=4.0 * tokens * a_token * max(passed, 1),
         evaluating=4.0 * evaluating,
     )
+
+
+def gpu_bytes(spec: TrialSpec, sizes: EncoderSizes, lengths: Lengths) -> float:
+    """The peak of torch's allocator on a GPU, estimated before any trial of this kind was measured there: weights,
+    gradients and moments, the best weights, the longest batch of training or evaluation, and the corpora that reside.
+    """
+    memory, longest = memory_of(spec, sizes, lengths, gpu=True), float(lengths.train.max())
+    best = 4.0 * _moved(spec, spec.always_frozen, sizes, longest)
+    batch = max(memory.activations, memory.evaluating)
+    splits = ((lengths.train, spec.train_size), *_evaluation_splits(lengths))
+    resident = [16.0 * n * float(split.max(initial=0)) for split, n in splits]  # ids and labels, 8 bytes each
+    return memory.weights + memory.learning + best + batch + sum(n for n in resident if n <= RESIDENT_BYTES)
 
 
 def cached_here(spec: TrialSpec, depth: int) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import logging
+import math
 import os
 import re
 import sys
@@ -199,13 +200,15 @@ class Cluster:
         """The nodes that are alive now."""
         import ray
 
-        return [_node(node["Resources"]) for node in ray.nodes() if node["Alive"]]
+        return [node_of(node["Resources"]) for node in ray.nodes() if node["Alive"]]
 
 
-def _node(resources: dict[str, float]) -> Node:
+def node_of(resources: dict[str, float]) -> Node:
+    """A node by what Ray says that it has."""
     kinds = sorted(name.removeprefix(_ACCELERATOR) for name in resources if name.startswith(_ACCELERATOR))
     gpus = resources.get("GPU", 0.0)
-    return Node(kinds[0] if kinds else "gpu" if gpus else "cpu", resources.get("CPU", 0.0), gpus)
+    kind = kinds[0] if kinds else "gpu" if gpus else "cpu"
+    return Node(kind, resources.get("CPU", 0.0), gpus, resources.get("memory", math.inf))
 
 
 def resources_of(kind: str, share: Share) -> dict[str, float]:

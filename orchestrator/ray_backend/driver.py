@@ -27,6 +27,7 @@ from orchestrator.ray_backend.trainable import (
     FAILURE,
     NOTES,
     RECORD,
+    UNSEEN,
     VERDICT,
     SetUpBoard,
     TrialTrainable,
@@ -175,6 +176,7 @@ class _ListenerCallback(tune.Callback):  # type: ignore[misc]  # Ray has no type
         self._queue, self._slots, self._listener, self._stop = queue, slots, listener, stop
         self._started: dict[str, int] = {}  # trial -> attempt
         self._board = SetUpBoard()
+        self._had_gpu = False  # whether a trial was evaluated on one
 
     def __getstate__(self) -> dict[str, Any]:
         return {}  # Tune pickles its callbacks into a snapshot that nothing reads
@@ -187,6 +189,8 @@ class _ListenerCallback(tune.Callback):  # type: ignore[misc]  # Ray has no type
 
     def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         spec, number = self._spec(trial), trial.config["attempt"]
+        if spec is not None:
+            self._slots.started(spec.trial_id)
         if spec is not None and self._started.get(spec.trial_id) != number:
             self._started[spec.trial_id] = number
             self._board.started(spec.trial_id, number)
@@ -201,13 +205,18 @@ class _ListenerCallback(tune.Callback):  # type: ignore[misc]  # Ray has no type
         self._board.over(spec.trial_id)
         if FAILURE in result:
             failed = result[FAILURE]
-            self._end(spec, State(failed["state"]), failed["error"])
+            is_gone = failed[UNSEEN] and self._had_gpu
+            if is_gone:  # or every trial that is left would fail there, one after the other
+                self._stop.reason = self._stop.reason or f"a GPU is gone: {failed['error']}"
+            self._end(spec, State.LOST if is_gone else State(failed["state"]), failed["error"])
             return
         # Removed from the result, as Tune keeps last results for a while, and this one may hold predictions.
         record: EpochRecord = result[RECORD].pop("record")
         verdict: Verdict = result[RECORD].pop(VERDICT, Verdict.CONTINUE)
         for note in result[RECORD].pop(NOTES, ()):
             self._listener.preparing(spec, SetUpWork(note))
+        self._had_gpu = self._had_gpu or record.gpus > 0
+        record = self._slots.measured(spec, record)
         self._listener.evaluated(spec, record)
         if record.last:
             self._end(spec, State.COMPLETED, None)
@@ -229,10 +238,11 @@ class _ListenerCallback(tune.Callback):  # type: ignore[misc]  # Ray has no type
         return attempt.spec if attempt is not None and attempt.number == trial.config["attempt"] else None
 
     def _end(self, spec: TrialSpec, state: State, error: str | None) -> None:
+        relieved = state is State.OUT_OF_MEMORY and self._slots.relieved(spec.trial_id)
         self._slots.give_back(spec.trial_id)
         self._started.pop(spec.trial_id, None)
         self._board.over(spec.trial_id)
-        again = self._queue.ended(spec, state, error)
+        again = self._queue.ended(spec, state, error, relieved=relieved)
         if again is None:
             self._listener.ended(spec, state, error)
         else:

@@ -27,6 +27,7 @@ from orchestrator.execution.inline import TrialSettings
 from orchestrator.ray_backend.ray_internals import set_process_title, taken_from_head, write_to_head
 from orchestrator.ray_backend.staging import StagedPlugins, with_local_files
 from trials.cache.node_cache import EVERY_S, SetUpWork, reported_to
+from trials.errors import NoDeviceError, is_device_broken
 from trials.hardware.machine import VISIBLE
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
@@ -88,6 +89,7 @@ def _key(trial_id: str, attempt: int) -> str:
 # Keys of a step's result; Tune adds its own (`pid`, `time_total_s`, ...), so ours are nested.
 RECORD, FAILURE = "permafrost_record", "permafrost_failure"
 NOTES = "notes"  # inside a record's result: what the set-up has to say
+UNSEEN = "unseen"  # inside a failure: whether the worker did not see the GPU that it was given
 VERDICT = "verdict"  # inside a record's result, added by the driver
 
 
@@ -104,8 +106,8 @@ class WorkerSettings(TrialSettings):
     plugins: StagedPlugins | None = None
 
 
-class WorkerMemoryError(Exception):
-    """Ends a worker whose memory has grown. Its last trial has ended and was reported."""
+class WornWorkerError(Exception):
+    """Ends a worker whose memory has grown, or whose GPU answers no longer. Its last trial was reported."""
 
 
 class TrialTrainable(tune.Trainable):  # type: ignore[misc]  # Ray has no types here
@@ -131,6 +133,8 @@ class TrialTrainable(tune.Trainable):  # type: ignore[misc]  # Ray has no types 
 
         if not config["share"].gpus:
             os.environ[VISIBLE] = ""  # whatever the settings of its Ray let it see
+        else:  # one worker of a GPU after the other, so that not all of them import at once (`PackedSlots`)
+            import trials.run  # noqa: F401
         torch.set_num_threads(config["share"].cpus)
         self._memory = MemoryLevel()
         signal.signal(signal.SIGTERM, self._on_sigterm)
@@ -164,17 +168,18 @@ class TrialTrainable(tune.Trainable):  # type: ignore[misc]  # Ray has no types 
         """Run up to the next evaluation. A trial that raises is reported as a result, so that the worker survives.
 
         Raises:
-            WorkerMemoryError: the trial ended with the previous step, but its memory was not freed. Raising is how a
-                Tune worker gets replaced: one that returns `done` is given the next trial.
+            WornWorkerError: the trial ended with the previous step, but its memory was not freed, or CUDA failed in it.
+                Raising is how a Tune worker gets replaced: one that returns `done` is given the next trial.
         """
         if self._records is None:
-            raise WorkerMemoryError(f"the memory of {self._label} was not freed")
+            raise WornWorkerError(f"the memory of {self._label} was not freed, or its GPU answers no longer")
         set_process_title(f"ray::{self._label}")  # what Ray's dashboard and `ps` list
         try:
             with reported_to(self._report):
                 record = next(self._records).placed(gpus=self._gpus, worker_slots=self._slots)
         except Exception as error:
             state, text = failure(error)
+            broken, unseen = is_device_broken(error), isinstance(error, NoDeviceError)
         else:
             is_paused = self._until is not None and record.epoch >= self._until - 1e-9
             if is_paused:
@@ -185,7 +190,12 @@ class TrialTrainable(tune.Trainable):  # type: ignore[misc]  # Ray has no types 
         if self._leaving:
             sys.exit(0)  # the driver sees a lost worker, and the trial continues elsewhere
         # Only here, as the exception kept the trial's memory alive.
-        return {FAILURE: {"state": state.value, "error": text}, "done": self._settled()}
+        failed = {"state": state.value, "error": text, UNSEEN: unseen}
+        if broken:  # the next step ends this process, in which CUDA may work no longer, after this one was reported
+            with suppress(Exception):
+                self._drop()
+            return {FAILURE: failed, "done": False}
+        return {FAILURE: failed, "done": self._settled()}
 
     def _report(self, work: SetUpWork) -> None:
         if work.is_note:  # of which none may be lost

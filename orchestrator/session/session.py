@@ -30,7 +30,7 @@ from orchestrator.storage.storage import FolderStorage
 from orchestrator.store import ResultStore
 from orchestrator.store.schema import CHECKPOINTS, State
 from orchestrator.store.temporary_files import remove_temporary_files
-from orchestrator.sweeps.cluster_spec import ClusterSpec, check_room_here, cores_here, gpus_here
+from orchestrator.sweeps.cluster_spec import ClusterSpec, check_room_here, cores_here, gpus_here, seen_gpus
 from orchestrator.sweeps.plan import Plan, brought_up_to_date
 from trials.errors import StoreError
 from trials.hardware.machine import hidden_gpus
@@ -138,10 +138,10 @@ class Running:
         from orchestrator.execution.inline import TrialSettings, run_inline
 
         sweep, resources = self.plan.sweep, self.plan.sweep.resources
-        hidden = nullcontext() if resources.gpus else hidden_gpus()
+        seen = seen_gpus(self.cluster) if resources.gpus else hidden_gpus()
         settings = TrialSettings.of(sweep, self.results.address)
         self.stop.signals.running(lambda: self.queue.is_over)
-        with display, hidden:
+        with display, seen:
             run_inline(self.queue, listener, resources=resources, settings=settings, stop=self.stop)
 
     def _desert(self, recorder: Recorder, watch: Watch, error: Exception) -> None:
@@ -170,11 +170,12 @@ class Running:
         cores, uses_gpus = cores_here(where), bool(sweep.resources.gpus)
         one_each = sweep.resources.cpus == 1 and not uses_gpus and where.concurrency is None
         each_works = one_each and len(self.plan.ahead) >= cores
-        n_gpus = len(gpus_here(where)) if uses_gpus and where.is_here else 0
-        local = partial(local_cluster, preload=each_works, cpus=cores, gpus=n_gpus)
+        gpus = gpus_here(where) if uses_gpus and where.is_here else ()
+        local = partial(local_cluster, preload=each_works, cpus=cores, gpus=len(gpus))
         ray = own_cluster if where.address == "auto" else local
         queue = self.queue  # Tune pickles what `stop` holds, which this object is too large for
-        with ray(job_metadata(sweep.name, self.results.address)) as cluster, ExitStack() as watching:
+        seen = seen_gpus(where) if gpus else nullcontext()
+        with seen, ray(job_metadata(sweep.name, self.results.address)) as cluster, ExitStack() as watching:
             self.stop.signals.running(lambda: queue.is_over)
             from orchestrator.ray_backend.driver import run_sweep  # Ray reads the settings of the cluster on import
             from orchestrator.ray_backend.ray_internals import once_disconnected
@@ -183,7 +184,15 @@ class Running:
             once_disconnected(self.stop.signals.take_back)
             desert = partial(self._desert, recorder, watch)
             watching.enter_context(ending_without_nodes(self.stop.signals.interrupt, desert))
-            slots = slots_for(cluster, sweep.resources, self.plan.ahead, concurrency=where.concurrency)
+            slots = slots_for(
+                cluster,
+                sweep.resources,
+                self.plan.ahead,
+                concurrency=where.concurrency,
+                here=gpus,
+                most=self._bounds.trials,
+                say=say,
+            )
             shares = slots.shares.items()
             meter.hourly = max(where.prices.hourly(share.cpus, share.gpus, kind) for kind, share in shares)
             say(f"ray     {slots.described()}; dashboard {cluster.dashboard} ({cluster.token_hint})")

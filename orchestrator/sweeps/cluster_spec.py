@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
@@ -24,23 +25,20 @@ from orchestrator.config.yaml_document import Document, faults, most
 from orchestrator.sweeps.sweep import Limits, Resources, SweepSpec
 from orchestrator.sweeps.watch_spec import WatchSpec
 from trials.errors import ConfigError
-from trials.hardware.machine import Gpu, cuda_gpus, processor_name, usable_cores
+from trials.hardware.machine import Gpu, cuda_gpus, processor_name, shown_gpus, usable_cores
 from trials.settings import Frozen, Positive
 
 # What a launch uses of this machine, and the trials that there is room for: `--cluster local` and `inline`.
 #
-# `resources.gpus: auto` becomes a number here. For `--cluster auto` that is decided by the cluster's nodes, when Ray is
-# connected (`orchestrator.ray_backend.gpu_packing`).
+# `resources.gpus: auto` becomes `packed` or a number here. For `--cluster auto` that is decided by the cluster's nodes,
+# when Ray is connected (`orchestrator.ray_backend.gpu_packing`).
 
 
-def settled(cluster: ClusterSpec, sweep: SweepSpec, *, pilot: bool = False) -> SweepSpec:
+def settled(cluster: ClusterSpec, sweep: SweepSpec) -> SweepSpec:
     """The sweep with the settings of its cluster, and on this machine with the number of GPUs that a trial gets.
 
-    Args:
-        pilot: Whether pilots measure trials, so that `auto` packs as many on a GPU as fit by their memory.
-
     Raises:
-        ConfigError: `--gpus` asks for more than there are.
+        ConfigError: `--gpus` asks for more than there are, or nobody knows what there is, as torch does not answer.
     """
     sweep = cluster.over(sweep)
     if not cluster.is_here:
@@ -50,7 +48,12 @@ def settled(cluster: ClusterSpec, sweep: SweepSpec, *, pilot: bool = False) -> S
         changes["gpus"] = 0.0
     elif asked.gpus == "auto":
         works = asked.device != "cpu" and bool(gpus_here(cluster))
-        changes["gpus"] = ("packed" if pilot and cluster.address == "local" else 1.0) if works else 0.0
+        if not works and asked.device != "cpu" and cuda_gpus().silent:
+            raise ConfigError(
+                f"resources.gpus: auto: {cuda_gpus().why_none} Run again, or give --gpus 0 to train on the CPU.",
+                exit_code=3,
+            )
+        changes["gpus"] = ("packed" if cluster.address == "local" else 1.0) if works else 0.0
     if cluster.address == "inline":  # its rows say how many threads it had
         changes["cpus"] = min(asked.cpus, cores_here(cluster))
     return sweep.model_copy(update={"resources": asked.model_copy(update=changes)})
@@ -75,6 +78,11 @@ def gpus_here(cluster: ClusterSpec) -> tuple[Gpu, ...]:
     return gpus.found[: cluster.gpus]
 
 
+def seen_gpus(cluster: ClusterSpec) -> AbstractContextManager[None]:
+    """What a launch starts within the block sees no GPU of this machine that torch lists but cannot compute on."""
+    return shown_gpus(gpus_here(cluster)) if cuda_gpus().notes else nullcontext()
+
+
 def slots_of(cluster: ClusterSpec, resources: Resources, share: float) -> int:
     """Trials that run at the same time: one inline, else as many as cores, GPUs or `concurrency` allow.
 
@@ -85,7 +93,7 @@ def slots_of(cluster: ClusterSpec, resources: Resources, share: float) -> int:
         return 1
     room = max(1, cores_here(cluster) // resources.cpus)
     if share:
-        room = min(room, max(1, int(len(gpus_here(cluster)) / share + 1e-9)))
+        room = min(room, max(1, int(1 / share + 1e-9) * len(gpus_here(cluster))))
     if cluster.concurrency is None:
         return room
     return cluster.concurrency if cluster.address == "auto" else min(room, cluster.concurrency)
@@ -105,17 +113,22 @@ def device_line(cluster: ClusterSpec, resources: Resources) -> str:
         return _on_cores(cluster, resources)
     gpus = gpus_here(cluster)
     names = ", ".join(f"{n} {name}" for name, n in Counter(gpu.name for gpu in gpus).items())
+    notes = "".join(f"; {note}" for note in cuda_gpus().notes)
     if cluster.address == "inline":
-        return f"{names}: one trial at a time" + (", on the first" if len(gpus) > 1 else " on it")
+        return f"{names}: one trial at a time{', on the first' if len(gpus) > 1 else ' on it'}{notes}"
+    each = "each" if len(gpus) > 1 else "it"
+    idle = max(0, len(gpus) - cores_here(cluster) // resources.cpus)
+    if idle:
+        notes = f"; {counted(idle, 'GPU')} idle for want of cores: lower resources.cpus{notes}"
     if resources.gpus == "packed":
-        return f"{names}: as many trials at a time on each as fit by the memory that pilots measure at the launch"
+        most = _cores(cores_here(cluster))
+        return f"{names}: as many trials at a time on {each} as its memory and {most} allow{notes}"
     assert not isinstance(resources.gpus, str)
     n = slots_of(cluster, resources, resources.gpus)
     if (resources.gpus, n) == (1, len(gpus)):
-        return f"{names}: one trial at a time on {'each' if n > 1 else 'it'}"
-    return (
-        f"{names}: {counted(n, 'trial')} at a time, {gpus_in_words(resources.gpus)} and {_cores(resources.cpus)} each"
-    )
+        return f"{names}: one trial at a time on {each}{notes}"
+    share = f"{gpus_in_words(resources.gpus)} and {_cores(resources.cpus)} each"
+    return f"{names}: {counted(n, 'trial')} at a time, {share}{notes}"
 
 
 def _on_cores(cluster: ClusterSpec, resources: Resources) -> str:
@@ -128,7 +141,7 @@ def _on_cores(cluster: ClusterSpec, resources: Resources) -> str:
 
 def _of_cluster(resources: Resources) -> str:
     if resources.gpus == "auto":
-        return "the GPUs of the cluster, one per trial, or its cores if no node has a GPU at the start"
+        return "the GPUs of the cluster, as many trials on each as fit, or its cores if no node has a GPU at the start"
     share = "as many trials on a GPU as fit" if isinstance(resources.gpus, str) else gpus_in_words(resources.gpus)
     return f"the cluster's nodes: {share} and {_cores(resources.cpus)} for each trial"
 

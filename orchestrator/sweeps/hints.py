@@ -9,6 +9,9 @@ from pydantic import BaseModel
 from orchestrator.config.yaml_document import KeyPath, SettingFault, model_in, shortened
 from trials.draft import TrialDraft
 
+_GREATER: dict[tuple[KeyPath, str], str] = {
+    (("resources", "gpus"), "less_than_equal"): "A trial trains on one GPU; several run on several."
+}
 MAX_SEEDS = 20  # in a line that lists them
 
 
@@ -20,7 +23,7 @@ def with_hint(path: KeyPath, fault: SettingFault) -> str:
     """
     if fault.kind == "extra_forbidden":
         return _elsewhere(path) or fault.text
-    hint = _several(path, fault) or _replicates(path, fault)
+    hint = _several(path, fault) or _replicates(path, fault) or _GREATER.get((path, fault.kind))
     return f"{fault.text.removesuffix('.')}. {hint}" if hint else fault.text
 
 

@@ -63,7 +63,6 @@ from trials.spec import TrialSpec
 MAX_TRIALS = 100_000  # per sweep, seeds included
 MOST_SINCE = 300  # points that are still checked after the first error, to report others too
 MOST_CPUS = 4_096  # of a trial, which runs on one node; the largest have 2,000 hardware threads
-MOST_GPUS = 64  # of a trial
 MOST_NAME_BYTES = 180  # of a sweep's name; file systems allow 255, and Ray's logs of a job add 50
 MAX_VALUES = 2_000  # in `trial`, or in one choice of the space; they are copied for every trial
 
@@ -73,14 +72,15 @@ class Resources(Frozen):
 
     Attributes:
         cpus: Cores, and threads per process.
-        gpus: ``auto`` for one where CUDA works and none elsewhere; 0 for none, which hides them; a fraction shares one;
-            ``packed`` runs as many trials per GPU as fit by their measured memory.
+        gpus: ``auto``: as many trials share a GPU as its memory and the cores allow; none where CUDA does not work. 1
+            for a whole one, a fraction for a share, 0 for none, which hides them; ``packed`` is ``auto`` that needs
+            one.
         device: Which nodes: ``any``, a kind of accelerator as Ray names it (``A100``), ``cpu`` for nodes without, or
             ``one``, the kind with most room, so that all times can be compared.
     """
 
     cpus: Annotated[int, Field(gt=0, le=MOST_CPUS)] = 1
-    gpus: Annotated[float, Field(ge=0, le=MOST_GPUS)] | Literal["auto", "packed"] = "auto"
+    gpus: Annotated[float, Field(ge=0, le=1)] | Literal["auto", "packed"] = "auto"
     device: Annotated[str, Field(pattern=r"^[A-Za-z0-9][\w.:-]*$", max_length=80)] = "any"
 
 

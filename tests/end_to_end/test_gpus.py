@@ -24,11 +24,13 @@ import os
 from orchestrator.ray_backend.cluster import local_cluster
 from orchestrator.ray_backend.gpu_packing import slots_for
 from orchestrator.sweeps.sweep import Resources
+from tests.builders import make_spec
 with local_cluster(cpus=2, gpus=2) as cluster:
     import ray
     seen = lambda: os.environ.get("CUDA_VISIBLE_DEVICES")
     none, one = ray.remote(seen).remote(), ray.remote(num_gpus=1)(seen).remote()
-    print(ray.get(none) == "", ray.get(one) in ("0", "1"), slots_for(cluster, Resources(), []).described(), sep="|")
+    slots = slots_for(cluster, Resources(), [make_spec()] * 2)
+    print(ray.get(none) == "", ray.get(one) in ("0", "1"), slots.described(), sep="|")
 """
 
 
@@ -55,10 +57,12 @@ def read(seen: Path) -> list[dict[str, Any]]:
 
 @pytest.mark.cluster
 @pytest.mark.usefixtures("gpus")
-def test_each_trial_has_a_gpu_and_sees_no_other(sweep: Path, tmp_path: Path, seen: Path, permafrost: Command) -> None:
-    done = permafrost("launch", "--sweep", sweep, "--store", tmp_path / "store")
+def test_with_as_many_gpus_as_trials_each_has_one_and_sees_no_other(
+    sweep: Path, tmp_path: Path, seen: Path, permafrost: Command
+) -> None:
+    done = permafrost("launch", "--sweep", sweep, "--store", tmp_path / "store", *TWO)
     assert done.returncode == 0, done.stderr
-    assert "device  2 NVIDIA H100 (simulated): one trial at a time on each" in done.stderr
+    assert "device  2 NVIDIA H100 (simulated): as many trials at a time on each as its memory and" in done.stderr
     assert "ray     2 trials at a time, 1 GPU each; dashboard" in done.stderr
     trials = read(seen)
     assert {(trial["gpus"], trial["device"]) for trial in trials} == {(1.0, "cuda")}
@@ -74,15 +78,31 @@ def test_each_trial_has_a_gpu_and_sees_no_other(sweep: Path, tmp_path: Path, see
 @pytest.mark.cluster
 @pytest.mark.usefixtures("gpus")
 @pytest.mark.parametrize("gpus", [1], indirect=True)
-def test_packed_trials_share_a_gpu_by_the_memory_of_a_pilot(
+def test_trials_share_a_gpu_without_a_pilot_and_their_rows_say_so(
     sweep: Path, tmp_path: Path, seen: Path, permafrost: Command
 ) -> None:
-    done = permafrost("launch", "--sweep", sweep, "--store", tmp_path / "store", "--pilot", *TWO)
+    done = permafrost("launch", "--sweep", sweep, "--store", tmp_path / "store", *TWO)
     assert done.returncode == 0, done.stderr
-    assert "1 NVIDIA H100 (simulated): as many trials at a time on each as fit" in done.stderr
     assert "2 trials at a time, 0.5 of a GPU each" in done.stderr
-    assert [row["gpus"] for row in open_store(tmp_path / "store").trials().to_pylist()] == [0.5, 0.5]
-    assert {trial["visible"] for trial in read(seen) if trial["gpus"] == 0.5} == {"0"}
+    rows = open_store(tmp_path / "store").trials().to_pylist()
+    assert [(row["gpus"], row["energy_j"]) for row in rows] == [(0.5, None)] * 2
+    assert {row["worker_slots"] for row in rows} <= {1, 2}  # 1 where the other one had not begun, or had ended
+    assert {trial["visible"] for trial in read(seen)} == {"0"}
+    alone = permafrost("launch", "--sweep", sweep, "--store", tmp_path / "alone", *TWO, "--set", "resources.gpus=1")
+    assert "1 trial at a time, 1 GPU each" in alone.stderr
+    assert [row["gpus"] for row in open_store(tmp_path / "alone").trials().to_pylist()] == [1.0, 1.0]
+
+
+@pytest.mark.cluster
+@pytest.mark.usefixtures("gpus")
+def test_a_card_that_torch_lists_and_cannot_use_gets_no_trial_and_is_named(
+    sweep: Path, tmp_path: Path, seen: Path, permafrost: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STAND_IN_BROKEN", "0")
+    done = permafrost("launch", "--sweep", sweep, "--store", tmp_path / "store", *TWO)
+    assert done.returncode == 0, done.stderr
+    assert "(number 0): CUDA error: no kernel image is available" in done.stderr
+    assert {trial["visible"] for trial in read(seen)} == {"1"}
 
 
 @pytest.mark.slow

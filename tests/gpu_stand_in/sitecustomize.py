@@ -42,6 +42,18 @@ def patch_torch(torch: Any) -> None:
     torch.cuda.is_available = lambda: bool(visible()) if believes() else real_available()
     torch.cuda.device_count = lambda: len(visible()) if believes() else real_count()
     torch.cuda.get_device_properties = lambda i: SimpleNamespace(name=NAME, total_memory=N_BYTES)
+    torch.cuda.mem_get_info = lambda i: (N_BYTES, N_BYTES)
+    real_ones, broken = torch.ones, os.environ.get("STAND_IN_BROKEN", "").split(",")
+
+    def ones(*shape: int, **options: Any) -> Any:
+        """What a card is asked to compute with; one that is broken cannot."""
+        if str(device := options.get("device", "")).startswith("cuda:"):
+            if visible()[int(str(device).partition(":")[2])] in broken:
+                raise RuntimeError("CUDA error: no kernel image is available for execution on the device")
+            del options["device"]
+        return real_ones(*shape, **options)
+
+    torch.ones = ones
 
 
 def patch_machine(machine: Any) -> None:

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 import torch
 
-from trials.errors import MissingError
+from trials.errors import NoDeviceError
 from trials.hardware.machine import processor_name
 from trials.record import known_sum
 
@@ -44,12 +44,12 @@ def device_for(gpus: float) -> torch.device:
     """The device of a trial that was given so many GPUs: the first of them, or the CPU, whatever its process can see.
 
     Raises:
-        MissingError: torch cannot use the GPU that it was given.
+        NoDeviceError: torch cannot use the GPU that it was given.
     """
     if not gpus:
         return torch.device("cpu")
     if (device := default_device()).type == "cpu":
-        raise MissingError(
+        raise NoDeviceError(
             f"this trial was given {gpus:g} of a GPU on {socket.gethostname()}, but torch there sees none. Install a "
             "CUDA build of torch that its driver supports, or set resources.gpus to 0."
         )

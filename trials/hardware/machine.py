@@ -9,12 +9,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path, PurePosixPath
 
-from trials.errors import MissingError
+from trials.errors import MissingError, reason
 
 
 def processor_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
@@ -32,11 +32,26 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 TORCH_S = 80.0  # importing torch from a cold disk takes most of it; a broken driver never answers
 _PROC, _NVIDIA, _AMD = Path("/proc/self"), Path("/proc/driver/nvidia"), Path("/dev/kfd")
 # -P: a torch.py in the working folder is not torch.
+# A card that torch lists may be too old for it, full or broken, which only a computation tells.
 _ASK = (sys.executable, "-P", "-c", """
-import json, torch
-n = torch.cuda.device_count() if torch.cuda.is_available() else 0
-found = [torch.cuda.get_device_properties(i) for i in range(n)]
-print(json.dumps([[one.name, one.total_memory] for one in found]))
+import json, warnings
+gpus = []
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    import torch
+    for i in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):
+        gpu = {"name": "", "n_bytes": 0}
+        try:
+            found = torch.cuda.get_device_properties(i)
+            gpu = {"name": found.name, "n_bytes": found.total_memory}
+            gpu["free_bytes"] = torch.cuda.mem_get_info(i)[0]
+            square = torch.ones(8, 8, device=f"cuda:{i}")
+            (square @ square).sum().item()
+        except Exception as error:
+            gpu["why_not"] = str(error) or type(error).__name__
+        gpus.append(gpu)
+said = [str(one.message) for one in caught if any(word in str(one.message) for word in ("CUDA", "cuda", "GPU"))]
+print(json.dumps({"gpus": gpus, "said": said}))
 """)  # fmt: skip
 
 
@@ -89,10 +104,19 @@ def _quota(cgroup: Path) -> float:
 
 @dataclass(frozen=True)
 class Gpu:
-    """A GPU as torch names it."""
+    """A GPU as torch names it; an instance of one (MIG) is one by itself.
+
+    Attributes:
+        free_bytes: What other programs left of its memory when it was asked; None where that is not known.
+        why_not: Why torch cannot compute on it; empty if it can.
+        place: What selects it in CUDA_VISIBLE_DEVICES.
+    """
 
     name: str
     n_bytes: int
+    free_bytes: int | None = None
+    why_not: str = ""
+    place: str = ""
 
 
 @dataclass(frozen=True)
@@ -100,15 +124,25 @@ class CudaGpus:
     """The GPUs that CUDA gives this process.
 
     Attributes:
+        found: Those on which torch can compute.
         why_none: Where there are none although one might expect some; else empty.
+        notes: What else is to be said: of each that cannot be used, and of a CUDA_VISIBLE_DEVICES beyond what is there.
+        said: torch's own warnings.
+        silent: Whether torch did not answer, so that nobody knows what there is.
     """
 
     found: tuple[Gpu, ...] = ()
     why_none: str = ""
+    notes: tuple[str, ...] = ()
+    said: tuple[str, ...] = ()
+    silent: bool = False
 
 
 def cuda_gpus() -> CudaGpus:
-    """The GPUs on which torch trains, in the order of CUDA. Asked once, in a process of its own."""
+    """The GPUs on which torch trains, in the order of CUDA. Asked once, in a process of its own.
+
+    A torch that is not imported in time, from a cold disk, is asked a second time.
+    """
     return _cuda_gpus(os.environ.get(VISIBLE))
 
 
@@ -119,14 +153,18 @@ def _cuda_gpus(visible: str | None) -> CudaGpus:
     if not may_have_gpus():
         return CudaGpus()
     try:
-        gpus = listed_gpus()
+        try:
+            listed = listed_gpus()
+        except SilentError:
+            listed = listed_gpus()
     except MissingError as error:
-        return CudaGpus(why_none=str(error))
-    if gpus:
-        return CudaGpus(gpus)
+        return CudaGpus(why_none=str(error), silent=isinstance(error, SilentError))
+    if listed.found or listed.why_none:
+        return listed
     if visible is not None:
-        return CudaGpus(why_none=f"{VISIBLE}={visible!r} hides its GPUs")
-    return CudaGpus(why_none="torch sees no GPU, although there is a driver for one")
+        return replace(listed, why_none=f"{VISIBLE}={visible!r} hides its GPUs")
+    why = f": {reason(RuntimeError(listed.said[0]))}" if listed.said else ""
+    return replace(listed, why_none=f"torch sees no GPU, although there is a driver for one{why}")
 
 
 def may_have_gpus() -> bool:
@@ -138,23 +176,55 @@ def may_have_gpus() -> bool:
     return True
 
 
-def listed_gpus(python_words: Sequence[str] = _ASK) -> tuple[Gpu, ...]:
-    """The GPUs that torch lists, in a process of its own, as a driver may hang. Raises MissingError: torch fails."""
+class SilentError(MissingError):
+    """torch did not answer in time."""
+
+
+def listed_gpus(python_words: Sequence[str] = _ASK) -> CudaGpus:
+    """The GPUs that torch lists and computes on, in a process of its own, as a driver may hang.
+
+    Raises:
+        SilentError: it does not answer.
+        MissingError: torch fails.
+    """
     try:
         done = subprocess.run(python_words, capture_output=True, text=True, timeout=TORCH_S, check=True)
-        return tuple(Gpu(*values) for values in json.loads(done.stdout.strip().splitlines()[-1]))
+        answer = json.loads(done.stdout.strip().splitlines()[-1])
+        return _sorted_out([Gpu(**gpu) for gpu in answer["gpus"]], answer["said"], os.environ.get(VISIBLE))
     except subprocess.TimeoutExpired:
-        raise MissingError("torch did not list the GPUs in time; check the driver with nvidia-smi.") from None
-    except (subprocess.CalledProcessError, ValueError, IndexError, TypeError) as error:
+        raise SilentError("torch did not list the GPUs in time; check the driver with nvidia-smi.") from None
+    except (subprocess.CalledProcessError, ValueError, LookupError, TypeError) as error:
         lines = str(getattr(error, "stderr", "") or error).strip().splitlines()
         raise MissingError(f"torch does not work ({lines[-1] if lines else 'no reason given'}).") from error
 
 
-@contextmanager
-def hidden_gpus() -> Iterator[None]:
+def _sorted_out(listed: Sequence[Gpu], said: Sequence[str], visible: str | None) -> CudaGpus:
+    """The GPUs that can be used, and words on the others."""
+    asked = [place.strip() for place in visible.split(",") if place.strip()] if visible is not None else []
+    # CUDA ends the list at the first that does not exist.
+    places = asked if len(asked) >= len(listed) else [str(i) for i in range(len(listed))]
+    gpus = [replace(gpu, place=place) for gpu, place in zip(listed, places, strict=False)]
+    refused = [
+        f"{gpu.name or 'GPU'} (number {gpu.place}): {reason(RuntimeError(gpu.why_not))}" for gpu in gpus if gpu.why_not
+    ]
+    found = tuple(gpu for gpu in gpus if not gpu.why_not)
+    notes = [f"{each}; it is not used" for each in refused]
+    if found and len(asked) > len(listed):
+        notes.append(f"{VISIBLE}={visible!r} names {len(asked)} GPUs, of which CUDA finds {len(listed)}")
+    why = f"torch cannot compute on {'; '.join(refused)}" if refused and not found else ""
+    return CudaGpus(found, why, tuple(notes) if found else (), tuple(said))
+
+
+def hidden_gpus() -> AbstractContextManager[None]:
     """No process that starts in the block sees a GPU, nor does this one if it has not used CUDA before."""
+    return shown_gpus(())
+
+
+@contextmanager
+def shown_gpus(gpus: Sequence[Gpu]) -> Iterator[None]:
+    """Processes that start in the block see these GPUs only, and so does this one if it has not used CUDA before."""
     before = os.environ.get(VISIBLE)
-    os.environ[VISIBLE] = ""
+    os.environ[VISIBLE] = ",".join(gpu.place for gpu in gpus)
     try:
         yield
     finally:

@@ -81,6 +81,17 @@ def test_without_a_store_or_outside_an_allocation_it_says_so_and_does_nothing() 
         assert (told.returncode, said in told.stderr) == (1, True)
 
 
+@pytest.mark.parametrize(("given", "told"), [({}, "configs/clusters/slurm.yaml"), ({"CLUSTER": "auto"}, "auto")])
+def test_in_a_checkout_the_cluster_file_for_slurm_is_read(slurm: Slurm, given: dict[str, str], told: str) -> None:
+    (slurm.folder / "configs" / "clusters").mkdir(parents=True)
+    (slurm.folder / "configs" / "clusters" / "slurm.yaml").touch()
+    job = submit(slurm, **given)
+    wait_for_work(slurm, job)
+    end_driver(slurm)
+    slurm.wait(job, "COMPLETED")
+    assert slurm.log(job).startswith(f"driver: launch --cluster {told} --store /shared/results of ")
+
+
 def test_each_node_has_a_ray_with_the_jobs_cpus_and_nothing_of_it_stays(slurm: Slurm) -> None:
     job = submit(slurm, SWEEP="my.yaml")
     wait_for_work(slurm, job)

@@ -74,7 +74,13 @@ def test_gpus_are_listed_with_their_memory_and_a_torch_that_does_not_work_is_tol
     def listed(code: str) -> list[CheckResult]:
         return list(devices(lambda: listed_gpus([sys.executable, "-c", code])))
 
-    assert listed("print('[[\"NVIDIA A100\", 85000000000]]')")[1].what == "GPU NVIDIA A100, 85 GB"
+    found = {
+        "gpus": [{"name": "NVIDIA A100", "n_bytes": 85e9}, {"name": "K80", "n_bytes": 1, "why_not": "no"}],
+        "said": [],
+    }
+    _, good, bad = listed(f"print({json.dumps(found)!r})")
+    assert (good.level, good.what) == ("ok", "GPU NVIDIA A100, 85 GB")
+    assert (bad.level, bad.what) == ("warn", "K80 (number 1): no; it is not used")
     for code in ("raise SystemExit(3)", "print('nonsense')", "import no_such_module"):
         assert [one.level for one in listed(code)] == ["ok", "fail"]
 

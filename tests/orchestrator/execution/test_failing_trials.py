@@ -90,6 +90,25 @@ def test_a_sweep_whose_first_trials_fail_alike_is_given_up_with_one_report(
     assert re.search(r"\n +3 +failed +KeyError", said)
 
 
+def test_after_an_error_of_cuda_nothing_more_runs_in_this_process_and_the_next_launch_goes_on(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def breaking(spec: TrialSpec, **settings: Any) -> Iterator[EpochRecord]:
+        if spec.seed == 1:
+            raise RuntimeError("CUDA error: an illegal memory access was encountered\nCUDA kernel errors might be ...")
+        yield from done(spec, **settings)
+
+    code, store = launched(folder, monkeypatch, breaking)
+    states = [row["state"] for row in store.trials().to_pylist()]
+    assert (code, states.count("failed")) == (1, 1)
+    assert len(states) < 8
+    assert (
+        "CUDA works no longer in this process (CUDA error: an illegal memory access was enc" in capsys.readouterr().err
+    )
+    code, store = launched(folder, monkeypatch, done)
+    assert (code, {row["state"] for row in store.trials().to_pylist()}) == (0, {"completed"})
+
+
 def test_a_disk_that_answers_the_second_time_costs_a_second(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: set[str] = set()
 

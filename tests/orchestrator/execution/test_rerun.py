@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.execution.recorder import epoch_row
-from orchestrator.execution.rerun import Difference, Row, differences, find_trial
+from orchestrator.execution.rerun import Difference, Row, differences, find_trial, rerun
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.contents import COMPUTED
 from orchestrator.store.schema import EPOCHS, METRICS
@@ -18,6 +19,7 @@ from tests.builders import make_record, make_spec
 from tests.examples import each
 from tests.orchestrator.store.rows import trial
 from trials.errors import ConfigError, NothingMatchedError, PermafrostError
+from trials.record import EpochRecord
 from trials.starter import model_path, treebank_path
 
 SPEC = make_spec()
@@ -87,6 +89,22 @@ def test_an_id_that_means_no_one_trial_is_refused(
 ) -> None:
     with pytest.raises(kind, match=said):
         find_trial(store, given_id)
+
+
+@each("recorded, device", [("cpu AMD EPYC", "cpu"), ("NVIDIA H200", "cuda"), (None, "cpu")])
+def test_a_rerun_takes_the_kind_of_device_that_its_row_names(
+    recorded: str | None, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = []
+
+    def run_trial(spec: Any, *, device: Any, **unused: Any) -> Iterator[EpochRecord]:
+        taken.append(device.type)
+        yield make_record(last=True)
+
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("trials.run.run_trial", run_trial)
+    rerun(SPEC, {"attempt": 1, "device": recorded}, lambda record: None)
+    assert taken == [device]
 
 
 # --- Differences

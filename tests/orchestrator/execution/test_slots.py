@@ -16,7 +16,7 @@ GPUS = [Node("A100", 16, 2), Node("A100", 16, 2), Node("T4", 8, 4), Node("cpu", 
 
 @given(
     nodes=st.lists(st.builds(Node, st.sampled_from(["cpu", "A100", "T4"]), st.integers(0, 8), st.integers(0, 4))),
-    share=st.builds(Share, st.integers(1, 4), st.sampled_from([0.0, 0.25, 0.5, 1.0, 2.0])),
+    share=st.builds(Share, st.integers(1, 4), st.sampled_from([0.0, 0.25, 0.4, 0.6, 1.0])),
 )
 def test_trials_never_ask_more_of_a_kind_than_its_nodes_have_each(nodes: list[Node], share: Share) -> None:
     kinds = sorted({node.kind for node in nodes}) or [ANY]
@@ -33,7 +33,8 @@ def test_trials_never_ask_more_of_a_kind_than_its_nodes_have_each(nodes: list[No
 
 
 def test_the_next_trial_goes_to_the_kind_with_most_room_and_not_across_two_nodes() -> None:
-    assert Slots({"A100": Share(1, 2.0)}, lambda: [Node("A100", 8, 1), Node("A100", 8, 1)]).total() == 0
+    for share, n in ((0.6, 4), (0.4, 8), (1.0, 4)):  # 0.6 twice is no share of two GPUs, whatever their sum
+        assert Node("A100", 64, 4).room(Share(1, share)) == n
     slots = Slots({"A100": Share(1, 1.0), "T4": Share(1, 0.5)}, lambda: GPUS)
     assert slots.total() == 4 + 8
     assert slots.free_kind() == "T4"
@@ -96,6 +97,10 @@ def test_who_launches_is_told_how_many_run_together() -> None:
         ({"gpu": Share(1, 0.5)}, f"0 trials at a time, 0.5 of a GPU each; {none}"),
         (each_kind, f"12 trials at a time, 1 GPU each on A100, 0.5 of a GPU each on T4; {none}"),
         ({"cpu": Share(32)}, "1 trial at a time"),
+        (
+            {"T4": Share(8, 1.0)},
+            f"1 trial at a time, 1 GPU each on T4; {none}; 3 GPUs idle for want of cores: lower resources.cpus",
+        ),
     ]
     assert [Slots(shares, lambda: GPUS).described() for shares, _ in told] == [said for _, said in told]
     assert [GPUS[0].room(share) for share in (Share(1), Share(3), Share(1, 0.125), Share(1, 1.0))] == [16, 5, 16, 2]

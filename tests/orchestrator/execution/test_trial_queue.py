@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,7 +14,7 @@ from orchestrator.execution.trial_source import Listed, TrialQueue
 from orchestrator.store.schema import State
 from orchestrator.sweeps.sweep import Limits
 from tests.builders import Clock, make_record, make_spec
-from trials.errors import DataError, DivergedError, PreemptedError, StoreError
+from trials.errors import DataError, DivergedError, NoDeviceError, PreemptedError, StoreError
 
 SPECS = [make_spec(seed=seed) for seed in range(8)]
 FAILURES = [State.LOST, State.UNAVAILABLE, State.OUT_OF_MEMORY, State.DIVERGED, State.FAILED]
@@ -69,6 +70,16 @@ def test_without_memory_batches_are_taken_in_parts_down_to_single_examples() -> 
     assert SPECS[0].optim.batch_size == 16
 
 
+def test_without_memory_that_it_shared_a_trial_comes_again_as_it_is() -> None:
+    found, parts = queue(), []
+    for relieved in (True, True, False, False):
+        attempt = found.take()
+        assert attempt is not None
+        parts.append((attempt.number, attempt.accumulation))
+        found.ended(attempt.spec, State.OUT_OF_MEMORY, "too much", relieved=relieved)
+    assert parts == [(1, 1), (2, 1), (3, 1), (4, 2)]
+
+
 def test_what_does_not_answer_is_asked_again_after_longer_and_longer() -> None:
     clock = Clock()
     found, delays = queue(clock=clock, unavailable=3), []
@@ -118,8 +129,21 @@ def caused(error: Exception, cause: Exception) -> Exception:
     return error
 
 
+def handled(error: Exception, before: Exception) -> Exception:
+    error.__context__ = before
+    return error
+
+
 def test_an_error_is_of_its_class_and_a_bug_keeps_its_traceback() -> None:
+    capture = RuntimeError("CUDA error: operation failed due to a previous error during capture")
     states = {
+        RuntimeError("CUDA error: out of memory"): State.OUT_OF_MEMORY,
+        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"): State.OUT_OF_MEMORY,
+        RuntimeError("cuDNN error: CUDNN_STATUS_ALLOC_FAILED"): State.OUT_OF_MEMORY,
+        handled(capture, torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")): State.OUT_OF_MEMORY,
+        RuntimeError("CUDA error: an illegal memory access was encountered"): State.FAILED,
+        RuntimeError("CUDA error: CUDA-capable device(s) is/are busy or unavailable"): State.LOST,
+        NoDeviceError("this trial was given 1 of a GPU, but torch sees none"): State.FAILED,
         DivergedError("nan"): State.DIVERGED,
         PreemptedError("asked to go"): State.LOST,
         MemoryError(): State.OUT_OF_MEMORY,

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.forecast.work import (
+    EncoderSizes,
     PrefixLedger,
+    gpu_bytes,
     lengths_of,
+    lies_end_to_end,
     memory_of,
     nothing_cached,
     padded_length,
@@ -17,11 +22,13 @@ from orchestrator.forecast.work import (
     sizes_of,
     work_of,
 )
+from tests.examples import each
 from tests.orchestrator.forecast.worlds import LENGTHS, SIZES, spec_of
 from trials.datasets.corpus import fingerprint
 from trials.models.load import load_tokenizer
 from trials.prefix.rule import cached_depth
 from trials.sources.local_models import STARTER, ModelDraft, find_model
+from trials.spec import TrialSpec
 from trials.tasks.task import read_corpus
 
 Settings = tuple[int, int, int]
@@ -30,7 +37,7 @@ SETTINGS = st.tuples(st.integers(0, 6), st.integers(1, 6), st.integers(1, 800))
 
 def terms(settings: Settings) -> np.ndarray:
     depth, epochs, size = settings
-    work = work_of(spec_of(depth, optim={"epochs": epochs}, train_size=size), SIZES, LENGTHS)
+    work = work_of(spec_of(depth, optim={"epochs": epochs}, train_size=size), SIZES, LENGTHS, gpu=False)
     return np.array([*work.training, *work.evaluation])
 
 
@@ -97,6 +104,28 @@ def test_states_of_frozen_layers_are_computed_by_the_first_trial_that_needs_them
 
 
 def test_what_learns_decides_the_memory() -> None:
-    whole, head = memory_of(spec_of(0), SIZES, LENGTHS), memory_of(spec_of(6), SIZES, LENGTHS)
+    whole, head = memory_of(spec_of(0), SIZES, LENGTHS, gpu=False), memory_of(spec_of(6), SIZES, LENGTHS, gpu=False)
     assert whole.learning > head.learning == 0
     assert whole.activations > head.activations
+
+
+@each("spec", [spec_of(0), spec_of(3), spec_of(6)])
+def test_batches_of_a_gpu_are_padded_whatever_the_family_and_cost_what_their_padding_does(spec: TrialSpec) -> None:
+    assert lies_end_to_end(spec, gpu=False)
+    assert not lies_end_to_end(spec, gpu=True)
+    cpu, gpu = (work_of(spec, SIZES, LENGTHS, gpu=gpu) for gpu in (False, True))
+    assert gpu.touched > 1.3 * cpu.touched
+    assert gpu.evaluation == cpu.evaluation
+    whole = memory_of(spec, SIZES, LENGTHS, gpu=True)
+    assert whole.activations >= memory_of(spec, SIZES, LENGTHS, gpu=False).activations
+
+
+def test_the_memory_of_a_trial_on_a_gpu_is_estimated_with_its_best_weights_and_its_corpora() -> None:
+    base = EncoderSizes(layers=12, width=768, inner=3072, table=23_800_000, table_width=768)  # BERT-base
+    trained = base.total - base.layers * 0
+    estimated = gpu_bytes(spec_of(0), base, LENGTHS)
+    assert 20 * trained < estimated < 20 * trained + 2e9  # weights, gradients, two moments, best weights; one batch
+    assert gpu_bytes(spec_of(6), base, LENGTHS) < estimated
+    long = replace(LENGTHS, n_test=50_000)
+    assert gpu_bytes(spec_of(0), base, long) == pytest.approx(estimated + 16 * 59 * (50_000 - 200))
+    assert gpu_bytes(spec_of(0), base, replace(LENGTHS, n_test=10**8)) < estimated  # too large to reside

@@ -31,11 +31,11 @@ def observed(
     spec: TrialSpec, rng: np.random.Generator, *, noise: float, launch: str = "one", factor: float = 1.0
 ) -> Observation:
     """A trial whose seconds are 20 ms a step, 2 ms a giga-operation, times a factor, with noise in the logarithm."""
-    work = work_of(spec, SIZES, LENGTHS)
+    work = work_of(spec, SIZES, LENGTHS, gpu=False)
     train_s = 0.02 * work.steps + 0.002 * (work.forward + work.backward)
     eval_s = 0.05 * work.evaluations + 0.002 * work.evaluated
     scale = factor * float(np.exp(rng.normal(0, noise)))
-    memory = memory_of(spec, SIZES, LENGTHS)
+    memory = memory_of(spec, SIZES, LENGTHS, gpu=False)
     return Observation(
         spec=spec, work=work, memory=memory, launch=launch, train_s=train_s * scale, eval_s=eval_s * scale,
         setup_s=0.05, prefix_s=0.0, prefix=PrefixWork(0.0, 0.0), accrued=dict.fromkeys(ACCRUED),

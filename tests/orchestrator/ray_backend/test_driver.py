@@ -10,10 +10,16 @@ from typing import Any
 import pytest
 from ray.tune.execution.tune_controller import TuneController
 
-from orchestrator.execution.events import StopRequest
+from orchestrator.execution.events import Listener, StopRequest
 from orchestrator.execution.slots import ANY, Node, Share, Slots
-from orchestrator.ray_backend.driver import PlannedTrials, tune_folder
-from orchestrator.ray_backend.trainable import WorkerSettings
+from orchestrator.execution.trial_source import Listed, TrialQueue
+from orchestrator.ray_backend.driver import PlannedTrials, _ListenerCallback, tune_folder
+from orchestrator.ray_backend.trainable import FAILURE, RECORD, UNSEEN, WorkerSettings
+from orchestrator.store.schema import State
+from orchestrator.sweeps.sweep import Limits
+from tests.builders import make_record, make_spec
+from tests.examples import each
+from trials.spec import TrialSpec
 
 
 def test_the_folder_of_a_killed_driver_is_removed_and_that_of_a_running_one_is_not(
@@ -44,3 +50,34 @@ def test_what_finished_is_committed_while_tune_waits_for_a_trial_and_does_nothin
     tune = SimpleNamespace(_search_alg=waits, is_finished=lambda: len(committed) > 1)
     TuneController._update_trial_queue(tune, blocking=True, timeout=3)
     assert tune.is_finished()
+
+
+# --- A GPU that vanishes ends the launch, not the trials that are left.
+
+
+@each("ran_before, state, reason", [(True, State.LOST, "a GPU is gone: torch sees none"), (False, State.FAILED, None)])
+def test_a_gpu_that_vanishes_in_the_middle_stops_the_launch_and_its_trial_is_left_for_the_next(
+    ran_before: bool, state: State, reason: str | None
+) -> None:
+    queue, stop, told = TrialQueue(Listed([make_spec(seed=n) for n in range(3)]), Limits()), StopRequest(), list[Any]()
+
+    class Told(Listener):
+        def retried(self, spec: TrialSpec, state: State, error: str | None) -> None:
+            told.append(state)
+
+        def ended(self, spec: TrialSpec, state: State, error: str | None) -> None:
+            told.append(state)
+
+    callback = _ListenerCallback(queue, Slots({ANY: Share()}, list), Told(), stop)
+
+    def ends(result: dict[str, Any]) -> None:
+        attempt = queue.take()
+        assert attempt is not None
+        trial: Any = SimpleNamespace(config={"trial_id": attempt.spec.trial_id, "attempt": attempt.number})
+        callback.on_trial_start(0, [], trial)
+        callback.on_trial_result(0, [], trial, result)
+
+    if ran_before:
+        ends({RECORD: {"record": make_record(last=True, gpus=0.5)}})
+    ends({FAILURE: {"state": "failed", "error": "torch sees none", UNSEEN: True}})
+    assert (told[-1], stop.reason) == (state, reason)

@@ -8,10 +8,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import torch
 
 from orchestrator.execution.slots import Share
-from orchestrator.ray_backend.trainable import TrialTrainable, WorkerSettings
+from orchestrator.ray_backend.trainable import FAILURE, UNSEEN, TrialTrainable, WorkerSettings, WornWorkerError
 from tests.builders import make_spec
+from tests.examples import each
+from trials.errors import NoDeviceError
 from trials.hardware.machine import VISIBLE
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
@@ -24,13 +27,51 @@ class IdleTrainable(TrialTrainable):
         return iter(())
 
 
+def worker(kind: type[TrialTrainable], gpus: float, monkeypatch: pytest.MonkeyPatch) -> TrialTrainable:
+    monkeypatch.setattr(signal, "signal", lambda number, handler: None)
+    trial = {"spec": make_spec().model_dump_json(), "attempt": 1, "until": None, "worker_slots": 1}
+    made = kind.__new__(kind)
+    made.setup(trial | {"share": Share(1, gpus), "settings": WorkerSettings("none", "results", None)})
+    return made
+
+
 @pytest.mark.parametrize(("gpus", "visible"), [(0.0, ""), (0.5, "0,1")])
 def test_a_worker_without_a_gpu_hides_those_that_its_ray_lets_it_see(
     gpus: float, visible: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(VISIBLE, "0,1")
-    monkeypatch.setattr(signal, "signal", lambda number, handler: None)
-    trial = {"spec": make_spec().model_dump_json(), "attempt": 1, "until": None, "worker_slots": 1}
-    settings = WorkerSettings("none", "results", None)
-    IdleTrainable.__new__(IdleTrainable).setup(trial | {"share": Share(1, gpus), "settings": settings})
+    worker(IdleTrainable, gpus, monkeypatch)
     assert os.environ[VISIBLE] == visible
+
+
+@each(
+    "error, state, ends",
+    [
+        (RuntimeError("CUDA error: device-side assert triggered"), "failed", True),
+        (RuntimeError("CUDA error: CUDA-capable device(s) is/are busy or unavailable"), "lost", True),
+        (RuntimeError("CUDA error: out of memory"), "out_of_memory", True),
+        (torch.OutOfMemoryError("CUDA out of memory."), "out_of_memory", False),
+        (NoDeviceError("this trial was given a GPU that is not seen"), "failed", False),
+        (KeyError("a bug"), "failed", False),
+    ],
+)
+def test_an_error_of_cuda_is_reported_before_its_process_ends(
+    error: Exception, state: str, ends: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Failing(TrialTrainable):
+        def records(self, spec: TrialSpec, config: dict[str, Any]) -> Iterator[EpochRecord]:
+            raise error
+            yield
+
+    def settle(memory: object) -> bool:
+        assert not ends, "asked of a device that answers no longer"
+        return True
+
+    monkeypatch.setattr("trials.hardware.device.MemoryLevel.settle", settle)
+    failing = worker(Failing, 1.0, monkeypatch)
+    result = failing.step()
+    assert (result[FAILURE]["state"], result["done"]) == (state, not ends)
+    assert result[FAILURE][UNSEEN] == isinstance(error, NoDeviceError)
+    if ends:
+        with pytest.raises(WornWorkerError):
+            failing.step()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +16,14 @@ from orchestrator.sweeps.cluster_spec import (
     check_room_here,
     device_line,
     find_cluster,
+    seen_gpus,
     settled,
     slots_of,
 )
 from orchestrator.sweeps.sweep import Limits, Resources, SweepSpec
 from tests.examples import each
 from trials.errors import ConfigError
-from trials.hardware.machine import CudaGpus, Gpu, processor_name
+from trials.hardware.machine import VISIBLE, CudaGpus, Gpu, processor_name
 
 CLUSTERS = Path(__file__).parents[3] / "configs" / "clusters"
 
@@ -109,8 +112,8 @@ def machine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(cluster_spec, "usable_cores", lambda: 4)
 
 
-def on(cluster: ClusterSpec, *, pilot: bool = False, **resources: Any) -> Resources:
-    return settled(cluster, SweepSpec(name="s", resources=Resources(**resources)), pilot=pilot).resources
+def on(cluster: ClusterSpec, **resources: Any) -> Resources:
+    return settled(cluster, SweepSpec(name="s", resources=Resources(**resources))).resources
 
 
 @pytest.mark.parametrize(
@@ -121,19 +124,23 @@ def on(cluster: ClusterSpec, *, pilot: bool = False, **resources: Any) -> Resour
         (0, INLINE, {"cpus": 9}, f"{CPU}: 1 trial at a time, 4 cores each"),
         (0, ClusterSpec(cpus=2), {}, f"{CPU}: 2 trials at a time, 1 core each"),
         (0, ClusterSpec(cpus=8), {}, f"{CPU}: 8 trials at a time, 1 core each; --cpus 8, but this process may use 4"),
-        (1, LOCAL, {}, "1 H100: one trial at a time on it"),
-        (4, LOCAL, {}, "4 H100: one trial at a time on each"),
-        (4, LOCAL, {"cpus": 2}, "4 H100: 2 trials at a time, 1 GPU and 2 cores each"),
-        (4, ClusterSpec(gpus=1), {}, "1 H100: one trial at a time on it"),
+        (1, LOCAL, {}, "1 H100: as many trials at a time on it as its memory and 4 cores allow"),
+        (4, LOCAL, {}, "4 H100: as many trials at a time on each as its memory and 4 cores allow"),
+        (1, LOCAL, {"gpus": 1}, "1 H100: one trial at a time on it"),
+        (4, LOCAL, {"gpus": 1}, "4 H100: one trial at a time on each"),
+        (4, LOCAL, {"cpus": 2, "gpus": 1},
+         "4 H100: 2 trials at a time, 1 GPU and 2 cores each; 2 GPUs idle for want of cores: lower resources.cpus"),
+        (2, LOCAL, {"gpus": 0.6}, "2 H100: 2 trials at a time, 0.6 of a GPU and 1 core each"),
+        (4, ClusterSpec(gpus=1), {"gpus": 1}, "1 H100: one trial at a time on it"),
         (4, INLINE, {}, "4 H100: one trial at a time, on the first"),
         (1, LOCAL, {"gpus": 0.25}, "1 H100: 4 trials at a time, 0.25 of a GPU and 1 core each"),
         (1, LOCAL, {"gpus": 0}, f"{CPU}: 4 trials at a time, 1 core each; 1 GPU not used"),
         (1, ClusterSpec(gpus=0), {"gpus": 1}, f"{CPU}: 4 trials at a time, 1 core each; 1 GPU not used"),
         (1, LOCAL, {"device": "cpu"}, f"{CPU}: 4 trials at a time, 1 core each; 1 GPU not used"),
-        (1, LOCAL, {"gpus": 2},
-         "resources.gpus: 2: this machine has 1 GPU that CUDA can use; a launch here is refused"),
+        (0, LOCAL, {"gpus": 1},
+         "resources.gpus: 1: this machine has 0 GPUs that CUDA can use; a launch here is refused"),
         (2, ClusterSpec(address="auto"), {},
-         "the GPUs of the cluster, one per trial, or its cores if no node has a GPU at the start"),
+         "the GPUs of the cluster, as many trials on each as fit, or its cores if no node has a GPU at the start"),
     ],
     indirect=["machine"],
 )  # fmt: skip
@@ -143,11 +150,32 @@ def test_a_plan_says_what_its_trials_run_on(cluster: ClusterSpec, resources: dic
 
 
 @pytest.mark.parametrize(
-    ("machine", "pilot", "gpus"), [(0, True, 0.0), (1, False, 1.0), (1, True, "packed")], indirect=["machine"]
+    ("machine", "cluster", "gpus"),
+    [(0, LOCAL, 0.0), (1, LOCAL, "packed"), (1, INLINE, 1.0), (0, INLINE, 0.0)],
+    indirect=["machine"],
 )
 @pytest.mark.usefixtures("machine")
-def test_auto_is_a_gpu_per_trial_and_packed_where_pilots_measure(pilot: bool, gpus: object) -> None:
-    assert on(LOCAL, pilot=pilot).gpus == gpus
+def test_auto_packs_trials_on_a_gpu_and_inline_has_one_at_a_time(cluster: ClusterSpec, gpus: object) -> None:
+    assert on(cluster).gpus == gpus
+
+
+def test_where_torch_does_not_answer_auto_takes_no_cpu_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_spec, "cuda_gpus", lambda: CudaGpus(why_none="torch did not list them.", silent=True))
+    with pytest.raises(
+        ConfigError, match=r"auto: torch did not list them\. Run again, or give --gpus 0 to train on the C"
+    ):
+        on(LOCAL)
+    assert on(ClusterSpec(gpus=0)).gpus == on(LOCAL, device="cpu").gpus == on(LOCAL, gpus=0).gpus == 0
+
+
+def test_a_card_that_is_not_used_is_named_and_what_a_launch_starts_does_not_see_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    note = "Tesla K80 (number 0): CUDA error: no kernel image is available; it is not used"
+    monkeypatch.setattr(cluster_spec, "cuda_gpus", lambda: CudaGpus((replace(H100, place="1"),), notes=(note,)))
+    assert device_line(LOCAL, on(LOCAL, gpus=1)) == f"1 H100: one trial at a time on it; {note}"
+    with seen_gpus(LOCAL):
+        assert os.environ[VISIBLE] == "1"
 
 
 @each(

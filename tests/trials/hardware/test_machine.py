@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -13,7 +16,7 @@ from tests.examples import each
 from trials.errors import MissingError
 from trials.hardware import machine
 from trials.hardware.device import device_for
-from trials.hardware.machine import Gpu, hidden_gpus, listed_gpus, usable_cores
+from trials.hardware.machine import CudaGpus, Gpu, SilentError, hidden_gpus, listed_gpus, shown_gpus, usable_cores
 
 V2, V1 = "0::/a/b\n", "12:cpu,cpuacct:/a/b\n3:memory:/else\n0::/\n"
 
@@ -69,8 +72,37 @@ def test_without_proc_the_affinity_alone_limits_them(tmp_path: Path, monkeypatch
 )
 def test_a_gpu_that_is_not_seen_has_a_reason(visible: str | None, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "may_have_gpus", lambda: True)
-    monkeypatch.setattr(machine, "listed_gpus", lambda: ())
+    monkeypatch.setattr(machine, "listed_gpus", CudaGpus)
     assert machine._cuda_gpus.__wrapped__(visible).why_none == why
+
+
+def test_a_driver_that_is_too_old_is_told_in_torchs_own_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = "CUDA initialization: The NVIDIA driver on your system is too old (found version 12040). Please update it."
+    monkeypatch.setattr(machine, "may_have_gpus", lambda: True)
+    monkeypatch.setattr(machine, "listed_gpus", lambda: CudaGpus(said=(said,)))
+    found = machine._cuda_gpus.__wrapped__(None)
+    assert found.why_none.endswith(
+        "driver for one: CUDA initialization: The NVIDIA driver on your system is too old (found version 12040)"
+    )
+    assert found.said == (said,)
+
+
+@each("answers, silent, n", [(1, False, 1), (2, True, 0)])
+def test_a_torch_that_is_slow_to_import_is_asked_twice(
+    answers: int, silent: bool, n: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def listed() -> CudaGpus:
+        asked.append(1)
+        if len(asked) <= answers:
+            raise SilentError("torch did not list the GPUs in time")
+        return CudaGpus((Gpu("T4", 16),))
+
+    monkeypatch.setattr(machine, "may_have_gpus", lambda: True)
+    monkeypatch.setattr(machine, "listed_gpus", listed)
+    found = machine._cuda_gpus.__wrapped__(None)
+    assert (len(asked), found.silent, len(found.found)) == (2, silent, n)
 
 
 def test_a_macs_gpu_is_refused_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,8 +110,67 @@ def test_a_macs_gpu_is_refused_in_words(monkeypatch: pytest.MonkeyPatch) -> None
     assert machine._cuda_gpus.__wrapped__(None).why_none == "a Mac's GPU is not used, as results on it are not tested"
 
 
+GOOD = {"name": "T4", "n_bytes": 16, "free_bytes": 15}
+OLD = {
+    "name": "K80",
+    "n_bytes": 12,
+    "why_not": "CUDA error: no kernel image is available for execution\nCUDA kernel ...",
+}
+FULL = {"name": "T4", "n_bytes": 16, "why_not": "CUDA error: out of memory"}
+MIG = {"name": "NVIDIA A100 MIG 1g.5gb", "n_bytes": 5, "free_bytes": 5}
+REFUSED = "CUDA error: no kernel image is available for execution"
+
+
+def listed(*gpus: dict[str, object], said: Sequence[str] = ()) -> CudaGpus:
+    answer = json.dumps({"gpus": gpus, "said": said})
+    return listed_gpus([sys.executable, "-c", f"print({answer!r})"])
+
+
+@each(
+    "visible, gpus, places, why, notes",
+    [
+        (None, [GOOD, GOOD], "01", "", []),
+        ("3,5", [GOOD, GOOD], "35", "", []),
+        (None, [OLD, GOOD], "1", "", [f"K80 (number 0): {REFUSED}; it is not used"]),
+        ("5,2", [GOOD, FULL], "5", "", ["T4 (number 2): CUDA error: out of memory; it is not used"]),
+        (None, [OLD], "", f"torch cannot compute on K80 (number 0): {REFUSED}", []),
+        ("0,7", [GOOD], "0", "", ["CUDA_VISIBLE_DEVICES='0,7' names 2 GPUs, of which CUDA finds 1"]),
+        ("MIG-1", [MIG], ["MIG-1"], "", []),
+        (
+            "MIG-1,MIG-2",
+            [MIG],
+            ["MIG-1"],
+            "",
+            ["CUDA_VISIBLE_DEVICES='MIG-1,MIG-2' names 2 GPUs, of which CUDA finds 1"],
+        ),
+        ("7", [], "", "", []),
+        ("", [], "", "", []),
+    ],
+)
+def test_a_card_that_cannot_compute_is_left_out_and_named_and_so_is_one_that_is_not_there(
+    visible: str | None,
+    gpus: list[Any],
+    places: Sequence[str],
+    why: str,
+    notes: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv(machine.VISIBLE, raising=False)
+    if visible is not None:
+        monkeypatch.setenv(machine.VISIBLE, visible)
+    found = listed(*gpus)
+    assert [gpu.place for gpu in found.found] == [*places]
+    assert (found.why_none, found.notes) == (why, tuple(notes))
+    with shown_gpus(found.found):
+        assert os.environ[machine.VISIBLE] == ",".join(places)
+
+
+def test_torch_computes_on_each_gpu_that_it_lists_here() -> None:
+    assert len(listed_gpus().found) == torch.cuda.device_count()
+
+
 def test_gpus_are_those_that_torch_lists_and_a_broken_torch_is_told() -> None:
-    assert listed_gpus([sys.executable, "-c", "print('[[\"T4\", 16]]')"]) == (Gpu("T4", 16),)
+    assert listed(GOOD).found == (Gpu("T4", 16, 15, place="0"),)
     with pytest.raises(MissingError, match="torch does not work \\(3\\)"):
         listed_gpus([sys.executable, "-c", "raise SystemExit('3')"])
 

@@ -1,39 +1,33 @@
-"""1, 2, 4 and 8 trials at a time on one card, each in a process of its own, and how many the pilot would allow."""
+"""1, 2, 4 and 8 trials at a time on one card, each in a process of its own, and how many a launch would allow."""
 
 from __future__ import annotations
 
-import os
-
 from tests.lab.gpu.part_context import PartContext
 from tests.lab.gpu.results import Record
-from tests.lab.gpu.timing import padded_batches, release, timed_steps
+from tests.lab.gpu.timing import timed_steps
 from tests.lab.gpu.workers import workers
 from tests.lab.gpu.workload import encode
-from trials.run import footprint
+from trials.hardware.machine import listed_gpus
 
 WINS = 1.05  # times the steps a second of fewer trials at a time
 
 
 def run(context: PartContext, record: Record) -> None:
-    """Steps a second of all trials together; most memory is known from the pilot."""
+    """Steps a second of all trials together, and the memory that a launch would expect of one."""
+    from orchestrator.forecast.gpu_share import CONTEXT_BYTES, fitting
+    from orchestrator.forecast.work import gpu_bytes, lengths_of, sizes_of
+
     spec, mode = context.workload.study1()[0], context.mode()
     encode(spec)
-    with padded_batches(mode["padded"]):
-        used = footprint(spec)
-    release()
-    record.note(pilot_bytes=used.used_bytes, device_bytes=used.total_bytes, **mode)
-    try:
-        from orchestrator.ray_backend.gpu_packing import share_of_gpu
-
-        record.note(trials_that_the_pilot_packs=round(1 / share_of_gpu(used, len(os.sched_getaffinity(0)))))
-    except (ImportError, AttributeError, TypeError) as error:  # without Ray's neighbours, or with a stand-in
-        record.note(trials_that_the_pilot_packs=f"not known here: {error}")
+    gpus, peak = listed_gpus().found[:1], gpu_bytes(spec, sizes_of(spec.model), lengths_of(spec))
+    fit = fitting(gpus, peak)
+    record.note(estimated_bytes=peak, context_bytes=CONTEXT_BYTES, trials_that_fit=fit, **mode)
     counts, steps, warm_up = ((1, 2), 2, 1) if context.rehearse else ((1, 2, 4, 8), 150, 64)
     arguments = {"spec": spec, "steps": steps, "warm_up": warm_up, **mode}
     rates: dict[int, float] = {}
     with workers(max(counts)) as pool:
         for n in counts:
-            if n * used.used_bytes > used.total_bytes and context.on_gpu:
+            if n > max(fit, 1) and context.on_gpu:
                 record.note(**{f"{n} at a time": "does not fit"})
                 continue
             try:

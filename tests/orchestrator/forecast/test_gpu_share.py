@@ -1,0 +1,59 @@
+"""A launch whose trials share a GPU is forecast with the share that it would begin with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from orchestrator.forecast.history import Inputs, read_history
+from orchestrator.forecast.work import EncoderSizes, Lengths
+from orchestrator.store import open_store
+from orchestrator.sweeps import cluster_spec
+from orchestrator.sweeps.cluster_spec import ClusterSpec, slots_of
+from orchestrator.sweeps.sweep import Resources
+from tests.examples import each
+from tests.orchestrator.forecast.worlds import LENGTHS, SIZES, spec_of
+from trials.hardware.machine import CudaGpus, Gpu
+from trials.spec import TrialSpec
+
+LARGE = EncoderSizes(layers=24, width=1024, inner=4096, table=31_000_000, table_width=1024)
+
+
+class Known(Inputs):
+    """The sizes of the test, for any trial; none where a model or corpus cannot be read."""
+
+    def __init__(self, planned: Iterable[TrialSpec], sizes: EncoderSizes | None) -> None:
+        super().__init__(planned)
+        self._sizes = sizes
+
+    def of(self, spec: TrialSpec) -> tuple[EncoderSizes, Lengths] | None:
+        return None if self._sizes is None else (self._sizes, LENGTHS)
+
+
+@each(
+    "sizes, n_gpus, n_trials, share",
+    [
+        (SIZES, 1, 40, 0.125),  # by the cores
+        (SIZES, 2, 40, 0.25),
+        (SIZES, 1, 3, 0.3333),
+        (SIZES, 1, 1, 1.0),
+        (LARGE, 1, 40, 0.5),  # by the memory
+        (None, 1, 40, 1.0),
+    ],
+)
+def test_without_past_trials_it_is_by_cores_memory_and_the_number_of_trials(
+    sizes: EncoderSizes | None,
+    n_gpus: int,
+    n_trials: int,
+    share: float,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cluster_spec, "cuda_gpus", lambda: CudaGpus((Gpu("a card", 32 * 10**9),) * n_gpus))
+    monkeypatch.setattr(cluster_spec, "usable_cores", lambda: 8)
+    inputs = Known([spec_of(0, seed=seed) for seed in range(n_trials)], sizes)
+    store, resources = open_store(tmp_path_factory.mktemp("store"), must_exist=False), Resources(gpus="packed")
+    target = read_history(store, ClusterSpec(), resources, inputs, 0.0).target
+    assert (target.device, target.gpus) == ("a card", share)
+    assert slots_of(ClusterSpec(), resources, target.gpus) == int(1 / share) * n_gpus
