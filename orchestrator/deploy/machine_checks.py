@@ -25,6 +25,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from orchestrator.config.quantities import counted
 from orchestrator.deploy import ray_session
 from orchestrator.deploy.ray_session import user_folder
+from orchestrator.deploy.requirements import requirements
 from orchestrator.store import open_store
 from orchestrator.sweeps.cluster_spec import ClusterSpec, check_room_here, device_line, settled
 from orchestrator.sweeps.sweep import SweepSpec, expand, load_sweep
@@ -41,7 +42,6 @@ LIMIT_S = 90.0  # of a check; importing torch from a cold disk is the slowest
 CONNECT_S = 5.0
 LOW_BYTES, TOO_FEW_BYTES = 5e9, 5e8
 OLDEST_PYTHON = (3, 11)
-DISTRIBUTION = "permafrost-sweeps"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 HUB, TREEBANKS = "https://huggingface.co", "https://api.github.com"
 
@@ -125,10 +125,10 @@ def python(version: tuple[int, ...] = sys.version_info[:3]) -> Iterator[CheckRes
         yield CheckResult("python", "ok", f"Python {text} on {platform.machine()}")
 
 
-def packages(requirements: Sequence[str] | None = None) -> Iterator[CheckResult]:
+def packages(wanted: Sequence[str] | None = None) -> Iterator[CheckResult]:
     """Whether every required package is installed in an allowed version."""
-    wanted = importlib.metadata.requires(DISTRIBUTION) or [] if requirements is None else requirements
-    needed = [requirement for requirement in map(_requirement, wanted) if requirement is not None]
+    required = requirements() if wanted is None else wanted
+    needed = [requirement for requirement in map(_requirement, required) if requirement is not None]
     bad = 0
     for requirement in needed:
         try:
