@@ -26,12 +26,13 @@ from orchestrator.config.quantities import counted
 from orchestrator.deploy import ray_session
 from orchestrator.deploy.ray_session import user_folder
 from orchestrator.deploy.requirements import requirements
+from orchestrator.deploy.torch_build import TorchBuild, torch_build
 from orchestrator.store import open_store
 from orchestrator.sweeps.cluster_spec import ClusterSpec, check_room_here, device_line, settled
 from orchestrator.sweeps.sweep import SweepSpec, expand, load_sweep
 from trials.draft import Lookup
 from trials.errors import ConfigError, MissingError, PermafrostError
-from trials.hardware.machine import Gpu, listed_gpus, processor_name, usable_cores
+from trials.hardware.machine import VISIBLE, Gpu, listed_gpus, may_have_gpus, processor_name, usable_cores
 from trials.plugins.import_origins import OURS, hidden_by
 from trials.sources.cache import cache_root
 from trials.sources.corpus_draft import named_corpus
@@ -173,8 +174,13 @@ def _requirement(text: str) -> Requirement | None:
     return requirement if requirement.marker is None or requirement.marker.evaluate({"extra": ""}) else None
 
 
-def devices(list_gpus: Callable[[], Sequence[Gpu]] = listed_gpus) -> Iterator[CheckResult]:
-    """The CPU, the cores of it that this process may use, the memory, and the GPUs that torch sees."""
+def devices(
+    list_gpus: Callable[[], Sequence[Gpu]] = listed_gpus,
+    *,
+    may_have: Callable[[], bool] = may_have_gpus,
+    ask_torch: Callable[[], TorchBuild | None] = torch_build,
+) -> Iterator[CheckResult]:
+    """The CPU, the cores of it that this process may use, the memory, the GPUs that torch sees, and its warnings."""
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     mine, cores = usable_cores(), os.cpu_count() or 1
     share = f"{mine} of {counted(cores, 'core')} (affinity or cgroup)" if mine < cores else counted(cores, "core")
@@ -187,9 +193,31 @@ def devices(list_gpus: Callable[[], Sequence[Gpu]] = listed_gpus) -> Iterator[Ch
         return
     for gpu in gpus:
         yield CheckResult("devices", "ok", f"GPU {gpu.name}, {gpu.n_bytes / 1e9:.0f} GB")
-    if not gpus and Path("/proc/driver/nvidia").is_dir():
-        fix = "Install a CUDA build of torch that the driver supports."
-        yield CheckResult("devices", "warn", "this machine has an NVIDIA driver, but torch sees no GPU", fix)
+    if gpus or may_have():
+        yield from _torch_and_gpus(n_gpus=len(gpus), torch=ask_torch())
+
+
+OTHER_DRIVER = (
+    "Update the driver to 580 or newer, or `make setup TORCH=cu126` (driver 525, compute capability 5.0); see"
+)
+GPU_PAGE = "docs/pages/howto/gpu.md"
+
+
+def _torch_and_gpus(n_gpus: int, torch: TorchBuild | None) -> Iterator[CheckResult]:
+    """Why torch sees no GPU where there is a driver, or what it says of those that it sees."""
+    hidden = os.environ.get(VISIBLE)
+    if torch is not None and torch.cuda is not None and torch.warnings:
+        what = f"torch {torch.version} for CUDA {torch.cuda} says of the GPUs: {' '.join(torch.warnings)}"
+        yield CheckResult("devices", "warn", what, f"{OTHER_DRIVER} {GPU_PAGE}")
+    elif not n_gpus:
+        what, fix = "there is a driver for GPUs, but torch", f"Check the driver with nvidia-smi; {GPU_PAGE}"
+        if torch is not None and torch.cuda is None:
+            what, fix = f"{what} {torch.version} was built without CUDA", f"make setup TORCH=cuda; {GPU_PAGE}"
+        elif hidden is not None:
+            what, fix = f"{what} sees none: {VISIBLE}={hidden!r}", f"Unset {VISIBLE}, or name GPUs that there are."
+        else:
+            what = f"{what} sees none"
+        yield CheckResult("devices", "warn", what, fix)
 
 
 def launch_use(where: ClusterSpec, path: Path | None, settings: Sequence[str]) -> Iterator[CheckResult]:

@@ -27,10 +27,11 @@ from orchestrator.deploy.machine_checks import (
     sweep_inputs,
     writable_store,
 )
+from orchestrator.deploy.torch_build import TorchBuild, torch_build
 from orchestrator.sweeps.cluster_spec import ClusterSpec
 from tests.builders import write_sweep, write_treebank
 from tests.examples import each
-from trials.hardware.machine import listed_gpus
+from trials.hardware.machine import Gpu, listed_gpus
 
 Raises = Callable[[], Iterator[CheckResult]]
 
@@ -72,11 +73,62 @@ def test_an_old_python_and_absent_or_untested_packages_are_told() -> None:
 
 def test_gpus_are_listed_with_their_memory_and_a_torch_that_does_not_work_is_told() -> None:
     def listed(code: str) -> list[CheckResult]:
-        return list(devices(lambda: listed_gpus([sys.executable, "-c", code])))
+        found = devices(
+            lambda: listed_gpus([sys.executable, "-c", code]), ask_torch=lambda: TorchBuild("2.13.0", "13.0")
+        )
+        return list(found)
 
     assert listed("print('[[\"NVIDIA A100\", 85000000000]]')")[1].what == "GPU NVIDIA A100, 85 GB"
     for code in ("raise SystemExit(3)", "print('nonsense')", "import no_such_module"):
         assert [one.level for one in listed(code)] == ["ok", "fail"]
+
+
+@each(
+    "torch, visible, said, fix",
+    [
+        (TorchBuild("2.13.0+cpu", None), None, "was built without CUDA", "make setup TORCH=cuda"),
+        (TorchBuild("2.13.0", "13.0", ("The driver is too old (found version 12040).",)), None,
+         "torch 2.13.0 for CUDA 13.0 says of the GPUs: The driver is too old (found version 12040).",
+         "make setup TORCH=cu126"),
+        (TorchBuild("2.13.0", "13.0"), None, "torch sees none", "nvidia-smi"),
+        (TorchBuild("2.13.0", "13.0"), "7", "sees none: CUDA_VISIBLE_DEVICES='7'", "Unset CUDA_VISIBLE_DEVICES"),
+        (None, None, "torch sees none", "nvidia-smi"),
+    ],
+)  # fmt: skip
+def test_why_torch_sees_no_gpu_is_told_with_its_own_warning_and_what_to_run(
+    monkeypatch: pytest.MonkeyPatch, torch: TorchBuild | None, visible: str | None, said: str, fix: str
+) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    _, found = devices(list, may_have=lambda: True, ask_torch=lambda: torch)
+    assert (found.level, said in found.what, fix in found.fix) == ("warn", True, True), found
+
+
+def test_a_card_that_torch_does_not_support_is_listed_with_its_warning_and_one_that_it_does_without() -> None:
+    listed = [Gpu("Tesla V100", 16 * 10**9)]
+    warning = "Tesla V100 with CUDA capability sm_70 is not compatible with the current PyTorch installation."
+    _, card, told = devices(lambda: listed, ask_torch=lambda: TorchBuild("2.13.0", "13.0", (warning,)))
+    assert (card.level, warning in told.what, "TORCH=cu126" in told.fix) == ("ok", True, True)
+    assert levels(devices(lambda: listed, ask_torch=lambda: TorchBuild("2.13.0", "13.0"))) == ["ok", "ok"]
+
+
+def test_torch_is_asked_in_a_process_and_its_warnings_come_once_without_their_places_in_its_source(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "torch.py").write_text(
+        "import warnings\n"
+        "__version__ = '2.13.0'\n"
+        "class version: cuda, hip = '13.0', None\n"
+        "class cuda:\n"
+        "    def is_available():\n"
+        "        for _ in range(2):\n"
+        "            warnings.warn('The driver is\\n too old. (Triggered internally at CUDAFunctions.cpp:119.)')\n"
+        "        return False\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert torch_build() == TorchBuild("2.13.0", "13.0", ("The driver is too old.",))
+    assert torch_build([sys.executable, "-c", "raise SystemExit(1)"]) is None
 
 
 def test_a_full_disk_warns_and_what_is_no_folder_or_no_store_fails(tmp_path: Path) -> None:
