@@ -1,41 +1,25 @@
-"""1, 2, 4 and 8 trials at a time on one card, each in a process of its own, and how many the pilot would allow."""
+"""1, 2, 4 and 8 trials at a time on one card, each in a process of its own; what a launch packs, its own part shows."""
 
 from __future__ import annotations
 
-import os
-
 from tests.lab.gpu.part_context import PartContext
 from tests.lab.gpu.results import Record
-from tests.lab.gpu.timing import padded_batches, release, timed_steps
+from tests.lab.gpu.timing import timed_steps
 from tests.lab.gpu.workers import workers
 from tests.lab.gpu.workload import encode
-from trials.run import footprint
 
 WINS = 1.05  # times the steps a second of fewer trials at a time
 
 
 def run(context: PartContext, record: Record) -> None:
-    """Steps a second of all trials together; most memory is known from the pilot."""
-    spec, mode = context.workload.study1()[0], context.mode()
+    """Steps a second of all trials together."""
+    spec = context.workload.study1()[0]
     encode(spec)
-    with padded_batches(mode["padded"]):
-        used = footprint(spec)
-    release()
-    record.note(pilot_bytes=used.used_bytes, device_bytes=used.total_bytes, **mode)
-    try:
-        from orchestrator.ray_backend.gpu_packing import share_of_gpu
-
-        record.note(trials_that_the_pilot_packs=round(1 / share_of_gpu(used, len(os.sched_getaffinity(0)))))
-    except (ImportError, AttributeError, TypeError) as error:  # without Ray's neighbours, or with a stand-in
-        record.note(trials_that_the_pilot_packs=f"not known here: {error}")
-    counts, steps, warm_up = ((1, 2), 2, 1) if context.rehearse else ((1, 2, 4, 8), 150, 64)
-    arguments = {"spec": spec, "steps": steps, "warm_up": warm_up, **mode}
+    counts, steps, warm_up = ((1, 2), 2, 1) if context.rehearse else ((1, 2, 4, 8), 100, 64)
+    arguments = {"spec": spec, "steps": steps, "warm_up": warm_up}
     rates: dict[int, float] = {}
     with workers(max(counts)) as pool:
         for n in counts:
-            if n * used.used_bytes > used.total_bytes and context.on_gpu:
-                record.note(**{f"{n} at a time": "does not fit"})
-                continue
             try:
                 found = pool.run([(timed_steps, arguments)] * n, seconds=context.left_s(2.0), together=True)
             except RuntimeError as error:  # out of memory, say: fewer at a time are measured already
