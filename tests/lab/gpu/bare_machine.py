@@ -24,5 +24,5 @@ def rehearse_bare(carried: Path, folder: Path, words: Sequence[str]) -> int:
     """Unpack what is carried beside such a machine's packages and rehearse there; the exit code."""
     python, variables = bare_machine(folder / "machine")
     variables |= unpack(carried, folder / "carried")
-    command = [python, "-m", "tests.lab.gpu", "--rehearse", *words]
+    command = [str(python), "-m", "tests.lab.gpu", "--rehearse", *words]
     return subprocess.run(command, cwd=folder / "carried" / "project", env=variables, check=False).returncode

@@ -6,6 +6,7 @@ with `pip download`, from wherever this machine's pip is set to look.
 
 from __future__ import annotations
 
+import io
 import re
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 ROOT = Path(__file__).parents[3]
 HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -150,32 +151,35 @@ def _files_of_the_project() -> list[str]:
     return [name for name in wanted if (ROOT / name).is_file() and not (ROOT / name).is_symlink()]
 
 
-class _Pieces:
+class _Pieces(io.RawIOBase):
     """A file that is written into several, none larger than PIECE_BYTES."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._n = path, 0
         self._file: BinaryIO | None = None
 
-    def write(self, content: bytes) -> int:
-        """Append."""
-        for part in _cut(content, PIECE_BYTES - (self._file.tell() if self._file else 0)):
+    def write(self, content: Any) -> int:
+        """Append bytes."""
+        for part in _cut(bytes(content), PIECE_BYTES - (self._file.tell() if self._file else 0)):
             if self._file is None or self._file.tell() + len(part) > PIECE_BYTES:
-                self._close()
+                self._end_piece()
                 self._file = self._path.with_name(f"{self._path.name}.{self._n:02}").open("wb")
                 self._n += 1
             self._file.write(part)
         return len(content)
 
-    def _close(self) -> None:
+    def writable(self) -> bool:
+        """It is."""
+        return True
+
+    def close(self) -> None:
+        """End the last piece."""
+        self._end_piece()
+        super().close()
+
+    def _end_piece(self) -> None:
         if self._file is not None:
             self._file.close()
-
-    def __enter__(self) -> _Pieces:
-        return self
-
-    def __exit__(self, *unused: object) -> None:
-        self._close()
 
 
 def _cut(content: bytes, room: int) -> Iterator[bytes]:

@@ -40,7 +40,7 @@ WITHOUT_RAY = (*MACHINE, *(name for name in PACKAGES if name != "ray"))
 def rehearse(python: Path, variables: dict[str, str], out: Path, *parts: str) -> subprocess.CompletedProcess[str]:
     """`python -m tests.lab.gpu --rehearse` with these parts."""
     words = [word for part in parts for word in ("--only", part)]
-    command = [python, "-m", "tests.lab.gpu", "--out", out, "--rehearse", *words]
+    command = [str(python), "-m", "tests.lab.gpu", "--out", str(out), "--rehearse", *words]
     environment = variables | {"PYTHONPATH": str(ROOT)}
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=environment)
 
@@ -225,7 +225,7 @@ class WrongBackward(torch.autograd.Function):
         return tensor.view_as(tensor)
 
     @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
         return 0.9 * gradient
 
 

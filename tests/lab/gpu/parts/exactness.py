@@ -9,6 +9,7 @@ kernel whose backward pass is not that of its forward pass shows there and nowhe
 from __future__ import annotations
 
 import copy
+import math
 import traceback
 from collections.abc import Callable
 from functools import lru_cache
@@ -68,9 +69,10 @@ def run(context: PartContext, record: Record) -> None:
         record.note(**{family: found})
         for claim, distance in found.items():
             before = worst.get(claim, 0.0)
-            # What went wrong, or is no number, is no distance: the claim does not hold.
-            is_number = isinstance(distance, float) and distance == distance and before is not None
-            worst[claim] = max(distance, before) if is_number else None
+            if before is None or isinstance(distance, str) or math.isnan(distance):
+                worst[claim] = None  # what went wrong is no distance, and the claim does not hold
+            else:
+                worst[claim] = max(distance, before)
     for claim, limit in LIMITS.items():
         record.check(claim, worst.get(claim), limit)
     record.note(families_not_compared=left_out)

@@ -200,8 +200,8 @@ class _FullCard:
 
     def __enter__(self) -> _FullCard:
         if self._words:
-            pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-            self._process = subprocess.Popen(self._words, text=True, **pipes)
+            pipe = subprocess.PIPE
+            self._process = subprocess.Popen(self._words, text=True, stdin=pipe, stdout=pipe, stderr=pipe)
             assert self._process.stdout is not None
             self.is_full = self._process.stdout.readline().strip() == "full"
             if not self.is_full and self._process.stderr is not None:
