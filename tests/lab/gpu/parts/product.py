@@ -70,6 +70,8 @@ class _Product:
         self._stopped_and_resumed("local" if self._ray else "inline")
         self._out_of_memory()
         self._broken_cuda("local" if self._ray else "inline")
+        if self._ray and self._on_gpu:
+            self._packed_on_a_nearly_full_card()
 
     def _launch(
         self, name: str, store: str, cluster: str, *words: str, fault: str = "", interrupt_after: int | None = None
@@ -119,7 +121,7 @@ class _Product:
             self._record.check("packing: median share of a GPU that a trial had", median, 0.5)
 
     def _out_of_memory(self) -> None:
-        """A trial that has too little memory for its batch is trained in parts; packed ones all complete."""
+        """A trial that has too little memory for its batch is trained in parts."""
         one = ("--set", "seeds=[0]")
         with _FullCard(self._on_gpu) as full:
             if not full.is_full:
@@ -131,13 +133,16 @@ class _Product:
             self._record.note(**{"a full card: parts of a batch": parts})
             whole = sum(n == 1 for n in parts) if parts else None
             self._record.check("trials on a full card whose batches were not split", whole, 0)
-        if self._ray and self._on_gpu:
-            with _FullCard(self._on_gpu, 4 * LEFT_BYTES):
-                done = self._launch("a nearly full card, packed", "packed", "local", *LARGE, "--set", "seeds=[0,1,2,3]")
-            self._check_end("a nearly full card, packed", done, 0)
-            rows = rows_of(self._here / "packed")
-            ways = [{name: row[name] for name in ("gpus", "accumulation", "peak_memory_bytes")} for row in rows]
-            self._record.note(**{"a nearly full card, packed: trials": ways})
+
+    def _packed_on_a_nearly_full_card(self) -> None:
+        """However many of them are tried at once, all complete."""
+        name = "a nearly full card, packed"
+        with _FullCard(self._on_gpu, 4 * LEFT_BYTES):
+            done = self._launch(name, "packed", "local", *LARGE, "--set", "seeds=[0,1,2,3]")
+        self._check_end(name, done, 0)
+        rows = rows_of(self._here / "packed")
+        columns = ("state", "gpus", "accumulation", "peak_memory_bytes")
+        self._record.note(**{f"{name}: trials": [{column: row[column] for column in columns} for row in rows]})
 
     def _broken_cuda(self, cluster: str) -> None:
         """One of two trials leaves CUDA unusable: its error reaches the store, and no other trial is lost to it."""
