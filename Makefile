@@ -2,6 +2,7 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
+TORCH ?=
 STORE ?= results
 SWEEP_OPTIONS ?=
 GPU_OUT ?= gpu
@@ -54,8 +55,8 @@ bench: .venv/ready ## our sweep against the same work in transformers.Trainer an
 bench-dashboard: .venv/sweep ## the dashboard over 100,000 and 1,000,000 evaluations; an idle machine, ten minutes
 	$(BIN)/python -m tests.lab.benchmarks.dashboard
 
-gpu: ## on a machine with a GPU: exactness, studies 1 and 4, packing, CUDA graphs, memory, energy; nine minutes
-	$(PYTHON) -m tests.lab.gpu --out $(GPU_OUT)
+gpu: .venv/ready ## on a machine with a GPU (make setup TORCH=cuda): the starter launched, stopped, resumed and packed, then exactness, studies 1 and 4, memory, energy; nine minutes
+	$(BIN)/python -m tests.lab.gpu --out $(GPU_OUT)
 
 chaos: .venv/ready .venv/servers/ready ## 50 sweeps on a cluster of three nodes and 70 of several drivers under seeded harm, 1,000 random reads, a day of 5,000 trials, all orders of drivers' steps; over an hour
 	$(BIN)/python -m tests.lab.chaos --runs 50 --seed 0 --out chaos.jsonl
@@ -91,10 +92,16 @@ lint: .venv/ready ## style, types, and the direction of imports
 audit: .venv/ready ## known holes of the pinned dependencies, where a database of them can be reached
 	$(BIN)/python -m tests.security.audit
 
-setup: .venv/ready ## make .venv with the pinned dependencies and the tools of tests, lint and docs
+setup: .venv/ready ## make .venv with the pinned dependencies and the tools of tests, lint and docs; TORCH=cuda, cu126 or cpu names the build of torch
 
-.venv/sweep: pyproject.toml constraints.txt docker/install.sh
-	docker/install.sh --editable --venv .venv --python $(PYTHON)
+# Named once, a build of torch stays until another is named.
+.venv/sweep: pyproject.toml constraints.txt docker/install.sh $(TORCH:%=.venv/torch-%)
+	docker/install.sh --editable --venv .venv --python $(PYTHON) $(TORCH:%=--%)
+	touch $@
+
+.venv/torch-%:
+	mkdir -p .venv
+	rm -f .venv/torch-*
 	touch $@
 
 .venv/ready: .venv/sweep

@@ -1,14 +1,15 @@
 #!/bin/sh
 # Make a virtual environment with the pinned dependencies and this project: the one way for checkouts and images.
 #
-#   docker/install.sh [--venv DIR] [--python PYTHON] [--editable | --dev] [--slim] [--cpu | --cuda]
+#   docker/install.sh [--venv DIR] [--python PYTHON] [--editable | --dev] [--slim] [--cpu | --cuda | --cuNNN]
 #
 # --venv DIR      where the environment goes; .venv beside this project's pyproject.toml if not given
 # --python PYTHON the interpreter to make it from, 3.11 or newer; python3 if not given
 # --editable      the project as it lies there (make sweep)
 # --dev           the same with what its tests and linters need (make setup)
 # --slim          without what only builds, debuggers and other languages need, for images; wants strip, of binutils
-# --cpu, --cuda   insist on that build of torch; without either any build will do
+# --cpu, --cuda   insist on that build of torch, in place of another that is there; without either any build will do
+# --cuNNN         insist on torch for an older CUDA, e.g. --cu126 for CUDA 12.6
 #
 # PYTORCH_INDEX names another package index for the builds of torch; pip's own settings and variables hold as well.
 # Exit codes: 0 done, 2 a wrong option, otherwise that of the step that failed.
@@ -29,11 +30,11 @@ while [ $# -gt 0 ]; do
     --editable) editable=${editable:-$root} ;;
     --dev) editable="${root}[dev]" ;;
     --slim) slim=yes ;;
-    --cpu | --cuda)
-      [ -z "$torch" ] || [ "$torch" = "${1#--}" ] || wrong "--cpu and --cuda exclude each other."
+    --cpu | --cuda | --cu[0-9]*)
+      [ -z "$torch" ] || [ "$torch" = "${1#--}" ] || wrong "--$torch and $1 exclude each other."
       torch=${1#--}
       ;;
-    *) wrong "unknown option $1; known are --venv, --python, --editable, --dev, --slim, --cpu and --cuda." ;;
+    *) wrong "unknown option $1; known are --venv, --python, --editable, --dev, --slim, --cpu, --cuda and --cuNNN." ;;
   esac
   shift
 done
@@ -47,14 +48,31 @@ PIP_CONSTRAINT=$root/constraints.txt PIP_BUILD_CONSTRAINT=$root/constraints.txt
 PIP_DISABLE_PIP_VERSION_CHECK=1 PYTHONDONTWRITEBYTECODE=1
 export PIP_CONSTRAINT PIP_BUILD_CONSTRAINT PIP_DISABLE_PIP_VERSION_CHECK PYTHONDONTWRITEBYTECODE
 
+# The build of torch that is there: cpu, or that of its CUDA and cuda; nothing without one.
+built() {
+  "$venv/bin/python" -c 'import torch; cuda = torch.version.cuda
+print("cuda cu" + cuda.replace(".", "") if cuda else "cpu")' 2>/dev/null || true
+}
+is_built() { case " $(built) " in *" $1 "*) ;; *) return 1 ;; esac; }
+
 "$python" -m venv "$venv"
 case $torch in
-  # Its versions end in +cpu and sort above those without, so pip takes it where both are offered.
-  cpu) set -- --extra-index-url "${PYTORCH_INDEX:-https://download.pytorch.org/whl/cpu}" ;;
-  # The main index has the CUDA build for Linux.
-  cuda) set -- ${PYTORCH_INDEX:+--extra-index-url "$PYTORCH_INDEX"} ;;
+  # Their versions end in +cpu or +cuNNN and sort above those without, so pip takes them where both are offered.
+  cpu | cu[0-9]*) set -- --extra-index-url "${PYTORCH_INDEX:-https://download.pytorch.org/whl/$torch}" ;;
+  # The main index has the CUDA build for Linux; pip's own settings may name an index with +cpu, which === excludes.
+  cuda)
+    if [ -n "${PYTORCH_INDEX:-}" ]; then
+      set -- --extra-index-url "$PYTORCH_INDEX"
+    else
+      set -- "torch===$(sed -n 's/^torch==//p' "$root/constraints.txt")"
+    fi
+    ;;
   *) set -- ;;
 esac
+if [ -n "$torch" ] && [ -n "$(built)" ] && ! is_built "$torch"; then
+  say "replacing the build of torch that is there ($(built)) by one of $torch."
+  "$venv/bin/python" -m pip uninstall --quiet --yes torch
+fi
 if [ -n "$editable" ]; then
   "$venv/bin/python" -m pip install --quiet "$@" --editable "$editable"
 else
@@ -97,9 +115,9 @@ END
 fi
 
 if [ -n "$torch" ]; then
-  found=$("$venv/bin/python" -c 'import torch; print("cuda" if torch.version.cuda else "cpu")')
-  if [ "$found" != "$torch" ]; then
-    say "a $torch build of torch was asked for and pip found a $found build; set PYTORCH_INDEX to an index that has it."
+  if ! is_built "$torch"; then
+    found=$(built)
+    say "torch for $torch was asked for, and pip found ${found:-none that works}; name an index that has it in PYTORCH_INDEX."
     exit 1
   fi
 fi

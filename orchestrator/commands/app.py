@@ -13,7 +13,6 @@ import functools
 import inspect
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
@@ -21,6 +20,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.models import ArgumentInfo, OptionInfo
 
+import trials
 from orchestrator.config.command_line import memory_in_words, with_plugins
 from orchestrator.config.signals import end_with_command
 
@@ -278,7 +278,7 @@ app = typer.Typer(
 
 def _show_version(asked: bool) -> None:
     if asked:
-        print(f"permafrost {version('permafrost-sweeps')}")
+        print(f"permafrost {trials.__version__}")
         raise typer.Exit
 
 

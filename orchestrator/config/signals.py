@@ -11,6 +11,7 @@ from types import FrameType
 from typing import Literal, NoReturn
 
 NUMBERS = (signal.SIGINT, signal.SIGTERM)
+TELLER, TOLD_S = "teller", 0.2
 
 _ends_with_command = False
 
@@ -112,7 +113,7 @@ class Signals:
         if self._stage == "running":
             if not self._is_over():
                 if self._ask(number):
-                    self._say(
+                    self._tell(
                         "Stopping: running trials continue to their next evaluation. Press Ctrl-C again to stop now."
                     )
                     return
@@ -120,13 +121,19 @@ class Signals:
                 self._leave(number)
             self._stage = "committing"
         if first:
-            self._say("The trials have ended: saving and showing their results. Press Ctrl-C again to leave now.")
+            self._tell("The trials have ended: saving and showing their results. Press Ctrl-C again to leave now.")
         elif self._stage == "committing" and not self._is_said:
             self._is_said = True
             self._due = number if self._leaving is None else None
-            self._say("Saving the last trials first. Press Ctrl-C again to leave without them.")
+            self._tell("Saving the last trials first. Press Ctrl-C again to leave without them.")
         else:
             self._leave(number)
+
+    def _tell(self, line: str) -> None:
+        """Say a line from a thread: this one may be in the middle of another, where no stream takes a call."""
+        thread = threading.Thread(target=self._say, args=(line,), name=TELLER)
+        thread.start()
+        thread.join(TOLD_S)  # it waits for the other line to be written, which goes on after this
 
     def _leave(self, number: int, cause: Exception | None = None) -> NoReturn:
         self._leaving, self._due = number, None

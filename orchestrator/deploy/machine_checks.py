@@ -25,12 +25,13 @@ from packaging.requirements import InvalidRequirement, Requirement
 from orchestrator.config.quantities import counted
 from orchestrator.deploy import ray_session
 from orchestrator.deploy.ray_session import user_folder
+from orchestrator.deploy.requirements import requirements
 from orchestrator.store import open_store
 from orchestrator.sweeps.cluster_spec import ClusterSpec, check_room_here, device_line, settled
 from orchestrator.sweeps.sweep import SweepSpec, expand, load_sweep
 from trials.draft import Lookup
 from trials.errors import ConfigError, MissingError, PermafrostError
-from trials.hardware.machine import CudaGpus, listed_gpus, processor_name, usable_cores
+from trials.hardware.machine import VISIBLE, CudaGpus, listed_gpus, may_have_gpus, processor_name, usable_cores
 from trials.plugins.import_origins import OURS, hidden_by
 from trials.sources.cache import cache_root
 from trials.sources.corpus_draft import named_corpus
@@ -41,7 +42,6 @@ LIMIT_S = 90.0  # of a check; importing torch from a cold disk is the slowest
 CONNECT_S = 5.0
 LOW_BYTES, TOO_FEW_BYTES = 5e9, 5e8
 OLDEST_PYTHON = (3, 11)
-DISTRIBUTION = "permafrost-sweeps"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 HUB, TREEBANKS = "https://huggingface.co", "https://api.github.com"
 
@@ -125,10 +125,10 @@ def python(version: tuple[int, ...] = sys.version_info[:3]) -> Iterator[CheckRes
         yield CheckResult("python", "ok", f"Python {text} on {platform.machine()}")
 
 
-def packages(requirements: Sequence[str] | None = None) -> Iterator[CheckResult]:
+def packages(wanted: Sequence[str] | None = None) -> Iterator[CheckResult]:
     """Whether every required package is installed in an allowed version."""
-    wanted = importlib.metadata.requires(DISTRIBUTION) or [] if requirements is None else requirements
-    needed = [requirement for requirement in map(_requirement, wanted) if requirement is not None]
+    required = requirements() if wanted is None else wanted
+    needed = [requirement for requirement in map(_requirement, required) if requirement is not None]
     bad = 0
     for requirement in needed:
         try:
@@ -173,8 +173,10 @@ def _requirement(text: str) -> Requirement | None:
     return requirement if requirement.marker is None or requirement.marker.evaluate({"extra": ""}) else None
 
 
-def devices(list_gpus: Callable[[], CudaGpus] = listed_gpus) -> Iterator[CheckResult]:
-    """The CPU, the cores of it that this process may use, the memory, and the GPUs that torch sees."""
+def devices(
+    list_gpus: Callable[[], CudaGpus] = listed_gpus, *, may_have: Callable[[], bool] = may_have_gpus
+) -> Iterator[CheckResult]:
+    """The CPU, the cores of it that this process may use, the memory, the GPUs that torch sees, and its warnings."""
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     mine, cores = usable_cores(), os.cpu_count() or 1
     share = f"{mine} of {counted(cores, 'core')} (affinity or cgroup)" if mine < cores else counted(cores, "core")
@@ -188,12 +190,37 @@ def devices(list_gpus: Callable[[], CudaGpus] = listed_gpus) -> Iterator[CheckRe
     for gpu in gpus.found:
         yield CheckResult("devices", "ok", f"GPU {gpu.name}, {gpu.n_bytes / 1e9:.0f} GB")
     for note in gpus.notes:
-        yield CheckResult("devices", "warn", note, "Install a build of torch for this card and its driver.")
+        yield CheckResult("devices", "warn", note, f"{OTHER_DRIVER} {GPU_PAGE}")
     if gpus.why_none:
-        yield CheckResult("devices", "fail", gpus.why_none, "Install a build of torch for this card and its driver.")
-    elif not gpus.found and Path("/proc/driver/nvidia").is_dir():
-        fix = "Install a CUDA build of torch that the driver supports."
-        yield CheckResult("devices", "warn", "this machine has an NVIDIA driver, but torch sees no GPU", fix)
+        yield CheckResult("devices", "fail", gpus.why_none, f"{OTHER_DRIVER} {GPU_PAGE}")
+    if gpus.found or may_have():
+        yield from _torch_and_gpus(gpus)
+
+
+OTHER_DRIVER = (
+    "Update the driver to 580 or newer, or `make setup TORCH=cu126` (driver 525, compute capability 5.0); see"
+)
+GPU_PAGE = "docs/pages/howto/gpu.md"
+
+
+def _torch_and_gpus(gpus: CudaGpus) -> Iterator[CheckResult]:
+    """Why torch sees no GPU where there is a driver, or what it says of those that it sees."""
+    hidden = os.environ.get(VISIBLE)
+    if gpus.cuda and gpus.said:
+        what = f"torch {gpus.torch} for CUDA {gpus.cuda} says of the GPUs: {' '.join(gpus.said)}"
+        yield CheckResult("devices", "warn", what, f"{OTHER_DRIVER} {GPU_PAGE}")
+    elif not gpus.found and not gpus.why_none:
+        what, fix = (
+            f"there is a driver for GPUs, but torch {gpus.torch}",
+            f"Check the driver with nvidia-smi; {GPU_PAGE}",
+        )
+        if not gpus.cuda:
+            what, fix = f"{what} was built without CUDA", f"make setup TORCH=cuda; {GPU_PAGE}"
+        elif hidden is not None:
+            what, fix = f"{what} sees none: {VISIBLE}={hidden!r}", f"Unset {VISIBLE}, or name GPUs that there are."
+        else:
+            what = f"{what} sees none"
+        yield CheckResult("devices", "warn", what, fix)
 
 
 def launch_use(where: ClusterSpec, path: Path | None, settings: Sequence[str]) -> Iterator[CheckResult]:

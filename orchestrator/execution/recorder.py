@@ -15,6 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
+import trials
 from orchestrator.execution.events import Listener
 from orchestrator.storage.open_storage import open_storage
 from orchestrator.storage.storage import Storage
@@ -308,9 +309,17 @@ def git_commit() -> str | None:
 @cache
 def versions() -> dict[str, str]:
     """The versions that a result depends on; of plug-ins, the beginnings of their sources' digests."""
-    packages = ("permafrost-sweeps", "torch", "transformers", "tokenizers", "ray", "numpy")
+    packages = ("torch", "transformers", "tokenizers", "ray", "numpy")
     return (
-        {"python": platform.python_version()}
-        | {name: importlib.metadata.version(name) for name in packages}
+        {"python": platform.python_version(), "permafrost-sweeps": trials.__version__}
+        | {name: version for name in packages if (version := _version(name)) is not None}
         | {f"plug-in {module}": digest[:16] for module, digest in source_digests().items()}
     )
+
+
+def _version(package: str) -> str | None:
+    """None if it is not installed, as Ray for `--cluster inline` need not be."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None

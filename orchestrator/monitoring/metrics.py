@@ -14,10 +14,10 @@ import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Literal, Protocol
 
+import trials
 from orchestrator.execution.events import Listener
 from orchestrator.monitoring.progress import Ending
 from orchestrator.store.schema import State
@@ -152,7 +152,7 @@ class MetricsListener(Listener):
     def begin(self, meters: Meters) -> None:
         """Export to `meters` from now on."""
         self._meters, launch = meters, self._launch
-        self._set("sweep_info", 1, store=launch.store, cluster=launch.cluster, version=version("permafrost-sweeps"))
+        self._set("sweep_info", 1, store=launch.store, cluster=launch.cluster, version=trials.__version__)
         self._set("trials_planned", launch.planned)
         self._set("trials_skipped", launch.skipped)
         self._add("launches_total", 1)

@@ -15,7 +15,7 @@ import shutil
 import time
 import uuid
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +26,7 @@ from packaging.requirements import Requirement
 
 from orchestrator.config.yaml_document import Document
 from orchestrator.deploy.ray_session import check_client_token
+from orchestrator.deploy.requirements import requirements
 from orchestrator.sweeps.cluster_spec import ClusterSpec
 from orchestrator.sweeps.named_paths import each_path, existing
 from trials.errors import ConfigError, MissingError, RefusedError
@@ -36,7 +37,6 @@ from trials.plugins.loading import loaded
 
 MOST_BYTES = 400 << 20  # Ray refuses packages above 500 MiB
 CLUSTER_FILE = "cluster.yaml"
-_LEFT_TO_THE_CLUSTER = {"ray", "permafrost-sweeps"}  # Ray is installed on the nodes, and our code is sent
 
 
 def package_sweep(folder: Path, document: Document, spec: ClusterSpec, here: Path) -> str:
@@ -133,7 +133,7 @@ def our_modules() -> list[str]:
 def pinned_packages() -> list[str]:
     """`name==version` of everything that this project requires, as installed here, except Ray."""
     versions: dict[str, str] = {}
-    waiting = ["permafrost-sweeps"]
+    waiting = _names(requirements())
     while waiting:
         try:
             distribution = importlib.metadata.distribution(waiting.pop())
@@ -143,13 +143,14 @@ def pinned_packages() -> list[str]:
         if name in versions:
             continue
         versions[name] = distribution.version
-        wanted = map(Requirement, distribution.requires or ())
-        waiting += [
-            requirement.name
-            for requirement in wanted
-            if requirement.marker is None or requirement.marker.evaluate({"extra": ""})
-        ]
-    return [f"{name}=={version}" for name, version in sorted(versions.items()) if name not in _LEFT_TO_THE_CLUSTER]
+        waiting += _names(distribution.requires or ())
+    return [f"{name}=={version}" for name, version in sorted(versions.items()) if name != "ray"]  # the nodes have it
+
+
+def _names(wanted: Iterable[str]) -> list[str]:
+    """The names of the requirements that always apply."""
+    found = map(Requirement, wanted)
+    return [each.name for each in found if each.marker is None or each.marker.evaluate({"extra": ""})]
 
 
 SWEEP, STORE, KIND, DASHBOARD = "permafrost_sweep", "permafrost_store", "permafrost_kind", "permafrost_dashboard"

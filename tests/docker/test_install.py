@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -21,6 +23,7 @@ def install(*options: str) -> subprocess.CompletedProcess[str]:
         (("--gpu",), "unknown option --gpu"),
         (("--venv",), "--venv needs a value"),
         (("--cpu", "--cuda"), "exclude each other"),
+        (("--cu126", "--cuda"), "exclude each other"),
         (("--python", "no-such-python"), "there is no no-such-python"),
     ],
 )
@@ -41,3 +44,77 @@ def test_a_python_that_is_too_old_is_named_with_the_way_out(tmp_path: Path) -> N
 
 def test_make_setup_calls_the_same_script() -> None:
     assert "docker/install.sh --dev" in (CHECKOUT / "Makefile").read_text(encoding="utf-8")
+
+
+# An interpreter whose environments have the build of torch that the file `built` beside its log names.
+PYTHON = """#!/bin/sh
+case "$*" in
+  "-m venv "*) mkdir -p "$3/bin" && cp "$0" "$3/bin/python" ;;
+  *"import torch"*) cat "$STAND_IN/built" 2>/dev/null ;;
+  "-m pip uninstall "*) echo "$*" >>"$STAND_IN/log"; rm "$STAND_IN/built" ;;
+  "-m pip install "*) echo "$*" >>"$STAND_IN/log"; [ -e "$STAND_IN/built" ] || echo "$OFFERED" >"$STAND_IN/built" ;;
+esac
+"""
+
+
+def install_torch(folder: Path, option: str, *, offered: str, **variables: str) -> tuple[int, str, list[str]]:
+    """The exit code, what was said, and the calls of pip."""
+    (folder / "python").write_text(PYTHON)
+    (folder / "python").chmod(0o755)
+    (folder / "log").write_text("")
+    words = [
+        "sh",
+        str(SCRIPT),
+        "--venv",
+        str(folder / "venv"),
+        "--python",
+        str(folder / "python"),
+        "--editable",
+        option,
+    ]
+    kept = {name: value for name, value in os.environ.items() if name != "PYTORCH_INDEX"}
+    environment = kept | {"STAND_IN": str(folder), "OFFERED": offered} | variables
+    done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment)
+    return done.returncode, done.stderr, (folder / "log").read_text().splitlines()
+
+
+def test_a_cuda_build_is_asked_for_by_its_exact_version_as_an_index_of_cpu_builds_may_be_set(tmp_path: Path) -> None:
+    code, _, (call,) = install_torch(tmp_path, "--cuda", offered="cuda cu130")
+    pinned = re.search("^torch==(.*)$", (CHECKOUT / "constraints.txt").read_text(encoding="utf-8"), re.MULTILINE)
+    assert pinned is not None
+    assert (code, f"torch==={pinned[1]} " in call) == (0, True)
+
+
+def test_a_build_for_an_older_cuda_comes_from_the_index_of_its_name_or_the_one_given(tmp_path: Path) -> None:
+    code, _, (call,) = install_torch(tmp_path, "--cu126", offered="cuda cu126")
+    assert (code, bool(re.search(r"--extra-index-url \S+/cu126 ", call)), "===" in call) == (0, True, False)
+    (tmp_path / "built").unlink()
+    _, _, (call,) = install_torch(tmp_path, "--cu126", offered="cuda cu126", PYTORCH_INDEX="file:///wheels")
+    assert "--extra-index-url file:///wheels " in call
+
+
+def test_another_build_that_is_there_is_replaced_and_the_same_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "built").write_text("cpu\n")
+    code, said, calls = install_torch(tmp_path, "--cuda", offered="cuda cu130")
+    assert (code, [call.split()[2] for call in calls]) == (0, ["uninstall", "install"])
+    assert "replacing the build of torch that is there (cpu)" in said
+    _, _, calls = install_torch(tmp_path, "--cuda", offered="cuda cu130")
+    assert [call.split()[2] for call in calls] == ["install"]
+
+
+def test_a_build_that_pip_did_not_find_is_an_error_with_the_way_out(tmp_path: Path) -> None:
+    code, said, _ = install_torch(tmp_path, "--cuda", offered="cpu")
+    assert (code, "pip found cpu; " in said, "PYTORCH_INDEX" in said) == (1, True, True)
+
+
+def test_make_names_a_build_of_torch_once_and_a_later_call_without_it_changes_nothing(tmp_path: Path) -> None:
+    for name in ("pyproject.toml", "constraints.txt"):
+        (tmp_path / name).touch()
+    script = tmp_path / "docker" / "install.sh"
+    script.parent.mkdir()
+    script.write_text('#!/bin/sh\nmkdir -p .venv && echo "$*" >>calls\n')
+    script.chmod(0o755)
+    for words in (["TORCH=cuda"], [], ["TORCH=cuda"], ["TORCH=cpu"]):
+        subprocess.run(["make", "-f", CHECKOUT / "Makefile", "setup", *words], cwd=tmp_path, check=True)
+    named = [re.findall("--c[pu]+d?a?", call) for call in (tmp_path / "calls").read_text().splitlines()]
+    assert named == [["--cuda"], [], ["--cpu"], []]

@@ -34,6 +34,9 @@ OTHERS = {
     "hf": "needs the hub and an account",
     "export": "sets variables for a cluster of several machines",
     ".": "activates an environment",
+    "for": "unpacks what was carried to another machine; tests/lab/gpu/test_gpu.py does the same",
+    "python": "tests/lab/gpu/test_gpu.py runs that program, in parts",
+    "python3": "tests/lab/gpu/test_gpu.py runs that program, in parts",
 }
 CONTENT = {  # where a snippet's first key belongs
     "sweep": {"name", "space", "search", "schedule", "racing", "goal", "watch"},

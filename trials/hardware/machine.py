@@ -34,7 +34,7 @@ _PROC, _NVIDIA, _AMD = Path("/proc/self"), Path("/proc/driver/nvidia"), Path("/d
 # -P: a torch.py in the working folder is not torch.
 # A card that torch lists may be too old for it, full or broken, which only a computation tells.
 _ASK = (sys.executable, "-P", "-c", """
-import json, warnings
+import json, re, warnings
 gpus = []
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
@@ -50,8 +50,10 @@ with warnings.catch_warnings(record=True) as caught:
         except Exception as error:
             gpu["why_not"] = str(error) or type(error).__name__
         gpus.append(gpu)
-said = [str(one.message) for one in caught if any(word in str(one.message) for word in ("CUDA", "cuda", "GPU"))]
-print(json.dumps({"gpus": gpus, "said": said}))
+said = [re.sub(r" \\(Triggered internally.*", "", " ".join(str(one.message).split())) for one in caught]
+said = [text for text in dict.fromkeys(said) if any(word in text for word in ("CUDA", "cuda", "GPU"))]
+build = {"torch": torch.__version__, "cuda": torch.version.cuda or torch.version.hip or ""}
+print(json.dumps({"gpus": gpus, "said": said, **build}))
 """)  # fmt: skip
 
 
@@ -127,7 +129,8 @@ class CudaGpus:
         found: Those on which torch can compute.
         why_none: Where there are none although one might expect some; else empty.
         notes: What else is to be said: of each that cannot be used, and of a CUDA_VISIBLE_DEVICES beyond what is there.
-        said: torch's own warnings.
+        said: torch's own warnings, without their places in its source.
+        torch: Its version, and `cuda` that of CUDA that it was built for; empty for a build without.
         silent: Whether torch did not answer, so that nobody knows what there is.
     """
 
@@ -136,6 +139,8 @@ class CudaGpus:
     notes: tuple[str, ...] = ()
     said: tuple[str, ...] = ()
     silent: bool = False
+    torch: str = ""
+    cuda: str = ""
 
 
 def cuda_gpus() -> CudaGpus:
@@ -190,7 +195,8 @@ def listed_gpus(python_words: Sequence[str] = _ASK) -> CudaGpus:
     try:
         done = subprocess.run(python_words, capture_output=True, text=True, timeout=TORCH_S, check=True)
         answer = json.loads(done.stdout.strip().splitlines()[-1])
-        return _sorted_out([Gpu(**gpu) for gpu in answer["gpus"]], answer["said"], os.environ.get(VISIBLE))
+        found = _sorted_out([Gpu(**gpu) for gpu in answer["gpus"]], answer["said"], os.environ.get(VISIBLE))
+        return replace(found, torch=answer["torch"], cuda=answer["cuda"])
     except subprocess.TimeoutExpired:
         raise SilentError("torch did not list the GPUs in time; check the driver with nvidia-smi.") from None
     except (subprocess.CalledProcessError, ValueError, LookupError, TypeError) as error:

@@ -1,10 +1,16 @@
-"""One command for a GPU: measure everything that is claimed about one, each part in a process and a time of its own.
+"""One command for a GPU: first the product on it, then all that is claimed of one, each part in a time of its own.
 
 python -m tests.lab.gpu --out DIR [--rehearse] [--only PART]
+python -m tests.lab.gpu --carry DIR [--python 3.12] [--also PACKAGE]
+python -m tests.lab.gpu --rehearse --carry DIR --out DIR
 
-It needs this checkout, torch and transformers, and neither Ray nor a network. Every part writes DIR/PART.json while it
-runs; DIR/summary.json holds all of them. `--rehearse` runs all of it on a CPU with tiny models in about two minutes.
-The exit code is 1 if a part failed or a claim of exactness does not hold, and 2 if the machine lacks what is needed.
+Every part writes DIR/PART.json while it runs; DIR/summary.json holds all of them. The exit code is 0 if every part was
+done and every claim holds, 1 if not, and 2 if the machine lacks what is needed. `--rehearse` runs all of it with tiny
+models, on a CPU too, in some four minutes.
+
+A machine with torch and transformers, but without Ray and without a package index, gets the rest by `--carry`: archives
+in DIR. With `--rehearse` they are unpacked here, beside an environment of links to what such a machine has and nothing
+else, and the rehearsal runs there.
 """
 
 from __future__ import annotations
@@ -13,44 +19,77 @@ import argparse
 import os
 import sys
 import tempfile
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from tests.lab.gpu.carry import HERE, ROOT, SITE, how_to_run, pieces_in, write_carry, write_project
 from tests.lab.gpu.results import table
 from tests.lab.gpu.runner import BUDGETS_S, run_all
+from trials.hardware.machine import cuda_gpus
 
-ROOT = Path(__file__).parents[3]
-STAND_INS = Path(__file__).parent / "bare"
-NEEDED = {name: name for name in ("torch", "transformers", "numpy", "safetensors", "tokenizers")} | {"yaml": "pyyaml"}
+NEEDED = (  # of a launch without Ray, and of the parts
+    "torch", "transformers", "numpy", "safetensors", "tokenizers", "yaml", "pyarrow", "pydantic", "typer", "rich",
+    "conllu", "xxhash", "obstore", "scipy", "packaging",
+)  # fmt: skip
 
 
 def main(argv: list[str] | None = None) -> int:
     """The command line; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, required=True, help="folder of the results")
+    parser.add_argument("--out", type=Path, help="folder of the results")
     parser.add_argument("--rehearse", action="store_true", help="tiny models, on a CPU too")
     parser.add_argument("--only", choices=list(BUDGETS_S), action="append", help="one part; may be repeated")
+    parser.add_argument("--carry", type=Path, help="write here what another machine lacks; with --rehearse, use it")
+    parser.add_argument("--python", default=HERE, help="the other machine's version of Python (default: %(default)s)")
+    parser.add_argument("--also", default=[], action="append", help="one more package for it; may be repeated")
     args = parser.parse_args(argv)
+    if args.out is None and (args.rehearse or args.carry is None):
+        parser.error("--out is needed")
+    if args.carry is not None:
+        return _carry(args)
     missing = [name for name in NEEDED if not _is_there(name)]
     if missing:
-        packages = " ".join(NEEDED[name] for name in missing)
         sys.stderr.write(
-            f"missing: {', '.join(missing)}. Where there is a network: python -m pip download -d wheels {packages}; "
-            f"here: python -m pip install --no-index --find-links wheels {packages}\n"
+            f"missing: {', '.join(missing)}. On a machine with a package index: python -m tests.lab.gpu --carry DIR "
+            f"--python {HERE}; then bring the files of DIR here.\n"
         )
+        return 2
+    if not args.rehearse and not (gpus := cuda_gpus()).found:
+        sys.stderr.write(f"there is no GPU that torch can use ({gpus.why_none or 'no driver'}); try --rehearse.\n")
         return 2
     args.out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="permafrost-gpu-") as work:
-        _set_environment(Path(work))
+        path = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+        os.environ["PYTHONPATH"] = os.pathsep.join(path)
         if args.rehearse:
             os.environ["OMP_NUM_THREADS"] = "1"  # threads that wait for each other make tiny products slow
         parts = run_all(args.out.resolve(), Path(work), args.only or list(BUDGETS_S), rehearse=args.rehearse)
     sys.stdout.write(f"{table(parts)}\n")
-    if parts["machine"]["status"] != "done":
-        return 2
-    broken = [part for part in parts.values() if part["status"] == "failed" or _is_broken(part)]
-    return 1 if broken else 0
+    return exit_code(parts)
+
+
+def exit_code(parts: Mapping[str, Mapping[str, Any]]) -> int:
+    """0 if every part was done and every claim but goals holds; what was skipped or cut has not been shown."""
+    return int(any(part["status"] != "done" or _is_broken(part) for part in parts.values()))
+
+
+def _carry(args: argparse.Namespace) -> int:
+    """Write what another machine needs, or rehearse with it."""
+    if not args.rehearse:
+        sys.stdout.write(how_to_run(write_carry(args.carry, python=args.python, also=args.also)))
+        return 0
+    from tests.lab.gpu.bare_machine import rehearse_bare  # with what only a machine that packs has
+
+    if pieces_in(args.carry, SITE):
+        write_project(args.carry)
+    else:
+        write_carry(args.carry, also=args.also)
+    args.out.mkdir(parents=True, exist_ok=True)
+    only = [word for part in args.only or () for word in ("--only", part)]
+    with tempfile.TemporaryDirectory(prefix="permafrost-bare-") as work:
+        return rehearse_bare(args.carry, Path(work), [*only, "--out", str(args.out.resolve())])
 
 
 def _is_there(name: str) -> bool:
@@ -60,26 +99,8 @@ def _is_there(name: str) -> bool:
         return False
 
 
-def _is_broken(part: dict[str, Any]) -> bool:
+def _is_broken(part: Mapping[str, Any]) -> bool:
     return any(not check["holds"] and not check["is_goal"] for check in part["checks"])
-
-
-def _set_environment(work: Path) -> None:
-    """What every process inherits."""
-    path = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-    if not _is_there("pydantic"):
-        sys.stderr.write("pydantic is missing: settings are built without being validated\n")
-        path.append(str(STAND_INS))
-    os.environ |= {
-        "PYTHONPATH": os.pathsep.join(path),
-        "PERMAFROST_CACHE": str(work / "cache"),
-        "HF_HUB_OFFLINE": "1",
-        "TOKENIZERS_PARALLELISM": "false",
-        "CUDA_VISIBLE_DEVICES": os.environ.get("CUDA_VISIBLE_DEVICES", "0").partition(",")[0],  # one card
-        # Whether there is a GPU is then asked without a CUDA context, which a forked process could not use.
-        "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
-    }
-    sys.path[:] = [*sys.path, *(entry for entry in path if entry not in sys.path)]
 
 
 if __name__ == "__main__":

@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-import torch
+from typing import TYPE_CHECKING, Any
 
 from tests.lab.gpu.results import read_json
-from tests.lab.gpu.workload import Workload
-from trials.hardware.device import default_device
+
+if TYPE_CHECKING:  # the part that launches the product runs before this run imports torch
+    import torch
+
+    from tests.lab.gpu.workload import Workload
 
 
 @dataclass(frozen=True)
@@ -34,11 +35,15 @@ class PartContext:
     @property
     def workload(self) -> Workload:
         """The trials to measure."""
+        from tests.lab.gpu.workload import Workload
+
         return Workload(self.work / "models", self.rehearse)
 
     @property
     def device(self) -> torch.device:
         """The first GPU, else the CPU."""
+        from trials.hardware.device import default_device
+
         return default_device()
 
     @property
@@ -53,13 +58,6 @@ class PartContext:
     def trials_at_a_time(self) -> int:
         """What the packing part found fastest, else 1."""
         return int(self.found("packing").get("best_trials_at_a_time", 1))
-
-    def mode(self) -> dict[str, bool]:
-        """Graphs if they won; padded batches only if those that lie end to end do not work here."""
-        return {
-            "graphs": bool(self.found("graphs").get("graphs_win")),
-            "padded": not self.found("exactness").get("end_to_end_works", True),
-        }
 
     def found(self, part: str) -> dict[str, Any]:
         """The figures of another part, empty if it has none."""

@@ -7,49 +7,32 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import torch
 
-import trials.run
 from tests.lab.gpu.workload import changed, encode
 from trials.hardware.device import default_device, wait_for
-from trials.models.load import LoadedModel
-from trials.run import new_training, run_trial, train_subset
+from trials.run import new_model, new_training, run_trial, train_subset
 from trials.spec import TrialSpec
-from trials.training.device_loader import GRAPHS_VARIABLE
 from trials.training.freeze_course import FreezeSchedule
 
+GRAPHS_VARIABLE = "PERMAFROST_CUDA_GRAPHS"
 WARM_UP = 64  # steps: every padded length has been seen, and recorded where steps are CUDA graphs
 
 
 @contextmanager
 def cuda_graphs(on: bool) -> Iterator[None]:
-    """Turn CUDA graphs on or off for the trainings that are built inside."""
-    before = os.environ.get(GRAPHS_VARIABLE)
-    os.environ[GRAPHS_VARIABLE] = str(int(on))
+    """Leave CUDA graphs as the product has them, or turn them off for the trainings that are built inside."""
+    before = os.environ.pop(GRAPHS_VARIABLE, None)
+    if not on:
+        os.environ[GRAPHS_VARIABLE] = "0"
     try:
         yield
     finally:
-        os.environ.pop(GRAPHS_VARIABLE)
+        os.environ.pop(GRAPHS_VARIABLE, None)
         if before is not None:
             os.environ[GRAPHS_VARIABLE] = before
-
-
-@contextmanager
-def padded_batches(on: bool) -> Iterator[None]:
-    """Pad the batches of the trainings that are built inside, although the model could do without."""
-    build = trials.run.new_model
-
-    def padded(spec: TrialSpec, n_labels: int, device: torch.device) -> LoadedModel:
-        return replace(build(spec, n_labels, device), first_position=None)
-
-    trials.run.new_model = padded if on else build
-    try:
-        yield
-    finally:
-        trials.run.new_model = build
 
 
 def release() -> None:
@@ -63,8 +46,7 @@ def timed_steps(
     spec: TrialSpec,
     steps: int,
     *,
-    graphs: bool = False,
-    padded: bool = False,
+    graphs: bool = True,
     warm_up: int = WARM_UP,
     start: Callable[[], None] | None = None,
 ) -> dict[str, Any]:
@@ -75,8 +57,8 @@ def timed_steps(
     device = default_device()
     data = encode(spec)
     spec = changed(spec, optim={"epochs": 1 + (warm_up + steps) // max(1, spec.train_size // spec.optim.batch_size)})
-    with cuda_graphs(graphs), padded_batches(padded):
-        loaded = trials.run.new_model(spec, len(data.labels), device)
+    with cuda_graphs(graphs):
+        loaded = new_model(spec, len(data.labels), device)
         training = new_training(spec, loaded, data, train_subset(spec, data.train), device)
         unfreezing = FreezeSchedule(spec, training)
         unfreezing.train_to(warm_up)
@@ -92,7 +74,6 @@ def timed_steps(
         "steps": steps,
         "flops": training.flops - before,
         "graphs": training.graphs,
-        "padding_free": training.padding_free,
     }
     del loaded, training, unfreezing
     release()
@@ -102,15 +83,14 @@ def timed_steps(
 def whole_trial(
     spec: TrialSpec,
     *,
-    graphs: bool = False,
-    padded: bool = False,
+    graphs: bool = True,
     report: Callable[[dict[str, Any]], None] | None = None,
 ) -> dict[str, Any]:
     """A trial from its set-up to its test score; `report` receives the sums so far at every evaluation."""
     encode(spec)
     began = time.perf_counter()
     found: dict[str, Any] = {}
-    with cuda_graphs(graphs), padded_batches(padded):
+    with cuda_graphs(graphs):
         records = []
         for record in run_trial(spec, predictions="none"):
             records.append(record)
@@ -126,7 +106,6 @@ def whole_trial(
                 "energy_j": None if record.energy_j is None else sum(r.energy_j or 0.0 for r in records),
                 "peak_bytes": max(r.peak_memory_bytes or r.worker_memory_bytes or 0 for r in records),
                 "prefix_layers": record.prefix_layers,
-                "padding_free": record.padding_free,
             }
             if report is not None:
                 report({key: value for key, value in found.items() if key != "losses"})

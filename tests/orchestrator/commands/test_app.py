@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
+import trials
 from dashboards.cli import app
 from orchestrator.commands.app import COMMANDS, GROUPS, PANELS, load_command
 from orchestrator.store import ResultStore
@@ -124,7 +124,7 @@ def test_a_driver_of_ray_loads_neither_torch_nor_what_trains() -> None:
 def test_the_summary_of_a_command_is_the_first_paragraph_of_its_help_and_the_version_that_of_the_package() -> None:
     for name, (_, summary, _) in (COMMANDS | GROUPS).items():
         assert load_command(name).help.split("\n\n")[0].replace("\n", " ") == summary
-    assert run("--version").output == f"permafrost {version('permafrost-sweeps')}\n"
+    assert run("--version").output == f"permafrost {trials.__version__}\n"
 
 
 def _loaded_by(code: str, *arguments: str) -> set[str]:

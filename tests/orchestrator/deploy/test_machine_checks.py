@@ -30,7 +30,7 @@ from orchestrator.deploy.machine_checks import (
 from orchestrator.sweeps.cluster_spec import ClusterSpec
 from tests.builders import write_sweep, write_treebank
 from tests.examples import each
-from trials.hardware.machine import listed_gpus
+from trials.hardware.machine import CudaGpus, Gpu, listed_gpus
 
 Raises = Callable[[], Iterator[CheckResult]]
 
@@ -76,13 +76,63 @@ def test_gpus_are_listed_with_their_memory_and_a_torch_that_does_not_work_is_tol
 
     found = {
         "gpus": [{"name": "NVIDIA A100", "n_bytes": 85e9}, {"name": "K80", "n_bytes": 1, "why_not": "no"}],
-        "said": [],
-    }
+        "said": [], "torch": "2.13.0", "cuda": "13.0",
+    }  # fmt: skip
     _, good, bad = listed(f"print({json.dumps(found)!r})")
     assert (good.level, good.what) == ("ok", "GPU NVIDIA A100, 85 GB")
     assert (bad.level, bad.what) == ("warn", "K80 (number 1): no; it is not used")
     for code in ("raise SystemExit(3)", "print('nonsense')", "import no_such_module"):
         assert [one.level for one in listed(code)] == ["ok", "fail"]
+
+
+OLD = "The driver is too old (found version 12040)."
+
+
+@each(
+    "gpus, visible, said, fix",
+    [
+        (CudaGpus(torch="2.13.0+cpu"), None, "torch 2.13.0+cpu was built without CUDA", "make setup TORCH=cuda"),
+        (CudaGpus(torch="2.13.0", cuda="13.0", said=(OLD,)), None,
+         f"torch 2.13.0 for CUDA 13.0 says of the GPUs: {OLD}", "make setup TORCH=cu126"),
+        (CudaGpus(torch="2.13.0", cuda="13.0"), None, "torch 2.13.0 sees none", "nvidia-smi"),
+        (CudaGpus(torch="2.13.0", cuda="13.0"), "7", "sees none: CUDA_VISIBLE_DEVICES='7'",
+         "Unset CUDA_VISIBLE_DEVICES"),
+    ],
+)  # fmt: skip
+def test_why_torch_sees_no_gpu_is_told_with_its_own_warning_and_what_to_run(
+    monkeypatch: pytest.MonkeyPatch, gpus: CudaGpus, visible: str | None, said: str, fix: str
+) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    _, found = devices(lambda: gpus, may_have=lambda: True)
+    assert (found.level, said in found.what, fix in found.fix) == ("warn", True, True), found
+
+
+def test_a_card_that_torch_warns_of_is_listed_with_the_warning_and_one_on_which_it_fails_is_a_failure() -> None:
+    card, warning = Gpu("Tesla V100", 16 * 10**9), "Tesla V100 with CUDA capability sm_70 is not compatible."
+    _, good, told = devices(lambda: CudaGpus((card,), torch="2.13.0", cuda="13.0", said=(warning,)))
+    assert (good.level, warning in told.what, "TORCH=cu126" in told.fix) == ("ok", True, True)
+    assert levels(devices(lambda: CudaGpus((card,), torch="2.13.0", cuda="13.0"))) == ["ok", "ok"]
+    _, failed = devices(lambda: CudaGpus(why_none="torch cannot compute on V100: no kernel image"))
+    assert (failed.level, "TORCH=cu126" in failed.fix) == ("fail", True)
+
+
+def test_torch_is_asked_in_a_process_and_its_warnings_come_once_without_their_places_in_its_source(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "torch.py").write_text(
+        "import warnings\n"
+        "__version__ = '2.13.0'\n"
+        "class version: cuda, hip = '13.0', None\n"
+        "class cuda:\n"
+        "    def is_available():\n"
+        "        for _ in range(2):\n"
+        "            warnings.warn('The CUDA driver is\\n too old. (Triggered internally at CUDAFunctions.cpp:119.)')\n"
+        "        return False\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert listed_gpus() == CudaGpus(torch="2.13.0", cuda="13.0", said=("The CUDA driver is too old.",))
 
 
 def test_a_full_disk_warns_and_what_is_no_folder_or_no_store_fails(tmp_path: Path) -> None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import signal
+import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
 
 from orchestrator.commands.operate import stop as stop_command
+from orchestrator.config.signals import TELLER
 from orchestrator.execution import events as stop_module
 from orchestrator.execution.events import StopRequest, ask_to_stop
 from orchestrator.store import ResultStore
@@ -84,6 +88,41 @@ def test_a_signal_while_trials_run_is_the_reason_of_the_end_if_any_trial_is_left
         signal.raise_signal(signal.SIGINT)
         stop.ended(all_ran=not left)
     assert (stop.asked, stop.exit_code, len(said)) == (left, code, 1)
+
+
+class Interrupting(io.RawIOBase):
+    """Notes what is written; the first write is interrupted by Ctrl-C."""
+
+    def __init__(self) -> None:
+        self.written = list[bytes]()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, content: Any) -> int:
+        self.written.append(bytes(content))
+        if len(self.written) == 1:
+            signal.raise_signal(signal.SIGINT)
+        return len(content)
+
+
+def test_ctrl_c_in_the_middle_of_a_line_is_told_after_it_and_does_no_harm() -> None:
+    raw, stop = Interrupting(), StopRequest()
+    stream = io.BufferedWriter(raw)
+
+    def say(line: str) -> None:
+        stream.write(f"{line}\n".encode())
+        stream.flush()
+
+    with stop.signals.handled(say):
+        stop.signals.running(lambda: False)
+        say("1/4 completed")
+        stop.ended(all_ran=False)
+    for thread in threading.enumerate():
+        if thread.name == TELLER:
+            thread.join()
+    told = b"".join(raw.written).decode().splitlines()
+    assert (stop.exit_code, [line.split()[0] for line in told]) == (130, ["1/4", "Stopping:"])
 
 
 def test_only_the_third_signal_does_not_wait_for_a_storage_that_does_not_answer() -> None:

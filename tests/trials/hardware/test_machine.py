@@ -122,7 +122,7 @@ REFUSED = "CUDA error: no kernel image is available for execution"
 
 
 def listed(*gpus: dict[str, object], said: Sequence[str] = ()) -> CudaGpus:
-    answer = json.dumps({"gpus": gpus, "said": said})
+    answer = json.dumps({"gpus": gpus, "said": said, "torch": "2.13.0", "cuda": "13.0"})
     return listed_gpus([sys.executable, "-c", f"print({answer!r})"])
 
 

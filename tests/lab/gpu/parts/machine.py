@@ -23,8 +23,6 @@ def run(context: PartContext, record: Record) -> None:
         device=device_name(device), python=platform.python_version(), cores=len(os.sched_getaffinity(0)),
         packages={name: _version(name) for name in PACKAGES}, processes=os.environ[CONTEXT_VARIABLE],
     )  # fmt: skip
-    if not context.on_gpu and not context.rehearse:
-        raise RuntimeError("there is no GPU that torch can use; --rehearse runs everything on a CPU")
     if context.on_gpu:
         properties = torch.cuda.get_device_properties(device)
         record.note(

@@ -17,13 +17,13 @@ def run(context: PartContext, record: Record) -> None:
     from orchestrator.forecast.gpu_share import CONTEXT_BYTES, fitting
     from orchestrator.forecast.work import gpu_bytes, lengths_of, sizes_of
 
-    spec, mode = context.workload.study1()[0], context.mode()
+    spec = context.workload.study1()[0]
     encode(spec)
     gpus, peak = listed_gpus().found[:1], gpu_bytes(spec, sizes_of(spec.model), lengths_of(spec))
     fit = fitting(gpus, peak)
-    record.note(estimated_bytes=peak, context_bytes=CONTEXT_BYTES, trials_that_fit=fit, **mode)
-    counts, steps, warm_up = ((1, 2), 2, 1) if context.rehearse else ((1, 2, 4, 8), 150, 64)
-    arguments = {"spec": spec, "steps": steps, "warm_up": warm_up, **mode}
+    record.note(estimated_bytes=peak, context_bytes=CONTEXT_BYTES, trials_that_fit=fit)
+    counts, steps, warm_up = ((1, 2), 2, 1) if context.rehearse else ((1, 2, 4, 8), 100, 64)
+    arguments = {"spec": spec, "steps": steps, "warm_up": warm_up}
     rates: dict[int, float] = {}
     with workers(max(counts)) as pool:
         for n in counts:

@@ -29,7 +29,7 @@ def run(context: PartContext, record: Record) -> None:
         # Lengths of the subset are those of the split, which is nearly what the longest of many is.
         known = Lengths(lengths(data.train), dev, dev[:0], len(data.train.examples), len(dev), 0)
         terms.append(memory_of(spec, sizes_of(spec.model), known, gpu=context.on_gpu).terms)
-        peaks.append(float(whole_trial(spec, padded=context.mode()["padded"])["peak_bytes"]))
+        peaks.append(float(whole_trial(spec)["peak_bytes"]))
         record.note(**{_name(spec): {"measured_bytes": peaks[-1]}})
     errors = []
     for i, spec in enumerate(specs):

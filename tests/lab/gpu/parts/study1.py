@@ -26,11 +26,11 @@ def run(context: PartContext, record: Record) -> None:
     for spec in specs:
         encode(spec)
     trainer_s = _trainer(context, record, specs)
-    n, mode = context.trials_at_a_time(), context.mode()
-    record.note(trials_at_a_time=n, precision=specs[0].precision, **mode)
+    n = context.trials_at_a_time()
+    record.note(trials_at_a_time=n, precision=specs[0].precision)
     reports: dict[int, dict[str, Any]] = {}
     longest_first = sorted(specs, key=_n_steps, reverse=True)
-    jobs = [(whole_trial, {"spec": spec, **mode}) for spec in longest_first]
+    jobs = [(whole_trial, {"spec": spec}) for spec in longest_first]
     with workers(n) as pool:
         began = time.perf_counter()
         results = pool.run(jobs, seconds=context.left_s(3.0), on_report=lambda i, figures: reports.update({i: figures}))

@@ -30,15 +30,15 @@ def run(context: PartContext, record: Record) -> None:
         specs = specs[:3]
     for spec in specs:
         encode(spec)
-    n, mode = context.trials_at_a_time(), context.mode()
+    n = context.trials_at_a_time()
     began = time.perf_counter()
     with workers(n) as pool:
-        jobs = [(whole_trial, {"spec": _short(spec), **mode}) for spec in specs]
+        jobs = [(whole_trial, {"spec": _short(spec)}) for spec in specs]
         # The first job of a process includes what is done once: every process runs one that does not count.
         pool.run([jobs[0]] * n, seconds=context.left_s(2.0))
         results = pool.run(jobs, seconds=context.left_s(2.0))
     shapes = {spec.label: _shape(result) for spec, result in zip(specs, results, strict=True) if result is not None}
-    record.note(trials_at_a_time=n, **mode, shapes=shapes, measured_s=time.perf_counter() - began)
+    record.note(trials_at_a_time=n, shapes=shapes, measured_s=time.perf_counter() - began)
     record.note(shapes_in_all=len(specs), extrapolated="set-up + steps + evaluations of every trial, by its shape")
     if len(shapes) < len(specs):
         record.note(why="not every shape was finished in time")
