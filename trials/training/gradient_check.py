@@ -37,9 +37,9 @@ from trials.sources.cache import locked
 from trials.spec import TrialSpec
 from trials.tasks import TASKS
 from trials.tasks.task import Example
-from trials.training.batching import Batch
+from trials.training.batching import Batch, takes_square_mask
 from trials.training.loop import Training, mean_loss, train_steps
-from trials.training.step_graphs import can_be_recorded
+from trials.training.step_graphs import graphs_are_off
 
 MODES: dict[str, tuple[StepMode, ...]] = {"cpu": ("rows", "padded", "plain"), "cuda": ("graphs", "padded", "plain")}
 """How steps can run on a kind of device, the fastest first."""
@@ -79,6 +79,8 @@ def checked_mode(spec: TrialSpec, device: torch.device) -> CheckedMode:
     """
     refused = list[str]()
     for mode in MODES[device.type]:
+        if mode == "graphs" and graphs_are_off():
+            continue
         fault = _fault(spec.model, TASKS[spec.task].head, spec.dropout, spec.precision, mode, device)
         if fault == "":
             return CheckedMode(mode, "; ".join(refused))
@@ -178,7 +180,7 @@ def small_training(
         config._attn_implementation = "eager"
     model = head_class(head, config)(config)
     first_position = prepare(model, family, head, mode)
-    if (mode == "rows" and first_position is None) or (mode == "graphs" and not can_be_recorded(model)):
+    if (mode == "rows" and first_position is None) or (mode == "graphs" and not takes_square_mask(model)):
         return None
     rng = np.random.default_rng(0)
     n_labels = [n if head == "tokens" else 1 for n in LENGTHS]

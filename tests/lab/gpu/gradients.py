@@ -11,10 +11,9 @@ from dataclasses import dataclass
 
 import torch
 
-from tests.lab.gpu.timing import cuda_graphs
-from tests.lab.gpu.workload import changed, encode
+from tests.lab.gpu.timing import cuda_graphs, training_of
+from tests.lab.gpu.workload import changed
 from trials.hardware.device import wait_for
-from trials.run import new_model, new_training, train_subset
 from trials.spec import TrialSpec
 from trials.training.batching import Batch
 from trials.training.freeze_course import FreezeSchedule
@@ -44,10 +43,9 @@ class StepGradient:
 
 def step_gradient(spec: TrialSpec, device: torch.device, *, graphs: bool = True) -> StepGradient:
     """Measure on a trial's first batch; its gradients are not clipped, and its precision should be fp32."""
-    spec, data = changed(spec, optim={"max_grad_norm": None}), encode(spec)
+    spec = changed(spec, optim={"max_grad_norm": None})
     with cuda_graphs(graphs):
-        loaded = new_model(spec, len(data.labels), device)
-        training = new_training(spec, loaded, data, train_subset(spec, data.train), device)
+        loaded, training = training_of(spec, device)
     FreezeSchedule(spec, training).train_to(0)
     loaded.model.train()
     weights = [p for layer in loaded.parts.encoder_layers for p in layer.parameters() if p.requires_grad]

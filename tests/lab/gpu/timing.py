@@ -13,11 +13,14 @@ import torch
 
 from tests.lab.gpu.workload import changed, encode
 from trials.hardware.device import default_device, wait_for
+from trials.models.load import LoadedModel
 from trials.run import new_model, new_training, run_trial, train_subset
 from trials.spec import TrialSpec
 from trials.training.freeze_course import FreezeSchedule
+from trials.training.gradient_check import checked_mode
+from trials.training.loop import Training
+from trials.training.step_graphs import GRAPHS_VARIABLE
 
-GRAPHS_VARIABLE = "PERMAFROST_CUDA_GRAPHS"
 WARM_UP = 64  # steps: every padded length has been seen, and recorded where steps are CUDA graphs
 
 
@@ -33,6 +36,13 @@ def cuda_graphs(on: bool) -> Iterator[None]:
         os.environ.pop(GRAPHS_VARIABLE, None)
         if before is not None:
             os.environ[GRAPHS_VARIABLE] = before
+
+
+def training_of(spec: TrialSpec, device: torch.device) -> tuple[LoadedModel, Training]:
+    """A trial's model and its training before the first step, in the mode that the product finds right on this node."""
+    data, mode = encode(spec), checked_mode(spec, device).mode
+    loaded = new_model(spec, len(data.labels), device, mode=mode)
+    return loaded, new_training(spec, loaded, data, train_subset(spec, data.train), device, mode=mode)
 
 
 def release() -> None:
@@ -55,11 +65,9 @@ def timed_steps(
     `start` is called between the two: it may wait for other processes.
     """
     device = default_device()
-    data = encode(spec)
     spec = changed(spec, optim={"epochs": 1 + (warm_up + steps) // max(1, spec.train_size // spec.optim.batch_size)})
     with cuda_graphs(graphs):
-        loaded = new_model(spec, len(data.labels), device)
-        training = new_training(spec, loaded, data, train_subset(spec, data.train), device)
+        loaded, training = training_of(spec, device)
         unfreezing = FreezeSchedule(spec, training)
         unfreezing.train_to(warm_up)
         wait_for(device)

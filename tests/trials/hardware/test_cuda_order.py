@@ -52,6 +52,7 @@ def test_cuda_is_initialised_first_and_recorded_steps_have_the_losses_of_a_cpu(
 
 def test_without_graphs_the_same_batches_run_step_by_step(make_trial: TrialMaker, tmp_path: Path) -> None:
     spec = make_trial("bert", dropout=0.0)
-    (found,) = on_a_gpu([spec], tmp_path, **{GRAPHS_VARIABLE: "0"})
+    (found,), (again,) = on_a_gpu([spec], tmp_path, **{GRAPHS_VARIABLE: "0"}), on_a_gpu([spec], tmp_path)
     assert (found["step_mode"], "CUDAGraph" in found["calls"]) == ("padded", False)
+    assert again["step_mode"] == "graphs"  # what a node keeps is no matter of the environment
     assert found["losses"] == pytest.approx(step_losses(records_of(spec)), abs=1e-5)

@@ -23,7 +23,7 @@ from trials.training.batching import Batch, shuffled_batches
 from trials.training.checkpoint import Checkpoints
 from trials.training.freeze_course import FreezeSchedule
 from trials.training.loop import Training, evaluate
-from trials.training.step_graphs import GRAPHS_VARIABLE, StepGraphs, can_be_recorded, model_state
+from trials.training.step_graphs import StepGraphs, model_state
 
 CPU = torch.device("cpu")
 GPU = torch.device("cuda", 0)
@@ -166,17 +166,6 @@ def test_without_graphs_the_loop_is_the_eager_one(make_trial: TrialMaker) -> Non
     training = start(spec_of(make_trial), graphs=False)
     assert training.step_graphs is None
     assert not any(isinstance(group["lr"], torch.Tensor) for group in training.optimizer.param_groups)
-
-
-def test_steps_are_recorded_unless_the_environment_or_the_model_forbids_it(
-    make_trial: TrialMaker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bert, deberta = (new_model(make_trial(family), 3, CPU, mode="graphs").model for family in ("bert", "deberta-v2"))
-    monkeypatch.delenv(GRAPHS_VARIABLE, raising=False)
-    assert can_be_recorded(bert)
-    assert not can_be_recorded(deberta)
-    monkeypatch.setenv(GRAPHS_VARIABLE, "0")
-    assert not can_be_recorded(bert)
 
 
 # --- What only a GPU can show
