@@ -50,11 +50,3 @@ def test_that_line_is_valid(tmp_path: Path, line: str) -> None:
 def test_nothing_is_proposed_for_what_can_mean_no_seeds(tmp_path: Path, seeds: str) -> None:
     with pytest.raises(ConfigError, match=r"must be a list$"):
         load_sweep(write_sweep(tmp_path / "s.yaml", with_data(f"seeds: {seeds}")), [])
-
-
-def test_no_trial_has_two_gpus(tmp_path: Path) -> None:
-    path = write_sweep(tmp_path / "s.yaml", with_data("resources: {gpus: 2}"))
-    with pytest.raises(
-        ConfigError, match=r"gpus: 2: must be at most 1 or 'auto' or 'packed'\. A trial trains on one GPU; s"
-    ):
-        load_sweep(path, [])

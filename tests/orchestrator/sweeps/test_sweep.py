@@ -160,7 +160,10 @@ def test_an_axis_that_says_nothing_or_too_much_is_refused(tmp_path: Path, axis: 
             ":3: space.optim.embedding_updates[1]: `lazy` was removed.",
         ),
         ("resources: {cpus: 5000}", ":2: resources.cpus: 5000: must be at most 4096"),
-        ("resources: {gpus: 1000}", ":2: resources.gpus: 1000: must be at most 1 or"),
+        (
+            "resources: {gpus: 1000}",
+            ":2: resources.gpus: 1000: must be at most 1 or 'auto' or 'packed'. A trial trains on one GPU",
+        ),
         ("search: placement", ":2: search.kind: 'placement': `placement` was removed. List the sets of layers under"),
         ("search: {kind: sobol, cells: 3, order: [1, 0]}", ":2: search.order: was removed with `kind: placement`"),
         ("racing: {test: wilcoxon}", ":2: racing.test: 'wilcoxon': `wilcoxon` was removed. Use `student`"),
