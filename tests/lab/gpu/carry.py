@@ -40,10 +40,11 @@ PACKAGES = (
     "opentelemetry-sdk", "opentelemetry-semantic-conventions", "platformdirs", "python-discovery", "referencing",
     "rpds-py", "smart-open", "tensorboardx", "virtualenv", "wrapt",
 )  # fmt: skip
-# Of Ray: Java's workers, reinforcement learning, serving, language models, the pages of its dashboard, an allocator for
-# debugging, C++; of virtualenv: the wheels that it would install. None of it is used by a sweep.
+# Of Ray: Java's workers, reinforcement learning, serving, language models, the scripts of its dashboard (without the
+# folder of its pages Ray is ready a minute later), an allocator, C++; of virtualenv: the wheels that it would install.
 UNUSED = (
-    "ray/jars/", "ray/rllib/", "ray/serve/", "ray/llm/", "ray/dashboard/client/", "ray/core/libjemalloc.so",
+    "ray/jars/", "ray/rllib/", "ray/serve/", "ray/llm/", "ray/dashboard/client/build/static/js/",
+    "ray/dashboard/client/build/static/media/", "ray/dashboard/client/build/speedscope", "ray/core/libjemalloc.so",
     "ray/cpp/", "virtualenv/seed/wheels/embed/",
 )  # fmt: skip
 NOT_CARRIED = ("tests/assets/", "tests/browser/", "dashboards/assets/", "docs/", "configs/freezebench/store/")
