@@ -213,7 +213,11 @@ class EpochRecord:
     )
     train_cut_off: int | None = field(metadata=_of_trial("The same of the train subset, not learnt.", bits=32))
     worker_slots: int | None = field(
-        metadata=_of_trial("Trials that could run at the same time on the machine; empty where unknown.", bits=32)
+        metadata=_of_trial(
+            "Trials that could run at the same time on the machine; on a shared GPU the mean number that did, where that is "
+            "under three quarters of these. Empty where unknown.",
+            bits=32,
+        )
     )
     test_score: float | None
     test_metrics: Mapping[str, float] | None
