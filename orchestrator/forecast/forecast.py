@@ -105,7 +105,8 @@ class _Simulation:
         self.place = {spec.trial_id: i for i, spec in enumerate(specs)}
         shape = (len(specs), self._draws) if self.knows_all else (0, self._draws)
         self.seconds, self.training, self.gaps = np.zeros(shape), np.zeros(shape), np.zeros(shape)
-        ledger = PrefixLedger(cached_here if hardware.is_here else nothing_cached)
+        # A GPU has states of its own, which it makes so fast that nobody looks for them here.
+        ledger = PrefixLedger(cached_here if hardware.is_here and not hardware.gpus else nothing_cached)
         for i, spec in enumerate(specs if self.knows_all else ()):
             self._fill(i, spec, ledger)
 
