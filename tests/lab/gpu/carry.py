@@ -79,7 +79,7 @@ def write_project(folder: Path) -> list[Path]:
 
 def pieces_in(folder: Path, name: str) -> list[Path]:
     """The pieces of an archive in their order."""
-    return sorted(folder.glob(f"{name}.tar.xz.*"))
+    return sorted(folder.glob(f"{name}.tar.xz.[0-9]*"))
 
 
 def unpack(folder: Path, into: Path) -> dict[str, str]:
@@ -103,11 +103,14 @@ def how_to_run(pieces: Sequence[Path]) -> str:
 
 @contextmanager
 def _archive(folder: Path, name: str) -> Iterator[tarfile.TarFile]:
+    """Its pieces get their names when all are there: one that was cut off is none."""
     folder.mkdir(parents=True, exist_ok=True)
-    for old in pieces_in(folder, name):
+    for old in folder.glob(f"{name}.tar.xz.*"):
         old.unlink()
-    with _Pieces(folder / f"{name}.tar.xz") as pieces, tarfile.open(fileobj=pieces, mode="w|xz") as archive:
+    with _Pieces(folder / f"{name}.tar.xz.part") as pieces, tarfile.open(fileobj=pieces, mode="w|xz") as archive:
         yield archive
+    for piece in folder.glob(f"{name}.tar.xz.part.*"):
+        piece.rename(piece.with_name(piece.name.replace(".part", "")))
 
 
 def pinned_versions() -> dict[str, str]:

@@ -280,6 +280,13 @@ def test_what_is_carried_unpacks_into_packages_without_what_is_of_no_use_and_the
     assert (tmp_path / "there" / "project" / "Makefile").read_bytes() == (ROOT / "Makefile").read_bytes()
 
 
+def test_an_archive_that_was_cut_off_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(carry, "_files_of_the_project", lambda: ["Makefile", "no such file"])
+    with pytest.raises(FileNotFoundError):
+        carry.write_project(tmp_path)
+    assert (carry.pieces_in(tmp_path, carry.PROJECT), len(list(tmp_path.iterdir()))) == ([], 1)
+
+
 def test_the_project_travels_without_what_only_other_tests_and_pages_need() -> None:
     files = carry._files_of_the_project()
     assert {"tests/lab/gpu/__main__.py", "trials/run.py", "configs/sweeps/starter.yaml"} <= set(files)
