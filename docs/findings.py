@@ -288,8 +288,9 @@ def _searches(store: ResultStore) -> Iterator[Search]:
                 goal = GoalSpec(choose_depth=DepthGoalSpec(tolerance=tolerance))
                 search = DepthSearch(goal, depths, StoredTrials(ResultStore(Path("nothing"))))
                 spent = simulate(search, recorded).trials
-                chosen = search.answer().chosen
-                results.append((spent, None if chosen is None else depths.labels[chosen]))
+                chosen = search.decided().chosen
+                label = None if chosen is None else strip_and_word(chosen["freeze"], search.decided().n_layers or 0)
+                results.append((spent, label))
             yield next(iter(grid.values())), len(grid), results
 
 

@@ -128,7 +128,7 @@ def _not_decided(of: Decided) -> str:
     paired = fit[fit["n_pairs"] > 0]
     if paired.empty:
         return f"Not decided: in every pair of runs, one or both learned nothing. {TRY}"
-    barred = fit[(fit["verdict"] == WITHIN) & (fit["barred"] != "")]
+    barred = fit[(fit["barred"] != "") & ((fit["verdict"] == WITHIN) | (of.open.empty & (fit["verdict"] != BEYOND)))]
     if len(barred):
         row = barred.iloc[0].to_dict()
         return f"Not decided: {parts(row['freeze'], of.n_layers)} is not recommended, as {row['barred']}. {seen(row)}"
@@ -236,9 +236,9 @@ def _loss(row: Row) -> str:
     return f"{verb} {abs(mean):.2f} points ({interval}median {100 * row['median']:z.2f}; {rests_on(row)})"
 
 
-def rests_on(row: Row) -> str:
+def rests_on(row: Row, split: str = "dev") -> str:
     """`10 seeds, 500 dev sentences`, `10 seeds, on this dev set`."""
-    sentences = "on this dev set" if pd.isna(row["n_sentences"]) else f"{row['n_sentences']:,} dev sentences"
+    sentences = f"on this {split} set" if pd.isna(row["n_sentences"]) else f"{row['n_sentences']:,} {split} sentences"
     if not pd.isna(row["n_documents"]):
         sentences += f" of {counted(int(row['n_documents']), 'document')}"
     if not pd.isna(row["n_folds"]):
