@@ -247,7 +247,7 @@ class _Search:
         if values:
             n_run = np.array([float(len(of_freeze)) for of_freeze in losses])
             intervals = simultaneous(values, goal.looks, self._tail, n_run=n_run, family=worth, sizes=sizes)
-            self._tail = intervals.tail
+            self._tail, self._of = intervals.tail, intervals.of
             ends = zip(values, intervals.low.tolist(), intervals.high.tolist(), strict=True)
             self._known = [_known(goal, sizes, *of_freeze) for of_freeze in ends]
         shown = [i for i in self._worth if self._known[i].verdict == WITHIN]

@@ -215,7 +215,7 @@ class DepthSearch(Source):
             base.append(f"{counted(failed, 'pair')} failed")
         if runs.collapsed:
             base.append(f"{runs.collapsed} of {counted(runs.runs, 'run')} collapsed")
-        look = f"look {known.n - looks.first + 1} of up to {looks.most - looks.first + 1}"
+        look = f"look {known.n - looks.first + 1} of up to {looks.planned - looks.first + 1}"
         base.append(look if known.n >= looks.first else f"no look before {counted(looks.first, 'seed')}")
         value = f"{points(known.mean)} ({ends}median {points(float(np.median(losses)))})"
         return f"{label} {value}, {', '.join(base)}: {known.verdict}"
