@@ -24,10 +24,10 @@ import pandas as pd
 from scipy import optimize, special, stats
 
 from orchestrator.analysis.rows import Floats
+from orchestrator.analysis.two_way import PRIOR_DF
 from tests.lab.calibration.shipped import Question
 
 SKEWNESS = 1.0  # of a gamma distribution of shape 4
-PRIOR_DF = 8.0
 LARGEST_RATIO = 3.0  # of one setting's deviation to that of the others: what the worlds draw
 LEAST_SEEDS = 3
 _DRAWS = 20_000

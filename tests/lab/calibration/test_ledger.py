@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pandas as pd
 
 from tests.lab.calibration.ledger import churn, ledger, ledger_of
+from tests.lab.calibration.shapes import Draw, exponential, normal
 from tests.lab.calibration.shipped import Question, shipped
-from tests.lab.calibration.worlds import Floats, exponential, normal
 
 
 def test_the_losses_of_the_shipped_trials_are_what_the_interval_presumes() -> None:
@@ -40,7 +38,7 @@ def test_every_corpus_and_encoder_of_the_shipped_trials_has_its_churn() -> None:
     assert table["churn"].between(0.05, 0.3).all()
 
 
-def _drawn(shape: Callable[..., Floats], deviations: tuple[float, ...] = (1, 1, 1)) -> list[pd.DataFrame]:
+def _drawn(shape: Draw, deviations: tuple[float, ...] = (1, 1, 1)) -> list[pd.DataFrame]:
     rng = np.random.default_rng(0)
     return [pd.DataFrame(shape(rng, (5, 3)) * np.array(deviations)) for _ in range(40)]
 
