@@ -86,11 +86,13 @@ def _tail(looks: PlannedLooks, n: int, step: int, tail: float) -> float:
     """With the share `step` on its grid at the planned number of seeds."""
     if n < looks.first:
         return 0.0
-    last = looks.planned if n <= looks.planned else looks.planned + MOST_SEEDS
-    return _boundary(looks, max(last, n), step, tail)[n - looks.first]
+    last = looks.planned
+    while last < n:  # the looks of a longer course are the same; a few lengths serve all
+        last *= 2
+    return _boundary(looks, last, step, tail)[n - looks.first]
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=65536)
 def _boundary(looks: PlannedLooks, last: int, step: int, tail: float) -> tuple[float, ...]:
     """One-sided normal tails at which the looks up to `last` seeds stop."""
     share, m = step / _SHARES, np.arange(looks.first, last + 1)
@@ -248,31 +250,34 @@ def shared_correlation(losses: Sequence[Floats]) -> float:
         return 0.0
     first, second = np.triu_indices(len(n), 1)
     ratio = np.sqrt(np.minimum(n[first], n[second]) / np.maximum(n[first], n[second]))
-    return float(ratio.mean()) * mean_correlation(np.stack([array[: int(n.min())] for array in losses]))
+    return float(ratio.mean() * mean_correlation(np.stack([array[: int(n.min())] for array in losses])))
 
 
-def mean_correlation(losses: Floats) -> float:
-    """Mean correlation between the mean losses of (settings, seeds, sentences), two or more; 0..1.
+def mean_correlation(losses: Floats) -> Floats:
+    """Mean correlation (...) between the mean losses of (..., settings, seeds, sentences), two or more; 0..1.
 
     Two-way as the variance is, with the covariance over seeds shrunk as the module says. Settings without variance
     count as uncorrelated.
     """
-    n_s, n_i = losses.shape[1:]
+    n_s, n_i = losses.shape[-2:]
     of = estimate(losses)
-    over_seeds = _covariance(losses.mean(axis=2), n_s)
-    over_sentences = _covariance(losses.mean(axis=1), n_i)
-    over_both = _covariance(losses.reshape(len(losses), -1), n_s * n_i)
+    over_seeds = _covariance(losses.mean(axis=-1), n_s)
+    over_sentences = _covariance(losses.mean(axis=-2), n_i)
+    over_both = _covariance(losses.reshape(*losses.shape[:-2], n_s * n_i), n_s * n_i)
     believed = max(0.0, 1 - 2 / (n_s - 1)) if n_s > 1 else 0.0
     shared = over_sentences + believed * (over_seeds - over_both)
     with np.errstate(invalid="ignore", divide="ignore"):
-        correlations = np.nan_to_num(shared / np.sqrt(np.outer(of.variance, of.variance)), posinf=0.0, neginf=0.0)
-    return float(np.clip(correlations[np.triu_indices(len(correlations), 1)].mean(), 0, 1))
+        deviations = np.sqrt(of.variance[..., :, None] * of.variance[..., None, :])
+        correlations = np.nan_to_num(shared / deviations, posinf=0.0, neginf=0.0)
+    first, second = np.triu_indices(losses.shape[-3], 1)
+    mean: Floats = np.clip(correlations[..., first, second].mean(axis=-1), 0, 1)
+    return mean
 
 
 def _covariance(values: Floats, n: int) -> Floats:
-    """(settings, settings) covariance of the means of (settings, n) values."""
-    off = values - values.mean(axis=1, keepdims=True)
-    covariance: Floats = off @ off.T / max(n - 1, 1) / n
+    """(..., settings, settings) covariance of the means of (..., settings, n) values."""
+    off = values - values.mean(axis=-1, keepdims=True)
+    covariance: Floats = off @ off.swapaxes(-1, -2) / max(n - 1, 1) / n
     return covariance
 
 
