@@ -177,9 +177,13 @@ def _in_short(answers: list[Answer], halves: list[Half], searches: list[Search])
         f"- **Every other layer against the first three**: shown to lose less in {_gains(alternating)}, more in "
         f"{_losses(alternating)} of {len(alternating)} cases."
     )
-    spent = [spent / of for _, of, results in searches for spent, _ in results]
+    learned = {(each.corpus, each.model, each.train_size) for each in answers}
+    judged = [
+        (of, results) for spec, of, results in searches if (spec.data.name, spec.model.name, spec.train_size) in learned
+    ]
+    spent = [spent / of for of, results in judged for spent, _ in results]
     if spent:
-        chosen = sum(chosen is not None for *_, results in searches for _, chosen in results)
+        chosen = sum(chosen is not None for _, results in judged for _, chosen in results)
         yield (
             f"- **`choose_depth`** would have spent {percent(min(spent))} to {percent(max(spent))} of a grid's trials "
             f"(median {percent(median(spent))}), and chosen a depth in {chosen} of {len(spent)} cases."

@@ -81,6 +81,7 @@ LEAST_ALIKE = (
 )
 ODD = 0.95  # level at which a setting varies more over seeds than the others do, and keeps its own variance
 GUARD = 0.3  # share of what exponential losses need beyond Student's distance
+SKEWNESS = 1.0  # of the losses of seeds, up to which that is enough
 _LONGEST = 2.0  # times Student's distance
 _EQUAL = 1e-12  # a standard error below this share of the largest value is the rounding of equal values
 

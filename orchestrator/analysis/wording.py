@@ -10,9 +10,10 @@ import pandas as pd
 
 from orchestrator.analysis.cells import MOST_LAYERS, strip_in_words
 from orchestrator.analysis.decided import POINTS, Decided
-from orchestrator.analysis.decision_plan import labels_that_show, resolved_points
+from orchestrator.analysis.decision_plan import ERROR, FIRST_LOOK, MIN_SAVING, labels_that_show, resolved_points
+from orchestrator.analysis.looks import KEPT
 from orchestrator.analysis.trial_frame import SAVED
-from orchestrator.analysis.two_way import BEYOND, WITHIN
+from orchestrator.analysis.two_way import BEYOND, PRIOR_DF, SKEWNESS, WITHIN
 from orchestrator.config.quantities import counted
 from trials.freeze.strategies import look_of
 from trials.settings import FreezeSpec, LabelParts
@@ -24,6 +25,17 @@ NO_BASELINE = "Not decided: the baseline (freeze: none) has no completed trial y
 NO_PAIRS = "Not decided: no freeze has a completed trial yet of a seed that the baseline has completed."
 TRY = "Try more epochs, another learning rate or more train data."
 _MOST_TRADE_OFFS = 4  # in a sentence
+HOW_DECIDED = (
+    "Intervals of losses are two-way, over seeds and sentences (a crossed analysis of variance with Satterthwaite's "
+    "degrees of freedom); where contributions of sentences were not recorded, they are over seeds alone and hold on "
+    "this dev set. The variance over seeds is drawn towards what the settings worth having of a question share, with a "
+    f"prior of {PRIOR_DF:g} degrees of freedom (Smyth 2004), and the upper end is guarded against losses of a skewness "
+    f"up to {SKEWNESS:g}. Each end holds with chance {100 * (1 - ERROR):g} %, for all settings worth having of a "
+    f"question together (max-t) and at every look from {FIRST_LOOK} seeds on: {100 * KEPT:g} % of the error is spent "
+    "by the seeds that the sweep declares, in proportion to the third power of their share, and the rest is kept for "
+    "further ones. No end leaves what the score can be. A verdict on a setting is read off its own interval alone. "
+    f"A freeze is worth having if it saves {100 * MIN_SAVING:g} % of the cost, unless the sweep says otherwise."
+)
 
 
 def answer_sentence(of: Decided) -> str:

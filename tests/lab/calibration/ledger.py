@@ -1,6 +1,6 @@
 """The ledger: what losses that were really measured are like, beside what the interval presumes of them.
 
-The guard against skewness (g of `two_way`) promises for losses of a skewness up to `SKEWNESS`, and the variances of a
+The guard against skewness (`two_way.GUARD`) promises for losses of a skewness up to `SKEWNESS`, and the variances of a
 question's settings are pooled as if they had `PRIOR_DF` degrees of freedom in common. Both were taken from trials, so
 both are looked at again with every trial of the shipped store. A value is the mean over its questions.
 
@@ -24,10 +24,9 @@ import pandas as pd
 from scipy import optimize, special, stats
 
 from orchestrator.analysis.rows import Floats
-from orchestrator.analysis.two_way import PRIOR_DF
+from orchestrator.analysis.two_way import PRIOR_DF, SKEWNESS
 from tests.lab.calibration.shipped import Question
 
-SKEWNESS = 1.0  # of a gamma distribution of shape 4
 LARGEST_RATIO = 3.0  # of one setting's deviation to that of the others: what the worlds draw
 LEAST_SEEDS = 3
 _DRAWS = 20_000

@@ -88,7 +88,7 @@ def test_with_time_given_it_goes_on_until_nothing_is_open(tmp_path: Path) -> Non
 
 def test_it_ends_with_the_answer_and_its_curve_and_what_the_choice_loses_on_test(tmp_path: Path) -> None:
     lines = searched(tmp_path, trials()).found()
-    assert lines[0].startswith("chosen  ■ ■□□□□□ first 1: Freeze the first 1 of 6 layers and the embeddings: it loses 0.")
+    assert lines[0].startswith("chosen  ■ ■□□□□□ first 1: Freeze the first 1 of 6 layers and the embeddings: it loses")
     assert " seeds, 300 dev sentences), within 1 point, and saves 20 %" in lines[0]
     assert " runs collapsed; up to " in lines[0]
     assert lines[1].startswith("        on test, which took no part in the choice, it loses 0.")
