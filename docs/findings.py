@@ -177,9 +177,13 @@ def _in_short(answers: list[Answer], halves: list[Half], searches: list[Search])
         f"- **Every other layer against the first three**: shown to lose less in {_gains(alternating)}, more in "
         f"{_losses(alternating)} of {len(alternating)} cases."
     )
-    spent = [spent / of for _, of, results in searches for spent, _ in results]
+    learned = {(each.corpus, each.model, each.train_size) for each in answers}
+    judged = [
+        (of, results) for spec, of, results in searches if (spec.data.name, spec.model.name, spec.train_size) in learned
+    ]
+    spent = [spent / of for of, results in judged for spent, _ in results]
     if spent:
-        chosen = sum(chosen is not None for *_, results in searches for _, chosen in results)
+        chosen = sum(chosen is not None for _, results in judged for _, chosen in results)
         yield (
             f"- **`choose_depth`** would have spent {percent(min(spent))} to {percent(max(spent))} of a grid's trials "
             f"(median {percent(median(spent))}), and chosen a depth in {chosen} of {len(spent)} cases."
@@ -288,8 +292,9 @@ def _searches(store: ResultStore) -> Iterator[Search]:
                 goal = GoalSpec(choose_depth=DepthGoalSpec(tolerance=tolerance))
                 search = DepthSearch(goal, depths, StoredTrials(ResultStore(Path("nothing"))))
                 spent = simulate(search, recorded).trials
-                chosen = search.answer().chosen
-                results.append((spent, None if chosen is None else depths.labels[chosen]))
+                chosen = search.decided().chosen
+                label = None if chosen is None else strip_and_word(chosen["freeze"], search.decided().n_layers or 0)
+                results.append((spent, label))
             yield next(iter(grid.values())), len(grid), results
 
 

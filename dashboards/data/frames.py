@@ -293,7 +293,7 @@ class Frames:
 
 _CELL = [
     "cell", "baseline", "group", "task", "metric", "corpus", "model", "freeze", "strategy", "depth", "n_layers",
-    "embeddings", "train_size", "setup",
+    "embeddings", "train_size", "folds", "examples", "setup",
 ]  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from orchestrator.analysis.answer import Answer
 from orchestrator.analysis.cells import layer_strip
 from orchestrator.analysis.describe import describe_cells
 from orchestrator.analysis.savings import COUNTED, savings
+from orchestrator.analysis.wording import HOW_DECIDED
 from orchestrator.config.quantities import counted
 from trials.errors import NothingMatchedError
 from trials.settings import Seeds
@@ -31,12 +32,8 @@ STATISTICS = (
     "What is estimated is the mean loss of a freeze against its baseline over training randomness (the seeds) and "
     "over sentences of the source of the dev set. Only completed trials enter a mean; the others are counted and "
     "shown. Pairs with a run that collapsed (at or below the best constant prediction, or without a fall of its "
-    "training loss) are left out and counted. Standard deviations divide by n - 1. Intervals of losses are two-way, "
-    "over seeds and sentences (Cameron, Gelbach and Miller 2011, with Satterthwaite's degrees of freedom and a guard"
-    " against skewed losses); where contributions of sentences were not recorded, they are over seeds alone and hold"
-    " on this dev set. Verdicts follow from simultaneous intervals: settings of a strategy are tested in the order "
-    "of their depth, strategies share the error, differences to the baseline are corrected by max-t, and all hold at"
-    " every look from three seeds to the stated most. Savings are geometric means of paired ratios on one device. "
+    f"training loss) are left out and counted. Standard deviations divide by n - 1. {HOW_DECIDED} Savings are "
+    "geometric means of paired ratios on one device. "
     "The test split is scored once, with the weights of the best epoch on dev, and selects nothing."
 )
 

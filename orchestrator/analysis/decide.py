@@ -9,15 +9,16 @@ import numpy as np
 import pandas as pd
 
 from orchestrator.analysis.cells import froze_by
-from orchestrator.analysis.decided import NO_DIFFERENCE, NOT_ON_TEST, Baseline, Bools, Decided, judged
+from orchestrator.analysis.decided import NO_DIFFERENCE, NOT_ON_TEST, NOTHING_KNOWN, Baseline, Bools, Decided, judged
 from orchestrator.analysis.decision_plan import DecisionPlan, PlannedLooks
-from orchestrator.analysis.looks import LEAST_DF, Simultaneous, deciding_ends, simultaneous
+from orchestrator.analysis.looks import Simultaneous, deciding_ends, simultaneous
 from orchestrator.analysis.losses import BROKEN, Losses, collapses, excess_p, losses
 from orchestrator.analysis.rows import COMPLETED, ROUNDING, Floats, numbers, require
 from orchestrator.analysis.savings import COUNTED, default_saving, savings
 from orchestrator.analysis.two_way import interval
 from orchestrator.config.quantities import counted
-from trials.settings import FreezeSpec
+from trials.metrics.metric import METRICS
+from trials.settings import EMBEDDINGS_ALONE
 
 
 def decide(
@@ -79,27 +80,36 @@ def _decide(frame: pd.DataFrame, plan: DecisionPlan, budget: Mapping[str, float]
     cells, n_run = of_each.cells, numbers(of_each.cells, "n_run")
     looks = plan.looks(planned_seeds(frame))
     cost = plan.cost or default_saving(frame)
+    done = frame[frame["state"] == COMPLETED] if "state" in frame.columns else frame
+    baseline = _baseline(done[done["cell"] == done["baseline"]], value)
     table = _losses_table(of_each, frame).assign(**_of_collapses(of_each))
     table = table.merge(_savings_table(frame, cost, table["cell"]), on="cell", how="left")
     worth = _worth_having(table, cost, plan.min_saving)
     family = worth | table["saved"].isna().to_numpy(dtype=bool)
-    intervals = _intervals(of_each, looks, plan.error, n_run, family)
-    _, high_all = deciding_ends(of_each.of_all, looks, intervals.tail, n_run)
-    done = frame[frame["state"] == COMPLETED] if "state" in frame.columns else frame
+    intervals = _intervals(of_each, looks, plan.error, n_run, family, family & _vary_alike(frame, table))
+    # What collapses skew is guarded like exponential losses, and shares its variance with nothing.
+    _, high_all = deciding_ends(of_each.of_all, looks, intervals.tail, n_run, guard=1.0)
+    high_all = np.where(numbers(cells, "n_pairs") == n_run, intervals.high, high_all)
+    possible = _possible(frame, value, baseline)
     changing = froze_by(done, "cell")
     table = table.assign(
-        low=intervals.low,
-        high=intervals.high,
+        variance=intervals.of.variance,
+        low=_limited(intervals.low, of_each.of.mean, *possible),
+        high=_limited(intervals.high, of_each.of.mean, *possible),
         loss_all=of_each.of_all.mean,
-        high_all=np.where(numbers(cells, "n_pairs") == n_run, intervals.high, high_all),
+        high_all=_limited(high_all, of_each.of_all.mean, *possible),
         worth_having=worth,
         in_budget=_in_budget(frame, table["cell"], budget),
         froze=[changing.get(cell, "") for cell in table["cell"]],
         broken=table["cell"].map(_broken(frame)).fillna(0).astype(np.int64),
     )
-    table["why_none"] = [_why_no_interval(row) for row in table.to_dict("records")]
+    says_nothing = numbers(table, "high") - numbers(table, "low") > (possible[1] - possible[0]) / 2
+    table["why_none"] = [
+        _why_no_interval(row, looks, baseline, none)
+        for row, none in zip(table.to_dict("records"), says_nothing, strict=True)
+    ]
+    table.loc[table["why_none"] != "", ["low", "high", "high_all"]] = np.nan
     n_layers = int(frame["n_layers"].iloc[0]) if "n_layers" in frame.columns and len(frame) else None
-    table["parts"] = [FreezeSpec.named(label, n_layers) if n_layers else None for label in table["freeze"]]
     return Decided(
         plan=plan,
         cost=cost,
@@ -107,16 +117,51 @@ def _decide(frame: pd.DataFrame, plan: DecisionPlan, budget: Mapping[str, float]
         n_layers=n_layers,
         tail=intervals.tail,
         method=intervals.method,
-        baseline=_baseline(done[done["cell"] == done["baseline"]], value),
-        table=judged(table, of_each.of, intervals.tail, looks, plan),
-        estimate=of_each.of,
+        baseline=baseline,
+        table=judged(table, intervals.of, intervals.tail, looks, plan, baseline.has_learned),
+        estimate=intervals.of,
     )
 
 
-def _intervals(of_each: Losses, looks: PlannedLooks, error: float, n_run: Floats, family: Bools) -> Simultaneous:
+def _intervals(
+    of_each: Losses, looks: PlannedLooks, error: float, n_run: Floats, family: Bools, pooled: Bools
+) -> Simultaneous:
     if not of_each.values:
-        return Simultaneous(np.empty(0), np.empty(0), error, "")
-    return simultaneous(of_each.values, looks, error, n_run=n_run, family=family, sizes=of_each.sizes)
+        return Simultaneous(np.empty(0), np.empty(0), error, "", of_each.of)
+    sizes = of_each.sizes
+    return simultaneous(of_each.values, looks, error, n_run=n_run, family=family, pooled=pooled, sizes=sizes)
+
+
+def _vary_alike(frame: pd.DataFrame, table: pd.DataFrame) -> Bools:
+    """Which settings may share their variance over seeds: those of one encoder that freeze any of its layers.
+
+    The embeddings alone vary by 0.39 of the others' deviation in our trials.
+    """
+    if "model" in frame.columns and frame["model"].nunique() > 1:
+        return np.zeros(len(table), dtype=bool)
+    freezes_layers: Bools = (table["freeze"] != EMBEDDINGS_ALONE).to_numpy(dtype=bool)
+    return freezes_layers
+
+
+def _possible(frame: pd.DataFrame, value: str, baseline: Baseline) -> tuple[float, float]:
+    """The least and the largest loss that the score leaves room for; infinite where its range is not known."""
+    if not np.isfinite(baseline.score):
+        return -np.inf, np.inf
+    metric = None
+    if "metric" in frame.columns:
+        metric = METRICS.get(value) or METRICS.get(str(frame["metric"].iloc[0]))
+        if metric is None:
+            return -np.inf, np.inf
+    lowest = 0.0 if metric is None else metric.lowest
+    if metric is not None and not metric.higher_is_better:  # its scores are its values with their sign turned
+        return baseline.score + lowest, np.inf
+    return baseline.score - 1, baseline.score - lowest
+
+
+def _limited(ends: Floats, means: Floats, least: float, largest: float) -> Floats:
+    """Ends within what is possible, and never on the other side of their mean."""
+    limited: Floats = np.clip(ends, np.minimum(means, least), np.maximum(means, largest))
+    return limited
 
 
 def _savings_table(frame: pd.DataFrame, cost: str, cells: pd.Series) -> pd.DataFrame:
@@ -178,16 +223,20 @@ def _worth_having(table: pd.DataFrame, cost: str, least: float) -> Bools:
     return worth if cost in COUNTED else worth & (low > 0)
 
 
-def _why_no_interval(row: Mapping[str, Any]) -> str:
+def _why_no_interval(row: Mapping[str, Any], looks: PlannedLooks, baseline: Baseline, says_nothing: bool) -> str:
     """Empty where there is an interval."""
-    if np.isfinite(row["high"]):
-        return ""
     n = int(row["n_pairs"])
     if not n:
         return "every pair has a collapsed run" if row["n_run"] else "no pairs" if row["n_baseline"] else "no baseline"
+    if not baseline.has_learned:
+        return "the baseline has not learned the task"
+    if says_nothing:
+        return NOTHING_KNOWN
+    if np.isfinite(row["high"]):
+        return ""
     if n > 1 and not row["variance"] > 0:
         return NO_DIFFERENCE if row["loss"] == 0 else f"all {counted(n, 'pair')} differ by the same"
-    by_seeds = n <= LEAST_DF or pd.isna(row["n_documents"])  # else the seeds have degrees of freedom enough
+    by_seeds = n < looks.first or pd.isna(row["n_documents"])  # else the seeds have degrees of freedom enough
     few = counted(n, "seed") if by_seeds else counted(int(row["n_documents"]), "document")
     return f"{few} {'is' if few.startswith('1 ') else 'are'} too few for an interval"
 

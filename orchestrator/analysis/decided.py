@@ -8,9 +8,9 @@ A freeze is recommended for what it saves, if it loses no more than the toleranc
 - it does not collapse more often than its baseline, as far as can be seen, and all of its runs together, collapsed ones
   included, pass too (`losses`),
 
-and the one that saves most is recommended. If the baseline itself has not learned the task, nothing is. That "freezing
-more costs no less" is assumed in one place: where a setting is shown to lose too much, so are those that freeze all
-that it freezes and more.
+and the one that saves most is recommended. A verdict on a setting follows from its own interval alone. If the baseline
+itself has not learned the task, there is neither an interval nor a recommendation. An interval never leaves what the
+score can be, and where it spans more than half of that, nothing is known yet, and is said so in place of it.
 
 `make calibration` measures what this holds, from stores to answers.
 """
@@ -30,12 +30,12 @@ from orchestrator.analysis.decision_plan import DecisionPlan, PlannedLooks
 from orchestrator.analysis.looks import further
 from orchestrator.analysis.losses import Collapses
 from orchestrator.analysis.rows import ROUNDING
-from orchestrator.analysis.two_way import Estimate, verdict
-from trials.settings import FreezeSpec
+from orchestrator.analysis.two_way import BEYOND, WITHIN, Estimate, verdict
 
 NOT_ON_TEST = "the test split is shown once and selects nothing; choose on dev"
 POINTS = 100.0  # of a score of 1
 NO_DIFFERENCE = "no pair differs"
+NOTHING_KNOWN = "nothing is known yet, as the interval would span more than half of what the score can be"
 Outcome = Literal["freeze", "freeze nothing", "not worth it", "not decided", "not learned"]
 Difference = Literal["worse", "better", "no difference shown", "too few to decide"]
 Bools = npt.NDArray[np.bool_]
@@ -95,8 +95,7 @@ class Decided:
             `so_far` (loss of each seed, a tuple).
 
             Read off the interval: `verdict` (at the plan's tolerance, see `two_way.Verdict`), `difference`
-            (`Difference`: of the baseline at all), `qualifies`, `loses_more` (shown itself, or by one that freezes
-            less).
+            (`Difference`: of the baseline at all), `qualifies`.
 
             Of collapses: `collapsed`, `runs`, `possible` (bound on their share), `baseline_collapsed`,
             `baseline_runs`, `collapses` (a sentence), `excess_p` (of Fisher's test), `loss_all`, `high_all`
@@ -123,7 +122,8 @@ class Decided:
     def within(self, tolerance: float) -> Decided:
         """The decisions at another tolerance, in points; the intervals stay."""
         plan = replace(self.plan, tolerance=tolerance)
-        return replace(self, plan=plan, table=judged(self.table, self.estimate, self.tail, self.looks, plan))
+        learned = self.baseline.has_learned
+        return replace(self, plan=plan, table=judged(self.table, self.estimate, self.tail, self.looks, plan, learned))
 
     @cached_property
     def trade_offs(self) -> tuple[TradeOff, ...]:
@@ -158,13 +158,13 @@ class Decided:
         if candidates["qualifies"].any():
             return "freeze"
         open_ones = table["in_budget"] & (table["worth_having"] | (table["saved"].isna() & (table["n_run"] == 0)))
-        refused = table["loses_more"] | (table["excess_p"] <= self.plan.error)
+        refused = (table["verdict"] == BEYOND) | (table["excess_p"] <= self.plan.error)
         if not (table["n_run"] > 0).any() or (open_ones & ~refused).any():
             return "not decided"
         if not (table["in_budget"] & table["saved"].notna()).any():
             return "not decided"
         small = table["in_budget"] & ~table["worth_having"] & (table["saved"] > 0)
-        within = table["verdict"] == "shown to lose at most the tolerance"
+        within = table["verdict"] == WITHIN
         return "not worth it" if candidates.empty or (small & within).any() else "freeze nothing"
 
     @cached_property
@@ -176,7 +176,7 @@ class Decided:
     def open(self) -> pd.DataFrame:
         """Candidates that save more than the recommended one and are neither shown nor refused."""
         candidates, best = self.candidates, self.chosen
-        still = candidates[~candidates["qualifies"] & ~candidates["loses_more"] & (candidates["barred"] == "")]
+        still = candidates[~candidates["qualifies"] & (candidates["verdict"] != BEYOND) & (candidates["barred"] == "")]
         return still if best is None else still[still["saved"] > best["saved"]]
 
     @cached_property
@@ -235,20 +235,21 @@ def _first(table: pd.DataFrame) -> dict[str, Any] | None:
     return None if table.empty else _row(table.iloc[0])
 
 
-def judged(table: pd.DataFrame, of: Estimate, tail: float, looks: PlannedLooks, plan: DecisionPlan) -> pd.DataFrame:
+def judged(
+    table: pd.DataFrame, of: Estimate, tail: float, looks: PlannedLooks, plan: DecisionPlan, has_learned: bool
+) -> pd.DataFrame:
     """The table with all that depends on the tolerance."""
     limit = plan.tolerance / POINTS
     pairs = list(zip(table["low"].tolist(), table["high"].tolist(), strict=True))
     verdicts = pd.Series([verdict(*ends, limit) for ends in pairs], index=table.index, dtype=object)
     barred = pd.Series([_barred(row, limit, plan.error) for row in table.to_dict("records")], index=table.index)
-    within, more = verdicts == "shown to lose at most the tolerance", verdicts == "shown to lose more"
+    is_known = verdicts.isin((WITHIN, BEYOND)) | (not has_learned)
     return table.assign(
         verdict=verdicts,
         difference=[_difference(*ends) for ends in pairs],
         barred=barred.astype(object),
-        qualifies=within & (barred == "") & table["worth_having"] & table["in_budget"],
-        loses_more=more | _freezes_more(table["parts"].tolist(), more.to_numpy(dtype=bool)),
-        **_needed(of, tail, looks, limit, within),
+        qualifies=(verdicts == WITHIN) & (barred == "") & table["worth_having"] & table["in_budget"],
+        **_needed(of, tail, looks, limit, is_known),
     )
 
 
@@ -269,20 +270,14 @@ def _barred(row: Mapping[str, Any], limit: float, error: float) -> str:
     return "" if passes <= limit + ROUNDING else "its mean over all runs is not within the tolerance"
 
 
-def _freezes_more(parts: list[FreezeSpec | None], more: Bools) -> Bools:
-    """Which settings freeze all that one shown to lose more freezes."""
-    losing = [freeze for freeze, shown in zip(parts, more, strict=True) if shown and freeze is not None]
-    return np.array([freeze is not None and any(map(freeze.holds, losing)) for freeze in parts], dtype=bool)
-
-
 def _needed(
-    of: Estimate, tail: float, looks: PlannedLooks, limit: float, within: pd.Series
+    of: Estimate, tail: float, looks: PlannedLooks, limit: float, is_known: pd.Series
 ) -> dict[str, pd.api.extensions.ExtensionArray]:
     """What decides each setting; NA if nothing will, or if nothing is known of it."""
-    own = np.full((3, len(within)), np.nan)
-    for row, is_within in enumerate(within):
+    own = np.full((3, len(is_known)), np.nan)
+    for row, is_one in enumerate(is_known):
         estimate = Estimate(*(values[row] for values in of))
-        if is_within:
+        if is_one:
             own[:, row] = 0
         elif estimate.variance > 0:
             needed = further(estimate, looks, limit, tail)

@@ -14,30 +14,29 @@ from dataclasses import dataclass, fields
 from typing import Any, Self
 
 FIRST_LOOK = 3  # seeds
-MOST_SEEDS = 8  # at the last look, unless a sweep plans more
 ERROR = 0.05  # chance that a claim which is read off an end of an interval is wrong
 MIN_SAVING = 0.10  # share of a cost below which a freeze is not worth having
 
 
 @dataclass(frozen=True)
 class PlannedLooks:
-    """When a loss is looked at.
+    """When a loss is looked at: after every seed from the first look on, also beyond what is planned.
 
     Attributes:
         first: Seeds at the first look, at least 2.
-        most: Seeds at the last look; there may be one after every seed between.
+        planned: Seeds that the sweep declares, by which most of the error is spent (`looks`).
 
     Raises:
         ValueError: A value is out of range.
     """
 
-    first: int = FIRST_LOOK
-    most: int = MOST_SEEDS
+    first: int
+    planned: int
 
     def __post_init__(self) -> None:
-        if not 2 <= self.first <= self.most:
+        if not 2 <= self.first <= self.planned:
             raise ValueError(
-                f"looks from {self.first} to {self.most} seeds: the first needs 2 or more, the last no fewer"
+                f"looks from {self.first} to {self.planned} seeds: the first needs 2 or more, the last no fewer"
             )
 
 
@@ -53,10 +52,8 @@ class DecisionPlan:
             least so much are the family whose intervals hold together.
         error: Chance that any setting of the family is recommended which truly loses more, over all looks; likewise
             for claims to the other side.
-        most_seeds: The most seeds that will ever be looked at, 2 or more, fixed before the first look; None for
-            eight, or for as many as the sweep plans if these are more. With eight also where fewer are
-            planned, adding seeds up to eight costs nothing of the promise; who never adds any decides sooner with the
-            number planned.
+        most_seeds: The seeds that are planned, 2 or more, fixed before the first look; None for as many as the sweep
+            declares. Who goes on beyond them looks at a price that is reserved for it (`looks`).
         min_seeds: Seeds at the first look, 2 or more.
 
     Raises:
@@ -83,7 +80,7 @@ class DecisionPlan:
 
     def looks(self, planned: int = 0) -> PlannedLooks:
         """When losses are looked at, if the sweep plans so many seeds."""
-        most = self.most_seeds or max(MOST_SEEDS, planned)
+        most = self.most_seeds or max(planned, 2)
         return PlannedLooks(min(self.min_seeds, most), most)
 
     def as_json(self) -> dict[str, Any]:

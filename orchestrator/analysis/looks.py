@@ -1,41 +1,25 @@
 """The intervals that decide: for all settings together, at every look, and what a decision still takes.
 
-Looking again as seeds are added: intervals that hold at every look from `first` seeds to a stated `most`.
-
-Who adds seeds until an interval excludes what it should errs more often than at each look alone. So the error is spent
-over the looks (K. Lan and D. DeMets, "Discrete Sequential Boundaries for Clinical Trials", Biometrika 70 (1983),
-659-663) in proportion to the third power of the information (J. Kim and D. DeMets, Biometrika 74 (1987), 149-154):
-little at three seeds, whose variance has two degrees of freedom and whose skewness nobody sees.
+**Looks.** Who adds seeds until an interval excludes what it should errs more often than at each look alone. So the
+error is spent over the looks (K. Lan and D. DeMets, "Discrete Sequential Boundaries for Clinical Trials", Biometrika 70
+(1983), 659-663). A sweep plans the seeds that it declares, and by these `KEPT` of the error is spent, in proportion to
+the third power of the share of them that has run (J. Kim and D. DeMets, Biometrika 74 (1987), 149-154): little at
+three seeds of ten, all of it at the planned number. The rest is for whoever goes on: with I the information, of which
+`1 - I(planned) / I(now)` times the rest is spent by then, so that no number of further looks spends more.
 
 Information is one by the variance of the mean. More seeds shrink their own part of it, the sentences' part stays: with
 w the seeds' share of the variance at n seeds, the mean at m seeds has (w n / m + 1 - w) times the present variance.
-Where w is 1, three seeds of ten have three tenths of the information; where it is 0, all looks see the same and looking
-again costs nothing. Means of m and of more seeds covary by the variance of the later one, with sentences as without, so
-the critical values are those of Brownian motion at the times of the information, by recursion (P. Armitage, C.
-McPherson and B. Rowe, "Repeated Significance Tests on Accumulating Data", JRSS A 132 (1969), 235-244). They are normal;
-their tails are then taken with the degrees of freedom of `two_way` (C. Jennison and B. Turnbull, "Group Sequential
-Methods" (2000), section 11.5), and its guard against skewed losses.
+Means of m and of more seeds covary by the variance of the later one, with sentences as without, so the critical values
+are those of Brownian motion at the times of the information, by recursion (P. Armitage, C. McPherson and B. Rowe,
+"Repeated Significance Tests on Accumulating Data", JRSS A 132 (1969), 235-244). They are normal; their tails are then
+taken with the degrees of freedom of `two_way` (C. Jennison and B. Turnbull, "Group Sequential Methods" (2000), section
+11.5), and its guard against skewed losses. The share is that of the present look, at its 95 % bound, so that an
+interval depends on nothing but the values and the plan.
 
-The share is that of the present look, at its 95 % bound, so that an interval depends on nothing but the values, `first`
-and `most`. `most` has to be fixed before the first look: a plan that grows is a new plan, and adds the error of its new
-looks (exponential losses: 1 % for two more seeds).
-
-Two constants are chosen, not derived, by simulation of looks from 3 to 8 and to 20, seeds alone, errors 5 to 0.5 %:
-
-- `KEPT`: statistics of exponential losses agree less from look to look than Brownian motion does, and together spend
-  1.15 to 1.23 times the error. So several looks get 0.7 of it: these losses, the worst ones promised for, then spend
-  0.79 to 0.90, and at most 0.97 where sentences have a fifth or a tenth of the variance (`two_way`, its bound).
-- `SPENDING`: any exponent keeps the error. With exponents 1, 2, 3, 4, and the error that each can be given, normal
-  losses that are two standard deviations of a seed inside the tolerance are shown in 68, 80, 86, 89 % by the eighth
-  seed, and 1.6, 0.6, 0.2, 0.1 % err at the third. 3 is close to O'Brien and Fleming's boundary, 1 to
-  Pocock's (Jennison and Turnbull (2000), section 7.2.1).
-
-The intervals that decide: one for each setting, all of a family together, at every look.
-
-Every verdict on a loss is read off its interval, and every surface draws it: whether the loss is within a tolerance,
-beyond it, or differs from 0 at all. Each end is wrong, for any setting of the family at any look, with chance `error`
-at most: a recommendation errs to one side, so it spends the whole of it there. As the intervals hold together whatever
-the tolerance, a tolerance may also be chosen when they are known ("what each tolerance buys").
+**Families.** Every verdict on a loss is read off its interval, and every surface draws it: whether the loss is within a
+tolerance, beyond it, or differs from 0 at all. Each end is wrong, for any setting of the family at any look, with
+chance `error` at most: a recommendation errs to one side, so it spends the whole of it there. As the intervals hold
+together whatever the tolerance, a tolerance may also be chosen when they are known ("what each tolerance buys").
 
 All settings get the same chance beyond each end, so small that with chance 1 - `error` all the ends on one side are
 right: from the largest of correlated normal values, carried to each setting's own degrees of freedom by its tail (a
@@ -43,22 +27,21 @@ Gaussian copula, as in T. Hothorn, F. Bretz and P. Westfall, "Simultaneous Infer
 Biometrical Journal 50 (2008), 346-363). Settings share the baseline's runs and the sentences, so their losses are
 correlated, and the correction is milder than Bonferroni's or Sidak's, which is what is left at a correlation of 0. One
 correlation stands for all pairs, their mean: it is estimated two-way like the variance, and what it owes to seeds is
-multiplied by 1 - 2 / (n_seeds - 1), as three seeds say nothing of a correlation.
+multiplied by 1 - 2 / (n_seeds - 1), as three seeds say nothing of a correlation. The settings of a family share their
+variance over seeds as well (`two_way.moderated`).
 
 An order of tests, from the least frozen to the most, would need no correction, but what stays undecided early in the
 order would bar all behind it, and the intervals would hold for one tolerance only.
 
-What a decision still takes: further seeds, or more dev sentences.
-
-Further seeds shrink the seeds' part of the variance and more sentences shrink theirs; a decision needs both parts small
-enough. The chance to decide is that of the data to come, if the true loss and the variances are the observed ones: with
-N instead of n seeds the mean then moves by a standard deviation of sqrt(Vs n (N - n)) / N, with more sentences
-accordingly.
+**What a decision still takes.** Further seeds shrink the seeds' part of the variance and more sentences shrink theirs;
+a decision needs both parts small enough. The chance to decide is that of the data to come, if the true loss and the
+variances are the observed ones: with N instead of n seeds the mean then moves by a standard deviation of
+sqrt(Vs n (N - n)) / N, with more sentences accordingly.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -70,27 +53,29 @@ from scipy import optimize, special
 from orchestrator.analysis import two_way
 from orchestrator.analysis.decision_plan import ERROR, PlannedLooks
 from orchestrator.analysis.rows import ROUNDING, Floats
-from orchestrator.analysis.two_way import Estimate, Sample, estimate, estimates, verdict
+from orchestrator.analysis.two_way import Estimate, Sample, estimate, estimates, moderated, seed_correlation, verdict
 from orchestrator.config.quantities import counted
 
-SPENDING = 3.0  # exponent of the information; chosen
-KEPT = 0.7  # share of the error that several looks get; chosen, bounds exponential losses
+SPENDING = 3.0  # exponent of the share of the planned seeds
+KEPT = 0.8  # share of the error that is spent by the planned number of seeds; the rest is for whoever goes on
 _BOUND = 0.95  # level of the bound of the seeds' share
-_SAME = 1 / 200  # a look with less new information, of all, is not a new one: it adds 2 % to the error
-_SHARES = 50  # the seeds' share is rounded up to this grid
+_SAME = 1 / 200  # a look with less new information, of all, sees the same as the one before
+_SHARES = 50  # the seeds' share at the planned number is rounded up to this grid
 _FARTHEST = 8.0  # standard deviations
-_NODES = np.polynomial.legendre.leggauss(64)  # tails are right to 2e-9 of themselves
+_NODES = np.polynomial.legendre.leggauss(128)  # tails are right to 2e-9 of themselves
 
 
-def tails(of: Estimate, looks: PlannedLooks, tail: float) -> Floats:
-    """The chance beyond each end that comes to `tail` over all looks together.
+def tails(of: Estimate, looks: PlannedLooks, tail: float, n_run: Floats | None = None) -> Floats:
+    """The chance beyond each end that comes to `tail` over all looks together, for `two_way.ends`.
 
-    For `two_way.deciding_ends`. 0 (ends at infinity) before the first look and after the last; NaN
-    without a variance.
+    0 (ends at infinity) before the first look; NaN without a variance. Looks are counted by `n_run`, or by the seeds of
+    the estimate.
     """
-    n, share = np.broadcast_arrays(of.n_seeds, of.share_bound(_BOUND))
+    n, share = np.broadcast_arrays(of.n_seeds if n_run is None else n_run, of.share_bound(_BOUND))
     chances = np.full(n.shape, np.nan)
-    grid = np.ceil(share * _SHARES - 1e-9)
+    at_plan = share * n / looks.planned
+    with np.errstate(invalid="ignore"):
+        grid = np.ceil(_SHARES * at_plan / (at_plan + 1 - share) - ROUNDING)
     for at, step in {*zip(n.ravel().tolist(), grid.ravel().tolist(), strict=True)}:
         if np.isfinite(step):
             chances[(n == at) & (grid == step)] = _tail(looks, int(at), int(step), tail)
@@ -98,17 +83,23 @@ def tails(of: Estimate, looks: PlannedLooks, tail: float) -> Floats:
 
 
 def _tail(looks: PlannedLooks, n: int, step: int, tail: float) -> float:
-    return _boundary(looks, n, step, tail)[n - looks.first] if looks.first <= n <= looks.most else 0.0
+    """With the share `step` on its grid at the planned number of seeds."""
+    if n < looks.first:
+        return 0.0
+    last = looks.planned
+    while last < n:  # the looks of a longer course are the same; a few lengths serve all
+        last *= 2
+    return _boundary(looks, last, step, tail)[n - looks.first]
 
 
-@lru_cache(maxsize=4096)
-def _boundary(looks: PlannedLooks, n: int, step: int, tail: float) -> tuple[float, ...]:
-    """One-sided normal tails at which each look up to `n` seeds stops, where the share is `step` on its grid at n."""
-    share = step / _SHARES
-    m = np.arange(looks.first, n + 1)
-    variance = share * n / np.append(m, looks.most) + 1 - share  # of the mean at each look, as from that at n
-    time = variance[-1] / variance[:-1]
-    return stopping_tails(time, tail * (KEPT if looks.first < looks.most else 1.0) * time**SPENDING)
+@lru_cache(maxsize=65536)
+def _boundary(looks: PlannedLooks, last: int, step: int, tail: float) -> tuple[float, ...]:
+    """One-sided normal tails at which the looks up to `last` seeds stop."""
+    share, m = step / _SHARES, np.arange(looks.first, last + 1)
+    variance = share * looks.planned / m + 1 - share  # of the mean at each look, as from that at the planned number
+    by_plan = KEPT * np.minimum(m / looks.planned, 1) ** SPENDING
+    spent = by_plan + np.where(m > looks.planned, (1 - KEPT) * (1 - variance), 0.0)
+    return stopping_tails(variance[-1] / variance, tail * spent)
 
 
 def stopping_tails(time: Floats, spent: Floats) -> tuple[float, ...]:
@@ -120,16 +111,23 @@ def stopping_tails(time: Floats, spent: Floats) -> tuple[float, ...]:
     """
     normal_tails = [float(spent[0])]
     last = 0  # the last look that was a new one
+    before: tuple[Floats, Floats] | None = None  # what had not stopped before it, and when that was
+    before_time, before_spent = 0.0, 0.0
     nodes, mass = _start(float(-special.ndtri(spent[0]) * np.sqrt(time[0])), float(time[0]))
     for k in range(1, len(time)):
-        if time[k] - time[last] < _SAME:
+        if time[k] - time[last] >= _SAME:
+            before, before_time, before_spent, last = (nodes, mass), float(time[k - 1]), float(spent[k - 1]), k
+        if before is None:  # all looks so far see the same
+            normal_tails.append(float(spent[k]))
+            nodes, mass = _start(float(-special.ndtri(spent[k]) * np.sqrt(time[k])), float(time[k]))
+            continue
+        if spent[k] - before_spent <= 0:
             normal_tails.append(normal_tails[-1])
             continue
-        step_sd = float(np.sqrt(time[k] - time[last]))
-        edge = _edge(nodes, mass, step_sd, float(spent[k] - spent[last]))
+        step_sd = float(np.sqrt(time[k] - before_time))
+        edge = _edge(*before, step_sd, float(spent[k] - before_spent))
         normal_tails.append(float(special.ndtr(-edge / np.sqrt(time[k]))))
-        nodes, mass = _step(nodes, mass, step_sd, edge, float(time[k]))
-        last = k
+        nodes, mass = _step(*before, step_sd, edge, float(time[k]))
     return tuple(normal_tails)
 
 
@@ -160,7 +158,7 @@ def _quadrature(edge: float, time: float) -> tuple[Floats, Floats]:
     return low + (edge - low) * (_NODES[0] + 1) / 2, _NODES[1] * (edge - low) / 2
 
 
-LEAST_DF = 3.0  # with fewer, Student's distance at the first looks is tens of standard errors
+LEAST_DF = 2.0  # with fewer, Student's distance at the first looks is tens of standard errors
 _STEPS = 20  # of the grid of correlations
 _SHARED_NODES = 100  # of the quadrature over what all settings share
 
@@ -173,12 +171,14 @@ class Simultaneous(NamedTuple):
             few degrees of freedom for one that says anything.
         tail: The chance beyond each end that every setting was given, before looks.
         method: In words; empty for a single setting.
+        of: The estimates that they rest on, moderated.
     """
 
     low: Floats
     high: Floats
     tail: float
     method: str
+    of: Estimate
 
 
 def simultaneous(
@@ -188,6 +188,7 @@ def simultaneous(
     *,
     n_run: Floats | None = None,
     family: npt.NDArray[np.bool_] | None = None,
+    pooled: npt.NDArray[np.bool_] | None = None,
     sizes: Sample | None = None,
 ) -> Simultaneous:
     """Intervals of which each end holds, for a whole family and at every look, with chance 1 - `error`.
@@ -198,6 +199,7 @@ def simultaneous(
         error: Between 0 and 0.5.
         n_run: (settings,) seeds run, collapsed ones included, by which looks are counted; None for those of the losses.
         family: (settings,) which ones are claimed together; None for all. The others get intervals like theirs.
+        pooled: (settings,) which ones share their variance over seeds; None for the family.
         sizes: Of documents, or folds, as of `two_way.estimate`.
 
     Raises:
@@ -205,21 +207,32 @@ def simultaneous(
     """
     if not losses:
         raise ValueError("there is no setting to give an interval")
-    of = estimates(losses, sizes)
-    size = len(losses) if family is None or not family.any() else int(family.sum())
-    tail, method = error, ""
+    family = np.ones(len(losses), dtype=bool) if family is None or not family.any() else family
+    of = pooled_estimates(losses, family if pooled is None else pooled, sizes)
+    size, tail, method = int(family.sum()), error, ""
     if size > 1:
-        shared = shared_correlation([array for array in losses if len(array)])
+        shared = shared_correlation([array for array, is_mine in zip(losses, family, strict=True) if is_mine])
         tail = adjusted_tail(size, shared, error)
         method = f"max-t over {counted(size, 'setting')}, correlation {shared:.2f}"
     low, high = deciding_ends(of, looks, tail, n_run)
-    return Simultaneous(low, high, tail, method)
+    return Simultaneous(low, high, tail, method, of)
 
 
-def deciding_ends(of: Estimate, looks: PlannedLooks, tail: float, n_run: Floats | None = None) -> tuple[Floats, Floats]:
+def pooled_estimates(losses: Sequence[Floats], pooled: npt.NDArray[np.bool_], sizes: Sample | None = None) -> Estimate:
+    """The estimates of the settings of a question, whose `pooled` ones share their variance over seeds."""
+    of = estimates(losses, sizes)
+    mine = [array.mean(axis=1) for array, is_pooled in zip(losses, pooled, strict=True) if is_pooled and len(array) > 1]
+    if len(mine) < 2:
+        return of
+    fewest = min(map(len, mine))
+    return moderated(of, seed_correlation(np.stack([by_seed[:fewest] for by_seed in mine])), pooled)
+
+
+def deciding_ends(
+    of: Estimate, looks: PlannedLooks, tail: float, n_run: Floats | None = None, guard: float = two_way.GUARD
+) -> tuple[Floats, Floats]:
     """Ends at a look, NaN where there is no interval; looks are counted by `n_run`, or by the seeds of the estimate."""
-    at = of if n_run is None else of._replace(n_seeds=n_run)
-    low, high = two_way.deciding_ends(of, tails(at, looks, tail))
+    low, high = two_way.ends(of, tails(of, looks, tail, n_run), guard)
     has_interval = np.isfinite(low) & np.isfinite(high) & (of.df > LEAST_DF - ROUNDING)
     return np.where(has_interval, low, np.nan), np.where(has_interval, high, np.nan)
 
@@ -231,36 +244,40 @@ def shared_correlation(losses: Sequence[Floats]) -> float:
     the larger one: so its seeds' part is exact, and its sentences' part too small, which errs to the safe side. Seeds
     that are missing in the middle pair others, whose covariance is 0 in the mean.
     """
+    losses = [array for array in losses if len(array)]
     n = np.array([len(array) for array in losses], dtype=np.float64)
     if len(n) < 2 or n.min() < 2 or len({array.shape[1] for array in losses}) > 1:
         return 0.0
     first, second = np.triu_indices(len(n), 1)
     ratio = np.sqrt(np.minimum(n[first], n[second]) / np.maximum(n[first], n[second]))
-    return float(ratio.mean()) * mean_correlation(np.stack([array[: int(n.min())] for array in losses]))
+    return float(ratio.mean() * mean_correlation(np.stack([array[: int(n.min())] for array in losses])))
 
 
-def mean_correlation(losses: Floats) -> float:
-    """Mean correlation between the mean losses of (settings, seeds, sentences), two or more; 0..1.
+def mean_correlation(losses: Floats) -> Floats:
+    """Mean correlation (...) between the mean losses of (..., settings, seeds, sentences), two or more; 0..1.
 
     Two-way as the variance is, with the covariance over seeds shrunk as the module says. Settings without variance
     count as uncorrelated.
     """
-    n_s, n_i = losses.shape[1:]
+    n_s, n_i = losses.shape[-2:]
     of = estimate(losses)
-    over_seeds = _covariance(losses.mean(axis=2), n_s)
-    over_sentences = _covariance(losses.mean(axis=1), n_i)
-    over_both = _covariance(losses.reshape(len(losses), -1), n_s * n_i)
+    over_seeds = _covariance(losses.mean(axis=-1), n_s)
+    over_sentences = _covariance(losses.mean(axis=-2), n_i)
+    over_both = _covariance(losses.reshape(*losses.shape[:-2], n_s * n_i), n_s * n_i)
     believed = max(0.0, 1 - 2 / (n_s - 1)) if n_s > 1 else 0.0
     shared = over_sentences + believed * (over_seeds - over_both)
     with np.errstate(invalid="ignore", divide="ignore"):
-        correlations = np.nan_to_num(shared / np.sqrt(np.outer(of.variance, of.variance)), posinf=0.0, neginf=0.0)
-    return float(np.clip(correlations[np.triu_indices(len(correlations), 1)].mean(), 0, 1))
+        deviations = np.sqrt(of.variance[..., :, None] * of.variance[..., None, :])
+        correlations = np.nan_to_num(shared / deviations, posinf=0.0, neginf=0.0)
+    first, second = np.triu_indices(losses.shape[-3], 1)
+    mean: Floats = np.clip(correlations[..., first, second].mean(axis=-1), 0, 1)
+    return mean
 
 
 def _covariance(values: Floats, n: int) -> Floats:
-    """(settings, settings) covariance of the means of (settings, n) values."""
-    off = values - values.mean(axis=1, keepdims=True)
-    covariance: Floats = off @ off.T / max(n - 1, 1) / n
+    """(..., settings, settings) covariance of the means of (..., settings, n) values."""
+    off = values - values.mean(axis=-1, keepdims=True)
+    covariance: Floats = off @ off.swapaxes(-1, -2) / max(n - 1, 1) / n
     return covariance
 
 
@@ -288,6 +305,7 @@ def _adjusted(n: int, step: int, tail: float) -> float:
 
 MOST_SEEDS = 100  # nobody runs more of one setting
 MOST_TIMES = 100  # nobody has so many times the sentences
+_STEP = 1.02  # the numbers of sentences that are tried
 
 
 @dataclass(frozen=True)
@@ -299,7 +317,7 @@ class Further:
             decided, None if not even `MOST_SEEDS` would.
         further_sentences: The fewest further dev sentences, with the present seeds; 0 if it is decided, None if
             `MOST_TIMES` as many would not, or if the interval is over seeds alone.
-        sentences_with_all_seeds: The fewest further dev sentences that decide together with the seeds of the last look;
+        sentences_with_all_seeds: The fewest further dev sentences that decide together with the planned seeds;
             likewise.
     """
 
@@ -313,7 +331,7 @@ def further(of: Estimate, looks: PlannedLooks, tolerance: float, tail: float = E
 
     Args:
         of: Of one setting, with a variance.
-        looks: When it is looked at. More seeds than `most` have the tail of its last look.
+        looks: When it is looked at.
         tail: As of `looks.tails`.
 
     Raises:
@@ -323,37 +341,58 @@ def further(of: Estimate, looks: PlannedLooks, tolerance: float, tail: float = E
         raise ValueError("without a variance nothing is known of what a decision takes")
     n, n_i = float(of.n_seeds), float(of.n_sentences)
     low, high = deciding_ends(of, looks, tail)
-    decided = verdict(float(low), float(high), tolerance) != "not decided"
-    seeds = np.arange(n + 1, n + 1 + MOST_SEEDS)
-    sentences = np.unique(np.ceil(n_i * np.geomspace(1.02, MOST_TIMES, 200)))
-    of_seeds = np.sqrt(of.seeds * n * (seeds - n)) / seeds * special.ndtri(power)
-    theirs = of.variance - _seeds_alone(of)
-    of_sentences = np.sqrt(theirs * n_i * (sentences - n_i)) / sentences * special.ndtri(power)
-    more_seeds = _first(seeds, _room(_expected(of, seeds, n_i), looks, tolerance, tail) >= of_seeds)
-    more_sentences = _first(sentences, _room(_expected(of, n, sentences), looks, tolerance, tail) >= of_sentences)
-    last = max(float(looks.most), n)
-    moves = np.hypot(of_sentences, np.sqrt(of.seeds * n * (last - n)) / last * special.ndtri(power))
-    together = _first(sentences, _room(_expected(of, last, sentences), looks, tolerance, tail) >= moves)
+    if verdict(float(low), float(high), tolerance) != "not decided":
+        return Further(0, 0, 0)
+    sentences: Floats = np.unique(np.ceil(n_i * np.geomspace(_STEP, MOST_TIMES, 200)))
+    last = max(float(looks.planned), n)
+
+    def decides(seeds: Floats, sentences: Floats) -> npt.NDArray[np.bool_]:
+        room = _room(_expected(of, seeds, sentences), looks, tolerance, tail)
+        enough: npt.NDArray[np.bool_] = room >= _moves(of, seeds, sentences) * special.ndtri(power)
+        return enough
+
+    more_seeds = _fewest(n + np.arange(1, 1 + MOST_SEEDS), lambda seeds: decides(seeds, np.array(n_i)), looks.planned)
+    more_sentences = _fewest(sentences, lambda sentences: decides(np.array(n), sentences)) if n_i > 1 else None
+    together = _fewest(sentences, lambda sentences: decides(np.array(last), sentences)) if n_i > 1 else None
     return Further(
-        further_seeds=0 if decided else None if more_seeds is None else int(more_seeds - n),
-        further_sentences=0 if decided else None if more_sentences is None else int(more_sentences - n_i),
-        sentences_with_all_seeds=0 if decided else None if together is None else int(together - n_i),
+        further_seeds=None if more_seeds is None else int(more_seeds - n),
+        further_sentences=None if more_sentences is None else int(more_sentences - n_i),
+        sentences_with_all_seeds=None if together is None else int(together - n_i),
     )
 
 
+def shown_within(of: Estimate, looks: PlannedLooks, tail: float, power: float = 0.8) -> float:
+    """The smallest tolerance that trials to come, of these expected variances, show their loss to be within with this
+    chance; infinite where they give no interval.
+    """
+    _, high = _planned_ends(of, looks, tail)
+    within = float(high + np.sqrt(of.variance) * special.ndtri(power))
+    return within if np.isfinite(within) else np.inf
+
+
 def chances_within(of: Estimate, looks: PlannedLooks, tolerance: float, tail: float = ERROR) -> Floats:
-    """Chances (seeds,) that looks with one, two, ... more seeds, up to `most`, show a loss of at most the tolerance.
+    """Chances (seeds,) that looks with one, two, ... more seeds, up to the planned ones, show at most the tolerance.
 
     Predictive: the mean of the seeds to come is as uncertain as those at hand leave it (Student's t), without a prior
     opinion (C. Jennison and B. Turnbull, "Group Sequential Methods" (2000), chapter 10); the variances are taken for
     the observed ones. `of` is of one setting, with a variance.
     """
     n = float(of.n_seeds)
-    seeds = np.arange(n + 1, looks.most + 1)
-    room = tolerance - _planned_ends(_expected(of, seeds, float(of.n_sentences)), looks, tail)[1]
+    seeds = np.arange(n + 1, looks.planned + 1)
+    n_i = np.asarray(of.n_sentences)
+    room = tolerance - _planned_ends(_expected(of, seeds, n_i), looks, tail)[1]
     with np.errstate(divide="ignore"):
-        chances: Floats = special.stdtr(n - 1, room / np.sqrt(of.seeds * (seeds - n) / seeds))
+        chances: Floats = special.stdtr(of.seeds_df, room / _moves(of, seeds, n_i))
     return np.nan_to_num(chances, nan=0.0)  # at a look with too few degrees of freedom nothing is shown
+
+
+def _moves(of: Estimate, seeds: Floats, sentences: Floats) -> Floats:
+    """Standard deviation by which the mean moves until there are so many seeds and sentences."""
+    n, n_i = of.n_seeds, of.n_sentences
+    of_seeds = of.seeds * n * (seeds - n) / seeds**2
+    of_sentences = (of.variance - _seeds_alone(of)) * n_i * (sentences - n_i) / sentences**2
+    moves: Floats = np.sqrt(of_seeds + of_sentences)
+    return moves
 
 
 def _seeds_alone(of: Estimate) -> Floats:
@@ -362,19 +401,20 @@ def _seeds_alone(of: Estimate) -> Floats:
     return alone
 
 
-def _expected(of: Estimate, n_seeds: float | Floats, n_sentences: float | Floats) -> Estimate:
-    """The estimate as it is expected with so many seeds and sentences; arrays broadcast."""
+def _expected(of: Estimate, n_seeds: Floats, n_sentences: Floats) -> Estimate:
+    """The estimate as it is expected with so many seeds, of all settings alike, and sentences; these broadcast."""
     seeds, sentences = np.broadcast_arrays(np.asarray(n_seeds, np.float64), np.asarray(n_sentences, np.float64))
     times = of.n_sentences / sentences
     alone = _seeds_alone(of)
-    v_s = (alone + (of.seeds - alone) * times) * of.n_seeds / seeds
+    both = (of.seeds - alone) * times * of.n_seeds / seeds
+    v_s = alone * of.n_seeds / seeds + both
     v_i = (of.variance - of.seeds) * times
     v = v_s + v_i
-    rest = np.maximum(of.variance**2 / of.df - of.seeds**2 / (of.n_seeds - 1), 0)  # Vi^2 by its degrees of freedom
-    df = np.where(of.folds > 0, seeds - 1, v**2 / (v_s**2 / (seeds - 1) + rest * times**3))
-    skew = of.sentence_skew * (of.variance / v) ** 1.5 * times**2
-    mean, folds = (np.broadcast_to(values, v.shape) for values in (of.mean, of.folds))
-    return Estimate(mean, v, df, v_s, of.seeds - alone, skew, seeds, sentences, folds)
+    mean, folds, pool = (np.broadcast_to(values, v.shape) for values in (of.mean, of.folds, of.pool))
+    pool_df = of.pool_df * (seeds - 1) / (of.n_seeds - 1)
+    new = Estimate(mean, v, v, v_s, both, v_s, v, seeds, sentences, folds, pool, pool_df)
+    df = np.where(of.folds > 0, seeds - 1, v**2 / (v_s**2 / new.seeds_df + of.of_items() * times**3))
+    return new._replace(df=df, sentence_skew=of.sentence_skew * (of.variance / v) ** 1.5 * times**2)
 
 
 def _room(of: Estimate, looks: PlannedLooks, tolerance: float, tail: float) -> Floats:
@@ -385,12 +425,26 @@ def _room(of: Estimate, looks: PlannedLooks, tolerance: float, tail: float) -> F
 
 
 def _planned_ends(of: Estimate, looks: PlannedLooks, tail: float) -> tuple[Floats, Floats]:
-    """Both ends as a look has them; past the plan with the tail of its last look, before it infinite."""
-    low, high = deciding_ends(of, looks, tail, np.clip(of.n_seeds, looks.first, looks.most))
+    """Both ends as a look has them; before the first one infinite."""
+    low, high = deciding_ends(of, looks, tail)
     is_look = of.n_seeds >= looks.first
     return np.where(is_look, low, -np.inf), np.where(is_look, high, np.inf)
 
 
-def _first(candidates: Floats, enough: np.ndarray) -> float | None:
-    where = np.flatnonzero(enough)
-    return float(candidates[where[0]]) if len(where) else None
+def _fewest(
+    candidates: Floats, decide: Callable[[Floats], npt.NDArray[np.bool_]], planned: float = -np.inf
+) -> float | None:
+    """The first of ascending numbers that is enough; None if the last is not.
+
+    Above `planned`, larger ones are taken to be enough as well: the error that is left makes a step there.
+    """
+    near = candidates[candidates <= planned]
+    if len(near) and (enough := decide(near)).any():
+        return float(near[enough.argmax()])
+    low, high = len(near) - 1, len(candidates) - 1
+    if not decide(candidates[high:])[0]:
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if decide(candidates[middle : middle + 1])[0] else (middle, high)
+    return float(candidates[high])

@@ -1,11 +1,16 @@
 """The interval of a loss over seeds and sentences, both of which are samples.
 
 The estimand is the mean loss of a freeze over training randomness *and* over sentences of the source of the dev set.
-With x[s, i] the paired difference of seed s on sentence i, scaled so that its mean is the loss:
+With x[s, i] the paired difference of seed s on sentence i, scaled so that its mean is the loss, n seeds, N sentences:
 
-    Vs = var_s(mean_i x) / n_s      Vi = var_i(mean_s x) / n_i      V2 = var(x) / (n_s n_i)
-    V  = max(Vs + Vi - V2, Vs, Vi)
-    df = V^2 / (Vs^2 / (n_s - 1) + max(Vi - V2, 0)^2 / (n_i - 1))
+    Vs = var_s(mean_i x) / n      Vi = var_i(mean_s x) / N      E = residual mean square of x / (n N)
+    V  = max(Vs, E) + max(Vi - E, 0)
+    df = V^2 / (max(Vs, E)^2 / (n - 1) + max(Vi - E, 0)^2 / (N - 1))
+
+with the means of seeds and of sentences taken off for the residual, so that E is the part of Vs and of Vi that both
+hold; 0 for losses of whole seeds. V is that of a crossed analysis of variance, df is Satterthwaite's (1946). Where
+neither seeds nor sentences vary much but each sentence differs from run to run, V is too large, and an interval of 95 %
+covers 97 to 99 %.
 
 Where documents are known, they are the items. Sentences of one resemble each other, documents are few and of unequal
 size, and the variance between them is then too small and has fewer degrees of freedom than their number says. So it is
@@ -14,6 +19,21 @@ document are all alike: CR2 of R. Bell and D. McCaffrey ("Bias Reduction in Stan
 Multi-Stage Samples", Survey Methodology 28 (2002), 169-181), whose working model has independent sentences. With equal
 sizes both are t with one degree of freedom less than there are documents.
 
+Three to ten seeds know their variance badly, and the freezes of one question vary alike over seeds. So the variance
+over seeds of K settings is moderated (`moderated`): drawn towards what they have in common with the weight of
+`PRIOR_DF` further seeds (G. Smyth, "Linear Models and Empirical Bayes Methods for Assessing Differential Expression",
+Statistical Applications in Genetics and Molecular Biology 3 (2004)). With d = n - 1 and r the mean correlation of their
+losses over seeds, at least `LEAST_ALIKE`:
+
+    A   = max(0, mean of n (Vs - E), weighted by d)          w = PRIOR_DF / (PRIOR_DF + d)
+    Vs~ = max(E, (1 - w) Vs + w (E + A / n))                 D = sum of d / (1 + (K - 1) r^2)
+    1 / nu = (1 - w)^2 / d + (2 w (1 - w) + w^2) / D + w^2 / PRIOR_DF (K - 1) / K
+    V   = Vs~ + max(Vi - E, 0)
+
+and nu degrees of freedom in place of n - 1. A setting that varies more than the others at `ODD` keeps its own. On
+FreezeBench the prior has 17 degrees of freedom or more among freezes worth having; the losses correlate by 0.49. With
+one setting all of this is the formula above.
+
 With cross-validation every seed has a dev set of its own, one of K folds of all examples, and a loss of its own alone.
 Train sets overlap, so these losses resemble each other, and further seeds add ever less:
 
@@ -21,43 +41,25 @@ Train sets overlap, so these losses resemble each other, and further seeds add e
 
 with s^2 their variance and 1 / (K - 1) the test items for each item trained on: C. Nadeau and Y. Bengio, "Inference for
 the Generalization Error", Machine Learning 52 (2003), 239-281; for more seeds than folds R. Bouckaert and E. Frank,
-"Evaluating the Replicability of Significance Tests for Comparing Learning Algorithms" (2004).
+"Evaluating the Replicability of Significance Tests for Comparing Learning Algorithms" (2004). It is not moderated.
 
-V is the variance under two-way clustering (C. Cameron, J. Gelbach and D. Miller, "Robust Inference with Multiway
-Clustering", Journal of Business & Economic Statistics 29 (2011), 238-249), df is Satterthwaite's (1946).
+Losses of seeds may be skewed: a bad seed loses much, a good one gains little, and the samples that mislead are those
+without a bad seed. The upper end lies
 
-Losses of seeds are skewed: a bad seed loses much, a good one gains little. Where seeds make up most of V, Student's t
-then rules out a large loss too often: at 2.5 % in 9 to 11 % of exponential samples of 3 to 10 seeds. So the upper end
-of the loss lies not t but
+    J + GUARD t_nu (ratio - 1) (U - E) / (V - Vs~ + U)
 
-    min(t + k (1 + 2 t^2) / 6, 2 t)      k = presumed skewness / sqrt(n_s) * seeds' share of V + max(sentence_skew, 0)
+standard errors away: J is Student's distance with N. Johnson's correction for the sentences' observed skewness
+("Modified t Tests and Confidence Intervals for Asymmetrical Populations", JASA 73 (1978), 536-544), at most twice
+Student's; U is Vs~ at its 75 % bound, as a small spread by chance is what misleads; and `ratio` is the distance that is
+exact for exponential losses over Student's. With n of these the sum S is independent of the sample's shape p (uniform
+on the simplex), and Student's statistic is below -c if and only if S <= n / (1 + c sqrt(n) sd(p)): so its chance is a
+mean of gamma distribution functions over shapes. Exponential losses have skewness 2; `GUARD` of the excess promises for
+skewness up to 1 (gamma losses of that skewness need 0.24 to 0.37). That of 28 questions of FreezeBench is 0.04 +- 0.09.
+The lower end is Student's, corrected for the sentences' observed skewness alone.
 
-standard errors away. It is N. Johnson's correction ("Modified t Tests and Confidence Intervals for Asymmetrical
-Populations", JASA 73 (1978), 536-544) with a skewness that is presumed, because three to ten values show hardly any of
-theirs: the samples that mislead are those without a bad seed. The bound of 2 t is what exponential samples of three
-need; Johnson's parabola runs away there. The lower end is Student's, corrected for the sentences' observed skewness
-alone.
-
-That is for the interval of one setting at one look (`ends`), which should hold the truth in 95 % of samples.
-
-What a recommendation rests on (`deciding_ends`) presumes the worst distribution of losses that it promises for, the
-exponential, and takes Student's distance times the ratio that is exact for it. With n exponential losses the sum S is
-independent of the sample's shape p (uniform on the simplex), and Student's statistic is below -c if and only if
-S <= n / (1 + c sqrt(n) sd(p)): so its chance is a mean of gamma distribution functions over shapes, without a
-simulation of losses. Losses that are less skewed err less. The excess over Student's distance counts by the seeds'
-share of V, taken at its 75 % bound, as a small spread by chance is what misleads. That level is chosen, not derived:
-with looks from 3 to 8 seeds exponential losses err in 5.8 % where seeds have 80 or 90 % of V and the bound is at 50 %,
-in 4.9 % at 75 % (30,000 sweeps), in 3.8 % at 90 %; where seeds have half of V, 76, 72 and 67 % of harmless losses are
-shown.
-
-Of folds, s^2 is all that V is known by, and the seeds' share is known: the excess counts by its cube root, chosen
-likewise. Exponential losses with the correlation that V allows for then err in 4.5 to 4.7 %, with the root in 5.1 to
-5.7 %, normal ones in 0.3 to 0.5 %, with looks from 3 to 10 seeds and 4 to 10 folds (`make calibration` has such).
-Fewer than four folds are refused: where a seed's loss is that of its fold alone, up to ten seeds of three folds are
-shown to lose more than they do in 5.7 %.
-
-Too wide are intervals where neither seeds nor sentences vary much but each sentence differs from run to run (V2 is most
-of V, as with few texts and a low churn of its own in every seed): the maximum in V and the guard then cover 97 to 99 %.
+Of folds, the share of the seeds in V is known: the excess counts by its cube root, which is chosen. Fewer than four
+folds are refused: where a seed's loss is that of its fold alone, up to ten seeds of three folds are shown to lose more
+than they do in 5.7 %. What these promises hold by simulation, and by halves of real trials, `make calibration` prints.
 """
 
 from __future__ import annotations
@@ -73,6 +75,13 @@ from scipy import special
 from orchestrator.analysis.rows import ROUNDING, Codes, Floats
 from orchestrator.config.quantities import counted
 
+PRIOR_DF = 8.0  # degrees of freedom that what the settings have in common is worth
+LEAST_ALIKE = (
+    0.5  # correlation of the settings' losses over seeds that is reckoned with at least: few seeds show little
+)
+ODD = 0.95  # level at which a setting varies more over seeds than the others do, and keeps its own variance
+GUARD = 0.3  # share of what exponential losses need beyond Student's distance
+SKEWNESS = 1.0  # of the losses of seeds, up to which that is enough
 _LONGEST = 2.0  # times Student's distance
 _EQUAL = 1e-12  # a standard error below this share of the largest value is the rounding of equal values
 
@@ -97,9 +106,8 @@ _RATIOS = np.array([
 ])  # fmt: skip  # distance for exponential losses over Student's, by number of seeds and chance beyond the end
 
 Verdict = Literal["shown to lose at most the tolerance", "shown to lose more", "not decided"]
-
-
-SKEW = 1.5  # presumed of the losses of seeds, for the interval of one setting at one look
+WITHIN: Verdict = "shown to lose at most the tolerance"
+BEYOND: Verdict = "shown to lose more"
 
 
 class Estimate(NamedTuple):
@@ -111,12 +119,16 @@ class Estimate(NamedTuple):
         mean: The loss, in the unit of the values.
         variance: V of the mean, in that unit squared.
         df: Satterthwaite's degrees of freedom of V.
-        seeds: The seeds' part Vs of the variance; the rest is the sentences'.
-        both: V2, which is also in Vs: what differs from sentence to sentence in one seed and not in another.
+        seeds: The seeds' part of the variance, Vs~; the rest is the sentences'.
+        both: E, which is also in the seeds' part: what differs from sentence to sentence in one seed and not in
+            another.
+        own: Vs, the part of the setting's own seeds, before it is moderated.
         sentence_skew: Third cumulant of the sentences' part of the mean by V^1.5.
         n_sentences: Number of sentences, or of documents, as a float; 1 where the interval is over seeds alone. Of
             folds, the examples of all together: what of V they bear shrinks with them.
         folds: Folds that the seeds are scored on; 0 where all have one dev set.
+        pool: Settings that share the variance over seeds; 1 where it is the setting's own.
+        pool_df: Degrees of freedom of what they share, D.
     """
 
     mean: Floats
@@ -124,26 +136,49 @@ class Estimate(NamedTuple):
     df: Floats
     seeds: Floats
     both: Floats
+    own: Floats
     sentence_skew: Floats
     n_seeds: Floats
     n_sentences: Floats
     folds: Floats
+    pool: Floats
+    pool_df: Floats
+
+    @property
+    def seeds_df(self) -> Floats:
+        """Degrees of freedom nu of the seeds' part; NaN of fewer than two seeds."""
+        d = np.where(self.n_seeds > 1, self.n_seeds - 1, np.nan)
+        w = PRIOR_DF / (PRIOR_DF + d)
+        prior = w**2 / PRIOR_DF * (1 - 1 / self.pool)
+        nu: Floats = 1 / ((1 - w) ** 2 / d + (2 * w * (1 - w) + w**2) / self.pool_df + prior)
+        return nu
 
     @property
     def seeds_share(self) -> Floats:
         """Share of the seeds in the variance, 0..1; NaN without variance."""
         return self._share(self.seeds)
 
+    def seeds_bound(self, level: float) -> Floats:
+        """Upper bound of the seeds' part at this level."""
+        nu = self.seeds_df
+        with np.errstate(invalid="ignore", divide="ignore"):
+            bound: Floats = self.seeds * nu / special.chdtri(nu, level)
+        return bound
+
     def share_bound(self, level: float) -> Floats:
         """Upper bound of the seeds' share, likewise."""
-        df = np.where(self.n_seeds > 1, self.n_seeds - 1, np.nan)
-        with np.errstate(invalid="ignore"):
-            return self._share(self.seeds * df / special.chdtri(df, level))
+        return self._share(self.seeds_bound(level))
 
     def _share(self, seeds: Floats) -> Floats:
         with np.errstate(invalid="ignore", divide="ignore"):
             share: Floats = seeds / np.where(self.variance > 0, self.variance - self.seeds + seeds, np.nan)
         return share
+
+    def of_items(self) -> Floats:
+        """The square of the sentences' part of the variance by its degrees of freedom, as `df` has it."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            rest: Floats = np.maximum(self.variance**2 / self.df - self.seeds**2 / self.seeds_df, 0)
+        return rest
 
 
 @dataclass(frozen=True)
@@ -245,18 +280,21 @@ def estimate(losses: Floats, sizes: Sample | None = None) -> Estimate:
     by_seed, by_sentence = losses.mean(axis=-1), losses.mean(axis=-2)
     mean = by_seed.mean(axis=-1)
     stretch, df_i = (1.0, n_i - 1.0) if sizes is None or len(sizes) != n_i else _of_documents(sizes)
-    v_s, _ = _variance_and_third(by_seed - mean[..., None])
+    own, _ = _variance_and_third(by_seed - mean[..., None])
     of_items = stretch * (by_sentence - mean[..., None])
     v_i, third = _variance_and_third(of_items) if n_i > 1 else (np.zeros_like(mean),) * 2
-    off = stretch * (losses - mean[..., None, None])
-    v_2 = (off**2).sum(axis=(-2, -1)) / max(n_s * n_i - 1, 1) / (n_s * n_i)
-    v = np.maximum(np.maximum(v_s + v_i - v_2, v_s), v_i)
+    both = np.zeros_like(mean)
+    if n_s > 1 and n_i > 1:
+        off = stretch * (losses - by_seed[..., None] - by_sentence[..., None, :] + mean[..., None, None])
+        both = (off**2).sum(axis=(-2, -1)) / ((n_s - 1) * (n_i - 1)) / (n_s * n_i)
+    v_s, rest = np.maximum(own, both), np.maximum(v_i - both, 0)
+    v = v_s + rest
     v = np.where(np.sqrt(v) <= _EQUAL * np.abs(losses).max(axis=(-2, -1)), 0.0, v)
     with np.errstate(invalid="ignore", divide="ignore"):
-        df = v**2 / (v_s**2 / (n_s - 1) + np.maximum(v_i - v_2, 0) ** 2 / max(df_i, 1))
+        df = v**2 / (v_s**2 / (n_s - 1) + rest**2 / max(df_i, 1))
         skew = third / v**1.5
-    counts = (np.full(v.shape, float(n)) for n in (n_s, n_i, 0))
-    return Estimate(mean, v, df, v_s, v_2, skew, *counts)
+    counts = (np.full(v.shape, float(n)) for n in (n_s, n_i, 0, 1, n_s - 1))
+    return Estimate(mean, v, df, v_s, both, own, skew, *counts)
 
 
 def _of_documents(sizes: Floats) -> tuple[Floats, float]:
@@ -282,37 +320,74 @@ def estimates(losses: Sequence[Floats], sizes: Sample | None = None) -> Estimate
     `sizes` as of `estimate`.
     """
     table = np.full((len(Estimate._fields), len(losses)), np.nan)
-    table[-3:] = np.array([[0.0], [1.0], [0.0]])
+    table[-5:] = np.array([[0.0], [1.0], [0.0], [1.0], [0.0]])
     for shape in {array.shape for array in losses if len(array)}:
         at = [place for place, array in enumerate(losses) if array.shape == shape]
         table[:, at] = estimate(np.stack([losses[place] for place in at]), sizes)
     return Estimate._make(table)
 
 
-def ends(of: Estimate, tail: float | Floats) -> tuple[Floats, Floats]:
+def seed_correlation(by_seed: Floats) -> Floats:
+    """Mean correlation (...) over seeds between the losses (..., settings, seeds) of every two settings; -1..1.
+
+    Settings without spread count for nothing; 0 where there are no two others.
+    """
+    off = by_seed - by_seed.mean(axis=-1, keepdims=True)
+    length = np.sqrt((off**2).sum(axis=-1, keepdims=True))
+    has_spread = length > _EQUAL * np.abs(by_seed).max(axis=-1, keepdims=True)
+    unit = np.where(has_spread, off / np.where(has_spread, length, 1), 0.0)
+    n = has_spread.sum(axis=(-2, -1))
+    mean: Floats = ((unit.sum(axis=-2) ** 2).sum(axis=-1) - n) / np.maximum(n * (n - 1), 1)
+    return np.where(n > 1, mean, 0.0)
+
+
+def moderated(of: Estimate, correlation: float | Floats, among: npt.NDArray[np.bool_] | None = None) -> Estimate:
+    """The estimates (..., settings) of one question, with the variance over seeds that its settings share.
+
+    Where nothing varies, a setting neither gives nor takes: equal values tell that the dev set is coarse. Nor do folds.
+
+    Args:
+        correlation: (...) of their losses over seeds, as of `seed_correlation`.
+        among: (..., settings) which ones share it; None for all. The others keep their own.
+    """
+    can = (of.variance > 0) & (of.n_seeds > 1) & (of.folds == 0)
+    d = np.where(can if among is None else can & among, of.n_seeds - 1, 0.0)
+    n, total = (d > 0).sum(axis=-1, keepdims=True), d.sum(axis=-1, keepdims=True)
+    r_2 = np.maximum(LEAST_ALIKE, np.asarray(correlation, dtype=np.float64))[..., None] ** 2
+    alone = np.where(d > 0, d * of.n_seeds * (of.own - of.both), 0.0)  # NaN of one seed
+    with np.errstate(invalid="ignore", divide="ignore"):
+        shared = np.maximum(alone.sum(axis=-1, keepdims=True) / total, 0)
+        of_others = np.maximum((alone.sum(axis=-1, keepdims=True) - alone) / (total - d), 0)
+        others_df = (total - d) / (1 + (n - 2) * r_2)
+        is_odd = of.own > special.fdtri(d, others_df, ODD) * (of.both + of_others / of.n_seeds)
+        w = PRIOR_DF / (PRIOR_DF + d)
+        drawn = np.maximum(of.both, (1 - w) * of.own + w * (of.both + shared / of.n_seeds))
+        is_drawn = (d > 0) & (n > 1) & ~is_odd
+        seeds = np.where(is_drawn, drawn, of.seeds)
+        pool_df = np.where(is_drawn, total / (1 + (n - 1) * r_2), of.pool_df)
+        variance = np.where(is_drawn, of.variance - of.seeds + seeds, of.variance)
+        new = of._replace(variance=variance, seeds=seeds, pool=np.where(is_drawn, n, of.pool), pool_df=pool_df)
+        df = np.where(is_drawn, variance**2 / (seeds**2 / new.seeds_df + of.of_items()), of.df)
+        skew = np.where(is_drawn, of.sentence_skew * (of.variance / variance) ** 1.5, of.sentence_skew)
+    return new._replace(df=df, sentence_skew=skew)
+
+
+def ends(of: Estimate, tail: float | Floats, guard: float = GUARD) -> tuple[Floats, Floats]:
     """Lower and upper end of each loss; NaN where there is no variance to judge by.
 
     `tail` is the chance beyond each end, below 0.5: 0.025 for an interval of 95 %, 0 for ends at infinity.
     """
-    with np.errstate(invalid="ignore", divide="ignore"):
-        se = np.where(of.variance > 0, np.sqrt(of.variance), np.nan)
-        t = np.where(np.asarray(tail) > 0, -special.stdtrit(of.df, tail), np.inf)
-        low = of.mean - se * _reach(t, np.maximum(-of.sentence_skew, 0))
-        high = of.mean + se * _reach(t, _presumed(of))
-    return low, high
-
-
-def deciding_ends(of: Estimate, tail: float | Floats) -> tuple[Floats, Floats]:
-    """The ends that decide, guarded against exponential losses; arguments and result as of `ends`."""
     tail = np.broadcast_to(np.asarray(tail, dtype=np.float64), of.mean.shape)
     with np.errstate(invalid="ignore", divide="ignore"):
         se = np.where(of.variance > 0, np.sqrt(of.variance), np.nan)
-        t, of_seeds = (np.where(tail > 0, -special.stdtrit(df, tail), np.inf) for df in (of.df, of.n_seeds - 1))
-        far = _reach(t, np.maximum(of.sentence_skew, 0))
-        excess = np.where(tail > 0, of_seeds * (exponential_ratio(of.n_seeds, tail) - 1), np.inf)
-        weight = np.where(of.folds > 0, np.cbrt(of.seeds_share), of.share_bound(_BOUND))
-        high = of.mean + se * (far + excess * weight)
+        t, of_seeds = (np.where(tail > 0, -special.stdtrit(df, tail), np.inf) for df in (of.df, of.seeds_df))
+        excess = np.where(tail > 0, of_seeds * (exponential_ratio(of.seeds_df + 1, tail) - 1), np.inf)
+        bound = of.seeds_bound(_BOUND)
+        share = np.maximum(bound - of.both, 0) / (of.variance - of.seeds + bound)
+        weight = np.where(of.folds > 0, np.cbrt(of.seeds_share), share)
+        far = _reach(t, np.maximum(of.sentence_skew, 0)) + np.where(weight > 0, guard * excess * weight, 0.0)
         low = of.mean - se * _reach(t, np.maximum(-of.sentence_skew, 0))
+        high = of.mean + se * far
     return low, high
 
 
@@ -375,8 +450,8 @@ def interval(losses: Floats, level: float = 0.95, sizes: Sample | None = None) -
 def verdict(low: float, high: float, tolerance: float) -> Verdict:
     """What an interval says of the tolerance: a loss of exactly the tolerance is within it, and NaN decides nothing."""
     if high <= tolerance + ROUNDING:
-        return "shown to lose at most the tolerance"
-    return "shown to lose more" if low > tolerance + ROUNDING else "not decided"
+        return WITHIN
+    return BEYOND if low > tolerance + ROUNDING else "not decided"
 
 
 def _variance_and_third(off: Floats) -> tuple[Floats, Floats]:
@@ -389,13 +464,6 @@ def _variance_and_third(off: Floats) -> tuple[Floats, Floats]:
     variance = squares / (n - 1) / n if n > 1 else np.full(squares.shape, np.nan)
     third = (off**3).sum(axis=-1) / ((n - 1) * (n - 2)) / n if n > 2 else np.zeros(squares.shape)
     return variance, third
-
-
-def _presumed(of: Estimate) -> Floats:
-    """Standardised third cumulant of the mean loss, towards large losses."""
-    of_seeds = SKEW / np.sqrt(of.n_seeds) * of.share_bound(_BOUND)
-    total: Floats = of_seeds + np.maximum(of.sentence_skew, 0)
-    return total
 
 
 def _reach(t: Floats, skew: Floats) -> Floats:

@@ -10,8 +10,10 @@ import pandas as pd
 
 from orchestrator.analysis.cells import MOST_LAYERS, strip_in_words
 from orchestrator.analysis.decided import POINTS, Decided
-from orchestrator.analysis.decision_plan import labels_that_show, resolved_points
+from orchestrator.analysis.decision_plan import ERROR, FIRST_LOOK, MIN_SAVING, labels_that_show, resolved_points
+from orchestrator.analysis.looks import KEPT
 from orchestrator.analysis.trial_frame import SAVED
+from orchestrator.analysis.two_way import BEYOND, PRIOR_DF, SKEWNESS, WITHIN
 from orchestrator.config.quantities import counted
 from trials.freeze.strategies import look_of
 from trials.settings import FreezeSpec, LabelParts
@@ -23,6 +25,17 @@ NO_BASELINE = "Not decided: the baseline (freeze: none) has no completed trial y
 NO_PAIRS = "Not decided: no freeze has a completed trial yet of a seed that the baseline has completed."
 TRY = "Try more epochs, another learning rate or more train data."
 _MOST_TRADE_OFFS = 4  # in a sentence
+HOW_DECIDED = (
+    "Intervals of losses are two-way, over seeds and sentences (a crossed analysis of variance with Satterthwaite's "
+    "degrees of freedom); where contributions of sentences were not recorded, they are over seeds alone and hold on "
+    "this dev set. The variance over seeds is drawn towards what the settings worth having of a question share, with a "
+    f"prior of {PRIOR_DF:g} degrees of freedom (Smyth 2004), and the upper end is guarded against losses of a skewness "
+    f"up to {SKEWNESS:g}. Each end holds with chance {100 * (1 - ERROR):g} %, for all settings worth having of a "
+    f"question together (max-t) and at every look from {FIRST_LOOK} seeds on: {100 * KEPT:g} % of the error is spent "
+    "by the seeds that the sweep declares, in proportion to the third power of their share, and the rest is kept for "
+    "further ones. No end leaves what the score can be. A verdict on a setting is read off its own interval alone. "
+    f"A freeze is worth having if it saves {100 * MIN_SAVING:g} % of the cost, unless the sweep says otherwise."
+)
 
 
 def answer_sentence(of: Decided) -> str:
@@ -75,17 +88,20 @@ def condition(row: Row) -> str:
 def _freeze_nothing(of: Decided) -> str:
     limit = counted(of.plan.tolerance, "point")
     refused = of.candidates[of.candidates["excess_p"] <= of.plan.error]
-    lost = of.table[of.table["verdict"] == "shown to lose more"].sort_values("loss")
+    lost = of.candidates[of.candidates["verdict"] == BEYOND].sort_values("loss")
     if lost.empty:
         row = refused.iloc[0].to_dict()
         return (
             f"Freeze nothing: {parts(row['freeze'], of.n_layers)} collapses more often than the baseline. {seen(row)}"
         )
     least = lost.iloc[0].to_dict()
-    return (
-        f"Freeze nothing: {parts(least['freeze'], of.n_layers)} is shown to cost more than {limit}: it {_loss(least)}. "
-        "Freezing more is taken to cost no less."
+    text = (
+        f"Freeze nothing: {parts(least['freeze'], of.n_layers)} is shown to cost more than {limit}: it {_loss(least)}."
     )
+    if len(of.candidates) == 1:
+        return text
+    others = "the others worth having cost more"
+    return f"{text} {others.capitalize()}, too{', or collapse more often than the baseline' * (len(refused) > 0)}."
 
 
 def seen(row: Row) -> str:
@@ -100,7 +116,7 @@ def _not_worth_it(of: Decided) -> str:
     """`Not worth it: nothing within 1 point saves more than 1.3 % of the training FLOPs; ...`."""
     saving, limit = SAVED[of.cost], counted(of.plan.tolerance, "point")
     small = of.table[of.table["in_budget"] & ~of.table["worth_having"]]
-    within = small[small["verdict"] == "shown to lose at most the tolerance"]
+    within = small[small["verdict"] == WITHIN]
     most = (within if len(within) else small)["saved"].max()
     text = f"Not worth it: nothing within {limit} saves more than {percent(most)} of the {saving}"
     if of.candidates.empty:
@@ -124,7 +140,7 @@ def _not_decided(of: Decided) -> str:
     paired = fit[fit["n_pairs"] > 0]
     if paired.empty:
         return f"Not decided: in every pair of runs, one or both learned nothing. {TRY}"
-    barred = fit[(fit["verdict"] == "shown to lose at most the tolerance") & (fit["barred"] != "")]
+    barred = fit[(fit["barred"] != "") & ((fit["verdict"] == WITHIN) | (of.open.empty & (fit["verdict"] != BEYOND)))]
     if len(barred):
         row = barred.iloc[0].to_dict()
         return f"Not decided: {parts(row['freeze'], of.n_layers)} is not recommended, as {row['barred']}. {seen(row)}"
@@ -132,7 +148,8 @@ def _not_decided(of: Decided) -> str:
         return f"Not decided: {_no_difference(of.alike, of)}"
     if not paired["high"].notna().any():
         row = paired.sort_values("n_pairs", ascending=False, kind="stable").iloc[0].to_dict()
-        return f"Not decided: {too_few(row)} ({parts(row['freeze'], of.n_layers)})."
+        takes = "" if of.nearest is None else f" About {_takes(of.nearest)} would probably decide it."
+        return f"Not decided: {too_few(row)} ({parts(row['freeze'], of.n_layers)}).{takes}"
     row = of.nearest or paired.sort_values("loss").iloc[0].to_dict()
     text = f"Not decided: no setting worth having is shown to lose at most {limit}. "
     text += f"Freezing {parts(row['freeze'], of.n_layers)} {_loss(row)} so far"
@@ -202,7 +219,7 @@ def percent(share: float) -> str:
 
 def _both(row: Row, of: Decided) -> str:
     """`7 more seeds and 600 more dev sentences`, where neither alone would do; empty if both would not."""
-    seeds, sentences = of.looks.most - row["n_run"], row["sentences_with_all_seeds"]
+    seeds, sentences = of.looks.planned - row["n_run"], row["sentences_with_all_seeds"]
     if pd.isna(sentences) or not sentences or seeds <= 0:
         return ""
     return f"{counted(int(seeds), 'more seed')} and {sentences:,} more {_items(row)} together"
@@ -231,9 +248,9 @@ def _loss(row: Row) -> str:
     return f"{verb} {abs(mean):.2f} points ({interval}median {100 * row['median']:z.2f}; {rests_on(row)})"
 
 
-def rests_on(row: Row) -> str:
+def rests_on(row: Row, split: str = "dev") -> str:
     """`10 seeds, 500 dev sentences`, `10 seeds, on this dev set`."""
-    sentences = "on this dev set" if pd.isna(row["n_sentences"]) else f"{row['n_sentences']:,} dev sentences"
+    sentences = f"on this {split} set" if pd.isna(row["n_sentences"]) else f"{row['n_sentences']:,} {split} sentences"
     if not pd.isna(row["n_documents"]):
         sentences += f" of {counted(int(row['n_documents']), 'document')}"
     if not pd.isna(row["n_folds"]):

@@ -16,7 +16,6 @@ from rich.padding import Padding
 from rich.text import Text
 
 from orchestrator.analysis.answer_text import curve_lines
-from orchestrator.analysis.decision_plan import MOST_SEEDS
 from orchestrator.api.answering import NO_ANSWER, answers_of, asked, chosen_sweep, lines_of, overrides
 from orchestrator.config import options
 from orchestrator.config.console import DEFAULT_STORE, reported, say, stdout
@@ -61,7 +60,7 @@ def answer(
             metavar="N",
             min=2,
             help="The most seeds that will ever be looked at, fixed before the first look.",
-            show_default=f"the sweep's, else {MOST_SEEDS} or as many as planned",
+            show_default="the sweep's, else as many as it declares",
         ),
     ] = None,
     at_best: Annotated[

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from orchestrator.analysis.cells import objective_group
+from orchestrator.analysis.cells import TRIAL_COLUMNS, objective_group
 from orchestrator.store import ResultStore
 from orchestrator.store.contents import SENTENCE_COLUMNS
 from orchestrator.store.results import Changes, Follower
@@ -189,8 +189,8 @@ class StoredTrials:
     """
 
     def __init__(self, store: ResultStore) -> None:
-        columns = ("trial_id", "attempt", "state", "best_score", "best_metrics", *UNSELECTED, *COSTS)
-        self._trials = Follower(store.storage, "trials", columns)
+        columns = dict.fromkeys((*TRIAL_COLUMNS, "best_metrics", *UNSELECTED, *COSTS))
+        self._trials = Follower(store.storage, "trials", tuple(columns))
         self._epochs = Follower(
             store.storage, "epochs", ("trial_id", "attempt", "step", "epoch", "examples_seen", "score")
         )
@@ -221,6 +221,10 @@ class StoredTrials:
         if key not in self._sentences and not self._has_contributions:
             self._read_contributions()
         return TrialProgress(evaluations, _stored(row), self._sentences.setdefault(key, {}), State.COMPLETED)
+
+    def row(self, trial_id: str) -> Mapping[str, Any]:
+        """What the store's table has of the trial's newest ended attempt; empty before one has."""
+        return self._rows.get(trial_id, {})
 
     def _state_of(self, trial_id: str) -> State | None:
         return State(self._rows[trial_id]["state"]) if trial_id in self._rows else None

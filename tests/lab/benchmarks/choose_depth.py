@@ -14,22 +14,27 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 from scipy import special
 
+from orchestrator.analysis.decide import decide
+from orchestrator.analysis.decided import Decided
 from orchestrator.analysis.decision_plan import DecisionPlan
-from orchestrator.analysis.two_way import Folds
-from orchestrator.search.choose_depth import Budget, DepthAnswer, DepthGoal, answer, decide
+from orchestrator.search.choose_depth import Budget, Want, wants
 
 Floats = npt.NDArray[np.float64]
 Shape = Callable[[Floats], Floats]  # of standard normal values: values of mean 0 and deviation 1
 TOLERANCE = 0.005
 ASKED = DecisionPlan(100 * TOLERANCE)
+SCORE = 0.5  # of the baseline
+Losses = Mapping[int, Floats | None]
+"""Of one freeze by seed: (sentences,) whose mean is the loss, (1,) where only the loss is known, None for a failure."""
 HAIR = 1e-6  # of the tolerance: more than what counts as rounding
 WORST = (0.0, 0.1, 1.0 + HAIR, 0.2, 3.0)  # true losses, in tolerances
 ALL = (1.0 + HAIR,) * 5
@@ -77,11 +82,6 @@ class World:
         return TOLERANCE * found
 
     @property
-    def sample(self) -> Folds | None:
-        """The folds of the simulated trials; None without a cross-validation."""
-        return Folds(self.folds, 260) if self.folds else None
-
-    @property
     def deepest(self) -> int:
         """The last depth that loses no more than the tolerance; -1 for none."""
         return max((index for index, mean in enumerate(self.means) if mean <= 1), default=-1)
@@ -127,51 +127,85 @@ def savings(depths: int) -> list[float]:
     return [min(SAVING * (1 + index), 0.9) for index in range(depths)]
 
 
+def decided(
+    losses: Sequence[Losses],
+    seeds: Sequence[int],
+    saved: Sequence[float] | None = None,
+    plan: DecisionPlan = ASKED,
+    folds: int = 0,
+) -> Decided:
+    """What these losses decide, of trials planned for all seeds; freezes from the least frozen to the most."""
+    saved = savings(len(losses)) if saved is None else saved
+    shapes = {loss.shape for of_freeze in losses for loss in of_freeze.values() if loss is not None}
+    n = shapes.pop()[0] if len(shapes) == 1 else 1
+    none = dict.fromkeys((seed for of_freeze in losses for seed in of_freeze), np.zeros(n))
+    rows = []
+    for place, (of_cell, share) in enumerate(zip((none, *losses), (0.0, *saved), strict=True)):
+        for seed in seeds:
+            loss = of_cell.get(seed)
+            values = None if loss is None else SCORE - loss
+            rows.append({
+                "cell": str(place), "baseline": "0", "group": "", "freeze": f"first {place}" if place else "none",
+                "seed": seed, "state": "completed" if loss is not None else "failed" if seed in of_cell else None,
+                "score": np.nan if values is None else values.mean(), "folds": folds, "examples": 260,
+                "sentences": values if values is not None and n > 1 and len(values) == n else None,
+                "trainable_params": np.nan if values is None else 1 - share,
+            })  # fmt: skip
+    return decide(pd.DataFrame(rows), plan)
+
+
+def wanted(
+    losses: Sequence[Losses],
+    seeds: Sequence[int],
+    saved: Sequence[float] | None = None,
+    budget: Budget = Budget(),  # noqa: B008
+    folds: int = 0,
+) -> list[Want]:
+    """What comes next after these losses."""
+    saved = savings(len(losses)) if saved is None else saved
+    return wants(decided(losses, seeds, saved, folds=folds), list(map(set, losses)), seeds, saved, budget)
+
+
 def search(
-    goal: DepthGoal,
-    draws: Floats,
-    rng: np.random.Generator,
-    slots: int = 1,
-    worth: float = 0.5,
-    sizes: Folds | None = None,
-) -> tuple[DepthAnswer, int]:
-    """A search to its end, and the trials it started; trials of parallel slots end in any order."""
+    draws: Floats, rng: np.random.Generator, slots: int = 1, worth: float = 0.5, folds: int = 0
+) -> tuple[int, int]:
+    """The depth that a search chooses, -1 for none, and the trials it started; these end in any order."""
     losses: list[dict[int, Floats | None]] = [{} for _ in draws]
     running: list[tuple[int, int]] = []
-    spent = set[tuple[int, int]]()
-    seeds, saved = range(draws.shape[1]), savings(len(draws))
-    while not isinstance(found := decide(goal, losses, seeds, saved, sizes=sizes), DepthAnswer):
-        wanted = [(want.candidate, want.seed) for want in found.wants if want.chance >= worth]
-        started = [pair for pair in wanted if pair not in running][: slots - len(running)]
+    spent, seeds = set[tuple[int, int]](), range(draws.shape[1])
+    while found := wanted(losses, seeds, folds=folds):
+        pairs = [(want.candidate, want.seed) for want in found if want.chance >= worth]
+        started = [pair for pair in pairs if pair not in running][: slots - len(running)]
         running += started
         spent.update(each for candidate, seed in started for each in ((candidate, seed), (-1, seed)))
         candidate, seed = running.pop(int(rng.integers(len(running))))
         losses[candidate][seed] = draws[candidate, seed]
-    return found, len(spent)
+    return chosen(decided(losses, seeds, folds=folds)), len(spent)
 
 
-def within(goal: DepthGoal, draws: Floats, trials: int) -> int:
+def chosen(of: Decided) -> int:
+    """The freeze that is recommended, -1 for none."""
+    return -1 if of.chosen is None else int(of.chosen["cell"]) - 1
+
+
+def within(draws: Floats, trials: int) -> int:
     """The depth chosen after so many trials, if the search goes on while there are any: -1 for none."""
     losses: list[dict[int, Floats | None]] = [{} for _ in draws]
-    spent = set[tuple[int, int]]()
+    spent, seeds = set[tuple[int, int]](), range(draws.shape[1])
     while trials > len(spent):
         budget = Budget(seconds=float(trials - len(spent)), of_trial=(1.0,) * (1 + len(draws)))
-        found = decide(goal, losses, range(draws.shape[1]), savings(len(draws)), budget)
-        if isinstance(found, DepthAnswer):
+        if not (found := wanted(losses, seeds, budget=budget)):
             break
-        candidate, seed, _ = found.wants[0]
+        candidate, seed, _ = found[0]
         spent.update([(candidate, seed), (-1, seed)])
         losses[candidate][seed] = draws[candidate, seed]
-    chosen = answer(goal, losses, range(draws.shape[1]), savings(len(draws))).chosen
-    return -1 if chosen is None else chosen
+    return chosen(decided(losses, seeds))
 
 
-def fixed(goal: DepthGoal, draws: Floats, sizes: Folds | None = None) -> int:
+def fixed(draws: Floats, folds: int = 0) -> int:
     """The depth that all seeds of all depths show, at one look: -1 for none."""
-    once = replace(goal, plan=replace(goal.plan, min_seeds=goal.max_seeds))
-    losses = [dict(enumerate(each)) for each in draws]
-    chosen = answer(once, losses, range(draws.shape[1]), savings(len(draws)), sizes).chosen
-    return -1 if chosen is None else chosen
+    once = replace(ASKED, min_seeds=draws.shape[1])
+    return chosen(decided([dict(enumerate(each)) for each in draws], range(draws.shape[1]), plan=once, folds=folds))
 
 
 class Rates(NamedTuple):
@@ -185,18 +219,17 @@ class Rates(NamedTuple):
     fixed_right: float
 
 
-def rates(world: World, goal: DepthGoal, searches: int, *, slots: int = 1, seed: int = 0) -> Rates:
+def rates(world: World, searches: int, *, n_seeds: int = 10, slots: int = 1, seed: int = 0) -> Rates:
     """Simulate, with numbers of its own for every `seed`."""
     rng = np.random.default_rng(seed)
-    chosen, spent, by_design = np.empty((3, searches))
+    found, spent, by_design = np.empty((3, searches))
     for at in range(searches):
-        draws = world.draw(rng, goal.max_seeds)
-        found, spent[at] = search(goal, draws, rng, slots, sizes=world.sample)
-        chosen[at] = -1 if found.chosen is None else found.chosen
-        by_design[at] = fixed(goal, draws, world.sample)
+        draws = world.draw(rng, n_seeds)
+        found[at], spent[at] = search(draws, rng, slots, folds=world.folds)
+        by_design[at] = fixed(draws, world.folds)
     loses = np.array([*(mean > 1 for mean in world.means), False])  # the last is "none"
-    both = (loses[picked.astype(int)].mean() for picked in (chosen, by_design))
-    exact = ((picked == world.deepest).mean() for picked in (chosen, by_design))
+    both = (loses[picked.astype(int)].mean() for picked in (found, by_design))
+    exact = ((picked == world.deepest).mean() for picked in (found, by_design))
     (wrong, fixed_wrong), (right, fixed_right) = both, exact
     return Rates(searches, *map(float, (wrong, right, spent.mean(), fixed_wrong, fixed_right)))
 
@@ -208,9 +241,8 @@ def wilson(share: float, n: int) -> tuple[float, float]:
     return float((middle - half) / (1 + z**2 / n)), float((middle + half) / (1 + z**2 / n))
 
 
-def worst_cases() -> Iterator[tuple[str, World, DepthGoal, int]]:
-    """Name, world, goal, slots."""
-    goal = DepthGoal(ASKED)
+def worst_cases() -> Iterator[tuple[str, World, int, int]]:
+    """Name, world, seeds, slots."""
     shapes: list[tuple[str, Shape]] = [
         ("normal", normal),
         ("t3", student3),
@@ -219,44 +251,40 @@ def worst_cases() -> Iterator[tuple[str, World, DepthGoal, int]]:
         ("lognormal, skewness -1.75", lognormal(0.5, -1)),
         ("exponential, skewness 2", exponential),
     ]
-    yield from ((name, World(WORST, 0.4, shape), goal, 1) for name, shape in shapes)
+    yield from ((name, World(WORST, 0.4, shape), 10, 1) for name, shape in shapes)
     for name, shape in (shapes[0], shapes[3], shapes[5]):
-        yield f"{name}, 500 sentences", World(WORST, 0.4, shape, sentences=0.15, n_sentences=500), goal, 1
+        yield f"{name}, 500 sentences", World(WORST, 0.4, shape, sentences=0.15, n_sentences=500), 10, 1
     for arrangement, means in (("all lose a hair more", ALL), ("all from the third on", FROM_THIRD)):
         for name, shape in (shapes[0], shapes[3], shapes[5]):
-            yield f"{arrangement}: {name}", World(means, 0.4, shape), goal, 1
-        yield f"{arrangement}: mostly sentences", World(means, 0.1, normal, sentences=0.3, n_sentences=500), goal, 1
+            yield f"{arrangement}: {name}", World(means, 0.4, shape), 10, 1
+        yield f"{arrangement}: mostly sentences", World(means, 0.1, normal, sentences=0.3, n_sentences=500), 10, 1
     for name, shape in (shapes[0], shapes[5]):
-        yield f"all lose a hair more, 5 folds: {name}", World(ALL, 0.4, shape, folds=5), goal, 1
-    yield "normal, mostly sentences", World(WORST, 0.1, normal, sentences=0.3, n_sentences=500), goal, 1
-    yield "normal, 4 slots", World(WORST, 0.4, normal), goal, 4
-    yield "lognormal, skewness 1.75, 4 slots", World(WORST, 0.4, lognormal(0.5)), goal, 4
+        yield f"all lose a hair more, 5 folds: {name}", World(ALL, 0.4, shape, folds=5), 10, 1
+    yield "normal, mostly sentences", World(WORST, 0.1, normal, sentences=0.3, n_sentences=500), 10, 1
+    yield "normal, 4 slots", World(WORST, 0.4, normal), 10, 4
+    yield "lognormal, skewness 1.75, 4 slots", World(WORST, 0.4, lognormal(0.5)), 10, 4
     for most in (5, 20):
-        several = DepthGoal(ASKED, most)
-        yield f"normal, looks 3..{most}", World(WORST, 0.4, normal), several, 1
-        yield f"lognormal 1.75, looks 3..{most}", World(WORST, 0.4, lognormal(0.5)), several, 1
+        yield f"normal, looks 3..{most}", World(WORST, 0.4, normal), most, 1
+        yield f"lognormal 1.75, looks 3..{most}", World(WORST, 0.4, lognormal(0.5)), most, 1
     collapse = World((1.0 + HAIR,), float(np.sqrt(5)), seldom)
-    for first in (3, 8):
-        goal_of = DepthGoal(replace(ASKED, min_seeds=first), 20)
-        yield f"one seed of six loses six tolerances, looks {first}..20", collapse, goal_of, 1
+    yield "one seed of six loses six tolerances, looks 3..20", collapse, 20, 1
     known = World((1.0 + HAIR,), float(np.sqrt(5)), seldom, sentences=0.15, n_sentences=500)
-    yield "the same, 500 sentences, looks 3..10", known, goal, 1
+    yield "the same, 500 sentences, looks 3..10", known, 10, 1
     for step, spread in ((0.25, 0.0), (1.0, 0.3)):
-        yield f"steps of {step:g} tolerances, spread {spread:g}", World(WORST, spread, normal, step), goal, 1
+        yield f"steps of {step:g} tolerances, spread {spread:g}", World(WORST, spread, normal, step), 10, 1
 
 
-def usual_cases() -> Iterator[tuple[str, World, DepthGoal, int]]:
-    """Name, world, goal, slots: losses that grow with depth, the deepest harmless one two thirds down."""
+def usual_cases() -> Iterator[tuple[str, World, int, int]]:
+    """Name, world, seeds, slots: losses that grow with depth, the deepest harmless one two thirds down."""
     for depths in (6, 12):
         last = 2 * depths // 3
         means = tuple(0.3 * (k / last) ** 2 if k < last else 2.0 + k - last for k in range(depths))
         for spread in (1.0, 0.5, 0.33):
             for most in (10, 20):
-                goal = DepthGoal(ASKED, most)
-                yield f"{depths} depths, spread {spread:g}, {most} seeds", World(means, spread, normal), goal, 1
+                yield f"{depths} depths, spread {spread:g}, {most} seeds", World(means, spread, normal), most, 1
         both = World(means, 0.4, normal, sentences=0.15, n_sentences=500)
-        yield f"{depths} depths, spread 0.4, 500 sentences, 10 seeds", both, DepthGoal(ASKED), 1
-        yield f"{depths} depths, spread 0.5, 10 seeds, 4 slots", World(means, 0.5, normal), DepthGoal(ASKED), 4
+        yield f"{depths} depths, spread 0.4, 500 sentences, 10 seeds", both, 10, 1
+        yield f"{depths} depths, spread 0.5, 10 seeds, 4 slots", World(means, 0.5, normal), 10, 4
 
 
 def line(name: str, found: Rates, whole: int) -> str:
@@ -275,9 +303,9 @@ def main(argv: list[str] | None = None) -> int:
     args = parser.parse_args(argv)
     sys.stdout.write(f"{'':52s} too deep, %           found % trials  fixed too deep  found\n")
     for cases, searches in ((worst_cases(), args.searches), (usual_cases(), args.searches // 4)):
-        for name, world, goal, slots in cases:
-            found = rates(world, goal, searches, slots=slots)
-            sys.stdout.write(line(name, found, (1 + len(world.means)) * goal.max_seeds) + "\n")
+        for name, world, n_seeds, slots in cases:
+            found = rates(world, searches, n_seeds=n_seeds, slots=slots)
+            sys.stdout.write(line(name, found, (1 + len(world.means)) * n_seeds) + "\n")
             sys.stdout.flush()
         sys.stdout.write("\n")
     return 0

@@ -102,9 +102,13 @@ def deepest(world: World, chain: Chain, tolerance: float, number: int, draw: Dra
     }
     goal = GoalSpec(choose_depth=DepthGoalSpec(tolerance=tolerance))
     source = DepthSearch(goal, chain.depths, world.known)
-    spent, found = simulate(source, table), source.answer().chosen
+    spent, found = simulate(source, table), source.decided().chosen
     share = spent.trials / scores.size
-    return Depth(-1, 0.0, share) if found is None else Depth(found, float(chain.losses[found]), share)
+    if found is None:
+        return Depth(-1, 0.0, share)
+    ids = [next(iter(of_freeze.values())).cell_id for of_freeze in chain.depths.freezes]
+    at = ids.index(found["cell"])
+    return Depth(at, float(chain.losses[at]), share)
 
 
 def of_depths(world: World, searches: int, draws: Sequence[Draw] = ("seeds", "normal")) -> dict[str, Any]:

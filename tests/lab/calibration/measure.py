@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from orchestrator.analysis.decision_plan import ERROR, PlannedLooks
-from orchestrator.analysis.looks import deciding_ends, simultaneous
+from orchestrator.analysis.decision_plan import ERROR, FIRST_LOOK, PlannedLooks
+from orchestrator.analysis.looks import adjusted_tail, deciding_ends, mean_correlation, simultaneous
 from orchestrator.analysis.losses import collapses
-from orchestrator.analysis.rows import ROUNDING
-from orchestrator.analysis.two_way import ends, estimate
-from tests.lab.calibration.worlds import COLLAPSE, Crossed, Drawn, Floats, Words, World, exponential, normal
+from orchestrator.analysis.rows import ROUNDING, Floats
+from orchestrator.analysis.two_way import Estimate, ends, estimate, estimates, moderated, seed_correlation
+from orchestrator.config.quantities import counted
+from tests.lab.calibration.worlds import COLLAPSE, FAMILIES, SHAPES, SINGLE, STRESS, Crossed, Drawn, World
+
+Bools = npt.NDArray[np.bool_]
 
 TOLERANCE = 0.01  # one point
-LOOKS = PlannedLooks()
-SIZES = (3, 5, 8)  # seeds fixed beforehand
+PLANS = (3, 5, 8)  # seeds that a sweep declares
+MOST = 8  # seeds that each grows to
+LOOKS = tuple(range(FIRST_LOOK, MOST + 1))
 TAIL = 0.025
 BATCH = 50  # sweeps drawn at a time
 COVERED = {3: 0.92, 5: 0.93, 8: 0.93}  # goal of a nominal 95 % interval: with three seeds it has two degrees of freedom
+
+WRONG = ("recommended though beyond", "shown beyond though within")  # at any look, any setting
 
 
 class Figure(NamedTuple):
@@ -47,135 +55,178 @@ class Figure(NamedTuple):
 
     def __str__(self) -> str:
         goal = "" if self.goal is None else f"{'at most' if self.at_most else 'at least'} {100 * self.goal:.0f} %"
-        line = f"{self.world:<30} {self.what:<52} {100 * self.share:6.1f} %  {goal:<13}"
+        line = f"{self.world:<40} {self.what:<56} {100 * self.share:6.1f} %  {goal:<13}"
         return f"{line} {'MISSED' if self.missed else ''}".rstrip()
 
 
 class Measured(NamedTuple):
-    """Ends of intervals around a true loss of 0; arrays of (looks, sweeps), a look after each seed from the first.
+    """Ends of the intervals of a family of settings that all truly lose 0: arrays of (looks, sweeps, settings).
 
     Attributes:
-        low, high: Of the single interval of 95 %.
-        plain_low, plain_high: The same where nothing is known of documents or of words; NaN where it makes no
-            difference.
-        seeds_low, seeds_high: The same over seeds alone.
-        deciding_low, deciding_high: Of the interval that decides.
+        low, high: Of the interval of 95 % at one look alone.
+        deciding: By the seeds that are planned, both ends of the interval that decides; NaN where there is none.
     """
 
     low: Floats
     high: Floats
-    plain_low: Floats
-    plain_high: Floats
-    seeds_low: Floats
-    seeds_high: Floats
-    deciding_low: Floats
-    deciding_high: Floats
+    deciding: dict[int, tuple[Floats, Floats]]
+
+    def wrong(self, planned: int) -> tuple[Bools, Bools]:
+        """Whether (sweeps,) any setting is at any look recommended though beyond, and any shown beyond though not."""
+        low, high = self.deciding[planned]
+        recommended: Bools = np.any(high < -ROUNDING, axis=(0, 2))
+        beyond: Bools = np.any(low > ROUNDING, axis=(0, 2))
+        return recommended, beyond
+
+    def shown(self, planned: int) -> Bools:
+        """Whether (looks, sweeps, settings) a setting that loses nothing is shown to be within the tolerance."""
+        return self.deciding[planned][1] <= TOLERANCE
+
+    def covered(self, n: int) -> float:
+        """Share of the intervals with `n` seeds that hold the true loss."""
+        return held(self.low[n - LOOKS[0]], self.high[n - LOOKS[0]])
 
 
-def measure(world: World, sweeps: int, seed: int) -> Measured:
-    """Intervals of one setting at each look.
+class _Seen(NamedTuple):
+    """What is known at one look: estimates (sweeps, settings) and correlations (sweeps,) of the settings' losses."""
+
+    of: Estimate
+    over_seeds: Floats
+    of_means: Floats
+
+
+def held(low: Floats, high: Floats) -> float:
+    """Share of intervals that hold 0."""
+    return float(((low <= ROUNDING) & (high >= -ROUNDING)).mean())
+
+
+def measure(world: World, sweeps: int, seed: int, fewest: int = 1) -> dict[int, Measured]:
+    """By how many settings are compared: the first alone, the first two, all three, from the `fewest` on.
 
     Runs that collapsed are left out, and the truth is that of those which did not, as the sentence says.
     """
+    seen: dict[tuple[int, int], list[_Seen]] = {}
+    for drawn in batches(world, sweeps, seed):
+        for settings in range(fewest, drawn.losses.shape[1] + 1):
+            for n in LOOKS:
+                seen.setdefault((settings, n), []).append(_seen(drawn, settings, n))
+    return {settings: _measured({n: seen[settings, n] for n in LOOKS}) for settings, n in seen if n == MOST}
+
+
+def batches(world: World, sweeps: int, seed: int) -> Iterator[Drawn]:
+    """The sweeps of a world, drawn a few at a time."""
     rng = np.random.default_rng(seed)
-    drawn = (world.draw(rng, min(BATCH, sweeps - start), LOOKS.most) for start in range(0, sweeps, BATCH))
-    batches = [np.stack([_at_look(each, n) for n in range(LOOKS.first, LOOKS.most + 1)], axis=1) for each in drawn]
-    return Measured(*np.concatenate(batches, axis=-1))
+    for start in range(0, sweeps, BATCH):
+        yield world.draw(rng, min(BATCH, sweeps - start), MOST)
 
 
-def _at_look(drawn: Drawn, n: int) -> Floats:
-    """(fields of `Measured`, sweeps) after `n` seeds."""
-    losses = drawn.losses[:, 0, :n]
-    left_out = np.zeros(losses.shape[:2], bool) if drawn.collapsed is None else drawn.collapsed[:, 0, :n]
-    found = np.full((len(Measured._fields), len(losses)), np.nan)
-    kept = n - left_out.sum(axis=1)
-    for count in np.unique(kept[kept >= 2]):
-        at = kept == count
-        order = np.argsort(left_out[at], axis=1, kind="stable")[:, :count, None]
-        values = np.take_along_axis(losses[at], order, axis=1)
-        of = estimate(values, drawn.sizes)
-        pairs = [ends(of, TAIL)]
-        if drawn.plain is None:
-            pairs.append((np.full(len(values), np.nan),) * 2)
-        else:
-            pairs.append(ends(estimate(drawn.plain[at, 0, :n]), TAIL))
-        pairs.append(ends(estimate(values.mean(axis=-1, keepdims=True)), TAIL))
-        # Looks are counted by the seeds that were run, whatever became of them.
-        pairs.append(deciding_ends(of, LOOKS, ERROR, np.full(len(values), float(n))))
-        found[:, at] = np.concatenate(pairs)
+def _seen(drawn: Drawn, settings: int, n: int) -> _Seen:
+    losses = drawn.losses[:, :settings, :n]
+    none = np.zeros(len(losses))
+    if drawn.collapsed is not None:  # of one setting
+        kept = [each[~left_out] for each, left_out in zip(losses[:, 0], drawn.collapsed[:, 0, :n], strict=True)]
+        return _Seen(Estimate(*(values[:, None] for values in estimates(kept, drawn.sizes))), none, none)
+    of = estimate(losses, drawn.sizes)
+    if settings == 1:
+        return _Seen(of, none, none)
+    return _Seen(of, seed_correlation(losses.mean(axis=-1)), mean_correlation(losses))
+
+
+def _measured(seen: dict[int, list[_Seen]]) -> Measured:
+    """As `looks.simultaneous` puts them together for one sweep."""
+    single = list[tuple[Floats, Floats]]()
+    deciding: dict[int, list[Floats]] = {planned: [] for planned in PLANS}
+    for n, parts in seen.items():
+        joined = Estimate(*map(np.concatenate, zip(*(part.of for part in parts), strict=True)))
+        of = moderated(joined, np.concatenate([part.over_seeds for part in parts]))
+        tails = _tails(of.mean.shape[1], np.concatenate([part.of_means for part in parts]))
+        single.append(ends(of, TAIL))
+        for planned in PLANS:
+            deciding[planned].append(_deciding(of, tails, PlannedLooks(FIRST_LOOK, planned), n))
+    low, high = np.stack(single, axis=1)
+    both = {planned: np.stack(pairs, axis=1) for planned, pairs in deciding.items()}
+    return Measured(low, high, {planned: (pairs[0], pairs[1]) for planned, pairs in both.items()})
+
+
+def _tails(settings: int, correlation: Floats) -> Floats:
+    return np.array([adjusted_tail(settings, each, ERROR) if settings > 1 else ERROR for each in correlation.tolist()])
+
+
+def _deciding(of: Estimate, tails: Floats, looks: PlannedLooks, n: int) -> Floats:
+    """Both ends (2, sweeps, settings) after `n` seeds were run, whatever became of them."""
+    found = np.empty((2, *of.mean.shape))
+    for tail in np.unique(tails):
+        at = tails == tail
+        mine = Estimate(*(values[at] for values in of))
+        found[:, at] = deciding_ends(mine, looks, float(tail), np.full(mine.mean.shape, float(n)))
     return found
 
 
 def figures(name: str, world: World, sweeps: int, seed: int) -> Iterator[Figure]:
     """Coverage, wrong verdicts, power."""
-    of = measure(world, sweeps, seed)
-    for n in SIZES:
-        yield Figure(name, f"covered, {n} seeds", covered(of.low, of.high, n), COVERED[n], sweeps, at_most=False)
-    yield Figure(name, "covered over seeds alone, 8 seeds", covered(of.seeds_low, of.seeds_high, 8), None, sweeps)
-    if np.isfinite(of.plain_low).any():
-        yield Figure(name, "covered by sentence, 8 seeds", covered(of.plain_low, of.plain_high, 8), None, sweeps)
-        ratio = np.nanmedian((of.high - of.low)[-1] / (of.plain_high - of.plain_low)[-1])
-        yield Figure(name, "width against that by sentence, 8 seeds", float(ratio), None, sweeps)
-    wrong = np.any(of.deciding_high < -ROUNDING, axis=0)
-    yield Figure(name, "recommended at any look though beyond tolerance", float(wrong.mean()), ERROR, sweeps)
-    harsh = (of.deciding_low > ROUNDING).any(axis=0)
-    yield Figure(name, "shown beyond at any look though within", float(harsh.mean()), ERROR, sweeps)
-    any_of_two = wrong[: sweeps // 2] | wrong[sweeps // 2 : 2 * (sweeps // 2)]
-    yield Figure(name, "any of two answers of a sweep wrong", float(any_of_two.mean()), 2 * ERROR, sweeps // 2)
-    decided = (of.deciding_high <= TOLERANCE).any(axis=0)
-    yield Figure(name, "recommended by the last look if it loses nothing", float(decided.mean()), None, sweeps)
+    goal = None if name in STRESS else ERROR
+    for settings, of in measure(world, sweeps, seed, fewest=2 if name in FAMILIES else 1).items():
+        label = name if settings == 1 else f"{name}, {settings} settings"
+        for n in PLANS:
+            least = None if name in STRESS else COVERED[n]
+            yield Figure(label, f"covered, {n} seeds", of.covered(n), least, sweeps, at_most=False)
+        for planned in PLANS:
+            wrong, harsh = of.wrong(planned)
+            for what, share in zip(WRONG, (wrong.mean(), harsh.mean()), strict=True):
+                yield Figure(label, f"{what}, {planned} planned", float(share), goal, sweeps)
+        shown = of.shown(MOST).any(axis=0).mean()
+        yield Figure(label, f"recommended by {MOST} seeds if it loses nothing", float(shown), None, sweeps)
 
 
-def covered(low: Floats, high: Floats, n: int) -> float:
-    """Share of intervals with `n` seeds that hold the true loss."""
-    low, high = low[n - LOOKS.first], high[n - LOOKS.first]
-    return float(((low <= ROUNDING) & (high >= -ROUNDING)).mean())
+def unaware(name: str, world: World, sweeps: int, seed: int) -> Iterator[Figure]:
+    """What intervals hold that take the dev set for granted, or sentences for independent, with eight seeds."""
+    alone, plain, aware = [], [], []
+    for drawn in batches(world, sweeps, seed):
+        losses = drawn.losses[:, 0]
+        alone.append(ends(estimate(losses.mean(axis=-1, keepdims=True)), TAIL))
+        if drawn.plain is not None:
+            plain.append(ends(estimate(drawn.plain[:, 0]), TAIL))
+            aware.append(ends(estimate(losses, drawn.sizes), TAIL))
+    yield Figure(name, "covered over seeds alone, 8 seeds", held(*np.concatenate(alone, axis=1)), None, sweeps)
+    if plain:
+        ours, theirs = np.concatenate(aware, axis=1), np.concatenate(plain, axis=1)
+        yield Figure(name, "covered by sentence, 8 seeds", held(*theirs), None, sweeps)
+        ratio = float(np.nanmedian((ours[1] - ours[0]) / (theirs[1] - theirs[0])))
+        yield Figure(name, "width against that by sentence, 8 seeds", ratio, None, sweeps)
 
 
 def power(sweeps: int, seed: int) -> Iterator[Figure]:
-    """Of eight seeds that vary by half a point, or by 0.3, where the freeze loses nothing and most of V is theirs."""
-    for spread, goal in ((0.005, 0.65), (0.003, 0.85)):
-        of = measure(Crossed(spread, 0.9), sweeps, seed)
-        decided = (of.deciding_high <= TOLERANCE).any(axis=0)
-        what = f"seeds vary by {100 * spread:g}: recommended, loses nothing"
-        yield Figure("power", what, float(decided.mean()), goal, sweeps, at_most=False)
+    """Of seeds that vary by half a point and have nine tenths of the variance, where no freeze loses anything."""
+    for settings, of in measure(Crossed(0.9, seeds=0.005), sweeps, seed).items():
+        for planned in PLANS:
+            shown = of.shown(planned)[planned - LOOKS[0]].mean()
+            what = f"recommended by {planned} planned seeds, loses nothing"
+            yield Figure(f"power, {counted(settings, 'setting')}", what, float(shown), None, sweeps)
 
 
-class Family(NamedTuple):
-    """Of several settings at once, all with one true loss: shares of sweeps.
-
-    Attributes:
-        wrong: Any setting is shown to lose at most the tolerance where the true losses are just above it.
-        power: A setting is shown, in the mean over them, where the true loss is a point less.
-    """
-
-    wrong: float
-    power: float
-
-
-def measure_family(world: Words, sweeps: int, seed: int, *, uneven: bool = False) -> Family:
-    """Rates of simultaneous intervals at every look; `uneven`: the second half of the settings lacks the last seed."""
-    losses = world.draw(np.random.default_rng(seed), sweeps, LOOKS.most).losses
-    wrong, shown = np.zeros((2, sweeps, world.settings), dtype=bool)
-    for sweep in range(sweeps):
-        for n in range(LOOKS.first + uneven, LOOKS.most + 1):
-            less = [int(uneven and place >= world.settings // 2) for place in range(world.settings)]
-            values = [one[: n - lacks] for one, lacks in zip(losses[sweep], less, strict=True)]
-            high = simultaneous(values, LOOKS).high
-            wrong[sweep] |= high < -ROUNDING
-            shown[sweep] |= high <= TOLERANCE
-    return Family(float(wrong.any(axis=1).mean()), float(shown.mean()))
+def declared_anew(sweeps: int, seed: int) -> Iterator[Figure]:
+    """A sweep that declares three seeds and looks, then five, then eight: each look by what is declared by then."""
+    for shape in SHAPES:
+        (of,) = measure(SINGLE[f"{shape}, seeds 90 %"], sweeps, seed).values()
+        sides = np.zeros((2, sweeps), dtype=bool)
+        for fewer, planned in pairwise((LOOKS[0] - 1, *PLANS)):
+            looks = slice(fewer + 1 - LOOKS[0], planned + 1 - LOOKS[0])
+            low, high = (ends[looks, :, 0] for ends in of.deciding[planned])
+            sides |= np.stack([(high < -ROUNDING).any(axis=0), (low > ROUNDING).any(axis=0)])
+        for what, share in zip(WRONG, sides.mean(axis=1), strict=True):
+            yield Figure(f"{shape}, declared anew", what, float(share), None, sweeps)
 
 
-def families(sweeps: int, seed: int) -> Iterator[Figure]:
-    """Four settings that are claimed together."""
-    for name, shape in {"normal": normal, "exponential": exponential}.items():
-        world = Words(0.004, 0.03, shape=shape, settings=4)
-        for uneven in (False, True):
-            found = measure_family(world, sweeps, seed, uneven=uneven)
-            label = f"4 settings, {name}{', seeds differ' if uneven else ''}"
-            yield Figure(label, "any recommended though beyond tolerance", found.wrong, ERROR, sweeps)
-            yield Figure(label, "recommended if it loses nothing", found.power, None, sweeps)
+def uneven(sweeps: int, seed: int) -> Iterator[Figure]:
+    """Three settings of which the last lacks a seed at every look."""
+    wrong, harsh = np.zeros((2, sweeps), dtype=bool)
+    for place, losses in enumerate(Crossed(0.9).draw(np.random.default_rng(seed), sweeps, MOST).losses):
+        for n in LOOKS[1:]:
+            found = simultaneous([losses[0, :n], losses[1, :n], losses[2, : n - 1]], PlannedLooks(FIRST_LOOK, MOST))
+            wrong[place] |= bool((found.high < -ROUNDING).any())
+            harsh[place] |= bool((found.low > ROUNDING).any())
+    for what, share in zip(WRONG, (wrong.mean(), harsh.mean()), strict=True):
+        yield Figure("settings of unequal seeds", f"{what}, {MOST} planned", float(share), ERROR, sweeps)
 
 
 def bound_holds(sweeps: int, seed: int, n_seeds: int) -> float:

@@ -8,11 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from orchestrator.analysis.rows import Floats
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.schema import TABLES
 from tests.builders import make_spec
 from tests.lab.calibration.decisions import BASELINE
-from tests.lab.calibration.worlds import Floats
 from trials.spec import TrialSpec
 
 

@@ -6,50 +6,20 @@ come out centred on the true loss, so that a caller can put the truth where erro
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from orchestrator.analysis.rows import Floats
 from orchestrator.analysis.two_way import Folds, Sample, document_sizes, item_losses
+from tests.lab.calibration.shapes import Draw, exponential, heteroscedastic, normal, skewed, t5
 from trials.metrics.metric import Score, label_f1, matthews, pseudo_values
 
-Floats = npt.NDArray[np.float64]
-Draw = Callable[[np.random.Generator, tuple[int, ...]], Floats]  # mean 0, deviation 1
 COLLAPSE = 0.1  # share of runs
-SHARES = (0.8, 0.9, 0.98)  # of the seeds in the variance, where their losses are skewed
+ALIKE = 0.5  # correlation between the losses of two settings, over seeds and over items; 0.49 in the shipped trials
 TRUTH_SEEDS = 400_000  # draws of the mean over seeds where it has no closed form
-
-
-def normal(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-    return rng.standard_normal(shape)
-
-
-def skewed(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-    """Skewness 1.4 of the loss, so -1.4 of the score."""
-    values: Floats = (rng.gamma(2.04, 1, shape) - 2.04) / np.sqrt(2.04)
-    return values
-
-
-def exponential(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-    return rng.exponential(1, shape) - 1
-
-
-def lognormal(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-    """Skewness 1.75."""
-    s = 0.5  # of the logarithm
-    spread = np.sqrt(np.expm1(s**2) * np.exp(s**2))
-    values: Floats = (np.exp(s * rng.standard_normal(shape)) - np.exp(s**2 / 2)) / spread
-    return values
-
-
-def heteroscedastic(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-    """Every seed has a deviation of its own, lognormal; excess kurtosis 5."""
-    scale = np.exp(0.5 * rng.standard_normal(shape))
-    values: Floats = scale * rng.standard_normal(shape) / np.exp(0.25)
-    return values
 
 
 class Drawn(NamedTuple):
@@ -80,7 +50,7 @@ class Words:
         hit: Share of the sentences that the freeze changes at all; 1 for normal losses of sentences.
         churn: Chance of a word to change in either direction for nothing.
         shape: Distribution of the seeds' losses.
-        settings: Freezes that are compared; they share the baseline's luck, correlation a half.
+        settings: Freezes that are compared; their losses correlate by a half.
         collapse: Share of the runs that fall by 30 points.
     """
 
@@ -113,21 +83,14 @@ class Words:
             found = rng.binomial(many, np.minimum(lost, 1)) - rng.binomial(many, np.minimum(gained, 1))
         none = np.zeros_like(found[0]).reshape(-1, self.n_sentences)  # what the two runs both have right cancels
         losses = np.stack([found[i].reshape(none.shape) / words[i].mean() for i in range(sweeps)])
-        return Drawn(losses.reshape(rate.shape), collapsed)
+        return Drawn(losses.reshape(rate.shape), collapsed if self.collapse else None)
 
     def _correlated(self, rng: np.random.Generator, shape: tuple[int, ...]) -> tuple[Floats, Floats]:
         """Losses by seed and by sentence; of settings, half of the variance is shared."""
-        sentence_shape = (*shape[:2], 1, self.n_sentences)
-        shared = rng.standard_normal((shape[0], 1, 1, self.n_sentences))
-        by_sentence = np.sqrt(0.5) * (shared + rng.standard_normal(sentence_shape))
+        by_sentence = normal(rng, (*shape[:2], self.n_sentences), ALIKE)[:, :, None]
         if self.hit < 1:
-            by_sentence = np.sign(by_sentence) * (rng.random(sentence_shape) < self.hit) / np.sqrt(self.hit)
-        if self.settings == 1:
-            by_seed = self.shape(rng, (*shape, 1))
-        else:
-            together = self.shape(rng, (shape[0], 1, shape[2], 1))
-            by_seed = np.sqrt(0.5) * (together + self.shape(rng, (*shape, 1)))
-        return self.seeds * by_seed, self.sentences * by_sentence
+            by_sentence = np.sign(by_sentence) * (rng.random(by_sentence.shape) < self.hit) / np.sqrt(self.hit)
+        return self.seeds * self.shape(rng, shape, ALIKE)[..., None], self.sentences * by_sentence
 
 
 @dataclass(frozen=True)
@@ -204,23 +167,29 @@ class Crossed:
     """Losses of seeds and of items that add up, with noise of each seed's own on each item.
 
     Attributes:
-        seeds: Deviation of the mean loss of a seed, 0.01 is a point.
         seeds_share: Share of the seeds in the variance of the mean over eight seeds.
-        n_items: Sentences.
         shape: Distribution of the seeds' losses.
+        ratio: How many times as variable over seeds the first setting is.
+        alike: Correlation between the losses of two settings under one seed.
+        seeds: Deviation of the mean loss of a seed, 0.01 is a point.
     """
 
-    seeds: float
     seeds_share: float
-    n_items: int = 200
     shape: Draw = normal
+    ratio: float = 1.0
+    alike: float = ALIKE
+    seeds: float = 0.01
+    settings: int = 3
+    n_items: int = 100
 
     def draw(self, rng: np.random.Generator, sweeps: int, n_seeds: int) -> Drawn:
-        """One setting."""
+        """All settings."""
         items = self.seeds * np.sqrt(self.n_items / 8 * (1 / self.seeds_share - 1))
-        by_item = items * rng.standard_normal((sweeps, 1, 1, self.n_items))
-        by_seed = self.seeds * self.shape(rng, (sweeps, 1, n_seeds, 1))
-        return Drawn(by_seed + by_item + 0.5 * items * rng.standard_normal((sweeps, 1, n_seeds, self.n_items)))
+        by_item = items * normal(rng, (sweeps, self.settings, self.n_items), ALIKE)
+        noise = 0.5 * items * rng.standard_normal((sweeps, self.settings, n_seeds, self.n_items))
+        by_seed = self.seeds * self.shape(rng, (sweeps, self.settings, n_seeds), self.alike)
+        by_seed[:, 0] *= self.ratio
+        return Drawn(by_seed[..., None] + by_item[:, :, None] + noise)
 
 
 @dataclass(frozen=True)
@@ -237,19 +206,21 @@ class Documents:
     seeds: float = 0.003
     sentences: float = 0.1
     n_sentences: int = 500
+    settings: int = 1
 
     def draw(self, rng: np.random.Generator, sweeps: int, n_seeds: int) -> Drawn:
-        """One setting; the sizes are the same in all sweeps that are drawn together."""
+        """All settings; the sizes are the same in all sweeps that are drawn together."""
         raw = rng.lognormal(0, self.unequal, self.n_documents)
         sizes = np.maximum(1, np.round(self.n_sentences * raw / raw.sum())).astype(np.int64)
         codes = np.repeat(np.arange(self.n_documents), sizes)
-        shared = np.sqrt(self.alike) * rng.standard_normal((sweeps, 1, self.n_documents))[:, :, codes]
-        own = np.sqrt(1 - self.alike) * rng.standard_normal((sweeps, 1, len(codes)))
-        by_seed = self.seeds * rng.standard_normal((sweeps, n_seeds, 1))
-        noise = self.sentences * rng.standard_normal((sweeps, n_seeds, len(codes)))
-        by_sentence = by_seed + self.sentences * (shared + own) + noise
-        items = item_losses(by_sentence.reshape(-1, len(codes)), codes).reshape(sweeps, 1, n_seeds, -1)
-        return Drawn(items, sizes=document_sizes(codes, len(codes)), plain=by_sentence[:, None])
+        shape = (sweeps, self.settings)
+        shared = np.sqrt(self.alike) * normal(rng, (*shape, self.n_documents), ALIKE)[..., codes]
+        own = np.sqrt(1 - self.alike) * normal(rng, (*shape, len(codes)), ALIKE)
+        by_seed = self.seeds * normal(rng, (*shape, n_seeds), ALIKE)
+        noise = self.sentences * rng.standard_normal((*shape, n_seeds, len(codes)))
+        by_sentence = by_seed[..., None] + self.sentences * (shared + own)[:, :, None] + noise
+        items = item_losses(by_sentence.reshape(-1, len(codes)), codes).reshape(*shape, n_seeds, -1)
+        return Drawn(items, sizes=document_sizes(codes, len(codes)), plain=by_sentence)
 
 
 @dataclass(frozen=True)
@@ -293,28 +264,45 @@ class Folded:
     def draw(self, rng: np.random.Generator, sweeps: int, n_seeds: int) -> Drawn:
         """One setting."""
         shared = 1 / self.folds if self.of_fold is None else self.of_fold
-        common = rng.standard_normal((sweeps, 1, 1 if self.of_fold is None else self.folds, 1))
+        common = rng.standard_normal((sweeps, 1, 1 if self.of_fold is None else self.folds))
         of_seeds = common[:, :, np.arange(n_seeds) % common.shape[2]]
-        losses = np.sqrt(shared) * of_seeds + np.sqrt(1 - shared) * self.shape(rng, (sweeps, 1, n_seeds, 1))
-        return Drawn(self.deviation * losses, sizes=Folds(self.folds, 260))
+        losses = np.sqrt(shared) * of_seeds + np.sqrt(1 - shared) * self.shape(rng, (sweeps, 1, n_seeds))
+        return Drawn(self.deviation * losses[..., None], sizes=Folds(self.folds, 260))
 
 
 World = Words | Classes | Crossed | Documents | Ratio | Folded
-WORLDS: dict[str, World] = {
-    "normal, mostly seeds": Words(seeds=0.010, sentences=0.03),
-    "skewness -1.4, mostly seeds": Words(seeds=0.010, sentences=0.03, shape=skewed),
-    "exponential, both": Words(seeds=0.006, sentences=0.06, shape=exponential),
-    **{f"exponential, seeds {100 * share:g} %": Crossed(0.01, share, shape=exponential) for share in SHARES},
-    **{f"lognormal 1.75, seeds {100 * share:g} %": Crossed(0.01, share, shape=lognormal) for share in SHARES},
+SHAPES: dict[str, Draw] = {"normal": normal, "t5": t5, "skewness 1": skewed}
+SHARES = (0.5, 0.8, 0.9, 0.98)  # of the seeds in the variance
+SINGLE: dict[str, World] = {  # one setting
+    f"{name}, seeds {100 * share:g} %": Crossed(share, shape, settings=1, n_items=40)
+    for name, shape in SHAPES.items()
+    for share in SHARES
+}
+FAMILIES: dict[str, World] = {  # settings that are compared and share their variance over seeds
+    f"{name}, seeds {100 * share:g} %, one {ratio:g} times, alike {alike:g}": Crossed(share, shape, ratio, alike)
+    for name, shape in SHAPES.items()
+    for share, ratio in ((0.5, 1.0), (0.5, 3.0), (0.9, 1.5), (0.98, 3.0))
+    for alike in (0.0, 0.5, 1.0)
+}
+STRESS: dict[str, World] = {  # more skewed than is promised for
+    f"exponential, seeds {100 * share:g} %": Crossed(share, exponential) for share in SHARES
+}
+OTHERS: dict[str, World] = {
     "mostly sentences": Words(seeds=0.001, sentences=0.10),
     "mixed": Words(seeds=0.006, sentences=0.08),
     "heteroscedastic": Words(seeds=0.008, sentences=0.05, shape=heteroscedastic),
     "coarse: 200 texts": Words(0.008, 0.18, n_sentences=200, n_words=1, hit=0.05, churn=0.005, shape=skewed),
+    **{
+        f"churn {200 * churn:g} %": Words(0.008, 0.05, n_words=1, churn=churn, shape=skewed, settings=3)
+        for churn in (0.05, 0.12)
+    },
     "F1": Classes(label_f1(1)),
     "Matthews": Classes(matthews, shape=skewed),
     "10 % collapse, left out": Words(seeds=0.006, sentences=0.05, collapse=COLLAPSE),
     **{f"{n} documents, alike {alike:g}": Documents(n, alike) for n in (5, 10, 40) for alike in (0, 0.05, 0.2)},
+    **{f"{n} documents, compared": Documents(n, 0.05, settings=3, n_sentences=200) for n in (5, 10)},
     **{f"words, loss {100 * loss:g} points": Ratio(loss) for loss in (0.01, 0.03, 0.1)},
-    **{f"{n} folds, exponential": Folded(n, exponential) for n in (4, 5, 10)},
+    **{f"{n} folds, skewness 1": Folded(n, skewed) for n in (4, 5, 10)},
     **{f"{n} folds, alike {alike:g}": Folded(n, of_fold=alike) for n in (4, 5, 10) for alike in (0.5, 0.9)},
 }
+WORLDS = SINGLE | FAMILIES | STRESS | OTHERS

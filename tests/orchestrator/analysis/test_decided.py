@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from orchestrator.analysis.decide import decide, loss_table
-from orchestrator.analysis.decided import Decided
+from orchestrator.analysis.decided import NOTHING_KNOWN, Decided
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.analysis.losses import collapses, excess_p
 from orchestrator.analysis.wording import answer_sentence, excluded, parts, share_text
@@ -97,28 +97,44 @@ def test_a_saving_of_time_has_to_be_shown() -> None:
     assert decide(noisy).outcome == "freeze"
 
 
-def test_three_seeds_that_vary_are_too_few_and_their_differences_stand_there() -> None:
-    of = decide(trials({"none": [0.9, 0.9, 0.9], "first 2": [0.891, 0.881, 0.88]}))
+def test_two_seeds_are_too_few_and_their_differences_stand_there() -> None:
+    of = decide(trials({"none": [0.9, 0.9], "first 2": [0.891, 0.881]}))
     assert answer_sentence(of).startswith(
-        "Not decided: 3 seeds are too few for an interval; differences so far 0.9, 1.9, 2.0 points"
+        "Not decided: 2 seeds are too few for an interval; differences so far 0.9, 1.9 points"
     )
-    two = decide(trials({"none": [0.9, 0.9], "first 2": [0.891, 0.881]}))
-    assert rows(two)["difference"].tolist() == ["too few to decide"]
+    assert rows(of)["difference"].tolist() == ["too few to decide"]
+    three = decide(trials({"none": [0.9, 0.9, 0.9], "first 2": [0.891, 0.881, 0.88]}))
+    assert rows(three)["verdict"].tolist() == ["not decided"]
 
 
 def test_where_the_least_freeze_loses_too_much_nothing_is_frozen() -> None:
     assert answer_sentence(decided({"first 2": 0.05, "first 4": 0.04}, spread=0.002)).startswith("Freeze nothing: the ")
 
 
-def test_a_setting_that_freezes_more_than_one_that_loses_is_taken_to_lose_and_an_undecided_one_bars_no_other() -> None:
+def test_no_verdict_follows_from_another_setting() -> None:
     frame = sweep(np.random.default_rng(0), {"first 2": 0.05, "first 4": 0.05}, 8, 0.002)
     of = decide(frame[(frame["cell"] != "first 4") | (frame["seed"] < 2)])
-    assert rows(of)["loses_more"].tolist() == [True, True]
-    assert of.outcome == "freeze nothing"
+    assert rows(of)["verdict"].tolist() == ["shown to lose more", "not decided"]
+    assert of.outcome == "not decided"
+    assert decide(frame).outcome == "freeze nothing"
+    assert "The others worth having cost more, too." in answer_sentence(decide(frame))
     frame = sweep(np.random.default_rng(0), {"first 2": 0.0, "first 4": 0.0}, 8, 0.002)
     of = decide(frame[(frame["cell"] != "first 2") | (frame["seed"] < 3)])
     assert of.chosen is not None
     assert of.chosen["freeze"] == "first 4"
+    of = decide(sweep(np.random.default_rng(0), {"first 2": 0.05, "first 4": 0.0}, 8, 0.002))
+    assert of.chosen is not None
+    assert of.chosen["freeze"] == "first 4"
+
+
+def test_an_interval_stays_within_what_the_score_can_be_and_one_of_half_of_it_says_nothing() -> None:
+    wide = trials({"none": [0.9] * 5, "first 2": [0.9, 0.2, 0.9, 0.4, 0.9], "first 4": [0.2, 0.25, 0.22, 0.2, 0.24]})
+    table = rows(decide(wide))
+    assert table["why_none"].tolist() == [NOTHING_KNOWN, ""]
+    assert np.isnan(table.loc["first 2", ["low", "high"]].astype(float)).all()
+    assert answer_sentence(decide(wide[wide["cell"] != "first 4"])).startswith(f"Not decided: {NOTHING_KNOWN}; diff")
+    near = rows(decide(trials({"none": [0.12, 0.1, 0.11, 0.1], "first 2": [0.0, 0.05, 0.01, 0.03]})))
+    assert near["high"].iloc[0] == pytest.approx(0.1075)
 
 
 @pytest.mark.parametrize("n", [1, 2, 4])
@@ -153,6 +169,8 @@ def test_a_baseline_that_has_not_learned_or_is_near_the_constant_prediction_is_s
     frame = learned().assign(constant_score=0.53)
     frame.loc[(frame["cell"] == "none") & (frame["seed"] < 4), ["score", "collapsed"]] = [0.53, 1.0]
     of = decide(frame)
+    assert rows(of)[["low", "high"]].isna().all(axis=None)
+    assert rows(of)["why_none"].tolist() == ["the baseline has not learned the task"]
     assert (of.outcome, of.chosen, of.trade_offs) == ("not learned", None, ())
     assert answer_sentence(of).startswith("The baseline has not learned the task: it scores ")
     assert "Try more epochs, another learning rate or more train data." in answer_sentence(of)
@@ -182,7 +200,7 @@ def test_sentences_of_few_documents_make_a_longer_interval_and_are_counted() -> 
 
 
 def test_a_larger_saving_still_open_is_named_beside_the_answer() -> None:
-    of = decided({"first 2": 0.0, "first 4": 0.008}, spread=0.003, seed=5)
+    of = decided({"first 2": 0.0, "first 4": 0.008}, spread=0.003)
     assert of.chosen is not None
     assert of.nearest is not None
     assert of.takes("further_seeds")

@@ -16,7 +16,7 @@ from orchestrator.analysis.looks import (
     simultaneous,
     tails,
 )
-from orchestrator.analysis.two_way import deciding_ends, estimate, verdict
+from orchestrator.analysis.two_way import ends, estimate, verdict
 from tests.orchestrator.analysis.frames import Floats
 from tests.orchestrator.analysis.test_two_way import losses
 
@@ -25,26 +25,30 @@ SEEDS_ALONE = np.arange(1.0, 11.0)[:, None]  # ten losses of whole seeds
 
 
 def test_looks_at_seeds_alone_stop_brownian_motion_with_the_promised_error() -> None:
-    """Each look's boundary, against simulated paths of the mean of known variance."""
-    bars = [float(tails(estimate(SEEDS_ALONE[:n]), LOOKS, 0.025)) for n in range(3, 11)]
+    """Each look's boundary, against simulated paths of the mean of known variance: at what is planned, and beyond."""
+    bars = [float(tails(estimate(SEEDS_ALONE[:n]), PlannedLooks(3, 6), 0.05)) for n in range(3, 11)]
     paths = np.random.default_rng(0).standard_normal((200_000, 10)).cumsum(axis=1) / np.sqrt(np.arange(1, 11))
-    stopped = (paths[:, 2:] > -special.ndtri(bars)).any(axis=1).mean()
-    assert stopped == pytest.approx(KEPT * 0.025, abs=0.0012)  # three standard errors and 2 %
-    assert bars == sorted(bars)
+    stopped = paths[:, 2:] > -special.ndtri(bars)
+    by_look = [stopped[:, : n - 2].any(axis=1).mean() / 0.05 for n in (3, 5, 6, 10)]
+    by_plan = [KEPT * (n / 6) ** 3 for n in (3, 5, 6)]
+    assert by_look == pytest.approx([*by_plan, KEPT + (1 - KEPT) * (1 - 6 / 10)], abs=0.03)  # three standard errors
+    assert bars[:4] == sorted(bars[:4])
+    assert bars[4:] == sorted(bars[4:], reverse=True)
 
 
-def test_one_look_alone_has_the_whole_error_and_looks_without_a_seed_effect_cost_nothing() -> None:
+def test_a_plan_spends_its_share_of_the_error_by_its_seeds_and_looks_that_see_the_same_are_one() -> None:
     x = np.repeat(np.random.default_rng(1).standard_normal((1, 100)), 10, axis=0)
-    assert [float(tails(estimate(x[:n]), LOOKS, 0.025)) for n in (3, 6, 10)] == pytest.approx([KEPT * 0.025] * 3)
-    assert tails(estimate(SEEDS_ALONE[:5]), PlannedLooks(5, 5), 0.025) == pytest.approx(0.025)
+    found = [float(tails(estimate(x[:n]), LOOKS, 0.025)) / 0.025 for n in (3, 6, 10)]
+    assert found == pytest.approx([KEPT * 0.3**3, KEPT * 0.6**3, KEPT], rel=1e-6)
+    assert tails(estimate(SEEDS_ALONE[:5]), PlannedLooks(5, 5), 0.025) == pytest.approx(KEPT * 0.025)
 
 
-def test_before_the_first_look_and_after_the_last_nothing_is_shown() -> None:
-    for n in (2, 10):
-        of = estimate(SEEDS_ALONE[:n])
-        low, high = deciding_ends(of, tails(of, PlannedLooks(3, 9), 0.025))
-        assert np.isneginf(low)
-        assert np.isposinf(high)
+def test_before_the_first_look_nothing_is_shown_and_after_the_plan_looks_go_on() -> None:
+    low, high = ends(of := estimate(SEEDS_ALONE[:2]), tails(of, PlannedLooks(3, 9), 0.025))
+    assert np.isneginf(low)
+    assert np.isposinf(high)
+    planned, beyond = (estimate(SEEDS_ALONE[:n]) for n in (9, 10))
+    assert 0 < tails(beyond, PlannedLooks(3, 9), 0.025) < tails(planned, PlannedLooks(3, 9), 0.025)
 
 
 @pytest.mark.parametrize(("seeds", "sentences"), [(1.0, 0.0), (1.0, 4.0), (0.2, 4.0)])
@@ -53,7 +57,7 @@ def test_all_looks_together_hold_their_error_on_normal_losses(seeds: float, sent
     wrong = np.zeros(len(x), dtype=bool)
     for n in range(3, 11):
         of = estimate(x[:, :n])
-        wrong |= deciding_ends(of, tails(of, LOOKS, 0.025))[1] < 0
+        wrong |= ends(of, tails(of, LOOKS, 0.025))[1] < 0
     assert wrong.mean() <= 0.025 + 0.0086  # three standard errors
 
 
@@ -64,7 +68,7 @@ def test_more_seeds_or_more_sentences_are_missing_where_they_vary() -> None:
     assert found.further_seeds > 0
     assert found.further_sentences is None
     x = losses(np.random.default_rng(4), 5, 400, seeds=0.01)
-    found = further(estimate(0.005 + 0.1 * (x - x.mean())), LOOKS, 0.01)
+    found = further(estimate(0.005 + 0.1 * (x - x.mean())), PlannedLooks(3, 5), 0.01)
     assert found.further_seeds is None
     assert found.further_sentences is not None
     assert 400 < found.further_sentences < 40_000
@@ -80,7 +84,7 @@ def test_further_seeds_decide_in_about_the_promised_share() -> None:
     assert seeds is not None
     more = 0.002 + 0.004 * rng.standard_normal((2000, seeds, 1))
     of = estimate(np.concatenate([np.broadcast_to(first, (2000, 5, 1)), more], axis=1))
-    share = (deciding_ends(of, tails(of, plan, 0.05))[1] <= 0.01).mean()
+    share = (ends(of, tails(of, plan, 0.05))[1] <= 0.01).mean()
     assert 0.7 <= share <= 0.99  # of noncentral t, not normal, and shares of V that vary
 
 

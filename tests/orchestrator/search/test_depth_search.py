@@ -83,49 +83,46 @@ def test_with_time_given_it_goes_on_until_nothing_is_open(tmp_path: Path) -> Non
     source = DepthSearch(goal(tolerance=0.4), DEPTHS, nothing_known(tmp_path), time_left=lambda: 3600.0)
     spent = simulate(source, trials())
     assert spent.trials > len(short._used)
-    assert source.answer().why in ("decided", "seeds_used")
+    assert source.found()[0].startswith("chosen  none: Not decided: ")
 
 
-def test_the_answer_is_over_seeds_and_sentences_and_says_what_it_rests_on(tmp_path: Path) -> None:
+def test_it_ends_with_the_answer_and_its_curve_and_what_the_choice_loses_on_test(tmp_path: Path) -> None:
     lines = searched(tmp_path, trials()).found()
-    assert lines[0] == (
-        "chosen  ■ ■□□□□□ first 1: the deepest freeze shown to lose at most 1 point at 95 % confidence, "
-        "over seeds and sentences"
-    )
-    assert lines[1] == (
-        "        it holds for runs that do not collapse (0 of 3 runs collapsed; up to 63 % could, 95 % bound)"
-    )
-    assert lines[2].startswith("        on test, which took no part in the choice, it loses 0.")
-    assert lines[3] == "        nothing is open: every freeze that saves more is shown to lose more"
-    assert "3 seeds and 300 sentences, look 1 of up to 6: shown to lose at most the tolerance" in lines[-2]
+    assert lines[0].startswith("chosen  ■ ■□□□□□ first 1: Freeze the first 1 of 6 layers and the embeddings: it loses")
+    assert " seeds, 300 dev sentences), within 1 point, and saves 20 %" in lines[0]
+    assert " runs collapsed; up to " in lines[0]
+    assert lines[1].startswith("        on test, which took no part in the choice, it loses 0.")
+    assert lines[1].endswith(" seeds, 200 test sentences")
+    assert any(line.startswith("          within ") for line in lines)
+    alone = searched(tmp_path, trials(sentences=False)).found()
+    assert alone[1].endswith(" seeds, on this test set")
 
 
-def test_sentences_of_documents_are_judged_by_them_as_in_an_answer(tmp_path: Path) -> None:
-    source = searched(tmp_path, trials(documents=True))
-    known = source.answer().known[0]
-    assert (known.n_sentences, known.n_documents) == (300, 20)
-    assert known.high != pytest.approx(searched(tmp_path, trials()).answer().known[0].high)
-    assert any("seeds and 300 sentences of 20 documents" in line for line in source.found())
+def test_sentences_of_documents_are_judged_by_them(tmp_path: Path) -> None:
+    source, plain = searched(tmp_path, trials(documents=True)), searched(tmp_path, trials())
+    row = source.decided().table.iloc[0]
+    assert (row["n_sentences"], row["n_documents"]) == (300, 20)
+    assert row["high"] != pytest.approx(plain.decided().table.iloc[0]["high"])
+    assert "300 dev sentences of 20 documents" in source.found()[0]
 
 
 def test_an_undecided_depth_says_how_many_seeds_or_sentences_would_decide(tmp_path: Path) -> None:
     text = "\n".join(searched(tmp_path, trials(), tolerance=0.4).found())
-    assert "chosen  none: no freeze is shown to lose at most 0.4 points at 95 % confidence" in text
-    assert "more dev sentences would decide it; more seeds alone would not" in text
-    lines = searched(tmp_path, trials(sentences=False)).found()
-    assert lines[0].endswith("at 95 % confidence, on this dev set")
-    assert lines[2].endswith("seeds on this test set")
-    assert "seeds on this dev set, look" in lines[-2]
+    assert text.startswith("chosen  none: Not decided: no setting worth having is shown to lose at most 0.4 points.")
+    assert "more dev sentences" in text
 
 
 def test_a_run_that_collapsed_is_left_out_and_reported_unless_most_do(tmp_path: Path) -> None:
     table = {**trials(), spec_of(1, 1).trial_id: [record_of(1, 1, collapsed=True)]}
     source = searched(tmp_path, table)
-    assert source.answer().chosen == 0
-    assert source.answer().known[0].mean < 0.01
-    assert any("1 of 4 runs collapsed" in line for line in source.found())
+    row = source.decided().table.iloc[0]
+    assert row["collapsed"] == 1
+    assert row["loss"] < 0.01 < row["loss_all"]
+    assert row["barred"] == "its mean over all runs is not within the tolerance"
+    assert source.decided().chosen is None
+    assert "runs collapsed" in source.found()[0]
     most = {spec_of(1, seed).trial_id: [record_of(1, seed, collapsed=True)] for seed in SEEDS if seed != 3}
-    assert searched(tmp_path, {**trials(), **most}).answer().chosen is None
+    assert searched(tmp_path, {**trials(), **most}).decided().chosen is None
 
 
 @pytest.mark.parametrize("n_stored", [3, 18])
@@ -142,7 +139,7 @@ def test_a_search_that_finds_trials_in_the_store_gives_the_same_answer_and_a_fin
     recorder.close()
     alone, resumed = searched(tmp_path, table), DepthSearch(goal(tolerance=1.0), DEPTHS, StoredTrials(store))
     spent = simulate(resumed, table)
-    assert (resumed.found(), resumed.answer()) == (alone.found(), alone.answer())
+    assert resumed.found() == alone.found()
     assert (spent.trials == 0) == (n_stored == 18)
     if n_stored == 18:
         assert searched(tmp_path, recorded_trials(store)).found() == alone.found()

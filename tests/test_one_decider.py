@@ -1,0 +1,153 @@
+"""One decider: the end of a search, `answer`, the page, the report and the API say one thing of one store."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from dashboards.cli import app
+from dashboards.data.frames import Frames
+from dashboards.data.page_query import PageQuery
+from dashboards.report.write import write_report
+from dashboards.views.kit.cards import answers_of_page
+from orchestrator.analysis.two_way import WITHIN
+from orchestrator.api import answer, open_store
+from orchestrator.execution.recorder import Recorder
+from orchestrator.search.depth_search import Depths, DepthSearch
+from orchestrator.search.simulate import RecordedTrials, recorded_trials, simulate
+from orchestrator.search.trial_results import StoredTrials
+from orchestrator.store import ResultStore
+from orchestrator.store.contents import SweepPlan
+from orchestrator.store.schema import State
+from orchestrator.sweeps.search_spec import DepthGoalSpec, GoalSpec
+from tests.builders import first_k, make_record, make_spec
+from tests.dashboards.views.made import selected
+from tests.examples import each
+from tests.orchestrator.search.worlds import nothing_known
+from trials.record import EpochRecord, SplitReport
+from trials.spec import TrialSpec
+
+SEEDS = range(6)
+LOSSES = (0.0, 0.001, 0.004, 0.03)  # of freezing none, one, two, four layers
+LAYERS = (0, 1, 2, 4)
+CONSTANT = 0.5
+FOLDS = {"folds": 5, "sizes": (200, 60, 0)}
+Score = Callable[[np.random.Generator, int, int], float]
+
+
+def normal(rng: np.random.Generator, depth: int, seed: int) -> float:
+    return 0.9 - LOSSES[depth] + 0.001 * float(rng.standard_normal())
+
+
+def skewed(rng: np.random.Generator, depth: int, seed: int) -> float:
+    return 0.9 - LOSSES[depth] - 0.003 * float(rng.exponential())
+
+
+def collapsing(rng: np.random.Generator, depth: int, seed: int) -> float:
+    return CONSTANT if depth == 2 and seed in (1, 2) else normal(rng, depth, seed)
+
+
+def at_chance(rng: np.random.Generator, depth: int, seed: int) -> float:
+    return CONSTANT + 0.002 * float(rng.standard_normal())
+
+
+CASES: dict[str, dict[str, Any]] = {
+    "normal": {"score": normal},
+    "skewed": {"score": skewed},
+    "a freeze collapses": {"score": collapsing},
+    "a baseline at chance": {"score": at_chance},
+    "documents": {"score": normal, "documents": True},
+    "folds": {"score": normal, "data": FOLDS, "sentences": False},
+}
+
+
+def record_of(depth: int, seed: int, score: Score, *, documents: bool, sentences: bool) -> EpochRecord:
+    rng = np.random.default_rng([depth, seed])
+    mean = score(rng, depth, seed)
+    values = mean + 0.05 * rng.standard_normal(300)
+    codes = tuple(np.repeat(np.arange(20), 15).tolist()) if documents else ()
+    contributions = tuple(values + mean - values.mean()) if sentences else ()
+    report = SplitReport("dev", (), contributions, CONSTANT, documents=codes)
+    flops = 1e12 * (1 - 0.2 * depth)
+    return make_record(training_flops=flops, score=mean, reports=(report,), step_losses=(2.0, 1.0))
+
+
+def ended_in(folder: Path, goal: GoalSpec, specs: list[TrialSpec], table: RecordedTrials) -> tuple[DepthSearch, str]:
+    """A search over these trials, and the address of the store that its launch leaves."""
+    source, store = DepthSearch(goal, Depths.of(specs), nothing_known(folder)), ResultStore(folder / "store")
+    simulate(source, table)
+    recorder = Recorder(store)
+    for spec in specs:
+        if spec.trial_id in source._ended:
+            recorder.started(spec, 1)
+            for record in table[spec.trial_id]:
+                recorder.evaluated(spec, record)
+            recorder.ended(spec, State.COMPLETED, None)
+    recorder.close()
+    trials = tuple((spec.trial_id, spec.model_dump(mode="json")) for spec in specs)
+    store.add_plan(SweepPlan("small", 1.0, "small.yaml", trials, goal=goal.plan.as_json()))
+    return source, str(folder / "store")
+
+
+@each("case", CASES)
+@pytest.mark.parametrize("tolerance", [0.4, 1.0])
+def test_the_end_of_a_search_is_the_answer_on_every_surface(tmp_path: Path, case: str, tolerance: float) -> None:
+    asked: dict[str, Any] = {"documents": False, "sentences": True, "data": {}} | CASES[case]
+    specs = [make_spec(freeze=first_k(n), seed=seed, **_data(asked)) for n in LAYERS for seed in SEEDS]
+    made = {name: asked[name] for name in ("score", "documents", "sentences")}
+    table = {spec.trial_id: [record_of(LAYERS.index(spec.freeze.depth), spec.seed, **made)] for spec in specs}
+    goal = GoalSpec(choose_depth=DepthGoalSpec(tolerance=tolerance))
+    source, store = ended_in(tmp_path, goal, specs, table)
+    (told,) = answer(store)
+    assert source.found()[0].split(": ", 1)[1] == told.sentence
+    assert [row["verdict"] for row in told.settings] == source.decided().table["verdict"].tolist()
+    assert (told.outcome == "freeze") == (source.decided().chosen is not None)
+    printed = CliRunner().invoke(app, ["answer", "--store", store, "--json"])
+    assert json.loads(printed.stdout) == [told.as_json()]
+    (shown,) = answers_of_page(selected(ResultStore(Path(store)))).answers
+    assert shown.as_json() == told.as_json()
+    write_report(Frames(open_store(store)), PageQuery(sweep="small"), tmp_path / "report", pictures=False)
+    assert told.sentence in (tmp_path / "report" / "report.md").read_text(encoding="utf-8")
+    if case == "a baseline at chance":
+        assert told.outcome == "not learned"
+        assert all(row["low"] is None for row in told.settings)
+        assert not told.trade_offs
+
+
+def _data(asked: dict[str, Any]) -> dict[str, Any]:
+    return {"data": asked["data"]} if asked["data"] else {}
+
+
+def test_a_freeze_of_real_trials_of_which_three_of_ten_collapse_is_chosen_by_neither(tmp_path: Path) -> None:
+    """Naija, MiniLM on 100 sentences: over the runs that learned, two layers may be frozen; over all, they lose far
+    more, and a search that did not look at all runs would choose them.
+    """
+    shipped = open_store(str(Path(__file__).parents[1] / "configs/freezebench/store"))
+    (plan,) = (plan for plan in shipped.sweeps() if plan.name == "freezebench-seeds")
+    every = [TrialSpec.model_validate(spec) for _, spec in plan.trials]
+    specs = [spec for spec in every if spec.data.name == "Naija"]
+    table = dict(recorded_trials(shipped))
+    collapsed = [spec for spec in specs if spec.freeze.label == "first 2+E"][3:9:2]
+    for spec in collapsed:
+        *before, last = table[spec.trial_id]
+        constant = next(report.constant_score for report in last.reports if report.constant_score is not None)
+        assert constant is not None
+        reports = tuple(replace(report, contributions=()) for report in last.reports)
+        table[spec.trial_id] = [replace(each, score=constant) for each in before] + [
+            replace(last, score=constant, reports=reports)
+        ]
+    goal = GoalSpec(choose_depth=DepthGoalSpec(tolerance=12.0, min_seeds=10))
+    source = DepthSearch(goal, Depths.of(specs), StoredTrials(ResultStore(tmp_path / "none")))
+    simulate(source, table)
+    row = source.decided().table.set_index("freeze").loc["first 2+E"]
+    assert (row["verdict"], row["collapsed"]) == (WITHIN, 3)
+    assert row["loss_all"] > 0.1 > row["loss"]
+    assert row["barred"]
+    assert (source.decided().chosen or {}).get("freeze") != "first 2+E"
