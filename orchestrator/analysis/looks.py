@@ -361,6 +361,15 @@ def further(of: Estimate, looks: PlannedLooks, tolerance: float, tail: float = E
     )
 
 
+def shown_within(of: Estimate, looks: PlannedLooks, tail: float, power: float = 0.8) -> float:
+    """The smallest tolerance that trials to come, of these expected variances, show their loss to be within with this
+    chance; infinite where they give no interval.
+    """
+    _, high = _planned_ends(of, looks, tail)
+    within = float(high + np.sqrt(of.variance) * special.ndtri(power))
+    return within if np.isfinite(within) else np.inf
+
+
 def chances_within(of: Estimate, looks: PlannedLooks, tolerance: float, tail: float = ERROR) -> Floats:
     """Chances (seeds,) that looks with one, two, ... more seeds, up to the planned ones, show at most the tolerance.
 

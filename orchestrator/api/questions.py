@@ -16,6 +16,7 @@ from orchestrator.config.yaml_document import Document
 from orchestrator.own_data.choose_options import ChooseOptions
 from orchestrator.own_data.corpus_guess import corpus_lines, draft_of, guess_corpus
 from orchestrator.own_data.sweep_file import (
+    SEEDS,
     Question,
     asks,
     asks_alike,
@@ -108,7 +109,7 @@ def say_plan(planned: PlannedQuestion, course: Course) -> None:
         write_sweep(path, sweep_text(question))
         say(f"sweep   wrote {path}{was}")
     printed = {f"note    {question.corpus.spec.name}: {line}" for line in question.corpus.lines}
-    printed.add(f"note    {dev_note(question.corpus.task, question.corpus.spec, planned.asked.tolerance)}")
+    printed.add(f"note    {_dev_note(question, planned.asked.tolerance)}")
     for line in plan_lines(planned.plan, course.results.address, course.where)[1:]:
         if not line.startswith("data ") and line not in printed:
             say(line)
@@ -271,11 +272,11 @@ def _agreed(asked: ChooseOptions, question: Question, folder: Path) -> ChooseOpt
     Without a person to ask they stay as they are, which a note says.
     """
     task, data = question.corpus.task, question.corpus.spec
-    note = dev_note(task, data, asked.tolerance)
+    note = _dev_note(question, asked.tolerance)
     if note is None or asks(folder / f"{question.name}.yaml", asked.question):
         return asked
     say(f"note    {note}")
-    tolerance = math.ceil(2 * resolved(task, data)) / 2
+    tolerance = math.ceil(2 * min(resolved(task, data, SEEDS), 100)) / 2
     share = worth_holding_out(question)
     ways = {f"--tolerance {tolerance:g}": replace(asked, tolerance=tolerance)} if tolerance < 100 else {}
     if share is not None:
@@ -286,6 +287,12 @@ def _agreed(asked: ChooseOptions, question: Question, folder: Path) -> ChooseOpt
         return asked
     picked = asked.ask("Go on with that, or with another tolerance or dev split?", ["go on", *ways])
     return ways.get(picked, asked)
+
+
+def _dev_note(question: Question, tolerance: float) -> str | None:
+    """What the dev split and the planned seeds cannot decide, with what a part of train would change."""
+    corpus = question.corpus
+    return dev_note(corpus.task, corpus.spec, tolerance, SEEDS, worth_holding_out(question))
 
 
 def _rounded(n: float) -> int:

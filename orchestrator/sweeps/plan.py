@@ -205,26 +205,41 @@ def _design_notes(sweep: SweepSpec, specs: Sequence[TrialSpec]) -> Iterator[str]
 
 
 def _dev_notes(sweep: SweepSpec, task: str, data: DataSpec) -> Iterator[str]:
-    """Whether dev can resolve the tolerance of a goal."""
-    if sweep.goal is not None and (note := dev_note(task, data, sweep.goal.plan.tolerance)) is not None:
+    """Whether dev and the seeds can decide the tolerance of a goal."""
+    n_seeds = len(set(sweep.seeds))
+    if sweep.goal is not None and (note := dev_note(task, data, sweep.goal.plan.tolerance, n_seeds)) is not None:
         yield note
 
 
-def dev_note(task: str, data: DataSpec, tolerance: float) -> str | None:
-    """What dev cannot resolve, if that is the tolerance, in points: its finest step, and how much would do."""
-    finest, what, needed = resolved(task, data), _LABELS.get(task, unit_of(TASKS[task])), labels_for(tolerance)
+def dev_note(task: str, data: DataSpec, tolerance: float, n_seeds: int, held_out: float | None = None) -> str | None:
+    """What dev and so many seeds cannot decide, if that is the tolerance, in points; what would, and what holding out
+    this share of train and dev together would change.
+    """
+    finest, what = resolved(task, data, n_seeds), unit_of(TASKS[task])
     if finest <= tolerance:
         return None
     if data.folds is not None:
-        needed = math.ceil(needed * data.folds / (data.folds - 1))
+        needed = math.ceil(labels_for(tolerance) * data.folds / (data.folds - 1))
+        what = _LABELS.get(task, what)
         return f"{folds_note(task, data)} The tolerance is {tolerance:g}: about {needed:,} {what} in all would do."
-    n = TASKS[task].n_scored(read_corpus(task, data).dev)
-    one_error = f": one error is {100 / n:.2g} points" if n else ""
-    return (
-        f"{data.name}: dev has {n:,} labels{one_error}. Where two settings label {DIFFERING:.0%} of them differently, "
-        f"losses below about {finest:.1f} points may be chance, however many seeds; the tolerance is {tolerance:g}. "
-        f"About {needed:,} {what} would do: use a larger dev split."
+    from orchestrator.analysis import prospects  # loads scipy
+
+    corpus = read_corpus(task, data)
+    n = len(corpus.dev)
+    shown = (
+        f"show a freeze that loses nothing to be within about {finest:.2g} points" if finest < 50 else "show nothing"
     )
+    needs, takes = prospects.needed(prospects.variances_of(task), tolerance, n, n_seeds), ""
+    if needs is not None:
+        more = f"{needs.examples:,} {what} with " if needs.examples > n else ""
+        takes = f" Within {counted(tolerance, 'point')} takes about {more}{counted(needs.seeds, 'seed')}."
+    other = ""
+    if held_out is not None:
+        m = round(held_out * (len(corpus.train) + n))
+        then = prospects.decides_within(prospects.variances_of(task), m, n_seeds)
+        other = f" `--held-out {held_out:g}` would make dev {m:,} {what}: within about {then:.2g} points."
+    have = f"{n:,} {what} of dev and {counted(n_seeds, 'seed')}"
+    return f"{data.name}: {have} {shown}, if losses vary as in FreezeBench.{takes}{other}"
 
 
 def folds_note(task: str, data: DataSpec) -> str:
@@ -233,19 +248,24 @@ def folds_note(task: str, data: DataSpec) -> str:
     n = TASKS[task].n_scored([*corpus.train, *corpus.dev])
     return (
         f"{data.name}: {data.folds} folds have {n:,} labels. Where two settings label {DIFFERING:.0%} of them "
-        f"differently, losses below about {resolved(task, data):.1f} points may be chance, however many seeds: these "
-        "share the examples, and only more of them resolve less."
+        f"differently, losses below about {resolved(task, data, 0):.1f} points may be chance, however many seeds: "
+        "these share the examples, and only more of them resolve less."
     )
 
 
-def resolved(task: str, data: DataSpec) -> float:
-    """The smallest loss, in points, that the labels of dev tell from chance, however many seeds there are.
+def resolved(task: str, data: DataSpec, n_seeds: int) -> float:
+    """The smallest tolerance, in points, that dev and so many seeds can decide (`analysis.prospects`).
 
-    K folds of N labels vary as a dev split of N (K - 1) / K, the labels that one of them leaves for training, does
-    (`analysis.two_way`: s^2 / (K - 1), with s^2 that of N / K labels).
+    Of folds, the smallest loss that their labels tell from chance, however many seeds there are: K folds of N labels
+    vary as a dev split of N (K - 1) / K, the labels that one of them leaves for training, does (`analysis.two_way`:
+    s^2 / (K - 1), with s^2 that of N / K labels).
     """
     corpus = read_corpus(task, data)
-    return resolved_points(TASKS[task].n_scored(corpus.dev if data.folds is None else corpus.train))
+    if data.folds is not None:
+        return resolved_points(TASKS[task].n_scored(corpus.train))
+    from orchestrator.analysis.prospects import decides_within, variances_of  # loads scipy
+
+    return decides_within(variances_of(task), len(corpus.dev), n_seeds)
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,10 @@ import numpy as np
 import pandas as pd
 from scipy import optimize, special, stats
 
+from orchestrator.analysis.losses import losses
+from orchestrator.analysis.prospects import Variances
 from orchestrator.analysis.rows import Floats
-from orchestrator.analysis.two_way import PRIOR_DF, SKEWNESS
+from orchestrator.analysis.two_way import PRIOR_DF, SKEWNESS, estimate
 from tests.lab.calibration.shipped import Question
 
 LARGEST_RATIO = 3.0  # of one setting's deviation to that of the others: what the worlds draw
@@ -91,6 +93,20 @@ def churn(questions: Sequence[Question]) -> pd.DataFrame:
         deviation = 100 * float(np.sqrt(variances.mean()))
         rows.append((corpus, encoder, len(mine), float(np.mean(changed)), deviation))
     return pd.DataFrame(rows, columns=["corpus", "encoder", "questions", "churn", "deviation"])
+
+
+def deviations(questions: Sequence[Question], task: str) -> Variances:
+    """Of the settings worth having of a task: what `prospects.FREEZEBENCH` has, anew."""
+    parts = []
+    for each in questions:
+        of = losses(each.trials) if each.trials["task"].iloc[0] == task else None
+        for values, row in zip(of.values, of.cells.to_dict("records"), strict=True) if of is not None else ():
+            freeze = each.trials.loc[each.trials["cell"] == row["cell"], "freeze"].iloc[0]
+            if freeze in each.worth_having and len(values) >= LEAST_SEEDS and values.shape[1] > 1 and of is not None:
+                one, size = estimate(values, of.sizes), float(row["n_sentences"])
+                alone = float(len(values) * (one.own - one.both))
+                parts.append((alone, size * float(one.variance - one.seeds), size * len(values) * float(one.both)))
+    return Variances(*(100 * np.sqrt(np.maximum(np.mean(parts, axis=0), 0))))
 
 
 def _compared(question: Question) -> pd.DataFrame:

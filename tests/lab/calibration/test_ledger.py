@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import pytest
 
-from tests.lab.calibration.ledger import churn, ledger, ledger_of
+from orchestrator.analysis.prospects import FREEZEBENCH
+from tests.lab.calibration.ledger import churn, deviations, ledger, ledger_of
 from tests.lab.calibration.shapes import Draw, exponential, normal
 from tests.lab.calibration.shipped import Question, shipped
 
@@ -49,3 +51,8 @@ def _question(base: list[int], own: list[int]) -> Question:
     )
     trials = trials.assign(baseline="none", group="", seed=0, metric="accuracy", collapsed=0.0, score=[0.5, 0.5])
     return Question.of(trials.assign(corpus="corpus", model="encoder", train_size=100), ["all"])
+
+
+def test_the_deviations_that_plans_presume_are_those_of_the_shipped_trials() -> None:
+    for task, presumed in FREEZEBENCH.items():
+        assert [*deviations(shipped(), task)] == pytest.approx([*presumed], rel=0.02), task

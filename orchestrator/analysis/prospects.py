@@ -1,0 +1,98 @@
+"""What a dev split and so many seeds can decide, before any of them is spent.
+
+The interval is the one that will decide (`looks`), with the variances that losses had in FreezeBench: means over its
+questions, over train sizes of 100 to 500 and depths worth having. Other encoders and tasks differ, so the figures are
+rough; what a sweep's own losses say takes their place with the first answer (`looks.further`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from orchestrator.analysis.decision_plan import ERROR, FIRST_LOOK, PlannedLooks
+from orchestrator.analysis.looks import adjusted_tail, shown_within
+from orchestrator.analysis.two_way import LEAST_ALIKE, Estimate
+from trials.tasks import TASKS
+
+FAMILY = 3  # settings that are worth having
+SEEDS = (5, 8, 10, 15, 20, 30)  # numbers that are proposed
+MOST_EXAMPLES = 1_000_000
+
+
+class Variances(NamedTuple):
+    """Standard deviations of a paired loss, in points.
+
+    Attributes:
+        seeds: Of its mean over endless examples, from seed to seed.
+        examples: Of its mean over endless seeds, from example to example; counted as documents where these are known.
+        both: Of what differs from example to example in one seed and not in another.
+    """
+
+    seeds: float
+    examples: float
+    both: float
+
+
+FREEZEBENCH = {
+    "pos": Variances(1.57, 10.4, 8.7),
+    "ner": Variances(4.67, 68.7, 57.6),
+    "sst2": Variances(1.09, 11.5, 35.1),
+}
+"""By task; `tests/lab/calibration` makes them anew from the shipped trials."""
+
+
+class Need(NamedTuple):
+    """What decides within a tolerance."""
+
+    examples: int
+    seeds: int
+
+
+def variances_of(task: str) -> Variances:
+    """Those of the task, or of one like it: texts as SST-2, words as tags."""
+    return FREEZEBENCH.get(task) or FREEZEBENCH["sst2" if TASKS[task].head == "text" else "pos"]
+
+
+def decides_within(variances: Variances, examples: int, seeds: int, power: float = 0.8) -> float:
+    """The smallest tolerance, in points, that a freeze which loses nothing is shown to be within, with this chance."""
+    if examples < 2 or seeds < 2:
+        return np.inf
+    both = variances.both**2 / (examples * seeds)
+    of_seeds, of_examples = variances.seeds**2 / seeds + both, variances.examples**2 / examples
+    variance, d = of_seeds + of_examples, seeds - 1
+    pool_df = FAMILY * d / (1 + (FAMILY - 1) * LEAST_ALIKE**2)
+    values = (0, variance, 1, of_seeds, both, of_seeds, 0, seeds, examples, 0, FAMILY, pool_df)
+    of = Estimate(*(np.array(float(value)) for value in values))
+    of = of._replace(df=variance**2 / (of_seeds**2 / of.seeds_df + of_examples**2 / (examples - 1)))
+    tail = adjusted_tail(FAMILY, LEAST_ALIKE * max(0.0, 1 - 2 / d), ERROR)
+    return shown_within(of, PlannedLooks(min(FIRST_LOOK, seeds), seeds), tail, power)
+
+
+def needed(variances: Variances, tolerance: float, examples: int, seeds: int) -> Need | None:
+    """What decides within a tolerance: more seeds alone, or the fewest examples to two digits with seeds that leave
+    hardly more to be gained; None where nothing within reason does.
+    """
+    more = [seeds, *(n for n in SEEDS if n > seeds)]
+    for n in more:
+        if decides_within(variances, examples, n) <= tolerance:
+            return Need(examples, n)
+    fewest = {
+        n: next((k for k in _numbers(examples) if decides_within(variances, k, n) <= tolerance), None) for n in more
+    }
+    known = {n: k for n, k in fewest.items() if k is not None}
+    if not known:
+        return None
+    n = next(n for n, k in known.items() if k <= 1.5 * min(known.values()))
+    return Need(known[n], n)
+
+
+def _numbers(least: int) -> Iterator[int]:
+    """Two-digit numbers above, a tenth apart."""
+    n = float(least)
+    while n < MOST_EXAMPLES:
+        n *= 1.1
+        step = 10 ** max(0, int(np.log10(n)) - 1)
+        yield int(np.ceil(n / step) * step)
