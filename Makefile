@@ -73,7 +73,7 @@ chaos: .venv/ready .venv/servers/ready ## 50 sweeps on a cluster of three nodes 
 fuzz: .venv/ready ## 100,000 configurations, 2,000 files, 1,000 models, 200 environments, 2,000 names: each works or is refused; half an hour
 	$(BIN)/python -m tests.lab.fuzz --configurations 100000 --files 2000 --models 1000 --environments 200 --names 2000 --seed 0
 
-calibration: .venv/ready ## simulated sweeps: coverage, wrong verdicts, collapses, power, each beside its goal; ten minutes
+calibration: .venv/ready ## simulated sweeps and halves of real ones: coverage, wrong verdicts, collapses, power, each beside its goal; ten minutes
 	$(BIN)/python -m tests.lab.calibration
 
 docs: .venv/ready ## build the documentation into docs/site; a warning is an error

@@ -2,6 +2,7 @@
 
 python -m tests.lab.calibration                     # 4,000 sweeps a world, ten minutes on two cores
 python -m tests.lab.calibration --only documents    # only what has that in its name
+python -m tests.lab.calibration --write             # all, kept and written into docs/pages/explanation/intervals.md
 
 Exit code 1 if a goal is missed by more than three standard errors of the simulation, or if the shipped trials leave
 what intervals presume.
@@ -16,12 +17,13 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 
+from tests.lab.calibration import page
 from tests.lab.calibration.decisions import bad_seeds, collapsing
 from tests.lab.calibration.halves import halves
 from tests.lab.calibration.ledger import ledger_of
 from tests.lab.calibration.measure import Figure, declared_anew, figures, power, unaware, uneven
 from tests.lab.calibration.shipped import shipped
-from tests.lab.calibration.worlds import FAMILIES, OTHERS, SINGLE, STRESS
+from tests.lab.calibration.worlds import FAMILIES, NEGLECTED, OTHERS, SINGLE, STRESS
 
 
 def jobs(sweeps: int, seed: int) -> dict[str, Callable[[], Iterator[Figure]]]:
@@ -36,7 +38,7 @@ def jobs(sweeps: int, seed: int) -> dict[str, Callable[[], Iterator[Figure]]]:
         "power": partial(power, sweeps, seed),
         **{name: partial(figures, name, world, many, seed) for name, world in SINGLE.items()},
         **{name: partial(figures, name, world, sweeps, seed) for name, world in (FAMILIES | STRESS | OTHERS).items()},
-        **{f"{name}, neglected": partial(unaware, name, world, sweeps, seed) for name, world in OTHERS.items()},
+        **{f"{name}, neglected": partial(unaware, name, OTHERS[name], sweeps, seed) for name in NEGLECTED},
     }
 
 
@@ -51,6 +53,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="", metavar="TEXT", help="only what has this in its name")
     parser.add_argument("--processes", type=int, default=min(2, os.cpu_count() or 1))
+    parser.add_argument("--write", action="store_true", help="keep the figures, and write the page from them")
     options = parser.parse_args(arguments)
     wanted = [name for name in jobs(options.sweeps, options.seed) if options.only in name]
     if not wanted and options.only != "ledger":
@@ -65,6 +68,9 @@ def main(arguments: list[str] | None = None) -> int:
     sys.stdout.writelines(f"{entry}\n" for entry in entries)
     missed = sum(figure.missed for figure in found) + sum(entry.missed for entry in entries)
     sys.stdout.write(f"{missed} goals missed\n")
+    if options.write:
+        page.keep(found)
+        page.PAGE.write_text(page.text(), encoding="utf-8")
     return int(missed > 0)
 
 

@@ -305,4 +305,8 @@ OTHERS: dict[str, World] = {
     **{f"{n} folds, skewness 1": Folded(n, skewed) for n in (4, 5, 10)},
     **{f"{n} folds, alike {alike:g}": Folded(n, of_fold=alike) for n in (4, 5, 10) for alike in (0.5, 0.9)},
 }
+# Where it matters what is a sample, and of what: the dev set, documents, words.
+NEGLECTED = [
+    name for name in OTHERS if isinstance(OTHERS[name], Documents | Ratio) or name in ("mostly sentences", "mixed")
+]
 WORLDS = SINGLE | FAMILIES | STRESS | OTHERS
