@@ -26,7 +26,6 @@ from orchestrator.sweeps.search_spec import SEARCHES
 from orchestrator.sweeps.sweep import SweepSpec
 from trials.datasets.corpus import CORPUS_FORMATS
 from trials.draft import TrialDraft
-from trials.freeze.rules import FREEZING_RULES, FreezingRule
 from trials.freeze.strategies import FREEZE_STRATEGIES
 from trials.metrics.metric import METRICS
 from trials.models.family import MODEL_FAMILIES
@@ -225,11 +224,6 @@ def words_page() -> str:
         ("strategy", "freezes"),
         ((f"`{name}`", inspect.getdoc(FREEZE_STRATEGIES[name]) or "") for name in FREEZE_STRATEGIES),
     )
-    first_lines = {name: (inspect.getdoc(FREEZING_RULES[name]) or "").partition("\n")[0] for name in FREEZING_RULES}
-    while_training = table(
-        ("rule", "freezes", "parameters"),
-        ((f"`{name}`", words, _parameters(FREEZING_RULES[name])) for name, words in first_lines.items()),
-    )
     lists: dict[str, Iterable[str]] = {
         "Corpus formats": CORPUS_FORMATS,
         "Model families": MODEL_FAMILIES,
@@ -239,18 +233,7 @@ def words_page() -> str:
     return (
         "# Words of a sweep\n\nWhat is registered, and so may stand in a sweep file."
         f"\n\n## Tasks\n\n{tasks}\n## Metrics\n\n{metrics}\n## Freeze strategies\n\n{rules}"
-        "\n`layers` takes an explicit list instead, `adaptive` a rule.\n"
-        f"\n## Freezing rules\n\n{while_training}\n{rest}"
-    )
-
-
-def _parameters(rule: type[FreezingRule]) -> str:
-    """The parameters of a rule with their defaults and meanings."""
-    said = described(rule)
-    fields = {name: field for name, field in rule.model_fields.items() if name != "name"}
-    return "; ".join(
-        f"`{name}`{'' if field.is_required() else f' ({field.default})'}: {said[name].rstrip('.')}"
-        for name, field in fields.items()
+        f"\n`layers` takes an explicit list instead.\n\n{rest}"
     )
 
 

@@ -30,7 +30,6 @@ from tests.trials.conftest import save_tiny_model
 from trials.datasets.corpus import CORPUS_FORMATS
 from trials.draft import Lookup, TrialDraft
 from trials.errors import DataError
-from trials.freeze.rules import FREEZING_RULES, depths_after
 from trials.freeze.strategies import FREEZE_STRATEGIES
 from trials.metrics.metric import METRICS
 from trials.models.family import MODEL_FAMILIES
@@ -44,7 +43,7 @@ EXAMPLES = {
     code.partition("\n")[0].removeprefix("# "): code for code in re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
 }
 REGISTRIES: tuple[Registry[Any], ...] = (
-    FREEZE_STRATEGIES, FREEZING_RULES, TASKS, METRICS, MODEL_FAMILIES, CORPUS_FORMATS, SEARCHES, STATISTICS,
+    FREEZE_STRATEGIES, TASKS, METRICS, MODEL_FAMILIES, CORPUS_FORMATS, SEARCHES, STATISTICS,
 )  # fmt: skip
 Run = Callable[[str], ModuleType]
 
@@ -82,15 +81,6 @@ def test_a_strategy_freezes_its_layers_under_its_word_in_a_draft(run: Run) -> No
     spec = draft(freeze={"strategy": "middle_k", "depth": 2}).resolve(Lookup(offline=True))
     assert spec.freeze.layers == (2, 3)
     assert spec.freeze.strategy == "middle_k"
-
-
-def test_a_rule_freezes_at_its_turn_under_its_word_in_a_draft(run: Run) -> None:
-    run("trials/freeze/half_time.py")
-    rule = {"name": "half_time", "trained": 1}
-    spec = draft(freeze={"strategy": "adaptive", "rule": rule}).resolve(Lookup(offline=True))
-    assert spec.freeze.rule is not None
-    assert spec.freeze.label == "adaptive (half time, trained 1)"
-    assert depths_after(spec.freeze.rule, spec.model.n_layers, [()]) == [0, 5]
 
 
 def test_a_task_selects_by_its_metric_and_reads_its_column(run: Run) -> None:

@@ -195,7 +195,7 @@ def test_how_many_more_seeds_would_decide_is_one_number(tmp_path: Path) -> None:
     assert [each["further_seeds"] for each in json.loads(printed.stdout)] == [answer.further_seeds]
 
 
-RULE = {"strategy": "adaptive", "layers": (), "embeddings": False, "rule": "gradient_norm"}
+RULE = {"strategy": "adaptive", "layers": (), "embeddings": False, "rule": {"name": "gradient_norm"}}
 RULED = [make_spec(freeze=freeze, seed=seed) for freeze in ({}, RULE) for seed in range(5)]
 
 
@@ -225,7 +225,6 @@ SAYS_WHAT_IT_FROZE: dict[str, Callable[[ResultStore], str]] = {
     "grid of trials": lambda store: str(answer_rows(selected(store), {})),
     "comparison": lambda store: prepare_scores(selected(store, f"?trials={_PICKED}")).to_csv(),
     "page of a trial": lambda store: str(trial_page(selected(store).snapshot, RULED[-1].trial_id, LIGHT)),
-    "static against adaptive": lambda store: part(store, "cost-when").to_csv(),
 }
 
 

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
-from typing import Annotated, ParamSpec, TypeVar
+from typing import Annotated, Any, ParamSpec, TypeVar
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from trials.errors import ConfigError, PermafrostError, unknown
-from trials.freeze.rules import ADAPTIVE
+from trials.freeze.stored_rule import ADAPTIVE
 from trials.freeze.strategies import FREEZE_STRATEGIES, LAYERS, frozen_layers, has_depths, possible_depths
 from trials.model_checks.checked_models import check_model
 from trials.plugins.loading import HINT
-from trials.settings import EMBEDDINGS_ALONE, DataSpec, FreezeSpec, Frozen, ModelSpec, Positive, Recipe, Rule
+from trials.settings import EMBEDDINGS_ALONE, DataSpec, FreezeSpec, Frozen, ModelSpec, Positive, Recipe
 from trials.sources.cache import Progress, forbidden, no_progress
 from trials.sources.corpus_draft import DataDraft, Located, named_corpus
 from trials.sources.local_models import STARTER, ModelDraft, find_model, named_model
@@ -46,25 +46,32 @@ class FreezeDraft(Frozen):
     """Which parts to freeze, as a file declares it; a bare word is a strategy.
 
     Attributes:
-        strategy: A registered strategy, or ``layers``, or ``adaptive``.
+        strategy: A registered strategy, or ``layers``.
         depth: How many layers it freezes; optional if the strategy has only one depth. -1 freezes the embeddings
             only, as the "frozen layers" are counted in the freezing-BERT post.
         layers: The indices of the layers, with the strategy ``layers``.
-        embeddings: Whether the embedding tables are frozen as well; with ``adaptive``: from the start.
-        rule: With the strategy ``adaptive``, what freezes layers while the trial trains: ``gradient_norm``,
-            ``plasticity`` or ``schedule``, or ``{name: ..., its parameters}``.
+        embeddings: Whether the embedding tables are frozen as well.
     """
 
     strategy: str
     depth: Annotated[int, Field(ge=-1)] | None = None
     layers: tuple[Annotated[int, Field(ge=0)], ...] | None = None
     embeddings: bool = False
-    rule: Rule | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_no_rule(cls, given: Any) -> Any:
+        if isinstance(given, dict) and (given.get("strategy") == ADAPTIVE or "rule" in given):
+            raise ValueError(
+                "rules that freeze while training were removed. Compare fixed depths (`first_k`; `goal: choose_depth` "
+                "finds the deepest), or unfreeze by epochs with `thaw_every`."
+            )
+        return given
 
     @field_validator("strategy")
     @classmethod
     def _is_strategy(cls, name: str) -> str:
-        if name not in (names := [*FREEZE_STRATEGIES, LAYERS, ADAPTIVE]):
+        if name not in (names := [*FREEZE_STRATEGIES, LAYERS]):
             raise ValueError(f"{unknown(name, names)} {HINT}")
         return name
 
@@ -78,20 +85,12 @@ class FreezeDraft(Frozen):
             raise ValueError(f"`depth: -1` is not a depth of {self.strategy}; the embeddings alone: {EMBEDDINGS_ALONE}")
         if self.depth == -1 and "embeddings" in self.model_fields_set and not self.embeddings:
             raise ValueError("`depth: -1` freezes the embeddings, which `embeddings: false` does not; leave one out")
-        if (self.strategy == ADAPTIVE) != (self.rule is not None):
-            raise ValueError(f"`rule` and `strategy: {ADAPTIVE}` go together")
-        if self.rule is not None and self.depth is not None:
-            raise ValueError("the rule decides the depth; leave `depth` out")
         return self
 
     def resolve(self, model: ModelSpec) -> FreezeSpec:
         """The layers that are frozen in a given model. Raises DraftError with a path inside `freeze`."""
         if self.depth == -1:
             return FreezeSpec(strategy="none", layers=(), embeddings=True)
-        if self.rule is not None:
-            first = self.rule.first_depth
-            embeddings = self.embeddings or first > 0
-            return FreezeSpec(strategy=ADAPTIVE, layers=tuple(range(first)), embeddings=embeddings, rule=self.rule)
         layers = self._listed(model) if self.layers is not None else self._ruled(model)
         strategy = self.strategy if layers else "none"
         return FreezeSpec(strategy=strategy, layers=tuple(sorted(layers)), embeddings=self.embeddings)
@@ -102,7 +101,7 @@ class FreezeDraft(Frozen):
         Args:
             freeze: What it was resolved to.
         """
-        if freeze.layers or freeze.rule is not None:
+        if freeze.layers:
             return ""
         alone = {"strategy": "first_k", "depth": 0, "embeddings": True}
         is_usual = self.model_dump(exclude_defaults=True) == alone if freeze.embeddings else self.strategy == "none"

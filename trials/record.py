@@ -229,8 +229,8 @@ class EpochRecord:
     frozen_layers: int | None = field(  # with a default, as older checkpoints lack it
         default=None,
         metadata=_column(
-            "Encoder layers that were frozen in the last step. It grows with a freezing rule and falls with gradual "
-            "unfreezing; empty in older stores.",
+            "Encoder layers that were frozen in the last step. It falls with gradual unfreezing, and grew with the "
+            "freezing rules of earlier versions; empty in older stores.",
             per_trial="last",
             bits=32,
         ),

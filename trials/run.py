@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice
 
 import numpy as np
@@ -27,10 +26,10 @@ from trials.hardware.device import (
 )
 from trials.models.family import StepMode
 from trials.models.load import LoadedModel, family_of, load_model
-from trials.prefix.states import GrownPrefix, Prefix, take_prefix
+from trials.prefix.states import take_prefix
 from trials.record import EpochRecord, SplitReport, known_sum, scored_once
 from trials.seeding import GlobalStream, torch_stream
-from trials.settings import FreezeSpec, Predictions, first_layers
+from trials.settings import Predictions
 from trials.spec import TrialSpec, evaluation_steps, examples_seen, steps_an_epoch
 from trials.tasks import TASKS
 from trials.tasks.task import Split, as_score
@@ -76,22 +75,100 @@ def run_trial(
         PreemptedError: the process was asked to stop; a checkpoint was saved.
     """
     device = start_device(device or default_device())
-    trial = _RunningTrial(spec, device, checkpoints, accumulation, meter)
-    try:
-        yield from trial.state.records
-        for stop in trial.stops[len(trial.state.records) :]:
-            trial.train_to(stop)
-            record = trial.evaluated(predictions, keep_weights)
-            try:
-                yield record
-            except GeneratorExit:  # stopped early: a resumed trial need not repeat the steps since the last checkpoint
-                if checkpoints and not record.last:
-                    checkpoints.save(trial.state)
-                raise
-    finally:
-        trial.grown.remove()
-    trial.prefix.restore()
-    return Trained(trial.loaded, trial.data.labels)
+    clock, memory, meter = _Clock(device), PeakMemory(device), meter or EnergyMeter.of(device)
+    checked, data = checked_mode(spec, device), encode_for(spec)
+    checkpoint = checkpoints.newest(spec, device) if checkpoints else None
+
+    loaded = new_model(spec, len(data.labels), device, mode=checked.mode)
+    subset = train_subset(spec, data.train)
+    dev_cut_off = sum(example.cut for example in data.dev.examples)
+    train_cut_off = sum(data.train.examples[i].cut for i in subset)
+    names = {id(p): name for name, p in loaded.model.named_parameters()}  # before the prefix is removed
+    total_params, setup_s = loaded.params(), clock.lap()
+    prefix = take_prefix(spec, loaded, data, subset.tolist(), device)
+    data, paid_s = prefix.data, prefix.paid_s.get("train", 0.0)
+    states_s = sum(prefix.paid_s.values()) - paid_s
+    setup_s += clock.lap() - paid_s - states_s
+
+    done = checkpoint.state.step if checkpoint else 0
+    training = new_training(spec, loaded, data, subset, device, mode=checked.mode, done=done, accumulation=accumulation)
+    dropout, best = GlobalStream(spec.seeds.order, "dropout", device), BestEpoch(loaded)
+    state = TrialState(spec, training, FreezeSchedule(spec, training), best, dropout, [])
+    if checkpoint:
+        state.resume(checkpoint, data.dev, len(data.labels))
+    spent = _Overheads(setup_s + clock.lap(), prefix_paid_s=paid_s, states_s=states_s)
+    if not state.records:  # a resumed trial has reported these two
+        spent.prefix_s, spent.prefix_flops = prefix.train_s, prefix.train_flops
+
+    yield from state.records
+    stops = evaluation_steps(training.n_steps, spec.optim.epochs, spec.eval_every)
+    for stop in stops[len(state.records) :]:
+        _train_to(stop, state, checkpoints, clock, meter)
+        clock.lap()
+        dev = evaluate(training, data.dev)
+        metrics = TASKS[spec.task].measure(data.dev.gold, dev.predicted, data.dev.starts, data.names)
+        score = as_score(spec.task, spec.score, metrics)
+        best.update(score, dev)
+
+        last, once, reports = stop == stops[-1], dict[str, dict[str, float]](), tuple[SplitReport, ...]()
+        if last:
+            best.restore()
+            if keep_weights is not None:
+                keep_weights(best.to_bytes(names, data.labels))
+            once, reports = _scored_once(spec, training, data, best, predictions)
+        record = EpochRecord(
+            step=training.step,
+            epoch=state.epoch,
+            step_losses=state.losses,
+            train_loss=sum(state.losses) / len(state.losses),
+            dev_loss=dev.loss,
+            score=score,
+            metrics=metrics,
+            examples_seen=examples_seen(spec, training.step),
+            lr=training.lr,
+            setup_s=spent.setup_s,
+            prefix_s=spent.prefix_s,
+            prefix_layers=prefix.depth,
+            frozen_layers=state.course.depth,
+            mean_frozen_layers=state.course.mean_depth,
+            prefix_paid_s=spent.prefix_paid_s,
+            train_s=state.train_s,
+            eval_s=spent.states_s + clock.lap(),
+            training_flops=known_sum((spent.prefix_flops, state.flops)),
+            **state.accrued,
+            peak_memory_bytes=memory.device_bytes(),
+            worker_memory_bytes=memory.process_bytes(),
+            test_score=as_score(spec.task, spec.score, once["test"]) if "test" in once else None,
+            test_metrics=scored_once(**once) if once else None,
+            reports=reports,
+            last=last,
+            total_params=total_params,
+            trainable_params=state.course.trainable_params,
+            device=device_name(device),
+            threads=torch.get_num_threads(),
+            worker_slots=None,
+            gpus=1.0 if device.type == "cuda" else 0.0,
+            accumulation=accumulation,
+            dev_cut_off=dev_cut_off,
+            train_cut_off=train_cut_off,
+            padding_free=int(training.padding_free),
+            step_mode=training.mode,
+            refused_modes=checked.refused or None,
+            time=time.time(),
+            checkpoint_error=checkpoints.error if checkpoints else None,
+        )
+        spent = _Overheads()  # reported
+        state.evaluated(record)
+        if checkpoints and not last and checkpoints.due_at(state):
+            checkpoints.save(state)
+        try:
+            yield record
+        except GeneratorExit:  # stopped early: a resumed trial need not repeat the steps since the last checkpoint
+            if checkpoints and not last:
+                checkpoints.save(state)
+            raise
+    prefix.restore()
+    return Trained(loaded, data.labels)
 
 
 @dataclass
@@ -110,186 +187,6 @@ class _Overheads:
     prefix_flops: float = 0.0
     prefix_paid_s: float = 0.0
     states_s: float = 0.0
-
-
-class _RunningTrial:
-    """A trial from its set-up to its last record.
-
-    Attributes:
-        data: The corpus, with the states of frozen layers if they are cached.
-        grown: Those of layers that a rule has frozen since.
-        stops: The steps after which it is evaluated.
-    """
-
-    def __init__(
-        self,
-        spec: TrialSpec,
-        device: torch.device,
-        checkpoints: Checkpoints | None,
-        accumulation: int,
-        meter: EnergyMeter | None,
-    ) -> None:
-        self._spec, self._checkpoints = spec, checkpoints
-        self._clock, checked = _Clock(device), checked_mode(spec, device)
-        self._memory, self._meter = PeakMemory(device), meter or EnergyMeter.of(device)
-        data = encode_for(spec)
-        checkpoint = checkpoints.newest(spec, device) if checkpoints else None
-        self.loaded = new_model(spec, len(data.labels), device, mode=checked.mode)
-        subset = train_subset(spec, data.train)
-        self._names = {id(p): name for name, p in self.loaded.model.named_parameters()}  # before the prefix is removed
-        total_params, setup_s = self.loaded.params(), self._clock.lap()
-        self.prefix = take_prefix(spec, self.loaded, data, subset.tolist(), device)
-        self.data, paid_s = self.prefix.data, self.prefix.paid_s.get("train", 0.0)
-        states_s = sum(self.prefix.paid_s.values()) - paid_s
-        setup_s += self._clock.lap() - paid_s - states_s
-        done = checkpoint.state.step if checkpoint else 0
-        training = new_training(
-            spec, self.loaded, self.data, subset, device, mode=checked.mode, done=done, accumulation=accumulation
-        )
-        dropout, best = GlobalStream(spec.seeds.order, "dropout", device), BestEpoch(self.loaded)
-        self.state = TrialState(spec, training, FreezeSchedule(spec, training), best, dropout, [])
-        self._subset = subset.tolist()
-        self.grown = GrownPrefix(spec, self.loaded, self.prefix, self._subset, device)
-        if checkpoint:
-            self.state.resume(checkpoint, self.data.dev, len(self.data.labels))
-        self._spent = _Overheads(setup_s + self._clock.lap(), prefix_paid_s=paid_s, states_s=states_s)
-        if not self.state.records:  # a resumed trial has reported these two
-            self._spent.prefix_s, self._spent.prefix_flops = self.prefix.train_s, self.prefix.train_flops
-        if self.state.prefix_layers > self.grown.depth:  # as before the interruption; its records say what it takes
-            self._grow(first_layers(self.state.prefix_layers))
-        self.stops = evaluation_steps(training.n_steps, spec.optim.epochs, spec.eval_every)
-        self._new_record = partial(  # with what is the same at every evaluation
-            EpochRecord,
-            total_params=total_params,
-            device=device_name(device),
-            threads=torch.get_num_threads(),
-            worker_slots=None,
-            gpus=1.0 if device.type == "cuda" else 0.0,
-            accumulation=accumulation,
-            dev_cut_off=sum(example.cut for example in data.dev.examples),
-            train_cut_off=sum(data.train.examples[i].cut for i in subset),
-            padding_free=int(training.padding_free),
-            step_mode=training.mode,
-            refused_modes=checked.refused or None,
-        )
-
-    def train_to(self, stop: int) -> None:
-        """Train to a step and save checkpoints on the way.
-
-        Raises:
-            DivergedError: the training loss is not finite.
-            PreemptedError: the process was asked to stop.
-        """
-        state, checkpoints = self.state, self._checkpoints
-        pause = self._meter.watched(checkpoints.due if checkpoints else never)
-        while state.training.step < stop:
-            self._freeze()
-            self._meter.start()
-            self._clock.lap()
-            before = state.training.flops
-            with state.dropout.drawn():
-                state.losses += state.course.train(stop, pause)
-            state.train_s += self._clock.lap()
-            state.flops = known_sum((state.flops, state.training.flops - before))
-            state.accrue(energy_j=self._meter.stop())
-            leaving = checkpoints is not None and checkpoints.leaving()
-            if checkpoints and (leaving or (checkpoints.due() and state.training.step < stop)):
-                checkpoints.save(state)
-            if leaving:
-                error = checkpoints.error if checkpoints else None
-                saved = f"no checkpoint could be saved: {error}" if error else "a checkpoint was saved."
-                raise PreemptedError(f"the worker was asked to stop at step {state.training.step}; {saved}")
-
-    def _freeze(self) -> None:
-        """Freeze what is to be frozen from this step on; where the frozen part has grown, take it out of the model."""
-        state, course = self.state, self.state.course
-        self._clock.lap()
-        if not course.switch():
-            return
-        passes = self._spec.optim.epochs * (1 - state.training.step / state.training.n_steps)
-        if self.grown.is_worth(course.freeze, passes):
-            growth = self._grow(course.freeze)
-            state.prefix_s += growth.train_s
-            state.flops = known_sum((state.flops, growth.train_flops))
-            course.recount()
-            self._spent.setup_s -= sum(growth.paid_s.values())
-        self._spent.setup_s += self._clock.lap()
-
-    def _grow(self, freeze: FreezeSpec) -> Prefix:
-        """Train on the states that leave the frozen layers from now on."""
-        training, growth = self.state.training, self.grown.grow(freeze)
-        examples = [self.grown.data.train.examples[i] for i in self._subset]
-        training.feed(examples, islice(batches_of(self._spec, examples), training.step, None))
-        self.state.prefix_layers = self.grown.depth
-        self._spent.prefix_paid_s += growth.paid_s.get("train", 0.0)
-        self._spent.states_s += growth.paid_s.get("dev", 0.0)
-        return growth
-
-    def evaluated(self, predictions: Predictions, keep_weights: Callable[[bytes], None] | None) -> EpochRecord:
-        """Evaluate on dev, at the last step also on test with the best weights; save a checkpoint if one is due."""
-        spec, state, checkpoints = self._spec, self.state, self._checkpoints
-        self._clock.lap()
-        dev = evaluate(state.training, self.grown.data.dev)
-        gold, starts = self.data.dev.gold, self.data.dev.starts
-        metrics = TASKS[spec.task].measure(gold, dev.predicted, starts, self.data.names)
-        score = as_score(spec.task, spec.score, metrics)
-        state.best.update(score, dev)
-        last, prefix_layers = state.training.step == self.stops[-1], self.grown.depth
-        once, reports = dict[str, dict[str, float]](), tuple[SplitReport, ...]()
-        if last:
-            self.grown.remove()  # at the best epoch fewer layers may have been frozen
-            state.best.restore()
-            if keep_weights is not None:
-                keep_weights(state.best.to_bytes(self._names, self.data.labels))
-            once, reports = _scored_once(spec, state.training, self.data, state.best, predictions)
-        spent, self._spent = self._spent, _Overheads()
-        record = self._new_record(
-            step=state.training.step,
-            epoch=state.epoch,
-            step_losses=state.losses,
-            train_loss=sum(state.losses) / len(state.losses),
-            dev_loss=dev.loss,
-            score=score,
-            metrics=metrics,
-            examples_seen=examples_seen(spec, state.training.step),
-            lr=state.training.lr,
-            setup_s=spent.setup_s,
-            prefix_s=spent.prefix_s + state.prefix_s,
-            prefix_layers=prefix_layers,
-            frozen_layers=state.course.freeze.depth,
-            mean_frozen_layers=state.course.mean_depth,
-            prefix_paid_s=spent.prefix_paid_s,
-            train_s=state.train_s,
-            eval_s=spent.states_s + self._clock.lap(),
-            training_flops=known_sum((spent.prefix_flops, state.flops)),
-            **state.accrued,
-            peak_memory_bytes=self._memory.device_bytes(),
-            worker_memory_bytes=self._memory.process_bytes(),
-            test_score=as_score(spec.task, spec.score, once["test"]) if "test" in once else None,
-            test_metrics=scored_once(**once) if once else None,
-            reports=reports,
-            last=last,
-            trainable_params=state.course.trainable_params,
-            time=time.time(),
-            checkpoint_error=checkpoints.error if checkpoints else None,
-        )
-        state.evaluated(record)
-        if checkpoints and not last and checkpoints.due_at(state):
-            checkpoints.save(state)
-        return record
-
-
-def _scored_once(
-    spec: TrialSpec, training: Training, data: EncodedCorpus, best: BestEpoch, predictions: Predictions
-) -> tuple[dict[str, dict[str, float]], tuple[SplitReport, ...]]:
-    """Metrics of the restored best weights on each split beside dev, and the reports of all splits."""
-    once, reports = {}, [split_report(spec, data, "dev", data.dev, best.dev, predictions)]
-    for name in ("test", "mismatched"):
-        if (split := data.splits[name]).examples:
-            evaluated = evaluate(training, split)
-            once[name] = TASKS[spec.task].measure(split.gold, evaluated.predicted, split.starts, data.names)
-            reports.append(split_report(spec, data, name, split, evaluated, predictions))
-    return once, tuple(reports)
 
 
 def train_subset(spec: TrialSpec, train: Split) -> np.ndarray:
@@ -337,7 +234,7 @@ def new_training(
     examples = [data.train.examples[i] for i in subset]
     if loaded.first_position is not None:
         mode = "rows"
-    elif mode == "rows" or spec.freeze.rule is not None:  # a rule looks at gradients in the step
+    elif mode == "rows":
         mode = "padded"
     return Training(
         loaded=loaded,
@@ -353,6 +250,45 @@ def new_training(
         scaled=spec.precision == "fp16",
         mode=mode,
     )
+
+
+def _train_to(stop: int, state: TrialState, checkpoints: Checkpoints | None, clock: _Clock, meter: EnergyMeter) -> None:
+    """Train to a step and save checkpoints on the way.
+
+    Raises:
+        DivergedError: the training loss is not finite.
+        PreemptedError: the process was asked to stop.
+    """
+    training, pause = state.training, meter.watched(checkpoints.due if checkpoints else never)
+    while training.step < stop:
+        meter.start()
+        clock.lap()
+        before = training.flops
+        with state.dropout.drawn():
+            state.losses += state.course.train_to(stop, pause)
+        state.train_s += clock.lap()
+        state.flops = known_sum((state.flops, training.flops - before))
+        state.accrue(energy_j=meter.stop())
+        leaving = checkpoints is not None and checkpoints.leaving()
+        if checkpoints and (leaving or (checkpoints.due() and training.step < stop)):
+            checkpoints.save(state)
+        if leaving:
+            error = checkpoints.error if checkpoints else None
+            saved = f"no checkpoint could be saved: {error}" if error else "a checkpoint was saved."
+            raise PreemptedError(f"the worker was asked to stop at step {training.step}; {saved}")
+
+
+def _scored_once(
+    spec: TrialSpec, training: Training, data: EncodedCorpus, best: BestEpoch, predictions: Predictions
+) -> tuple[dict[str, dict[str, float]], tuple[SplitReport, ...]]:
+    """Metrics of the restored best weights on each split beside dev, and the reports of all splits."""
+    once, reports = {}, [split_report(spec, data, "dev", data.dev, best.dev, predictions)]
+    for name in ("test", "mismatched"):
+        if (split := data.splits[name]).examples:
+            evaluated = evaluate(training, split)
+            once[name] = TASKS[spec.task].measure(split.gold, evaluated.predicted, split.starts, data.names)
+            reports.append(split_report(spec, data, name, split, evaluated, predictions))
+    return once, tuple(reports)
 
 
 class _Clock:

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SerializeAsAny
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from trials.escaping import escaped
-from trials.freeze.rules import ADAPTIVE, FreezingRule, new_rule, stored_rule
+from trials.freeze.stored_rule import ADAPTIVE, StoredRule
 from trials.freeze.strategies import (
     FREEZE_STRATEGIES,
     LAYERS,
@@ -38,10 +38,6 @@ Shown = Annotated[str, AfterValidator(escaped)]
 Files = Annotated[tuple[str, ...], BeforeValidator(lambda v: () if v is None else (v,) if isinstance(v, str) else v)]
 
 
-Rule = Annotated[SerializeAsAny[FreezingRule], BeforeValidator(new_rule)]
-StoredRule = Annotated[SerializeAsAny[FreezingRule], BeforeValidator(stored_rule)]
-
-
 class Frozen(BaseModel):
     """A value that is validated when built, immutable, and without unknown keys."""
 
@@ -52,12 +48,10 @@ class FreezeSpec(Frozen):
     """Which parts of the encoder keep their pretrained weights.
 
     Attributes:
-        strategy: A registered strategy, e.g. ``first_k``, or ``layers``, or ``adaptive``.
-        layers: Indices of the frozen encoder layers, ascending; 0 is next to the embeddings. With a rule, those that
-            are frozen from the start.
-        embeddings: Whether the embedding tables are frozen as well, with a rule: from the start.
-        rule: With the strategy ``adaptive``, what freezes further layers, and the embeddings with the first of them,
-            while the trial trains.
+        strategy: A registered strategy, e.g. ``first_k``, or ``layers``; ``adaptive`` with a rule.
+        layers: Indices of the frozen encoder layers, ascending; 0 is next to the embeddings.
+        embeddings: Whether the embedding tables are frozen as well.
+        rule: What froze further layers in a trial of an earlier version, which cannot be trained again; else None.
     """
 
     strategy: str
@@ -99,10 +93,6 @@ class FreezeSpec(Frozen):
     def holds(self, other: FreezeSpec) -> bool:
         """Whether it freezes all that another does."""
         return {*other.layers} <= {*self.layers} and other.embeddings <= self.embeddings
-
-    def grown(self, depth: int) -> FreezeSpec:
-        """What is frozen when a rule has frozen so many of the lowest layers."""
-        return self if depth == self.depth else first_layers(depth)
 
     def after_thaws(self, n: int) -> FreezeSpec:
         """What is frozen after `n` unfreezing steps: each unfreezes the highest layer, the last the embeddings."""

@@ -16,7 +16,7 @@ from typing import Any
 
 from pydantic import model_validator
 
-from trials.freeze.rules import ADAPTIVE
+from trials.freeze.stored_rule import ADAPTIVE
 from trials.freeze.strategies import FREEZE_STRATEGIES, frozen_layers
 from trials.settings import BASELINE, Columns, DataSpec, FreezeSpec, ModelSpec, Positive, Recipe, Seeds
 
@@ -43,24 +43,14 @@ def beyond_bounds(recipe: Recipe) -> list[tuple[str, str]]:
 
 def conflicts(recipe: Recipe, freeze: FreezeSpec, model: ModelSpec) -> list[tuple[str, str]]:
     """(setting, reason) of every pair of settings that contradict each other."""
-    rule, lora, thaws = freeze.rule, recipe.lora, recipe.thaw_every is not None
+    lora, thaws = recipe.lora, recipe.thaw_every is not None
     everything = len(freeze.layers) == model.n_layers
-    refusal = None if rule is None else rule.refusal(model.n_layers)
     checks = [
         (thaws and freeze.is_baseline, "thaw_every", "nothing is frozen, so nothing can be unfrozen. Leave it out, or "
          "give it with each freeze as `cases`."),
         (recipe.optim.layer_decay is not None and everything and freeze.embeddings and not thaws, "optim.layer_decay",
          "only the head is trained, so no layer has a learning rate."),
     ]  # fmt: skip
-    if rule is not None:
-        checks += [
-            (refusal is not None, "freeze.rule", refusal or ""),
-            (thaws, "freeze.rule", "it freezes layers while training, and `thaw_every` unfreezes them. Leave one out."),
-            (lora is not None, "freeze.rule",
-             "it freezes the weights of layers, and adapters are trained in their place. Leave one out."),
-            (rule.statistic == "gradients" and recipe.precision == "fp16", "freeze.rule",
-             "it adds gradients up, and in fp16 those of some steps overflow and are skipped. Use bf16."),
-        ]  # fmt: skip
     if lora is not None:
         checks += [
             (lora.layers == "all" and bool(freeze.layers), "lora", "with `layers: all` every layer is trained by its "
@@ -120,10 +110,7 @@ class TrialSpec(Recipe):
             raise ValueError(f"freeze.layers: {list(layers)} is not ascending without repeats")
         if (self.freeze.strategy == ADAPTIVE) != (self.freeze.rule is not None):
             raise ValueError(f"freeze.rule: it goes together with `strategy: {ADAPTIVE}`")
-        if self.freeze.rule is not None:
-            if not self.freeze.rule.not_loaded and layers != tuple(range(self.freeze.rule.first_depth)):
-                raise ValueError(f"freeze.layers: {list(layers)} is not what the rule freezes at the start")
-        elif self.freeze.strategy in FREEZE_STRATEGIES:  # a store may hold trials of a plug-in that is not loaded
+        if self.freeze.strategy in FREEZE_STRATEGIES:  # a store may hold trials of a plug-in that is not loaded
             with suppress(ValueError):
                 if {*layers} == frozen_layers(self.freeze.strategy, self.model.n_layers, self.freeze.depth):
                     return self
@@ -199,7 +186,7 @@ class TrialSpec(Recipe):
     @property
     def always_frozen(self) -> FreezeSpec:
         """What is frozen during the whole trial: with gradual unfreezing less than what is frozen at first."""
-        if self.thaw_every is None:  # a rule freezes more than that later
+        if self.thaw_every is None:
             return self.freeze
         return self.freeze.after_thaws((self.optim.epochs - 1) // self.thaw_every)
 

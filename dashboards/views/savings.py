@@ -11,7 +11,6 @@ import pandas as pd
 
 from dashboards.data.page_query import COSTS
 from dashboards.data.selection import Selection
-from dashboards.views import adaptive
 from dashboards.views.forest import ONLY_BASELINE
 from dashboards.views.kit.cells import Shown, completed_of, hundredths, one_device, setting_columns, shown_cells
 from dashboards.views.kit.drawing import (
@@ -353,7 +352,7 @@ VIEW = View(
     "/savings",
     "Savings",
     "What does freezing save?",
-    (PARETO, SAVINGS, adaptive.WHEN, TABLE),
+    (PARETO, SAVINGS, TABLE),
     (*SHARED_CONTROLS, "cost"),
     takes_in=("/cost",),
 )

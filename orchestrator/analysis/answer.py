@@ -22,7 +22,7 @@ from orchestrator.analysis.rows import COMPLETED
 from orchestrator.analysis.savings import FLOPS, savings
 from orchestrator.analysis.trial_frame import MEMORY, TRAINING_COST
 from orchestrator.analysis.wording import answer_sentence, excluded
-from trials.freeze.rules import ADAPTIVE
+from trials.freeze.stored_rule import ADAPTIVE
 from trials.freeze.strategies import FREEZE_STRATEGIES, LAYERS, possible_depths
 from trials.settings import EMBEDDINGS_ALONE, FreezeSpec
 from trials.spec import TrialSpec

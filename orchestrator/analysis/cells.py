@@ -12,7 +12,7 @@ Settings and their replicates: which trials differ in their seeds alone, what na
 A *cell* is one combination of all settings but the seeds (a "setting" to people); its trials are its replicates. Those
 of two cells are paired by `Seeds.key`, i.e. by the seeds of subset, initialisation and order together.
 
-What was frozen by a rule, or with gradual unfreezing: `froze 0 to 4 of 6 layers, 3.2 on average over steps`.
+What gradual unfreezing, or a rule of an earlier version, froze: `froze 0 to 4 of 6 layers, 3.2 on average over steps`.
 
 Every table, card and sentence that says so takes these words.
 
@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from orchestrator.config.quantities import counted
 from trials.escaping import escaped
-from trials.freeze.rules import ADAPTIVE
+from trials.freeze.stored_rule import ADAPTIVE
 from trials.record import COSTS
 from trials.settings import FreezeSpec, LabelParts
 from trials.spec import SEEDS, TrialSpec

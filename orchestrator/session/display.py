@@ -147,7 +147,7 @@ def _statistics_table(group: Sequence[CellSummary], varying: Sequence[str]) -> T
 
 
 def _notes(cell: CellSummary) -> list[str]:
-    """What a baseline costs, what a rule froze, and the trials that ended in another state than completed."""
+    """What a baseline costs, what was frozen if that changed, and the trials that ended otherwise than completed."""
     lost = ", ".join(f"{n} {state}" for state, n in sorted(cell.states.items()) if state != State.COMPLETED)
     return [note for note in (_costs(cell), cell.froze, lost) if note]
 

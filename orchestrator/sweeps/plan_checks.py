@@ -147,10 +147,6 @@ def _goal(sweep: SweepSpec, trials: Sequence[TrialSpec]) -> Iterator[Problem]:
         )
     if not any(not spec.freeze.is_baseline for spec in trials):
         yield path, "has no freeze to choose. Add some to `freeze`."
-    rules = sorted({spec.freeze.label for spec in trials if spec.freeze.rule is not None})
-    if rules:
-        yield path, f"compares depths, and {rules[0]} is a rule without one. Compare rules in a sweep without a goal."
-        return
     freezes = sorted({spec.freeze for spec in trials}, key=lambda freeze: freeze.extent)
     for less, more in itertools.pairwise(freezes):
         if not more.holds(less):

@@ -29,8 +29,6 @@ V = TypeVar("V")
 ROOT = Path(__file__).parents[2]
 SWEEPS = ROOT / "configs" / "sweeps"
 COUNTS = {  # trials, cells
-    "adaptive": (120, 24),
-    "adaptive_sst2": (60, 12),
     "benchmark": (12, 4),
     "brown_pos": (10, 2),
     "brown_pos_demo": (6, 2),

@@ -129,7 +129,7 @@ def numbers(records: Iterable[EpochRecord]) -> list[dict[str, Any]]:
 
 def model_inside(records: Generator[EpochRecord, None, Trained]) -> LoadedModel:
     """The model of a trial that is under way, which nothing outside it holds."""
-    loaded: LoadedModel = inspect.getgeneratorlocals(records)["trial"].loaded
+    loaded: LoadedModel = inspect.getgeneratorlocals(records)["loaded"]
     return loaded
 
 

@@ -25,11 +25,6 @@ SAYS_NOTHING = (
     "effect. Use `layers: unfrozen`, or freeze only the embeddings."
 )
 NONE_LEFT = "every layer is frozen, so none is left for adapters. Freeze fewer, or use `layers: all`."
-GRADIENTS: dict[str, Any] = {"strategy": "adaptive", "rule": "gradient_norm"}
-TOO_DEEP: dict[str, Any] = {"strategy": "adaptive", "rule": {"name": "schedule", "depths": [0, 5]}}
-FREEZES_OR_THAWS = "it freezes layers while training, and `thaw_every` unfreezes them. Leave one out."
-WEIGHTS_OR_ADAPTERS = "it freezes the weights of layers, and adapters are trained in their place. Leave one out."
-OVERFLOWS = "it adds gradients up, and in fp16 those of some steps overflow and are skipped. Use bf16."
 NOT_BOTH = "adapters are added when a trial starts, which excludes `thaw_every`. Leave one out."
 
 
@@ -49,10 +44,6 @@ NOT_BOTH = "adapters are added when a trial starts, which excludes `thaw_every`.
             {"freeze": ALL, "lora": {}, "optim": {"layer_decay": 0.5}},
             [(("optim", "layer_decay"), ONLY_THE_HEAD), (("lora",), NONE_LEFT)],
         ),
-        ({"freeze": GRADIENTS, "thaw_every": 1}, [(("freeze", "rule"), FREEZES_OR_THAWS)]),
-        ({"freeze": GRADIENTS, "lora": {}}, [(("freeze", "rule"), WEIGHTS_OR_ADAPTERS)]),
-        ({"freeze": GRADIENTS, "precision": "fp16"}, [(("freeze", "rule"), OVERFLOWS)]),
-        ({"freeze": TOO_DEEP}, [(("freeze", "rule"), "depth 5 is beyond the 4 layers of the model.")]),
     ],
 )
 def test_a_contradiction_is_told_with_its_key_and_its_reason(

@@ -19,7 +19,7 @@ from trials.errors import DivergedError, RefusedError
 from trials.models.load import load_model
 from trials.record import EpochRecord
 from trials.run import new_model, run_trial, train_subset
-from trials.settings import OptimSpec
+from trials.settings import FreezeSpec, OptimSpec
 from trials.spec import TrialSpec, evaluation_steps
 from trials.training.loop import BestEpoch, EvaluatedSplit
 
@@ -235,6 +235,15 @@ def test_a_trial_with_the_optimiser_that_was_removed_is_refused_and_keeps_its_id
     old = spec.model_copy(update={"optim": spec.optim.model_copy(update={"embedding_updates": "lazy"})})
     assert TrialSpec.model_validate(old.model_dump()).trial_id != spec.trial_id
     with pytest.raises(RefusedError, match="`lazy` was removed"):
+        next(run_trial(old, device=CPU))
+
+
+def test_a_trial_with_a_rule_that_was_removed_is_refused(make_trial: TrialMaker) -> None:
+    rule = FreezeSpec.model_validate(
+        {"strategy": "adaptive", "layers": (), "embeddings": False, "rule": {"name": "plasticity", "window": 4}}
+    )
+    old = make_trial().model_copy(update={"freeze": rule})
+    with pytest.raises(RefusedError, match=r"freeze\.rule: rules were removed\. The trial can be read"):
         next(run_trial(old, device=CPU))
 
 

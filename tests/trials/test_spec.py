@@ -74,7 +74,7 @@ OTHER: dict[str, Any] = {
     "freeze.strategy": "layers",
     "freeze.layers": (0,),
     "freeze.embeddings": False,
-    "freeze.rule": "gradient_norm",
+    "freeze.rule": {"name": "gradient_norm"},
 }
 NO_IDENTITY = {
     "data.name", "data.train", "data.dev", "data.test", "data.mismatched", "data.source", "data.sizes", "data.notes",
@@ -100,8 +100,8 @@ def changed(name: str) -> TrialSpec:
     part, _, key = name.rpartition(".")
     content = FULL.model_dump()
     (content[part] if part else content)[key] = OTHER[name]
-    if name == "freeze.rule":  # it has a strategy of its own, and says what is frozen at the start
-        content["freeze"] |= {"strategy": "adaptive", "layers": ()}
+    if name == "freeze.rule":  # it has a strategy of its own
+        content["freeze"] |= {"strategy": "adaptive"}
     return TrialSpec.model_validate(content)
 
 
@@ -217,14 +217,10 @@ def test_adapters_have_a_short_label_of_what_is_not_the_default(lora: dict[str, 
         ({"strategy": "first_k", "layers": (1, 2)}, "[1, 2] is not what first_k freezes"),
         ({"strategy": "none", "layers": (0,)}, "[0] is not what none freezes"),
         ({"strategy": "adaptive", "layers": ()}, "goes together"),
-        ({"strategy": "first_k", "layers": (0,), "rule": "plasticity"}, "goes together"),
-        ({"strategy": "adaptive", "layers": (0,), "rule": "plasticity"}, "not what the rule freezes at the start"),
-        ({"strategy": "adaptive", "layers": (), "rule": {"name": "schedule", "depths": [0, 99]}}, "depth 99 is beyond"),
+        ({"strategy": "first_k", "layers": (0,), "rule": {"name": "plasticity"}}, "goes together"),
     ],
 )
-def test_layers_that_the_strategy_the_rule_or_the_model_does_not_have_are_refused(
-    freeze: dict[str, Any], message: str
-) -> None:
+def test_layers_that_the_strategy_or_the_model_does_not_have_are_refused(freeze: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError) as error:
         TrialSpec.model_validate(FULL.model_dump() | {"freeze": freeze | {"embeddings": True}})
     assert message in str(error.value)
@@ -280,13 +276,29 @@ def test_a_field_that_came_later_is_left_out_of_the_identity_where_it_changes_no
     assert older.trial_id == FULL.trial_id
 
 
-def test_a_rule_is_part_of_the_identity_with_its_parameters() -> None:
-    rules = ["gradient_norm", {"name": "gradient_norm", "percentile": 50}, {"name": "gradient_norm", "percentile": 60}]
-    content, ids = FULL.model_dump(), []
-    for rule in rules:
-        freeze = {"strategy": "adaptive", "layers": (), "embeddings": False, "rule": rule}
-        ids.append(TrialSpec.model_validate(content | {"freeze": freeze}).trial_id)
-    assert ids[0] == ids[1] != ids[2]
+@each(
+    "rule, label, trial_id",
+    [
+        ({"name": "gradient_norm", "intervals": 10, "percentile": 50.0}, "gradient norm", "711fa03f47d963b9"),
+        (
+            {"name": "gradient_norm", "intervals": 10, "percentile": 75.0},
+            "gradient norm, percentile 75",
+            "758f314bc215c31a",
+        ),
+        (
+            {"name": "plasticity", "intervals": 20, "window": 3, "tolerance": 0.1, "patience": 2},
+            "plasticity, tolerance 0.1",
+            "9ef2a5f67a4d21d3",
+        ),
+        ({"name": "schedule", "depths": [0, 2, 4]}, "schedule, depths 0-2-4", "b78814724e836bcc"),
+        ({"name": "half_time", "trained": 2}, "half time, trained 2", "93c367fd45e84010"),
+    ],
+)
+def test_a_stored_trial_with_a_rule_keeps_its_id_and_its_label(rule: dict[str, Any], label: str, trial_id: str) -> None:
+    freeze = {"strategy": "adaptive", "layers": (), "embeddings": False, "rule": rule}
+    spec = TrialSpec.model_validate_json(make_spec(freeze=freeze).model_dump_json())
+    assert spec.trial_id == trial_id  # as of the version that trained it
+    assert spec.freeze.label == f"adaptive ({label})"
 
 
 def test_a_column_of_documents_is_no_part_of_the_identity() -> None:

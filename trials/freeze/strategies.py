@@ -14,13 +14,14 @@ from functools import lru_cache
 from itertools import pairwise
 
 from trials.errors import reason
+from trials.freeze.stored_rule import ADAPTIVE
 from trials.plugins.loading import Registry
 
 FreezeStrategy = Callable[[int, int], frozenset[int]]
 
-FREEZE_STRATEGIES: Registry[FreezeStrategy] = Registry("freeze strategy", reserved=("layers", "adaptive"))
-
 LAYERS = "layers"  # an explicit list of layers instead of a rule
+
+FREEZE_STRATEGIES: Registry[FreezeStrategy] = Registry("freeze strategy", reserved=(LAYERS, ADAPTIVE))
 TEXT_COLOUR = "text"  # of a look: the colour that a figure gives its text
 _LOOK = "permafrost_look"
 _MODELS_TO = 24  # layers: a strategy with one depth in each of these models has no depth in its label

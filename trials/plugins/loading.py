@@ -247,7 +247,7 @@ def loaded() -> LoadedPlugins:
     modules = list(dict.fromkeys([*_loaded, *outside_modules()]))
     if "__main__" in modules:
         raise ConfigError(
-            "a strategy, rule, task, metric or statistic is registered in this script or notebook, which workers "
+            "a strategy, task, metric or statistic is registered in this script or notebook, which workers "
             "cannot import. Write it into a module and load that (`plugins: [module]`), or use --cluster inline."
         )
     folders = {top: folder for module in modules for top, folder in _places(module)}

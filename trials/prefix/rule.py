@@ -23,16 +23,12 @@ CPU = "cpu"  # the device of a `prefix_key` that is no GPU
 def prefix_depth(spec: TrialSpec) -> int:
     """Number of layers, counted from the embeddings, that never change in a trial; 0 if none can be cached."""
     freeze = spec.always_frozen
-    if not freeze.embeddings or not is_constant(spec):
+    has_dropout = spec.frozen_dropout and spec.dropout != 0.0  # so frozen layers give another output each time
+    if not freeze.embeddings or has_dropout:
         return 0
     if spec.lora is not None and spec.lora.layers == "all":
         return 0
     return next((k for k, layer in enumerate(freeze.layers) if k != layer), freeze.depth)
-
-
-def is_constant(spec: TrialSpec) -> bool:
-    """Whether frozen layers give the same output each time, as they have no dropout."""
-    return not spec.frozen_dropout or spec.dropout == 0.0
 
 
 def is_worth_it(spec: TrialSpec) -> bool:
@@ -88,10 +84,7 @@ def prefix_key(spec: TrialSpec, depth: int, device: str = CPU) -> str:
 
 
 def freeze_at(spec: TrialSpec, epoch: int) -> FreezeSpec:
-    """What is frozen in an epoch, as far as that is known: of a rule that measures, what it freezes at the start."""
-    if spec.freeze.rule is not None:
-        depths = spec.freeze.rule.known_depths
-        return spec.freeze.grown(depths[epoch * len(depths) // spec.optim.epochs])
+    """What is frozen in an epoch."""
     return spec.freeze if spec.thaw_every is None else spec.freeze.after_thaws(epoch // spec.thaw_every)
 
 

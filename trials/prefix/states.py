@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,14 +19,12 @@ from trials.models.cut import section, start_at
 from trials.models.load import LoadedModel, family_of
 from trials.models.padding_free import attending_within
 from trials.prefix.files import StatesFile
-from trials.prefix.rule import CPU, cached_depth, is_constant, prefix_key, why_not_cut
-from trials.settings import FreezeSpec
+from trials.prefix.rule import CPU, cached_depth, prefix_key
 from trials.spec import TrialSpec
 from trials.tasks import TASKS
 from trials.tasks.task import Example, Split, unit_of
 from trials.training.batching import batches_by_length, collate, laid_end_to_end
 from trials.training.flops import training_flops
-from trials.training.freeze_course import frozen_modules
 
 GPU_BATCH = 64
 ROW, SHORT = 512, 128  # subwords: of a row on a CPU, and of the longest example that shares one
@@ -40,29 +35,48 @@ def on_device(device: torch.device) -> str:
     return CPU if device.type == "cpu" else device_name(device)
 
 
-class StatesBuilder:
-    """Runs the frozen layers over examples, starting from the deepest states that are cached already.
+@dataclass(frozen=True)
+class Prefix:
+    """The input of a trial's first trained layer, in place of input ids.
 
     Attributes:
-        folder: Where the states are; None before `files` is called.
+        depth: Index of the first layer that every batch runs through; 0 if nothing is cached.
+        data: The corpus, with the hidden states of the examples that the trial uses.
+        train_s: Seconds that computing the states of the train subset takes, whichever trial computed them.
+        paid_s: Seconds that this trial itself spent on states, by split.
+        restore: Puts the removed layers back into the model.
     """
 
-    folder: Path | None = None
+    depth: int
+    data: EncodedCorpus
+    train_s: float
+    train_flops: float
+    paid_s: Mapping[str, float]
+    restore: Callable[[], None]
+
+
+def take_prefix(
+    spec: TrialSpec, loaded: LoadedModel, data: EncodedCorpus, subset: Sequence[int], device: torch.device
+) -> Prefix:
+    """Compute the states of the train subset and the other splits that are not cached yet; remove the layers below.
+
+    If the disk is full or a file is gone, the trial runs the whole model: slower, and with the same results but for
+    rounding, as its batches have other numbers of rows.
+    """
+    depth = cached_depth(spec)
+    if depth == 0:
+        return Prefix(0, data, 0.0, 0.0, {}, lambda: None)
+    wanted = {name: range(len(split.examples)) for name, split in data.splits.items()} | {"train": subset}
+    return StatesBuilder(spec, loaded, data, depth, device).take_out(wanted)
+
+
+class StatesBuilder:
+    """Runs the frozen layers over examples, starting from the deepest states that are cached already."""
 
     def __init__(
-        self,
-        spec: TrialSpec,
-        loaded: LoadedModel,
-        data: EncodedCorpus,
-        depth: int,
-        device: torch.device,
-        *,
-        cut_at: int = 0,
-        key: str | None = None,
+        self, spec: TrialSpec, loaded: LoadedModel, data: EncodedCorpus, depth: int, device: torch.device
     ) -> None:
-        """`cut_at`: the model's lowest layer, whose input `data` holds; `key`: of states that are one trial's alone."""
         self._spec, self._data, self._depth, self._device = spec, data, depth, device
-        self._cut_at, self._key = cut_at, key
         config: Any = loaded.model.config
         self._model, self._base = loaded.model, getattr(loaded.model, str(loaded.model.base_model_prefix))
         self._first_position, self._width = loaded.first_position, int(config.hidden_size)
@@ -72,8 +86,7 @@ class StatesBuilder:
         """The files of every split, in a folder that exists. Raises OSError if there is no room for them."""
         lengths = {name: [len(e.ids) for e in split.examples] for name, split in self._splits.items()}
         n_bytes = 4 * self._width * sum(map(sum, lengths.values()))
-        folder = node_folder("prefix", self._key or self._key_at(self._depth), n_bytes)
-        self.folder = folder
+        folder = node_folder("prefix", self._key_at(self._depth), n_bytes)
         return {name: StatesFile(folder, name, lengths[name], self._width) for name in lengths}
 
     def _key_at(self, depth: int) -> str:
@@ -88,9 +101,8 @@ class StatesBuilder:
         return sum(of_layers.of([len(examples[i].ids)]) for i in subset)
 
     def _layers(self, start: int) -> Any:
-        """The layers from `start`, but not below those that the model has, up to the depth."""
-        first = max(start - self._cut_at, 0)
-        return section(self._base, family_of(self._spec.model), first, self._depth - self._cut_at)
+        """The layers from `start` up to the depth."""
+        return section(self._base, family_of(self._spec.model), start, self._depth)
 
     def counted_states(self, name: str, missing: Sequence[int]) -> Iterator[tuple[int, torch.Tensor, float]]:
         """What `states` yields, reported as work of the set-up."""
@@ -102,8 +114,7 @@ class StatesBuilder:
 
         The seconds are those from the ids on: if shallower states are used, what those took is included.
         """
-        below = self._below(name) if self._key is None else {}
-        for start, file in [*below.items(), (0, None)]:
+        for start, file in [*self._below(name).items(), (0, None)]:
             absent = set(missing if file is None else file.missing(missing))
             here = [i for i in missing if file is None or i not in absent]
             yield from self._run(name, here, start, file)
@@ -151,16 +162,10 @@ class StatesBuilder:
                     examples[i] = replace(examples[i], states=file.read(i))
                 splits[name] = Split(examples, self._data.splits[name].documents)
         except OSError:  # a full disk, too little room, a file that another process evicted
-            return Prefix(self._cut_at, self._data, 0.0, 0.0, {}, lambda: None)
+            return Prefix(0, self._data, 0.0, 0.0, {}, lambda: None)
         train_flops = self.flops(wanted["train"])  # before the layers are removed
-        restore = start_at(self._model, family_of(self._spec.model), self._depth - self._cut_at)
+        restore = start_at(self._model, family_of(self._spec.model), self._depth)
         return Prefix(self._depth, self._data.with_splits(splits), train_s, train_flops, paid, restore)
-
-
-# An example's states have the same bits whichever trial computes them, and whichever examples run beside it. On a CPU
-# the sums inside a product depend on its number of rows, but not on what stands in the others: so short examples lie
-# end to end in rows of one length, filled up, and long ones run alone, as all do where a model takes no rows. Of a GPU,
-# which gets padded batches of similar lengths, as in training, no bit-equality is promised.
 
 
 def groups_to_run(examples: Sequence[Example], device: torch.device, first_position: int | None) -> Iterator[list[int]]:
@@ -188,6 +193,11 @@ def run_layers(
     spec: TrialSpec, layers: Any, examples: Sequence[Example], device: torch.device, first_position: int | None
 ) -> list[torch.Tensor]:
     """(subwords, width) states of each example of a group; in fp32, on the CPU.
+
+    They have the same bits whichever trial computes them, and whichever examples run beside it. On a CPU the sums
+    inside a product depend on its number of rows, but not on what stands in the others: so short examples lie end to
+    end in rows of one length, filled up, and long ones run alone, as all do where a model takes no rows. Of a GPU,
+    which gets padded batches of similar lengths, as in training, no bit-equality is promised.
 
     Args:
         first_position: Of the model, if it takes rows (`LoadedModel.first_position`).
@@ -221,104 +231,3 @@ def _filler(examples: Sequence[Example]) -> Iterator[Example]:
         states = None if longest.states is None else longest.states[:n]
         yield replace(longest, ids=longest.ids[:n], labels=longest.labels[:n], types=types, states=states)
         missing -= n
-
-
-# Give a trial the cached hidden states that enter its first trained layer.
-#
-# If the disk is full or a file is gone, the trial runs the whole model: slower, and with the same results but for
-# rounding, as its batches have other numbers of rows.
-
-
-@dataclass(frozen=True)
-class Prefix:
-    """The input of a trial's first trained layer, in place of input ids.
-
-    Attributes:
-        depth: Index of the first layer that every batch runs through; 0 if nothing is cached.
-        data: The corpus, with the hidden states of the examples that the trial uses.
-        train_s: Seconds that computing the states of the train subset takes, whichever trial computed them.
-        paid_s: Seconds that this trial itself spent on states, by split.
-        restore: Puts the removed layers back into the model.
-    """
-
-    depth: int
-    data: EncodedCorpus
-    train_s: float
-    train_flops: float
-    paid_s: Mapping[str, float]
-    restore: Callable[[], None]
-
-
-def take_prefix(
-    spec: TrialSpec, loaded: LoadedModel, data: EncodedCorpus, subset: Sequence[int], device: torch.device
-) -> Prefix:
-    """Compute the states of the train subset and the other splits that are not cached yet; remove the layers below."""
-    depth = cached_depth(spec)
-    if depth == 0:
-        return Prefix(0, data, 0.0, 0.0, {}, lambda: None)
-    wanted = {name: range(len(split.examples)) for name, split in data.splits.items()} | {"train": subset}
-    return StatesBuilder(spec, loaded, data, depth, device).take_out(wanted)
-
-
-# The states of layers that a rule has frozen while a trial trains.
-#
-# Such layers were trained before, so their states are this trial's alone: they are in a folder of its own among those
-# of the node's bounded cache, named by the trial and a digest of the frozen weights, and are removed when the trial
-# ends. A resumed trial has the same weights, so it finds those that an interrupted one has left, or computes the same
-# bits again.
-#
-# Only train and dev have such states. The split that is scored once at the end would be read as often as computed; and
-# it is scored with the weights of the best epoch, at which fewer layers may have been frozen.
-
-
-class GrownPrefix:
-    """The layers of a trial that are not run any more, at first those of its prefix.
-
-    Attributes:
-        data: The corpus with the states that enter the lowest layer that is run.
-    """
-
-    def __init__(
-        self, spec: TrialSpec, loaded: LoadedModel, prefix: Prefix, subset: Sequence[int], device: torch.device
-    ) -> None:
-        self._spec, self._loaded, self._subset, self._device = spec, loaded, list(subset), device
-        self.depth, self.data = prefix.depth, prefix.data
-        self._before: EncodedCorpus = prefix.data
-        self._builders: list[StatesBuilder] = []
-        self._restore: list[Callable[[], None]] = []
-
-    def is_worth(self, freeze: FreezeSpec, passes: float) -> bool:
-        """Whether to compute the states that leave these layers, if so many passes over the train subset follow."""
-        is_deeper = self._spec.freeze.rule is not None and freeze.embeddings and freeze.depth > self.depth
-        is_read_again = passes > 1 and is_constant(self._spec)
-        return is_deeper and is_read_again and why_not_cut(self._spec, freeze.depth) is None
-
-    def grow(self, freeze: FreezeSpec) -> Prefix:
-        """Compute the states that leave the embeddings and the lowest layers, which are frozen, and remove these.
-
-        Where the disk is full, nothing is removed: the trial runs the frozen layers at every step.
-        """
-        spec, loaded, key = self._spec, self._loaded, self._key(freeze)
-        builder = StatesBuilder(spec, loaded, self.data, freeze.depth, self._device, cut_at=self.depth, key=key)
-        self._builders.append(builder)
-        grown = builder.take_out({"train": self._subset, "dev": range(len(self.data.dev.examples))})
-        self._restore.append(grown.restore)
-        self.depth, self.data = grown.depth, grown.data
-        return grown
-
-    def remove(self) -> None:
-        """Put the layers of the trial's own states back and delete these; `data` is that of the start again."""
-        while self._restore:
-            self._restore.pop()()
-        for builder in self._builders:
-            if builder.folder is not None:
-                shutil.rmtree(builder.folder, ignore_errors=True)
-        self.data = self._before
-
-    def _key(self, freeze: FreezeSpec) -> str:
-        key = prefix_key(self._spec, freeze.depth, on_device(self._device))
-        digest = hashlib.sha256(f"{self._spec.trial_id}/{key}".encode())
-        for module in frozen_modules(self._loaded.parts, freeze):
-            for tensor in (*module.parameters(), *module.buffers()):
-                digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
-        return digest.hexdigest()[:24]

@@ -23,7 +23,6 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 
 from trials.errors import CheckpointError, StoreError, one_line
-from trials.freeze.rules import Row
 from trials.record import ACCRUED, EpochRecord, known_sum
 from trials.seeding import GlobalStream
 from trials.settings import NEVER, CheckpointTimes
@@ -49,7 +48,6 @@ class CheckpointState(BaseModel):
         lr: Learning rate of the last step.
         losses: Losses of the steps since the last record; `train_s` and `flops` are their seconds and operations.
         accrued: What else those steps took, by column of `ACCRUED`; in the file each is a key of its own.
-        rows: What a freezing rule has seen; empty without one.
         scaler: State of the loss scaling in fp16; else empty.
         records: The records that the trial had yielded, without their reports.
         best_score, best_loss: Score and loss on dev at the best epoch; None before the first evaluation.
@@ -66,9 +64,6 @@ class CheckpointState(BaseModel):
     train_s: float
     accrued: Mapping[str, float | None]
     flops: float | None = None  # older checkpoints lack it
-    prefix_s: float = 0.0  # and these three
-    prefix_layers: int = 0
-    rows: tuple[Row, ...] = ()
     scaler: Mapping[str, float | int]
     records: tuple[EpochRecord, ...]
     best_score: float | None
@@ -145,6 +140,8 @@ def _values(content: bytes) -> dict[str, Any]:
     # A record of an older checkpoint lacks the measurements that were added since; each of them may be unknown.
     unknown = {field.name: None for field in fields(EpochRecord) if str(field.type).endswith("| None")}
     accrued = {name: values.pop(name, None) for name in ACCRUED}
+    for removed in ("prefix_s", "prefix_layers", "rows"):  # of rules that froze while training
+        values.pop(removed, None)
     records = [unknown | record | {"reports": ()} for record in values["records"]]
     return values | {"accrued": accrued, "records": records}
 
@@ -243,8 +240,6 @@ class TrialState:
         train_s: Seconds that those steps took.
         accrued: The columns of `ACCRUED` over those steps; None where one cannot be read.
         flops: Operations that they took; None where an older checkpoint did not count them.
-        prefix_s: Seconds that states of layers frozen since the last record take, of the train subset.
-        prefix_layers: Layers that a rule has frozen and that are not run any more; 0 without a rule.
     """
 
     spec: TrialSpec
@@ -257,8 +252,6 @@ class TrialState:
     train_s: float = 0.0
     accrued: dict[str, Any] = field(default_factory=lambda: dict.fromkeys(ACCRUED, 0.0))
     flops: float | None = 0.0
-    prefix_s: float = 0.0
-    prefix_layers: int = 0
 
     @property
     def epoch(self) -> float:
@@ -274,7 +267,6 @@ class TrialState:
         """Add a record, which covers the steps so far."""
         self.records.append(replace(record, reports=()))  # only the last record has any, and it ends the trial
         self.losses, self.train_s, self.accrued, self.flops = (), 0.0, dict.fromkeys(ACCRUED, 0.0), 0.0
-        self.prefix_s = 0.0
 
     def accrue(self, **amounts: float | None) -> None:
         """Add what steps took, by column of `ACCRUED`."""
@@ -287,7 +279,6 @@ class TrialState:
         tensors |= {f"optimizer/{i}/{k}": v for i, own in moments.items() for k, v in own.items()}
         tensors |= {f"dropout/{i}": state for i, state in enumerate(self.dropout.states)}
         tensors |= {f"best/{i}": weight for i, weight in enumerate(self.best.weights)}
-        tensors |= {f"measured/{i}": total for i, total in enumerate(self.course.tensors)}
         content: dict[str, Any] = {
             "version": VERSION,
             "trial_id": self.spec.trial_id,
@@ -298,9 +289,6 @@ class TrialState:
             "train_s": self.train_s,
             **self.accrued,
             "flops": self.flops,
-            "prefix_s": self.prefix_s,
-            "prefix_layers": self.prefix_layers,
-            "rows": self.course.rows,
             "scaler": training.scaler.state_dict(),
             "records": [{k: v for k, v in asdict(record).items() if k != "reports"} for record in self.records],
             "best_score": None,
@@ -317,8 +305,6 @@ class TrialState:
         """Restore everything. Raises CheckpointError if it does not fit; then nothing has changed."""
         state = checkpoint.state
         checkpoint.check(self._templates(checkpoint))
-        if not self.course.is_possible(state.rows, state.prefix_layers, state.step):
-            raise CheckpointError("its checkpoint does not fit this trial (rows).")
         if state.scaler.keys() != self.training.scaler.state_dict().keys():
             raise CheckpointError("its checkpoint does not fit this trial (scaler).")
         if state.best_score is not None:
@@ -344,19 +330,16 @@ class TrialState:
             self.best.replace(state.best_score, best_dev, list(checkpoint.under("best/").values()))
         self.training.lr, self.accrued, self.flops = state.lr, dict(state.accrued), state.flops
         self.records, self.losses, self.train_s = list(state.records), state.losses, state.train_s
-        self.prefix_s, self.prefix_layers = state.prefix_s, state.prefix_layers
-        self.course.resume(state.rows, list(checkpoint.under("measured/").values()))
 
     def _templates(self, checkpoint: Checkpoint) -> dict[str, torch.Tensor]:
         """Tensors of the shapes and types that a checkpoint of this trial has, by name."""
         trained = self._trained()
         templates: dict[str, torch.Tensor] = {f"weights/{i}": p for i, p in enumerate(trained)}
-        # With gradual unfreezing not every parameter has moments yet, with a freezing rule not any more.
+        # With gradual unfreezing not every parameter has moments yet.
         for i in checkpoint.numbers("optimizer/") & set(range(len(trained))):
             templates |= {f"optimizer/{i}/step": torch.zeros(()), f"optimizer/{i}/exp_avg": trained[i]}
             templates[f"optimizer/{i}/exp_avg_sq"] = trained[i]
         templates |= {f"dropout/{i}": state for i, state in enumerate(self.dropout.states)}
-        templates |= {f"measured/{i}": total for i, total in enumerate(self.course.tensors)}
         if checkpoint.state.best_score is not None:
             templates |= {f"best/{i}": p for i, p in enumerate(self.best.trained)}
         return templates

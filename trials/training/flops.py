@@ -73,13 +73,6 @@ def training_flops(model: nn.Module, like: Batch) -> Flops:
         return count_flops(run)
 
 
-def forward_flops(model: nn.Module, like: Batch) -> Flops:
-    """The operations of a forward pass that no backward pass follows, likewise."""
-    model.eval()
-    with torch.no_grad():
-        return count_flops(lambda n, length: model(**_blank(like, n, length).inputs))
-
-
 def _blank(like: Batch, n: int, length: int) -> Batch:
     """`n` inputs of `length` subwords of the same kind as those of a batch."""
 

@@ -94,7 +94,6 @@ class Training:
         step_flops: Operations of a step, by its batch's shape; None to count none.
         flops: Operations of the steps that this process has done.
         device_batches: The batches on the device.
-        on_gradients: Called in every step when the gradients of the whole batch are known, before they are clipped.
     """
 
     loaded: LoadedModel
@@ -112,7 +111,6 @@ class Training:
     lr: float = 0.0
     step_flops: Flops | None = None
     flops: float = 0.0
-    on_gradients: Callable[[], None] | None = None
     optimizer: torch.optim.AdamW = field(init=False)
     scaler: torch.amp.GradScaler = field(init=False)
     step_graphs: StepGraphs | None = field(init=False)
@@ -210,8 +208,6 @@ def one_step(training: Training, batch: Batch) -> torch.Tensor:
             part_loss = mean_loss(training.loaded.model, part, n_labels)
         training.scaler.scale(part_loss).backward()
         loss += part_loss.detach()
-    if training.on_gradients is not None:  # never with a scaled loss
-        training.on_gradients()
     if training.optim.max_grad_norm is not None:
         training.scaler.unscale_(training.optimizer)
         torch.nn.utils.clip_grad_norm_(training.weights, training.optim.max_grad_norm)  # those that have a gradient

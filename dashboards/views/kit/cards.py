@@ -233,7 +233,7 @@ def figures_of(answer: Answer) -> str:
 
 
 def _froze(answer: Answer) -> str:
-    """What a rule that freezes while training froze, in words."""
+    """What a setting froze that changed while training, in words."""
     row = answer.decided_by.subject
     return "" if row is None else str(row["froze"])
 

@@ -167,6 +167,11 @@ def test_an_axis_that_says_nothing_or_too_much_is_refused(tmp_path: Path, axis: 
         ("search: placement", ":2: search.kind: 'placement': `placement` was removed. List the sets of layers under"),
         ("search: {kind: sobol, cells: 3, order: [1, 0]}", ":2: search.order: was removed with `kind: placement`"),
         ("racing: {test: wilcoxon}", ":2: racing.test: 'wilcoxon': `wilcoxon` was removed. Use `student`"),
+        (
+            "space: {freeze: [none, {strategy: adaptive, rule: {name: schedule, depths: [0, 2]}}]}",
+            ":2: space.freeze[1]: rules that freeze while training were removed. Compare fixed depths (`first_k`; ",
+        ),
+        ("space:\n  cases: [{freeze: none}, {freeze: adaptive}]", ":3: space.cases[1].freeze: rules that freeze while"),
         ("watch: {notify: {email: {host: x}}}", ":2: watch.notify.email: e-mail was removed. Use `webhook`."),
     ],
 )

@@ -16,13 +16,11 @@ from tests.builders import make_spec
 from tests.examples import each
 from tests.plugin_packages import fresh_plugins as fresh_plugins
 from tests.plugin_packages import install
-from tests.test_contributing import EXAMPLES
 from trials.errors import ConfigError
 from trials.freeze.strategies import FREEZE_STRATEGIES, possible_depths
 from trials.metrics.metric import metric_label
 from trials.plugins import loading
 from trials.plugins.loading import Registry, digest_of, load, load_installed, loaded
-from trials.spec import TrialSpec
 from trials.tasks import TASKS
 
 pytestmark = pytest.mark.usefixtures("fresh_plugins")
@@ -120,7 +118,6 @@ def test_what_a_script_registers_cannot_be_sent_and_says_what_to_do(monkeypatch:
 
 
 MIDDLE = {"strategy": "middle_k", "layers": (2, 3), "embeddings": True}
-HALF_TIME = {"strategy": "adaptive", "layers": (), "embeddings": False, "rule": {"name": "half_time", "trained": 2}}
 
 
 def test_a_strategy_keeps_its_layers_and_its_id() -> None:
@@ -129,15 +126,6 @@ def test_a_strategy_keeps_its_layers_and_its_id() -> None:
     assert layer_strip(spec.freeze.label, 6) == "■ □□■■□□"
     assert freeze_yaml(spec.freeze, 6) == "trial:\n  freeze: {strategy: layers, layers: [2, 3], embeddings: true}\n"
     assert spec.trial_id == make_spec(freeze={**MIDDLE, "strategy": "layers"}).trial_id
-
-
-def test_a_rule_keeps_its_parameters_and_its_id(fresh_plugins: None, tmp_path: Path) -> None:
-    spec = make_spec(freeze=HALF_TIME)
-    assert spec.freeze.label == "adaptive (half_time, plug-in not loaded)"
-    assert TrialSpec.model_validate_json(spec.model_dump_json()).trial_id == spec.trial_id
-    (tmp_path / "half_time_rule.py").write_text(EXAMPLES["trials/freeze/half_time.py"])
-    load(["half_time_rule"], [tmp_path])
-    assert make_spec(freeze=HALF_TIME).trial_id == spec.trial_id
 
 
 def test_a_task_and_a_metric_are_named_in_tables() -> None:

@@ -6,6 +6,7 @@ import errno
 import json
 import math
 import os
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -37,18 +38,6 @@ RECIPES: dict[str, dict[str, Any]] = {
     "a frozen prefix": PREFIX,
     "batches of like length": {"batching": "length"},
     "gradual unfreezing": {"freeze": "all_encoder", "thaw_every": 1, "optim": {"epochs": 3}},
-    "a rule and its states": {
-        "freeze": {"strategy": "adaptive", "rule": {"name": "schedule", "depths": [0, 1, 1, 3]}},
-        "frozen_dropout": False,
-        "optim": {"epochs": 3},
-    },
-    "gradients that are added up": {
-        "freeze": {"strategy": "adaptive", "rule": {"name": "gradient_norm", "intervals": 4, "percentile": 90}}
-    },
-    "activations": {
-        "freeze": {"strategy": "adaptive", "rule": {"name": "plasticity", "intervals": 6, "tolerance": 0.9}},
-        "frozen_dropout": False,
-    },
     "adapters": {"lora": {"rank": 2}, "freeze": {"strategy": "first_k", "depth": 2}},
     "bf16": {"precision": "bf16"},
     "a scaled loss": {"precision": "fp16"},
@@ -227,19 +216,32 @@ def test_one_of_another_trial_or_device_is_none(kept_trial: tuple[TrialSpec, byt
     assert Checkpoint.read(content, other, CPU) is None
 
 
-def without_energy(content: bytes) -> bytes:
-    """The checkpoint as it was before energy was measured."""
+def rewritten(content: bytes, change: Callable[[dict[str, Any]], None]) -> bytes:
+    """The checkpoint with another JSON part."""
     tensors = load(content)
     state = json.loads(bytes(tensors["state.json"].numpy()))
+    change(state)
+    return save(tensors | {"state.json": torch.frombuffer(bytearray(json.dumps(state).encode()), dtype=torch.uint8)})
+
+
+def without_energy(state: dict[str, Any]) -> None:
     for part in (state, *state["records"]):
         del part["energy_j"]
-    return save(tensors | {"state.json": torch.frombuffer(bytearray(json.dumps(state).encode()), dtype=torch.uint8)})
+
+
+def test_a_checkpoint_of_when_there_were_freezing_rules_is_gone_on_from(make_trial: TrialMaker) -> None:
+    spec = make_trial(**RECIPES["gradual unfreezing"])
+    kept = interrupted_after(10, spec)
+    kept.newest = rewritten(kept.newest or b"", lambda s: s.update(prefix_s=0.0, prefix_layers=0, rows=[]))
+    assert Checkpoint.read(kept.newest, spec, CPU) is not None  # else the trial would start anew
+    records = run_trial(spec, device=CPU, checkpoints=Checkpoints(kept))
+    assert numbers(list(records)) == numbers(whole(spec))
 
 
 def test_a_checkpoint_of_before_energy_was_measured_is_gone_on_from(make_trial: TrialMaker) -> None:
     spec = make_trial(optim={"epochs": 3})
     kept = interrupted_after(10, spec)
-    kept.newest = without_energy(kept.newest or b"")
+    kept.newest = rewritten(kept.newest or b"", without_energy)
     again = list(run_trial(spec, device=CPU, checkpoints=Checkpoints(kept), meter=EnergyMeter(Joules())))
     assert numbers(again) == numbers(whole(spec))
     assert [record.energy_j for record in again] == [None, None, 1.0]

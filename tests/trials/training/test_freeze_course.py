@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -119,6 +120,13 @@ def test_each_thaw_takes_the_highest_frozen_layer_and_the_last_the_embeddings(
     assert left.layers == tuple(sorted(layers)[: max(len(layers) - n, 0)])
     assert left.embeddings == (embeddings and n <= len(layers))
     assert left.after_thaws(1) == freeze.after_thaws(n + 1) or n == 0
+
+
+def test_a_trial_says_at_every_evaluation_how_deep_it_is_frozen(make_trial: TrialMaker) -> None:
+    spec = make_trial(freeze={"strategy": "first_k", "depth": 2}, thaw_every=1, optim={"epochs": 3})
+    records, _ = finished(run_trial(spec, device=CPU))
+    assert [record.frozen_layers for record in records] == [2, 1, 0]
+    assert [record.mean_frozen_layers for record in records] == pytest.approx([2, 1.5, 1])
 
 
 def test_frozen_modules_are_those_of_the_thawed_freeze(make_trial: TrialMaker) -> None:
