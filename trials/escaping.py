@@ -272,7 +272,7 @@ _ONE = re.compile(r"(?<= 1 )(character|value)s")
 
 
 def rule_of(error: Mapping[str, Any]) -> str:
-    """What a value must be, as part of a sentence, for an entry of pydantic's `ValidationError.errors()`."""
+    """What a value must be, as part of a sentence, for an entry of `pydantic.ValidationError.errors()`."""
     context = {k: f"{v:g}" if isinstance(v, float) else v for k, v in error.get("ctx", {}).items()}
     if error["type"] in _OURS:
         return str(context["error"])

@@ -81,7 +81,7 @@ class CellSummary:
         saved_time_low, saved_time_high: 95 % interval of `saved_time`; None for the baseline and below two pairs.
         slowest: Longest training cost of a replicate over the shortest one.
         froze: What its rule froze (`cells.froze_by`); empty for one that freezes the same throughout.
-        statistics: Those of plug-ins, by label (`statistic.statistics_of`).
+        statistics: Those of plug-ins, by label (`statistics_of`).
     """
 
     spec: TrialSpec

@@ -202,7 +202,7 @@ def _gs(address: Address) -> GCSStore:
     return GCSStore(address.host, config=config, client_options=_client(), retry_config=_RETRIES)
 
 
-LARGEST_BYTES = 8 * 2**20  # an object is one request, which has to end in `connection.REQUEST_S`
+LARGEST_BYTES = 8 * 2**20  # an object is one request, which has to end in `REQUEST_S`
 CACHE_BYTES = 256 * 2**20
 PAGE = 1_000  # names in an answer of S3 and Google
 

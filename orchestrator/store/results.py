@@ -128,7 +128,7 @@ class ResultStore:
         return evidence_of(specs, self.trials(list(TRIAL_COLUMNS)), self.contributions())
 
     def sentences(self) -> dict[str, dict[str, dict[str, npt.NDArray[Any]]]]:
-        """Trial id -> split -> those of `evidence.SENTENCE_COLUMNS` that are stored. Raises StoreError."""
+        """Trial id -> split -> those of `contents.SENTENCE_COLUMNS` that are stored. Raises StoreError."""
         return all_sentences(self.contributions())
 
     def completed_ids(self) -> frozenset[str]:

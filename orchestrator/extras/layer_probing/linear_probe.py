@@ -101,7 +101,7 @@ def probe_layers(
     device: torch.device | None = None,
     done: Callable[[str, int, int], None] = lambda name, n, total: None,
 ) -> Iterator[Probe]:
-    """Probes at every depth, of settings that share one pass of the encoder (`probe_key.states_key`).
+    """Probes at every depth, of settings that share one pass of the encoder (`layer_curves.states_key`).
 
     Args:
         specs: One trial of each train size and subset seed.

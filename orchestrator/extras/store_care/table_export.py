@@ -196,7 +196,7 @@ def dictionary() -> str:
 
 def _lines() -> Iterator[str]:
     yield f"# Columns\n\nOf store version {SCHEMA_VERSION}. `_s` are seconds, `_bytes` bytes, `_j` joules. In CSV a"
-    yield "list is JSON; a map has a column a key (`best_metrics.accuracy`), and what is not there is an empty cell.\n"
+    yield "list is JSON; a map has one column per key (best_metrics.accuracy); what is not there is an empty cell.\n"
     for table, stored in {**COLUMNS, "losses": LOSS_COLUMNS}.items():
         columns = stored | (ADDED if table == "trials" else {})
         yield f"## {table}\n\n{ABOUT[table]}\n\n| column | type | what |\n|---|---|---|"
