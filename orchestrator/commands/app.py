@@ -206,12 +206,9 @@ GROUPS = {
     ),
     "data": ("orchestrator.commands.data:app", "Fetch, list and check corpora.", START),
     "store": ("orchestrator.extras.store_care.store_command:app", "Verify, repair, compact and merge stores.", OPERATE),
-    "manifests": (
-        "orchestrator.extras.kubernetes.manifests_command:app",
-        "Write the Kubernetes manifests of a cluster.",
-        OPERATE,
-    ),
 }
+# Commands of earlier versions, with what serves instead.
+REMOVED = {"manifests": "Edit docker/kubernetes/permafrost.yaml and apply it with kubectl."}
 
 
 class LazyCommands(TyperGroup):
@@ -245,6 +242,8 @@ class LazyCommands(TyperGroup):
         name = args[0]
         if name in self.commands:
             self.add_command(load_command(self.prefix + name))
+        elif instead := REMOVED.get(self.prefix + name):
+            raise typer.BadParameter(f"`permafrost {self.prefix}{name}` was removed. {instead}")
         return super().resolve_command(ctx, args)
 
 

@@ -72,7 +72,6 @@ def test_what_is_planned_and_checked(run: Run) -> None:
     assert Path("новый", "choose-дані-жоба.yaml").is_file()
     run("plan", "--sweep", "новый/choose-дані-жоба.yaml", "--store", "пусто")
     run("choose", CORPUS, "--store", "ответ", "--cluster", "inline", "--dry-run")
-    run("manifests", "kuberay", "--store", "s3://bucket/results", "--sweep", f"{SWEEP}.yaml", "--out", "манифест")
 
 
 @pytest.mark.slow

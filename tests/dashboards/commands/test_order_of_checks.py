@@ -18,7 +18,6 @@ UNKNOWN = [
     (("paper", "nothing", "-o", "out"), 2),
     (("export", "model", "--trial", "nothing", "-o", "out"), 5),
     (("export", "tensorboard", "--sweep", "nothing", "--dir", "out"), 5),
-    (("manifests", "kuberay", "--volume", "results", "--sweep", "nothing", "--out", "out"), 3),
     (("choose", "nothing", "--out", "out"), 3),
     (("choose", "nothing", "--export", "out"), 3),
     (("choose", "UD_Naija-NSC-sample", "--model", "nothing", "--export", "out"), 3),
@@ -33,7 +32,7 @@ NO_STORE = [
     ("export", "tensorboard", "--dir", "out"),
     ("export", "tables", "out"),
 ]
-WITHOUT_STORE = ("manifests", "init")
+WITHOUT_STORE = ("init",)
 
 
 def in_the_way(what: str) -> None:
