@@ -30,7 +30,7 @@ KeyPath = tuple[str | int, ...]
 MAX_VALUE = 200  # characters of a value in a message
 MAX_MISTAKES = 50  # in a message
 _REMOVED = {  # keys of earlier versions, by the end of their path
-    "notify.email": "e-mail was removed. Use `webhook`.",
+    "watch.notify": "was removed. Run a command after the sweep: `permafrost launch && curl ...`.",
     "search.order": "was removed with `kind: placement`. Remove this key.",
 }
 

@@ -126,7 +126,7 @@ BESIDE: dict[str, Callable[[random.Random], Any]] = {
     "predictions": lambda rng: rng.choice(("auto", "all", "none")),
     "checkpoint": lambda rng: rng.choice(("auto", {"epochs": 0.5}, {"minutes": 10, "epochs": 2}, {"auto": True})),
     "limits": lambda rng: {"lost": rng.randint(0, 9), "unavailable": rng.randint(0, 9), "alike": rng.randint(1, 9)},
-    "watch": lambda rng: rng.choice(({"log": "sweep.jsonl"}, {"notify": {"webhook": {"url_env": "HOOK"}}})),
+    "watch": lambda rng: {"log": "sweep.jsonl"},
 }
 
 

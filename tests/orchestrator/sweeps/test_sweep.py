@@ -164,7 +164,7 @@ def test_an_axis_that_says_nothing_or_too_much_is_refused(tmp_path: Path, axis: 
         ("search: placement", ":2: search.kind: 'placement': `placement` was removed. List the sets of layers under"),
         ("search: {kind: sobol, cells: 3, order: [1, 0]}", ":2: search.order: was removed with `kind: placement`"),
         ("racing: {test: wilcoxon}", ":2: racing.test: 'wilcoxon': `wilcoxon` was removed. Use `student`"),
-        ("watch: {notify: {email: {host: x}}}", ":2: watch.notify.email: e-mail was removed. Use `webhook`."),
+        ("watch: {notify: {webhook: {url_env: X}}}", ":2: watch.notify: was removed. Run a command after the sweep"),
     ],
 )
 def test_what_a_sweep_cannot_say_is_refused_at_its_line_with_the_way_out(tmp_path: Path, text: str, said: str) -> None:
