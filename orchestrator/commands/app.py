@@ -205,10 +205,13 @@ GROUPS = {
         SHARE,
     ),
     "data": ("orchestrator.commands.data:app", "Fetch, list and check corpora.", START),
-    "store": ("orchestrator.extras.store_care.store_command:app", "Verify, repair, compact and merge stores.", OPERATE),
+    "store": ("orchestrator.extras.store_care.store_command:app", "Verify, repair and compact stores.", OPERATE),
 }
 # Commands of earlier versions, with what serves instead.
-REMOVED = {"manifests": "Edit docker/kubernetes/permafrost.yaml and apply it with kubectl."}
+REMOVED = {
+    "manifests": "Edit docker/kubernetes/permafrost.yaml and apply it with kubectl.",
+    "store merge": "Several stores are read as one (`--store a,b`), and `permafrost export store` makes one of them.",
+}
 
 
 class LazyCommands(TyperGroup):
@@ -240,10 +243,11 @@ class LazyCommands(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Import the command that the arguments name."""
         name = args[0]
+        for words in (name, " ".join(args[:2])):
+            if instead := REMOVED.get(words):
+                raise typer.BadParameter(f"`permafrost {words}` was removed. {instead}")
         if name in self.commands:
             self.add_command(load_command(self.prefix + name))
-        elif instead := REMOVED.get(self.prefix + name):
-            raise typer.BadParameter(f"`permafrost {self.prefix}{name}` was removed. {instead}")
         return super().resolve_command(ctx, args)
 
 

@@ -115,7 +115,7 @@ _TIMED = "When it was computed, UTC."
 _SPLIT = "dev, test or mismatched."
 _ID: Columns = {
     "trial_id": (_TEXT, "The trial: a digest of everything that decides its numbers."),
-    "attempt": (_SHORT, "Which attempt at it, from 1 on; 0 and below are attempts that a merge brought."),
+    "attempt": (_SHORT, "Which attempt at it, from 1 on; 0 and below are of merges by earlier versions."),
 }
 
 

@@ -88,7 +88,7 @@ def test_what_a_store_says(run: Run) -> None:
     for words in (["verify"], ["compact"], ["gc"], ["repair"]):
         run("store", *words, "--store", STORE)
     run("export", "tables", "таблицы", "--store", STORE)
-    run("store", "merge", STORE, "другой")
+    run("export", "store", "другой", "--store", STORE)
     assert [plan.name for plan in open_store("другой").sweeps()] == [SWEEP]
 
 

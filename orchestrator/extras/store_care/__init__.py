@@ -1,1 +1,1 @@
-"""Verify, repair, compact, export and merge stores."""
+"""Verify, repair, compact and export stores."""

@@ -69,8 +69,9 @@ def test_help_lists_every_command_in_one_of_five_panels_and_what_can_be_exported
 
 
 def test_a_command_that_was_removed_says_what_to_use_instead() -> None:
-    done = run("manifests", "kuberay", "--spot")
-    assert (done.exit_code, "docker/kubernetes/permafrost.yaml" in done.output) == (2, True)
+    for words, instead in ((("manifests", "kuberay"), "permafrost.yaml"), (("store", "merge", "a", "b"), "a,b")):
+        done = run(*words)
+        assert (done.exit_code, instead in done.output) == (2, True)
 
 
 # --- The help of every command can be shown: brackets in it are not taken for markup that never ends.
