@@ -44,7 +44,7 @@ FILES: dict[str, tuple[str, type[BaseModel], str]] = {
     ),
     "trial": ("Trial settings", TrialDraft, "The keys under `trial:` of a sweep and, with dots, under `space:`."),
     "cluster": ("Cluster file", ClusterSpec, "What `--cluster` may name: where a sweep runs."),
-    "study": ("Study file", Study, "A published study in `configs/published/`, as `compare` and `paper` read it."),
+    "study": ("Study file", Study, "A published study in `configs/published/`, as `compare` reads it."),
 }
 _BOUNDS = {"exclusiveMinimum": "> {}", "minimum": "≥ {}", "exclusiveMaximum": "< {}", "maximum": "≤ {}"}
 

@@ -20,7 +20,18 @@ TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MOD
 CLASSES = {node.name: node for tree in TREES.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
 DOTTED = re.compile(r"`([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+)(?:\([^`]*\))?`", re.ASCII)
 OURS = {"orchestrator", "trials", "dashboards", "tests"}
-FILES = {"conllu", "csv", "json", "md", "part", "py", "testa", "toml", "yaml"}  # the last part of the name of a file
+FILES = {
+    "conllu",
+    "csv",
+    "html",
+    "json",
+    "md",
+    "part",
+    "py",
+    "testa",
+    "toml",
+    "yaml",
+}  # the last part of the name of a file
 OTHERS = {"permafrost"}  # what trackers and packages call our parameters, tags and entry points
 
 

@@ -36,7 +36,6 @@ class PageQuery:
         axis: The x axis of curves.
         tolerance: Acceptable loss of quality, in points (hundredths of the metric); None for the sweep's own.
         budget: Maximum `cost` of a trial, in the store's unit; None means any.
-        study: Published study to compare with; empty means every one that fits, `off` none.
         freeze: Label of the setting that Tags compares with the baseline.
         level: Whether Tags counts spans, tokens or classes.
         trials: Ids of the trials picked to be compared, in order.
@@ -59,7 +58,6 @@ class PageQuery:
     axis: str = "epoch"
     tolerance: float | None = None
     budget: float | None = None
-    study: str = ""
     freeze: str = ""
     level: str = ""
     state: str = "any"
@@ -163,7 +161,6 @@ _READ: dict[str, Callable[[str], Any]] = {
     "axis": _one_of(AXES),
     "tolerance": _number(0.0, 100.0),
     "budget": _number(0.0, 1e18),
-    "study": str,
     "freeze": str,
     "level": str,
     "state": _one_of(STATES),

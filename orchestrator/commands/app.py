@@ -210,6 +210,7 @@ GROUPS = {
 # Commands of earlier versions, with what serves instead.
 REMOVED = {
     "manifests": "Edit docker/kubernetes/permafrost.yaml and apply it with kubectl.",
+    "paper": "`permafrost compare --study NAME` has the table of theirs and ours, with --out its figure, too.",
     "store merge": "Several stores are read as one (`--store a,b`), and `permafrost export store` makes one of them.",
 }
 
