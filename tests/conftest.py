@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import gc
 import os
+import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +26,15 @@ gc.disable()
 settings.register_profile("project", derandomize=True, deadline=None, max_examples=examples(50), database=None)
 settings.load_profile("project")
 CHECKOUT = Path(__file__).parents[1]
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Whether a file tests an extra that was deleted (`orchestrator/extras`); None: pytest decides."""
+    if collection_path.suffix != ".py":
+        return None
+    asked = re.findall(r"orchestrator\.extras\.(\w+)", collection_path.read_text(encoding="utf-8"))
+    there = {folder.name for folder in (CHECKOUT / "orchestrator" / "extras").glob("*")}
+    return bool(set(asked) - there) or None
 
 
 def pytest_collection_finish() -> None:

@@ -12,13 +12,13 @@ from dashboards.views.kit.cells import Shown, hundredths, with_cells
 from dashboards.views.kit.drawing import interval_bars, name, numbers
 from dashboards.views.kit.part import EmptyPartError, Part
 from dashboards.views.kit.theme import SYMBOLS, Figure, Look, axis, layout
-from orchestrator.analysis.layer_curves import ADAPTIVE, STATIC, UNFREEZING, when_frozen
+from orchestrator.analysis.when_frozen import ADAPTIVE, STATIC, UNFREEZING, when_frozen
 
 
 def prepare_when(selection: Selection) -> Shown:
     """Every set-up of the corpus that has the baseline of a selected trial of the largest train size.
 
-    Columns: those of `layer_curves.when_frozen` and `cells.KEYS`.
+    Columns: those of `when_frozen.when_frozen` and `cells.KEYS`.
     """
     size = int(selection.trials["train_size"].max()) if len(selection.trials) else 0
     wanted = selection.trials.loc[selection.trials["train_size"] == size, "baseline"].unique()

@@ -22,6 +22,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.models import ArgumentInfo, OptionInfo
 
 from orchestrator.config.command_line import memory_in_words, with_plugins
+from orchestrator.config.extras import declared
 from orchestrator.config.signals import end_with_command
 
 STORE, SWEEP = "store", "sweep"
@@ -152,16 +153,6 @@ COMMANDS = {
         "Say what to freeze, for each corpus, model and train size, or what to run next.",
         READ,
     ),
-    "layers": (
-        "orchestrator.extras.layer_probing.layers_command:layers",
-        "Probe every layer of the untouched encoder, and measure how far training moved it; the store keeps both.",
-        RUN,
-    ),
-    "compare": (
-        "orchestrator.extras.published.compare_command:compare",
-        "Judge whether the trials of a store reproduce a published study, or say why they cannot be compared.",
-        READ,
-    ),
     "reproduce": (
         "orchestrator.commands.launch_command:reproduce",
         "Run one trial again, without writing to the store, and compare every number that it computes.",
@@ -172,32 +163,7 @@ COMMANDS = {
         "Write the model of a trial, with the weights of its best epoch, as a standard folder.",
         SHARE,
     ),
-    "export tables": (
-        "orchestrator.extras.store_care.store_command:export_",
-        "Export the tables for other programs, without duplicates, with a description of each column.",
-        SHARE,
-    ),
-    "export store": (
-        "orchestrator.extras.store_care.store_command:export_store_",
-        "Write a compact copy of a store for others, without weights and without the folders of this machine.",
-        SHARE,
-    ),
-    "export mlflow": (
-        "orchestrator.extras.trackers.export_command:mlflow",
-        "Write one run per trial to MLflow, nested under one of the sweep; runs of an earlier export are updated.",
-        SHARE,
-    ),
-    "export tensorboard": (
-        "orchestrator.extras.trackers.export_command:tensorboard",
-        "Write scalars and hparams for TensorBoard, one folder per trial; files of an earlier export are replaced.",
-        SHARE,
-    ),
-    "export wandb": (
-        "orchestrator.extras.trackers.export_command:wandb",
-        "Write one run per trial for Weights & Biases; runs of an earlier export are replaced.",
-        SHARE,
-    ),
-}
+} | declared("COMMANDS")
 GROUPS = {
     "export": (
         "orchestrator.commands.app:exports",
@@ -205,8 +171,7 @@ GROUPS = {
         SHARE,
     ),
     "data": ("orchestrator.commands.data:app", "Fetch, list and check corpora.", START),
-    "store": ("orchestrator.extras.store_care.store_command:app", "Verify, repair and compact stores.", OPERATE),
-}
+} | declared("GROUPS")
 # Commands of earlier versions, with what serves instead.
 REMOVED = {
     "manifests": "Edit docker/kubernetes/permafrost.yaml and apply it with kubectl.",

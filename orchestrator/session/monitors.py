@@ -16,6 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
+from orchestrator.config.extras import declared
 from orchestrator.execution.events import Listener, StopRequest, last_line
 from orchestrator.monitoring.json_log import JsonLog
 from orchestrator.monitoring.metrics import Launch, MetricsListener
@@ -27,11 +28,6 @@ from orchestrator.store import ResultStore
 from orchestrator.sweeps.plan import Plan
 from orchestrator.sweeps.watch_spec import WatchSpec
 from trials.spec import TrialSpec
-
-# Keys of `watch`: the extra that makes the monitors for them, which is imported where one is given.
-EXTRAS = {
-    ("mlflow", "tensorboard", "wandb"): "orchestrator.extras.trackers.live_tracker",
-}
 
 
 class Watched(NamedTuple):
@@ -54,7 +50,7 @@ class Monitor(Listener):
 
 
 def _monitors(launch: Watched) -> Iterator[Monitor]:
-    for keys, module in EXTRAS.items():
+    for keys, module in declared("MONITORS").items():
         if any(getattr(launch.settings, key) is not None for key in keys):
             yield from import_module(module).monitors(launch)
 

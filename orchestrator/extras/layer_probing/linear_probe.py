@@ -19,7 +19,7 @@ from sklearn.linear_model import RidgeClassifierCV, RidgeCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from orchestrator.analysis.layer_curves import states_key, subset_seed
+from orchestrator.extras.layer_probing.layer_curves import states_key, subset_seed
 from orchestrator.extras.layer_probing.layer_states import read_states, reading_of, states_at_every_depth
 from trials.cache.encoding import EncodedCorpus, encode_for
 from trials.errors import ModelError

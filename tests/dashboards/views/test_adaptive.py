@@ -8,9 +8,9 @@ from pathlib import Path
 from dashboards.views.adaptive import WHEN, draw_when, when_table
 from dashboards.views.kit.cells import Shown
 from dashboards.views.kit.theme import LIGHT
-from orchestrator.analysis.layer_curves import when_frozen
+from orchestrator.analysis.when_frozen import when_frozen
 from tests.dashboards.views.made import drawn, made
-from tests.orchestrator.analysis.test_layer_curves import frame_and_specs
+from tests.orchestrator.analysis.test_when_frozen import frame_and_specs
 
 
 def info() -> Shown:

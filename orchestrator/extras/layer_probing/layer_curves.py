@@ -1,14 +1,7 @@
-"""What each layer knows and how far it moved, and when rules froze it.
-
-Three curves over the depth of an encoder: what a linear probe reads, how far training moves, what freezing loses.
+"""Three curves over the depth of an encoder: what a linear probe reads, how far training moves, what freezing loses.
 
 Depth k stands for the output of the first k layers (0: of the embeddings); for drift, for the k-th layer itself; for a
 loss, for a freeze of the first k layers and the embeddings; of these layers alone where a sweep trains the embeddings.
-
-Freezing before training against freezing, or unfreezing, while training: loss and saving of each setting.
-
-All settings share a baseline, its seeds and its number of steps, so each one's loss and saved operations stand beside
-those of every other.
 
 Ids of states and probes say what the probes of a setting depend on.
 """
@@ -23,11 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from orchestrator.analysis.cells import freeze_name, froze_by
 from orchestrator.analysis.decide import loss_table
 from orchestrator.analysis.describe import mean_interval
 from orchestrator.analysis.rows import COMPLETED, ROUNDING, Floats
-from orchestrator.analysis.savings import FLOPS, savings
 from orchestrator.analysis.two_way import interval
 from orchestrator.config.quantities import counted
 from trials.spec import TrialSpec
@@ -228,53 +219,3 @@ def _drift(rows: pd.DataFrame) -> dict[str, float]:
     low, high = mean_interval(values, "weight_change") if len(values) > 1 else (np.nan, np.nan)
     cka = float(rows["cka"].astype("float64").mean())
     return {"drift": float(values.mean()), "drift_low": low, "drift_high": high, "cka": cka, "n_drifts": len(rows)}
-
-
-STATIC, ADAPTIVE, UNFREEZING = "static", "adaptive", "unfreezing"
-
-
-def when_frozen(frame: pd.DataFrame, specs: Mapping[str, TrialSpec], value: str = "score") -> pd.DataFrame:
-    """One row a non-baseline cell, in order of first appearance.
-
-    Columns: `cell`, `setting` (in words), `when` (``static``, ``adaptive``, ``unfreezing``), `froze` (in words,
-    empty if static or not recorded), `n_pairs`; `loss`, `loss_low`, `loss_high` as of
-    `decide.loss_table`; `saved`, `saved_low`, `saved_high` of the training FLOPs, as of `savings`.
-
-    Args:
-        frame: As of `trial_frame`.
-        specs: A spec of each cell.
-        value: Column of the score.
-
-    Raises:
-        ValueError: As of `decide.loss_table` and `savings`.
-    """
-    lost = loss_table(frame, value)
-    saved = savings(frame, [FLOPS])[["cell", "saved", "low", "high"]]
-    saved = saved.rename(columns={"low": "saved_low", "high": "saved_high"})
-    froze = froze_by(frame[frame["state"] == COMPLETED], "cell")
-    table = pd.DataFrame(
-        {
-            "cell": lost["cell"],
-            "setting": [setting_words(specs[cell]) for cell in lost["cell"]],
-            "when": [when(specs[cell]) for cell in lost["cell"]],
-            "froze": [froze.get(cell, "") for cell in lost["cell"]],
-            "n_pairs": lost["n_pairs"],
-            "loss": lost["loss"],
-            "loss_low": lost["low"],
-            "loss_high": lost["high"],
-        }
-    )
-    return table.merge(saved, on="cell", how="left")
-
-
-def when(spec: TrialSpec) -> str:
-    """When what is frozen is decided."""
-    if spec.freeze.rule is not None:
-        return ADAPTIVE
-    return STATIC if spec.thaw_every is None else UNFREEZING
-
-
-def setting_words(spec: TrialSpec) -> str:
-    """What a setting freezes and when, in words."""
-    name = freeze_name(spec.freeze.label)
-    return name if spec.thaw_every is None else f"gradual unfreezing ({name} at first)"
