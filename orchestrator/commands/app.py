@@ -134,7 +134,7 @@ COMMANDS = {
     ),
     "plan": (
         "orchestrator.commands.launch_command:plan",
-        "Show what a sweep would run, and forecast its time, energy, memory, disk and cost. Nothing is written.",
+        "Show what a sweep would run, and forecast its time and cost. Nothing is written.",
         RUN,
     ),
     "doctor": (

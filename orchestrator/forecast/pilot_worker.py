@@ -10,15 +10,14 @@ import sys
 
 import torch
 
-import orchestrator.execution.inline  # noqa: F401  # imported because the memory of a trial includes these modules
 from trials.hardware.device import device_for
 from trials.plugins.loading import LoadedPlugins
-from trials.record import ACCRUED, EpochRecord
+from trials.record import EpochRecord
 from trials.run import run_trial
 from trials.spec import TrialSpec
 
 
-def measured(spec: TrialSpec, device: torch.device) -> dict[str, float | None]:
+def measured(spec: TrialSpec, device: torch.device) -> dict[str, float]:
     """The cost of a pilot: set-up of its first epoch, training and evaluation of its last. Raises as a trial does."""
     records: list[EpochRecord] = list(run_trial(spec, device=device, predictions="none"))
     first, last = records[0], records[-1]
@@ -27,8 +26,6 @@ def measured(spec: TrialSpec, device: torch.device) -> dict[str, float | None]:
         "prefix_s": first.prefix_paid_s,
         "train_s": last.train_s,
         "eval_s": last.eval_s,
-        **{name: getattr(last, name) for name in ACCRUED},
-        "peak_memory_bytes": max(record.peak_memory_bytes or record.worker_memory_bytes or 0 for record in records),
     }
 
 

@@ -142,7 +142,7 @@ CLUSTER: dict[str, Callable[[random.Random], Any]] = {
     "store": lambda rng: rng.choice(("results", "s3://bucket/a/b", "gs://bucket", None)),
     "environment": lambda rng: {"packages": rng.choice(("installed", "pinned")), "variables": {"HF_HOME": "/x"}},
     "prices": lambda rng: {
-        "currency": "EUR", "cpu_hour": rng.random(), "gpu_hour": rng.choice((2, {"A100": 2.1, "T4": 0.3})), "kwh": 0.3
+        "currency": "EUR", "cpu_hour": rng.random(), "gpu_hour": rng.choice((2, {"A100": 2.1, "T4": 0.3}))
     },
 }  # fmt: skip
 
