@@ -227,7 +227,7 @@ COLUMNS: dict[str, Columns] = {
         "probe_id": (
             _TEXT,
             "The setting, whatever is frozen: a digest of data, model, recipe and train size.",
-        ),  # `layer_curves.probe_id`
+        ),  # of layer probing: `probe_id`
         "subset_seed": (_INT, "The seed of the train subset that it learned from."),
         "depth": (_SHORT, "How many layers ran; 0 for the embeddings alone."),
         "n_layers": (_SHORT, "Encoder layers of the model."),
