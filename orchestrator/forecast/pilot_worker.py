@@ -17,7 +17,7 @@ from trials.run import run_trial
 from trials.spec import TrialSpec
 
 
-def measured(spec: TrialSpec, device: torch.device) -> dict[str, float]:
+def measured(spec: TrialSpec, device: torch.device) -> dict[str, float | None]:
     """The cost of a pilot: set-up of its first epoch, training and evaluation of its last. Raises as a trial does."""
     records: list[EpochRecord] = list(run_trial(spec, device=device, predictions="none"))
     first, last = records[0], records[-1]
