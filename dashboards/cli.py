@@ -21,11 +21,6 @@ COMMANDS |= {
         "Write the report of a sweep: HTML, Markdown, LaTeX and CSV tables, figures.",
         READ,
     ),
-    "paper": (
-        "dashboards.commands.report:paper",
-        "Draw the tables and figures of a published study as it has them, with ours beside and a verdict per number.",
-        READ,
-    ),
     "export figure": (
         "dashboards.commands.report:export",
         "Write one figure or its table as a page shows it; the format follows the extension.",

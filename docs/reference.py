@@ -11,6 +11,7 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,6 @@ from pydantic import BaseModel
 
 import dashboards.cli  # noqa: F401  (its commands join those of the orchestrator)
 from orchestrator.commands.app import COMMANDS, GROUPS, load_command
-from orchestrator.extras.published.study import Study
-from orchestrator.extras.store_care.table_export import ABOUT
 from orchestrator.store.schema import ADDED, COLUMNS, KEYS
 from orchestrator.sweeps.cluster_spec import ClusterSpec
 from orchestrator.sweeps.search_spec import SEARCHES
@@ -43,8 +42,14 @@ FILES: dict[str, tuple[str, type[BaseModel], str]] = {
     ),
     "trial": ("Trial settings", TrialDraft, "The keys under `trial:` of a sweep and, with dots, under `space:`."),
     "cluster": ("Cluster file", ClusterSpec, "What `--cluster` may name: where a sweep runs."),
-    "study": ("Study file", Study, "A published study in `configs/published/`, as `compare` and `paper` read it."),
 }
+ABOUT: dict[str, str] = {}
+if find_spec("orchestrator.extras.published"):  # an extra may be deleted
+    from orchestrator.extras.published.study import Study
+
+    FILES["study"] = ("Study file", Study, "A published study in `configs/published/`, as `compare` reads it.")
+if find_spec("orchestrator.extras.store_care"):
+    from orchestrator.extras.store_care.table_export import ABOUT
 _BOUNDS = {"exclusiveMinimum": "> {}", "minimum": "≥ {}", "exclusiveMaximum": "< {}", "maximum": "≤ {}"}
 
 
@@ -206,7 +211,7 @@ def tables_page() -> str:
         if name == "trials":
             rows += [(f"`{column}`", f"`{kind}`", f"{about} Not stored.") for column, (kind, about) in ADDED.items()]
         key = ", ".join(f"`{column}`" for column in KEYS[name])
-        parts.append(f"## {name}\n\n{ABOUT[name]} Key: {key}.\n\n{table(('column', 'type', 'meaning'), rows)}")
+        parts.append(f"## {name}\n\n{ABOUT.get(name, '')} Key: {key}.\n\n{table(('column', 'type', 'meaning'), rows)}")
     return "\n".join(parts)
 
 

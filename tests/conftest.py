@@ -5,8 +5,10 @@ from __future__ import annotations
 import atexit
 import gc
 import os
+import re
 import tempfile
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -25,6 +27,25 @@ gc.disable()
 settings.register_profile("project", derandomize=True, deadline=None, max_examples=examples(50), database=None)
 settings.load_profile("project")
 CHECKOUT = Path(__file__).parents[1]
+
+
+@cache
+def without_their_extra() -> frozenset[Path]:
+    """The files of tests that need an extra which was deleted (`orchestrator/extras`), or a file that does."""
+    there = {folder.name for folder in (CHECKOUT / "orchestrator" / "extras").glob("*")}
+    texts = {path: path.read_text(encoding="utf-8") for path in (CHECKOUT / "tests").rglob("*.py")}
+    gone = {p for p, text in texts.items() if set(re.findall(r"orchestrator\.extras\.(\w+)", text)) - there}
+    while True:
+        names = {".".join(path.relative_to(CHECKOUT).with_suffix("").parts) for path in gone}
+        more = {p for p, text in texts.items() if names & set(re.findall(r"^from (tests[\w.]*)", text, re.MULTILINE))}
+        if more <= gone:
+            return frozenset(gone)
+        gone |= more
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Whether a file tests what was deleted; None: pytest decides."""
+    return collection_path in without_their_extra() or None
 
 
 def pytest_collection_finish() -> None:

@@ -19,13 +19,9 @@ from dashboards.views.kit.part import compute
 from dashboards.views.kit.theme import LIGHT
 from dashboards.views.trial_page import trial_page
 from orchestrator.commands.app import app
-from orchestrator.forecast.forecast import forecast_of
-from orchestrator.forecast.pilot_worker import measured
-from orchestrator.forecast.values import as_json
 from orchestrator.monitoring.metrics import METRICS
 from orchestrator.store import ResultStore
 from orchestrator.store.schema import COLUMNS
-from orchestrator.sweeps.cluster_spec import ClusterSpec
 from orchestrator.sweeps.plan import make_plan
 from orchestrator.sweeps.sweep import load_sweep
 from tests.dashboards.views.made import selected
@@ -72,8 +68,6 @@ def shown(folder: Path) -> dict[str, Any]:
         "page": "CPU time (s)" in page,
         "trials": [by_depth[4], by_depth[0]],
         "costs": [float(costs[column].iloc[0]) for column in ("CPU time (s)", "CPU time saved (%)")],
-        "forecast": as_json(forecast_of(plan, store, ClusterSpec(address="inline")))[NAME]["median"],
-        "pilot": measured(spec, CPU)[NAME],
         "prometheus": METRICS["permafrost_cpu_seconds_total"].help,
         "resumed": resumed(spec),
     }

@@ -105,6 +105,12 @@ def json_text(value: object) -> str:
     return _ACTS.sub(lambda match: f"\\u{ord(match[0]):04x}", json.dumps(value, ensure_ascii=False))
 
 
+def json_line(text: str) -> str:
+    """A line of JSON of somebody else's, of which what acts in a terminal is escaped; its end stays."""
+    body = text.rstrip("\n")
+    return _ACTS.sub(lambda match: f"\\u{ord(match[0]):04x}", body) + text[len(body) :]
+
+
 def web_address(text: str) -> str | None:
     """The address of a link if it is one of the web; None for `javascript:` and everything else that is not."""
     try:
@@ -272,7 +278,7 @@ _ONE = re.compile(r"(?<= 1 )(character|value)s")
 
 
 def rule_of(error: Mapping[str, Any]) -> str:
-    """What a value must be, as part of a sentence, for an entry of pydantic's `ValidationError.errors()`."""
+    """What a value must be, as part of a sentence, for an entry of `pydantic.ValidationError.errors()`."""
     context = {k: f"{v:g}" if isinstance(v, float) else v for k, v in error.get("ctx", {}).items()}
     if error["type"] in _OURS:
         return str(context["error"])

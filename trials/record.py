@@ -214,8 +214,8 @@ class EpochRecord:
     train_cut_off: int | None = field(metadata=_of_trial("The same of the train subset, not learnt.", bits=32))
     worker_slots: int | None = field(
         metadata=_of_trial(
-            "Trials that could run at the same time on the machine; of those that shared a GPU the mean number that did, "
-            "if that is under three quarters of these. Empty where unknown.",
+            "Trials that could run at the same time on the machine; of those that shared a GPU the mean number that "
+            "did, if that is under three quarters of these. Empty where unknown.",
             bits=32,
         )
     )

@@ -26,7 +26,6 @@ LABELS = {
     "embeddings": "Embeddings",
     "metric": "Metric",
     "split": "Split",
-    "study": "Published study",
     "cost": "Cost",
     "axis": "X axis",
     "tolerance": "Tolerance (points)",
@@ -90,7 +89,6 @@ def choices(selection: Selection, view: View | None) -> dict[str, list[dict[str,
         "freeze": freeze_name,
         "metric": metric_label,
         "setup": lambda word: word or "none",
-        "study": lambda word: word.replace("_", " ") or "all that match",
     }
     listed = {
         name: [

@@ -1,7 +1,7 @@
-"""The report of a sweep as files for a paper, single figures as a page shows them, and published studies drawn again.
+"""The report of a sweep as files for a paper, and single figures as a page shows them.
 
 permafrost report results starter -o report
-permafrost paper emekaeze_pos --store results -o paper
+permafrost export figure depth-strip --store results -o depth.svg
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from orchestrator.api.answering import answers_of, asked, overrides
 from orchestrator.commands.answer_command import ToleranceOption, show_answers
 from orchestrator.config import options
 from orchestrator.config.console import DEFAULT_STORE, reported, say, stderr, step_progress
-from orchestrator.extras.published.study import STUDIES, load_study
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.contents import planned_specs
 from trials.errors import ConfigError, RefusedError
@@ -121,37 +120,3 @@ def export(
         for notice in export_figure(Frames(open_store(store)), figure, url, path):
             say(notice)
         print(path.resolve())
-
-
-def paper(
-    study: Annotated[str, typer.Argument(metavar="STUDY", help=f"One of {', '.join(STUDIES)}.")],
-    store: options.Store = DEFAULT_STORE,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="DIR", help="The folder to write.", show_default="paper/STUDY")
-    ] = None,
-    margin: Annotated[
-        float, typer.Option(min=0.01, max=100, help="Largest difference of scores that counts as the same, in points.")
-    ] = 1.0,
-    pictures: Annotated[
-        bool, typer.Option("--pictures/--no-pictures", help="Also write each figure as SVG, PDF and PNG.")
-    ] = True,
-    debug: options.Debug = False,
-) -> None:
-    """Draw the tables and figures of a published study as it has them, with ours beside and a verdict per number.
-
-    Examples:
-        permafrost paper emekaeze_pos --store results
-
-        permafrost paper freezing_bert_glue --store results -o paper --margin 0.5
-
-    Exit codes: 0 success, 2 invalid option or unknown study, 3 no store.
-    """
-    with reported(debug=debug):
-        from dashboards.report.write import write_paper
-
-        published, folder = load_study(study), out or Path("paper") / study
-        written = write_paper(published, open_store(store), folder, margin=margin / 100, pictures=pictures)
-        if written.no_pictures:
-            say(f"No SVG, PDF and PNG: {written.no_pictures}")
-        say(f"{len(written.files)} files in {folder}; open:")
-        print(written.html.resolve())

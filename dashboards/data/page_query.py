@@ -6,12 +6,16 @@ Settings that are not in the URL have their defaults. Settings that cannot be pa
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from functools import cache
+from typing import Annotated, Any, get_type_hints
 from urllib.parse import parse_qsl, urlencode
 
+from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, ValidationError
+
 from orchestrator.analysis.trial_frame import SAVED
+from trials.escaping import rule_of
 
 SPLITS = ("dev", "test")
 EMBEDDINGS = ("any", "frozen", "learning")
@@ -21,6 +25,34 @@ THEMES = ("auto", "light", "dark")
 STATES = ("any", "completed or pruned", "failed", "not ended")
 _LONGEST, _LONG = 300, 3000
 _LONG_ONES = ("filters", "columns", "trials")
+
+
+def _one_of(options: tuple[str, ...] | Mapping[str, str]) -> AfterValidator:
+    def check(text: str) -> str:
+        if text not in options:
+            raise ValueError(f"must be one of {', '.join(options)}")
+        return text
+
+    return AfterValidator(check)
+
+
+def _filters(text: str) -> str:
+    try:
+        filters = json.loads(text) if text else {}
+    except (ValueError, RecursionError):
+        filters = None
+    if not isinstance(filters, dict):
+        raise ValueError("must be filters as JSON")
+    return text
+
+
+_LISTED = BeforeValidator(lambda text: [word for word in text.split(",") if word] if isinstance(text, str) else text)
+Sizes = Annotated[
+    tuple[Annotated[int, Field(ge=0, lt=10**11)], ...], _LISTED, AfterValidator(lambda s: tuple(sorted({*s})))
+]
+Words = Annotated[tuple[str, ...], _LISTED, AfterValidator(lambda words: tuple(dict.fromkeys(words)))]
+Points = Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)]
+Amount = Annotated[float, Field(ge=0, le=1e18, allow_inf_nan=False)]
 
 
 @dataclass(frozen=True)
@@ -36,7 +68,6 @@ class PageQuery:
         axis: The x axis of curves.
         tolerance: Acceptable loss of quality, in points (hundredths of the metric); None for the sweep's own.
         budget: Maximum `cost` of a trial, in the store's unit; None means any.
-        study: Published study to compare with; empty means every one that fits, `off` none.
         freeze: Label of the setting that Tags compares with the baseline.
         level: Whether Tags counts spans, tokens or classes.
         trials: Ids of the trials picked to be compared, in order.
@@ -50,24 +81,23 @@ class PageQuery:
     corpus: str = ""
     model: str = ""
     setup: str = ""
-    size: tuple[int, ...] = ()
-    strategy: tuple[str, ...] = ()
-    embeddings: str = "any"
+    size: Sizes = ()
+    strategy: Words = ()
+    embeddings: Annotated[str, _one_of(EMBEDDINGS)] = "any"
     metric: str = ""
-    split: str = "dev"
-    cost: str = "training_flops"
-    axis: str = "epoch"
-    tolerance: float | None = None
-    budget: float | None = None
-    study: str = ""
+    split: Annotated[str, _one_of(SPLITS)] = "dev"
+    cost: Annotated[str, _one_of(COSTS)] = "training_flops"
+    axis: Annotated[str, _one_of(AXES)] = "epoch"
+    tolerance: Points | None = None
+    budget: Amount | None = None
     freeze: str = ""
     level: str = ""
-    state: str = "any"
-    trials: tuple[str, ...] = ()
+    state: Annotated[str, _one_of(STATES)] = "any"
+    trials: Words = ()
     sort: str = ""
-    filters: str = ""
-    columns: tuple[str, ...] = ()
-    theme: str = "auto"
+    filters: Annotated[str, AfterValidator(_filters)] = ""
+    columns: Words = ()
+    theme: Annotated[str, _one_of(THEMES)] = "auto"
     pause: bool = False
 
     def search(self) -> str:
@@ -87,14 +117,15 @@ def parse_query(search: str | None) -> tuple[PageQuery, tuple[str, ...]]:
     except ValueError:
         return PageQuery(), ("The address has too many settings; all have their defaults.",)
     settings, notices = dict[str, Any](), list[str]()
+    readers = _readers()
     for key, text in pairs:
-        if key not in _READ:
+        if key not in readers:
             notices.append(f"The address has an unknown setting {key[:40]!r}.")
             continue
         try:
-            settings[key] = _READ[key](text[: _LONG if key in _LONG_ONES else _LONGEST])
-        except ValueError as error:
-            notices.append(f"{key}: {error}")
+            settings[key] = readers[key].validate_python(text[: _LONG if key in _LONG_ONES else _LONGEST])
+        except ValidationError as error:
+            notices.append(f"{key}: {text[:40]!r} {rule_of(error.errors()[0])}; the default is used.")
     return PageQuery(**settings), tuple(notices)
 
 
@@ -106,71 +137,7 @@ def _word(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _one_of(options: tuple[str, ...] | Mapping[str, str]) -> Callable[[str], str]:
-    def read(text: str) -> str:
-        if text not in options:
-            raise ValueError(f"{text!r} is not one of {', '.join(options)}; {next(iter(options))} is shown.")
-        return text
-
-    return read
-
-
-def _number(low: float, high: float) -> Callable[[str], float]:
-    def read(text: str) -> float:
-        try:
-            value = float(text)
-        except ValueError:
-            raise ValueError(f"{text!r} is not a number; the default is used.") from None
-        if not low <= value <= high:  # false for NaN, too
-            raise ValueError(f"{text} is not between {low:g} and {high:g}; the default is used.")
-        return value
-
-    return read
-
-
-def _sizes(text: str) -> tuple[int, ...]:
-    sizes = [size for size in text.split(",") if size]
-    if not all(size.isascii() and size.isdigit() and len(size) < 12 for size in sizes):
-        raise ValueError(f"{text!r} is not a list of train sizes; all are shown.")
-    return tuple(sorted({int(size) for size in sizes}))
-
-
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(word for word in text.split(",") if word))
-
-
-def _json(text: str) -> str:
-    try:
-        filters = json.loads(text)
-    except (ValueError, RecursionError):
-        filters = None
-    if not isinstance(filters, dict):
-        raise ValueError("these are no filters; none are set.")
-    return text
-
-
-_READ: dict[str, Callable[[str], Any]] = {
-    "sweep": str,
-    "corpus": str,
-    "model": str,
-    "setup": str,
-    "size": _sizes,
-    "strategy": _words,
-    "embeddings": _one_of(EMBEDDINGS),
-    "metric": str,
-    "split": _one_of(SPLITS),
-    "cost": _one_of(COSTS),
-    "axis": _one_of(AXES),
-    "tolerance": _number(0.0, 100.0),
-    "budget": _number(0.0, 1e18),
-    "study": str,
-    "freeze": str,
-    "level": str,
-    "state": _one_of(STATES),
-    "trials": _words,
-    "sort": str,
-    "filters": _json,
-    "columns": _words,
-    "theme": _one_of(THEMES),
-    "pause": lambda text: text == "1",
-}
+@cache
+def _readers() -> dict[str, TypeAdapter[Any]]:
+    """What reads each setting from its text, by its type."""
+    return {name: TypeAdapter(kind) for name, kind in get_type_hints(PageQuery, include_extras=True).items()}

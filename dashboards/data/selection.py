@@ -17,7 +17,6 @@ from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.analysis.savings import FLOPS, default_saving
 from orchestrator.analysis.trial_frame import best_setup, each_at_its_best, with_sentences
 from orchestrator.config.quantities import counted
-from orchestrator.extras.published.study import STUDIES
 from orchestrator.store import ResultStore
 from orchestrator.store.contents import sentence_columns
 from orchestrator.store.schema import State
@@ -206,7 +205,7 @@ def state_of(sweep: Sweep) -> str:
 
 
 def _choose_more(trials: pd.DataFrame, chooser: _Chooser, query: PageQuery) -> None:
-    """What Tags compares and counts, and which published studies are shown."""
+    """What Tags compares and counts."""
     freezes = trials.loc[trials["cell"] != trials["baseline"], ["depth", "freeze"]].drop_duplicates("freeze")
     frozen = freezes.sort_values("depth", ascending=False, kind="stable")
     labels = frozen["freeze"].tolist() or trials["freeze"].unique().tolist()
@@ -214,10 +213,6 @@ def _choose_more(trials: pd.DataFrame, chooser: _Chooser, query: PageQuery) -> N
         chooser.choose("freeze", query.freeze, labels)
     task = TASKS.get(trials["task"].iloc[0]) if len(trials) else None
     chooser.choose("level", query.level, [*task.levels] if task else ["span", "token", "class"])
-    if query.study and query.study not in ("off", *STUDIES):
-        chooser.notices.append(f"There is no study {query.study[:60]!r}; every study that fits is shown.")
-    chooser.options["study"] = ["", "off", *STUDIES]
-    chooser.chosen["study"] = query.study if query.study in ("off", *STUDIES) else ""
 
 
 def _recorded_cost(trials: pd.DataFrame, wanted: str) -> str:

@@ -1,4 +1,4 @@
-"""The files of a report, and those of a published study drawn again with ours beside.
+"""The files of a report.
 
 A report is HTML and Markdown: the answers, the method and the tables, for a repository or a message.
 """
@@ -13,16 +13,11 @@ from dashboards.data.frames import Frames
 from dashboards.data.page_query import PageQuery
 from dashboards.data.selection import versions_of
 from dashboards.data.tables import as_csv, as_latex, as_markdown
-from dashboards.report.html import as_html, as_table, document, drawing
+from dashboards.report.html import as_html
 from dashboards.report.pictures import KINDS, FigureRenderer
 from dashboards.report.sections import Section, SummaryPage, methods, sections, summary
-from dashboards.views.papers import METHOD, DrawnExhibit, draw
-from orchestrator.config.quantities import counted
-from orchestrator.extras.published.comparison import MARGIN
-from orchestrator.extras.published.study import Study
-from orchestrator.store import ResultStore
 from trials.errors import ConfigError, MissingError
-from trials.escaping import html, markdown
+from trials.escaping import markdown
 from trials.sources.cache import Progress
 
 MAX_ROWS = 60
@@ -158,72 +153,3 @@ def _pictures(first: SummaryPage, all_sections: Sequence[Section], progress: Pro
         for n, (name, figure, source) in enumerate(drawn, start=1):
             yield from ((f"figures/{name}.{kind}", renderer.picture(figure, kind, name, source)) for kind in KINDS)
             progress("pictures", n, len(drawn))
-
-
-def write_paper(
-    study: Study, store: ResultStore, folder: Path, *, margin: float = MARGIN, pictures: bool = True
-) -> Written:
-    """Write a study with ours beside; existing files with the same names are replaced. Raises ConfigError.
-
-    Without a Chromium, everything but SVG, PDF and PNG is written.
-    """
-    drawn, everything = draw(study, store, margin)
-    source = f"{study.citation} Ours: {store.address}"
-    method = METHOD.format(margin=counted(100 * margin, "point"))
-    files = {
-        "paper.html": document(f"{study.title}, with ours beside", _body(study, drawn, method, source)).encode(),
-        "paper.md": "".join(_as_text(study, drawn, method, source)).encode(),
-        "tables/numbers.csv": as_csv(everything, source).encode(),
-    }
-    for exhibit in drawn:
-        files |= dict(_exhibit_tables(exhibit, source))
-    return write_files(folder, files, _exhibit_pictures(drawn, source) if pictures else ())
-
-
-def _body(study: Study, drawn: list[DrawnExhibit], method: str, source: str) -> Iterator[str]:
-    yield f"<h1>{html(study.title)}</h1><p>{html(method)}</p>"
-    for exhibit in drawn:
-        yield f'<figure id="{exhibit.exhibit.id}"><h2>{html(exhibit.exhibit.title)}</h2>'
-        if exhibit.figure is None:
-            yield as_table(exhibit.table)
-        else:
-            yield drawing(exhibit.exhibit.id, exhibit.exhibit.title, exhibit.figure)
-            yield f"<details><summary>Table</summary>{as_table(exhibit.table)}</details>"
-        yield from (f'<p class="method">{html(note)}</p>' for note in exhibit.notes)
-        yield "</figure>"
-    yield "<h2>Errata of the study</h2><ul>"
-    yield from (f"<li>{html(erratum.text)}</li>" for erratum in study.errata)
-    yield f"</ul><footer>{html(source)}</footer>"
-
-
-def _as_text(study: Study, drawn: list[DrawnExhibit], method: str, source: str) -> Iterator[str]:
-    yield f"# {markdown(study.title)}\n\n{markdown(method)}\n"
-    for exhibit in drawn:
-        yield f"\n## {markdown(exhibit.exhibit.title)}\n\n"
-        if exhibit.figure is None:
-            yield as_markdown(exhibit.table)
-        else:
-            yield f"![{markdown(exhibit.exhibit.title)}](figures/{exhibit.exhibit.id}.svg)\n"
-        yield from (f"\n{markdown(note)}\n" for note in exhibit.notes)
-    yield "\n## Errata of the study\n\n"
-    yield from (f"- {markdown(erratum.text)}\n" for erratum in study.errata)
-    yield f"\n{markdown(source)}\n"
-
-
-def _exhibit_tables(exhibit: DrawnExhibit, source: str) -> Iterator[tuple[str, bytes]]:
-    name, caption = f"tables/{exhibit.exhibit.id}", " ".join([f"{exhibit.exhibit.title}.", *exhibit.notes])
-    yield f"{name}.csv", as_csv(exhibit.table, source).encode()
-    if exhibit.exhibit.is_table:
-        yield f"{name}.md", as_markdown(exhibit.table).encode()
-        latex = as_latex(exhibit.table, caption=caption, label=f"tab:{exhibit.exhibit.id}", source=source)
-        yield f"{name}.tex", latex.encode()
-
-
-def _exhibit_pictures(drawn: list[DrawnExhibit], source: str) -> Iterator[tuple[str, bytes]]:
-    with FigureRenderer() as renderer:
-        for exhibit in drawn:
-            if exhibit.figure is not None:
-                name = exhibit.exhibit.id
-                yield from (
-                    (f"figures/{name}.{kind}", renderer.picture(exhibit.figure, kind, name, source)) for kind in KINDS
-                )

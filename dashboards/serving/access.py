@@ -183,7 +183,7 @@ class Access:
         token: What a visitor must present; None needs a loopback address.
         trusted_hosts: Further names in `Host` headers, besides the loopback names and `host`.
         url_prefix: The path below which visitors find it, as `/user/ana/proxy/8050`; empty for what a proxy on this
-            machine says, see `url_prefix.enter`.
+            machine says, see `enter`.
 
     Raises:
         ConfigError: an invalid port, name, token or prefix; all problems are reported together.

@@ -54,7 +54,7 @@ class LossPanel(NamedTuple):
     """The settings of one question.
 
     Attributes:
-        table: One row per setting with a loss and a saving: `cells.KEYS` and the columns of `answers.settings_of`.
+        table: One row per setting with a loss and a saving: `cells.KEYS` and the columns of `cards.settings_of`.
         baseline: Mean score without freezing, 0..1; NaN if unknown.
         without: How many settings have no loss or no saving.
     """

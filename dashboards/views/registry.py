@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from dashboards.views import answer, compare, errors, savings, scores, training, trials, why
 from dashboards.views.kit.part import ItemPage, Part, View
+from orchestrator.config.extras import declared, loaded
 
-_ORDERED = (
-    answer.VIEW,
-    scores.VIEW,
-    training.VIEW,
-    savings.VIEW,
-    why.VIEW,
-    errors.VIEW,
-    trials.VIEW,
-    compare.VIEW,
+
+def _with_extras(view: View) -> View:
+    """A page with the parts that extras add to it."""
+    added = tuple(map(loaded, declared("PARTS").get(view.path, ())))
+    return replace(view, parts=(*view.parts, *added)) if added else view
+
+
+_ORDERED = tuple(
+    _with_extras(module.VIEW) for module in (answer, scores, training, savings, why, errors, trials, compare)
 )
 _views = {view.path: view for view in _ORDERED}
 _parts: dict[str, Part[Any]] = {part.name: part for view in _ORDERED for part in view.parts}

@@ -9,9 +9,8 @@ import numpy as np
 import pandas as pd
 
 from dashboards.data.selection import Selection
-from dashboards.views import across, coverage, papers
+from dashboards.views import across, coverage
 from dashboards.views.forest import FOREST, MANY, TABLE
-from dashboards.views.kit import published
 from dashboards.views.kit.cells import Places, Shown, beside_each_other, cells_of, places, setting_columns
 from dashboards.views.kit.drawing import (
     cell_colour,
@@ -26,7 +25,6 @@ from dashboards.views.kit.drawing import (
     with_note,
 )
 from dashboards.views.kit.part import SHARED_CONTROLS, Part, View
-from dashboards.views.kit.published import Overlay, overlay, published_columns, published_traces
 from dashboards.views.kit.theme import Figure, Look, axis, dodge, layout
 from orchestrator.analysis.cells import layer_strip
 
@@ -43,14 +41,12 @@ class Strip(NamedTuple):
     Attributes:
         cells: Mean and interval of each.
         dots: `trial_id`, `cell`, `seed`, `freeze`, `n_layers`, `train_size`, `x`, `y` (percent).
-        published: Published numbers that may be shown with them.
         picked: Ids of the trials that the address picks.
     """
 
     cells: Shown
     places: Places
     dots: pd.DataFrame
-    published: Overlay
     picked: tuple[str, ...]
 
 
@@ -61,7 +57,7 @@ def prepare_strip(selection: Selection) -> Strip:
     done = selection.completed
     dots = done[["trial_id", "cell", "seed", "freeze", "n_layers", "train_size"]]
     dots = dots.assign(x=beside_each_other(done, spots), y=100 * done[selection.column])
-    return Strip(cells, spots, dots.reset_index(drop=True), overlay(selection), selection.query.trials)
+    return Strip(cells, spots, dots.reset_index(drop=True), selection.query.trials)
 
 
 def draw_strip(info: Strip, look: Look) -> Figure:
@@ -76,8 +72,7 @@ def draw_strip(info: Strip, look: Look) -> Figure:
         data = [_density(info, look), _baselines(info, look), *_extremes(info, look)]
     else:
         data = [_baselines(info, look), *_boxes(info, look), *_dots(info, look)]
-    data += [_means(table, info.places, look), *published_traces(info.published, info.places.at, look)]
-    data += _picked(info, look)
+    data += [_means(table, info.places, look), *_picked(info, look)]
     y = axis(f"{info.cells.value_name} (%)")
     named = sum(trace.get("showlegend", True) for trace in data) <= MOST_NAMED
     return {"data": data, "layout": layout(look, x=info.places.axis(), y=y, height=420, showlegend=named)}
@@ -277,8 +272,7 @@ def strip_table(info: Strip) -> pd.DataFrame:
     """One row per trial."""
     dots = info.dots.sort_values(["train_size", "freeze", "seed"])
     score = {f"{info.cells.value_name} (%)": dots["y"].round(4)}
-    table = pd.DataFrame({"trial": dots["trial_id"], **setting_columns(dots), "seed": dots["seed"], **score})
-    return table.assign(**published_columns(info.published, dots["cell"]))
+    return pd.DataFrame({"trial": dots["trial_id"], **setting_columns(dots), "seed": dots["seed"], **score})
 
 
 STRIP = Part(
@@ -290,14 +284,13 @@ STRIP = Part(
     draw_strip,
     method="Trials with the same seed stand at the same side of each setting. Horizontal marks: mean with 95 % "
     "interval (the wider of Student's t and the logit interval), from three seeds on. Boxes: quartiles, from five "
-    "seeds on. Dotted line: mean of the baseline. Hollow diamonds: published numbers for the same metric, split, "
-    "corpus and train size. Circles: the trials picked on the page Trials.",
+    "seeds on. Dotted line: mean of the baseline. Circles: the trials picked on the page Trials.",
 )
 VIEW = View(
     "/scores",
     "Scores",
     "What does freezing cost?",
-    (STRIP, FOREST, TABLE, across.PANELS, across.SYNTHESIS, coverage.STABILITY, published.PUBLISHED, papers.PAPER),
-    (*SHARED_CONTROLS, "study"),
+    (STRIP, FOREST, TABLE, across.PANELS, across.SYNTHESIS, coverage.STABILITY),
+    SHARED_CONTROLS,
     takes_in=("/depth", "/across"),
 )

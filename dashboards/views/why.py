@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from dashboards.data.selection import Selection, of_corpus, whole_sweep
-from dashboards.views import layers, variance
+from dashboards.views import variance
 from dashboards.views.kit.cells import NOTE_WIDTH, Shown, hundredths, varied
 from dashboards.views.kit.drawing import axis_name, interval_bars, name, numbers, row_panels, with_note
 from dashboards.views.kit.part import SHARED_CONTROLS, EmptyPartError, Part, View
@@ -238,7 +238,7 @@ VIEW = View(
     "/why",
     "Why",
     "Which setting makes the difference?",
-    (IMPORTANCE, MEANS, variance.VARIANCE, layers.LAYERS),
+    (IMPORTANCE, MEANS, variance.VARIANCE),
     SHARED_CONTROLS,
     takes_in=("/matters", "/layers"),
 )

@@ -185,7 +185,7 @@ def across_models(
         frame: As of `trial_frame`, of one objective group.
 
     Raises:
-        ValueError: As of `decided.decide`.
+        ValueError: As of `decide`.
     """
     own = frame[(frame["cell"] == frame["baseline"]) & (frame["state"] == COMPLETED)]
     means = own.groupby("cell")["score"].mean()

@@ -14,10 +14,10 @@ message says what is wrong, where, and what to do.
 from __future__ import annotations
 
 from dataclasses import fields
-from importlib import import_module
 from inspect import isfunction
 from typing import TYPE_CHECKING, Any
 
+from orchestrator.config.extras import declared, loaded
 from orchestrator.config.python_arguments import from_python
 from trials.plugins.loading import load_installed
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from orchestrator.api.launching import Launched, launch, plan
     from orchestrator.api.tabulating import Table, table
     from orchestrator.api.training import TrainedModel, export_model, train
-    from orchestrator.extras.layer_probing.layer_probing import Layers, layers
     from orchestrator.own_data.choose_options import ChooseOptions
     from orchestrator.store import open_store
     from orchestrator.sweeps.sweep import SweepSpec as Sweep
@@ -38,7 +37,6 @@ __all__ = [
     "Choice",
     "ChooseOptions",
     "Launched",
-    "Layers",
     "Sweep",
     "Table",
     "TrainedModel",
@@ -46,7 +44,6 @@ __all__ = [
     "choose",
     "export_model",
     "launch",
-    "layers",
     "load_plugins",
     "open_store",
     "plan",
@@ -59,7 +56,6 @@ _PLACES = {
     "Choice": "orchestrator.api.choosing:Choice",
     "ChooseOptions": "orchestrator.own_data.choose_options:ChooseOptions",
     "Launched": "orchestrator.api.launching:Launched",
-    "Layers": "orchestrator.extras.layer_probing.layer_probing:Layers",
     "Table": "orchestrator.api.tabulating:Table",
     "TrainedModel": "orchestrator.api.training:TrainedModel",
     "Sweep": "orchestrator.sweeps.sweep:SweepSpec",
@@ -67,13 +63,12 @@ _PLACES = {
     "choose": "orchestrator.api.choosing:choose",
     "export_model": "orchestrator.api.training:export_model",
     "launch": "orchestrator.api.launching:launch",
-    "layers": "orchestrator.extras.layer_probing.layer_probing:layers",
     "load_plugins": "trials.plugins.loading:load",
     "open_store": "orchestrator.store:open_store",
     "plan": "orchestrator.api.launching:plan",
     "table": "orchestrator.api.tabulating:table",
     "train": "orchestrator.api.training:train",
-}
+} | declared("API")
 
 
 def __getattr__(name: str) -> Any:
@@ -81,8 +76,7 @@ def __getattr__(name: str) -> Any:
     if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     load_installed()
-    module, _, attribute = _PLACES[name].partition(":")
-    member = getattr(import_module(module), attribute)
+    member = loaded(_PLACES[name])
     if not isfunction(member):
         return member
     further = [field.name for field in fields(__getattr__("ChooseOptions"))] if name == "choose" else []

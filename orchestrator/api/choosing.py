@@ -69,7 +69,7 @@ class Choice(ShownInCell):
     stopped: str | None = None
 
     def _draw(self, console: Console) -> None:
-        from orchestrator.forecast.values import forecast_line
+        from orchestrator.forecast.forecast_text import forecast_line
 
         files = {"sweep": self.sweep_file, "model": self.model}
         lines = [str(self.answers), "", *outcome_lines(self.outcome)] if self.outcome is not None else []

@@ -228,8 +228,8 @@ def _fitting(
     Without past trials on this device pilots of a few dozen steps are timed, each once.
     """
     from orchestrator.forecast.forecast import forecast_of
+    from orchestrator.forecast.forecast_text import forecast_line
     from orchestrator.forecast.pilot import Pilots
-    from orchestrator.forecast.values import forecast_line
 
     is_again = asks(path, question.asked)
     document = Document.read(path) if is_again else Document.of_text(path, sweep_text(question))

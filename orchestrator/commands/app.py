@@ -22,6 +22,7 @@ from typer.models import ArgumentInfo, OptionInfo
 
 import trials
 from orchestrator.config.command_line import memory_in_words, with_plugins
+from orchestrator.config.extras import declared
 from orchestrator.config.signals import end_with_command
 
 STORE, SWEEP = "store", "sweep"
@@ -133,7 +134,7 @@ COMMANDS = {
     ),
     "plan": (
         "orchestrator.commands.launch_command:plan",
-        "Show what a sweep would run, and forecast its time, energy, memory, disk and cost. Nothing is written.",
+        "Show what a sweep would run, and forecast its time and cost. Nothing is written.",
         RUN,
     ),
     "doctor": (
@@ -152,16 +153,6 @@ COMMANDS = {
         "Say what to freeze, for each corpus, model and train size, or what to run next.",
         READ,
     ),
-    "layers": (
-        "orchestrator.extras.layer_probing.layers_command:layers",
-        "Probe every layer of the untouched encoder, and measure how far training moved it; the store keeps both.",
-        RUN,
-    ),
-    "compare": (
-        "orchestrator.extras.published.compare_command:compare",
-        "Judge whether the trials of a store reproduce a published study, or say why they cannot be compared.",
-        READ,
-    ),
     "reproduce": (
         "orchestrator.commands.launch_command:reproduce",
         "Run one trial again, without writing to the store, and compare every number that it computes.",
@@ -172,32 +163,7 @@ COMMANDS = {
         "Write the model of a trial, with the weights of its best epoch, as a standard folder.",
         SHARE,
     ),
-    "export tables": (
-        "orchestrator.extras.store_care.store_command:export_",
-        "Export the tables for other programs, without duplicates, with a description of each column.",
-        SHARE,
-    ),
-    "export store": (
-        "orchestrator.extras.store_care.store_command:export_store_",
-        "Write a compact copy of a store for others, without weights and without the folders of this machine.",
-        SHARE,
-    ),
-    "export mlflow": (
-        "orchestrator.extras.trackers.export_command:mlflow",
-        "Write one run per trial to MLflow, nested under one of the sweep; runs of an earlier export are updated.",
-        SHARE,
-    ),
-    "export tensorboard": (
-        "orchestrator.extras.trackers.export_command:tensorboard",
-        "Write scalars and hparams for TensorBoard, one folder per trial; files of an earlier export are replaced.",
-        SHARE,
-    ),
-    "export wandb": (
-        "orchestrator.extras.trackers.export_command:wandb",
-        "Write one run per trial for Weights & Biases; runs of an earlier export are replaced.",
-        SHARE,
-    ),
-}
+} | declared("COMMANDS")
 GROUPS = {
     "export": (
         "orchestrator.commands.app:exports",
@@ -205,12 +171,12 @@ GROUPS = {
         SHARE,
     ),
     "data": ("orchestrator.commands.data:app", "Fetch, list and check corpora.", START),
-    "store": ("orchestrator.extras.store_care.store_command:app", "Verify, repair, compact and merge stores.", OPERATE),
-    "manifests": (
-        "orchestrator.extras.kubernetes.manifests_command:app",
-        "Write the Kubernetes manifests of a cluster.",
-        OPERATE,
-    ),
+} | declared("GROUPS")
+# Commands of earlier versions, with what serves instead.
+REMOVED = {
+    "manifests": "Edit docker/kubernetes/permafrost.yaml and apply it with kubectl.",
+    "paper": "`permafrost compare --study NAME` has the table of theirs and ours, with --out its figure, too.",
+    "store merge": "Several stores are read as one (`--store a,b`), and `permafrost export store` makes one of them.",
 }
 
 
@@ -243,6 +209,9 @@ class LazyCommands(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Import the command that the arguments name."""
         name = args[0]
+        for words in (name, " ".join(args[:2])):
+            if instead := REMOVED.get(words):
+                raise typer.BadParameter(f"`permafrost {words}` was removed. {instead}")
         if name in self.commands:
             self.add_command(load_command(self.prefix + name))
         return super().resolve_command(ctx, args)

@@ -100,7 +100,7 @@ def _ask() -> Ask | None:
 
 
 def _show_forecast(choice: Choice) -> None:
-    from orchestrator.forecast.values import forecast_tables
+    from orchestrator.forecast.forecast_text import forecast_tables
 
     assert choice.forecast is not None
     for part in forecast_tables(choice.forecast):

@@ -187,8 +187,8 @@ def _show_forecast(
     if not plan.ahead:
         return
     from orchestrator.forecast.forecast import forecast_of
+    from orchestrator.forecast.forecast_text import forecast_line, forecast_tables
     from orchestrator.forecast.pilot import Pilots
-    from orchestrator.forecast.values import forecast_line, forecast_tables
 
     forecast = forecast_of(plan, results, cluster, pilots=Pilots(say) if pilot else None)
     if whole:
@@ -229,7 +229,7 @@ def plan(
     as_json: options.Json = False,
     debug: options.Debug = False,
 ) -> None:
-    """Show what a sweep would run, and forecast its time, energy, memory, disk and cost. Nothing is written.
+    """Show what a sweep would run, and forecast its time and cost. Nothing is written.
 
     Examples:
         permafrost plan --sweep my.yaml --store results
@@ -267,7 +267,7 @@ def plan(
 
 
 def _show(plan: Plan, forecast: Forecast, fetched: list[str], store: str, cluster: ClusterSpec) -> None:
-    from orchestrator.forecast.values import forecast_tables
+    from orchestrator.forecast.forecast_text import forecast_tables
 
     downloads = f"fetched {counted(len(fetched), 'file')} into the cache: {', '.join(fetched[:3])}" if fetched else None
     for line in (*plan_lines(plan, store, cluster), downloads):

@@ -13,7 +13,10 @@ from trials.escaping import composed
 Store = Annotated[
     str,
     typer.Option(
-        "--store", metavar="DIR", help="The results store: a folder, s3://bucket/prefix or gs://bucket/prefix."
+        "--store",
+        metavar="DIR",
+        help="The results store: a folder, s3://bucket/prefix or gs://bucket/prefix. Several, joined by commas, are "
+        "read as one.",
     ),
 ]
 ClusterStore = Annotated[

@@ -30,7 +30,9 @@ KeyPath = tuple[str | int, ...]
 MAX_VALUE = 200  # characters of a value in a message
 MAX_MISTAKES = 50  # in a message
 _REMOVED = {  # keys of earlier versions, by the end of their path
-    "notify.email": "e-mail was removed. Use `webhook`.",
+    "watch.notify": "was removed. Run a command after the sweep: `permafrost launch && curl ...`.",
+    "prices.kwh": "was removed with the forecast of energy. Remove this key.",
+    "exhibits": "was removed: every table of a study is shown. Remove this key.",
     "search.order": "was removed with `kind: placement`. Remove this key.",
 }
 

@@ -1,1 +1,1 @@
-"""Kubernetes manifests, and checks that a machine is ready."""
+"""Checks that a machine is ready, and a local Ray."""

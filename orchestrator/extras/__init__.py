@@ -1,6 +1,4 @@
-"""What the core does without: each folder is a feature with its command and its analysis, and can be deleted whole.
+"""What the core does without: each folder is a feature with its command, analysis and page, and can be deleted whole.
 
-A feature is registered where it is asked for, by a name and not by an import: its commands in
-`orchestrator.commands.app.COMMANDS`, what it offers to Python in `orchestrator.api`, and the monitors that it adds to a
-launch in `orchestrator.session.monitors.EXTRAS`. No extra imports another.
+What it adds to the core it declares in its `__init__.py` (`orchestrator.config.extras`). No extra imports another.
 """

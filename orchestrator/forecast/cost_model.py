@@ -1,4 +1,4 @@
-"""The cost model of one device: training, evaluation, set-up, frozen layers and memory, each with its spread."""
+"""The cost model of one device: seconds of training, evaluation, set-up and frozen layers, with their spread."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ import numpy as np
 from orchestrator.config.quantities import counted
 from orchestrator.forecast.history import Observation, cold_s, gaps
 from orchestrator.forecast.regression import Prior, Spread, Terms, fit_spread, fit_terms
-from orchestrator.forecast.work import MEMORY_SHARES, Memory, PrefixWork, Work, group_key, shape_key
-from trials.record import ACCRUED
+from orchestrator.forecast.work import PrefixWork, Work, group_key, shape_key
 from trials.spec import TrialSpec
 
 # Shares of the terms of each sum, for observations that cannot separate them; as on a CPU with a small model.
@@ -25,7 +24,7 @@ NEW_MODEL, NEW_CORPUS = (
     0.30,
     0.08,
 )  # extra standard deviation of the logarithm for a model or corpus without observations
-SECONDS, BYTES = Prior(trial=0.06, shape=0.10, launch=0.20), Prior(trial=0.03, shape=0.08, launch=0.12)
+SECONDS = Prior(trial=0.06, shape=0.10, launch=0.20)
 PREFIX_SD, SETUP_SD = 0.30, 0.30
 LARGE, COMPUTED = 0.05, 0.33  # of the most work, and of the highest rate: below it the states were cached already
 
@@ -38,9 +37,6 @@ class CostModel:
         training, evaluation, prefix, gap: Terms of seconds.
         cold: Extra seconds of the first trial of a worker.
         spread: Spread of the seconds of training and evaluation.
-        memory_spread: Spread of the peak memory.
-        rates: What accrues in a second of training, by column of `ACCRUED`: median and standard deviation of the
-            logarithm; None without measurements.
         trials, pilots: Shape -> number of observed trials, and steps of its pilot.
         groups, models: Observed pairs of model and corpus, and observed models.
     """
@@ -49,12 +45,9 @@ class CostModel:
     evaluation: Terms
     prefix: Terms
     gap: Terms
-    memory: Terms
     setup: float
     cold: float
     spread: Spread
-    memory_spread: Spread
-    rates: dict[str, tuple[float, float] | None]
     trials: dict[str, int]
     pilots: dict[str, int]
     groups: frozenset[str]
@@ -72,10 +65,6 @@ class CostModel:
     def gap_s(self, work: Work, seconds: float) -> float:
         """Seconds lost around a trial: commits, checkpoints, scheduling."""
         return self.gap.of((1.0, work.evaluations, seconds))
-
-    def peak_bytes(self, memory: Memory) -> float:
-        """Predicted peak memory, in bytes."""
-        return self.memory.of(memory.terms)
 
     def unfamiliar(self, spec: TrialSpec) -> float:
         """Extra standard deviation for a model or corpus without observations."""
@@ -98,12 +87,8 @@ def fit_model(observations: Sequence[Observation]) -> CostModel:
     training = fit_terms([o.work.training for o in observations], [o.train_s for o in observations], TRAINING_SHARES)
     evaluated = [o for o in observations if o.eval_s > 0]
     evaluation = fit_terms([o.work.evaluation for o in evaluated], [o.eval_s for o in evaluated], EVALUATION_SHARES)
-    memory = fit_terms(
-        [o.memory.terms for o in observations], [float(o.peak_memory_bytes) for o in observations], MEMORY_SHARES
-    )
     predicted = [training.of(o.work.training) + evaluation.of(o.work.evaluation) for o in observations]
     errors = [math.log((o.train_s + o.eval_s) / s) for o, s in zip(observations, predicted, strict=True)]
-    peaks = [math.log(o.peak_memory_bytes / memory.of(o.memory.terms)) for o in observations]
     shapes, launches = [o.shape for o in observations], [o.launch for o in observations]
     own = [o for o in observations if not o.is_pilot]
     return CostModel(
@@ -111,12 +96,9 @@ def fit_model(observations: Sequence[Observation]) -> CostModel:
         evaluation=evaluation,
         prefix=_prefix(observations),
         gap=_gap(own),
-        memory=memory,
         setup=float(np.median([o.setup_s for o in observations])),
         cold=cold_s(observations),
         spread=fit_spread(errors, shapes, launches, SECONDS),
-        memory_spread=fit_spread(peaks, shapes, launches, BYTES),
-        rates={name: _rate(observations, name) for name in ACCRUED},
         trials=Counter(o.shape for o in own),
         pilots={o.shape: o.steps for o in observations if o.is_pilot},
         groups=frozenset(o.group for o in observations),
@@ -141,8 +123,3 @@ def _gap(observations: Sequence[Observation]) -> Terms:
     if not lost:
         return Terms((0.1, 0.0, 0.0))
     return fit_terms([(1.0, o.work.evaluations, o.seconds) for o, _ in lost], [s for _, s in lost], GAP_SHARES)
-
-
-def _rate(observations: Sequence[Observation], name: str) -> tuple[float, float] | None:
-    rates = [amount / o.train_s for o in observations if (amount := o.accrued[name])]
-    return (float(np.median(rates)), float(np.std(np.log(rates))) + 0.05) if rates else None

@@ -25,7 +25,6 @@ from orchestrator.forecast.work import (
     PrefixLedger,
     cached_here,
     group_key,
-    memory_of,
     nothing_cached,
     shape_key,
     work_of,
@@ -33,11 +32,9 @@ from orchestrator.forecast.work import (
 from orchestrator.store import ResultStore
 from orchestrator.sweeps.cluster_spec import ClusterSpec, Prices, slots_of
 from orchestrator.sweeps.plan import Plan
-from trials.record import ACCRUED
 from trials.spec import TrialSpec, steps_an_epoch
 
 DRAWS, FEWER_DRAWS, MANY_TRIALS = 400, 60, 10_000
-DISK_FACTOR = 1.5  # in both directions: corpora differ in the number of stored predictions
 
 
 def forecast(
@@ -58,28 +55,21 @@ def forecast(
     simulated = _Simulation(to_run, models, PILOT if pilots else history.newest_launch, hardware, inputs)
     device = history.target.device or "an unknown device"
     if not simulated.knows_all or not to_run:
-        unknown = tuple(_described(specs, None, None, "") for specs in cells.values())
-        return Forecast(sweep, time.time(), device, hardware.slots, "", unknown, None, None, None, None, None)
-    seconds, training = simulated.seconds, simulated.training
+        unknown = tuple(_described(specs, None, "") for specs in cells.values())
+        return Forecast(sweep, time.time(), device, hardware.slots, "", unknown, None, None, None)
+    seconds = simulated.seconds
     source = _source(history, pilots, [simulated.source(spec) for spec in to_run])
     busy = seconds.sum(axis=0) / HOUR
-    accrued = {name: _accrued(training, [model.rates[name] for model in models.values()], source) for name in ACCRUED}
     cost = None if hardware.prices == Prices() else busy * hardware.hourly
-    if cost is not None and (energy := accrued["energy_j"]) is not None:
-        cost = cost + energy.median / 3.6e6 * hardware.prices.kwh
-    memory = {cell: Figure.of(simulated.memory(specs[0]), simulated.source(specs[0])) for cell, specs in cells.items()}
     return Forecast(
         sweep=sweep,
         time=time.time(),
         device=device,
         slots=hardware.slots,
         source=source,
-        cells=tuple(_cell(specs, simulated, memory[cell]) for cell, specs in cells.items()),
+        cells=tuple(_cell(specs, simulated) for specs in cells.values()),
         wall_s=Figure.of(hardware.start_s + scheduled_s(seconds + simulated.gaps, hardware.slots), source),
         device_hours=Figure.of(busy * (hardware.gpus or hardware.cpus), source),
-        accrued=accrued,
-        memory_bytes=max(memory.values(), key=lambda figure: figure.median),
-        disk_bytes=_disk(history, len(to_run)),
         cost=None if cost is None else Figure.of(cost, source),
         currency=hardware.prices.currency,
     )
@@ -104,7 +94,7 @@ class _Simulation:
         self._shared: dict[tuple[str, str], np.ndarray] = {}
         self.place = {spec.trial_id: i for i, spec in enumerate(specs)}
         shape = (len(specs), self._draws) if self.knows_all else (0, self._draws)
-        self.seconds, self.training, self.gaps = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+        self.seconds, self.gaps = np.zeros(shape), np.zeros(shape)
         # A GPU has states of its own, which it makes so fast that nobody looks for them here.
         ledger = PrefixLedger(cached_here if hardware.is_here and not hardware.gpus else nothing_cached)
         for i, spec in enumerate(specs if self.knows_all else ()):
@@ -115,11 +105,10 @@ class _Simulation:
         assert read is not None
         work, prefix = work_of(spec, *read, gpu=self._hardware.gpus > 0), ledger.take(spec, *read)
         factor = self._factor(spec, model) * np.exp(self._rng.normal(0, model.spread.trial, self._draws))
-        self.training[i] = model.training.of(work.training) * factor
         once = model.setup * self._noise(SETUP_SD) + model.prefix_s(prefix) * self._noise(PREFIX_SD)
         if i < self._hardware.slots:  # the first trial of a slot also loads libraries
             once = once + model.cold
-        self.seconds[i] = self.training[i] + model.evaluation.of(work.evaluation) * factor + once
+        self.seconds[i] = model.seconds(work) * factor + once
         self.gaps[i] = model.gap_s(work, float(np.median(self.seconds[i])))
 
     def _noise(self, sd: float) -> np.ndarray:
@@ -138,15 +127,6 @@ class _Simulation:
             self._shared[key] = self._rng.normal(mean, sd, self._draws)
         return self._shared[key]
 
-    def memory(self, spec: TrialSpec) -> np.ndarray:
-        """(draws,) peak memory of a trial, in bytes."""
-        model, read = self._models[spec.precision], self._inputs.of(spec)
-        assert read is not None
-        mean, error = model.memory_spread.of_shape(shape_key(spec))
-        sd = float(np.hypot(np.hypot(error, model.memory_spread.trial), model.unfamiliar(spec)))
-        peak = model.peak_bytes(memory_of(spec, *read, gpu=self._hardware.gpus > 0))
-        return peak * np.asarray(np.exp(self._rng.normal(mean, sd, self._draws)))
-
     def source(self, spec: TrialSpec) -> str:
         """What the figures of a trial are estimated from."""
         return self._models[spec.precision].source(spec)
@@ -158,19 +138,19 @@ def _models(observations: Sequence[Observation]) -> dict[str, CostModel]:
     return {precision: fit_model(group) for precision, group in groups.items()}
 
 
-def _cell(specs: Sequence[TrialSpec], simulated: _Simulation, memory: Figure) -> CellForecast:
+def _cell(specs: Sequence[TrialSpec], simulated: _Simulation) -> CellForecast:
     source = simulated.source(specs[0])
     mean = simulated.seconds[[simulated.place[spec.trial_id] for spec in specs]].mean(axis=0)
-    return _described(specs, Figure.of(mean, source), memory, source)
+    return _described(specs, Figure.of(mean, source), source)
 
 
-def _described(specs: Sequence[TrialSpec], seconds: Figure | None, memory: Figure | None, source: str) -> CellForecast:
+def _described(specs: Sequence[TrialSpec], seconds: Figure | None, source: str) -> CellForecast:
     first = specs[0]
     corpus = first.data.name
     label = f"{corpus} {freeze_name(first.freeze.label)} n={first.train_size:,}"
     steps = steps_an_epoch(first) * first.optim.epochs
     ids = tuple(spec.trial_id for spec in specs)
-    return CellForecast(first.cell_id, label, ids, first.optim.epochs, steps, seconds, memory, source, corpus)
+    return CellForecast(first.cell_id, label, ids, first.optim.epochs, steps, seconds, source, corpus)
 
 
 def _source(history: History, pilots: Sequence[Observation], sources: Sequence[str]) -> str:
@@ -182,24 +162,6 @@ def _source(history: History, pilots: Sequence[Observation], sources: Sequence[s
     modelled = sum(source == "from the cost model" for source in sources)
     rest = f"; {modelled:,} of {counted(len(sources), 'trial')} by the cost model" if modelled else ""
     return f"from {' and '.join(parts)}{rest}"
-
-
-def _accrued(training: np.ndarray, rates: Sequence[tuple[float, float] | None], source: str) -> Figure | None:
-    known_rates = [rate for rate in rates if rate is not None]
-    if not known_rates or len(known_rates) < len(rates):
-        return None
-    rate, sd = max(known_rates)
-    rng = np.random.default_rng(1)
-    return Figure.of(training.sum(axis=0) * rate * np.exp(rng.normal(0, sd, training.shape[1])), source)
-
-
-def _disk(history: History, n_trials: int) -> Figure | None:
-    if history.bytes_a_trial is None:
-        return None
-    bytes_ = history.bytes_a_trial * n_trials
-    return Figure(
-        bytes_ / DISK_FACTOR, bytes_, bytes_ * DISK_FACTOR, f"from {counted(history.rows, 'trial')} in this store"
-    )
 
 
 def scheduled_s(seconds: np.ndarray, slots: int) -> np.ndarray:

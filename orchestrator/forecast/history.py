@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,13 +14,11 @@ from orchestrator.forecast.gpu_share import packed_share
 from orchestrator.forecast.work import (
     EncoderSizes,
     Lengths,
-    Memory,
     PrefixLedger,
     PrefixWork,
     Work,
     group_key,
     lengths_of,
-    memory_of,
     nothing_cached,
     shape_key,
     sizes_of,
@@ -28,12 +26,12 @@ from orchestrator.forecast.work import (
 )
 from orchestrator.store import ResultStore
 from orchestrator.store.contents import stored_spec
-from orchestrator.store.schema import TABLES, State
+from orchestrator.store.schema import State
 from orchestrator.sweeps.cluster_spec import ClusterSpec, cores_here, gpus_here
 from orchestrator.sweeps.sweep import Resources
 from trials.errors import PermafrostError, StoreError
 from trials.hardware.machine import processor_name
-from trials.record import ACCRUED, memory_bytes, paid_prefix_s
+from trials.record import paid_prefix_s
 from trials.spec import TrialSpec
 
 # An observed trial or pilot: its work and what it took.
@@ -49,22 +47,18 @@ class Observation:
         launch: Its launch, as the speed of the machine varies between launches; `PILOT` for pilots.
         prefix_s: Seconds that it spent on the states of `prefix` itself.
         prefix: The states of frozen layers that it presumably computed, without those whose time is in `eval_s`.
-        accrued: The columns of `ACCRUED`, over training; None where one was not measured.
         ended: Unix time of its end.
         steps: Measured steps of a pilot.
     """
 
     spec: TrialSpec
     work: Work
-    memory: Memory
     launch: str
     train_s: float
     eval_s: float
     setup_s: float
     prefix_s: float
     prefix: PrefixWork
-    accrued: Mapping[str, float | None]
-    peak_memory_bytes: int
     ended: float
     steps: int = 0
 
@@ -130,8 +124,7 @@ LAUNCH_GAP_S = 30.0  # trials at most this far apart belong to one launch
 JUST_NOW_S = 1_800.0  # a launch that ended within this time shows the current speed of the machine
 _COLUMNS = [
     "state", "device", "threads", "gpus", "train_s", "eval_s", "setup_s", "prefix_s", "prefix_paid_s",
-    "prefix_layers", *ACCRUED, "peak_memory_bytes", "worker_memory_bytes", "accumulation",
-    "padding_free", "time",
+    "prefix_layers", "accumulation", "padding_free", "time",
 ]  # fmt: skip
 
 
@@ -155,15 +148,11 @@ class History:
 
     Attributes:
         observations: Oldest first.
-        rows: Number of completed trials in the store, on any device.
-        bytes_a_trial: Bytes in the store per completed trial; None without any.
         newest_launch: The launch that ended just now, if any.
     """
 
     observations: tuple[Observation, ...]
     target: Target
-    rows: int
-    bytes_a_trial: float | None
     newest_launch: str | None
 
 
@@ -174,13 +163,10 @@ def read_history(store: ResultStore, cluster: ClusterSpec, resources: Resources,
     target = _target(rows, cluster, resources, inputs)
     chosen = [row for row in rows if _is_comparable(row, target)][-MOST_ROWS:]
     observed = _observed(_with_specs(store, chosen), inputs, gpu=target.gpus > 0)
-    n_bytes = sum(sum(store.storage.at(name).files().values()) for name in TABLES)
     newest = observed[-1] if observed and now - observed[-1].ended < JUST_NOW_S else None
     return History(
         observations=tuple(observed),
         target=target,
-        rows=len(rows),
-        bytes_a_trial=n_bytes / len(rows) if rows else None,
         newest_launch=newest.launch if newest else None,
     )
 
@@ -256,15 +242,12 @@ def _observed(rows: Iterable[dict[str, Any]], inputs: Inputs, *, gpu: bool) -> l
             Observation(
                 spec=spec,
                 work=work_of(spec, *read, gpu=gpu),
-                memory=memory_of(spec, *read, gpu=gpu),
                 launch=launch,
                 train_s=row["train_s"],
                 eval_s=row["eval_s"],
                 setup_s=row["setup_s"],
                 prefix_s=paid_prefix_s(row),
                 prefix=states if row["prefix_paid_s"] is None else states.of_train,
-                accrued={name: row[name] for name in ACCRUED},
-                peak_memory_bytes=memory_bytes(row),
                 ended=row["time"].timestamp(),
             )
         )

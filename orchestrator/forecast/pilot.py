@@ -22,7 +22,6 @@ from orchestrator.forecast.history import PILOT, Inputs, Observation
 from orchestrator.forecast.work import (
     PrefixLedger,
     group_key,
-    memory_of,
     nothing_cached,
     shape_key,
     work_of,
@@ -31,7 +30,6 @@ from trials.errors import MissingError
 from trials.plugins.import_origins import folders_for_other_processes
 from trials.plugins.loading import loaded
 from trials.prefix.rule import cached_depth
-from trials.record import ACCRUED
 from trials.settings import First
 from trials.spec import TrialSpec
 
@@ -150,15 +148,12 @@ def _observations(
         yield Observation(
             spec=spec,
             work=whole.share(0.5),  # the second of two epochs
-            memory=memory_of(pilot, *read, gpu=gpu),
             launch=PILOT,
             train_s=result["train_s"],
             eval_s=result["eval_s"],
             setup_s=result["setup_s"],
             prefix_s=result["prefix_s"],
             prefix=ledger.take(pilot, *read).of_train,
-            accrued={name: result[name] for name in ACCRUED},
-            peak_memory_bytes=int(result["peak_memory_bytes"]),
             ended=time.time(),
             steps=int(whole.steps / 2),
         )

@@ -10,10 +10,9 @@ import sys
 
 import torch
 
-import orchestrator.execution.inline  # noqa: F401  # imported because the memory of a trial includes these modules
 from trials.hardware.device import device_for
 from trials.plugins.loading import LoadedPlugins
-from trials.record import ACCRUED, EpochRecord
+from trials.record import EpochRecord
 from trials.run import run_trial
 from trials.spec import TrialSpec
 
@@ -27,8 +26,6 @@ def measured(spec: TrialSpec, device: torch.device) -> dict[str, float | None]:
         "prefix_s": first.prefix_paid_s,
         "train_s": last.train_s,
         "eval_s": last.eval_s,
-        **{name: getattr(last, name) for name in ACCRUED},
-        "peak_memory_bytes": max(record.peak_memory_bytes or record.worker_memory_bytes or 0 for record in records),
     }
 
 

@@ -46,7 +46,7 @@ def _files(split: str, about: str) -> OptionInfo:
 
 @dataclass(frozen=True, kw_only=True)
 class ChooseOptions:
-    """The options of `choose` and `init`, as Python and the command line take them (`data_options.with_options`).
+    """The options of `choose` and `init`, as Python and the command line take them (`data.with_options`).
 
     Attributes:
         data: A folder, a file, a bundled sample, a treebank (`UD_English-EWT`) or a dataset of the hub

@@ -41,7 +41,7 @@ class TrialProgress:
     Attributes:
         evaluations: In order.
         results: Once it is complete.
-        sentences: Likewise: split -> those of `evidence.SENTENCE_COLUMNS` that are known.
+        sentences: Likewise: split -> those of `contents.SENTENCE_COLUMNS` that are known.
     """
 
     evaluations: list[Evaluation] = field(default_factory=list)

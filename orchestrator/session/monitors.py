@@ -1,4 +1,4 @@
-"""Connect the monitors of a launch: progress, metrics, log, notifications and trackers.
+"""Connect the monitors of a launch: progress, metrics, log and trackers.
 
 with Watch(plan, store, settings, cluster="local", stop=stop, say=say) as watch:
     recorder = Recorder(results, committed=watch.metrics.flushed)
@@ -16,9 +16,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
+from orchestrator.config.extras import declared
 from orchestrator.execution.events import Listener, StopRequest, last_line
+from orchestrator.monitoring.json_log import JsonLog
 from orchestrator.monitoring.metrics import Launch, MetricsListener
-from orchestrator.monitoring.progress import Ending, JsonLog, Tally
+from orchestrator.monitoring.progress import Ending, Tally
 from orchestrator.session.outcome import trials_of
 from orchestrator.storage.address import scrubbed
 from orchestrator.storage.storage import FolderStorage, Storage
@@ -27,12 +29,6 @@ from orchestrator.sweeps.plan import Plan
 from orchestrator.sweeps.watch_spec import WatchSpec
 from trials.spec import TrialSpec
 
-# Keys of `watch`: the extra that makes the monitors for them, which is imported where one is given.
-EXTRAS = {
-    ("notify",): "orchestrator.extras.notifications.notify",
-    ("mlflow", "tensorboard", "wandb"): "orchestrator.extras.trackers.live_tracker",
-}
-
 
 class Watched(NamedTuple):
     """A launch as an extra sees it whose function `monitors` makes its monitors."""
@@ -40,7 +36,6 @@ class Watched(NamedTuple):
     settings: WatchSpec
     sweep: str
     results: ResultStore
-    tally: Tally
     say: Callable[[str], None]
 
 
@@ -55,7 +50,7 @@ class Monitor(Listener):
 
 
 def _monitors(launch: Watched) -> Iterator[Monitor]:
-    for keys, module in EXTRAS.items():
+    for keys, module in declared("MONITORS").items():
         if any(getattr(launch.settings, key) is not None for key in keys):
             yield from import_module(module).monitors(launch)
 
@@ -81,7 +76,7 @@ class Watch:
         """The launch begins.
 
         Raises:
-            ConfigError: A secret that the settings name is missing, or a tracker cannot be used.
+            ConfigError: A tracker cannot be used.
         """
         name, address, n_ahead = plan.sweep.name, store.address, len(plan.ahead)
         disk = store.folder if isinstance(store, FolderStorage) else None
@@ -89,7 +84,7 @@ class Watch:
         self.tally = Tally(n_ahead)
         self.metrics = MetricsListener(Launch(name, n_ahead, plan.n_skipped, address, cluster, disk))
         self._log = JsonLog(Path(settings.log), name, say) if settings.log else None
-        self._monitors = list(_monitors(Watched(settings, name, ResultStore(store), self.tally, say)))
+        self._monitors = list(_monitors(Watched(settings, name, ResultStore(store), say)))
         logs = [self._log] if self._log else []
         self.listeners: tuple[Listener, ...] = (self.tally, self.metrics, *logs, *self._monitors)
         if self._log:

@@ -10,23 +10,16 @@ the first one arrives late, after the part was compacted and deleted, its rows a
 from __future__ import annotations
 
 import contextlib
-import os
-import random
-import re
 import threading
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable
-from datetime import timedelta
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 from cachetools import LRUCache
-from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedError, UnauthenticatedError
-from obstore.store import GCSStore, S3Store
+from obstore.exceptions import AlreadyExistsError
 
-from orchestrator.storage.address import Address, endpoint_url, scrubbed
+from orchestrator.storage.address import Address
+from orchestrator.storage.connection import ACCESS, NO_PATH, Connection, Service
 from orchestrator.storage.storage import LAST, TEMPORARY_FILE, Storage
 from trials.errors import StoreError
 
@@ -34,175 +27,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from obstore import ListResult, ObjectMeta
-    from obstore.store import ClientConfig, GCSConfig, RetryConfig
-
-
-# Connections to S3 and Google Cloud Storage that retry transient errors.
-#
-# boto3 and obstore find the credentials, in the environment and the provider's own files. They are never stored here,
-# and error messages are shown without anything that looks like one.
 
 T = TypeVar("T")
-Service: TypeAlias = S3Store | GCSStore
 
-PATIENCE_S = 60.0  # for retries, once the service has answered; the last attempt may take as long again
-FIRST_PATIENCE_S = 10.0  # before it has, if something refuses: more likely the address is wrong
-SILENT_PATIENCE_S = 30.0  # before it has, if nothing answers: names and networks of new containers can take as long
-CONNECT_S, REQUEST_S = 5.0, 20.0  # timeouts of one request, which may carry `object_storage.LARGEST_BYTES`
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 5.0
-_RENEWED_S = 600.0  # boto3 renews credentials that have less time left, so what it hands out is valid for as long
-_LONGEST_MESSAGE = 400
-# A status that another attempt does not change; S3 answers 400 to a body that came too slowly.
-NO_PATH = "invalid path"  # in the message of obstore about a listing with names such as `a//b`
-_PERMANENT = re.compile(
-    rf"status code: 4(?!08|09|25|29)\d\d(?!.*RequestTimeout)|Received redirect|{NO_PATH}", re.DOTALL
-)
-# Of S3, for temporary credentials that have expired (the answer to a HEAD has no words); of boto3 while it renews them.
-_EXPIRED = re.compile(r"ExpiredToken|performing HEAD .*status code: 400|External AWS credential provider", re.DOTALL)
-_SILENCE = re.compile("TimedOut|timed out")
-_CAUSE = re.compile(r'(?:message|error): "[^"\n]+"|InvalidCertificate\([\s\w(]*|TimedOut|IncompleteMessage')
-_REGIONS_URL = "https://s3.amazonaws.com"  # says in which region a bucket is, to anybody
-ACCESS = {
-    "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or ~/.aws/credentials, and AWS_REGION",
-    "gs": "the file that GOOGLE_APPLICATION_CREDENTIALS names",
-}
-_ANSWERS = (FileNotFoundError, AlreadyExistsError)
-_REFUSALS = (PermissionDeniedError, UnauthenticatedError, ValueError)  # the last one: no credentials
-_ERRORS = (BaseError, OSError, ValueError)
-
-
-class Connection:
-    """A bucket whose transient errors are retried; credentials that expire are looked for anew.
-
-    Attributes:
-        service: Identifies the service and the bucket, as two of them may have the same paths.
-        patience_s: How long one request is retried.
-    """
-
-    def __init__(self, make: Callable[[], Service], service: str, patience_s: float = PATIENCE_S) -> None:
-        self._make = make
-        self._bucket, self.service, self.patience_s = make(), service, patience_s
-        self._answered = False
-
-    def ask(self, action: Callable[[Service], T], describe: Callable[[str, bool], str]) -> T:
-        """The action's result, retried for `patience_s` unless the error is permanent.
-
-        Args:
-            action: Sends a request; may be called many times.
-            describe: Makes the error message from the last attempt's message and whether the caller is likely at fault.
-
-        Raises:
-            FileNotFoundError: the object or the bucket does not exist.
-            AlreadyExistsError: of obstore: the object that the action creates exists.
-            StoreError: as `describe` words it, without secrets and not chained to the library's own error.
-        """
-        began, pause, has_expired = time.monotonic(), _FIRST_PAUSE_S, False
-        while True:
-            try:
-                if has_expired:
-                    self._bucket = self._make()
-                result = action(self._bucket)
-            except _ANSWERS as error:
-                self._answered = True
-                raise type(error) from None
-            except _ERRORS as error:
-                message = str(error)
-                if "status code: 404" in message:
-                    raise FileNotFoundError from None
-                is_renewing = has_expired and isinstance(error, ValueError)  # the file may be half written
-                has_expired = self._answered and (is_renewing or _EXPIRED.search(message) is not None)
-                is_permanent = not has_expired and (
-                    isinstance(error, _REFUSALS) or _PERMANENT.search(message) is not None
-                )
-                if is_permanent or time.monotonic() + pause > began + self._patience(message):
-                    raise StoreError(describe(_short(message), is_permanent or not self._answered)) from None
-            else:
-                self._answered = True
-                return result
-            time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311  # so that many clients do not retry at once
-            pause = min(2 * pause, _LONGEST_PAUSE_S)
-
-    def _patience(self, message: str) -> float:
-        if self._answered:
-            return self.patience_s
-        return min(SILENT_PATIENCE_S if _SILENCE.search(message) else FIRST_PATIENCE_S, self.patience_s)
-
-
-def connect(address: Address) -> Connection:
-    """Connect to the service of an address; the bucket is not accessed yet.
-
-    Raises:
-        ConfigError: an endpoint variable of the environment is not valid.
-        StoreError: there are no credentials, or the bucket's region cannot be found out.
-    """
-    service = " ".join(filter(None, (address.scheme, endpoint_url(address), address.host)))
-    try:
-        return Connection(lambda: _s3(address) if address.scheme == "s3" else _gs(address), service)
-    except _ERRORS as error:
-        reason, way_out = _short(str(error)), ACCESS[address.scheme]
-        raise StoreError(f"{address.without_options}: cannot be reached ({reason}). Access needs {way_out}.") from None
-
-
-def _short(message: str) -> str:
-    """A library's message on one line, with the cause that obstore names only in its details, without secrets."""
-    message, _, details = message.partition("\n\nDebug source")
-    if "HTTP error" in message:
-        message += "".join(": " + " ".join(re.findall(r"[^\s()]+", cause)) for cause in _CAUSE.findall(details)[-1:])
-    line = " ".join(re.sub(r"^.*? in [\d.]+\S?s - |<\?xml.*?\?>|</?\w*>", " ", scrubbed(message)).split())
-    return line.rstrip(".") if len(line) <= _LONGEST_MESSAGE else f"{line[:_LONGEST_MESSAGE]}..."
-
-
-def _client() -> ClientConfig:
-    return {
-        "allow_http": True,
-        "connect_timeout": timedelta(seconds=CONNECT_S),
-        "timeout": timedelta(seconds=REQUEST_S),
-    }
-
-
-# Of one page of a listing, as `ask` retries the whole listing.
-_RETRIES: RetryConfig = {"max_retries": 2, "backoff": {"init_backoff": timedelta(seconds=_FIRST_PAUSE_S)}}
-
-
-def _s3(address: Address) -> S3Store:
-    from botocore.exceptions import BotoCoreError  # slow, and of no use to Google
-    from obstore.auth.boto3 import Boto3CredentialProvider
-
-    try:
-        provider = Boto3CredentialProvider(ttl=timedelta(seconds=_RENEWED_S))
-    except BotoCoreError as error:
-        raise ValueError(str(error)) from None
-    url = endpoint_url(address)
-    region = address.options.get("region") or os.environ.get("AWS_REGION") or provider.config.get("region")
-    return S3Store(
-        address.host,
-        aws_endpoint_url_s3=url or "",
-        region=region or ("us-east-1" if url else _region(address.host)),
-        credential_provider=provider,
-        disable_bulk_delete=True,  # not every S3 has it, and we delete one by one
-        client_options=_client(),
-        retry_config=_RETRIES,
-    )
-
-
-def _region(bucket: str) -> str:
-    """The region of a bucket of Amazon's. Raises OSError."""
-    request = urllib.request.Request(f"{_REGIONS_URL}/{bucket}", method="HEAD")  # noqa: S310  # https only
-    try:
-        with urllib.request.urlopen(request, timeout=CONNECT_S) as answer:  # noqa: S310
-            headers = answer.headers
-    except urllib.error.HTTPError as error:  # a bucket that is not public, or elsewhere
-        headers = error.headers
-    return str(headers.get("x-amz-bucket-region", "us-east-1"))
-
-
-def _gs(address: Address) -> GCSStore:
-    url = endpoint_url(address)
-    config: GCSConfig = {"base_url": url} if url else {}
-    return GCSStore(address.host, config=config, client_options=_client(), retry_config=_RETRIES)
-
-
-LARGEST_BYTES = 8 * 2**20  # an object is one request, which has to end in `connection.REQUEST_S`
+LARGEST_BYTES = 8 * 2**20  # an object is one request, which has to end in `REQUEST_S`
 CACHE_BYTES = 256 * 2**20
 PAGE = 1_000  # names in an answer of S3 and Google
 

@@ -19,9 +19,7 @@ def open_storage(path: str | Path) -> Storage:
     if not is_address(text):
         return FolderStorage(Path(path).expanduser().resolve())
     address = parse_address(text)
-    from orchestrator.storage.object_storage import (
-        ObjectStorage,
-        connect,  # not needed for a local store
-    )
+    from orchestrator.storage.connection import connect  # not needed for a local store
+    from orchestrator.storage.object_storage import ObjectStorage
 
     return ObjectStorage(connect(address), address)

@@ -157,6 +157,10 @@ class Storage(ABC):
     def read(self, name: str) -> bytes:
         """An object's current content, past the cache. Raises as `open` does."""
 
+    def owned(self, name: str, rows: pa.Table) -> pa.Table:
+        """Of the rows of a part those that count: all, unless several stores are read as one."""
+        return rows
+
     def each(self, function: Callable[[Item], T], items: Sequence[Item]) -> list[T]:
         """The function's result for each item, in order; computed concurrently where that is faster."""
         if self.at_once == 1 or len(items) < 2:

@@ -109,7 +109,7 @@ def read_contents(storage: Storage) -> dict[str, TableContents]:
 
 def read_table(storage: Storage, table: str) -> TableContents:
     """One table. Raises as `read_contents` does."""
-    parts = PartFolder(storage, ALL_TABLES[table], rows_are_checked=False)
+    parts = PartFolder(storage, ALL_TABLES[table])
     sizes, read = parts.read_each(lambda name: read_part(parts, name))
     tables = {name: part for name, part in read.items() if isinstance(part, pa.Table)}
     broken = tuple(part for part in read.values() if isinstance(part, BrokenPart))

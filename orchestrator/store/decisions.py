@@ -251,7 +251,7 @@ def newest_plan(folder: Storage, names: Collection[str] | None = None) -> SweepP
     return plan if len(trials) == len(plan.trials) else replace(plan, trials=tuple(trials.items()))
 
 
-def join_decisions(folder: Storage, *, alone: bool = False, others: Iterable[Decision] = ()) -> None:
+def join_decisions(folder: Storage, *, alone: bool = False) -> None:
     """Write the decisions of a sweep in as few objects as possible, and delete the others.
 
     At the same time drivers may decide, and others may join: what is deleted is in what was written.
@@ -259,19 +259,17 @@ def join_decisions(folder: Storage, *, alone: bool = False, others: Iterable[Dec
     Args:
         folder: Of the sweep.
         alone: Whether no driver runs it, so that the objects of single decisions are not needed any more.
-        others: Decisions of another store to add.
 
     Raises:
         BrokenError: an object cannot be read.
         StoreError: the storage cannot be read or written.
     """
     names = {name for name in folder.files() if is_decision(name) and (alone or not _SINGLE.fullmatch(name))}
-    others = list(others)
-    if not others and len(names) < 2 and not any(map(_SINGLE.fullmatch, names)):
+    if len(names) < 2 and not any(map(_SINGLE.fullmatch, names)):
         return
     groups = dict[int, list[Decision]]()
     n_bytes = 0
-    for decision in _in_order([*recorded(folder, names), *others]):
+    for decision in _in_order(recorded(folder, names)):
         n_bytes += len(decision.text)
         groups.setdefault(n_bytes // LARGEST_BYTES, []).append(decision)
     for name in names - {_write(folder, group) for group in groups.values()}:

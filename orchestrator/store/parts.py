@@ -61,13 +61,10 @@ _ATTEMPTS = 20  # parts vanish while another process compacts
 
 
 class PartFolder:
-    """The parts of one table.
+    """The parts of one table. One with a row that no reader can use (`schema.unusable`) counts as broken."""
 
-    Unless `rows_are_checked` is False, a part with a row that no reader can use (`schema.unusable`) counts as broken.
-    """
-
-    def __init__(self, storage: Storage, schema: pa.Schema, *, rows_are_checked: bool = True) -> None:
-        self.storage, self._rows_are_checked = storage, rows_are_checked
+    def __init__(self, storage: Storage, schema: pa.Schema) -> None:
+        self.storage = storage
         self.schema = schema.with_metadata({VERSION_KEY: str(SCHEMA_VERSION)})
 
     def names(self) -> list[str]:
@@ -220,9 +217,9 @@ class PartFolder:
             filled = _fill(table, schema.with_metadata(self.schema.metadata))
         except pa.ArrowException as error:
             raise BrokenError(path, f"a column has another type ({error})") from error
-        if self._rows_are_checked and (wrong := unusable(filled)):
+        if wrong := unusable(filled):
             raise BrokenError(path, wrong)
-        return filled
+        return self.storage.owned(name, filled)
 
     def write(self, table: pa.Table, stamp_ns: int) -> list[str]:
         """Commit rows as parts with this time in their names, which are returned. Raises as `append` does."""

@@ -2,7 +2,7 @@
 
 from orchestrator.store import open_store
 
-store = open_store("results")       # or s3://bucket/prefix, gs://bucket/prefix
+store = open_store("results")       # or s3://bucket/prefix, gs://bucket/prefix; or several, joined by commas
 store.trials(), store.epochs()      # Arrow tables
 store.evidence(specs).frame         # what every answer, report and card rests on
 """
@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 
 from orchestrator.analysis.cells import TRIAL_COLUMNS
 from orchestrator.storage.open_storage import open_storage
+from orchestrator.storage.several import SeveralStorages
 from orchestrator.storage.storage import BrokenError, FolderStorage, NewerError, Storage
 from orchestrator.store.contents import (
     SWEEPS,
@@ -40,7 +41,16 @@ from orchestrator.store.contents import (
 )
 from orchestrator.store.decisions import Decision, DecisionLog, join_decisions, newest_plan, recorded
 from orchestrator.store.parts import PartFolder
-from orchestrator.store.schema import ALL_TABLES, CHECKPOINTS, KEYS, SCHEMA_VERSION, TABLES, State, proven_reads
+from orchestrator.store.schema import (
+    ALL_TABLES,
+    CHECKPOINTS,
+    KEYS,
+    SCHEMA_VERSION,
+    TABLES,
+    UNOWNED,
+    State,
+    proven_reads,
+)
 from trials.errors import StoreError
 from trials.sources.cache import is_plain
 from trials.spec import TrialSpec
@@ -128,7 +138,7 @@ class ResultStore:
         return evidence_of(specs, self.trials(list(TRIAL_COLUMNS)), self.contributions())
 
     def sentences(self) -> dict[str, dict[str, dict[str, npt.NDArray[Any]]]]:
-        """Trial id -> split -> those of `evidence.SENTENCE_COLUMNS` that are stored. Raises StoreError."""
+        """Trial id -> split -> those of `contents.SENTENCE_COLUMNS` that are stored. Raises StoreError."""
         return all_sentences(self.contributions())
 
     def completed_ids(self) -> frozenset[str]:
@@ -245,13 +255,17 @@ def open_store(path: str | Path, *, must_exist: bool = True) -> ResultStore:
     """Open a store; without `must_exist` an absent or empty folder is a new store, created at the first write.
 
     Args:
-        path: A folder, `s3://bucket/prefix` or `gs://bucket/prefix`. Credentials come from the
-            environment or the provider's own files.
+        path: A folder, `s3://bucket/prefix` or `gs://bucket/prefix`, or several of them joined by commas, which are
+            read as one. Credentials come from the environment or the provider's own files.
 
     Raises:
         ConfigError: not a valid address, or one with credentials in it.
         StoreError: no store there, something else, a store of a newer version, or a storage that cannot be reached.
     """
+    if len(places := _places(path)) > 1:
+        if not must_exist:
+            raise StoreError(f"{path}: several stores are only read. Give one with --store.")
+        return _read_as_one([open_store(place) for place in places])
     storage = open_storage(path)
     if not _is_store(storage):
         is_free = storage.is_free()
@@ -260,6 +274,25 @@ def open_store(path: str | Path, *, must_exist: bool = True) -> ResultStore:
             return ResultStore(storage)
     check_marker(storage)
     return ResultStore(storage)
+
+
+def _places(path: str | Path) -> list[str]:
+    """The stores that a path names: a folder may have a comma in its name."""
+    text = str(path)
+    return [text] if "," not in text or Path(text).expanduser().exists() else list(filter(None, text.split(",")))
+
+
+def _read_as_one(stores: Sequence[ResultStore]) -> ResultStore:
+    """Several stores, of which nothing is written. Raises StoreError."""
+    ranks: dict[str, tuple[bool, int, int]] = {}  # of a trial: whether it is complete, attempts, the earlier store
+    for number, store in enumerate(stores):
+        completed = store.completed_ids()
+        for trial_id, attempt in store.attempts().items():
+            rank = (trial_id in completed, attempt, -number)
+            ranks[trial_id] = max(rank, ranks.get(trial_id, rank))
+    owners = {trial_id: -rank[2] for trial_id, rank in ranks.items()}
+    storages = [store.storage for store in stores]
+    return ResultStore(SeveralStorages(storages, dict.fromkeys(ALL_TABLES.keys() - set(UNOWNED), owners)))
 
 
 def _is_store(storage: Storage) -> bool:

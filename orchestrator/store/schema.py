@@ -115,7 +115,7 @@ _TIMED = "When it was computed, UTC."
 _SPLIT = "dev, test or mismatched."
 _ID: Columns = {
     "trial_id": (_TEXT, "The trial: a digest of everything that decides its numbers."),
-    "attempt": (_SHORT, "Which attempt at it, from 1 on; 0 and below are attempts that a merge brought."),
+    "attempt": (_SHORT, "Which attempt at it, from 1 on; 0 and below are of merges by earlier versions."),
 }
 
 
@@ -227,7 +227,7 @@ COLUMNS: dict[str, Columns] = {
         "probe_id": (
             _TEXT,
             "The setting, whatever is frozen: a digest of data, model, recipe and train size.",
-        ),  # `orchestrator.analysis.layer_curves.probe_id`
+        ),  # of layer probing: `probe_id`
         "subset_seed": (_INT, "The seed of the train subset that it learned from."),
         "depth": (_SHORT, "How many layers ran; 0 for the embeddings alone."),
         "n_layers": (_SHORT, "Encoder layers of the model."),

@@ -185,13 +185,11 @@ class Prices(Frozen):
         currency: The currency of all prices.
         cpu_hour: Price of one core for an hour.
         gpu_hour: Price of one GPU for an hour, or by kind of accelerator as Ray names it.
-        kwh: Price of a kilowatt-hour, if energy is billed separately.
     """
 
     currency: Annotated[str, Field(max_length=8)] = "USD"
     cpu_hour: Price = 0.0
     gpu_hour: Price | dict[str, Price] = 0.0
-    kwh: Price = 0.0
 
     def hourly(self, cpus: int, gpus: float, kind: str) -> float:
         """The price of one hour of one trial; a kind of GPU without a price of its own has the highest price."""

@@ -236,15 +236,6 @@ def test_the_first_figure_begins_within_200_pixels_of_the_top(url: str, browser:
         assert box["y"] <= 200
 
 
-def test_a_published_study_opens_below_the_scores_with_its_own_exhibits(url: str, watched: Watched) -> None:
-    page = watched.open(f"{url}/scores?study=emekaeze_pos")
-    page.get_by_text("Papers: a published study").click()
-    expect(page.locator(".exhibit")).to_have_count(10)
-    wait_until_drawn(page)
-    expect(page.locator(".elsewhere code")).to_have_text("permafrost launch --sweep configs/sweeps/emekaeze_pos.yaml")
-    assert axe(page) == []
-
-
 def test_on_paper_a_figure_is_scaled_to_the_sheet(url: str, watched: Watched) -> None:
     page = watched.open(f"{url}/scores")
     page.pdf(format="A4")
@@ -292,7 +283,7 @@ def test_what_a_dark_page_prints_and_saves_is_light(url: str, browser: Browser) 
 def test_only_controls_that_leave_a_choice_are_shown(url: str, watched: Watched) -> None:
     page = watched.open(f"{url}/scores")
     shown = [name for name in control.NAMES if page.locator(f".control-{name}").is_visible()]
-    assert shown == ["size", "strategy", "metric", "split", "study"]
+    assert shown == ["size", "strategy", "metric", "split"]
 
 
 def test_on_a_phone_filters_open_on_demand(url: str, browser: Browser) -> None:

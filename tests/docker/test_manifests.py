@@ -1,176 +1,130 @@
-"""KubeRay's manifests: valid against its definitions, the examples up to date, and what they promise."""
+"""The manifest for KubeRay: valid against its definitions and Kubernetes' own, and what it promises."""
 
 from __future__ import annotations
 
 import copy
 import runpy
-from collections.abc import Iterator
+import shlex
+import subprocess
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
-from hypothesis import strategies as st
-from typer.testing import CliRunner
 
-from orchestrator.commands.app import app
-from orchestrator.extras.kubernetes.kuberay import KubeRay, Workers, manifests
-from orchestrator.extras.kubernetes.manifests_command import as_yaml
-from tests.docker.crd import SCHEMAS, problems
+from tests.docker.crd import SCHEMAS, problems, with_defaults
 from tests.examples import each
-from trials.errors import ConfigError
+from tests.server_programs import server_program
 
 CHECKOUT = Path(__file__).parents[2]
-EXAMPLES = CHECKOUT / "docker" / "kuberay"
-EXAMPLE = (
-    "manifests", "kuberay", "--workers-gpu", "0:4", "--spot", "--store", "s3://permafrost/results",
-    "--sweep", str(CHECKOUT / "configs" / "sweeps" / "starter.yaml"),
-)  # fmt: skip
+MANIFEST = CHECKOUT / "docker" / "kubernetes" / "permafrost.yaml"
 needs_definitions = pytest.mark.skipif(not SCHEMAS.is_dir(), reason=f"KubeRay's definitions are not at {SCHEMAS}")
+KUBERNETES = "1.37"
 Manifest = dict[str, Any]
 
 
-def asked(**changes: Any) -> KubeRay:
-    values: dict[str, Any] = {"name": "frost", "image": "permafrost:cpu", "cpu": Workers(1, 4), "gpu": Workers(0, 2)}
-    return KubeRay(**({**values, "store": "s3://bucket/results"} | changes))
+def manifests() -> tuple[Manifest, Manifest]:
+    """The network policy and the job."""
+    policy, job = yaml.safe_load_all(MANIFEST.read_text(encoding="utf-8"))
+    return policy, job
 
 
-def pods(manifest: Manifest) -> Iterator[Manifest]:
-    spec = manifest["spec"].get("rayClusterSpec", manifest["spec"])
-    for group in (spec["headGroupSpec"], *spec["workerGroupSpecs"]):
-        yield group["template"]["spec"]
+def groups() -> list[Manifest]:
+    """The group of the head and those of the workers."""
+    spec = manifests()[1]["spec"]["rayClusterSpec"]
+    return [spec["headGroupSpec"], *spec["workerGroupSpecs"]]
 
 
-def test_the_examples_are_what_the_command_writes(tmp_path: Path) -> None:
-    told = CliRunner().invoke(app, [*EXAMPLE, "--out", str(tmp_path)])
-    assert told.exit_code == 0, told.output
-    written = {path.name: path.read_text(encoding="utf-8") for path in tmp_path.iterdir()}
-    assert written == {path.name: path.read_text(encoding="utf-8") for path in EXAMPLES.glob("*.yaml")}
+def templates() -> list[Manifest]:
+    """What pods are made of: the submitter's, the head's, the workers'."""
+    return [manifests()[1]["spec"]["submitterPodTemplate"], *(group["template"] for group in groups())]
 
 
 @needs_definitions
-@given(
-    gpus=st.integers(0, 3), spot=st.booleans(), volume=st.booleans(), sweep=st.sampled_from(["", "name: x\n"]),
-    kind=st.sampled_from(["", "NVIDIA-H100-80GB-HBM3"]),
-)  # fmt: skip
-def test_whatever_is_asked_for_keeps_to_the_definitions(
-    gpus: int, spot: bool, volume: bool, sweep: str, kind: str
-) -> None:
-    place = {"store": "", "volume": "results"} if volume else {}
-    found = manifests(asked(gpu=Workers(0, gpus), spot=spot, sweep=sweep, gpu_kind=kind, **place))
-    for name in ("raycluster.yaml", "rayjob.yaml"):
-        assert problems(yaml.safe_load(as_yaml(found[name]))) == []
+def test_with_the_servers_defaults_the_job_and_a_permanent_cluster_keep_to_the_definitions() -> None:
+    job = with_defaults(manifests()[1])
+    cluster = job | {"kind": "RayCluster", "spec": job["spec"]["rayClusterSpec"]}
+    assert [problems(job), problems(with_defaults(cluster))] == [[], []]
+    for group in groups():
+        ports = group["template"]["spec"]["containers"][0]["ports"]
+        assert len({(port["containerPort"], port["protocol"]) for port in ports}) == len(ports)
 
 
 @needs_definitions
 @each(
     "path, value, said",
     [
-        (("spec", "workerGroupSpecs", 0, "maxReplicas"), "four", "is not of type 'integer'"),
-        (("spec", "workerGroupSpecs", 0, "maxReplica"), 4, "maxReplica: unknown field"),
-        (("spec", "authOptions", "mode"), "none", "is not one of"),
-        (("spec", "headGroupSpec", "template", "spec", "containers", 0, "imagePullpolicy"), "x", "unknown field"),
-        (("spec", "headGroupSpec", "template", "spec", "containers", 0, "ports", 0, "containerPort"), [], "integer"),
-        (("spec", "rayStartParams"), {}, "unknown field"),
-        (("metadata", "label"), {}, "metadata.label: unknown field"),
+        (("workerGroupSpecs", 0, "maxReplicas"), "four", "is not of type 'integer'"),
+        (("workerGroupSpecs", 0, "maxReplica"), 4, "maxReplica: unknown field"),
+        (("workerGroupSpecs", 0), {}, "'template' is a required property"),
+        (("authOptions", "mode"), "none", "is not one of"),
+        (("headGroupSpec", "template", "spec", "containers", 0, "imagePullpolicy"), "x", "unknown field"),
+        (("headGroupSpec", "template", "spec", "containers", 0, "ports", 0, "containerPort"), [], "integer"),
+        (("rayStartParams",), {}, "unknown field"),
     ],
 )
 def test_the_check_itself_finds_what_is_wrong(path: tuple[str | int, ...], value: object, said: str) -> None:
-    broken: Any = copy.deepcopy(manifests(asked())["raycluster.yaml"])
-    part = broken
+    broken = copy.deepcopy(manifests()[1])
+    part: Any = broken["spec"]["rayClusterSpec"]
     for step in path[:-1]:
         part = part[step]
     part[path[-1]] = value
     assert any(said in problem for problem in problems(broken)), problems(broken)
 
 
-@needs_definitions
-def test_a_worker_group_without_its_template_is_found() -> None:
-    broken = copy.deepcopy(manifests(asked())["raycluster.yaml"])
-    del broken["spec"]["workerGroupSpecs"][0]["template"]
-    assert problems(broken) == ["$.spec.workerGroupSpecs[0]: 'template' is a required property"]
+def refused(manifest: Manifest, file: Path) -> str:
+    """What Kubernetes' strict schemas say against a manifest; empty where nothing."""
+    file.write_text(yaml.safe_dump(manifest), encoding="utf-8")
+    words = [server_program("kubernetes-validate"), "--strict", "--kubernetes-version", KUBERNETES, str(file)]
+    told = subprocess.run(words, capture_output=True, text=True, check=False)
+    # A kind that it does not know is no error.
+    return "" if " passed for resource " in told.stdout else told.stdout + told.stderr
 
 
-def test_every_pod_runs_without_rights_and_has_longer_to_end_than_its_trials_have_to_be_kept() -> None:
-    for spot in (False, True):
-        for name in ("raycluster.yaml", "rayjob.yaml"):
-            for pod in pods(manifests(asked(spot=spot))[name]):
-                (container,) = pod["containers"]
-                assert pod["securityContext"]["runAsNonRoot"]
-                assert container["securityContext"]["readOnlyRootFilesystem"]
-                grace = next(int(one["value"]) for one in container["env"] if one["name"] == "PERMAFROST_GRACE_S")
-                assert pod["terminationGracePeriodSeconds"] > grace
-                assert not spot or pod["terminationGracePeriodSeconds"] <= 25
+@pytest.mark.slow
+def test_kubernetes_own_schemas_take_the_policy_and_every_pod_and_refuse_an_unknown_field(tmp_path: Path) -> None:
+    pods = [{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": one["spec"]} for one in templates()]
+    assert [refused(manifest, tmp_path / "one.yaml") for manifest in (manifests()[0], *pods)] == [""] * 5
+    broken = copy.deepcopy(pods[1])
+    broken["spec"]["containers"][0]["securityContext"]["readOnlyRoot"] = True
+    assert "readOnlyRoot" in refused(broken, tmp_path / "one.yaml")
 
 
-def test_all_nodes_have_the_ports_that_the_entrypoint_gives_containers() -> None:
+def test_every_pod_runs_without_rights_and_ends_after_its_trials_within_the_notice_of_a_spot_machine() -> None:
+    for group in groups():
+        pod = group["template"]["spec"]
+        (container,) = pod["containers"]
+        assert pod["securityContext"]["runAsNonRoot"]
+        assert container["securityContext"]["readOnlyRootFilesystem"]
+        grace = next(int(one["value"]) for one in container["env"] if one["name"] == "PERMAFROST_GRACE_S")
+        assert grace < pod["terminationGracePeriodSeconds"] <= 25
+
+
+def test_all_nodes_have_the_ports_that_the_entrypoint_gives_containers_and_the_ray_that_is_installed() -> None:
     ports = runpy.run_path(str(CHECKOUT / "docker" / "entrypoint.py"))["PORTS"]
-    spec = manifests(asked())["raycluster.yaml"]["spec"]
-    for group in (spec["headGroupSpec"], *spec["workerGroupSpecs"]):
+    for group in groups():
         given = {f"--{name}={value}" for name, value in group["rayStartParams"].items()}
         assert set(ports) <= given
+    assert manifests()[1]["spec"]["rayClusterSpec"]["rayVersion"] == version("ray")
 
 
 def test_only_workers_go_to_spot_machines_and_only_those_with_gpus_to_gpu_machines() -> None:
-    head, cpu, gpu = pods(manifests(asked(spot=True, gpu_kind="A100"))["raycluster.yaml"])
+    head, cpu, gpu = (group["template"]["spec"] for group in groups())
     assert "tolerations" not in head
     assert {one["key"] for one in gpu["tolerations"]} - {one["key"] for one in cpu["tolerations"]} == {"nvidia.com/gpu"}
-    assert gpu["nodeSelector"] == {"nvidia.com/gpu.product": "A100"}
-    assert "nodeSelector" not in cpu
 
 
-def test_no_secret_is_written_and_a_token_is_asked_for_on_every_node() -> None:
-    found = manifests(asked(token_secret="my-token"))
-    assert not any(manifest["kind"] == "Secret" for manifest in found.values())
-    assert found["raycluster.yaml"]["spec"]["authOptions"] == {"mode": "token", "secretName": "my-token"}
-    assert found["rayjob.yaml"]["spec"]["rayClusterSpec"] == found["raycluster.yaml"]["spec"]
-
-
-def test_the_policy_knows_every_pod_and_lets_nobody_else_in_but_the_operator_and_the_monitoring() -> None:
-    found = manifests(asked(store="s3://b/r?endpoint_override=http://minio:9000"))
-    policy = found["networkpolicy.yaml"]["spec"]
-    spec = found["rayjob.yaml"]["spec"]
-    groups = [spec["rayClusterSpec"]["headGroupSpec"], *spec["rayClusterSpec"]["workerGroupSpecs"]]
-    templates = [spec["submitterPodTemplate"], *(group["template"] for group in groups)]
-    assert all(one["metadata"]["labels"] == policy["podSelector"]["matchLabels"] for one in templates)
+def test_no_secret_is_written_and_the_policy_knows_every_pod_and_lets_in_only_operator_and_monitoring() -> None:
+    assert [manifest["kind"] for manifest in manifests()] == ["NetworkPolicy", "RayJob"]
+    policy = manifests()[0]["spec"]
+    assert all(one["metadata"]["labels"] == policy["podSelector"]["matchLabels"] for one in templates())
     assert [[port["port"] for port in rule.get("ports", [])] for rule in policy["ingress"]] == [[], [8265], [8080]]
-    assert [port["port"] for port in policy["egress"][-1]["ports"]] == [443, 6443, 9000]
 
 
-@each(
-    "options, said",
-    [
-        (["--workers-cpu", "4:1", "--workers-gpu", "x"], ["--workers-cpu: '4:1'", "--workers-gpu: 'x'"]),
-        (["--name", "No_Name", "--image", "no-tag"], ["--name: 'No_Name'", "--image: 'no-tag'"]),
-        (["--volume", "claim"], ["exactly one of them"]),
-        (["--store", "results"], ["--store: "]),
-        (["--workers-cpu", "0:0"], ["no worker at all"]),
-        (["--store", "s3://me:secret@bucket/x"], ["no user allowed in an address"]),
-    ],
-)
-def test_mistakes_are_told_together_and_nothing_is_written(tmp_path: Path, options: list[str], said: list[str]) -> None:
-    store = [] if "--store" in options else ["--store", "s3://bucket/results"]
-    told = CliRunner().invoke(app, ["manifests", "kuberay", *store, *options, "--out", str(tmp_path / "out")])
-    assert told.exit_code == 2
-    assert all(word in told.output for word in said), told.output
-    assert "secret@" not in told.output
-    assert not (tmp_path / "out").exists()
-
-
-def test_a_sweep_that_is_wrong_is_told_here_and_not_by_a_pod(tmp_path: Path) -> None:
-    (tmp_path / "sweep.yaml").write_text("name: x\ntrail: {}\n")
-    told = CliRunner().invoke(
-        app, ["manifests", "kuberay", "--store", "s3://b/r", "--sweep", str(tmp_path / "sweep.yaml")]
-    )
-    assert (told.exit_code, "trail" in told.output) == (2, True)
-
-
-@given(st.text(max_size=12))
-def test_a_range_is_read_or_refused_and_never_anything_else(text: str) -> None:
-    try:
-        workers = Workers.parse("--workers-cpu", text)
-    except ConfigError:
-        return
-    assert workers.least <= workers.most
-    assert text.split(":")[0].lstrip("0") in (str(workers.least), "")
+def test_the_job_launches_the_sweep_that_is_mounted() -> None:
+    words = shlex.split(manifests()[1]["spec"]["entrypoint"])
+    mounts = groups()[0]["template"]["spec"]["containers"][0]["volumeMounts"]
+    folder = next(mount["mountPath"] for mount in mounts if mount["name"] == "sweep")
+    assert words[:2] == ["permafrost", "launch"]
+    assert words[words.index("--sweep") + 1] == f"{folder}/sweep.yaml"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from docs import findings, reference
-from tests.docs.snippets import CHECKOUT, DOCUMENTS, PAGES
+from tests.docs.snippets import CHECKOUT, DOCUMENTS, PAGES, needs_extras
 from tests.examples import each
 
 _LINK = re.compile(r"!?\[[^\[\]]*\]\(([^)\s]+)\)")
@@ -55,6 +55,7 @@ def test_no_document_has_a_directive_that_only_a_site_generator_reads() -> None:
     assert [path for path in ALL if re.search(r"--8<--|\{\{ *\w|^!!! ", prose(path), re.MULTILINE)] == []
 
 
+@needs_extras
 def test_the_reference_is_what_the_code_says() -> None:
     stale = [path for path, text in reference.pages().items() if (PAGES / path).read_text(encoding="utf-8") != text]
     assert stale == [], "run python -m docs.reference"

@@ -16,7 +16,7 @@ from orchestrator.commands.app import COMMANDS as SINGLE
 from orchestrator.commands.app import GROUPS, load_command
 from orchestrator.sweeps.cluster_spec import find_cluster
 from orchestrator.sweeps.sweep import load_sweep
-from tests.docs.snippets import ALL, CHECKOUT, COMMANDS, Block
+from tests.docs.snippets import ALL, CHECKOUT, COMMANDS, Block, needs_extras
 from tests.examples import each
 from trials.draft import TrialDraft
 
@@ -63,6 +63,7 @@ def parsed(words: list[str]) -> dict[str, Any]:
     return options
 
 
+@needs_extras
 @each("page, words", PERMAFROST)
 def test_the_command_line_understands_every_command(page: str, words: list[str]) -> None:
     assert parsed(words)

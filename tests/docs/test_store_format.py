@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 
 from docs import reference
-from orchestrator.extras.store_care.merge import merge
 from orchestrator.store import open_store
 from orchestrator.store.contents import SweepPlan
 from orchestrator.store.decisions import Suggested
@@ -25,7 +24,7 @@ GOLDEN = ("store_v1", "search_store", "store_recorded")
 
 
 def eventful(folder: Path) -> Path:
-    """A store with old parts, lost and running attempts, a merge, and a compaction that was killed."""
+    """A store with old parts, lost and running attempts, one that a merge brought, and a compaction that was killed."""
     shutil.copytree(ASSETS / "store_v1", folder)
     store = open_store(folder)
     retried, other = make_spec(seed=0), make_spec(seed=1)
@@ -36,10 +35,8 @@ def eventful(folder: Path) -> Path:
     store.append("tags", [tag("running", 1), tag(retried.trial_id, 5)])
     store.append("predictions", [prediction("running", 1, forms=["\U0001f9ca", ""])])
     store.append("trials", [trial("failed", 1, "failed", error="why"), trial("failed", 2, "diverged")])
-    source = open_store(folder.parent / "source", must_exist=False)
-    complete(source, retried, 1, state="pruned")  # becomes attempt 0
-    complete(source, other, 1)
-    merge(source, store)
+    complete(store, retried, 0, state="pruned")  # as merges of earlier versions brought attempts
+    complete(store, other, 1)
     before = {path: path.read_bytes() for path in folder.glob("*/part-*")}
     store.compact()
     for path in sorted(before)[::2]:  # of these, the compaction was killed before it deleted them

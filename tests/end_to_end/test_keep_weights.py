@@ -12,8 +12,7 @@ from typer.testing import CliRunner
 
 from orchestrator.commands.app import app
 from orchestrator.extras.store_care.check import check_store
-from orchestrator.extras.store_care.merge import merge
-from orchestrator.extras.store_care.repair import find_garbage
+from orchestrator.extras.store_care.garbage import find_garbage
 from orchestrator.store import ResultStore
 from orchestrator.store.contents import WEIGHTS, find_weights, weights_of
 from tests.small_sweeps import launched, write_bank, write_reviews
@@ -71,12 +70,10 @@ def test_trials_have_the_same_ids_without_it(store: ResultStore) -> None:
         assert "keep" not in json.loads(row["spec"])
 
 
-def test_checks_find_a_changed_file_and_a_merge_takes_the_weights_along(store: ResultStore, tmp_path: Path) -> None:
+def test_checks_find_a_changed_file(store: ResultStore, tmp_path: Path) -> None:
     assert check_store(store.storage).counted.weights == 3
     assert find_garbage(store.storage) == []
-    target = ResultStore(tmp_path / "target")
-    merge(store, target)
-    assert weights_of(target.storage) == weights_of(store.storage)
-    name = next(iter(weights_of(target.storage).values()))[0]
-    target.storage.at(WEIGHTS).write(name, b"changed")
-    assert [f.place for f in check_store(target.storage).findings] == [f"{WEIGHTS}/{name}"]
+    copy = ResultStore(Path(shutil.copytree(store.root, tmp_path / "copy")))
+    name = next(iter(weights_of(copy.storage).values()))[0]
+    copy.storage.at(WEIGHTS).write(name, b"changed")
+    assert [f.place for f in check_store(copy.storage).findings] == [f"{WEIGHTS}/{name}"]

@@ -72,7 +72,6 @@ def test_what_is_planned_and_checked(run: Run) -> None:
     assert Path("новый", "choose-дані-жоба.yaml").is_file()
     run("plan", "--sweep", "новый/choose-дані-жоба.yaml", "--store", "пусто")
     run("choose", CORPUS, "--store", "ответ", "--cluster", "inline", "--dry-run")
-    run("manifests", "kuberay", "--store", "s3://bucket/results", "--sweep", f"{SWEEP}.yaml", "--out", "манифест")
 
 
 @pytest.mark.slow
@@ -80,7 +79,7 @@ def test_what_a_store_says(run: Run) -> None:
     run("status", "--store", STORE)
     run("compare", "--study", "emekaeze_pos", "--store", STORE)
     run("report", STORE, SWEEP, "-o", "отчёт", "--no-pictures")
-    run("paper", "emekaeze_pos", "-o", "статья", "--no-pictures", "--store", STORE)
+    run("compare", "--study", "emekaeze_pos", "-o", "статья", "--store", STORE)
     run("export", "figure", "depth-table", "--url", f"?sweep={SWEEP}", "-o", "таблица.tex", "--store", STORE)
     assert CORPUS in Path("таблица.tex").read_text(encoding="utf-8")
     run("answer", "--store", STORE, "--sweep", unicodedata.normalize("NFD", SWEEP))  # as a Mac's keyboard writes it
@@ -89,7 +88,7 @@ def test_what_a_store_says(run: Run) -> None:
     for words in (["verify"], ["compact"], ["gc"], ["repair"]):
         run("store", *words, "--store", STORE)
     run("export", "tables", "таблицы", "--store", STORE)
-    run("store", "merge", STORE, "другой")
+    run("export", "store", "другой", "--store", STORE)
     assert [plan.name for plan in open_store("другой").sweeps()] == [SWEEP]
 
 

@@ -11,10 +11,10 @@ import pytest
 from pydantic import ValidationError
 
 from orchestrator.extras.published.study import read_study
-from orchestrator.monitoring.progress import JsonLog
+from orchestrator.monitoring.json_log import JsonLog
 from orchestrator.sweeps.cluster_spec import find_cluster
 from orchestrator.sweeps.sweep import expand, load_sweep
-from orchestrator.sweeps.watch_spec import WatchSpec, read_secret
+from orchestrator.sweeps.watch_spec import WatchSpec
 from tests.builders import write_treebank
 from tests.examples import each, first
 from trials.draft import Lookup
@@ -132,7 +132,7 @@ def test_a_sweep_quotes_at_most_40_characters_of_anything(text: str, tmp_path: P
     assert LONG[: MAX_QUOTED + 1] not in str(caught.value)
 
 
-@each("name", ["sweep", "cluster", "study", "secret"])
+@each("name", ["sweep", "cluster", "study"])
 @each("target", ["pipe", "/dev/zero", "/proc/self/environ"])
 def test_a_pipe_or_a_device_is_no_file_of_ours(name: str, target: str, tmp_path: Path) -> None:
     """Reading one would wait for ever."""
@@ -143,7 +143,6 @@ def test_a_pipe_or_a_device_is_no_file_of_ours(name: str, target: str, tmp_path:
         "sweep": lambda: load_sweep(path, []),
         "cluster": lambda: find_cluster(str(path)),
         "study": lambda: read_study(path),
-        "secret": lambda: read_secret(None, str(path)),
     }
     with pytest.raises(ConfigError):
         readers[name]()

@@ -62,7 +62,7 @@ OTHER_READERS = {
     "trials/models/products.py": "the kernel's",
     "orchestrator/claims/roster.py": "the kernel's",
     "orchestrator/deploy/ray_session.py": "to write",
-    "orchestrator/monitoring/progress.py": "without following links, and never waiting",
+    "orchestrator/monitoring/json_log.py": "without following links, and never waiting",
     "orchestrator/ray_backend/driver.py": "of Ray, in a folder that this process made",
     "orchestrator/ray_backend/staging.py": "what this process wrote",
     "orchestrator/storage/storage.py": "folders, to flush them",

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 
-from orchestrator.analysis.layer_curves import probe_id, states_key, subset_seed
 from orchestrator.api.launching import SweepLike, declared_by, planned
 from orchestrator.api.questions import question_of
 from orchestrator.config.console import DEFAULT_STORE, download_progress, say, step_progress
 from orchestrator.config.yaml_document import Document
+from orchestrator.extras.layer_probing.layer_curves import probe_id, states_key, subset_seed
 from orchestrator.own_data.choose_options import ChooseOptions
 from orchestrator.own_data.sweep_file import sweep_text
 from orchestrator.store import ResultStore, open_store
@@ -45,7 +45,7 @@ class Layers:
     """What is known of each layer.
 
     Attributes:
-        curves: As of `analysis.layer_curves.layer_curves`.
+        curves: As of `layer_curves.layer_curves`.
         n_probes, n_drifts: Rows that this call added to the store.
         without_weights: Completed trials whose weights the store lacks.
     """
@@ -89,7 +89,7 @@ def layers(
         n_probes = sum(1 for _ in _added(results, "probes", _new_probes(specs, results, progress)))
         n_drifts = sum(1 for _ in _added(results, "drifts", _new_drifts(specs, results, progress)))
     done = completed_with_weights(specs, results)
-    from orchestrator.analysis.layer_curves import layer_curves  # loads pandas
+    from orchestrator.extras.layer_probing.layer_curves import layer_curves  # loads pandas
 
     trials = results.evidence(specs)
     probes, drifts = results.probes().to_pandas(), results.drifts().to_pandas()

@@ -94,7 +94,7 @@ TOLERANCE = 0.01  # 1 point, that of every command unless told
 
 def curve_tables(curves: pd.DataFrame) -> Iterator[RenderableType]:
     """A table for each setting of the baseline, one row per depth, with the layers that ran as a strip."""
-    from orchestrator.analysis.layer_curves import findings  # loads pandas
+    from orchestrator.extras.layer_probing.layer_curves import findings  # loads pandas
 
     for _, rows in curves.groupby(["probe_id", "baseline", "setup"], sort=False):
         first = rows.iloc[0]

@@ -19,7 +19,7 @@ from sklearn.linear_model import RidgeClassifierCV, RidgeCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from orchestrator.analysis.layer_curves import states_key, subset_seed
+from orchestrator.extras.layer_probing.layer_curves import states_key, subset_seed
 from orchestrator.extras.layer_probing.layer_states import read_states, reading_of, states_at_every_depth
 from trials.cache.encoding import EncodedCorpus, encode_for
 from trials.errors import ModelError
@@ -101,7 +101,7 @@ def probe_layers(
     device: torch.device | None = None,
     done: Callable[[str, int, int], None] = lambda name, n, total: None,
 ) -> Iterator[Probe]:
-    """Probes at every depth, of settings that share one pass of the encoder (`probe_key.states_key`).
+    """Probes at every depth, of settings that share one pass of the encoder (`layer_curves.states_key`).
 
     Args:
         specs: One trial of each train size and subset seed.

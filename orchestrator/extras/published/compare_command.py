@@ -1,12 +1,13 @@
 """Compare the trials of a store with a published study. The store is only read.
 
 permafrost compare --study emekaeze_pos
-permafrost compare --store results --study freezing_bert_glue --json
+permafrost compare --store results --study freezing_bert_glue -o comparison
 """
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -15,9 +16,11 @@ from pydantic_core import to_jsonable_python
 from orchestrator.config import options
 from orchestrator.config.console import DEFAULT_STORE, reported, stdout
 from orchestrator.config.quantities import counted
-from orchestrator.extras.published.comparison import MARGIN, compare_study
+from orchestrator.extras.published.comparison import compare_study
 from orchestrator.extras.published.comparison_tables import comparison_tables
+from orchestrator.extras.published.files import write_comparison
 from orchestrator.extras.published.study import STUDIES, load_study
+from orchestrator.extras.published.verdicts import MARGIN
 from orchestrator.store import open_store
 
 StudyOption = Annotated[str, typer.Option("--study", metavar="NAME", help=f"One of {', '.join(STUDIES)}.")]
@@ -31,6 +34,10 @@ def compare(
     study: StudyOption,
     store: options.Store = DEFAULT_STORE,
     margin: MarginOption = 100 * MARGIN,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="DIR", help="Also write every number as CSV and one figure as HTML."),
+    ] = None,
     as_json: options.Json = False,
     debug: options.Debug = False,
 ) -> None:
@@ -39,7 +46,7 @@ def compare(
     Examples:
         permafrost compare --study emekaeze_pos
 
-        permafrost compare --store results --study freezing_bert_glue --margin 0.5 --json
+        permafrost compare --store results --study freezing_bert_glue --margin 0.5 --out comparison
     """
     with reported(debug=debug):
         published, results = load_study(study), open_store(store)
@@ -51,6 +58,7 @@ def compare(
             sentences = results.sentences()
             rows = [row | {"sentences": sentences.get(row["trial_id"], {})} for row in rows]
         comparison = compare_study(published, rows, evaluations, margin=margin / 100)
+        files = write_comparison(comparison, published, out) if out else []
         if as_json:
             content = {
                 "store": str(results.address),
@@ -63,3 +71,5 @@ def compare(
             stdout.print(part)
         trials = counted(comparison.trials, "trial")
         stdout.print_line(f"{trials} compared, from {results.address}")
+        for path in files:
+            stdout.print_line(str(path.resolve()))

@@ -12,124 +12,26 @@ from dataclasses import dataclass, field
 
 from orchestrator.analysis.cells import freeze_name
 from orchestrator.config.quantities import counted
-from orchestrator.extras.published.our_results import (
-    COUNTED,
-    RELATIVE,
-    SPLITS,
-    Row,
-    SeedMean,
-    Setup,
-    completed,
+from orchestrator.extras.published.comparable import (
+    UNKNOWN_LEVEL,
+    by_definition,
+    fits,
+    forbidden,
+    forbidden_here,
+    group_of,
+)
+from orchestrator.extras.published.our_results import COUNTED, Row, SeedMean, Setup, completed, measure, setups
+from orchestrator.extras.published.protocols import (
     corpus_name,
     corpus_refusal,
     counts,
     known_as,
     may_be,
-    measure,
-    other_device,
     protocol_differences,
-    same_model,
-    setups,
 )
-from orchestrator.extras.published.replication import Replication, Runs, exact_replication, replication
+from orchestrator.extras.published.replication import Replication
 from orchestrator.extras.published.study import UNKNOWN, Group, Published, PublishedNumber, Study
-
-# Which published numbers may be compared with which of ours, and the reason where they may not.
-#
-# With a reason that starts with UNKNOWN_LEVEL, the reader should see each of our metrics that the study may mean.
-
-UNKNOWN_LEVEL = "metric unknown: "
-
-
-def forbidden(study: Study, result: Published) -> Iterator[str]:
-    """Why a number cannot be compared with any trial of ours."""
-    metric, freeze = study.metrics[result.metric], study.freezes[result.freeze]
-    if not metric.columns:
-        yield f"our store has no such metric: {metric.called}"
-        return
-    if metric.columns == ("train_s",):
-        yield "times of different hardware are not compared; see saved_train, the share of the baseline's time"
-        return
-    if len(metric.columns) > 1:
-        yield f"{UNKNOWN_LEVEL}{metric.called}; could be {' or '.join(metric.columns)}"
-    if metric.split == UNKNOWN:
-        yield "the study does not say on which split it scored"
-    if not freeze.is_exact:
-        parts = ["layers"] * (freeze.layers == UNKNOWN) + ["embeddings"] * (freeze.embeddings == UNKNOWN)
-        yield f"the study does not say which {' and '.join(parts)} were frozen ({freeze.label})"
-    corpus = study.corpora.get(group_of(study, result.group).corpus or "")
-    if corpus is not None and corpus.sizes == UNKNOWN:
-        yield f"the study does not say which corpus it used ({corpus.name})"
-
-
-def fits(study: Study, group: Group, setup: Setup) -> bool:
-    """Whether one of our set-ups has the task, corpus and train size of a table."""
-    if group.corpus is None:
-        return True
-    corpus, spec = study.corpora[group.corpus], setup.spec
-    if corpus.task != spec.task or corpus_refusal(corpus, spec.data) is not None:
-        return False
-    assert spec.data.sizes is not None
-    return spec.train_size == (group.train_size or spec.data.sizes[0])
-
-
-def forbidden_here(study: Study, group: Group, result: Published, setup: Setup) -> str | None:
-    """Why a number cannot be compared with this set-up, although with others."""
-    metric, spec = study.metrics[result.metric], setup.spec
-    corpus = study.corpora.get(group.corpus or "")
-    if metric.split in SPLITS and corpus and (reason := corpus_refusal(corpus, spec.data, metric.split)):
-        return reason
-    if metric.columns[0] in COUNTED and not same_model(study.protocol.model, spec.model.name):
-        return f"parameters are those of another model ({spec.model.name}, theirs {study.protocol.model})"
-    return None
-
-
-def by_definition(study: Study, result: Published) -> bool:
-    """Whether a number is 0 because it is the baseline's difference to itself."""
-    metric = study.metrics[result.metric]
-    return study.freezes[result.freeze].is_baseline and (metric.to_baseline or metric.columns[0] in RELATIVE)
-
-
-def group_of(study: Study, name: str) -> Group:
-    """The table of that id."""
-    return next(group for group in study.results if group.id == name)
-
-
-# The verdict on a published number: its number of runs, the scale of the comparison and the margin.
-
-MARGIN = 0.01  # of scores: one point
-TIME_MARGIN = 0.05  # of the share of time saved, on one device
-COUNT_MARGIN = 0.01  # of a count, as a share of it
-STEP = 0.001  # shares are published to a tenth of a point
-
-
-def verdict(
-    study: Study, result: Published, ours: SeedMean, devices: Sequence[str], margin: float = MARGIN
-) -> Replication:
-    """Whether ours reproduces a published number.
-
-    A study that does not state its number of runs is taken to have made one. A share of time depends on the device and
-    is judged on that of the study only.
-
-    Args:
-        ours: The mean of our runs, as `our_results.measure` gives it for the same metric.
-        devices: Where they ran.
-        margin: Largest difference of scores that still counts as the same, 0.01 is a point.
-    """
-    metric, figure = study.metrics[result.metric], result.figure
-    n = study.protocol.n_seeds
-    theirs = Runs(1 if n == UNKNOWN else n, figure.low, figure.high, figure.std)
-    if metric.columns[0] in COUNTED:
-        allowed = margin if metric.unit == "share" else COUNT_MARGIN * max(abs(figure.low), abs(figure.high))
-        return exact_replication(ours.mean, theirs, margin=allowed)
-    our_runs = Runs(ours.n, ours.mean, ours.mean, ours.std)
-    if metric.columns[0] in RELATIVE:
-        if differs := other_device(study.protocol, devices):
-            return Replication(
-                "cannot tell", None, None, TIME_MARGIN, f"a share of time depends on the device: {differs}"
-            )
-        return replication(our_runs, theirs, margin=TIME_MARGIN, step=STEP, scale="log saved")
-    return replication(our_runs, theirs, margin=margin, step=STEP)
+from orchestrator.extras.published.verdicts import MARGIN, verdict
 
 
 @dataclass(frozen=True)

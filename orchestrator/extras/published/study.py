@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -208,39 +208,6 @@ class PublishedClaim(Frozen):
     said: Literal["exactly", "about", "above", "below", "up to", "between"]
 
 
-# A study's own tables and figures: which numbers each shows, and in which arrangement.
-
-Kind = Literal["table", "statistics", "bars", "epochs", "scatter", "depths", "runs", "steps"]
-
-
-class Exhibit(Frozen):
-    """A table or figure of a study, drawn again with ours beside.
-
-    Attributes:
-        id: Part of file names.
-        title: Its number and caption in short.
-        kind: The arrangement. ``table``: a row per freeze, a column per metric. ``statistics``: a row per train size
-            and freeze with mean, median, std, min and max over the seeds. ``bars``: a bar per freeze and metric.
-            ``epochs``: a line per freeze over epochs. ``scatter``: the second metric against the first, a point per
-            freeze. ``depths``: lower and upper layers as lines over the number of frozen layers, a panel per metric.
-            ``runs``: a dot per run by freeze, a panel per train size. ``steps``: the training loss of every step, a
-            panel per freeze.
-        groups: The tables of `results` whose corpus, train size and rows it has.
-        metrics: What it shows; by default the metrics of these tables.
-    """
-
-    id: str
-    title: str
-    kind: Kind
-    groups: tuple[str, ...]
-    metrics: tuple[str, ...] = ()
-
-    @property
-    def is_table(self) -> bool:
-        """Whether it is a table, not a figure."""
-        return self.kind in ("table", "statistics")
-
-
 FOLDER = configs_folder("published")
 STUDIES: tuple[str, ...] = tuple(sorted(path.stem for path in FOLDER.glob("*.yaml")))
 Cell = float | tuple[float, float] | None
@@ -328,7 +295,6 @@ class Study(Frozen):
         corpora, metrics, freezes: What its tables refer to, by a key for each.
         errata: Errors and open questions.
         differences: Between its procedure and ours, beyond the settings of the protocol.
-        exhibits: Its own tables and figures; by default a table for each table of `results`.
         results: Its numbers, a table each.
         claims: Numbers of its running text.
     """
@@ -347,19 +313,8 @@ class Study(Frozen):
     freezes: dict[str, PublishedFreeze]
     errata: tuple[Erratum, ...]
     differences: tuple[StatedDifference, ...] = ()
-    exhibits: tuple[Exhibit, ...] = ()
     results: tuple[Group, ...]
     claims: tuple[PublishedClaim, ...] = ()
-
-    @model_validator(mode="before")
-    @classmethod
-    def _every_table_is_an_exhibit(cls, content: Any) -> Any:
-        """A study that names no exhibits has one for each of its tables."""
-        if not isinstance(content, dict) or "exhibits" in content or not isinstance(content.get("results"), list):
-            return content
-        groups = [group for group in content["results"] if isinstance(group, dict) and {"id", "source"} <= group.keys()]
-        tables = [{"id": g["id"], "title": g["source"], "kind": "table", "groups": [g["id"]]} for g in groups]
-        return {**content, "exhibits": tables}
 
     @model_validator(mode="after")
     def _words_are_known(self) -> Study:
@@ -372,8 +327,6 @@ class Study(Frozen):
         used += [("metric", name, list(self.metrics)) for name in [*metrics, *(m for c in concerns for m in c.columns)]]
         used += [("freeze", name, list(self.freezes)) for name in [*freezes, *(f for c in concerns for f in c.freezes)]]
         used += [("group", name, groups) for concern in concerns for name in concern.groups]
-        used += [("group", name, groups) for exhibit in self.exhibits for name in exhibit.groups]
-        used += [("metric", name, list(self.metrics)) for exhibit in self.exhibits for name in exhibit.metrics]
         wrong = [f"{kind} {unknown(name, allowed)}" for kind, name, allowed in used if name not in allowed]
         if len(set(groups)) < len(groups):
             wrong.append("two tables of `results` have the same id")

@@ -94,6 +94,10 @@ def check_store(store: str | Path | Storage) -> Report:
     means = "`export model` trains its trial again"
     weights = _check_objects(storage, WEIGHTS, WEIGHTS_FILE, "the weights of a trial", means, report)
     check_recorded_weights(report, weights_of(storage))
+    if report.losses:
+        first, lost = next(iter(report.losses.items()))
+        more = f", like {len(report.losses) - 1:,} others" if len(report.losses) > 1 else ""
+        report.notes.append(f"trial {first}: {lost}; nothing runs again for that{more}.")
     _check_odd(storage.inner, report)
     if storage.repeated:
         report.notes.append(

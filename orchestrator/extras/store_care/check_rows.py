@@ -3,29 +3,25 @@
 What belongs to an ended trial follows from its own row: how many rows each other table has of it, and their digest.
 Rows of the oldest versions record nothing; of them only contradictions can be found.
 
-Without predictions or weights a trial is still complete. Such a loss is a finding of its own: `repair`
-removes what is left of them and records that there are none, and the trial does not run again.
+Without predictions or weights a trial is still complete, as no interval rests on them: such a loss is a note.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from orchestrator.store.contents import COMPUTED, WEIGHTS, TableContents, checked_spec, latest, repeated
+from orchestrator.store.contents import WEIGHTS, TableContents, checked_spec, latest, repeated
 from orchestrator.store.parts import NOTHING, RECORDED, Recorded, agrees, of_columns, recorded
-from orchestrator.store.schema import KEYS, UNOWNED, State
+from orchestrator.store.schema import KEYS, State
 from orchestrator.store.temporary_files import StoredFile
 
 Pair = tuple[str, int]  # trial_id, attempt
-Row = dict[str, Any]
-OPTIONAL = ("predictions", WEIGHTS)  # what a completed trial may lose without running again: no interval rests on it
 _AGAIN = "it runs again at the next launch, once `repair` has removed its row"
 
 
@@ -73,8 +69,7 @@ class Report:
         files: Those to move out.
         rows: By table, the numbers of the rows to remove, each with the reason.
         trials: Completed trials whose row is among them, each with the reason.
-        amended: By the number of a row of `trials`, what it has to record of other tables from now on.
-        losses: Trials that stay complete without something, each with what was lost.
+        losses: Trials that run no more for what they lost (predictions, weights, or they failed), each with that.
     """
 
     store: str
@@ -86,7 +81,6 @@ class Report:
     files: list[StoredFile] = field(default_factory=list)
     rows: dict[str, dict[int, str]] = field(default_factory=dict)
     trials: dict[str, str] = field(default_factory=dict)
-    amended: dict[int, dict[str, Recorded]] = field(default_factory=dict)
     losses: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -97,7 +91,7 @@ class Report:
     @property
     def needs_repair(self) -> bool:
         """Whether there is anything to remove."""
-        return bool(self.files or any(self.rows.values()) or self.amended)
+        return bool(self.files or any(self.rows.values()))
 
     def find(self, place: str, wrong: str, means: str) -> None:
         """Add a finding."""
@@ -112,12 +106,6 @@ class Report:
         """Have rows removed, by their numbers in the table."""
         self.rows.setdefault(table, {}).update(dict.fromkeys(rows, why))
 
-    def lose(self, trial_id: str, row: int, what: str, wrong: str, means: str, left: Recorded) -> None:
-        """Add a finding about an ended trial that does not run again; its row will record what is left."""
-        self.find(f"trial {trial_id}", wrong, means)
-        self.amended.setdefault(row, {})[what] = left
-        self.losses[trial_id] = "; ".join(filter(None, [self.losses.get(trial_id), wrong]))
-
     def as_json(self) -> dict[str, Any]:
         """For `permafrost store verify --json`."""
         findings = [asdict(finding) for finding in self.findings]
@@ -128,57 +116,17 @@ class Report:
         """The reason for each removal, for the quarantine's `why.json`."""
         rows = {table: sorted(set(reasons.values())) for table, reasons in self.rows.items() if reasons}
         files = {file.path: file.why for file in self.files}
-        return {"files": files, "rows": rows, "trials": self.trials, "losses": self.losses}
+        return {"files": files, "rows": rows, "trials": self.trials}
 
 
 def check_rows(report: Report) -> None:
     """Add what the rows of `report.tables` show."""
     for name in KEYS:
-        _check_keys(name, report)
-    _check_ended(report)
+        if n := sum(len(at) - 1 for at in repeated(report.tables[name].rows, KEYS[name])):
+            report.notes.append(f"{name}: {n} rows have the key of a later one, which readers use.")
+    _check_specs(report)
     _check_records(report)
-    for name in ("tags", "predictions"):
-        _check_owners(name, report)
     _check_commits(report)  # last, as it follows what else is to be removed
-
-
-def _check_keys(name: str, report: Report) -> None:
-    """Rows without a key, and different rows with the same."""
-    table = report.tables[name]
-    for key in KEYS[name]:
-        if table.rows[key].null_count:
-            numbers = [n for n, value in enumerate(table.rows[key].to_pylist()) if value is None]
-            where = f"{name}/{table.part_of(numbers[0])}"
-            report.find(where, f"{len(numbers)} rows have no {key}", "it is unknown what they belong to")
-            report.remove_rows(name, numbers, f"no {key}")
-    n_same, conflicts = 0, dict[Pair, list[list[Row]]]()
-    for at in repeated(table.rows, KEYS[name]):
-        group = table.rows.take(at).to_pylist()
-        compared = COMPUTED[name] if name in UNOWNED else ()  # two people may have measured the same
-        if len({repr([row[column] for column in compared or row]) for row in group}) == 1:
-            n_same += 1
-            continue
-        report.remove_rows(name, at[:-1], "a later row has the same key")
-        if name in UNOWNED:
-            where = f"{name.removesuffix('s')} {group[0][KEYS[name][0]]}"
-            report.find(where, "two different rows have its id", "readers use the later one")
-        else:
-            conflicts.setdefault((group[0]["trial_id"], group[0]["attempt"]), []).append(group)
-    if n_same:
-        report.notes.append(f"{name}: {n_same} rows are in two parts (left by a killed compaction); readers use one.")
-    for pair, groups in conflicts.items():
-        _check_conflict(name, pair, groups, report)
-
-
-def _check_conflict(name: str, pair: Pair, groups: Sequence[Sequence[Row]], report: Report) -> None:
-    trial_id, attempt = pair
-    computed = any(len({repr([row[c] for c in COMPUTED[name]]) for row in group}) > 1 for group in groups)
-    what = "computed numbers" if computed else "times or machines"
-    means = "readers use the later one"
-    if computed and _reject(pair, f"attempt {attempt} has two different rows in {name}", report):
-        means = f"it is unknown which is right; {_AGAIN}"
-    wrong = f"{len(groups)} rows of attempt {attempt} are duplicated in {name} with different {what}"
-    report.find(f"trial {trial_id}", wrong, means)
 
 
 def _reject(pair: Pair, why: str, report: Report) -> bool:
@@ -192,17 +140,10 @@ def _reject(pair: Pair, why: str, report: Report) -> bool:
     return bool(numbers)
 
 
-def _check_ended(report: Report) -> None:
-    """The states and specs of ended trials."""
-    trials = report.tables["trials"]
-    for n, row in enumerate(trials.rows.select(["trial_id", "state", "spec"]).to_pylist()):
-        if row["state"] not in set(State):
-            wrong = f"{row['state']!r} is not a state"
-            report.find(f"trials/{trials.part_of(n)}", wrong, "nothing can be read; its trial runs again")
-            report.remove_rows("trials", [n], "not a state")
+def _check_specs(report: Report) -> None:
+    for row in report.tables["trials"].rows.select(["trial_id", "spec"]).to_pylist():
         if isinstance(spec := checked_spec(row["spec"], row["trial_id"]), str):
-            means = "another version may have written it, so `repair` leaves it"
-            report.find(f"trial {row['trial_id']}", spec, means)
+            report.find(f"trial {row['trial_id']}", spec, "another version may have written it, so `repair` leaves it")
 
 
 def _check_records(report: Report) -> None:
@@ -215,7 +156,7 @@ def _check_records(report: Report) -> None:
             "of other tables may go unnoticed."
         )
     expected = {pair: of_columns(row) for pair, (_, row) in ended.items()}
-    wrong = dict[Pair, dict[str, tuple[str, Recorded]]]()
+    wrong = dict[Pair, dict[str, str]]()
     for table in RECORDED:
         there = _recorded_rows(table, report.tables[table].rows, ended.keys())
         for pair, tables in expected.items():
@@ -223,30 +164,18 @@ def _check_records(report: Report) -> None:
                 what = f"{real.rows:,} of {tables[table].rows:,} rows of {table} are there"
                 if real.rows == tables[table].rows:
                     what = f"the rows of {table} are not those that were committed"
-                wrong.setdefault(pair, {})[table] = (what, real)
-    for pair, differences in wrong.items():
-        required = "; ".join(what for table, (what, _) in differences.items() if table not in OPTIONAL)
+                wrong.setdefault(pair, {})[table] = what
+    for pair, lost in wrong.items():
+        required = "; ".join(what for table, what in lost.items() if table != "predictions")
         if required and _reject(pair, required, report):
             report.find(f"trial {pair[0]}", f"attempt {pair[1]} is completed, but {required}", _AGAIN)
-            continue
-        number, row = ended[pair]
-        for table, (what, left) in differences.items():
-            means = f"`repair` records it, and the trial stays {row['state']}"
-            if table in OPTIONAL:
-                means, left = f"{means} without {table}", NOTHING
-                rows = [n for n, owner in enumerate(_pairs(report.tables[table].rows)) if owner == pair]
-                report.remove_rows(table, rows, what)
-            report.lose(pair[0], number, table, f"attempt {pair[1]}: {what}", means, left)
-
-
-def _with_keys(rows: pa.Table, table: str) -> pa.Table:
-    """The rows of a table whose keys have values; the others are findings."""
-    return rows.filter(reduce(pc.and_, [pc.is_valid(rows[key]) for key in KEYS[table]]))
+        else:
+            report.losses[pair[0]] = "; ".join(lost.values())
 
 
 def _recorded_rows(table: str, rows: pa.Table, wanted: Collection[Pair]) -> dict[Pair, Recorded]:
     """What the rows of each attempt would be recorded as."""
-    rows = latest(_with_keys(rows, table), KEYS[table])
+    rows = latest(rows, KEYS[table])
     if not len(rows):
         return {}
     ids = rows["trial_id"].combine_chunks().dictionary_encode()
@@ -257,22 +186,9 @@ def _recorded_rows(table: str, rows: pa.Table, wanted: Collection[Pair]) -> dict
     return {pair: recorded(table, rows.take(pa.array(at))) for pair, at in attempts.items() if pair in wanted}
 
 
-def _check_owners(name: str, report: Report) -> None:
-    """Rows of attempts that have no evaluation."""
-    rows, evaluated = report.tables[name].rows, set(_pairs(report.tables["epochs"].rows))
-    orphans = dict[Pair, list[int]]()
-    for n, pair in enumerate(_pairs(rows)):
-        if pair not in evaluated:
-            orphans.setdefault(pair, []).append(n)
-    for (trial_id, attempt), numbers in sorted(orphans.items(), key=str):
-        wrong = f"attempt {attempt} has {len(numbers)} rows in {name} and no evaluation"
-        report.find(f"trial {trial_id}", wrong, "they would be mixed with those of another attempt of this number")
-        report.remove_rows(name, numbers, "their attempt has no evaluation")
-
-
 def _check_commits(report: Report) -> None:
     """The ended attempts whose own rows are lost."""
-    trials, commits = report.tables["trials"].rows, _with_keys(report.tables["commits"].rows, "commits")
+    trials, commits = report.tables["trials"].rows, report.tables["commits"].rows
     removed = report.rows.get("trials", {})
     ended = list(_pairs(trials))
     left = {pair for n, pair in enumerate(ended) if n not in removed}
@@ -290,17 +206,14 @@ def _check_commits(report: Report) -> None:
 
 
 def check_recorded_weights(report: Report, names: Mapping[str, Collection[str]]) -> None:
-    """Add the weights that are gone. `names` are the stored files of each trial."""
+    """Note the weights that are gone. `names` are the stored files of each trial."""
     rows = report.tables["trials"].rows.select(["trial_id", "attempt", "row_counts", "row_digests"]).to_pylist()
-    newest = {
-        row["trial_id"]: (n, row)
-        for n, row in sorted(enumerate(rows), key=lambda numbered: numbered[1]["attempt"] or 0)
-    }
-    for trial_id, (n, row) in newest.items():
+    newest = {row["trial_id"]: row for row in sorted(rows, key=lambda row: row["attempt"])}
+    for trial_id, row in newest.items():
         wanted = of_columns(row).get(WEIGHTS, NOTHING)
         if wanted.rows and not any(wanted.digest in name for name in names.get(trial_id, ())):
-            wrong = f"the weights of attempt {row['attempt']} are not there"
-            report.lose(trial_id, n, WEIGHTS, wrong, "`export model` trains it again", NOTHING)
+            lost = f"the weights of attempt {row['attempt']} are not there"
+            report.losses[trial_id] = "; ".join(filter(None, [report.losses.get(trial_id), lost]))
 
 
 def _pairs(rows: pa.Table) -> Iterator[Pair]:

@@ -1,11 +1,11 @@
-"""Maintain a store: verify, repair, compact, delete garbage, export tables, merge two stores.
+"""Maintain a store: verify, repair, compact, delete garbage, export tables or a copy.
 
 permafrost store verify --store results
 permafrost store repair --store results --apply
 permafrost store compact --store results
 permafrost store gc --store results --yes
 permafrost export tables tables --format csv --store results
-permafrost store merge other-results results
+permafrost export store all --store results,other-results
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from orchestrator.config.console import DEFAULT_STORE, command_group, number_tab
 from orchestrator.config.quantities import counted
 from orchestrator.extras.store_care.check import alone, check_store
 from orchestrator.extras.store_care.check_rows import Counted
-from orchestrator.extras.store_care.merge import Merged, merge
-from orchestrator.extras.store_care.repair import Repaired, find_garbage, repair
-from orchestrator.extras.store_care.table_export import Format, export, export_store
+from orchestrator.extras.store_care.garbage import find_garbage
+from orchestrator.extras.store_care.repair import Repaired, repair
+from orchestrator.extras.store_care.store_copy import export_store
+from orchestrator.extras.store_care.table_export import Format, export
 from orchestrator.storage.open_storage import open_storage
 from orchestrator.storage.storage import Storage
 from orchestrator.store import open_store
 from orchestrator.store.schema import TABLES
-from trials.errors import ConfigError
 
-app = command_group("Verify, repair, compact and merge stores.")
+app = command_group("Verify, repair and compact stores.")
 
 
 @app.command()
@@ -164,12 +164,12 @@ def export_store_(
 ) -> None:
     """Write a compact copy of a store for others, without weights and without the folders of this machine.
 
-    It holds the newest attempt of every ended trial, and each sweep's newest plan.
+    It holds the newest attempt of every ended trial, and each sweep's newest plan. Several stores become one.
 
     Examples:
         permafrost export store to-share --store results
 
-        permafrost export store to-share --store s3://bucket/results
+        permafrost export store together --store results,s3://bucket/results
 
     Exit codes: 0 written, 3 no store, 4 the folder is not empty.
     """
@@ -177,33 +177,6 @@ def export_store_(
         for name, n in export_store(open_store(store), folder).items():
             _line(f"{name}  {counted(n, 'row')}")
         _line(f"next    permafrost dashboard {folder}")
-
-
-@app.command("merge")
-def merge_(
-    source: Annotated[str, typer.Argument(metavar="FROM", help="The store to read.")],
-    into: Annotated[str, typer.Argument(metavar="INTO", help="The store to add to.")],
-    as_json: options.Json = False,
-    debug: options.Debug = False,
-) -> None:
-    """Add the attempts and plans of FROM to INTO. Where both have a trial complete, INTO keeps its own.
-
-    Examples:
-        permafrost store merge laptop-results s3://bucket/results
-
-    Exit codes: 0 merged, 1 merged, but some trial has other numbers in FROM than in INTO, 3 a store needs repair.
-    """
-    with reported(debug=debug):
-        theirs, ours = open_store(source), open_store(into, must_exist=False)
-        if theirs.address == ours.address:
-            raise ConfigError(f"{theirs.address}: FROM and INTO are the same store. Give two different stores.")
-        with alone(ours.storage, "merge", say=say):
-            done = merge(theirs, ours)
-        if as_json:
-            _print_json(asdict(done))
-        else:
-            _print_merged(done)
-    raise typer.Exit(int(bool(done.differing)))
 
 
 def _tables(tally: Counted) -> Iterator[Table]:
@@ -233,15 +206,6 @@ def _print_repaired(storage: Storage, done: Repaired, *, applied: bool) -> None:
         _line(f"not repaired: {finding}")
     if not done.files:
         _line(f"{storage}: nothing to repair.")
-
-
-def _print_merged(done: Merged) -> None:
-    rows = ", ".join(f"{counted(n, 'row')} of {name}" for name, n in done.rows.items() if n) or "no rows"
-    _line(f"added {rows} ({counted(done.attempts, 'attempt')}), and {counted(done.plans, 'plan')}")
-    if done.kept:
-        _line(f"complete in both stores, INTO kept its own: {counted(len(done.kept), 'trial')}")
-    for trial_id, where in done.differing.items():
-        _line(f"trial {trial_id} has other numbers in FROM: {where}")
 
 
 def _parts(storage: Storage) -> dict[str, int]:

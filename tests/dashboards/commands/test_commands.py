@@ -22,7 +22,7 @@ def _run(*words: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
-@each("command", ["launch", "status", "dashboard", "report", "paper", "export figure"])
+@each("command", ["launch", "status", "dashboard", "report", "export figure"])
 def test_every_commands_help_opens_with_two_examples(command: str) -> None:
     code, said = _run(*command.split(), "--help")
     assert code == 0

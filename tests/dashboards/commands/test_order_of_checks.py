@@ -15,10 +15,9 @@ UNKNOWN = [
     (("report", "--sweep", "nothing", "-o", "out"), 5),
     (("report", "--sweep", "nothing"), 5),  # report/nothing
     (("export", "figure", "nothing", "-o", "out"), 2),
-    (("paper", "nothing", "-o", "out"), 2),
+    (("compare", "--study", "nothing", "-o", "out"), 2),
     (("export", "model", "--trial", "nothing", "-o", "out"), 5),
     (("export", "tensorboard", "--sweep", "nothing", "--dir", "out"), 5),
-    (("manifests", "kuberay", "--volume", "results", "--sweep", "nothing", "--out", "out"), 3),
     (("choose", "nothing", "--out", "out"), 3),
     (("choose", "nothing", "--export", "out"), 3),
     (("choose", "UD_Naija-NSC-sample", "--model", "nothing", "--export", "out"), 3),
@@ -28,12 +27,12 @@ UNKNOWN = [
 NO_STORE = [
     ("report", "--sweep", "starter", "-o", "out"),
     ("export", "figure", "depth-strip", "-o", "out"),
-    ("paper", "emekaeze_pos", "-o", "out"),
+    ("compare", "--study", "emekaeze_pos", "-o", "out"),
     ("export", "model", "--trial", "9f2c", "-o", "out"),
     ("export", "tensorboard", "--dir", "out"),
     ("export", "tables", "out"),
 ]
-WITHOUT_STORE = ("manifests", "init")
+WITHOUT_STORE = ("init",)
 
 
 def in_the_way(what: str) -> None:

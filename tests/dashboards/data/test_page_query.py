@@ -25,7 +25,6 @@ queries = st.builds(
     axis=st.sampled_from(sorted(AXES)),
     tolerance=st.integers(0, 1000).map(lambda n: n / 10),
     budget=st.none() | st.integers(0, 10**6).map(float),
-    study=words,
     freeze=words,
     level=words,
     state=st.sampled_from(STATES),

@@ -78,7 +78,6 @@ def test_filters_narrow_and_leave_the_baselines(snapshot: Snapshot) -> None:
         PageQuery(size=(1,)),
         PageQuery(strategy=("x",)),
         PageQuery(metric="x"),
-        PageQuery(study="x"),
         PageQuery(freeze="x"),
     ],
 )

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
+from orchestrator.extras.store_care.check import check_store
 from orchestrator.store import open_store
 from tests.lab.chaos import compare
 from tests.lab.chaos.cluster import base_environment
@@ -67,9 +68,9 @@ class Ours:
         if not problems:
             self._undetected += len(left)
             return []
-        lost = [one.split()[1] for one in problems if one.endswith("without predictions")]
-        self._without_predictions.update(lost)
-        return [f"verify: {problems[-1]}", *store_tool("repair", self.store, self._folder)]
+        repaired = store_tool("repair", self.store, self._folder)
+        self._without_predictions.update(check_store(self.store).losses)
+        return [f"verify: {problems[-1]}", *repaired]
 
     def interrupted(self) -> None:
         """Note what the store has as completed."""

@@ -1,8 +1,9 @@
-"""The pods of the manifests that `permafrost manifests kuberay` writes, as containers: a sweep, and who gets in."""
+"""The pods of docker/kubernetes/permafrost.yaml as containers: a sweep, and who gets in."""
 
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,10 +13,9 @@ from typing import Any
 
 import pytest
 import yaml
-from typer.testing import CliRunner
 
-from orchestrator.commands.app import app
 from orchestrator.store import open_store
+from tests.docker.test_manifests import MANIFEST
 from tests.lab.chaos import compare
 from tests.lab.chaos.cluster import base_environment
 from tests.lab.deploy.container import Container
@@ -47,23 +47,28 @@ def passes(container: Container, probe: dict[str, Any]) -> bool:
     return container.run(*probe["exec"]["command"], timeout=60).returncode == 0
 
 
+def edited() -> tuple[dict[str, Any], dict[str, Any]]:
+    """The policy and the job, edited as the file says: the store and its port, two workers, none with a GPU."""
+    text = MANIFEST.read_text(encoding="utf-8")
+    policy, job = yaml.safe_load_all(text.replace("s3://permafrost/results", shlex.quote(STORE)))
+    policy["spec"]["egress"][-1]["ports"].append({"protocol": "TCP", "port": 8333})
+    groups = job["spec"]["rayClusterSpec"]["workerGroupSpecs"]
+    groups[:] = [groups[0] | {"replicas": 2}]
+    return policy, job
+
+
 @pytest.fixture(scope="module")
 def cluster(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     folder = tmp_path_factory.mktemp("pods")
-    (folder / "tiny.yaml").write_text(SWEEP, encoding="utf-8")
-    words = ["--store", STORE, "--image", "permafrost:cpu", "--workers-cpu", "2:2", "--workers-gpu", "0:0"]
-    words += ["--sweep", str(folder / "tiny.yaml"), "--out", str(folder / "manifests")]
-    told = CliRunner().invoke(app, ["manifests", "kuberay", *words])
-    assert told.exit_code == 0, told.output
-    found = {path.stem: yaml.safe_load(path.read_text()) for path in (folder / "manifests").glob("*.yaml")}
+    policy, job = edited()
+    spec = job["spec"]
     (folder / "stack").mkdir()
     with Deployment(image, folder / "stack") as stack:
         stack.up("bucket")
-        pods = Pods(stack.bridge, image, folder, found["networkpolicy"])
-        pods.maps[found["configmap"]["metadata"]["name"]] = found["configmap"]["data"]
+        pods = Pods(stack.bridge, image, folder, policy)
+        pods.maps["permafrost-sweep"] = {"sweep.yaml": SWEEP}
         keys = {"AWS_ACCESS_KEY_ID": "s3_access_key", "AWS_SECRET_ACCESS_KEY": "s3_secret_key"}
         pods.secrets["permafrost-store"] = {name: (stack.secrets / file).read_text() for name, file in keys.items()}
-        spec = found["rayjob"]["spec"]
         head, (group,) = spec["rayClusterSpec"]["headGroupSpec"], spec["rayClusterSpec"]["workerGroupSpecs"]
         token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": (stack.secrets / "ray_token").read_text()}
         try:
@@ -76,9 +81,9 @@ def cluster(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
                 own |= {"RAY_ADDRESS": f"{HEAD}:6379", "FQ_RAY_IP": HEAD}
                 pods.start(f"worker{number}", group["template"], token | own)
             command = submit_command(f"http://{HEAD}:8265", spec["entrypoint"])
-            job = pods.start("submitter", spec["submitterPodTemplate"], token, command=command)
-            assert job.wait(500) == 0, job.said()
-            yield Cluster(stack, pods, spec["rayClusterSpec"], job.said())
+            submitter = pods.start("submitter", spec["submitterPodTemplate"], token, command=command)
+            assert submitter.wait(500) == 0, submitter.said()
+            yield Cluster(stack, pods, spec["rayClusterSpec"], submitter.said())
         finally:
             pods.remove()
 

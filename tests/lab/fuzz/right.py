@@ -126,7 +126,7 @@ BESIDE: dict[str, Callable[[random.Random], Any]] = {
     "predictions": lambda rng: rng.choice(("auto", "all", "none")),
     "checkpoint": lambda rng: rng.choice(("auto", {"epochs": 0.5}, {"minutes": 10, "epochs": 2}, {"auto": True})),
     "limits": lambda rng: {"lost": rng.randint(0, 9), "unavailable": rng.randint(0, 9), "alike": rng.randint(1, 9)},
-    "watch": lambda rng: rng.choice(({"log": "sweep.jsonl"}, {"notify": {"webhook": {"url_env": "HOOK"}}})),
+    "watch": lambda rng: {"log": "sweep.jsonl"},
 }
 
 
@@ -142,7 +142,7 @@ CLUSTER: dict[str, Callable[[random.Random], Any]] = {
     "store": lambda rng: rng.choice(("results", "s3://bucket/a/b", "gs://bucket", None)),
     "environment": lambda rng: {"packages": rng.choice(("installed", "pinned")), "variables": {"HF_HOME": "/x"}},
     "prices": lambda rng: {
-        "currency": "EUR", "cpu_hour": rng.random(), "gpu_hour": rng.choice((2, {"A100": 2.1, "T4": 0.3})), "kwh": 0.3
+        "currency": "EUR", "cpu_hour": rng.random(), "gpu_hour": rng.choice((2, {"A100": 2.1, "T4": 0.3}))
     },
 }  # fmt: skip
 

@@ -11,7 +11,8 @@ import typer
 
 from orchestrator.commands.launch_command import launch, plan
 from orchestrator.config.quantities import duration, energy, size
-from orchestrator.forecast.values import CellForecast, Figure, Forecast, forecast_line, forecast_tables
+from orchestrator.forecast.forecast_text import forecast_line, forecast_tables
+from orchestrator.forecast.values import CellForecast, Figure, Forecast
 from orchestrator.store import ResultStore
 from tests.builders import write_sweep
 from tests.orchestrator.store.real import Real
@@ -23,8 +24,8 @@ def figure(median: float) -> Figure:
 
 
 def small_forecast() -> Forecast:
-    cell = CellForecast("one", "one", ("a", "b", "c"), 2, 4, figure(10.0), figure(1e9), "from a test")
-    return Forecast("s", 100.0, "cpu", 1, "from a test", (cell,), figure(40.0), figure(0.01), figure(1e9), None, None)
+    cell = CellForecast("one", "one", ("a", "b", "c"), 2, 4, figure(10.0), "from a test")
+    return Forecast("s", 100.0, "cpu", 1, "from a test", (cell,), figure(40.0), figure(0.01), None)
 
 
 @pytest.fixture(scope="module")

@@ -68,12 +68,12 @@ SWEEP: dict[str, Any] = {
     "resources": {"cpus": 1, "gpus": 0, "device": "any"}, "checkpoint": {"epochs": 1, "minutes": 2, "auto": False},
     "goal": {"choose_depth": {"tolerance": 1, "confidence": 0.95}}, "limits": {"lost": 3, "alike": 2},
     "keep": "weights", "predictions": "auto",
-    "watch": {"log": "a.jsonl", "notify": {"webhook": {"url_env": "A"}, "events": ["done"], "stalled_minutes": 3}},
+    "watch": {"log": "a.jsonl", "mlflow": {"uri": "http://a", "experiment": "b"}, "wandb": {"project": "a"}},
 }  # fmt: skip
 CLUSTER: dict[str, Any] = {
     "address": "auto", "resources": {"cpus": 1}, "concurrency": 2, "store": "s", "limits": {"lost": 3},
     "environment": {"packages": "pinned", "variables": {"A": "b"}},
-    "prices": {"currency": "USD", "cpu_hour": 0.1, "gpu_hour": {"A100": 2.0}, "kwh": 0.3},
+    "prices": {"currency": "USD", "cpu_hour": 0.1, "gpu_hour": {"A100": 2.0}},
 }  # fmt: skip
 DRAFT: dict[str, Any] = {
     "task": "pos", "model": {"folder": "starter"}, "freeze": {"strategy": "first_k", "depth": 2}, "train_size": 3,

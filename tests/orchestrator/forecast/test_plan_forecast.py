@@ -48,7 +48,6 @@ def test_more_seeds_of_what_the_store_has_are_told_from_its_trials_and_other_thr
     found = forecast_of(planned(folder, store, "seeds=[7,8,9]"), store, INLINE)
     assert found.n_trials == 3
     assert found.wall_s is not None
-    assert found.disk_bytes is not None
     assert found.wall_s.low < found.wall_s.median < found.wall_s.high
     assert found.source == "from 4 trials on this device"
     assert not forecast_of(planned(folder, store, "seeds=[7]", "resources.cpus=2"), store, INLINE).is_known

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from orchestrator.forecast.history import History, Inputs, Observation, Target
-from orchestrator.forecast.work import EncoderSizes, Lengths, PrefixWork, memory_of, work_of
+from orchestrator.forecast.work import EncoderSizes, Lengths, PrefixWork, work_of
 from tests.builders import first_k, make_spec
-from trials.record import ACCRUED
 from trials.spec import TrialSpec
 from trials.starter import model_path, treebank_path
 
@@ -35,11 +34,9 @@ def observed(
     train_s = 0.02 * work.steps + 0.002 * (work.forward + work.backward)
     eval_s = 0.05 * work.evaluations + 0.002 * work.evaluated
     scale = factor * float(np.exp(rng.normal(0, noise)))
-    memory = memory_of(spec, SIZES, LENGTHS, gpu=False)
     return Observation(
-        spec=spec, work=work, memory=memory, launch=launch, train_s=train_s * scale, eval_s=eval_s * scale,
-        setup_s=0.05, prefix_s=0.0, prefix=PrefixWork(0.0, 0.0), accrued=dict.fromkeys(ACCRUED),
-        peak_memory_bytes=int(4e8 + memory.weights + memory.learning + 2 * memory.activations), ended=1e9,
+        spec=spec, work=work, launch=launch, train_s=train_s * scale, eval_s=eval_s * scale,
+        setup_s=0.05, prefix_s=0.0, prefix=PrefixWork(0.0, 0.0), ended=1e9,
     )  # fmt: skip
 
 
@@ -56,4 +53,4 @@ class KnownInputs(Inputs):
 
 def history_of(observations: list[Observation]) -> History:
     """A history of these."""
-    return History(tuple(observations), Target(DEVICE, 1, 0.0), len(observations), 1e5, None)
+    return History(tuple(observations), Target(DEVICE, 1, 0.0), None)

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.monitoring.progress import Ending, JsonLog
+from orchestrator.monitoring.json_log import JsonLog
+from orchestrator.monitoring.progress import Ending
 from orchestrator.store.schema import State
 from tests.builders import make_record, make_spec
 from trials.cache.node_cache import SetUpWork

@@ -8,8 +8,6 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from orchestrator.execution.events import Listeners, StopRequest
 from orchestrator.execution.recorder import Recorder
 from orchestrator.session.monitors import Watch
@@ -22,7 +20,6 @@ from orchestrator.sweeps.watch_spec import WatchSpec
 from tests.builders import first_attempts, make_record, make_spec
 from tests.examples import each
 from tests.small_sweeps import POS, launched, write_bank
-from trials.errors import ConfigError
 
 SPECS = tuple(make_spec(seed=seed) for seed in range(2))
 PLAN = Plan(SweepSpec(name="tiny"), "tiny.yaml", SPECS, SPECS, first_attempts(SPECS))
@@ -76,21 +73,6 @@ def test_a_launch_ends_done_failed_or_interrupted(
 def test_a_launch_that_breaks_says_by_what_without_secrets(tmp_path: Path) -> None:
     last = ended(tmp_path, 1, State.COMPLETED, GoneError("no answer\nfrom //me:pw@host"))
     assert (last["error"], last["left"]) == ("GoneError: from //***@host", 1)
-
-
-def test_a_secret_that_is_absent_stops_a_launch_before_it_begins(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("HOOK", raising=False)
-    settings = WatchSpec.model_validate(
-        {"log": str(tmp_path / "log.jsonl"), "notify": {"webhook": {"url_env": "HOOK"}}}
-    )
-    with (
-        pytest.raises(ConfigError, match="HOOK"),
-        Watch(PLAN, FolderStorage(tmp_path), settings, cluster="inline", stop=StopRequest(), say=print),
-    ):
-        raise AssertionError("it has begun")
-    assert not (tmp_path / "log.jsonl").exists()
 
 
 def test_the_recorder_tells_how_long_each_commit_took_and_nothing_where_there_was_none(tmp_path: Path) -> None:

@@ -14,9 +14,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from orchestrator.storage import object_storage as connection_module
+from orchestrator.storage import connection as connection_module
+from orchestrator.storage import object_storage
 from orchestrator.storage.address import parse_address
-from orchestrator.storage.object_storage import LARGEST_BYTES, ObjectCache, ObjectStorage, connect, halfway
+from orchestrator.storage.connection import connect
+from orchestrator.storage.object_storage import LARGEST_BYTES, ObjectCache, ObjectStorage, halfway
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.contents import SweepPlan
 from orchestrator.store.results import MARKER
@@ -30,9 +32,7 @@ from trials.errors import StoreError
 def opened(address: str, *, patience_s: float = 20.0) -> ResultStore:
     """A store with a cache of its own, as a new process has it."""
     parsed = parse_address(address)
-    connection = connect(parsed)
-    connection.patience_s = patience_s
-    return ResultStore(ObjectStorage(connection, parsed, cache=ObjectCache()))
+    return ResultStore(ObjectStorage(connect(parsed, patience_s), parsed, cache=ObjectCache()))
 
 
 def steps(store: ResultStore) -> list[int]:
@@ -79,9 +79,9 @@ def test_a_put_cut_in_the_middle_leaves_nothing_and_is_sent_again_and_one_always
     assert faults.spoilt["cut"] == 2
     assert steps(direct) == [1, 2]
     assert len(direct.storage.at("epochs").files()) == 2
-    faults.cut_puts, through.storage._connection.patience_s = 1000, 0.5  # type: ignore[attr-defined]
+    faults.cut_puts = 1000
     with pytest.raises(StoreError, match="cannot be written"):
-        through.append("epochs", [epoch(step=3)])
+        opened(through.address, patience_s=0.5).append("epochs", [epoch(step=3)])
     assert steps(direct) == [1, 2]
     assert len(direct.storage.at("epochs").files()) == 2
 
@@ -132,9 +132,10 @@ def test_an_object_without_bytes_counts_as_not_there(direct: ResultStore) -> Non
 def test_a_lasting_failure_names_the_storage_and_says_that_the_rest_is_whole(
     through: ResultStore, direct: ResultStore, faults: Faults
 ) -> None:
-    through.append("epochs", [epoch(step=1)])
-    faults.status, through.storage._connection.patience_s = 503, 0.5  # type: ignore[attr-defined]
-    for act in (lambda: through.append("epochs", [epoch(step=2)]), through.epochs):
+    impatient = opened(through.address, patience_s=0.5)
+    impatient.append("epochs", [epoch(step=1)])
+    faults.status = 503
+    for act in (lambda: impatient.append("epochs", [epoch(step=2)]), impatient.epochs):
         with pytest.raises(StoreError) as error:
             act()
         assert str(error.value).startswith(f"{direct.storage}/")
@@ -150,18 +151,6 @@ def test_a_server_that_never_answers_is_given_up(s3: S3Process, prefix: str, mon
         store = opened(s3.address(prefix, f"http://127.0.0.1:{silent.getsockname()[1]}"), patience_s=0.5)
         with pytest.raises(StoreError, match="cannot be read"):
             store.trials()
-
-
-@pytest.mark.slow
-def test_a_server_that_is_silent_at_first_is_waited_for_longer_than_one_that_refuses(
-    s3: S3Process, prefix: str, direct: ResultStore, faults: Faults, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    direct.append("epochs", [epoch(step=1)])
-    monkeypatch.setattr(connection_module, "REQUEST_S", 0.5)
-    monkeypatch.setattr(connection_module, "FIRST_PATIENCE_S", 0.1)
-    faults.slow_share, faults.slow_s = 1.0, 3.0
-    threading.Timer(2.0, lambda: setattr(faults, "slow_share", 0.0)).start()  # after one attempt of three requests
-    assert steps(opened(s3.address(prefix, faults.url), patience_s=60.0)) == [1]
 
 
 def test_where_nobody_listens_is_an_error_that_says_where(s3: S3Process) -> None:
@@ -277,7 +266,7 @@ def test_names_that_are_not_asked_for_are_not_listed_however_many(s3: S3Process)
 def test_many_names_are_listed_by_several_requests_at_a_time(
     strange: bool, s3: S3Process, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection_module, "PAGE", 100)  # a multiple of what obstore hands over at a time
+    monkeypatch.setattr(object_storage, "PAGE", 100)  # a multiple of what obstore hands over at a time
     with S3Process(page=100) as process, Faults(process.url) as faults:
         direct, through = (opened(process.address("x", url)).storage.at("sweeps") for url in (None, faults.url))
         folders = ("a", "a-b", *"cdef")

@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from dashboards.cli import app
-from dashboards.views.layers import layers_table, prepare_layers
-from orchestrator.analysis.layer_curves import findings
+from orchestrator.extras.layer_probing.layer_curves import findings
+from orchestrator.extras.layer_probing.layers_page import layers_table, prepare_layers
 from orchestrator.extras.store_care.check import check_store
 from orchestrator.store import open_store
 from tests.dashboards.views.made import selected

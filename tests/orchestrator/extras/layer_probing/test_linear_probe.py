@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from orchestrator.analysis.layer_curves import probe_id, states_key
 from orchestrator.extras.layer_probing import linear_probe
+from orchestrator.extras.layer_probing.layer_curves import probe_id, states_key
 from orchestrator.extras.layer_probing.linear_probe import Probe, control_labels, fitted, probe_layers, types_of
 from tests.trials.conftest import TrialMaker
 from trials.cache.encoding import encode_for

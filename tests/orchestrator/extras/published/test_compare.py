@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,9 @@ import typer
 
 from orchestrator.config.console import stdout
 from orchestrator.extras.published.compare_command import compare
+from orchestrator.extras.published.comparison import compare_study
+from orchestrator.extras.published.files import figure
+from orchestrator.extras.published.study import load_study
 from orchestrator.store import open_store
 from tests.builders import make_spec
 from tests.orchestrator.store.rows import epoch, trial
@@ -41,6 +46,29 @@ def test_the_terminal_shows_both_numbers_and_what_differs_and_json_holds_everyth
     assert (line["ours"]["mean"], line["theirs"]["low"]) == (0.95, 0.964)
     assert {refusal["reason"] for refusal in content["refusals"]}
     assert len(content["published"]["errata"]) == 12
+
+
+def test_files_have_a_line_per_number_and_a_figure_with_both_sides(store: str, tmp_path: Path) -> None:
+    compare("emekaeze_pos", store, out=tmp_path / "out")
+    with (tmp_path / "out" / "numbers.csv").open(encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["table"] == "report, table 2" and row["unit"] == "%"]
+    (row,) = [row for row in rows if row["metric"].startswith("token accuracy")]
+    assert [row[name] for name in ("published", "ours", "ours minus published", "verdict")] == [
+        "96.4", "95.0", "-1.4", "cannot tell",
+    ]  # fmt: skip
+    assert "our corpus" not in row["protocol differences"]
+    assert "interval in which theirs should lie" in (tmp_path / "out" / "figure.html").read_text(encoding="utf-8")
+
+
+def test_a_figure_has_theirs_and_ours_in_percent_by_panel(store: str) -> None:
+    study, results = load_study("emekaeze_pos"), open_store(store)
+    comparison = compare_study(study, results.trials().to_pylist(), results.epochs().to_pylist())
+    drawn = figure(comparison, study)
+    assert drawn is not None
+    ours, theirs = drawn["data"][:2]
+    assert (ours["x"][0], theirs["x"][0]) == (95.0, 96.4)
+    assert len(drawn["layout"]["annotations"]) * 2 == len(drawn["data"])
+    assert figure(replace(comparison, sides=()), study) is None
 
 
 def test_an_unknown_study_is_a_usage_error(store: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -28,7 +28,7 @@ from tests.examples import each
 from tests.orchestrator.extras.store_care.test_check import Failing
 from tests.orchestrator.store.killed_storage import Killed
 from tests.orchestrator.store.real import Real, numbers, run_sweep
-from tests.orchestrator.store.rows import complete, epoch, plan_of, prediction, tag
+from tests.orchestrator.store.rows import complete, plan_of, tag
 from tests.s3_faults import Faults
 from tests.s3_server import S3Process
 from trials.errors import StoreError
@@ -89,7 +89,7 @@ def test_lost_predictions_cost_predictions_and_no_trial(real: Real, tmp_path: Pa
     part.unlink() if harm == "deleted" else part.write_bytes(b"PAR1")
     done = repair(FolderStorage(copy))
     assert (len(done.losses), done.trials) == (2, {})
-    assert all("0 of 16 rows of predictions are there" in one for one in done.losses.values())
+    assert all("0 of 16 rows of predictions are there" in lost for lost in done.losses.values())
     assert check_store(copy).ok
     left = open_store(copy)
     assert len(left.completed_ids()) == 2
@@ -108,23 +108,9 @@ def test_a_trial_whose_contributions_are_lost_runs_again_as_intervals_rest_on_th
     assert check_store(copy).ok
 
 
-def test_what_is_left_of_a_trials_predictions_is_removed_with_them(store: ResultStore) -> None:
-    complete(store, THIRD, without=["predictions"])
-    store.append("predictions", [prediction(THIRD.trial_id, 1, sentence=1)])
-    done = repair(store.storage)
-    assert (done.trials, done.losses) == ({}, {THIRD.trial_id: "attempt 1: 1 of 4 rows of predictions are there"})
-    assert (done.rows["predictions"], len(store.predictions(THIRD.trial_id))) == (1, 0)
-    assert check_store(store.storage).ok
-
-
-def test_a_trial_whose_row_is_lost_runs_again_and_rows_without_an_evaluation_and_a_broken_plan_are_removed(
-    store: ResultStore,
-) -> None:
+def test_a_trial_whose_row_is_lost_runs_again_and_a_broken_plan_is_removed(store: ResultStore) -> None:
     complete(store, THIRD, without=["trials"])
     assert list(repair(store.storage).again) == [THIRD.trial_id]
-    assert check_store(store.storage).ok
-    store.append("tags", [tag(THIRD.trial_id, 7)])
-    assert {table: n for table, n in repair(store.storage).rows.items() if n} == {"tags": 1}
     assert check_store(store.storage).ok
     folder = store.storage.at("sweeps").at("tiny")
     (name,) = folder.files()
@@ -153,18 +139,6 @@ def test_what_was_removed_is_kept_with_the_reason(store: ResultStore) -> None:
     assert "do not match the digest in its name" in why["files"][name]
     assert why["trials"] == {FIRST.trial_id: "0 of 2 rows of epochs are there"}
     assert len(kept.at("trials").files()) == 1  # the part that its row was in
-
-
-def test_of_different_rows_under_one_key_the_later_stays_and_the_trial_runs_again_unless_only_times_differ(
-    store: ResultStore,
-) -> None:
-    row = epoch(FIRST.trial_id, 1, step=26, score=0.125)
-    for change, again in (({"train_s": 9.0}, []), ({"train_s": 9.0, "dev_loss": 9.0}, [FIRST.trial_id])):
-        store.append("epochs", [row | change])
-        assert list(repair(store.storage).trials) == again
-        assert check_store(store.storage).ok
-    rows = [row for row in open_store(store.address).epochs().to_pylist() if row["trial_id"] == FIRST.trial_id]
-    assert [row["dev_loss"] for row in rows] == [None, 9.0]
 
 
 @pytest.mark.parametrize("content", [b"{", None])

@@ -1,4 +1,4 @@
-"""What layers know, how far they moved, and when rules froze them."""
+"""What layers know, and how far they moved."""
 
 from __future__ import annotations
 
@@ -8,16 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from orchestrator.analysis.answer import freeze_yaml
-from orchestrator.analysis.cells import freeze_name, froze, froze_by, layer_strip, strip_and_word
-from orchestrator.analysis.layer_curves import COLUMNS, findings, layer_curves, mean_of_scores, probe_id
 from orchestrator.analysis.trial_frame import trial_frame
-from orchestrator.analysis.wording import parts
+from orchestrator.extras.layer_probing.layer_curves import COLUMNS, findings, layer_curves, mean_of_scores, probe_id
 from orchestrator.store.schema import DRIFTS, PROBES
 from tests.builders import make_spec
 from tests.examples import each
 from tests.orchestrator.analysis.frames import row_of
-from trials.settings import FreezeSpec
 from trials.spec import TrialSpec
 
 NO_PROBES, NO_DRIFTS = (schema.empty_table().to_pandas() for schema in (PROBES, DRIFTS))
@@ -127,56 +123,3 @@ def test_what_the_curves_show_is_said_in_words(losses: list[float], words: str) 
         words,
     ]
     assert findings(at.assign(drift=np.nan), 0.01)["drift"] == "Movement unknown: no stored weights"
-
-
-RULE: dict[str, Any] = {
-    "strategy": "adaptive", "layers": (), "embeddings": False,
-    "rule": {"name": "gradient_norm", "intervals": 10, "percentile": 50.0},
-}  # fmt: skip
-FIRST: dict[str, Any] = {"strategy": "first_k", "layers": (0, 1), "embeddings": True}
-NOTHING: dict[str, Any] = {"strategy": "none", "layers": (), "embeddings": False}
-
-
-def frame_and_specs() -> tuple[pd.DataFrame, dict[str, TrialSpec]]:
-    specs, rows = [], []
-    for freeze, ended in ((NOTHING, 0), (RULE, 4)):
-        for seed in range(3):
-            specs.append(make_spec(freeze=freeze, seed=seed))
-            rows.append(row_of(specs[-1], 0.9, frozen_layers=ended, mean_frozen_layers=1.0 + seed))
-    return trial_frame(specs, rows), {spec.cell_id: spec for spec in specs}
-
-
-def test_a_rule_is_called_by_its_words_wherever_a_setting_is_named() -> None:
-    freeze = FreezeSpec.model_validate(RULE)
-    label = freeze.label
-    assert freeze_name(label) == strip_and_word(label, 6) == "adaptive (gradient norm)"
-    assert layer_strip(label, 6) == ""
-    assert parts(label, 6) == "layers while training (rule: gradient norm)"
-    written = freeze_yaml(freeze, 6)
-    assert written == (
-        'trial:\n  freeze: {strategy: adaptive, rule: {"name": "gradient_norm", "intervals": 10, "percentile": 50.0}}\n'
-    )
-
-
-@each(
-    "freeze, ended, mean, words",
-    [
-        (RULE, 4, 3.2, "froze 0 to 4 of 6 layers, 3.2 on average over steps"),
-        (RULE, 0, 0.0, "froze 0 of 6 layers throughout"),
-        (RULE, 4, None, "froze 0 to 4 of 6 layers"),
-        (RULE, None, None, ""),
-        (FIRST, 2, 2.0, ""),
-        (FIRST, 1, 1.5, "froze 2 to 1 of 6 layers, 1.5 on average over steps"),
-    ],
-)
-def test_what_a_trial_froze_is_said_where_it_changed(
-    freeze: dict[str, Any], ended: int | None, mean: float | None, words: str
-) -> None:
-    assert froze(make_spec(freeze=freeze), {"frozen_layers": ended, "mean_frozen_layers": mean}) == words
-
-
-def test_seeds_that_ended_at_different_depths_are_told_apart() -> None:
-    frame, specs = frame_and_specs()
-    frame.loc[frame["strategy"] == "adaptive", "frozen_layers"] = [2, 4, 4]
-    (words,) = (froze_by(frame, "cell")[cell] for cell, spec in specs.items() if spec.freeze.rule)
-    assert words == "froze 0 to 4 of 6 layers (2 to 4 at the end), 2.0 on average over steps"

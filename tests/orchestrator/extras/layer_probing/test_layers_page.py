@@ -9,8 +9,8 @@ import pytest
 from dashboards.data.frames import Frames
 from dashboards.data.selection import Selection
 from dashboards.views.kit.theme import LOOKS, Look
-from dashboards.views.layers import LAYERS, draw_layers, prepare_layers
-from orchestrator.analysis.layer_curves import findings, probe_id
+from orchestrator.extras.layer_probing.layer_curves import findings, probe_id
+from orchestrator.extras.layer_probing.layers_page import LAYERS, draw_layers, prepare_layers
 from orchestrator.store import ResultStore, open_store
 from tests.dashboards.stores import specs
 from tests.dashboards.views.made import drawn, made, selected, strictly
@@ -85,7 +85,7 @@ def test_probes_that_were_added_appear_at_the_next_refresh(tmp_path: Path) -> No
 
 
 def test_a_panel_too_many_is_in_the_table_and_named(selection: Selection, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dashboards.views.layers.MOST_PANELS", 1)
+    monkeypatch.setattr("orchestrator.extras.layer_probing.layers_page.MOST_PANELS", 1)
     page = drawn(LAYERS, selection)
     assert page.note == "1 of 2 panels are drawn; the table has all."
     assert page.figure is not None

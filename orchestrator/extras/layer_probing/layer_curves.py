@@ -1,6 +1,4 @@
-"""What each layer knows and how far it moved.
-
-Three curves over the depth of an encoder: what a linear probe reads, how far training moves, what freezing loses.
+"""Three curves over the depth of an encoder: what a linear probe reads, how far training moves, what freezing loses.
 
 Depth k stands for the output of the first k layers (0: of the embeddings); for drift, for the k-th layer itself; for a
 loss, for a freeze of the first k layers and the embeddings; of these layers alone where a sweep trains the embeddings.

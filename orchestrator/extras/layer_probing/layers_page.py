@@ -12,7 +12,7 @@ from dashboards.views.kit.cells import drawn_of, hundredths, panel_titles
 from dashboards.views.kit.drawing import axis_name, freeze_column, interval_bars, name, numbers
 from dashboards.views.kit.part import EmptyPartError, Part
 from dashboards.views.kit.theme import Figure, Look, axis, layout
-from orchestrator.analysis.layer_curves import findings, layer_curves
+from orchestrator.extras.layer_probing.layer_curves import findings, layer_curves
 from trials.metrics.metric import metric_label
 
 MOST_PANELS = 12

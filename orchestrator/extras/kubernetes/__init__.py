@@ -1,1 +1,0 @@
-"""The Kubernetes manifests of a cluster, and the command that writes them."""

@@ -1,1 +1,0 @@
-"""Messages to a webhook when a sweep is done, failed or stalled."""

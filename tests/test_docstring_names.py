@@ -1,0 +1,115 @@
+"""Each dotted name in backticks in a docstring or comment names something that exists."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import io
+import re
+import tokenize
+from collections import defaultdict
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+MODULES = {
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+    for root in ("orchestrator", "trials", "dashboards")
+    for path in sorted((ROOT / root).rglob("*.py"))
+}
+TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
+CLASSES = {node.name: node for tree in TREES.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+DOTTED = re.compile(r"`([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+)(?:\([^`]*\))?`", re.ASCII)
+OURS = {"orchestrator", "trials", "dashboards", "tests"}
+FILES = {
+    "conllu",
+    "csv",
+    "html",
+    "json",
+    "md",
+    "part",
+    "py",
+    "testa",
+    "toml",
+    "yaml",
+}  # the last part of the name of a file
+OTHERS = {"permafrost"}  # what trackers and packages call our parameters, tags and entry points
+
+
+def defined(node: ast.AST) -> dict[str, ast.AST]:
+    """Whatever a module or class defines, imports, annotates or sets, by name."""
+    names: dict[str, ast.AST] = {}
+    for inner in ast.walk(node):
+        match inner:
+            case ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
+                names[inner.name] = inner
+            case ast.alias():
+                names[inner.asname or inner.name] = inner
+            case ast.Name(ctx=ast.Store()) | ast.Attribute(ctx=ast.Store()):
+                names[inner.id if isinstance(inner, ast.Name) else inner.attr] = inner
+    return names
+
+
+def annotated() -> dict[str, set[str]]:
+    """The classes of ours that fields and arguments have, by their names: `columns.tokens` is one of `Columns`."""
+    types: dict[str, set[str]] = defaultdict(set)
+    for node in (node for tree in TREES.values() for node in ast.walk(tree)):
+        if isinstance(node, ast.arg) or (isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)):
+            name = node.arg if isinstance(node, ast.arg) else ast.unparse(node.target)
+            types[name] |= set(re.findall(r"\w+", ast.unparse(node.annotation or ast.Constant("")))) & set(CLASSES)
+    return types
+
+
+TYPES = annotated()
+
+
+def attribute(node: ast.AST, rest: list[str]) -> bool:
+    """Whether a chain of attributes leads from a module or class to something that it defines, or inherits."""
+    if not rest:
+        return True
+    names = defined(node)
+    bases = [ast.unparse(base).split("[")[0].split(".")[-1] for base in getattr(node, "bases", [])]
+    if rest[0] not in names:
+        return any(attribute(CLASSES[base], rest) for base in bases if base in CLASSES)
+    found = names[rest[0]]
+    return attribute(found, rest[1:]) if isinstance(found, ast.ClassDef) else len(rest) == 1
+
+
+def exists(name: str) -> bool:
+    """Whether a name is a file's or a package's, or leads from something of ours to what is defined there."""
+    parts = name.split(".")
+    if parts[-1] in FILES or parts[0] in OTHERS:
+        return True
+    for length in range(len(parts), 0, -1):
+        module = ".".join(parts[:length])
+        places = [tree for full, tree in TREES.items() if f".{full}".endswith(f".{module}")]
+        if any(attribute(tree, parts[length:]) for tree in places):
+            return True
+    if any(attribute(CLASSES[name], parts[1:]) for name in {parts[0], *TYPES.get(parts[0], ())} & set(CLASSES)):
+        return True
+    return parts[0] not in OURS and importlib.util.find_spec(parts[0]) is not None
+
+
+def told(path: Path) -> list[tuple[int, str]]:
+    """(line, name) of each dotted name in a string or comment of a file."""
+    tokens = tokenize.generate_tokens(io.StringIO(path.read_text(encoding="utf-8")).readline)
+    texts = [token for token in tokens if token.type in (tokenize.STRING, tokenize.COMMENT)]
+    return [
+        (token.start[0] + token.string.count("\n", 0, match.start()), match[1])
+        for token in texts
+        for match in DOTTED.finditer(token.string)
+    ]
+
+
+def test_dotted_names_resolve() -> None:
+    missing = [
+        f"{path.relative_to(ROOT)}:{line}: {name}"
+        for path in MODULES.values()
+        for line, name in told(path)
+        if not exists(name)
+    ]
+    assert missing == []
+
+
+def test_what_does_not_exist_is_found() -> None:
+    assert all(map(exists, ("trials.run", "cells.KEYS", "Storage.create", "columns.tokens", "ray.init")))
+    assert not any(map(exists, ("trials.walk", "cells.NOWHERE", "Storage.mislay", "nowhere.at_all")))
