@@ -164,8 +164,11 @@ def test_the_model_card_says_the_terminals_mean_and_deviation(store: ResultStore
     cell = next(cell for cell in summary(store) if cell.spec.cell_id == spec.cell_id)
     assert found == (points(cell.score_mean or 0), points(cell.score_std or 0))
     shown = part(store, "depth-forest").set_index("frozen").loc[spec.freeze.label]
-    (lost,) = re.findall(r"over 3 paired seeds: it loses (\S+) points on dev \(3 seeds are too few for an int", card)
-    assert float(lost) == pytest.approx(shown["loss (points)"], abs=0.006)
+    ((lost, *ends),) = re.findall(
+        r"over 3 paired seeds: it loses (\S+) points on dev \(loss between (\S+) and (\S+)\)", card
+    )
+    columns = ["loss (points)", "from (points)", "to (points)"]
+    assert [float(lost), *map(float, ends)] == pytest.approx(shown[columns].tolist(), abs=0.006)
 
 
 def test_the_answer_is_one_object_in_terminal_report_and_dashboard(store: ResultStore, report: Path) -> None:

@@ -139,7 +139,8 @@ def _vary_alike(frame: pd.DataFrame, table: pd.DataFrame) -> Bools:
     """
     if "model" in frame.columns and frame["model"].nunique() > 1:
         return np.zeros(len(table), dtype=bool)
-    return (table["freeze"] != EMBEDDINGS_ALONE).to_numpy(dtype=bool)
+    freezes_layers: Bools = (table["freeze"] != EMBEDDINGS_ALONE).to_numpy(dtype=bool)
+    return freezes_layers
 
 
 def _possible(frame: pd.DataFrame, value: str, baseline: Baseline) -> tuple[float, float]:

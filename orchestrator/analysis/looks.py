@@ -343,7 +343,7 @@ def further(of: Estimate, looks: PlannedLooks, tolerance: float, tail: float = E
     low, high = deciding_ends(of, looks, tail)
     if verdict(float(low), float(high), tolerance) != "not decided":
         return Further(0, 0, 0)
-    sentences = np.unique(np.ceil(n_i * np.geomspace(_STEP, MOST_TIMES, 200)))
+    sentences: Floats = np.unique(np.ceil(n_i * np.geomspace(_STEP, MOST_TIMES, 200)))
     last = max(float(looks.planned), n)
 
     def decides(seeds: Floats, sentences: Floats) -> npt.NDArray[np.bool_]:

@@ -21,7 +21,7 @@ from orchestrator.api.training import train
 from orchestrator.config.console import INTERRUPTED, ShownInCell, notebook_output
 from orchestrator.config.quantities import HOUR, counted, duration
 from orchestrator.own_data.choose_options import ChooseOptions
-from orchestrator.own_data.sweep_file import Question
+from orchestrator.own_data.sweep_file import SEEDS, Question
 from orchestrator.session.outcome import Bounds, Outcome, early_end, trials_of
 from orchestrator.store import ResultStore, open_store
 from orchestrator.sweeps.plan import Plan, brought_up_to_date, resolved
@@ -232,7 +232,7 @@ def _next_steps(
         rates = higher_rates(asked.rates, float(question.recipe["optim"]["lr"]))
         yield NextStep(asked.command(rates=rates), f"{brings}learned the task")
     open_ones = any(not answer.decided or answer.further_seeds != 0 for answer in answers)
-    coarse = resolved(question.corpus.task, question.corpus.spec) > asked.tolerance
+    coarse = resolved(question.corpus.task, question.corpus.spec, SEEDS) > asked.tolerance
     share = worth_holding_out(question) if open_ones and coarse and asked.held_out is None else None
     larger = []
     if share is not None:

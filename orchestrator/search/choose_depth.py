@@ -112,15 +112,18 @@ class _Search:
         self._of, self._tried, self._seeds, self._budget = of, tried, seeds, budget
         saved = numbers(table, "saved")
         is_known = np.isfinite(saved)
-        self._savings = np.where(is_known, saved, np.asarray(expected, dtype=np.float64)).tolist()
+        self._savings: list[float] = np.where(is_known, saved, np.asarray(expected, dtype=np.float64)).tolist()
         least = of.plan.min_saving - ROUNDING
         worth = np.where(is_known, table["worth_having"], np.asarray(self._savings) >= least).astype(bool)
-        self._n = table["n_pairs"].astype(int).tolist()
-        self._shown = table["qualifies"].tolist()
-        self._settled = (table["qualifies"] | (table["verdict"] == BEYOND) | (table["barred"] != "")).tolist()
+        self._n: list[int] = table["n_pairs"].astype(int).tolist()
+        self._shown: list[bool] = table["qualifies"].tolist()
+        self._settled: list[bool] = (
+            table["qualifies"] | (table["verdict"] == BEYOND) | (table["barred"] != "")
+        ).tolist()
         self._least = 0.0 if of.chosen is None else float(of.chosen["saved"])
-        self._has_spread = ((of.estimate.variance > 0) & (of.estimate.n_seeds > 1)).tolist()
-        self._open = [i for i in np.flatnonzero(worth) if not self._settled[i] and self._savings[i] > self._least]
+        self._has_spread: list[bool] = ((of.estimate.variance > 0) & (of.estimate.n_seeds > 1)).tolist()
+        candidates: list[int] = np.flatnonzero(worth).tolist()
+        self._open = [i for i in candidates if not self._settled[i] and self._savings[i] > self._least]
         self._chances = dict[int, tuple[float, ...]]()
 
     def wants(self) -> list[Want]:

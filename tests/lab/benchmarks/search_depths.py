@@ -106,8 +106,8 @@ def deepest(world: World, chain: Chain, tolerance: float, number: int, draw: Dra
     share = spent.trials / scores.size
     if found is None:
         return Depth(-1, 0.0, share)
-    cells = [next(iter(seeds.values())).cell_id for seeds in chain.depths.freezes]
-    at = cells.index(found["cell"])
+    ids = [next(iter(of_freeze.values())).cell_id for of_freeze in chain.depths.freezes]
+    at = ids.index(found["cell"])
     return Depth(at, float(chain.losses[at]), share)
 
 

@@ -31,6 +31,7 @@ from tests.lab.calibration.shipped import Question
 
 LARGEST_RATIO = 3.0  # of one setting's deviation to that of the others: what the worlds draw
 LEAST_SEEDS = 3
+LEAST_TRAINED = 200  # examples
 _DRAWS = 20_000
 _LARGEST_DF = 1e3  # above it variances do not differ
 _NEUTRAL = 1e-3  # nearer to the score, a contribution in single precision neither raises nor lowers it
@@ -96,9 +97,9 @@ def churn(questions: Sequence[Question]) -> pd.DataFrame:
 
 
 def deviations(questions: Sequence[Question], task: str) -> Variances:
-    """Of the settings worth having of a task: what `prospects.FREEZEBENCH` has, anew."""
+    """Of the settings worth having of a task, trained on 200 examples or more: `prospects.FREEZEBENCH` anew."""
     parts = []
-    for each in questions:
+    for each in (question for question in questions if question.train_size >= LEAST_TRAINED):
         of = losses(each.trials) if each.trials["task"].iloc[0] == task else None
         for values, row in zip(of.values, of.cells.to_dict("records"), strict=True) if of is not None else ():
             freeze = each.trials.loc[each.trials["cell"] == row["cell"], "freeze"].iloc[0]

@@ -49,7 +49,8 @@ def test_variance_and_degrees_of_freedom_are_those_of_the_formula() -> None:
 def three_settings(seed: int, odd: float = 1.0, n: int = 5) -> Floats:
     """(settings, seeds, sentences) normal losses, of which the first varies `odd` times as much over seeds."""
     rng = np.random.default_rng(seed)
-    return losses(rng, 3, n, 40) + rng.standard_normal((3, n, 1)) * np.array([odd, 1, 1])[:, None, None]
+    found: Floats = losses(rng, 3, n, 40) + rng.standard_normal((3, n, 1)) * np.array([odd, 1, 1])[:, None, None]
+    return found
 
 
 def test_settings_are_drawn_towards_the_variance_over_seeds_that_they_share() -> None:

@@ -57,7 +57,7 @@ SMALL_DEV = (
             ("no setting trains everything, so nothing can be compared: add `none` to `freeze`.",),
         ),
         (GOAL, SMALL_DEV),
-        ((GOAL[0], "goal={choose_depth: {tolerance: 20}}"), ()),
+        ((GOAL[0], "goal={choose_depth: {tolerance: 60}}"), ()),
     ],
 )
 def test_what_would_mislead_is_said_in_one_note_and_nothing_of_a_sound_sweep(
