@@ -7,7 +7,7 @@ import re
 import sys
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
@@ -121,8 +121,11 @@ def _digest(path: str, split: str) -> bytes:
         raise DataError(f"{path}: the {split} split cannot be read ({error.strerror}).") from error
 
 
-def load_corpus(data: DataSpec) -> Corpus:
+def load_corpus(data: DataSpec, prepare: Callable[[Corpus], Corpus] = lambda corpus: corpus) -> Corpus:
     """Read the items of a spec's files.
+
+    Args:
+        prepare: What is done to them before a part of train becomes dev.
 
     Raises:
         DataError: files that changed since the spec was made, or words that are all `_`.
@@ -134,6 +137,7 @@ def load_corpus(data: DataSpec) -> Corpus:
         raise DataError(f"{data.name}: its files changed while they were read. Launch again to make a new plan.")
     for split in SPLITS:
         _refuse_without_words(f"{data.name}, {split} split", getattr(corpus, split))
+    corpus = prepare(corpus)
     if data.folds is not None:
         return _with_fold(corpus, data, data.folds)
     return corpus if data.held_out is None else _with_held_out(corpus, data, data.held_out)
