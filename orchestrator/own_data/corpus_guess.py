@@ -361,7 +361,8 @@ def _task_of(train: Files, layout: Layout, scheme: str) -> str:
     tags = Counter(tag for item in items if isinstance(item, Sentence) for tag in item.tags)
     if not tags:
         return "classification"
-    if layout.format in TABLES and "ner" in str(columns.tags).lower() and all(tag.isdigit() for tag in tags):
+    is_pos = any(word in str(columns.tags).lower() for word in ("pos", "chunk"))  # whose numbers are scored by word
+    if layout.format in TABLES and not is_pos and all(tag.isdigit() for tag in tags):
         raise DataError(
             f"{path}: the tags in {columns.tags!r} are numbers, 0 to {max(map(int, tags))}, which say no types. Write "
             "their names, e.g. `features['ner_tags'].feature.int2str` of `datasets`; or score each word: --task pos."

@@ -17,8 +17,8 @@ from trials.errors import DataError
 from trials.escaping import quoted
 
 _NONE = ("", "-", "NA", "N/A", "n/a", "nan", "NaN", "NULL", "null", "None", "?", "-1", "-1.0")
-_RARE = 0.05  # of the train texts: fewer of -1 beside 0 and 1 are none
-_COMMON = 0.15  # more are a class
+_RARE = 0.1  # of the train texts: fewer of -1 beside 0 and 1 are none
+_COMMON = 0.2  # more are a class
 # Cyrillic and Greek letters beside the Latin ones that they look like.
 _SAME = str.maketrans(
     "\u0410\u0412\u0415\u0405\u0406\u0408\u041a\u041c\u041d\u041e\u0420\u0421\u0422\u0423\u0425\u0430"
@@ -99,7 +99,7 @@ def _spellings(counts: Mapping[str, int]) -> dict[str, str]:
     for label, seen in read.items():
         if not seen.isascii() and (latin := seen.translate(_SAME)) in plain:
             read[label] = latin
-    if all(re.fullmatch(r"-?\d+(\.0+)?", label) for label in read.values() if label not in _NONE):
+    if all(re.fullmatch(r"-?\d+(\.0*)?", label) for label in read.values() if label not in _NONE):
         read |= {label: seen.partition(".")[0] for label, seen in read.items()}
     known = Counter[str]()
     for label, seen in read.items():

@@ -30,10 +30,11 @@ _CLEAR = 0.95  # of a file's lines show it
 _LONG_BLOCK = 25  # lines between two blank lines, on average, that are rather texts than the words of a sentence
 _DIFFERENT = 0.8  # of the cells, where they are texts
 _CLASSES = 0.2  # of the cells, at most, where they are classes
+_MANY = 100  # rows, of which words would come again
 _FEW = 10  # rows, of which nothing is said
 _SHORT = 60  # characters of a class's name
 _id = re.compile(r"\d+([-.]\d+)?")
-_tagged_word = re.compile(r"\S+[/|_]([A-Z][A-Z0-9$.:-]*|[.,:;()'`$#-]+)")
+_tagged_word = re.compile(r"\S+[/|_]([A-Za-z][\w$.:+*-]*|[.,:;()'`$#-]+)")
 
 
 @dataclass(frozen=True)
@@ -186,7 +187,7 @@ def _is_a_table(sample: Sample) -> bool:
     if len(header & KNOWN_NAMES) > 1 and not header_line(sample.lines):
         return True
     if _is_broken_into_sentences(sample):
-        return False
+        return len(rows) >= _MANY and _has_texts_beside_classes([sample.column(at) for at in range(sample.width)])
     has_texts = _share(any(" " in cell.strip() for cell in row) for row in rows) >= 0.5
     return has_texts or _has_texts_beside_classes([sample.column(at) for at in range(sample.width)])
 

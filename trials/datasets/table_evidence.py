@@ -335,7 +335,7 @@ class _Table:
         raise self._unclear(most, others if asks_pair or wants_pair else [], labels, wants_pair=wants_pair)
 
     def _longest(self, taken: Sequence[object]) -> str | int | None:
-        free = [key for key in self.keys if key not in taken]
+        free = [key for key in self._plain() if key not in taken]
         return max(free, key=lambda key: sum(map(len, self.cells[key])), default=None)
 
     def _unclear(

@@ -168,8 +168,8 @@ def _label(row: Row) -> str:
     what it holds. Empty where there is none.
     """
     value = row.cells["label"]
-    if isinstance(value, list) and len(value) == 1:
-        value = value[0]
+    if isinstance(value, list) and len(value) < 2:
+        value = value[0] if value else None
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     if isinstance(value, str):
@@ -184,7 +184,11 @@ def _label(row: Row) -> str:
 
 
 def _sentence(row: Row) -> Sentence:
-    tokens, tags = _strings(row, "tokens"), _strings(row, "tags")
+    """Words and tags in lists, in lists that are printed into both cells, or between single spaces."""
+    both = [row.cells[key] for key in SENTENCE_KEYS]
+    lists = [printed_list(cell) if isinstance(cell, str) else None for cell in both]
+    apart = [cell.split(" ") if isinstance(cell, str) else cell for cell in both]
+    tokens, tags = map(partial(_strings, row), SENTENCE_KEYS, apart if None in lists else lists)
     if len(tokens) != len(tags):
         raise DataError(f"{row.place}: {len(tokens)} tokens but {len(tags)} tags. Fix or delete this row.")
     return Sentence(tokens, tags, row.place, document=_document(row))
@@ -196,8 +200,7 @@ def _document(row: Row) -> str | None:
     return None if value is None or value == "" or value != value else str(value)
 
 
-def _strings(row: Row, key: str) -> tuple[str, ...]:
-    values = row.cells[key]
+def _strings(row: Row, key: str, values: Any) -> tuple[str, ...]:
     if not isinstance(values, list) or not values:
         raise DataError(f"{row.place}: the {key} are {quoted(values)}, not a list of strings. Fix or delete this row.")
     for number, word in enumerate(values, start=1):
@@ -276,18 +279,10 @@ def _text_rows(path: Path, asked: TableColumns, rows: Iterator[Cells]) -> Iterat
         if len(row) != len(header):
             count = "one column" if len(row) == 1 else f"{len(row)} columns"
             raise DataError(f"{path}:{n}: a row has {count}, {whose} has {len(header)}. Fix this row.")
-        return Row(f"{path}:{n}", _cells(row, places))
+        return Row(f"{path}:{n}", {key: row[at] for key, at in places.items()})
 
     rest = chain([first], rows) if asked.by_position else (row for row in rows if row[1] != header)
     yield from (partial(row_at, *row) for row in rest)
-
-
-def _cells(row: Sequence[str], places: Mapping[str, int]) -> dict[str, str | list[str]]:
-    """The used cells, those of words and tags split: at spaces, or as the lists that are printed in both."""
-    cells: dict[str, Any] = {key: row[at] for key, at in places.items()}
-    lists = {key: printed_list(cells[key]) for key in SENTENCE_KEYS if key in cells}
-    apart = {key: row[places[key]].split(" ") for key in lists}
-    return cells | (apart if None in lists.values() else lists)
 
 
 def _json_row(row: JsonRow, asked: TableColumns) -> Row:

@@ -160,6 +160,7 @@ _SHARD = re.compile(r"(.*?)[-_.](\d+)[-_]of[-_](\d+)(.*)")  # train-00000-of-000
 _JOINED = re.compile(
     r"(train|dev|test|valid|val)(set|data|file|split|\d+)"
 )  # trainset, test2; where nothing else counts
+_double = re.compile(r"(train|dev|devel|val|valid|test){2,}")  # traindev, trainval
 _ALL = {word: split for split, ranks in SPLIT_WORDS.items() for rank in ranks for word in rank}
 
 
@@ -180,7 +181,7 @@ def split_named(word: str) -> str | None:
 
 def looks_like_split(name: str) -> bool:
     """Whether any word of a name marks a split."""
-    return any(word in _ALL for word in words_of(name))
+    return any(word in _ALL or _double.fullmatch(word) for word in words_of(name))
 
 
 def by_split(files: Sequence[Path]) -> dict[str, list[Path]]:

@@ -270,10 +270,9 @@ class DataDraft(Frozen):
 
     def _converted(self, path: Path) -> Located | None:
         """Splits that are no files, written as such."""
-        files = [path] if path.is_file() else [] if path.is_dir() and _has_splits(path) else [path]
-        if path.is_dir() and files and len(alone := files_in(path)) == 1:
-            files = [*alone, path]
-        found = next(filter(None, map(conversion_of, files)), None)
+        inside = files_in(path) if path.is_dir() else []
+        candidates = [*(inside if len(inside) == 1 else ()), *([] if by_split(inside)["train"] else [path])]
+        found = next(filter(None, map(conversion_of, candidates)), None)
         if found is None:
             return None
         if "dev" not in found.splits and self.needs_dev:
@@ -340,11 +339,6 @@ def _is_dataset_name(identifier: str) -> bool:
     *repository, last = identifier.split("/")
     is_file = Path(last.removesuffix(".gz")).suffix.lower() in FORMATS
     return not is_file and len(repository) <= 2 and is_repo_name("/".join([*repository, last][:2])) and is_plain(last)
-
-
-def _has_splits(folder: Path) -> bool:
-    """Whether files of a folder are called like splits."""
-    return bool(by_split(files_in(folder))["train"])
 
 
 def _same_bytes(dev: Files, test: Files) -> bool:

@@ -238,7 +238,7 @@ def test_a_line_that_is_no_json_of_its_columns_is_named(tmp_path: Path, content:
         ([1, 2], ["O", "O"], "number 1 of the tokens is 1."),
         (["a"], [1.5], "number 1 of the tags is 1.5."),
         (["a"], [True], "number 1 of the tags is True."),
-        ("a b", "O O", "the tokens are 'a b', not a list of strings."),
+        (5, ["O"], "the tokens are 5, not a list of strings."),
         (None, ["O"], "the tokens are None, not a list of strings."),
         ([], [], "the tokens are [], not a list of strings."),
     ],
