@@ -242,7 +242,8 @@ def _are_rows_with(*names: str, any_of: Sequence[str] = ("",)) -> Callable[[Samp
 _COLUMNS = "Write a word and its tag on each line, a tab between them, and a blank line after each sentence."
 RECOGNISERS = (
     Recogniser(
-        "WebAnno TSV", lambda sample: sample.first().startswith("#FORMAT=WebAnno TSV"), "its first line",
+        "WebAnno TSV", lambda sample: sample.share(re.compile(r"\d+-\d+\t\S").match) >= _CLEAR,
+        "sentence and word before each, as 1-1",
         way_out="Export it as CoNLL 2002, which INCEpTION and WebAnno do for the layer of named entities",
     ),
     Recogniser(

@@ -306,7 +306,7 @@ class _Table:
         most = max(2.0, _MOST_CLASSES * len(next(iter(self.cells.values()), ())))
         candidates = [
             key
-            for key, column in self.cells.items()
+            for key, column in ((key, self.cells[key]) for key in self._plain())
             if key not in taken and 2 <= len(set(column)) <= most and max(map(len, column)) <= 60 and all(column)
         ]
         ids = [key for key in candidates if _are_class_ids(self.cells[key])]
@@ -324,7 +324,7 @@ class _Table:
         most = text if text is not None else self._longest((pair, label))
         others = [
             key
-            for key in self.keys
+            for key in self._plain()
             if key not in (pair, label, most) and most is not None and _is_text(self.cells[key], self.cells[most])
         ]
         labels = [label] if label is not None else self._labels((most, pair, *others))
@@ -384,6 +384,8 @@ class _Table:
         """
         for key in self.keys if columns.label is None else [columns.label]:
             values = [*map(_parsed, self.raw.get(key, ())[:1000])]
+            if columns.label is None:  # what an object holds is a column, too
+                values = [value for value in values if not isinstance(value, dict)]
             where = f"{self.path}: the labels in {key!r}"
             if any(map(_is_nested, values)):
                 example = beginning(str(next(filter(_is_nested, values))))
@@ -459,6 +461,8 @@ def _is_header(first: Sequence[str], rest: Sequence[Sequence[str]]) -> bool:
         if cell.strip().lower() in KNOWN_NAMES and cell not in below:
             return True
         if below and all(map(_is_number, below)) and not _is_number(cell):
+            return True
+        if below and printed_list(cell) is None and all(printed_list(each) is not None for each in below):
             return True
         if _are_tags(below) and {*cell.split(" ")}.isdisjoint(tag for tags in below for tag in tags.split(" ")):
             return True

@@ -167,7 +167,7 @@ def objects_of(lines: Sequence[str]) -> list[dict[str, Any]] | None:
         names, rows = value.get("columns"), value.get("data")
         arrays = [part for part in value.values() if _are(dict, part)]
         if _are(str, names) and _are(list, rows):
-            value = [dict(zip(names, row, strict=False)) for row in rows]  # type: ignore[arg-type]
+            value = [dict(zip(names or (), row, strict=False)) for row in rows or ()]
         elif len(arrays) == 1:
             value = arrays[0]
         elif len(value) > 1 and _are(dict, [*value.values()]) and len({tuple(part) for part in value.values()}) == 1:
