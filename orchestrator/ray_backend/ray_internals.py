@@ -217,7 +217,7 @@ def killed_workers_are_lost() -> Iterator[None]:
 @contextmanager
 def signals_stay_ours() -> Iterator[None]:
     """In the block Tune takes no signal: for it SIGUSR1 ends a run as if all trials were done."""
-    module = importlib.import_module("ray.tune.tune")
+    module: Any = importlib.import_module("ray.tune.tune")
     original, module._setup_signal_catching = module._setup_signal_catching, threading.Event
     try:
         yield

@@ -128,7 +128,7 @@ class Watch:
             reason = f"{type(error).__name__}: {scrubbed(last_line(str(error)))}"
             return self.tally.ending(reason=reason, interrupted=False)
         number = error.code if isinstance(error, SystemExit) else stop.signal  # SystemExit while Ray starts
-        if left and number not in (None, signal.SIGINT):
+        if left and isinstance(number, int) and number != signal.SIGINT:
             reason = f"stopped by {signal.Signals(number).name}; run the same command to resume"
             return self.tally.ending(reason=reason, interrupted=False)
         asked = f"{stop.asker} asked to stop" if left and stop.asker else None

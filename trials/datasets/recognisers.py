@@ -115,9 +115,6 @@ def _share(flags: Iterable[object]) -> float:
     return sum(values) / len(values) if values else 0.0
 
 
-# --- Evidence
-
-
 def _is_conllu(sample: Sample) -> bool:
     rows = [line.split("\t") for line in sample.lines if line.strip() and not line.startswith("#")]
     return _share(len(row) == 10 and _id.fullmatch(row[0]) for row in rows) >= _CLEAR
@@ -224,9 +221,6 @@ def _is_csv(sample: Sample) -> bool:
 def _is_json_lines(sample: Sample) -> bool:
     is_object = lambda line: line.startswith("{") and line.rstrip().endswith("}")  # noqa: E731
     return sample.share(is_object) >= _CLEAR and sample.array is None
-
-
-# --- The table
 
 
 def _are_rows_with(*names: str, any_of: Sequence[str] = ("",)) -> Callable[[Sample], bool]:

@@ -20,7 +20,7 @@ from typing import Any
 
 from trials.datasets.corpus import CORPUS_FORMATS, Text
 from trials.datasets.schemes import TagEvidence
-from trials.datasets.table_rows import column_cells, first_rows, printed_list
+from trials.datasets.table_rows import column_cells, first_rows, is_number, printed_list
 from trials.errors import ConfigError, DataError, UnclearError, unknown
 from trials.escaping import beginning, quoted
 from trials.settings import Columns
@@ -172,7 +172,7 @@ class _Table:
         return Columns(**columns)
 
     def _absent(self, key: str, value: str | int | None) -> ConfigError:
-        where = f"{self.path}: columns.{key} (--{ {'tokens': 'words'}.get(key, key) })"
+        where = f"{self.path}: columns.{key} (--{'words' if key == 'tokens' else key})"
         if self.has_header:
             return ConfigError(f"{where}: {unknown(str(value), [*map(str, self.keys)], in_file=True)}")
         return UnclearError(
@@ -207,7 +207,7 @@ class _Table:
         if given.text is not None:
             return None
         is_asked = given.tokens is not None or given.tags is not None
-        sequences = self._sequences(given)
+        sequences = self._sequences()
         tags = given.tags if given.tags is not None else self._tags(sequences, task)
         tokens = given.tokens
         if tokens is None and tags in sequences:
@@ -221,15 +221,15 @@ class _Table:
             raise UnclearError(f"{self.path}: which columns hold words and tags (--words, --tags)? It has {which}.")
         return None
 
-    def _sequences(self, given: Columns) -> dict[str | int, list[Sequence[Any]]]:
+    def _sequences(self) -> dict[str | int, list[Sequence[Any]]]:
         """The columns whose cells are lists, printed lists, or several words."""
         found = dict[str | int, list[Sequence[Any]]]()
         for key, column in self.raw.items():
             if column and all(isinstance(cell, list) and not _is_nested(cell) for cell in column):
                 found[key] = column
             elif column and all(isinstance(cell, str) for cell in column):
-                lists = [*filter(None, map(printed_list, column))]
-                found[key] = lists if len(lists) == len(column) else [cell.split(" ") for cell in column]
+                lists = [printed for printed in map(printed_list, column) if printed]
+                found[key] = [*(lists if len(lists) == len(column) else (cell.split(" ") for cell in column))]
         return found
 
     def _tags(self, sequences: Mapping[str | int, list[Sequence[Any]]], task: Columns) -> str | int | None:
@@ -304,10 +304,14 @@ class _Table:
 
     def _labels(self, taken: Sequence[object]) -> list[str | int]:
         most = max(2.0, _MOST_CLASSES * len(next(iter(self.cells.values()), ())))
+
+        def few(column: Sequence[str]) -> bool:
+            return column.count("") <= _MOST_CLASSES * len(column)  # of texts without a label
+
         candidates = [
             key
             for key, column in ((key, self.cells[key]) for key in self._plain())
-            if key not in taken and 2 <= len(set(column)) <= most and max(map(len, column)) <= 60 and all(column)
+            if key not in taken and 2 <= len(set(column)) <= most and max(map(len, column)) <= 60 and few(column)
         ]
         ids = [key for key in candidates if _are_class_ids(self.cells[key])]
         return ids if len(ids) == 1 and not self.has_header else candidates
@@ -460,7 +464,7 @@ def _is_header(first: Sequence[str], rest: Sequence[Sequence[str]]) -> bool:
         below = [row[at] for row in rest if len(row) > at]
         if cell.strip().lower() in KNOWN_NAMES and cell not in below:
             return True
-        if below and all(map(_is_number, below)) and not _is_number(cell):
+        if below and all(map(is_number, below)) and not is_number(cell):
             return True
         if below and printed_list(cell) is None and all(printed_list(each) is not None for each in below):
             return True
@@ -479,11 +483,3 @@ def _are_tags(cells: Sequence[str]) -> bool:
     """Whether cells hold tags of spans, several each."""
     counts = Counter(tag for cell in cells for tag in cell.split(" "))
     return len(counts) <= _MOST_TAGS and counts.total() >= 2 * len(cells) > 0 and TagEvidence.of(counts).are_spans
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True

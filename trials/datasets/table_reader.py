@@ -286,7 +286,7 @@ def _text_rows(path: Path, asked: TableColumns, rows: Iterator[Cells]) -> Iterat
 
 
 def _json_row(row: JsonRow, asked: TableColumns) -> Row:
-    value = row.value
+    value: Any = row.value
     if isinstance(value, str):
         try:
             value = json.loads(value)
@@ -296,19 +296,19 @@ def _json_row(row: JsonRow, asked: TableColumns) -> Row:
             kind = type(value).__name__
             raise DataError(f"{row.place}: a line holds one JSON object, not {kind}. Fix this line.")
     names = {*asked.names.values()}
-    value = value if names <= value.keys() else flat(value)
+    found: Mapping[str, Any] = value if names <= value.keys() else flat(value)
     for key, name in asked.names.items():
-        if name not in value:
-            raise DataError(f"{row.place}: columns.{key}: {unknown(name, value, in_file=True)}")
-    cells = {key: value[name] for key, name in asked.names.items()}
-    answer = value.get("answer")  # of Prodigy: a label that was rejected is none
+        if name not in found:
+            raise DataError(f"{row.place}: columns.{key}: {unknown(name, found, in_file=True)}")
+    cells = {key: found[name] for key, name in asked.names.items()}
+    answer = found.get("answer")  # of Prodigy: a label that was rejected is none
     if "label" in cells and (answer == "ignore" or (answer == "reject" and asked.names["label"] != "answer")):
         cells["label"] = None
     return Row(row.place, cells)
 
 
 def _parquet_rows(path: Path, asked: TableColumns) -> Iterator[LazyRow]:
-    for row in islice(parquet_rows(path), 1):
-        asked.places_of(str(path), [*flat(row)])
+    for whole in islice(parquet_rows(path), 1):
+        asked.places_of(str(path), [*flat(whole)])
     for number, row in enumerate(map(flat, parquet_rows(path, [*asked.names.values()])), start=1):
         yield partial(Row, f"{path}:row {number}", {key: row[name] for key, name in asked.names.items()})

@@ -10,7 +10,7 @@ import csv
 import json
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -29,9 +29,6 @@ _SAMPLE = 100  # lines that the separator of a CSV file is found by
 _separator = re.compile(r'"?sep=(.)"?[,;\t]*')  # the first line that Excel writes, or wants
 Cells = tuple[int, list[str]]  # the number of the line a row starts at, and its cells
 FirstRows = Sequence[Mapping[str, Any]] | Sequence[Sequence[str]]
-
-
-# --- TSV and CSV
 
 
 class Dialect(NamedTuple):
@@ -89,11 +86,12 @@ def _needs_quotes(text: str, escape: str | None) -> bool:
     """Whether each quoted cell of a TSV has to be, or every one is that is no number: so its writer quotes."""
     cells = [match[0] for match in re.finditer(_cell("\t", escape) + r"(?=[\t\n])", text, re.DOTALL) if match[0]]
     quoted = [cell for cell in cells if cell[0] == '"']
-    numbers = sum(cell[0] != '"' and _is_number(cell) for cell in cells)
+    numbers = sum(cell[0] != '"' and is_number(cell) for cell in cells)
     return all(re.search(r'""|[\t\n]|\\"', cell[1:-1]) for cell in quoted) or len(quoted) + numbers == len(cells)
 
 
-def _is_number(cell: str) -> bool:
+def is_number(cell: str) -> bool:
+    """Whether a cell is written as a number."""
     with suppress(ValueError):
         return float(cell) is not None
     return False
@@ -131,9 +129,6 @@ def text_rows(path: Path, format_: str, lines: Sequence[str], *, strict: bool = 
         raise DataError(
             f"{path}:{start}: the row that starts here is not CSV ({error}). Fix its quotes, or read the file as `tsv`."
         ) from error
-
-
-# --- JSON
 
 
 class JsonRow(NamedTuple):
@@ -190,9 +185,6 @@ def flat(row: Mapping[str, Any]) -> Mapping[str, Any]:
     return found
 
 
-# --- Parquet
-
-
 def parquet_rows(path: Path, names: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
     """The rows, with all columns or some of them; classes by the names that the schema has. Raises DataError."""
     import pyarrow as pa  # takes half a second, which a plan of other files need not wait for
@@ -231,9 +223,6 @@ def _named(value: Any, names: Sequence[str]) -> Any:
         return [_named(each, names) for each in value]
     is_id = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < len(names)
     return names[value] if is_id else value
-
-
-# --- Any of them
 
 
 def first_rows(path: Path, format_: str) -> FirstRows:
@@ -290,8 +279,3 @@ def printed_list(cell: str) -> list[str] | None:
         word = match[1] if match[1] is not None else match[2] if match[2] is not None else match[3]
         found.append(re.sub(r"\\(.)", r"\1", word) if "\\u" not in word else json.loads(f'"{word}"'))
     return found
-
-
-def of_mappings(rows: Iterable[Any]) -> list[Mapping[str, Any]]:
-    """Rows by name: those of a table without names by position, `0` and so on."""
-    return [row if isinstance(row, Mapping) else {str(n): cell for n, cell in enumerate(row)} for row in rows]

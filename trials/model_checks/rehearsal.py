@@ -311,7 +311,8 @@ def _loses_capitals(tokenizer: PreTrainedTokenizerBase) -> bool:
         return False
     special = {*tokenizer.all_special_tokens, *(token.content for token in tokenizer.added_tokens_decoder.values())}
     words = [word for word in tokenizer.get_vocab() if word not in special and re.search("[A-Za-z]", word)]
-    return sum(word != word.lower() for word in words) > _SOME_CAPITALS * len(words)
+    n_capitals = sum(str(word) != str(word).lower() for word in words)
+    return n_capitals > _SOME_CAPITALS * len(words)
 
 
 def _check_subwords(spec: ModelSpec, tokenizer: PreTrainedTokenizerBase, config: Any) -> None:

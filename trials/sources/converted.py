@@ -97,9 +97,6 @@ def conversion_of(path: Path) -> Conversion | None:
     return _class_folders(path) or _partitions(path)
 
 
-# --- A folder for each class
-
-
 def _class_folders(folder: Path) -> Conversion | None:
     inside = [path for path in entries(folder) if path.is_dir() and not path.is_symlink()]
     splits, left_out = dict[str, dict[str, list[Path]]](), dict[str, int]()
@@ -155,9 +152,6 @@ def _classes(folder: Path, left_out: dict[str, int], before: str) -> dict[str, l
 
 def _is_text(path: Path) -> bool:
     return path.suffix.lower() in (".txt", "") and path.is_file() and not path.is_symlink() and path.name[0] != "."
-
-
-# --- A column or a folder that says the split
 
 
 def _split_column(path: Path) -> Conversion | None:

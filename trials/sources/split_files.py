@@ -172,8 +172,8 @@ def _refuse_standoff(files: Sequence[Path], read: Sequence[Path], joined: Path) 
     if len(files) > _MOST_PARALLEL:
         return
     lines = {path: some for path in files if (some := _lines(path))}
-    for path, texts in lines.items():
-        labels = [other for other in lines if other != path and _are_labels_of(lines[other], texts)]
+    for path in lines:
+        labels = [other for other in lines if other != path and _are_labels_of(lines[other], lines[path])]
         labels.sort(key=lambda other: len({*lines[other]}), reverse=True)  # tags before classes
         if labels and ({path, *labels} & {*read} or not read):
             names = " ".join(str(each.relative_to(joined.parent)) for each in (path, labels[0]))
@@ -198,7 +198,7 @@ def _are_labels_of(labels: Sequence[str], texts: Sequence[str]) -> bool:
         return False
     pairs = [(a.split(), b.split()) for a, b in zip(labels, texts, strict=True)]
     tags, words = ({word for pair in pairs for word in pair[at]} for at in (0, 1))
-    few = len(tags) < len(words) and 5 * len(tags) <= sum(len(a) for a, _ in pairs)
+    few = all(map(all, pairs)) and len(tags) < len(words) and 5 * len(tags) <= sum(len(a) for a, _ in pairs)
     single = all(len(a) == 1 for a, _ in pairs) and 2 * sum(len(b) > 1 for _, b in pairs) > len(pairs)
     each = any(len(a) > 1 for a, _ in pairs) and sum(len(a) == len(b) for a, b in pairs) >= _NEARLY * len(pairs)
     return few and (single or each)

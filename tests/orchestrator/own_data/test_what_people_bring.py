@@ -124,6 +124,9 @@ KINDS: dict[str, Kind] = {
         {"train.src": "".join(t + "\n" for t, _ in texts(30)), "train.cls": "".join(k + "\n" for _, k in texts(30))},
         "train.cls holds the labels of the lines of train.src", "paste train.src train.cls > train.tsv",
     ),
+    "two splits of sentences of one length": of_words(
+        {"train.txt": lines(ner(40), " "), "dev.txt": lines(ner(40, 100), " ")}, 40, 40, 0
+    ),
     "train, dev, and both in one": of_words(
         {**NER, "train_dev.tsv": NER["train.tsv"] + NER["dev.tsv"]}, 40, 8, 6,
             notes=["train_dev.tsv looks like a split"]

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.ray_backend import cluster as cluster_module
 from orchestrator.ray_backend.cluster import local_cluster, room_in
 from trials.errors import MissingError
 
@@ -46,7 +45,7 @@ def test_a_full_temporary_folder_is_named_before_ray_starts_and_when_it_fills_up
     with pytest.raises(OSError, match="No space"), room_in(tmp_path):  # of another folder
         raise OSError(errno.ENOSPC, "No space left on device")
     with pytest.raises(MissingError, match="is full") as filled, room_in(tmp_path):  # noqa: PT012
-        monkeypatch.setattr(cluster_module.shutil, "disk_usage", lambda folder: usage._replace(free=1_000))
+        monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage._replace(free=1_000))
         raise OSError(errno.ENOSPC, "No space left on device")
     assert filled.value.exit_code == 3
     with pytest.raises(
