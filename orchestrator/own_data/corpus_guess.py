@@ -13,6 +13,7 @@ from orchestrator.own_data.choose_options import ChooseOptions
 from trials.datasets.columns_reader import TAGS
 from trials.datasets.corpus import (
     CORPUS_FORMATS,
+    SPLITS,
     Corpus,
     Item,
     Sentence,
@@ -288,7 +289,8 @@ def draft_of(asked: ChooseOptions) -> DataDraft:
         MissingError: A path is not there.
     """
     name, path = asked.data, Path(asked.data).expanduser()
-    files = {split: tuple(map(str, getattr(asked, split))) for split in ("train", "dev", "test")}
+    given = {split: [each for name in getattr(asked, split) for each in _files_of(name)] for split in SPLITS[:3]}
+    files: dict[str, Files] = {split: tuple(names) for split, names in given.items()}
     if any(files.values()):
         return _draft_of_files(asked, path, files)
     if path.is_file():
@@ -326,6 +328,12 @@ def _draft_of_files(asked: ChooseOptions, path: Path, files: Mapping[str, Files]
     if not files["train"]:
         raise ConfigError(f"{asked.data}: which file is the train split? Give --train FILE.")
     return DataDraft(**files, held_out=None if files["dev"] else HELD_OUT, name=name)
+
+
+def _files_of(name: str) -> list[str]:
+    """The files of a folder that is given as a split, or the one file that is."""
+    path = Path(name).expanduser()
+    return [*map(str, files_in(path))] if path.is_dir() else [name]
 
 
 def _inside(folder: Path, name: str) -> str:

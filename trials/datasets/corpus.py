@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from trials.datasets.text_file import convert_all
+from trials.datasets.text_file import convert_all, is_whole
 from trials.errors import DataError
 from trials.escaping import NotPlainError, Stamp, digest_of, stamp_of
 from trials.plugins.loading import Registry
@@ -79,6 +79,7 @@ class CorpusReader(Protocol):
 
 CORPUS_FORMATS: Registry[CorpusReader] = Registry("corpus format")
 
+_FEWEST_FILES = 4  # of a split, that are documents
 NO_WORD = "_"  # in treebanks released without their text
 SPLITS = ("train", "dev", "test", "mismatched")
 
@@ -227,8 +228,12 @@ def _split(data: DataSpec, name: str) -> list[Item]:
     read = CORPUS_FORMATS[data.format]
     first: int | None = getattr(data.first, name, None)
     items: list[Item] = []
+    # Many files of words are a document each, unless they say their own.
+    are_documents = data.format in ("columns", "conllu") and len(paths) >= _FEWEST_FILES
+    are_documents = are_documents and not is_whole([*map(Path, paths)])
     for path in paths:
-        items += read(Path(path), data.columns, None if first is None else min(first - len(items), sys.maxsize))
+        found = read(Path(path), data.columns, None if first is None else min(first - len(items), sys.maxsize))
+        items += [item._replace(document=item.document or path) for item in found] if are_documents else found
     if paths and not items:
         raise DataError(f"{paths[0]}: the {name} split is empty. Give a file with sentences.")
     return items
