@@ -28,6 +28,7 @@ from trials.errors import DataError
 _MOST_LINES = 20_000  # that decide; how its cells are written is decided by all
 _CLEAR = 0.95  # of a file's lines show it
 _LONG_BLOCK = 25  # lines between two blank lines, on average, that are rather texts than the words of a sentence
+_LONGEST_BLOCK = 500  # lines that may be a sentence, where nothing says that they are texts
 _DIFFERENT = 0.8  # of the cells, where they are texts
 _CLASSES = 0.2  # of the cells, at most, where they are classes
 _MANY = 100  # rows, of which words would come again
@@ -146,7 +147,7 @@ def _has_a_word_a_line(sample: Sample) -> bool:
         return _has_tabs_and_spaces(sample)
     if sample.path.suffix in (".csv", ".jsonl") and not any("\t" in line for line in sample.inside[:20]):
         return False
-    return _is_broken_into_sentences(sample) or any(
+    return _is_broken_into_sentences(sample, _LONGEST_BLOCK) or any(
         TagEvidence.of(Counter(row[at] for row in rows if len(row) == width)).are_spans for at in range(width)
     )
 
@@ -167,10 +168,10 @@ def _are_several_tags(cell: str) -> bool:
     return " " in cell and all(map(is_span_tag, cell.split(" ")))
 
 
-def _is_broken_into_sentences(sample: Sample) -> bool:
-    """Whether there are blank lines, or starts of documents, as between sentences."""
+def _is_broken_into_sentences(sample: Sample, most: int) -> bool:
+    """Whether there are blank lines, as between sentences, that leave so many lines between them on average."""
     blocks = [len([*block]) for full, block in groupby(sample.lines, lambda line: bool(line.strip())) if full]
-    return len(blocks) > 1 and sum(blocks) <= _LONG_BLOCK * len(blocks)
+    return len(blocks) > 1 and sum(blocks) <= most * len(blocks)
 
 
 def _is_a_table(sample: Sample) -> bool:
@@ -183,7 +184,7 @@ def _is_a_table(sample: Sample) -> bool:
     header = {cell.strip().lower() for cell in rows[0]}
     if len(header & KNOWN_NAMES) > 1 and not header_line(sample.lines):
         return True
-    if _is_broken_into_sentences(sample):
+    if _is_broken_into_sentences(sample, _LONG_BLOCK):
         return len(rows) >= _MANY and _has_texts_beside_classes([sample.column(at) for at in range(sample.width)])
     has_texts = _share(any(" " in cell.strip() for cell in row) for row in rows) >= 0.5
     return has_texts or _has_texts_beside_classes([sample.column(at) for at in range(sample.width)])

@@ -57,6 +57,9 @@ FILES: dict[str, tuple[str, str, Callable[[str], str]]] = {
         sentences(to), lambda _, *word: " ".join(word))),
     "words with a part of speech, no blank lines": ("columns", "x.txt", lambda to: lines(
         sentences(to), lambda _, word, tag: f"{word} NN {tag}").replace("\n\n", "\n")),
+    "long sentences of parts of speech": (
+        "columns", "x.txt", lambda to: lines([row * 15 for row in sentences(to)], lambda _, w, tag: f"{w}\tN{tag[0]}")
+    ),
     "words with a space inside": ("columns", "x.txt", lambda to: lines(
         sentences(to), lambda i, word, tag: f"{word}{' Ltd' if i == 3 else ''}\t{tag}")),
     "texts and labels between tabs": ("TSV", "x.txt", lambda to: "".join(f"{t}\t{k}\n" for t, k in texts(to))),
