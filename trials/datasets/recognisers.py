@@ -147,9 +147,11 @@ def _has_a_word_a_line(sample: Sample) -> bool:
         return _has_tabs_and_spaces(sample)
     if sample.path.suffix in (".csv", ".jsonl") and not any("\t" in line for line in sample.inside[:20]):
         return False
-    return _is_broken_into_sentences(sample, _LONGEST_BLOCK) or any(
-        TagEvidence.of(Counter(row[at] for row in rows if len(row) == width)).are_spans for at in range(width)
-    )
+    columns = [[row[at] for row in rows if len(row) == width] for at in range(width)]
+    has_spans = any(TagEvidence.of(Counter(column)).are_spans for column in columns)
+    come_again = 2 * len({*columns[0]}) <= len(rows) and _are_classes(columns[-1])  # as the words of a language do
+    come_again = come_again and sample.first()[0] not in "{["
+    return _is_broken_into_sentences(sample, _LONGEST_BLOCK) or has_spans or come_again
 
 
 def _has_tabs_and_spaces(sample: Sample) -> bool:

@@ -60,6 +60,9 @@ FILES: dict[str, tuple[str, str, Callable[[str], str]]] = {
     "long sentences of parts of speech": (
         "columns", "x.txt", lambda to: lines([row * 15 for row in sentences(to)], lambda _, w, tag: f"{w}\tN{tag[0]}")
     ),
+    "words that come again, no blank lines": (
+        "columns", "x.txt", lambda to: "".join(f"{w} N{t[0]}\n" for row in sentences(to) for w, t in row[1:3])
+    ),
     "words with a space inside": ("columns", "x.txt", lambda to: lines(
         sentences(to), lambda i, word, tag: f"{word}{' Ltd' if i == 3 else ''}\t{tag}")),
     "texts and labels between tabs": ("TSV", "x.txt", lambda to: "".join(f"{t}\t{k}\n" for t, k in texts(to))),
@@ -150,7 +153,7 @@ def test_what_shows_no_format_is_asked_with_its_first_lines_and_the_options_that
         layout_of((str(path),), None, None, None, (str(path),))
     assert "it is in no format that is recognised. Its first lines: 'a line of 0 words" in str(asked.value)
     assert not asked.value.options
-    path.write_text("".join(f"word{i % 9} N{i % 3}\n" for i in range(40)))  # words, or texts of one word
+    path.write_text("".join(f"word{i} N{i % 3}\n" for i in range(40)))  # words, or texts of one word
     with pytest.raises(UnclearError, match=r"Read are --format columns") as asked:
         layout_of((str(path),), None, None, None, (str(path),))
     (option,) = asked.value.options
