@@ -58,7 +58,8 @@ FILES: dict[str, tuple[str, str, Callable[[str], str]]] = {
     "words with a part of speech, no blank lines": ("columns", "x.txt", lambda to: lines(
         sentences(to), lambda _, word, tag: f"{word} NN {tag}").replace("\n\n", "\n")),
     "long sentences of parts of speech": (
-        "columns", "x.txt", lambda to: lines([[*row] * 15 for row in sentences(to)], lambda _, w, tag: f"{w}\tN{tag[0]}")
+        "columns", "x.txt", lambda to: lines(
+            [[*row] * 15 for row in sentences(to)], lambda _, w, tag: f"{w}\tN{tag[0]}")
     ),
     "words that come again, no blank lines": (
         "columns", "x.txt", lambda to: "".join(f"{w} N{t[0]}\n" for row in sentences(to) for w, t in row[1:3])
