@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import difflib
 import errno
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from trials.escaping import beginning, escaped, quoted
 
 LONGEST_LINE = 2_000  # characters per line of a message
+MOST_OPTIONS = 3  # that a message offers
+_COLUMNS = ("words", "tags", "text", "pair", "label")
 LONGEST_REASON = 160  # characters that a message quotes of a library's error
 
 
@@ -36,6 +38,33 @@ class ConfigError(PermafrostError):
         self.problems = tuple(map(one_line, lines))
         self.exit_code = exit_code
         super().__init__(*self.problems)
+
+
+class UnclearError(ConfigError):
+    """A corpus that can be read in several ways, or in none that is known.
+
+    Attributes:
+        options: Options of a command that read it, each tried: a mapping from an option's name to its value.
+    """
+
+    def __init__(self, question: str, options: Iterable[Mapping[str, object]] = ()) -> None:
+        self.options = tuple(options)
+        words = [spelled(option) for option in self.options[:MOST_OPTIONS]]
+        super().__init__(
+            f"{question} Read are {', or '.join(words)}{_in_file(self.options[0])}." if words else question
+        )
+
+
+def spelled(option: Mapping[str, object]) -> str:
+    """Options as words of a command."""
+    return " ".join(f"--{name} {value}" for name, value in option.items())
+
+
+def _in_file(option: Mapping[str, object]) -> str:
+    """Columns as a sweep file has them."""
+    columns = {{"words": "tokens"}.get(key, key): value for key, value in option.items() if key in _COLUMNS}
+    listed = ", ".join(f"{key}: {value}" for key, value in columns.items() if value != "none")
+    return f" (in a sweep file `columns: {{{listed}}}`)" if listed else ""
 
 
 class DataError(PermafrostError):

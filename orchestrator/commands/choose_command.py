@@ -93,7 +93,7 @@ def _ask() -> Ask | None:
 
     def ask(question: str, choices: Sequence[str]) -> str:
         while (word := str(typer.prompt(f"{question} ({', '.join(choices)})", err=True))) not in choices:
-            say(f"there is no column {word!r}")
+            say(f"{word!r} is none of them")
         return word
 
     return ask

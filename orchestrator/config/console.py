@@ -125,10 +125,10 @@ def reported(*, debug: bool) -> Iterator[None]:
         say(_STOPPED)
         raise typer.Exit(INTERRUPTED) from error
     except SystemExit as error:
-        if error.code != signal.SIGTERM:
+        if not isinstance(error.code, signal.Signals):
             raise
         say(_STOPPED)
-        raise typer.Exit(TERMINATED) from error
+        raise typer.Exit(128 + error.code) from error
     except BrokenPipeError as error:  # who reads what was asked for, as `head`, has read enough
         stdout.on_broken_pipe()
         raise typer.Exit(1) from error

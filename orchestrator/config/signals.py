@@ -1,16 +1,23 @@
-"""Ctrl-C and SIGTERM during a launch: what they do depends on how far it is, and none is lost or cuts off a commit."""
+"""Ctrl-C, SIGTERM, SIGHUP and SIGUSR1 during a launch: what they do depends on how far it is; none cuts off a commit.
+
+SIGHUP comes from a terminal that is closed, SIGUSR1 from Slurm before it ends a job. Both end a launch as SIGTERM does,
+but that SIGHUP stays ignored where it was, as `nohup` has it.
+"""
 
 from __future__ import annotations
 
 import atexit
+import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from types import FrameType
 from typing import Literal, NoReturn
 
-NUMBERS = (signal.SIGINT, signal.SIGTERM)
+NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 TELLER, TOLD_S = "teller", 0.2
 
 _ends_with_command = False
@@ -23,8 +30,13 @@ def end_with_command() -> None:
     """
     global _ends_with_command
     _ends_with_command = True
-    for number in NUMBERS:
+    for number in handled_numbers():
         atexit.register(signal.signal, number, signal.SIG_IGN)
+
+
+def handled_numbers() -> list[signal.Signals]:
+    """The signals that a launch handles: all but a SIGHUP that whoever started it wants to be ignored."""
+    return [n for n in NUMBERS if n != signal.SIGHUP or signal.getsignal(n) != signal.SIG_IGN]
 
 
 class Signals:
@@ -51,7 +63,7 @@ class Signals:
     def handled(self, say: Callable[[str], None]) -> Iterator[None]:
         """Handle signals in the block, and in a process that ends with its command up to its end."""
         self._say = say
-        before = {number: signal.getsignal(number) for number in NUMBERS}
+        before = {number: signal.getsignal(number) for number in handled_numbers()}
         self.take_back()
         try:
             yield
@@ -97,10 +109,12 @@ class Signals:
         Nothing is done in another thread than the main one, in which Python allows it alone.
         """
         if threading.current_thread() is threading.main_thread():
-            for number in NUMBERS:
+            for number in handled_numbers():
                 signal.signal(number, self._handle)
 
     def _handle(self, number: int, _frame: FrameType | None) -> None:
+        if number == signal.SIGHUP:
+            _leave_terminal()
         if self._error is not None:
             error, self._error = self._error, None
             if self._stage == "running" and not self._is_over():
@@ -137,6 +151,15 @@ class Signals:
 
     def _leave(self, number: int, cause: Exception | None = None) -> NoReturn:
         self._leaving, self._due = number, None
-        if number == signal.SIGTERM:
-            raise SystemExit(number) from cause
+        if number != signal.SIGINT:
+            raise SystemExit(signal.Signals(number)) from cause
         raise KeyboardInterrupt from cause
+
+
+def _leave_terminal() -> None:
+    """Write nothing more to a terminal, which is gone: each line would be an error."""
+    for stream in (sys.__stdout__, sys.__stderr__):
+        with suppress(OSError, ValueError, AttributeError):
+            if os.isatty(stream.fileno()):  # type: ignore[union-attr]
+                with Path(os.devnull).open("w") as nothing:
+                    os.dup2(nothing.fileno(), stream.fileno())  # type: ignore[union-attr]

@@ -139,7 +139,7 @@ class StopRequest:
     Attributes:
         asker: Who asked through the store, or None.
         bound: Which limit of the launch was reached, or None.
-        signals: Handles Ctrl-C and SIGTERM.
+        signals: Handles Ctrl-C, SIGTERM, SIGHUP and SIGUSR1.
     """
 
     def __init__(self) -> None:
@@ -156,7 +156,7 @@ class StopRequest:
 
     @property
     def exit_code(self) -> int:
-        """130 after Ctrl-C, 143 after SIGTERM, `permafrost stop` or a limit; 1 if the driver gave up."""
+        """128 and a signal's number, as 143; 143 after `permafrost stop` or at a limit; 1 if the driver gave up."""
         if self.signal is not None:
             return 128 + self.signal
         return 1 if self.asker is None and self.bound is None else 128 + signal.SIGTERM

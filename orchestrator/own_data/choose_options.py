@@ -21,7 +21,7 @@ from trials.sources.local_models import STARTER
 from trials.tasks import TASKS
 
 Ask = Callable[[str, Sequence[str]], str]
-"""Ask a person for one of several columns; returns its name or position."""
+"""Ask a person a question with one of several answers, which it returns."""
 
 
 RIVALS = ("lora",)  # of freezing
@@ -79,7 +79,7 @@ class ChooseOptions:
         export: A new folder for the recommended setting's model, trained on all of train; None for none.
         dry_run: Write and forecast the sweep only.
         offline: Refuse to download.
-        ask: Asks a person for columns; None for nobody there.
+        ask: Asks a person what a corpus does not say; None for nobody there.
     """
 
     data: Annotated[

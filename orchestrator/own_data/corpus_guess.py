@@ -4,22 +4,34 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from orchestrator.config.quantities import counted
-from orchestrator.own_data.choose_options import ChooseOptions, name_or_position
-from trials.datasets.corpus import CORPUS_FORMATS, Item, Sentence, Text, check_split, fingerprint
+from orchestrator.own_data.choose_options import ChooseOptions
+from trials.datasets.columns_reader import TAGS
+from trials.datasets.corpus import (
+    CORPUS_FORMATS,
+    SPLITS,
+    Corpus,
+    Item,
+    Sentence,
+    Text,
+    check_split,
+    fingerprint,
+    item_words,
+)
 from trials.datasets.layout import TABLES, Layout, format_of, layout_of
 from trials.datasets.schemes import TagEvidence
-from trials.datasets.table_evidence import NO_PAIR, UnclearColumnsError
-from trials.datasets.table_reader import label_cells
+from trials.datasets.table_evidence import NO_PAIR
+from trials.datasets.table_rows import label_cells
 from trials.datasets.text_file import BrokenLinesError, by_split
 from trials.draft import Lookup
-from trials.errors import ConfigError, DataError, MissingError
+from trials.errors import ConfigError, DataError, MissingError, UnclearError, spelled
 from trials.escaping import quoted
 from trials.settings import Columns, DataSpec, Files
+from trials.sources.converted import conversion_of
 from trials.sources.corpus_draft import HELD_OUT, DataDraft, Located, named_corpus
 from trials.sources.hub_client import near_here
 from trials.sources.split_files import NoDevSplitError, files_in
@@ -30,6 +42,7 @@ from trials.tasks.task import labels_of, read_corpus, reading_notes, unit_of
 N_EXAMPLES = 3
 _MOST_CORPORA = 3  # whose examples a plan shows
 _MOST_LABELS = 8
+_MOST_RATINGS = 10  # whole numbers, up to which they are classes
 _WIDTH = 100
 
 
@@ -150,8 +163,15 @@ def guess_corpus(asked: ChooseOptions, lookup: Lookup) -> CorpusGuess:
     unit = unit_of(TASKS[task])
     n_train, dev, test = data.sizes[0], split_size(data, "dev"), split_size(data, "test")
     first = f"{data.name} ({files}): {n_train:,} {unit} for training, {dev}, {test}"
-    notes = dict.fromkeys((first, *lines, *reading_notes(task, data)))
+    notes = dict.fromkeys((first, *lines, *reading_notes(task, data), *_leak(read_corpus(task, data))))
     return CorpusGuess(draft.model_dump(mode="json", exclude_defaults=True), task, tuple(notes), data)
+
+
+def _leak(corpus: Corpus) -> Iterator[str]:
+    """That items of dev are in train, too."""
+    inside, n = {*map(item_words, corpus.train)}, len(corpus.dev)
+    if shared := sum(item_words(item) in inside for item in corpus.dev):
+        yield f"{shared:,} of {counted(n, 'dev item')} ({_percent(shared, n)}) also occur in train"
 
 
 def guess_draft(draft: DataDraft, asked: ChooseOptions, lookup: Lookup) -> tuple[DataDraft, str, list[str]]:
@@ -173,10 +193,19 @@ def guess_draft(draft: DataDraft, asked: ChooseOptions, lookup: Lookup) -> tuple
     files: Files = tuple(path for split in located.splits for path in split)
     fingerprint(*located.splits)  # refuses what is no plain file before anything is read
     task_columns = Columns() if asked.task is None else TASKS[asked.task].columns
-    layout = _layout(located, files, draft, task_columns, asked)
-    task = asked.task
-    if task is None:
-        task = _task_of(located.splits.train, layout, draft.scheme)
+    given, format_ = asked.columns or draft.columns, draft.format or located.format
+    try:
+        layout = layout_of(located.splits.train, format_, given, task_columns, files, looks_for_pair=True)
+        task = asked.task or _task_of(located.splits.train, layout, draft.scheme)
+        _refuse_no_spans(task, layout)
+    except UnclearError as unclear:
+        if asked.ask is None or not unclear.options:
+            raise
+        listed = "; ".join(f"{n} = {spelled(option)}" for n, option in enumerate(unclear.options, start=1))
+        n = asked.ask(f"{unclear} Which? {listed}", [str(n) for n, _ in enumerate(unclear.options, start=1)])
+        answer = {name: str(value) for name, value in unclear.options[int(n) - 1].items()}
+        return guess_draft(draft, replace(asked, **answer), lookup)  # type: ignore[arg-type]
+    if asked.task is None:
         lines.append(f"task {task}, by its {'tags' if TASKS[task].head == 'tokens' else 'labels'} (--task for another)")
     if layout.format in TABLES:
         named = ", ".join(f"{key} = {value!r}" for key, value in layout.columns if value is not None)
@@ -197,25 +226,13 @@ def guess_draft(draft: DataDraft, asked: ChooseOptions, lookup: Lookup) -> tuple
     return draft.model_copy(update=changes), task, lines
 
 
-def _layout(located: Located, files: Files, draft: DataDraft, task: Columns, asked: ChooseOptions) -> Layout:
-    """How the files are read; where nobody can tell the columns of a table, a person is asked, if there is one."""
-    given, format_ = asked.columns or draft.columns, draft.format or located.format
-    try:
-        return layout_of(located.splits.train, format_, given, task, files, looks_for_pair=True)
-    except UnclearColumnsError as unclear:
-        if asked.ask is None or not unclear.choices:
-            raise
-        numbered = " It has no header line, so give a number." if unclear.choices[0].isdigit() else ""
-        text = asked.ask(f"Which column holds the text?{numbered}", unclear.choices)
-        pair = (
-            asked.ask("Which column holds the second text?", [*unclear.choices, NO_PAIR]) if unclear.pairs else NO_PAIR
+def _refuse_no_spans(task: str, layout: Layout) -> None:
+    """Raise ConfigError where a treebank's tags of single words would be read as those of spans."""
+    if layout.format == "conllu" and layout.columns.tags in (None, *TAGS) and "spans" in TASKS[task].outputs:
+        raise ConfigError(
+            f"--task {task}: CoNLL-U has the tags of single words in {' and '.join(TAGS)}, and none of spans here. "
+            "Leave --task out, or give files with tags of spans."
         )
-        label = asked.ask("Which column holds its label?", unclear.choices)
-        named = {"text": text, "pair": pair, "label": label}
-        given = Columns(
-            **{key: name_or_position(word) for key, word in named.items()}, document=given.document if given else None
-        )
-        return layout_of(located.splits.train, format_, given, task, files, looks_for_pair=True)
 
 
 def _by_name(path: str) -> str | None:
@@ -272,11 +289,15 @@ def draft_of(asked: ChooseOptions) -> DataDraft:
         MissingError: A path is not there.
     """
     name, path = asked.data, Path(asked.data).expanduser()
-    files = {split: tuple(map(str, getattr(asked, split))) for split in ("train", "dev", "test")}
+    given = {split: [each for name in getattr(asked, split) for each in _files_of(name)] for split in SPLITS[:3]}
+    files: dict[str, Files] = {split: tuple(names) for split, names in given.items()}
     if any(files.values()):
         return _draft_of_files(asked, path, files)
     if path.is_file():
-        return DataDraft(train=(name,), held_out=HELD_OUT, name=_word(path.name.split(".")[0]))
+        word = _word(path.name.split(".")[0])
+        if conversion_of(path) is not None:  # its rows say their splits
+            return DataDraft(folder=name, name=word)
+        return DataDraft(train=(name,), held_out=HELD_OUT, name=word)
     draft = named_corpus(name)
     if draft.folder is not None and not path.exists():
         raise MissingError(
@@ -309,6 +330,12 @@ def _draft_of_files(asked: ChooseOptions, path: Path, files: Mapping[str, Files]
     return DataDraft(**files, held_out=None if files["dev"] else HELD_OUT, name=name)
 
 
+def _files_of(name: str) -> list[str]:
+    """The files of a folder that is given as a split, or the one file that is."""
+    path = Path(name).expanduser()
+    return [*map(str, files_in(path))] if path.is_dir() else [name]
+
+
 def _inside(folder: Path, name: str) -> str:
     """A file as it was given, or the one of that name in a folder."""
     return name if Path(name).expanduser().exists() or not (folder / name).exists() else str(folder / name)
@@ -328,10 +355,10 @@ def _task_of(train: Files, layout: Layout, scheme: str) -> str:
         ConfigError: The tags may be those of spans or not.
     """
     path, columns = Path(train[0]), layout.columns
-    if layout.format == "conllu":
+    if layout.format == "conllu" and columns.tags in (None, *TAGS):
         return "pos"
     if columns.text is not None:
-        is_score = _are_scores(label_cells(path, layout.format, columns.label, columns))
+        is_score = _are_scores(label_cells(path, layout.format, columns.label, columns.text))
         return "stsb" if is_score else "classification"
     if scheme != "auto":
         return "ner"
@@ -342,7 +369,8 @@ def _task_of(train: Files, layout: Layout, scheme: str) -> str:
     tags = Counter(tag for item in items if isinstance(item, Sentence) for tag in item.tags)
     if not tags:
         return "classification"
-    if layout.format in TABLES and "ner" in str(columns.tags).lower() and all(tag.isdigit() for tag in tags):
+    is_pos = any(word in str(columns.tags).lower() for word in ("pos", "chunk"))  # whose numbers are scored by word
+    if layout.format in TABLES and not is_pos and all(tag.isdigit() for tag in tags):
         raise DataError(
             f"{path}: the tags in {columns.tags!r} are numbers, 0 to {max(map(int, tags))}, which say no types. Write "
             "their names, e.g. `features['ner_tags'].feature.int2str` of `datasets`; or score each word: --task pos."
@@ -350,20 +378,27 @@ def _task_of(train: Files, layout: Layout, scheme: str) -> str:
     evidence = TagEvidence.of(tags)
     if evidence.unclear and not evidence.are_spans:
         some = ", ".join(quoted(tag) for tag, _ in tags.most_common(6))
-        bare = "" if evidence.has_prefixes else " --scheme io, as types without B- or I- are"
-        raise ConfigError(
+        ways = ({"task": "ner"}, {"task": "ner", "scheme": "io"}, {"task": "pos"})
+        raise UnclearError(
             f"{path}: are its tags ({some}) those of spans or of single words? {100 * evidence.spans:.0f} % of them "
-            f"are O or a prefix and a type. Say it with --task ner{bare}, or --task pos, or give their column: --tags."
+            "are O or a prefix and a type.",
+            [way for way in ways if _reads(items, **way)],
         )
     return "ner" if evidence.are_spans else "pos"
 
 
-def _are_scores(labels: Sequence[object]) -> bool:
-    """Whether labels are numbers of which some have a fraction."""
+def _reads(items: Sequence[Item], task: str, scheme: str = "auto") -> bool:
     try:
-        numbers = [float(str(label)) for label in labels]
+        return bool(TASKS[task].read(items, scheme))  # type: ignore[arg-type]
+    except DataError:
+        return False
+
+
+def _are_scores(labels: Sequence[object]) -> bool:
+    """Whether labels are numbers of which some have a fraction, or many that are written as if they had."""
+    try:
+        numbers = [float(str(label)) for label in labels if label not in (None, "")]
     except ValueError:
         return False
-    return any(not number.is_integer() for number in numbers) or (
-        len(numbers) > 0 and all("." in str(label) for label in labels)
-    )
+    many = len({*numbers}) > _MOST_RATINGS and all("." in str(label) for label in labels)
+    return many or any(not number.is_integer() for number in numbers if number == number)

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import atexit
+import errno
 import logging
 import math
 import os
 import re
+import shutil
+import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from resource import RLIM_INFINITY, RLIMIT_AS, getrlimit
+from resource import RLIM_INFINITY, RLIMIT_AS, RLIMIT_NOFILE, getrlimit, setrlimit
 from typing import Any
 
 from orchestrator.config.quantities import counted
@@ -177,6 +180,7 @@ _OF_OTHER_CLUSTERS = (
 # is by default on Windows and macOS. Then the node is 127.0.0.1, and so is what all of its processes listen on.
 _ON_ONE_MACHINE = {
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+    "PYTHONSAFEPATH": "1",  # a random.py in the working folder is no module of Ray's processes
     "RAY_gcs_rpc_server_reconnect_timeout_s": "86400",  # `lost_nodes` notices at once; Ray would abort this process
 }
 _ACCELERATOR = "accelerator_type:"
@@ -255,7 +259,8 @@ def local_cluster(
         )
     has_token = ray_session.is_required(os.environ)
     hidden = nullcontext() if gpus else hidden_gpus()
-    with session_folder() as folder, temporary_files_in(folder / "tmp"), hidden:
+    check_loopback_and_files()
+    with session_folder() as folder, room_in(folder), temporary_files_in(folder / "tmp"), hidden:
         for name in (*_OF_OTHER_CLUSTERS, ray_session.TOKEN, ray_session.TOKEN_PATH):
             os.environ.pop(name, None)
         os.environ |= _ON_ONE_MACHINE | {"RAY_preload_python_modules": _OF_TRIALS if preload else ""}
@@ -278,6 +283,47 @@ def local_cluster(
 
             use_started_workers()
             yield cluster
+
+
+FEWEST_FILES = 256  # that a process may open: below it Ray's own do not start
+_FEWEST_BYTES = 20_000_000  # of a session: logs and sockets
+
+
+def check_loopback_and_files() -> None:
+    """Raise MissingError where Ray's processes could not reach each other, or not open their files."""
+    soft, hard = getrlimit(RLIMIT_NOFILE)
+    if soft < FEWEST_FILES <= hard:
+        setrlimit(RLIMIT_NOFILE, (FEWEST_FILES, hard))
+    if hard < FEWEST_FILES and hard != RLIM_INFINITY:
+        raise MissingError(
+            f"--cluster local: a process here may open {hard:,} files, too few for Ray's. Raise the limit (`ulimit -n "
+            "4096`, in a job by its scheduler), or use --cluster inline."
+        )
+    try:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            socket.create_connection(server.getsockname(), timeout=5).close()
+    except OSError as error:
+        raise MissingError(
+            f"--cluster local: 127.0.0.1 does not answer ({error.strerror or error}), by which Ray's processes reach "
+            "each other. Bring the loopback up (`ip link set lo up`), or use --cluster inline."
+        ) from error
+
+
+@contextmanager
+def room_in(folder: Path) -> Iterator[None]:
+    """Say that Ray's folder is full where it is, or what the block raises comes of it. Raises MissingError."""
+    full = (
+        f"--cluster local: {folder}, the folder of Ray's temporary files, is full. Make room there, or name another "
+        "folder with RAY_TMPDIR."
+    )
+    if shutil.disk_usage(folder).free < _FEWEST_BYTES:
+        raise MissingError(full)
+    try:
+        yield
+    except OSError as error:
+        if error.errno == errno.ENOSPC and shutil.disk_usage(folder).free < _FEWEST_BYTES:
+            raise MissingError(full) from error
+        raise
 
 
 @contextmanager

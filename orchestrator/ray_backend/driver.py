@@ -22,7 +22,7 @@ from orchestrator.execution.events import Listener, StopRequest
 from orchestrator.execution.slots import Slots
 from orchestrator.execution.trial_source import TrialQueue, Verdict, prune_reason
 from orchestrator.ray_backend.cluster import resources_of
-from orchestrator.ray_backend.ray_internals import KILLED, forget_finished, killed_workers_are_lost
+from orchestrator.ray_backend.ray_internals import KILLED, forget_finished, killed_workers_are_lost, signals_stay_ours
 from orchestrator.ray_backend.trainable import (
     FAILURE,
     NOTES,
@@ -125,7 +125,7 @@ def run_sweep(
     """
     for name in ("ray.tune.execution.tune_controller", "ray.tune.tune"):
         logging.getLogger(name).setLevel(logging.CRITICAL)  # lost workers are reported by the listener
-    with tune_folder() as scratch, killed_workers_are_lost():
+    with tune_folder() as scratch, killed_workers_are_lost(), signals_stay_ours():
         tuner = tune.Tuner(
             tune.with_resources(trainable, _resources),
             tune_config=tune.TuneConfig(

@@ -122,8 +122,9 @@ class Watch:
         if isinstance(error, Exception):
             reason = f"{type(error).__name__}: {scrubbed(last_line(str(error)))}"
             return self.tally.ending(reason=reason, interrupted=False)
-        if left and (stop.signal == signal.SIGTERM or isinstance(error, SystemExit)):  # SystemExit while Ray starts
-            reason = "stopped by SIGTERM; run the same command to resume"
+        number = error.code if isinstance(error, SystemExit) else stop.signal  # SystemExit while Ray starts
+        if left and isinstance(number, int) and number != signal.SIGINT:
+            reason = f"stopped by {signal.Signals(number).name}; run the same command to resume"
             return self.tally.ending(reason=reason, interrupted=False)
         asked = f"{stop.asker} asked to stop" if left and stop.asker else None
         by_person = stop.signal is not None or stop.asker is not None or error is not None

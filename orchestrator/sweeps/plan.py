@@ -25,6 +25,7 @@ from orchestrator.sweeps.watch_spec import check_installed
 from trials.datasets.corpus import item_words
 from trials.draft import Lookup
 from trials.escaping import MOST_VOCABULARY, read_json
+from trials.model_checks.corpus_fit import check_fit
 from trials.models.family import CAUSAL, MODEL_FAMILIES, is_causal
 from trials.prefix.rule import cached_depth, is_worth_it, prefix_depth, why_not_cut
 from trials.settings import DataSpec, ModelSpec
@@ -96,6 +97,7 @@ def plan_notes(
         *dict.fromkeys(
             f"{model.name}: {note}" for model, head, pairs in models for note in lookup.check(model, head, pairs=pairs)
         ),
+        *dict.fromkeys(_fit_notes(ahead)),
         *_causal_notes(ahead),
         *_cut_notes(ahead),
         *_case_notes(ahead),
@@ -104,6 +106,14 @@ def plan_notes(
         *(_design_notes(sweep, trials) if ahead else ()),
         *(note for task, data in corpora for note in _dev_notes(sweep, task, data)),
     )
+
+
+def _fit_notes(specs: Sequence[TrialSpec]) -> Iterator[str]:
+    """Whether the tokenizers fit the corpora. Raises ModelError: one does not."""
+    kinds = dict.fromkeys((spec.model, spec.task, spec.data.under_seed(0), spec.lowercase) for spec in specs)
+    for model, task, data, lowercase in kinds:
+        for note in check_fit(model, task, data, lowercase=lowercase):
+            yield f"{model.name}: {note}"
 
 
 def _causal_notes(specs: Sequence[TrialSpec]) -> Iterator[str]:
@@ -151,10 +161,9 @@ def _knows_capitals(model: ModelSpec) -> bool | None:
     if '"lowercase": true' in normalizer or '"Lowercase"' in normalizer:
         return None
     special = {token.get("content") for token in content.get("added_tokens", []) if isinstance(token, dict)}
-    words = (
-        word if isinstance(word, str) else word[0] for word in vocabulary
-    )  # a Unigram lists words with their scores
-    return any(re.search("[A-Z]", word) for word in words if word not in special)
+    every = (word if isinstance(word, str) else word[0] for word in vocabulary)  # a Unigram lists them with scores
+    words = [word for word in every if word not in special and re.search("[A-Za-z]", word)]
+    return any(re.search("[A-Z]", word) for word in words) if words else None
 
 
 def _length_notes(specs: Sequence[TrialSpec]) -> Iterator[str]:

@@ -70,6 +70,16 @@ def test_every_way_to_start_imports_our_packages(all_three: bool, words: tuple[s
     started(own_folder(tmp_path, all_three=all_three), *words)  # fails unless it exits with 0
 
 
+@pytest.mark.cluster
+def test_files_that_are_called_like_modules_of_python_do_not_reach_ray(tmp_path: Path) -> None:
+    folder = own_folder(tmp_path, all_three=True)
+    for name in ("random", "token", "types"):
+        (folder / f"{name}.py").write_text(THEIRS)
+    done = subprocess.run(CONSOLE, cwd=folder, env=environment(), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "dashboard http://127.0.0.1:" in done.stderr  # a process of Ray's that multiprocessing starts
+
+
 def test_a_module_of_our_name_that_was_imported_before_is_named(tmp_path: Path) -> None:
     (tmp_path / "trials.py").write_text("")
     words = [sys.executable, "-c", "import trials; from orchestrator import api"]

@@ -51,6 +51,7 @@ def test_the_scan_finds(code: str) -> None:
 OTHER_READERS = {
     "trials/escaping.py": "the opener itself",
     "trials/sources/local_models.py": "the library's, after the file's stamp was taken",
+    "trials/model_checks/rehearsal.py": "the library's, after the shapes were read, which took the file's stamp",
     "trials/cache/encoding.py": "numpy's, after the file's stamp was taken",
     "trials/prefix/files.py": "to write",
     "trials/sources/cache.py": "a lock",

@@ -1,7 +1,8 @@
 """Read column files such as those of CoNLL-2003: one word per line, a blank line between two sentences.
 
-Columns are separated by ASCII spaces and tabs only, as words may hold other spaces (U+00A0). The first column is the
-word and the last its tag, unless `columns` says otherwise by position.
+Columns are separated by ASCII spaces and tabs only, as words may hold other spaces (U+00A0); by tabs alone where these
+divide all lines alike and spaces do not. The first column is the word and the last its tag, unless `columns` says
+otherwise by position.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from trials.escaping import quoted
 from trials.settings import Columns
 
 _range = re.compile(r"\d+[-.]\d+")
-_gaps = re.compile("[ \t]+")
+_gaps, _tab = re.compile("[ \t]+"), re.compile("\t")
 _HEADER = frozenset((  # names of columns, where a first line holds nothing else
     "id", "index", "word", "words", "token", "tokens", "form", "text", "lemma", "tag", "tags", "label", "labels", "pos",
     "upos", "xpos", "chunk", "ner", "ner_tag", "ner_tags", "bio", "iob",
@@ -89,6 +90,22 @@ def column_blocks(lines: Iterable[str], tag: int = -1) -> Blocks:
     return _without_header(_without_comments(list(_blocks(lines)), tag), tag)
 
 
+def separator_of(lines: Sequence[str]) -> tuple[re.Pattern[str], bool]:
+    """What separates the columns, and whether every line begins with it, which then stands for no column."""
+    inside = [line.rstrip(" \t") for line in lines if line.strip() and line[0] != "#" and DOCUMENT not in line]
+    leads = bool(inside) and all(line[0] in " \t" for line in inside)
+    inside = [line.lstrip(" \t") for line in inside] if leads else inside
+    widths = {line.count("\t") for line in inside}
+    has_spaces = len(widths) == 1 and 0 not in widths and any(" " in line for line in inside)
+    is_tabs = has_spaces and len({len(_gaps.split(line)) for line in inside}) > 1
+    return (_tab if is_tabs else _gaps), leads
+
+
+def is_empty_token(cells: Sequence[str]) -> bool:
+    """Whether a line is a token of no letters, as Label Studio writes them."""
+    return list(cells[:3]) == ["", "-X-", "_"]
+
+
 def header_line(lines: Sequence[str]) -> list[str]:
     """The names of the columns, where the first line holds them; none where it does not."""
     cells = _gaps.split(next((line for line in lines if line.strip()), "").strip().lower())
@@ -129,13 +146,16 @@ def is_numbered(blocks: Blocks) -> bool:
 
 def _blocks(lines: Iterable[str]) -> Iterator[list[ColumnLine]]:
     """The lines between blank lines and document starts."""
+    lines = list(lines)
+    separator, leads = separator_of(lines)
     rows = (
-        ColumnLine(number, _gaps.split(text.rstrip(" \t")), text.startswith("#"), text)
+        ColumnLine(number, separator.split(text.strip(" \t") if leads else text.rstrip(" \t")), text[:1] == "#", text)
         for number, text in enumerate(lines, start=1)
     )
-    for is_word, block in groupby(rows, lambda line: line.cells != [""] and DOCUMENT not in line.cells[:2]):
-        if is_word:
-            yield list(block)
+    for is_word, group in groupby(rows, lambda line: line.cells != [""] and DOCUMENT not in line.cells[:2]):
+        block = list(group)
+        if is_word and not all(is_empty_token(line.cells) for line in block):
+            yield block
 
 
 def _without_comments(blocks: Blocks, tag: int) -> Blocks:
@@ -176,12 +196,13 @@ class _File:
     varies: bool
 
     def sentence(self, block: list[ColumnLine]) -> Sentence:
+        block = [line for line in block if not is_empty_token(line.cells)]
         counted = [line for line in block if not (self.varies and self.word > 0 and _range.fullmatch(line.cells[0]))]
         own = {len(line.cells) for line in block}
         file = replace(self, width=own.pop()) if self.varies and len(own) == 1 else self
         convert_all(file._check, block)
         words, tags = ([line.cells[place] for line in counted] for place in (self.word, self.tag))
-        is_each = len(counted) == len(block)
+        is_each = counted[-1].number - counted[0].number == len(counted) - 1
         return Sentence(tuple(words), tuple(tags), f"{self.path}:{counted[0].number}", word_lines=is_each)
 
     def _check(self, line: ColumnLine) -> None:
@@ -218,7 +239,8 @@ _CHEAP = {name: (lambda line, i: line[i]) for name in ("feats", "head", "deps", 
 
 
 def read_conllu(path: Path, columns: Columns, first: int | None = None) -> list[Sentence]:
-    """The sentences of a treebank file, in its order; `columns.tags` is `upos` (the default) or `xpos`.
+    """The sentences of a treebank file, in its order; `columns.tags` is `upos` (the default), `xpos`, or the name of a
+    tag in MISC, which is `O` where a word has none.
 
     With `first` only so many are read, and the rest of the file is not validated.
 
@@ -228,10 +250,10 @@ def read_conllu(path: Path, columns: Columns, first: int | None = None) -> list[
     """
     check_keys(path, columns, "a CoNLL-U file", "tags")
     tag = "upos" if columns.tags is None else columns.tags
-    if tag not in TAGS:
+    lines = read_lines(path)
+    if tag not in TAGS and not any(f"{tag}=" in line for line in lines):
         raise DataError(f"{path}: columns.tags: {unknown(str(tag), TAGS)}")
     assert isinstance(tag, str)
-    lines = read_lines(path)
     rows = (ColumnLine(n, text.split("\t"), text.startswith("#"), text) for n, text in enumerate(lines, start=1))
     sentences = (list(block) for is_text, block in groupby(rows, lambda row: bool(row.text.strip())) if is_text)
     blocks = [*islice(sentences, first)]
@@ -267,7 +289,7 @@ def _check_row(path: Path, row: ColumnLine, tag_column: int) -> None:
 
 
 def _sentence(path: Path, block: Sequence[ColumnLine], tag: str) -> Sentence:
-    convert_all(lambda row: _check_row(path, row, COLUMNS.index(tag)), block)
+    convert_all(lambda row: _check_row(path, row, COLUMNS.index(tag if tag in TAGS else "form")), block)
     import conllu  # a corpus that is encoded already is trained on without it
     from conllu.exceptions import ParseException
 
@@ -279,6 +301,9 @@ def _sentence(path: Path, block: Sequence[ColumnLine], tag: str) -> Sentence:
     words = [token for sentence in parsed for token in sentence if isinstance(token["id"], int)]
     if not words:
         raise DataError(f"{start}: the sentence that starts here has no words. Delete it.")
+    if tag not in TAGS:
+        for word in words:
+            word[tag] = dict(part.partition("=")[::2] for part in (word["misc"] or "").split("|")).get(tag, "O")
     untagged = next((word for word in words if word[tag] in (None, "_", "")), None)
     if untagged is not None:
         raise DataError(f"{start}: word {untagged['id']} of the sentence that starts here has no {tag.upper()} tag.")

@@ -7,14 +7,14 @@ import re
 import sys
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from trials.datasets.text_file import convert_all
+from trials.datasets.text_file import convert_all, is_whole
 from trials.errors import DataError
 from trials.escaping import NotPlainError, Stamp, digest_of, stamp_of
 from trials.plugins.loading import Registry
@@ -79,6 +79,7 @@ class CorpusReader(Protocol):
 
 CORPUS_FORMATS: Registry[CorpusReader] = Registry("corpus format")
 
+_FEWEST_FILES = 4  # of a split, that are documents
 NO_WORD = "_"  # in treebanks released without their text
 SPLITS = ("train", "dev", "test", "mismatched")
 
@@ -121,8 +122,11 @@ def _digest(path: str, split: str) -> bytes:
         raise DataError(f"{path}: the {split} split cannot be read ({error.strerror}).") from error
 
 
-def load_corpus(data: DataSpec) -> Corpus:
+def load_corpus(data: DataSpec, prepare: Callable[[Corpus], Corpus] = lambda corpus: corpus) -> Corpus:
     """Read the items of a spec's files.
+
+    Args:
+        prepare: What is done to them before a part of train becomes dev.
 
     Raises:
         DataError: files that changed since the spec was made, or words that are all `_`.
@@ -134,6 +138,7 @@ def load_corpus(data: DataSpec) -> Corpus:
         raise DataError(f"{data.name}: its files changed while they were read. Launch again to make a new plan.")
     for split in SPLITS:
         _refuse_without_words(f"{data.name}, {split} split", getattr(corpus, split))
+    corpus = prepare(corpus)
     if data.folds is not None:
         return _with_fold(corpus, data, data.folds)
     return corpus if data.held_out is None else _with_held_out(corpus, data, data.held_out)
@@ -223,8 +228,12 @@ def _split(data: DataSpec, name: str) -> list[Item]:
     read = CORPUS_FORMATS[data.format]
     first: int | None = getattr(data.first, name, None)
     items: list[Item] = []
+    # Many files of words are a document each, unless they say their own.
+    are_documents = data.format in ("columns", "conllu") and len(paths) >= _FEWEST_FILES
+    are_documents = are_documents and not is_whole([*map(Path, paths)])
     for path in paths:
-        items += read(Path(path), data.columns, None if first is None else min(first - len(items), sys.maxsize))
+        found = read(Path(path), data.columns, None if first is None else min(first - len(items), sys.maxsize))
+        items += [item._replace(document=item.document or path) for item in found] if are_documents else found
     if paths and not items:
         raise DataError(f"{paths[0]}: the {name} split is empty. Give a file with sentences.")
     return items

@@ -1,21 +1,20 @@
-"""How the files of a corpus are read, by their suffix and by what all of their lines hold: format and columns."""
+"""How the files of a corpus are read: the format whose evidence they have, or that of their suffix, and the columns."""
 
 from __future__ import annotations
 
-import csv
-import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
-from trials.datasets.corpus import CORPUS_FORMATS, DOCUMENT
-from trials.datasets.schemes import TagEvidence, guess_positions
-from trials.datasets.table_evidence import NO_PAIR, document_column, guess_columns
-from trials.datasets.table_reader import csv_delimiter
+from trials.datasets.columns_reader import TAGS
+from trials.datasets.corpus import CORPUS_FORMATS, Text
+from trials.datasets.recognisers import BINARY, matches, recognised
+from trials.datasets.schemes import find_positions, misc_tags
+from trials.datasets.table_evidence import NO_PAIR, document_column, find_columns
+from trials.datasets.table_rows import csv_delimiter, dialect_of
 from trials.datasets.text_file import read_lines, split_of_suffix
-from trials.errors import DataError
+from trials.errors import ConfigError, DataError, UnclearError
+from trials.escaping import beginning, quoted
 from trials.settings import Columns, Files
 
 FORMATS = {
@@ -26,14 +25,11 @@ FORMATS = {
 MORE_FORMATS = {
     ".json": "jsonl", ".ndjson": "jsonl", ".tab": "tsv", ".conllx": "columns", ".conll09": "columns", ".ner": "columns",
     ".bioes": "columns", ".iobes": "columns", ".bilou": "columns", ".bmes": "columns", ".tags": "columns",
+    ".conllup": "conllu", ".cupt": "conllu", ".v4_gold_conll": "columns", ".gold_conll": "columns",
 }  # fmt: skip
 TABLES = ("tsv", "csv", "jsonl", "parquet")
-_CLEAR = 0.95  # of a file's lines fit a format: it is that
-_POOR = 0.5  # fewer fit: it may be another one
-_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
+_OPEN = (".txt", ".json", "")  # suffixes that say no format
 _FEW = 10  # lines, too few to say what a file is
-_SOME = 200  # lines that mostly decide
-_ID = re.compile(r"\d+([-.]\d+)?")
 
 
 @dataclass(frozen=True)
@@ -71,8 +67,8 @@ def layout_of(
         looks_for_pair: Whether a second text is looked for where a text and its label are given.
 
     Raises:
-        ConfigError: Nobody can say which column is which.
-        DataError: The files are in several formats, or of none that is known.
+        UnclearError: Nobody can say which column is which, or which format it is.
+        DataError: The files are in several formats, or in one that is not read.
     """
     notes = list[str]()
     path, is_read = Path(files[0]), _is_readable(files[0])
@@ -82,8 +78,8 @@ def layout_of(
             format_, notes = _format(path, format_, given, task)
     if not is_read and format_ != "parquet":  # the reader says why
         return layout_by_name(format_, given, task, all_files)
-    if format_ == "columns":
-        columns, more = guess_positions(path, given)
+    if format_ in ("columns", "conllu"):
+        columns, more = find_positions(path, given) if format_ == "columns" else _treebank(path, given)
         return Layout(format_, columns, (*notes, *more))
     if format_ not in TABLES:
         return Layout(format_, given or Columns(), tuple(notes))
@@ -117,122 +113,73 @@ def _is_readable(path: str) -> bool:
     return True
 
 
+def _treebank(path: Path, given: Columns | None) -> tuple[Columns, list[str]]:
+    """The tags of a treebank: upos, unless somebody says another; asked where MISC holds tags of spans."""
+    columns = given or Columns()
+    if columns.tags is None and (names := misc_tags(read_lines(path))):
+        raise UnclearError(
+            f"{path}: which tags? Its words have UPOS tags, and tags of spans in MISC ({', '.join(names)}=...).",
+            [{"tags": name} for name in (*names, TAGS[0])],
+        )
+    return columns, []
+
+
 def _of_table(
     path: Path, format_: str, given: Columns, task: Columns, looks_for_pair: bool
 ) -> tuple[Columns, list[str]]:
     """The columns of a table: those given, and those of the task, of known names or contents for what is not."""
-    separator = csv_delimiter(read_lines(path)) if format_ == "csv" else ","
-    notes = [f"the cells are separated by {_SEPARATORS[separator]}"] if separator != "," else []
+    notes = dialect_of(format_, read_lines(path)).notes() if format_ in ("tsv", "csv") else []
     is_whole = given.label is not None if given.text is not None else None not in (given.tokens, given.tags)
     if is_whole and not (looks_for_pair and given.text is not None):
         return given, notes  # the reader checks them
-    columns, more = guess_columns(path, format_, given, task)
+    columns, more = find_columns(path, format_, given, task)
     return columns, [*notes, *more]
 
 
 def _format(path: Path, by_suffix: str, given: Columns | None, task: Columns | None) -> tuple[str, list[str]]:
-    """The format of a file, that of its suffix unless its lines clearly have another one."""
+    """The format that a file shows, or else that of its suffix where this says one."""
     asks_texts = any(columns is not None and columns.text not in (None, "text") for columns in (given, task))
-    format_ = _by_lines(path, by_suffix, asks_texts, path.stat().st_mtime_ns)
-    if format_ == by_suffix:
-        return format_, []
-    reason = {
-        "columns": "one word a line and blank lines between sentences", "conllu": "CoNLL-U's ten columns on each line",
-        "tsv": "cells separated by tabs", "csv": "cells separated by commas", "jsonl": "one JSON object a line",
-    }[format_]  # fmt: skip
-    return format_, [f"format {format_}, as {path.name} has {reason} (--format for another)"]
+    found = recognised(path)
+    if found is None:
+        if _suffix(path) in _OPEN and not split_of_suffix(path.name) and len(read_lines(path)) >= _FEW:
+            raise _unknown(path)
+        return by_suffix, []
+    format_ = found.reads
+    is_csv = {by_suffix, format_} == {"csv", "tsv"} and csv_delimiter(read_lines(path)) == "\t"
+    if format_ == by_suffix or is_csv or (format_ == "columns" and by_suffix in TABLES and asks_texts):
+        return by_suffix, []
+    return format_, [f"format {format_}, as {path.name} has {found.shown_by} (--format for another)"]
 
 
-@lru_cache(maxsize=64)
-def _by_lines(path: Path, by_suffix: str, asks_texts: bool, _changed: int) -> str:
-    lines = read_lines(path)
-    if by_suffix in ("tsv", "csv") and not asks_texts and _has_a_word_a_line(lines):
-        return "columns"
-    some = lines[:_SOME]
-    if by_suffix == "columns" and _fits_conllu(some) >= _POOR and _fits_conllu(lines) >= _CLEAR:
-        return "conllu"
-    if by_suffix == "columns" and _fits_tsv(lines) >= _CLEAR and _has_texts(lines):
-        return "tsv"
-    if by_suffix not in _FITS or by_suffix == "conllu" or _FITS[by_suffix](lines) >= _POOR:
-        return by_suffix
-    format_ = next((name for name, fits in _FITS.items() if fits(lines) >= _CLEAR), by_suffix)
-    if format_ == by_suffix == "columns" and len(lines) >= _FEW and all(line.strip() for line in lines):
-        widths = sorted(len(line.split()) for line in lines)
-        raise DataError(
-            f"{path}: its lines hold {widths[0]:,} to {widths[-1]:,} words each, so they are no word and tag "
-            "and no text and label between tabs. Write one of these, or say what it is with `format` (--format)."
-        )
-    return format_
+def _unknown(path: Path) -> UnclearError:
+    """What to say of a file that shows no format, or several: its first lines, and the options that read it."""
+    several = [each.name for each in matches(path)]
+    is_what = f"may be {' or '.join(several)}" if several else "is in no format that is recognised"
+    lines = [line for line in read_lines(path) if line.strip()]
+    shown = "; ".join(quoted(beginning(line)) for line in lines[:2])
+    tried = [{"format": name} for name in CORPUS_FORMATS if name != "parquet" and _reads(path, name)]
+    way_out = "" if tried else (
+        " Write a row per text with its label as CSV or JSON lines, or a word and its tag on each line."
+    )  # fmt: skip
+    return UnclearError(f"{path}: it {is_what}. Its first lines: {shown}.{way_out}", tried)
 
 
-def _has_a_word_a_line(lines: Sequence[str]) -> bool:
-    """Whether a table of cells between tabs is a column file: single words, and blank lines or tags of spans."""
-    inside = [line for line in lines if line.strip() and not line.startswith("#") and not line.startswith(DOCUMENT)]
-    rows = [line.split("\t") for line in inside]
-    width = Counter(map(len, rows)).most_common(1)[0][0] if rows else 0
-    if width < 2 or _share(len(row) == width for row in rows) < _CLEAR:
-        return False
-    if _share(all(" " not in cell.strip() for cell in row) for row in rows) < _CLEAR:
-        return False
-    last = max((n for n, line in enumerate(lines) if line.strip()), default=0)
-    if any(not line.strip() or line.startswith(DOCUMENT) for line in lines[:last]):
-        return True
-    columns = (Counter(row[at] for row in rows if len(row) == width) for at in range(width))
-    return any(TagEvidence.of(values).are_spans for values in columns)
-
-
-def _has_texts(lines: Sequence[str]) -> bool:
-    """Whether cells between tabs hold several words, without a blank line that would end a sentence."""
-    rows = [line.split("\t") for line in lines]
-    return (
-        all(line.strip() for line in lines)
-        and _share(any(" " in cell.strip() for cell in row) for row in rows) >= _POOR
-    )
-
-
-def _share(flags: Iterable[bool]) -> float:
-    values = list(flags)
-    return sum(values) / len(values) if values else 0.0
-
-
-def _fits_conllu(lines: Sequence[str]) -> float:
-    rows = [line.split("\t") for line in lines if line.strip() and not line.startswith("#")]
-    return _share(len(row) == 10 and _ID.fullmatch(row[0]) is not None for row in rows)
-
-
-def _fits_columns(lines: Sequence[str]) -> float:
-    """Needs blank lines, but for a file that a suffix says is one."""
-    rows = [line.split() for line in lines if line.strip() and not line.startswith(("#", DOCUMENT))]
-    width = Counter(map(len, rows)).most_common(1)[0][0] if rows else 0
-    return _share(len(row) == width > 1 for row in rows)
-
-
-def _fits_tsv(lines: Sequence[str]) -> float:
-    widths = Counter(line.count("\t") for line in lines if line.strip())
-    most, n = widths.most_common(1)[0] if widths else (0, 0)
-    return n / sum(widths.values()) if most else 0.0
-
-
-def _fits_csv(lines: Sequence[str]) -> float:
+def _reads(path: Path, format_: str) -> bool:
+    """Whether a format reads a file, with labels that come again."""
     try:
-        rows = [*csv.reader((line + "\n" for line in lines), delimiter=csv_delimiter(lines))]
-    except csv.Error:
-        return 0.0
-    widths = Counter(len(row) for row in rows if row)
-    most, n = widths.most_common(1)[0] if widths else (0, 0)
-    return n / sum(widths.values()) if most > 1 else 0.0
+        columns = find_columns(path, format_, Columns(), Columns())[0] if format_ in TABLES else Columns()
+        items = CORPUS_FORMATS[format_](path, columns, None)
+    except (DataError, ConfigError):
+        return False
+    labels = [label for item in items for label in ((item.label,) if isinstance(item, Text) else item.tags)]
+    return 1 < len({*labels}) <= len(labels) / 2
 
 
-def _fits_jsonl(lines: Sequence[str]) -> float:
-    return _share(line.startswith("{") and line.rstrip().endswith("}") for line in lines if line.strip())
+def _suffix(path: Path) -> str:
+    return Path(path.name.removesuffix(".gz")).suffix.lower()
 
 
-_FITS: dict[str, Callable[[Sequence[str]], float]] = {
-    "conllu": _fits_conllu, "jsonl": _fits_jsonl, "tsv": _fits_tsv, "columns": _fits_columns, "csv": _fits_csv,
-}  # fmt: skip
-
-
-def _common_format(paths: Files) -> str:
+def _common_format(paths: Sequence[str]) -> str:
     formats = {format_of(path): path for path in paths}
     if len(formats) > 1:
         listed = ", ".join(f"{path} ({name})" for name, path in formats.items())
@@ -243,10 +190,13 @@ def _common_format(paths: Files) -> str:
 def format_of(path: str) -> str:
     """The format that a file's name says. Raises DataError."""
     name = Path(path.removesuffix(".gz"))
-    if format_ := (FORMATS | MORE_FORMATS).get(name.suffix.lower()):
+    suffix = name.suffix.lower()
+    if format_ := (FORMATS | MORE_FORMATS).get(suffix):
         return format_
     if split_of_suffix(name.name):  # eng.train, eng.testa: CoNLL-2003 as first published
         return "columns"
+    if suffix in BINARY:
+        raise DataError(f"{path}: {suffix} files are not read. {BINARY[suffix].replace('FILE', name.name)}")
     raise DataError(
         f"{path}: its name does not say its format. Give `format`: {', '.join(CORPUS_FORMATS)}; or end the name in "
         f"{', '.join(FORMATS)}."

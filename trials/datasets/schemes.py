@@ -10,16 +10,24 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from trials.datasets.columns_reader import Blocks, column_blocks, header_line, is_numbered, usual_width
+from trials.datasets.columns_reader import (
+    Blocks,
+    column_blocks,
+    header_line,
+    is_empty_token,
+    is_numbered,
+    separator_of,
+    usual_width,
+)
 from trials.datasets.corpus import Sentence
 from trials.datasets.text_file import BrokenLines, read_lines
-from trials.errors import ConfigError, DataError
+from trials.errors import DataError, UnclearError
 from trials.escaping import quoted
 from trials.settings import Columns, Scheme
 
@@ -50,15 +58,21 @@ class SchemeReading:
         scheme: The detected scheme, with the fewest broken rules, or the one that was given.
         broken: Tags that break its rules, each of which is read as conlleval does.
         first: Place, word and tag of the first of them; empty without any.
+        spelling: A tag as it is written and as it is read, where all are written in another way.
     """
 
     scheme: Written
     broken: int
     first: str
+    spelling: tuple[str, str] | None = None
 
     def notes(self) -> list[str]:
         """What to know about it: a scheme other than IOB2, and tags that break it."""
         notes = []
+        if self.spelling is not None:
+            notes.append(
+                f"all tags of spans are written like {self.spelling[0]!r}, which is read as {self.spelling[1]!r}."
+            )
         if self.scheme == "iob1":
             notes.append(
                 "the tags are IOB1: a span begins with I-, and with B- only behind another one of its type. They are "
@@ -75,6 +89,7 @@ class SchemeReading:
 
 def read_scheme(sentences: Sequence[Sentence], scheme: Scheme) -> SchemeReading:
     """How the tags of the sentences of one file or split are written. Raises as `to_iob2`, but for broken rules."""
+    sentences, spellings = _respelled(sentences)
     parts, pairs = _parts(sentences, scheme), Counter(chain.from_iterable(map(_pairs, sentences)))
     written = _detect(parts, pairs) if scheme == "auto" else scheme
     faults = _faults(written, parts, pairs)
@@ -82,6 +97,7 @@ def read_scheme(sentences: Sequence[Sentence], scheme: Scheme) -> SchemeReading:
         written,
         sum(pairs[pair] for pair in faults),
         next((where for where, _ in _broken(sentences, faults)), ""),
+        next(iter(sorted(spellings.items())), None),
     )
 
 
@@ -97,6 +113,7 @@ def to_iob2(sentences: Sequence[Sentence], scheme: Scheme) -> list[Sentence]:
         BrokenLinesError: tags are neither `O` nor a prefix and a type, or violate a scheme that was given; names the
             word's place and the tag of each.
     """
+    sentences, _ = _respelled(sentences)
     parts = _parts(sentences, scheme)
     pairs = Counter(chain.from_iterable(map(_pairs, sentences)))
     if scheme != "auto":
@@ -115,6 +132,32 @@ def _pairs(sentence: Sentence) -> Iterator[tuple[str, str]]:
 
 
 # --- What a tag is
+
+UNNAMED = "SPAN"  # the type of spans whose tags are letters alone
+_other_ways = (
+    (re.compile(r"([BIESLUM])()"), r"\1-" + UNNAMED),  # B, I: one type, no name
+    (re.compile(r"(.+)[-_]([BIESLUM])"), r"\2-\1"),  # PER-B
+    (re.compile(r"([BIESLUM])[_:](.+)"), r"\1-\2"),  # B_PER
+)
+
+
+def spellings_of(tags: Iterable[str]) -> dict[str, str]:
+    """How tags of spans are read that are all written in one other way: as letters without a type, with the type
+    first, or with another sign between the two.
+    """
+    tags = {*tags}
+    inside = tags - {OUTSIDE}
+    for way, read in _other_ways if inside < tags and not any(map(is_span_tag, inside)) else ():
+        if inside and all(map(way.fullmatch, inside)):
+            return {tag: way.sub(read, tag) for tag in inside}
+    return {}
+
+
+def _respelled(sentences: Sequence[Sentence]) -> tuple[Sequence[Sentence], dict[str, str]]:
+    spellings = spellings_of(tag for sentence in sentences for tag in sentence.tags)
+    if not spellings:
+        return sentences, {}
+    return [s._replace(tags=tuple(spellings.get(tag, tag) for tag in s.tags)) for s in sentences], spellings
 
 
 def is_span_tag(tag: str) -> bool:
@@ -272,7 +315,8 @@ class TagEvidence:
     @classmethod
     def of(cls, tags: Mapping[str, int]) -> TagEvidence:
         """From how often each tag occurs."""
-        total = sum(tags.values()) or 1
+        spellings, total = spellings_of(tags), sum(tags.values()) or 1
+        tags = {spellings.get(tag, tag): n for tag, n in tags.items()}
         spans = sum(n for tag, n in tags.items() if is_span_tag(tag) or meant_tag(tag) is not None)
         prefixed = any(tag[1:2] == "-" and is_span_tag(tag) for tag in tags)
         return cls(spans / total, prefixed, tags.get("O", 0) / total, len(tags))
@@ -289,11 +333,11 @@ class TagEvidence:
         return mixed or (not self.has_prefixes and self.outside >= 0.5 and self.n_tags > 1)
 
 
-def guess_positions(path: Path, given: Columns | None) -> tuple[Columns, list[str]]:
+def find_positions(path: Path, given: Columns | None) -> tuple[Columns, list[str]]:
     """The positions of words and tags that are not given, and a sentence on each that is not the reader's default.
 
     Raises:
-        ConfigError: Several columns may hold the tags.
+        UnclearError: Several columns may hold the tags.
         DataError: The file cannot be read.
     """
     columns = given or Columns()
@@ -304,6 +348,13 @@ def guess_positions(path: Path, given: Columns | None) -> tuple[Columns, list[st
     width, notes = usual_width(blocks), list[str]()
     if header := header_line(lines):
         notes.append(f"the first line names the columns ({', '.join(header)}) and is no sentence")
+    separator, leads = separator_of(lines)
+    if leads:
+        notes.append("each line begins with a space or tab, which is left out")
+    if separator.pattern == "\t":
+        notes.append("only tabs separate the columns, as cells hold spaces")
+    if n := sum(is_empty_token(separator.split(line)) for line in lines):
+        notes.append(f"{n:,} lines without a word (as Label Studio writes them) are left out")
     first = 0
     if given is None and width == 2 and _tag_comes_first(blocks):
         notes.append("each line has the tag first, and then the word (--words and --tags for others)")
@@ -372,8 +423,8 @@ def _tags(path: Path, blocks: Blocks, width: int, first: int, columns: Columns) 
         return likely[0].at
     if not likely or (not first and candidates[-1].may_be_tags(len(rows))):
         return None
-    raise ConfigError(f"{path}: which column holds the tags? {_listed(likely)}. Say it with --tags NUMBER (in a sweep "
-                      f"file `columns: {{tokens: {tokens}, tags: {likely[0].at}}}`).")  # fmt: skip
+    question = f"{path}: which column holds the tags? {_listed(likely)}."
+    raise UnclearError(question, [{"words": tokens, "tags": column.at} for column in likely])  # of as many values
 
 
 def _outer(spans: Sequence[_ColumnValues], last: int) -> int | None:
@@ -388,3 +439,16 @@ def _outer(spans: Sequence[_ColumnValues], last: int) -> int | None:
 def _listed(columns: Sequence[_ColumnValues]) -> str:
     shown = (f"{c.at} ({', '.join(quoted(value) for value in list(c.values)[:3])}, ...)" for c in columns)
     return f"Several may: {'; '.join(shown)}"
+
+
+def misc_tags(lines: Sequence[str]) -> list[str]:
+    """The names of tags of spans in the last column of a treebank, as `name=B-PER`."""
+    found = dict[str, Counter[str]]()
+    for line in lines:
+        if "=B-" in line or "=I-" in line or "=O" in line or "=S-" in line:
+            for part in line.rpartition("\t")[2].split("|"):
+                name, _, value = part.partition("=")
+                found.setdefault(name, Counter())[value] += 1
+    return [
+        name for name, values in found.items() if TagEvidence.of(values).spans == 1 and TagEvidence.of(values).are_spans
+    ]

@@ -1,26 +1,27 @@
-"""Read tables: TSV without any quoting, CSV, JSON lines and Parquet, one text or sentence per row.
+"""Read tables: TSV, CSV, JSON and Parquet, one text or sentence per row.
 
 A row is a labelled text if `columns.text` is given, a sentence if `columns.tokens` is. Formats with named columns need
-names in `columns`; a TSV or CSV file whose columns are given by position has no header line.
+names in `columns`, or paths (`data.text`) of what objects in cells hold; a TSV or CSV file whose columns are given by
+position has no header line. A header line that comes again is no row.
 """
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from trials.datasets.corpus import CORPUS_FORMATS, Sentence, Text
-from trials.datasets.text_file import check_fits, convert_all, read_lines
+from trials.datasets.table_rows import Cells, JsonRow, flat, json_rows, parquet_rows, printed_list, text_rows
+from trials.datasets.text_file import convert_all, read_lines
 from trials.errors import DataError, unknown
-from trials.escaping import MOST_CONTENT, composed, opened, quoted
+from trials.escaping import composed, quoted
 from trials.settings import Columns
 
 # Validation of `columns` against what a file format has.
@@ -163,23 +164,31 @@ def _clean(row: Row, key: str, value: str) -> str:
 
 
 def _label(row: Row) -> str:
-    """A class's name, or a number in its shortest form: 1 and 1.0 are "1"; a string is unchanged."""
+    """A class's name, or a number in its shortest form: 1 and 1.0 are "1"; a string is unchanged, and a list of one is
+    what it holds. Empty where there is none.
+    """
     value = row.cells["label"]
+    if isinstance(value, list) and len(value) < 2:
+        value = value[0] if value else None
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
     if isinstance(value, str):
-        return _string(row, "label")
+        return _clean(row, "label", value)
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, int):
-        return str(value)
-    if not isinstance(value, float) or not math.isfinite(value):
+    if not isinstance(value, int | float | Decimal) or not math.isfinite(value):
         raise DataError(
             f"{row.place}: the label is {quoted(value)}, neither a string nor a number. Fix or delete this row."
         )
-    return str(int(value)) if value.is_integer() else repr(value)
+    return str(int(value)) if value == int(value) else str(value)
 
 
 def _sentence(row: Row) -> Sentence:
-    tokens, tags = _strings(row, "tokens"), _strings(row, "tags")
+    """Words and tags in lists, in lists that are printed into both cells, or between single spaces."""
+    both = [row.cells[key] for key in SENTENCE_KEYS]
+    lists = [printed_list(cell) if isinstance(cell, str) else None for cell in both]
+    apart = [cell.split(" ") if isinstance(cell, str) else cell for cell in both]
+    tokens, tags = map(partial(_strings, row), SENTENCE_KEYS, apart if None in lists else lists)
     if len(tokens) != len(tags):
         raise DataError(f"{row.place}: {len(tokens)} tokens but {len(tags)} tags. Fix or delete this row.")
     return Sentence(tokens, tags, row.place, document=_document(row))
@@ -191,8 +200,7 @@ def _document(row: Row) -> str | None:
     return None if value is None or value == "" or value != value else str(value)
 
 
-def _strings(row: Row, key: str) -> tuple[str, ...]:
-    values = row.cells[key]
+def _strings(row: Row, key: str, values: Any) -> tuple[str, ...]:
     if not isinstance(values, list) or not values:
         raise DataError(f"{row.place}: the {key} are {quoted(values)}, not a list of strings. Fix or delete this row.")
     for number, word in enumerate(values, start=1):
@@ -202,23 +210,16 @@ def _strings(row: Row, key: str) -> tuple[str, ...]:
     return tuple(_clean(row, key, str(word)) for word in values)
 
 
-PARQUET_ROWS = 512  # of a batch
-CSV_DELIMITERS = ",;\t|"
-_SAMPLE = 100  # lines that the separator of a CSV file is found by
-_MOST_ROWS = 40 * PARQUET_ROWS  # of a Parquet file, that its columns are guessed from
-Cells = tuple[int, list[str]]  # the number of the line a row starts at, and its cells
-
-
 @CORPUS_FORMATS.register("tsv")
 def read_tsv(path: Path, columns: Columns, first: int | None = None) -> list[Sentence] | list[Text]:
-    """The rows of a file whose cells are separated by tabs; a quotation mark is a character like any other.
+    """The rows of a file whose cells are separated by tabs; quoted where all of the file shows it.
 
-    Words and tags inside a cell are separated by single spaces.
+    Words and tags inside a cell are separated by single spaces, or are a printed list.
 
     Raises:
         DataError: the file, its header or a row does not fit `columns`; names file and line.
     """
-    return _read_text_table(path, columns, lambda lines: ((n, line.split("\t")) for n, line in lines))[:first]
+    return _read_text_table(path, "tsv", columns)[:first]
 
 
 @CORPUS_FORMATS.register("csv")
@@ -227,25 +228,25 @@ def read_csv(path: Path, columns: Columns, first: int | None = None) -> list[Sen
 
     Where commas do not divide all lines alike and semicolons, tabs or bars do, these separate the cells.
 
-    Words and tags inside a cell are separated by single spaces.
+    Words and tags inside a cell are separated by single spaces, or are a printed list.
 
     Raises:
         DataError: the file, its header or a row does not fit `columns`; names the line a row starts at.
     """
-    return _read_text_table(path, columns, lambda lines: _csv_rows(path, lines))[:first]
+    return _read_text_table(path, "csv", columns)[:first]
 
 
 @CORPUS_FORMATS.register("jsonl")
 def read_jsonl(path: Path, columns: Columns, first: int | None = None) -> list[Sentence] | list[Text]:
-    """The objects of a file with one per line; words and tags are lists of strings, labels strings or numbers.
+    """The objects of a file, one per line or in an array; words and tags are lists of strings, labels strings or
+    numbers.
 
     Raises:
         DataError: a line is not a JSON object or does not fit `columns`; names file and line.
     """
     asked = table_columns(path, columns)
     asked.refuse_positions()
-    lines = ((f"{path}:{n}", line) for n, line in enumerate(read_lines(path), start=1) if line.strip())
-    return items(asked, (partial(_json_row, *line, asked) for line in islice(lines, first)))
+    return items(asked, (partial(_json_row, row, asked) for row in islice(json_rows(path, read_lines(path)), first)))
 
 
 @CORPUS_FORMATS.register("parquet")
@@ -260,81 +261,9 @@ def read_parquet(path: Path, columns: Columns, first: int | None = None) -> list
     return items(asked, islice(_parquet_rows(path, asked), first))
 
 
-def _read_text_table(
-    path: Path, columns: Columns, split: Callable[[Iterable[tuple[int, str]]], Iterator[Cells]]
-) -> list[Sentence] | list[Text]:
+def _read_text_table(path: Path, format_: str, columns: Columns) -> list[Sentence] | list[Text]:
     asked = table_columns(path, columns)
-    rows = split(enumerate(read_lines(path), start=1))
-    return items(asked, _text_rows(path, asked, ((n, cells) for n, cells in rows if any(cells) or len(cells) > 1)))
-
-
-def _csv_rows(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[Cells]:
-    # A quoted cell may contain a line end, so the lines get theirs back.
-    texts = [line for _, line in lines]
-    reader = csv.reader((line + "\n" for line in texts), delimiter=csv_delimiter(texts), strict=True)
-    start = 1
-    try:
-        for cells in reader:
-            yield start, cells
-            start = reader.line_num + 1
-    except csv.Error as error:
-        raise DataError(
-            f"{path}:{start}: the row that starts here is not CSV ({error}). Fix its quotes, or read the file as `tsv`."
-        ) from error
-
-
-def csv_delimiter(lines: Sequence[str]) -> str:
-    """What separates the cells of a CSV file: a comma, unless only another separator divides its first rows alike."""
-    some = [line + "\n" for line in lines[:_SAMPLE] if line.strip()]
-    for delimiter in CSV_DELIMITERS:
-        with suppress(csv.Error):  # a cell beyond the limit of `csv`, which who reads the rows reports with its place
-            widths = [*map(len, csv.reader(some, delimiter=delimiter))]
-            if len({*widths[:-1]} or {*widths}) == 1 and widths[0] > 1:
-                return delimiter
-    return ","
-
-
-def first_rows(path: Path, format_: str) -> Sequence[Mapping[str, Any]] | Sequence[Sequence[str]]:
-    """The rows of a TSV, CSV or JSON lines file, or the first ones of a Parquet file: lists of cells, the header line
-    included if there is one, or mappings. Rows that are broken are left to the reader. Raises DataError.
-    """
-    if format_ == "parquet":
-        return [*islice(_rows_of_parquet(path), _MOST_ROWS)]
-    lines = [line for line in read_lines(path) if line.strip()]
-    try:
-        if format_ == "jsonl":
-            values = [json.loads(line) for line in lines]
-            return [row for row in values if isinstance(row, dict)]
-        if format_ == "tsv":
-            return [line.split("\t") for line in lines]
-        return [*csv.reader((line + "\n" for line in lines), delimiter=csv_delimiter(lines), strict=False)]
-    except (ValueError, RecursionError, csv.Error) as error:
-        way_out = " Write one JSON object a line." if format_ == "jsonl" else ""
-        raise DataError(f"{path}: not {format_.upper()} ({error}).{way_out}") from error
-
-
-def label_cells(path: Path, format_: str, label: str | int | None, columns: Columns) -> list[Any]:
-    """The cells of the labels as they stand; `[None]` if the file has no such column while it has the texts'.
-    Raises DataError.
-    """
-    rows: Sequence[Any] = first_rows(path, format_)
-    if not rows or label is None:
-        return []
-    if isinstance(label, str) and label not in rows[0] and columns.text in rows[0]:
-        return [None]
-    return column_cells(rows, label) or ([None] if isinstance(label, int) else [])
-
-
-def column_cells(rows: Sequence[Any], column: str | int) -> list[Any]:
-    """The cells of a column of `first_rows`, by name or position: None in an object without it; rows of cells that are
-    too short, and all rows below a header line without it, have none.
-    """
-    if not rows or isinstance(rows[0], Mapping):
-        return [row.get(column) for row in rows]
-    if isinstance(column, str) and column not in rows[0]:
-        return []
-    at, cells = (rows[0].index(column), rows[1:]) if isinstance(column, str) else (column, rows)
-    return [row[at] for row in cells if -len(row) <= at < len(row)]
+    return items(asked, _text_rows(path, asked, text_rows(path, format_, read_lines(path))))
 
 
 def _text_rows(path: Path, asked: TableColumns, rows: Iterator[Cells]) -> Iterator[LazyRow]:
@@ -342,73 +271,44 @@ def _text_rows(path: Path, asked: TableColumns, rows: Iterator[Cells]) -> Iterat
     first = next(rows, None)
     if first is None:
         return
-    number, cells = first
-    try:
-        places = asked.places_of(f"{path}:{number}", cells)
-    except DataError as error:
-        raise DataError(f"{error}{_no_header(asked, cells)}") from error
+    number, header = first
+    places = asked.places_of(f"{path}:{number}", header)
     whose = "the first row" if asked.by_position else "the header"
 
     def row_at(n: int, row: Sequence[str]) -> Row:
-        if len(row) != len(cells):
+        if len(row) != len(header):
             count = "one column" if len(row) == 1 else f"{len(row)} columns"
-            raise DataError(f"{path}:{n}: a row has {count}, {whose} has {len(cells)}. Fix this row.")
-        return Row(f"{path}:{n}", _cells(row, places))
+            raise DataError(f"{path}:{n}: a row has {count}, {whose} has {len(header)}. Fix this row.")
+        return Row(f"{path}:{n}", {key: row[at] for key, at in places.items()})
 
-    yield from (partial(row_at, *row) for row in chain([first] if asked.by_position else [], rows))
-
-
-def _no_header(asked: TableColumns, first: Sequence[str]) -> str:
-    """What to do if the first row, which has none of the names, is no header line."""
-    if asked.by_position or {*first} & {*asked.names.values()}:
-        return ""
-    numbers = {key: n for n, key in enumerate(asked.names)}
-    options = f"--text {numbers['text']} --label {numbers['label']}, in a sweep file " if asked.texts else ""
-    return (
-        f" If this is no header line: use {options}`columns: {{{', '.join(f'{k}: {n}' for k, n in numbers.items())}}}`."
-    )
+    rest = chain([first], rows) if asked.by_position else (row for row in rows if row[1] != header)
+    yield from (partial(row_at, *row) for row in rest)
 
 
-def _cells(row: Sequence[str], places: Mapping[str, int]) -> dict[str, str | list[str]]:
-    """The used cells, those of words and tags split."""
-    return {key: row[at].split(" ") if key in SENTENCE_KEYS else row[at] for key, at in places.items()}
-
-
-def _json_row(place: str, line: str, asked: TableColumns) -> Row:
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{place}: not JSON ({error}). Each line holds one object.") from error
-    if not isinstance(value, dict):
-        raise DataError(f"{place}: a line holds one JSON object, not {type(value).__name__}. Fix this line.")
+def _json_row(row: JsonRow, asked: TableColumns) -> Row:
+    value: Any = row.value
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"{row.place}: not JSON ({error}). Each line holds one object.") from error
+        if not isinstance(value, dict):
+            kind = type(value).__name__
+            raise DataError(f"{row.place}: a line holds one JSON object, not {kind}. Fix this line.")
+    names = {*asked.names.values()}
+    found: Mapping[str, Any] = value if names <= value.keys() else flat(value)
     for key, name in asked.names.items():
-        if name not in value:
-            raise DataError(f"{place}: columns.{key}: {unknown(name, value, in_file=True)}")
-    return Row(place, {key: value[name] for key, name in asked.names.items()})
+        if name not in found:
+            raise DataError(f"{row.place}: columns.{key}: {unknown(name, found, in_file=True)}")
+    cells = {key: found[name] for key, name in asked.names.items()}
+    answer = found.get("answer")  # of Prodigy: a label that was rejected is none
+    if "label" in cells and (answer == "ignore" or (answer == "reject" and asked.names["label"] != "answer")):
+        cells["label"] = None
+    return Row(row.place, cells)
 
 
 def _parquet_rows(path: Path, asked: TableColumns) -> Iterator[LazyRow]:
-    for number, row in enumerate(_rows_of_parquet(path, asked), start=1):
+    for whole in islice(parquet_rows(path), 1):
+        asked.places_of(str(path), [*flat(whole)])
+    for number, row in enumerate(map(flat, parquet_rows(path, [*asked.names.values()])), start=1):
         yield partial(Row, f"{path}:row {number}", {key: row[name] for key, name in asked.names.items()})
-
-
-def _rows_of_parquet(path: Path, asked: TableColumns | None = None) -> Iterator[dict[str, Any]]:
-    """The rows, with all columns or those that are asked for. Raises DataError."""
-    import pyarrow as pa  # takes half a second, which a plan of other files need not wait for
-    import pyarrow.parquet as pq
-
-    n_bytes = 0
-    try:
-        with opened(path, MOST_CONTENT) as raw, pq.ParquetFile(raw) as file:
-            if asked is not None:
-                asked.places_of(str(path), file.schema_arrow.names)
-            names = None if asked is None else [*dict.fromkeys(asked.names.values())]
-            for batch in file.iter_batches(PARQUET_ROWS, columns=names, use_threads=False):
-                n_bytes += batch.nbytes
-                check_fits(path, n_bytes)
-                yield from batch.to_pylist()
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror or error}).") from error
-    except (pa.ArrowException, UnicodeDecodeError) as error:
-        reason = str(error).partition("\n")[0].rstrip(".")
-        raise DataError(f"{path}: not a complete Parquet file ({reason}). Download or write it again.") from error

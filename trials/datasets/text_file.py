@@ -160,6 +160,7 @@ _SHARD = re.compile(r"(.*?)[-_.](\d+)[-_]of[-_](\d+)(.*)")  # train-00000-of-000
 _JOINED = re.compile(
     r"(train|dev|test|valid|val)(set|data|file|split|\d+)"
 )  # trainset, test2; where nothing else counts
+_double = re.compile(r"(train|dev|devel|val|valid|test){2,}")  # traindev, trainval
 _ALL = {word: split for split, ranks in SPLIT_WORDS.items() for rank in ranks for word in rank}
 
 
@@ -173,13 +174,24 @@ def split_of_suffix(name: str) -> str | None:
     return _ALL.get(name.rpartition(".")[2].lower())
 
 
+def split_named(word: str) -> str | None:
+    """The split that a word means: `Validation` is dev."""
+    return _ALL.get(word.strip().lower())
+
+
 def looks_like_split(name: str) -> bool:
     """Whether any word of a name marks a split."""
-    return any(word in _ALL for word in words_of(name))
+    return any(word in _ALL or _double.fullmatch(word) for word in words_of(name))
 
 
 def by_split(files: Sequence[Path]) -> dict[str, list[Path]]:
-    """Those of some files whose name has the word of a split, by split."""
+    """Those of some files whose name has the word of a split, by split; with the words of two (`train_dev`) they are of
+    train where nothing else is, and of none otherwise.
+    """
+    double = [path for path in files if len({_ALL[word] for word in words_of(path.name) if word in _ALL}) > 1]
+    if double:
+        others = by_split([path for path in files if path not in double])
+        return others if others["train"] else others | {"train": [p for p in double if "train" in words_of(p.name)]}
     mismatched = [path for path in files if "mismatched" in words_of(path.name)]
     rest = [path for path in files if path not in mismatched]
     splits: dict[str, list[Path]] = {}

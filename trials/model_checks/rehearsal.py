@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from safetensors import safe_open
 from torch.nn.functional import cross_entropy
 from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedTokenizerBase
@@ -20,6 +22,7 @@ from transformers.modeling_utils import load_state_dict
 
 from trials.datasets.corpus import Item, Sentence, Text
 from trials.errors import ModelError, reason
+from trials.escaping import quoted
 from trials.models.cut import section, start_at
 from trials.models.family import Head, ModelFamily, Parts, pool_at_last_subword
 from trials.models.load import (
@@ -33,7 +36,7 @@ from trials.models.load import (
     load_tokenizer,
     read_tokenizer,
 )
-from trials.models.model_files import PICKLE
+from trials.models.model_files import PICKLE, WEIGHTS, shards
 from trials.settings import ModelSpec
 from trials.sources.local_models import weight_shapes
 from trials.tasks import TASKS
@@ -172,6 +175,12 @@ def rehearse(spec: ModelSpec, head: Head, *, pairs: bool = False) -> tuple[str, 
 def _check_weights(spec: ModelSpec, head: Head, config: Any) -> None:
     """Raise ModelError unless the files have every tensor of the encoder in its shape; none is read."""
     tensors = {name: torch.empty(shape, device="meta") for name, shape in _shapes(spec).items()}
+    for wrapper, origin in _WRAPPERS.items():
+        if tensors and all(name.startswith(wrapper) for name in tensors):
+            raise ModelError(
+                f"{spec.path}: the names of all tensors begin with {wrapper!r}, of {origin}. Save the model inside it: "
+                "`getattr(model, '_orig_mod', getattr(model, 'module', model)).save_pretrained(FOLDER)`."
+            )
     try:
         model, report = head_class(head, config).from_pretrained(
             None, config=config, state_dict=tensors, device_map="meta", dtype=torch.float32,
@@ -183,6 +192,64 @@ def _check_weights(spec: ModelSpec, head: Head, config: Any) -> None:
     if n_layers != spec.n_layers:
         raise ModelError(f"{spec.path}: config.json counts {spec.n_layers} layers, but its model has {n_layers}.")
     filled_from_files(spec, model, report)
+    _refuse_unread(spec, model, report["unexpected_keys"])
+    _refuse_not_finite(spec, {*tensors} - {*report["unexpected_keys"]})
+
+
+# Wrappers whose names are left in weights that were saved from inside of them.
+_WRAPPERS = {"_orig_mod.": "torch.compile", "module.": "DataParallel"}
+_in_layer = re.compile(r"(^|\.)(layers?|h|blocks?|groups?|encoder|transformer)\.(\d+|.*\.\d+)\.")
+_BUFFERS = (
+    "position_ids",
+    "token_type_ids",
+    "inv_freq",
+    "masked_bias",
+    "attn.bias",
+    "attention.bias",
+    "embed_positions.weights",
+)
+_MEANT = {
+    "lora": "an adapter that is not merged: call `merge_and_unload()` of peft, and save that",
+    "adapter": "adapters that are not merged: use the model without them",
+    "distance_embedding": "relative positions, which transformers 5 no longer has for this architecture: use another",
+}
+
+
+def _refuse_unread(spec: ModelSpec, model: Any, unread: Iterable[str]) -> None:
+    """Raise ModelError if the files have tensors inside of the layers that the architecture does not read."""
+    inside = sorted(
+        name for name in unread if _in_layer.search(name) and "decoder" not in name and not name.endswith(_BUFFERS)
+    )
+    kind = getattr(model.config, "position_embedding_type", None)
+    has_relative = any("distance_embedding" in name for name, _ in model.named_parameters())
+    if not inside and isinstance(kind, str) and kind.startswith("relative") and not has_relative:
+        asks = f"config.json: position_embedding_type: {quoted(kind)} asks for {_MEANT['distance_embedding']}"
+        raise ModelError(f"{spec.path}: {asks}.")
+    if inside:
+        meant = next((text for part, text in _MEANT.items() if part in inside[0].lower()), "another architecture's")
+        more = f" and {len(inside) - 1:,} more" if len(inside) > 1 else ""
+        raise ModelError(
+            f"{spec.path}: its weights have tensors in the layers that {spec.family!r} does not read, {inside[0]}{more}"
+            f": {meant}."
+        )
+
+
+def _refuse_not_finite(spec: ModelSpec, read: Collection[str]) -> None:
+    """Raise ModelError if a tensor that is read holds a NaN or an infinite number."""
+    for name, tensor in _tensors(spec):
+        if name in read and tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
+            raise ModelError(f"{spec.path}: {name} holds numbers that are not finite (NaN or inf). Use other weights.")
+
+
+def _tensors(spec: ModelSpec) -> Iterator[tuple[str, torch.Tensor]]:
+    folder = Path(spec.path)
+    if spec.pickle:
+        yield from load_state_dict(folder / PICKLE, map_location="cpu").items()
+        return
+    for file in shards(folder) if not (folder / WEIGHTS).is_file() else [WEIGHTS]:
+        with safe_open(folder / file, framework="pt") as opened_file:
+            for name in opened_file.keys():  # noqa: SIM118 - no dict
+                yield name, opened_file.get_tensor(name)
 
 
 def _shapes(spec: ModelSpec) -> dict[str, tuple[int, ...]]:
@@ -199,6 +266,8 @@ def _shapes(spec: ModelSpec) -> dict[str, tuple[int, ...]]:
 
 
 # --- The tokenizer
+
+_SOME_CAPITALS = 0.01  # of the words of a vocabulary that tells capitals from small letters
 
 
 @contextmanager
@@ -223,8 +292,27 @@ def _panics_caught(spec: ModelSpec) -> Iterator[None]:
 def _tokenizer(spec: ModelSpec, head: Head) -> tuple[PreTrainedTokenizerBase, tuple[str, ...]]:
     has_padding = read_tokenizer(spec, head).pad_token_id is not None
     tokenizer = load_tokenizer(spec, head)
-    note = f"its tokenizer has no padding token; {tokenizer.pad_token!r} stands in for it, which no subword attends to."
-    return tokenizer, () if has_padding else (note,)
+    notes = []
+    if not has_padding:
+        stands_in = f"{tokenizer.pad_token!r} stands in for it, which no subword attends to"
+        notes.append(f"its tokenizer has no padding token; {stands_in}.")
+    if _loses_capitals(tokenizer):
+        notes.append(
+            "its vocabulary has capital letters, but its tokenizer lower-cases. If the model is cased, say "
+            '`"do_lower_case": false` in tokenizer_config.json.'
+        )
+    return tokenizer, tuple(notes)
+
+
+def _loses_capitals(tokenizer: PreTrainedTokenizerBase) -> bool:
+    """Whether a tokenizer lower-cases what its vocabulary has with capital letters."""
+    normalizer = getattr(getattr(tokenizer, "backend_tokenizer", None), "normalizer", None)
+    if normalizer is None or "A" in normalizer.normalize_str("A") or "a" not in normalizer.normalize_str("A"):
+        return False
+    special = {*tokenizer.all_special_tokens, *(token.content for token in tokenizer.added_tokens_decoder.values())}
+    words = [word for word in tokenizer.get_vocab() if word not in special and re.search("[A-Za-z]", word)]
+    n_capitals = sum(str(word) != str(word).lower() for word in words)
+    return n_capitals > _SOME_CAPITALS * len(words)
 
 
 def _check_subwords(spec: ModelSpec, tokenizer: PreTrainedTokenizerBase, config: Any) -> None:

@@ -9,18 +9,20 @@ from pydantic import Field, field_validator, model_validator
 
 from trials.datasets.corpus import CORPUS_FORMATS, SPLITS, fingerprint
 from trials.datasets.layout import FORMATS, layout_by_name, layout_of
+from trials.datasets.text_file import by_split, is_whole
 from trials.errors import ConfigError, DataError, unknown
 from trials.settings import Columns, DataSpec, Files, First, Folds, Frozen, HeldOut, Scheme
 from trials.sources.cache import FetchedCorpus, Progress, is_plain, no_progress
+from trials.sources.converted import conversion_of
 from trials.sources.hub_client import is_commit, is_path, is_repo_name
 from trials.sources.split_files import (
     NoDevSplitError,
     Splits,
     absolute,
-    find_class_folders,
+    files_by_source,
+    files_in,
     in_folder,
     unused_notes,
-    write_class_folders,
 )
 from trials.sources.ud import fetch_treebank, is_treebank_name
 from trials.starter import BUNDLED_TREEBANKS, treebank_path
@@ -235,40 +237,52 @@ class DataDraft(Frozen):
         return self._in_folder(absolute(self.folder or ""))
 
     def _in_folder(self, folder: Path) -> Located:
-        if folder.is_file():
-            held_out = (self.held_out or HELD_OUT) if self.folds is None else None
-            serves = f"{self.folds} folds of {folder.name} serve as dev, one a seed"
-            if held_out is not None:
-                serves = f"{held_out:.0%} of {folder.name} serve as dev, the same on every machine"
-            name, files = Path(folder.name.removesuffix(".gz")).stem, Splits((str(folder),), ())
-            return Located(name, None, files, held_out, (f"no dev split: {serves}",))
-        if not folder.is_dir():
+        if not folder.exists():
             raise DataError(f"no folder {folder}. Give the folder that holds the corpus's files, or a file.")
+        if (found := self._converted(folder)) is not None:
+            return found
+        if folder.is_file():
+            return self._without_splits(folder, (str(folder),))
         try:
             files = in_folder(folder, needs_dev=self.needs_dev)
-        except DataError as error:
-            if (classes := find_class_folders(folder)) is None:
-                raise
-            if "dev" not in classes.splits and self.needs_dev:
-                raise NoDevSplitError(
-                    f"{folder}: has a folder for each class and none for dev. Let a share of train serve as dev: "
-                    "`held_out: 0.1`."
-                ) from error
-            written = write_class_folders(classes)
-            return Located(
-                folder.name,
-                None,
-                Splits(*(written.get(split, ()) for split in SPLITS)),
-                self.held_out,
-                tuple(classes.notes()),
-                "jsonl",
-            )
+        except DataError:
+            if sources := files_by_source(folder):
+                return self._without_splits(folder, tuple(map(str, sources)))
+            raise
         notes = unused_notes(folder, files)
+        if len(files.train) > 1 and not is_whole([*map(Path, files.train)]):
+            notes.append(f"{len(files.train):,} files are read as train")
         if files.test and _same_bytes(files.dev, files.test):
             names = [Path(paths[0]).name for paths in (files.test, files.dev)]
             notes.append(f"{names[0]} is left out: it is identical to {names[1]}, which selects the best epoch")
             files = files._replace(test=())
         return Located(folder.name, None, files, self.held_out, tuple(notes))
+
+    def _without_splits(self, path: Path, train: Files) -> Located:
+        """Files that are all there is, of which a part serves as dev."""
+        held_out = (self.held_out or HELD_OUT) if self.folds is None else None
+        what = path.name if len(train) == 1 else f"{len(train):,} files in {path.name}"
+        serves = f"{self.folds} folds of {what} serve as dev, one a seed"
+        if held_out is not None:
+            serves = f"{held_out:.0%} of {what} serve as dev, the same on every machine"
+        name = Path(path.name.removesuffix(".gz")).stem if path.is_file() else path.name
+        return Located(name, None, Splits(train, ()), held_out, (f"no dev split: {serves}",))
+
+    def _converted(self, path: Path) -> Located | None:
+        """Splits that are no files, written as such."""
+        inside = files_in(path) if path.is_dir() else []
+        candidates = [*(inside if len(inside) == 1 else ()), *([] if by_split(inside)["train"] else [path])]
+        found = next(filter(None, map(conversion_of, candidates)), None)
+        if found is None:
+            return None
+        if "dev" not in found.splits and self.needs_dev:
+            raise NoDevSplitError(
+                f"{path}: {found.notes[0]}, and none of dev. Let a share of train serve as dev: `held_out: 0.1`."
+            )
+        written = found.written()
+        splits = Splits(*(written.get(split, ()) for split in SPLITS))
+        name = Path(path.name.removesuffix(".gz")).stem if path.is_file() else path.name
+        return Located(name, None, splits, self.held_out, found.notes, "jsonl")
 
     def _fetched_files(self, fetched: FetchedCorpus) -> Splits:
         splits = fetched.splits

@@ -199,9 +199,12 @@ def _shape(folder: Path) -> tuple[str, int, int]:
 def _config(folder: Path) -> dict[str, Any]:
     path = folder / "config.json"
     if not path.exists():
+        inner = sorted(path.parent for path in folder.glob("*/config.json"))
+        listed = ", ".join(str(path) for path in inner[:3])
+        way_out = f"There is one in {listed}: give that folder" if inner else "Give another folder"
         raise ModelError(
-            f"{folder}: has no config.json, so it is no model. Give another folder, or write hub:OWNER/NAME for a "
-            "repository of the hub."
+            f"{folder}: has no config.json, so it is no model. {way_out}, or write hub:OWNER/NAME for a repository of "
+            "the hub."
         )
     try:
         config = read_json(path)

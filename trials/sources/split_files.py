@@ -1,24 +1,23 @@
-"""The files of a corpus's splits in a folder, or a folder for each class."""
+"""The files of a corpus's splits in a folder: by their names, or in a folder for each split."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from trials.datasets.corpus import SPLITS
 from trials.datasets.layout import FORMATS, MORE_FORMATS
+from trials.datasets.recognisers import BINARY, Recogniser, matches
 from trials.datasets.text_file import SPLIT_WORDS, by_split, is_whole, looks_like_split, read_lines, split_of_suffix
 from trials.errors import DataError, ModelError
-from trials.escaping import quoted, stamp_of
 from trials.settings import Files
-from trials.sources.cache import cache_root, locked_folder, whole_corpus, write_manifest, writing
 
 _MOST_FOLDERS = 100  # inside a folder, that are looked into for a hint
+_FEWEST_LINES, _NEARLY = 5, 0.95  # of files that belong together line by line, and how many lines must
+_MOST_PARALLEL = 12  # files of a folder that may belong together line by line
+_MOST_FILES = 1_000  # of a split, whose paths stand in every row of a store
 _NO_CORPUS = (".md", ".py", ".sh", ".yaml", ".yml", ".log", ".pdf", ".html", ".ann", ".zip", ".tar", ".part", ".lock")
 
 
@@ -37,7 +36,7 @@ class NoDevSplitError(DataError):
 
 def files_in(folder: Path) -> list[Path]:
     """The files of a folder whose suffix is that of a corpus format, by name. Raises DataError."""
-    inside = _plain(folder)
+    inside = plain_files(folder)
     files = [path for path in inside if _suffix(path) in FORMATS]
     if not by_split(files)["train"]:
         more = [path for path in inside if _suffix(path) in MORE_FORMATS or split_of_suffix(path.name)]
@@ -64,8 +63,14 @@ def in_folder(folder: Path, *, needs_dev: bool) -> Splits:
         )
     if not needs_dev and len(files) == 1 and not any(splits.values()):
         return Splits((str(files[0]),), ())
+    _refuse_standoff(plain_files(folder), splits["train"], folder / "train.tsv")
     if not splits["train"]:
+        if (inner := in_split_folders(folder))["train"]:
+            if needs_dev and not inner["dev"]:
+                raise NoDevSplitError(_without_dev(folder))
+            return Splits(*(tuple(map(str, inner[split])) for split in SPLITS))
         _refuse_outer_folder(folder)
+        _refuse_binary(folder)
     train = _only(folder, "train", splits["train"])
     dev = _only(folder, "dev", splits["dev"]) if needs_dev or splits["dev"] else ()
     test, mismatched = (
@@ -77,7 +82,7 @@ def in_folder(folder: Path, *, needs_dev: bool) -> Splits:
 def unused_notes(folder: Path, used: Splits) -> list[str]:
     """A sentence on the files of a folder that look like a split and are not read; none if there are none."""
     read = {Path(path) for split in used for path in split}
-    others = [path.name for path in _plain(folder) if path not in read and looks_like_split(path.name)]
+    others = [path.name for path in plain_files(folder) if path not in read and looks_like_split(path.name)]
     others = [name for name in others if Path(name).suffix.lower() not in _NO_CORPUS]
     if not others:
         return []
@@ -103,8 +108,9 @@ def _suffix(path: Path) -> str:
     return Path(path.name.removesuffix(".gz")).suffix.lower()
 
 
-def _plain(folder: Path) -> list[Path]:
-    return [path for path in _inside(folder) if not path.is_dir() and not path.name.startswith(".")]
+def plain_files(folder: Path) -> list[Path]:
+    """The files of a folder that are not hidden, nor marks of Spark's, by name. Raises DataError."""
+    return [path for path in entries(folder) if not path.is_dir() and path.name[0] not in "._"]
 
 
 def _refuse_outer_folder(folder: Path) -> None:
@@ -118,16 +124,114 @@ def _refuse_outer_folder(folder: Path) -> None:
         )
 
 
+def in_split_folders(folder: Path) -> dict[str, list[Path]]:
+    """The files of each split that has a folder of its own; none where these hold folders of classes.
+
+    Raises:
+        DataError: Annotations are beside the texts, in files of their own; or a split has too many files.
+    """
+    found = {split: list[Path]() for split in SPLITS}
+    for split, folders in by_split([path for path in entries(folder) if path.is_dir()]).items():
+        for path in folders[:1] if len(folders) == 1 else ():
+            inside = plain_files(path)
+            found[split] = [file for file in inside if _suffix(file) in FORMATS | MORE_FORMATS]
+            _refuse_standoff(inside, found[split], folder / f"{split}.tsv")
+            if len(found[split]) > _MOST_FILES:
+                raise DataError(f"{path}: has {len(inside):,} files, more than {_MOST_FILES:,}. Join them into one.")
+    return found
+
+
+def files_by_source(folder: Path) -> list[Path]:
+    """The files of words and tags in folders that are no splits, a folder for each source; none if others are there."""
+    folders = [path for path in entries(folder) if path.is_dir() and path.name[0] not in "._"]
+    files = [file for path in folders for file in plain_files(path)]
+    of_words = [file for file in files if any(each.reads in ("columns", "conllu") for each in _matches(file))]
+    return files if files and len(of_words) == len(files) <= _MOST_FILES else []
+
+
+def _matches(path: Path) -> Sequence[Recogniser]:
+    with suppress(DataError, OSError):
+        return matches(path)
+    return ()
+
+
+def _refuse_standoff(files: Sequence[Path], read: Sequence[Path], joined: Path) -> None:
+    """Raise DataError where labels or annotations are in files of their own: brat's, or line by line.
+
+    Args:
+        files: All files of a folder.
+        read: Those that would be read as a split; if any, one of them must be concerned.
+        joined: A file that could hold both.
+    """
+    stems = {path.stem for path in files if path.suffix == ".ann"}
+    if texts := [path for path in files if path.suffix == ".txt" and path.stem in stems and path in (read or files)]:
+        raise DataError(
+            f"{texts[0].parent}: this is brat's standoff (an .ann beside each .txt), which is not read. Write a word "
+            "and its tag on each line, into a folder of their own: brat's `anntoconll.py` does so."
+        )
+    if len(files) > _MOST_PARALLEL:
+        return
+    lines = {path: some for path in files if (some := _lines(path))}
+    for path in lines:
+        labels = [other for other in lines if other != path and _are_labels_of(lines[other], lines[path])]
+        labels.sort(key=lambda other: len({*lines[other]}), reverse=True)  # tags before classes
+        if labels and ({path, *labels} & {*read} or not read):
+            names = " ".join(str(each.relative_to(joined.parent)) for each in (path, labels[0]))
+            listed = " and ".join(other.name for other in labels)
+            raise DataError(
+                f"{path.parent}: {listed} {'holds' if len(labels) == 1 else 'hold'} the labels of the lines of "
+                f"{path.name}: parallel files, which are not read. Join them, in {joined.parent}: `paste {names} > "
+                f"{joined.name}`."
+            )
+
+
+def _lines(path: Path) -> list[str]:
+    with suppress(DataError, OSError):
+        if _suffix(path) not in (*_NO_CORPUS, ".parquet", *BINARY):
+            return read_lines(path)
+    return []
+
+
+def _are_labels_of(labels: Sequence[str], texts: Sequence[str]) -> bool:
+    """Whether each line of a file holds the label of a line of another, or as many tags as that has words."""
+    if len(labels) != len(texts) or len(labels) < _FEWEST_LINES or any("\t" in line or "{" in line for line in labels):
+        return False
+    pairs = [(a.split(), b.split()) for a, b in zip(labels, texts, strict=True)]
+    tags, words = ({word for pair in pairs for word in pair[at]} for at in (0, 1))
+    few = all(map(all, pairs)) and len(tags) < len(words) and 5 * len(tags) <= sum(len(a) for a, _ in pairs)
+    single = all(len(a) == 1 for a, _ in pairs) and 2 * sum(len(b) > 1 for _, b in pairs) > len(pairs)
+    each = any(len(a) > 1 for a, _ in pairs) and sum(len(a) == len(b) for a, b in pairs) >= _NEARLY * len(pairs)
+    return few and (single or each)
+
+
+def _refuse_binary(folder: Path) -> None:
+    """Raise DataError where the train split is in a file that is not read, with how it could be."""
+    for path in by_split([path for path in entries(folder) if path.name[0] not in "._"])["train"]:
+        suffix = path.suffix.lower()
+        if suffix in BINARY:
+            raise DataError(f"{path}: {suffix} files are not read. {BINARY[suffix].replace('FILE', path.name)}")
+
+
+def _without_dev(folder: Path) -> str:
+    return f"{folder}: has no dev split. Let a share of train serve as dev: `held_out: 0.1`."
+
+
 def _folders(folder: Path, depth: int = 3) -> list[Path]:
     """The folders inside a folder, not too many."""
     inside: list[Path] = []
     with suppress(DataError):
-        inside = [path for path in _inside(folder) if path.is_dir() and not path.name.startswith(".")]
+        inside = [path for path in entries(folder) if path.is_dir() and not path.name.startswith(".")]
     deeper = (inner for path in inside[:_MOST_FOLDERS] for inner in (_folders(path, depth - 1) if depth > 1 else []))
     return [*inside, *deeper][:_MOST_FOLDERS]
 
 
 def _only(folder: Path, split: str, paths: Sequence[Path]) -> Files:
+    if len(paths) > 1 and not is_whole(paths):
+        content = {path: {*_lines(path)} for path in paths}
+        whole = [
+            path for path, some in content.items() if some and any(len(s) > 0 and s < some for s in content.values())
+        ]
+        paths = [path for path in paths if path not in whole]  # one that contains another is no split beside it
     if len(paths) == 1 or is_whole(paths):
         return tuple(map(str, sorted(paths)))
     names = ", ".join(path.name for path in paths) or "none"
@@ -142,122 +246,8 @@ def _only(folder: Path, split: str, paths: Sequence[Path]) -> Files:
     )
 
 
-# A folder for each class and a file for each text, as in IMDB: `train/pos/0_9.txt`, `train/neg/0_3.txt`.
-#
-# They become one JSON lines file for each split in the cache, as datasets of the hub do: the paths of 50,000 files
-# would stand in every row of a store otherwise.
-
-UNLABELLED = ("unsup", "unsupervised", "unlabeled", "unlabelled")
-_FEWEST = 2  # classes, and texts of one, that make a folder of classes
-
-
-@dataclass(frozen=True)
-class ClassFolders:
-    """Texts in folders named after their classes.
-
-    Attributes:
-        splits: The texts of each class of each split, by the class's name.
-        left_out: Folders of texts without a class, and how many texts each has.
-    """
-
-    folder: Path
-    splits: dict[str, dict[str, list[Path]]]
-    left_out: dict[str, int]
-
-    def notes(self) -> list[str]:
-        """A sentence on what was taken, and one on each folder without a class."""
-        classes = ", ".join(self.splits["train"])
-        return [
-            f"a folder for each class ({classes}), a file for each text",
-            *(f"{name} is not used: its {n:,} texts have no class" for name, n in self.left_out.items()),
-        ]
-
-
-def find_class_folders(folder: Path) -> ClassFolders | None:
-    """The classes in a folder, with a folder for each split or without; None if it has no such layout.
-
-    Raises:
-        DataError: A folder cannot be read, or two splits have one name.
-    """
-    inside = [path for path in _inside(folder) if path.is_dir() and not path.is_symlink()]
-    splits, left_out = dict[str, dict[str, list[Path]]](), dict[str, int]()
-    for split, marked in by_split(inside).items():
-        for path in marked:
-            classes = _classes(path, left_out, f"{path.name}/")
-            if classes and split in splits:
-                raise DataError(f"{folder}: has several folders for {split}: {', '.join(p.name for p in marked)}.")
-            if classes:
-                splits[split] = classes
-    if not splits and (classes := _classes(folder, left_out, "")):
-        splits["train"] = classes
-    return ClassFolders(folder, splits, left_out) if "train" in splits else None
-
-
-def write_class_folders(class_folders: ClassFolders) -> dict[str, tuple[str, ...]]:
-    """The JSON lines file of each split, in the cache; written unless those of the same texts are. Raises DataError."""
-    stamp = hashlib.sha256()
-    for split, name, path in _texts(class_folders):
-        try:
-            line = f"{split}\0{name}\0{path}\0{tuple(stamp_of(path))}\n"
-        except OSError as error:
-            raise DataError(f"{path}: cannot be read ({error.strerror}).") from error
-        stamp.update(line.encode("utf-8", "surrogateescape"))
-    folder = cache_root() / "folders" / stamp.hexdigest()[:24]
-    files = {split: f"{split}.jsonl" for split in class_folders.splits}
-    with locked_folder(folder):
-        if whole_corpus(folder) is None:
-            with writing(folder):
-                for split, file in files.items():
-                    part = folder / f"{file}.part"
-                    with part.open("w", encoding="utf-8", newline="\n") as target:
-                        target.writelines(
-                            _row(name, path) for text_split, name, path in _texts(class_folders) if text_split == split
-                        )
-                    part.replace(folder / file)
-            source = f"folder:{folder.name}"
-            write_manifest(folder, name=folder.name, kind="folder", source=source, licence=None, files=files.values())
-    return {split: (str(folder / file),) for split, file in files.items()}
-
-
-def _row(name: str, path: Path) -> str:
-    text = "\n".join(read_lines(path)).strip()
-    if not text:
-        raise DataError(f"{path}: the text is empty. Delete the file.")
-    return json.dumps({"label": name, "text": text}, sort_keys=True, ensure_ascii=False, separators=(",", ":")) + "\n"
-
-
-def _texts(class_folders: ClassFolders) -> Iterator[tuple[str, str, Path]]:
-    for split, classes in class_folders.splits.items():
-        for name, paths in classes.items():
-            for path in paths:
-                yield split, name, path
-
-
-def _classes(folder: Path, left_out: dict[str, int], before: str) -> dict[str, list[Path]]:
-    """The texts by class; none unless at least two folders hold nothing but texts, two or more."""
-    classes, others = dict[str, list[Path]](), dict[str, int]()
-    for path in _inside(folder):
-        if path.is_symlink() or not path.is_dir():
-            continue
-        texts = [file for file in _inside(path) if _is_text(file)]
-        if path.name.lower() in UNLABELLED:
-            others[f"{before}{path.name}"] = len(texts)
-        elif 2 * sum(looks_like_split(file.name) for file in texts) < len(texts):  # else each has a corpus of its own
-            classes[path.name] = texts
-    if len(classes) < _FEWEST or max(map(len, classes.values())) < _FEWEST:
-        return {}
-    for name in classes:
-        if not name.isprintable():
-            raise DataError(f"{folder}: the folder {quoted(name)} cannot name a class. Rename it.")
-    left_out |= others
-    return classes
-
-
-def _is_text(path: Path) -> bool:
-    return path.suffix.lower() in (".txt", "") and path.is_file() and not path.is_symlink() and path.name[0] != "."
-
-
-def _inside(folder: Path) -> list[Path]:
+def entries(folder: Path) -> list[Path]:
+    """What a folder holds, by name. Raises DataError."""
     try:
         return sorted(folder.iterdir())
     except OSError as error:

@@ -27,8 +27,9 @@ from trials.datasets.corpus import (
     item_words,
     load_corpus,
 )
+from trials.datasets.labels import cleaned
 from trials.datasets.schemes import OUTSIDE, TagEvidence
-from trials.datasets.table_reader import label_cells
+from trials.datasets.table_rows import label_cells
 from trials.datasets.text_file import BrokenLines, BrokenLinesError, read_lines
 from trials.errors import DataError
 from trials.escaping import quoted
@@ -229,6 +230,7 @@ def sorted_labels(items: Sequence[Item]) -> tuple[str, ...]:
 
 UNLABELLED = "-1"  # the hub's and GLUE's label of a split whose labels are not published
 _MOSTLY = 0.5  # of all words
+_FEW = 20  # items, of which nothing is said
 _LONG = 1_000  # words of a sentence that surely has lost its blank lines
 
 
@@ -261,7 +263,15 @@ def _without_counts(data: DataSpec) -> DataSpec:
 
 @lru_cache(maxsize=8)
 def _read(task_name: str, data: DataSpec) -> tuple[Corpus, tuple[str, ...]]:
-    task, raw = TASKS[task_name], load_corpus(data)
+    task, changed = TASKS[task_name], list[str]()
+
+    def prepare(corpus: Corpus) -> Corpus:
+        clean = cleaned(corpus, data.name, regression=task.regression)
+        changed.extend(clean.notes)
+        _refuse_what_cannot_be_scored(task, data.name, clean.corpus)
+        return clean.corpus
+
+    raw = load_corpus(data, prepare)
     splits, notes, broken = list[list[Item]](), dict[str, list[str]](), BrokenLines()
     for name in SPLITS:
         items: list[Item] = getattr(raw, name)
@@ -278,7 +288,29 @@ def _read(task_name: str, data: DataSpec) -> tuple[Corpus, tuple[str, ...]]:
     if len(labels) < 2 and not task.regression:
         only = quoted(labels[0])
         raise DataError(f"{data.name}: its train split has one label only, {only}; there is nothing to learn.")
-    return Corpus(*splits), tuple(f"{', '.join(names)}: {note}" for note, names in notes.items())
+    return Corpus(*splits), (*changed, *(f"{', '.join(names)}: {note}" for note, names in notes.items()))
+
+
+def _refuse_what_cannot_be_scored(task: Task, name: str, corpus: Corpus) -> None:
+    """Raise DataError where nearly each text has a label of its own, or dev has no label of train, or one alone."""
+    labels, found = ({label for item in items for label in labels_of(item)} for items in (corpus.train, corpus.dev))
+    n = len(corpus.train)
+    if task.regression:
+        return
+    if task.head == "text" and n >= _FEW and len(labels) > _MOSTLY * n:
+        raise DataError(
+            f"{name}: {len(labels):,} different labels for {n:,} texts are no classes (the first: "
+            f"{quoted(min(labels))}). Give the column of the classes (--label)."
+        )
+    way_out = "Give another file (`dev`, --dev FILE), or let a share of train serve as dev: --held-out 0.1."
+    if found and found.isdisjoint(labels):
+        some = ", ".join(quoted(label) for label in [*sorted(found)[:2], *sorted(labels)[:2]])
+        raise DataError(
+            f"{name}: dev shares no label with train ({some}, ...): its columns are in another order, or it is of "
+            f"another corpus. {way_out}"
+        )
+    if len(found) == 1 < len(labels) and len(corpus.dev) >= _FEW:
+        raise DataError(f"{name}: dev has one label only, {quoted(*found)}, so its score says nothing. {way_out}")
 
 
 def _odd(task: Task, data: DataSpec, items: Sequence[Item]) -> Iterator[str]:
@@ -286,8 +318,8 @@ def _odd(task: Task, data: DataSpec, items: Sequence[Item]) -> Iterator[str]:
     sentences = [item for item in items if isinstance(item, Sentence)]
     if not sentences:
         short = sum(len(item_words(item)) == 1 for item in items)
-        if short > _MOSTLY * len(items) and len(items) >= 20:
-            yield f"{short:,} of {len(items):,} texts are single words; words with tags are --format columns."
+        if short > _MOSTLY * len(items) and len(items) >= _FEW:
+            yield f"{short:,} of {len(items):,} texts have no space: single words, or a script that writes none."
         if items and task.columns.pair is not None and data.columns.pair is None:
             yield "only one text of each pair is read; name the other one with `columns: {pair: ...}` (--pair)."
         return
@@ -340,13 +372,13 @@ def _why_unlabelled(data: DataSpec, split: str) -> str | None:
         if data.format == "columns":
             lines = [line for path in paths for line in read_lines(Path(path)) if line.strip() and DOCUMENT not in line]
             return "each line has one column" if lines and all(len(line.split()) == 1 for line in lines) else None
-        rows = [row for path in paths for row in label_cells(Path(path), data.format, label, data.columns)]
+        rows = [row for path in paths for row in label_cells(Path(path), data.format, label, data.columns.text)]
         if rows == [None]:
             return f"there is no column {label!r}"
         kinds = {str(row).strip() for row in rows}
         if not rows or len(kinds) > 1 or kinds.isdisjoint({UNLABELLED, f"{UNLABELLED}.0", "", "None"}):
             return None
-        cells = (cell for path in data.train for cell in label_cells(Path(path), data.format, label, data.columns))
+        cells = (cell for path in data.train for cell in label_cells(Path(path), data.format, label, data.columns.text))
         if kinds & {str(cell).strip() for cell in cells}:
             return None
     except DataError:

@@ -14,6 +14,7 @@ import pytest
 import typer
 
 from orchestrator.commands.operate import stop as stop_command
+from orchestrator.config.console import reported
 from orchestrator.config.signals import TELLER
 from orchestrator.execution import events as stop_module
 from orchestrator.execution.events import StopRequest, ask_to_stop
@@ -70,6 +71,33 @@ def test_what_sigterm_cuts_off_may_fail_in_its_own_way_and_the_block_still_ends_
     assert ended.value.code == signal.SIGTERM or goes_on
     with pytest.raises(AttributeError), StopRequest().signals.handled(print):
         raise AttributeError("of its own")
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGUSR1, signal.SIGTERM])
+def test_every_signal_that_ends_a_job_stops_trials_and_says_itself_in_the_exit_code(number: signal.Signals) -> None:
+    stop = StopRequest()
+    with stop.signals.handled(lambda line: None):
+        stop.signals.running(lambda: False)
+        signal.raise_signal(number)
+        stop.ended(all_ran=False)
+    assert stop.exit_code == 128 + number
+    with pytest.raises(typer.Exit) as ended, reported(debug=False), StopRequest().signals.handled(print):
+        signal.raise_signal(number)  # before the first trial
+    assert ended.value.exit_code == 128 + number
+    with pytest.raises(SystemExit), reported(debug=False):
+        raise SystemExit(1)  # which is no SIGHUP
+
+
+def test_a_terminal_that_closes_ends_nothing_that_runs_under_nohup() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        stop = StopRequest()
+        with stop.signals.handled(print):
+            stop.signals.running(lambda: False)
+            signal.raise_signal(signal.SIGHUP)
+        assert not stop.asked
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_a_signal_that_a_library_has_swallowed_ends_the_block_before_the_first_trial() -> None:

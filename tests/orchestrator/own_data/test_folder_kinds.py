@@ -372,7 +372,7 @@ KINDS: dict[str, Kind] = {
     ),
     "a pair with names of its own": refused(
         GERMAN, "Several look like texts: frage_a, frage_b",
-        "--text frage_a --pair frage_b --label gleich, or with --pair none",
+        "Read are --text frage_a --pair frage_b --label gleich, or --text frage_a --pair none --label gleich",
     ),
     "a pair task whose second text nobody can name": refused(
         GERMAN, "Which column is the second text of each pair (--pair COLUMN).", "--pair frage_b",
@@ -406,14 +406,16 @@ KINDS: dict[str, Kind] = {
     ),
     "labels that nobody can tell apart": refused(
         train(table(MOODS, ("note", "mood", "place"))),
-        "Several could be labels: mood, place. Say it with --text note --label mood",
+        "Several could be labels: mood, place. It has columns 'note', 'mood', 'place'; its first rows: 'a rather",
+        "Read are --text note --label mood, or --text note --label place (in a sweep file `columns: {text: note, ",
     ),
     "labels that nobody can tell apart, without a header": refused(
         train(table([(f"src{n % 3}", k, "" if n % 2 else "*", t) for n, (t, k) in enumerate(REVIEW)], ())),
-        "no header line: use --text 3 --label 1, or other numbers from 0 to 3; several could be labels: 0, 1.",
+        "Several could be labels: 0, 1. It has no header line; its first rows: 'src0', 'bad', '*'",
+        "Read are --text 3 --label 0, or --text 3 --label 1 (in a sweep file",
     ),
     "names of columns for a table without a header": refused(
-        train(table(REVIEW, ())), "as in --text 0 --label 1 (in a sweep file `columns: {text: 0, label: 1}`)",
+        train(table(REVIEW, ())), "from 0 to 1. Read are --text 0 --label 1 (in a sweep",
         text="body", label="mood",
     ),
     "semicolons": of_texts(
@@ -428,11 +430,11 @@ KINDS: dict[str, Kind] = {
     "CoLA as it is published, as its task": of_texts(COLA, 80, task="cola", options={"task": "cola"}, text=3, label=1),
     "single words as texts": of_texts(
         train(table([(f"word{i}", str(i % 2)) for i in range(60)], ("text", "label"), ","), ".csv"), 60,
-        layout="csv", text="text", notes=["texts are single words; words with tags are"],
+        layout="csv", text="text", notes=["texts have no space: single words, or a script that writes none"],
     ),
     "sentences without labels": refused(
         train("".join("so " * (i % 7) + f"many words {i}\n" for i in range(60)), ".txt"),
-        "its lines hold 3 to 9 words each, so they are no word and tag",
+        "it is in no format that is recognised. Its first lines: 'many words 0'; 'so many words 1'. Write a row",
     ),
     "MRPC as it is published": of_texts(
         {"msr_paraphrase_train.txt": table(
@@ -528,12 +530,18 @@ def test_a_single_file_names_its_corpus_and_what_is_not_there_is_missing() -> No
         guess_corpus(ChooseOptions(data="all wrds.csv"), Lookup(offline=True))
 
 
-def test_on_a_terminal_a_person_says_which_column_it_is_and_documents_may_be_left_out() -> None:
-    answers = iter(["note", "place"])
+def test_on_a_terminal_a_person_says_which_option_it_is_and_documents_may_be_left_out() -> None:
+    questions = list[str]()
+
+    def ask(question: str, choices: Sequence[str]) -> str:
+        questions.append(question)
+        return choices[1]
+
     written(train(table([(*row, "7") for row in MOODS], ("note", "mood", "place", "n"))))
-    asked = ChooseOptions(data="data", ask=lambda _question, _choices: next(answers))
+    asked = ChooseOptions(data="data", ask=ask)
     columns = guess_corpus(asked, Lookup(offline=True)).data["columns"]
     assert (columns["text"], columns["label"]) == ("note", "place")
+    assert "Which? 1 = --text note --label mood; 2 = --text note --label place" in questions[0]
     written(THREADS)
     without = guess_corpus(ChooseOptions(data="data", document="none"), Lookup(offline=True))
     assert without.data["columns"] == {"text": "text", "label": "label", "document": "none"}
@@ -544,7 +552,7 @@ def test_on_a_terminal_a_person_says_which_column_it_is_and_documents_may_be_lef
 
 def test_a_changed_text_is_another_corpus_and_the_same_texts_are_converted_once() -> None:
     folder = written(REVIEWS)
-    with pytest.raises(PermafrostError, match=r"has a folder for each class and none for dev\. .* `held_out: 0\.1`"):
+    with pytest.raises(PermafrostError, match=r"a folder for each class .*, and none of dev\. .* `held_out: 0\.1`"):
         DataDraft(folder=str(folder)).resolve()
     first = DataDraft(folder=str(folder), held_out=0.1).resolve()
     stamp = Path(first.train[0]).stat().st_mtime_ns

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import inspect
 import logging
+import signal
 from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
@@ -30,6 +32,7 @@ from orchestrator.ray_backend.ray_internals import (
     cleanup_that_can_be_skipped,
     forget_finished,
     killed_workers_are_lost,
+    signals_stay_ours,
 )
 from trials.plugins.import_origins import folders_for_other_processes
 
@@ -127,6 +130,19 @@ def test_tune_hears_of_a_killed_worker_as_of_a_dead_actor_and_only_inside() -> N
     assert RayActorManager._actor_task_failed is before
     with pytest.raises(RuntimeError, match="unexpected exception"):  # else the above would not be needed any more
         RayActorManager._actor_task_failed(manager, tracked_actor_task=task, exception=OutOfMemoryError("gone"))
+
+
+def test_tune_takes_sigusr1_but_in_a_launch_of_ours() -> None:
+    module, before = importlib.import_module("ray.tune.tune"), signal.getsignal(signal.SIGUSR1)
+    with signals_stay_ours():
+        module._setup_signal_catching()
+        assert signal.getsignal(signal.SIGUSR1) is before
+    try:
+        module._setup_signal_catching()
+        assert signal.getsignal(signal.SIGUSR1) is not before  # else the block would not be needed any more
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 STATES = ("waiting", "running", "leaving", "stopped", "failed")

@@ -154,11 +154,11 @@ def test_the_broken_lines_of_all_splits_are_told_together(tmp_path: Path) -> Non
 
 def test_every_label_of_a_regression_that_is_no_number_is_told(tmp_path: Path) -> None:
     (tmp_path / "train.tsv").write_text("a\tb\t1.5\nc\td\tmuch\ne\tf\tmore\n")
-    (tmp_path / "dev.tsv").write_text("a\tb\t2.5\ng\th\tnan\n")
+    (tmp_path / "dev.tsv").write_text("a\tb\t2.5\ng\th\tinf\n")
     data = DataDraft(folder=str(tmp_path), columns=Columns(text=0, pair=1, label=2)).resolve()
     with pytest.raises(DataError) as error:
         read_corpus("stsb", data)
-    assert [line.split("'")[1] for line in str(error.value).split("\n")] == ["much", "more", "nan"]
+    assert [line.split("'")[1] for line in str(error.value).split("\n")] == ["much", "more", "inf"]
 
 
 def test_collections_add_up_and_an_empty_one_raises_nothing() -> None:

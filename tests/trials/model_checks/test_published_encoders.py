@@ -79,6 +79,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HubServer]:
 def hub(server: HubServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> HubServer:
     point_at(server, monkeypatch, tmp_path)
     monkeypatch.setattr(rehearsal, "_shapes", published_shapes)
+    monkeypatch.setattr(rehearsal, "_tensors", lambda spec: ())
     return server
 
 

@@ -20,8 +20,8 @@ from tests.servers import UdServer
 from trials.datasets.corpus import load_corpus
 from trials.errors import DataError
 from trials.settings import Columns, DataSpec
+from trials.sources.converted import conversion_of
 from trials.sources.corpus_draft import DataDraft
-from trials.sources.split_files import find_class_folders, write_class_folders
 from trials.tasks import TASKS
 
 UD = ("UD_Tiny-Test", "2.10")
@@ -232,9 +232,9 @@ def classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def lines(folder: Path) -> tuple[Path, list[str]]:
     """The file in the cache, and its texts."""
-    found = find_class_folders(folder)
+    found = conversion_of(folder)
     assert found is not None
-    (path,) = map(Path, write_class_folders(found)["train"])
+    (path,) = map(Path, found.written()["train"])
     return path, [json.loads(line)["text"] for line in path.read_text().splitlines()]
 
 

@@ -203,7 +203,7 @@ def test_labels_that_teach_nothing_or_have_a_fraction_are_refused(tmp_path: Path
     assert "Use a regression like `stsb`" in message
 
 
-@each("label", ["good", "nan", "inf", ""])
+@each("label", ["good", "inf"])
 def test_a_label_that_is_no_number_is_refused_in_a_regression(label: str, tmp_path: Path) -> None:
     folder = write_labels(tmp_path / "words", ["0.5", label], ["1"])
     columns = {"text": "sentence", "label": "label"}
@@ -230,4 +230,4 @@ def test_a_table_without_the_tasks_columns_is_refused_with_the_known_ones(tmp_pa
     assert (
         "train.tsv: which columns hold the text and its label? Which column is the second text of each pair" in message
     )
-    assert "it has 'sentence', 'label'." in message
+    assert "It has columns 'sentence', 'label'; its first rows: 'train 0', '0'; 'train 1', '1'" in message

@@ -1,0 +1,54 @@
+"""What a local Ray needs of its machine: room for its files, a loopback, and files that it may open."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from orchestrator.ray_backend.cluster import local_cluster, room_in
+from trials.errors import MissingError
+
+CHECK = "from orchestrator.ray_backend.cluster import check_loopback_and_files as check; check(); print('passed')"
+
+
+def checked(before: str) -> str:
+    """What the check says in a shell after a command."""
+    command = f'{before} && exec {sys.executable} -c "{CHECK}"'
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, env=dict(os.environ))
+    return done.stdout + done.stderr
+
+
+def test_too_few_files_are_said_and_a_low_soft_limit_is_raised() -> None:
+    assert "a process here may open 64 files, too few for Ray's. Raise the limit (`ulimit -n" in checked("ulimit -n 64")
+    assert checked("ulimit -Sn 64") == "passed\n"
+
+
+def test_a_loopback_that_is_down_is_said() -> None:
+    if subprocess.run(["unshare", "-rn", "true"], capture_output=True).returncode:
+        pytest.skip("this machine lets nobody make a network of their own")
+    command = ["unshare", "-rn", sys.executable, "-c", CHECK]
+    said = subprocess.run(command, capture_output=True, text=True).stderr
+    assert "127.0.0.1 does not answer (Network is unreachable)" in said
+    assert "ip link set lo up" in said
+
+
+def test_a_full_temporary_folder_is_named_before_ray_starts_and_when_it_fills_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = shutil.disk_usage(tmp_path)
+    with pytest.raises(OSError, match="No space"), room_in(tmp_path):  # of another folder
+        raise OSError(errno.ENOSPC, "No space left on device")
+    with pytest.raises(MissingError, match="is full") as filled, room_in(tmp_path):  # noqa: PT012
+        monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage._replace(free=1_000))
+        raise OSError(errno.ENOSPC, "No space left on device")
+    assert filled.value.exit_code == 3
+    with pytest.raises(
+        MissingError, match=r"--cluster local: /.*, the folder of Ray's temporary files, is full.*RAY_TMPDIR"
+    ):
+        local_cluster().__enter__()

@@ -1,0 +1,163 @@
+"""Labels that are none, and spellings of one label: what is read as the same, with a count, and what is asked about.
+
+Only what can be read in one way is changed: marks that nobody sees, letters of another script that look the same, whole
+numbers with `.0`, and a spelling that only capitals tell from another where all other labels are written like that one.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from trials.datasets.corpus import SPLITS, Corpus, Item, Sentence, Text
+from trials.errors import DataError
+from trials.escaping import quoted
+
+_NONE = ("", "-", "NA", "N/A", "n/a", "nan", "NaN", "NULL", "null", "None", "?", "-1", "-1.0")
+_RARE = 0.1  # of the train texts: fewer of -1 beside 0 and 1 are none
+_COMMON = 0.2  # more are a class
+# Cyrillic and Greek letters beside the Latin ones that they look like.
+_SAME = str.maketrans(
+    "\u0410\u0412\u0415\u0405\u0406\u0408\u041a\u041c\u041d\u041e\u0420\u0421\u0422\u0423\u0425\u0430"
+    "\u0435\u0455\u0456\u0458\u043e\u0440\u0441\u0443\u0445\u0391\u0392\u0395\u0396\u0397\u0399\u039a"
+    "\u039c\u039d\u039f\u03a1\u03a4\u03a5\u03a7\u03bf",
+    "ABESIJKMHOPCTYXaesijopcyxABEZHIKMNOPTYXo",
+)
+
+
+@dataclass(frozen=True)
+class CleanCorpus:
+    """A corpus with one spelling for each label and without texts that have none.
+
+    Attributes:
+        notes: What was changed, a sentence each.
+    """
+
+    corpus: Corpus
+    notes: tuple[str, ...]
+
+
+def cleaned(corpus: Corpus, name: str, *, regression: bool) -> CleanCorpus:
+    """The corpus with labels as they are meant.
+
+    Args:
+        name: Of the corpus, for messages.
+        regression: Whether labels are numbers, which stay as they are written.
+
+    Raises:
+        DataError: A label may be a class or none, or two labels one or two.
+    """
+    splits = {split: list[Item](getattr(corpus, split)) for split in SPLITS}
+    counts = Counter(label for items in splits.values() for item in items for label in _labels(item))
+    notes = list[str]()
+    if not regression:
+        spellings = _spellings(counts)
+        _refuse_twins(name, counts, spellings)
+        if spellings:
+            splits = {split: [_spelled(item, spellings) for item in items] for split, items in splits.items()}
+            n = sum(counts[label] for label in spellings)
+            shown = ", ".join(f"{quoted(label)} as {quoted(read)}" for label, read in list(spellings.items())[:3])
+            notes.append(f"{n:,} labels are read in another spelling: {shown}{', ...' if len(spellings) > 3 else ''}.")
+    train = Counter(item.label for item in splits["train"] if isinstance(item, Text))
+    every = {item.label for items in splits.values() for item in items if isinstance(item, Text)}
+    for none in sorted(every & {*_NONE}):
+        if not _is_none(name, none, train, regression=regression):
+            continue
+        kept = {
+            split: [item for item in items if getattr(item, "label", "O") != none] for split, items in splits.items()
+        }
+        sizes = {split: (len(items) - len(kept[split]), len(items)) for split, items in splits.items()}
+        left = ", ".join(f"{n:,} of {total:,} in {split}" for split, (n, total) in sizes.items() if n)
+        notes.append(f"texts without a label ({quoted(none) if none else 'empty'}) are left out: {left}.")
+        splits = kept
+    return CleanCorpus(replace(corpus, **splits), tuple(notes))
+
+
+def _labels(item: Item) -> tuple[str, ...]:
+    return (item.label,) if isinstance(item, Text) else item.tags
+
+
+def _spelled(item: Item, spellings: Mapping[str, str]) -> Item:
+    if isinstance(item, Sentence):
+        return item._replace(tags=tuple(spellings.get(tag, tag) for tag in item.tags))
+    return item._replace(label=spellings.get(item.label, item.label))
+
+
+def _visible(label: str) -> str:
+    """A label without marks that nobody sees and with plain spaces, none at its ends."""
+    marked = "".join(c for c in label if unicodedata.category(c) != "Cf")
+    return " ".join(marked.split())
+
+
+def _spellings(counts: Mapping[str, int]) -> dict[str, str]:
+    """What is read for each label that is not as it is meant."""
+    read = {label: _visible(label) for label in counts}
+    plain = {label for label in read.values() if label.isascii()}
+    for label, seen in read.items():
+        if not seen.isascii() and (latin := seen.translate(_SAME)) in plain:
+            read[label] = latin
+    if all(re.fullmatch(r"-?\d+(\.0*)?", label) for label in read.values() if label not in _NONE):
+        read |= {label: seen.partition(".")[0] for label, seen in read.items()}
+    known = Counter[str]()
+    for label, seen in read.items():
+        known[seen] += counts[label]
+    for folded in _twins(known):
+        commonest = max(folded, key=lambda label: known[label])
+        others = [label for label in known if label not in folded and _is_word(label)]
+        how = next((way for way in _CASES if way(commonest) and all(map(way, others))), None)
+        if how is not None and others and not any(how(label) for label in folded if label != commonest):
+            read |= {label: commonest for label, seen in read.items() if seen in folded}
+    return {label: meant for label, meant in read.items() if label != meant}
+
+
+_CASES: Sequence[Callable[[str], bool]] = (str.isupper, str.islower, str.istitle)
+
+
+def _twins(labels: Mapping[str, int]) -> list[list[str]]:
+    """The labels that only capitals tell apart."""
+    folded = dict[str, list[str]]()
+    for label in labels:
+        folded.setdefault(label.casefold(), []).append(label)
+    return [each for each in folded.values() if len(each) > 1 and _is_word(each[0])]
+
+
+def _is_word(label: str) -> bool:
+    return len(label) > 2 and re.sub(r"[-_ ]", "", label).isalpha()
+
+
+def _refuse_twins(name: str, counts: Mapping[str, int], spellings: Mapping[str, str]) -> None:
+    left = {spellings.get(label, label): n for label, n in counts.items()}
+    for twins in _twins(left):
+        listed = " and ".join(f"{quoted(label)} ({left[label]:,})" for label in twins)
+        raise DataError(
+            f"{name}: are the labels {listed} one or two? Only capitals tell them apart. Write one like the other, or "
+            "give them different names."
+        )
+
+
+def _is_none(name: str, label: str, train: Mapping[str, int], *, regression: bool) -> bool:
+    """Whether a label says that there is none. Raises DataError: nobody can tell."""
+    others = {other for other in train if other not in _NONE}
+    share = train.get(label, 0) / (sum(train.values()) or 1)
+    if label == "" or regression:
+        return not label.startswith("-1")
+    numbers = sorted(int(other) for other in others if other.isdigit())
+    if label.startswith("-1") and len(numbers) == len(others):  # -1, 0 and 1 may be negative, neutral and positive
+        if numbers != [0, 1] or share > _COMMON:
+            return len(numbers) > 2 and numbers[-1] - numbers[0] < 2 * len(numbers)
+        is_clear = share < _RARE
+    elif label == "-" and "+" in others:
+        return False
+    else:
+        codes = label.isalpha() and all(other.isupper() and len(other) == len(label) for other in others)
+        is_clear = len(others) > 1 and not codes  # NA is a country beside DE and FR
+    if not is_clear:
+        listed = ", ".join(quoted(other) for other in sorted(others)[:5])
+        raise DataError(
+            f"{name}: is the label {quoted(label)} beside {listed} a class, or is it none? Delete its rows, or give "
+            "the class another name."
+        )
+    return True

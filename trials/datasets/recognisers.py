@@ -1,0 +1,321 @@
+"""The formats that are recognised, each by positive evidence that has a name, and what reads it or what to do instead.
+
+A row of the table is one format. A file is of the one format whose evidence it has; a file with the evidence of none is
+asked about by whoever reads it. Adding a format is adding a row.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import groupby
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from trials.datasets.columns_reader import COLUMNS, column_blocks, header_line, is_numbered, usual_width
+from trials.datasets.corpus import DOCUMENT
+from trials.datasets.schemes import TagEvidence, is_span_tag
+from trials.datasets.table_evidence import KNOWN_NAMES
+from trials.datasets.table_rows import csv_delimiter, objects_of, text_rows
+from trials.datasets.text_file import read_lines
+from trials.errors import DataError
+
+_MOST_LINES = 20_000  # that decide; how its cells are written is decided by all
+_CLEAR = 0.95  # of a file's lines show it
+_LONG_BLOCK = 25  # lines between two blank lines, on average, that are rather texts than the words of a sentence
+_LONGEST_BLOCK = 500  # lines that may be a sentence, where nothing says that they are texts
+_DIFFERENT = 0.8  # of the cells, where they are texts
+_CLASSES = 0.2  # of the cells, at most, where they are classes
+_MANY = 100  # rows, of which words would come again
+_FEW = 10  # rows, of which nothing is said
+_SHORT = 60  # characters of a class's name
+_id = re.compile(r"\d+([-.]\d+)?")
+_tagged_word = re.compile(r"\S+[/|_]([A-Za-z][\w$.:+*-]*|[.,:;()'`$#-]+)")
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The file that a corpus is recognised by.
+
+    Attributes:
+        lines: All of its lines.
+    """
+
+    path: Path
+    lines: Sequence[str]
+
+    @cached_property
+    def inside(self) -> list[str]:
+        """The lines that are neither blank, nor comments, nor starts of documents."""
+        return [line for line in self.lines if line.strip() and not line.startswith(("#", DOCUMENT))]
+
+    @cached_property
+    def tabs(self) -> list[list[str]]:
+        """Its cells between tabs."""
+        return [line.split("\t") for line in self.inside]
+
+    @cached_property
+    def width(self) -> int:
+        """The number of cells between tabs of nearly all lines; 0 where they differ, 1 without tabs."""
+        widths = Counter(map(len, self.tabs)).most_common(1)
+        return widths[0][0] if widths and widths[0][1] >= _CLEAR * len(self.tabs) else 0
+
+    @cached_property
+    def array(self) -> list[dict[str, Any]] | None:
+        """The objects of a file that is one JSON value."""
+        return objects_of(self.lines)
+
+    @cached_property
+    def objects(self) -> list[dict[str, Any]]:
+        """The first objects of JSON."""
+        if self.array is not None:
+            return self.array
+        found = list[Any]()
+        with suppress(ValueError, RecursionError):
+            for line in self.inside[:20] if self.first()[:1] == "{" else ():
+                found.append(json.loads(line))
+        return [value for value in found if isinstance(value, dict)]
+
+    def first(self) -> str:
+        """The first line with content."""
+        return next((line for line in self.lines if line.strip()), "")
+
+    def share(self, shows: Callable[[str], object]) -> float:
+        """The share of lines with content that show something."""
+        return _share(map(shows, self.inside))
+
+    def column(self, at: int) -> list[str]:
+        """The cells of a column between tabs."""
+        return [row[at] for row in self.tabs if len(row) == self.width]
+
+
+class Recogniser(NamedTuple):
+    """A format.
+
+    Attributes:
+        evidence: Whether a file shows it.
+        shown_by: What shows it, in words.
+        reads: The registered corpus format that reads it; none where it is refused.
+        way_out: What to do with a refused one.
+    """
+
+    name: str
+    evidence: Callable[[Sample], bool]
+    shown_by: str
+    reads: str = ""
+    way_out: str = ""
+
+
+def _share(flags: Iterable[object]) -> float:
+    values = [bool(flag) for flag in flags]
+    return sum(values) / len(values) if values else 0.0
+
+
+def _is_conllu(sample: Sample) -> bool:
+    rows = [line.split("\t") for line in sample.lines if line.strip() and not line.startswith("#")]
+    return _share(len(row) == 10 and _id.fullmatch(row[0]) for row in rows) >= _CLEAR
+
+
+def _has_other_columns(sample: Sample) -> bool:
+    name, _, columns = sample.first().partition("=")
+    return name.replace(" ", "") == "#global.columns" and tuple(columns.lower().split()) != COLUMNS
+
+
+def _is_conll_2012(sample: Sample) -> bool:
+    rows = [line.split() for line in sample.inside[:1000]]
+    brackets = _share(any(re.fullmatch(r"\(?[\w(*]*\*?\)*", cell) and "(" in cell for cell in row) for row in rows)
+    numbered = _share(len(row) >= 11 and row[1].isdigit() and row[2].isdigit() for row in rows)
+    return numbered >= _CLEAR and (sample.first().startswith("#begin document") or brackets > 0)
+
+
+def _has_tagged_words(sample: Sample) -> bool:
+    return sample.share(lambda line: len(line.split()) > 1 and all(map(_tagged_word.fullmatch, line.split()))) >= _CLEAR
+
+
+def _has_a_word_a_line(sample: Sample) -> bool:
+    """Single words with tags in columns, with blank lines, starts of documents or tags of spans."""
+    blocks = column_blocks(sample.lines)
+    rows = [line.cells for block in blocks for line in block]
+    width = usual_width(blocks)
+    alike = _share(len(row) == width for row in rows) >= _CLEAR or is_numbered(blocks)
+    if width < 2 or not alike or _is_conllu(sample) or _is_a_table(sample):
+        return _has_tabs_and_spaces(sample)
+    if sample.path.suffix in (".csv", ".jsonl") and not any("\t" in line for line in sample.inside[:20]):
+        return False
+    columns = [[row[at] for row in rows if len(row) == width] for at in range(width)]
+    has_spans = any(TagEvidence.of(Counter(column)).are_spans for column in columns)
+    come_again = 2 * len({*columns[0]}) <= len(rows) and _are_classes(columns[-1])  # as the words of a language do
+    come_again = come_again and sample.first()[0] not in "{["
+    return _is_broken_into_sentences(sample, _LONGEST_BLOCK) or has_spans or come_again
+
+
+def _has_tabs_and_spaces(sample: Sample) -> bool:
+    """Columns that only tabs separate, as a word or a type has a space inside."""
+    return sample.width > 1 and not _is_a_table(sample) and not _is_conllu(sample) and _spans_at(sample) is not None
+
+
+def _spans_at(sample: Sample) -> int | None:
+    """The column between tabs that holds tags of spans, one a cell."""
+    columns = {at: sample.column(at) for at in range(sample.width)}
+    alone = {at: cells for at, cells in columns.items() if 2 * sum(map(_are_several_tags, cells)) <= len(cells)}
+    return next((at for at, cells in alone.items() if TagEvidence.of(Counter(cells)).are_spans), None)
+
+
+def _are_several_tags(cell: str) -> bool:
+    return " " in cell and all(map(is_span_tag, cell.split(" ")))
+
+
+def _is_broken_into_sentences(sample: Sample, most: int) -> bool:
+    """Whether there are blank lines, as between sentences, that leave so many lines between them on average."""
+    blocks = [len([*block]) for full, block in groupby(sample.lines, lambda line: bool(line.strip())) if full]
+    return len(blocks) > 1 and sum(blocks) <= most * len(blocks)
+
+
+def _is_a_table(sample: Sample) -> bool:
+    """Cells between tabs, a row a line: with names of texts on top, texts of several words, or texts beside classes."""
+    if sample.width < 2 or _is_conllu(sample):
+        return False
+    rows = [row for row in sample.tabs if len(row) == sample.width]
+    if _spans_at(sample) is not None:
+        return False
+    header = {cell.strip().lower() for cell in rows[0]}
+    if len(header & KNOWN_NAMES) > 1 and not header_line(sample.lines):
+        return True
+    if _is_broken_into_sentences(sample, _LONG_BLOCK):
+        return len(rows) >= _MANY and _has_texts_beside_classes([sample.column(at) for at in range(sample.width)])
+    has_texts = _share(any(" " in cell.strip() for cell in row) for row in rows) >= 0.5
+    return has_texts or _has_texts_beside_classes([sample.column(at) for at in range(sample.width)])
+
+
+def _has_texts_beside_classes(columns: Sequence[Sequence[str]]) -> bool:
+    """A column of cells that are nearly all different, and one of a few that come again: no words of a language."""
+    n = len(columns[0])
+    has_texts = any(len({*column}) >= _DIFFERENT * n for column in columns)
+    return n >= _FEW and has_texts and any(map(_are_classes, columns))
+
+
+def _are_classes(column: Sequence[str]) -> bool:
+    """A few short cells that come again; prose has a space behind a comma."""
+    few = 1 < len({*column}) <= max(2, _CLASSES * len(column))
+    return few and not any(len(cell) > _SHORT or cell.startswith(" ") for cell in column)
+
+
+def _is_csv(sample: Sample) -> bool:
+    """Cells that a separator, with quotes where they need them, divides alike in all rows."""
+    if sample.width > 1 or _is_json_lines(sample) or sample.array is not None or not sample.inside:
+        return False
+    if csv_delimiter(sample.lines) == "," and "," not in sample.first() and not sample.first().startswith("sep="):
+        return False
+    try:
+        rows = [cells for _, cells in text_rows(sample.path, "csv", sample.lines)]
+    except DataError:
+        return False
+    most, n = Counter(map(len, rows)).most_common(1)[0] if rows else (0, 0)
+    alike = [row for row in rows if len(row) == most]
+    is_named = ".csv" in sample.path.suffixes or sample.first().startswith("sep=")
+    return most > 1 and n >= _CLEAR * len(rows) and (is_named or any(map(_are_classes, zip(*alike, strict=True))))
+
+
+def _is_json_lines(sample: Sample) -> bool:
+    is_object = lambda line: line.startswith("{") and line.rstrip().endswith("}")  # noqa: E731
+    return sample.share(is_object) >= _CLEAR and sample.array is None
+
+
+def _are_rows_with(*names: str, any_of: Sequence[str] = ("",)) -> Callable[[Sample], bool]:
+    """Evidence: JSON whose first rows have these keys, and one of others."""
+
+    def evidence(sample: Sample) -> bool:
+        rows = sample.objects[:20]
+        return bool(rows) and all({*names} <= row.keys() and ("" in any_of or {*any_of} & row.keys()) for row in rows)
+
+    return evidence
+
+
+_COLUMNS = "Write a word and its tag on each line, a tab between them, and a blank line after each sentence."
+RECOGNISERS = (
+    Recogniser(
+        "WebAnno TSV", lambda sample: sample.share(re.compile(r"\d+-\d+\t\S").match) >= _CLEAR,
+        "sentence and word before each, as 1-1",
+        way_out="Export it as CoNLL 2002, which INCEpTION and WebAnno do for the layer of named entities",
+    ),
+    Recogniser(
+        "CoNLL-U Plus", _has_other_columns, "`# global.columns` on its first line, with others than CoNLL-U's ten",
+        way_out="Its first ten columns are CoNLL-U where they have these names: `cut -f1-10 FILE > FILE.conllu`",
+    ),
+    Recogniser(
+        "CoNLL-2012", _is_conll_2012, "eleven columns or more, the word in the fourth, and brackets for spans",
+        way_out=_COLUMNS,
+    ),
+    Recogniser(
+        "fastText", lambda sample: sample.share(lambda line: line.startswith("__label__")) >= _CLEAR,
+        "`__label__` at the beginning of each line",
+        way_out="Write text and label between tabs: `sed -E 's/^__label__(\\S+) (.*)/\\2\\t\\1/' FILE > FILE.tsv`",
+    ),
+    Recogniser(
+        "word/TAG", _has_tagged_words, "each word has its tag behind a slash, bar or underscore", way_out=_COLUMNS
+    ),
+    Recogniser(
+        "Label Studio's JSON", _are_rows_with("data", any_of=("annotations", "completions")), "`annotations` of `data`",
+        way_out="Export it as JSON-MIN or CSV where each text has a class, as CONLL2003 where words have tags",
+    ),
+    Recogniser(
+        "Prodigy's spans or choices", _are_rows_with("answer", any_of=("spans", "options", "accept")),
+        "`answer` beside `spans` or `options`",
+        way_out="Write its tokens and tags a line, or text and label of what was accepted as CSV",
+    ),
+    Recogniser(
+        "Git LFS pointer", lambda sample: sample.first().startswith("version https://git-lfs"), "its first line",
+        way_out="The data are elsewhere: `git lfs pull`",
+    ),
+    Recogniser(
+        "XML or HTML", lambda sample: re.match(r"\s*<(\?xml|!DOCTYPE|html|\w+>)", sample.first(), re.I) is not None,
+        "its first line", way_out="Write a row per text as CSV or JSON lines, or a word and its tag a line",
+    ),
+    Recogniser("CoNLL-U", _is_conllu, "CoNLL-U's ten columns on each line", "conllu"),
+    Recogniser("columns", _has_a_word_a_line, "one word a line and blank lines between sentences", "columns"),
+    Recogniser("TSV", _is_a_table, "cells separated by tabs", "tsv"),
+    Recogniser("CSV", _is_csv, "cells separated alike in all rows", "csv"),
+    Recogniser("JSON lines", _is_json_lines, "one JSON object a line", "jsonl"),
+    Recogniser("JSON array", lambda sample: sample.array is not None, "JSON objects in one array", "jsonl"),
+)  # fmt: skip
+# Suffixes and first bytes of files that hold no text.
+BINARY = {
+    ".xlsx": "Save the sheet as CSV (UTF-8).", ".xls": "Save the sheet as CSV (UTF-8).",
+    ".ods": "Save the sheet as CSV (UTF-8).", ".zip": "Unpack it: `unzip FILE`.", ".bz2": "Unpack it: `bunzip2 FILE`.",
+    ".xz": "Unpack it: `unxz FILE`.", ".zst": "Unpack it: `unzstd FILE`.", ".7z": "Unpack it.",
+    ".tar": "Unpack it: `tar xf FILE`.", ".tgz": "Unpack it: `tar xf FILE`.", ".rar": "Unpack it.",
+    ".spacy": "Write its words and tags a line: `token.text` and `token.ent_iob_`-`token.ent_type_` of spaCy's DocBin.",
+    ".arrow": "Write it as Parquet: `Dataset.from_file(FILE).to_parquet(...)` of `datasets`.",
+    ".feather": "Write it as Parquet or CSV.", ".pkl": "Write it as CSV or Parquet.",
+    ".pickle": "Write it as CSV or Parquet.", ".sqlite": "Export the table as CSV.", ".db": "Export the table as CSV.",
+}  # fmt: skip
+
+
+def recognised(path: Path) -> Recogniser | None:
+    """The format whose evidence a text file has; None where it has that of none. Raises DataError: it is refused."""
+    found = matches(path)
+    if len(found) != 1:
+        return None
+    if not found[0].reads:
+        way_out = found[0].way_out.rstrip(".")
+        raise DataError(f"{path}: this is {found[0].name} ({found[0].shown_by}), which is not read. {way_out}.")
+    return found[0]
+
+
+def matches(path: Path) -> Sequence[Recogniser]:
+    """The rows of the table whose evidence a file has: those that are refused, or else those that are read."""
+    return _matches(path, path.stat().st_mtime_ns, path.stat().st_size)
+
+
+@lru_cache(maxsize=64)
+def _matches(path: Path, _changed: int, _size: int) -> tuple[Recogniser, ...]:
+    sample = Sample(path, read_lines(path)[:_MOST_LINES])
+    if not sample.inside and not sample.first():
+        return ()
+    refused = tuple(each for each in RECOGNISERS if not each.reads and each.evidence(sample))
+    return refused or tuple(each for each in RECOGNISERS if each.reads and each.evidence(sample))

@@ -1,0 +1,281 @@
+"""The rows of tables as their files hold them: TSV and CSV in the dialect that the whole file shows, JSON, Parquet.
+
+Which dialect a text file is in is decided by all of it, each time it is read: quotes of a TSV count as such only where
+each is one of a cell's ends or doubled inside, and something needed them; those of GLUE are characters.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from trials.datasets.text_file import check_fits, read_lines
+from trials.errors import DataError
+from trials.escaping import MOST_CONTENT, opened
+
+csv.field_size_limit(sys.maxsize)  # cells of any length
+
+PARQUET_ROWS = 512  # of a batch
+MOST_ROWS = 40 * PARQUET_ROWS  # of a Parquet file, that its columns are found by
+CSV_DELIMITERS = ",;\t|"
+_SAMPLE = 100  # lines that the separator of a CSV file is found by
+_separator = re.compile(r'"?sep=(.)"?[,;\t]*')  # the first line that Excel writes, or wants
+Cells = tuple[int, list[str]]  # the number of the line a row starts at, and its cells
+FirstRows = Sequence[Mapping[str, Any]] | Sequence[Sequence[str]]
+
+
+class Dialect(NamedTuple):
+    """How the cells of a text file are written.
+
+    Attributes:
+        escape: What stands before a quote inside of quotes, where that is not another quote.
+        skipped: Lines before the first row.
+    """
+
+    delimiter: str
+    quoted: bool = True
+    escape: str | None = None
+    skipped: int = 0
+
+    def notes(self) -> list[str]:
+        """What a person may not expect."""
+        named = {";": "semicolons", "\t": "tabs", "|": "bars"}.get(self.delimiter) or repr(self.delimiter)
+        return [
+            *([f"the cells are separated by {named}"] if self.delimiter not in ",\t" else []),
+            *(["its first line, `sep=`, names the separator"] if self.skipped else []),
+            *(["cells are quoted, as those of CSV"] if self.quoted and self.delimiter == "\t" else []),
+            *([r"a quote inside of quotes is written \" (as Spark and MySQL do)"] if self.escape else []),
+        ]
+
+
+def dialect_of(format_: str, lines: Sequence[str]) -> Dialect:
+    """The dialect of a TSV or CSV file."""
+    first = next((line for line in lines if line.strip()), "")
+    named = _separator.fullmatch(first.strip(" "))
+    skipped = lines.index(first) + 1 if named else 0
+    delimiter = named[1] if named else "\t" if format_ == "tsv" else csv_delimiter(lines)
+    text = "\n".join([*lines[skipped:], ""])
+    has_quoted = re.search(rf'(?:^|[{re.escape(delimiter)}\n])"', text) is not None
+    escape = None
+    if has_quoted and '\\"' in text and not _pairs_quotes(text, delimiter) and _pairs_quotes(text, delimiter, "\\"):
+        escape = "\\"
+    quoted = format_ == "csv" or (
+        has_quoted and (escape is not None or _pairs_quotes(text, delimiter)) and _needs_quotes(text, escape)
+    )
+    return Dialect(delimiter, quoted, escape, skipped)
+
+
+def _cell(delimiter: str, escape: str | None) -> str:
+    inside = r'(?>[^"\\]|\\.)*+' if escape else r'(?>[^"]|"")*+'
+    return rf'(?>"{inside}"(?=[{re.escape(delimiter)}\n])|[^"{re.escape(delimiter)}\n]*+)'
+
+
+def _pairs_quotes(text: str, delimiter: str, escape: str | None = None) -> bool:
+    """Whether each quote is the end of a cell, or inside of one as it must be written there."""
+    return re.fullmatch(rf"(?>{_cell(delimiter, escape)}[{re.escape(delimiter)}\n])*+", text, re.DOTALL) is not None
+
+
+def _needs_quotes(text: str, escape: str | None) -> bool:
+    """Whether each quoted cell of a TSV has to be, or every one is that is no number: so its writer quotes."""
+    cells = [match[0] for match in re.finditer(_cell("\t", escape) + r"(?=[\t\n])", text, re.DOTALL) if match[0]]
+    quoted = [cell for cell in cells if cell[0] == '"']
+    numbers = sum(cell[0] != '"' and is_number(cell) for cell in cells)
+    return all(re.search(r'""|[\t\n]|\\"', cell[1:-1]) for cell in quoted) or len(quoted) + numbers == len(cells)
+
+
+def is_number(cell: str) -> bool:
+    """Whether a cell is written as a number."""
+    with suppress(ValueError):
+        return float(cell) is not None
+    return False
+
+
+def csv_delimiter(lines: Sequence[str]) -> str:
+    """What separates the cells of a CSV file: a comma, unless only another separator divides its first rows alike."""
+    some = [line + "\n" for line in lines[:_SAMPLE] if line.strip()]
+    for delimiter in CSV_DELIMITERS:
+        with suppress(csv.Error):
+            widths = [*map(len, csv.reader(some, delimiter=delimiter))]
+            if len({*widths[:-1]} or {*widths}) == 1 and widths[0] > 1:
+                return delimiter
+    return ","
+
+
+def text_rows(path: Path, format_: str, lines: Sequence[str], *, strict: bool = True) -> Iterator[Cells]:
+    """The rows of a TSV or CSV file without blank lines. Raises DataError: quotes do not pair, unless not `strict`."""
+    dialect = dialect_of(format_, lines)
+    numbered = list(enumerate(lines, start=1))[dialect.skipped :]
+    if not dialect.quoted:
+        yield from ((n, cells) for n, line in numbered if any(cells := line.split("\t")) or len(cells) > 1)
+        return
+    # A quoted cell may contain a line end, so the lines get theirs back.
+    how: dict[str, Any] = {"escapechar": "\\", "doublequote": False} if dialect.escape else {}
+    texts = (line + "\n" for _, line in numbered)
+    reader = csv.reader(texts, delimiter=dialect.delimiter, strict=strict, **how)
+    start = 1 + dialect.skipped
+    try:
+        for cells in reader:
+            if any(cells) or len(cells) > 1:
+                yield start, cells
+            start = reader.line_num + 1 + dialect.skipped
+    except csv.Error as error:
+        raise DataError(
+            f"{path}:{start}: the row that starts here is not CSV ({error}). Fix its quotes, or read the file as `tsv`."
+        ) from error
+
+
+class JsonRow(NamedTuple):
+    """A row of a JSON file: an object, or the text of a line that has yet to be read as one."""
+
+    place: str
+    value: Mapping[str, Any] | str
+
+
+def json_rows(path: Path, lines: Sequence[str]) -> list[JsonRow]:
+    """The objects of a file: one a line; or those of an array, or of the one array of objects in an object."""
+    if (whole := objects_of(lines)) is not None:
+        return [JsonRow(f"{path}:item {n}", value) for n, value in enumerate(whole, start=1)]
+    return [JsonRow(f"{path}:{n}", line) for n, line in enumerate(lines, start=1) if line.strip()]
+
+
+def objects_of(lines: Sequence[str]) -> list[dict[str, Any]] | None:
+    """The objects of a file that is one JSON value; None for JSON lines, and for what holds no rows.
+
+    Read are an array of objects, an object with one array of objects (`{"data": [...]}`), and what pandas writes by
+    `orient="split"` and `orient="columns"`.
+    """
+    some = list(islice((line for line in lines if line.strip()), 2))
+    if not some or not (some[0].lstrip()[0] == "[" or len(some) == 1 or not some[0].rstrip().endswith("}")):
+        return None
+    try:
+        value = json.loads("\n".join(lines))
+    except (ValueError, RecursionError):
+        return None
+    if isinstance(value, dict):
+        names, rows = value.get("columns"), value.get("data")
+        arrays = [part for part in value.values() if _are(dict, part)]
+        if _are(str, names) and _are(list, rows):
+            value = [dict(zip(names or (), row, strict=False)) for row in rows or ()]
+        elif len(arrays) == 1:
+            value = arrays[0]
+        elif len(value) > 1 and _are(dict, [*value.values()]) and len({tuple(part) for part in value.values()}) == 1:
+            value = [dict(zip(value, row, strict=True)) for row in zip(*map(dict.values, value.values()), strict=True)]
+    return value if _are(dict, value) else None
+
+
+def _are(kind: type, values: object) -> bool:
+    return isinstance(values, list) and bool(values) and all(isinstance(value, kind) for value in values)
+
+
+def flat(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A row with what its objects hold by path, `data.text`, beside them."""
+    if not any(isinstance(value, dict) for value in row.values()):
+        return row
+    found = dict(row)
+    for name, value in row.items():
+        if isinstance(value, dict):
+            found |= {f"{name}.{inner}": cell for inner, cell in flat(value).items() if f"{name}.{inner}" not in found}
+    return found
+
+
+def parquet_rows(path: Path, names: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
+    """The rows, with all columns or some of them; classes by the names that the schema has. Raises DataError."""
+    import pyarrow as pa  # takes half a second, which a plan of other files need not wait for
+    import pyarrow.parquet as pq
+
+    n_bytes = 0
+    try:
+        with opened(path, MOST_CONTENT) as raw, pq.ParquetFile(raw) as file:
+            there, classes = file.schema_arrow.names, _class_names(file.schema_arrow.metadata or {})
+            some = names and [*dict.fromkeys(name if name in there else name.split(".")[0] for name in names)]
+            for batch in file.iter_batches(PARQUET_ROWS, columns=some, use_threads=False):
+                n_bytes += batch.nbytes
+                check_fits(path, n_bytes)
+                for row in batch.to_pylist():
+                    yield row | {key: _named(row[key], known) for key, known in classes.items() if key in row}
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror or error}).") from error
+    except (pa.ArrowException, UnicodeDecodeError) as error:
+        reason = str(error).partition("\n")[0].rstrip(".")
+        raise DataError(f"{path}: not a complete Parquet file ({reason}). Download or write it again.") from error
+
+
+def _class_names(metadata: Mapping[bytes, bytes]) -> dict[str, Sequence[str]]:
+    """The names of the classes of each column, where `datasets` has written them into a schema."""
+    names = dict[str, Sequence[str]]()
+    with suppress(ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        for column, feature in json.loads(metadata[b"huggingface"])["info"]["features"].items():
+            inner = feature.get("feature", feature) if isinstance(feature, dict) else feature[0]
+            if inner.get("_type") == "ClassLabel" and _are(str, inner.get("names")):
+                names[column] = inner["names"]
+    return names
+
+
+def _named(value: Any, names: Sequence[str]) -> Any:
+    if isinstance(value, list):
+        return [_named(each, names) for each in value]
+    is_id = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < len(names)
+    return names[value] if is_id else value
+
+
+def first_rows(path: Path, format_: str) -> FirstRows:
+    """The rows of a TSV, CSV or JSON file, or the first ones of a Parquet file: lists of cells, the header line
+    included if there is one, or mappings. Rows that are broken are left to the reader. Raises DataError.
+    """
+    if format_ == "parquet":
+        return [*map(flat, islice(parquet_rows(path), MOST_ROWS))]
+    lines = read_lines(path)
+    if format_ != "jsonl":
+        return [cells for _, cells in text_rows(path, format_, lines, strict=False)]
+    values = []
+    for row in json_rows(path, lines):
+        with suppress(ValueError, RecursionError):
+            values.append(json.loads(row.value) if isinstance(row.value, str) else row.value)
+    return [flat(value) for value in values if isinstance(value, dict)]
+
+
+def label_cells(path: Path, format_: str, label: str | int | None, text: str | int | None) -> list[Any]:
+    """The cells of the labels as they stand; `[None]` if the file has no such column while it has the texts'.
+    Raises DataError.
+    """
+    rows: Sequence[Any] = first_rows(path, format_)
+    if not rows or label is None:
+        return []
+    if isinstance(label, str) and label not in rows[0] and text in rows[0]:
+        return [None]
+    return column_cells(rows, label) or ([None] if isinstance(label, int) else [])
+
+
+def column_cells(rows: Sequence[Any], column: str | int) -> list[Any]:
+    """The cells of a column of `first_rows`, by name or position: None in an object without it; rows of cells that are
+    too short, and all rows below a header line without it, have none.
+    """
+    if not rows or isinstance(rows[0], Mapping):
+        return [row.get(column) for row in rows]
+    if isinstance(column, int):
+        return [row[column] for row in rows if -len(row) <= column < len(row)]
+    if column not in rows[0]:
+        return []
+    at = rows[0].index(column)
+    return [row[at] for row in rows if at < len(row) and row != rows[0]]
+
+
+_part = re.compile(r"""'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|([^\s,\[\]'"]+)""")
+
+
+def printed_list(cell: str) -> list[str] | None:
+    """What a list printed into a cell holds, as Python, JSON or numpy print it; None for another cell."""
+    if not (cell.startswith("[") and cell.endswith("]")):
+        return None
+    found = []
+    for match in _part.finditer(cell[1:-1]):
+        word = match[1] if match[1] is not None else match[2] if match[2] is not None else match[3]
+        found.append(re.sub(r"\\(.)", r"\1", word) if "\\u" not in word else json.loads(f'"{word}"'))
+    return found

@@ -1,0 +1,219 @@
+"""Corpora whose splits are not files become JSON lines in the cache, one file a split, as datasets of the hub do.
+
+They are: a folder for each class and a file for each text, as in IMDB (`train/pos/0_9.txt`), whose 50,000 paths would
+stand in every row of a store otherwise; one table whose rows say their split in a column; and tables in folders that
+say it, as Hive and Spark partition them (`split=train/label=neg/part-0.parquet`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from trials.datasets.corpus import SPLITS
+from trials.datasets.layout import TABLES, format_of
+from trials.datasets.recognisers import matches
+from trials.datasets.table_rows import first_rows, parquet_rows
+from trials.datasets.text_file import by_split, looks_like_split, read_lines, split_named
+from trials.errors import DataError
+from trials.escaping import quoted, stamp_of
+from trials.sources.cache import cache_root, locked_folder, whole_corpus, write_manifest, writing
+from trials.sources.split_files import entries
+
+UNLABELLED = ("unsup", "unsupervised", "unlabeled", "unlabelled")
+_FEWEST = 2  # classes, and texts of one, that make a folder of classes
+_MOST_SPLITS = 5  # different values of a column that names splits
+
+
+class FileRows(NamedTuple):
+    """A file that is converted.
+
+    Attributes:
+        label: What its folder says: a class, or cells of each of its rows.
+    """
+
+    split: str
+    label: str
+    path: Path
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """What becomes JSON lines.
+
+    Attributes:
+        rows: The rows of a part.
+        notes: What was taken; a sentence each.
+    """
+
+    parts: Sequence[FileRows]
+    rows: Callable[[FileRows], Iterator[tuple[str, Mapping[str, Any]]]]
+    notes: tuple[str, ...]
+    splits: Sequence[str] = field(default=())
+
+    def written(self) -> dict[str, tuple[str, ...]]:
+        """The JSON lines file of each split, in the cache; written unless those of the same files are there.
+
+        Raises:
+            DataError: A file cannot be read, or a text is empty.
+        """
+        stamp = hashlib.sha256()
+        for split, name, path in self.parts:
+            try:
+                line = f"{split}\0{name}\0{path}\0{tuple(stamp_of(path))}\n"
+            except OSError as error:
+                raise DataError(f"{path}: cannot be read ({error.strerror}).") from error
+            stamp.update(line.encode("utf-8", "surrogateescape"))
+        folder = cache_root() / "folders" / stamp.hexdigest()[:24]
+        files = {split: f"{split}.jsonl" for split in self.splits}
+        with locked_folder(folder):
+            if whole_corpus(folder) is None:
+                with writing(folder):
+                    for split, file in files.items():
+                        part = folder / f"{file}.part"
+                        with part.open("w", encoding="utf-8", newline="\n") as target:
+                            rows = (row for each in self.parts for row in self.rows(each))
+                            target.writelines(_line(row) for of_split, row in rows if of_split == split)
+                        part.replace(folder / file)
+                source = f"folder:{folder.name}"
+                write_manifest(
+                    folder, name=folder.name, kind="folder", source=source, licence=None, files=files.values()
+                )
+        return {split: (str(folder / file),) for split, file in files.items()}
+
+
+def _line(row: Mapping[str, Any]) -> str:
+    return json.dumps(row, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str) + "\n"
+
+
+def conversion_of(path: Path) -> Conversion | None:
+    """What a folder or file is converted from; None where its splits are files. Raises DataError: it is unreadable."""
+    if path.is_file():
+        return _split_column(path)
+    return _class_folders(path) or _partitions(path)
+
+
+def _class_folders(folder: Path) -> Conversion | None:
+    inside = [path for path in entries(folder) if path.is_dir() and not path.is_symlink()]
+    splits, left_out = dict[str, dict[str, list[Path]]](), dict[str, int]()
+    marked = by_split(inside)
+    for split, folders in marked.items():
+        for path in folders:
+            classes = _classes(path, left_out, f"{path.name}/")
+            if classes and split in splits:
+                raise DataError(f"{folder}: has several folders for {split}: {', '.join(p.name for p in folders)}.")
+            if classes:
+                splits[split] = classes
+    if not splits and not marked["train"] and (classes := _classes(folder, left_out, "")):
+        splits["train"] = classes
+    if "train" not in splits:
+        return None
+    of_splits = ((split, name, paths) for split, classes in splits.items() for name, paths in classes.items())
+    parts = [FileRows(split, name, path) for split, name, paths in of_splits for path in paths]
+    notes = (
+        f"a folder for each class ({', '.join(splits['train'])}), a file for each text",
+        *(f"{name} is not used: its {n:,} texts have no class" for name, n in left_out.items()),
+    )
+    return Conversion(parts, _text, notes, [*splits])
+
+
+def _text(part: FileRows) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    text = "\n".join(read_lines(part.path)).strip()
+    if not text:
+        raise DataError(f"{part.path}: the text is empty. Delete the file.")
+    yield part.split, {"label": part.label, "text": text}
+
+
+def _classes(folder: Path, left_out: dict[str, int], before: str) -> dict[str, list[Path]]:
+    """The texts by class; none unless at least two folders hold nothing but texts, two or more."""
+    classes, others = dict[str, list[Path]](), dict[str, int]()
+    for path in entries(folder):
+        if path.is_symlink() or not path.is_dir():
+            continue
+        texts = [file for file in entries(path) if _is_text(file)]
+        if path.name.lower() in UNLABELLED:
+            others[f"{before}{path.name}"] = len(texts)
+        elif 2 * sum(looks_like_split(file.name) for file in texts) < len(texts):  # else each has a corpus of its own
+            classes[path.name] = texts
+    if len(classes) < _FEWEST or max(map(len, classes.values())) < _FEWEST:
+        return {}
+    if all(any(each.reads in ("columns", "conllu") for each in matches(texts[0])) for texts in classes.values()):
+        return {}  # words with tags, in a folder for each source
+    for name in classes:
+        if not name.isprintable():
+            raise DataError(f"{folder}: the folder {quoted(name)} cannot name a class. Rename it.")
+    left_out |= others
+    return classes
+
+
+def _is_text(path: Path) -> bool:
+    return path.suffix.lower() in (".txt", "") and path.is_file() and not path.is_symlink() and path.name[0] != "."
+
+
+def _split_column(path: Path) -> Conversion | None:
+    """The rows of a table by the column whose every value is the name of a split, one of them train."""
+    try:
+        formats = [each.reads for each in matches(path)] if path.suffix != ".parquet" else ["parquet"]
+    except DataError:
+        return None  # the reader says why
+    if len(formats) != 1 or formats[0] not in TABLES:
+        return None
+    rows = [*_mappings(path, formats[0])]
+    names: list[str] = [name for name in rows[0] if _names_splits({str(row.get(name)) for row in rows})] if rows else []
+    if len(names) != 1:
+        return None
+    column = names[0]
+    found = [split for split in SPLITS if any(split_named(str(row[column])) == split for row in rows)]
+    counts = [sum(split_named(str(row[column])) == split for row in rows) for split in found]
+    listed = ", ".join(f"{n:,} {split}" for n, split in zip(counts, found, strict=True))
+
+    def split_rows(part: FileRows) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        for row in _mappings(part.path, formats[0]):
+            yield split_named(str(row[column])) or "", {name: cell for name, cell in row.items() if name != column}
+
+    return Conversion([FileRows("", column, path)], split_rows, (f"column {column!r} says the split: {listed}",), found)
+
+
+def _names_splits(values: set[str]) -> bool:
+    return 1 < len(values) <= _MOST_SPLITS and None not in (named := {*map(split_named, values)}) and "train" in named
+
+
+def _mappings(path: Path, format_: str) -> Iterator[Mapping[str, Any]]:
+    """The rows by name; by position where no line names the columns."""
+    if format_ == "parquet":
+        yield from parquet_rows(path)
+        return
+    rows: Sequence[Any] = first_rows(path, format_)
+    if not rows or isinstance(rows[0], Mapping):
+        yield from rows
+        return
+    header, *rest = rows
+    names = [str(n) for n, _ in enumerate(header)]
+    for at, cell in enumerate(header):
+        if split_named(cell) is None and _names_splits({row[at] for row in rest if len(row) > at}):
+            names, rows = header, [row for row in rest if row != header]
+    yield from (dict(zip(names, row, strict=True)) for row in rows if len(row) == len(names))
+
+
+def _partitions(folder: Path) -> Conversion | None:
+    """Tables in folders that say the split, and may say more: `split=train/label=neg/part-0.parquet`."""
+    parts = list[FileRows]()
+    for path in sorted(folder.rglob("*=*/*")):
+        keys = dict(step.split("=", 1) for step in path.relative_to(folder).parts[:-1] if "=" in step)
+        column = next((name for name, value in keys.items() if split_named(value)), None)
+        if column is not None and path.is_file() and path.name[0] not in "._":
+            parts.append(FileRows(split_named(keys.pop(column)) or "", json.dumps(keys), path))
+    splits = [split for split in SPLITS if any(part.split == split for part in parts)]
+    if "train" not in splits:
+        return None
+
+    def rows(part: FileRows) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        return (
+            (part.split, {**row, **json.loads(part.label)}) for row in _mappings(part.path, format_of(str(part.path)))
+        )
+
+    return Conversion(parts, rows, ("folders say the split and cells (KEY=VALUE)",), splits)
