@@ -351,7 +351,8 @@ def further(of: Estimate, looks: PlannedLooks, tolerance: float, tail: float = E
         enough: npt.NDArray[np.bool_] = room >= _moves(of, seeds, sentences) * special.ndtri(power)
         return enough
 
-    more_seeds = _fewest(n + np.arange(1, 1 + MOST_SEEDS), lambda seeds: decides(seeds, np.array(n_i)), looks.planned)
+    numbers: Floats = np.arange(n + 1, n + 1 + MOST_SEEDS, dtype=np.float64)
+    more_seeds = _fewest(numbers, lambda seeds: decides(seeds, np.array(n_i)), looks.planned)
     more_sentences = _fewest(sentences, lambda sentences: decides(np.array(n), sentences)) if n_i > 1 else None
     together = _fewest(sentences, lambda sentences: decides(np.array(last), sentences)) if n_i > 1 else None
     return Further(
