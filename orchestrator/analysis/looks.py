@@ -351,8 +351,8 @@ def further(of: Estimate, looks: PlannedLooks, tolerance: float, tail: float = E
         enough: npt.NDArray[np.bool_] = room >= _moves(of, seeds, sentences) * special.ndtri(power)
         return enough
 
-    seeds_then: Floats = np.arange(1.0, 1.0 + MOST_SEEDS) + float(n)
-    more_seeds = _fewest(seeds_then, lambda seeds: decides(seeds, np.array(n_i)), looks.planned)
+    numbers: Floats = np.arange(n + 1, n + 1 + MOST_SEEDS, dtype=np.float64)
+    more_seeds = _fewest(numbers, lambda seeds: decides(seeds, np.array(n_i)), looks.planned)
     more_sentences = _fewest(sentences, lambda sentences: decides(np.array(n), sentences)) if n_i > 1 else None
     together = _fewest(sentences, lambda sentences: decides(np.array(last), sentences)) if n_i > 1 else None
     return Further(

@@ -59,7 +59,7 @@ def answer(
         tolerance: Acceptable loss in points; None, here and below, for what the sweep itself asks (its `goal`).
         cost: The cost to save, e.g. ``training_flops``.
         min_saving: Share of that cost, 0 to 1, below which a freeze is not worth having.
-        most_seeds: The most seeds that will ever be looked at.
+        most_seeds: The seeds that are planned, fixed before the first look.
         at_best: ``lr`` for each setting at its own best learning rate, chosen on seeds that the answer does not use.
 
     Raises:

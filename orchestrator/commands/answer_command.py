@@ -59,7 +59,7 @@ def answer(
         typer.Option(
             metavar="N",
             min=2,
-            help="The most seeds that will ever be looked at, fixed before the first look.",
+            help="The seeds that are planned, fixed before the first look.",
             show_default="the sweep's, else as many as it declares",
         ),
     ] = None,

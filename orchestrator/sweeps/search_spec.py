@@ -174,7 +174,7 @@ class GoalSpec(Frozen):
         cost: What freezing should save, e.g. ``training_flops`` or ``training_cost_s``; null for training FLOPs where
             they are recorded, else trainable parameters.
         min_saving: Share of that cost below which a freeze is not worth having.
-        most_seeds: The most seeds that will ever be looked at; null for eight, or as many as `seeds` lists.
+        most_seeds: The seeds that are planned, fixed before the first look; null for as many as `seeds` lists.
         choose_depth: How deep can be frozen within a tolerance? The answer decides which trials run; null runs all.
     """
 

@@ -51,7 +51,7 @@ def test_what_init_wrote_names_itself_and_runs_from_any_folder(
         monkeypatch.chdir(folder)
         assert read_from(path) == expected
     assert path.read_text().startswith("# Made by: permafrost init ")
-    assert "use a larger dev split." in capsys.readouterr().err or "dev" not in asked
+    assert "losses vary as in FreezeBench" in capsys.readouterr().err or "dev" not in asked
 
 
 def test_paths_are_those_beside_the_file_else_of_the_working_folder_and_options_always_of_that(tmp_path: Path) -> None:
