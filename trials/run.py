@@ -76,7 +76,7 @@ def run_trial(
     """
     device = start_device(device or default_device())
     clock, memory, meter = _Clock(device), PeakMemory(device), meter or EnergyMeter.of(device)
-    checked, data = checked_mode(spec, device), encode_for(spec)
+    data, checked = encode_for(spec), checked_mode(spec, device)
     checkpoint = checkpoints.newest(spec, device) if checkpoints else None
 
     loaded = new_model(spec, len(data.labels), device, mode=checked.mode)

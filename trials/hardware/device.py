@@ -37,6 +37,7 @@ def start_device(device: torch.device) -> torch.device:
     if device.type == "cuda":
         torch.cuda.init()
         torch.cuda.set_device(device)  # streams, graphs and generators that are not given a device belong to this one
+        torch.set_float32_matmul_precision("highest")  # fp32 is fp32, also where a container's environment allows TF32
     return device
 
 

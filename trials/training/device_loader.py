@@ -141,6 +141,7 @@ class _CopyStream:
 
     def __init__(self, device: torch.device) -> None:
         self._device, self._stream = device, torch.cuda.Stream(device)
+        self._stream.wait_stream(torch.cuda.current_stream(device))  # on which what a batch is made from was made
 
     def send(self, make: Callable[[], Batch]) -> tuple[Batch, torch.cuda.Event]:
         """A batch whose copy has been started, and the event of its arrival."""

@@ -362,7 +362,8 @@ class BestEpoch:
 
     def replace(self, score: float, dev: EvaluatedSplit, weights: list[torch.Tensor]) -> None:
         """Set the best epoch, e.g. from a checkpoint."""
-        self.score, self.dev, self.weights = score, dev, weights
+        self.score, self.dev = score, dev
+        self.weights = [weight.to(p.device) for weight, p in zip(weights, self.trained, strict=True)]
 
     @torch.no_grad()
     def restore(self) -> None:
