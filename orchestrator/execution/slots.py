@@ -153,8 +153,8 @@ class Slots:
     def started(self, trial_id: str) -> None:
         """The worker of a trial is up."""
 
-    def measured(self, spec: TrialSpec, record: EpochRecord) -> EpochRecord:
-        """A running trial was evaluated; its record, with the company that it had."""
+    def measured(self, spec: TrialSpec, record: EpochRecord, held_bytes: int | None = None) -> EpochRecord:
+        """A running trial was evaluated, whose process held so much of its GPU; its record, with its company."""
         return record
 
     def relieved(self, trial_id: str) -> bool:

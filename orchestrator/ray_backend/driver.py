@@ -25,6 +25,7 @@ from orchestrator.ray_backend.cluster import resources_of
 from orchestrator.ray_backend.ray_internals import KILLED, forget_finished, killed_workers_are_lost, signals_stay_ours
 from orchestrator.ray_backend.trainable import (
     FAILURE,
+    HELD,
     NOTES,
     RECORD,
     UNSEEN,
@@ -216,7 +217,7 @@ class _ListenerCallback(tune.Callback):  # type: ignore[misc]  # Ray has no type
         for note in result[RECORD].pop(NOTES, ()):
             self._listener.preparing(spec, SetUpWork(note))
         self._had_gpu = self._had_gpu or record.gpus > 0
-        record = self._slots.measured(spec, record)
+        record = self._slots.measured(spec, record, result[RECORD].pop(HELD, None))
         self._listener.evaluated(spec, record)
         if record.last:
             self._end(spec, State.COMPLETED, None)

@@ -1,8 +1,8 @@
 """The share of a node that a trial gets, by kind of node; where trials share a GPU, by what memory they take.
 
 The first trial starts at once, others follow two at a time on each node. How many share a GPU is estimated before that;
-the first trial's measured peak corrects it, later ones lower it. Where memory runs out all the same, the trial runs
-again with half as many on its GPU, and so do all that follow.
+what the first trial's process held corrects it, and so does each larger trial; others only lower it. Where memory runs
+out all the same, the trial runs again with half as many on its GPU, and so do all that follow.
 """
 
 from __future__ import annotations
@@ -94,8 +94,11 @@ class PackedSlots(Slots):
         """`read` returns the sizes of a trial's model and the lengths in its corpus; `specs` are those that may run."""
         self._packed, self._cpus, self._read, self._say = dict(packed), cpus, read, say
         self._estimate = estimated_bytes(specs, read)
-        self._peak: float | None = None  # the largest that was measured
-        self._scale = (0.0, 1.0)  # of the measured trial with the largest estimate: that, and its peak as a multiple
+        self._held: float | None = None  # the most that a process was measured to hold
+        self._scale = (
+            0.0,
+            1.0,
+        )  # of the measured trial with the largest estimate: that, and what it held as a multiple
         self._began = False
         self._starting = set[str]()  # trials whose worker is new, and not up yet
         self._idle = 0  # workers whose trial has ended: the next one takes its place at once
@@ -143,33 +146,37 @@ class PackedSlots(Slots):
         self._starting.discard(trial_id)
         super().give_back(trial_id)
 
-    def measured(self, spec: TrialSpec, record: EpochRecord) -> EpochRecord:
+    def measured(self, spec: TrialSpec, record: EpochRecord, held_bytes: int | None = None) -> EpochRecord:
         """The record of a trial, with the trials that ran beside it, while others started or the last ones ended, as
-        its `worker_slots`: it was faster then. Its peak corrects the estimate.
+        its `worker_slots`: it was faster then. What its process held of the GPU corrects the estimate; the record's
+        peak leaves out the pools of CUDA graphs.
         """
         kind = self._taken.get(spec.trial_id)
         if kind is None:
             return record
-        if record.peak_memory_bytes:
-            self._correct(spec, float(record.peak_memory_bytes), kind)
+        if held_bytes:
+            self._correct(spec, float(held_bytes), kind)
         beside = self._company[kind].mean(spec.trial_id, self._clock()) / max(1, self._n_nodes[kind])
         slots = record.worker_slots
         if slots is None or record.gpus >= 1 or beside >= FULL * slots:
             return record
         return replace(record, worker_slots=max(1, round(beside)))
 
-    def _correct(self, spec: TrialSpec, peak: float, kind: str) -> None:
-        """Correct the estimate by a trial's peak; from the second trial on only where fewer would fit."""
-        is_first = self._peak is None
-        self._peak = max(peak, self._peak or 0.0)
+    def _correct(self, spec: TrialSpec, held: float, kind: str) -> None:
+        """Correct the estimate by what a trial's process held. Only the first and those whose estimate is larger than
+        all measured before let more share a GPU: the scale of a trial that is nearly all frozen is not that of others.
+        """
+        may_raise = self._held is None
+        self._held = max(held, self._held or 0.0)
         estimate = estimated_bytes([spec], self._read)
         if estimate is not None and estimate >= self._scale[0]:
-            self._scale = estimate, peak / estimate
+            may_raise = may_raise or estimate > self._scale[0]
+            self._scale = estimate, held / estimate
         for each, packed in self._packed.items():
             n = self._fitting(each)
-            if (is_first and n > packed.now) or (n < packed.now and self._fitting(each, spare=1.0) < packed.now):
+            if (may_raise and n > packed.now) or (n < packed.now and self._fitting(each, spare=1.0) < packed.now):
                 self._set(each, n)
-                self._say(f"note    a trial took {size(peak)} of {kind or 'a GPU'}: {self._words(each)} from now on")
+                self._say(f"note    a trial took {size(held)} of {kind or 'a GPU'}: {self._words(each)} from now on")
 
     def relieved(self, trial_id: str) -> bool:
         """Whether a trial whose memory ran out shared its GPU; then half as many share one from now on."""
@@ -186,10 +193,13 @@ class PackedSlots(Slots):
         return True
 
     def _fitting(self, kind: str, spare: float = SPARE) -> int:
-        """How many trials share a GPU, by what is known now; 1 where nothing is."""
-        packed = self._packed[kind]
-        known = [self._peak or 0.0, (self._estimate or 0.0) * self._scale[1]]
-        fits = fitting(packed.gpus, max(known), spare) if max(known) else 1
+        """How many trials share a GPU, by what is known now; 1 where nothing is. `spare` is for what is not measured:
+        until the largest trial is, its estimate.
+        """
+        packed, (largest, scale) = self._packed[kind], self._scale
+        estimate = (self._estimate or 0.0) * scale
+        needed = max(self._held or 0.0, estimate * (spare if largest < (self._estimate or 0.0) else 1.0))
+        fits = fitting(packed.gpus, needed, spare=1.0) if needed else 1
         return int(max(1, min(fits, packed.most, packed.fewest)))
 
     def _set(self, kind: str, n: int) -> None:

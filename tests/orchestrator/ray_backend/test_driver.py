@@ -14,11 +14,12 @@ from orchestrator.execution.events import Listener, StopRequest
 from orchestrator.execution.slots import ANY, Node, Share, Slots
 from orchestrator.execution.trial_source import Listed, TrialQueue
 from orchestrator.ray_backend.driver import PlannedTrials, _ListenerCallback, tune_folder
-from orchestrator.ray_backend.trainable import FAILURE, RECORD, UNSEEN, WorkerSettings
+from orchestrator.ray_backend.trainable import FAILURE, HELD, RECORD, UNSEEN, WorkerSettings
 from orchestrator.store.schema import State
 from orchestrator.sweeps.sweep import Limits
 from tests.builders import make_record, make_spec
 from tests.examples import each
+from trials.record import EpochRecord
 from trials.spec import TrialSpec
 
 
@@ -50,6 +51,29 @@ def test_what_finished_is_committed_while_tune_waits_for_a_trial_and_does_nothin
     tune = SimpleNamespace(_search_alg=waits, is_finished=lambda: len(committed) > 1)
     TuneController._update_trial_queue(tune, blocking=True, timeout=3)
     assert tune.is_finished()
+
+
+# --- What a worker says of its GPU
+
+
+def test_slots_learn_what_the_process_of_a_trial_held_of_its_gpu() -> None:
+    learned = list[int | None]()
+
+    class Learning(Slots):
+        def measured(self, spec: TrialSpec, record: EpochRecord, held_bytes: int | None = None) -> EpochRecord:
+            learned.append(held_bytes)
+            return record
+
+    class Quiet(Listener):
+        pass
+
+    queue = TrialQueue(Listed([make_spec()]), Limits())
+    attempt = queue.take()
+    assert attempt is not None
+    callback = _ListenerCallback(queue, Learning({ANY: Share()}, list), Quiet(), StopRequest())
+    trial: Any = SimpleNamespace(config={"trial_id": attempt.spec.trial_id, "attempt": attempt.number})
+    callback.on_trial_result(0, [], trial, {RECORD: {"record": make_record(last=True), HELD: 3 << 30}})
+    assert learned == [3 << 30]
 
 
 # --- A GPU that vanishes ends the launch, not the trials that are left.

@@ -130,20 +130,38 @@ def test_a_small_card_is_shared_by_fewer_and_one_that_is_full_takes_one_and_says
     assert unknown.shares == {"T4": Share(1, 1.0)}
 
 
-def test_the_first_trials_peak_corrects_the_estimate_and_later_ones_only_lower_it() -> None:
+def test_what_the_first_trial_held_corrects_the_estimate_and_later_ones_like_it_only_lower_it() -> None:
     said = list[str]()
     slots = packed([card(16 * GB)], say=said.append)
     filled(slots)
-    slots.measured(SPECS[0], make_record(peak_memory_bytes=PEAK // 3))
-    assert on_one(slots) == 13
-    assert said == ["note    a trial took 535 MB of A100: 13 trials on each A100 from now on"]
-    slots.measured(SPECS[1], make_record(peak_memory_bytes=PEAK // 6))
-    assert on_one(slots) == 13
-    slots.measured(SPECS[2], make_record(peak_memory_bytes=3 * PEAK))
+    slots.measured(SPECS[0], make_record(peak_memory_bytes=1), PEAK // 3)  # the record's leaves out what graphs hold
+    assert on_one(slots) == 14
+    assert said == ["note    a trial took 535 MB of A100: 14 trials on each A100 from now on"]
+    slots.measured(SPECS[1], make_record(), PEAK // 6)
+    assert on_one(slots) == 14
+    slots.measured(SPECS[2], make_record(), 3 * PEAK)
     assert on_one(slots) == 2
     on_cpu = packed([card(16 * GB)])
-    on_cpu.measured(SPECS[0], make_record(peak_memory_bytes=None))
+    on_cpu.measured(SPECS[0], make_record(peak_memory_bytes=PEAK // 3), None)
     assert on_one(on_cpu) == 6
+
+
+def test_a_trial_that_is_larger_than_all_measured_before_lets_more_share_a_gpu_again() -> None:
+    light, heavy = spec_of(6), SPECS[0]
+    small = gpu_bytes(light, BASE, LENGTHS)
+    assert small < PEAK
+    slots = packed([card(16 * GB)], specs=[light, heavy])
+    for spec in (light, heavy):
+        slots.take(spec.trial_id, "A100")
+    slots.measured(light, make_record(), int(2 * small))  # what all processes hold is much of so little
+    assert on_one(slots) == 3
+    slots.measured(
+        light, make_record(), int(small)
+    )  # another of its kind: what is known of the large ones is as before
+    assert on_one(slots) == 3
+    slots.measured(heavy, make_record(), PEAK // 3)
+    held = max(2 * small, PEAK // 3)
+    assert on_one(slots) == fitting([card(16 * GB)], held, spare=1.0) > 3
 
 
 # --- Company
