@@ -19,7 +19,7 @@ from orchestrator.forecast.gpu_share import SPARE, Read, estimated_bytes, fittin
 from orchestrator.ray_backend.cluster import Cluster, checked, node_of
 from orchestrator.sweeps.sweep import Resources
 from trials.errors import ConfigError, MissingError, reason
-from trials.hardware.machine import CudaGpus, Gpu, listed_gpus
+from trials.hardware.machine import CudaGpus, Gpu, SilentError, listed_gpus
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
 
@@ -268,7 +268,8 @@ def slots_for(
 def gpus_of(chosen: Mapping[str, Sequence[Node]], say: Say) -> dict[str, CudaGpus]:
     """The GPUs of each kind on which torch can compute, as a process on each node says; no kind that has none.
 
-    Where no GPU of a kind becomes free in time, it is assumed to work, with one trial on each.
+    Where no GPU of a kind becomes free in time, or torch is not imported in time, it is assumed to work, with one trial
+    on each.
     """
     answers = asked_nodes(list(chosen), say)
     usable = {}
@@ -277,7 +278,7 @@ def gpus_of(chosen: Mapping[str, Sequence[Node]], say: Say) -> dict[str, CudaGpu
         whys = dict.fromkeys(why for answer in found if answer is not None for why in (answer.why_none, *answer.notes))
         for why in filter(None, whys):
             say(f"note    {kind}: {why}")
-        if silent := sum(answer is None for answer in found):
+        if silent := sum(answer is None or answer.silent for answer in found):
             say(f"note    {kind}: {counted(silent, 'node')} did not say in time what GPUs are free there")
         if gpus or silent:
             usable[kind] = CudaGpus(gpus)
@@ -306,6 +307,14 @@ def asked_nodes(kinds: Sequence[str], say: Say) -> dict[str, list[CudaGpus | Non
     return answers
 
 
+def gpus_there() -> CudaGpus:
+    """What torch says in this process, on a node that is asked; `silent` where it is not imported in time."""
+    try:
+        return listed_gpus()
+    except MissingError as error:
+        return CudaGpus(why_none=str(error), silent=isinstance(error, SilentError))
+
+
 def _asked(kinds: Sequence[str]) -> Iterator[tuple[Any, str]]:
     """A pending answer of each node, with its kind."""
     import ray
@@ -314,10 +323,7 @@ def _asked(kinds: Sequence[str]) -> Iterator[tuple[Any, str]]:
     # So little that another sweep that packs trials on the GPU is hardly in the way.
     @ray.remote(num_cpus=0, num_gpus=CRUMB, max_calls=1)  # type: ignore[untyped-decorator]  # its process ends with it
     def ask() -> CudaGpus:
-        try:
-            return listed_gpus()
-        except MissingError as error:
-            return CudaGpus(why_none=str(error))
+        return gpus_there()
 
     for node in ray.nodes():
         kind = node_of(node["Resources"]).kind

@@ -19,8 +19,8 @@ from orchestrator.sweeps.sweep import Resources
 from tests.builders import Clock, make_record, make_spec
 from tests.examples import each
 from tests.orchestrator.forecast.worlds import LENGTHS, spec_of
-from trials.errors import ConfigError
-from trials.hardware.machine import CudaGpus, Gpu
+from trials.errors import ConfigError, MissingError
+from trials.hardware.machine import CudaGpus, Gpu, SilentError
 from trials.spec import TrialSpec
 
 GB = 10**9
@@ -308,6 +308,21 @@ def test_a_kind_of_which_no_card_can_compute_gets_no_trial_and_the_launch_says_w
     monkeypatch.setattr(packing, "asked_nodes", lambda kinds, say: {"K80": [old]})
     with pytest.raises(ConfigError, match="torch can use no GPU of the cluster"):
         slots_for(Nodes(Node("K80", 2, 1)), Resources(gpus="packed"), SPECS)
+
+
+@each("error, used", [(SilentError("torch did not list the GPUs in time"), True), (MissingError("no torch"), False)])
+def test_a_node_that_is_slow_to_import_torch_is_no_node_without_gpus(
+    error: MissingError, used: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def listed() -> CudaGpus:
+        raise error
+
+    monkeypatch.setattr(packing, "listed_gpus", listed)
+    monkeypatch.setattr(packing, "asked_nodes", lambda kinds, say: {"T4": [packing.gpus_there()]})
+    said = list[str]()
+    assert packing.gpus_of({"T4": ()}, said.append) == ({"T4": CudaGpus()} if used else {})
+    assert said[0] == f"note    T4: {error}"
+    assert len(said) == 1 + used
 
 
 def test_trials_are_pinned_to_the_kind_that_their_share_is_of() -> None:
