@@ -161,8 +161,8 @@ class Slots:
         """Whether a trial that ran out of memory will have fewer beside it when it runs again."""
         return False
 
-    def give_back(self, trial_id: str) -> None:
-        """Free the slot of a trial, if it has one."""
+    def give_back(self, trial_id: str, *, worker_ends: bool = False) -> None:
+        """Free the slot of a trial, if it has one. `worker_ends`: its worker takes no other trial."""
         self._taken.pop(trial_id, None)
 
     def _refresh(self) -> None:

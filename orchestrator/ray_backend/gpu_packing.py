@@ -113,11 +113,14 @@ class PackedSlots(Slots):
                 self._say(f"note    {needs} on {kind if kind != 'gpu' else 'the GPU'}")
 
     def free_kind(self) -> str | None:
-        """As of `Slots`; nor while as many workers start as may at the same time."""
+        """As of `Slots`; nor while as many workers start as may at the same time. With a `concurrency`, trials beyond
+        the room that there is do not wait for that: an autoscaler has to see them.
+        """
         self._refresh()
         n_nodes = max(1, sum(self._n_nodes[kind] for kind in self._packed))
         at_once = (AT_ONCE if self._began else 1) * n_nodes
-        may_wait = self._concurrency is None and any(packed.now > 1 for packed in self._packed.values())
+        has_room = self._concurrency is None or len(self._taken) < sum(self._room.values())
+        may_wait = has_room and any(packed.now > 1 for packed in self._packed.values())
         if may_wait and not self._idle and len(self._starting) >= at_once:
             return None
         return super().free_kind()
@@ -138,10 +141,10 @@ class PackedSlots(Slots):
         if (kind := self._taken.get(trial_id)) is not None:
             self._company[kind].joined(trial_id, self._clock())
 
-    def give_back(self, trial_id: str) -> None:
+    def give_back(self, trial_id: str, *, worker_ends: bool = False) -> None:
         """Free the slot of a trial, if it has one."""
         if self._with.pop(trial_id, None) and trial_id not in self._starting:
-            self._idle += 1
+            self._idle += not worker_ends
             self._company[self._taken[trial_id]].left(trial_id, self._clock())
         self._starting.discard(trial_id)
         super().give_back(trial_id)

@@ -53,7 +53,20 @@ def test_what_finished_is_committed_while_tune_waits_for_a_trial_and_does_nothin
     assert tune.is_finished()
 
 
-# --- What a worker says of its GPU
+# --- What slots learn of workers
+
+
+class Quiet(Listener):
+    """Hears and says nothing."""
+
+
+def running_one(slots: Slots) -> tuple[_ListenerCallback, Any]:
+    """A callback, and Tune's trial of the one attempt that runs."""
+    queue = TrialQueue(Listed([make_spec()]), Limits())
+    attempt = queue.take()
+    assert attempt is not None
+    config = {"trial_id": attempt.spec.trial_id, "attempt": attempt.number}
+    return _ListenerCallback(queue, slots, Quiet(), StopRequest()), SimpleNamespace(config=config, error_file=None)
 
 
 def test_slots_learn_what_the_process_of_a_trial_held_of_its_gpu() -> None:
@@ -64,16 +77,30 @@ def test_slots_learn_what_the_process_of_a_trial_held_of_its_gpu() -> None:
             learned.append(held_bytes)
             return record
 
-    class Quiet(Listener):
-        pass
-
-    queue = TrialQueue(Listed([make_spec()]), Limits())
-    attempt = queue.take()
-    assert attempt is not None
-    callback = _ListenerCallback(queue, Learning({ANY: Share()}, list), Quiet(), StopRequest())
-    trial: Any = SimpleNamespace(config={"trial_id": attempt.spec.trial_id, "attempt": attempt.number})
+    callback, trial = running_one(Learning({ANY: Share()}, list))
     callback.on_trial_result(0, [], trial, {RECORD: {"record": make_record(last=True), HELD: 3 << 30}})
     assert learned == [3 << 30]
+
+
+@each("result, ends", [
+        ({RECORD: {"record": make_record(last=True)}, "done": True}, False),
+        ({RECORD: {"record": make_record(last=True)}, "done": False}, True),  # its memory was not freed
+        ({FAILURE: {"state": "failed", "error": "CUDA error: ...", UNSEEN: False}, "done": False}, True),
+        (None, True),  # it was lost
+    ])  # fmt: skip
+def test_slots_learn_whether_the_worker_of_a_trial_ends_with_it(result: dict[str, Any] | None, ends: bool) -> None:
+    learned = list[bool]()
+
+    class Learning(Slots):
+        def give_back(self, trial_id: str, *, worker_ends: bool = False) -> None:
+            learned.append(worker_ends)
+
+    callback, trial = running_one(Learning({ANY: Share()}, list))
+    if result is None:
+        callback.on_trial_error(0, [], trial)
+    else:
+        callback.on_trial_result(0, [], trial, result)
+    assert learned == [ends]
 
 
 # --- A GPU that vanishes ends the launch, not the trials that are left.

@@ -121,6 +121,35 @@ def test_the_first_trial_starts_at_once_and_others_two_at_a_time() -> None:
     assert slots.free_kind() is None
 
 
+def test_a_worker_that_ends_with_its_trial_leaves_none_to_the_next_one() -> None:
+    slots = packed([card(80 * GB)])
+    slots.take("a", "A100")
+    slots.started("a")
+    for trial in "bc":
+        slots.take(trial, "A100")
+    slots.give_back("a", worker_ends=True)
+    assert slots.free_kind() is None
+    slots.started("b")
+    assert slots.free_kind() == "A100"
+
+
+def test_with_a_concurrency_workers_start_two_at_a_time_too_and_beyond_the_room_all_are_asked_for() -> None:
+    slots = packed([card(80 * GB)], most=4, concurrency=8)
+    running, waves = list[str](), list[int]()
+    while len(running) < 4:
+        while (kind := slots.free_kind()) is not None and len(running) < 4:
+            running.append(str(len(running)))
+            slots.take(running[-1], kind)
+        waves.append(len(running))
+        for trial in running:
+            slots.started(trial)
+    assert waves == [1, 3, 4]
+    for n in range(4, 8):  # no node has room for them: what adds nodes has to see all
+        assert slots.free_kind() == "A100"
+        slots.take(str(n), "A100")
+    assert slots.free_kind() is None
+
+
 def test_a_small_card_is_shared_by_fewer_and_one_that_is_full_takes_one_and_says_so() -> None:
     assert on_one(packed([card(16 * GB)])) == 6
     said = list[str]()
