@@ -57,6 +57,7 @@ def test_a_worker_without_a_gpu_hides_those_that_its_ray_lets_it_see(
     [
         (RuntimeError("CUDA error: device-side assert triggered"), "failed", True),
         (RuntimeError("CUDA error: CUDA-capable device(s) is/are busy or unavailable"), "lost", True),
+        (RuntimeError("CUDA error: no kernel image is available for execution on the device"), "lost", True),
         (RuntimeError("CUDA error: out of memory"), "out_of_memory", True),
         (torch.OutOfMemoryError("CUDA out of memory."), "out_of_memory", False),
         (NoDeviceError("this trial was given a GPU that is not seen"), "failed", False),
