@@ -100,6 +100,13 @@ class PeakMemory:
         return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
+def reserved_peak() -> int | None:
+    """The most that torch held of this process's GPU since `PeakMemory` was made: beside what was allocated, the
+    allocator's cached blocks and the private pools of CUDA graphs; None if CUDA was not used.
+    """
+    return torch.cuda.max_memory_reserved() if torch.cuda.is_initialized() else None
+
+
 def _reset_resident_peak() -> bool:
     """Reset the kernel's VmHWM (proc(5), clear_refs); False if that is not possible."""
     try:

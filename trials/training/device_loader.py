@@ -22,8 +22,8 @@ import torch
 
 from trials.tasks.task import IGNORE, Example
 from trials.training.batching import Batch, collate, laid_end_to_end, padded_rows
+from trials.training.step_rule import RESIDENT_BYTES
 
-RESIDENT_BYTES = 1 << 30  # of one split on a GPU: half a million sentences of 128 subwords
 Chosen = Sequence[int] | np.ndarray
 T = TypeVar("T")
 

@@ -41,7 +41,7 @@ from trials.tasks import TASKS
 from trials.tasks.task import Example
 from trials.training.batching import Batch, takes_square_mask
 from trials.training.loop import Training, mean_loss, train_steps
-from trials.training.step_graphs import graphs_are_off
+from trials.training.step_rule import graphs_are_off
 
 MODES: dict[str, tuple[StepMode, ...]] = {"cpu": ("rows", "padded", "plain"), "cuda": ("graphs", "padded", "plain")}
 """How steps can run on a kind of device, the fastest first."""
