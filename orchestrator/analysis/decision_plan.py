@@ -53,7 +53,8 @@ class DecisionPlan:
         error: Chance that any setting of the family is recommended which truly loses more, over all looks; likewise
             for claims to the other side.
         most_seeds: The seeds that are planned, 2 or more, fixed before the first look; None for as many as the sweep
-            declares. Who goes on beyond them looks at a price that is reserved for it (`looks`).
+            declares, which a plan that adds seeds to an earlier one writes down. Who goes on beyond them looks at a
+            price that is reserved for it (`looks`).
         min_seeds: Seeds at the first look, 2 or more.
 
     Raises:

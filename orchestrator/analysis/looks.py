@@ -371,15 +371,18 @@ def shown_within(of: Estimate, looks: PlannedLooks, tail: float, power: float = 
     return within if np.isfinite(within) else np.inf
 
 
-def chances_within(of: Estimate, looks: PlannedLooks, tolerance: float, tail: float = ERROR) -> Floats:
-    """Chances (seeds,) that looks with one, two, ... more seeds, up to the planned ones, show at most the tolerance.
+def chances_within(
+    of: Estimate, looks: PlannedLooks, tolerance: float, tail: float = ERROR, most: int | None = None
+) -> Floats:
+    """Chances (seeds,) that looks with one, two, ... more seeds, up to `most`, show at most the tolerance; None for the
+    planned number.
 
     Predictive: the mean of the seeds to come is as uncertain as those at hand leave it (Student's t), without a prior
     opinion (C. Jennison and B. Turnbull, "Group Sequential Methods" (2000), chapter 10); the variances are taken for
     the observed ones. `of` is of one setting, with a variance.
     """
     n = float(of.n_seeds)
-    seeds = np.arange(n + 1, looks.planned + 1)
+    seeds = np.arange(n + 1, (most or looks.planned) + 1)
     n_i = np.asarray(of.n_sentences)
     room = tolerance - _planned_ends(_expected(of, seeds, n_i), looks, tail)[1]
     with np.errstate(divide="ignore"):

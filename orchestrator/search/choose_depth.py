@@ -228,6 +228,7 @@ class _Search:
             of, later = self._of, np.empty(0)
             if self._has_spread[i]:
                 one = Estimate(*(values[i] for values in of.estimate))
-                later = chances_within(one, of.looks, of.plan.tolerance / POINTS, of.tail)
+                most = max(of.looks.planned, len(self._seeds))  # more where seeds were added to a plan
+                later = chances_within(one, of.looks, of.plan.tolerance / POINTS, of.tail, most)
             self._chances[i] = tuple(np.maximum.accumulate(later).tolist())
         return self._chances[i]

@@ -18,7 +18,8 @@ from orchestrator.config.yaml_document import Document
 from orchestrator.store import ResultStore
 from orchestrator.store.contents import SweepPlan
 from orchestrator.store.decisions import next_number, suggested
-from orchestrator.sweeps.plan_checks import change_notes, check_search
+from orchestrator.sweeps.plan_checks import change_notes, check_search, held_to_last
+from orchestrator.sweeps.search_spec import GoalSpec
 from orchestrator.sweeps.space import again
 from orchestrator.sweeps.sweep import SweepSpec, expand, layers_of, replicates
 from orchestrator.sweeps.watch_spec import check_installed
@@ -290,6 +291,7 @@ class Plan:
         stand_ins: For an adaptive search: trials of random cells, as many as it may still suggest.
         kept_steps: Optimiser step of the checkpoint from which a trial to run resumes; absent for one that starts anew.
         decisions: Number of the first decision of its search that it does not include.
+        sweep: As its file has it, its goal held to the seeds of the last plan (`held_to_last`).
     """
 
     sweep: SweepSpec
@@ -344,7 +346,7 @@ class Plan:
 
 
 def make_plan(sweep: SweepSpec, document: Document, store: ResultStore, lookup: Lookup) -> Plan:
-    """Expand a sweep and remove completed trials.
+    """Expand a sweep and remove completed trials; its decisions go by the seeds that were planned first.
 
     Raises:
         ConfigError: all errors of the sweep.
@@ -359,7 +361,18 @@ def make_plan(sweep: SweepSpec, document: Document, store: ResultStore, lookup: 
     pins = pin_notes(sweep.name, expanded, store, lookup)
     changes = change_notes(sweep.name, expanded, store) if plan.ahead and not is_adaptive else ()
     notes = (*pins, *changes, *lookup.spellings, *plan_notes(sweep, plan.trials, plan.ahead, lookup))
+    planned = held_to_last(sweep, (*plan.trials, *plan.stand_ins), store)
+    if planned is not None:
+        goal = (sweep.goal or GoalSpec()).model_copy(update={"most_seeds": planned})
+        plan = replace(plan, sweep=sweep.model_copy(update={"goal": goal}))
+        notes = (*notes, _HELD.format(counted(planned, "seed")))
     return replace(plan, notes=notes)
+
+
+_HELD = (
+    "the last launch declared {}, which may have been looked at: decisions still go by that number, and seeds beyond "
+    "it decide by what was kept of the error. `goal: {{most_seeds: N}}` sets another, and adds error."
+)
 
 
 def brought_up_to_date(plan: Plan, store: ResultStore) -> Plan:

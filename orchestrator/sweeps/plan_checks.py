@@ -1,9 +1,11 @@
-"""What a plan checks and tells: whether its search fits its trials, and why earlier trials are not used again."""
+"""What a plan checks and tells: whether its search fits its trials, what it owes to the sweep's last plan, and why
+earlier trials are not used again.
+"""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +13,7 @@ from orchestrator.analysis.cells import by_cell, objective_group
 from orchestrator.config.quantities import counted
 from orchestrator.config.yaml_document import Document, KeyPath
 from orchestrator.store import ResultStore
+from orchestrator.store.contents import checked_spec
 from orchestrator.sweeps.search_spec import COSTS
 from trials.errors import ConfigError, unknown
 from trials.settings import DataSpec, ModelSpec
@@ -161,6 +164,39 @@ def _goal(sweep: SweepSpec, trials: Sequence[TrialSpec]) -> Iterator[Problem]:
     least = sweep.goal.choose_depth.min_seeds
     if len(set(sweep.seeds)) < least:
         yield path, f"needs at least {least} seeds, but the sweep has {len(set(sweep.seeds))}. List more under `seeds`."
+
+
+# --- What it owes to the sweep's last plan
+
+
+def held_to_last(sweep: SweepSpec, trials: Sequence[TrialSpec], store: ResultStore) -> int | None:
+    """The seeds that the sweep's last plan declared, if another number is declared now, though trials of before have
+    been looked at: by these most of the error is spent, and those beyond share what was kept for them
+    (`analysis.looks`). So a plan that grows adds no error, as each holds to the one before.
+
+    None where the number is the same, nothing could be looked at yet, or the file has a number (`most_seeds`).
+
+    Args:
+        trials: All of the sweep; for an adaptive search, with stand-ins.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    earlier = next((plan for plan in store.sweeps() if plan.name == sweep.name), None)
+    if earlier is None or sweep.decision_plan.most_seeds is not None:
+        return None
+    now, before = {spec.trial_id: spec for spec in trials}, dict(earlier.trials)
+    declared = [now.get(trial_id) or checked_spec(spec, trial_id) for trial_id, spec in before.items()]
+    looks = earlier.asks.looks(_most_replicates(spec for spec in declared if isinstance(spec, TrialSpec)))
+    done = store.completed_ids() & now.keys() & before.keys()
+    if _most_replicates(now[trial_id] for trial_id in done) < looks.first:
+        return None
+    return looks.planned if looks.planned != sweep.decision_plan.looks(_most_replicates(trials)).planned else None
+
+
+def _most_replicates(trials: Iterable[TrialSpec]) -> int:
+    """Of any cell."""
+    return max(map(len, by_cell(trials).values()), default=0)
 
 
 # --- Why earlier trials are not used again

@@ -174,7 +174,8 @@ class GoalSpec(Frozen):
         cost: What freezing should save, e.g. ``training_flops`` or ``training_cost_s``; null for training FLOPs where
             they are recorded, else trainable parameters.
         min_saving: Share of that cost below which a freeze is not worth having.
-        most_seeds: The seeds that are planned, fixed before the first look; null for as many as `seeds` lists.
+        most_seeds: The seeds that are planned, fixed before the first look; null for as many as `seeds` lists, and
+            where seeds are added later, as it listed when trials could first be looked at.
         choose_depth: How deep can be frozen within a tolerance? The answer decides which trials run; null runs all.
     """
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +14,7 @@ from orchestrator.analysis.losses import collapses
 from orchestrator.analysis.rows import ROUNDING, Floats
 from orchestrator.analysis.two_way import Estimate, ends, estimate, estimates, moderated, seed_correlation
 from orchestrator.config.quantities import counted
-from tests.lab.calibration.worlds import COLLAPSE, FAMILIES, SHAPES, SINGLE, STRESS, Crossed, Drawn, World
+from tests.lab.calibration.worlds import COLLAPSE, FAMILIES, STRESS, Crossed, Drawn, World
 
 Bools = npt.NDArray[np.bool_]
 
@@ -208,19 +207,6 @@ def power(sweeps: int, seed: int) -> Iterator[Figure]:
             shown = of.shown(planned)[planned - LOOKS[0]].mean()
             what = f"recommended by {planned} planned seeds, loses nothing"
             yield Figure(f"power, {counted(settings, 'setting')}", what, float(shown), None, sweeps)
-
-
-def declared_anew(sweeps: int, seed: int) -> Iterator[Figure]:
-    """A sweep that declares three seeds and looks, then five, then eight: each look by what is declared by then."""
-    for shape in SHAPES:
-        (of,) = measure(SINGLE[f"{shape}, seeds 90 %"], sweeps, seed).values()
-        sides = np.zeros((2, sweeps), dtype=bool)
-        for fewer, planned in pairwise((LOOKS[0] - 1, *PLANS)):
-            looks = slice(fewer + 1 - LOOKS[0], planned + 1 - LOOKS[0])
-            low, high = (ends[looks, :, 0] for ends in of.deciding[planned])
-            sides |= np.stack([(high < -ROUNDING).any(axis=0), (low > ROUNDING).any(axis=0)])
-        for what, share in zip(WRONG, sides.mean(axis=1), strict=True):
-            yield Figure(f"{shape}, declared anew", what, float(share), None, sweeps)
 
 
 def uneven(sweeps: int, seed: int) -> Iterator[Figure]:
