@@ -155,7 +155,14 @@ def is_device_gone(error: BaseException) -> bool:
 
 
 _CUDA_SAYS = ("cuda error", "cublas_status_", "cudnn_status_", "hip error")
-_GONE = ("capable device", "unknown error", "uncorrectable ecc", "hardware", "gpu is lost")  # of cudaGetErrorString
+_GONE = (  # of cudaGetErrorString; the last: a card that this build of torch has no code for, beside one that it has
+    "capable device",
+    "unknown error",
+    "uncorrectable ecc",
+    "hardware",
+    "gpu is lost",
+    "no kernel image",
+)
 
 
 def reason(error: BaseException) -> str:

@@ -75,8 +75,9 @@ def run_trial(
         PreemptedError: the process was asked to stop; a checkpoint was saved.
     """
     device = start_device(device or default_device())
-    clock, memory, meter = _Clock(device), PeakMemory(device), meter or EnergyMeter.of(device)
-    checked, data = checked_mode(spec, device), encode_for(spec)
+    clock, meter = _Clock(device), meter or EnergyMeter.of(device)
+    data, checked = encode_for(spec), checked_mode(spec, device)
+    memory = PeakMemory(device)  # without that of the check, which only a node's first trial pays
     checkpoint = checkpoints.newest(spec, device) if checkpoints else None
 
     loaded = new_model(spec, len(data.labels), device, mode=checked.mode)

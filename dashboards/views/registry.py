@@ -17,9 +17,17 @@ def _with_extras(view: View) -> View:
     return replace(view, parts=(*view.parts, *added)) if added else view
 
 
-_ORDERED = tuple(
-    _with_extras(module.VIEW) for module in (answer, scores, training, savings, why, errors, trials, compare)
+_OURS = (
+    answer.VIEW,
+    scores.VIEW,
+    training.VIEW,
+    savings.VIEW,
+    why.VIEW,
+    errors.VIEW,
+    trials.VIEW,
+    compare.VIEW,
 )
+_ORDERED = tuple(map(_with_extras, _OURS))
 _views = {view.path: view for view in _ORDERED}
 _parts: dict[str, Part[Any]] = {part.name: part for view in _ORDERED for part in view.parts}
 VIEWS: Mapping[str, View] = _views

@@ -22,7 +22,7 @@ SEEDS = (5, 8, 10, 15, 20, 30)  # numbers that are proposed
 MOST_EXAMPLES = 1_000_000
 
 
-class Variances(NamedTuple):
+class LossVariances(NamedTuple):
     """Standard deviations of a paired loss, in points.
 
     Attributes:
@@ -37,9 +37,9 @@ class Variances(NamedTuple):
 
 
 FREEZEBENCH = {
-    "pos": Variances(0.65, 11.4, 7.35),
-    "ner": Variances(3.86, 62.4, 50.1),
-    "sst2": Variances(0.90, 11.6, 33.2),
+    "pos": LossVariances(0.65, 11.4, 7.35),
+    "ner": LossVariances(3.86, 62.4, 50.1),
+    "sst2": LossVariances(0.90, 11.6, 33.2),
 }
 """By task; `tests/lab/calibration` makes them anew from the shipped trials."""
 
@@ -51,12 +51,12 @@ class Need(NamedTuple):
     seeds: int
 
 
-def variances_of(task: str) -> Variances:
+def variances_of(task: str) -> LossVariances:
     """Those of the task, or of one like it: texts as SST-2, words as tags."""
     return FREEZEBENCH.get(task) or FREEZEBENCH["sst2" if TASKS[task].head == "text" else "pos"]
 
 
-def decides_within(variances: Variances, examples: int, seeds: int, power: float = 0.8) -> float:
+def decides_within(variances: LossVariances, examples: int, seeds: int, power: float = 0.8) -> float:
     """The smallest tolerance, in points, that a freeze which loses nothing is shown to be within, with this chance."""
     if examples < 2 or seeds < 2:
         return np.inf
@@ -71,7 +71,7 @@ def decides_within(variances: Variances, examples: int, seeds: int, power: float
     return shown_within(of, PlannedLooks(min(FIRST_LOOK, seeds), seeds), tail, power)
 
 
-def needed(variances: Variances, tolerance: float, examples: int, seeds: int) -> Need | None:
+def needed(variances: LossVariances, tolerance: float, examples: int, seeds: int) -> Need | None:
     """What decides within a tolerance: more seeds alone, or the fewest examples to two digits with seeds that leave
     hardly more to be gained; None where nothing within reason does.
     """

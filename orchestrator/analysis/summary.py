@@ -80,7 +80,7 @@ class CellSummary:
             cost that freezing saves, paired by seed (`savings.savings`); 0 for the baseline.
         saved_time_low, saved_time_high: 95 % interval of `saved_time`; None for the baseline and below two pairs.
         slowest: Longest training cost of a replicate over the shortest one.
-        froze: What it froze (`when_frozen.froze_by`); empty for one that freezes the same throughout.
+        froze: What it froze (`cells.froze_by`); empty for one that freezes the same throughout.
         statistics: Those of plug-ins, by label (`statistics_of`).
     """
 

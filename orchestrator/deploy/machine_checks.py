@@ -30,7 +30,7 @@ from orchestrator.store import open_store
 from orchestrator.sweeps.cluster_spec import ClusterSpec, check_room_here, device_line, settled
 from orchestrator.sweeps.sweep import SweepSpec, expand, load_sweep
 from trials.draft import Lookup
-from trials.errors import ConfigError, MissingError, PermafrostError
+from trials.errors import ConfigError, MissingError, PermafrostError, is_out_of_memory
 from trials.hardware.machine import VISIBLE, CudaGpus, listed_gpus, may_have_gpus, processor_name, usable_cores
 from trials.plugins.import_origins import OURS, hidden_by
 from trials.sources.cache import cache_root
@@ -190,9 +190,9 @@ def devices(
     for gpu in gpus.found:
         yield CheckResult("devices", "ok", f"GPU {gpu.name}, {gpu.n_bytes / 1e9:.0f} GB")
     for note in gpus.notes:
-        yield CheckResult("devices", "warn", note, f"{OTHER_DRIVER} {GPU_PAGE}")
+        yield CheckResult("devices", "warn", note, _fix_of(note))
     if gpus.why_none:
-        yield CheckResult("devices", "fail", gpus.why_none, f"{OTHER_DRIVER} {GPU_PAGE}")
+        yield CheckResult("devices", "fail", gpus.why_none, _fix_of(gpus.why_none))
     if gpus.found or may_have():
         yield from _torch_and_gpus(gpus)
 
@@ -201,6 +201,14 @@ OTHER_DRIVER = (
     "Update the driver to 580 or newer, or `make setup TORCH=cu126` (driver 525, compute capability 5.0); see"
 )
 GPU_PAGE = "docs/pages/howto/gpu.md"
+
+
+FREE_MEMORY = "Free its memory: nvidia-smi lists who holds it."
+
+
+def _fix_of(why: str) -> str:
+    """What helps where torch cannot compute on GPUs; a full one wants no other driver."""
+    return FREE_MEMORY if is_out_of_memory(RuntimeError(why)) else f"{OTHER_DRIVER} {GPU_PAGE}"
 
 
 def _torch_and_gpus(gpus: CudaGpus) -> Iterator[CheckResult]:

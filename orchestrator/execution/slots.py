@@ -153,16 +153,16 @@ class Slots:
     def started(self, trial_id: str) -> None:
         """The worker of a trial is up."""
 
-    def measured(self, spec: TrialSpec, record: EpochRecord) -> EpochRecord:
-        """A running trial was evaluated; its record, with the company that it had."""
+    def measured(self, spec: TrialSpec, record: EpochRecord, held_bytes: int | None = None) -> EpochRecord:
+        """A running trial was evaluated, whose process held so much of its GPU; its record, with its company."""
         return record
 
     def relieved(self, trial_id: str) -> bool:
         """Whether a trial that ran out of memory will have fewer beside it when it runs again."""
         return False
 
-    def give_back(self, trial_id: str) -> None:
-        """Free the slot of a trial, if it has one."""
+    def give_back(self, trial_id: str, *, worker_ends: bool = False) -> None:
+        """Free the slot of a trial, if it has one. `worker_ends`: its worker takes no other trial."""
         self._taken.pop(trial_id, None)
 
     def _refresh(self) -> None:

@@ -1,6 +1,6 @@
 """How many trials share a GPU: as many as its memory, the cores and the host's memory have room for.
 
-The memory of a trial is estimated from shapes (`work.gpu_bytes`), until the peak of one is measured.
+The memory of a trial is estimated from shapes (`work.gpu_bytes`), until what one holds is measured.
 """
 
 from __future__ import annotations

@@ -25,6 +25,7 @@ from trials.prefix.rule import cached_depth, freeze_at, learning_layers, prefix_
 from trials.settings import DataSpec, FreezeSpec, ModelSpec
 from trials.spec import TrialSpec, evaluation_steps, steps_an_epoch
 from trials.tasks.task import head_of, read_corpus
+from trials.training.step_rule import EVAL_BATCH, GPU_LENGTHS, LENGTH_WINDOW, RESIDENT_BYTES
 
 # Inputs of the cost model: dimensions of the encoder from config.json, lengths in subwords from the tokenizer.
 #
@@ -148,8 +149,6 @@ def padded_length(lengths: np.ndarray, batch_size: int, *, window: int = 1) -> f
 
 
 GIGA = 1e9
-EVAL_BATCH, LENGTH_WINDOW = 64, 16  # as in `trials.training.loop` and `trials.training.batching`
-GPU_LENGTHS, RESIDENT_BYTES = 16, 1 << 30  # as in `trials.training.device_loader`
 LAZY_ROWS = 1_024  # of a table whose rows earlier versions could update one by one
 
 

@@ -25,6 +25,7 @@ from orchestrator.ray_backend.cluster import resources_of
 from orchestrator.ray_backend.ray_internals import KILLED, forget_finished, killed_workers_are_lost, signals_stay_ours
 from orchestrator.ray_backend.trainable import (
     FAILURE,
+    HELD,
     NOTES,
     RECORD,
     UNSEEN,
@@ -203,12 +204,14 @@ class _ListenerCallback(tune.Callback):  # type: ignore[misc]  # Ray has no type
         if spec is None:
             return
         self._board.over(spec.trial_id)
+        worker_ends = not result.get("done")  # of a trial that ends: its worker is replaced, see `TrialTrainable.step`
         if FAILURE in result:
             failed = result[FAILURE]
             is_gone = failed[UNSEEN] and self._had_gpu
             if is_gone:  # or every trial that is left would fail there, one after the other
                 self._stop.reason = self._stop.reason or f"a GPU is gone: {failed['error']}"
-            self._end(spec, State.LOST if is_gone else State(failed["state"]), failed["error"])
+            state = State.LOST if is_gone else State(failed["state"])
+            self._end(spec, state, failed["error"], worker_ends=worker_ends)
             return
         # Removed from the result, as Tune keeps last results for a while, and this one may hold predictions.
         record: EpochRecord = result[RECORD].pop("record")
@@ -216,12 +219,12 @@ class _ListenerCallback(tune.Callback):  # type: ignore[misc]  # Ray has no type
         for note in result[RECORD].pop(NOTES, ()):
             self._listener.preparing(spec, SetUpWork(note))
         self._had_gpu = self._had_gpu or record.gpus > 0
-        record = self._slots.measured(spec, record)
+        record = self._slots.measured(spec, record, result[RECORD].pop(HELD, None))
         self._listener.evaluated(spec, record)
         if record.last:
-            self._end(spec, State.COMPLETED, None)
+            self._end(spec, State.COMPLETED, None, worker_ends=worker_ends)
         elif verdict is not Verdict.CONTINUE:
-            self._end(spec, State.PRUNED, prune_reason(verdict, record))
+            self._end(spec, State.PRUNED, prune_reason(verdict, record), worker_ends=worker_ends)
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         # A trial that raises is reported as a result, so this is a worker that died or could not start. If its
@@ -230,16 +233,16 @@ class _ListenerCallback(tune.Callback):  # type: ignore[misc]  # Ray has no type
         spec = self._spec(trial)
         if spec is not None:
             error = _error_of(trial)
-            self._end(spec, _state_of_lost(error), f"its worker was lost: {error}")
+            self._end(spec, _state_of_lost(error), f"its worker was lost: {error}", worker_ends=True)
 
     def _spec(self, trial: Trial) -> TrialSpec | None:
         """The spec that Tune's trial is an attempt at; None if that attempt has ended."""
         attempt = self._queue.running(trial.config["trial_id"])
         return attempt.spec if attempt is not None and attempt.number == trial.config["attempt"] else None
 
-    def _end(self, spec: TrialSpec, state: State, error: str | None) -> None:
+    def _end(self, spec: TrialSpec, state: State, error: str | None, *, worker_ends: bool) -> None:
         relieved = state is State.OUT_OF_MEMORY and self._slots.relieved(spec.trial_id)
-        self._slots.give_back(spec.trial_id)
+        self._slots.give_back(spec.trial_id, worker_ends=worker_ends)
         self._started.pop(spec.trial_id, None)
         self._board.over(spec.trial_id)
         again = self._queue.ended(spec, state, error, relieved=relieved)

@@ -1,8 +1,8 @@
 """The share of a node that a trial gets, by kind of node; where trials share a GPU, by what memory they take.
 
 The first trial starts at once, others follow two at a time on each node. How many share a GPU is estimated before that;
-the first trial's measured peak corrects it, later ones lower it. Where memory runs out all the same, the trial runs
-again with half as many on its GPU, and so do all that follow.
+what the first trial's process held corrects it, and so does each larger trial; others only lower it. Where memory runs
+out all the same, the trial runs again with half as many on its GPU, and so do all that follow.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from orchestrator.forecast.gpu_share import SPARE, Read, estimated_bytes, fittin
 from orchestrator.ray_backend.cluster import Cluster, checked, node_of
 from orchestrator.sweeps.sweep import Resources
 from trials.errors import ConfigError, MissingError, reason
-from trials.hardware.machine import CudaGpus, Gpu, listed_gpus
+from trials.hardware.machine import CudaGpus, Gpu, SilentError, listed_gpus
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
 
@@ -94,8 +94,11 @@ class PackedSlots(Slots):
         """`read` returns the sizes of a trial's model and the lengths in its corpus; `specs` are those that may run."""
         self._packed, self._cpus, self._read, self._say = dict(packed), cpus, read, say
         self._estimate = estimated_bytes(specs, read)
-        self._peak: float | None = None  # the largest that was measured
-        self._scale = (0.0, 1.0)  # of the measured trial with the largest estimate: that, and its peak as a multiple
+        self._held: float | None = None  # the most that a process was measured to hold
+        self._scale = (
+            0.0,
+            1.0,
+        )  # of the measured trial with the largest estimate: that, and what it held as a multiple
         self._began = False
         self._starting = set[str]()  # trials whose worker is new, and not up yet
         self._idle = 0  # workers whose trial has ended: the next one takes its place at once
@@ -110,11 +113,14 @@ class PackedSlots(Slots):
                 self._say(f"note    {needs} on {kind if kind != 'gpu' else 'the GPU'}")
 
     def free_kind(self) -> str | None:
-        """As of `Slots`; nor while as many workers start as may at the same time."""
+        """As of `Slots`; nor while as many workers start as may at the same time. With a `concurrency`, trials beyond
+        the room that there is do not wait for that: an autoscaler has to see them.
+        """
         self._refresh()
         n_nodes = max(1, sum(self._n_nodes[kind] for kind in self._packed))
         at_once = (AT_ONCE if self._began else 1) * n_nodes
-        may_wait = self._concurrency is None and any(packed.now > 1 for packed in self._packed.values())
+        has_room = self._concurrency is None or len(self._taken) < sum(self._room.values())
+        may_wait = has_room and any(packed.now > 1 for packed in self._packed.values())
         if may_wait and not self._idle and len(self._starting) >= at_once:
             return None
         return super().free_kind()
@@ -135,41 +141,45 @@ class PackedSlots(Slots):
         if (kind := self._taken.get(trial_id)) is not None:
             self._company[kind].joined(trial_id, self._clock())
 
-    def give_back(self, trial_id: str) -> None:
+    def give_back(self, trial_id: str, *, worker_ends: bool = False) -> None:
         """Free the slot of a trial, if it has one."""
         if self._with.pop(trial_id, None) and trial_id not in self._starting:
-            self._idle += 1
+            self._idle += not worker_ends
             self._company[self._taken[trial_id]].left(trial_id, self._clock())
         self._starting.discard(trial_id)
         super().give_back(trial_id)
 
-    def measured(self, spec: TrialSpec, record: EpochRecord) -> EpochRecord:
+    def measured(self, spec: TrialSpec, record: EpochRecord, held_bytes: int | None = None) -> EpochRecord:
         """The record of a trial, with the trials that ran beside it, while others started or the last ones ended, as
-        its `worker_slots`: it was faster then. Its peak corrects the estimate.
+        its `worker_slots`: it was faster then. What its process held of the GPU corrects the estimate; the record's
+        peak leaves out the pools of CUDA graphs.
         """
         kind = self._taken.get(spec.trial_id)
         if kind is None:
             return record
-        if record.peak_memory_bytes:
-            self._correct(spec, float(record.peak_memory_bytes), kind)
+        if held_bytes:
+            self._correct(spec, float(held_bytes), kind)
         beside = self._company[kind].mean(spec.trial_id, self._clock()) / max(1, self._n_nodes[kind])
         slots = record.worker_slots
         if slots is None or record.gpus >= 1 or beside >= FULL * slots:
             return record
         return replace(record, worker_slots=max(1, round(beside)))
 
-    def _correct(self, spec: TrialSpec, peak: float, kind: str) -> None:
-        """Correct the estimate by a trial's peak; from the second trial on only where fewer would fit."""
-        is_first = self._peak is None
-        self._peak = max(peak, self._peak or 0.0)
+    def _correct(self, spec: TrialSpec, held: float, kind: str) -> None:
+        """Correct the estimate by what a trial's process held. Only the first and those whose estimate is larger than
+        all measured before let more share a GPU: the scale of a trial that is nearly all frozen is not that of others.
+        """
+        may_raise = self._held is None
+        self._held = max(held, self._held or 0.0)
         estimate = estimated_bytes([spec], self._read)
         if estimate is not None and estimate >= self._scale[0]:
-            self._scale = estimate, peak / estimate
+            may_raise = may_raise or estimate > self._scale[0]
+            self._scale = estimate, held / estimate
         for each, packed in self._packed.items():
             n = self._fitting(each)
-            if (is_first and n > packed.now) or (n < packed.now and self._fitting(each, spare=1.0) < packed.now):
+            if (may_raise and n > packed.now) or (n < packed.now and self._fitting(each, spare=1.0) < packed.now):
                 self._set(each, n)
-                self._say(f"note    a trial took {size(peak)} of {kind or 'a GPU'}: {self._words(each)} from now on")
+                self._say(f"note    a trial took {size(held)} of {kind or 'a GPU'}: {self._words(each)} from now on")
 
     def relieved(self, trial_id: str) -> bool:
         """Whether a trial whose memory ran out shared its GPU; then half as many share one from now on."""
@@ -186,10 +196,13 @@ class PackedSlots(Slots):
         return True
 
     def _fitting(self, kind: str, spare: float = SPARE) -> int:
-        """How many trials share a GPU, by what is known now; 1 where nothing is."""
-        packed = self._packed[kind]
-        known = [self._peak or 0.0, (self._estimate or 0.0) * self._scale[1]]
-        fits = fitting(packed.gpus, max(known), spare) if max(known) else 1
+        """How many trials share a GPU, by what is known now; 1 where nothing is. `spare` is for what is not measured:
+        until the largest trial is, its estimate.
+        """
+        packed, (largest, scale) = self._packed[kind], self._scale
+        estimate = (self._estimate or 0.0) * scale
+        needed = max(self._held or 0.0, estimate * (spare if largest < (self._estimate or 0.0) else 1.0))
+        fits = fitting(packed.gpus, needed, spare=1.0) if needed else 1
         return int(max(1, min(fits, packed.most, packed.fewest)))
 
     def _set(self, kind: str, n: int) -> None:
@@ -258,7 +271,8 @@ def slots_for(
 def gpus_of(chosen: Mapping[str, Sequence[Node]], say: Say) -> dict[str, CudaGpus]:
     """The GPUs of each kind on which torch can compute, as a process on each node says; no kind that has none.
 
-    Where no GPU of a kind becomes free in time, it is assumed to work, with one trial on each.
+    Where no GPU of a kind becomes free in time, or torch is not imported in time, it is assumed to work, with one trial
+    on each.
     """
     answers = asked_nodes(list(chosen), say)
     usable = {}
@@ -267,7 +281,7 @@ def gpus_of(chosen: Mapping[str, Sequence[Node]], say: Say) -> dict[str, CudaGpu
         whys = dict.fromkeys(why for answer in found if answer is not None for why in (answer.why_none, *answer.notes))
         for why in filter(None, whys):
             say(f"note    {kind}: {why}")
-        if silent := sum(answer is None for answer in found):
+        if silent := sum(answer is None or answer.silent for answer in found):
             say(f"note    {kind}: {counted(silent, 'node')} did not say in time what GPUs are free there")
         if gpus or silent:
             usable[kind] = CudaGpus(gpus)
@@ -296,6 +310,14 @@ def asked_nodes(kinds: Sequence[str], say: Say) -> dict[str, list[CudaGpus | Non
     return answers
 
 
+def gpus_there() -> CudaGpus:
+    """What torch says in this process, on a node that is asked; `silent` where it is not imported in time."""
+    try:
+        return listed_gpus()
+    except MissingError as error:
+        return CudaGpus(why_none=str(error), silent=isinstance(error, SilentError))
+
+
 def _asked(kinds: Sequence[str]) -> Iterator[tuple[Any, str]]:
     """A pending answer of each node, with its kind."""
     import ray
@@ -304,10 +326,7 @@ def _asked(kinds: Sequence[str]) -> Iterator[tuple[Any, str]]:
     # So little that another sweep that packs trials on the GPU is hardly in the way.
     @ray.remote(num_cpus=0, num_gpus=CRUMB, max_calls=1)  # type: ignore[untyped-decorator]  # its process ends with it
     def ask() -> CudaGpus:
-        try:
-            return listed_gpus()
-        except MissingError as error:
-            return CudaGpus(why_none=str(error))
+        return gpus_there()
 
     for node in ray.nodes():
         kind = node_of(node["Resources"]).kind

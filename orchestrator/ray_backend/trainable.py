@@ -89,6 +89,7 @@ def _key(trial_id: str, attempt: int) -> str:
 # Keys of a step's result; Tune adds its own (`pid`, `time_total_s`, ...), so ours are nested.
 RECORD, FAILURE = "permafrost_record", "permafrost_failure"
 NOTES = "notes"  # inside a record's result: what the set-up has to say
+HELD = "held"  # inside a record's result: the most bytes that the process held of its GPU; None without one
 UNSEEN = "unseen"  # inside a failure: whether the worker did not see the GPU that it was given
 VERDICT = "verdict"  # inside a record's result, added by the driver
 
@@ -181,10 +182,14 @@ class TrialTrainable(tune.Trainable):  # type: ignore[misc]  # Ray has no types 
             state, text = failure(error)
             broken, unseen = is_device_broken(error), isinstance(error, NoDeviceError)
         else:
+            from trials.hardware.device import reserved_peak
+
+            held = reserved_peak() if self._gpus else None  # before the trial is dropped, with what it holds
             is_paused = self._until is not None and record.epoch >= self._until - 1e-9
             if is_paused:
                 self._drop()  # before the driver knows: whoever resumes the trial needs its checkpoint
-            step = {"record": record, "trial_id": self._trial_id, "attempt": self._attempt, NOTES: self._notes}
+            step = {"record": record, "trial_id": self._trial_id, "attempt": self._attempt}
+            step |= {NOTES: self._notes, HELD: held}
             self._notes = []
             return {RECORD: step, "done": (record.last or is_paused) and self._settled()}
         if self._leaving:

@@ -301,6 +301,7 @@ class LiveDisplay(Listener):
         self._best: dict[tuple[str, str], float] = {}
         self._ended, self._failed = 0, 0
         self._noted_checkpoints = False
+        self._noted = set[str]()
         self._output = console.output if isinstance(console, SafeConsole) else None
         self._is_live = console.is_terminal or self._output is not None
         self._shown = ExitStack()
@@ -335,7 +336,9 @@ class LiveDisplay(Listener):
     def preparing(self, spec: TrialSpec, work: SetUpWork) -> None:
         """Show how far its set-up is; without a display print that at most every half a minute. Print notes."""
         if work.is_note:
-            self._console.print(Text(f"note    {work}"), soft_wrap=True)
+            if str(work) not in self._noted:  # by each of the workers that start together
+                self._noted.add(str(work))
+                self._console.print(Text(f"note    {work}"), soft_wrap=True)
             return
         self._work[spec.trial_id] = work
         if not self._is_live and time.monotonic() - self._said_work.get(spec.trial_id, -math.inf) >= SAY_WORK_EVERY_S:

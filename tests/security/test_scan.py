@@ -14,9 +14,13 @@ MODULES = sorted(
 )
 
 
+IMPORTS_OWN = ROOT / "orchestrator/config/extras.py"  # the folders of our extras, and what these say of themselves
+
+
 def test_no_module_can_run_what_others_supply() -> None:
     found = {path: wrong for path in MODULES if (wrong := dangers(path.read_text(encoding="utf-8")))}
-    assert found == {}
+    assert found.keys() == {IMPORTS_OWN}
+    assert all("import_module" in wrong for wrong in found[IMPORTS_OWN])
 
 
 def test_torch_loads_no_pickle() -> None:
@@ -60,6 +64,9 @@ OTHER_READERS = {
     "trials/datasets/text_file.py": "the kernel's",
     "trials/hardware/machine.py": "the kernel's",
     "trials/hardware/device.py": "the kernel's",
+    "trials/training/gradient_check.py": "the kernel's",
+    "orchestrator/deploy/requirements.py": "pyproject.toml of this checkout",
+    "orchestrator/extras/store_care/table_export.py": "to write",
     "trials/models/products.py": "the kernel's",
     "orchestrator/claims/roster.py": "the kernel's",
     "orchestrator/deploy/ray_session.py": "to write",

@@ -290,7 +290,7 @@ BINARY = {
     ".xz": "Unpack it: `unxz FILE`.", ".zst": "Unpack it: `unzstd FILE`.", ".7z": "Unpack it.",
     ".tar": "Unpack it: `tar xf FILE`.", ".tgz": "Unpack it: `tar xf FILE`.", ".rar": "Unpack it.",
     ".spacy": "Write its words and tags a line: `token.text` and `token.ent_iob_`-`token.ent_type_` of spaCy's DocBin.",
-    ".arrow": "Write it as Parquet: `Dataset.from_file(FILE).to_parquet(...)` of `datasets`.",
+    ".arrow": "Write it as Parquet: `datasets.Dataset.from_file(FILE).to_parquet(...)`.",
     ".feather": "Write it as Parquet or CSV.", ".pkl": "Write it as CSV or Parquet.",
     ".pickle": "Write it as CSV or Parquet.", ".sqlite": "Export the table as CSV.", ".db": "Export the table as CSV.",
 }  # fmt: skip

@@ -1,8 +1,8 @@
 """Read tables: TSV, CSV, JSON and Parquet, one text or sentence per row.
 
 A row is a labelled text if `columns.text` is given, a sentence if `columns.tokens` is. Formats with named columns need
-names in `columns`, or paths (`data.text`) of what objects in cells hold; a TSV or CSV file whose columns are given by
-position has no header line. A header line that comes again is no row.
+names in `columns`, or paths (such as data.text) of what objects in cells hold; a TSV or CSV file whose columns are
+given by position has no header line. A header line that comes again is no row.
 """
 
 from __future__ import annotations

@@ -175,7 +175,7 @@ def _are(kind: type, values: object) -> bool:
 
 
 def flat(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A row with what its objects hold by path, `data.text`, beside them."""
+    """A row with what its objects hold by path, such as data.text, beside them."""
     if not any(isinstance(value, dict) for value in row.values()):
         return row
     found = dict(row)

@@ -37,6 +37,7 @@ def start_device(device: torch.device) -> torch.device:
     if device.type == "cuda":
         torch.cuda.init()
         torch.cuda.set_device(device)  # streams, graphs and generators that are not given a device belong to this one
+        torch.set_float32_matmul_precision("highest")  # fp32 is fp32, also where a container's environment allows TF32
     return device
 
 
@@ -97,6 +98,13 @@ class PeakMemory:
             status = Path("/proc/self/status").read_text(encoding="utf-8", errors="replace").splitlines()
             return 1024 * int(next(line for line in status if line.startswith("VmHWM")).split()[1])
         return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def reserved_peak() -> int | None:
+    """The most that torch held of this process's GPU since `PeakMemory` was made: beside what was allocated, the
+    allocator's cached blocks and the private pools of CUDA graphs; None if CUDA was not used.
+    """
+    return torch.cuda.max_memory_reserved() if torch.cuda.is_initialized() else None
 
 
 def _reset_resident_peak() -> bool:

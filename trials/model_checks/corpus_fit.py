@@ -64,7 +64,7 @@ def _notes(spec: ModelSpec, task: str, data: DataSpec, *, lowercase: bool) -> It
                 raise ModelError(
                     f"{spec.path}: its tokenizer gives {word!r:.60}, a word of {data.name}, the number {max(ids):,}, "
                     f"but its table of embeddings has {n_rows:,} rows. Where words were added to the tokenizer, call "
-                    "`model.resize_token_embeddings(len(tokenizer))`, train, and save both."
+                    "`resize_token_embeddings(len(tokenizer))` of the model, train, and save both."
                 )
             if unknown is not None and unknown in ids:
                 unspelled.add(word)

@@ -17,6 +17,7 @@ from trials.models.padding_free import Spans, row_logits
 from trials.seeding import numpy_stream
 from trials.spec import TrialSpec
 from trials.tasks.task import IGNORE, Example
+from trials.training.step_rule import LENGTH_WINDOW
 
 # Nested train subsets: the first `size` of one random order, so that 800 sentences contain the 200.
 
@@ -216,15 +217,12 @@ def shuffled_batches(n: int, batch_size: int, order: np.random.Generator) -> Ite
         yield from (epoch[start : start + batch_size] for start in range(0, n, batch_size))
 
 
-WINDOW = 16  # batches; it pads EWT to 1.15 times its subwords, random batches pad it to 2.3 to 2.6 times
-
-
 def batches_of_like_length(lengths: Sequence[int], batch_size: int, order: np.random.Generator) -> Iterator[np.ndarray]:
     """Endless index batches of similar lengths: windows of each epoch's random order are sorted by length first.
 
     The batches of an epoch come in random order, a smaller one last.
     """
-    subwords, window = np.asarray(lengths), WINDOW * batch_size
+    subwords, window = np.asarray(lengths), LENGTH_WINDOW * batch_size
     while True:
         epoch = order.permutation(len(subwords))
         windows = (epoch[start : start + window] for start in range(0, len(epoch), window))

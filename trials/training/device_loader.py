@@ -22,8 +22,8 @@ import torch
 
 from trials.tasks.task import IGNORE, Example
 from trials.training.batching import Batch, collate, laid_end_to_end, padded_rows
+from trials.training.step_rule import RESIDENT_BYTES
 
-RESIDENT_BYTES = 1 << 30  # of one split on a GPU: half a million sentences of 128 subwords
 Chosen = Sequence[int] | np.ndarray
 T = TypeVar("T")
 
@@ -141,6 +141,7 @@ class _CopyStream:
 
     def __init__(self, device: torch.device) -> None:
         self._device, self._stream = device, torch.cuda.Stream(device)
+        self._stream.wait_stream(torch.cuda.current_stream(device))  # on which what a batch is made from was made
 
     def send(self, make: Callable[[], Batch]) -> tuple[Batch, torch.cuda.Event]:
         """A batch whose copy has been started, and the event of its arrival."""

@@ -93,9 +93,6 @@ class FreezeSchedule:
     @property
     def mean_depth(self) -> float:
         """Frozen layers, mean over the steps so far."""
-        turns, step = range(0, self._training.step, self._stage), self._training.step
-        depths = [self._spec.freeze.after_thaws(n).depth for n in range(len(turns))]
-        return (
-            sum(depth * (min(turn + self._stage, step) - turn) for depth, turn in zip(depths, turns, strict=True))
-            / step
-        )
+        step, stage = self._training.step, self._stage
+        turns = [(turn, min(turn + stage, step)) for turn in range(0, step, stage)]
+        return sum(self._spec.freeze.after_thaws(at // stage).depth * (end - at) for at, end in turns) / step

@@ -28,6 +28,7 @@ from trials.training.batching import Batch, batches_by_length, takes_square_mask
 from trials.training.device_loader import DeviceLoader
 from trials.training.flops import Flops
 from trials.training.step_graphs import CudaGraphRecorder, Step, StepGraphs, model_state
+from trials.training.step_rule import EVAL_BATCH, GPU_LENGTHS
 
 # The optimiser of a trial and its learning rates.
 
@@ -75,10 +76,6 @@ def lr_share(step: int, n_steps: int, warmup: float, schedule: str = "linear") -
     if step < n_warmup:
         return step / n_warmup
     return 1.0 if schedule == "constant" else (n_steps - step) / (n_steps - n_warmup)
-
-
-EVAL_BATCH_SIZE = 64
-LENGTHS = 16  # padded batches on a GPU, and of recorded steps, have a multiple of so many subwords: few shapes
 
 
 @dataclass
@@ -143,7 +140,7 @@ class Training:
         return DeviceLoader(
             examples, self.pad_id, self.device,
             first_position=self.loaded.first_position,
-            multiple=LENGTHS if self.device.type == "cuda" or self.graphs else 1, square_mask=square,
+            multiple=GPU_LENGTHS if self.device.type == "cuda" or self.graphs else 1, square_mask=square,
         )  # fmt: skip
 
     @property
@@ -261,7 +258,7 @@ def evaluate(training: Training, split: Split) -> EvaluatedSplit:
     examples = split.examples
     training.loaded.model.eval()
     loss, outputs = torch.zeros((), device=training.device), _Outputs(len(examples))
-    groups = list(batches_by_length(examples, EVAL_BATCH_SIZE))
+    groups = list(batches_by_length(examples, EVAL_BATCH))
     for group, batch in zip(groups, training.loader_for(split).batches(groups), strict=True):
         for part, of_part, logits in _with_logits(training, batch, group):
             loss += summed_loss(logits, part.labels)
@@ -362,7 +359,8 @@ class BestEpoch:
 
     def replace(self, score: float, dev: EvaluatedSplit, weights: list[torch.Tensor]) -> None:
         """Set the best epoch, e.g. from a checkpoint."""
-        self.score, self.dev, self.weights = score, dev, weights
+        self.score, self.dev = score, dev
+        self.weights = [weight.to(p.device) for weight, p in zip(weights, self.trained, strict=True)]
 
     @torch.no_grad()
     def restore(self) -> None:

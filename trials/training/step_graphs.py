@@ -13,7 +13,6 @@ on the host (see `trials.training.batching.takes_square_mask`) are trained witho
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from functools import partial
 from typing import Protocol
@@ -23,14 +22,7 @@ from torch import nn
 
 from trials.training.batching import Batch
 
-GRAPHS_VARIABLE = "PERMAFROST_CUDA_GRAPHS"
-
 Step = Callable[[Batch], torch.Tensor]  # trains on a batch and returns its loss
-
-
-def graphs_are_off() -> bool:
-    """Whether the environment turns graphs off."""
-    return os.environ.get(GRAPHS_VARIABLE) == "0"
 
 
 def model_state(model: nn.Module) -> tuple[tuple[bool, ...], ...]:

@@ -24,7 +24,7 @@ import pandas as pd
 from scipy import optimize, special, stats
 
 from orchestrator.analysis.losses import losses
-from orchestrator.analysis.prospects import Variances
+from orchestrator.analysis.prospects import LossVariances
 from orchestrator.analysis.rows import Floats
 from orchestrator.analysis.two_way import PRIOR_DF, SKEWNESS, estimate
 from tests.lab.calibration.shipped import Question
@@ -96,7 +96,7 @@ def churn(questions: Sequence[Question]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["corpus", "encoder", "questions", "churn", "deviation"])
 
 
-def deviations(questions: Sequence[Question], task: str) -> Variances:
+def deviations(questions: Sequence[Question], task: str) -> LossVariances:
     """Of the settings worth having of a task, trained on 200 examples or more: `prospects.FREEZEBENCH` anew."""
     parts = []
     for each in (question for question in questions if question.train_size >= LEAST_TRAINED):
@@ -107,7 +107,7 @@ def deviations(questions: Sequence[Question], task: str) -> Variances:
                 one, size = estimate(values, of.sizes), float(row["n_sentences"])
                 alone = float(len(values) * (one.own - one.both))
                 parts.append((alone, size * float(one.variance - one.seeds), size * len(values) * float(one.both)))
-    return Variances(*(100 * np.sqrt(np.maximum(np.mean(parts, axis=0), 0))))
+    return LossVariances(*(100 * np.sqrt(np.maximum(np.mean(parts, axis=0), 0))))
 
 
 def _compared(question: Question) -> pd.DataFrame:

@@ -19,7 +19,7 @@ from trials.spec import TrialSpec
 from trials.training.freeze_course import FreezeSchedule
 from trials.training.gradient_check import checked_mode
 from trials.training.loop import Training
-from trials.training.step_graphs import GRAPHS_VARIABLE
+from trials.training.step_rule import GRAPHS_VARIABLE
 
 WARM_UP = 64  # steps: every padded length has been seen, and recorded where steps are CUDA graphs
 

@@ -43,7 +43,7 @@ AXIS = {"optim.lr": {"log_unifrom": [1, 2]}}
         (
             TrialDraft,
             TRIAL | {"freeze": 3},
-            "3: must be a mapping of some of: strategy, depth, layers, embeddings, rule",
+            "3: must be a mapping of some of: strategy, depth, layers, embeddings",
         ),
     ],
 )

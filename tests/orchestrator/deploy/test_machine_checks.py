@@ -118,6 +118,14 @@ def test_a_card_that_torch_warns_of_is_listed_with_the_warning_and_one_on_which_
     assert (failed.level, "TORCH=cu126" in failed.fix) == ("fail", True)
 
 
+def test_a_full_card_wants_its_memory_freed_and_no_other_driver() -> None:
+    full = "T4 (number 0): CUDA error: out of memory"
+    _, note, *_ = devices(lambda: CudaGpus(notes=(f"{full}; it is not used",)), may_have=lambda: False)
+    _, failed = devices(lambda: CudaGpus(why_none=f"torch cannot compute on {full}"), may_have=lambda: False)
+    for found in (note, failed):
+        assert ("nvidia-smi lists who holds it" in found.fix, "driver" in found.fix) == (True, False)
+
+
 def test_torch_is_asked_in_a_process_and_its_warnings_come_once_without_their_places_in_its_source(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,11 +14,12 @@ from orchestrator.execution.events import Listener, StopRequest
 from orchestrator.execution.slots import ANY, Node, Share, Slots
 from orchestrator.execution.trial_source import Listed, TrialQueue
 from orchestrator.ray_backend.driver import PlannedTrials, _ListenerCallback, tune_folder
-from orchestrator.ray_backend.trainable import FAILURE, RECORD, UNSEEN, WorkerSettings
+from orchestrator.ray_backend.trainable import FAILURE, HELD, RECORD, UNSEEN, WorkerSettings
 from orchestrator.store.schema import State
 from orchestrator.sweeps.sweep import Limits
 from tests.builders import make_record, make_spec
 from tests.examples import each
+from trials.record import EpochRecord
 from trials.spec import TrialSpec
 
 
@@ -50,6 +51,56 @@ def test_what_finished_is_committed_while_tune_waits_for_a_trial_and_does_nothin
     tune = SimpleNamespace(_search_alg=waits, is_finished=lambda: len(committed) > 1)
     TuneController._update_trial_queue(tune, blocking=True, timeout=3)
     assert tune.is_finished()
+
+
+# --- What slots learn of workers
+
+
+class Quiet(Listener):
+    """Hears and says nothing."""
+
+
+def running_one(slots: Slots) -> tuple[_ListenerCallback, Any]:
+    """A callback, and Tune's trial of the one attempt that runs."""
+    queue = TrialQueue(Listed([make_spec()]), Limits())
+    attempt = queue.take()
+    assert attempt is not None
+    config = {"trial_id": attempt.spec.trial_id, "attempt": attempt.number}
+    return _ListenerCallback(queue, slots, Quiet(), StopRequest()), SimpleNamespace(config=config, error_file=None)
+
+
+def test_slots_learn_what_the_process_of_a_trial_held_of_its_gpu() -> None:
+    learned = list[int | None]()
+
+    class Learning(Slots):
+        def measured(self, spec: TrialSpec, record: EpochRecord, held_bytes: int | None = None) -> EpochRecord:
+            learned.append(held_bytes)
+            return record
+
+    callback, trial = running_one(Learning({ANY: Share()}, list))
+    callback.on_trial_result(0, [], trial, {RECORD: {"record": make_record(last=True), HELD: 3 << 30}})
+    assert learned == [3 << 30]
+
+
+@each("result, ends", [
+        ({RECORD: {"record": make_record(last=True)}, "done": True}, False),
+        ({RECORD: {"record": make_record(last=True)}, "done": False}, True),  # its memory was not freed
+        ({FAILURE: {"state": "failed", "error": "CUDA error: ...", UNSEEN: False}, "done": False}, True),
+        (None, True),  # it was lost
+    ])  # fmt: skip
+def test_slots_learn_whether_the_worker_of_a_trial_ends_with_it(result: dict[str, Any] | None, ends: bool) -> None:
+    learned = list[bool]()
+
+    class Learning(Slots):
+        def give_back(self, trial_id: str, *, worker_ends: bool = False) -> None:
+            learned.append(worker_ends)
+
+    callback, trial = running_one(Learning({ANY: Share()}, list))
+    if result is None:
+        callback.on_trial_error(0, [], trial)
+    else:
+        callback.on_trial_result(0, [], trial, result)
+    assert learned == [ends]
 
 
 # --- A GPU that vanishes ends the launch, not the trials that are left.

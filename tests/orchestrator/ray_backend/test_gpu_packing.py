@@ -19,8 +19,8 @@ from orchestrator.sweeps.sweep import Resources
 from tests.builders import Clock, make_record, make_spec
 from tests.examples import each
 from tests.orchestrator.forecast.worlds import LENGTHS, spec_of
-from trials.errors import ConfigError
-from trials.hardware.machine import CudaGpus, Gpu
+from trials.errors import ConfigError, MissingError
+from trials.hardware.machine import CudaGpus, Gpu, SilentError
 from trials.spec import TrialSpec
 
 GB = 10**9
@@ -121,6 +121,35 @@ def test_the_first_trial_starts_at_once_and_others_two_at_a_time() -> None:
     assert slots.free_kind() is None
 
 
+def test_a_worker_that_ends_with_its_trial_leaves_none_to_the_next_one() -> None:
+    slots = packed([card(80 * GB)])
+    slots.take("a", "A100")
+    slots.started("a")
+    for trial in "bc":
+        slots.take(trial, "A100")
+    slots.give_back("a", worker_ends=True)
+    assert slots.free_kind() is None
+    slots.started("b")
+    assert slots.free_kind() == "A100"
+
+
+def test_with_a_concurrency_workers_start_two_at_a_time_too_and_beyond_the_room_all_are_asked_for() -> None:
+    slots = packed([card(80 * GB)], most=4, concurrency=8)
+    running, waves = list[str](), list[int]()
+    while len(running) < 4:
+        while (kind := slots.free_kind()) is not None and len(running) < 4:
+            running.append(str(len(running)))
+            slots.take(running[-1], kind)
+        waves.append(len(running))
+        for trial in running:
+            slots.started(trial)
+    assert waves == [1, 3, 4]
+    for n in range(4, 8):  # no node has room for them: what adds nodes has to see all
+        assert slots.free_kind() == "A100"
+        slots.take(str(n), "A100")
+    assert slots.free_kind() is None
+
+
 def test_a_small_card_is_shared_by_fewer_and_one_that_is_full_takes_one_and_says_so() -> None:
     assert on_one(packed([card(16 * GB)])) == 6
     said = list[str]()
@@ -130,20 +159,38 @@ def test_a_small_card_is_shared_by_fewer_and_one_that_is_full_takes_one_and_says
     assert unknown.shares == {"T4": Share(1, 1.0)}
 
 
-def test_the_first_trials_peak_corrects_the_estimate_and_later_ones_only_lower_it() -> None:
+def test_what_the_first_trial_held_corrects_the_estimate_and_later_ones_like_it_only_lower_it() -> None:
     said = list[str]()
     slots = packed([card(16 * GB)], say=said.append)
     filled(slots)
-    slots.measured(SPECS[0], make_record(peak_memory_bytes=PEAK // 3))
-    assert on_one(slots) == 13
-    assert said == ["note    a trial took 535 MB of A100: 13 trials on each A100 from now on"]
-    slots.measured(SPECS[1], make_record(peak_memory_bytes=PEAK // 6))
-    assert on_one(slots) == 13
-    slots.measured(SPECS[2], make_record(peak_memory_bytes=3 * PEAK))
+    slots.measured(SPECS[0], make_record(peak_memory_bytes=1), PEAK // 3)  # the record's leaves out what graphs hold
+    assert on_one(slots) == 14
+    assert said == ["note    a trial took 535 MB of A100: 14 trials on each A100 from now on"]
+    slots.measured(SPECS[1], make_record(), PEAK // 6)
+    assert on_one(slots) == 14
+    slots.measured(SPECS[2], make_record(), 3 * PEAK)
     assert on_one(slots) == 2
     on_cpu = packed([card(16 * GB)])
-    on_cpu.measured(SPECS[0], make_record(peak_memory_bytes=None))
+    on_cpu.measured(SPECS[0], make_record(peak_memory_bytes=PEAK // 3), None)
     assert on_one(on_cpu) == 6
+
+
+def test_a_trial_that_is_larger_than_all_measured_before_lets_more_share_a_gpu_again() -> None:
+    light, heavy = spec_of(6), SPECS[0]
+    small = gpu_bytes(light, BASE, LENGTHS)
+    assert small < PEAK
+    slots = packed([card(16 * GB)], specs=[light, heavy])
+    for spec in (light, heavy):
+        slots.take(spec.trial_id, "A100")
+    slots.measured(light, make_record(), int(2 * small))  # what all processes hold is much of so little
+    assert on_one(slots) == 3
+    slots.measured(
+        light, make_record(), int(small)
+    )  # another of its kind: what is known of the large ones is as before
+    assert on_one(slots) == 3
+    slots.measured(heavy, make_record(), PEAK // 3)
+    held = max(2 * small, PEAK // 3)
+    assert on_one(slots) == fitting([card(16 * GB)], held, spare=1.0) > 3
 
 
 # --- Company
@@ -290,6 +337,21 @@ def test_a_kind_of_which_no_card_can_compute_gets_no_trial_and_the_launch_says_w
     monkeypatch.setattr(packing, "asked_nodes", lambda kinds, say: {"K80": [old]})
     with pytest.raises(ConfigError, match="torch can use no GPU of the cluster"):
         slots_for(Nodes(Node("K80", 2, 1)), Resources(gpus="packed"), SPECS)
+
+
+@each("error, used", [(SilentError("torch did not list the GPUs in time"), True), (MissingError("no torch"), False)])
+def test_a_node_that_is_slow_to_import_torch_is_no_node_without_gpus(
+    error: MissingError, used: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def listed() -> CudaGpus:
+        raise error
+
+    monkeypatch.setattr(packing, "listed_gpus", listed)
+    monkeypatch.setattr(packing, "asked_nodes", lambda kinds, say: {"T4": [packing.gpus_there()]})
+    said = list[str]()
+    assert packing.gpus_of({"T4": ()}, said.append) == ({"T4": CudaGpus()} if used else {})
+    assert said[0] == f"note    T4: {error}"
+    assert len(said) == 1 + used
 
 
 def test_trials_are_pinned_to_the_kind_that_their_share_is_of() -> None:

@@ -11,8 +11,16 @@ import pytest
 import torch
 
 from orchestrator.execution.slots import Share
-from orchestrator.ray_backend.trainable import FAILURE, UNSEEN, TrialTrainable, WorkerSettings, WornWorkerError
-from tests.builders import make_spec
+from orchestrator.ray_backend.trainable import (
+    FAILURE,
+    HELD,
+    RECORD,
+    UNSEEN,
+    TrialTrainable,
+    WorkerSettings,
+    WornWorkerError,
+)
+from tests.builders import make_record, make_spec
 from tests.examples import each
 from trials.errors import NoDeviceError
 from trials.hardware.machine import VISIBLE
@@ -49,6 +57,7 @@ def test_a_worker_without_a_gpu_hides_those_that_its_ray_lets_it_see(
     [
         (RuntimeError("CUDA error: device-side assert triggered"), "failed", True),
         (RuntimeError("CUDA error: CUDA-capable device(s) is/are busy or unavailable"), "lost", True),
+        (RuntimeError("CUDA error: no kernel image is available for execution on the device"), "lost", True),
         (RuntimeError("CUDA error: out of memory"), "out_of_memory", True),
         (torch.OutOfMemoryError("CUDA out of memory."), "out_of_memory", False),
         (NoDeviceError("this trial was given a GPU that is not seen"), "failed", False),
@@ -75,3 +84,18 @@ def test_an_error_of_cuda_is_reported_before_its_process_ends(
     if ends:
         with pytest.raises(WornWorkerError):
             failing.step()
+
+
+@each("gpus, held", [(0.5, 3 << 30), (0.0, None)])
+def test_a_record_comes_with_what_torch_held_of_the_gpu_which_is_more_than_it_gave_out(
+    gpus: float, held: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Trained(IdleTrainable):
+        def records(self, spec: TrialSpec, config: dict[str, Any]) -> Iterator[EpochRecord]:
+            yield make_record(last=False, peak_memory_bytes=1 << 30)
+
+    monkeypatch.setenv(VISIBLE, "0")
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "max_memory_reserved", lambda: 3 << 30)
+    step = worker(Trained, gpus, monkeypatch).step()[RECORD]
+    assert (step[HELD], step["record"].peak_memory_bytes) == (held, 1 << 30)

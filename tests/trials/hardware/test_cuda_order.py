@@ -14,7 +14,7 @@ import pytest
 
 from tests.trials.conftest import TrialMaker, records_of, step_losses
 from trials.spec import TrialSpec
-from trials.training.step_graphs import GRAPHS_VARIABLE
+from trials.training.step_rule import GRAPHS_VARIABLE
 
 ROOT = Path(__file__).parents[3]
 FROZEN: dict[str, Any] = {

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch.nn import functional
@@ -14,7 +15,7 @@ from torch.nn import functional
 from tests.examples import each
 from tests.trials.conftest import TrialMaker, records_of, save_tiny_model
 from tests.trials.training.recorders import Recorders
-from trials.errors import MissingError
+from trials.errors import MissingError, is_device_broken
 from trials.models import padding_free
 from trials.models.family import MODEL_FAMILIES, Head, StepMode
 from trials.settings import ModelSpec
@@ -28,6 +29,7 @@ from trials.training.gradient_check import (
     small_training,
     tried_mode,
 )
+from trials.training.loop import mean_loss
 from trials.training.step_graphs import StepGraphs
 
 CPU = torch.device("cpu")
@@ -53,14 +55,16 @@ def wide_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def ratio_of(model: ModelSpec, mode: StepMode, *, head: Head = "tokens") -> float | None:
-    """The ratio of the two derivatives on a CPU; graphs are replayed by running their step again."""
+    """The ratio of the two derivatives on a CPU; graphs are replayed by running their step again. The median of three
+    dropout masks, as a head may have a kink within the step.
+    """
     torch.manual_seed(0)
     training = small_training(model, head, small_config(model, head, 0.1), "fp32", mode, CPU)
     if training is None:
         return None
     if training.graphs:
         training.step_graphs = StepGraphs(Recorders().new)
-    return derivative_ratio(training, "fp32")
+    return float(np.median([derivative_ratio(training, "fp32", seed) for seed in range(3)]))
 
 
 class Scaled(torch.autograd.Function):
@@ -109,7 +113,7 @@ def test_the_gradient_is_right_in_every_mode_that_a_family_has(family: str, head
 @each("mode", MODES["cpu"], quick=4)
 def test_in_bf16_the_gradient_is_right_within_its_rounding(mode: StepMode, make_trial: TrialMaker) -> None:
     spec = make_trial("bert")
-    found = tried_mode(spec.model, "tokens", small_config(spec.model, "tokens", 0.1), "bf16", mode, CPU)
+    found = tried_mode(spec.model, "tokens", small_config(spec.model, "tokens", 0.1), None, "bf16", mode, CPU)
     assert found is None or abs(found[0] - 1) < found[1]
 
 
@@ -128,7 +132,7 @@ def test_the_wrong_gradient_of_a_kernel_is_seen(
     model = make_trial(model=str(wide_bert)).model
     monkeypatch.setattr(loop, "CudaGraphRecorder", lambda device: Recorders().new())
     with wrong_attention(*WRONG[mode]):
-        found = tried_mode(model, "tokens", small_config(model, "tokens", 0.1), precision, mode, CPU)
+        found = tried_mode(model, "tokens", small_config(model, "tokens", 0.1), None, precision, mode, CPU)
     assert found is not None
     ratio, tolerance = found
     assert ratio - 1 > 1.5 * tolerance
@@ -161,11 +165,11 @@ def test_without_a_right_mode_a_trial_fails_in_words(make_trial: TrialMaker, mon
         checked_mode(make_trial("bert"), CPU)
 
 
-def test_a_mode_that_raises_is_refused_and_a_full_memory_is_not(
+def test_a_mode_that_raises_is_refused_but_not_where_the_device_answers_no_longer_or_memory_is_full(
     make_trial: TrialMaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def failing(*given: Any) -> tuple[float, float]:
-        if given[4] == "rows":
+        if given[5] == "rows":
             raise RuntimeError("no kernel image is available for execution on the device")
         return 1.0, 0.005
 
@@ -176,6 +180,15 @@ def test_a_mode_that_raises_is_refused_and_a_full_memory_is_not(
         "rows: it failed (no kernel image is available for execution on the device)",
     )
 
+    def poisoned(device: torch.device) -> None:
+        raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+    gradient_check._fault.cache_clear()
+    monkeypatch.setattr(gradient_check, "wait_for", poisoned)
+    with pytest.raises(RuntimeError, match="illegal memory access") as error:  # the worker's process has to end
+        checked_mode(make_trial("bert"), CPU)
+    assert is_device_broken(error.value)
+
     def full(*given: Any) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory")
 
@@ -185,11 +198,55 @@ def test_a_mode_that_raises_is_refused_and_a_full_memory_is_not(
         checked_mode(make_trial("distilbert"), CPU)
 
 
+@pytest.mark.parametrize("has_room", [True, False])
+def test_without_room_for_a_cache_a_mode_that_raises_gives_way_too(
+    has_room: bool, make_trial: TrialMaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PERMAFROST_NODE_BYTES", str(1 << 30 if has_room else 1))
+
+    def failing(*given: Any) -> tuple[float, float]:
+        if given[5] == "rows":
+            raise RuntimeError("no kernel image")
+        return 1.0, 0.005
+
+    monkeypatch.setattr(gradient_check, "tried_mode", failing)
+    assert checked_mode(make_trial("bert"), CPU).mode == "padded"
+
+
+def test_a_model_that_draws_in_its_first_pass_is_right(make_trial: TrialMaker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As BigBird does, which swaps its attention for another one there."""
+    right, passes = mean_loss, list[int]()
+
+    def drawing(*given: Any) -> torch.Tensor:
+        if not passes:
+            torch.rand(7)
+        passes.append(1)
+        return right(*given)
+
+    monkeypatch.setattr(gradient_check, "mean_loss", drawing)
+    ratio = ratio_of(make_trial("bert").model, "padded")
+    assert ratio == pytest.approx(1.0, abs=TOLERANCE["fp32"])
+
+
+def test_an_architecture_of_nobodys_trains_in_the_plainest_mode_where_none_is_right(
+    make_trial: TrialMaker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gradient_check, "tried_mode", lambda *_: (1.0165, 0.005))  # YOSO's own, by design
+    found = checked_mode(make_trial(model=str(save_tiny_model("ernie", tmp_path))), CPU)
+    assert found.mode == "plain"
+    assert found.refused.count("1.016") == 3
+
+
+def test_adapters_are_tried_with_the_model(make_trial: TrialMaker) -> None:
+    spec = make_trial("bert", lora={"rank": 2}, dropout=0.1)
+    assert checked_mode(spec, CPU).mode == "rows"
+
+
 def test_a_node_tries_a_mode_once(make_trial: TrialMaker, monkeypatch: pytest.MonkeyPatch) -> None:
     tried = list[str]()
 
     def one(*given: Any) -> tuple[float, float]:
-        tried.append(given[4])
+        tried.append(given[5])
         return 1.0, 0.005
 
     monkeypatch.setattr(gradient_check, "tried_mode", one)

@@ -125,7 +125,7 @@ def test_evaluation_batches_hold_every_example_once_longest_first(lengths: list[
 def test_a_split_is_predicted_in_its_order_whatever_stands_beside_a_sentence(
     family: str, make_trial: TrialMaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trials.training.loop.EVAL_BATCH_SIZE", 5)
+    monkeypatch.setattr("trials.training.loop.EVAL_BATCH", 5)
     spec = make_trial(family, max_length=16)
     data = encode_for(spec)
     loaded = new_model(spec, len(data.labels), CPU)
