@@ -128,8 +128,8 @@ class Listed(Source):
 #     pruned          ended, or paused until its source hands it out again
 #     failed          ended: the same would happen again
 #
-# If the first `limits.alike` trials all fail with the same message, the whole sweep is stopped: something is wrong with
-# it.
+# If the first `limits.alike` trials all fail, or are lost for good, with the same message, the whole sweep is stopped:
+# something is wrong with it.
 
 
 @dataclass(frozen=True)
@@ -262,7 +262,7 @@ class TrialQueue:
         return None
 
     def _note(self, state: State, error: str | None) -> None:
-        if state is not State.FAILED:
+        if state not in (State.FAILED, State.LOST):  # lost for good: as often as may be, on a card that cannot compute
             self._all_alike = None
         elif self._all_alike is not None:
             self._all_alike.append(last_line(error))

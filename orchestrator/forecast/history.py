@@ -18,6 +18,7 @@ from orchestrator.forecast.work import (
     PrefixWork,
     Work,
     group_key,
+    is_replayed,
     lengths_of,
     nothing_cached,
     shape_key,
@@ -33,6 +34,7 @@ from trials.errors import PermafrostError, StoreError
 from trials.hardware.machine import processor_name
 from trials.record import paid_prefix_s
 from trials.spec import TrialSpec
+from trials.training.step_rule import graphs_are_off
 
 # An observed trial or pilot: its work and what it took.
 
@@ -124,7 +126,7 @@ LAUNCH_GAP_S = 30.0  # trials at most this far apart belong to one launch
 JUST_NOW_S = 1_800.0  # a launch that ended within this time shows the current speed of the machine
 _COLUMNS = [
     "state", "device", "threads", "gpus", "train_s", "eval_s", "setup_s", "prefix_s", "prefix_paid_s",
-    "prefix_layers", "accumulation", "padding_free", "time",
+    "prefix_layers", "accumulation", "padding_free", "step_mode", "refused_modes", "time",
 ]  # fmt: skip
 
 
@@ -162,7 +164,10 @@ def read_history(store: ResultStore, cluster: ClusterSpec, resources: Resources,
     rows = sorted(done, key=lambda row: row["time"])
     target = _target(rows, cluster, resources, inputs)
     chosen = [row for row in rows if _is_comparable(row, target)][-MOST_ROWS:]
-    observed = _observed(_with_specs(store, chosen), inputs, gpu=target.gpus > 0)
+    readable = _with_specs(store, chosen)
+    if target.gpus:
+        readable = [row for row in readable if _steps_as_now(row)]
+    observed = _observed(readable, inputs, gpu=target.gpus > 0)
     newest = observed[-1] if observed and now - observed[-1].ended < JUST_NOW_S else None
     return History(
         observations=tuple(observed),
@@ -201,6 +206,15 @@ def _is_comparable(row: dict[str, Any], target: Target) -> bool:
     on_gpu = row["gpus"] == target.gpus and not row["padding_free"]
     same = on_gpu if target.gpus else row["threads"] == target.threads
     return bool(row["device"] == target.device and same and row["train_s"])
+
+
+def _steps_as_now(row: dict[str, Any]) -> bool:
+    """Whether steps on a GPU would run as those of a row did: replayed as CUDA graphs, or kernel by kernel, which takes
+    several times as long. Rows of before there were modes were not replayed.
+    """
+    if row["step_mode"] == "graphs":
+        return not graphs_are_off()
+    return not is_replayed(row["spec"]) or (row["refused_modes"] or "").startswith("graphs:")
 
 
 def _with_specs(store: ResultStore, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -25,7 +25,7 @@ from trials.prefix.rule import cached_depth, freeze_at, learning_layers, prefix_
 from trials.settings import DataSpec, FreezeSpec, ModelSpec
 from trials.spec import TrialSpec, evaluation_steps, steps_an_epoch
 from trials.tasks.task import head_of, read_corpus
-from trials.training.step_rule import EVAL_BATCH, GPU_LENGTHS, LENGTH_WINDOW, RESIDENT_BYTES
+from trials.training.step_rule import EVAL_BATCH, GPU_LENGTHS, LENGTH_WINDOW, RESIDENT_BYTES, graphs_are_off
 
 # Inputs of the cost model: dimensions of the encoder from config.json, lengths in subwords from the tokenizer.
 #
@@ -258,6 +258,15 @@ def lies_end_to_end(spec: TrialSpec, *, gpu: bool) -> bool:
         return True
     family = MODEL_FAMILIES[spec.model.family]
     return family.padding_free and not (family.causal and head_of(spec.task) == "text")
+
+
+def is_replayed(spec: TrialSpec) -> bool:
+    """Whether the trial's steps on a GPU are replayed as CUDA graphs, unless a node refuses them: of families that take
+    a ready mask, and where the environment does not turn them off.
+    """
+    return (
+        not graphs_are_off() and spec.model.family in MODEL_FAMILIES and MODEL_FAMILIES[spec.model.family].square_mask
+    )
 
 
 def _computed_lengths(spec: TrialSpec, lengths: np.ndarray, *, gpu: bool) -> np.ndarray:

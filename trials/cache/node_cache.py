@@ -1,6 +1,7 @@
 """Files that the workers of a node share, with a bound on their size; and what a trial reports while it makes them.
 
-    <cache>/<kind>/<key>/...      `prefix`: states of frozen layers; `tokens`: encoded corpora
+    <cache>/<kind>/<key>/...      `prefix`: states of frozen layers; `tokens`: encoded corpora; `gradient_checks`:
+                                  which ways of running steps were found right here
 
 A folder records the boot id of its creation, since a crash of the machine may lose bytes that a file seems to have.
 Whatever is read from it has a digest, seeded with the folder's key and the file's name, so that a flipped bit, a cut or

@@ -97,6 +97,10 @@ def test_first_trials_that_all_fail_alike_break_the_sweep_and_other_failures_do_
         assert found.broken is None, n
         fail(found, State.FAILED, "Traceback\nKeyError: 'x'")
     assert found.broken == "the first 3 trials all failed alike: KeyError: 'x'"
+    lost = queue(8, alike=3, lost=0)
+    for _ in range(3):
+        fail(lost, State.LOST, "CUDA error: no kernel image is available")
+    assert lost.broken is not None
     different = queue(8, alike=2)
     for n in range(6):
         fail(different, State.FAILED, f"error {n}")

@@ -6,16 +6,20 @@ from collections.abc import Iterable
 
 import pytest
 
+from orchestrator.execution.recorder import Recorder
 from orchestrator.forecast.history import Inputs, read_history
 from orchestrator.forecast.work import EncoderSizes, Lengths
 from orchestrator.store import open_store
+from orchestrator.store.schema import State
 from orchestrator.sweeps import cluster_spec
 from orchestrator.sweeps.cluster_spec import ClusterSpec, slots_of
 from orchestrator.sweeps.sweep import Resources
+from tests.builders import make_record
 from tests.examples import each
 from tests.orchestrator.forecast.worlds import LENGTHS, SIZES, spec_of
 from trials.hardware.machine import CudaGpus, Gpu
 from trials.spec import TrialSpec
+from trials.training.step_rule import GRAPHS_VARIABLE
 
 LARGE = EncoderSizes(layers=24, width=1024, inner=4096, table=31_000_000, table_width=1024)
 
@@ -57,3 +61,33 @@ def test_without_past_trials_it_is_by_cores_memory_and_the_number_of_trials(
     target = read_history(store, ClusterSpec(), resources, inputs, 0.0).target
     assert (target.device, target.gpus) == ("a card", share)
     assert slots_of(ClusterSpec(), resources, target.gpus) == int(1 / share) * n_gpus
+
+
+MODES = ["graphs", "padded", "refused", None]  # by seed; the last as in older stores
+
+
+@each(
+    "family, off, used",
+    [
+        ("distilbert", False, [0, 2]),
+        ("distilbert", True, [1, 2, 3]),
+        ("deberta-v2", False, [0, 1, 2, 3]),  # which is never replayed
+    ],
+)
+def test_times_of_steps_without_graphs_do_not_forecast_steps_with_graphs(
+    family: str, off: bool, used: list[int], tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster_spec, "cuda_gpus", lambda: CudaGpus((Gpu("a card", 32 * 10**9),)))
+    monkeypatch.setenv(GRAPHS_VARIABLE, "0" if off else "1")
+    store = open_store(tmp_path_factory.mktemp("store"), must_exist=False)
+    recorder = Recorder(store)
+    specs = [spec_of(0, seed=seed) for seed in range(len(MODES))]
+    specs = [spec.model_copy(update={"model": spec.model.model_copy(update={"family": family})}) for spec in specs]
+    for spec, mode in zip(specs, MODES, strict=True):
+        ran = {"step_mode": "padded", "refused_modes": "graphs: wrong"} if mode == "refused" else {"step_mode": mode}
+        recorder.started(spec, 1)
+        recorder.evaluated(spec, make_record(device="a card", gpus=1.0, padding_free=0, **ran))
+        recorder.ended(spec, State.COMPLETED, None)
+    recorder.close()
+    found = read_history(store, ClusterSpec(), Resources(gpus=1), Known(specs, SIZES), 0.0)
+    assert sorted(observation.spec.seed for observation in found.observations) == used
