@@ -438,7 +438,7 @@ def test_what_is_in_sight_is_asked_for_first_and_each_part_once(url: str, watche
 
 def test_what_the_url_cannot_mean_is_told(url: str, watched: Watched) -> None:
     page = watched.open(f"{url}/scores?sweep=gone&tolerance=much&nonsense=1")
-    for words in ("There is no sweep 'gone' here", "'much' is not a number", "'nonsense'"):
+    for words in ("There is no sweep 'gone' here", "'much' must be a number", "'nonsense'"):
         expect(page.get_by_text(words)).to_be_visible()
     assert len(_dots(page)) == 50
 
