@@ -33,8 +33,8 @@ class Tried(NamedTuple):
 def work(told: Connection, family: Family, seed: int, start: int, stop: int) -> None:
     """Try the inputs from one number to another and tell of each."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ["PERMAFROST_CACHE"] = f"{folder}/cache"
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as cache:
+        os.environ["PERMAFROST_CACHE"] = cache  # apart: what a plan works out of a corpus is kept there
         inputs = inputs_of(family, Path(folder), seed)
         for number in range(start, stop):
             made = inputs.make(number)

@@ -12,7 +12,7 @@ import json
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -27,6 +27,9 @@ from trials.settings import DataSpec, FreezeSpec, ModelSpec
 from trials.spec import TrialSpec
 from trials.starter import treebank_path
 from trials.tasks.task import IGNORE, Example, Split
+
+if TYPE_CHECKING:
+    from orchestrator.forecast.work import Lengths
 
 CONFIGS = Path(__file__).parents[3] / "configs"
 SUBWORDS_A_WORD = (0.8, 0.13, 0.07)  # shares of words of 1, 2 and 3 subwords
@@ -136,6 +139,14 @@ def encode(spec: TrialSpec) -> EncodedCorpus:
     """The synthetic corpus of a trial, cached where the trial finds it."""
     key = token_key(spec.task, spec.data, spec.model, spec.max_length, spec.lowercase)
     return cached_or_encoded(key, lambda: _encoded(spec))
+
+
+def encoded_lengths(data: EncodedCorpus) -> Lengths:
+    """The lengths of a synthetic corpus, which no file has; those of a subset are those of the split."""
+    from orchestrator.forecast.work import Lengths
+
+    train, dev = (np.sort([len(example.ids) for example in split.examples]) for split in (data.train, data.dev))
+    return Lengths(train, dev, dev[:0], len(train), len(dev), 0)
 
 
 def _encoded(spec: TrialSpec) -> EncodedCorpus:

@@ -6,7 +6,7 @@ from tests.lab.gpu.part_context import PartContext
 from tests.lab.gpu.results import Record
 from tests.lab.gpu.timing import timed_steps
 from tests.lab.gpu.workers import workers
-from tests.lab.gpu.workload import encode
+from tests.lab.gpu.workload import encode, encoded_lengths
 from trials.hardware.machine import listed_gpus
 
 WINS = 1.05  # times the steps a second of fewer trials at a time
@@ -15,11 +15,11 @@ WINS = 1.05  # times the steps a second of fewer trials at a time
 def run(context: PartContext, record: Record) -> None:
     """Steps a second of all trials together, and the memory that a launch would expect of one."""
     from orchestrator.forecast.gpu_share import CONTEXT_BYTES, fitting
-    from orchestrator.forecast.work import gpu_bytes, lengths_of, sizes_of
+    from orchestrator.forecast.work import gpu_bytes, sizes_of
 
     spec = context.workload.study1()[0]
-    encode(spec)
-    gpus, peak = listed_gpus().found[:1], gpu_bytes(spec, sizes_of(spec.model), lengths_of(spec))
+    peak = gpu_bytes(spec, sizes_of(spec.model), encoded_lengths(encode(spec)))
+    gpus = listed_gpus().found[:1]
     fit = fitting(gpus, peak)
     record.note(estimated_bytes=peak, context_bytes=CONTEXT_BYTES, trials_that_fit=fit)
     counts, steps, warm_up = ((1, 2), 2, 1) if context.rehearse else ((1, 2, 4, 8), 100, 64)

@@ -7,9 +7,8 @@ import numpy as np
 from tests.lab.gpu.part_context import PartContext
 from tests.lab.gpu.results import Record
 from tests.lab.gpu.timing import whole_trial
-from tests.lab.gpu.workload import changed, encode
+from tests.lab.gpu.workload import changed, encode, encoded_lengths
 from trials.spec import TrialSpec
-from trials.tasks.task import Split
 
 WITHIN = 0.25  # of the measured peak
 
@@ -17,17 +16,11 @@ WITHIN = 0.25  # of the measured peak
 def run(context: PartContext, record: Record) -> None:
     """Trials of one epoch that differ in freeze, batch size and longest sentence."""
     from orchestrator.forecast.regression import fit_terms
-    from orchestrator.forecast.work import MEMORY_SHARES, Lengths, memory_of, sizes_of
-
-    def lengths(split: Split) -> np.ndarray:
-        return np.sort([len(example.ids) for example in split.examples])
+    from orchestrator.forecast.work import MEMORY_SHARES, memory_of, sizes_of
 
     terms, peaks, specs = [], [], _specs(context)
     for spec in specs:
-        data = encode(spec)
-        dev = lengths(data.dev)
-        # Lengths of the subset are those of the split, which is nearly what the longest of many is.
-        known = Lengths(lengths(data.train), dev, dev[:0], len(data.train.examples), len(dev), 0)
+        known = encoded_lengths(encode(spec))
         terms.append(memory_of(spec, sizes_of(spec.model), known, gpu=context.on_gpu).terms)
         peaks.append(float(whole_trial(spec)["peak_bytes"]))
         record.note(**{_name(spec): {"measured_bytes": peaks[-1]}})
