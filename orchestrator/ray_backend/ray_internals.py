@@ -19,7 +19,11 @@ from typing import Any
 from ray._private import worker as _worker
 from ray._private.node import Node
 from ray._private.utils import get_dashboard_dependency_error
-from ray._raylet import setproctitle  # type: ignore[attr-defined]  # the package's cannot write a worker's title
+from ray._raylet import (  # type: ignore[attr-defined]
+    AuthenticationTokenLoader,
+    Config,
+    setproctitle,  # the package's cannot write a worker's title
+)
 from ray.exceptions import OutOfMemoryError, RayActorError
 from ray.experimental import internal_kv
 from ray.job_config import JobConfig
@@ -43,6 +47,16 @@ class OwnPathJob(JobConfig):  # type: ignore[misc]  # Ray has no types here
         """The message that `ray.init` sends, which adds its own folders just before it asks for it."""
         self._py_driver_sys_path = folders_for_other_processes()
         return super()._get_proto_job_config()
+
+
+def read_token_again() -> None:
+    """Ray (2.60) reads whether it asks for a token when it is imported, and the token once a process.
+
+    So where Ray was imported before a launch, or a process launches twice, its driver would send no token, or that of
+    the cluster before: `InvalidAuthToken`.
+    """
+    Config.initialize("")
+    AuthenticationTokenLoader.instance().reset_cache()
 
 
 def keep_lines_off_stdout() -> None:
