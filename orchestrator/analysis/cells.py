@@ -174,6 +174,13 @@ def cell_columns(spec: TrialSpec) -> dict[str, object]:
     }
 
 
+CELL_COLUMNS = (
+    "cell", "baseline", "group", "task", "metric", "corpus", "model", "freeze", "strategy", "depth", "n_layers",
+    "embeddings", "train_size", "folds", "examples",
+)  # fmt: skip
+"""Those of `cell_columns`."""
+
+
 def varying_settings(specs: Iterable[TrialSpec]) -> list[str]:
     """The dotted settings, other than those every table shows, in which the cells of a sweep differ."""
     all_settings = [_settings(spec) for spec in specs]

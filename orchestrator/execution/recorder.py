@@ -23,6 +23,7 @@ from orchestrator.store import ResultStore
 from orchestrator.store.contents import COMMIT_ORDER, WEIGHTS, recorded_weights
 from orchestrator.store.parts import NOTHING, RECORDED, as_columns, of_columns, recorded
 from orchestrator.store.schema import CHECKPOINTS, EPOCHS, TABLES, State, digest, is_intact, proven_reads
+from orchestrator.store.spec_columns import spec_columns
 from trials.datasets.corpus import Item
 from trials.errors import StoreError
 from trials.plugins.loading import source_digests
@@ -218,22 +219,12 @@ def trial_row(
 ) -> dict[str, Any]:
     """A row of `schema.TRIALS`; without records its results are null."""
     row: dict[str, Any] = {
-        "trial_id": spec.trial_id,
+        **spec_columns(spec),
         "attempt": attempt,
         "state": state.value,
-        "task": spec.task,
-        "corpus": spec.data.name,
-        "model": spec.model.name,
-        "freeze_strategy": spec.freeze.strategy,
-        "freeze_depth": spec.freeze.depth,
-        "freeze_layers": list(spec.freeze.layers),
-        "freeze_embeddings": spec.freeze.embeddings,
-        "train_size": spec.train_size,
-        "seed": spec.seed,
         "git_commit": git_commit(),
         "versions": list(versions().items()),
         "error": error,
-        "spec": spec.model_dump_json(),
         "time": _utc(time.time()),
     }
     return row | (_results(records) if records else {})

@@ -38,7 +38,6 @@ from orchestrator.store.schema import (
     stamped,
 )
 from trials.errors import ConfigError, NothingMatchedError, StoreError
-from trials.settings import FreezeSpec
 from trials.spec import TrialSpec
 
 if TYPE_CHECKING:
@@ -329,14 +328,6 @@ def stored_spec(content: str | Mapping[str, Any] | None, trial_id: str) -> Trial
             f"trial {trial_id!r} of the store: {place}: {first.text.removesuffix('.')}. "
             "Its row or plan is broken, or of a newer version."
         ) from error
-
-
-def freeze_label(content: str | None) -> str | None:
-    """What tables call the freeze of a trial, by the `spec` column of its row; None where that cannot be read."""
-    try:
-        return FreezeSpec.model_validate(json.loads(content or "")["freeze"]).label
-    except (ValueError, LookupError, TypeError, RecursionError):
-        return None
 
 
 def planned_specs(plan: SweepPlan) -> list[TrialSpec]:

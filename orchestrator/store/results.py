@@ -31,7 +31,6 @@ from orchestrator.store.contents import (
     SweepPlan,
     all_sentences,
     evidence_of,
-    freeze_label,
     is_plan,
     latest,
     newest_stamp,
@@ -51,6 +50,7 @@ from orchestrator.store.schema import (
     State,
     proven_reads,
 )
+from orchestrator.store.spec_columns import ADDED, completed
 from trials.errors import StoreError
 from trials.sources.cache import is_plain
 from trials.spec import TrialSpec
@@ -82,15 +82,20 @@ class ResultStore:
         return self.storage.folder
 
     def trials(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """One row per ended trial, that of its newest attempt. Columns: `schema.TRIALS` and `schema.ADDED`, or some."""
-        adds = columns is None or "freeze" in columns
-        wanted = None if columns is None else sorted({"trial_id", "attempt", *columns, *(["spec"] if adds else [])})
-        rows = _newest(self._parts["trials"].read(columns=wanted), ["trial_id"])
+        """One row per ended trial, that of its newest attempt. Columns: `schema.TRIALS`, or some of them."""
+        adds = columns is None or not set(ADDED).isdisjoint(columns)
+        read = (
+            None if columns is None else sorted({"trial_id", "attempt", *columns, *((*ADDED, "spec") if adds else ())})
+        )
+        rows = _newest(self._parts["trials"].read(columns=read), ["trial_id"])
         if not adds:
             return rows
-        labels = pa.array([*map(freeze_label, rows["spec"].to_pylist())], pa.string())
-        rows = rows.append_column("freeze", labels)
-        return rows if columns is None or "spec" in columns else rows.drop_columns(["spec"])
+        rows = completed(rows)
+        return (
+            rows
+            if columns is None
+            else rows.select([n for n in rows.column_names if n in {*columns, "trial_id", "attempt"}])
+        )
 
     def epochs(self) -> pa.Table:
         """One row per evaluation of each trial's newest ended attempt, or if none has ended, of its newest.

@@ -172,6 +172,11 @@ COLUMNS: dict[str, Columns] = {
         ),
         "error": (_TEXT, "Why it ended otherwise than completed."),
         "spec": (_TEXT, "Everything that decides the trial, as JSON."),
+        # What follows from it, so that no reader has to parse it for each trial; worked out for older rows when read.
+        "cell_id": (_TEXT, "The setting, whatever its seeds: the trials of one are its replicates."),
+        "baseline_id": (_TEXT, "The setting that differs from it only in that nothing is frozen."),
+        "seed_key": (_INT, "All seeds of the trial in one number, the seed itself where all are equal. Pair by it."),
+        "freeze": (_TEXT, "What tables call the freeze, e.g. `none`, `embeddings`, `first 2+E`. Group by it."),
         "time": (_TIME, "When it ended, UTC."),
         # Of its rows in each other table, and of its stored weights (`row_digests`); null in older stores.
         "row_counts": (
@@ -263,10 +268,6 @@ COLUMNS: dict[str, Columns] = {
         ),
         "time": (_TIME, _TIMED),
     },
-}
-# Columns of `ResultStore.trials()` that are not stored, as they follow from the others.
-ADDED: Columns = {
-    "freeze": (_TEXT, "What tables call the freeze, e.g. `none`, `embeddings`, `first 2+E`. Group by it."),
 }
 TABLES = {table: pa.schema([(name, kind) for name, (kind, _) in columns.items()]) for table, columns in COLUMNS.items()}
 EPOCHS, TRIALS, TAGS, PREDICTIONS, CONTRIBUTIONS, PROBES, DRIFTS = TABLES.values()

@@ -166,7 +166,8 @@ def test_choose_depth_spends_seeds_until_it_knows_or_says_what_it_would_take(fol
     done = here("launch", "--sweep", sweep(folder, text), "--store", folder / "s", "--cluster", "inline")
     assert done.exit_code == 0, done.stderr
     assert "chosen  " in done.stdout
-    assert "(loss between " in done.stdout and ", within 60 points" in done.stdout
+    assert "(loss between " in done.stdout
+    assert ", within 60 points" in done.stdout
     assert len(states(open_store(folder / "s"))) <= 16
 
 

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from orchestrator.store.contents import SweepPlan, planned_specs
 from orchestrator.store.results import ResultStore
-from orchestrator.store.schema import ADDED, COLUMNS, SCHEMA_VERSION
+from orchestrator.store.schema import COLUMNS, SCHEMA_VERSION
 from trials.errors import RefusedError, StoreError
 from trials.escaping import csv_cell, json_line
 
@@ -162,8 +162,7 @@ def dictionary() -> str:
 def _lines() -> Iterator[str]:
     yield f"# Columns\n\nOf store version {SCHEMA_VERSION}. `_s` are seconds, `_bytes` bytes, `_j` joules. In CSV a"
     yield "list is JSON; a map has one column per key (best_metrics.accuracy); what is not there is an empty cell.\n"
-    for table, stored in {**COLUMNS, "losses": LOSS_COLUMNS}.items():
-        columns = stored | (ADDED if table == "trials" else {})
+    for table, columns in {**COLUMNS, "losses": LOSS_COLUMNS}.items():
         yield f"## {table}\n\n{ABOUT[table]}\n\n| column | type | what |\n|---|---|---|"
         for name, (kind, about) in columns.items():
             yield f"| `{name}` | {_type(kind)} | {about} |"

@@ -44,6 +44,16 @@ def test_what_the_store_says_is_what_the_frame_says(store: ResultStore) -> None:
         assert trial["dev:accuracy"] == dict(row["best_metrics"])["accuracy"]
 
 
+def test_a_page_pairs_settings_that_have_a_rate_each_as_every_other_answer_does(tmp_path: Path) -> None:
+    trials = [spec.at_rate(1e-3) if spec.freeze.depth else spec for spec in TRIALS]
+    store = write_store(tmp_path / "store", trials)
+    frame = _trials(Frames(store).refresh())
+    evidence = store.evidence(trials).frame
+    for column in ("baseline", "setup", "step_mode", "collapsed", "training_cost_s"):
+        assert frame[column].tolist() == evidence[column].tolist(), column
+    assert frame["baseline"].nunique() == 1
+
+
 def test_nothing_new_is_the_same_snapshot_and_a_new_row_is_another(tmp_path: Path) -> None:
     store = write_store(
         tmp_path / "store", TRIALS, Invented(state=lambda spec: "completed" if spec.seed == 0 else None)

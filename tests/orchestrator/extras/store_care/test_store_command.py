@@ -20,7 +20,7 @@ from orchestrator.extras.store_care.garbage import OLD_S, find_garbage
 from orchestrator.extras.store_care.table_export import ABOUT, LOSS_COLUMNS, dictionary
 from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.schema import ADDED, TABLES, UNOWNED
+from orchestrator.store.schema import TABLES, UNOWNED
 from tests.builders import make_spec
 from tests.drivers import running
 from tests.examples import each
@@ -246,4 +246,4 @@ def test_every_column_has_its_line_in_the_dictionary() -> None:
     assert ABOUT.keys() == TABLES.keys() | {"losses"}
     lines = dictionary().splitlines()
     n = sum(line.startswith("| `") and line.endswith(". |") for line in lines)
-    assert n == sum(len(schema.names) for schema in TABLES.values()) + len(ADDED) + len(LOSS_COLUMNS)
+    assert n == sum(len(schema.names) for schema in TABLES.values()) + len(LOSS_COLUMNS)
