@@ -136,26 +136,6 @@ class Cell:
         return statistics.fmean(values) if values and len(values) == len(results) else None
 
 
-def paired_loss(baseline: TrialProgress, freeze: TrialProgress, split: str = "dev") -> Floats | None:
-    """(items,) losses of sentences or documents (`two_way.item_losses`), whose mean is the loss in the score.
-
-    (1,) where contributions are not known of both; None where a trial is not complete or has no score on the split.
-    """
-    name = "score" if split == "dev" else "test_score"
-    scores = [trial.results[name] if trial.results is not None else None for trial in (baseline, freeze)]
-    if scores[0] is None or scores[1] is None:
-        return None
-    sides = [trial.sentences.get(split, {}) for trial in (baseline, freeze)]
-    theirs, ours = (side.get("sentences") for side in sides)
-    if theirs is None or ours is None or theirs.shape != ours.shape:
-        return centred(None, scores[0] - scores[1])
-    from orchestrator.analysis.two_way import item_losses  # loads scipy
-
-    losses = centred(theirs.astype(np.float64) - ours, scores[0] - scores[1])
-    items: Floats = item_losses(losses[None], sides[0].get("documents"), sides[0].get("words"))[0]
-    return items
-
-
 def centred(contributions: npt.NDArray[np.floating[Any]] | None, score: float) -> Floats:
     """The contributions (sentences,), which the store rounds to 32 bits, with the exact mean; (1,) without any."""
     if contributions is None:

@@ -284,7 +284,7 @@ class Plan:
 
     Attributes:
         trials: All of its trials, in order; for an adaptive search, those suggested so far.
-        to_run: Those not completed in this store, in execution order. With a schedule, a race, a goal or a limit fewer
+        to_run: Those not completed in this store, in execution order. With a schedule, a goal or a limit fewer
             may run.
         attempts: Number of the next attempt of each trial that was tried before; 1 for others.
         notes: Sentences about the data and the models that the user should read.
@@ -318,7 +318,7 @@ class Plan:
     def runs_all(self) -> bool:
         """Whether all of them will run, rather than at most these."""
         sweep = self.sweep
-        return sweep.schedule.kind == "none" and sweep.racing is None and not sweep.chooses_depth
+        return sweep.schedule.kind == "none" and not sweep.chooses_depth
 
     @property
     def n_trials(self) -> int:

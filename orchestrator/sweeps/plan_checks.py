@@ -36,37 +36,25 @@ def check_search(sweep: SweepSpec, trials: Sequence[TrialSpec], document: Docume
 
 
 def _contradictions(sweep: SweepSpec) -> Iterator[Problem]:
-    scheduled, is_adaptive = sweep.schedule.kind != "none", sweep.search.is_adaptive
-    asked = {"schedule": scheduled, "racing": sweep.racing is not None, "goal": sweep.chooses_depth}
-    given = [key for key, is_given in asked.items() if is_given]
-    if len(given) > 1:
-        yield (given[-1],), f"{' and '.join(given)} exclude each other, as each decides what runs. Keep one."
-    if is_adaptive and (sweep.racing or sweep.chooses_depth):
-        key = "racing" if sweep.racing else "goal"
+    if sweep.chooses_depth and sweep.schedule.kind != "none":
+        yield ("goal",), "schedule and goal exclude each other, as each decides what runs. Keep one."
+    if sweep.chooses_depth and sweep.search.is_adaptive:
         yield (
-            (key,),
+            ("goal",),
             f"needs all cells from the start, but `search: {sweep.search.kind}` chooses them from results. Use a grid.",
         )
-    if sweep.racing and len(set(sweep.seeds)) < 2:
-        yield ("racing",), "needs several seeds, but the sweep has one. List more under `seeds`."
-    if sweep.schedule.kind in ("asha", "halving") and sweep.checkpoint.is_off:
+    if sweep.schedule.kind == "asha" and sweep.checkpoint.is_off:
         yield (
             ("schedule",),
-            (
-                f"{sweep.schedule.kind} resumes paused trials, but with `checkpoint: off` they would start again. "
-                "Leave `checkpoint` out, or use `schedule: median`, which only stops trials."
-            ),
+            "asha resumes paused trials, but with `checkpoint: off` they would start again. Leave `checkpoint` out.",
         )
 
 
 def _pairs(sweep: SweepSpec, trials: Sequence[TrialSpec]) -> Iterator[Problem]:
-    """Races and `choose_depth` compare cells under the same seeds."""
-    key = "racing" if sweep.racing else "goal"
-    if (sweep.racing or sweep.chooses_depth) and len(
-        {tuple(s.seeds for s in cell) for cell in by_cell(trials).values()}
-    ) > 1:
+    """`choose_depth` compares cells under the same seeds."""
+    if sweep.chooses_depth and len({tuple(s.seeds for s in cell) for cell in by_cell(trials).values()}) > 1:
         yield (
-            (key,),
+            ("goal",),
             "compares cells under the same seeds, but `init_seed` or `order_seed` differ between cells. Give every "
             "cell the same ones in a grid.",
         )
@@ -114,7 +102,7 @@ def _ranks(sweep: SweepSpec, trials: Sequence[TrialSpec]) -> Iterator[Problem]:
                 "comparable. Set `each_group: true` to rank within each group, or make one sweep per group."
             ),
         )
-    if sweep.schedule.kind in ("asha", "halving") and trials:
+    if sweep.schedule.kind == "asha" and trials:
         by_examples = sweep.schedule.by == "examples"
         end = max(spec.optim.epochs * (spec.train_size if by_examples else 1) for spec in trials)
         if sweep.schedule.first >= end:

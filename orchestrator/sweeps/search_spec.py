@@ -1,9 +1,8 @@
-"""The keys that decide which trials of a sweep run: search, schedule, racing, goal.
+"""The keys that decide which trials of a sweep run: search, schedule, goal.
 
 search: {kind: tpe, cells: 40}                                   # the best score
 search: {kind: pareto, cells: 60, objectives: [score, train_s]}  # trade-offs between objectives
 schedule: {kind: asha, first: 1, factor: 3}                      # promising cells continue, the others pause
-racing: {confidence: 0.95}                                       # more seeds for cells that may be best
 goal: {choose_depth: {tolerance: 0.5, trials: 60}}               # the deepest freeze within a tolerance
 goal: {tolerance: 0.5, cost: training_cost_s}                    # what is asked, where all trials run
 """
@@ -13,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import BeforeValidator, Field, field_validator, model_validator
@@ -26,7 +25,6 @@ from trials.plugins.loading import Registry
 from trials.record import RECORD_COLUMNS
 from trials.settings import Frozen, Positive, Seed
 
-Confidence = Annotated[float, Field(ge=0.5, lt=1)]
 COSTS = {name: column.result for name, column in RECORD_COLUMNS.items() if column.result}
 """Objectives other than metrics, and how the mean of each is stated."""
 COSTS["trainable_params"] = "{:,.0f} trainable parameters"
@@ -110,43 +108,26 @@ class ScheduleSpec(Frozen):
     """Which cells continue and which stop early; a bare word is a kind.
 
     Attributes:
-        kind: ``none``; ``asha`` (Li et al. 2020): cells pause at rungs, and whenever a slot is free the best continue;
-            ``halving`` (Jamieson and Talwalkar 2016): the same, but a rung is ranked when all of its cells have reached
-            it; ``median`` (Golovin et al. 2017): a cell stops if its best score is below the median of the others'
-            running means.
+        kind: ``none``; ``asha`` (Li et al. 2020): cells pause at rungs, and whenever a slot is free the best continue.
         by: What rungs count: ``epochs`` or ``examples`` seen.
-        first: The first rung; for ``median``, the first comparison.
+        first: The first rung.
         factor: One in `factor` cells continues, and each rung is `factor` times as far as the previous one.
         each_group: Rank within each objective group (task, metric, corpus, train size). Without it a sweep with several
             is refused, as scores of different groups are not comparable.
     """
 
-    kind: Literal["none", "asha", "halving", "median"] = "none"
+    kind: Literal["none", "asha"] = "none"
     by: Literal["epochs", "examples"] = "epochs"
     first: Annotated[float, Field(gt=0)] = 1.0
     factor: Annotated[float, Field(ge=2, le=100)] = 3.0
     each_group: bool = False
 
-
-class RacingSpec(Frozen):
-    """Seeds are added cell by cell; a clearly dominated cell gets no more. ``true`` takes all defaults.
-
-    Attributes:
-        test: ``student`` on differences paired by seed, with one variance over seeds for all cells, and over sentences
-            where trials recorded what each contributes.
-        confidence: Probability that the best cell is not dropped, over all tests and cells, if scores vary as much in
-            all cells.
-    """
-
-    test: Literal["student"] = "student"
-    confidence: Confidence = 0.95
-
-    @field_validator("test", mode="before")
+    @field_validator("kind", mode="before")
     @classmethod
-    def _is_left(cls, test: object) -> object:
-        if test in ("wilcoxon", "hoeffding"):
-            raise ValueError(f"`{test}` was removed. Use `student`, or leave `test` out")
-        return test
+    def _is_not_removed(cls, kind: object) -> object:
+        if kind in ("halving", "median"):
+            raise ValueError(f"`{kind}` was removed. Use `asha`")
+        return kind
 
 
 class DepthGoalSpec(Frozen):
@@ -217,13 +198,8 @@ def _word_is_kind(value: object) -> object:
     return {"kind": value} if isinstance(value, str) else value
 
 
-def _true_is_default(value: object) -> Any:
-    return {} if value is True else None if value is False else value
-
-
 SearchKey = Annotated[SearchSpec, BeforeValidator(_word_is_kind)]
 ScheduleKey = Annotated[ScheduleSpec, BeforeValidator(_word_is_kind)]
-RacingKey = Annotated[RacingSpec | None, BeforeValidator(_true_is_default)]
 
 
 # The kinds of search, and the points of those that do not depend on results: a grid, random and Sobol' samples.
