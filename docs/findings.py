@@ -20,7 +20,7 @@ from orchestrator.api import answer, open_store
 from orchestrator.search.depth_search import Depths, DepthSearch
 from orchestrator.search.trial_results import StoredTrials
 from orchestrator.store import ResultStore
-from orchestrator.store.contents import SweepPlan
+from orchestrator.store.sweep_plans import SweepPlan
 from orchestrator.sweeps.search_spec import DepthGoalSpec, GoalSpec
 from tests.lab.replay import recorded_trials, simulate
 from trials.spec import TrialSpec

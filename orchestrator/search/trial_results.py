@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from orchestrator.analysis.cells import TRIAL_COLUMNS, objective_group
 from orchestrator.store import ResultStore
-from orchestrator.store.contents import SENTENCE_COLUMNS
-from orchestrator.store.results import Changes, Follower
+from orchestrator.store.evidence import SENTENCE_COLUMNS
+from orchestrator.store.follower import Changes, Follower
 from orchestrator.store.schema import State
 from orchestrator.sweeps.search_spec import COSTS as OBJECTIVES
 from trials.errors import StoreError
@@ -41,7 +41,7 @@ class TrialProgress:
     Attributes:
         evaluations: In order.
         results: Once it is complete.
-        sentences: Likewise: split -> those of `contents.SENTENCE_COLUMNS` that are known.
+        sentences: Likewise: split -> those of `evidence.SENTENCE_COLUMNS` that are known.
     """
 
     evaluations: list[Evaluation] = field(default_factory=list)

@@ -41,14 +41,8 @@ from orchestrator.config.quantities import counted
 from orchestrator.config.yaml_document import MAX_MISTAKES, Document, KeyPath, faults, most, set_path
 from orchestrator.sweeps.hints import with_hint
 from orchestrator.sweeps.named_paths import look_beside
-from orchestrator.sweeps.search_spec import (
-    GoalSpec,
-    ScheduleKey,
-    ScheduleSpec,
-    SearchKey,
-    SearchSpec,
-    points_of,
-)
+from orchestrator.sweeps.search_points import points_of
+from orchestrator.sweeps.search_spec import GoalSpec, ScheduleKey, ScheduleSpec, SearchKey, SearchSpec
 from orchestrator.sweeps.space import CASES, Axis, LayersError, Point, continuous, n_points, path_of
 from orchestrator.sweeps.watch_spec import WatchSpec
 from trials.draft import DraftError, Lookup, ModelKey, TrialDraft

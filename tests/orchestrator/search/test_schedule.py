@@ -7,7 +7,8 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.execution.trial_source import Attempt, Listed, Order, TrialQueue, Verdict
+from orchestrator.execution.trial_queue import Attempt, TrialQueue
+from orchestrator.execution.trial_source import Listed, Order, Verdict
 from orchestrator.search.schedule import Asha
 from orchestrator.store.schema import State
 from orchestrator.sweeps.search_spec import ScheduleSpec

@@ -16,9 +16,10 @@ from orchestrator.search.schedule import scheduler_of
 from orchestrator.search.steering import FixedCells, Steering
 from orchestrator.search.trial_results import StoredTrials
 from orchestrator.store import ResultStore
-from orchestrator.store.contents import SweepPlan, read_table
+from orchestrator.store.contents import read_table
 from orchestrator.store.decisions import Choice, Promoted, Stopped, Suggested
 from orchestrator.store.schema import State
+from orchestrator.store.sweep_plans import SweepPlan
 from orchestrator.sweeps.search_spec import DepthGoalSpec, GoalSpec, ScheduleSpec, SearchSpec
 from orchestrator.sweeps.space import Axis
 from tests.lab.replay import RecordedTrials, simulate

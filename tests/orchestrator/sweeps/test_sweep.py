@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from orchestrator.sweeps.search_spec import points_of
+from orchestrator.sweeps.search_points import points_of
 from orchestrator.sweeps.sweep import SweepSpec, load_sweep
 from tests.builders import expanded, write_conllu, write_sweep, write_treebank
 from tests.examples import each
