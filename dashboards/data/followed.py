@@ -21,11 +21,12 @@ from orchestrator.analysis.cells import MEASURED
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.analysis.trial_frame import CONDITIONS, TEXTS
 from orchestrator.store import ResultStore
-from orchestrator.store.contents import SweepPlan, stored_spec
 from orchestrator.store.decisions import newest_plan
-from orchestrator.store.results import Changes, Follower
+from orchestrator.store.follower import Changes, Follower
 from orchestrator.store.schema import KEYS, TABLES
 from orchestrator.store.spec_columns import ADDED, completed
+from orchestrator.store.stored_specs import stored_spec
+from orchestrator.store.sweep_plans import SweepPlan
 from trials.errors import StoreError
 from trials.spec import TrialSpec
 

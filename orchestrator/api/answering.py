@@ -13,7 +13,8 @@ from orchestrator.analysis.cells import SAVED
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.config.console import DEFAULT_STORE
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.contents import SweepPlan, planned_specs
+from orchestrator.store.stored_specs import planned_specs
+from orchestrator.store.sweep_plans import SweepPlan
 from trials.errors import ConfigError, NothingMatchedError
 from trials.escaping import escaped, html
 from trials.spec import TrialSpec

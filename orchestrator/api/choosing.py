@@ -24,7 +24,8 @@ from orchestrator.own_data.choose_options import ChooseOptions
 from orchestrator.own_data.sweep_file import SEEDS, Question
 from orchestrator.session.outcome import Bounds, Outcome, early_end, trials_of
 from orchestrator.store import ResultStore, open_store
-from orchestrator.sweeps.plan import Plan, brought_up_to_date, resolved
+from orchestrator.sweeps.plan import Plan, brought_up_to_date
+from orchestrator.sweeps.plan_notes import resolved
 from trials.draft import Lookup
 from trials.errors import ConfigError, unknown
 from trials.sources.local_models import named_model

@@ -15,8 +15,8 @@ from orchestrator.analysis.describe import LEAST_FOR_INTERVAL, describe, mean_in
 from orchestrator.config.quantities import counted, points
 from orchestrator.config.yaml_document import MAX_BYTES, parsed
 from orchestrator.store import ResultStore
-from orchestrator.store.contents import planned_specs, stored_spec
 from orchestrator.store.schema import State
+from orchestrator.store.stored_specs import planned_specs, stored_spec
 from trials.errors import ConfigError
 from trials.escaping import markdown, read_text
 from trials.models.family import CAUSAL, is_causal

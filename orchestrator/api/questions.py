@@ -34,7 +34,8 @@ from orchestrator.own_data.sweep_file import (
 from orchestrator.search.choose_depth import spread
 from orchestrator.search.depth_search import Depths
 from orchestrator.session.display import plan_lines
-from orchestrator.sweeps.plan import Plan, dev_note, folds_note, plan_notes, resolved
+from orchestrator.sweeps.plan import Plan
+from orchestrator.sweeps.plan_notes import dev_note, folds_note, plan_notes, resolved
 from orchestrator.sweeps.sweep import declared_sweep, expand
 from trials.draft import Lookup
 from trials.errors import RefusedError

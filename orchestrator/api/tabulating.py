@@ -22,7 +22,8 @@ from orchestrator.config.console import DEFAULT_STORE, ShownInCell
 from orchestrator.session.display import cell_tables
 from orchestrator.session.outcome import earlier_note
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.contents import SweepPlan, planned_specs
+from orchestrator.store.stored_specs import planned_specs
+from orchestrator.store.sweep_plans import SweepPlan
 from trials.spec import TrialSpec
 
 if TYPE_CHECKING:

@@ -20,12 +20,10 @@ from orchestrator.execution.rerun import find_trial, rerun
 from orchestrator.session.outcome import Bounds, Outcome, early_end
 from orchestrator.session.session import run_plan
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.contents import (
-    SweepPlan,
-    find_weights,
-    planned_specs,
-)
 from orchestrator.store.schema import State
+from orchestrator.store.stored_specs import planned_specs
+from orchestrator.store.stored_weights import find_weights
+from orchestrator.store.sweep_plans import SweepPlan
 from orchestrator.sweeps.cluster_spec import settled
 from orchestrator.sweeps.plan import Plan, brought_up_to_date
 from orchestrator.sweeps.sweep import SweepSpec

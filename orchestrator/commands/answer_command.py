@@ -20,7 +20,7 @@ from orchestrator.api.answering import NO_ANSWER, answers_of, asked, chosen_swee
 from orchestrator.config import options
 from orchestrator.config.console import DEFAULT_STORE, reported, say, stdout
 from orchestrator.store import open_store
-from orchestrator.store.contents import planned_specs
+from orchestrator.store.stored_specs import planned_specs
 
 if TYPE_CHECKING:
     from orchestrator.analysis.answer import Answer

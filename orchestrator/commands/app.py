@@ -172,8 +172,9 @@ GROUPS = {
     ),
     "data": ("orchestrator.commands.data:app", "Fetch, list and check corpora.", START),
 } | declared("GROUPS")
-# Commands of earlier versions, with what serves instead.
+# Commands and options of earlier versions, with what serves instead.
 REMOVED = {
+    "launch --simulate": "Launch the search on the store itself: trials that are complete there are not run again.",
     "manifests": "Edit docker/kubernetes/permafrost.yaml and apply it with kubectl.",
     "paper": "`permafrost compare --study NAME` has the table of theirs and ours, with --out its figure, too.",
     "store merge": "Several stores are read as one (`--store a,b`), and `permafrost export store` makes one of them.",
@@ -209,7 +210,8 @@ class LazyCommands(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Import the command that the arguments name."""
         name = args[0]
-        for words in (name, " ".join(args[:2])):
+        options = [f"{name} {word.partition('=')[0]}" for word in args[1:] if word.startswith("--")]
+        for words in (name, " ".join(args[:2]), *options):
             if instead := REMOVED.get(words):
                 raise typer.BadParameter(f"`permafrost {words}` was removed. {instead}")
         if name in self.commands:

@@ -20,7 +20,7 @@ from orchestrator.api.launching import Launched, planned
 from orchestrator.commands.answer_command import show_answers
 from orchestrator.config import options
 from orchestrator.config.command_line import configs_folder
-from orchestrator.config.console import DEFAULT_STORE, download_progress, reported, say, stderr, stdout
+from orchestrator.config.console import DEFAULT_STORE, reported, say, stderr, stdout
 from orchestrator.config.quantities import counted, points
 from orchestrator.config.yaml_document import Document
 from orchestrator.execution.recorder import versions
@@ -31,10 +31,9 @@ from orchestrator.session.display import plan_lines, setting_table
 from orchestrator.session.outcome import Bounds, limit_note, outcome_of, say_end
 from orchestrator.session.session import run_plan
 from orchestrator.store import ResultStore, open_store
-from orchestrator.sweeps.cluster_spec import ClusterSpec, device_line, find_cluster, slots_of
+from orchestrator.sweeps.cluster_spec import ClusterSpec, device_line, find_cluster
 from orchestrator.sweeps.plan import Plan
-from orchestrator.sweeps.sweep import MAX_TRIALS, SweepSpec, load_sweep
-from trials.draft import Lookup
+from orchestrator.sweeps.sweep import MAX_TRIALS, load_sweep
 from trials.errors import ConfigError
 from trials.spec import steps_an_epoch
 
@@ -49,9 +48,6 @@ def launch(
     offline: options.Offline = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and exit.")] = False,
     pilot: options.Pilot = False,
-    simulate: Annotated[
-        str | None, typer.Option(metavar="STORE", help="Replay the sweep from the trials of a store, without training.")
-    ] = None,
     detach: Annotated[bool, typer.Option("--detach", help="Submit the sweep to the cluster and return.")] = False,
     max_hours: Annotated[
         float | None, typer.Option(metavar="H", help="Stop after H hours; run the same command to resume.")
@@ -80,8 +76,6 @@ def launch(
 
         permafrost launch --sweep my.yaml --pilot
 
-        permafrost launch --sweep asha.yaml --simulate results
-
     Exit codes: 0 complete, 1 some trials failed, 2 invalid setting, 3 missing or broken file, 130 interrupted,
     143 terminated or at a limit.
     """
@@ -90,9 +84,6 @@ def launch(
         where, bounds = find_cluster(cluster, cpus=cpus, gpus=gpus), Bounds(max_hours, max_trials, max_cost)
         bounds.check(where.prices)
         declared, document = load_sweep(sweep, settings or [])
-        if simulate is not None:
-            _simulate(declared, document, simulate, where, offline=offline, as_json=as_json)
-            raise typer.Exit(0)
         if where.is_remote:
             given = {"--offline": offline, "--dry-run": dry_run, "--json": as_json, "--debug": debug}
             flags = [*given_flags(given), *bounds.options()]
@@ -124,21 +115,6 @@ def submit_to(
     from orchestrator.session.submit import submit
 
     raise typer.Exit(submit(where, document, sweep=sweep, store=store or where.store, flags=flags, detach=detach))
-
-
-def _simulate(
-    sweep: SweepSpec, document: Document, store: str, cluster: ClusterSpec, *, offline: bool, as_json: bool
-) -> None:
-    from orchestrator.search.simulate import replay
-
-    slots = slots_of(cluster, sweep.resources, 0.0)
-    with download_progress() as progress:
-        replayed = replay(sweep, document, store, Lookup(offline=offline, progress=progress), slots=slots)
-    if as_json:
-        print(json.dumps(asdict(replayed)))
-    else:
-        for line in replayed.lines():
-            stdout.print_line(line)
 
 
 def _launch(

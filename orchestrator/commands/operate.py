@@ -19,11 +19,11 @@ from rich.table import Table
 from rich.text import Text
 
 from orchestrator.claims import running_drivers
-from orchestrator.claims.roster import this_process
+from orchestrator.claims.holder import this_process
 from orchestrator.config import options
 from orchestrator.config.console import DEFAULT_STORE, reported, say, stdout
 from orchestrator.deploy.machine_checks import CheckResult, checks, examined
-from orchestrator.execution.events import ask_to_stop
+from orchestrator.execution.stop_request import ask_to_stop
 from orchestrator.store import open_store
 from orchestrator.sweeps.cluster_spec import find_cluster
 from trials.errors import ConfigError, NothingMatchedError

@@ -29,8 +29,9 @@ from orchestrator.forecast.pace import unfinished_trials
 from orchestrator.own_data.corpus_guess import dev_size
 from orchestrator.session.outcome import follow_store
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.contents import SweepPlan, planned_specs, stored_spec
 from orchestrator.store.schema import TRIALS
+from orchestrator.store.stored_specs import planned_specs, stored_spec
+from orchestrator.store.sweep_plans import SweepPlan
 from orchestrator.sweeps.cluster_spec import find_cluster
 from trials.record import COSTS
 

@@ -20,10 +20,11 @@ from orchestrator.execution.events import Listener
 from orchestrator.storage.open_storage import open_storage
 from orchestrator.storage.storage import Storage
 from orchestrator.store import ResultStore
-from orchestrator.store.contents import COMMIT_ORDER, WEIGHTS, recorded_weights
-from orchestrator.store.parts import NOTHING, RECORDED, as_columns, of_columns, recorded
+from orchestrator.store.contents import COMMIT_ORDER
+from orchestrator.store.row_digests import NOTHING, RECORDED, as_columns, of_columns, recorded
 from orchestrator.store.schema import CHECKPOINTS, EPOCHS, TABLES, State, digest, is_intact, proven_reads
 from orchestrator.store.spec_columns import spec_columns
+from orchestrator.store.stored_weights import WEIGHTS, recorded_weights
 from trials.datasets.corpus import Item
 from trials.errors import StoreError
 from trials.plugins.loading import source_digests

@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from orchestrator.execution.recorder import epoch_row
 from orchestrator.store import ResultStore
-from orchestrator.store.contents import COMPUTED, LISTING, only_match, stored_spec
+from orchestrator.store.contents import COMPUTED
 from orchestrator.store.schema import EPOCHS, State
+from orchestrator.store.stored_specs import LISTING, only_match, stored_spec
 from trials.errors import NothingMatchedError
 from trials.record import EpochRecord
 from trials.spec import TrialSpec

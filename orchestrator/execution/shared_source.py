@@ -16,7 +16,7 @@ from orchestrator.claims import Claims, Membership, RemovedError
 from orchestrator.execution.trial_source import Chances, Listed, Order, Source, Verdict
 from orchestrator.storage.storage import Storage
 from orchestrator.store import ResultStore
-from orchestrator.store.results import Follower
+from orchestrator.store.follower import Follower
 from orchestrator.store.schema import State
 from trials.record import EpochRecord
 from trials.spec import TrialSpec

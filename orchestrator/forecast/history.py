@@ -26,8 +26,8 @@ from orchestrator.forecast.work import (
     work_of,
 )
 from orchestrator.store import ResultStore
-from orchestrator.store.contents import stored_spec
 from orchestrator.store.schema import State
+from orchestrator.store.stored_specs import stored_spec
 from orchestrator.sweeps.cluster_spec import ClusterSpec, cores_here, gpus_here
 from orchestrator.sweeps.sweep import Resources
 from trials.errors import PermafrostError, StoreError

@@ -11,14 +11,15 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from orchestrator.claims import running_drivers
-from orchestrator.claims.claims import RunningDriver, began_at, likely_shares
+from orchestrator.claims.running import RunningDriver, began_at, likely_shares
 from orchestrator.config.quantities import time_left as time_left_text
 from orchestrator.execution.trial_source import Chances
 from orchestrator.forecast.work import epoch_passes, shape_key
 from orchestrator.store import ResultStore
-from orchestrator.store.contents import SweepPlan, stored_spec
-from orchestrator.store.results import Follower
+from orchestrator.store.follower import Follower
 from orchestrator.store.schema import State
+from orchestrator.store.stored_specs import stored_spec
+from orchestrator.store.sweep_plans import SweepPlan
 from trials.record import EpochRecord, paid_prefix_s
 from trials.spec import TrialSpec
 

@@ -22,8 +22,8 @@ from typing import Any
 from orchestrator.config.quantities import counted
 from orchestrator.deploy import ray_session
 from orchestrator.deploy.ray_session import new_token, session_folder, temporary_files_in
-from orchestrator.execution.events import polling
 from orchestrator.execution.slots import Node, Share, Slots
+from orchestrator.execution.stop_request import polling
 from trials.errors import ConfigError, MissingError, PermafrostError
 from trials.hardware.machine import hidden_gpus, usable_cores
 

@@ -31,8 +31,6 @@ from ray.job_config import JobConfig
 from orchestrator.execution.events import last_line
 from trials.plugins.import_origins import folders_for_other_processes
 
-# --- Processes
-
 
 class OwnPathJob(JobConfig):  # type: ignore[misc]  # Ray has no types here
     """A driver whose workers import our packages, and nothing of the folder that a sweep is launched from.
@@ -100,16 +98,17 @@ def set_process_title(title: str) -> None:
     setproctitle(title)
 
 
-# `ray.init` (Ray 2.60) starts its dashboard and waits 1.5 s for it, then starts the node and asks once a second whether
-# it is there. Here the node starts first, the driver's modules are imported meanwhile, the dashboard follows while
-# workers import theirs. There is no autoscaler, which has nothing to do on one machine and takes a second to stop.
-
 NODE_S, LOOK_S = 30.0, 0.02  # Ray itself waits no longer
 
 
 @contextmanager
 def starting_at_once() -> Iterator[Callable[[], str]]:
     """In the block, which a cluster must not outlive, `ray.init` waits for nothing but its node.
+
+    By itself (Ray 2.60) it starts its dashboard and waits 1.5 s for it, then starts the node and asks once a second
+    whether it is there. Here the node starts first, the driver's modules are imported meanwhile, the dashboard follows
+    while workers import theirs. There is no autoscaler, which has nothing to do on one machine and takes a second to
+    stop.
 
     Yields a function that waits for the dashboard, and returns why there is none, or nothing.
     """
@@ -179,9 +178,6 @@ def use_started_workers() -> None:
     class_cache.ENV_VARS_TO_PROPAGATE.clear()
 
 
-# --- The key-value store of the cluster's head
-
-
 def write_to_head(space: str, key: str, value: str) -> None:
     """Write a value. Raises RayError if the head does not answer, as do the others."""
     internal_kv._internal_kv_put(key, value, namespace=space)
@@ -199,8 +195,6 @@ def taken_from_head(space: str, keys: list[str]) -> dict[str, bytes]:
                 values[key] = value
     return values
 
-
-# --- Tune
 
 KILLED = "OutOfMemoryError"  # in the error text that Tune passes on
 

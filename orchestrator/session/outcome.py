@@ -13,13 +13,15 @@ from typing import Any
 from orchestrator.claims import running_drivers
 from orchestrator.config.console import say, sibling_command, stderr, typed_command
 from orchestrator.config.quantities import HOUR, counted, duration, points
-from orchestrator.execution.events import Listener, StopRequest, last_line, polling
+from orchestrator.execution.events import Listener, last_line
+from orchestrator.execution.stop_request import StopRequest, polling
 from orchestrator.forecast.values import Forecast
 from orchestrator.session.display import failure_table
 from orchestrator.store import ResultStore
-from orchestrator.store.contents import SweepPlan, planned_specs, stored_spec
-from orchestrator.store.results import Follower
+from orchestrator.store.follower import Follower
 from orchestrator.store.schema import State
+from orchestrator.store.stored_specs import planned_specs, stored_spec
+from orchestrator.store.sweep_plans import SweepPlan
 from orchestrator.sweeps.cluster_spec import Prices
 from orchestrator.sweeps.plan import Plan
 from trials.errors import ConfigError

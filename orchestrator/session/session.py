@@ -18,10 +18,11 @@ from orchestrator.claims.claims import CLAIMS
 from orchestrator.claims.roster import DRIVERS
 from orchestrator.config.console import say, stderr
 from orchestrator.config.quantities import counted
-from orchestrator.execution.events import FOLDER, Listener, Listeners, StopRequest
+from orchestrator.execution.events import Listener, Listeners
 from orchestrator.execution.recorder import Recorder, forget
 from orchestrator.execution.shared_source import SharedSource
-from orchestrator.execution.trial_source import TrialQueue
+from orchestrator.execution.stop_request import FOLDER, StopRequest
+from orchestrator.execution.trial_queue import TrialQueue
 from orchestrator.search.factory import decides, source_of
 from orchestrator.session.display import LiveDisplay
 from orchestrator.session.monitors import Watch
@@ -163,7 +164,8 @@ class Running:
         from orchestrator.ray_backend.cluster import ending_without_nodes, local_cluster, own_cluster
         from orchestrator.ray_backend.gpu_packing import slots_for
         from orchestrator.ray_backend.jobs import job_metadata
-        from orchestrator.ray_backend.staging import stage_plugins, unshared_note
+        from orchestrator.ray_backend.shared_folder import unshared_note
+        from orchestrator.ray_backend.staged_plugins import stage_plugins
 
         sweep, where, plugins = self.plan.sweep, self.cluster, stage_plugins()
         # Ray starts a worker per core. If each of them runs trials, they may import what these need at once.

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -24,33 +24,21 @@ from orchestrator.analysis.cells import TRIAL_COLUMNS
 from orchestrator.storage.open_storage import open_storage
 from orchestrator.storage.several import SeveralStorages
 from orchestrator.storage.storage import BrokenError, FolderStorage, NewerError, Storage
-from orchestrator.store.contents import (
-    SWEEPS,
-    BrokenPart,
-    Evidence,
-    SweepPlan,
-    all_sentences,
-    evidence_of,
-    is_plan,
-    latest,
-    newest_stamp,
-    read_part,
-    read_plan,
-    write_plan,
-)
+from orchestrator.store.contents import latest
 from orchestrator.store.decisions import Decision, DecisionLog, join_decisions, newest_plan, recorded
+from orchestrator.store.evidence import Evidence, all_sentences, evidence_of
 from orchestrator.store.parts import PartFolder
 from orchestrator.store.schema import (
     ALL_TABLES,
     CHECKPOINTS,
     KEYS,
     SCHEMA_VERSION,
-    TABLES,
     UNOWNED,
     State,
     proven_reads,
 )
 from orchestrator.store.spec_columns import ADDED, completed
+from orchestrator.store.sweep_plans import SWEEPS, SweepPlan, is_plan, newest_stamp, read_plan, write_plan
 from trials.errors import StoreError
 from trials.sources.cache import is_plain
 from trials.spec import TrialSpec
@@ -143,7 +131,7 @@ class ResultStore:
         return evidence_of(specs, self.trials(list(TRIAL_COLUMNS)), self.contributions())
 
     def sentences(self) -> dict[str, dict[str, dict[str, npt.NDArray[Any]]]]:
-        """Trial id -> split -> those of `contents.SENTENCE_COLUMNS` that are stored. Raises StoreError."""
+        """Trial id -> split -> those of `evidence.SENTENCE_COLUMNS` that are stored. Raises StoreError."""
         return all_sentences(self.contributions())
 
     def completed_ids(self) -> frozenset[str]:
@@ -370,54 +358,3 @@ def _newest(rows: pa.Table, keys: list[str]) -> pa.Table:
     differs = reduce(pc.or_, [pc.not_equal(code[:-1], code[1:]) for code in codes])
     row = order["row"].combine_chunks()
     return rows.take(pa.concat_arrays([row[:-1].filter(differs), row[-1:]]))
-
-
-# Incremental reads of a store's table, for readers that follow a running sweep.
-#
-#     follower = Follower(store.storage, "epochs", ["trial_id", "step", "score"])
-#     changes = follower.poll()      # first all parts, then only new ones
-#
-# Parts never change, so each is read once. If one disappears, because it was compacted or repaired, the rows that were
-# read before are outdated: the changes are then marked `reset` and contain everything.
-
-
-@dataclass(frozen=True)
-class Changes:
-    """What is new since the last poll.
-
-    Attributes:
-        reset: Whether these are all rows, and those of earlier polls must be dropped.
-        rows: A table for each new readable part, oldest first, with the columns asked for.
-        broken: All parts that cannot be read, new or not.
-    """
-
-    reset: bool
-    rows: tuple[pa.Table, ...]
-    broken: tuple[BrokenPart, ...]
-
-
-class Follower:
-    """Reads each part of a table once."""
-
-    def __init__(self, storage: Storage, table: str, columns: Sequence[str]) -> None:
-        self._parts = PartFolder(storage.at(table), TABLES[table])
-        self._columns = [name for name in TABLES[table].names if name in columns]
-        self._seen: dict[str, BrokenPart | None] = {}
-
-    def changed(self) -> bool:
-        """Whether a poll would return anything; needs a listing only."""
-        return self._parts.sizes().keys() != self._seen.keys()
-
-    def poll(self) -> Changes:
-        """What is new since the last poll. Raises StoreError."""
-        names, parts = self._parts.read_each(lambda name: None if name in self._seen else self._read(name))
-        if reset := not self._seen.keys() <= names.keys():
-            _, parts = self._parts.read_each(lambda name: parts.get(name) or self._read(name))
-            self._seen = {}
-        new = {name: part for name, part in parts.items() if part is not None}
-        self._seen |= {name: part if isinstance(part, BrokenPart) else None for name, part in new.items()}
-        rows = tuple(part for part in new.values() if isinstance(part, pa.Table))
-        return Changes(reset, rows, tuple(part for part in self._seen.values() if part is not None))
-
-    def _read(self, name: str) -> pa.Table | BrokenPart:
-        return read_part(self._parts, name, self._columns)

@@ -10,8 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from orchestrator.store.contents import stored_spec
 from orchestrator.store.schema import TRIALS
+from orchestrator.store.stored_specs import stored_spec
 from trials.errors import StoreError
 from trials.spec import TrialSpec
 

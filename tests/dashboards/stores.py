@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.contents import SweepPlan
 from orchestrator.store.schema import TABLES
 from orchestrator.store.spec_columns import spec_columns
+from orchestrator.store.sweep_plans import SweepPlan
 from tests.builders import make_spec
 from trials.spec import TrialSpec
 

@@ -12,10 +12,10 @@ import pytest
 
 from docs import reference
 from orchestrator.store import open_store
-from orchestrator.store.contents import SweepPlan
 from orchestrator.store.decisions import Suggested
 from orchestrator.store.schema import TABLES
 from orchestrator.store.spec_columns import ADDED
+from orchestrator.store.sweep_plans import SweepPlan
 from tests.builders import make_spec
 from tests.docs import store_reader
 from tests.orchestrator.store.rows import complete, epoch, prediction, tag, trial

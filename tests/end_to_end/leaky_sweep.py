@@ -19,10 +19,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from orchestrator.execution.events import StopRequest
 from orchestrator.execution.recorder import Recorder
 from orchestrator.execution.slots import ANY, Share, Slots
-from orchestrator.execution.trial_source import Listed, TrialQueue
+from orchestrator.execution.stop_request import StopRequest
+from orchestrator.execution.trial_queue import TrialQueue
+from orchestrator.execution.trial_source import Listed
 from orchestrator.ray_backend.cluster import local_cluster
 from orchestrator.store import ResultStore
 from orchestrator.store.schema import State

@@ -22,9 +22,10 @@ MOST_WAITS = 600  # tenths of a second
 
 def main(folder: Path) -> None:
     """Run them and print what the store and the slots say."""
-    from orchestrator.execution.events import StopRequest
     from orchestrator.execution.recorder import Recorder
-    from orchestrator.execution.trial_source import Listed, TrialQueue
+    from orchestrator.execution.stop_request import StopRequest
+    from orchestrator.execution.trial_queue import TrialQueue
+    from orchestrator.execution.trial_source import Listed
     from orchestrator.ray_backend.cluster import local_cluster
     from orchestrator.store import ResultStore
     from orchestrator.sweeps.sweep import Limits

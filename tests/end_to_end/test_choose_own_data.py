@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 from dashboards.cli import app
 from orchestrator.search.depth_search import Depths
 from orchestrator.store import open_store
-from orchestrator.store.contents import planned_specs
 from orchestrator.store.schema import State
+from orchestrator.store.stored_specs import planned_specs
 from tests.own_corpora import KINDS
 
 pytestmark = pytest.mark.slow

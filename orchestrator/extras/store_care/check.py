@@ -23,18 +23,7 @@ from orchestrator.config.quantities import counted
 from orchestrator.extras.store_care.check_rows import Counted, Report, check_recorded_weights, check_rows
 from orchestrator.storage.open_storage import open_storage
 from orchestrator.storage.storage import BrokenError, FolderStorage, NewerError, Storage
-from orchestrator.store.contents import FILE as WEIGHTS_FILE
-from orchestrator.store.contents import (
-    SWEEPS,
-    WEIGHTS,
-    SweepPlan,
-    TableContents,
-    checked_spec,
-    decoded_plan,
-    is_plan,
-    read_contents,
-    weights_of,
-)
+from orchestrator.store.contents import TableContents, read_contents
 from orchestrator.store.decisions import decoded_decisions, is_decision, newest_plan
 from orchestrator.store.results import MARKER, check_marker, holds_rows
 from orchestrator.store.schema import (
@@ -48,6 +37,10 @@ from orchestrator.store.schema import (
     promised,
     proven_reads,
 )
+from orchestrator.store.stored_specs import checked_spec
+from orchestrator.store.stored_weights import FILE as WEIGHTS_FILE
+from orchestrator.store.stored_weights import WEIGHTS, weights_of
+from orchestrator.store.sweep_plans import SWEEPS, SweepPlan, decoded_plan, is_plan
 from trials.errors import StoreError
 
 

@@ -16,9 +16,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from orchestrator.store.contents import WEIGHTS, TableContents, checked_spec, latest, repeated
-from orchestrator.store.parts import NOTHING, RECORDED, Recorded, agrees, of_columns, recorded
+from orchestrator.store.contents import TableContents, latest, repeated
+from orchestrator.store.row_digests import NOTHING, RECORDED, Recorded, agrees, of_columns, recorded
 from orchestrator.store.schema import KEYS, State
+from orchestrator.store.stored_specs import checked_spec
+from orchestrator.store.stored_weights import WEIGHTS
 from orchestrator.store.temporary_files import StoredFile
 
 Pair = tuple[str, int]  # trial_id, attempt

@@ -1,6 +1,6 @@
 """Repair a store: broken files and rows are moved to `<store>/quarantine/<time>/`; nothing is deleted.
 
-A wrong read moves nothing: reads prove themselves (`storage.ProvenReads`), two checks have to agree, and what is
+A wrong read moves nothing: reads prove themselves (`proven_reads.ProvenReads`), two checks have to agree, and what is
 written is read back before an original goes.
 
 A completed trial that has lost rows on which its numbers rest no longer counts as completed: its row is moved too, so
@@ -23,7 +23,8 @@ import pyarrow as pa
 
 from orchestrator.extras.store_care.check import check_store, completed_ids, planned_labels
 from orchestrator.extras.store_care.check_rows import Finding, Report
-from orchestrator.storage.storage import FolderStorage, ProvenReads, Storage
+from orchestrator.storage.proven_reads import ProvenReads
+from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store.contents import READ_ORDER, TableContents
 from orchestrator.store.parts import PartFolder
 from orchestrator.store.results import MARKER, mark

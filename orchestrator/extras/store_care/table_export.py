@@ -13,9 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from orchestrator.store.contents import SweepPlan, planned_specs
 from orchestrator.store.results import ResultStore
 from orchestrator.store.schema import COLUMNS, SCHEMA_VERSION
+from orchestrator.store.stored_specs import planned_specs
+from orchestrator.store.sweep_plans import SweepPlan
 from trials.errors import RefusedError, StoreError
 from trials.escaping import csv_cell, json_line
 

@@ -11,7 +11,7 @@ from dashboards.data.duckdb_mirror import Database, Mirror, open_database
 from dashboards.data.followed import TrialNumbers
 from dashboards.data.frames import EVERYTHING, Frames, Snapshot
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.contents import SweepPlan
+from orchestrator.store.sweep_plans import SweepPlan
 from tests.dashboards.stores import START, Invented, append, specs, write_store
 from tests.drivers import running
 

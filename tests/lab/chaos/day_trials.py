@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.execution import recorder as recorder_module
-from orchestrator.execution.events import StopRequest
 from orchestrator.execution.recorder import Recorder
 from orchestrator.execution.slots import ANY, Share, Slots
-from orchestrator.execution.trial_source import Listed, TrialQueue
+from orchestrator.execution.stop_request import StopRequest
+from orchestrator.execution.trial_queue import TrialQueue
+from orchestrator.execution.trial_source import Listed
 from orchestrator.ray_backend.cluster import Cluster
 from orchestrator.ray_backend.driver import run_sweep
 from orchestrator.ray_backend.trainable import TrialTrainable, WorkerSettings

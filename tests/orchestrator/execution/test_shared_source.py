@@ -19,7 +19,8 @@ import pytest
 from orchestrator.claims import Claims, join
 from orchestrator.execution import shared_source
 from orchestrator.execution.shared_source import SharedSource, SharedTrials
-from orchestrator.execution.trial_source import Listed, TrialQueue
+from orchestrator.execution.trial_queue import TrialQueue
+from orchestrator.execution.trial_source import Listed
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.contents import read_table
 from orchestrator.store.schema import State

@@ -8,8 +8,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from orchestrator.execution.events import Listeners, StopRequest
+from orchestrator.execution.events import Listeners
 from orchestrator.execution.recorder import Recorder
+from orchestrator.execution.stop_request import StopRequest
 from orchestrator.session.monitors import Watch
 from orchestrator.storage.storage import FolderStorage
 from orchestrator.store import open_store

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 from ray.tune.execution.tune_controller import TuneController
 
-from orchestrator.execution.events import Listener, StopRequest
+from orchestrator.execution.events import Listener
 from orchestrator.execution.slots import ANY, Node, Share, Slots
-from orchestrator.execution.trial_source import Listed, TrialQueue
+from orchestrator.execution.stop_request import StopRequest
+from orchestrator.execution.trial_queue import TrialQueue
+from orchestrator.execution.trial_source import Listed
 from orchestrator.ray_backend.driver import PlannedTrials, _ListenerCallback, tune_folder
 from orchestrator.ray_backend.trainable import FAILURE, HELD, RECORD, UNSEEN, WorkerSettings
 from orchestrator.store.schema import State

@@ -11,7 +11,7 @@ import pytest
 import typer
 
 from orchestrator.commands.launch_command import launch
-from orchestrator.execution.events import StopRequest
+from orchestrator.execution.stop_request import StopRequest
 from orchestrator.session.outcome import Bounds, Meter, limit_note, on_bounds
 from orchestrator.store import open_store
 from orchestrator.store.schema import State

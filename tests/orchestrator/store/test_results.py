@@ -17,11 +17,11 @@ from orchestrator.extras.store_care.check import check_store
 from orchestrator.extras.store_care.repair import repair
 from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.contents import SweepPlan
 from orchestrator.store.decisions import Suggested
 from orchestrator.store.parts import PartFolder
 from orchestrator.store.results import MARKER
 from orchestrator.store.schema import EPOCHS, PREDICTIONS, SCHEMA_VERSION, TABLES, TAGS, TRIALS
+from orchestrator.store.sweep_plans import SweepPlan
 from tests.assets import make_store_v1 as v1
 from tests.builders import SPEC, make_spec
 from tests.examples import each

@@ -7,9 +7,9 @@ from pathlib import Path
 import pyarrow as pa
 
 from orchestrator.store import open_store
-from orchestrator.store.contents import stored_spec
 from orchestrator.store.schema import TRIALS
 from orchestrator.store.spec_columns import ADDED, completed, spec_columns
+from orchestrator.store.stored_specs import stored_spec
 from tests.builders import make_spec
 
 ASSETS = Path(__file__).parents[2] / "assets"

@@ -17,10 +17,10 @@ import pytest
 from orchestrator.extras.store_care.check import check_store
 from orchestrator.storage.storage import FolderStorage, NewerError, Storage
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.contents import SweepPlan
-from orchestrator.store.parts import agrees, recorded
 from orchestrator.store.results import MARKER
+from orchestrator.store.row_digests import agrees, recorded
 from orchestrator.store.schema import EPOCHS, SCHEMA_VERSION, TABLES, VERSION_KEY, stamped
+from orchestrator.store.sweep_plans import SweepPlan
 from tests.assets import make_store_v1 as v1
 from tests.builders import make_spec
 from tests.drivers import running

@@ -19,10 +19,10 @@ from orchestrator.extras.store_care.check import check_store
 from orchestrator.extras.store_care.repair import repair
 from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.contents import WEIGHTS, save_weights
 from orchestrator.store.parts import PartFolder
 from orchestrator.store.results import MARKER
 from orchestrator.store.schema import TAGS, VERSION_KEY
+from orchestrator.store.stored_weights import WEIGHTS, save_weights
 from tests.builders import make_spec
 from tests.examples import each
 from tests.orchestrator.extras.store_care.test_check import Failing

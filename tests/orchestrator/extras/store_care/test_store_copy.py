@@ -12,7 +12,8 @@ from orchestrator.extras.store_care.check import check_store
 from orchestrator.extras.store_care.store_copy import export_store
 from orchestrator.extras.store_care.table_export import Format, export
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.contents import SweepPlan, planned_specs
+from orchestrator.store.stored_specs import planned_specs
+from orchestrator.store.sweep_plans import SweepPlan
 from tests.builders import make_spec
 from tests.lab.calibration.stores import write
 from tests.lab.calibration.worlds import WORLDS

@@ -9,8 +9,9 @@ import math
 from collections.abc import Callable
 from pathlib import Path
 
-from orchestrator.execution.events import Listeners, StopRequest
+from orchestrator.execution.events import Listeners
 from orchestrator.execution.recorder import Recorder
+from orchestrator.execution.stop_request import StopRequest
 from orchestrator.session.monitors import Watch
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.schema import State
