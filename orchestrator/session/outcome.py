@@ -14,7 +14,7 @@ from orchestrator.claims import running_drivers
 from orchestrator.config.console import say, sibling_command, stderr, typed_command
 from orchestrator.config.quantities import HOUR, counted, duration, points
 from orchestrator.execution.events import Listener, StopRequest, last_line, polling
-from orchestrator.forecast.values import Forecast
+from orchestrator.forecast.forecast import Forecast
 from orchestrator.session.display import failure_table
 from orchestrator.store import ResultStore
 from orchestrator.store.contents import SweepPlan, planned_specs, stored_spec
