@@ -19,7 +19,7 @@ from dashboards.views.kit.part import EmptyPartError, Part
 from dashboards.views.kit.theme import STATES, Figure, Look, axis, layout
 from orchestrator.analysis.losses import instability
 from orchestrator.config.quantities import counted
-from orchestrator.forecast.pace import TRIAL_COLUMNS, Begun, time_left
+from orchestrator.forecast.stored_pace import TRIAL_COLUMNS, Begun, time_left
 from orchestrator.store.schema import State
 from trials.settings import Seeds
 

@@ -33,7 +33,7 @@ from trials.spec import TrialSpec
 
 if TYPE_CHECKING:
     from orchestrator.analysis.answer import Answer
-    from orchestrator.forecast.values import Forecast
+    from orchestrator.forecast.forecast import Forecast
 
 
 class NextStep(NamedTuple):

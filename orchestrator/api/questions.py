@@ -44,7 +44,7 @@ from trials.sources.local_models import ModelDraft, named_model
 from trials.tasks.task import read_corpus
 
 if TYPE_CHECKING:
-    from orchestrator.forecast.values import Forecast
+    from orchestrator.forecast.forecast import Forecast
 
 
 SPARE = 0.9  # of the time, so that a forecast that is a little off still ends in it

@@ -25,8 +25,10 @@ from orchestrator.config.quantities import counted, points
 from orchestrator.config.yaml_document import Document
 from orchestrator.execution.recorder import versions
 from orchestrator.execution.rerun import Difference, differences, find_trial, rerun
-from orchestrator.forecast.values import Forecast
-from orchestrator.forecast.values import as_json as forecast_as_json
+from orchestrator.forecast.forecast import Forecast, forecast_of
+from orchestrator.forecast.forecast import as_json as forecast_as_json
+from orchestrator.forecast.forecast_text import forecast_line, forecast_tables
+from orchestrator.forecast.pilot import Pilots
 from orchestrator.session.display import plan_lines, setting_table
 from orchestrator.session.outcome import Bounds, limit_note, outcome_of, say_end
 from orchestrator.session.session import run_plan
@@ -162,10 +164,6 @@ def _show_forecast(
     """Show the forecast of the plan, whole or in one line, where the store has data for one."""
     if not plan.ahead:
         return
-    from orchestrator.forecast.forecast import forecast_of
-    from orchestrator.forecast.forecast_text import forecast_line, forecast_tables
-    from orchestrator.forecast.pilot import Pilots
-
     forecast = forecast_of(plan, results, cluster, pilots=Pilots(say) if pilot else None)
     if whole:
         for part in forecast_tables(forecast):
@@ -232,9 +230,6 @@ def plan(
             offline=offline,
             fetched=lambda name: fetched.update({name: None}),
         )
-        from orchestrator.forecast.forecast import forecast_of  # importing scipy takes half a second
-        from orchestrator.forecast.pilot import Pilots
-
         forecast = forecast_of(ahead, results, where, pilots=Pilots(say) if pilot else None, slots=slots)
         if as_json:
             print(json.dumps(_as_json(ahead, forecast, list(fetched), results.address, where)))
@@ -243,8 +238,6 @@ def plan(
 
 
 def _show(plan: Plan, forecast: Forecast, fetched: list[str], store: str, cluster: ClusterSpec) -> None:
-    from orchestrator.forecast.forecast_text import forecast_tables
-
     downloads = f"fetched {counted(len(fetched), 'file')} into the cache: {', '.join(fetched[:3])}" if fetched else None
     for line in (*plan_lines(plan, store, cluster), downloads):
         if line:

@@ -24,8 +24,8 @@ from orchestrator.claims import running_drivers
 from orchestrator.config import options
 from orchestrator.config.console import DEFAULT_STORE, reported, stdout
 from orchestrator.config.quantities import counted, points
-from orchestrator.forecast import pace
-from orchestrator.forecast.pace import unfinished_trials
+from orchestrator.forecast import stored_pace
+from orchestrator.forecast.unfinished import unfinished_trials
 from orchestrator.own_data.corpus_guess import dev_size
 from orchestrator.session.outcome import follow_store
 from orchestrator.store import ResultStore, open_store
@@ -83,7 +83,7 @@ def status(
 
 def _show(results: ResultStore, plans: Sequence[SweepPlan], *, as_json: bool) -> None:
     """The progress of sweeps, with their tables."""
-    columns = dict.fromkeys([*TRIAL_COLUMNS, *pace.TRIAL_COLUMNS, "checkpoint_error"])
+    columns = dict.fromkeys([*TRIAL_COLUMNS, *stored_pace.TRIAL_COLUMNS, "checkpoint_error"])
     trials = results.trials(list(columns)).to_pylist()
     sweeps = [(plan, Table.of_rows(results, plan, planned_specs(plan), trials)) for plan in plans]
     if as_json:
@@ -103,7 +103,7 @@ def _show(results: ResultStore, plans: Sequence[SweepPlan], *, as_json: bool) ->
         of_sweep = [driver for driver in drivers if driver.holder.sweep == plan.name]
         for driver in of_sweep:
             stdout.print_line(f"driver  {driver}")
-        if left := pace.stored_time_left(results, plan, trials, of_sweep):
+        if left := stored_pace.stored_time_left(results, plan, trials, of_sweep):
             stdout.print_line(f"time left: {left}")
         for part in table.parts():
             stdout.print(part)

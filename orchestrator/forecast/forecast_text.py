@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from orchestrator.config.quantities import counted, duration
-from orchestrator.forecast.values import CellForecast, Figure, Forecast
+from orchestrator.forecast.forecast import CellForecast, Figure, Forecast
 
 MOST_CELLS = 14  # so that everything fits one screen
 

@@ -1,6 +1,6 @@
 """How many trials share a GPU: as many as its memory, the cores and the host's memory have room for.
 
-The memory of a trial is estimated from shapes (`work.gpu_bytes`), until what one holds is measured.
+The memory of a trial is estimated from shapes (`gpu_memory.gpu_bytes`), until what one holds is measured.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 
 from orchestrator.execution.slots import Node
-from orchestrator.forecast.work import EncoderSizes, Lengths, gpu_bytes
+from orchestrator.forecast.gpu_memory import EncoderSizes, Lengths, gpu_bytes
 from trials.hardware.machine import Gpu
 from trials.spec import TrialSpec
 

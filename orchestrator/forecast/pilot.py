@@ -7,31 +7,23 @@ second is measured. So it includes everything that a trial does, caches of froze
 from __future__ import annotations
 
 import json
-import math
 import os
 import subprocess
 import sys
 import tempfile
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from orchestrator.analysis.cells import grouped, strip_and_word
 from orchestrator.config.quantities import counted
-from orchestrator.forecast.history import PILOT, Inputs, Observation
-from orchestrator.forecast.work import (
-    PrefixLedger,
-    group_key,
-    nothing_cached,
-    shape_key,
-    work_of,
-)
+from orchestrator.forecast.history import Observation
+from orchestrator.forecast.work import group_key, shape_key
 from trials.errors import MissingError
 from trials.plugins.import_origins import folders_for_other_processes
 from trials.plugins.loading import loaded
 from trials.prefix.rule import cached_depth
 from trials.settings import First
-from trials.spec import TrialSpec
+from trials.spec import TrialSpec, steps_an_epoch
 
 STEPS = 24  # measured steps
 MOST_ITEMS, MOST_DEV = 1_000, 192  # items of train and dev that a pilot reads
@@ -127,33 +119,25 @@ def run_pilots(
     if len(results) < len(small):
         last = lines[-1] if lines else f"exit code {process.returncode}"
         raise MissingError(f"the pilot of {specs[len(results)].label} failed: {last}")
-    return list(_observations(specs, small, results, gpu=gpu))
+    return [_observed(spec, result) for spec, result in zip(specs, results, strict=True)]
 
 
 def _said(spec: TrialSpec, result: Mapping[str, float]) -> str:
-    steps = max(1, math.ceil(pilot_spec(spec).train_size / spec.optim.batch_size))
     setting = f"{spec.data.name} {strip_and_word(spec.freeze.label, spec.model.n_layers)}"
-    return f"{setting}, {1_000 * result['train_s'] / steps:.0f} ms a step"
+    return f"{setting}, {1_000 * result['train_s'] / steps_an_epoch(pilot_spec(spec)):.0f} ms a step"
 
 
-def _observations(
-    specs: Sequence[TrialSpec], small: Sequence[TrialSpec], results: Sequence[dict[str, float]], *, gpu: bool
-) -> Iterator[Observation]:
-    inputs, ledger = Inputs([]), PrefixLedger(nothing_cached)
-    for spec, pilot, result in zip(specs, small, results, strict=True):
-        read = inputs.of(pilot)
-        if read is None:
-            continue
-        whole = work_of(pilot, *read, gpu=gpu)
-        yield Observation(
-            spec=spec,
-            work=whole.share(0.5),  # the second of two epochs
-            launch=PILOT,
-            train_s=result["train_s"],
-            eval_s=result["eval_s"],
-            setup_s=result["setup_s"],
-            prefix_s=result["prefix_s"],
-            prefix=ledger.take(pilot, *read).of_train,
-            ended=time.time(),
-            steps=int(whole.steps / 2),
-        )
+def _observed(spec: TrialSpec, result: Mapping[str, float]) -> Observation:
+    """The second of a pilot's two epochs, with the set-up of the first."""
+    pilot = pilot_spec(spec)
+    _, dev, test = pilot.data.sizes or (0, 0, 0)
+    return Observation(
+        spec=spec,
+        launch="",
+        trained=pilot.train_size,
+        scored=dev + test,
+        train_s=result["train_s"],
+        eval_s=result["eval_s"],
+        once_s=result["setup_s"],
+        steps=steps_an_epoch(pilot),
+    )

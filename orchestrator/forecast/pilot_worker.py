@@ -17,13 +17,12 @@ from trials.run import run_trial
 from trials.spec import TrialSpec
 
 
-def measured(spec: TrialSpec, device: torch.device) -> dict[str, float | None]:
+def measured(spec: TrialSpec, device: torch.device) -> dict[str, float]:
     """The cost of a pilot: set-up of its first epoch, training and evaluation of its last. Raises as a trial does."""
     records: list[EpochRecord] = list(run_trial(spec, device=device, predictions="none"))
     first, last = records[0], records[-1]
     return {
         "setup_s": first.setup_s,
-        "prefix_s": first.prefix_paid_s,
         "train_s": last.train_s,
         "eval_s": last.eval_s,
     }

@@ -261,9 +261,9 @@ def slots_for(
             Slots(dict.fromkeys(kinds, whole), cluster.nodes, concurrency=concurrency), cluster, may_grow=False
         )
     if read is None:
-        from orchestrator.forecast.history import Inputs  # which a launch on cores does not need
+        from orchestrator.forecast.gpu_memory import inputs_of
 
-        read = Inputs(()).of
+        read = inputs_of
     slots = PackedSlots(packed, resources.cpus, cluster.nodes, specs, read, concurrency=concurrency, say=say)
     return checked(slots, cluster, may_grow=concurrency is not None)
 

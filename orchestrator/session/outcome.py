@@ -15,7 +15,7 @@ from orchestrator.config.console import say, sibling_command, stderr, typed_comm
 from orchestrator.config.quantities import HOUR, counted, duration, points
 from orchestrator.execution.events import Listener, last_line
 from orchestrator.execution.stop_request import StopRequest, polling
-from orchestrator.forecast.values import Forecast
+from orchestrator.forecast.forecast import Forecast
 from orchestrator.session.display import failure_table
 from orchestrator.store import ResultStore
 from orchestrator.store.follower import Follower

@@ -21,8 +21,6 @@ _TOKENIZER_FILES = (
 )  # fmt: skip
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _SHARD = re.compile(r"model-\d+-of-\d+\.safetensors")
-_PULL_REQUEST = re.compile(r"refs/pr/\d+")
-_MOST_REQUESTS = 5  # that are looked into for safetensors
 
 
 class FetchedModel(NamedTuple):
@@ -175,8 +173,7 @@ def _snapshot(repo: Repo, *, allow_pickle: bool, check: Callable[[Path], object]
     info = HfApi().model_info(repo.name, revision=repo.revision, timeout=TIMEOUT_S)
     at = Repo(repo.kind, info.id, str(info.sha))
     there = {sibling.rfilename for sibling in info.siblings or ()}
-    is_only_pickle = PICKLE in there and not {WEIGHTS, INDEX} & there
-    files = _model_files(repo, there, allow_pickle, _pull_request(at) if is_only_pickle and not allow_pickle else None)
+    files = _model_files(repo, there, allow_pickle)
     folders = (_snapshot_folder(Repo(at.kind, name, at.revision)) for name in _names_in_cache(at))
     folder = next((folder for folder in folders if all((folder / file).is_file() for file in files)), None)
     if folder is None:
@@ -200,26 +197,8 @@ def _snapshot(repo: Repo, *, allow_pickle: bool, check: Callable[[Path], object]
     return FetchedModel(folder, at)
 
 
-def _pull_request(repo: Repo) -> str | None:
-    """The newest pull request that brings a repository's weights as safetensors, of the few newest; None for none."""
-    import httpx2
-    from huggingface_hub import HfApi
-
-    with contextlib.suppress(httpx2.HTTPError, OSError, LookupError, TypeError):
-        refs = [
-            request.ref for request in HfApi().list_repo_refs(repo.name, include_pull_requests=True).pull_requests or ()
-        ]
-        for ref in sorted(filter(_PULL_REQUEST.fullmatch, refs), key=lambda ref: -int(ref.split("/")[2]))[
-            :_MOST_REQUESTS
-        ]:
-            siblings = HfApi().model_info(repo.name, revision=ref, timeout=TIMEOUT_S).siblings or ()
-            if {WEIGHTS, INDEX} & {sibling.rfilename for sibling in siblings}:
-                return ref
-    return None
-
-
-def _model_files(repo: Repo, there: Collection[str], allow_pickle: bool, pull_request: str | None = None) -> list[str]:
-    """The files of a repository that a trial reads; a pull request with safetensors is named where there is a pickle.
+def _model_files(repo: Repo, there: Collection[str], allow_pickle: bool) -> list[str]:
+    """The files of a repository that a trial reads.
 
     Raises:
         ModelError: no configuration or weights among them, or only a pickle without `allow_pickle`.
@@ -233,14 +212,10 @@ def _model_files(repo: Repo, there: Collection[str], allow_pickle: bool, pull_re
     elif PICKLE in there and allow_pickle:
         weights = [PICKLE]
     elif PICKLE in there:
-        safe = (
-            f"{repo.name}@{pull_request} has them as {WEIGHTS}, by whoever opened that pull request"
-            if pull_request
-            else f"name a revision with {WEIGHTS}, which is often waiting as a pull request (refs/pr/N)"
-        )
         raise ModelError(
             f"{repo} at {repo.revision!r} has its weights only as a pickle ({PICKLE}), and reading a pickle can run "
-            f"code that came with it. If you trust its author, say `allow_pickle: true` in a sweep file; else {safe}."
+            f"code that came with it. If you trust its author, say `allow_pickle: true` in a sweep file; else "
+            f"name a revision with {WEIGHTS}, which is often waiting as a pull request (refs/pr/N)."
         )
     else:
         raise ModelError(f"{repo} at {repo.revision!r} has no {WEIGHTS}. Choose a model or a revision that has one.")

@@ -29,7 +29,7 @@ from trials.starter import treebank_path
 from trials.tasks.task import IGNORE, Example, Split
 
 if TYPE_CHECKING:
-    from orchestrator.forecast.work import Lengths
+    from orchestrator.forecast.gpu_memory import Lengths
 
 CONFIGS = Path(__file__).parents[3] / "configs"
 SUBWORDS_A_WORD = (0.8, 0.13, 0.07)  # shares of words of 1, 2 and 3 subwords
@@ -143,7 +143,7 @@ def encode(spec: TrialSpec) -> EncodedCorpus:
 
 def encoded_lengths(data: EncodedCorpus) -> Lengths:
     """The lengths of a synthetic corpus, which no file has; those of a subset are those of the split."""
-    from orchestrator.forecast.work import Lengths
+    from orchestrator.forecast.gpu_memory import Lengths
 
     train, dev = (np.sort([len(example.ids) for example in split.examples]) for split in (data.train, data.dev))
     return Lengths(train, dev, dev[:0], len(train), len(dev), 0)

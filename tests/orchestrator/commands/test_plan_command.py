@@ -11,8 +11,8 @@ import typer
 
 from orchestrator.commands.launch_command import launch, plan
 from orchestrator.config.quantities import duration, energy, size
+from orchestrator.forecast.forecast import CellForecast, Figure, Forecast
 from orchestrator.forecast.forecast_text import forecast_line, forecast_tables
-from orchestrator.forecast.values import CellForecast, Figure, Forecast
 from orchestrator.store import ResultStore
 from tests.builders import write_sweep
 from tests.orchestrator.store.real import Real

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import pytest
 
 from orchestrator.execution.recorder import Recorder
-from orchestrator.forecast.history import Inputs, read_history
-from orchestrator.forecast.work import EncoderSizes, Lengths
+from orchestrator.forecast.gpu_memory import EncoderSizes
+from orchestrator.forecast.history import read_history
 from orchestrator.store import open_store
 from orchestrator.store.schema import State
 from orchestrator.sweeps import cluster_spec
@@ -18,21 +16,9 @@ from tests.builders import make_record
 from tests.examples import each
 from tests.orchestrator.forecast.worlds import LENGTHS, SIZES, spec_of
 from trials.hardware.machine import CudaGpus, Gpu
-from trials.spec import TrialSpec
 from trials.training.step_rule import GRAPHS_VARIABLE
 
 LARGE = EncoderSizes(layers=24, width=1024, inner=4096, table=31_000_000, table_width=1024)
-
-
-class Known(Inputs):
-    """The sizes of the test, for any trial; none where a model or corpus cannot be read."""
-
-    def __init__(self, planned: Iterable[TrialSpec], sizes: EncoderSizes | None) -> None:
-        super().__init__(planned)
-        self._sizes = sizes
-
-    def of(self, spec: TrialSpec) -> tuple[EncoderSizes, Lengths] | None:
-        return None if self._sizes is None else (self._sizes, LENGTHS)
 
 
 @each(
@@ -56,9 +42,10 @@ def test_without_past_trials_it_is_by_cores_memory_and_the_number_of_trials(
 ) -> None:
     monkeypatch.setattr(cluster_spec, "cuda_gpus", lambda: CudaGpus((Gpu("a card", 32 * 10**9),) * n_gpus))
     monkeypatch.setattr(cluster_spec, "usable_cores", lambda: 8)
-    inputs = Known([spec_of(0, seed=seed) for seed in range(n_trials)], sizes)
+    planned = [spec_of(0, seed=seed) for seed in range(n_trials)]
     store, resources = open_store(tmp_path_factory.mktemp("store"), must_exist=False), Resources(gpus="packed")
-    target = read_history(store, ClusterSpec(), resources, inputs, 0.0).target
+    known = None if sizes is None else (sizes, LENGTHS)
+    target = read_history(store, ClusterSpec(), resources, planned, lambda spec: known).target
     assert (target.device, target.gpus) == ("a card", share)
     assert slots_of(ClusterSpec(), resources, target.gpus) == int(1 / share) * n_gpus
 
@@ -89,5 +76,5 @@ def test_times_of_steps_without_graphs_do_not_forecast_steps_with_graphs(
         recorder.evaluated(spec, make_record(device="a card", gpus=1.0, padding_free=0, **ran))
         recorder.ended(spec, State.COMPLETED, None)
     recorder.close()
-    found = read_history(store, ClusterSpec(), Resources(gpus=1), Known(specs, SIZES), 0.0)
+    found = read_history(store, ClusterSpec(), Resources(gpus=1), specs)
     assert sorted(observation.spec.seed for observation in found.observations) == used

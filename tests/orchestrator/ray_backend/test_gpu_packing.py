@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.execution.slots import Node, Share
+from orchestrator.forecast.gpu_memory import EncoderSizes, gpu_bytes
 from orchestrator.forecast.gpu_share import CONTEXT_BYTES, fitting, most_on_a_gpu, share_of
-from orchestrator.forecast.work import EncoderSizes, gpu_bytes
 from orchestrator.ray_backend import gpu_packing as packing
 from orchestrator.ray_backend.cluster import Cluster, resources_of
 from orchestrator.ray_backend.gpu_packing import Packed, PackedSlots, slots_for

@@ -17,7 +17,7 @@ from orchestrator.store import open_store
 from orchestrator.store.schema import State
 from orchestrator.sweeps.cluster_spec import Prices
 from tests.builders import Clock, make_spec, write_sweep
-from tests.orchestrator.forecast.test_cost_regression import forecast_of
+from tests.orchestrator.forecast.test_trial_cost import forecast_of
 from tests.orchestrator.forecast.worlds import observed, spec_of
 from tests.small_sweeps import POS, write_bank
 from trials.errors import ConfigError

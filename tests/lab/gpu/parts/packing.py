@@ -14,8 +14,8 @@ WINS = 1.05  # times the steps a second of fewer trials at a time
 
 def run(context: PartContext, record: Record) -> None:
     """Steps a second of all trials together, and the memory that a launch would expect of one."""
+    from orchestrator.forecast.gpu_memory import gpu_bytes, sizes_of
     from orchestrator.forecast.gpu_share import CONTEXT_BYTES, fitting
-    from orchestrator.forecast.work import gpu_bytes, sizes_of
 
     spec = context.workload.study1()[0]
     peak = gpu_bytes(spec, sizes_of(spec.model), encoded_lengths(encode(spec)))

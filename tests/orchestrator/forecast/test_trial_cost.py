@@ -1,4 +1,4 @@
-"""The cost model: it finds known coefficients, its intervals hold what they promise, and more is never cheaper."""
+"""Expected costs: between those that were timed, with intervals that hold what they promise; more is never cheaper."""
 
 from __future__ import annotations
 
@@ -7,55 +7,27 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchestrator.forecast.forecast import forecast, scheduled_s
+from orchestrator.forecast.forecast import Forecast, Hardware, forecast, scheduled_s
 from orchestrator.forecast.history import Observation
-from orchestrator.forecast.regression import Prior, fit_spread, fit_terms
-from orchestrator.forecast.values import Forecast, Hardware
 from orchestrator.sweeps.cluster_spec import Prices
 from tests.examples import examples
-from tests.orchestrator.forecast.worlds import KnownInputs, history_of, observed, spec_of
+from tests.orchestrator.forecast.worlds import history_of, observed, seconds, spec_of
 from trials.spec import TrialSpec
 
 HERE = Hardware(slots=2, cpus=1, gpus=0.0, start_s=1.0, prices=Prices(cpu_hour=0.5))
 
 
 def forecast_of(specs: list[TrialSpec], seen: list[Observation], where: Hardware = HERE) -> Forecast:
-    return forecast("test", specs, history_of(seen), [], where, KnownInputs())
+    return forecast("test", specs, history_of(seen), [], where)
 
 
-def test_known_coefficients_are_found_in_spite_of_outliers() -> None:
-    rng = np.random.default_rng(0)
-    work = rng.uniform(1, 10, (200, 3))
-    seen = work @ [0.5, 0.0, 2.0] * np.exp(rng.normal(0, 0.02, 200))
-    seen[:10] *= 3
-    assert fit_terms(work.tolist(), seen.tolist(), (0.3, 0.3, 0.4)).coefficients == pytest.approx(
-        (0.5, 0.0, 2.0), abs=0.05
-    )
-
-
-def test_one_observation_is_met_and_split_as_the_prior_says() -> None:
-    found = fit_terms([(10.0, 4.0)], [2.0], (0.25, 0.75))
-    assert found.of((10.0, 4.0)) == pytest.approx(2.0)
-    assert found.coefficients == pytest.approx((0.05, 0.375))
-
-
-def test_spreads_of_trials_shapes_and_launches_are_told_apart() -> None:
-    rng = np.random.default_rng(0)
-    shapes, launches = np.repeat(np.arange(40), 20), np.tile(np.arange(20), 40)
-    errors = rng.normal(0, 0.2, 40)[shapes] + rng.normal(0, 0.1, 20)[launches] + rng.normal(0, 0.03, 800)
-    found = fit_spread(errors.tolist(), [f"s{i}" for i in shapes], [f"l{i}" for i in launches], Prior())
-    # three sigma of standard deviations of 40, 20 and 800 draws
-    assert found.shape == pytest.approx(0.2, rel=0.35)
-    assert found.launch == pytest.approx(0.1, rel=0.5)
-    assert found.trial == pytest.approx(0.03, rel=0.1)
-
-
-def test_a_shape_seen_often_is_believed_and_one_seen_once_is_shrunk() -> None:
-    errors = [0.3] * 20 + [0.3] + [0.0] * 60
-    shapes = ["often"] * 20 + ["once"] + [f"s{i % 20}" for i in range(60)]
-    found = fit_spread(errors, shapes, ["one"] * 81, Prior())
-    assert found.of_shape("often")[0] > found.of_shape("once")[0] > 0
-    assert found.of_shape("never") == (0.0, found.shape)
+def test_a_shape_between_two_that_were_timed_takes_a_time_between_theirs() -> None:
+    seen = [observed(spec_of(depth), np.random.default_rng(0), noise=0.0) for depth in (0, 2, 6)]
+    found = forecast_of([spec_of(4)], seen).cells[0]
+    assert found.source == "from the cost model"
+    assert found.seconds is not None
+    took = seconds(observed(spec_of(4), np.random.default_rng(0), noise=0.0))
+    assert found.seconds.median == pytest.approx(took, rel=0.02)
 
 
 def test_intervals_hold_four_times_of_five_on_rows_with_known_noise() -> None:
@@ -72,7 +44,7 @@ def test_intervals_hold_four_times_of_five_on_rows_with_known_noise() -> None:
         found = forecast_of(specs, seen)
         for spec, cell in zip(specs, found.cells, strict=True):
             assert cell.seconds is not None
-            took = observed(spec, rng, noise=0.08, factor=speeds[4]).seconds
+            took = seconds(observed(spec, rng, noise=0.08, factor=speeds[4]))
             inside.append(cell.seconds.low <= took <= cell.seconds.high)
     assert 0.72 <= np.mean(inside) <= 0.97  # 40 independent launches: three sigma are 0.19
 
@@ -122,8 +94,6 @@ def test_without_an_observation_nothing_is_guessed() -> None:
 
 
 def test_trials_go_to_the_slot_that_is_free_first() -> None:
-    seconds = np.array([[4.0], [1.0], [1.0], [1.0], [3.0]])
-    assert scheduled_s(seconds, 2).tolist() == [6.0]
-    assert scheduled_s(seconds, 1).tolist() == [10.0]
-    assert scheduled_s(seconds, 9).tolist() == [4.0]
-    assert scheduled_s(np.zeros((0, 3)), 2).tolist() == [0, 0, 0]
+    took = [4.0, 1.0, 1.0, 1.0, 3.0]
+    assert [scheduled_s(took, slots) for slots in (2, 1, 9)] == [6.0, 10.0, 4.0]
+    assert scheduled_s([], 2) == 0.0
