@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from trials.datasets.corpus import CORPUS_FORMATS, DOCUMENT, Sentence, documents_at
-from trials.datasets.table_reader import check_keys
-from trials.datasets.text_file import convert_all, read_lines
+from trials.datasets.text_file import check_keys, convert_all, read_lines
 from trials.errors import DataError, unknown
 from trials.escaping import quoted
 from trials.settings import Columns

@@ -11,6 +11,7 @@ from trials.datasets.corpus import CORPUS_FORMATS, Text
 from trials.datasets.recognisers import BINARY, matches, recognised
 from trials.datasets.schemes import find_positions, misc_tags
 from trials.datasets.table_evidence import NO_PAIR, document_column, find_columns
+from trials.datasets.table_reader import TABLES
 from trials.datasets.table_rows import csv_delimiter, dialect_of
 from trials.datasets.text_file import read_lines, split_of_suffix
 from trials.errors import ConfigError, DataError, UnclearError
@@ -27,7 +28,6 @@ MORE_FORMATS = {
     ".bioes": "columns", ".iobes": "columns", ".bilou": "columns", ".bmes": "columns", ".tags": "columns",
     ".conllup": "conllu", ".cupt": "conllu", ".v4_gold_conll": "columns", ".gold_conll": "columns",
 }  # fmt: skip
-TABLES = ("tsv", "csv", "jsonl", "parquet")
 _OPEN = (".txt", ".json", "")  # suffixes that say no format
 _FEW = 10  # lines, too few to say what a file is
 

@@ -102,7 +102,7 @@ def document_column(format_: str, columns: Columns, files: Sequence[Path]) -> st
     for name in map(str, rows[0] if rows else ()):
         if name.strip().lower() not in DOCUMENTS or name in taken:
             continue
-        cells = [str(cell) for cell in column_cells(rows, name)]
+        cells = [str(cell) for cell in column_cells(rows, name) or ()]
         if _has(rows, name) and 1 < len({*cells}) < len(cells) and max(map(len, cells)) <= _LONGEST_NAME:
             others = (first_rows(path, format_) for path in files[1:])
             if all(not other or _has(other, name) for other in others):

@@ -27,7 +27,7 @@ MOST_ROWS = 40 * PARQUET_ROWS  # of a Parquet file, that its columns are found b
 CSV_DELIMITERS = ",;\t|"
 _SAMPLE = 100  # lines that the separator of a CSV file is found by
 _separator = re.compile(r'"?sep=(.)"?[,;\t]*')  # the first line that Excel writes, or wants
-Cells = tuple[int, list[str]]  # the number of the line a row starts at, and its cells
+Row = tuple[str, Any]  # its place, and its cells: a list, a mapping, or the text of a line of JSON
 FirstRows = Sequence[Mapping[str, Any]] | Sequence[Sequence[str]]
 
 
@@ -108,8 +108,10 @@ def csv_delimiter(lines: Sequence[str]) -> str:
     return ","
 
 
-def text_rows(path: Path, format_: str, lines: Sequence[str], *, strict: bool = True) -> Iterator[Cells]:
-    """The rows of a TSV or CSV file without blank lines. Raises DataError: quotes do not pair, unless not `strict`."""
+def text_rows(
+    path: Path, format_: str, lines: Sequence[str], *, strict: bool = True
+) -> Iterator[tuple[int, list[str]]]:
+    """The line that each row of a TSV or CSV file starts at, and its cells, without blank lines. Raises DataError: quotes do not pair, unless not `strict`."""
     dialect = dialect_of(format_, lines)
     numbered = list(enumerate(lines, start=1))[dialect.skipped :]
     if not dialect.quoted:
@@ -131,18 +133,16 @@ def text_rows(path: Path, format_: str, lines: Sequence[str], *, strict: bool = 
         ) from error
 
 
-class JsonRow(NamedTuple):
-    """A row of a JSON file: an object, or the text of a line that has yet to be read as one."""
-
-    place: str
-    value: Mapping[str, Any] | str
-
-
-def json_rows(path: Path, lines: Sequence[str]) -> list[JsonRow]:
-    """The objects of a file: one a line; or those of an array, or of the one array of objects in an object."""
+def rows_of(path: Path, format_: str, names: Sequence[str] | None = None, *, strict: bool = True) -> Iterator[Row]:
+    """The rows of a table of any format, lazily; of Parquet some columns only. Raises DataError."""
+    if format_ == "parquet":
+        return ((f"{path}:row {n}", flat(row)) for n, row in enumerate(parquet_rows(path, names), start=1))
+    lines = read_lines(path)
+    if format_ != "jsonl":
+        return ((f"{path}:{n}", cells) for n, cells in text_rows(path, format_, lines, strict=strict))
     if (whole := objects_of(lines)) is not None:
-        return [JsonRow(f"{path}:item {n}", value) for n, value in enumerate(whole, start=1)]
-    return [JsonRow(f"{path}:{n}", line) for n, line in enumerate(lines, start=1) if line.strip()]
+        return ((f"{path}:item {n}", value) for n, value in enumerate(whole, start=1))
+    return ((f"{path}:{n}", line) for n, line in enumerate(lines, start=1) if line.strip())
 
 
 def objects_of(lines: Sequence[str]) -> list[dict[str, Any]] | None:
@@ -229,42 +229,29 @@ def first_rows(path: Path, format_: str) -> FirstRows:
     """The rows of a TSV, CSV or JSON file, or the first ones of a Parquet file: lists of cells, the header line
     included if there is one, or mappings. Rows that are broken are left to the reader. Raises DataError.
     """
-    if format_ == "parquet":
-        return [*map(flat, islice(parquet_rows(path), MOST_ROWS))]
-    lines = read_lines(path)
-    if format_ != "jsonl":
-        return [cells for _, cells in text_rows(path, format_, lines, strict=False)]
-    values = []
-    for row in json_rows(path, lines):
-        with suppress(ValueError, RecursionError):
-            values.append(json.loads(row.value) if isinstance(row.value, str) else row.value)
-    return [flat(value) for value in values if isinstance(value, dict)]
+    most = MOST_ROWS if format_ == "parquet" else None
+    rows: list[Any] = [row for _, row in islice(rows_of(path, format_, strict=False), most)]
+    if format_ == "jsonl":
+        for at, row in enumerate(rows):
+            with suppress(ValueError, RecursionError):
+                rows[at] = json.loads(row) if isinstance(row, str) else row
+        return [flat(row) for row in rows if isinstance(row, dict)]
+    return rows
 
 
-def label_cells(path: Path, format_: str, label: str | int | None, text: str | int | None) -> list[Any]:
-    """The cells of the labels as they stand; `[None]` if the file has no such column while it has the texts'.
-    Raises DataError.
-    """
-    rows: Sequence[Any] = first_rows(path, format_)
-    if not rows or label is None:
-        return []
-    if isinstance(label, str) and label not in rows[0] and text in rows[0]:
-        return [None]
-    return column_cells(rows, label) or ([None] if isinstance(label, int) else [])
-
-
-def column_cells(rows: Sequence[Any], column: str | int) -> list[Any]:
-    """The cells of a column of `first_rows`, by name or position: None in an object without it; rows of cells that are
-    too short, and all rows below a header line without it, have none.
+def column_cells(rows: Sequence[Any], column: str | int) -> list[Any] | None:
+    """The cells of a column of `first_rows`, by name or position; None without the column. Rows that are too short have
+    none.
     """
     if not rows or isinstance(rows[0], Mapping):
-        return [row.get(column) for row in rows]
-    if isinstance(column, int):
-        return [row[column] for row in rows if -len(row) <= column < len(row)]
-    if column not in rows[0]:
-        return []
-    at = rows[0].index(column)
-    return [row[at] for row in rows if at < len(row) and row != rows[0]]
+        return [row.get(column) for row in rows] if not rows or column in rows[0] else None
+    header = rows[0]
+    if isinstance(column, str):
+        rows = [row for row in rows if row != header]
+        column = header.index(column) if column in header else len(header)
+    if not -len(header) <= column < len(header):
+        return None
+    return [row[column] for row in rows if -len(row) <= column < len(row)]
 
 
 _part = re.compile(r"""'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|([^\s,\[\]'"]+)""")

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from trials.datasets.corpus import SPLITS
-from trials.datasets.layout import TABLES, format_of
+from trials.datasets.layout import format_of
 from trials.datasets.recognisers import matches
+from trials.datasets.table_reader import TABLES
 from trials.datasets.table_rows import first_rows, parquet_rows
 from trials.datasets.text_file import by_split, looks_like_split, read_lines, split_named
 from trials.errors import DataError
