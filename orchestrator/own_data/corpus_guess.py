@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from orchestrator.config.quantities import counted
 from orchestrator.own_data.choose_options import ChooseOptions
+from trials.datasets.cell_evidence import TagEvidence
 from trials.datasets.columns_reader import TAGS
 from trials.datasets.corpus import (
     CORPUS_FORMATS,
@@ -23,7 +24,6 @@ from trials.datasets.corpus import (
     item_words,
 )
 from trials.datasets.layout import Layout, format_of, layout_of
-from trials.datasets.schemes import TagEvidence
 from trials.datasets.table_evidence import NO_PAIR
 from trials.datasets.table_reader import TABLES
 from trials.datasets.table_rows import column_cells, first_rows

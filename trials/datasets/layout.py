@@ -9,11 +9,11 @@ from pathlib import Path
 from trials.datasets.columns_reader import TAGS
 from trials.datasets.corpus import CORPUS_FORMATS, Text
 from trials.datasets.recognisers import BINARY, matches, recognised
-from trials.datasets.schemes import find_positions, misc_tags
 from trials.datasets.table_evidence import NO_PAIR, document_column, find_columns
 from trials.datasets.table_reader import TABLES
 from trials.datasets.table_rows import csv_delimiter, dialect_of
 from trials.datasets.text_file import read_lines, split_of_suffix
+from trials.datasets.word_columns import find_positions, misc_tags
 from trials.errors import ConfigError, DataError, UnclearError
 from trials.escaping import beginning, quoted
 from trials.settings import Columns, Files

@@ -17,9 +17,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from trials.datasets.cell_evidence import TagEvidence, are_classes, is_span_tag
 from trials.datasets.columns_reader import COLUMNS, column_blocks, header_line, is_numbered, usual_width
 from trials.datasets.corpus import DOCUMENT
-from trials.datasets.schemes import TagEvidence, is_span_tag
 from trials.datasets.table_evidence import KNOWN_NAMES
 from trials.datasets.table_rows import csv_delimiter, objects_of, text_rows
 from trials.datasets.text_file import read_lines
@@ -30,10 +30,8 @@ _CLEAR = 0.95  # of a file's lines show it
 _LONG_BLOCK = 25  # lines between two blank lines, on average, that are rather texts than the words of a sentence
 _LONGEST_BLOCK = 500  # lines that may be a sentence, where nothing says that they are texts
 _DIFFERENT = 0.8  # of the cells, where they are texts
-_CLASSES = 0.2  # of the cells, at most, where they are classes
 _MANY = 100  # rows, of which words would come again
 _FEW = 10  # rows, of which nothing is said
-_SHORT = 60  # characters of a class's name
 _id = re.compile(r"\d+([-.]\d+)?")
 _tagged_word = re.compile(r"\S+[/|_]([A-Za-z][\w$.:+*-]*|[.,:;()'`$#-]+)")
 
@@ -201,8 +199,7 @@ def _has_texts_beside_classes(columns: Sequence[Sequence[str]]) -> bool:
 
 def _are_classes(column: Sequence[str]) -> bool:
     """A few short cells that come again; prose has a space behind a comma."""
-    few = 1 < len({*column}) <= max(2, _CLASSES * len(column))
-    return few and not any(len(cell) > _SHORT or cell.startswith(" ") for cell in column)
+    return are_classes(column) and not any(cell.startswith(" ") for cell in column)
 
 
 def _is_csv(sample: Sample) -> bool:

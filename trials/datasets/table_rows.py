@@ -16,6 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from trials.datasets.cell_evidence import is_number
 from trials.datasets.text_file import check_fits, read_lines
 from trials.errors import DataError
 from trials.escaping import MOST_CONTENT, opened
@@ -90,13 +91,6 @@ def _needs_quotes(text: str, escape: str | None) -> bool:
     return all(re.search(r'""|[\t\n]|\\"', cell[1:-1]) for cell in quoted) or len(quoted) + numbers == len(cells)
 
 
-def is_number(cell: str) -> bool:
-    """Whether a cell is written as a number."""
-    with suppress(ValueError):
-        return float(cell) is not None
-    return False
-
-
 def csv_delimiter(lines: Sequence[str]) -> str:
     """What separates the cells of a CSV file: a comma, unless only another separator divides its first rows alike."""
     some = [line + "\n" for line in lines[:_SAMPLE] if line.strip()]
@@ -111,7 +105,9 @@ def csv_delimiter(lines: Sequence[str]) -> str:
 def text_rows(
     path: Path, format_: str, lines: Sequence[str], *, strict: bool = True
 ) -> Iterator[tuple[int, list[str]]]:
-    """The line that each row of a TSV or CSV file starts at, and its cells, without blank lines. Raises DataError: quotes do not pair, unless not `strict`."""
+    """The line that each row of a TSV or CSV file starts at, and its cells, without blank lines. Raises DataError, if
+    `strict`: quotes do not pair.
+    """
     dialect = dialect_of(format_, lines)
     numbered = list(enumerate(lines, start=1))[dialect.skipped :]
     if not dialect.quoted:

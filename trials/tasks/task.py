@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from trials.datasets.cell_evidence import OUTSIDE, TagEvidence
 from trials.datasets.corpus import (
     DOCUMENT,
     SPLITS,
@@ -28,7 +29,6 @@ from trials.datasets.corpus import (
     load_corpus,
 )
 from trials.datasets.labels import cleaned
-from trials.datasets.schemes import OUTSIDE, TagEvidence
 from trials.datasets.table_rows import column_cells, first_rows
 from trials.datasets.text_file import BrokenLines, BrokenLinesError, read_lines
 from trials.errors import DataError
