@@ -102,7 +102,7 @@ def separator_of(lines: Sequence[str]) -> tuple[re.Pattern[str], bool]:
 
 def is_empty_token(cells: Sequence[str]) -> bool:
     """Whether a line is a token of no letters, as Label Studio writes them."""
-    return list(cells[:3]) == ["", "-X-", "_"]
+    return [*cells[-3:-1]] == ["-X-", "_"] and not any(cells[:-3])
 
 
 def header_line(lines: Sequence[str]) -> list[str]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import groupby
+from itertools import groupby, takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -120,8 +120,11 @@ def _is_conllu(sample: Sample) -> bool:
 
 
 def _has_other_columns(sample: Sample) -> bool:
-    name, _, columns = sample.first().partition("=")
-    return name.replace(" ", "") == "#global.columns" and tuple(columns.lower().split()) != COLUMNS
+    for line in takewhile(lambda line: line.startswith("#"), sample.lines):
+        name, _, columns = line.partition("=")
+        if name.replace(" ", "") == "#global.columns":
+            return tuple(columns.lower().split()) != COLUMNS
+    return False
 
 
 def _is_conll_2012(sample: Sample) -> bool:
@@ -242,19 +245,20 @@ RECOGNISERS = (
     ),
     Recogniser(
         "CoNLL-U Plus", _has_other_columns, "`# global.columns` on its first line, with others than CoNLL-U's ten",
-        way_out="Its first ten columns are CoNLL-U where they have these names: `cut -f1-10 FILE > FILE.conllu`",
+        way_out="Its first ten columns are CoNLL-U where they have these names: `cut -f1-10 FILE > OTHER/STEM.conllu`",
     ),
     Recogniser(
         "CoNLL-2012", _is_conll_2012, "eleven columns or more, the word in the fourth, and brackets for spans",
         way_out=_COLUMNS,
     ),
     Recogniser(
-        "fastText", lambda sample: sample.share(lambda line: line.startswith("__label__")) >= _CLEAR,
-        "`__label__` at the beginning of each line",
-        way_out="Write text and label between tabs: `sed -E 's/^__label__(\\S+) (.*)/\\2\\t\\1/' FILE > FILE.tsv`",
+        "fastText", lambda sample: sample.share(lambda line: "__label__" in line) >= _CLEAR, "`__label__` in each line",
+        way_out="Write text and label between tabs, into another folder: `sed -E 's/(.*)__label__([^ ,]+)[ ,]*(.*)/"
+        "\\1\\3\\t\\2/' FILE > OTHER/STEM.tsv`",
     ),
     Recogniser(
-        "word/TAG", _has_tagged_words, "each word has its tag behind a slash, bar or underscore", way_out=_COLUMNS
+        "word/TAG", _has_tagged_words, "each word has its tag behind a slash, bar or underscore, as in spaCy's .iob",
+        way_out=_COLUMNS,
     ),
     Recogniser(
         "Label Studio's JSON", _are_rows_with("data", any_of=("annotations", "completions")), "`annotations` of `data`",
@@ -299,7 +303,7 @@ def recognised(path: Path) -> Recogniser | None:
     if len(found) != 1:
         return None
     if not found[0].reads:
-        way_out = found[0].way_out.rstrip(".")
+        way_out = found[0].way_out.rstrip(".").replace("FILE", path.name).replace("STEM", path.name.partition(".")[0])
         raise DataError(f"{path}: this is {found[0].name} ({found[0].shown_by}), which is not read. {way_out}.")
     return found[0]
 

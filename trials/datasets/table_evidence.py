@@ -133,10 +133,10 @@ class _Table:
         if isinstance(rows[0], Mapping):
             return cls(path, format_, [*rows[0]], {name: [row.get(name) for row in rows] for name in rows[0]})
         header, rest = rows[0], [row for row in rows if row != rows[0]]
-        names = header if (is_header := _is_header(header, rest)) else range(len(header))
-        whole = [row for row in (rest if is_header else rows) if len(row) == len(header)]
+        names = header if (names_columns := is_header(header, rest)) else range(len(header))
+        whole = [row for row in (rest if names_columns else rows) if len(row) == len(header)]
         raw = {name: [row[at] for row in whole] for at, name in enumerate(names)}
-        return cls(path, format_, names, raw, len(rows) - 1 - len(rest) if is_header else 0)
+        return cls(path, format_, names, raw, len(rows) - 1 - len(rest) if names_columns else 0)
 
     @property
     def has_header(self) -> bool:
@@ -386,11 +386,12 @@ def _split(label: Any) -> list[str]:
 
 
 def _parsed(value: Any) -> Any:
-    """What JSON in a cell holds."""
+    """What JSON or a printed list in a cell holds."""
+    if not isinstance(value, str) or value[:1] not in ("[", "{"):
+        return value
     with suppress(ValueError, RecursionError):
-        if isinstance(value, str) and value[:1] in ("[", "{"):
-            return json.loads(value)
-    return value
+        return json.loads(value)
+    return printed_list(value) or value
 
 
 def _is_nested(value: Any) -> bool:
@@ -408,7 +409,7 @@ def _are_class_ids(values: set[str]) -> bool:
     return values in ({*map(str, range(start, start + len(values)))} for start in (0, 1))
 
 
-def _is_header(first: Sequence[str], rest: Sequence[Sequence[str]]) -> bool:
+def is_header(first: Sequence[str], rest: Sequence[Sequence[str]]) -> bool:
     """Whether a first row names the columns: by a known name, by words above numbers or printed lists, or above classes
     or tags that lack it.
     """

@@ -143,8 +143,9 @@ def _label(place: str, value: Any) -> str:
     """A class's name, or a number in its shortest form: 1 and 1.0 are "1"; a string is unchanged, and a list of one is
     what it holds. Empty where there is none.
     """
-    if isinstance(value, list) and len(value) < 2:
-        value = value[0] if value else None
+    listed = printed_list(value) if isinstance(value, str) and value[:2] in ("['", '["') else value
+    if isinstance(listed, list) and len(listed) < 2:
+        value = listed[0] if listed else None
     if value is None or value != value:  # NaN
         return ""
     if isinstance(value, str):

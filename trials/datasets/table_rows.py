@@ -10,9 +10,9 @@ import csv
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import islice
+from itertools import islice, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,6 +28,7 @@ MOST_ROWS = 40 * PARQUET_ROWS  # of a Parquet file, that its columns are found b
 CSV_DELIMITERS = ",;\t|"
 _SAMPLE = 100  # lines that the separator of a CSV file is found by
 _separator = re.compile(r'"?sep=(.)"?[,;\t]*')  # the first line that Excel writes, or wants
+_BACKSLASHES: Mapping[str, Any] = {"escapechar": "\\", "doublequote": False}
 Row = tuple[str, Any]  # its place, and its cells: a list, a mapping, or the text of a line of JSON
 FirstRows = Sequence[Mapping[str, Any]] | Sequence[Sequence[str]]
 
@@ -94,9 +95,9 @@ def _needs_quotes(text: str, escape: str | None) -> bool:
 def csv_delimiter(lines: Sequence[str]) -> str:
     """What separates the cells of a CSV file: a comma, unless only another separator divides its first rows alike."""
     some = [line + "\n" for line in lines[:_SAMPLE] if line.strip()]
-    for delimiter in CSV_DELIMITERS:
+    for delimiter, how in product(CSV_DELIMITERS, ({}, _BACKSLASHES)):
         with suppress(csv.Error):
-            widths = [*map(len, csv.reader(some, delimiter=delimiter))]
+            widths = [*map(len, csv.reader(some, delimiter=delimiter, **how))]
             if len({*widths[:-1]} or {*widths}) == 1 and widths[0] > 1:
                 return delimiter
     return ","
@@ -114,9 +115,8 @@ def text_rows(
         yield from ((n, cells) for n, line in numbered if any(cells := line.split("\t")) or len(cells) > 1)
         return
     # A quoted cell may contain a line end, so the lines get theirs back.
-    how: dict[str, Any] = {"escapechar": "\\", "doublequote": False} if dialect.escape else {}
     texts = (line + "\n" for _, line in numbered)
-    reader = csv.reader(texts, delimiter=dialect.delimiter, strict=strict, **how)
+    reader = csv.reader(texts, delimiter=dialect.delimiter, strict=strict, **(_BACKSLASHES if dialect.escape else {}))
     start = 1 + dialect.skipped
     try:
         for cells in reader:
@@ -144,8 +144,8 @@ def rows_of(path: Path, format_: str, names: Sequence[str] | None = None, *, str
 def objects_of(lines: Sequence[str]) -> list[dict[str, Any]] | None:
     """The objects of a file that is one JSON value; None for JSON lines, and for what holds no rows.
 
-    Read are an array of objects, an object with one array of objects (`{"data": [...]}`), and what pandas writes by
-    `orient="split"` and `orient="columns"`.
+    Read are an array of objects, an object with one array of objects (`{"data": [...]}`), and what pandas writes with
+    any `orient`.
     """
     some = list(islice((line for line in lines if line.strip()), 2))
     if not some or not (some[0].lstrip()[0] == "[" or len(some) == 1 or not some[0].rstrip().endswith("}")):
@@ -161,9 +161,21 @@ def objects_of(lines: Sequence[str]) -> list[dict[str, Any]] | None:
             value = [dict(zip(names or (), row, strict=False)) for row in rows or ()]
         elif len(arrays) == 1:
             value = arrays[0]
-        elif len(value) > 1 and _are(dict, [*value.values()]) and len({tuple(part) for part in value.values()}) == 1:
-            value = [dict(zip(value, row, strict=True)) for row in zip(*map(dict.values, value.values()), strict=True)]
+        elif len(value) > 1 and _are(dict, parts := [*value.values()]) and len({*map(tuple, parts)}) == 1:
+            is_column = len(parts[0]) > len(parts) or all(key.isdigit() for key in parts[0])
+            value = _rows_of(value, map(dict.values, parts)) if is_column else parts
+        elif len(value) > 1 and _are(list, parts) and len({*map(len, parts)}) == 1 and any(map(_are_items, parts)):
+            value = _rows_of(value, parts)
     return value if _are(dict, value) else None
+
+
+def _rows_of(names: Iterable[str], columns: Iterable[Iterable[Any]]) -> list[dict[str, Any]]:
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _are_items(column: Sequence[Any]) -> bool:
+    """Whether a list holds sentences or texts, not the words of one sentence."""
+    return any(isinstance(cell, list) or " " in str(cell) for cell in column)
 
 
 def _are(kind: type, values: object) -> bool:
@@ -260,5 +272,7 @@ def printed_list(cell: str) -> list[str] | None:
     found = []
     for match in _part.finditer(cell[1:-1]):
         word = match[1] if match[1] is not None else match[2] if match[2] is not None else match[3]
-        found.append(re.sub(r"\\(.)", r"\1", word) if "\\u" not in word else json.loads(f'"{word}"'))
+        with suppress(ValueError):
+            word = json.loads(f'"{word}"') if "\\u" in word else re.sub(r"\\(.)", r"\1", word)
+        found.append(word)
     return found
