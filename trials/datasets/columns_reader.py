@@ -24,8 +24,8 @@ from trials.settings import Columns
 _range = re.compile(r"\d+[-.]\d+")
 _gaps, _tab = re.compile("[ \t]+"), re.compile("\t")
 _HEADER = frozenset((  # names of columns, where a first line holds nothing else
-    "id", "index", "word", "words", "token", "tokens", "form", "text", "lemma", "tag", "tags", "label", "labels", "pos",
-    "upos", "xpos", "chunk", "ner", "ner_tag", "ner_tags", "bio", "iob",
+    "id", "index", "sent_id", "sentence_id", "word", "words", "token", "tokens", "form", "text", "lemma", "tag", "tags",
+    "label", "labels", "pos", "upos", "xpos", "chunk", "ner", "ner_tag", "ner_tags", "bio", "iob",
 ))  # fmt: skip
 _note = re.compile("#+ ")  # how a comment starts that may have as many columns as a line of a word
 _surely_tag = re.compile("#|O|[BIESLU]-.+")  # the Penn Treebank's own tag of the word "#", and tags of spans

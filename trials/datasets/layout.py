@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -106,11 +107,10 @@ def layout_by_name(format_: str | None, given: Columns | None, task: Columns | N
 def _is_readable(path: str) -> bool:
     if path.endswith(".parquet") or not Path(path).is_file():
         return False
-    try:
+    with suppress(DataError):
         read_lines(Path(path))
-    except DataError:
-        return False
-    return True
+        return True
+    return False
 
 
 def _treebank(path: Path, given: Columns | None) -> tuple[Columns, list[str]]:

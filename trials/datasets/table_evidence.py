@@ -34,6 +34,7 @@ DOCUMENTS = frozenset((
 _LONGEST_NAME = 200  # characters of what names a document
 NO_PAIR = "none"  # in place of the column of second texts, or of documents: there is none
 _MOST_EMPTY = 0.2  # of the labels, of texts that have none
+_MOST_NAMES = 20  # of columns, in a message
 _MOST_TAGS = 60  # of a column of tags that are none of spans
 _NEARLY = 0.95  # of the rows; the others are left to the reader, which names them
 _PAIRS = (
@@ -57,6 +58,7 @@ KNOWN_NAMES = {
     *(name for names in ALIASES.values() for name in names), *(name for pair in _PAIRS for name in pair),
 }  # fmt: skip
 _ANSWERS = {"accept", "reject", "ignore"}
+_decimal_comma = re.compile(r"-?\d+,\d+")
 _file_name = re.compile(r"\S+\.(txt|json|xml|html?|pdf|docx?|wav|mp3|png|jpe?g|gif|eml)", re.IGNORECASE)
 
 
@@ -75,7 +77,7 @@ def find_columns(path: Path, format_: str, given: Columns, task: Columns) -> tup
     """
     rows = first_rows(path, format_)
     if not rows or not rows[0]:
-        raise DataError(f"{path}: is empty. Give a file with a row per text.")
+        raise DataError(f"{path}: has no {'JSON objects' if format_ == 'jsonl' else 'rows'}. Give one per text.")
     table = _Table.of(path, format_, rows)
     given = table.named(given)
     columns, notes = table.of_words(given, task), list[str]()
@@ -206,7 +208,8 @@ class _Table:
         return None
 
     def _list(self) -> str:
-        return ", ".join(quoted(str(key)) for key in self.keys)
+        more = f" and {len(self.keys) - _MOST_NAMES} more" if len(self.keys) > _MOST_NAMES else ""
+        return ", ".join(quoted(str(key)) for key in self.keys[:_MOST_NAMES]) + more
 
     def _sequences(self) -> dict[Column, list[Sequence[Any]]]:
         """The columns whose cells are lists, printed lists, or several words."""
@@ -365,6 +368,8 @@ class _Table:
                     f"{where} are spans or nested objects ({beginning(str(nested))}), as doccano, Prodigy and Label "
                     "Studio write them, and no classes. Export them as CoNLL 2003, or write a word and its tag a line."
                 )
+            if values and all(map(_decimal_comma.fullmatch, map(str, values))):
+                raise DataError(f"{where} are numbers with commas ({values[0]}). Write points, as in 3.5.")
             several = [v for v in values if isinstance(v, list) and len(v) > 1 and columns.label is not None]
             joined, singles = [parts for parts in map(_split, values) if len(parts) > 1], {*map(str, values)}
             if several or (joined and 2 * sum({*each} <= singles for each in joined) >= len(joined)):

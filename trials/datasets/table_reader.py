@@ -37,9 +37,9 @@ def read_table(format_: str, path: Path, columns: Columns, first: int | None = N
         DataError: The file or its header does not fit `columns`, or a row's quotes do not pair; names file and line.
         BrokenLinesError: Rows cannot be read, or cells are empty or of the wrong kind; names each one's place.
     """
+    rows = rows_of(path, format_, [str(name) for _, name in columns if name is not None])
     asked = _asked(path, columns)
     by_position = [key for key, column in asked.items() if isinstance(column, int)]
-    rows = rows_of(path, format_, [str(name) for name in asked.values()])
     if format_ in ("tsv", "csv"):
         if (head := next(rows, None)) is None:
             return []

@@ -94,13 +94,18 @@ def _needs_quotes(text: str, escape: str | None) -> bool:
 
 def csv_delimiter(lines: Sequence[str]) -> str:
     """What separates the cells of a CSV file: a comma, unless only another separator divides its first rows alike."""
+    return next((each for each in CSV_DELIMITERS if is_divided(lines, each)), ",")
+
+
+def is_divided(lines: Sequence[str], delimiters: str = CSV_DELIMITERS) -> bool:
+    """Whether any separator divides the first rows alike."""
     some = [line + "\n" for line in lines[:_SAMPLE] if line.strip()]
-    for delimiter, how in product(CSV_DELIMITERS, ({}, _BACKSLASHES)):
+    for delimiter, how in product(delimiters, ({}, _BACKSLASHES)):
         with suppress(csv.Error):
             widths = [*map(len, csv.reader(some, delimiter=delimiter, **how))]
             if len({*widths[:-1]} or {*widths}) == 1 and widths[0] > 1:
-                return delimiter
-    return ","
+                return True
+    return False
 
 
 def text_rows(

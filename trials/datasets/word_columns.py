@@ -52,6 +52,12 @@ def find_positions(path: Path, given: Columns | None) -> tuple[Columns, list[str
     if given is None and width == 2 and spans == [0]:
         notes.append("each line has the tag first, and then the word (--words and --tags for others)")
         return Columns(tokens=1, tags=0), notes
+    if columns.tokens is None and 0 in spans:
+        others = sorted({*range(width)} - {*spans}, key=lambda at: -len(values[at]))
+        raise UnclearError(
+            f"{path}: which column holds the words? The first one has tags of spans.",
+            [{"words": at, "tags": 0} for at in others],
+        )
     is_counted = columns.tokens is None and width > 2 and is_numbered(blocks)
     if is_counted:
         columns = columns.model_copy(update={"tokens": 1})

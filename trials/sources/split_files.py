@@ -68,7 +68,7 @@ def in_folder(folder: Path, *, needs_dev: bool) -> Splits:
         return Splits(tuple(map(str, files)), ())
     _refuse_standoff(plain_files(folder), splits["train"], folder / "train.tsv")
     if not splits["train"]:
-        if (inner := in_split_folders(folder))["train"]:
+        if (inner := {split: found or splits[split] for split, found in in_split_folders(folder).items()})["train"]:
             if needs_dev and not inner["dev"]:
                 raise NoDevSplitError(_without_dev(folder))
             return Splits(*(tuple(map(str, inner[split])) for split in SPLITS))
