@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from orchestrator.config.quantities import counted
 from orchestrator.own_data.choose_options import ChooseOptions
+from trials.datasets.cell_evidence import TagEvidence
 from trials.datasets.columns_reader import TAGS
 from trials.datasets.corpus import (
     CORPUS_FORMATS,
@@ -22,10 +23,10 @@ from trials.datasets.corpus import (
     fingerprint,
     item_words,
 )
-from trials.datasets.layout import TABLES, Layout, format_of, layout_of
-from trials.datasets.schemes import TagEvidence
+from trials.datasets.layout import Layout, format_of, layout_of
 from trials.datasets.table_evidence import NO_PAIR
-from trials.datasets.table_rows import label_cells
+from trials.datasets.table_reader import TABLES
+from trials.datasets.table_rows import column_cells, first_rows
 from trials.datasets.text_file import BrokenLinesError, by_split
 from trials.draft import Lookup
 from trials.errors import ConfigError, DataError, MissingError, UnclearError, spelled
@@ -358,7 +359,8 @@ def _task_of(train: Files, layout: Layout, scheme: str) -> str:
     if layout.format == "conllu" and columns.tags in (None, *TAGS):
         return "pos"
     if columns.text is not None:
-        is_score = _are_scores(label_cells(path, layout.format, columns.label, columns.text))
+        assert columns.label is not None
+        is_score = _are_scores(column_cells(first_rows(path, layout.format), columns.label) or ())
         return "stsb" if is_score else "classification"
     if scheme != "auto":
         return "ner"

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from trials.datasets.corpus import CORPUS_FORMATS, DOCUMENT, Sentence, documents_at
-from trials.datasets.table_reader import check_keys
-from trials.datasets.text_file import convert_all, read_lines
+from trials.datasets.text_file import check_keys, convert_all, read_lines
 from trials.errors import DataError, unknown
 from trials.escaping import quoted
 from trials.settings import Columns
@@ -25,8 +24,8 @@ from trials.settings import Columns
 _range = re.compile(r"\d+[-.]\d+")
 _gaps, _tab = re.compile("[ \t]+"), re.compile("\t")
 _HEADER = frozenset((  # names of columns, where a first line holds nothing else
-    "id", "index", "word", "words", "token", "tokens", "form", "text", "lemma", "tag", "tags", "label", "labels", "pos",
-    "upos", "xpos", "chunk", "ner", "ner_tag", "ner_tags", "bio", "iob",
+    "id", "index", "sent_id", "sentence_id", "word", "words", "token", "tokens", "form", "text", "lemma", "tag", "tags",
+    "label", "labels", "pos", "upos", "xpos", "chunk", "ner", "ner_tag", "ner_tags", "bio", "iob",
 ))  # fmt: skip
 _note = re.compile("#+ ")  # how a comment starts that may have as many columns as a line of a word
 _surely_tag = re.compile("#|O|[BIESLU]-.+")  # the Penn Treebank's own tag of the word "#", and tags of spans
@@ -103,7 +102,7 @@ def separator_of(lines: Sequence[str]) -> tuple[re.Pattern[str], bool]:
 
 def is_empty_token(cells: Sequence[str]) -> bool:
     """Whether a line is a token of no letters, as Label Studio writes them."""
-    return list(cells[:3]) == ["", "-X-", "_"]
+    return [*cells[-3:-1]] == ["-X-", "_"] and not any(cells[:-3])
 
 
 def header_line(lines: Sequence[str]) -> list[str]:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from trials.datasets.columns_reader import TAGS
 from trials.datasets.corpus import CORPUS_FORMATS, Text
 from trials.datasets.recognisers import BINARY, matches, recognised
-from trials.datasets.schemes import find_positions, misc_tags
 from trials.datasets.table_evidence import NO_PAIR, document_column, find_columns
+from trials.datasets.table_reader import TABLES
 from trials.datasets.table_rows import csv_delimiter, dialect_of
 from trials.datasets.text_file import read_lines, split_of_suffix
+from trials.datasets.word_columns import find_positions, misc_tags
 from trials.errors import ConfigError, DataError, UnclearError
 from trials.escaping import beginning, quoted
 from trials.settings import Columns, Files
@@ -27,7 +29,6 @@ MORE_FORMATS = {
     ".bioes": "columns", ".iobes": "columns", ".bilou": "columns", ".bmes": "columns", ".tags": "columns",
     ".conllup": "conllu", ".cupt": "conllu", ".v4_gold_conll": "columns", ".gold_conll": "columns",
 }  # fmt: skip
-TABLES = ("tsv", "csv", "jsonl", "parquet")
 _OPEN = (".txt", ".json", "")  # suffixes that say no format
 _FEW = 10  # lines, too few to say what a file is
 
@@ -106,11 +107,10 @@ def layout_by_name(format_: str | None, given: Columns | None, task: Columns | N
 def _is_readable(path: str) -> bool:
     if path.endswith(".parquet") or not Path(path).is_file():
         return False
-    try:
+    with suppress(DataError):
         read_lines(Path(path))
-    except DataError:
-        return False
-    return True
+        return True
+    return False
 
 
 def _treebank(path: Path, given: Columns | None) -> tuple[Columns, list[str]]:

@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from trials.errors import DataError
 from trials.escaping import MOST_CONTENT, composed, read_bytes, stamp_of
+from trials.settings import Columns
 
 # Reading takes up to this many bytes for each byte of text: its lines, and words and tags as objects (measured: 4 to
 # 10).
@@ -90,6 +91,14 @@ def _decoded(path: Path, data: bytes) -> str:
         raise DataError(
             f"{path}:{line}: not UTF-8 text ({error.reason} at byte {error.start} of the file). Save it as UTF-8."
         ) from error
+
+
+def check_keys(path: Path, columns: Columns, holder: str, *keys: str) -> None:
+    """Refuse keys of `columns` that files of a format do not have. Raises DataError."""
+    for key, value in columns:
+        if value is not None and key not in keys:
+            use = f"It takes {' and '.join(keys)}." if keys else "Leave it out."
+            raise DataError(f"{path}: columns.{key}: {holder} has no such column. {use}")
 
 
 # Collect what is wrong with the lines of corpus files, so that one message tells all of it.

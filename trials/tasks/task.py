@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from trials.datasets.cell_evidence import OUTSIDE, TagEvidence
 from trials.datasets.corpus import (
     DOCUMENT,
     SPLITS,
@@ -28,8 +29,7 @@ from trials.datasets.corpus import (
     load_corpus,
 )
 from trials.datasets.labels import cleaned
-from trials.datasets.schemes import OUTSIDE, TagEvidence
-from trials.datasets.table_rows import label_cells
+from trials.datasets.table_rows import column_cells, first_rows
 from trials.datasets.text_file import BrokenLines, BrokenLinesError, read_lines
 from trials.errors import DataError
 from trials.escaping import quoted
@@ -362,6 +362,13 @@ def labelled(task_name: str, data: DataSpec) -> DataSpec:
     return data.model_copy(update=changes)
 
 
+def _label_cells(data: DataSpec, paths: Files) -> list[object] | None:
+    """The cells of some files' labels as they stand; None where one lacks their column. Raises DataError."""
+    assert data.columns.label is not None
+    found = [column_cells(first_rows(Path(path), data.format), data.columns.label) for path in paths]
+    return None if None in found else [cell for cells in found for cell in cells or ()]
+
+
 def _why_unlabelled(data: DataSpec, split: str) -> str | None:
     """Why a split has no labels; None if it has some, or is broken in another way."""
     paths: Files = getattr(data, split)
@@ -372,14 +379,13 @@ def _why_unlabelled(data: DataSpec, split: str) -> str | None:
         if data.format == "columns":
             lines = [line for path in paths for line in read_lines(Path(path)) if line.strip() and DOCUMENT not in line]
             return "each line has one column" if lines and all(len(line.split()) == 1 for line in lines) else None
-        rows = [row for path in paths for row in label_cells(Path(path), data.format, label, data.columns.text)]
-        if rows == [None]:
+        rows, train = _label_cells(data, paths), _label_cells(data, data.train)
+        if rows is None:
             return f"there is no column {label!r}"
         kinds = {str(row).strip() for row in rows}
         if not rows or len(kinds) > 1 or kinds.isdisjoint({UNLABELLED, f"{UNLABELLED}.0", "", "None"}):
             return None
-        cells = (cell for path in data.train for cell in label_cells(Path(path), data.format, label, data.columns.text))
-        if kinds & {str(cell).strip() for cell in cells}:
+        if kinds & {str(cell).strip() for cell in train or ()}:
             return None
     except DataError:
         return None  # the reader names its lines
