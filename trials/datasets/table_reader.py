@@ -107,7 +107,7 @@ def _by_name(asked: Mapping[str, str | int], place: str, value: Any) -> Cells:
             raise DataError(f"{place}: not JSON ({error}). Each line holds one object.") from error
     if not isinstance(value, Mapping):
         raise DataError(f"{place}: a line holds one JSON object, not {type(value).__name__}. Fix this line.")
-    found = value if {*asked.values()} <= value.keys() else flat(value)
+    found: Mapping[Any, Any] = value if {*asked.values()} <= value.keys() else flat(value)
     for key, name in asked.items():
         if name not in found:
             raise DataError(f"{place}: columns.{key}: {unknown(str(name), found, in_file=True)}")
