@@ -23,7 +23,6 @@ from orchestrator.execution.recorder import Recorder
 from orchestrator.search.depth_search import Depths, DepthSearch
 from orchestrator.search.trial_results import StoredTrials
 from orchestrator.store import ResultStore
-from orchestrator.store.schema import State
 from orchestrator.store.sweep_plans import SweepPlan
 from orchestrator.sweeps.search_spec import DepthGoalSpec, GoalSpec
 from tests.builders import first_k, make_record, make_spec
@@ -33,6 +32,7 @@ from tests.lab.replay import RecordedTrials, recorded_trials, simulate
 from tests.orchestrator.search.worlds import nothing_known
 from trials.record import EpochRecord, SplitReport
 from trials.spec import TrialSpec
+from trials.state import State
 
 SEEDS = range(6)
 LOSSES = (0.0, 0.001, 0.004, 0.03)  # of freezing none, one, two, four layers

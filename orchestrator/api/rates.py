@@ -20,12 +20,12 @@ from orchestrator.config.yaml_document import Document
 from orchestrator.own_data.sweep_file import NOTHING, Question, lora_text, rates_text
 from orchestrator.search.choose_depth import spread
 from orchestrator.store import ResultStore
-from orchestrator.store.schema import State
 from orchestrator.sweeps.plan import Plan
 from trials.draft import Lookup
 from trials.errors import ConfigError
 from trials.settings import LoraSpec
 from trials.spec import TrialSpec
+from trials.state import State
 
 AUTO = "auto"
 _AROUND = (0.4, 1.0, 2.5)  # of the recipe's rate, with `auto`

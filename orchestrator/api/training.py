@@ -20,7 +20,6 @@ from orchestrator.execution.rerun import find_trial, rerun
 from orchestrator.session.outcome import Bounds, Outcome, early_end
 from orchestrator.session.session import run_plan
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.schema import State
 from orchestrator.store.stored_specs import planned_specs
 from orchestrator.store.stored_weights import find_weights
 from orchestrator.store.sweep_plans import SweepPlan
@@ -31,6 +30,7 @@ from trials.datasets.corpus import fingerprint
 from trials.errors import ConfigError, RefusedError
 from trials.settings import LabelParts
 from trials.spec import TrialSpec
+from trials.state import State
 from trials.tasks.task import read_corpus
 
 Keep = Literal["best", "all"]

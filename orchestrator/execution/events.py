@@ -7,7 +7,6 @@ import traceback
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-from orchestrator.store.schema import State
 from trials.cache.node_cache import SetUpWork
 from trials.errors import (
     DivergedError,
@@ -18,6 +17,7 @@ from trials.errors import (
 )
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
+from trials.state import State
 
 
 class Listener(Protocol):

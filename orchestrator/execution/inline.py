@@ -17,7 +17,6 @@ from orchestrator.execution.stop_request import StopRequest
 from orchestrator.execution.trial_queue import Attempt, TrialQueue
 from orchestrator.execution.trial_source import Verdict, prune_reason
 from orchestrator.storage.open_storage import open_storage
-from orchestrator.store.schema import State
 from orchestrator.store.stored_weights import save_weights
 from orchestrator.sweeps.sweep import Resources, SweepSpec
 from trials.cache.node_cache import reported_to
@@ -25,6 +24,7 @@ from trials.errors import is_device_broken, reason
 from trials.record import EpochRecord
 from trials.settings import CheckpointTimes, Predictions
 from trials.spec import TrialSpec
+from trials.state import State
 
 if TYPE_CHECKING:
     import torch

@@ -12,12 +12,13 @@ import pyarrow as pa
 from orchestrator.execution.recorder import epoch_row
 from orchestrator.store import ResultStore
 from orchestrator.store.contents import COMPUTED
-from orchestrator.store.schema import EPOCHS, State
+from orchestrator.store.schema import EPOCHS
 from orchestrator.store.stored_specs import LISTING, only_match, stored_spec
 from trials.errors import NothingMatchedError
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
 from trials.starter import model_path
+from trials.state import State
 
 Row = dict[str, Any]
 

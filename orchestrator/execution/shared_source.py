@@ -17,9 +17,9 @@ from orchestrator.execution.trial_source import Chances, Listed, Order, Source, 
 from orchestrator.storage.storage import Storage
 from orchestrator.store import ResultStore
 from orchestrator.store.follower import Follower
-from orchestrator.store.schema import State
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
+from trials.state import State
 
 # What a driver knows of the trials that it shares with others: which it may run, and which have ended.
 #

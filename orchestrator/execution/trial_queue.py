@@ -23,12 +23,12 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from orchestrator.config.limits import Limits
 from orchestrator.execution.events import last_line
 from orchestrator.execution.trial_source import Order, Source, Verdict
-from orchestrator.store.schema import State
-from orchestrator.sweeps.sweep import Limits
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
+from trials.state import State
 
 
 @dataclass(frozen=True)

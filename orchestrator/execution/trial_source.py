@@ -7,9 +7,9 @@ from enum import Enum
 from random import Random
 from typing import NamedTuple, Protocol
 
-from orchestrator.store.schema import State
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
+from trials.state import State
 
 
 class Order(NamedTuple):

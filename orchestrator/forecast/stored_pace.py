@@ -12,11 +12,11 @@ from orchestrator.claims.running import RunningDriver, began_at, likely_shares
 from orchestrator.forecast.pace import Pace
 from orchestrator.store import ResultStore
 from orchestrator.store.follower import Follower
-from orchestrator.store.schema import State
 from orchestrator.store.stored_specs import stored_spec
 from orchestrator.store.sweep_plans import SweepPlan
 from trials.record import paid_prefix_s
 from trials.spec import TrialSpec
+from trials.state import State
 
 # columns of the tables `trials` and `epochs` that are read
 TRIAL_COLUMNS = ("trial_id", "state", "time", "last_epoch", "setup_s", "prefix_s", "prefix_paid_s", "train_s", "eval_s")

@@ -36,10 +36,10 @@ from orchestrator.ray_backend.trainable import (
     TrialTrainable,
     WorkerSettings,
 )
-from orchestrator.store.schema import State
 from trials.cache.node_cache import SetUpWork
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
+from trials.state import State
 
 # Hand attempts to Ray Tune until the queue is over or the sweep is asked to stop.
 

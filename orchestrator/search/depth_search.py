@@ -24,11 +24,11 @@ from orchestrator.execution.recorder import trial_row
 from orchestrator.execution.trial_source import Chances, Order, Source, Verdict
 from orchestrator.search.choose_depth import Budget, Want, wants, why
 from orchestrator.search.trial_results import StoredTrials, TrialProgress
-from orchestrator.store.schema import State
 from orchestrator.sweeps.search_spec import GoalSpec
 from trials.prefix.rule import training_passes
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
+from trials.state import State
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,11 +14,11 @@ from orchestrator.analysis.cells import TRIAL_COLUMNS, objective_group
 from orchestrator.store import ResultStore
 from orchestrator.store.evidence import SENTENCE_COLUMNS
 from orchestrator.store.follower import Changes, Follower
-from orchestrator.store.schema import State
 from orchestrator.sweeps.search_spec import COSTS as OBJECTIVES
 from trials.errors import StoreError
 from trials.record import EpochRecord, loss_fall, trial_totals
 from trials.spec import TrialSpec
+from trials.state import State
 
 UNSELECTED = ("test_score", "constant_score", "loss_fall")  # results that no search may have as an objective
 COSTS = (*OBJECTIVES, "training_flops", "prefix_s")  # the last two decide what a freeze saves

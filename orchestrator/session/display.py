@@ -37,13 +37,13 @@ from orchestrator.execution.events import Listener, last_line
 from orchestrator.execution.trial_source import Chances
 from orchestrator.forecast.pace import Pace
 from orchestrator.own_data.corpus_guess import corpora_lines
-from orchestrator.store.schema import State
 from orchestrator.sweeps.cluster_spec import ClusterSpec, device_line
 from orchestrator.sweeps.plan import Plan
 from trials.cache.node_cache import SetUpWork
 from trials.metrics.metric import metric_label
 from trials.record import EpochRecord
 from trials.spec import TrialSpec, examples_seen, steps_an_epoch
+from trials.state import State
 from trials.tasks.task import head_of, score_name
 
 # The output of a launch before and after the sweep: its plan, and tables of results.

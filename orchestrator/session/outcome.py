@@ -19,7 +19,6 @@ from orchestrator.forecast.forecast import Forecast
 from orchestrator.session.display import failure_table
 from orchestrator.store import ResultStore
 from orchestrator.store.follower import Follower
-from orchestrator.store.schema import State
 from orchestrator.store.stored_specs import planned_specs, stored_spec
 from orchestrator.store.sweep_plans import SweepPlan
 from orchestrator.sweeps.cluster_spec import Prices
@@ -27,6 +26,7 @@ from orchestrator.sweeps.plan import Plan
 from trials.errors import ConfigError
 from trials.metrics.metric import metric_label
 from trials.spec import TrialSpec
+from trials.state import State
 from trials.tasks.task import score_name
 
 # Limits of one launch: hours, trials, cost. At a limit, running trials stop after their next evaluation.

@@ -29,13 +29,14 @@ from orchestrator.session.monitors import Watch
 from orchestrator.session.outcome import Bounds, Meter, Outcome, on_bounds, outcome_of, trials_of
 from orchestrator.storage.storage import FolderStorage
 from orchestrator.store import ResultStore
-from orchestrator.store.schema import CHECKPOINTS, State
+from orchestrator.store.schema import CHECKPOINTS
 from orchestrator.store.temporary_files import remove_temporary_files
 from orchestrator.sweeps.cluster_spec import ClusterSpec, check_room_here, cores_here, gpus_here, seen_gpus
 from orchestrator.sweeps.plan import Plan, brought_up_to_date
 from trials.errors import StoreError
 from trials.hardware.machine import hidden_gpus
 from trials.spec import TrialSpec
+from trials.state import State
 
 
 class Running:

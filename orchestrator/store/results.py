@@ -28,20 +28,13 @@ from orchestrator.store.contents import latest
 from orchestrator.store.decisions import Decision, DecisionLog, join_decisions, newest_plan, recorded
 from orchestrator.store.evidence import Evidence, all_sentences, evidence_of
 from orchestrator.store.parts import PartFolder
-from orchestrator.store.schema import (
-    ALL_TABLES,
-    CHECKPOINTS,
-    KEYS,
-    SCHEMA_VERSION,
-    UNOWNED,
-    State,
-    proven_reads,
-)
+from orchestrator.store.schema import ALL_TABLES, CHECKPOINTS, KEYS, SCHEMA_VERSION, UNOWNED, proven_reads
 from orchestrator.store.spec_columns import ADDED, completed
 from orchestrator.store.sweep_plans import SWEEPS, SweepPlan, is_plan, newest_stamp, read_plan, write_plan
 from trials.errors import StoreError
 from trials.sources.cache import is_plain
 from trials.spec import TrialSpec
+from trials.state import State
 
 MARKER = "store.json"
 FORMAT = "permafrost-store"

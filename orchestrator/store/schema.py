@@ -7,7 +7,6 @@ Columns are only ever added; an older file is read with nulls in the new ones.
 from __future__ import annotations
 
 import dataclasses
-import enum
 import hashlib
 import re
 from collections.abc import Iterable
@@ -20,6 +19,7 @@ from orchestrator.storage.storage import Storage
 from trials.metrics.metric import METRICS as REGISTERED
 from trials.metrics.metric import TaskMetric
 from trials.record import RECORD_COLUMNS, EpochRecord
+from trials.state import State
 
 # Names of objects: a time, so that they sort by age, then a digest of the content.
 #
@@ -81,18 +81,6 @@ VERSION_KEY = b"permafrost.schema_version"
 
 _TEXT, _INT, _SHORT, _FLOAT = pa.string(), pa.int64(), pa.int32(), pa.float64()
 _TIME = pa.timestamp("us", tz="UTC")
-
-
-class State(enum.StrEnum):
-    """How an attempt ended. Only `completed` may enter a mean; after `lost` and `unavailable` it is tried again."""
-
-    COMPLETED = "completed"
-    PRUNED = "pruned"
-    DIVERGED = "diverged"
-    OUT_OF_MEMORY = "out_of_memory"
-    LOST = "lost"
-    UNAVAILABLE = "unavailable"
-    FAILED = "failed"
 
 
 # Every metric of ours is a column. Those of plug-ins are in `best_metrics` and `test_metrics` under their names, so

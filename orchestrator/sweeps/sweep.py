@@ -37,6 +37,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
 from orchestrator.analysis.decision_plan import DecisionPlan
+from orchestrator.config.limits import Limits
 from orchestrator.config.quantities import counted
 from orchestrator.config.yaml_document import MAX_MISTAKES, Document, KeyPath, faults, most, set_path
 from orchestrator.sweeps.hints import with_hint
@@ -49,7 +50,7 @@ from trials.draft import DraftError, Lookup, ModelKey, TrialDraft
 from trials.errors import ConfigError, PermafrostError
 from trials.escaping import composed
 from trials.plugins.loading import load
-from trials.settings import CheckpointTimes, Frozen, Positive, Predictions, Seed
+from trials.settings import CheckpointTimes, Frozen, Predictions, Seed
 from trials.sources.local_models import STARTER
 from trials.spec import TrialSpec
 
@@ -75,20 +76,6 @@ class Resources(Frozen):
     cpus: Annotated[int, Field(gt=0, le=MOST_CPUS)] = 1
     gpus: Annotated[float, Field(ge=0, le=1)] | Literal["auto", "packed"] = "auto"
     device: Annotated[str, Field(pattern=r"^[A-Za-z0-9][\w.:-]*$", max_length=80)] = "any"
-
-
-class Limits(Frozen):
-    """When to give up; not part of a trial's identity. See `orchestrator.execution.trial_source`.
-
-    Attributes:
-        lost: How often in a row a trial may lose its worker without an evaluation in between.
-        unavailable: How often a trial is retried after a disk or network error.
-        alike: The sweep stops if this many first trials all fail with the same error.
-    """
-
-    lost: Annotated[int, Field(ge=0)] = 10
-    unavailable: Annotated[int, Field(ge=0)] = 4
-    alike: Positive = 5
 
 
 class CheckpointSpec(Frozen):

@@ -12,10 +12,10 @@ import pytest
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.contents import read_table
 from orchestrator.store.decisions import Choice
-from orchestrator.store.schema import State
 from tests.builders import write_sweep, write_tagged_treebank
 from tests.end_to_end.conftest import TIMES, Command, Here
 from tests.examples import first
+from trials.state import State
 
 pytestmark = pytest.mark.timeout(280)
 

@@ -15,9 +15,10 @@ import numpy as np
 
 from orchestrator.execution.trial_source import Order, Source, Verdict
 from orchestrator.store import ResultStore
-from orchestrator.store.schema import METRICS, State
+from orchestrator.store.schema import METRICS
 from trials.errors import StoreError
 from trials.record import RECORD_COLUMNS, EpochRecord, SplitReport
+from trials.state import State
 
 _OF_TRIAL = ("trainable_params", "total_params", "device", "test_score", "constant_score")
 RecordedTrials = Mapping[str, Sequence[EpochRecord]]  # trial id -> the records of a complete trial, in order

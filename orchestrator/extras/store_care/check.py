@@ -32,7 +32,6 @@ from orchestrator.store.schema import (
     QUARANTINE,
     TABLES,
     WRONG_DIGEST,
-    State,
     is_intact,
     promised,
     proven_reads,
@@ -42,6 +41,7 @@ from orchestrator.store.stored_weights import FILE as WEIGHTS_FILE
 from orchestrator.store.stored_weights import WEIGHTS, weights_of
 from orchestrator.store.sweep_plans import SWEEPS, SweepPlan, decoded_plan, is_plan
 from trials.errors import StoreError
+from trials.state import State
 
 
 @contextlib.contextmanager

@@ -18,10 +18,11 @@ import pyarrow.compute as pc
 
 from orchestrator.store.contents import TableContents, latest, repeated
 from orchestrator.store.row_digests import NOTHING, RECORDED, Recorded, agrees, of_columns, recorded
-from orchestrator.store.schema import KEYS, State
+from orchestrator.store.schema import KEYS
 from orchestrator.store.stored_specs import checked_spec
 from orchestrator.store.stored_weights import WEIGHTS
 from orchestrator.store.temporary_files import StoredFile
+from trials.state import State
 
 Pair = tuple[str, int]  # trial_id, attempt
 _AGAIN = "it runs again at the next launch, once `repair` has removed its row"

@@ -7,15 +7,15 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orchestrator.config.limits import Limits
 from orchestrator.execution.trial_queue import Attempt, TrialQueue
 from orchestrator.execution.trial_source import Listed, Order, Verdict
 from orchestrator.search.schedule import Asha
-from orchestrator.store.schema import State
 from orchestrator.sweeps.search_spec import ScheduleSpec
-from orchestrator.sweeps.sweep import Limits
 from tests.builders import make_record, make_spec
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
+from trials.state import State
 
 SPECS = [make_spec(seed=seed) for seed in range(5)]
 SCORES = st.lists(st.floats(0, 1), min_size=1, max_size=40)

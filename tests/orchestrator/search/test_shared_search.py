@@ -18,7 +18,6 @@ from orchestrator.search.trial_results import StoredTrials
 from orchestrator.store import ResultStore
 from orchestrator.store.contents import read_table
 from orchestrator.store.decisions import Choice, Promoted, Stopped, Suggested
-from orchestrator.store.schema import State
 from orchestrator.store.sweep_plans import SweepPlan
 from orchestrator.sweeps.search_spec import DepthGoalSpec, GoalSpec, ScheduleSpec, SearchSpec
 from orchestrator.sweeps.space import Axis
@@ -28,6 +27,7 @@ from tests.orchestrator.execution.test_shared_source import committed
 from tests.orchestrator.search.test_depth_search import DEPTHS, trials
 from tests.orchestrator.search.worlds import RATES, SIX_LAYERS, StopLow, grid_of, resolver, table
 from trials.spec import TrialSpec
+from trials.state import State
 
 Make = Callable[[ResultStore], Source]
 SEEDS = (0, 1)

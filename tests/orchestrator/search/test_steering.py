@@ -8,7 +8,6 @@ from pathlib import Path
 from orchestrator.search.optuna_search import AdaptiveCells
 from orchestrator.search.schedule import NoEarlyStopping, scheduler_of
 from orchestrator.search.steering import FixedCells, Steering, front
-from orchestrator.store.schema import State
 from orchestrator.sweeps.search_spec import ScheduleSpec, SearchSpec
 from orchestrator.sweeps.space import Axis
 from tests.lab.replay import SimulatedCost, simulate
@@ -23,6 +22,7 @@ from tests.orchestrator.search.worlds import (
     resolver,
     table,
 )
+from trials.state import State
 
 SPACE = {"freeze.depth": Axis(choice=list(DEPTHS)), "optim.lr": Axis(choice=list(RATES))}
 GRID = len(DEPTHS) * len(RATES) * EPOCHS  # epochs, with one seed

@@ -24,7 +24,6 @@ from orchestrator.session.display import (
     unbroken,
 )
 from orchestrator.store import open_store
-from orchestrator.store.schema import State
 from orchestrator.sweeps.cluster_spec import ClusterSpec, settled
 from orchestrator.sweeps.plan import Plan, make_plan
 from orchestrator.sweeps.sweep import load_sweep
@@ -33,6 +32,7 @@ from trials.cache.node_cache import SetUpWork
 from trials.draft import Lookup
 from trials.hardware.machine import processor_name
 from trials.spec import TrialSpec, steps_an_epoch
+from trials.state import State
 
 INLINE = ClusterSpec(address="inline", gpus=0)
 
