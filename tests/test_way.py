@@ -24,7 +24,7 @@ def code_of(station: str) -> CodeType:
         name = names.pop(0)
         module = f"{module}.{name}"
         found = getattr(found, name) if hasattr(found, name) else import_module(module)
-    code: CodeType = (found.__init__ if isinstance(found, type) else found).__code__
+    code: CodeType = vars(found)["__init__"].__code__ if isinstance(found, type) else found.__code__
     return code
 
 

@@ -71,7 +71,7 @@ class Claims:
         """Give up one's own newest claim to a trial that has not begun. Raises StoreError.
 
         Nothing is deleted, as a deletion that takes effect late could hit a later claim of the same name: the next
-        number is given to nobody.
+        number names no driver.
         """
         number = self._newest[trial_id] + 1
         self._folder.create(_name(trial_id, number), _content(f"released-{self._membership.token}", trial_id, number))
