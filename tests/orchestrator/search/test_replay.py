@@ -35,7 +35,7 @@ def mean_regret(world: World, kind: Kind, cells: int) -> float:
 def test_the_store_is_whole_has_every_trial_and_names_no_folder_of_the_machine_that_made_it(world: World) -> None:
     report = check_store(STORE)
     assert report.ok, report.findings
-    assert report.counted.states == {"completed": 9 * 6 * 2 * 5}
+    assert report.states == {"completed": 9 * 6 * 2 * 5}
     assert len(world.cells) == 9 * 6 * 2
     specs = [*open_store(STORE).trials(["spec"])["spec"].to_pylist(), *map(str, open_store(STORE).sweeps())]
     assert not [spec for spec in specs if "/starter/" in spec or "/treebanks/" in spec]
