@@ -23,12 +23,12 @@ from orchestrator.store import ResultStore
 from orchestrator.store.contents import COMMIT_ORDER, WEIGHTS, recorded_weights
 from orchestrator.store.parts import NOTHING, RECORDED, as_columns, of_columns, recorded
 from orchestrator.store.schema import CHECKPOINTS, EPOCHS, TABLES, State, digest, is_intact, proven_reads
-from trials.datasets.corpus import Item
+from trials.datasets.corpus import Item, labels_of
 from trials.errors import StoreError
 from trials.plugins.loading import source_digests
 from trials.record import EpochRecord, SplitReport, loss_fall, trial_totals
 from trials.spec import TrialSpec
-from trials.tasks.task import labels_of, read_corpus, words_of
+from trials.tasks.task import read_corpus, words_of
 
 # Checkpoints of running trials, next to the rows of their store: one object per checkpoint.
 #

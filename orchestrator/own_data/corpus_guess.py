@@ -11,7 +11,7 @@ from typing import Any, Literal
 from orchestrator.config.quantities import counted
 from orchestrator.own_data.choose_options import ChooseOptions
 from trials.datasets.cell_evidence import TagEvidence
-from trials.datasets.columns_reader import TAGS
+from trials.datasets.conllu_reader import TAGS
 from trials.datasets.corpus import (
     CORPUS_FORMATS,
     SPLITS,
@@ -19,10 +19,11 @@ from trials.datasets.corpus import (
     Item,
     Sentence,
     Text,
-    check_split,
     fingerprint,
     item_words,
+    labels_of,
 )
+from trials.datasets.corpus_check import check_split
 from trials.datasets.layout import Layout, format_of, layout_of
 from trials.datasets.table_evidence import NO_PAIR
 from trials.datasets.table_reader import TABLES
@@ -38,7 +39,7 @@ from trials.sources.hub_client import near_here
 from trials.sources.split_files import NoDevSplitError, files_in
 from trials.starter import BUNDLED_TREEBANKS
 from trials.tasks import TASKS
-from trials.tasks.task import labels_of, read_corpus, reading_notes, unit_of
+from trials.tasks.task import read_corpus, reading_notes, unit_of
 
 N_EXAMPLES = 3
 _MOST_CORPORA = 3  # whose examples a plan shows

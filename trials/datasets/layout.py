@@ -7,8 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from trials.datasets.columns_reader import TAGS
-from trials.datasets.corpus import CORPUS_FORMATS, Text
+from trials.datasets.conllu_reader import TAGS
+from trials.datasets.corpus import CORPUS_FORMATS, labels_of
 from trials.datasets.recognisers import BINARY, matches, recognised
 from trials.datasets.table_evidence import NO_PAIR, document_column, find_columns
 from trials.datasets.table_reader import TABLES
@@ -171,7 +171,7 @@ def _reads(path: Path, format_: str) -> bool:
         items = CORPUS_FORMATS[format_](path, columns, None)
     except (DataError, ConfigError):
         return False
-    labels = [label for item in items for label in ((item.label,) if isinstance(item, Text) else item.tags)]
+    labels = [label for item in items for label in labels_of(item)]
     return 1 < len({*labels}) <= len(labels) / 2
 
 
