@@ -14,9 +14,10 @@ from itertools import dropwhile, groupby
 from pathlib import Path
 from typing import NamedTuple
 
+from trials.datasets.broken_lines import check_keys, convert_all
 from trials.datasets.corpus import CORPUS_FORMATS, Sentence
 from trials.datasets.documents import DOCUMENT, documents_at
-from trials.datasets.text_file import check_keys, convert_all, read_lines
+from trials.datasets.text_file import read_lines
 from trials.errors import DataError
 from trials.escaping import quoted
 from trials.settings import Columns

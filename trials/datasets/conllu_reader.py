@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from itertools import groupby, islice
 from pathlib import Path
 
+from trials.datasets.broken_lines import check_keys, convert_all
 from trials.datasets.columns_reader import ColumnLine
 from trials.datasets.corpus import CORPUS_FORMATS, Sentence
 from trials.datasets.documents import documents_at
-from trials.datasets.text_file import check_keys, convert_all, read_lines
+from trials.datasets.text_file import read_lines
 from trials.errors import DataError, unknown
 from trials.escaping import quoted
 from trials.settings import Columns

@@ -10,7 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from trials.datasets.text_file import convert_all, is_whole
+from trials.datasets.broken_lines import convert_all
+from trials.datasets.split_names import is_whole
 from trials.errors import DataError
 from trials.escaping import NotPlainError, Stamp, digest_of, stamp_of
 from trials.plugins.loading import Registry

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from trials.datasets.broken_lines import BrokenLines, BrokenLinesError
 from trials.datasets.cell_evidence import OUTSIDE, TagEvidence
 from trials.datasets.corpus import (
     SPLITS,
@@ -31,7 +32,7 @@ from trials.datasets.corpus import (
 from trials.datasets.documents import DOCUMENT
 from trials.datasets.labels import cleaned
 from trials.datasets.table_rows import column_cells, first_rows
-from trials.datasets.text_file import BrokenLines, BrokenLinesError, read_lines
+from trials.datasets.text_file import read_lines
 from trials.errors import DataError
 from trials.escaping import quoted
 from trials.metrics.metric import METRICS, NO_CLASS, Output, PredictedSplit, metrics_for
