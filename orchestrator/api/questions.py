@@ -14,7 +14,9 @@ from orchestrator.config.console import download_progress, say
 from orchestrator.config.quantities import duration
 from orchestrator.config.yaml_document import Document
 from orchestrator.own_data.choose_options import ChooseOptions
-from orchestrator.own_data.corpus_guess import corpus_lines, draft_of, guess_corpus
+from orchestrator.own_data.corpus_guess import draft_of, guess_corpus
+from orchestrator.own_data.corpus_words import corpus_lines
+from orchestrator.own_data.recipe import recipe
 from orchestrator.own_data.sweep_file import (
     SEEDS,
     Question,
@@ -23,7 +25,6 @@ from orchestrator.own_data.sweep_file import (
     pins_in,
     rate_in,
     rates_in,
-    recipe,
     refuse_edited,
     refuse_others,
     size_in,

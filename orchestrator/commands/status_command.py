@@ -26,7 +26,7 @@ from orchestrator.config.console import DEFAULT_STORE, reported, stdout
 from orchestrator.config.quantities import counted, points
 from orchestrator.forecast import stored_pace
 from orchestrator.forecast.unfinished import unfinished_trials
-from orchestrator.own_data.corpus_guess import dev_size
+from orchestrator.own_data.corpus_words import dev_size
 from orchestrator.session.outcome import follow_store
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.schema import TRIALS

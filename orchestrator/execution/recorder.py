@@ -25,13 +25,13 @@ from orchestrator.store.row_digests import NOTHING, RECORDED, as_columns, of_col
 from orchestrator.store.schema import CHECKPOINTS, EPOCHS, TABLES, digest, is_intact, proven_reads
 from orchestrator.store.spec_columns import spec_columns
 from orchestrator.store.stored_weights import WEIGHTS, recorded_weights
-from trials.datasets.corpus import Item
+from trials.datasets.corpus import Item, labels_of
 from trials.errors import StoreError
 from trials.plugins.loading import source_digests
 from trials.record import EpochRecord, SplitReport, loss_fall, trial_totals
 from trials.spec import TrialSpec
 from trials.state import State
-from trials.tasks.task import labels_of, read_corpus, words_of
+from trials.tasks.task import read_corpus, words_of
 
 # Checkpoints of running trials, next to the rows of their store: one object per checkpoint.
 #

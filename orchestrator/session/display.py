@@ -36,7 +36,7 @@ from orchestrator.config.quantities import counted, duration, points
 from orchestrator.execution.events import Listener, last_line
 from orchestrator.execution.trial_source import Chances
 from orchestrator.forecast.pace import Pace
-from orchestrator.own_data.corpus_guess import corpora_lines
+from orchestrator.own_data.corpus_words import corpora_lines
 from orchestrator.sweeps.cluster_spec import ClusterSpec, device_line
 from orchestrator.sweeps.plan import Plan
 from trials.cache.node_cache import SetUpWork

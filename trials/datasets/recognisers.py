@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from trials.datasets.cell_evidence import TagEvidence, are_classes, is_span_tag
-from trials.datasets.columns_reader import COLUMNS, Blocks, column_blocks, header_line, is_numbered, usual_width
-from trials.datasets.corpus import DOCUMENT
+from trials.datasets.columns_reader import Blocks, column_blocks, header_line, is_numbered, usual_width
+from trials.datasets.conllu_reader import COLUMNS
+from trials.datasets.documents import DOCUMENT
 from trials.datasets.table_evidence import KNOWN_NAMES
 from trials.datasets.table_rows import csv_delimiter, is_divided, objects_of, text_rows
 from trials.datasets.text_file import read_lines

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from itertools import chain, pairwise
 from typing import Literal, NamedTuple
 
+from trials.datasets.broken_lines import BrokenLines
 from trials.datasets.cell_evidence import OUTSIDE, Tag, meant_tag, parse_tag, spellings_of
 from trials.datasets.corpus import Sentence
-from trials.datasets.text_file import BrokenLines
 from trials.errors import DataError
 from trials.escaping import quoted
 from trials.settings import Scheme

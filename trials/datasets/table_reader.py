@@ -17,9 +17,9 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
+from trials.datasets.broken_lines import check_keys, convert_all
 from trials.datasets.corpus import CORPUS_FORMATS, Sentence, Text
 from trials.datasets.table_rows import flat, parquet_rows, printed_list, rows_of
-from trials.datasets.text_file import check_keys, convert_all
 from trials.errors import DataError, unknown
 from trials.escaping import composed, quoted
 from trials.settings import Columns

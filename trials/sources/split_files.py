@@ -11,7 +11,8 @@ from typing import NamedTuple
 from trials.datasets.corpus import SPLITS
 from trials.datasets.layout import FORMATS, MORE_FORMATS
 from trials.datasets.recognisers import BINARY, Recogniser, matches, recognised
-from trials.datasets.text_file import SPLIT_WORDS, by_split, is_whole, looks_like_split, read_lines, split_of_suffix
+from trials.datasets.split_names import SPLIT_WORDS, by_split, is_whole, looks_like_split, split_of_suffix
+from trials.datasets.text_file import read_lines
 from trials.errors import DataError, ModelError
 from trials.settings import Files
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from trials.datasets.broken_lines import BrokenLines, BrokenLinesError
 from trials.datasets.cell_evidence import OUTSIDE, TagEvidence
 from trials.datasets.corpus import (
-    DOCUMENT,
     SPLITS,
     Corpus,
     Item,
@@ -26,11 +26,13 @@ from trials.datasets.corpus import (
     document_indices,
     fingerprint,
     item_words,
+    labels_of,
     load_corpus,
 )
+from trials.datasets.documents import DOCUMENT
 from trials.datasets.labels import cleaned
 from trials.datasets.table_rows import column_cells, first_rows
-from trials.datasets.text_file import BrokenLines, BrokenLinesError, read_lines
+from trials.datasets.text_file import read_lines
 from trials.errors import DataError
 from trials.escaping import quoted
 from trials.metrics.metric import METRICS, NO_CLASS, Output, PredictedSplit, metrics_for
@@ -209,11 +211,6 @@ def unseen_labels(items: Sequence[Item], labels: tuple[str, ...]) -> dict[str, i
     """How often each label that does not occur in train occurs, the most frequent first."""
     train_labels = set(labels)
     return dict(Counter(name for item in items for name in labels_of(item) if name not in train_labels).most_common())
-
-
-def labels_of(item: Item) -> tuple[str, ...]:
-    """The tags of a sentence, or the one label of a text."""
-    return (item.label,) if isinstance(item, Text) else item.tags
 
 
 def words_of(item: Item) -> tuple[str, ...]:
