@@ -147,7 +147,7 @@ def _cell(specs: Sequence[TrialSpec], simulated: _Simulation) -> CellForecast:
 def _described(specs: Sequence[TrialSpec], seconds: Figure | None, source: str) -> CellForecast:
     first = specs[0]
     corpus = first.data.name
-    label = f"{corpus} {freeze_name(first.freeze.label)} n={first.train_size:,}"
+    label = f"{corpus} {freeze_name(first.freeze.label, first.model.n_layers)} n={first.train_size:,}"
     steps = steps_an_epoch(first) * first.optim.epochs
     ids = tuple(spec.trial_id for spec in specs)
     return CellForecast(first.cell_id, label, ids, first.optim.epochs, steps, seconds, source, corpus)

@@ -72,11 +72,12 @@ class ChooseOptions:
             that of the recipe.
         against: `lora` for a row of low-rank adapters beside the depths, for which a quarter of the time is kept; None
             for the depths alone.
-        max_hours: Limit of this launch. If all trials would take longer, a part of train is used.
+        max_hours: Limit of this launch. If not even a curve on all of train would end in it, a part of train is used.
         out: Folder of the sweep files; None for the one that holds the store, or the current one.
         cluster: As of `launch`.
         cpus, gpus: Cores and GPUs of this machine that it uses; None for all that this process may.
-        export: A new folder for the recommended setting's model, trained on all of train; None for none.
+        export: A new folder for the recommended setting's model, trained on all of train; `best` for what the curve
+            recommends where nothing is decided; None for none.
         dry_run: Write and forecast the sweep only.
         offline: Refuse to download.
         ask: Asks a person what a corpus does not say; None for nobody there.
@@ -150,7 +151,11 @@ class ChooseOptions:
     against: str | None = None
     max_hours: Annotated[
         float,
-        typer.Option("--max-hours", metavar="H", help="Limit of the launch; a part of train is used if need be."),
+        typer.Option(
+            "--max-hours",
+            metavar="H",
+            help="Limit of the launch; where it forbids all of train, a part is used, and the price of all said.",
+        ),
     ] = 1.0
     store: options.Store = DEFAULT_STORE
     out: Annotated[
@@ -165,7 +170,8 @@ class ChooseOptions:
         typer.Option(
             "--export",
             metavar="FOLDER",
-            help="Also train the recommended setting on all of train, and write the model to a new folder.",
+            help="Also train the recommended setting on all of train, and write the model to a new folder; `best` for "
+            "what the curve recommends where nothing is decided.",
         ),
     ] = None
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Write the sweep and forecast it; run nothing.")] = False

@@ -108,7 +108,7 @@ class Race(Source):
             self.ended(spec, state)
         return state is not State.PRUNED
 
-    def found(self) -> list[str]:
+    def found(self, columns: int = 100) -> list[str]:
         """The best cell of those that stayed to the end, and the number that left."""
         stayed = [cell for cell in self.cells if cell.cell_id not in self.left]
         left = f"        {len(self.left)} of {counted(len(self.cells), 'setting')} left the race early"

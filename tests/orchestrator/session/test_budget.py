@@ -12,7 +12,7 @@ import typer
 
 from orchestrator.commands.launch_command import launch
 from orchestrator.execution.events import StopRequest
-from orchestrator.session.outcome import Bounds, Meter, limit_note, on_bounds
+from orchestrator.session.bounds import Bounds, Meter, limit_note, on_bounds
 from orchestrator.store import open_store
 from orchestrator.store.schema import State
 from orchestrator.sweeps.cluster_spec import Prices
