@@ -17,6 +17,7 @@ from dashboards.data.frames import Frames
 from dashboards.data.page_query import PageQuery
 from dashboards.report.write import write_report
 from dashboards.views.kit.cards import answers_of_page
+from orchestrator.analysis.answer_text import lines_of
 from orchestrator.analysis.two_way import WITHIN
 from orchestrator.api import answer, open_store
 from orchestrator.execution.recorder import Recorder
@@ -106,7 +107,7 @@ def test_the_end_of_a_search_is_the_answer_on_every_surface(tmp_path: Path, case
     goal = GoalSpec(choose_depth=DepthGoalSpec(tolerance=tolerance))
     source, store = ended_in(tmp_path, goal, specs, table)
     (told,) = answer(store)
-    assert source.found()[0].split(": ", 1)[1] == told.sentence
+    assert [line.strip() for line in source.found(1_000)[:2]] == [f"chosen  {lines_of(told)[0]}", lines_of(told)[1]]
     assert [row["verdict"] for row in told.settings] == source.decided().table["verdict"].tolist()
     assert (told.outcome == "freeze") == (source.decided().chosen is not None)
     printed = CliRunner().invoke(app, ["answer", "--store", store, "--json"])

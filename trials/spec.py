@@ -18,7 +18,17 @@ from pydantic import model_validator
 
 from trials.freeze.stored_rule import ADAPTIVE
 from trials.freeze.strategies import FREEZE_STRATEGIES, frozen_layers
-from trials.settings import BASELINE, Columns, DataSpec, FreezeSpec, ModelSpec, Positive, Recipe, Seeds
+from trials.settings import (
+    BASELINE,
+    FROZEN_EMBEDDINGS,
+    Columns,
+    DataSpec,
+    FreezeSpec,
+    ModelSpec,
+    Positive,
+    Recipe,
+    Seeds,
+)
 
 # Settings that contradict each other, and numbers that no trial can have: each is refused with its reason.
 
@@ -192,8 +202,9 @@ class TrialSpec(Recipe):
 
     @property
     def label(self) -> str:
-        """A readable name, for Ray's dashboard and the terminal."""
-        freeze = self.freeze.label.replace(" ", "-")
+        """A readable name, for Ray's dashboard and the terminal; any freeze of all layers is `all`."""
+        is_all = self.freeze.depth == self.model.n_layers
+        freeze = f"all{FROZEN_EMBEDDINGS * self.freeze.embeddings}" if is_all else self.freeze.label.replace(" ", "-")
         return f"{self.data.name}_{freeze}_n{self.train_size}_s{self.seeds.key}_{self.trial_id[:6]}"
 
 

@@ -221,10 +221,10 @@ class SharedSource:
         with self._changed:
             return self._source.chances()
 
-    def found(self) -> list[str]:
+    def found(self, columns: int = 100) -> list[str]:
         """The conclusions of the source."""
         with self._changed:
-            return self._source.found()
+            return self._source.found(columns)
 
     # --- With other drivers
 

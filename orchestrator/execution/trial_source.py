@@ -74,8 +74,8 @@ class Source(Protocol):
         """What it is likely to run from now on; None if that is everything, or nobody can tell."""
         return None
 
-    def found(self) -> list[str]:
-        """Its conclusions so far, one per line; empty if the table of cells says it all."""
+    def found(self, columns: int = 100) -> list[str]:
+        """Its conclusions so far, for a terminal of so many columns; empty if the table of cells says it all."""
         return []
 
 

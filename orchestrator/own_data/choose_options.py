@@ -122,7 +122,12 @@ class ChooseOptions:
     ] = None
     against: str | None = None
     max_hours: Annotated[
-        float, _option("max-hours", "Limit of the launch; a part of train is used if need be.", "H")
+        float,
+        _option(
+            "max-hours",
+            "Limit of the launch; where it forbids all of train, a part is used, and the price of all said.",
+            "H",
+        ),
     ] = 1.0
     store: options.Store = DEFAULT_STORE
     out: Annotated[str | None, _option("out", "Where sweep files go.", "DIR", "beside the store")] = None
@@ -133,7 +138,8 @@ class ChooseOptions:
         str | None,
         _option(
             "export",
-            "Also train the recommended setting on all of train, and write the model to a new folder.",
+            "Also train the recommended setting on all of train, and write the model to a new folder; `best` for what "
+            "the curve recommends where nothing is decided.",
             "FOLDER",
         ),
     ] = None

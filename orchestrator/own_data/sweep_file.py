@@ -23,6 +23,7 @@ RATE_SEEDS = (1000, 1001)  # that choose rates, and no answer uses
 NOTHING = -1  # the depth of a baseline
 _OF_NAMES = {"Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Nd"}  # letters with their marks, and digits
 _ASKED = "# Made by: "
+_FOR_HOURS = "# On a part of train, for --max-hours "  # with more, all of it may be used
 # With it a later question about the same data may replace the file; whoever edits the file keeps it.
 _SEAL = "# As it was written, if the SHA-256 of all above begins with "
 _WAY_OUT = "Give --out another folder, or delete the file."
@@ -48,6 +49,7 @@ class Question:
         tolerance: Acceptable loss in points.
         train_size: Train items to use; None for all.
         rates: Learning rate by depth, `NOTHING` being the baseline's; empty for that of the recipe.
+        hours: The `--max-hours` for which a part of train was taken; None for all of it.
         suffix: What its name ends with, after the corpus.
         folder: Where its file goes. Its paths are relative to that; those of `corpus` and `model`, to where one is.
     """
@@ -57,6 +59,7 @@ class Question:
     recipe: Mapping[str, Any]
     tolerance: float
     train_size: int | None = None
+    hours: float | None = None
     asked: str = ""
     rates: Mapping[int, float] = field(default_factory=dict)
     folder: Path = Path()
@@ -87,7 +90,8 @@ def sweep_name(data: Mapping[str, Any], suffix: str = "") -> str:
 def sweep_text(question: Question) -> str:
     """The sweep file that answers a question."""
     loss = counted(question.tolerance, "point")
-    return f"""{_ASKED}{question.asked}
+    header = _ASKED + question.asked + ("" if question.hours is None else f"\n{_FOR_HOURS}{question.hours:g}")
+    return f"""{header}
 # How deep may I freeze? Runs a curve of depths, then adds seeds where they decide: the deepest freeze that loses at
 # most {loss} against training everything under the same seeds, or what is missing.
 name: {question.name}
@@ -132,6 +136,20 @@ seeds: {list(RATE_SEEDS)}
 """
 
 
+def baseline_text(question: Question, seeds: Sequence[int]) -> str:
+    """The sweep of nothing frozen under the first seeds of a question, which its own sweep uses again."""
+    rate = question.rates.get(NOTHING, question.recipe["optim"]["lr"])
+    return f"""name: {question.name.replace("choose-", "baseline-", 1)}
+
+trial:
+{_lines(question.trial)}
+space:
+  cases:
+    - {{freeze: none, optim.lr: {rate!r}}}
+seeds: {list(seeds)}
+"""
+
+
 def lora_text(question: Question, rank: int, rate: float, seeds: Sequence[int]) -> str:
     """The sweep of adapters in every layer, all other weights but the head's frozen, beside nothing frozen."""
     usual = question.rates.get(NOTHING, question.recipe["optim"]["lr"])
@@ -158,15 +176,33 @@ def rates_in(path: Path) -> dict[int, float]:
 
 def rate_in(path: Path) -> float | None:
     """The learning rate of all trials in a sweep file. Raises ConfigError."""
-    optim = _trial_in(path).get("optim")
-    rate = optim.get("lr") if isinstance(optim, Mapping) else None
+    rate = _optim_in(path).get("lr")
     return float(rate) if isinstance(rate, int | float) else None
+
+
+def epochs_in(path: Path) -> int | None:
+    """The epochs of all trials in a sweep file as `choose` wrote it; None in an edited one. Raises ConfigError."""
+    epochs = _optim_in(path).get("epochs") if _is_untouched(path) else None
+    return epochs if isinstance(epochs, int) else None
+
+
+def hours_in(path: Path) -> float | None:
+    """The `--max-hours` for which a sweep file has a part of train; None for all of it, or where it was edited."""
+    if not _is_untouched(path):
+        return None
+    line = read_text(path, errors="replace").split("\n")[1]
+    return float(line.removeprefix(_FOR_HOURS)) if line.startswith(_FOR_HOURS) else None
 
 
 def size_in(path: Path) -> int | None:
     """The train size in a sweep file that answers a question; None for all, or without one. Raises ConfigError."""
     size = _trial_in(path).get("train_size")
     return size if isinstance(size, int) else None
+
+
+def _optim_in(path: Path) -> Mapping[str, Any]:
+    optim = _trial_in(path).get("optim")
+    return optim if isinstance(optim, Mapping) else {}
 
 
 def _trial_in(path: Path) -> Mapping[str, Any]:
@@ -242,18 +278,23 @@ def pins_in(path: Path, asked: str) -> dict[str, str]:
     return pins
 
 
+def holds(path: Path, question: Question) -> bool:
+    """Whether a sweep file holds a question, apart from comments; kept weights may differ. Raises ConfigError."""
+    actual = Document.read(path).content
+    expected = Document.of_text(path, sweep_text(question)).content
+    for content in (actual, expected):
+        content.pop("keep", None)
+    return bool(actual == expected)
+
+
 def refuse_edited(path: Path, question: Question) -> None:
-    """Check that a sweep file holds a question, apart from comments; kept weights may differ.
+    """Check that a sweep file is as `choose` wrote it, or holds the question.
 
     Raises:
         ConfigError: It is not YAML.
         RefusedError: Somebody has edited it.
     """
-    actual = Document.read(path).content
-    expected = Document.of_text(path, sweep_text(question)).content
-    for content in (actual, expected):
-        content.pop("keep", None)
-    if actual != expected:
+    if not _is_untouched(path) and not holds(path, question):
         raise RefusedError(
             f"{path}: was edited since `permafrost choose` wrote it. Run it with `permafrost launch --sweep`, give "
             "--out another folder, or delete the file."

@@ -153,7 +153,7 @@ class Steering(Source):
                 self._over(spec, state)
         return spec.trial_id in cell.over
 
-    def found(self) -> list[str]:
+    def found(self, columns: int = 100) -> list[str]:
         """The best cells."""
         return result_lines(self.cells, self._objectives)
 

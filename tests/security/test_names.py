@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import typer
 
-from orchestrator.commands.launch_command import reproduce
 from orchestrator.commands.model_commands import export_model
+from orchestrator.commands.reproduce_command import reproduce
 from orchestrator.commands.status_command import status
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.sweep_plans import SweepPlan

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import typer
 
-from orchestrator.commands.operate import stop as stop_command
+from orchestrator.commands.stop_command import stop as stop_command
 from orchestrator.config.console import reported
 from orchestrator.config.signals import TELLER
 from orchestrator.execution import events as stop_module

@@ -12,7 +12,7 @@ import typer
 
 from orchestrator.commands.launch_command import launch
 from orchestrator.execution.stop_request import StopRequest
-from orchestrator.session.outcome import Bounds, Meter, limit_note, on_bounds
+from orchestrator.session.bounds import Bounds, Meter, limit_note, on_bounds
 from orchestrator.store import open_store
 from orchestrator.sweeps.cluster_spec import Prices
 from tests.builders import Clock, make_spec, write_sweep

@@ -13,16 +13,10 @@ import pytest
 from rich.console import Console
 
 from orchestrator.analysis.summary import CellSummary
-from orchestrator.config.console import NotebookOutput, SafeConsole
-from orchestrator.session.display import (
-    LiveDisplay,
-    RunningTrials,
-    cell_tables,
-    failure_table,
-    plan_lines,
-    setting_table,
-    unbroken,
-)
+from orchestrator.config.console import SafeConsole
+from orchestrator.config.notebook import NotebookOutput
+from orchestrator.session.display import LiveDisplay, RunningTrials
+from orchestrator.session.tables import cell_tables, failure_table, plan_lines, setting_table, unbroken
 from orchestrator.store import open_store
 from orchestrator.sweeps.cluster_spec import ClusterSpec, settled
 from orchestrator.sweeps.plan import Plan, make_plan
@@ -202,7 +196,7 @@ def test_without_a_terminal_every_ended_trial_is_one_plain_line(plan: Plan) -> N
         display.ended(spec, State.COMPLETED, None)
         display.ended(other, State.FAILED, "Traceback\nValueError: [no] such thing")
     first, second = file.getvalue().splitlines()
-    assert first.startswith(f"1/2 completed {spec.label}  accuracy 87.65  ETA ")
+    assert first.startswith(f"1/2 completed {spec.label}  accuracy 87.65 (best epoch)  ETA ")
     assert second.startswith(f"2/2 failed    {other.label}  ValueError: [no] such thing  ETA 0.0 s")
 
 
