@@ -144,10 +144,12 @@ def outcome_lines(outcome: Outcome) -> list[str]:
     """The counts of a launch in words."""
     counts = {"completed": outcome.completed, "pruned": outcome.pruned, "failed": outcome.failed}
     text = ", ".join(f"{n:,} {word}" for word, n in counts.items() if n or word == "completed")
-    here = f"{outcome.skipped:,} were complete in the store" if outcome.skipped else ""
+    before = f"; {outcome.skipped:,} were complete in the store" if outcome.skipped else ""
+    others = f"; other drivers ran {outcome.elsewhere:,} of them" if outcome.elsewhere else ""
     return [
         f"sweep   {outcome.sweep}: {text} of {counted(outcome.planned, 'trial')} in {duration(outcome.wall_s)}"
-        + (f"; {here}" if here else ""),
+        + others
+        + before,
         f"store   {outcome.store}",
     ]
 

@@ -130,7 +130,7 @@ def _launch(
     _show_forecast(plan, cluster, results, bounds, pilot=pilot, whole=dry_run)
     if dry_run:
         if as_json:
-            print(json.dumps(asdict(outcome_of(plan, results, time.monotonic() - started, dry_run=True))))
+            print(json.dumps(asdict(outcome_of(plan, results, time.monotonic() - started, ran=None))))
         return 0
     with run_plan(plan, cluster, results, bounds, began=started) as ended:
         if as_json:

@@ -22,7 +22,13 @@ from trials.state import State
 
 @dataclass(frozen=True)
 class Outcome:
-    """The output of `--json`, in trials; `failed` counts those that ended neither completed nor pruned."""
+    """The output of `--json`, in trials.
+
+    Attributes:
+        skipped: Those that were complete before.
+        failed: Those that ended neither completed nor pruned.
+        ran: How many of those that ended this launch ran; other drivers of the sweep ran the rest meanwhile.
+    """
 
     sweep: str
     store: str
@@ -31,12 +37,19 @@ class Outcome:
     completed: int
     pruned: int
     failed: int
+    ran: int
     wall_s: float
 
+    @property
+    def elsewhere(self) -> int:
+        """How many trials other drivers ran meanwhile."""
+        return self.completed + self.pruned + self.failed - self.ran
 
-def outcome_of(plan: Plan, results: ResultStore, wall_s: float, *, dry_run: bool) -> Outcome:
-    """Count the rows in the store of the attempts of this launch."""
-    states = Counter(row["state"] for row in ([] if dry_run else _ended(plan, results, ["state"])))
+
+def outcome_of(plan: Plan, results: ResultStore, wall_s: float, *, ran: Collection[str] | None) -> Outcome:
+    """Count rows in the store that are new since the plan; `ran`: the trials of this launch, None of a dry run."""
+    rows = [] if ran is None else _ended(plan, results, ["state"])
+    states = Counter(row["state"] for row in rows)
     completed, pruned = states.pop(State.COMPLETED, 0), states.pop(State.PRUNED, 0)
     return Outcome(
         sweep=plan.sweep.name,
@@ -46,6 +59,7 @@ def outcome_of(plan: Plan, results: ResultStore, wall_s: float, *, dry_run: bool
         completed=completed,
         pruned=pruned,
         failed=states.total(),
+        ran=sum(row["trial_id"] in (ran or ()) for row in rows),
         wall_s=round(wall_s, 3),
     )
 
@@ -87,7 +101,7 @@ def trials_of(plan: Plan, results: ResultStore) -> list[TrialSpec]:
 
 
 def _ended(plan: Plan, results: ResultStore, columns: list[str]) -> list[dict[str, Any]]:
-    """The rows of the attempts of this launch."""
+    """The rows of the attempts since the plan, of any driver."""
     ids = {spec.trial_id for spec in trials_of(plan, results)}
     rows = results.trials().select(["trial_id", "attempt", *columns]).to_pylist()
     return [row for row in rows if row["trial_id"] in ids and row["attempt"] >= plan.next_attempt(row["trial_id"])]

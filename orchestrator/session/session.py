@@ -106,7 +106,7 @@ def _ended(
         if results.is_gone:
             raise _gone(results, plan.n_skipped + len(committed)) from error
         raise
-    outcome = outcome_of(plan, results, time.monotonic() - began, dry_run=False)
+    outcome = outcome_of(plan, results, time.monotonic() - began, ran=committed)
     stop.settle(all_ran=running.queue.is_over)
     left = len(plan.ahead) - outcome.completed - outcome.pruned - outcome.failed
     bounds.settle(stop, left=0 if running.queue.is_over and not running.has_work else left)

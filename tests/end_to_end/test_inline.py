@@ -74,7 +74,7 @@ def test_adding_a_seed_runs_only_that_one_in_this_or_another_sweep(
     assert outcome.pop("wall_s") > 0
     assert outcome == {
         "sweep": "other", "store": str(folder / "store"),
-        "planned": 8, "skipped": 4, "completed": 4, "pruned": 0, "failed": 0,
+        "planned": 8, "skipped": 4, "completed": 4, "pruned": 0, "failed": 0, "ran": 4,
     }  # fmt: skip
     assert len(open_store(folder / "store").trials()) == 12
 
