@@ -32,7 +32,8 @@ then writes belong to an attempt of its own, and readers use one attempt.
 
 from orchestrator.claims.claims import Claims
 from orchestrator.claims.joining import BusyStoreError, join
-from orchestrator.claims.membership import TIMING, Membership, RemovedError, Timing
+from orchestrator.claims.membership import Membership, RemovedError
+from orchestrator.claims.roster import TIMING, Timing
 from orchestrator.claims.running import running_drivers
 
 __all__ = ["TIMING", "BusyStoreError", "Claims", "Membership", "RemovedError", "Timing", "join", "running_drivers"]

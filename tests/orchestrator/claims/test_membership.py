@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.claims import Claims, Timing, join, roster, running_drivers
+from orchestrator.claims import Claims, Timing, holder, join, running_drivers
 from orchestrator.claims.holder import Holder, Presence, this_process
 from orchestrator.storage.storage import FolderStorage
 from tests.examples import each
@@ -77,7 +77,7 @@ def test_a_process_that_ended_is_gone_and_one_whose_start_is_hidden_may_live(
     assert replace(ME, pid=process.pid).presence(ME) is Presence.GONE
     here = replace(ME, system="")
     assert here.presence(here) is Presence.UNKNOWN
-    monkeypatch.setattr(roster, "_PROC", tmp_path)
+    monkeypatch.setattr(holder, "_PROC", tmp_path)
     assert ME.presence(ME) is Presence.UNKNOWN
     assert this_process().system == ""
 

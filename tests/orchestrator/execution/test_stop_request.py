@@ -16,7 +16,7 @@ import typer
 from orchestrator.commands.stop_command import stop as stop_command
 from orchestrator.config.console import reported
 from orchestrator.config.signals import TELLER
-from orchestrator.execution import events as stop_module
+from orchestrator.execution import stop_request as stop_module
 from orchestrator.execution.stop_request import StopRequest, ask_to_stop
 from orchestrator.store import ResultStore
 from tests.examples import each
