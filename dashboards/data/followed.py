@@ -27,7 +27,7 @@ from orchestrator.store.decisions import newest_plan
 from orchestrator.store.results import Changes, Follower
 from orchestrator.store.schema import KEYS, TABLES
 from trials.errors import StoreError
-from trials.settings import Seeds
+from trials.seeds import Seeds
 from trials.spec import TrialSpec
 
 _SEEDS = re.compile(r'"((?:init_|order_)?seed)":\s*(\d+|null)')

@@ -21,7 +21,7 @@ from orchestrator.analysis.losses import instability
 from orchestrator.config.quantities import counted
 from orchestrator.forecast.stored_pace import TRIAL_COLUMNS, Begun, time_left
 from orchestrator.store.schema import State
-from trials.settings import Seeds
+from trials.seeds import Seeds
 
 MAX_SQUARES = 5000
 

@@ -17,7 +17,7 @@ from orchestrator.analysis.cells import flatten, froze_by
 from orchestrator.store.schema import State
 from trials.errors import StoreError
 from trials.record import COSTS
-from trials.settings import Seeds
+from trials.seeds import Seeds
 
 MAX_SENTENCES = 30
 _OTHERS = {

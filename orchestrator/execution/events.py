@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from orchestrator.config.signals import Signals
 from orchestrator.storage.storage import Storage
 from orchestrator.store.schema import State
-from trials.cache.node_cache import SetUpWork
+from trials.cache.set_up_work import SetUpWork
 from trials.errors import (
     DivergedError,
     PermafrostError,

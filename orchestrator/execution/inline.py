@@ -18,7 +18,7 @@ from orchestrator.storage.open_storage import open_storage
 from orchestrator.store.contents import save_weights
 from orchestrator.store.schema import State
 from orchestrator.sweeps.sweep import Resources, SweepSpec
-from trials.cache.node_cache import reported_to
+from trials.cache.set_up_work import reported_to
 from trials.errors import is_device_broken, reason
 from trials.record import EpochRecord
 from trials.settings import CheckpointTimes, Predictions

@@ -24,7 +24,7 @@ from orchestrator.execution.events import Listener, last_line
 from orchestrator.monitoring.progress import Ending
 from orchestrator.storage.address import scrubbed
 from orchestrator.store.schema import State
-from trials.cache.node_cache import SetUpWork
+from trials.cache.set_up_work import SetUpWork
 from trials.errors import ConfigError
 from trials.record import EpochRecord
 from trials.spec import TrialSpec

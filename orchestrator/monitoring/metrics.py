@@ -21,7 +21,7 @@ import trials
 from orchestrator.execution.events import Listener
 from orchestrator.monitoring.progress import Ending
 from orchestrator.store.schema import State
-from trials.cache.node_cache import SetUpWork
+from trials.cache.set_up_work import SetUpWork
 from trials.prefix.rule import prefix_depth
 from trials.record import RECORD_COLUMNS, EpochRecord
 from trials.spec import TrialSpec

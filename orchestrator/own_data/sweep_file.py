@@ -17,7 +17,8 @@ from orchestrator.sweeps.named_paths import each_path, seen_from
 from orchestrator.sweeps.sweep import MOST_NAME_BYTES
 from trials.datasets.corpus import Corpus, Text, item_words
 from trials.errors import ConfigError, RefusedError
-from trials.escaping import composed, read_json, read_text
+from trials.escaping import composed
+from trials.outside.plain_files import read_json, read_text
 from trials.settings import ModelSpec
 from trials.starter import model_path
 

@@ -35,7 +35,7 @@ from orchestrator.ray_backend.trainable import (
     WorkerSettings,
 )
 from orchestrator.store.schema import State
-from trials.cache.node_cache import SetUpWork
+from trials.cache.set_up_work import SetUpWork
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
 

@@ -40,7 +40,7 @@ from orchestrator.own_data.corpus_guess import corpora_lines
 from orchestrator.store.schema import State
 from orchestrator.sweeps.cluster_spec import ClusterSpec, device_line
 from orchestrator.sweeps.plan import Plan
-from trials.cache.node_cache import SetUpWork
+from trials.cache.set_up_work import SetUpWork
 from trials.metrics.metric import metric_label
 from trials.record import EpochRecord
 from trials.spec import TrialSpec, examples_seen, steps_an_epoch

@@ -13,7 +13,7 @@ from orchestrator.execution.recorder import Recorder
 from orchestrator.store import ResultStore
 from orchestrator.store.schema import State
 from tests.builders import make_record, make_spec
-from trials.metrics.task_metrics import TagScore
+from trials.metrics.label_table import TagScore
 from trials.record import SplitReport
 
 STORE = Path(__file__).with_name("store_recorded")

@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 
 from trials.datasets.text_file import convert_all, is_whole
 from trials.errors import DataError
-from trials.escaping import NotPlainError, Stamp, digest_of, stamp_of
+from trials.outside.plain_files import NotPlainError, Stamp, digest_of, stamp_of
 from trials.plugins.loading import Registry
 from trials.settings import Columns, DataSpec, Files
 

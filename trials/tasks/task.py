@@ -33,8 +33,8 @@ from trials.datasets.table_rows import label_cells
 from trials.datasets.text_file import BrokenLines, BrokenLinesError, read_lines
 from trials.errors import DataError
 from trials.escaping import quoted
+from trials.metrics.label_table import TagScore
 from trials.metrics.metric import METRICS, NO_CLASS, Output, PredictedSplit, metrics_for
-from trials.metrics.task_metrics import TagScore
 from trials.models.family import Head
 from trials.plugins.loading import NOT_LOADED, Registry
 from trials.settings import Columns, DataSpec, Files, Scheme

@@ -13,7 +13,7 @@ from orchestrator.execution.recorder import Recorder
 from orchestrator.store import ResultStore
 from orchestrator.store.schema import State
 from tests.builders import make_record, make_spec
-from trials.metrics.task_metrics import TagScore
+from trials.metrics.label_table import TagScore
 from trials.record import EpochRecord, SplitReport
 
 SECONDS, EPOCHS, COMPACT_EVERY = 30.0, 3, 7
