@@ -80,6 +80,7 @@ def test_every_module_imports_and_every_command_loads_without_an_extra(extra: st
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)  # six processes, each of which imports torch
 @pytest.mark.parametrize("extra", EXTRAS)
 def test_a_sweep_goes_from_yaml_to_answer_page_and_report_without_an_extra(extra: str, tmp_path: Path) -> None:
     tree = copied(tmp_path, f"extras/{extra}")
