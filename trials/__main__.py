@@ -18,7 +18,8 @@ from pydantic import ValidationError
 
 from trials.draft import Lookup, TrialDraft
 from trials.errors import ConfigError, PermafrostError
-from trials.escaping import read_bytes, rule_of
+from trials.outside.plain_files import read_bytes
+from trials.outside.validation_rules import rule_of
 from trials.plugins.loading import load_installed
 
 
@@ -45,7 +46,7 @@ def _run(path: Path, threads: int) -> None:
 
     import torch  # only now, so that a mistake in the file is reported at once
 
-    from trials.cache.node_cache import reported_to
+    from trials.cache.set_up_work import reported_to
     from trials.run import run_trial
 
     torch.set_num_threads(threads)

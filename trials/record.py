@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from trials.metrics.task_metrics import TagScore
+from trials.metrics.label_table import TagScore
 
 MISMATCHED = "_mismatched"  # ends the name of a metric on the mismatched split, as in GLUE's MNLI
 

@@ -18,15 +18,8 @@ import torch
 
 from trials.cache.encoding import EncodedCorpus, encode_for
 from trials.errors import PreemptedError
-from trials.hardware.device import (
-    EnergyMeter,
-    PeakMemory,
-    autocast,
-    default_device,
-    device_name,
-    start_device,
-    wait_for,
-)
+from trials.hardware.device import PeakMemory, autocast, default_device, device_name, start_device, wait_for
+from trials.hardware.energy import EnergyMeter
 from trials.models.family import StepMode
 from trials.models.load import LoadedModel, family_of, load_model
 from trials.prefix.states import take_prefix
@@ -36,11 +29,13 @@ from trials.settings import Predictions
 from trials.spec import TrialSpec, evaluation_steps, examples_seen, steps_an_epoch
 from trials.tasks import TASKS
 from trials.tasks.task import Split, as_score
-from trials.training.batching import batches_of, nested_subset, stratified_subset
+from trials.training.batching import batches_of
+from trials.training.best_epoch import BestEpoch, split_report
 from trials.training.checkpoint import Checkpoints, TrialState
 from trials.training.freeze_course import FreezeSchedule, freeze_parts
 from trials.training.gradient_check import checked_mode
-from trials.training.loop import BestEpoch, Training, evaluate, never, split_report
+from trials.training.loop import Training, evaluate, never
+from trials.training.subset import nested_subset, stratified_subset
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl, urlencode
 from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, ValidationError
 
 from orchestrator.analysis.trial_frame import SAVED
-from trials.escaping import rule_of
+from trials.outside.validation_rules import rule_of
 
 SPLITS = ("dev", "test")
 EMBEDDINGS = ("any", "frozen", "learning")

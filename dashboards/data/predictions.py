@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dashboards.data.frames import Snapshot
-from trials.metrics.task_metrics import PREFIXES, spans
+from trials.metrics.spans import PREFIXES, spans
 
 CUT_OFF = "(cut off)"  # for words beyond the maximum input length, which have no prediction
 Ids = npt.NDArray[np.int64]

@@ -17,8 +17,9 @@ from orchestrator.config.yaml_document import MAX_BYTES, parsed
 from orchestrator.store import ResultStore
 from orchestrator.store.stored_specs import planned_specs, stored_spec
 from trials.errors import ConfigError
-from trials.escaping import markdown, read_text
+from trials.escaping import markdown
 from trials.models.family import CAUSAL, is_causal
+from trials.outside.plain_files import read_text
 from trials.record import MISMATCHED
 from trials.settings import ModelSpec
 from trials.sources.cache import fetched_corpora

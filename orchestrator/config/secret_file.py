@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 
 from trials.errors import ConfigError, RefusedError
-from trials.escaping import MOST_TEXT, opened
+from trials.outside.plain_files import MOST_TEXT, opened
 
 
 def read_secret_file(path: Path, *, name: str, most_bytes: int) -> str:

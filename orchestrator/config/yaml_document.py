@@ -21,7 +21,9 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from trials.errors import ConfigError, unknown
-from trials.escaping import beginning, quoted, read_text, rule_of, together
+from trials.escaping import beginning, quoted
+from trials.outside.plain_files import read_text
+from trials.outside.validation_rules import rule_of, together
 
 # Translate pydantic's validation errors into our error messages.
 

@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-from trials.cache.node_cache import SetUpWork
+from trials.cache.set_up_work import SetUpWork
 from trials.errors import (
     DivergedError,
     PermafrostError,

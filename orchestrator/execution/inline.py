@@ -19,7 +19,7 @@ from orchestrator.execution.trial_source import Verdict, prune_reason
 from orchestrator.storage.open_storage import open_storage
 from orchestrator.store.stored_weights import save_weights
 from orchestrator.sweeps.sweep import Resources, SweepSpec
-from trials.cache.node_cache import reported_to
+from trials.cache.set_up_work import reported_to
 from trials.errors import is_device_broken, reason
 from trials.record import EpochRecord
 from trials.settings import CheckpointTimes, Predictions

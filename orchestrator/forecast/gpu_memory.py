@@ -15,8 +15,8 @@ import numpy as np
 
 from trials.datasets.corpus import Item, Sentence, item_words
 from trials.errors import PermafrostError
-from trials.escaping import read_json
-from trials.prefix.rule import learning_layers
+from trials.outside.plain_files import read_json
+from trials.prefix.passes import learning_layers
 from trials.settings import DataSpec, ModelSpec
 from trials.spec import TrialSpec
 from trials.tasks.task import read_corpus

@@ -11,7 +11,8 @@ from __future__ import annotations
 import hashlib
 import json
 
-from trials.prefix.rule import cached_depth, freeze_at, learning_layers
+from trials.prefix.passes import freeze_at, learning_layers
+from trials.prefix.rule import cached_depth
 from trials.spec import TrialSpec, evaluation_steps, steps_an_epoch
 
 

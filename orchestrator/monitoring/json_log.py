@@ -23,7 +23,7 @@ from orchestrator.config.yaml_document import shortened
 from orchestrator.execution.events import Listener, last_line
 from orchestrator.monitoring.progress import Ending
 from orchestrator.storage.address import scrubbed
-from trials.cache.node_cache import SetUpWork
+from trials.cache.set_up_work import SetUpWork
 from trials.errors import ConfigError
 from trials.record import EpochRecord
 from trials.spec import TrialSpec

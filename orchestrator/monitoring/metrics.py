@@ -20,7 +20,7 @@ from typing import Literal, Protocol
 import trials
 from orchestrator.execution.events import Listener
 from orchestrator.monitoring.progress import Ending
-from trials.cache.node_cache import SetUpWork
+from trials.cache.set_up_work import SetUpWork
 from trials.prefix.rule import prefix_depth
 from trials.record import RECORD_COLUMNS, EpochRecord
 from trials.spec import TrialSpec

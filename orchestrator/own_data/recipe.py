@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from trials.datasets.corpus import Corpus, Text, item_words
-from trials.escaping import read_json
+from trials.outside.plain_files import read_json
 from trials.settings import ModelSpec
 from trials.starter import model_path
 

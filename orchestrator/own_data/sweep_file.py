@@ -16,7 +16,8 @@ from orchestrator.own_data.corpus_guess import CorpusGuess
 from orchestrator.sweeps.named_paths import each_path, seen_from
 from orchestrator.sweeps.sweep import MOST_NAME_BYTES
 from trials.errors import ConfigError, RefusedError
-from trials.escaping import composed, read_text
+from trials.escaping import composed
+from trials.outside.plain_files import read_text
 
 SEEDS = 15  # at the last look: after 40 trials 89 % of simulated searches are right, 41 % with ten (`choose_depth`)
 RATE_SEEDS = (1000, 1001)  # that choose rates, and no answer uses

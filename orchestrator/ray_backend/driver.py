@@ -36,7 +36,7 @@ from orchestrator.ray_backend.trainable import (
     TrialTrainable,
     WorkerSettings,
 )
-from trials.cache.node_cache import SetUpWork
+from trials.cache.set_up_work import SetUpWork
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
 from trials.state import State

@@ -30,7 +30,7 @@ from orchestrator.deploy.requirements import requirements
 from orchestrator.sweeps.cluster_spec import ClusterSpec
 from orchestrator.sweeps.named_paths import each_path, existing
 from trials.errors import ConfigError, MissingError, RefusedError
-from trials.escaping import digest_of
+from trials.outside.plain_files import digest_of
 from trials.plugins.loading import loaded
 
 # What is sent with a submitted sweep: its file, the local data and models that it names, and our own code.

@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trials.cache.node_cache import existing_folder, node_folder, note
+from trials.cache.node_cache import existing_folder, node_folder
+from trials.cache.set_up_work import note
 from trials.datasets.corpus import SPLITS, fingerprint, planned_stamps
 from trials.errors import DataError, ModelError, PermafrostError, reason
-from trials.escaping import MOST_CONTENT, opened
 from trials.models.model_files import planned_files, revision_of
+from trials.outside.plain_files import MOST_CONTENT, opened
 from trials.settings import DataSpec, ModelSpec
 from trials.sources.cache import cache_root, discard, locked
 from trials.spec import TrialSpec

@@ -27,14 +27,14 @@ from orchestrator.execution.inline import TrialSettings
 from orchestrator.ray_backend.ray_internals import set_process_title, taken_from_head, write_to_head
 from orchestrator.ray_backend.staged_plugins import StagedPlugins
 from orchestrator.ray_backend.staging import with_local_files
-from trials.cache.node_cache import EVERY_S, SetUpWork, reported_to
+from trials.cache.set_up_work import EVERY_S, SetUpWork, reported_to
 from trials.errors import NoDeviceError, is_device_broken
 from trials.hardware.machine import VISIBLE
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
 
 if TYPE_CHECKING:
-    from trials.hardware.device import MemoryLevel
+    from trials.hardware.worker_memory import MemoryLevel
 
 # How far the set-up of trials is, from workers to the driver, in the key-value store of the cluster's head.
 #
@@ -131,7 +131,7 @@ class TrialTrainable(tune.Trainable):  # type: ignore[misc]  # Ray has no types 
         """Take the first trial; its work starts with the first step."""
         import torch
 
-        from trials.hardware.device import MemoryLevel
+        from trials.hardware.worker_memory import MemoryLevel
 
         if not config["share"].gpus:
             os.environ[VISIBLE] = ""  # whatever the settings of its Ray let it see

@@ -26,7 +26,7 @@ from orchestrator.execution.trial_source import Chances
 from orchestrator.forecast.pace import Pace
 from orchestrator.session.tables import TrialName, unbroken
 from orchestrator.sweeps.plan import Plan
-from trials.cache.node_cache import SetUpWork
+from trials.cache.set_up_work import SetUpWork
 from trials.metrics.metric import metric_label
 from trials.record import EpochRecord
 from trials.spec import TrialSpec

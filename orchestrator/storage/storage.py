@@ -21,7 +21,7 @@ from typing import BinaryIO, TypeVar
 import pyarrow as pa
 
 from trials.errors import StoreError
-from trials.escaping import MOST_CONTENT, opened, read_bytes, stamp_of
+from trials.outside.plain_files import MOST_CONTENT, opened, read_bytes, stamp_of
 
 # Errors about single files of a store.
 

@@ -16,9 +16,9 @@ from orchestrator.store import ResultStore
 from orchestrator.sweeps.sweep import SweepSpec
 from trials.datasets.corpus import item_words
 from trials.draft import Lookup
-from trials.escaping import MOST_VOCABULARY, read_json
 from trials.model_checks.corpus_fit import check_fit
 from trials.models.family import CAUSAL, MODEL_FAMILIES, is_causal
+from trials.outside.plain_files import MOST_VOCABULARY, read_json
 from trials.prefix.rule import cached_depth, is_worth_it, prefix_depth, why_not_cut
 from trials.settings import DataSpec, ModelSpec
 from trials.spec import TrialSpec

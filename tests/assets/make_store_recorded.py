@@ -12,7 +12,7 @@ from pathlib import Path
 from orchestrator.execution.recorder import Recorder
 from orchestrator.store import ResultStore
 from tests.builders import make_record, make_spec
-from trials.metrics.task_metrics import TagScore
+from trials.metrics.label_table import TagScore
 from trials.record import SplitReport
 from trials.state import State
 

@@ -21,7 +21,7 @@ from orchestrator.execution.trial_source import Listed
 from orchestrator.ray_backend.cluster import local_cluster
 from orchestrator.store import ResultStore
 from tests.builders import make_record, make_spec
-from trials.cache.node_cache import EVERY_S, SetUpWork, counted
+from trials.cache.set_up_work import EVERY_S, SetUpWork, counted
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
 

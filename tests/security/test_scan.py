@@ -51,11 +51,11 @@ def test_the_scan_finds(code: str) -> None:
     assert dangers(code) != []
 
 
-# Modules that open a file otherwise than through `trials.escaping`, and whose name it is.
+# Modules that open a file otherwise than through `trials.outside.plain_files`, and whose name it is.
 OTHER_READERS = {
-    "trials/escaping.py": "the opener itself",
+    "trials/outside/plain_files.py": "the opener itself",
     "trials/sources/local_models.py": "the library's, after the file's stamp was taken",
-    "trials/model_checks/rehearsal.py": "the library's, after the shapes were read, which took the file's stamp",
+    "trials/model_checks/weights_fit.py": "the library's, after the shapes were read, which took the file's stamp",
     "trials/cache/encoding.py": "numpy's, after the file's stamp was taken",
     "trials/prefix/files.py": "to write",
     "trials/sources/cache.py": "a lock",
@@ -64,6 +64,8 @@ OTHER_READERS = {
     "trials/datasets/text_file.py": "the kernel's",
     "trials/hardware/machine.py": "the kernel's",
     "trials/hardware/device.py": "the kernel's",
+    "trials/hardware/worker_memory.py": "the kernel's",
+    "trials/hardware/energy.py": "the kernel's",
     "trials/training/gradient_check.py": "the kernel's",
     "orchestrator/deploy/requirements.py": "pyproject.toml of this checkout",
     "orchestrator/extras/store_care/table_export.py": "to write",

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.examples import each
-from trials.escaping import NotPlainError, digest_of, opened, read_bytes, read_json, read_text, stamp_of
+from trials.outside.plain_files import NotPlainError, digest_of, opened, read_bytes, read_json, read_text, stamp_of
 
 READERS: list[Callable[..., Any]] = [read_bytes, read_text, read_json, digest_of]
 

@@ -21,7 +21,8 @@ from trials.record import EpochRecord
 from trials.run import new_model, run_trial, train_subset
 from trials.settings import FreezeSpec, OptimSpec
 from trials.spec import TrialSpec, evaluation_steps
-from trials.training.loop import BestEpoch, EvaluatedSplit
+from trials.training.best_epoch import BestEpoch
+from trials.training.loop import EvaluatedSplit
 
 CPU = torch.device("cpu")
 MEASURED = {

@@ -22,20 +22,12 @@ from pathlib import Path
 
 import numpy as np
 
-from trials.cache.node_cache import (
-    SetUpWork,
-    counted,
-    existing_folder,
-    fast_digest,
-    node_folder,
-    note,
-    read_checked_json,
-    write_json,
-)
+from trials.cache.node_cache import existing_folder, fast_digest, node_folder, read_checked_json, write_json
+from trials.cache.set_up_work import SetUpWork, counted, note
 from trials.datasets.corpus import SPLITS, Item, document_indices
 from trials.errors import reason
-from trials.escaping import Stamp, stamp_of
 from trials.models.load import has_token_types, load_tokenizer
+from trials.outside.plain_files import Stamp, stamp_of
 from trials.settings import DataSpec, ModelSpec
 from trials.sources.cache import cache_root, discard, locked
 from trials.spec import TrialSpec
@@ -69,14 +61,6 @@ class EncodedCorpus:
         """A copy with some of its splits replaced."""
         return EncodedCorpus(self.labels, self.names, self.pad_id, *{**self.splits, **splits}.values())
 
-
-# Encoded corpora on disk: tokenised once per node, memory-mapped by every worker in milliseconds.
-#
-#     <cache>/tokens/<key>/<split>.<field>.npy   an array of all examples of a split
-#     <cache>/tokens/<key>/meta.json             labels, and length and digest of every file; written last
-#
-# A worker checks lengths and digests when it maps the arrays, and again when a file has changed since. What does not
-# fit is deleted and encoded anew.
 
 VERSION = 4  # of the files: increment it when the same key would give others
 _META = "meta.json"
@@ -195,8 +179,6 @@ def _mapped(folder: Path, name: str, n_bytes: int, digest: int) -> np.ndarray:
         raise ValueError(f"{path}: its digest does not fit")
     return array
 
-
-# Tokenise a corpus once per node for all trials with the same corpus, tokenizer, task and recipe.
 
 CHUNK = 1_000  # items that the tokenizer takes at once
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from trials.datasets.cell_evidence import is_number
 from trials.datasets.text_file import check_fits, read_lines
 from trials.errors import DataError
-from trials.escaping import MOST_CONTENT, opened
+from trials.outside.plain_files import MOST_CONTENT, opened
 
 csv.field_size_limit(sys.maxsize)  # cells of any length
 

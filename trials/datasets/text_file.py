@@ -11,7 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from trials.errors import DataError
-from trials.escaping import MOST_CONTENT, composed, read_bytes, stamp_of
+from trials.escaping import composed
+from trials.outside.plain_files import MOST_CONTENT, read_bytes, stamp_of
 
 # Reading takes up to this many bytes for each byte of text: its lines, and words and tags as objects (measured: 4 to
 # 10).

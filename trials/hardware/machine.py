@@ -26,8 +26,6 @@ def processor_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
     return "cpu " + next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
 
 
-# What this process may use of its machine: cores and GPUs, without torch, so that a plan can ask.
-
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 TORCH_S = 80.0  # importing torch from a cold disk takes most of it; a broken driver never answers
 _PROC, _NVIDIA, _AMD = Path("/proc/self"), Path("/proc/driver/nvidia"), Path("/dev/kfd")

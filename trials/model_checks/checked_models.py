@@ -17,9 +17,9 @@ import json
 from pathlib import Path
 
 from trials.cache.node_cache import read_checked_json, write_json
-from trials.escaping import digest_of
 from trials.models.family import Head
 from trials.models.model_files import INDEX
+from trials.outside.plain_files import digest_of
 from trials.settings import ModelSpec
 from trials.sources.cache import cache_root
 from trials.sources.local_models import attention_note, weight_shapes

@@ -15,8 +15,8 @@ from pathlib import Path
 from trials.cache.node_cache import read_checked_json, write_json
 from trials.datasets.corpus import SPLITS, Text, item_words
 from trials.errors import ModelError
-from trials.escaping import read_json
 from trials.models.family import Head
+from trials.outside.plain_files import read_json
 from trials.settings import DataSpec, ModelSpec
 from trials.sources.cache import cache_root
 from trials.starter import model_path

@@ -1,123 +1,30 @@
-"""Rehearse a trial of a model: its head, weights and tokenizer, and a training step of a small random copy of it."""
+"""Rehearse a trial of a model: its head and tokenizer, and a training step of a small random copy of it."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import lru_cache
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any
 
 import numpy as np
 import torch
-from safetensors import safe_open
 from torch.nn.functional import cross_entropy
-from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedTokenizerBase
-from transformers.modeling_utils import load_state_dict
 
 from trials.datasets.corpus import Item, Sentence, Text
 from trials.errors import ModelError, reason
-from trials.escaping import quoted
-from trials.models.cut import section, start_at
+from trials.model_checks.small_config import small_config
+from trials.model_checks.weights_fit import check_weights
 from trials.models.family import Head, ModelFamily, Parts, pool_at_last_subword
-from trials.models.load import (
-    LoadedModel,
-    family_of,
-    filled_from_files,
-    has_token_types,
-    head_class,
-    head_config,
-    load_model,
-    load_tokenizer,
-    read_tokenizer,
-)
-from trials.models.model_files import PICKLE, WEIGHTS, shards
+from trials.models.load import family_of, has_token_types, head_class, head_config, load_tokenizer, read_tokenizer
 from trials.settings import ModelSpec
-from trials.sources.local_models import weight_shapes
 from trials.tasks import TASKS
 from trials.tasks.task import IGNORE, Encoding, Example
 from trials.training.batching import collate
-
-# A small configuration of the same architecture: two layers, two attention heads, a short vocabulary.
-#
-# The size of a head stays, because rotary angles, relative positions and the like depend on it; widths shrink as the
-# number of heads does. Where that breaks a relation that this module does not know, the widths can stay as well.
-
-LAYERS = 2
-HEADS = 2
-EXPERTS = 16
-VOCABULARY = 64
-_LAYERS = ("num_hidden_layers", "n_layers", "num_layers", "n_layer")
-_HEADS = ("num_attention_heads", "n_heads", "n_head", "num_heads")
-_KEY_VALUE_HEADS = ("num_key_value_heads", "num_kv_heads")
-_WIDTHS = ("hidden_size", "d_model", "dim", "n_embd", "emb_dim")
-_INNER_WIDTHS = ("intermediate_size", "d_ff", "dff", "hidden_dim", "n_inner", "moe_intermediate_size")
-_EXPERTS = ("num_experts", "n_routed_experts", "num_local_experts")
-
-
-def small_config(config: Any, *, narrow: bool) -> Any:
-    """A copy of a configuration of `transformers` with few layers, few experts and a short vocabulary.
-
-    Args:
-        config: The configuration, which is not changed.
-        narrow: Whether its layers have two heads and a width to match, rather than their own width.
-
-    Raises:
-        Exception: whatever the configuration's class raises if the entries do not go together.
-    """
-    entries: dict[str, Any] = config.to_dict()
-    entries.pop("model_type", None)
-    _shorten(entries)
-    if narrow:
-        _narrow(entries)
-    return type(config)(**entries)
-
-
-def _shorten(entries: dict[str, Any]) -> None:
-    n_layers = _first(entries, _LAYERS)
-    for key, value in entries.items():
-        if key in _LAYERS and _is_number(value):
-            entries[key] = min(value, LAYERS)
-        elif isinstance(value, list) and n_layers > LAYERS and len(value) == n_layers:  # one entry a layer
-            entries[key] = value[:LAYERS]
-        elif key in _EXPERTS and _is_number(value):
-            entries[key] = min(value, EXPERTS)
-        elif key.endswith("vocab_size") and _is_number(value):
-            entries[key] = min(value, VOCABULARY)
-        elif key.endswith("token_id") and _is_number(value) and value >= VOCABULARY:
-            entries[key] = 1 if key == "pad_token_id" else 0
-
-
-def _narrow(entries: dict[str, Any]) -> None:
-    width, n_heads = _first(entries, _WIDTHS), _first(entries, _HEADS)
-    head_width = _first(entries, ("head_dim",)) or width // max(n_heads, 1)
-    if n_heads <= HEADS or not head_width:
-        return
-    for key, value in entries.items():
-        if key in _HEADS and value == n_heads:
-            entries[key] = HEADS
-        elif key in _KEY_VALUE_HEADS and _is_number(value):
-            entries[key] = HEADS if value == n_heads else 1
-        elif key in _INNER_WIDTHS and _is_number(value):
-            entries[key] = max(value * HEADS // n_heads // 16 * 16, 16)
-        elif _is_number(value) and value == width and "position" not in key:
-            entries[key] = head_width * HEADS
-
-
-def _first(entries: dict[str, Any], keys: tuple[str, ...]) -> int:
-    return next((entries[key] for key in keys if _is_number(entries.get(key))), 0)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-# --- The rehearsal
 
 MOST_PARAMETERS = 40_000_000  # of the small copy: 160 MB, and as much for gradients
 N_LABELS = 3
@@ -159,7 +66,7 @@ def rehearse(spec: ModelSpec, head: Head, *, pairs: bool = False) -> tuple[str, 
         what = "tags words" if head == "tokens" else "classifies texts"
         raise ModelError(f"{spec.path}: transformers has no head that {what} for {spec.family!r}. Use another model.")
     with torch.random.fork_rng(devices=[]):
-        _check_weights(spec, head, config)
+        check_weights(spec, head, config)
         with _panics_caught(spec):
             tokenizer, notes = _tokenizer(spec, head)
             _check_subwords(spec, tokenizer, config)
@@ -168,108 +75,6 @@ def rehearse(spec: ModelSpec, head: Head, *, pairs: bool = False) -> tuple[str, 
             _train_step(spec, head, config, batches)
     return notes
 
-
-# --- Weights
-
-
-def _check_weights(spec: ModelSpec, head: Head, config: Any) -> None:
-    """Raise ModelError unless the files have every tensor of the encoder in its shape; none is read."""
-    tensors = {name: torch.empty(shape, device="meta") for name, shape in _shapes(spec).items()}
-    for wrapper, (origin, inside) in _WRAPPERS.items():
-        if tensors and all(name.startswith(wrapper) for name in tensors):
-            raise ModelError(
-                f"{spec.path}: the names of all tensors begin with {wrapper!r}, of {origin}. Save the model inside it: "
-                f"`{inside}.save_pretrained(FOLDER)`."
-            )
-    try:
-        model, report = head_class(head, config).from_pretrained(
-            None, config=config, state_dict=tensors, device_map="meta", dtype=torch.float32,
-            local_files_only=True, trust_remote_code=False, ignore_mismatched_sizes=True, output_loading_info=True,
-        )  # fmt: skip
-    except Exception as error:  # the architecture's own code may raise anything
-        raise ModelError(f"{spec.path}: {spec.family!r} cannot be built ({reason(error)}).") from error
-    n_layers = len(getattr(model, model.base_model_prefix).get_submodule(family_of(spec).stack))
-    if n_layers != spec.n_layers:
-        raise ModelError(f"{spec.path}: config.json counts {spec.n_layers} layers, but its model has {n_layers}.")
-    filled_from_files(spec, model, report)
-    _refuse_unread(spec, model, report["unexpected_keys"])
-    _refuse_not_finite(spec, {*tensors} - {*report["unexpected_keys"]})
-
-
-# Wrappers whose names are left in weights that were saved from inside of them.
-_UNWRAPPED = "getattr(model, '_orig_mod', getattr(model, 'module', model))"
-_WRAPPERS = {
-    "_orig_mod.": ("torch.compile", _UNWRAPPED), "module.": ("DataParallel", _UNWRAPPED),
-    "base_model.model.": ("peft, whose adapter is not merged", "model.merge_and_unload()"),
-}  # fmt: skip
-_in_layer = re.compile(r"(^|\.)(layers?|h|blocks?|groups?|encoder|transformer)\.(\d+|.*\.\d+)\.")
-_BUFFERS = (
-    "position_ids",
-    "token_type_ids",
-    "inv_freq",
-    "masked_bias",
-    "attn.bias",
-    "attention.bias",
-    "embed_positions.weights",
-)
-_MEANT = {
-    "lora": "an adapter that is not merged: call `merge_and_unload()` of peft, and save that",
-    "adapter": "adapters that are not merged: use the model without them",
-    "distance_embedding": "relative positions, which transformers 5 no longer has for this architecture: use another",
-}
-
-
-def _refuse_unread(spec: ModelSpec, model: Any, unread: Iterable[str]) -> None:
-    """Raise ModelError if the files have tensors inside of the layers that the architecture does not read."""
-    inside = sorted(
-        name for name in unread if _in_layer.search(name) and "decoder" not in name and not name.endswith(_BUFFERS)
-    )
-    kind = getattr(model.config, "position_embedding_type", None)
-    has_relative = any("distance_embedding" in name for name, _ in model.named_parameters())
-    if not inside and isinstance(kind, str) and kind.startswith("relative") and not has_relative:
-        asks = f"config.json: position_embedding_type: {quoted(kind)} asks for {_MEANT['distance_embedding']}"
-        raise ModelError(f"{spec.path}: {asks}.")
-    if inside:
-        meant = next((text for part, text in _MEANT.items() if part in inside[0].lower()), "another architecture's")
-        more = f" and {len(inside) - 1:,} more" if len(inside) > 1 else ""
-        raise ModelError(
-            f"{spec.path}: its weights have tensors in the layers that {spec.family!r} does not read, {inside[0]}{more}"
-            f": {meant}."
-        )
-
-
-def _refuse_not_finite(spec: ModelSpec, read: Collection[str]) -> None:
-    """Raise ModelError if a tensor that is read holds a NaN or an infinite number."""
-    for name, tensor in _tensors(spec):
-        if name in read and tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
-            raise ModelError(f"{spec.path}: {name} holds numbers that are not finite (NaN or inf). Use other weights.")
-
-
-def _tensors(spec: ModelSpec) -> Iterator[tuple[str, torch.Tensor]]:
-    folder = Path(spec.path)
-    if spec.pickle:
-        yield from load_state_dict(folder / PICKLE, map_location="cpu").items()
-        return
-    for file in shards(folder) if not (folder / WEIGHTS).is_file() else [WEIGHTS]:
-        with safe_open(folder / file, framework="pt") as opened_file:
-            for name in opened_file.keys():  # noqa: SIM118 - no dict
-                yield name, opened_file.get_tensor(name)
-
-
-def _shapes(spec: ModelSpec) -> dict[str, tuple[int, ...]]:
-    if not spec.pickle:
-        return weight_shapes(Path(spec.path))
-    path = Path(spec.path) / PICKLE
-    try:
-        tensors = load_state_dict(path, map_location="meta")  # tensors only
-        return {str(name): tuple(tensor.shape) for name, tensor in tensors.items()}
-    except UnpicklingError as error:
-        raise ModelError(f"{path}: holds more than tensors and is not loaded. Use safetensors.") from error
-    except Exception as error:  # of a truncated archive, for instance
-        raise ModelError(f"{path}: cannot be read ({reason(error)}). Fetch it again.") from error
-
-
-# --- The tokenizer
 
 _SOME_CAPITALS = 0.01  # of the words of a vocabulary that tells capitals from small letters
 
@@ -353,9 +158,6 @@ def _batches(
     return batches
 
 
-# --- A training step
-
-
 def _train_step(spec: ModelSpec, head: Head, config: Any, batches: dict[str, list[Example]]) -> None:
     """Raise ModelError if neither a narrow copy of the model nor one of its own width can be trained."""
     family, error, what = family_of(spec), None, ""
@@ -422,77 +224,3 @@ def _check_parts(model: Any, parts: Parts) -> None:
 def _within(example: Example, n_rows: int) -> Example:
     """The example with ids that a short table of embeddings has."""
     return replace(example, ids=np.where(example.ids < n_rows, example.ids, 2 + example.ids % (n_rows - 2)))
-
-
-# Whether a model cut at a layer, on the states of the layers below, computes what the whole model does.
-#
-# The tests prove it for the registered families. For any other, a small batch runs through the whole model and through
-# the cut one, in the process that asks: in the plan, and again in every worker. It always runs on the CPU in fp32, with
-# the model's own weights, so all of them find the same.
-
-TOLERANCE = 1e-5  # of the largest output, which counts as at least 1
-MOST_BYTES = 4 * 2**30  # of weights; loading more of them takes longer than it could save
-LENGTHS = (9, 6)  # subwords of the two inputs
-DROPOUT = 0.1  # so that dropout in front of the first layer is noticed
-
-
-@lru_cache(maxsize=256)
-def difference_when_cut(spec: ModelSpec, head: Head, depth: int) -> str | None:
-    """Why a model cannot be cut at a layer: in what it differs from the whole one; None if it can. Raises ModelError.
-
-    Draws nothing from torch's global random state.
-    """
-    n_bytes = sum(path.stat().st_size for path in Path(spec.path).iterdir() if path.suffix in (".safetensors", ".bin"))
-    if n_bytes > MOST_BYTES:
-        return f"its weights, {n_bytes / 2**30:.0f} GiB, are too large to try it"
-    loaded = load_model(spec, head=head, n_outputs=2, dropout=DROPOUT, init=torch.Generator().manual_seed(0))
-    try:
-        with torch.no_grad(), torch.random.fork_rng(devices=[]):
-            difference = _difference(loaded, spec, depth)
-    except Exception as error:  # the architecture's own code may raise anything
-        return f"the cut model fails ({type(error).__name__})"
-    return None if difference <= TOLERANCE else f"the cut model's output differs by more than {TOLERANCE:.0e}"
-
-
-def _difference(loaded: LoadedModel, spec: ModelSpec, depth: int) -> float:
-    """The largest difference: of logits and last states in training; of states computed at once and layer by layer."""
-    model: Any = loaded.model
-    family, base = family_of(spec), getattr(model, model.base_model_prefix)
-    ids, mask = _batch(model)
-    whole = _outputs(loaded, depth, input_ids=ids, attention_mask=mask)
-    rows = [{"input_ids": row[:n][None], "attention_mask": mask[:1, :n]} for row, n in zip(ids, LENGTHS, strict=True)]
-    at_once = [section(base, family, 0, depth)(**row).last_hidden_state for row in rows]
-    by_layer = [section(base, family, 0, 1)(**row).last_hidden_state for row in rows]
-    for layer in range(1, depth):
-        part = section(base, family, layer, layer + 1)
-        by_layer = [part(inputs_embeds=x, attention_mask=mask[:1, : x.shape[1]]).last_hidden_state for x in by_layer]
-    assert at_once[0].shape == (1, LENGTHS[0], model.config.hidden_size)
-    start_at(model, family, depth)
-    states = pad_sequence([x[0] for x in at_once], batch_first=True)
-    cut = _outputs(loaded, depth, inputs_embeds=states, attention_mask=mask)
-    pairs = [*zip(cut, whole, strict=True), *zip(by_layer, at_once, strict=True)]
-    return max(float((in_parts - other).abs().max() / other.abs().max().clamp(min=1.0)) for in_parts, other in pairs)
-
-
-def _batch(model: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    """Ids and mask, (2, subwords), of which the second is padded."""
-    n_ids, pad = model.get_input_embeddings().num_embeddings, model.config.pad_token_id or 0
-    ids = torch.randint(n_ids, (len(LENGTHS), max(LENGTHS)), generator=torch.Generator().manual_seed(0))
-    ids[ids == pad] = (pad + 1) % n_ids
-    mask = (torch.arange(max(LENGTHS)) < torch.tensor(LENGTHS)[:, None]).long()
-    return ids.where(mask.bool(), pad), mask
-
-
-def _outputs(loaded: LoadedModel, depth: int, **inputs: torch.Tensor) -> list[torch.Tensor]:
-    """Logits and last states of all subwords, with dropout, always the same, in all parts above a depth."""
-    model: Any = loaded.model
-    model.train()
-    for module in (loaded.parts.embeddings, *loaded.parts.encoder_layers[:depth]):
-        module.eval()
-    last: list[torch.Tensor] = []
-    hook = getattr(model, model.base_model_prefix).register_forward_hook(lambda base, given, out: last.append(out[0]))
-    torch.manual_seed(0)
-    logits = model(**inputs).logits
-    hook.remove()
-    real = inputs["attention_mask"].bool()
-    return [logits[real] if logits.dim() == 3 else logits, last[0][real]]

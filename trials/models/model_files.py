@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from trials.errors import ModelError
-from trials.escaping import MOST_CONTENT, MOST_TEXT, MOST_VOCABULARY, Stamp, digest_of, quoted, read_json, stamp_of
+from trials.escaping import quoted
+from trials.outside.plain_files import MOST_CONTENT, MOST_TEXT, MOST_VOCABULARY, Stamp, digest_of, read_json, stamp_of
 from trials.settings import ModelSpec
 
 WEIGHTS = "model.safetensors"
@@ -146,9 +147,6 @@ def shards(folder: Path) -> list[str]:
     return names
 
 
-# --- What is read is what was planned
-
-
 @contextmanager
 def planned_files(spec: ModelSpec) -> Iterator[Mapping[str, Stamp]]:
     """The block reads a model's files, which are the spec's before it and the same ones after it.
@@ -188,9 +186,6 @@ def _planned_stamps(folder: Path, spec: ModelSpec) -> dict[str, Stamp]:
         f"{folder}: its files are not those that the sweep was planned with (their digest differs from the planned "
         f"{spec.revision[:12]}). {_WAY_OUT}"
     )
-
-
-# --- Plain files
 
 
 def check_plain(folder: Path) -> None:

@@ -23,8 +23,8 @@ from types import FrameType
 from typing import Any, Generic, TypeVar
 from weakref import WeakSet
 
-from trials import escaping
 from trials.errors import ConfigError, UnknownNameError, reason, unknown
+from trials.outside import plain_files
 from trials.plugins.import_origins import OURS, pin, place_of
 
 # A registry: the names that a YAML file may use for one kind of plugin, and their implementations.
@@ -182,7 +182,7 @@ def digest_of(files: dict[str, Path]) -> str:
     """SHA-256 over the names and bytes of files."""
     total = hashlib.sha256()
     for name, path in sorted(files.items()):
-        total.update(f"{name}\0{escaping.digest_of(path, MOST_BYTES).hex()}\n".encode())
+        total.update(f"{name}\0{plain_files.digest_of(path, MOST_BYTES).hex()}\n".encode())
     return total.hexdigest()
 
 

@@ -25,8 +25,9 @@ import torch
 from cachetools import LRUCache
 from xxhash import xxh3_64_intdigest as _xxh3
 
-from trials.cache.node_cache import fast_digest, note
-from trials.escaping import Stamp, opened, stamp_of
+from trials.cache.node_cache import fast_digest
+from trials.cache.set_up_work import note
+from trials.outside.plain_files import Stamp, opened, stamp_of
 from trials.sources.cache import discard, locked
 
 _ROW = np.dtype([("seconds", "<f8"), ("digest", "<u8")])

@@ -12,7 +12,6 @@ import json
 
 from trials.errors import ModelError
 from trials.models.family import MODEL_FAMILIES
-from trials.settings import FreezeSpec
 from trials.spec import TrialSpec
 from trials.tasks import TASKS
 
@@ -49,7 +48,7 @@ def why_not_cut(spec: TrialSpec, depth: int) -> str | None:
     """Why the model of a trial cannot be cut at a layer; None if it can."""
     if spec.model.family in MODEL_FAMILIES:
         return None
-    from trials.model_checks.rehearsal import difference_when_cut  # a plan of registered families needs no torch
+    from trials.model_checks.cut_model import difference_when_cut  # a plan of registered families needs no torch
 
     try:
         return difference_when_cut(spec.model, TASKS[spec.task].head, depth)
@@ -75,31 +74,3 @@ def prefix_key(spec: TrialSpec, depth: int, device: str = CPU) -> str:
         depth,
     ]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:24]
-
-
-# --- Cost in passes of an example through one layer
-#
-# As in Kaplan et al. 2020 (see `orchestrator.forecast.work`), a pass forward is the unit, and so are the gradient that
-# passes through a layer and the gradients of its weights. It needs no sizes and no corpus.
-
-
-def freeze_at(spec: TrialSpec, epoch: int) -> FreezeSpec:
-    """What is frozen in an epoch."""
-    return spec.freeze if spec.thaw_every is None else spec.freeze.after_thaws(epoch // spec.thaw_every)
-
-
-def learning_layers(spec: TrialSpec, freeze: FreezeSpec, layers: int) -> tuple[int, int]:
-    """Number of layers that a gradient passes through, and of layers whose weights have one."""
-    learning = [layer for layer in range(layers) if layer not in freeze.layers]
-    if spec.lora is not None:  # adapters are small: the gradients of their weights cost almost nothing
-        lowest = 0 if spec.lora.layers == "all" else min(learning, default=layers)
-        return layers - lowest, 0
-    lowest = 0 if not freeze.embeddings else min(learning, default=layers)
-    return layers - lowest, len(learning)
-
-
-def training_passes(spec: TrialSpec) -> float:
-    """Passes of an example in the whole training, states of frozen layers computed once; proportional to its FLOPs."""
-    epochs, layers, cached = spec.optim.epochs, spec.model.n_layers, cached_depth(spec)
-    backward = sum(sum(learning_layers(spec, freeze_at(spec, epoch), layers)) for epoch in range(epochs))
-    return cached + epochs * (layers - cached) + backward

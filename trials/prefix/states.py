@@ -12,7 +12,8 @@ import numpy as np
 import torch
 
 from trials.cache.encoding import EncodedCorpus
-from trials.cache.node_cache import SetUpWork, counted, existing_folder, node_folder
+from trials.cache.node_cache import existing_folder, node_folder
+from trials.cache.set_up_work import SetUpWork, counted
 from trials.errors import is_out_of_memory
 from trials.hardware.device import autocast, device_name
 from trials.models.cut import section, start_at

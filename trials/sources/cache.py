@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal, TypeGuard, get_args
 
 from trials.errors import DataError
-from trials.escaping import NotPlainError, digest_of, read_json
+from trials.outside.plain_files import NotPlainError, digest_of, read_json
 
 Progress = Callable[[str, int, int | None], None]
 """Called after every chunk of a download: file name, bytes so far, total bytes or None if unknown."""

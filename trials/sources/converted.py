@@ -23,7 +23,8 @@ from trials.datasets.table_reader import TABLES
 from trials.datasets.table_rows import first_rows, parquet_rows
 from trials.datasets.text_file import read_lines
 from trials.errors import DataError
-from trials.escaping import quoted, stamp_of
+from trials.escaping import quoted
+from trials.outside.plain_files import stamp_of
 from trials.sources.cache import cache_root, locked_folder, whole_corpus, write_manifest, writing
 from trials.sources.split_files import entries
 

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from trials.errors import DataError, ModelError
-from trials.escaping import quoted, read_text
+from trials.escaping import quoted
+from trials.outside.plain_files import read_text
 from trials.sources.cache import Progress, cache_root, writing
 from trials.sources.download import shown
 from trials.starter import BUNDLED_TREEBANKS, STARTER

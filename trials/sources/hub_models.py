@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from trials.errors import ModelError
-from trials.escaping import digest_of, read_json, read_text
 from trials.models.model_files import INDEX, PICKLE, TOKENIZER_FILES, WEIGHTS, is_shard
+from trials.outside.plain_files import digest_of, read_json, read_text
 from trials.sources.cache import Progress, forbidden, no_progress
 from trials.sources.download import blob_digest
 from trials.sources.hub_client import COMMIT, MAIN, TIMEOUT_S, Repo, bar_class, calling, is_repo_name, near_repo

@@ -11,9 +11,10 @@ from pydantic import model_validator
 from safetensors import SafetensorError, safe_open
 
 from trials.errors import ConfigError, ModelError
-from trials.escaping import MOST_CONTENT, MOST_TEXT, beginning, opened, quoted, read_json, stamp_of
+from trials.escaping import beginning, quoted
 from trials.models.family import MODEL_FAMILIES, REFUSED
 from trials.models.model_files import ADAPTER, INDEX, PICKLE, WEIGHTS, revision_of, shards
+from trials.outside.plain_files import MOST_CONTENT, MOST_TEXT, opened, read_json, stamp_of
 from trials.settings import Frozen, ModelSpec
 from trials.sources.cache import Progress, no_progress
 from trials.sources.hub_client import is_commit, is_path, is_repo_name, near_here
@@ -183,7 +184,7 @@ def _shape(folder: Path) -> tuple[str, int, int]:
     if family in MODEL_FAMILIES:
         traits = MODEL_FAMILIES[family]
     else:
-        from trials.models.load import generic_family
+        from trials.models.unregistered import generic_family
 
         traits = generic_family(folder, config)
     taken = _padding(folder, config) + 1 if traits.positions_from_pad else traits.first_position

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 from trials.errors import DataError
-from trials.escaping import read_text
+from trials.outside.plain_files import read_text
 from trials.sources.cache import (
     FetchedCorpus,
     Progress,

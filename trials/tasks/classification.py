@@ -13,8 +13,8 @@ from trials.datasets.broken_lines import convert_all
 from trials.datasets.corpus import Item, Text
 from trials.errors import DataError
 from trials.escaping import quoted
+from trials.metrics.label_table import TagScore, tag_table
 from trials.metrics.metric import Output, PredictedSplit
-from trials.metrics.task_metrics import TagScore, tag_table
 from trials.models.family import Head
 from trials.settings import Columns, Scheme
 from trials.tasks.task import IGNORE, TASKS, Encoding, Example, Task, sorted_labels

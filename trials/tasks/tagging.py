@@ -10,8 +10,8 @@ from trials.datasets.cell_evidence import OUTSIDE
 from trials.datasets.corpus import Item, Sentence
 from trials.datasets.schemes import read_scheme, to_iob2
 from trials.errors import DataError
+from trials.metrics.label_table import TagScore, span_table, tag_table
 from trials.metrics.metric import Output, PredictedSplit
-from trials.metrics.task_metrics import TagScore, span_table, tag_table
 from trials.models.family import Head
 from trials.settings import Columns, Scheme
 from trials.tasks.task import IGNORE, TASKS, Encoding, Example, Task, sorted_labels

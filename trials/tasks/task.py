@@ -35,8 +35,8 @@ from trials.datasets.table_rows import column_cells, first_rows
 from trials.datasets.text_file import read_lines
 from trials.errors import DataError
 from trials.escaping import quoted
+from trials.metrics.label_table import TagScore
 from trials.metrics.metric import METRICS, NO_CLASS, Output, PredictedSplit, metrics_for
-from trials.metrics.task_metrics import TagScore
 from trials.models.family import Head
 from trials.plugins.loading import NOT_LOADED, Registry
 from trials.settings import Columns, DataSpec, Files, Scheme

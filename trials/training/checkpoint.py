@@ -28,8 +28,9 @@ from trials.seeding import GlobalStream
 from trials.settings import NEVER, CheckpointTimes
 from trials.spec import TrialSpec, evaluation_steps, steps_an_epoch
 from trials.tasks.task import NO_PREDICTION, Split
+from trials.training.best_epoch import BestEpoch
 from trials.training.freeze_course import FreezeSchedule
-from trials.training.loop import BestEpoch, EvaluatedSplit, Training, never
+from trials.training.loop import EvaluatedSplit, Training, never
 
 # Read a checkpoint and validate it against its trial before anything in it is used.
 #
@@ -159,8 +160,6 @@ def _is_possible(state: CheckpointState, spec: TrialSpec) -> bool:
 def _kind(tensor: torch.Tensor) -> tuple[torch.Size, torch.dtype]:
     return tensor.shape, tensor.dtype
 
-
-# --- Saving
 
 SLOW_DISK = 200e6  # bytes/s: the assumed cost of a checkpoint before the first one was timed
 

@@ -28,7 +28,8 @@ import torch
 import transformers
 from torch import nn
 
-from trials.cache.node_cache import node_folder, note, read_checked_json, write_json
+from trials.cache.node_cache import node_folder, read_checked_json, write_json
+from trials.cache.set_up_work import note
 from trials.errors import MissingError, ModelError, is_out_of_memory, reason
 from trials.hardware.device import autocast, device_name, wait_for
 from trials.models.family import MODEL_FAMILIES, Head, StepMode

@@ -30,7 +30,8 @@ from orchestrator.analysis.savings import FLOPS
 from orchestrator.analysis.wording import NO_CANDIDATES, parts
 from orchestrator.config.quantities import counted
 from orchestrator.store import ResultStore
-from trials.settings import BASELINE, Seeds
+from trials.seeds import Seeds
+from trials.settings import BASELINE
 
 MOST_ANSWERS = 12  # on a page
 

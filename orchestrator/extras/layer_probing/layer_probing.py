@@ -31,7 +31,7 @@ from trials.tasks.task import score_name
 if TYPE_CHECKING:
     import pandas as pd
 
-    from orchestrator.extras.layer_probing.layer_states import LayerDrift
+    from orchestrator.extras.layer_probing.layer_drift import LayerDrift
     from orchestrator.extras.layer_probing.linear_probe import Probe
 
 
@@ -155,7 +155,7 @@ def _new_drifts(specs: Sequence[TrialSpec], results: ResultStore, progress: Prog
     wanted = [i for i, kept in completed_with_weights(specs, results).items() if kept and i not in stored_ids]
     if not wanted:
         return
-    from orchestrator.extras.layer_probing.layer_states import layer_drift  # loads torch
+    from orchestrator.extras.layer_probing.layer_drift import layer_drift  # loads torch
 
     rows = results.trials(["trial_id", "best_epoch"]).to_pylist()
     best = {row["trial_id"]: row["best_epoch"] for row in rows}

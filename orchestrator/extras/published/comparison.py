@@ -155,9 +155,6 @@ def compare_study(study: Study, trials: Sequence[Row], epochs: Sequence[Row], *,
     )
 
 
-# --- Refused comparisons
-
-
 def _refuse(refusals: dict[str, Refusal], reason: str, study: Study, result: Published, ours: list[Setup]) -> None:
     refusal = refusals.setdefault(reason, Refusal(reason))
     freeze, metric = study.freezes[result.freeze], study.metrics[result.metric]
@@ -200,9 +197,6 @@ def _joined(reasons: list[str]) -> str:
     """Several reasons as one, without repeating the subject."""
     start, is_not, _ = reasons[0].partition(" is not ")
     return "; ".join([reasons[0], *(reason.removeprefix(start + is_not[:4]) for reason in reasons[1:])])
-
-
-# --- Comparisons
 
 
 def _side(

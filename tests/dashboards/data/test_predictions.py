@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from dashboards.data.predictions import CUT_OFF, EntityErrors, PredictedLabels, confusion, entity_errors, has_spans
 from tests.examples import each
 from trials.metrics.metric import PredictedSplit
-from trials.metrics.task_metrics import span_counts
+from trials.metrics.spans import span_counts
 
 TAGS = ("B-LOC", "B-PER", "I-LOC", "I-PER", "O")
 

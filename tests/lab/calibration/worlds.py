@@ -15,7 +15,7 @@ import numpy.typing as npt
 from orchestrator.analysis.rows import Floats
 from orchestrator.analysis.two_way import Folds, Sample, document_sizes, item_losses
 from tests.lab.calibration.shapes import Draw, exponential, heteroscedastic, normal, skewed, t5
-from trials.metrics.metric import Score, label_f1, matthews, pseudo_values
+from trials.metrics.contributions import Score, label_f1, matthews, pseudo_values
 
 COLLAPSE = 0.1  # share of runs
 ALIKE = 0.5  # correlation between the losses of two settings, over seeds and over items; 0.49 in the shipped trials

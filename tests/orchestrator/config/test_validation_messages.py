@@ -17,7 +17,7 @@ from orchestrator.sweeps.sweep import SweepSpec
 from tests.builders import make_spec
 from tests.examples import each
 from trials.draft import TrialDraft
-from trials.escaping import RULES, rule_of
+from trials.outside.validation_rules import RULES, rule_of
 from trials.spec import TrialSpec
 
 

@@ -21,7 +21,7 @@ from trials.settings import Predictions
 from trials.spec import TrialSpec
 from trials.state import State
 from trials.tasks.task import read_corpus
-from trials.training.loop import AUTO_WORDS
+from trials.training.best_epoch import AUTO_WORDS
 
 OPTIM = {"lr": 1e-3, "batch_size": 8, "epochs": 2}
 
@@ -133,7 +133,7 @@ def test_predictions_are_kept_as_the_sweep_says(
 def test_auto_keeps_no_predictions_of_a_large_split(treebank: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = resolved(treebank, "pos")
     n_words = len(run(spec, "auto")[-1].reports[0].gold)
-    monkeypatch.setattr("trials.training.loop.AUTO_WORDS", n_words - 1)
+    monkeypatch.setattr("trials.training.best_epoch.AUTO_WORDS", n_words - 1)
     report = list(run_trial(spec))[-1].reports[0]
     assert (report.gold, report.predicted, report.names) == ((), (), ())
     assert report.tags == run(spec, "auto")[-1].reports[0].tags

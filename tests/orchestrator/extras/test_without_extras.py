@@ -26,6 +26,26 @@ from orchestrator.commands.app import GROUPS, load_command
 print(*(load_command(name).name for name in (*COMMANDS, *GROUPS)), *dashboards.views.registry.PARTS)
 """
 
+SWEEP = """
+name: small
+trial: {train_size: 40, lowercase: true, frozen_dropout: false, optim: {lr: 1e-3, head_lr: 5e-3, epochs: 2}}
+space:
+  data: [UD_English-EWT-sample]
+  freeze: [none, {strategy: first_k, depth: 4, embeddings: true}]
+seeds: [0, 1]
+"""
+COMMAND = "from dashboards.cli import app; app()"
+PAGES = """
+import sys
+from werkzeug.test import Client
+from dashboards.app.app import make_app
+from dashboards.data.frames import Frames
+from dashboards.views.registry import VIEWS
+from orchestrator.store import open_store
+client = Client(make_app(Frames(open_store("results"))).server.wsgi_app)
+print(*(client.get(f"/page/{view.name}.html").status_code for view in VIEWS.values() if view.parts))
+"""
+
 
 def copied(tree: Path, *without: str) -> Path:
     for root in ("orchestrator", "trials", "dashboards", "configs"):
@@ -57,3 +77,38 @@ def test_every_module_imports_and_every_command_loads_without_an_extra(extra: st
     assert done.returncode == 0, done.stderr
     assert {"launch", "answer", "report", "model"} <= set(done.stdout.split())
     assert ("layers-curves" in done.stdout) == (extra != "layer_probing")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)  # six processes, each of which imports torch
+@pytest.mark.parametrize("extra", EXTRAS)
+def test_a_sweep_goes_from_yaml_to_answer_page_and_report_without_an_extra(extra: str, tmp_path: Path) -> None:
+    tree = copied(tmp_path, f"extras/{extra}")
+    (tree / "s.yaml").write_text(SWEEP, encoding="utf-8")
+    shown = [
+        run(tree, "-c", COMMAND, *words.split())
+        for words in (
+            "--help",
+            "launch --sweep s.yaml --store results --cluster inline",
+            "answer --store results",
+            "report --store results -o written",
+        )
+    ]
+    assert [done.returncode for done in shown] == [0] * len(shown), [done.stderr for done in shown]
+    assert "4 trials, 4 completed" in run(tree, "-m", "orchestrator.status", "--store", "results").stdout
+    assert (tree / "written" / "report.html").is_file()
+    pages = run(tree, "-c", PAGES)
+    assert set(pages.stdout.split()) == {"200"}, pages.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("extra", EXTRAS)
+def test_the_tests_that_stay_without_an_extra_import_nothing_of_it(extra: str, tmp_path: Path) -> None:
+    tree = copied(tmp_path, f"extras/{extra}")
+    for name in ("tests", "docs", "docker"):
+        shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "Makefile"):
+        shutil.copy(ROOT / name, tree)
+    shutil.rmtree(tree / "tests" / "orchestrator" / "extras" / extra)
+    done = run(tree, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider")
+    assert done.returncode == 0, done.stdout[-3_000:]

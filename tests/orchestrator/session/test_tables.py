@@ -22,7 +22,7 @@ from orchestrator.sweeps.cluster_spec import ClusterSpec, settled
 from orchestrator.sweeps.plan import Plan, make_plan
 from orchestrator.sweeps.sweep import load_sweep
 from tests.builders import make_record, make_spec, write_sweep, write_treebank
-from trials.cache.node_cache import SetUpWork
+from trials.cache.set_up_work import SetUpWork
 from trials.draft import Lookup
 from trials.hardware.machine import processor_name
 from trials.spec import TrialSpec, steps_an_epoch

@@ -12,9 +12,10 @@ import torch
 
 from tests.examples import each
 from tests.trials.conftest import TrialMaker
-from trials import escaping
 from trials.cache import encoding
-from trials.cache.node_cache import SetUpWork, read_checked_json, reported_to, write_json
+from trials.cache.node_cache import read_checked_json, write_json
+from trials.cache.set_up_work import SetUpWork, reported_to
+from trials.outside import plain_files
 from trials.prefix.files import StatesFile
 from trials.run import run_trial
 from trials.spec import TrialSpec
@@ -173,7 +174,7 @@ def test_a_process_checks_states_once_and_again_when_their_file_has_changed(
         return digest(file, states, i, seconds)
 
     monkeypatch.setattr(StatesFile, "_digest", counted)
-    monkeypatch.setattr(escaping, "_SETTLED_NS", -(1 << 62))  # as if the files were old
+    monkeypatch.setattr(plain_files, "_SETTLED_NS", -(1 << 62))  # as if the files were old
     assert losses(spec) == warm[1]
     first = len(checked)
     assert (first > 0, losses(spec), len(checked)) == (True, warm[1], first)

@@ -11,7 +11,7 @@ import torch
 
 from tests.trials.conftest import TrialMaker
 from trials.cache import encoding
-from trials.cache.node_cache import SetUpWork, counted, reported_to
+from trials.cache.set_up_work import SetUpWork, counted, reported_to
 from trials.run import run_trial
 
 WORK = SetUpWork("encoding x train", 5_000, "sentences")

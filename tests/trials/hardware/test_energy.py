@@ -16,16 +16,7 @@ from hypothesis import strategies as st
 
 from tests.examples import each
 from tests.trials.conftest import TrialMaker, records_of
-from trials.hardware.device import (
-    Board,
-    EnergyMeter,
-    Package,
-    Packages,
-    busy_s,
-    gpu_board,
-    nvml,
-    read_packages,
-)
+from trials.hardware.energy import Board, EnergyMeter, Package, Packages, busy_s, gpu_board, nvml, read_packages
 from trials.record import known_sum
 from trials.training.loop import never
 

@@ -16,7 +16,7 @@ STARTED = time.perf_counter()  # before the imports, which a worker's first tria
 import torch  # noqa: E402
 
 from trials.draft import Lookup, TrialDraft  # noqa: E402
-from trials.hardware.device import MemoryLevel, release_free_memory, resident_bytes  # noqa: E402
+from trials.hardware.worker_memory import MemoryLevel, release_free_memory, resident_bytes  # noqa: E402
 from trials.run import run_trial  # noqa: E402
 from trials.spec import TrialSpec  # noqa: E402
 

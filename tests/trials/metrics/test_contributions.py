@@ -12,21 +12,19 @@ from hypothesis import strategies as st
 from sklearn.metrics import f1_score, matthews_corrcoef
 
 from tests.examples import each, examples
-from trials.metrics import metric as module
+from trials.metrics import contributions as module
 from trials.metrics import task_metrics
-from trials.metrics.metric import (
-    METRICS,
+from trials.metrics.contributions import (
     Floats,
     Ids,
-    PredictedSplit,
     Score,
-    TaskMetric,
     label_counts,
     label_f1,
     pearson_statistics,
     pseudo_values,
     spearman_values,
 )
+from trials.metrics.metric import METRICS, PredictedSplit, TaskMetric
 from trials.tasks import TASKS
 
 TAGS = ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")

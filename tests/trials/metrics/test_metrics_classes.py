@@ -13,8 +13,10 @@ from scipy import stats
 from sklearn.metrics import accuracy_score, classification_report, f1_score, matthews_corrcoef
 
 from tests.examples import each
-from trials.metrics.metric import METRICS, NO_CLASS, Floats, Ids, PredictedSplit
-from trials.metrics.task_metrics import TagScore, accuracy, pearson, spearman, tag_table
+from trials.metrics.contributions import Floats, Ids
+from trials.metrics.label_table import TagScore, tag_table
+from trials.metrics.metric import METRICS, NO_CLASS, PredictedSplit
+from trials.metrics.task_metrics import accuracy, pearson, spearman
 
 Correlation = Callable[[Floats, Floats], float]
 CLASSES = st.lists(st.tuples(st.integers(0, 3), st.integers(-1, 3)), min_size=1, max_size=30)

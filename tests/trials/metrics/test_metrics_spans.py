@@ -17,8 +17,10 @@ from seqeval.scheme import IOB2, Entities
 
 from tests.examples import each
 from tests.peers import times_of
-from trials.metrics.metric import METRICS, Ids, PredictedSplit
-from trials.metrics.task_metrics import TagScore, span_table, span_types, spans
+from trials.metrics.contributions import Ids
+from trials.metrics.label_table import TagScore, span_table
+from trials.metrics.metric import METRICS, PredictedSplit
+from trials.metrics.spans import span_types, spans
 
 CONLL = Path(__file__).parents[4] / "shared" / "data" / "conll2003pp" / "conllpp_dev.txt"
 NAMES = ("B-LOC", "B-ORG", "B-PER", "I-LOC", "I-ORG", "I-PER", "O")

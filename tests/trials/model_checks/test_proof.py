@@ -10,8 +10,8 @@ import torch
 
 from tests.examples import each
 from tests.trials.conftest import save_tiny_model
-from trials.model_checks import rehearsal
-from trials.model_checks.rehearsal import difference_when_cut
+from trials.model_checks import cut_model
+from trials.model_checks.cut_model import difference_when_cut
 from trials.models.family import MODEL_FAMILIES, Head, ModelFamily
 from trials.settings import ModelSpec
 from trials.sources.local_models import ModelDraft, find_model
@@ -45,12 +45,12 @@ def test_a_family_registered_wrongly_is_found(
     lost: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     right = MODEL_FAMILIES["modernbert"]
-    monkeypatch.setattr(rehearsal, "family_of", lambda spec: ModelFamily(**(vars(right) | lost)))
+    monkeypatch.setattr(cut_model, "family_of", lambda spec: ModelFamily(**(vars(right) | lost)))
     assert difference_when_cut(tiny("modernbert", tmp_path), "tokens", 2)
 
 
 def test_weights_too_large_to_load_are_not_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rehearsal, "MOST_BYTES", 1_000)
+    monkeypatch.setattr(cut_model, "MOST_BYTES", 1_000)
     assert "too large to try" in str(difference_when_cut(tiny("ernie", tmp_path), "tokens", 1))
 
 

@@ -18,7 +18,7 @@ from tests.examples import each
 from tests.hub_repos import model, point_at
 from tests.servers import HubServer
 from tests.trials.conftest import save_tiny_tokenizer
-from trials.model_checks import rehearsal
+from trials.model_checks import weights_fit
 from trials.model_checks.checked_models import check_model
 from trials.models.load import family_of, has_token_types, head_class, head_config
 from trials.settings import ModelSpec
@@ -78,8 +78,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HubServer]:
 @pytest.fixture
 def hub(server: HubServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> HubServer:
     point_at(server, monkeypatch, tmp_path)
-    monkeypatch.setattr(rehearsal, "_shapes", published_shapes)
-    monkeypatch.setattr(rehearsal, "_tensors", lambda spec: ())
+    monkeypatch.setattr(weights_fit, "_shapes", published_shapes)
+    monkeypatch.setattr(weights_fit, "_tensors", lambda spec: ())
     return server
 
 

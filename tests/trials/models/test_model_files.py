@@ -137,9 +137,9 @@ def test_a_trial_leaves_no_states_of_another_model_in_the_cache(
 
 
 def test_files_that_have_not_changed_are_hashed_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from trials import escaping
+    from trials.outside import plain_files
 
-    monkeypatch.setattr(escaping, "_SETTLED_NS", -1 << 62)
+    monkeypatch.setattr(plain_files, "_SETTLED_NS", -1 << 62)
     before = revision_of(folder, pickle=False)
     monkeypatch.setattr(hashlib, "file_digest", lambda *_: pytest.fail("read again"))
     assert revision_of(folder, pickle=False) == before

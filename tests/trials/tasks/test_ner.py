@@ -14,8 +14,8 @@ from tests.trials.conftest import TrialMaker, records_of
 from trials.cache.encoding import encode_for
 from trials.datasets.corpus import Sentence
 from trials.errors import DataError
+from trials.metrics.label_table import span_table, tag_table
 from trials.metrics.metric import METRICS, PredictedSplit
-from trials.metrics.task_metrics import span_table, tag_table
 from trials.sources.corpus_draft import DataDraft
 from trials.tasks import TASKS
 from trials.tasks.task import NO_PREDICTION, read_corpus

@@ -14,11 +14,11 @@ from tests.builders import write_table, write_texts
 from tests.examples import first
 from tests.trials.conftest import TrialMaker, records_of
 from trials.cache.encoding import encode_for
-from trials.metrics.task_metrics import tag_table
+from trials.metrics.label_table import tag_table
 from trials.run import train_subset
 from trials.spec import TrialSpec
 from trials.tasks import TASKS
-from trials.training.batching import stratified_subset
+from trials.training.subset import stratified_subset
 
 LONG = {"lr": 1e-2, "epochs": 10}
 

@@ -19,7 +19,7 @@ from safetensors.torch import load, save
 from tests.examples import each, first
 from tests.trials.conftest import TrialMaker, finished
 from trials.errors import PreemptedError
-from trials.hardware.device import EnergyMeter
+from trials.hardware.energy import EnergyMeter
 from trials.record import EpochRecord
 from trials.run import run_trial
 from trials.settings import CheckpointTimes

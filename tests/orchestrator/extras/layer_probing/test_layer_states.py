@@ -9,13 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from orchestrator.extras.layer_probing.layer_states import (
-    layer_drift,
-    linear_cka,
-    read_states,
-    reading_of,
-    states_at_every_depth,
-)
+from orchestrator.extras.layer_probing.layer_drift import layer_drift, linear_cka
+from orchestrator.extras.layer_probing.layer_states import read_states, reading_of, states_at_every_depth
 from tests.examples import each
 from tests.trials.conftest import TrialMaker, save_tiny_model
 from trials.cache.encoding import encode_for

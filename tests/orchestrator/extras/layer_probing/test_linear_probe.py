@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from orchestrator.extras.layer_probing import linear_probe
+from orchestrator.extras.layer_probing.control_labels import control_labels, types_of
 from orchestrator.extras.layer_probing.layer_curves import probe_id, states_key
-from orchestrator.extras.layer_probing.linear_probe import Probe, control_labels, fitted, probe_layers, types_of
+from orchestrator.extras.layer_probing.linear_probe import Probe, fitted, probe_layers
 from tests.trials.conftest import TrialMaker
 from trials.cache.encoding import encode_for
 from trials.metrics.metric import METRICS, PredictedSplit

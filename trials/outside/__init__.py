@@ -1,0 +1,1 @@
+"""What comes from outside, checked: files that others name, and values that they write."""
