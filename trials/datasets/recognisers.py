@@ -143,7 +143,7 @@ def _is_conll_2012(sample: Sample) -> bool:
 
 def _numbers_sentences(sample: Sample) -> bool:
     """A word and its tag a line, the number of its sentence in front."""
-    rows = [line.split() for line in sample.inside]
+    rows = [line.split() for line in sample.inside][bool(header_line(sample.lines)) :]
     width, numbers = usual_width(sample.blocks), [int(row[0]) for row in rows if row[0].isdigit()]
     is_alike = width > 2 and sum(len(row) == width for row in rows) >= _CLEAR * len(rows)
     come_again = len(numbers) >= _CLEAR * len(rows) and 2 * len({*numbers}) <= len(numbers)

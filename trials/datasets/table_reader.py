@@ -48,9 +48,10 @@ def read_table(format_: str, path: Path, columns: Columns, first: int | None = N
     else:
         for key in by_position:
             raise DataError(f"{path}: columns.{key}: this format's columns have names; give one for {asked[key]}.")
+        names = {key: str(column) for key, column in asked.items()}
         for whole in islice(parquet_rows(path), 1) if format_ == "parquet" else ():
-            _by_name(asked, str(path), flat(whole))
-        cells = partial(_by_name, asked)
+            _by_name(names, str(path), flat(whole))
+        cells = partial(_by_name, names)
     read = _text if "text" in asked else _sentence
     return convert_all(lambda row: read(row[0], cells(*row)), islice(rows, first))  # type: ignore[return-value]
 
@@ -98,7 +99,7 @@ def _by_place(places: Mapping[str, int], width: int, whose: str, place: str, row
     return {key: row[at] for key, at in places.items()}
 
 
-def _by_name(asked: Mapping[str, str | int], place: str, value: Any) -> Cells:
+def _by_name(asked: Mapping[str, str], place: str, value: Any) -> Cells:
     """The cells of an object, or of a line that holds one."""
     if isinstance(value, str):
         try:
@@ -110,7 +111,7 @@ def _by_name(asked: Mapping[str, str | int], place: str, value: Any) -> Cells:
     found: Mapping[Any, Any] = value if {*asked.values()} <= value.keys() else flat(value)
     for key, name in asked.items():
         if name not in found:
-            raise DataError(f"{place}: columns.{key}: {unknown(str(name), found, in_file=True)}")
+            raise DataError(f"{place}: columns.{key}: {unknown(name, found, in_file=True)}")
     cells = {key: found[name] for key, name in asked.items()}
     answer = found.get("answer")  # of Prodigy: a label that was rejected is none
     if "label" in cells and (answer == "ignore" or (answer == "reject" and asked["label"] != "answer")):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from trials.datasets.cell_evidence import TagEvidence
@@ -12,11 +13,12 @@ from trials.datasets.columns_reader import (
     header_line,
     is_empty_token,
     is_numbered,
+    read_columns,
     separator_of,
     usual_width,
 )
 from trials.datasets.text_file import read_lines
-from trials.errors import UnclearError
+from trials.errors import DataError, UnclearError
 from trials.escaping import quoted
 from trials.settings import Columns
 
@@ -56,7 +58,7 @@ def find_positions(path: Path, given: Columns | None) -> tuple[Columns, list[str
         others = sorted({*range(width)} - {*spans}, key=lambda at: -len(values[at]))
         raise UnclearError(
             f"{path}: which column holds the words? The first one has tags of spans.",
-            [{"words": at, "tags": 0} for at in others],
+            _that_read(path, [{"words": at, "tags": 0} for at in others]),
         )
     is_counted = columns.tokens is None and width > 2 and is_numbered(blocks)
     if is_counted:
@@ -86,8 +88,16 @@ def _tags(
     shown = (f"{at} ({', '.join(map(quoted, [*values[at]][:3]))}, ...)" for at in likely)
     raise UnclearError(
         f"{path}: which column holds the tags? Several may: {'; '.join(shown)}.",
-        [{"words": word, "tags": at} for at in likely],  # of as many values
+        _that_read(path, [{"words": word, "tags": at} for at in likely]),
     )
+
+
+def _that_read(path: Path, options: Iterable[Mapping[str, str | int]]) -> Iterator[Mapping[str, object]]:
+    """Those options that read a file."""
+    for option in options:
+        with suppress(DataError):
+            read_columns(path, Columns(tokens=option["words"], tags=option["tags"]))
+            yield option
 
 
 def _may_be_tags(values: Counter[str]) -> bool:

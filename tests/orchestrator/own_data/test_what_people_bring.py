@@ -168,6 +168,10 @@ KINDS: dict[str, Kind] = {
         train("".join(f"{i}\t{w}\t{t}\n" for i, row in enumerate(ner(40)) for w, t in row)),
         "a word a line with the numbers of sentences", "train.tsv > OTHER/train.tsv",
     ),
+    "a few words with the number of their sentence": refused(
+        train("sent_id\ttoken\tner\n" + "".join(f"0\t{w}\t{t}\n" for w, t in ner(1)[0])),
+        "a word a line with the numbers of sentences",
+    ),
     "tags before words": refused(
         train(lines([[(t, "0", w) for w, t in row] for row in ner(40)]), ".conll"),
         "which column holds the words? The first one has tags of spans. Read are --words 2 --tags 0",
