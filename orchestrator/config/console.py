@@ -9,9 +9,9 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import typer
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -33,11 +33,18 @@ from trials.errors import PermafrostError, is_out_of_memory, one_line
 from trials.escaping import escaped
 from trials.sources.cache import Progress
 
-if TYPE_CHECKING:
-    from orchestrator.config.notebook import NotebookOutput
-
 DEFAULT_STORE = "results"
 _IN_ASCII = str.maketrans("■□├┤─●┼┊", "#.[]-o+:")  # strips and intervals, where a stream is not UTF-8
+
+
+class CellOutput(Protocol):
+    """The output of a notebook's cell, see `notebook.NotebookOutput`."""
+
+    def say(self, draw: Callable[[Console], None]) -> None:
+        """Add something that stays."""
+
+    def drawing(self, draw: Callable[[Console], None]) -> AbstractContextManager[None]:
+        """While the block runs, draw below what was said."""
 
 
 class SafeConsole(Console):
@@ -47,7 +54,7 @@ class SafeConsole(Console):
         output: The output of a notebook's cell that takes what is printed; None where there is none.
     """
 
-    output: NotebookOutput | None = None
+    output: CellOutput | None = None
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options, markup=False, emoji=False, highlight=False)
