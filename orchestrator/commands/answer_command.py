@@ -101,6 +101,8 @@ def answer(
             if note := overrides(plan.asks, used):
                 say(note)
             show_answers(answers, full=full)
+            if not full:
+                say("more    --full: conditions, what was not considered, the runner-up")
         else:
             say(NO_ANSWER)
 

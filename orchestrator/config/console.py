@@ -33,19 +33,18 @@ from trials.errors import PermafrostError, is_out_of_memory, one_line
 from trials.escaping import escaped
 from trials.sources.cache import Progress
 
+DEFAULT_STORE = "results"
+_IN_ASCII = str.maketrans("■□├┤─●┼┊", "#.[]-o+:")  # strips and intervals, where a stream is not UTF-8
+
 
 class CellOutput(Protocol):
-    """What shows a notebook's cell what is printed (`notebook.NotebookOutput`)."""
+    """The output of a notebook's cell, see `notebook.NotebookOutput`."""
 
     def say(self, draw: Callable[[Console], None]) -> None:
         """Add something that stays."""
 
     def drawing(self, draw: Callable[[Console], None]) -> AbstractContextManager[None]:
-        """In the block, show below it what changes."""
-
-
-DEFAULT_STORE = "results"
-_IN_ASCII = str.maketrans("■□├┤─●┼┊", "#.[]-o+:")  # strips and intervals, where a stream is not UTF-8
+        """While the block runs, draw below what was said."""
 
 
 class SafeConsole(Console):

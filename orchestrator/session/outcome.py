@@ -82,7 +82,7 @@ def say_end(plan: Plan, results: ResultStore, outcome: Outcome, stop: StopReques
         say(early if stop.reason is not None else f"{early} Resume with:\n  {typed_command()}")
     say(f"results {outcome.store}; show them again with: {sibling_command('status', '--store', outcome.store)}")
     say(f"next    {sibling_command('dashboard', outcome.store)}")
-    say(f"        {sibling_command('answer', '--store', outcome.store)}")
+    say(f"        {sibling_command('answer', '--full', '--store', outcome.store)}")
 
 
 def earlier_note(results: ResultStore, plan: SweepPlan, ended: Collection[str]) -> str:

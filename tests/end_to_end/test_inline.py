@@ -93,7 +93,7 @@ def test_status_reads_the_store_only(done: Done) -> None:
     counted = json.loads(run_here("status", "--store", folder / "store", "--json").stdout)
     tables, heading, answer = launched.stdout.partition("one (pos), ")
     assert tables.strip() in shown.stdout
-    assert (heading, "The baseline has not learned the task" in answer) == ("one (pos), ", True)
+    assert (heading, "\n  Not learned" in answer) == ("one (pos), ", True)
     assert "sweep tiny: 8 trials, 8 completed" in shown.stdout
     assert counted["sweeps"] == [{"name": "tiny", "planned": 8, "cells": 4, "states": {"completed": 8}}]
 
@@ -113,7 +113,8 @@ def test_a_signal_after_the_last_trial_leaves_the_table_the_answer_and_exit_code
         out, err = launch.communicate()
     assert launch.returncode == 0, err
     assert "two, 24 train sentences" in out
-    assert "The baseline has not learned the task" in out
+    assert "\n  Not learned" in out
+    assert "The baseline has not learned the task" in " ".join(out.split())
     assert len(open_store(tmp_path / "store").completed_ids()) == 8
 
 

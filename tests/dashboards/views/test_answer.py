@@ -135,7 +135,7 @@ def test_without_a_baseline_there_is_no_answer(tmp_path: Path) -> None:
     selection = without_baseline(made(tmp_path / "s"))
     assert selection.sweep is not None
     alone = replace(selection, sweep=replace(selection.sweep, trials=selection.trials))
-    assert _answers(alone)[0].sentence == "Not decided: the baseline (freeze: none) has no completed trial yet."
+    assert _answers(alone)[0].sentence == "Not decided yet: the baseline (freeze: none) has no completed trial yet."
 
 
 def test_two_trials_of_one_seed_are_told_not_averaged(tmp_path: Path) -> None:
