@@ -201,17 +201,6 @@ def _add_news(app: dash.Dash, cache: PageCache) -> None:
     app.server.add_url_rule(f"/part/<any({schemes}):scheme>/<name>/<any(opened):opened>", view_func=part)
 
     @app.callback(
-        output=Output(part_id("table", MATCH), "children"),
-        inputs={"opened": Input(part_id("numbers", MATCH), "value"), "state": State("state", "data")}
-        | {"name": State(part_id("numbers", MATCH), "id")},
-        prevent_initial_call=True,
-    )
-    @validate_call
-    def show_numbers(opened: str | None, state: PageState, name: Mapping[str, str]) -> Any:
-        registered = PARTS.get(name["part"])
-        return no_update if opened is None or registered is None else table(cache.drawn(registered, state))
-
-    @app.callback(
         output=[Output(part_id("content", MATCH), "children"), Output(part_id("content", MATCH), "data-shows")],
         inputs={"state": Input("state", "data"), "version": Input("version", "data")}
         | {"name": State(part_id("content", MATCH), "id"), "before": State(part_id("content", MATCH), "data-shows")},
@@ -272,7 +261,10 @@ def _add_controls(app: dash.Dash, cache: PageCache) -> None:
         selection = cache.select(state["search"])
         query, _ = parse_query(state["search"])
         view = VIEWS.get(state["path"])
-        values = control.chosen(selection, view) | {"theme": query.theme, "pause": query.pause}
+        values = control.chosen(view.resolved(selection) if view else selection, view) | {
+            "theme": query.theme,
+            "pause": query.pause,
+        }
         values["defaults"] |= {"theme": "auto", "pause": "false"}
         options, previous = control.choices(selection, view), before or {}
         dimmed, why = control.dimmed(selection)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 
 import dash_mantine_components as dmc
 from dash import dcc, html
 
+from dashboards.data.frames import EVERYTHING
 from dashboards.data.page_query import AXES, COSTS, EMBEDDINGS, SPLITS, STATES, PageQuery
 from dashboards.data.selection import EACH_BEST, Selection
 from dashboards.views.kit.drawing import freeze_name
@@ -90,9 +92,10 @@ def choices(selection: Selection, view: View | None) -> dict[str, list[dict[str,
         "metric": metric_label,
         "setup": lambda word: word or "none",
     }
+    start = {name: len(_common_start(options.get(name, []))) for name in ("sweep", "corpus")}
     listed = {
         name: [
-            {"value": word or " ", "label": labels[name](word) if name in labels else word.replace("_", " ")}
+            {"value": word or " ", "label": labels[name](word) if name in labels else _label(word, start.get(name, 0))}
             for word in options.get(name, [])
         ]
         for name in LISTED
@@ -102,6 +105,19 @@ def choices(selection: Selection, view: View | None) -> dict[str, list[dict[str,
             own = [choice for choice in listed[name] if choice["value"] not in (EACH_BEST, " ")]
             listed[name] = [{"value": " ", "label": "all"}, *own]
     return listed
+
+
+def _label(word: str, start: int) -> str:
+    """A choice in what differs from the others: `core` of `freezebench-core`."""
+    return (word if word == EVERYTHING else word[start:]).replace("_", " ")
+
+
+def _common_start(names: Sequence[str]) -> str:
+    """What all names begin with, to the end of a word; empty for a single one. The sweep of all trials is no name."""
+    mine = [name for name in names if name != EVERYTHING]
+    same = takewhile(lambda letters: len({*letters}) == 1, zip(*mine, strict=False)) if len(mine) > 1 else ()
+    start = "".join(letters[0] for letters in same)
+    return start[: 1 + max(start.rfind(end) for end in "-_. /")]
 
 
 def is_choice(name: str, selection: Selection) -> bool:
@@ -152,7 +168,7 @@ def shell(version: int) -> Any:
     ]
     bar = html.Div(
         [
-            dmc.Anchor("Permafrost", href="/", id="home", fw=700, underline="never", refresh=False, className="name"),
+            dmc.Anchor("Permafrost", href="/", id="home", fw=700, underline="never", refresh=True, className="name"),
             html.Nav(_links(), className="views", **{"aria-label": "Views"}),
             dmc.Text(id="age", size="xs", truncate="end", className="age"),
             dmc.Group(

@@ -197,15 +197,14 @@ FORMATS = {"csv": "text/csv", "md": "text/markdown", "tex": "text/x-tex"}
 def as_csv(frame: pd.DataFrame, source: str = "") -> str:
     """CSV (RFC 4180) with all digits. Text that a spreadsheet would run as a formula gets a leading apostrophe.
 
-    `source` is written as a first line that begins with `#`: `pandas.read_csv(path, comment="#")` leaves it out.
+    The first line is the header, so that every reader takes it; `source`, if any, is the last column of each row.
     """
     out = io.StringIO()
-    if source:
-        out.write(f"# {escaped(source)}\r\n")
+    last = [csv_cell(escaped(source))] * bool(source)
     writer = csv.writer(out, lineterminator="\r\n")
-    writer.writerow([_cell(name) for name in frame.columns])
+    writer.writerow([*map(_cell, frame.columns), *["source"] * bool(source)])
     for row in zip(*(frame[name].tolist() for name in frame.columns), strict=True):
-        writer.writerow([_cell(value) for value in row])
+        writer.writerow([*map(_cell, row), *last])
     return out.getvalue()
 
 
@@ -226,7 +225,7 @@ def _in_markdown(word: str) -> str:
 
 
 def formatted(frame: pd.DataFrame, kind: str, *, caption: str, label: str, source: str) -> str:
-    """A frame in one of `FORMATS`, with the source of its numbers as a comment in CSV and LaTeX."""
+    """A frame in one of `FORMATS`, with the source of its numbers as a column in CSV and a comment in LaTeX."""
     if kind == "csv":
         return as_csv(frame, source)
     return as_markdown(frame) if kind == "md" else as_latex(frame, caption=caption, label=label, source=source)
