@@ -136,7 +136,8 @@ def test_trainer_freezes_as_an_answer_of_each_architecture_did_and_gradients_alo
     ours = our_losses(spec, order, fresh(spec, frozen_dropout=0.5), frozen_dropout=False)
     assert losses[by_api] == pytest.approx(ours, abs=1e-4)
     assert losses[by_lines] == pytest.approx(ours, abs=1e-4)
-    assert losses[gradients_only] != pytest.approx(ours, abs=1e-2)
+    if any(isinstance(module, nn.Dropout) for module in fresh(spec).model.base_model.modules()):  # Llama has none
+        assert losses[gradients_only] != pytest.approx(ours, abs=1e-2)
 
 
 @pytest.mark.parametrize("label", ["none", "embeddings", "first 1", "last 2+E", "layers 0,2"])
