@@ -20,12 +20,13 @@ from dash import ALL, ClientsideFunction, Input, Output, State
 from flask import Response, request
 
 from dashboards.app import controls as control
-from dashboards.app.callbacks import NO_FIGURE, PageCache, add_callbacks, asked_search, not_found
-from dashboards.app.controls import shell
+from dashboards.app.callbacks import NO_FIGURE, add_callbacks, asked_search, not_found
+from dashboards.app.page_cache import PageCache
+from dashboards.app.shell import shell
 from dashboards.data.frames import Frames, Snapshot
 from dashboards.data.page_query import PageQuery, parse_query
 from dashboards.data.selection import provenance, versions_of
-from dashboards.data.tables import FORMATS
+from dashboards.data.table_files import FORMATS
 from dashboards.report.html import as_html, page_as_html
 from dashboards.report.pictures import table_file
 from dashboards.report.sections import sections, summary

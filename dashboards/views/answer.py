@@ -55,7 +55,7 @@ def first_glance(selection: Selection) -> Any:
         return dmc.Alert(text, title="Empty store", color="blue", variant="outline")
     lines = [html.P([html.B(f"{of}: ") if of else "", words]) for of, words in _sentences(selection)]
     limit = counted(selection.plan.tolerance, "point")
-    asked = html.P(f"To lose at most {limit} of the {selection.value_name.removeprefix('dev ')}:", className="asked")
+    asked = html.P(f"To lose at most {limit}:", className="asked")
     return html.Div([asked, html.Div(lines, className="sentence-first"), *coverage.progress(selection)])
 
 

@@ -20,7 +20,7 @@ from pydantic import TypeAdapter, ValidationError, validate_call
 from typing_extensions import TypedDict
 
 from dashboards.data.selection import Selection, listed, provenance
-from dashboards.data.tables import as_csv
+from dashboards.data.table_files import as_csv
 from dashboards.views.kit.components import plain_rows
 from dashboards.views.kit.drawing import freeze_column
 from dashboards.views.kit.part import ItemPage, PageState, View

@@ -9,7 +9,9 @@ from pathlib import Path
 import duckdb
 import pandas as pd
 
-from dashboards.data.tables import as_csv, as_latex, as_markdown, shown
+from dashboards.data.latex_tables import as_latex
+from dashboards.data.table_files import as_csv, as_markdown
+from dashboards.data.tables import shown
 from orchestrator.analysis.cells import FreezeName
 from tests.examples import each
 
@@ -101,7 +103,7 @@ def test_csv_begins_with_its_header_and_ends_each_row_with_the_source(tmp_path: 
     path = tmp_path / "table.csv"
     path.write_text(as_csv(FRAME, "sweep a\nb, c"), encoding="utf-8", newline="")
     by_pandas = pd.read_csv(path)
-    by_duckdb = duckdb.sql(f"SELECT * FROM read_csv('{path}')").df()
+    by_duckdb = duckdb.read_csv(path).df()
     for table in (by_pandas, by_duckdb):
         assert [*table.columns] == [*FRAME.columns, "source"]
         assert table["source"].tolist() == ["sweep a\\nb, c"] * len(FRAME)

@@ -89,7 +89,8 @@ def _two_corpora(tmp_path: Path, look: str = "light") -> dict[str, Any]:
     )
     trials = [*FIVE, *specs(seeds=range(5), data={"name": "other", "fingerprint": "f" * 64})]
     info = losses.prepare_losses(made(tmp_path / "s", steep, trials=trials, search="?size=800"))
-    return strictly(losses.draw_losses(info, LOOKS[look]))
+    figure: dict[str, Any] = strictly(losses.draw_losses(info, LOOKS[look]))
+    return figure
 
 
 def test_a_corpus_with_a_large_loss_does_not_press_the_others_flat(tmp_path: Path) -> None:
