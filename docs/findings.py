@@ -23,6 +23,7 @@ from orchestrator.store import ResultStore
 from orchestrator.store.sweep_plans import SweepPlan
 from orchestrator.sweeps.search_spec import DepthGoalSpec, GoalSpec
 from tests.lab.replay import recorded_trials, simulate
+from trials.settings import FreezeSpec
 from trials.spec import TrialSpec
 from trials.tasks import TASKS
 
@@ -38,6 +39,12 @@ FEW = 200  # examples
 Row = dict[str, Any]  # of a setting, as in `Answer.settings`
 
 _TOP = """# Findings: what freezing costs on encoders that people use
+
+## What to do
+
+{what_to_do}
+
+## What it rests on
 
 [FreezeBench](../../../configs/freezebench/README.md) trains pretrained encoders on five corpora, with the same recipe,
 subsets and seeds for every freeze. {n_trials:,} of its trials have run; this page is written from them by
@@ -119,7 +126,10 @@ def page() -> str:
     return "\n".join(
         [
             _TOP.format(
-                n_trials=len(store.completed_ids()), store=STORE, short="\n".join(_in_short(answers, halves, searches))
+                n_trials=len(store.completed_ids()),
+                store=STORE,
+                what_to_do="\n".join(_what_to_do(answers)),
+                short="\n".join(_in_short(answers, halves, searches)),
             ),
             _DEPTH,
             *(_by_depth(list(group)) for _, group in groupby(answers, key=lambda each: (each.model, each.train_size))),
@@ -130,6 +140,51 @@ def page() -> str:
             _END.format(undecided="".join(missing)),
         ]
     )
+
+
+def _what_to_do(answers: list[Answer]) -> Iterator[str]:
+    """What these trials advise: each sentence with the counts that it rests on."""
+    answers = [each for each in answers if each.baseline_learned]
+    middle = TOLERANCES[1]
+    bought = [found for each in answers if isinstance(found := _bought(each, middle), dict)]
+    asked = sum(_bought(each, middle) != "" for each in answers)
+    yield (
+        f"1. **Say first what you can lose.** Within {TOLERANCES[0]:g} point a freeze worth having is shown in "
+        f"{_n_bought(answers, TOLERANCES[0])} of {len(answers)} cases here, within {middle:g} points in {len(bought)} "
+        f"of {asked}: what a few hundred examples can show, not what holds for more."
+    )
+    shares = [_share(each, found) for each in answers if isinstance(found := _bought(each, middle), dict)]
+    if shares:
+        yield (
+            f"2. **Then try a third of the layers, with the embeddings**: within {middle:g} points the deepest freeze "
+            f"that is shown holds {percent(min(shares))} to {percent(max(shares))} of the layers (median "
+            f"{percent(median(shares))})."
+        )
+    every = [row for _, row in _settings(answers) if row["freeze"] == "all+E"]
+    beyond = sum(row["low"] > TOLERANCES[0] for row in every)
+    yield (
+        f"3. **Do not freeze the whole encoder** unless you have measured it: it is shown to cost more than "
+        f"{TOLERANCES[0]:g} point in {beyond} of {len(every)} cases."
+    )
+    frozen = _settings(answers)
+    yield (
+        "4. **Freeze to save, not to score higher**: that freezing helps is shown in "
+        f"{_gains(row for _, row in frozen)} of {len(frozen)} comparisons, with few examples as with many."
+    )
+    yield (
+        "5. **Ask it of your own data**: the same freeze costs nothing on one corpus and much on another, as the "
+        "tables below show. `permafrost choose my-data` does, and stops when it knows."
+    )
+
+
+def _n_bought(answers: Iterable[Answer], tolerance: float) -> int:
+    return sum(isinstance(_bought(each, tolerance), dict) for each in answers)
+
+
+def _share(each: Answer, row: Row) -> float:
+    """How much of the layers a setting freezes."""
+    freeze = FreezeSpec.named(row["freeze"], each.n_layers)
+    return 0.0 if freeze is None else freeze.depth / each.n_layers
 
 
 def _has_interval(each: Answer) -> bool:

@@ -1,5 +1,6 @@
 """The reference as Markdown, from the code itself: settings from the pydantic models, commands from typer, tables from
-Arrow's schemas, and the words that are registered. Nothing here knows a single key, option or column by name.
+Arrow's schemas, errors where they are raised, and the words that are registered. Nothing here knows a single key,
+option or column by name.
 
 python -m docs.reference writes the pages, which are part of the repository so that links lead somewhere on a forge.
 """
@@ -18,6 +19,7 @@ from typing import Any
 from pydantic import BaseModel
 
 import dashboards.cli  # noqa: F401  (its commands join those of the orchestrator)
+from docs.errors import errors_page
 from orchestrator.commands.app import COMMANDS, GROUPS, load_command
 from orchestrator.store.schema import COLUMNS, KEYS
 from orchestrator.sweeps.cluster_spec import ClusterSpec
@@ -249,6 +251,7 @@ def pages() -> Mapping[str, str]:
     return {
         **{f"reference/{name}.md": file_page(name) for name in FILES},
         "reference/commands.md": commands_page(),
+        "reference/errors.md": errors_page(),
         "reference/tables.md": tables_page(),
         "reference/words.md": words_page(),
     }

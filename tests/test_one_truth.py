@@ -58,7 +58,7 @@ def report(store: ResultStore, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 def csv(report: Path, name: str) -> pd.DataFrame:
     (path,) = report.rglob(f"*{name}.csv")
-    return pd.read_csv(path, comment="#").set_index("frozen")
+    return pd.read_csv(path).set_index("frozen")
 
 
 @functools.cache

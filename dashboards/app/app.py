@@ -11,27 +11,32 @@ from __future__ import annotations
 import html
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import parse_qsl, urlencode
 
 import dash
 from dash import ALL, ClientsideFunction, Input, Output, State
-from flask import Response
+from flask import Response, request
 
 from dashboards.app import controls as control
-from dashboards.app.callbacks import NO_FIGURE, PageCache, add_callbacks, asked_search, not_found
-from dashboards.app.controls import shell
-from dashboards.data.frames import Frames
-from dashboards.data.page_query import parse_query
+from dashboards.app.callbacks import NO_FIGURE, add_callbacks, asked_search, not_found
+from dashboards.app.page_cache import PageCache
+from dashboards.app.shell import shell
+from dashboards.data.frames import Frames, Snapshot
+from dashboards.data.page_query import PageQuery, parse_query
 from dashboards.data.selection import provenance, versions_of
-from dashboards.data.tables import FORMATS
+from dashboards.data.table_files import FORMATS
 from dashboards.report.html import as_html, page_as_html
 from dashboards.report.pictures import table_file
 from dashboards.report.sections import sections, summary
 from dashboards.views.answer import page_sentences
+from dashboards.views.kit.cards import in_short
 from dashboards.views.kit.components import part_id
 from dashboards.views.kit.part import compute
 from dashboards.views.kit.theme import LIGHT, in_dark
 from dashboards.views.registry import MOVED, PARTS, VIEWS
+from dashboards.views.sweep_list import answers_of_sweep, front_sweep
 from dashboards.views.trials import trials_csv, trials_on_paper
 from trials.errors import NothingMatchedError
 
@@ -51,6 +56,19 @@ _UNUSED_SCRIPT = re.compile(r'<script src="[^"]*/dash_table/[^"]*"></script>')
 
 
 class _LeanDash(dash.Dash):  # type: ignore[misc]  # has no types
+    front: Callable[[], PageQuery] = PageQuery
+
+    def index(self, *args: object, **kwargs: object) -> object:
+        """The first answer of the server; where the first page is asked for without a sweep, the address of the sweep
+        that it opens, relative, as a proxy may show the dashboard below a path.
+        """
+        if not kwargs.get("path") and not request.args.get("sweep"):
+            front, asked = self.front(), dict(request.args)
+            search = urlencode({**dict(parse_qsl(front.search().removeprefix("?"))), **asked, "sweep": front.sweep})
+            if front.sweep:
+                return Response(status=302, headers={"Location": f"./?{search}"})
+        return super().index(*args, **kwargs)
+
     def interpolate_index(self, metas: str = "", scripts: str = "", **others: str) -> str:
         """The first answer of the server: without the scripts that its page does not run."""
         grid, plotly = _GRID_SCRIPT.search(scripts), _PLOTLY_SCRIPT.search(scripts)
@@ -65,8 +83,13 @@ class _LeanDash(dash.Dash):  # type: ignore[misc]  # has no types
         return str(super().interpolate_index(metas=metas, scripts=lean, **others))
 
 
-def make_app(frames: Frames) -> dash.Dash:
-    """The app over a store, ready for `dashboards.serving`."""
+def make_app(frames: Frames, front: PageQuery | None = None) -> dash.Dash:
+    """The app over a store, ready for `dashboards.serving`.
+
+    Args:
+        frames: Of the store.
+        front: What the first page opens where its address names no sweep; None for the sweep with most decided answers.
+    """
     app = _LeanDash(
         "permafrost",
         assets_folder=str(Path(__file__).parents[1] / "assets"),
@@ -80,12 +103,19 @@ def make_app(frames: Frames) -> dash.Dash:
         compress=False,
     )
     cache = PageCache(frames)
+    app.front = lambda: front or _front(cache.snapshot())
     app.layout = lambda: shell(cache.snapshot().version)
     _browser_callbacks(app)
     add_callbacks(app, cache)
     _exports(app, cache)
     _moved_and_trials(app, cache)
     return app
+
+
+def _front(snapshot: Snapshot) -> PageQuery:
+    """The sweep to open, if it is another one than the newest, which opens without a word in the address."""
+    sweep = front_sweep(snapshot)
+    return PageQuery() if sweep == next(iter(snapshot.sweeps), "") else PageQuery(sweep=sweep)
 
 
 def _browser_callbacks(app: dash.Dash) -> None:
@@ -180,6 +210,12 @@ def _exports(app: dash.Dash, cache: PageCache) -> None:
         named = {"Content-Disposition": f'attachment; filename="permafrost-{name}.html"'}
         return Response(text, mimetype="text/html", headers=named)
 
+    def answers() -> Response:
+        """The answers of a sweep in a line, for the list of sweeps."""
+        query, _ = parse_query(asked_search())
+        return Response(in_short(answers_of_sweep(cache.snapshot(), query.sweep)), mimetype="text/plain")
+
+    app.server.add_url_rule("/answers.txt", view_func=answers)
     app.server.add_url_rule("/export/<name>.<kind>", view_func=export)
     app.server.add_url_rule("/page/<name>.html", view_func=page)
     app.server.add_url_rule("/report.html", view_func=report)

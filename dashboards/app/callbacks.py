@@ -1,12 +1,11 @@
-"""Recent selections and figures of the newest snapshot, shared by all callbacks."""
+"""What the server answers: pages, their parts and content, and the values of the controls."""
+
+# mypy: disable-error-code="untyped-decorator"
 
 from __future__ import annotations
 
 import shlex
-import threading
 from collections.abc import Mapping
-from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote
 
@@ -18,78 +17,17 @@ from plotly.io.json import to_json_plotly
 from pydantic import validate_call
 
 from dashboards.app import controls as control
-from dashboards.app.controls import switches
-from dashboards.data.frames import Frames, Snapshot
+from dashboards.app.page_cache import PageCache, look_of
+from dashboards.app.shell import dimmed as dimmed_links
+from dashboards.app.shell import switches
 from dashboards.data.page_query import PageQuery, parse_query
-from dashboards.data.selection import Selection, provenance, select, state_of
+from dashboards.data.selection import Selection, provenance, state_of
 from dashboards.views.kit.components import copied, figure_of, notices, part_card, part_id, table
-from dashboards.views.kit.part import Drawn, PageState, Part, View, compute
-from dashboards.views.kit.theme import LIGHT, LOOKS, Look
+from dashboards.views.kit.part import PageState, View
+from dashboards.views.kit.theme import LOOKS
 from dashboards.views.registry import ITEM_PAGES, PARTS, VIEWS
 from trials.errors import StoreError
 from trials.escaping import web_address
-
-_SELECTIONS, _DRAWN = 4, 12  # in memory; for a large store one takes some megabytes
-
-
-class PageCache:
-    """Selects and draws for callbacks, and caches the results until the store changes."""
-
-    def __init__(self, frames: Frames) -> None:
-        self.frames = frames
-        self._turn, self._refreshing = threading.Lock(), threading.Lock()
-        self._seen: Snapshot | None = None
-        self._select = lru_cache(_SELECTIONS)(self._selected)
-        self._draw = lru_cache(_DRAWN)(self._computed)
-
-    def snapshot(self) -> Snapshot:
-        """The store as it is now; results for older snapshots are dropped."""
-        snapshot = self.frames.refresh()
-        with self._refreshing:
-            if snapshot is not self._seen:
-                self._select.cache_clear()
-                self._draw.cache_clear()
-                self._seen = snapshot
-        return snapshot
-
-    def select(self, search: str) -> Selection:
-        """The trials that a URL selects."""
-        return self._select(self.snapshot(), *_parsed(search))
-
-    @staticmethod
-    def _selected(snapshot: Snapshot, query: PageQuery, problems: tuple[str, ...]) -> Selection:
-        selection = select(snapshot, query)
-        return replace(selection, notices=(*problems, *selection.notices))
-
-    def drawn(self, part: Part[Any], state: Mapping[str, object]) -> Drawn:
-        """A computed part. Its zoom and hidden traces survive new rows, but not a new query (`uirevision`)."""
-        with self._turn:  # in turn: in parallel the first would be as late as the last
-            return self._draw(self.snapshot(), part.name, *_parsed(str(state["search"])), look_of(state))
-
-    def _computed(
-        self, snapshot: Snapshot, name: str, query: PageQuery, problems: tuple[str, ...], look: Look
-    ) -> Drawn:
-        drawn = compute(PARTS[name], self._select(snapshot, query, problems), look)
-        if drawn.figure is not None:
-            drawn.figure["layout"]["uirevision"] = f"{name}{query.search()}"  # an empty one preserves nothing
-        return drawn
-
-
-def _parsed(search: str) -> tuple[PageQuery, tuple[str, ...]]:
-    """The query of a URL without fields that no selection depends on, and its notices."""
-    query, problems = parse_query(search)
-    return query.but(theme="auto", pause=False), problems
-
-
-def look_of(state: Mapping[str, object]) -> Look:
-    """The colours of a page."""
-    return LOOKS.get(str(state.get("scheme")), LIGHT)
-
-
-# What the server answers: pages, their parts and content, and the values of the controls.
-
-# mypy: disable-error-code="untyped-decorator"
-
 
 _CHOSEN = (*control.NAMES, "theme")
 _SHOWN_PROBLEMS = 8
@@ -201,17 +139,6 @@ def _add_news(app: dash.Dash, cache: PageCache) -> None:
     app.server.add_url_rule(f"/part/<any({schemes}):scheme>/<name>/<any(opened):opened>", view_func=part)
 
     @app.callback(
-        output=Output(part_id("table", MATCH), "children"),
-        inputs={"opened": Input(part_id("numbers", MATCH), "value"), "state": State("state", "data")}
-        | {"name": State(part_id("numbers", MATCH), "id")},
-        prevent_initial_call=True,
-    )
-    @validate_call
-    def show_numbers(opened: str | None, state: PageState, name: Mapping[str, str]) -> Any:
-        registered = PARTS.get(name["part"])
-        return no_update if opened is None or registered is None else table(cache.drawn(registered, state))
-
-    @app.callback(
         output=[Output(part_id("content", MATCH), "children"), Output(part_id("content", MATCH), "data-shows")],
         inputs={"state": Input("state", "data"), "version": Input("version", "data")}
         | {"name": State(part_id("content", MATCH), "id"), "before": State(part_id("content", MATCH), "data-shows")},
@@ -272,10 +199,13 @@ def _add_controls(app: dash.Dash, cache: PageCache) -> None:
         selection = cache.select(state["search"])
         query, _ = parse_query(state["search"])
         view = VIEWS.get(state["path"])
-        values = control.chosen(selection, view) | {"theme": query.theme, "pause": query.pause}
+        values = control.chosen(view.resolved(selection) if view else selection, view) | {
+            "theme": query.theme,
+            "pause": query.pause,
+        }
         values["defaults"] |= {"theme": "auto", "pause": "false"}
         options, previous = control.choices(selection, view), before or {}
-        dimmed, why = control.dimmed(selection)
+        dimmed, why = dimmed_links(selection)
         return {
             "values": [no_update if values[name] == previous.get(name) else values[name] for name in _CHOSEN],
             "lists": [
@@ -305,7 +235,7 @@ def _around(selection: Selection, view: View | None) -> dict[str, Any]:
     alerts = (
         notices(selection.notices, "yellow", "Parts of the address do not apply here"),
         notices(selection.snapshot.problems[:_SHOWN_PROBLEMS], "red", "Parts of the store cannot be read"),
-        notices([shown.incomplete] if shown.incomplete else [], "blue", "Incomplete"),
+        dmc.Alert(title=shown.incomplete, color="blue", variant="outline", py=4) if shown.incomplete else None,
     )
     about, ray = _header_words(selection)
     empty = f"store {selection.snapshot.address}"

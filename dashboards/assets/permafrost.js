@@ -18,8 +18,8 @@
     if (asked === "light" || asked === "dark") return asked;
     return window.matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
   };
-  // A phone's figures have fewer words and one column: a key of LOOKS in dashboards/views/kit/theme.py.
-  const look = (search) => theme(search) + (window.matchMedia("(max-width: 600px)").matches ? "-narrow" : "");
+  // The figures of a phone or a small window have fewer words and one column: a key of LOOKS in dashboards/views/kit/theme.py.
+  const look = (search) => theme(search) + (window.matchMedia("(max-width: 900px)").matches ? "-narrow" : "");
   const word = (value) => (Array.isArray(value) ? value.join(",") : value === null || value === undefined ? "" : String(value).trim());
 
   // --- What is asked of the server: the parts of a page, one after the other, those in sight first.
@@ -58,7 +58,7 @@
   };
 
   const request = async (card, state, signal) => {
-    const opened = card.querySelector(".place") && card.querySelector('[aria-expanded="true"]') ? "/opened" : "";
+    const opened = card.querySelector(".place") && card.querySelector(".menu[open]") ? "/opened" : "";
     const address = root + "/part/" + state.scheme + "/" + card.dataset.part + opened + state.search;
     const answer = await fetch(address, { signal: signal });
     return answer.ok ? answer.json() : null;
@@ -117,31 +117,25 @@
     if (!over()) cards().forEach((card) => card.removeAttribute("aria-busy"));
   };
 
-  // --- The tolerance as a line that one drags, also with the keyboard: an element over the figure, a row of panels each.
+  // --- The tolerance as a line that one drags, also with the keyboard: an element over each panel; its handle is beside.
 
   const STEP = 0.1;
   const rounded = (value) => Math.min(100, Math.max(0, Math.round(value / STEP) * STEP));
   const setTolerance = (value) => {
     const params = new URLSearchParams(last ? last[0].search : window.location.search);
-    const text = String(Number(value.toFixed(2)));
-    if (text === "1") params.delete("tolerance");
-    else params.set("tolerance", text);
+    params.set("tolerance", String(Number(value.toFixed(2))));
     const rest = params.toString().replaceAll("%2C", ","), search = rest ? "?" + rest : "";
     set("url", { search: search });
   };
   const handlesOf = (plot) => {
-    const layout = plot._fullLayout, seen = new Set();
-    return Object.keys(layout).filter((key) => /^yaxis\d*$/.test(key)).map((key) => layout[key]).filter((axis) => {
-      const row = axis._offset;
-      return axis._length && !seen.has(row) && seen.add(row);
-    });
+    const layout = plot._fullLayout;
+    return Object.keys(layout).filter((key) => /^yaxis\d*$/.test(key)).map((key) => layout[key]).filter((axis) => axis._length);
   };
   const dress = (plot) => {
     const meta = plot.layout && plot.layout.meta;
     if (!meta || meta.tolerance === undefined || !plot._fullLayout) return;
     const holder = plot.parentElement;
     holder.classList.add("with-line");
-    const size = plot._fullLayout._size;
     let lines = Array.from(holder.querySelectorAll(".tolerance-line"));
     const axes = handlesOf(plot);
     while (lines.length > axes.length) lines.pop().remove();
@@ -162,8 +156,9 @@
       }
       line.plot = plot;
       line.axis = axis;
-      line.style.left = size.l + "px";
-      line.style.width = size.w + "px";
+      const across = plot._fullLayout[axis.anchor.replace("x", "xaxis")];
+      line.style.left = across._offset + "px";
+      line.style.width = across._length + "px";
       if (!line.held) put_at(line, line.wanted === undefined ? meta.tolerance : line.wanted);
     });
   };
@@ -172,10 +167,10 @@
     line.value = value;
     line.hidden = value < low || value > high;
     line.style.top = axis._offset + axis.d2p(value) + "px";
-    const words = "tolerance " + Number(value.toFixed(2)) + (value === 1 ? " point" : " points");
-    if (line.firstChild.textContent !== words) line.firstChild.textContent = words;
-    line.setAttribute("aria-valuenow", String(Number(value.toFixed(2))));
-    line.setAttribute("aria-valuetext", words);
+    const short = String(Number(value.toFixed(2)));
+    if (line.firstChild.textContent !== short) line.firstChild.textContent = short;
+    line.setAttribute("aria-valuenow", short);
+    line.setAttribute("aria-valuetext", "tolerance " + short + (value === 1 ? " point" : " points"));
   };
   const drag = (line) => {
     let typed = null;
@@ -241,9 +236,12 @@
     if (dialog && (id === "report-close" || event.target === dialog)) dialog.close();
   });
 
-  // A part that opens on demand is asked for then.
+  // A part that opens on demand is asked for then, and so is the table in a part's menu.
   document.addEventListener("toggle", (event) => {
     if (event.target.matches(".on-demand[open]") && last) ask(...last);
+    const card = event.target.matches(".menu[open]") && event.target.closest("[data-part]");
+    if (!card || !card.querySelector(".place") || !last) return;
+    request(card, last[0]).then((found) => found && set({ kind: "table", part: card.dataset.part }, { children: found.table }), () => 0);
   }, true);
 
   // Files and paper are light, whatever the page.
@@ -422,7 +420,11 @@
       open: (clicks) => {
         const triggered = window.dash_clientside.callback_context.triggered[0];
         const point = triggered && triggered.value && triggered.value.points && triggered.value.points[0];
-        const id = point && point.customdata && point.customdata[0];
+        const id = point && point.customdata && point.customdata[0], trials = point && point.customdata && point.customdata[2];
+        if (typeof trials === "string" && trials.startsWith("/trials?")) { // of a setting
+          set("url", { pathname: root + "/trials", search: trials.slice("/trials".length) });
+          return skip();
+        }
         return typeof id === "string" && /^[0-9a-f]{16}$/.test(id) ? root + "/trial/" + id : skip();
       },
       age: (ticks, about) => {
@@ -472,6 +474,23 @@
       });
     });
   }).observe(document.documentElement, { childList: true, subtree: true, attributes: true, attributeFilter: ["data-rows"] });
+
+  // The answers of other sweeps take long: one after the other, once all parts of the page are there.
+  const answered = new WeakMap();
+  let answering = false;
+  const waiting = () => document.querySelector("[data-part][aria-busy=true]") ? null
+    : Array.from(document.querySelectorAll("[data-answer]")).find((each) => answered.get(each) !== each.dataset.answer);
+  const answerAll = async () => {
+    if (answering) return;
+    answering = true;
+    for (let next = waiting(); next; next = waiting()) {
+      answered.set(next, next.dataset.answer);
+      const reply = await fetch(root + next.dataset.answer).catch(() => null);
+      next.textContent = reply && reply.ok ? await reply.text() : "The answer did not come; open the sweep to see it.";
+    }
+    answering = false;
+  };
+  setInterval(answerAll, 250);
 
   // On a phone the filters open on demand.
   document.addEventListener("click", (event) => {

@@ -73,6 +73,7 @@ def _serve(store: str, page: Mapping[str, str], access: Access, *, debug: bool) 
     """Serve the pages of a store, of which one with these settings is announced, until a signal; the exit code."""
     from dashboards.app.app import make_app  # Dash and pandas take a second, which --help need not wait for
     from dashboards.data.frames import Frames
+    from dashboards.data.page_query import parse_query
     from dashboards.serving.server import serve
 
     frames = Frames(results := open_store(store))
@@ -82,7 +83,8 @@ def _serve(store: str, page: Mapping[str, str], access: Access, *, debug: bool) 
     gc.collect()
     gc.freeze()  # what is known of the store stays: looking through it for garbage would stop a page for 0.3 s
     try:
-        return serve(make_app(frames), access, page=f"?{urlencode(page)}" if page else "", debug=debug)
+        search = f"?{urlencode(page)}" if page else ""
+        return serve(make_app(frames, parse_query(search)[0] if page else None), access, page=search, debug=debug)
     finally:
         gc.unfreeze()  # else DuckDB reports all that it holds as leaked when Python ends
 

@@ -23,7 +23,7 @@ from xml.sax.saxutils import escape
 from dashboards.data.frames import Frames
 from dashboards.data.page_query import parse_query
 from dashboards.data.selection import Provenance, provenance, select
-from dashboards.data.tables import FORMATS, formatted
+from dashboards.data.table_files import FORMATS, formatted
 from dashboards.views.kit.part import Drawn, Part, compute
 from dashboards.views.kit.theme import LIGHT, Figure
 from dashboards.views.registry import PARTS

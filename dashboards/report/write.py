@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dashboards.data.frames import Frames
+from dashboards.data.latex_tables import as_latex
 from dashboards.data.page_query import PageQuery
 from dashboards.data.selection import versions_of
-from dashboards.data.tables import as_csv, as_latex, as_markdown
+from dashboards.data.table_files import as_csv, as_markdown
 from dashboards.report.html import as_html
 from dashboards.report.pictures import KINDS, FigureRenderer
 from dashboards.report.sections import Section, SummaryPage, methods, sections, summary

@@ -144,7 +144,7 @@ def _warm(flask: Flask, access: Access, prefix: str) -> None:
     client = Client(flask.wsgi_app)
     headers = {"Authorization": f"Bearer {access.token}"} if access.token else {}
     for path in ("", "_dash-layout", "_dash-dependencies"):
-        answer = client.get(prefix + path, base_url="http://127.0.0.1", headers=headers)
+        answer = client.get(prefix + path, base_url="http://127.0.0.1", headers=headers, follow_redirects=True)
         if answer.status_code != 200:
             raise RuntimeError(f"the dashboard's first page failed: {answer.status}: {answer.get_data(as_text=True)}")
 

@@ -1,4 +1,4 @@
-"""Does it hold for other corpora and models? Every corpus and model of a sweep, and all sweeps together."""
+"""Does it hold for other corpora and models? A panel for every corpus and model of a sweep."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from dashboards.data.frames import EVERYTHING
 from dashboards.data.selection import Selection, whole_sweep
-from dashboards.views.kit.cells import KEYS, drawn_of, loss_columns, panel_titles, verdicts, with_cells
+from dashboards.views.kit.cells import drawn_of, loss_columns, panel_titles, verdicts, with_cells
 from dashboards.views.kit.drawing import (
     cell_colour,
     cell_name,
@@ -20,27 +19,22 @@ from dashboards.views.kit.drawing import (
     name,
     numbers,
     panel_axes,
-    with_note,
 )
 from dashboards.views.kit.part import EmptyPartError, Part
-from dashboards.views.kit.theme import DASHES, SYMBOLS, Figure, Look, axis, layout
+from dashboards.views.kit.theme import Figure, Look, axis
 from orchestrator.analysis.decide import loss_table
-from orchestrator.analysis.describe import describe_cells
-from trials.freeze.strategies import is_from_below
 
-MOST_PANELS, MOST_LINES, MOST_NAMED = 24, 40, 9
-# Lee, Tang & Lin 2019, "What would Elsa do?": a quarter of the layers, the last ones, keep 90 % of the quality.
-_LEE_SHARE, _LEE_QUALITY = 75.0, 90.0
+MOST_PANELS, MOST_NAMED = 24, 9
 _EACH, _COLUMNS = 250, 3  # height of a panel in pixels, panels in a row
 
 
 class Panels(NamedTuple):
-    """Cells in panels or lines.
+    """Cells in panels.
 
     Attributes:
-        table: One row per cell: `cells.KEYS`, `panel` (or `line`), `share` (% of the layers that are frozen), and for
-            panels those of `loss_table`, for lines `quality` (% of the baseline's mean) and `n`.
-        titles: Of the panels or lines.
+        table: One row per cell: `cells.KEYS`, `panel`, `share` (% of the layers that are frozen), and the columns of
+            `loss_table`.
+        titles: Of the panels.
     """
 
     table: pd.DataFrame
@@ -60,17 +54,14 @@ def prepare_panels(selection: Selection) -> Panels:
     table = table[table["n_pairs"] > 0].reset_index(drop=True)
     if len(table[["corpus", "model"]].drop_duplicates()) < 2:
         raise error
-    table = table.assign(panel=table.groupby(where, sort=False).ngroup(), share=_share(table))
+    table = table.assign(panel=table.groupby(where, sort=False).ngroup(), share=share_of_layers(table))
     titles = panel_titles(table, where)
     return Panels(table, titles, drawn_of(MOST_PANELS, len(titles), "panels"))
 
 
-def _share(table: pd.DataFrame) -> pd.Series:
+def share_of_layers(table: pd.DataFrame) -> pd.Series:
+    """(cells,) how much of the encoder each freezes, in percent of its layers."""
     return 100 * table["depth"] / table["n_layers"].clip(lower=1)
-
-
-def _word(value: Any) -> str:
-    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def draw_panels(info: Panels, look: Look) -> Figure:
@@ -142,80 +133,6 @@ def panels_table(info: Panels) -> pd.DataFrame:
     )
 
 
-def prepare_synthesis(selection: Selection) -> Panels:
-    """Quality as a share of full tuning, over the cells that freeze from the embeddings up: a line per sweep, task,
-    corpus, model and train size with a completed baseline.
-    """
-    tables: list[pd.DataFrame] = []
-    names: list[str] = []
-    snapshot = selection.snapshot
-    for sweep in snapshot.sweeps.values():
-        if sweep.name == EVERYTHING and len(snapshot.sweeps) > 1:
-            continue
-        done = whole_sweep(selection, sweep).completed
-        kinds = list(zip(done["strategy"], done["n_layers"], strict=True))
-        lowest = {kind for kind in {*kinds} if is_from_below(*kind)}
-        below = done[[kind in lowest for kind in kinds]]
-        for key, rows in below.groupby(["task", "corpus", "model", "train_size"], sort=False):
-            cells = describe_cells(rows, KEYS, "score")
-            base = cells[cells["cell"] == cells["baseline"]]
-            if not len(base) or not base["mean"].iloc[0] > 0 or len(cells) < 2:
-                continue
-            quality = 100 * cells["mean"] / base["mean"].iloc[0]
-            tables.append(cells.assign(line=len(names), share=_share(cells), quality=quality))
-            of_sweep = [sweep.name] * (len(snapshot.sweeps) > 1)
-            names.append(", ".join([*of_sweep, *map(_word, key)]))
-    if len(names) < 2:
-        raise EmptyPartError("This needs two corpora, models or train sizes with a baseline.")
-    table = pd.concat(tables, ignore_index=True).sort_values(["line", "share", "embeddings"], kind="stable")
-    return Panels(table.reset_index(drop=True), names, drawn_of(MOST_LINES, len(names), "lines"))
-
-
-def draw_synthesis(info: Panels, look: Look) -> Figure:
-    """A line each, named at its end, over the rule of thumb of Lee et al."""
-    data = []
-    for n, title in enumerate(info.titles[:MOST_LINES]):
-        rows = info.table[info.table["line"] == n]
-        hover = [[cell_name(row, several=False), row.n] for row in rows.itertuples()]
-        line = {"dash": DASHES[n // 6 % len(DASHES)], "color": look.line(n)}
-        data.append(
-            {
-                "type": "scatter", "mode": "lines+markers", "name": name(title), "x": numbers(rows["share"]),
-                "y": numbers(rows["quality"]), "customdata": hover, "line": line,
-                "marker": {"symbol": SYMBOLS[n % len(SYMBOLS)], "size": 8, "color": look.line(n)},
-                "hovertemplate": "%{y:.1f} % of full tuning<br>%{customdata[0]} (n=%{customdata[1]})"
-                "<extra>%{fullData.name}</extra>",
-            }
-        )  # fmt: skip
-    rule: dict[str, Any] = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": _LEE_QUALITY, "y1": _LEE_QUALITY,
-            "line": {"color": look.muted, "width": 1, "dash": "dot"}}  # fmt: skip
-    rule_of = {"text": "Lee et al. 2019: 75 % frozen keeps 90 %", "x": _LEE_SHARE, "y": _LEE_QUALITY, "showarrow": True,
-             "arrowhead": 2, "ax": -60, "ay": 28, "font": {"size": 12, "color": look.muted}}  # fmt: skip
-    if look.narrow:  # where no line runs yet
-        text = str(rule_of["text"]).replace(": ", ":<br>")  # in one line it ends outside
-        at = {"x": 0, "xanchor": "left", "align": "left", "yshift": -18}
-        rule_of = {**rule_of, **at, "text": text, "showarrow": False}
-    drawn = layout(
-        look, x=axis("layers frozen (% of all)", range=[-4, 104]), y=axis("quality (% of full tuning)"), height=460,
-        shapes=[rule], annotations=[rule_of], showlegend=len(data) <= MOST_NAMED,
-    )  # fmt: skip
-    return with_note({"data": data, "layout": drawn}, look, info.note)
-
-
-def synthesis_table(info: Panels) -> pd.DataFrame:
-    """One row per setting."""
-    t = info.table
-    return pd.DataFrame(
-        {
-            "line": [info.titles[n] for n in t["line"]],
-            "frozen": freeze_column(t["freeze"], t["n_layers"]),
-            "layers frozen (%)": t["share"].round(1),
-            "quality (% of full tuning)": t["quality"].round(2),
-            "trials": t["n"],
-        }
-    )
-
-
 PANELS = Part(
     "across-panels",
     "Differences by corpus and model",
@@ -224,18 +141,6 @@ PANELS = Part(
     panels_table,
     draw_panels,
     method="Score minus that of the baseline, paired by seed, for all settings of the sweep.",
-    if_any=True,
-    of_store=True,
-    shows=whole_sweep,
-)
-SYNTHESIS = Part(
-    "across-synthesis",
-    "Quality kept, of all sweeps",
-    "Share of the layers frozen from the embeddings up, against quality as a share of full tuning.",
-    prepare_synthesis,
-    synthesis_table,
-    draw_synthesis,
-    method="Mean score of a setting divided by that of its baseline, each over its seeds.",
     if_any=True,
     of_store=True,
     shows=whole_sweep,

@@ -12,7 +12,7 @@ import pandas as pd
 
 from dashboards.data.predictions import CUT_OFF, confusion, predictions_of
 from dashboards.data.selection import Selection
-from dashboards.views.kit.cells import ComparedCells, compared_cells, first_seeds
+from dashboards.views.kit.compared import ComparedCells, compared_cells, first_seeds
 from dashboards.views.kit.drawing import freeze_name, name, with_note
 from dashboards.views.kit.part import EmptyPartError, Part
 from dashboards.views.kit.theme import Figure, Look, axis, layout

@@ -10,7 +10,8 @@ from dashboards.data.predictions import entity_errors, has_spans, predictions_of
 from dashboards.data.selection import Selection
 from dashboards.views import confusion
 from dashboards.views.forest import NO_PAIRS
-from dashboards.views.kit.cells import ComparedCells, compared_cells, first_seeds, hundredths, loss_columns, verdicts
+from dashboards.views.kit.cells import hundredths, loss_columns, verdicts
+from dashboards.views.kit.compared import ComparedCells, at_answer, compared_cells, first_seeds
 from dashboards.views.kit.drawing import (
     Diamonds,
     forest_plot,
@@ -264,8 +265,8 @@ DIFFERENCE = Part(
     draw_tags,
     method="Losses are paired by seed: the baseline's F1 minus the setting's. Each end holds with chance 95 % "
     "for all labels together, at every look from three seeds on. Labels are ordered by frequency, with "
-    "their count in the gold labels. The setting compared is the selected freeze (by default the deepest) at the "
-    "largest train size selected.",
+    "their count in the gold labels. The setting compared is the selected freeze (by default the one that is "
+    "recommended) at the largest train size selected.",
 )
 VIEW = View(
     "/errors",
@@ -273,5 +274,6 @@ VIEW = View(
     "Which labels suffer?",
     (DIFFERENCE, confusion.CONFUSION, ENTITIES),
     (*SHARED_CONTROLS, "freeze", "level"),
+    resolved=at_answer,
     takes_in=("/tags",),
 )

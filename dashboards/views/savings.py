@@ -291,7 +291,9 @@ def _sides(table: pd.DataFrame, costs: pd.Series, ends: list[float], look: Look)
     if look.narrow:
         strips = [layer_strip(str(row.freeze), int(row.n_layers)) for row in table.itertuples()]
         names = [strip or label for strip, label in zip(strips, names, strict=True)]
-    sides = beside_marks(list(zip(at_x, at_y, strict=True)), names, width, range(len(names)), lines)
+    sides = beside_marks(
+        list(zip(at_x, at_y, strict=True)), names, (0, width, -np.inf, np.inf), range(len(names)), lines
+    )
     return {cell: side for cell, side in zip(table["cell"], sides, strict=True) if side}
 
 

@@ -9,8 +9,10 @@ import numpy as np
 import pandas as pd
 
 from dashboards.data.selection import Selection
-from dashboards.views import across, coverage
+from dashboards.views import coverage
+from dashboards.views.across import PANELS
 from dashboards.views.forest import FOREST, MANY, TABLE
+from dashboards.views.kept import KEPT
 from dashboards.views.kit.cells import Places, Shown, beside_each_other, cells_of, places, setting_columns
 from dashboards.views.kit.drawing import (
     cell_colour,
@@ -290,7 +292,7 @@ VIEW = View(
     "/scores",
     "Scores",
     "What does freezing cost?",
-    (STRIP, FOREST, TABLE, across.PANELS, across.SYNTHESIS, coverage.STABILITY),
+    (STRIP, FOREST, TABLE, PANELS, KEPT, coverage.STABILITY),
     SHARED_CONTROLS,
     takes_in=("/depth", "/across"),
 )

@@ -1,29 +1,31 @@
 """The sweeps of a store that has several: how far each is, its answer in short, and the age of its last row.
 
-The answers of a sweep take up to a second. Those of the newest sweeps are computed when the list is asked for, which is
-after the first figure is drawn.
+The answers of a sweep take up to some seconds, so the list comes without them: the browser asks for one after the other
+(`assets/permafrost.js`), and says in their place that they are on the way.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
+from urllib.parse import urlencode
 
 import dash
 import pandas as pd
 from dash import ALL, ClientsideFunction, Input, Output, dcc, html
 
-from dashboards.data.frames import EVERYTHING, Sweep
+from dashboards.data.frames import EVERYTHING, Snapshot, Sweep
 from dashboards.data.page_query import PageQuery
-from dashboards.data.selection import Selection, state_of
-from dashboards.views.kit.cards import answers_of_page, in_short
+from dashboards.data.selection import Selection, select, state_of
+from dashboards.views.kit.cards import answers_of_page, questions_of
 from dashboards.views.kit.components import part_id
 from dashboards.views.kit.part import EmptyPartError, Part
+from orchestrator.analysis.answer import Answer
 from orchestrator.config.quantities import counted
 from trials.state import State as TrialState
 
-MOST_ANSWERED = 8  # sweeps whose answers are computed
+MOST_ANSWERED = 8  # of the newest sweeps
+MOST_WEIGHED = 12  # questions of the newest sweeps that are answered to know which sweep opens: some seconds
 _KEPT = ("tolerance", "cost", "budget", "theme", "pause")  # of the address, when another sweep is opened
 
 
@@ -35,12 +37,39 @@ def prepare_sweeps(selection: Selection) -> Selection:
 
 
 def sweep_list(selection: Selection) -> Any:
-    """The sweeps, the newest first, with the answers of those that have a completed trial."""
+    """The sweeps, the newest first, with places for the answers of those that have a completed trial."""
     kept = PageQuery(**{name: getattr(selection.query, name) for name in _KEPT})
-    sweeps = selection.snapshot.sweeps.values()
-    answered = [sweep.name for sweep in sweeps if sweep.name != EVERYTHING and _n_completed(sweep)][:MOST_ANSWERED]
-    lines = [_line(sweep, kept, _in_short(selection, sweep) if sweep.name in answered else "") for sweep in sweeps]
-    return html.Ul(lines)
+    answered = {sweep.name for sweep in answerable(selection.snapshot)}
+    return html.Ul([_line(sweep, kept, sweep.name in answered) for sweep in selection.snapshot.sweeps.values()])
+
+
+def answerable(snapshot: Snapshot) -> list[Sweep]:
+    """The newest sweeps with a completed trial."""
+    sweeps = [sweep for sweep in snapshot.sweeps.values() if sweep.name != EVERYTHING and _n_completed(sweep)]
+    return sweeps[:MOST_ANSWERED]
+
+
+def answers_of_sweep(snapshot: Snapshot, sweep: str) -> list[Answer]:
+    """The answers of a sweep as it asks for them; none where a setting has two trials of one seed: its page says so."""
+    try:
+        return answers_of_page(select(snapshot, PageQuery(sweep=sweep))).answers
+    except EmptyPartError:
+        return []
+
+
+def front_sweep(snapshot: Snapshot) -> str:
+    """The sweep that opens where none is named: of the newest the one with most decided answers, else the newest."""
+    sweeps, n_questions = list[Sweep](), 0
+    for sweep in answerable(snapshot):
+        n_questions += len(questions_of(sweep.trials))
+        if sweeps and n_questions > MOST_WEIGHED:
+            break
+        sweeps.append(sweep)
+    if len(sweeps) < 2:
+        return next(iter(snapshot.sweeps), "")
+    n_decided = {sweep.name: sum(each.decided for each in answers_of_sweep(snapshot, sweep.name)) for sweep in sweeps}
+    most = max(n_decided.values())
+    return next(name for name, n in n_decided.items() if n == most) if most else next(iter(snapshot.sweeps))
 
 
 def sweeps_table(selection: Selection) -> pd.DataFrame:
@@ -56,8 +85,10 @@ def sweeps_table(selection: Selection) -> pd.DataFrame:
     )
 
 
-def _line(sweep: Sweep, kept: PageQuery, in_short: str) -> Any:
-    """`name: running, 12 of 64 trials completed, last row 3 min ago. Freeze nothing.`; the browser writes the age."""
+def _line(sweep: Sweep, kept: PageQuery, is_answered: bool) -> Any:
+    """`name: running, 12 of 64 trials completed, last row 3 min ago. Freeze nothing.`; the browser writes the age and
+    fetches the answer from `data-answer`, again where a trial has ended since.
+    """
     parts: list[Any] = [
         f": {state_of(sweep)}, {_n_completed(sweep):,} of {counted(len(sweep.trials), 'trial')} completed"
     ]
@@ -65,19 +96,13 @@ def _line(sweep: Sweep, kept: PageQuery, in_short: str) -> Any:
         when = f"{pd.Timestamp(sweep.last_row, unit='s'):%Y-%m-%d %H:%M} UTC"
         age = html.Span(title=when, id=part_id("age", sweep.name), **{"data-time": sweep.last_row})
         parts += [", last row ", age]
-    answer = html.Div(in_short) if in_short else None
+    address = f"/answers.txt?{urlencode({'sweep': sweep.name})}#{_n_completed(sweep)}"
+    answer = html.Div(className="fetched", **{"data-answer": address}) if is_answered else None
     return html.Li([dcc.Link(sweep.name, href=f"/{kept.but(sweep=sweep.name).search()}"), *parts, answer])
 
 
 def _n_completed(sweep: Sweep) -> int:
     return int((sweep.trials["state"] == TrialState.COMPLETED.value).sum())
-
-
-def _in_short(selection: Selection, sweep: Sweep) -> str:
-    try:
-        return in_short(answers_of_page(replace(selection, sweep=sweep, asked=PageQuery())).answers)
-    except EmptyPartError:  # a setting has two trials of one seed: its own page says so
-        return ""
 
 
 def add_sweep_callbacks(app: dash.Dash, select: Callable[[str], Selection]) -> None:

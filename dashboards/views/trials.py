@@ -20,11 +20,11 @@ from pydantic import TypeAdapter, ValidationError, validate_call
 from typing_extensions import TypedDict
 
 from dashboards.data.selection import Selection, listed, provenance
-from dashboards.data.tables import as_csv
-from dashboards.views.kit.cells import setting_name, varying_columns
+from dashboards.data.table_files import as_csv
 from dashboards.views.kit.components import plain_rows
 from dashboards.views.kit.drawing import freeze_column
 from dashboards.views.kit.part import ItemPage, PageState, View
+from dashboards.views.kit.varied import setting_name, varying_columns
 from dashboards.views.trial_page import trial_page
 from orchestrator.analysis.cells import froze_by
 from trials.escaping import markdown

@@ -9,10 +9,11 @@ import pandas as pd
 
 from dashboards.data.selection import Selection, of_corpus, whole_sweep
 from dashboards.views import variance
-from dashboards.views.kit.cells import NOTE_WIDTH, Shown, hundredths, varied
+from dashboards.views.kit.cells import Shown, hundredths
 from dashboards.views.kit.drawing import axis_name, interval_bars, name, numbers, row_panels, with_note
 from dashboards.views.kit.part import SHARED_CONTROLS, EmptyPartError, Part, View
 from dashboards.views.kit.theme import Figure, Look, axis
+from dashboards.views.kit.varied import NOTE_WIDTH, varied
 from orchestrator.analysis.variance import SHARED, Anova, adjusted_means, anova
 from orchestrator.config.quantities import counted
 

@@ -18,6 +18,7 @@ from orchestrator.analysis.cells import dropout_sentence, freeze_name, has_froze
 from orchestrator.analysis.decide import decide
 from orchestrator.analysis.decided import POINTS, Decided, Outcome
 from orchestrator.analysis.decision_plan import DecisionPlan
+from orchestrator.analysis.own_training import own_training_lines
 from orchestrator.analysis.rows import COMPLETED
 from orchestrator.analysis.savings import FLOPS, savings
 from orchestrator.analysis.trial_frame import MEMORY, TRAINING_COST
@@ -72,6 +73,8 @@ class Answer:
         sentence: All of that in one paragraph.
         frozen_dropout: Whether frozen layers ran with dropout while they were trained.
         yaml: The key `trial` of a sweep file that freezes so; empty if no setting is recommended.
+        own_training: Lines of PyTorch that freeze so in training code of one's own; empty likewise, and for an
+            architecture that is not registered.
         runner_up: Label of the next best setting, or of the one nearest to a decision; None if there is none.
         decided_by: What it was made from; not printed.
         n_layers: Encoder layers; not printed.
@@ -115,6 +118,7 @@ class Answer:
     sentence: str
     frozen_dropout: bool
     yaml: str
+    own_training: str
     runner_up: str | None
     decided_by: Decided = field(repr=False, compare=False)
     n_layers: int = 0
@@ -264,6 +268,7 @@ def _answer(rows: pd.DataFrame, specs: Mapping[str, TrialSpec], of: Decided) -> 
         sentence=words.sentence,
         frozen_dropout=with_dropout,
         yaml="" if spec is None else _yaml(spec),
+        own_training="" if spec is None else own_training_lines(spec),
         runner_up=None if second is None else str(second["freeze"]),
         decided_by=of,
         n_layers=int(first.get("n_layers", 0)),

@@ -24,6 +24,7 @@ from trials.plugins.loading import load_installed
 if TYPE_CHECKING:
     from orchestrator.api.answering import Answers, answer
     from orchestrator.api.choosing import Choice, choose
+    from orchestrator.api.freezing import freeze
     from orchestrator.api.launching import Launched, launch, plan
     from orchestrator.api.model_export import export_model
     from orchestrator.api.tabulating import Table, table
@@ -44,6 +45,7 @@ __all__ = [
     "answer",
     "choose",
     "export_model",
+    "freeze",
     "launch",
     "load_plugins",
     "open_store",
@@ -63,6 +65,7 @@ _PLACES = {
     "answer": "orchestrator.api.answering:answer",
     "choose": "orchestrator.api.choosing:choose",
     "export_model": "orchestrator.api.model_export:export_model",
+    "freeze": "orchestrator.api.freezing:freeze",
     "launch": "orchestrator.api.launching:launch",
     "load_plugins": "trials.plugins.loading:load",
     "open_store": "orchestrator.store:open_store",

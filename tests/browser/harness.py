@@ -20,7 +20,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self
 from urllib.parse import urlsplit
 
 import dash
@@ -87,10 +87,10 @@ class Watched:
         context.on("response", self._on_response)
         self.page: Page = context.new_page()
 
-    def visit(self, url: str) -> Page:
+    def visit(self, url: str, *, wait_until: Literal["commit", "load"] = "load") -> Page:
         """Go to an address, of an app or not. Other origins are external from here on."""
         self._origin = _origin(url)
-        self.page.goto(url)
+        self.page.goto(url, wait_until=wait_until)
         return self.page
 
     def open(self, url: str) -> Page:

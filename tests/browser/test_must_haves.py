@@ -31,6 +31,7 @@ pytestmark = pytest.mark.browser
 
 TRIALS = specs(seeds=range(5))
 DOTS = '[data-part="depth-strip"]'
+MENU = ".menu > summary"
 PLOT = f"{DOTS} .js-plotly-plot"
 _N_DOTS = """([plot, n]) => document.querySelector(plot)._fullData.flatMap((trace) => trace.customdata || [])
     .filter((point) => point.length === 3).length === n"""
@@ -129,7 +130,7 @@ def test_the_answer_says_how_many_seeds_are_missing_where_it_cannot_decide(
     expect(page.locator("code", has_text="permafrost launch --sweep")).to_be_visible()
 
 
-LINE = ".tolerance-line"
+LINE, HANDLE = ".tolerance-line", ".tolerance-line span"
 
 
 def _tolerance(page: Page) -> float:
@@ -138,11 +139,11 @@ def _tolerance(page: Page) -> float:
 
 def test_the_tolerance_is_dragged_and_the_address_and_the_control_follow(url: str, watched: Watched) -> None:
     page = watched.open(url)
-    box = page.locator(LINE).first.bounding_box()
+    box = page.locator(HANDLE).first.bounding_box()
     assert box is not None
-    page.mouse.move(box["x"] + 80, box["y"] + box["height"] / 2)
+    page.mouse.move(box["x"] + 8, box["y"] + box["height"] / 2)
     page.mouse.down()
-    page.mouse.move(box["x"] + 80, box["y"] - 40, steps=4)
+    page.mouse.move(box["x"] + 8, box["y"] - 40, steps=4)
     page.mouse.up()
     page.wait_for_url("**/?tolerance=*")
     wait_until_drawn(page)
@@ -271,6 +272,7 @@ def test_what_a_dark_page_prints_and_saves_is_light(url: str, browser: Browser) 
     with watching(browser, color_scheme="dark") as watched:
         page = watched.open(f"{url}/scores")
         with page.expect_download() as download:
+            page.locator(f"{DOTS} {MENU}").click()
             page.locator(f"{DOTS} button", has_text="SVG").click()
         picture = Path(download.value.path()).read_text(encoding="utf-8")
         assert "rgb(255, 255, 255)" in picture
@@ -315,7 +317,7 @@ def test_a_strip_in_a_table_is_seen_and_heard(path: str, place: str, url: str, w
     if "table" in place:
         page.get_by_text("Mean, median, spread and range of each setting").click()
     if "forest" in place:
-        page.locator('[data-part="depth-forest"]').get_by_role("button", name="Table").click()
+        page.locator(f'[data-part="depth-forest"] {MENU}').click()
     cell = page.locator(place).filter(has_text="□ ■■□□□□").first
     cell.wait_for()
     page.wait_for_function("(found) => found.getAttribute('aria-label')", arg=cell.element_handle())
@@ -603,8 +605,7 @@ def test_a_page_is_saved_with_one_click_and_opens_without_a_network(
 
 def test_the_keyboard_alone_reaches_a_trial(url: str, watched: Watched) -> None:
     page = watched.open(f"{url}/scores?size=800")
-    control = page.locator(f"{DOTS} button", has_text="Table")
-    control.focus()
+    page.locator(f"{DOTS} {MENU}").focus()
     page.keyboard.press("Enter")
     page.locator(f"{DOTS} td a").first.wait_for()
     link = page.locator(f"{DOTS} td a").first
@@ -625,6 +626,7 @@ def test_the_first_tab_leads_to_the_content(url: str, watched: Watched) -> None:
 def test_every_figure_is_saved_as_a_picture(url: str, watched: Watched, kind: str) -> None:
     page = watched.open(f"{url}/scores?size=800")
     with page.expect_download() as download:
+        page.locator(f"{DOTS} {MENU}").click()
         page.locator(f"{DOTS} button", has_text=kind.upper()).click()
     content = Path(download.value.path()).read_bytes()
     assert content.startswith(b"<svg" if kind == "svg" else b"\x89PNG")
@@ -636,10 +638,10 @@ def test_every_figure_is_saved_as_a_picture(url: str, watched: Watched, kind: st
 def test_a_csv_holds_what_the_page_shows(url: str, watched: Watched) -> None:
     page = watched.open(f"{url}/scores?size=800&strategy=first_k")
     with page.expect_download() as download:
+        page.locator(f"{DOTS} {MENU}").click()
         page.locator(f"{DOTS} a", has_text="CSV").click()
-    source, _, table = Path(download.value.path()).read_text(encoding="utf-8").partition("\n")
-    assert source.startswith("# sweep made-up (config ")
-    rows = list(csv.DictReader(io.StringIO(table)))
+    rows = list(csv.DictReader(io.StringIO(Path(download.value.path()).read_text(encoding="utf-8"))))
+    assert all(row["source"].startswith("sweep made-up (config ") for row in rows)
     assert sorted(row["trial"] for row in rows) == sorted(_dots(page))
 
 

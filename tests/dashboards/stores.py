@@ -79,12 +79,13 @@ def write_store(
     invented: Invented | None = None,
     *,
     sweep: str = "made-up",
+    started: float = START,
     tags: bool = True,
 ) -> ResultStore:
     """A store with a plan of the trials and the rows of those that are said to have any."""
     made = invented or Invented()
     store = open_store(folder, must_exist=False)
-    plan = SweepPlan(sweep, START, "made-up.yaml", tuple((s.trial_id, s.model_dump(mode="json")) for s in trials))
+    plan = SweepPlan(sweep, started, "made-up.yaml", tuple((s.trial_id, s.model_dump(mode="json")) for s in trials))
     store.add_plan(plan)
     append(store, trials, made, tags=tags)
     return store

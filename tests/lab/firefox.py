@@ -76,7 +76,7 @@ _PROMISES = {
     ),
     "a table opens": (
         "/scores",
-        "() => document.querySelector('[data-part=depth-forest] .mantine-Accordion-control').click()",
+        "() => document.querySelector('[data-part=depth-forest] .menu > summary').click()",
         "() => document.querySelectorAll('[data-part=depth-forest] td').length > 0",
     ),
 }

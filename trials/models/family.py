@@ -87,14 +87,19 @@ class ModelFamily:
     prefix_space: bool = False
     square_mask: bool = False
 
-    def parts(self, model: Any) -> Parts:
-        """The three parts of a model of the family."""
-        base = getattr(model, model.base_model_prefix)
+    def encoder(self, base: Any) -> tuple[nn.Module, list[nn.Module]]:
+        """The embeddings and the layers of a model without its head."""
         # A parameter of the encoder itself, such as LayoutLMv3's class token, is part of its input.
         own = list(base.parameters(recurse=False))
         embeddings = _together([*_named(base, self.embeddings), *_named(base, self.shared)], own)
         layers = list(base.get_submodule(self.stack))
         layers[0] = _together([layers[0], *_named(base, self.beside_first)])
+        return embeddings, layers
+
+    def parts(self, model: Any) -> Parts:
+        """The three parts of a model of the family."""
+        base = getattr(model, model.base_model_prefix)
+        embeddings, layers = self.encoder(base)
         inside = {id(p) for module in (embeddings, *layers) for p in module.parameters()}
         rest = (m for m in model.modules() if any(id(p) not in inside for p in m.parameters(recurse=False)))
         return Parts(embeddings, tuple(layers), tuple(rest), tuple(_named(base, self.computed)))

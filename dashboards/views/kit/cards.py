@@ -10,6 +10,7 @@ import shlex
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -73,13 +74,12 @@ def answers_of_page(selection: Selection, most: int = MOST_ANSWERS) -> PageAnswe
 
 
 def _answered(selection: Selection, sweep: str, most: int) -> PageAnswers:
-    keys = ["task", "corpus", "model", "train_size"]
     page = of_page(selection)
     trials = page.trials
-    questions = trials.loc[trials["cell"] != trials["baseline"], keys].drop_duplicates()
+    questions = questions_of(trials)
     if len(questions) > most:
         largest = questions.sort_values("train_size", ascending=False, kind="stable").head(most)
-        trials = trials.merge(largest, on=keys)
+        trials = trials.merge(largest, on=[*questions])
     # Addresses that come to the same trials, as the summary and the only section of a report, have the same answers.
     cache, query = _known.setdefault(selection.snapshot.store, {}), selection.query
     key = sweep, _digest(trials), len(questions), selection.plan, query.budget
@@ -92,6 +92,12 @@ def _answered(selection: Selection, sweep: str, most: int) -> PageAnswers:
             cache.pop(next(iter(cache)))
         cache[key] = PageAnswers(answered, len(questions), trials)
     return cache[key]
+
+
+def questions_of(trials: pd.DataFrame) -> pd.DataFrame:
+    """What has an answer of its own: `task`, `corpus`, `model` and `train_size`, a row each."""
+    keys = ["task", "corpus", "model", "train_size"]
+    return trials.loc[trials["cell"] != trials["baseline"], keys].drop_duplicates()
 
 
 def _digest(trials: pd.DataFrame) -> int:
@@ -190,12 +196,61 @@ def headline(answer: Answer) -> str:
     return answer.headline
 
 
+class ShortAnswer(NamedTuple):
+    """Some corpora, which may be none, and what to freeze for them."""
+
+    of: str
+    words: str
+
+
+MOST_NAMED = 5  # corpora with a sentence of their own
+
+
+def short_answers(all_answers: Sequence[Answer]) -> list[ShortAnswer]:
+    """A sentence a corpus, `EWT, Naija` and `freeze the first 2 of 6 layers.`; a single answer has its figures, and
+    with more than `MOST_NAMED` corpora each outcome is counted.
+    """
+    if not all_answers:
+        return [ShortAnswer("", NO_CANDIDATES)]
+    if len(all_answers) == 1:
+        return [ShortAnswer("", f"{headline(all_answers[0])}. {figures_of(all_answers[0])}".rstrip())]
+    corpora: dict[str, list[Answer]] = {}
+    for answer in all_answers:
+        corpora.setdefault(answer.corpus, []).append(answer)
+    if len(corpora) > MOST_NAMED:
+        outcomes = Counter(map(headline, all_answers))
+        return [ShortAnswer(outcome, f"{n} of {len(all_answers)}.") for outcome, n in outcomes.items()]
+    same: dict[str, list[str]] = {}
+    for corpus, answers_of in corpora.items():
+        same.setdefault(_of_corpus(answers_of), []).append(corpus)
+    return [ShortAnswer(", ".join(names), words) for words, names in same.items()]
+
+
+def _of_corpus(all_answers: Sequence[Answer]) -> str:
+    """`freeze nothing (100 for training); about 9 more seeds to decide (500 for training).`."""
+    told: dict[str, list[str]] = {}
+    varies = [len({getattr(answer, key) for answer in all_answers}) > 1 for key in ("model", "train_size", "setup")]
+    for answer in all_answers:
+        each = (answer.model, f"{answer.train_size:,} for training", answer.setup)
+        told.setdefault(_in_passing(answer), []).append(", ".join(w for w, v in zip(each, varies, strict=True) if v))
+    if len(told) == 1:
+        return f"{next(iter(told))}."
+    return f"{'; '.join(f'{words} ({of})' for words, of in ((words, ', '.join(of)) for words, of in told.items()))}."
+
+
+def _in_passing(answer: Answer) -> str:
+    """The headline within a sentence."""
+    if answer.outcome == "not learned":
+        return "not learned"
+    if not answer.decided and answer.further_seeds:
+        return f"about {counted(answer.further_seeds, 'more seed')} to decide"
+    text = headline(answer)
+    return f"{text[0].lower()}{text[1:]}"
+
+
 def in_short(all_answers: Sequence[Answer]) -> str:
-    """The headlines of answers in their order: `Freeze the first 2 of 6 layers (3 of 4); Not decided yet (1 of 4).`."""
-    headlines = Counter(map(headline, all_answers))
-    if len(headlines) < 2:
-        return f"{next(iter(headlines))}." if headlines else NO_CANDIDATES
-    return f"{'; '.join(f'{phrase} ({n} of {len(all_answers)})' for phrase, n in headlines.items())}."
+    """The sentences of `short_answers` in a line."""
+    return " ".join(f"{of}: {words}" if of else words for of, words in short_answers(all_answers))
 
 
 def where_of(answer: Answer) -> str:
@@ -319,8 +374,8 @@ def interval_bar(answer: Answer, scale: Scale) -> Any:
             html.Div(className="limit", style={"left": f"{at(tolerance):.2f}%"}),
             html.Div(className="line", style={"left": f"{at(low):.2f}%", "width": f"{at(high) - at(low):.2f}%"}),
             html.Div(className="dot", style={"left": f"{at(loss):.2f}%"}),
-            html.Span("0", className="tick", style={"left": f"{at(0.0):.2f}%"}),
-            html.Span(f"tolerance {tolerance:g}", className="tick", style={"left": f"{at(tolerance):.2f}%"}),
+            html.Span("0", className="tick before", style={"left": f"{at(0.0):.2f}%"}),
+            html.Span(f"{tolerance:g}", className="tick after", style={"left": f"{at(tolerance):.2f}%"}),
         ],
         className=f"interval {side}",
         role="img",
@@ -349,8 +404,21 @@ def next_command(more: int, sweep: Sweep, address: str) -> str | None:
         return None
     first = keys[-1] + 1
     setting = f"seeds=[{','.join(map(str, [*keys, *range(first, first + more)]))}]"
-    command = ("permafrost", "launch", "--sweep", sweep.source or sweep.name, "--set", setting, "--store", address)
-    return shlex.join(command)
+    launch = ("permafrost", "launch", "--sweep")
+    if (file := _shipped_file(sweep, address)) is None:
+        return shlex.join((*launch, sweep.source or sweep.name, "--set", setting, "--store", address))
+    copy = shlex.join(("permafrost", "export", "store", MY_STORE, "--store", address))
+    return f"{copy} &&\n{shlex.join((*launch, str(file), '--set', setting, '--store', MY_STORE))}"
+
+
+MY_STORE = "my-store"  # what is proposed where the store that is shown is not the reader's own
+
+
+def _shipped_file(sweep: Sweep, address: str) -> Path | None:
+    """The sweep's file beside its store, where it is not here: both came along, as FreezeBench does."""
+    beside = Path(address).parent / sweep.source
+    is_ours = not sweep.source or Path(sweep.source).exists() or "://" in address or not beside.is_file()
+    return None if is_ours else beside.resolve()
 
 
 def _details(answer: Answer) -> Any:
@@ -361,6 +429,9 @@ def _details(answer: Answer) -> Any:
         lines.append(dmc.Text(f"{label}: {freeze_name(answer.runner_up)}.", size="sm"))
     if answer.yaml:
         lines.append(copied(answer.yaml.rstrip(), "the YAML"))
+    if answer.own_training:
+        lines.append(dmc.Text("In your own training code, before the optimizer is made:", size="sm"))
+        lines.append(copied(answer.own_training.rstrip(), "the lines"))
     return html.Details([html.Summary("In full, with the YAML" if answer.yaml else "In full"), *lines])
 
 

@@ -12,9 +12,7 @@ import pandas as pd
 
 from dashboards.data.selection import Selection
 from dashboards.views.kit.drawing import freeze_column, freeze_name, name, short, with_strip
-from dashboards.views.kit.part import EmptyPartError
 from dashboards.views.kit.theme import axis, dodge
-from orchestrator.analysis.cells import setting, varying_settings
 from orchestrator.analysis.describe import describe_cells
 from orchestrator.analysis.savings import COUNTED
 from orchestrator.analysis.summary import statistics_of
@@ -203,106 +201,3 @@ def setting_columns(table: pd.DataFrame) -> dict[str, pd.Series]:
     """The columns by which every table names a setting, from its `train_size`, `freeze` and `n_layers`."""
     frozen = freeze_column(table["freeze"], table["n_layers"])
     return {"train size (sentences)": table["train_size"], "frozen": frozen}
-
-
-# Which setting the view Tags compares with its baseline.
-
-
-class ComparedCells(NamedTuple):
-    """A cell and its baseline.
-
-    Attributes:
-        depth, n_layers: Of the cell.
-        trials: Completed trials of both.
-    """
-
-    cell: str
-    baseline: str
-    freeze: str
-    depth: int
-    n_layers: int
-    train_size: int
-    trials: pd.DataFrame
-    note: str
-
-    @property
-    def caption(self) -> str:
-        """Which two cells a figure compares."""
-        return f"Frozen: {short(freeze_name(self.freeze))}, against the baseline; train size {self.train_size:,}."
-
-
-def compared_cells(selection: Selection) -> ComparedCells:
-    """The cell of the freeze that the query names, else the deepest, at the largest train size where it completed.
-
-    Raises EmptyPartError.
-    """
-    done = selection.completed
-    cells = done[done["cell"] != done["baseline"]].drop_duplicates("cell")
-    wanted = selection.query.freeze
-    named = cells[cells["freeze"] == wanted]
-    note = f"No trial with {short(wanted)!r} frozen has completed." if wanted and not len(named) else ""
-    order = ["train_size", "depth", "embeddings", "freeze"]
-    chosen = (named if len(named) else cells).sort_values(order, ascending=[False, False, False, True], kind="stable")
-    if not len(chosen):
-        raise EmptyPartError("Only the baseline has completed trials.")
-    row = chosen.iloc[0]
-    trials = done[done["cell"].isin([row["cell"], row["baseline"]])]
-    if not (trials["cell"] == row["baseline"]).any():
-        raise EmptyPartError("The baseline has no completed trial. Run it (freeze: none).")
-    return ComparedCells(
-        row["cell"], row["baseline"], row["freeze"], int(row["depth"]), int(row["n_layers"]), int(row["train_size"]),
-        trials, note,
-    )  # fmt: skip
-
-
-def first_seeds(trials: pd.DataFrame, at_most: int) -> pd.DataFrame:
-    """The trials of the lowest seeds; seeds that both cells have come first."""
-    cells = trials.groupby("seed")["cell"].nunique()
-    order = cells.reset_index().sort_values(["cell", "seed"], ascending=[False, True])["seed"].head(at_most)
-    return trials[trials["seed"].isin(order)]
-
-
-# The settings in which the trials of a sweep differ, as columns that an analysis and a figure take.
-
-# Of two that determine each other, as depth and strategy often do, an analysis keeps the first.
-LABELS = {
-    "depth": "frozen layers",
-    "strategy": "strategy",
-    "embeddings": "embeddings",
-    "train_size": "train size",
-    "corpus": "corpus",
-    "model": "model",
-}
-NOTE_WIDTH = 50  # letters in a line of a note that fits a phone
-_NAMES = {"lr": "learning rate", "head_lr": "learning rate of the head", "lora": "adapters", "thaw_every": "unfreezing"}
-
-
-def varied(selection: Selection) -> tuple[pd.DataFrame, dict[str, str]]:
-    """The completed trials with a column for each setting that only some sweeps vary, and the name of each setting by
-    its column; those of `LABELS` are always there.
-    """
-    done = selection.completed
-    columns = varying_columns(selection, done) if "setup" in done and done["setup"].nunique() > 1 else {}
-    return done.assign(**columns), LABELS | {key: setting_name(key) for key in columns}
-
-
-def varying_columns(selection: Selection, trials: pd.DataFrame) -> dict[str, pd.Series]:
-    """The settings in which some trials differ beyond those that every table has, by `set:` and their dotted names."""
-    all_specs, cells = selection.snapshot.specs, trials["cell"].unique()
-    specs = {cell: all_specs[cell] for cell in cells if cell in all_specs}
-    keys = [key for key in varying_settings(specs.values()) if key != "model.name"]
-    return {
-        f"set:{key}": trials["cell"].map({cell: plain_setting(setting(spec, key)) for cell, spec in specs.items()})
-        for key in keys
-    }
-
-
-def setting_name(key: str) -> str:
-    """The name of a dotted setting for people; it may begin with `set:`."""
-    last = key.removeprefix("set:").rpartition(".")[2]
-    return _NAMES.get(last, last.replace("_", " "))
-
-
-def plain_setting(value: object) -> object:
-    """The value of a setting as a number or text."""
-    return "default" if value is None else value if isinstance(value, (int, float)) else str(value)

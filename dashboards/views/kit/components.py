@@ -25,7 +25,7 @@ def part_id(kind: str, name: Any) -> dict[str, Any]:
     """Id of a component of a part or view.
 
     Args:
-        kind: `figure`, `place` (of a figure), `numbers` (opens its table), `table` (of a figure), `only` (a table
+        kind: `figure`, `place` (of a figure), `table` (of a figure), `only` (a table
             alone), `content` (of a view, above its parts), `still` (a figure that no callback changes), `age` (of a
             sweep's last row), `sweeps` (their list).
         name: Name of the part or path of the view; `MATCH` or `ALL` in callbacks.
@@ -35,16 +35,15 @@ def part_id(kind: str, name: Any) -> dict[str, Any]:
 
 def part_card(part: Part[Any], drawn: Drawn | None) -> Any:
     """A part with its figure, its table and its exports; if it is not drawn yet, the browser requests it later."""
-    body: list[Any] = []
     if part.draw is not None:
         inner = None if drawn is None else figure_of(part, drawn)
-        body = [html.Div(inner, id=part_id("place", part.name), className="place"), numbers(part.name)]
+        body = html.Div(inner, id=part_id("place", part.name), className="place", **{"data-waits": _WAITS})
     else:
         rows = None if drawn is None else table(drawn)
-        body = [html.Div(rows, id=part_id("only", part.name), className="wide", tabIndex="0", role="group")]
+        body = _wide("only", part, rows, _WAITS)
     head = html.Div([dmc.Title(part.title, order=2, size="h5"), _caption(part)], className="title")
     card = dmc.Paper(
-        dmc.Stack([head, *body, _tools(part)], gap=4),
+        dmc.Stack([head, body, _menu(part)], gap=4),
         p="sm",
         withBorder=True,
         className="part if-any" if part.if_any else "part",
@@ -55,13 +54,33 @@ def part_card(part: Part[Any], drawn: Drawn | None) -> Any:
     return html.Details([html.Summary(part.on_demand), card], className="on-demand")
 
 
+_WAITS = "Comes as soon as what stands above is drawn ..."  # where nothing is yet
+
+
+def _wide(kind: str, part: Part[Any], inner: Any, waits: str) -> Any:
+    """A place that scrolls sideways, and what it says as long as it is empty."""
+    return html.Div(
+        inner, id=part_id(kind, part.name), className="wide", tabIndex="0", role="group", **{"data-waits": waits}
+    )
+
+
 def _caption(part: Part[Any]) -> Any:
-    """The caption; how the part was computed opens behind a question mark."""
-    caption = dmc.Text(part.caption, size="sm")
+    """The caption, or how to read the figure in short lines; how it was computed opens behind a question mark."""
+    caption: Any = dmc.Text(part.caption, size="sm")
+    if part.reading:
+        lines = [html.Li([html.B(seen), ": ", meaning]) for seen, meaning in part.reading]
+        caption = html.Ul(lines, className="reading", **{"aria-label": "How to read it"})
     if not part.method:
         return caption
     mark = html.Summary("?", title="How this is computed", **{"aria-label": f"How {part.title} is computed"})
     return html.Div([caption, html.Details([mark, dmc.Text(part.method, size="sm")])], className="caption")
+
+
+def _menu(part: Part[Any]) -> Any:
+    """The table of a figure, which is filled when this opens, and the files of a part."""
+    inner = [_tools(part), *([_wide("table", part, None, "Computing the table ...")] if part.draw else [])]
+    words = "Table and files" if part.draw else "Files"
+    return html.Details([html.Summary(words, **{"aria-label": f"{words}: {part.title}"}), *inner], className="menu")
 
 
 def figure_of(part: Part[Any], drawn: Drawn) -> Any:
@@ -86,20 +105,6 @@ def graph(name: str, title: str, figure: Figure, *, kind: str = "figure") -> Any
         style={"minHeight": height},
     )
     return html.Div(inner, role="group", **{"aria-label": f"Figure: {title}. Its numbers are in the table below."})
-
-
-def numbers(name: str) -> Any:
-    """The table of a figure, filled when it is opened."""
-    item = dmc.AccordionItem(
-        [
-            dmc.AccordionControl("Table", py=4),
-            dmc.AccordionPanel(html.Div(id=part_id("table", name), className="wide", tabIndex="0", role="group")),
-        ],
-        value="open",
-    )
-    return dmc.Accordion(
-        item, id=part_id("numbers", name), value=None, variant="default", chevronPosition="left", order=3
-    )
 
 
 def _tools(part: Part[Any]) -> Any:

@@ -173,7 +173,7 @@ Box = tuple[float, float, float, float]  # left, right, bottom, top
 def beside_marks(
     at: Sequence[tuple[float, float]],
     names: Sequence[str],
-    width: float,
+    room: Box,
     order: Sequence[int],
     lines: Sequence[Box] = (),
 ) -> list[str]:
@@ -181,20 +181,26 @@ def beside_marks(
 
     Args:
         at: Of the marks, in pixels.
+        room: Of the panel.
         order: Those that are placed first.
         lines: What names may not cover, too.
     """
     taken: list[Box] = [(x - _MARKER, x + _MARKER, y - _MARKER, y + _MARKER) for x, y in at] + list(lines)
     positions = [""] * len(at)
     for n in order:
-        squares = sum(names[n].count(square) for square in (FROZEN, TRAINED))
-        wide = _SQUARE * squares + _LETTER * (len(names[n]) - squares)
-        for place, box in _places_around(*at[n], wide):
-            if box[0] >= 0 and box[1] <= width and not any(_overlap(box, other) for other in taken):
+        for place, box in _places_around(*at[n], label_width(names[n])):
+            fits = box[0] >= room[0] and box[1] <= room[1] and box[2] >= room[2] and box[3] <= room[3]
+            if fits and not any(_overlap(box, other) for other in taken):
                 positions[n] = place
                 taken.append(box)
                 break
     return positions
+
+
+def label_width(label: str) -> float:
+    """Pixels that a label takes in a figure; the squares of a layer strip are wider than letters."""
+    squares = sum(label.count(square) for square in (FROZEN, TRAINED))
+    return _SQUARE * squares + _LETTER * (len(label) - squares)
 
 
 def _places_around(x: float, y: float, wide: float) -> Iterator[tuple[str, Box]]:
@@ -311,12 +317,19 @@ def row_panels(
 
 
 def grid(
-    look: Look, x: dict[str, Any], y: dict[str, Any], titles: Sequence[str], *, columns: int, panel_height: int
+    look: Look,
+    x: dict[str, Any],
+    y: dict[str, Any] | Sequence[dict[str, Any]],
+    titles: Sequence[str],
+    *,
+    columns: int,
+    panel_height: int,
 ) -> dict[str, Any]:
-    """A layout of titled panels in rows of `columns`, on the same axes (`panel_axes`).
+    """A layout of titled panels in rows of `columns` (`panel_axes`) on the same axes, or each on a y axis of its own.
 
-    Titles and tick labels of axes stand at the left and at the bottom only.
+    Titles and tick labels of axes that panels share stand at the left and at the bottom only.
     """
+    own = not isinstance(y, dict)
     n = len(titles)
     rows = -(-n // columns)
     drawn = layout(look, x={}, y={}, height=80 + panel_height * rows, annotations=[], shapes=[])
@@ -325,7 +338,7 @@ def grid(
     for place, title in enumerate(titles):
         row, column = divmod(place, columns)
         at = str(place + 1) if place else ""
-        across = _share(column, columns, 0.05)
+        across = _share(column, columns, 0.1 if own else 0.05)
         down = _share(rows - 1 - row, rows, min(0.2, 84 / (panel_height * rows)))
         untitled = {"title": {"text": ""}}
         lowest, left = place + columns >= n, column == 0
@@ -334,8 +347,8 @@ def grid(
             "showticklabels": lowest,
         }  # fmt: skip
         drawn[f"yaxis{at}"] = {
-            **y_lines, **y, **({} if left else untitled), "domain": down, "anchor": f"x{at}", "showticklabels": left,
-            **({"matches": "y"} if place else {}),
+            **y_lines, **(y[place] if not isinstance(y, dict) else y), **({} if left else untitled), "domain": down,
+            "anchor": f"x{at}", "showticklabels": left or own, **({"matches": "y"} if place and not own else {}),
         }  # fmt: skip
         drawn["annotations"].append(heading(title, across[0], down[1]))
     return drawn

@@ -30,6 +30,7 @@ _LETTER, _SQUARE = 5.6, 9.5  # mean widths in that font
 _LABEL_GAP = 8  # pixels between two labels, so that two strips are not read as one
 ROW, LEAST_HEIGHT = 30, 160  # pixels that a label of two lines takes, and that any figure needs
 _STRIP = re.compile(f"[{FROZEN}{TRAINED}][{FROZEN}{TRAINED} ]*")
+_NUMBER = re.compile(r" [+-][0-9.]+$")
 
 
 def narrowed(figure: Figure) -> Figure:
@@ -85,9 +86,9 @@ def _rows(figure: Figure) -> bool:
 
 
 def _strip_of(label: str) -> str:
-    """The strip of a label that has one, else the label."""
-    match = _STRIP.search(label)
-    return match.group().rstrip() if match else label
+    """The strip of a label that has one, with the number at its end; else the label."""
+    strip, number = _STRIP.search(label), _NUMBER.search(label)
+    return strip.group().rstrip() + (number.group() if number else "") if strip else label
 
 
 def _width(line: str) -> float:
@@ -135,6 +136,7 @@ class Part(Generic[Info]):
         any_state: Whether it shows trials in any state, so that it needs no completed one.
         of_store: Whether it shows more than what is selected, so that a report has it once, in its summary.
         if_any: On a page it is left out if it has nothing to show.
+        reading: How to read its figure: what is seen, and what it means. On a page they stand in place of the caption.
         detail: Whether a report has it behind what is printed.
         on_demand: On a page it opens, and is only then asked for, by these words; empty if it is there at once.
     """
@@ -146,6 +148,7 @@ class Part(Generic[Info]):
     table: Callable[[Info], pd.DataFrame] = lambda info: cast("pd.DataFrame", info)
     draw: Callable[[Info, Look], Figure] | None = None
     method: str = ""
+    reading: Sequence[tuple[str, str]] = ()
     body: Callable[[Info, Look], Any] | None = None
     note: Callable[[Info], str] = lambda info: ""
     shows: Callable[[Selection], Selection] = lambda selection: selection
@@ -289,6 +292,7 @@ class View:
         add_callbacks: Registers callbacks of its own; they look up what a page selects with the function passed.
         item_page: The page of one of its items.
         shows: The trials that it shows, of those that the address selects.
+        resolved: A selection with what this page chooses where the address leaves it open.
         of_all: Fields of the page query of which it shows all values unless the address names one.
         why_dimmed: Why the page has nothing to show for a store; empty if it has.
         takes_in: Older addresses that lead here.
@@ -305,6 +309,7 @@ class View:
     add_callbacks: Callable[[dash.Dash, Callable[[str], Selection]], None] | None = None
     item_page: ItemPage | None = None
     shows: Callable[[Selection], Selection] = lambda selection: selection
+    resolved: Callable[[Selection], Selection] = lambda selection: selection
     of_all: tuple[str, ...] = ()
     why_dimmed: Callable[[Selection], str] = why_empty
     takes_in: tuple[str, ...] = ()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import shlex
 import signal
 import subprocess
 import sys
 from math import prod
+from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
@@ -15,7 +17,7 @@ from dashboards.commands.dashboard import DEMO_PAGE, DEMO_STORE
 from dashboards.data.frames import Frames
 from dashboards.data.page_query import PageQuery, parse_query
 from dashboards.data.selection import select
-from dashboards.views.kit.cards import answers_of_page, in_short
+from dashboards.views.kit.cards import MY_STORE, answers_of_page, next_command, short_answers
 from orchestrator.api.answering import answer
 from orchestrator.extras.store_care.check import check_store
 from orchestrator.store import ResultStore, open_store
@@ -75,9 +77,20 @@ def test_the_first_page_has_an_answer_that_is_decided(store: ResultStore) -> Non
     assert [(answer.corpus, answer.decided) for answer in page_answers[:3]] == [
         ("EWT", True), ("Naija", True), ("SST-2", True),
     ]  # fmt: skip
-    first, second, *_ = in_short(page_answers).split("; ")
-    assert first == "Freeze the first 2 of 6 layers and the embeddings (2 of 5)"
-    assert second == "Freeze the first 4 of 6 layers and the embeddings (1 of 5)"
+    first, second, *_ = short_answers(page_answers)
+    assert first == ("EWT, Naija", "freeze the first 2 of 6 layers and the embeddings.")
+    assert second == ("SST-2", "freeze the first 4 of 6 layers and the embeddings.")
+
+
+def test_its_command_copies_the_study_and_names_files_that_are_there(store: ResultStore) -> None:
+    sweep = Frames(store).refresh().sweeps["freezebench-core"]
+    command = next_command(2, sweep, store.address)
+    assert command is not None
+    copy, launch = map(shlex.split, command.split(" &&\n"))
+    assert copy == ["permafrost", "export", "store", MY_STORE, "--store", store.address]
+    assert load_sweep(Path(launch[launch.index("--sweep") + 1]), [])[0].name == "freezebench-core"
+    assert launch[launch.index("--store") + 1] == MY_STORE
+    assert launch[launch.index("--set") + 1] == "seeds=[0,1,2,3,4,5,6]"
 
 
 @pytest.mark.slow

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
+from pathlib import Path
 
+import duckdb
 import pandas as pd
 
-from dashboards.data.tables import as_csv, as_latex, as_markdown, shown
+from dashboards.data.latex_tables import as_latex
+from dashboards.data.table_files import as_csv, as_markdown
+from dashboards.data.tables import shown
 from orchestrator.analysis.cells import FreezeName
 from tests.examples import each
 
@@ -91,7 +95,16 @@ def test_the_unit_of_a_column_decides_how_many_decimals_are_shown(value: object,
     assert shown(value, column) == words
 
 
-def test_csv_and_latex_begin_with_the_source_as_a_comment() -> None:
-    assert as_csv(FRAME, "sweep a\nb").startswith("# sweep a\\nb\r\n")
+def test_latex_begins_with_the_source_as_a_comment() -> None:
     assert as_latex(FRAME, source="sweep a\nb").startswith("% sweep a\\nb\n\\providecommand")
-    assert len(pd.read_csv(io.StringIO(as_csv(FRAME, "x")), comment="#")) == len(FRAME)
+
+
+def test_csv_begins_with_its_header_and_ends_each_row_with_the_source(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    path.write_text(as_csv(FRAME, "sweep a\nb, c"), encoding="utf-8", newline="")
+    by_pandas = pd.read_csv(path)
+    by_duckdb = duckdb.read_csv(path).df()
+    for table in (by_pandas, by_duckdb):
+        assert [*table.columns] == [*FRAME.columns, "source"]
+        assert table["source"].tolist() == ["sweep a\\nb, c"] * len(FRAME)
+        assert table["n"].tolist() == FRAME["n"].tolist()

@@ -13,8 +13,8 @@ import pandas as pd
 import pytest
 
 from dashboards.data.frames import Frames
+from dashboards.data.latex_tables import as_latex
 from dashboards.data.page_query import PageQuery
-from dashboards.data.tables import as_latex
 from dashboards.report.write import write_report
 from orchestrator.analysis.cells import FreezeName
 from tests.dashboards.stores import specs, write_store

@@ -1,4 +1,4 @@
-"""Answer: loss against saving, the cards, and what to run next."""
+"""Answer: the sentences, the cards, and what to run next."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from plotly.io.json import to_json_plotly
 from dashboards.data.frames import Frames
 from dashboards.data.page_query import parse_query
 from dashboards.data.selection import Selection, select
-from dashboards.views import answer
+from dashboards.views import losses
 from dashboards.views.kit.cards import (
     MOST_CARDS,
     answers_of_page,
@@ -27,12 +27,12 @@ from dashboards.views.kit.cards import (
     interval_bar,
     next_command,
     settings_of,
+    short_answers,
 )
-from dashboards.views.kit.theme import DARK, LIGHT
 from orchestrator.analysis.answer import Answer, freeze_yaml
 from tests.builders import SPEC
 from tests.dashboards.stores import Invented, specs, write_store
-from tests.dashboards.views.made import drawn, made, strictly, without_baseline
+from tests.dashboards.views.made import drawn, made, without_baseline
 from trials.draft import FreezeDraft
 from trials.seeds import Seeds
 from trials.settings import FreezeSpec, ModelSpec
@@ -58,67 +58,46 @@ def _text(component: Any) -> str:
     return json.dumps(json.loads(to_json_plotly(component)), ensure_ascii=False)
 
 
-# --- The figure
-
-
-def test_a_mark_stands_at_its_saving_and_loss_and_is_filled_where_it_passes(clear: Select) -> None:
-    info = answer.prepare_losses(clear("?size=800"))
-    figure = strictly(answer.draw_losses(info, LIGHT))
-    marks, table = figure["data"][1], info.panels[0].table
-    near = table[100 * table["loss"] <= figure["layout"]["yaxis"]["range"][1]]
-    assert marks["y"] == pytest.approx((100 * near["loss"]).tolist(), abs=1e-3)
-    assert marks["x"] == pytest.approx((100 * near["saved"].astype(float)).tolist(), abs=2)
-    filled = dict(zip(near["freeze"], ["open" not in each for each in marks["marker"]["symbol"]], strict=True))
-    assert filled == {"first 2": True, "alternating": False, "first 4": False, "all": False}
-
-
-def test_the_tolerance_is_a_band_a_line_and_what_the_browser_drags(clear: Select) -> None:
-    info = answer.prepare_losses(clear("?tolerance=2.5"))
-    layout = strictly(answer.draw_losses(info, DARK))["layout"]
-    band, line = layout["shapes"][:2]
-    assert (band["type"], band["y1"], line["y0"], line["y1"]) == ("rect", 2.5, 2.5, 2.5)
-    assert layout["meta"] == {"tolerance": 2.5}
-
-
-def test_a_panel_each_corpus_and_size_says_what_nothing_frozen_scores(tmp_path: Path) -> None:
-    trials = [*FIVE, *specs(seeds=range(5), data={"name": "other", "fingerprint": "f" * 64})]
-    selection = made(tmp_path / "s", CLEAR, trials=trials)
-    info = answer.prepare_losses(selection)
-    assert len(info.panels) == 4
-    titles = [each["text"] for each in answer.draw_losses(info, LIGHT)["layout"]["annotations"]]
-    assert all("nothing frozen: 9" in title or "nothing frozen: 8" in title for title in titles)
-
-
-def test_the_address_narrows_the_panels(tmp_path: Path) -> None:
-    trials = [*FIVE, *specs(seeds=range(5), data={"name": "other", "fingerprint": "f" * 64})]
-    info = answer.prepare_losses(made(tmp_path / "s", CLEAR, trials=trials, search="?corpus=pos+other&size=200"))
-    assert [(panel.answer.corpus, panel.answer.train_size) for panel in info.panels] == [("other", 200)]
-
-
-def test_a_setting_far_beyond_the_others_stands_at_the_edge_with_its_loss_in_words(tmp_path: Path) -> None:
-    far = Invented(noise=0.001, score=lambda spec: 0.9 - (0.4 if spec.freeze.depth == 6 else 0.001 * spec.freeze.depth))
-    figure = answer.draw_losses(
-        answer.prepare_losses(made(tmp_path / "s", far, trials=FIVE, search="?size=800")), LIGHT
-    )
-    assert figure["layout"]["yaxis"]["range"][1] < 10
-    away = next(trace for trace in figure["data"] if trace["name"] == "far beyond")
-    assert float(away["text"][0]) == pytest.approx(40, abs=1)
+# --- What is answered
 
 
 def test_choosing_on_test_is_refused(tmp_path: Path) -> None:
     words = "No answer: the test split is shown once and selects nothing; choose on dev."
-    assert drawn(answer.LOSSES, made(tmp_path / "s", search="?split=test")).why_empty == words
-
-
-# --- What is answered
+    assert drawn(losses.LOSSES, made(tmp_path / "s", search="?split=test")).why_empty == words
 
 
 def test_the_answer_is_the_largest_saving_within_the_tolerance(clear: Select) -> None:
     found = _answers(clear(""))
     assert [each.train_size for each in found] == [800, 200]
-    assert in_short(found) == "Freeze the first 2 of 6 layers."
+    assert in_short(found) == "tiny: freeze the first 2 of 6 layers."
     assert found[0].yaml == "trial:\n  freeze: {strategy: first_k, depth: 2}\n  frozen_dropout: true\n"
     assert settings_of(found[0]).set_index("freeze")["qualifies"].to_dict()["first 2"]
+
+
+def _named(found: list[Answer], *names: str) -> list[Answer]:
+    return [replace(found[0], corpus=name) for name in names]
+
+
+def test_corpora_with_the_same_answer_share_a_sentence_and_each_other_has_its_own(clear: Select) -> None:
+    (large, small), open_one = _answers(clear("")), _answers(clear("?tolerance=0.1"))[0]
+    undecided = replace(open_one, decided=False, outcome="not decided", further_seeds=2, corpus="d")
+    unlearned = replace(undecided, outcome="not learned", corpus="e")
+    told = short_answers([*_named([large], "a", "b"), *_named([small], "c"), undecided, unlearned])
+    assert told == [
+        ("a, b, c", "freeze the first 2 of 6 layers."), ("d", "about 2 more seeds to decide."), ("e", "not learned."),
+    ]  # fmt: skip
+
+
+def test_sizes_of_a_corpus_that_differ_are_told_apart(clear: Select) -> None:
+    large, small = _answers(clear(""))
+    other = replace(small, decided=False, outcome="not decided", further_seeds=None)
+    words = "freeze the first 2 of 6 layers (800 for training); not decided (200 for training)."
+    assert short_answers([large, other]) == [("tiny", words)]
+
+
+def test_of_more_corpora_than_are_named_outcomes_are_counted(clear: Select) -> None:
+    found = _answers(clear(""))
+    assert short_answers(_named(found, *"abcdef")) == [("Freeze the first 2 of 6 layers", "6 of 6.")]
 
 
 def test_with_more_answers_than_a_page_has_room_for_those_of_the_largest_sizes_are_computed(tmp_path: Path) -> None:
@@ -142,7 +121,7 @@ def test_two_trials_of_one_seed_are_told_not_averaged(tmp_path: Path) -> None:
     selection = made(tmp_path / "s", trials=specs(train_sizes=(200,)))
     assert selection.sweep is not None
     doubled = replace(selection, sweep=replace(selection.sweep, trials=selection.trials.assign(seed=0)))
-    assert "two completed trials of seed 0" in drawn(answer.LOSSES, doubled).why_empty
+    assert "two completed trials of seed 0" in drawn(losses.LOSSES, doubled).why_empty
 
 
 RATES = [spec for lr in (1e-5, 1e-3) for spec in specs(train_sizes=(800,), optim={"lr": lr})]

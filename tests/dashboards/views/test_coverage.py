@@ -23,10 +23,9 @@ from dashboards.views.coverage import (
     prepare_stability,
     progress,
 )
-from dashboards.views.kit.cards import answers_of_page, headline
+from dashboards.views.kit.cards import answers_of_page
 from dashboards.views.kit.part import compute
 from dashboards.views.kit.theme import DARK, LIGHT
-from dashboards.views.sweep_list import sweep_list
 from tests.builders import make_spec
 from tests.dashboards.stores import Invented, append, specs, write_store
 from tests.dashboards.views.made import made
@@ -69,35 +68,6 @@ def test_failures_are_grouped_by_what_was_said_last(tmp_path: Path) -> None:
 def test_progress_counts_the_whole_sweep_whatever_is_selected(tmp_path: Path) -> None:
     found = prepare_progress(_selection(tmp_path, query=PageQuery(size=(200,))))
     assert found.counts == {"completed": 10, "missing": 10, "failed": 10}
-
-
-@pytest.fixture
-def two_sweeps(tmp_path: Path) -> Selection:
-    """One is complete, the other has no row."""
-    store = write_store(tmp_path / "s", specs(train_sizes=(200,)), sweep="one")
-    write_store(tmp_path / "s", specs(train_sizes=(400,)), Invented(state=lambda spec: None), sweep="two")
-    return select(Frames(store).refresh(), PageQuery(sweep="two"))
-
-
-def test_a_store_with_several_sweeps_lists_them_with_their_progress_and_last_row(two_sweeps: Selection) -> None:
-    words = str(sweep_list(two_sweeps))
-    assert "one', href='/?sweep=one'" in words
-    assert "finished, 15 of 15 trials completed', ', last row '" in words
-    assert "stopped, 0 of 15 trials completed'" in words
-    last = max(two_sweeps.snapshot.sweeps["one"].trials["time"]).timestamp()
-    assert f"'data-time': {last}" in words or f"data-time={last}" in words
-
-
-def test_another_sweep_is_opened_with_the_same_tolerance_cost_and_theme(two_sweeps: Selection) -> None:
-    query = two_sweeps.query.but(tolerance=0.5, cost="train_s", theme="dark", size=(400,))
-    words = str(sweep_list(replace(two_sweeps, query=query)))
-    assert "href='/?sweep=one&cost=train_s&tolerance=0.5&theme=dark'" in words
-
-
-def test_the_answer_of_another_sweep_is_in_the_list(two_sweeps: Selection) -> None:
-    one = replace(two_sweeps, sweep=two_sweeps.snapshot.sweeps["one"], asked=PageQuery())
-    (found,) = answers_of_page(one).answers
-    assert headline(found) in str(sweep_list(two_sweeps))
 
 
 def test_answers_are_computed_again_when_a_trial_has_ended(tmp_path: Path) -> None:

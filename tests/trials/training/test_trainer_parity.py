@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +11,22 @@ import torch
 from torch import nn
 from transformers import DataCollatorForTokenClassification, Trainer, TrainingArguments
 
+from orchestrator import api
+from orchestrator.analysis.own_training import own_training_lines
 from tests.examples import each
 from tests.trials.conftest import TrialMaker
 from trials.cache.encoding import encode_for
+from trials.errors import ConfigError, ModelError
 from trials.models.family import MODEL_FAMILIES
 from trials.models.load import LoadedModel, load_model, load_tokenizer
+from trials.settings import FreezeSpec
 from trials.spec import TrialSpec
 from trials.training.batching import shuffled_batches
 from trials.training.freeze_course import freeze_parts, frozen_modules, train_mode
 from trials.training.loop import Training, train_steps
 
-PAGE = Path(__file__).parents[3] / "docs/pages/howto/own-training.md"
 STEPS, BATCH, DEPTH = 20, 4, 2
 FREEZE = {"strategy": "first_k", "depth": DEPTH, "embeddings": True}
-Freeze = Callable[[nn.Module, int], None]
 
 
 class RecordingTrainer(Trainer):  # type: ignore[misc]  # transformers has no types here
@@ -104,38 +104,59 @@ def test_twenty_steps_have_the_losses_of_transformers_trainer(
     assert ours[-1] < ours[0]
 
 
-# --- The lines of "the answer in your own training code"
+# --- The answer in training code of one's own
 
 
-@pytest.fixture(scope="module")
-def page_freeze() -> Freeze:
-    """The function of the page."""
-    (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    space: dict[str, Any] = {}
-    exec(code, space)
-    found: Freeze = space["freeze"]
-    return found
+def by_api(model: nn.Module, spec: TrialSpec) -> None:
+    api.freeze(model, spec.freeze.label)
 
 
-def gradients_only(model: nn.Module, depth: int) -> None:
+def by_lines(model: nn.Module, spec: TrialSpec) -> None:
+    """What an answer prints for the model at hand."""
+    exec(own_training_lines(spec), {"model": model})
+
+
+def gradients_only(model: nn.Module, spec: TrialSpec) -> None:
     """What most scripts do: gradients off, dropout on."""
-    encoder: Any = model.base_model
-    layers = encoder.transformer.layer if hasattr(encoder, "transformer") else encoder.encoder.layer
-    for part in (encoder.embeddings, *layers[:depth]):
-        part.requires_grad_(False)
+    api.freeze(model, spec.freeze.label, frozen_dropout=True)
 
 
 @pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning", "ignore::UserWarning")
-@pytest.mark.parametrize("family", ["distilbert", "bert"])
-def test_trainer_with_the_lines_of_the_page_has_our_losses_and_without_them_others(
-    family: str, page_freeze: Freeze, make_trial: TrialMaker, tmp_path: Path
+@each("family", dict.fromkeys(["modernbert", "bert", *MODEL_FAMILIES]), quick=2)
+def test_trainer_freezes_as_an_answer_of_each_architecture_did_and_gradients_alone_are_another_training(
+    family: str, make_trial: TrialMaker, tmp_path: Path
 ) -> None:
-    spec = make_trial(family, freeze=FREEZE, optim={"lr": 1e-2, "batch_size": BATCH, "weight_decay": 0.1})
+    optim = {"lr": 1e-2, "batch_size": BATCH, "weight_decay": 0.1}
+    spec = make_trial(family, freeze=FREEZE, optim=optim, frozen_dropout=False)
     order, losses = batches_of(), {}
-    for freeze in (page_freeze, gradients_only):
+    for freeze in (by_api, by_lines, gradients_only):
         model = fresh(spec, frozen_dropout=0.5).model
-        freeze(model, DEPTH)
+        freeze(model, spec)
         losses[freeze] = trainer_losses(spec, order, model, tmp_path)
     ours = our_losses(spec, order, fresh(spec, frozen_dropout=0.5), frozen_dropout=False)
-    assert losses[page_freeze] == pytest.approx(ours, abs=1e-4)
-    assert losses[gradients_only] != pytest.approx(losses[page_freeze], abs=1e-2)
+    assert losses[by_api] == pytest.approx(ours, abs=1e-4)
+    assert losses[by_lines] == pytest.approx(ours, abs=1e-4)
+    if any(isinstance(module, nn.Dropout) for module in fresh(spec).parts.encoder_layers.modules()):  # Llama has none
+        assert losses[gradients_only] != pytest.approx(ours, abs=1e-2)
+
+
+@pytest.mark.parametrize("label", ["none", "embeddings", "first 1", "last 2+E", "layers 0,2"])
+def test_a_label_freezes_the_parts_that_a_trial_freezes(label: str, make_trial: TrialMaker) -> None:
+    spec = make_trial("bert")
+    model = fresh(spec)
+    freeze = FreezeSpec.named(label, spec.model.n_layers)
+    assert freeze is not None
+    freeze_parts(model.parts, freeze)
+    expected = {name for name, weight in model.model.named_parameters() if not weight.requires_grad}
+    model.model.requires_grad_(True)
+    api.freeze(model.model, label)
+    assert {name for name, weight in model.model.named_parameters() if not weight.requires_grad} == expected
+
+
+def test_an_unknown_label_and_an_unknown_architecture_are_named(make_trial: TrialMaker) -> None:
+    model = fresh(make_trial("bert")).model
+    with pytest.raises(ConfigError, match="'first 40' is no setting of this model"):
+        api.freeze(model, "first 40")
+    model.config.model_type = "brand-new"  # type: ignore[union-attr]
+    with pytest.raises(ModelError, match="unknown 'brand-new'"):
+        api.freeze(model, "first 1")

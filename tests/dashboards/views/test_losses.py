@@ -1,0 +1,165 @@
+"""Loss against saving: where marks, arrows and labels stand, and what a click on one opens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dashboards.data.frames import Frames
+from dashboards.data.page_query import parse_query
+from dashboards.data.selection import Selection, select
+from dashboards.views import losses
+from dashboards.views.kit.drawing import beside_marks, label_width
+from dashboards.views.kit.part import compute
+from dashboards.views.kit.theme import DARK, LIGHT, LOOKS
+from dashboards.views.trials import trials_csv
+from tests.dashboards.stores import Invented, specs, write_store
+from tests.dashboards.views.made import made, strictly
+
+CLEAR = Invented(noise=0.001, score=lambda spec: 0.9 - (0.02 if spec.freeze.depth > 2 else 0.001 * spec.freeze.depth))
+FAR = Invented(noise=0.001, score=lambda spec: 0.9 - (0.4 if spec.freeze.depth == 6 else 0.001 * spec.freeze.depth))
+FIVE = specs(seeds=range(5))
+Select = Callable[[str], Selection]
+
+
+@pytest.fixture(scope="module")
+def clear(tmp_path_factory: pytest.TempPathFactory) -> Select:
+    """What an address selects of one store of clear losses: pages of a store compute an answer once."""
+    frames = Frames(write_store(tmp_path_factory.mktemp("clear") / "s", FIVE, CLEAR))
+    return lambda search: select(frames.refresh(), parse_query(search)[0])
+
+
+def test_a_mark_stands_at_its_saving_and_loss_and_is_filled_where_it_passes(clear: Select) -> None:
+    info = losses.prepare_losses(clear("?size=800"))
+    figure = strictly(losses.draw_losses(info, LIGHT))
+    marks, table = figure["data"][1], info.panels[0].table
+    near = table[100 * table["loss"] <= figure["layout"]["yaxis"]["range"][1]]
+    assert marks["y"] == pytest.approx((100 * near["loss"]).tolist(), abs=1e-3)
+    assert marks["x"] == pytest.approx((100 * near["saved"].astype(float)).tolist(), abs=2)
+    filled = dict(zip(near["freeze"], ["open" not in each for each in marks["marker"]["symbol"]], strict=True))
+    assert filled == {"first 2": True, "alternating": False, "first 4": False, "all": False}
+
+
+def test_the_tolerance_is_a_band_a_line_and_what_the_browser_drags(clear: Select) -> None:
+    info = losses.prepare_losses(clear("?tolerance=2.5"))
+    layout = strictly(losses.draw_losses(info, DARK))["layout"]
+    band, line = layout["shapes"][:2]
+    assert (band["type"], band["y1"], line["y0"], line["y1"]) == ("rect", 2.5, 2.5, 2.5)
+    assert layout["meta"] == {"tolerance": 2.5}
+
+
+def test_a_panel_each_corpus_and_size_says_what_nothing_frozen_scores(tmp_path: Path) -> None:
+    trials = [*FIVE, *specs(seeds=range(5), data={"name": "other", "fingerprint": "f" * 64})]
+    selection = made(tmp_path / "s", CLEAR, trials=trials)
+    info = losses.prepare_losses(selection)
+    assert len(info.panels) == 4
+    titles = [
+        each["text"] for each in losses.draw_losses(info, LIGHT)["layout"]["annotations"] if "<b>" in each["text"]
+    ]
+    assert len(titles) == 4
+    assert all("nothing frozen: 9" in title or "nothing frozen: 8" in title for title in titles)
+
+
+def test_the_address_narrows_the_panels(tmp_path: Path) -> None:
+    trials = [*FIVE, *specs(seeds=range(5), data={"name": "other", "fingerprint": "f" * 64})]
+    info = losses.prepare_losses(made(tmp_path / "s", CLEAR, trials=trials, search="?corpus=pos+other&size=200"))
+    assert [(panel.answer.corpus, panel.answer.train_size) for panel in info.panels] == [("other", 200)]
+
+
+def test_a_setting_far_beyond_the_others_stands_at_the_edge_with_its_loss_in_words(tmp_path: Path) -> None:
+    far = Invented(noise=0.001, score=lambda spec: 0.9 - (0.4 if spec.freeze.depth == 6 else 0.001 * spec.freeze.depth))
+    figure = losses.draw_losses(
+        losses.prepare_losses(made(tmp_path / "s", far, trials=FIVE, search="?size=800")), LIGHT
+    )
+    assert figure["layout"]["yaxis"]["range"][1] < 10
+    away = next(trace for trace in figure["data"] if trace["name"] == "far beyond")
+    assert float(away["text"][0].split()[-1]) == pytest.approx(40, abs=1)
+
+
+def _two_corpora(tmp_path: Path, look: str = "light") -> dict[str, Any]:
+    """One corpus with a setting that loses 40 points, and one where no setting loses more than 2."""
+    steep = Invented(
+        noise=0.001, score=lambda spec: 0.9 - (0.4 if spec.data.name == "tiny" else 0.02) * (spec.freeze.depth == 6)
+    )
+    trials = [*FIVE, *specs(seeds=range(5), data={"name": "other", "fingerprint": "f" * 64})]
+    info = losses.prepare_losses(made(tmp_path / "s", steep, trials=trials, search="?size=800"))
+    figure: dict[str, Any] = strictly(losses.draw_losses(info, LOOKS[look]))
+    return figure
+
+
+def test_a_corpus_with_a_large_loss_does_not_press_the_others_flat(tmp_path: Path) -> None:
+    layout = _two_corpora(tmp_path)["layout"]
+    assert layout["yaxis"]["range"][1] < 5
+    assert layout["yaxis2"]["range"][1] < 5
+    assert "matches" not in layout["yaxis2"]
+
+
+@pytest.mark.parametrize("tolerance", [0, 0.5, 1, 4, 50])
+def test_an_axis_ends_at_three_tolerances_or_at_what_is_recommended(clear: Select, tolerance: float) -> None:
+    for panel in losses.prepare_losses(clear(f"?tolerance={tolerance}")).panels:
+        low, high = losses.ends_of(panel, tolerance)
+        limit = 3 * max(tolerance, 1 / 3)
+        assert low <= 0 <= tolerance < high <= 1.5 * max(limit, 0.3)
+        assert low >= -1.5 * limit
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_the_number_of_what_lies_beyond_is_said_on_every_screen(tmp_path: Path, look: str) -> None:
+    figure = compute(losses.LOSSES, made(tmp_path / "s", FAR, trials=FIVE, search="?size=800"), LOOKS[look]).figure
+    assert figure is not None
+    (away,) = (trace for trace in figure["data"] if trace["name"] == "far beyond")
+    assert [round(float(text.split()[-1])) for text in away["text"]] == [40]
+
+
+def test_the_recommended_mark_has_its_strip_even_where_marks_crowd(clear: Select) -> None:
+    info = losses.prepare_losses(clear("?size=800"))
+    (panel,) = info.panels
+    crowded = panel.table.assign(saved=0.3, loss=panel.table["loss"].where(panel.table["freeze"] == "first 2", 0.0021))
+    drawn = losses.draw_losses(info._replace(panels=(panel._replace(table=crowded),)), LIGHT)
+    strip = "□ ■■□□□□"
+    labels = [text for trace in drawn["data"] for text in trace.get("text", ())]
+    led = [each["text"] for each in drawn["layout"]["annotations"] if each["showarrow"]]
+    assert (strip in labels) != (strip in led)
+
+
+def test_a_mark_opens_the_trials_of_its_setting(clear: Select) -> None:
+    figure = losses.draw_losses(losses.prepare_losses(clear("?size=800")), LIGHT)
+    for trace in figure["data"]:
+        for name, _, address in trace["customdata"]:
+            assert urlsplit(address).path == "/trials"
+            rows = trials_csv(clear(f"?{urlsplit(address).query}")).splitlines()
+            assert len(rows) == 1 + 5, name
+
+
+def test_the_number_of_the_tolerance_stands_beside_each_panel(tmp_path: Path) -> None:
+    notes = [each for each in _two_corpora(tmp_path)["layout"]["annotations"] if each["text"] == "1"]
+    assert [(each["xref"], each["yref"], each["xanchor"]) for each in notes] == [
+        ("x domain", "y", "left"), ("x2 domain", "y2", "left"),
+    ]  # fmt: skip
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 380), st.floats(0, 300)), min_size=1, max_size=12),
+    st.integers(1, 20),
+)
+def test_a_label_lies_on_no_mark_and_on_no_other_label(at: list[tuple[float, float]], length: int) -> None:
+    names = ["x" * length] * len(at)
+    sides = beside_marks(at, names, (0, 380, 0, 300), range(len(at)))
+    boxes = []
+    for (x, y), side in zip(at, sides, strict=True):
+        if side:
+            up, across = side.split()
+            left = {"right": x + 4, "left": x - 4 - label_width(names[0]), "center": x - label_width(names[0]) / 2}[
+                across
+            ]
+            boxes.append((left, left + label_width(names[0]), *((y + 8, y + 24) if up == "top" else (y - 24, y - 8))))
+    marks = [(x - 8, x + 8, y - 8, y + 8) for x, y in at]
+    for n, one in enumerate(boxes):
+        for other in [*marks, *boxes[:n]]:
+            assert one[0] >= other[1] or other[0] >= one[1] or one[2] >= other[3] or other[2] >= one[3]

@@ -1,0 +1,90 @@
+"""The sweeps of a store: how far each is, where its answer comes from, and which of them opens first."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dashboards.app.app import make_app
+from dashboards.data.frames import Frames, Snapshot
+from dashboards.data.page_query import PageQuery
+from dashboards.data.selection import Selection, select
+from dashboards.views.kit.cards import answers_of_page
+from dashboards.views.sweep_list import answers_of_sweep, front_sweep, sweep_list
+from orchestrator.store import open_store
+from tests.dashboards.stores import START, Invented, specs, write_store
+
+
+@pytest.fixture
+def two_sweeps(tmp_path: Path) -> Selection:
+    """One is complete, the other has no row."""
+    store = write_store(tmp_path / "s", specs(train_sizes=(200,)), sweep="one")
+    write_store(tmp_path / "s", specs(train_sizes=(400,)), Invented(state=lambda spec: None), sweep="two")
+    return select(Frames(store).refresh(), PageQuery(sweep="two"))
+
+
+def test_a_store_with_several_sweeps_lists_them_with_their_progress_and_last_row(two_sweeps: Selection) -> None:
+    words = str(sweep_list(two_sweeps))
+    assert "one', href='/?sweep=one'" in words
+    assert "finished, 15 of 15 trials completed', ', last row '" in words
+    assert "stopped, 0 of 15 trials completed'" in words
+    last = max(two_sweeps.snapshot.sweeps["one"].trials["time"]).timestamp()
+    assert f"'data-time': {last}" in words or f"data-time={last}" in words
+
+
+def test_another_sweep_is_opened_with_the_same_tolerance_cost_and_theme(two_sweeps: Selection) -> None:
+    query = two_sweeps.query.but(tolerance=0.5, cost="train_s", theme="dark", size=(400,))
+    words = str(sweep_list(replace(two_sweeps, query=query)))
+    assert "href='/?sweep=one&cost=train_s&tolerance=0.5&theme=dark'" in words
+
+
+def test_the_list_comes_without_answers_and_says_where_each_is(two_sweeps: Selection) -> None:
+    words = str(sweep_list(two_sweeps))
+    assert words.count("/answers.txt?") == 1  # the other sweep has no completed trial
+    assert "/answers.txt?sweep=one#15" in words
+
+
+def test_the_answer_that_is_fetched_is_that_of_the_sweeps_own_page(two_sweeps: Selection) -> None:
+    (fetched,) = answers_of_sweep(two_sweeps.snapshot, "one")
+    (shown,) = answers_of_page(select(two_sweeps.snapshot, PageQuery(sweep="one"))).answers
+    assert fetched is shown
+
+
+CLEAR = Invented(noise=0.001, score=lambda spec: 0.9 - 0.001 * spec.freeze.depth)
+OPEN = Invented(noise=0.05, score=lambda spec: 0.8)
+
+
+def _snapshot(folder: Path, **sweeps: tuple[int, Invented]) -> Snapshot:
+    """Sweeps of a train size each, the oldest first."""
+    for number, (name, (size, invented)) in enumerate(sweeps.items()):
+        store = write_store(folder, specs(train_sizes=(size,)), invented, sweep=name, started=START + number)
+    return Frames(store).refresh()
+
+
+def test_the_sweep_with_most_decided_answers_opens_else_the_newest(tmp_path: Path) -> None:
+    assert front_sweep(_snapshot(tmp_path / "a", decided=(200, CLEAR), newest=(400, OPEN))) == "decided"
+    assert front_sweep(_snapshot(tmp_path / "b", older=(200, OPEN), newest=(400, OPEN))) == "newest"
+    assert front_sweep(_snapshot(tmp_path / "c", older=(200, CLEAR), newest=(400, CLEAR))) == "newest"
+
+
+def test_a_store_without_a_sweep_has_none_to_open(tmp_path: Path) -> None:
+    assert front_sweep(Frames(open_store(tmp_path / "s", must_exist=False)).refresh()) == ""
+
+
+@pytest.mark.parametrize(
+    ("asked", "location"),
+    [("", "./?sweep=decided"), ("?tolerance=2", "./?sweep=decided&tolerance=2"), ("?sweep=newest", None)],
+)
+def test_the_first_address_leads_there_and_keeps_what_it_asks(tmp_path: Path, asked: str, location: str | None) -> None:
+    snapshot = _snapshot(tmp_path / "s", decided=(200, CLEAR), newest=(400, OPEN))
+    answer = make_app(Frames(snapshot.store)).server.test_client().get(f"/{asked}")
+    assert answer.headers.get("Location") == location
+
+
+def test_what_a_caller_names_opens_first(tmp_path: Path) -> None:
+    snapshot = _snapshot(tmp_path / "s", decided=(200, CLEAR), newest=(400, OPEN))
+    client = make_app(Frames(snapshot.store), PageQuery(sweep="newest", tolerance=3.0)).server.test_client()
+    assert client.get("/").headers["Location"] == "./?sweep=newest&tolerance=3"
+    assert client.get("/?tolerance=5").headers["Location"] == "./?sweep=newest&tolerance=5"
