@@ -160,7 +160,7 @@ def test_each_depth_is_asked_about_at_its_own_best_rate_and_a_second_call_resume
     options = {"rates": "1e-4,1e-3", "tolerance": 60.0, "cluster": "inline", "max_hours": 0.03}
     found = api.choose("bank", **options)
     assert found.outcome is not None
-    assert {plan.name for plan in open_store("results").sweeps()} == {"rates-bank", "choose-bank"}
+    assert {"rates-bank", "choose-bank"} <= {plan.name for plan in open_store("results").sweeps()}
     again = api.choose("bank", **options)
     assert again.outcome is not None
     assert again.outcome.skipped >= found.outcome.completed

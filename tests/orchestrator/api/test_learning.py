@@ -9,7 +9,6 @@ import pytest
 from typer.testing import CliRunner
 
 from dashboards.cli import app
-from orchestrator import api
 from orchestrator.api.answering import chosen_sweep, is_beside
 from orchestrator.api.questions import export_folder
 from orchestrator.own_data.choose_options import ChooseOptions
@@ -55,7 +54,7 @@ def test_a_baseline_that_does_not_learn_is_asked_about_first_and_longer_until_it
 @pytest.mark.slow
 def test_a_dry_run_lists_the_rates_and_leaves_them_to_be_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    write_bank(Path("bank"), train=24, dev=12, test=0)
+    write_bank(Path("bank"), train=24, dev=12, test=8)
     words = ("choose", "bank", "--rates", "1e-4,1e-3", "--tolerance", "60", "--cluster", "inline", "--max-hours", "0.5")
     dry = CliRunner().invoke(app, [*words, "--dry-run"])
     assert dry.exit_code == 0, dry.output
@@ -68,16 +67,3 @@ def test_a_dry_run_lists_the_rates_and_leaves_them_to_be_tried(tmp_path: Path, m
     assert ": best on dev, on seeds that the answer does not use" in again.stderr
     path = Path("choose-bank.yaml")
     assert (size_in(path), hours_in(path), epochs_in(path)) == (None, None, 3)
-
-
-@pytest.mark.slow
-def test_with_more_time_a_part_of_train_gives_way_to_all_of_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("orchestrator.forecast.pilot.MOST_PILOTS", 1)
-    write_bank(Path("large"), train=800, dev=20, test=10)
-    sizes = []
-    for hours in (0.01, 0.01, 9):
-        found = api.choose("large", cluster="inline", dry_run=True, max_hours=hours)
-        assert found.plan is not None
-        sizes.append(found.plan.to_run[0].train_size)
-    assert sizes[0] == sizes[1] < sizes[2] == 800
