@@ -19,7 +19,7 @@ from pydantic import BaseModel
 
 import dashboards.cli  # noqa: F401  (its commands join those of the orchestrator)
 from orchestrator.commands.app import COMMANDS, GROUPS, load_command
-from orchestrator.store.schema import ADDED, COLUMNS, KEYS
+from orchestrator.store.schema import COLUMNS, KEYS
 from orchestrator.sweeps.cluster_spec import ClusterSpec
 from orchestrator.sweeps.search_spec import SEARCHES
 from orchestrator.sweeps.sweep import SweepSpec
@@ -208,8 +208,6 @@ def tables_page() -> str:
     parts = ["# Tables\n\n`open_store(...)` has a method for each; `permafrost export tables` writes them.\n"]
     for name, columns in COLUMNS.items():
         rows = [(f"`{column}`", f"`{kind}`", about) for column, (kind, about) in columns.items()]
-        if name == "trials":
-            rows += [(f"`{column}`", f"`{kind}`", f"{about} Not stored.") for column, (kind, about) in ADDED.items()]
         key = ", ".join(f"`{column}`" for column in KEYS[name])
         parts.append(f"## {name}\n\n{ABOUT.get(name, '')} Key: {key}.\n\n{table(('column', 'type', 'meaning'), rows)}")
     return "\n".join(parts)

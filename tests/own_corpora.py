@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from trials.datasets.columns_reader import read_conllu
+from trials.datasets.conllu_reader import read_conllu
 from trials.datasets.corpus import Sentence
 from trials.settings import Columns
 from trials.starter import treebank_path

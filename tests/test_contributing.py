@@ -18,12 +18,12 @@ from dashboards.views.kit.theme import LIGHT
 from dashboards.views.registry import PARTS
 from orchestrator.analysis.summary import STATISTICS
 from orchestrator.extras.published.study import read_study
-from orchestrator.search.simulate import simulate
 from orchestrator.search.steering import FixedCells, Steering
 from orchestrator.store.schema import epochs_columns
 from orchestrator.sweeps.search_spec import SEARCHES, ScheduleSpec, less_is_better
 from orchestrator.sweeps.sweep import expand, load_sweep
 from tests.dashboards.views.made import made
+from tests.lab.replay import simulate
 from tests.orchestrator.search.worlds import EPOCHS, grid_of, nothing_known, table
 from tests.test_vocabulary import DOCUMENTS
 from tests.trials.conftest import save_tiny_model

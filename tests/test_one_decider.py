@@ -17,22 +17,23 @@ from dashboards.data.frames import Frames
 from dashboards.data.page_query import PageQuery
 from dashboards.report.write import write_report
 from dashboards.views.kit.cards import answers_of_page
+from orchestrator.analysis.answer_text import lines_of
 from orchestrator.analysis.two_way import WITHIN
 from orchestrator.api import answer, open_store
 from orchestrator.execution.recorder import Recorder
 from orchestrator.search.depth_search import Depths, DepthSearch
-from orchestrator.search.simulate import RecordedTrials, recorded_trials, simulate
 from orchestrator.search.trial_results import StoredTrials
 from orchestrator.store import ResultStore
-from orchestrator.store.contents import SweepPlan
-from orchestrator.store.schema import State
+from orchestrator.store.sweep_plans import SweepPlan
 from orchestrator.sweeps.search_spec import DepthGoalSpec, GoalSpec
 from tests.builders import first_k, make_record, make_spec
 from tests.dashboards.views.made import selected
 from tests.examples import each
+from tests.lab.replay import RecordedTrials, recorded_trials, simulate
 from tests.orchestrator.search.worlds import nothing_known
 from trials.record import EpochRecord, SplitReport
 from trials.spec import TrialSpec
+from trials.state import State
 
 SEEDS = range(6)
 LOSSES = (0.0, 0.001, 0.004, 0.03)  # of freezing none, one, two, four layers
@@ -106,7 +107,7 @@ def test_the_end_of_a_search_is_the_answer_on_every_surface(tmp_path: Path, case
     goal = GoalSpec(choose_depth=DepthGoalSpec(tolerance=tolerance))
     source, store = ended_in(tmp_path, goal, specs, table)
     (told,) = answer(store)
-    assert source.found()[0].split(": ", 1)[1] == told.sentence
+    assert [line.strip() for line in source.found(1_000)[:2]] == [f"chosen  {lines_of(told)[0]}", lines_of(told)[1]]
     assert [row["verdict"] for row in told.settings] == source.decided().table["verdict"].tolist()
     assert (told.outcome == "freeze") == (source.decided().chosen is not None)
     printed = CliRunner().invoke(app, ["answer", "--store", store, "--json"])

@@ -94,12 +94,6 @@ def json_text(value: object) -> str:
     return _ACTS.sub(lambda match: f"\\u{ord(match[0]):04x}", json.dumps(value, ensure_ascii=False))
 
 
-def json_line(text: str) -> str:
-    """A line of JSON of somebody else's, of which what acts in a terminal is escaped; its end stays."""
-    body = text.rstrip("\n")
-    return _ACTS.sub(lambda match: f"\\u{ord(match[0]):04x}", body) + text[len(body) :]
-
-
 def web_address(text: str) -> str | None:
     """The address of a link if it is one of the web; None for `javascript:` and everything else that is not."""
     try:

@@ -6,9 +6,12 @@ To stop a trial early, stop iterating. A trial depends on its spec only, and lea
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator
+from collections import defaultdict
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -70,48 +73,57 @@ def run_trial(
         PreemptedError: the process was asked to stop; a checkpoint was saved.
     """
     device = start_device(device or default_device())
-    clock, meter = _Clock(device), meter or EnergyMeter.of(device)
-    data, checked = encode_for(spec), checked_mode(spec, device)
-    memory = PeakMemory(device)  # without that of the check, which only a node's first trial pays
-    checkpoint = checkpoints.newest(spec, device) if checkpoints else None
-
-    loaded = new_model(spec, len(data.labels), device, mode=checked.mode)
-    subset = train_subset(spec, data.train)
-    dev_cut_off = sum(example.cut for example in data.dev.examples)
-    train_cut_off = sum(data.train.examples[i].cut for i in subset)
-    names = {id(p): name for name, p in loaded.model.named_parameters()}  # before the prefix is removed
-    total_params, setup_s = loaded.params(), clock.lap()
-    prefix = take_prefix(spec, loaded, data, subset.tolist(), device)
-    data, paid_s = prefix.data, prefix.paid_s.get("train", 0.0)
-    states_s = sum(prefix.paid_s.values()) - paid_s
-    setup_s += clock.lap() - paid_s - states_s
-
-    done = checkpoint.state.step if checkpoint else 0
-    training = new_training(spec, loaded, data, subset, device, mode=checked.mode, done=done, accumulation=accumulation)
-    dropout, best = GlobalStream(spec.seeds.order, "dropout", device), BestEpoch(loaded)
-    state = TrialState(spec, training, FreezeSchedule(spec, training), best, dropout, [])
-    if checkpoint:
-        state.resume(checkpoint, data.dev, len(data.labels))
-    spent = _Overheads(setup_s + clock.lap(), prefix_paid_s=paid_s, states_s=states_s)
-    if not state.records:  # a resumed trial has reported these two
-        spent.prefix_s, spent.prefix_flops = prefix.train_s, prefix.train_flops
+    clock, meter = Clock(device), meter or EnergyMeter.of(device)
+    with clock("setup_s"):
+        data, checked = encode_for(spec), checked_mode(spec, device)
+        memory = PeakMemory(device)  # without that of the check, which only a node's first trial pays
+        checkpoint = checkpoints.newest(spec, device) if checkpoints else None
+        loaded = new_model(spec, len(data.labels), device, mode=checked.mode)
+        subset = train_subset(spec, data.train)
+        cut_off = _cut_off(data, subset)
+        names = {id(p): name for name, p in loaded.model.named_parameters()}  # before the prefix is removed
+        total_params = loaded.params()
+        prefix = take_prefix(spec, loaded, data, subset.tolist(), device)
+        data = prefix.data
+        done = checkpoint.state.step if checkpoint else 0
+        training = new_training(
+            spec, loaded, data, subset, device, mode=checked.mode, done=done, accumulation=accumulation
+        )
+        dropout, best = GlobalStream(spec.seeds.order, "dropout", device), BestEpoch(loaded)
+        state = TrialState(spec, training, FreezeSchedule(spec, training), best, dropout, [])
+        if checkpoint:
+            state.resume(checkpoint, data.dev, len(data.labels))
+    clock.move("setup_s", "prefix_paid_s", prefix.paid_s.get("train", 0.0))
+    clock.move("setup_s", "eval_s", sum(prefix.paid_s.values()) - prefix.paid_s.get("train", 0.0))
+    once = Once(prefix.train_s, prefix.train_flops) if not state.records else Once()  # a resumed trial has reported it
+    conditions = Conditions(
+        total_params=total_params,
+        prefix_layers=prefix.depth,
+        device=device_name(device),
+        threads=torch.get_num_threads(),
+        gpus=1.0 if device.type == "cuda" else 0.0,
+        accumulation=accumulation,
+        padding_free=int(training.padding_free),
+        step_mode=training.mode,
+        refused_modes=checked.refused or None,
+        **cut_off,
+    )
 
     yield from state.records
     stops = evaluation_steps(training.n_steps, spec.optim.epochs, spec.eval_every)
     for stop in stops[len(state.records) :]:
+        last = stop == stops[-1]
         _train_to(stop, state, checkpoints, clock, meter)
-        clock.lap()
-        dev = evaluate(training, data.dev)
-        metrics = TASKS[spec.task].measure(data.dev.gold, dev.predicted, data.dev.starts, data.names)
-        score = as_score(spec.task, spec.score, metrics)
-        best.update(score, dev)
-
-        last, once, reports = stop == stops[-1], dict[str, dict[str, float]](), tuple[SplitReport, ...]()
-        if last:
-            best.restore()
-            if keep_weights is not None:
-                keep_weights(best.to_bytes(names, data.labels))
-            once, reports = _scored_once(spec, training, data, best, predictions)
+        with clock("eval_s"):
+            dev = evaluate(training, data.dev)
+            metrics = TASKS[spec.task].measure(data.dev.gold, dev.predicted, data.dev.starts, data.names)
+            score = as_score(spec.task, spec.score, metrics)
+            best.update(score, dev)
+            if last:
+                best.restore()
+                if keep_weights is not None:
+                    keep_weights(best.to_bytes(names, data.labels))
+            final = _final_scores(spec, training, data, best, predictions) if last else FinalScores()
         record = EpochRecord(
             step=training.step,
             epoch=state.epoch,
@@ -122,38 +134,26 @@ def run_trial(
             metrics=metrics,
             examples_seen=examples_seen(spec, training.step),
             lr=training.lr,
-            setup_s=spent.setup_s,
-            prefix_s=spent.prefix_s,
-            prefix_layers=prefix.depth,
             frozen_layers=state.course.depth,
             mean_frozen_layers=state.course.mean_depth,
-            prefix_paid_s=spent.prefix_paid_s,
+            trainable_params=state.course.trainable_params,
             train_s=state.train_s,
-            eval_s=spent.states_s + clock.lap(),
-            training_flops=known_sum((spent.prefix_flops, state.flops)),
-            **state.accrued,
+            setup_s=clock.take("setup_s"),
+            prefix_s=once.prefix_s,
+            prefix_paid_s=clock.take("prefix_paid_s"),
+            eval_s=clock.take("eval_s"),
+            training_flops=known_sum((once.prefix_flops, state.flops)),
             peak_memory_bytes=memory.device_bytes(),
             worker_memory_bytes=memory.process_bytes(),
-            test_score=as_score(spec.task, spec.score, once["test"]) if "test" in once else None,
-            test_metrics=scored_once(**once) if once else None,
-            reports=reports,
             last=last,
-            total_params=total_params,
-            trainable_params=state.course.trainable_params,
-            device=device_name(device),
-            threads=torch.get_num_threads(),
             worker_slots=None,
-            gpus=1.0 if device.type == "cuda" else 0.0,
-            accumulation=accumulation,
-            dev_cut_off=dev_cut_off,
-            train_cut_off=train_cut_off,
-            padding_free=int(training.padding_free),
-            step_mode=training.mode,
-            refused_modes=checked.refused or None,
             time=time.time(),
             checkpoint_error=checkpoints.error if checkpoints else None,
+            **state.accrued,
+            **vars(final),
+            **vars(conditions),
         )
-        spent = _Overheads()  # reported
+        once = Once()
         state.evaluated(record)
         if checkpoints and not last and checkpoints.due_at(state):
             checkpoints.save(state)
@@ -167,22 +167,112 @@ def run_trial(
     return Trained(loaded, data.labels)
 
 
-@dataclass
-class _Overheads:
-    """What the next record reports besides its training.
+def _train_to(stop: int, state: TrialState, checkpoints: Checkpoints | None, clock: Clock, meter: EnergyMeter) -> None:
+    """Train to a step and save checkpoints on the way.
 
-    Attributes:
-        setup_s: Seconds of set-up.
-        prefix_s, prefix_flops: Seconds and operations that the train subset's states of frozen layers take.
-        prefix_paid_s: Seconds that this trial itself spent on those states.
-        states_s: Seconds that it spent on those of the other splits.
+    Raises:
+        DivergedError: the training loss is not finite.
+        PreemptedError: the process was asked to stop.
+    """
+    training, pause = state.training, meter.watched(checkpoints.due if checkpoints else never)
+    while training.step < stop:
+        before = training.flops
+        meter.start()
+        with clock("train_s"), state.dropout.drawn():
+            state.losses += state.course.train_to(stop, pause)
+        state.train_s += clock.take("train_s")
+        state.flops = known_sum((state.flops, training.flops - before))
+        state.accrue(energy_j=meter.stop())
+        leaving = checkpoints is not None and checkpoints.leaving()
+        if checkpoints and (leaving or (checkpoints.due() and training.step < stop)):
+            checkpoints.save(state)
+        if leaving:
+            error = checkpoints.error if checkpoints else None
+            saved = f"no checkpoint could be saved: {error}" if error else "a checkpoint was saved."
+            raise PreemptedError(f"the worker was asked to stop at step {training.step}; {saved}")
+
+
+@dataclass(frozen=True)
+class FinalScores:
+    """What only the last record has: scores on the splits beside dev, with the weights of the best epoch, and the
+    reports of all splits.
     """
 
-    setup_s: float = 0.0
+    test_score: float | None = None
+    test_metrics: dict[str, float] | None = None
+    reports: tuple[SplitReport, ...] = ()
+
+
+def _final_scores(
+    spec: TrialSpec, training: Training, data: EncodedCorpus, best: BestEpoch, predictions: Predictions
+) -> FinalScores:
+    """Of the restored best weights."""
+    metrics, reports = {}, [split_report(spec, data, "dev", data.dev, best.dev, predictions)]
+    for name in ("test", "mismatched"):
+        if (split := data.splits[name]).examples:
+            evaluated = evaluate(training, split)
+            metrics[name] = TASKS[spec.task].measure(split.gold, evaluated.predicted, split.starts, data.names)
+            reports.append(split_report(spec, data, name, split, evaluated, predictions))
+    score = as_score(spec.task, spec.score, metrics["test"]) if "test" in metrics else None
+    return FinalScores(score, scored_once(**metrics) if metrics else None, tuple(reports))
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What all records of a trial share; each field is one of `EpochRecord`."""
+
+    total_params: int
+    prefix_layers: int
+    device: str
+    threads: int
+    gpus: float
+    accumulation: int
+    padding_free: int
+    step_mode: StepMode
+    refused_modes: str | None
+    dev_cut_off: int
+    train_cut_off: int
+
+
+class Once(NamedTuple):
+    """Seconds and operations that the train subset's states of frozen layers take; the first record reports them."""
+
     prefix_s: float = 0.0
     prefix_flops: float = 0.0
-    prefix_paid_s: float = 0.0
-    states_s: float = 0.0
+
+
+class Clock:
+    """Seconds by what they were spent on, including all work that is queued on the device.
+
+    `with clock("setup_s"): ...` adds to a column of the record, whose value the record takes.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._device, self._spent = device, defaultdict[str, float](float)
+
+    @contextmanager
+    def __call__(self, column: str) -> Iterator[None]:
+        """Add the seconds of the block to a column."""
+        wait_for(self._device)
+        start = time.perf_counter()
+        yield
+        wait_for(self._device)
+        self._spent[column] += time.perf_counter() - start
+
+    def move(self, column: str, other: str, seconds: float) -> None:
+        """Count seconds that were spent in one column's block towards another column."""
+        self._spent[column] -= seconds
+        self._spent[other] += seconds
+
+    def take(self, column: str) -> float:
+        """The seconds of a column since they were taken last."""
+        return self._spent.pop(column, 0.0)
+
+
+def _cut_off(data: EncodedCorpus, subset: np.ndarray) -> dict[str, int]:
+    """Words that `max_length` cuts off: of dev, and of the train subset of these indices."""
+    train = (data.train.examples[i].cut for i in subset)
+    return {"dev_cut_off": sum(example.cut for example in data.dev.examples), "train_cut_off": sum(train)}
 
 
 def train_subset(spec: TrialSpec, train: Split) -> np.ndarray:
@@ -246,55 +336,3 @@ def new_training(
         scaled=spec.precision == "fp16",
         mode=mode,
     )
-
-
-def _train_to(stop: int, state: TrialState, checkpoints: Checkpoints | None, clock: _Clock, meter: EnergyMeter) -> None:
-    """Train to a step and save checkpoints on the way.
-
-    Raises:
-        DivergedError: the training loss is not finite.
-        PreemptedError: the process was asked to stop.
-    """
-    training, pause = state.training, meter.watched(checkpoints.due if checkpoints else never)
-    while training.step < stop:
-        meter.start()
-        clock.lap()
-        before = training.flops
-        with state.dropout.drawn():
-            state.losses += state.course.train_to(stop, pause)
-        state.train_s += clock.lap()
-        state.flops = known_sum((state.flops, training.flops - before))
-        state.accrue(energy_j=meter.stop())
-        leaving = checkpoints is not None and checkpoints.leaving()
-        if checkpoints and (leaving or (checkpoints.due() and training.step < stop)):
-            checkpoints.save(state)
-        if leaving:
-            error = checkpoints.error if checkpoints else None
-            saved = f"no checkpoint could be saved: {error}" if error else "a checkpoint was saved."
-            raise PreemptedError(f"the worker was asked to stop at step {training.step}; {saved}")
-
-
-def _scored_once(
-    spec: TrialSpec, training: Training, data: EncodedCorpus, best: BestEpoch, predictions: Predictions
-) -> tuple[dict[str, dict[str, float]], tuple[SplitReport, ...]]:
-    """Metrics of the restored best weights on each split beside dev, and the reports of all splits."""
-    once, reports = {}, [split_report(spec, data, "dev", data.dev, best.dev, predictions)]
-    for name in ("test", "mismatched"):
-        if (split := data.splits[name]).examples:
-            evaluated = evaluate(training, split)
-            once[name] = TASKS[spec.task].measure(split.gold, evaluated.predicted, split.starts, data.names)
-            reports.append(split_report(spec, data, name, split, evaluated, predictions))
-    return once, tuple(reports)
-
-
-class _Clock:
-    """Seconds between laps, including all work queued on the device."""
-
-    def __init__(self, device: torch.device) -> None:
-        self._device, self._last = device, time.perf_counter()
-
-    def lap(self) -> float:
-        """Seconds since the last lap."""
-        wait_for(self._device)
-        before, self._last = self._last, time.perf_counter()
-        return self._last - before

@@ -18,8 +18,17 @@ from pydantic import model_validator
 
 from trials.freeze.stored_rule import ADAPTIVE
 from trials.freeze.strategies import FREEZE_STRATEGIES, frozen_layers
-from trials.seeds import Seeds
-from trials.settings import BASELINE, Columns, DataSpec, FreezeSpec, ModelSpec, Positive, Recipe
+from trials.settings import (
+    BASELINE,
+    FROZEN_EMBEDDINGS,
+    Columns,
+    DataSpec,
+    FreezeSpec,
+    ModelSpec,
+    Positive,
+    Recipe,
+    Seeds,
+)
 
 # Settings that contradict each other, and numbers that no trial can have: each is refused with its reason.
 
@@ -193,14 +202,18 @@ class TrialSpec(Recipe):
 
     @property
     def label(self) -> str:
-        """A readable name, for Ray's dashboard and the terminal."""
-        freeze = self.freeze.label.replace(" ", "-")
+        """A readable name, for Ray's dashboard and the terminal; any freeze of all layers is `all`."""
+        is_all = self.freeze.depth == self.model.n_layers
+        freeze = f"all{FROZEN_EMBEDDINGS * self.freeze.embeddings}" if is_all else self.freeze.label.replace(" ", "-")
         return f"{self.data.name}_{freeze}_n{self.train_size}_s{self.seeds.key}_{self.trial_id[:6]}"
 
 
 def _digest(payload: dict[str, Any]) -> str:
     canonical = json.dumps(payload, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+
+
+# Arithmetic of a trial's optimiser steps, epochs, evaluations and examples.
 
 
 def steps_an_epoch(spec: TrialSpec) -> int:

@@ -12,12 +12,12 @@ from typing import Annotated
 import typer
 
 from dashboards.data.page_query import COSTS
-from orchestrator.api.answering import answers_of, asked, overrides
+from orchestrator.api.answering import answers_of, asked, chosen_sweep, overrides
 from orchestrator.commands.answer_command import ToleranceOption, show_answers
 from orchestrator.config import options
 from orchestrator.config.console import DEFAULT_STORE, reported, say, stderr, step_progress
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.contents import planned_specs
+from orchestrator.store.stored_specs import planned_specs
 from trials.errors import ConfigError, RefusedError
 
 _NO_PICTURES = "--no-pictures"
@@ -63,7 +63,7 @@ def report(
             raise ConfigError(f"--cost: {cost!r} is not one of {', '.join(COSTS)}.")
         frames = Frames(open_store(store))
         snapshot = frames.refresh()
-        name = sweep or next(iter(snapshot.sweeps), "")
+        name = sweep or (chosen_sweep(frames.store, None, compares=True).name if snapshot.sweeps else "")
         require_sweep(snapshot, name)
         folder = out or Path("report") / name
         is_report = (folder / "report.html").exists()

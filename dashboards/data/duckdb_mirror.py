@@ -25,8 +25,8 @@ import pyarrow.compute as pc
 from dashboards.data.followed import FollowedTable, TrialNumbers
 from orchestrator.store import ResultStore
 from orchestrator.store.contents import BrokenPart, latest, read_part
+from orchestrator.store.follower import Changes
 from orchestrator.store.parts import PartFolder
-from orchestrator.store.results import Changes
 from orchestrator.store.schema import KEYS, METRICS, TABLES
 
 COLUMNS = {

@@ -1,16 +1,15 @@
 """What the dashboards follow of a store: ended trials, plans, and other tables, of each only what is new.
 
-Many trials differ in their seeds alone, and parsing a spec takes longer than anything else in a large store, so each
-spec is parsed once for all seeds.
+Parsing a spec takes longer than anything else in a large store, so one is parsed for all seeds of a setting: rows say
+which setting they are of.
 """
 
 from __future__ import annotations
 
-import json
-import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,28 +17,27 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from orchestrator.analysis.cells import MEASURED, cell_columns, setup_labels
+from orchestrator.analysis.cells import MEASURED
 from orchestrator.analysis.decision_plan import DecisionPlan
-from orchestrator.analysis.trial_frame import CONDITIONS
+from orchestrator.analysis.trial_frame import CONDITIONS, TEXTS
 from orchestrator.store import ResultStore
-from orchestrator.store.contents import SweepPlan, stored_spec
 from orchestrator.store.decisions import newest_plan
-from orchestrator.store.results import Changes, Follower
+from orchestrator.store.follower import Changes, Follower
 from orchestrator.store.schema import KEYS, TABLES
+from orchestrator.store.spec_columns import ADDED, completed
+from orchestrator.store.stored_specs import stored_spec
+from orchestrator.store.sweep_plans import SweepPlan
 from trials.errors import StoreError
-from trials.seeds import Seeds
 from trials.spec import TrialSpec
 
-_SEEDS = re.compile(r'"((?:init_|order_)?seed)":\s*(\d+|null)')
-_TEXTS = ("device", "step_mode")
 _NUMBERS = (
     *MEASURED,
     "best_epoch",
     "last_epoch",
     "prefix_layers",
-    *(name for name in CONDITIONS if name not in _TEXTS),
+    *(name for name in CONDITIONS if name not in TEXTS),
 )
-_ENDED = ("trial_id", "attempt", "state", *_NUMBERS, *_TEXTS, "git_commit", "error", "time")
+_ENDED = ("trial_id", "attempt", "state", *_NUMBERS, *TEXTS, "git_commit", "error", "time")
 _MAPS = {"dev": "best_metrics", "test": "test_metrics"}
 NUMBERS = tuple("score" if name == "best_score" else name for name in _NUMBERS)  # as a frame of trials calls them
 
@@ -63,47 +61,41 @@ class TrialNumbers:
         return self._numbers.setdefault(trial_id, len(self._numbers))
 
 
-class SpecReader:
-    """Reads the specs of trials, once for all seeds of a cell.
+class Settings:
+    """The setting and the seeds of each trial, and one spec of each setting.
 
     Attributes:
-        by_cell: One spec of each cell that was read, by cell id.
+        by_cell: The spec, by cell id.
         unreadable: Why the spec of a trial cannot be read, by trial id.
     """
 
     def __init__(self) -> None:
         self.by_cell: dict[str, TrialSpec] = {}
         self.unreadable: dict[str, str] = {}
-        self._cell_of_text: dict[str, str] = {}
-        self._columns: dict[str, dict[str, object]] = {}
+        self._of_trial: dict[str, tuple[str, int]] = {}
 
-    def read(self, trial_id: str, text: str) -> tuple[str, int] | None:
-        """Cell id and key of the seeds of a trial, from its spec as JSON; None if that cannot be read."""
-        values = {name: None if value == "null" else int(value) for name, value in _SEEDS.findall(text)}
-        seed = values.get("seed")
-        seeds = None if seed is None else Seeds.of(seed, values.get("init_seed"), values.get("order_seed"))
-        stripped = _SEEDS.sub("", text)
-        if seeds is not None and stripped in self._cell_of_text:
-            return self._cell_of_text[stripped], seeds.key
+    def of_rows(self, rows: pa.Table) -> list[tuple[str, int] | None]:
+        """Cell id and key of the seeds of each row's trial; None if its spec cannot be read."""
+        columns = (rows[name].to_pylist() for name in ("trial_id", "cell_id", "seed_key", "spec"))
+        return [
+            self._known(trial_id, cell, key) if cell in self.by_cell else self.of_spec(trial_id, spec or "")
+            for trial_id, cell, key, spec in zip(*columns, strict=True)
+        ]
+
+    def of_spec(self, trial_id: str, content: str | Mapping[str, Any]) -> tuple[str, int] | None:
+        """The same of a trial that has no row, from its spec in a plan."""
+        if trial_id in self._of_trial:
+            return self._of_trial[trial_id]
         try:
-            spec = stored_spec(text, trial_id)
+            spec = stored_spec(content, trial_id)
         except StoreError as error:
             self.unreadable[trial_id] = str(error)
             return None
-        cell = spec.cell_id
-        self.by_cell.setdefault(cell, spec)
-        if seeds == spec.seeds:  # else one was another field of that name
-            self._cell_of_text[stripped] = cell
-        return cell, spec.seeds.key
+        self.by_cell.setdefault(spec.cell_id, spec)
+        return self._known(trial_id, spec.cell_id, spec.seeds.key)
 
-    def columns(self, cells: Iterable[str]) -> list[dict[str, object]]:
-        """The columns that describe each cell in a frame of trials."""
-        specs = {cell: self.by_cell[cell] for cell in cells}
-        setups = setup_labels(specs)
-        for cell, spec in specs.items():
-            if cell not in self._columns:
-                self._columns[cell] = cell_columns(spec)
-        return [self._columns[cell] | {"setup": setups[cell]} for cell in specs]
+    def _known(self, trial_id: str, cell: str, seed_key: int) -> tuple[str, int]:
+        return self._of_trial.setdefault(trial_id, (cell, seed_key))
 
 
 class FollowedTable(ABC):
@@ -153,9 +145,9 @@ class UnownedRows(FollowedTable):
 class EndedTrials(FollowedTable):
     """The rows of trials that have ended and whose specs can be read."""
 
-    def __init__(self, store: ResultStore, specs: SpecReader, numbers: TrialNumbers) -> None:
-        super().__init__(store, "trials", [*_ENDED, *_MAPS.values(), "spec"])
-        self._specs, self._numbers = specs, numbers
+    def __init__(self, store: ResultStore, settings: Settings, numbers: TrialNumbers) -> None:
+        super().__init__(store, "trials", [*_ENDED, *_MAPS.values(), "spec", *ADDED])
+        self._settings, self._numbers = settings, numbers
         self._rows: list[pd.DataFrame] = []
 
     def take(self, news: Changes) -> None:
@@ -166,8 +158,7 @@ class EndedTrials(FollowedTable):
             self._rows = [pd.concat(self._rows, ignore_index=True)]
 
     def _tidied(self, rows: pa.Table) -> pd.DataFrame:
-        specs = zip(rows["trial_id"].to_pylist(), rows["spec"].to_pylist(), strict=True)
-        read = [self._specs.read(trial_id, spec or "") for trial_id, spec in specs]
+        read = self._settings.of_rows(completed(rows))
         metrics = {
             f"{split}:{name}": pc.map_lookup(rows[column], name, "first")
             for split, column in _MAPS.items()
@@ -178,12 +169,12 @@ class EndedTrials(FollowedTable):
         frame["t"] = self._numbers.of(rows["trial_id"])
         frame["cell"] = [pair[0] if pair else None for pair in read]
         frame["seed"] = [pair[1] if pair else -1 for pair in read]
-        return frame[frame["cell"].notna()].rename(columns={"best_score": "score"})
+        return frame[frame["cell"].notna()]
 
     def newest(self) -> pd.DataFrame:
         """One row per trial, that of its newest attempt: `t`, `cell`, `seed`, `NUMBERS`, and others of the store."""
         if not self._rows:
-            return pd.DataFrame({name: pd.Series(dtype=object) for name in ("t", "cell", "seed", "score", *_ENDED)})
+            return pd.DataFrame({name: pd.Series(dtype=object) for name in ("t", "cell", "seed", *_ENDED)})
         frame = pd.concat(self._rows, ignore_index=True)
         frame["time"] = frame["time"].fillna(pd.Timestamp(0, tz="UTC"))
         return frame.sort_values(["t", "attempt"], kind="stable").drop_duplicates("t", keep="last")
@@ -207,10 +198,10 @@ class FollowedPlans:
         newest: The newest sweep first.
     """
 
-    def __init__(self, store: ResultStore, specs: SpecReader, numbers: TrialNumbers) -> None:
+    def __init__(self, store: ResultStore, settings: Settings, numbers: TrialNumbers) -> None:
         self.newest: tuple[PlanFrame, ...] = ()
         self.problems: tuple[str, ...] = ()
-        self._storage, self._specs, self._numbers = store.storage.at("sweeps"), specs, numbers
+        self._storage, self._settings, self._numbers = store.storage.at("sweeps"), settings, numbers
         self._read: dict[str, tuple[frozenset[str], PlanFrame | str | None]] = {}
 
     def refresh(self) -> bool:
@@ -234,7 +225,7 @@ class FollowedPlans:
         return files, None if plan is None else self._framed(plan)
 
     def _framed(self, plan: SweepPlan) -> PlanFrame:
-        read = [(trial_id, self._specs.read(trial_id, json.dumps(spec))) for trial_id, spec in plan.trials]
+        read = [(trial_id, self._settings.of_spec(trial_id, spec)) for trial_id, spec in plan.trials]
         rows = [(self._numbers.number(i), i, *pair) for i, pair in read if pair]
         trials = pd.DataFrame(rows, columns=["t", "trial_id", "cell", "seed"]).drop_duplicates("t")
         return PlanFrame(plan.name, plan.time, plan.source, trials, plan.asks)

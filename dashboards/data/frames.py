@@ -29,16 +29,16 @@ from dashboards.data.followed import (
     FollowedPlans,
     FollowedTable,
     PlanFrame,
-    SpecReader,
+    Settings,
     TrialNumbers,
     UnownedRows,
 )
 from orchestrator.analysis.decision_plan import DecisionPlan
-from orchestrator.analysis.trial_frame import with_collapses, with_costs
-from orchestrator.claims.claims import RunningDriver, began_at, likely_shares, running_drivers
+from orchestrator.analysis.trial_frame import described
+from orchestrator.claims.running import RunningDriver, began_at, likely_shares, running_drivers
 from orchestrator.store import ResultStore
 from orchestrator.store.schema import METRICS
-from trials.seeds import Seeds
+from trials.settings import Seeds
 from trials.spec import TrialSpec
 
 EVERYTHING = "all trials"  # the sweep of a store whose trials no plan names; a real one cannot have a space in its name
@@ -180,10 +180,10 @@ class Frames:
         self.store = store
         self._lock = threading.Lock()
         self._database = open_database()
-        self._numbers, self._specs = TrialNumbers(), SpecReader()
-        self._ended = EndedTrials(store, self._specs, self._numbers)
+        self._numbers, self._settings = TrialNumbers(), Settings()
+        self._ended = EndedTrials(store, self._settings, self._numbers)
         self._epochs = Mirror(self._database, store, "epochs", self._numbers)
-        self._plans = FollowedPlans(store, self._specs, self._numbers)
+        self._plans = FollowedPlans(store, self._settings, self._numbers)
         self._unowned = {name: UnownedRows(store, name) for name in ("probes", "drifts")}
         # In this order: a trial's own row is committed last.
         self._followed: list[FollowedTable | FollowedPlans] = [self._ended, self._epochs, self._plans]
@@ -234,8 +234,8 @@ class Frames:
             version=version,
             address=self.store.address,
             sweeps={sweep.name: sweep for sweep in sweeps},
-            specs=self._specs.by_cell,
-            problems=(*problems, *self._specs.unreadable.values()),
+            specs=self._settings.by_cell,
+            problems=(*problems, *self._settings.unreadable.values()),
             n_rows=self._epochs.n_rows,
             last_row=_newest_time(ended, active),
             database=Database(self._database),
@@ -280,21 +280,13 @@ class Frames:
         return Sweep(EVERYTHING, self._described(trials), started, "", "", since, _newest_time(ended, active))
 
     def _described(self, trials: pd.DataFrame) -> pd.DataFrame:
-        """Adds the columns of each trial's cell, and missing columns."""
-        columns = pd.DataFrame(self._specs.columns(trials["cell"].unique().tolist()), columns=_CELL)
-        columns["corpus_key"] = columns["task"] + " " + columns["corpus"]
-        trials = trials.merge(columns, on="cell", how="left")
+        """As every analysis takes it, with `corpus_key` and `NUMBERS`."""
+        trials = described(trials, {cell: self._settings.by_cell[cell] for cell in trials["cell"].unique()})
+        trials["corpus_key"] = trials["task"] + " " + trials["corpus"]
         for name in NUMBERS:
             trials[name] = trials[name].astype("float64") if name in trials else np.nan
-        trials = with_collapses(with_costs(trials))
         text_columns = trials.select_dtypes("str").columns  # lookups in object columns are ten times faster
         return trials.astype(dict.fromkeys(text_columns, object)).reset_index(drop=True)
-
-
-_CELL = [
-    "cell", "baseline", "group", "task", "metric", "corpus", "model", "freeze", "strategy", "depth", "n_layers",
-    "embeddings", "train_size", "folds", "examples", "setup",
-]  # fmt: skip
 
 
 def _newest_time(*rows: pd.DataFrame) -> float | None:

@@ -18,10 +18,10 @@ from orchestrator.analysis.savings import FLOPS, default_saving
 from orchestrator.analysis.trial_frame import best_setup, each_at_its_best, with_sentences
 from orchestrator.config.quantities import counted
 from orchestrator.store import ResultStore
-from orchestrator.store.contents import sentence_columns
-from orchestrator.store.schema import State
+from orchestrator.store.evidence import sentence_columns
 from trials.escaping import escaped
 from trials.metrics.metric import METRICS, metric_label
+from trials.state import State
 from trials.tasks import TASKS
 
 EACH_BEST = "each freeze at its own best"  # in place of a set-up

@@ -85,11 +85,11 @@ class _BoundedServer(HTTPServer):
         self._waiting: dict[HTTP1ServerConnection, asyncio.TimerHandle | None] = {}
 
     def start_request(self, server_conn: object, request_conn: httputil.HTTPConnection) -> httputil.HTTPMessageDelegate:
-        connection = cast(HTTP1ServerConnection, server_conn)
+        connection = cast("HTTP1ServerConnection", server_conn)
         self._wait(connection, None)
         if sum(not other.stream.closed() for other in self._connections) > MAX_CONNECTIONS:
             self._close(next(iter(self._waiting)))
-        http = cast(HTTP1Connection, request_conn)
+        http = cast("HTTP1Connection", request_conn)
         request = super().start_request(server_conn, _Response(http, lambda: self._wait(connection, RESPONSE_S)))
         return _Request(request, http, lambda: self._forget(connection), self.conn_params.max_body_size or 0)
 
@@ -108,7 +108,7 @@ class _BoundedServer(HTTPServer):
             deadline.cancel()
 
     def on_close(self, server_conn: object) -> None:
-        self._forget(cast(HTTP1ServerConnection, server_conn))
+        self._forget(cast("HTTP1ServerConnection", server_conn))
         super().on_close(server_conn)
 
 

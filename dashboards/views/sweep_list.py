@@ -21,7 +21,7 @@ from dashboards.views.kit.cards import answers_of_page, in_short
 from dashboards.views.kit.components import part_id
 from dashboards.views.kit.part import EmptyPartError, Part
 from orchestrator.config.quantities import counted
-from orchestrator.store.schema import State as TrialState
+from trials.state import State as TrialState
 
 MOST_ANSWERED = 8  # sweeps whose answers are computed
 _KEPT = ("tolerance", "cost", "budget", "theme", "pause")  # of the address, when another sweep is opened

@@ -14,10 +14,10 @@ from dashboards.views.kit.components import frame_table, graph, marked
 from dashboards.views.kit.drawing import freeze_name
 from dashboards.views.kit.theme import Figure, Look, axis, layout
 from orchestrator.analysis.cells import flatten, froze_by
-from orchestrator.store.schema import State
 from trials.errors import StoreError
 from trials.record import COSTS
-from trials.seeds import Seeds
+from trials.settings import Seeds
+from trials.state import State
 
 MAX_SENTENCES = 30
 _OTHERS = {

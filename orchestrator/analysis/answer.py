@@ -21,7 +21,7 @@ from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.analysis.rows import COMPLETED
 from orchestrator.analysis.savings import FLOPS, savings
 from orchestrator.analysis.trial_frame import MEMORY, TRAINING_COST
-from orchestrator.analysis.wording import answer_sentence, excluded
+from orchestrator.analysis.wording import answer_words, excluded
 from trials.freeze.stored_rule import ADAPTIVE
 from trials.freeze.strategies import FREEZE_STRATEGIES, LAYERS, possible_depths
 from trials.settings import EMBEDDINGS_ALONE, FreezeSpec
@@ -66,7 +66,10 @@ class Answer:
         trade_offs: What each tolerance buys, the smallest first: `tolerance`, `freeze`, `saved`, `loss`.
         settings: All settings with their losses, intervals, verdicts, savings (also of FLOPs, time and memory) and
             collapses.
-        sentence: The answer in words.
+        headline: The answer in a few words, see `wording.AnswerWords`.
+        lines: What to freeze, and what it loses and saves and how sure that is; or why not, and what to do.
+        notes: All else that is known of it, one sentence each.
+        sentence: All of that in one paragraph.
         frozen_dropout: Whether frozen layers ran with dropout while they were trained.
         yaml: The key `trial` of a sweep file that freezes so; empty if no setting is recommended.
         runner_up: Label of the next best setting, or of the one nearest to a decision; None if there is none.
@@ -106,6 +109,9 @@ class Answer:
     further_seeds: int | None
     trade_offs: tuple[dict[str, Any], ...]
     settings: tuple[dict[str, Any], ...]
+    headline: str
+    lines: tuple[str, str]
+    notes: tuple[str, ...]
     sentence: str
     frozen_dropout: bool
     yaml: str
@@ -122,7 +128,7 @@ class Answer:
     def as_json(self) -> dict[str, Any]:
         """JSON values by name."""
         values = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in _NOT_PRINTED}
-        return values | {name: list(values[name]) for name in ("trade_offs", "settings")}
+        return values | {name: list(values[name]) for name in ("trade_offs", "settings", "lines", "notes")}
 
 
 def answers(
@@ -192,7 +198,9 @@ def across_models(
     if len(means) < 2:
         return None
     best = str(means.idxmax())
-    names = {cell: f"{spec.model.name} {freeze_name(spec.freeze.label)}" for cell, spec in specs.items()}
+    names = {
+        cell: f"{spec.model.name} {freeze_name(spec.freeze.label, spec.model.n_layers)}" for cell, spec in specs.items()
+    }
     rows = frame.assign(baseline=best, freeze=frame["cell"].map(names), setup=f"against {names[best]}")
     return replace(_answer(rows, specs, decide(rows, plan)), model=" or ".join(frame["model"].unique()))
 
@@ -204,8 +212,11 @@ def _answer(rows: pd.DataFrame, specs: Mapping[str, TrialSpec], of: Decided) -> 
     sentences = rests_on["n_sentences"]
     spec = None if chosen is None else specs.get(chosen["cell"])
     recorded = subject is not None and subject["runs"] > 0
+    words = answer_words(of)
     left_out = int((table["n_run"] - table["n_pairs"]).sum())
     with_dropout = any(has_frozen_dropout(specs[cell]) for cell in table["cell"] if cell in specs)
+    if subject is not None:
+        words = words._replace(notes=(*words.notes, dropout_sentence(with_dropout)))
     return Answer(
         task=str(first["task"]),
         corpus=str(first["corpus"]),
@@ -247,7 +258,10 @@ def _answer(rows: pd.DataFrame, specs: Mapping[str, TrialSpec], of: Decided) -> 
             for trade_off in of.trade_offs
         ),
         settings=tuple(_with_savings(rows, list(map(_setting, table.to_dict("records"))), table["cell"].tolist())),
-        sentence=answer_sentence(of) + ("" if subject is None else f" {dropout_sentence(with_dropout)}"),
+        headline=words.headline,
+        lines=words.lines,
+        notes=words.notes,
+        sentence=words.sentence,
         frozen_dropout=with_dropout,
         yaml="" if spec is None else _yaml(spec),
         runner_up=None if second is None else str(second["freeze"]),

@@ -1,8 +1,6 @@
-"""Answers as the terminal and the notebook show them, and the curve of losses by depth.
+"""Answers as the terminal, notebooks and trackers show them: two lines, the curve of losses by depth, then all else.
 
-An answer in words, as the terminal, notebooks and trackers show it.
-
-The curve of an answer in characters: the loss of each setting with its interval, what it saves; what tolerances buy.
+The curve is drawn in characters, a line a setting: its loss with the interval, and what it saves.
 
 ■ □□□□□□ embeddings   3 seeds   0.12 (-0.60 to 1.10)    1 % FLOPs              ├──●┼─────┤ ┊
 ■ ■■□□□□ first 2      5 seeds   0.85 (-0.10 to 1.90)   31 % FLOPs, 28 % time     ├─┼──●──┊─────┤
@@ -26,10 +24,32 @@ NO_ANSWER = "no answer: the sweep has no setting that freezes anything beside a 
 
 
 def lines_of(answer: Answer) -> list[str]:
-    """One answer in lines: the layer strip of what is recommended, the sentence, the runner-up."""
+    """One answer in two lines: what to freeze, with its layer strip; what it loses and saves, and how sure that is."""
     strip = layer_strip(answer.freeze, answer.n_layers) if answer.freeze else ""
+    first, second = answer.lines
+    return [f"{strip}  {escaped(first)}".strip(), escaped(second)]
+
+
+def notes_of(answer: Answer) -> list[str]:
+    """All else that is known of an answer, a line each: its conditions, what is not considered, the runner-up."""
     second = strip_and_word(answer.runner_up, answer.n_layers) if answer.runner_up and answer.decided else ""
-    return [*([strip] if strip else []), escaped(answer.sentence), *([f"Runner-up: {second}."] if second else [])]
+    return [*map(escaped, answer.notes), *([f"Runner-up: {second}."] if second else [])]
+
+
+def so_far(answer: Answer) -> str:
+    """The answer of a sweep that still runs, in a line: what its tolerance buys so far, else the next that buys any."""
+    first = escaped(answer.lines[0])
+    if answer.decided and answer.freeze and answer.saved is not None and answer.outcome == "freeze":
+        return f"so far  {answer.corpus}: {first[0].lower()}{first[1:]}, saves {_percent(answer.saved)}"
+    bought = next((row for row in answer.trade_offs if row["tolerance"] > answer.tolerance), None)
+    text = f"so far  {answer.corpus}: {answer.headline.lower()} within {counted(answer.tolerance, 'point')}"
+    if bought is None:
+        return text
+    limit, freeze = (
+        counted(_rounded_up(bought["tolerance"]), "point"),
+        strip_and_word(bought["freeze"], answer.n_layers),
+    )
+    return f"{text}; within {limit} {freeze}, saves {_percent(bought['saved'])}"
 
 
 MEMORY = "peak_memory_bytes"
@@ -116,7 +136,7 @@ def tolerance_lines(answer: Answer) -> list[str]:
     bought = [
         (
             _rounded_up(row["tolerance"]),
-            f"{strip_and_word(row['freeze'], answer.n_layers)}, saves {100 * row['saved']:.0f} %",
+            f"{strip_and_word(row['freeze'], answer.n_layers)}, saves {_percent(row['saved'])}",
         )
         for row in answer.trade_offs
     ]
@@ -125,6 +145,10 @@ def tolerance_lines(answer: Answer) -> list[str]:
         "what each tolerance buys:",
         *(f"  within {counted(limit, 'point')}: {text}" for limit, text in sorted([*own, *bought])),
     ]
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
 
 
 def _no_freeze(answer: Answer) -> str:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:  # `status --trials` needs no pandas
 Item = TypeVar("Item")
 Key = TypeVar("Key", bound=Hashable)
 FROZEN, TRAINED = "■", "□"
+ALL = "all"  # layers
 LEGEND = f"{FROZEN} frozen, {TRAINED} trained: first the embeddings, then the layers from the input up"
 MOST_LAYERS = 48  # a longer strip is not taken in at a glance
 
@@ -54,25 +55,28 @@ class FreezeName(str):
 
     def __new__(cls, label: str, n_layers: int) -> Self:
         """The name of a setting in an encoder of `n_layers` layers."""
-        made = super().__new__(cls, freeze_name(label))
+        made = super().__new__(cls, freeze_name(label, n_layers))
         made.squares, made.heard = layer_strip(label, n_layers), strip_in_words(label, n_layers)
         return made
 
 
-def freeze_name(label: object) -> str:
+def freeze_name(label: object, n_layers: int = 0) -> str:
     """What a freeze label says, spelled out: `layers 0,1,4+E` is `layers 1 to 2, 5 + embeddings`.
 
-    Sets of layers are counted from 1, as in the strip; in labels, as in YAML, they are counted from 0.
+    Sets of layers are counted from 1, as in the strip; in labels, as in YAML, they are counted from 0. What freezes all
+    of `n_layers` layers is `all`, whichever strategy does; 0 where their number is not known.
     """
     parts = LabelParts.of(str(label))
     text = parts.word if parts.layers is None else _counted(list(parts.layers)) + parts.by
+    if n_layers and (freeze := FreezeSpec.named(str(label), n_layers)) and freeze.depth == n_layers:
+        text = ALL
     return escaped(text) + (" + embeddings" if parts.embeddings else "")
 
 
 def strip_and_word(label: str, n_layers: int) -> str:
     """`■ ■■■■□□ first 4`, for narrow columns: the first square says whether the embeddings are frozen."""
     squares = layer_strip(label, n_layers)
-    return f"{squares} {freeze_name(LabelParts.of(label).word)}" if squares else freeze_name(label)
+    return f"{squares} {freeze_name(LabelParts.of(label).word, n_layers)}" if squares else freeze_name(label, n_layers)
 
 
 def layer_strip(label: str, n_layers: int) -> str:
@@ -172,6 +176,13 @@ def cell_columns(spec: TrialSpec) -> dict[str, object]:
         "folds": spec.data.folds or 0,
         "examples": sum(spec.data.sizes[:2]) if spec.data.sizes else 0,
     }
+
+
+CELL_COLUMNS = (
+    "cell", "baseline", "group", "task", "metric", "corpus", "model", "freeze", "strategy", "depth", "n_layers",
+    "embeddings", "train_size", "folds", "examples",
+)  # fmt: skip
+"""Those of `cell_columns`."""
 
 
 def varying_settings(specs: Iterable[TrialSpec]) -> list[str]:

@@ -44,6 +44,12 @@ def decide(
     return _decide(frame, plan or DecisionPlan(), budget or {}, value)
 
 
+def baseline_of(frame: pd.DataFrame, value: str = "score") -> Baseline:
+    """What the baseline of a frame of one question has learned, by its completed trials."""
+    done = frame[frame["state"] == COMPLETED] if "state" in frame.columns else frame
+    return _baseline(done[done["cell"] == done["baseline"]], value)
+
+
 def loss_table(frame: pd.DataFrame, value: str = "score", plan: DecisionPlan | None = None) -> pd.DataFrame:
     """The losses of all settings of a frame with the intervals that decide, of every split and of any score.
 
@@ -81,7 +87,7 @@ def _decide(frame: pd.DataFrame, plan: DecisionPlan, budget: Mapping[str, float]
     looks = plan.looks(planned_seeds(frame))
     cost = plan.cost or default_saving(frame)
     done = frame[frame["state"] == COMPLETED] if "state" in frame.columns else frame
-    baseline = _baseline(done[done["cell"] == done["baseline"]], value)
+    baseline = baseline_of(frame, value)
     table = _losses_table(of_each, frame).assign(**_of_collapses(of_each))
     table = table.merge(_savings_table(frame, cost, table["cell"]), on="cell", how="left")
     worth = _worth_having(table, cost, plan.min_saving)

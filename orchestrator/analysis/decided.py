@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from orchestrator.analysis.decision_plan import DecisionPlan, PlannedLooks
+from orchestrator.analysis.decision_plan import FIRST_LOOK, DecisionPlan, PlannedLooks
 from orchestrator.analysis.looks import further
 from orchestrator.analysis.losses import Collapses
 from orchestrator.analysis.rows import ROUNDING
@@ -173,6 +173,13 @@ class Decided:
         return _first(self.candidates[self.candidates["qualifies"]]) if self.outcome == "freeze" else None
 
     @cached_property
+    def by_estimate(self) -> dict[str, Any] | None:
+        """The candidate that saves most of those whose mean loss is within the tolerance, shown to be or not."""
+        within = self.candidates["loss"] <= self.plan.tolerance / POINTS + ROUNDING
+        likely = self.candidates[within & (self.candidates["barred"] == "")]
+        return _first(likely) if self.baseline.has_learned else None
+
+    @cached_property
     def open(self) -> pd.DataFrame:
         """Candidates that save more than the recommended one and are neither shown nor refused."""
         candidates, best = self.candidates, self.chosen
@@ -218,6 +225,14 @@ class Decided:
         with_loss = self.table[self.table["loss"].notna()]
         candidates = with_loss[with_loss["worth_having"] & with_loss["in_budget"]]
         return _first((candidates if len(candidates) else with_loss).sort_values("loss", kind="stable"))
+
+    @property
+    def may_be_decided(self) -> bool:
+        """Of what is not decided, whether further seeds are likely to, or the first look is still to come."""
+        if self.takes("further_seeds"):
+            return True
+        table = self.table[self.table["in_budget"] & (self.table["worth_having"] | self.table["saved"].isna())]
+        return self.alike is None and not table["high"].notna().any() and bool((table["n_run"] < FIRST_LOOK).any())
 
     def takes(self, what: str) -> int | None:
         """`further_seeds` or `further_sentences` of the nearest; 0 if nothing is open, None if none would do."""

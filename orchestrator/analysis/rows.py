@@ -14,10 +14,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from trials.state import State
+
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.intp]
 ROUNDING = 1e-9  # of a score: scores are ratios of counts, so what differs by less is equal
-COMPLETED = "completed"  # the state of a trial that ran to its end
+COMPLETED = State.COMPLETED.value
 
 
 def require(frame: pd.DataFrame, columns: Sequence[str]) -> None:

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from orchestrator.analysis.cells import MEASURED, cell_columns, setup_labels
+from orchestrator.analysis.cells import CELL_COLUMNS, MEASURED, cell_columns, setup_labels
 from orchestrator.analysis.cells import MEMORY as MEMORY
 from orchestrator.analysis.cells import SAVED as SAVED
 from orchestrator.analysis.cells import TRAINING_COST as TRAINING_COST
@@ -111,36 +111,49 @@ CONDITIONS = {
     "padding_free": "kinds of batches (1 without padding, 0 padded)",
     "step_mode": "ways of running steps",
 }
+TEXTS = ("device", "step_mode")  # those of them that are no numbers
 
 
 def trial_frame(specs: Sequence[TrialSpec], rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-    """One row a spec, in their order; a trial without a row in the store has no state.
-
-    Columns: those of `cells.cell_columns`, `setup` (see `cells.setup_labels`), `trial_id`, `seed` (`Seeds.key`),
-    `state`, `CONDITIONS`, `score` (best on dev), `test_score`, `cells.MEASURED` in the store's units (float, NaN if not
-    recorded), `training_cost_s`, `collapsed` (1 or 0, NaN if not recorded).
-    """
+    """One row a spec, in their order; a trial without a row in the store has no state. Columns: see `described`."""
     by_id = {row["trial_id"]: row for row in rows}
-    shared: dict[str, dict[str, object]] = {}  # a cell's columns are the same for all of its seeds
     records = []
     for spec in specs:
-        columns = shared.get(spec.cell_id)
-        if columns is None:
-            columns = shared.setdefault(spec.cell_id, cell_columns(spec))
         row = by_id.get(spec.trial_id, {})
         measured = {name: row.get(name) for name in ("state", *CONDITIONS, *MEASURED)}
-        records.append({**columns, "trial_id": spec.trial_id, "seed": spec.seeds.key, **measured})
-    setups = setup_labels({spec.cell_id: spec for spec in specs})
-    frame = pd.DataFrame(records)
-    for name in (*MEASURED, *(name for name in CONDITIONS if name not in ("device", "step_mode"))):
-        frame[name] = frame[name].astype("float64") if len(frame) else pd.Series(dtype="float64")
+        records.append({"cell": spec.cell_id, "trial_id": spec.trial_id, "seed": spec.seeds.key, **measured})
+    columns = ["cell", "trial_id", "seed", "state", *CONDITIONS, *MEASURED]
+    return described(pd.DataFrame(records, columns=columns), {spec.cell_id: spec for spec in specs})
+
+
+def described(trials: pd.DataFrame, specs: Mapping[str, TrialSpec]) -> pd.DataFrame:
+    """The frame that every analysis, page and report takes.
+
+    Args:
+        trials: A row a trial: `cell`, `trial_id`, `seed` (`Seeds.key`), `state`, and `CONDITIONS` and `cells.MEASURED`
+            as in the store, any of the last two or none.
+        specs: A spec of each cell, and no others.
+
+    Returns:
+        The same rows with the columns of `cells.cell_columns`, `setup` (see `cells.setup_labels`), `score` for
+        `best_score` (on dev), `training_cost_s`, `collapsed` (1 or 0, NaN if not recorded), and all of `CONDITIONS` and
+        `cells.MEASURED`: float, NaN if not recorded.
+    """
+    setups = setup_labels(specs)
+    columns = [cell_columns(spec) | {"setup": setups[cell]} for cell, spec in specs.items()]
+    shared = pd.DataFrame(columns, columns=[*CELL_COLUMNS, "setup"])
+    frame = trials.merge(shared, on="cell", how="left").rename(columns={"best_score": "score"})
+    for name in (*MEASURED, *CONDITIONS):
+        name = "score" if name == "best_score" else name
+        if name not in frame:
+            frame[name] = None if name in TEXTS else np.nan
+        if name not in TEXTS:
+            frame[name] = frame[name].astype("float64")
     frame["padding_free"] = frame["padding_free"].fillna(0.0)  # older trials padded their batches
     on_rows = frame["padding_free"] > 0  # and older ones, of which none ran right on a GPU, step by step
     frame["step_mode"] = frame["step_mode"].where(frame["step_mode"].notna(), np.where(on_rows, "rows", "padded"))
-    frame = frame.rename(columns={"best_score": "score"})
     if len(frame):
-        frame["setup"] = frame["cell"].map(setups)
-        frame = with_own_rates(frame, {spec.cell_id: spec for spec in specs})
+        frame = with_own_rates(frame, specs)
     return with_collapses(with_costs(frame))
 
 

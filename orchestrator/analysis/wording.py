@@ -20,10 +20,13 @@ from trials.settings import FreezeSpec, LabelParts
 
 Row = Mapping[str, Any]  # a row of `Decided.table`
 
-NO_CANDIDATES = "Nothing to choose from: no setting freezes anything."
-NO_BASELINE = "Not decided: the baseline (freeze: none) has no completed trial yet."
-NO_PAIRS = "Not decided: no freeze has a completed trial yet of a seed that the baseline has completed."
-TRY = "Try more epochs, another learning rate or more train data."
+NOT_YET, NOT_DECIDED, NOT_LEARNED = "Not decided yet", "Not decided", "Not learned"
+NO_CANDIDATES = "no setting freezes anything, so there is nothing to choose from."
+NO_BASELINE = "the baseline (freeze: none) has no completed trial yet."
+NO_PAIRS = "no freeze has a completed trial yet of a seed that the baseline has completed."
+TRY = "Try all of the train data, then more epochs, then another learning rate."
+LARGER = "Take a larger dev split, or a larger tolerance."
+TRAIN_ALL = "Train everything, or ask with a larger tolerance or a smaller saving."
 _MOST_TRADE_OFFS = 4  # in a sentence
 HOW_DECIDED = (
     "Intervals of losses are two-way, over seeds and sentences (a crossed analysis of variance with Satterthwaite's "
@@ -38,41 +41,81 @@ HOW_DECIDED = (
 )
 
 
-def answer_sentence(of: Decided) -> str:
-    """The answer with its figures, its condition, what each tolerance buys, and what is not considered."""
-    table = of.table
-    if table.empty:
-        return NO_CANDIDATES
+class AnswerWords(NamedTuple):
+    """An answer in words, for every surface.
+
+    Attributes:
+        headline: `Freeze the first 2 of 6 layers`, `Freeze nothing`, `Not worth it`, `Not decided yet`, `Not decided`,
+            `Not learned`; the glossary has what to do about each.
+        condition: What follows the headline where a tolerance is met: `, within 1 point`; else empty.
+        figures: What is lost and saved and how sure that is, or what is missing, in a sentence or two after a colon.
+        trade_offs: What each tolerance buys, in one sentence; empty where there is no interval.
+        notes: All else, one sentence each.
+    """
+
+    headline: str
+    condition: str
+    figures: str
+    trade_offs: str = ""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def lines(self) -> tuple[str, str]:
+        """The answer in two lines."""
+        return f"{self.headline}{self.condition}", f"{self.figures[:1].upper()}{self.figures[1:]}"
+
+    @property
+    def sentence(self) -> str:
+        """All of it in one paragraph."""
+        rest = (self.figures, self.trade_offs, *self.notes)
+        return f"{self.headline}{self.condition}: {' '.join(filter(None, rest))}"
+
+
+def answer_words(of: Decided) -> AnswerWords:
+    """What to freeze, or why that is not known and what to do."""
+    left_out = left_out_sentence(of)
+    others = (left_out,) if left_out else ()
+    if of.table.empty:
+        return AnswerWords(NOT_DECIDED, "", NO_CANDIDATES)
     if of.outcome == "not learned":
-        return f"{_not_learned(of)}{left_out_sentence(of)}"
-    if not (table["n_run"] > 0).any():
-        return NO_PAIRS if (table["n_baseline"] > 0).any() else NO_BASELINE
-    texts = {
-        "freeze": _freeze,
-        "freeze nothing": _freeze_nothing,
-        "not worth it": _not_worth_it,
-        "not decided": _not_decided,
-    }
-    return f"{texts[of.outcome](of)}{trade_off_sentence(of)}{left_out_sentence(of)}"
+        return AnswerWords(NOT_LEARNED, "", _not_learned(of), "", others)
+    trade_offs = trade_off_sentence(of)
+    if of.outcome == "freeze":
+        row = of.chosen
+        assert row is not None
+        within = f", within {counted(of.plan.tolerance, 'point')}"
+        headline = f"Freeze {parts(row['freeze'], of.n_layers)}"
+        return AnswerWords(headline, within, _lost_and_saved(row, of), trade_offs, (*_conditions(row, of), *others))
+    if of.outcome == "freeze nothing":
+        return AnswerWords("Freeze nothing", "", _freeze_nothing(of), trade_offs, others)
+    if of.outcome == "not worth it":
+        return AnswerWords("Not worth it", "", _not_worth_it(of), trade_offs, others)
+    if not (of.table["n_run"] > 0).any():
+        return AnswerWords(NOT_YET, "", NO_PAIRS if (of.table["n_baseline"] > 0).any() else NO_BASELINE)
+    return AnswerWords(NOT_YET if of.may_be_decided else NOT_DECIDED, "", _not_decided(of), trade_offs, others)
 
 
-def _freeze(of: Decided) -> str:
-    """What is recommended, what it loses and saves, how sure, and under which condition."""
-    row = of.chosen
-    assert row is not None
+def _lost_and_saved(row: Row, of: Decided) -> str:
+    """What is lost and saved, and how sure that is.
+
+    `it loses 0.39 points (-0.04 to 0.95) and saves 52 % of the training FLOPs; 3 seeds, 200 dev sentences.`
+    """
     changing = row["froze"] and f"; it {row['froze']}"
-    text = (
-        f"Freeze {parts(row['freeze'], of.n_layers)}: it {_loss(row)}, within {counted(of.plan.tolerance, 'point')}, "
-        f"and saves {share_text(row)} of the {SAVED[of.cost]}{changing}. {condition(row)}"
-    )
+    many = f"; {row['collapses'].partition(';')[0]}" if row["collapsed"] else ""
+    return f"it {_lost(row)} and saves {share_text(row)} of the {SAVED[of.cost]}; {rests_on(row)}{many}{changing}."
+
+
+def _conditions(row: Row, of: Decided) -> tuple[str, ...]:
+    """Under which conditions a recommendation holds, and what may be better still, a sentence each."""
+    notes = [*conditions(row), f"The median loss is {100 * row['median']:z.2f} points."]
     nearest = of.nearest
     if nearest is not None and nearest["loss"] <= of.plan.tolerance / POINTS:
         more = parts(nearest["freeze"], of.n_layers)
-        text += f" About {_takes(nearest)} may allow {more}, which would save {100 * nearest['saved']:.0f} %."
-    return text
+        notes.append(f"About {_takes(nearest)} may allow {more}, which would save {100 * nearest['saved']:.0f} %.")
+    return tuple(notes)
 
 
-def condition(row: Row) -> str:
+def conditions(row: Row) -> tuple[str, str]:
     """What was seen of collapses, and what a few runs cannot show."""
     text = f"It holds for runs that do not collapse: {row['collapses']}"
     if row["baseline_collapsed"]:
@@ -82,7 +125,7 @@ def condition(row: Row) -> str:
     if row["broken"]:
         text += f"; {counted(int(row['broken']), 'run')} of this setting failed"
     runs = counted(int(row["n_run"]), "seed")
-    return f"{text}. Bad runs that are rare and no collapse are not seen in {runs}."
+    return f"{text}.", f"Bad runs that are rare and no collapse are not seen in {runs}."
 
 
 def _freeze_nothing(of: Decided) -> str:
@@ -91,13 +134,9 @@ def _freeze_nothing(of: Decided) -> str:
     lost = of.candidates[of.candidates["verdict"] == BEYOND].sort_values("loss")
     if lost.empty:
         row = refused.iloc[0].to_dict()
-        return (
-            f"Freeze nothing: {parts(row['freeze'], of.n_layers)} collapses more often than the baseline. {seen(row)}"
-        )
+        return f"{parts(row['freeze'], of.n_layers)} collapses more often than the baseline. {seen(row)}"
     least = lost.iloc[0].to_dict()
-    text = (
-        f"Freeze nothing: {parts(least['freeze'], of.n_layers)} is shown to cost more than {limit}: it {_loss(least)}."
-    )
+    text = f"{parts(least['freeze'], of.n_layers)} is shown to cost more than {limit}: it {_loss(least)}."
     if len(of.candidates) == 1:
         return text
     others = "the others worth having cost more"
@@ -113,20 +152,19 @@ def seen(row: Row) -> str:
 
 
 def _not_worth_it(of: Decided) -> str:
-    """`Not worth it: nothing within 1 point saves more than 1.3 % of the training FLOPs; ...`."""
+    """`nothing within 1 point saves more than 1.3 % of the training FLOPs; ...`."""
     saving, limit = SAVED[of.cost], counted(of.plan.tolerance, "point")
     small = of.table[of.table["in_budget"] & ~of.table["worth_having"]]
     within = small[small["verdict"] == WITHIN]
     most = (within if len(within) else small)["saved"].max()
-    text = f"Not worth it: nothing within {limit} saves more than {percent(most)} of the {saving}"
     if of.candidates.empty:
-        text = f"Not worth it: nothing in this sweep saves {percent(of.plan.min_saving)} of the {saving}, at most "
-        return f"{text}{percent(most)}." if most > 0 else f"Not worth it: nothing in this sweep saves {saving}."
+        text = f"nothing in this sweep saves {percent(of.plan.min_saving)} of the {saving}, at most {percent(most)}"
+        return f"{text}. {TRAIN_ALL}" if most > 0 else f"nothing in this sweep saves {saving}. {TRAIN_ALL}"
     row = of.candidates[of.candidates["loss"].notna()].sort_values("loss").iloc[0].to_dict()
     interval = "" if not math.isfinite(row["high"]) else f" ({100 * row['low']:z.1f} to {100 * row['high']:z.1f})"
     return (
-        f"{text}; {parts(row['freeze'], of.n_layers)} saves {percent(row['saved'])} for {100 * row['loss']:z.1f} "
-        f"points{interval}."
+        f"nothing within {limit} saves more than {percent(most)} of the {saving}; {parts(row['freeze'], of.n_layers)} "
+        f"saves {percent(row['saved'])} for {100 * row['loss']:z.1f} points{interval}. {TRAIN_ALL}"
     )
 
 
@@ -136,26 +174,26 @@ def _not_decided(of: Decided) -> str:
     fit = table[table["worth_having"]]
     if fit.empty:
         least = f"{percent(of.plan.min_saving)} of the {SAVED[of.cost]}"
-        return f"Not decided: no setting within the budget is known to save {least}."
+        return f"no setting within the budget is known to save {least}."
     paired = fit[fit["n_pairs"] > 0]
     if paired.empty:
-        return f"Not decided: in every pair of runs, one or both learned nothing. {TRY}"
+        return f"in every pair of runs, one or both learned nothing. {TRY}"
     barred = fit[(fit["barred"] != "") & ((fit["verdict"] == WITHIN) | (of.open.empty & (fit["verdict"] != BEYOND)))]
     if len(barred):
         row = barred.iloc[0].to_dict()
-        return f"Not decided: {parts(row['freeze'], of.n_layers)} is not recommended, as {row['barred']}. {seen(row)}"
+        return f"{parts(row['freeze'], of.n_layers)} is not recommended, as {row['barred']}. {seen(row)}"
     if of.alike is not None:
-        return f"Not decided: {_no_difference(of.alike, of)}"
+        return _no_difference(of.alike, of)
     if not paired["high"].notna().any():
         row = paired.sort_values("n_pairs", ascending=False, kind="stable").iloc[0].to_dict()
-        takes = "" if of.nearest is None else f" About {_takes(of.nearest)} would probably decide it."
-        return f"Not decided: {too_few(row)} ({parts(row['freeze'], of.n_layers)}).{takes}"
+        takes = f" It takes {FIRST_LOOK} seeds or more." if row["n_pairs"] < FIRST_LOOK else ""
+        takes = takes if of.nearest is None else f" About {_takes(of.nearest)} would probably decide it."
+        return f"{too_few(row)} ({parts(row['freeze'], of.n_layers)}).{takes}"
     row = of.nearest or paired.sort_values("loss").iloc[0].to_dict()
-    text = f"Not decided: no setting worth having is shown to lose at most {limit}. "
-    text += f"Freezing {parts(row['freeze'], of.n_layers)} {_loss(row)} so far"
+    text = f"freezing {parts(row['freeze'], of.n_layers)} {_loss(row)} so far, which is not shown to be at most {limit}"
     takes = _takes(row) if of.nearest is not None else _both(row, of)
     if not takes:
-        return f"{text}; further seeds or {_items(row)} are unlikely to decide it."
+        return f"{text}; further seeds or {_items(row)} are unlikely to decide it. {LARGER}"
     if not pd.isna(row["n_folds"]) and pd.isna(row["further_seeds"]):
         text += ", and seeds alone will not decide it, as all share the same examples"
     side = "within" if row["loss"] <= of.plan.tolerance / POINTS else "more than"
@@ -187,7 +225,7 @@ def too_few(row: Row) -> str:
 
 def _not_learned(of: Decided) -> str:
     base = of.baseline
-    text = "The baseline has not learned the task"
+    text = "the baseline has not learned the task"
     if math.isfinite(base.score) and math.isfinite(base.constant):
         text += f": it scores {100 * base.score:.1f}, and the best constant prediction {100 * base.constant:.1f}"
     if base.runs.collapsed:
@@ -196,7 +234,7 @@ def _not_learned(of: Decided) -> str:
 
 
 def trade_off_sentence(of: Decided) -> str:
-    """What each tolerance buys, in one line that begins with a space; empty where there is no interval."""
+    """What each tolerance buys, in one sentence; empty where there is no interval."""
     bought = of.trade_offs
     if not bought or (len(bought) == 1 and of.outcome == "freeze"):
         return ""
@@ -204,7 +242,7 @@ def trade_off_sentence(of: Decided) -> str:
         f"{_up(trade_off.tolerance)} points: {parts(trade_off.freeze, of.n_layers)} ({percent(trade_off.saved)})"
         for trade_off in bought[:_MOST_TRADE_OFFS]
     ]
-    return f" What each tolerance buys: {'; '.join(texts)}."
+    return f"What each tolerance buys: {'; '.join(texts)}."
 
 
 def _up(points: float) -> str:
@@ -241,11 +279,17 @@ def _items(row: Row) -> str:
 
 
 def _loss(row: Row) -> str:
-    """`loses 0.39 points (loss between -0.04 and 0.95; median 0.41; 3 seeds, 200 dev sentences)`."""
+    """`loses 0.39 points (loss -0.04 to 0.95; 3 seeds, 200 dev sentences)`."""
+    text, has_interval = _lost(row), bool(math.isfinite(row["low"]) and math.isfinite(row["high"]))
+    return f"{text[:-1]}; {rests_on(row)})" if has_interval else f"{text} ({rests_on(row)})"
+
+
+def _lost(row: Row) -> str:
+    """`loses 0.39 points (-0.04 to 0.95)`, `gains 0.39 points (loss -0.95 to 0.04)`."""
     mean, ends = 100 * row["loss"], (100 * row["low"], 100 * row["high"])
-    verb = "gains" if mean < -0.005 else "loses"
-    interval = f"loss between {ends[0]:z.2f} and {ends[1]:z.2f}; " if all(map(math.isfinite, ends)) else ""
-    return f"{verb} {abs(mean):.2f} points ({interval}median {100 * row['median']:z.2f}; {rests_on(row)})"
+    gains = mean < -0.005
+    interval = f" ({'loss ' * gains}{ends[0]:z.2f} to {ends[1]:z.2f})" if all(map(math.isfinite, ends)) else ""
+    return f"{'gains' if gains else 'loses'} {abs(mean):.2f} points{interval}"
 
 
 def rests_on(row: Row, split: str = "dev") -> str:
@@ -266,6 +310,8 @@ def parts(label: str, n_layers: int | None = None) -> str:
     """
     frozen = FreezeSpec.named(label, n_layers or MOST_LAYERS)
     phrase = look_of(frozen.strategy).phrase if frozen else ""
+    if frozen and n_layers and frozen.depth == n_layers:
+        return f"all {n_layers} layers" + (" and the embeddings" if frozen.embeddings else "")
     if frozen and phrase and (frozen.layers or not frozen.embeddings):
         of = counted(len(frozen.layers), "layer") if n_layers is None else f"{len(frozen.layers)} of {n_layers} layers"
         return phrase.format(layers=of) + (" and the embeddings" if frozen.embeddings else "")
@@ -292,7 +338,7 @@ def excluded(of: Decided) -> dict[str, int]:
 
 
 def left_out_sentence(of: Decided) -> str:
-    """Which settings the answer does not consider, and why; empty if none, else begins with a space.
+    """Which settings the answer does not consider, and why; empty if none.
 
     A setting that is the only one with its reason is named, others are counted.
     """
@@ -300,7 +346,7 @@ def left_out_sentence(of: Decided) -> str:
     if not groups:
         return ""
     texts = [named[0] if len(named) == 1 else f"{len(named)} settings ({kind})" for kind, named in groups.items()]
-    return f" Not considered: {'; '.join(texts)}."
+    return f"Not considered: {'; '.join(texts)}."
 
 
 def _left_out(of: Decided) -> dict[str, list[str]]:

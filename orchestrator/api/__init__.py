@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from orchestrator.api.answering import Answers, answer
     from orchestrator.api.choosing import Choice, choose
     from orchestrator.api.launching import Launched, launch, plan
+    from orchestrator.api.model_export import export_model
     from orchestrator.api.tabulating import Table, table
-    from orchestrator.api.training import TrainedModel, export_model, train
+    from orchestrator.api.training import TrainedModel, train
     from orchestrator.own_data.choose_options import ChooseOptions
     from orchestrator.store import open_store
     from orchestrator.sweeps.sweep import SweepSpec as Sweep
@@ -61,7 +62,7 @@ _PLACES = {
     "Sweep": "orchestrator.sweeps.sweep:SweepSpec",
     "answer": "orchestrator.api.answering:answer",
     "choose": "orchestrator.api.choosing:choose",
-    "export_model": "orchestrator.api.training:export_model",
+    "export_model": "orchestrator.api.model_export:export_model",
     "launch": "orchestrator.api.launching:launch",
     "load_plugins": "trials.plugins.loading:load",
     "open_store": "orchestrator.store:open_store",

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from orchestrator.analysis.answer_text import NO_ANSWER as NO_ANSWER
-from orchestrator.analysis.answer_text import curve_lines
-from orchestrator.analysis.answer_text import lines_of as lines_of
+from orchestrator.analysis.answer_text import curve_lines, lines_of
 from orchestrator.analysis.cells import SAVED
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.config.console import DEFAULT_STORE
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.contents import SweepPlan, planned_specs
+from orchestrator.store.stored_specs import planned_specs
+from orchestrator.store.sweep_plans import SweepPlan
 from trials.errors import ConfigError, NothingMatchedError
 from trials.escaping import escaped, html
 from trials.spec import TrialSpec
 
 if TYPE_CHECKING:
     from orchestrator.analysis.answer import Answer
+
+
+BESIDE = ("train-", "baseline-", "rates-", "lora-")  # before the name of a question, or of its corpus
 
 
 class Answers(tuple["Answer", ...]):
@@ -100,8 +103,12 @@ def _said(value: object) -> str:
 
 
 def chosen_sweep(results: ResultStore, sweep: str | None, *, compares: bool = False) -> SweepPlan:
-    """A sweep of a store by its name; None for the newest, or the newest that `compares` settings where one does: not
-    that of a model trained from its answer. Raises NothingMatchedError: there is none.
+    """A sweep of a store by its name; None for the newest, or the newest question where one `compares` settings.
+
+    That is neither the sweep of a model trained from its answer nor one that `choose` ran beside it.
+
+    Raises:
+        NothingMatchedError: There is none.
     """
     plans = {plan.name: plan for plan in sorted(results.sweeps(), key=lambda plan: plan.time)}
     if not plans:
@@ -111,8 +118,18 @@ def chosen_sweep(results: ResultStore, sweep: str | None, *, compares: bool = Fa
     if sweep is not None:
         return plans[sweep]
     newest = [*reversed(plans.values())]
-    comparing = (plan for plan in newest if len({spec.freeze.label for spec in planned_specs(plan)}) > 1)
-    return next(comparing, newest[0]) if compares else newest[0]
+    asks = (plan for plan in newest if not is_beside(plan.name, plans) and _compares(plan))
+    return next(asks, newest[0]) if compares else newest[0]
+
+
+def is_beside(name: str, sweeps: Collection[str]) -> bool:
+    """Whether a sweep was made beside a question of the same store: its model, its baseline, rates, adapters."""
+    words = (name.removeprefix(prefix) for prefix in BESIDE if name.startswith(prefix))
+    return any(word in sweeps or f"choose-{word}" in sweeps for word in words)
+
+
+def _compares(plan: SweepPlan) -> bool:
+    return len({spec.freeze.label for spec in planned_specs(plan)}) > 1
 
 
 def answers_of(

@@ -12,19 +12,35 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.console import Console
 
-from orchestrator.analysis.cells import freeze_name
+from orchestrator.analysis.cells import strip_and_word
+from orchestrator.api.adapters import TIME, with_lora
 from orchestrator.api.answering import Answers, answers_of
 from orchestrator.api.launching import Course, here, outcome_lines, resume_lines
-from orchestrator.api.questions import FOLDS, PlannedQuestion, plan_question, say_plan, worth_holding_out
-from orchestrator.api.rates import TIME, higher_rates, rates_of, with_lora
+from orchestrator.api.learning import climbed
+from orchestrator.api.questions import (
+    BEST,
+    FOLDS,
+    PlannedQuestion,
+    all_of_train_hours,
+    export_folder,
+    model_folder,
+    plan_question,
+    say_plan,
+    worth_holding_out,
+)
+from orchestrator.api.rates import AUTO, higher_rates, rates_of
 from orchestrator.api.training import train
-from orchestrator.config.console import INTERRUPTED, ShownInCell, notebook_output
+from orchestrator.config.console import INTERRUPTED, say
+from orchestrator.config.notebook import ShownInCell, notebook_output
 from orchestrator.config.quantities import HOUR, counted, duration
 from orchestrator.own_data.choose_options import ChooseOptions
-from orchestrator.own_data.sweep_file import SEEDS, Question
-from orchestrator.session.outcome import Bounds, Outcome, early_end, trials_of
+from orchestrator.own_data.sweep_file import SEEDS
+from orchestrator.session.bounds import Bounds
+from orchestrator.session.outcome import Outcome, early_end, trials_of
+from orchestrator.session.session import Ended
 from orchestrator.store import ResultStore, open_store
-from orchestrator.sweeps.plan import Plan, brought_up_to_date, resolved
+from orchestrator.sweeps.plan import Plan, brought_up_to_date
+from orchestrator.sweeps.plan_notes import resolved
 from trials.draft import Lookup
 from trials.errors import ConfigError, unknown
 from trials.sources.local_models import named_model
@@ -52,7 +68,7 @@ class Choice(ShownInCell):
         next: What to do now, each a whole command and what it brings; the most useful first.
         model: The folder of the exported model; None if none was asked for.
         outcome: The trials of the launch, counted; None after a dry run.
-        exit_code: As of `permafrost launch`.
+        exit_code: As of `permafrost launch`, but 0 where `max_hours` was reached: that was asked for.
         plan: What was to be done.
         forecast: How long all of it takes, from past trials or a pilot.
         stopped: Why the launch stopped early, and what is left; None if it did not.
@@ -101,17 +117,28 @@ def choose(options: ChooseOptions | str = "", **others: Any) -> Choice:
     say_plan(planned, course)
     if asked.dry_run:
         return Choice(Answers(), planned.path, plan=planned.plan, forecast=planned.forecast)
-    with_rival = asked.against is not None
-    choice, was_stopped = _searched(planned, course.of_time(1 - TIME) if with_rival else course)
+    with_rival, lookup = asked.against is not None, Lookup(offline=asked.offline)
+    own = course.of_time(1 - TIME) if with_rival else course
+    choice, was_stopped = _searched(planned, own)
+    while not was_stopped and (better := _learning_more(choice, planned, own, lookup)) is not None:
+        planned = better
+        choice, was_stopped = _searched(planned, own)
     if with_rival and not was_stopped:
-        lookup = Lookup(offline=asked.offline)
         answers, code = with_lora(choice.answers, planned.question, planned.plan, planned.path, course, lookup)
         choice, was_stopped = (
             replace(choice, answers=answers, exit_code=max(choice.exit_code, code)),
             code == INTERRUPTED,
         )
-    can_train = planned.asked.export is not None and any(answer.freeze is not None for answer in choice.answers)
-    return _with_model(choice, planned) if can_train and not was_stopped else choice
+    return _with_model(choice, planned) if planned.asked.export is not None and not was_stopped else choice
+
+
+def _learning_more(choice: Choice, planned: PlannedQuestion, course: Course, lookup: Lookup) -> PlannedQuestion | None:
+    """The question on a rung on which its baseline learns, where a search has ended without; None if none was found."""
+    unlearned = next((answer for answer in choice.answers if answer.outcome == "not learned"), None)
+    if unlearned is None:
+        return None
+    better = climbed(planned, unlearned.decided_by.baseline, course, lookup)
+    return None if better.question == planned.question else better
 
 
 def _over_models(asked: ChooseOptions, folder: Path, course: Course) -> Choice:
@@ -195,9 +222,9 @@ def _searched(planned: PlannedQuestion, course: Course) -> tuple[Choice, bool]:
         choice = Choice(
             answers,
             planned.path,
-            next=tuple(_next_steps(planned.asked, planned.question, answers, left, course)),
+            next=tuple(_next_steps(planned, answers, left, course)),
             outcome=ended.outcome,
-            exit_code=ended.exit_code,
+            exit_code=_exit_code(ended),
             plan=ended.plan,
             forecast=planned.forecast,
             stopped=early_end(ended.plan, ended.outcome, ended.stop),
@@ -205,12 +232,27 @@ def _searched(planned: PlannedQuestion, course: Course) -> tuple[Choice, bool]:
     return choice, ended.stop.asked and ended.stop.bound is None
 
 
+def _exit_code(ended: Ended) -> int:
+    """That of the launch; the end of the time that was given is no failure."""
+    return int(ended.outcome.failed > 0) if ended.stop.bound is not None else ended.exit_code
+
+
 def _with_model(choice: Choice, planned: PlannedQuestion) -> Choice:
-    """The choice with the recommended setting, trained and exported."""
-    asked = planned.asked
+    """The choice with the recommended setting, trained and exported; without a decision what the curve recommends, if
+    that was asked for, and else nothing.
+    """
+    asked, freeze = planned.asked, None
     assert asked.export is not None
+    if not any(answer.freeze is not None for answer in choice.answers):
+        likely = next((answer.decided_by.by_estimate for answer in choice.answers), None)
+        if asked.export != BEST or likely is None:
+            say(f"model   nothing is exported, as nothing is decided{_instead(likely)}")
+            return choice
+        freeze = str(likely["freeze"])
+        say(f"model   {freeze}: by its mean loss, {100 * likely['loss']:z.2f} points; it is not decided")
+    folder = export_folder(asked, planned.question.name)
     machine: dict[str, Any] = {"cluster": asked.cluster, "cpus": asked.cpus, "gpus": asked.gpus}
-    model = train(asked.export, store=asked.store, sweep=planned.question.name, **machine)
+    model = train(folder, store=asked.store, sweep=planned.question.name, freeze=freeze, **machine)
     return replace(choice, model=model.folder, exit_code=choice.exit_code or model.exit_code)
 
 
@@ -221,16 +263,26 @@ def _options(options: ChooseOptions | str, others: dict[str, Any]) -> ChooseOpti
     return ChooseOptions(data=options, **others) if isinstance(options, str) else options
 
 
-def _next_steps(
-    asked: ChooseOptions, question: Question, answers: Answers, left: Plan, course: Course
-) -> Iterator[NextStep]:
+def _instead(likely: Mapping[str, Any] | None) -> str:
+    """What `--export best` would export."""
+    if likely is None:
+        return " and no freeze loses so little by its mean"
+    return f"; --export {BEST} exports what the curve recommends, {likely['freeze']}"
+
+
+def _next_steps(planned: PlannedQuestion, answers: Answers, left: Plan, course: Course) -> Iterator[NextStep]:
     """What somebody may do now: train what is recommended, go on, or ask something that can be decided."""
+    asked, question = planned.asked, planned.question
     if any(answer.freeze is not None for answer in answers) and asked.export is None:
         yield _train_step(asked, question.name)
-    if any(answer.outcome == "not learned" for answer in answers):
-        brings = f"tries {'other' if asked.rates is None else 'higher'} learning rates first, as the baseline has not "
-        rates = higher_rates(asked.rates, float(question.recipe["optim"]["lr"]))
-        yield NextStep(asked.command(rates=rates), f"{brings}learned the task")
+    if (hours := all_of_train_hours(planned, course, Lookup(offline=asked.offline))) is not None:
+        brings = f"asks on all of train in place of the first {question.train_size:,}: what was decided may change"
+        yield NextStep(asked.command(max_hours=hours), brings)
+    if any(answer.outcome == "not learned" for answer in answers) and course.time_left > 0:
+        rates = higher_rates(asked.rates or AUTO, float(question.recipe["optim"]["lr"]))
+        yield NextStep(
+            asked.command(rates=rates), "tries higher learning rates, as the baseline has not learned the task"
+        )
     open_ones = any(not answer.decided or answer.further_seeds != 0 for answer in answers)
     coarse = resolved(question.corpus.task, question.corpus.spec, SEEDS) > asked.tolerance
     share = worth_holding_out(question) if open_ones and coarse and asked.held_out is None else None
@@ -241,7 +293,7 @@ def _next_steps(
         larger = [NextStep(asked.command(held_out=share), brings), NextStep(asked.command(folds=FOLDS), in_folds)]
     seeds_tell = all(answer.decided_by.alike is None for answer in answers)
     yield from [] if seeds_tell else larger
-    if open_ones or not answers:
+    if (open_ones or not answers) and hours is None:
         yield from _going_on(asked, [left], course)
     for answer in answers:
         yield from _other_tolerance(asked, answer)
@@ -249,8 +301,8 @@ def _next_steps(
 
 
 def _train_step(asked: ChooseOptions, sweep: str, *extra: str) -> NextStep:
-    folder = f"{sweep.removeprefix('choose-')}-model"
-    command = ("permafrost", "train", "--store", asked.store, "--sweep", sweep, *extra, "-o", folder, *asked.machine)
+    where = ("--store", asked.store, "--sweep", sweep, *extra, "-o", model_folder(sweep))
+    command = ("permafrost", "train", *where, *asked.machine)
     return NextStep(shlex.join(command), "trains the recommended setting on all of train and exports the model")
 
 
@@ -273,7 +325,7 @@ def _other_tolerance(asked: ChooseOptions, answer: Answer) -> Iterator[NextStep]
     """The tolerance that is met now, where the one that was asked for is not."""
     met = next((row for row in answer.trade_offs if row["tolerance"] > asked.tolerance), None)
     if answer.freeze is None and met is not None and (limit := math.ceil(10 * met["tolerance"]) / 10) < 100:
-        saves = f"{freeze_name(met['freeze'])}, saves {100 * met['saved']:.0f} %"
+        saves = f"{strip_and_word(met['freeze'], answer.n_layers)}, saves {100 * met['saved']:.0f} %"
         yield NextStep(asked.command(tolerance=limit), f"is decided with the trials at hand: {saves}")
 
 

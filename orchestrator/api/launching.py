@@ -14,12 +14,14 @@ from rich.console import Console
 
 from orchestrator.api.answering import Answers, answers_of, asked
 from orchestrator.api.tabulating import Table
-from orchestrator.config.console import DEFAULT_STORE, ShownInCell, download_progress, notebook_output, say
+from orchestrator.config.console import DEFAULT_STORE, download_progress, say
+from orchestrator.config.notebook import ShownInCell, notebook_output
 from orchestrator.config.quantities import counted, duration
 from orchestrator.config.yaml_document import Document
-from orchestrator.session.display import plan_lines
-from orchestrator.session.outcome import Bounds, Outcome, early_end, trials_of
+from orchestrator.session.bounds import Bounds
+from orchestrator.session.outcome import Outcome, early_end, trials_of
 from orchestrator.session.session import Ended, run_plan
+from orchestrator.session.tables import plan_lines
 from orchestrator.store import ResultStore, open_store
 from orchestrator.sweeps.cluster_spec import ClusterSpec, find_cluster, settled
 from orchestrator.sweeps.plan import Plan, make_plan

@@ -15,8 +15,7 @@ from orchestrator.analysis.describe import LEAST_FOR_INTERVAL, describe, mean_in
 from orchestrator.config.quantities import counted, points
 from orchestrator.config.yaml_document import MAX_BYTES, parsed
 from orchestrator.store import ResultStore
-from orchestrator.store.contents import planned_specs, stored_spec
-from orchestrator.store.schema import State
+from orchestrator.store.stored_specs import planned_specs, stored_spec
 from trials.errors import ConfigError
 from trials.escaping import markdown
 from trials.models.family import CAUSAL, is_causal
@@ -27,6 +26,7 @@ from trials.sources.cache import fetched_corpora
 from trials.sources.hub_client import Repo
 from trials.sources.local_models import named_model
 from trials.spec import TrialSpec
+from trials.state import State
 from trials.tasks import TASKS
 from trials.tasks.task import score_name
 

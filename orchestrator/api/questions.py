@@ -8,22 +8,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from orchestrator.api.launching import Course
-from orchestrator.api.rates import with_best_rates
-from orchestrator.api.training import refuse_folder
+from orchestrator.api.model_export import refuse_folder
+from orchestrator.api.rates import depths_to_rate, say_rates, with_best_rates
 from orchestrator.config.console import download_progress, say
-from orchestrator.config.quantities import duration
+from orchestrator.config.quantities import HOUR, duration
 from orchestrator.config.yaml_document import Document
 from orchestrator.own_data.choose_options import ChooseOptions
-from orchestrator.own_data.corpus_guess import corpus_lines, draft_of, guess_corpus
+from orchestrator.own_data.corpus_guess import draft_of, guess_corpus
+from orchestrator.own_data.corpus_words import corpus_lines
+from orchestrator.own_data.recipe import recipe
 from orchestrator.own_data.sweep_file import (
     SEEDS,
     Question,
     asks,
     asks_alike,
+    epochs_in,
+    holds,
+    hours_in,
     pins_in,
     rate_in,
     rates_in,
-    recipe,
     refuse_edited,
     refuse_others,
     size_in,
@@ -33,8 +37,9 @@ from orchestrator.own_data.sweep_file import (
 )
 from orchestrator.search.choose_depth import spread
 from orchestrator.search.depth_search import Depths
-from orchestrator.session.display import plan_lines
-from orchestrator.sweeps.plan import Plan, dev_note, folds_note, plan_notes, resolved
+from orchestrator.session.tables import plan_lines
+from orchestrator.sweeps.plan import Plan
+from orchestrator.sweeps.plan_notes import dev_note, folds_note, plan_notes, resolved
 from orchestrator.sweeps.sweep import declared_sweep, expand
 from trials.draft import Lookup
 from trials.errors import RefusedError
@@ -47,15 +52,15 @@ if TYPE_CHECKING:
 
 
 SPARE = 0.9  # of the time, so that a forecast that is a little off still ends in it
-NEEDED = 0.4  # of all trials: a search usually needs a third, and forecasts are off where a machine has other work
 PILOTS = 3  # shapes that are timed; the cost model has the depths between, as the time is for the curve
+BEST = "best"  # of `--export`: what is decided, else what the curve recommends
 HOLD_OUT, FOLDS = 0.3, 5  # of train, where dev is too small for the tolerance
 FEWEST = 100  # train items; fewer say little about a freeze
-_FITS = 3  # how often a plan is forecast: whole, with a part of train, and where that takes more epochs
+_FITS = 2  # how often a part of train is tried: fewer items may take more epochs
 
 
 class PlannedQuestion(NamedTuple):
-    """What will run. `asked` is what was agreed on; `is_again`: the file is there, as the same command wrote it."""
+    """What will run. `asked` is what was agreed on; `is_again`: the file of the same command holds it already."""
 
     asked: ChooseOptions
     question: Question
@@ -91,12 +96,16 @@ def plan_question(asked: ChooseOptions, folder: Path, course: Course, size: int 
         if has_trials:
             question = _with_trials(question, lookup, path)
         elif size is not None:
-            question = _sized(question, lookup, size)
+            question = sized(question, lookup, size)
         plan, forecast, question = _fitting(question, path, course, lookup, fits=size is not None)
-        if asked.rates is not None and not has_trials and not asked.dry_run:
-            question = with_best_rates(question, asked.rates, plan.trials[0].model.n_layers, path, course, lookup)
+        n_layers = plan.trials[0].model.n_layers
+        if asked.rates is not None and asked.dry_run:
+            say_rates(question, asked.rates, depths_to_rate(asked.rates, n_layers), path, course, lookup)
+        elif asked.rates is not None:  # what the store has of them is not run again
+            depths = depths_to_rate(asked.rates, n_layers)
+            question = with_best_rates(question, asked.rates, depths, path, course, lookup)
             plan = course.plan(Document.of_text(path, sweep_text(question)), lookup)
-    return PlannedQuestion(asked, question, path, is_again, plan, forecast)
+    return PlannedQuestion(asked, question, path, is_again and holds(path, question), plan, forecast)
 
 
 def say_plan(planned: PlannedQuestion, course: Course) -> None:
@@ -105,7 +114,7 @@ def say_plan(planned: PlannedQuestion, course: Course) -> None:
     if planned.is_again:
         say(f"sweep   as the same command wrote it: {path}")
     else:
-        was = " in place of that of an earlier question; its trials are used again" if path.exists() else ""
+        was = " in place of an earlier one; trials that serve both are used again" if path.exists() else ""
         write_sweep(path, sweep_text(question))
         say(f"sweep   wrote {path}{was}")
     printed = {f"note    {question.corpus.spec.name}: {line}" for line in question.corpus.lines}
@@ -134,7 +143,7 @@ def question_of(asked: ChooseOptions, lookup: Lookup) -> Question:
     corpus = replace(corpus, data=data.model_dump(mode="json", exclude_defaults=True))
     key = model.folder or model.model_dump(mode="json", exclude_defaults=True)
     question = Question(corpus, key, {}, asked.tolerance, asked=asked.question, suffix=asked.suffix)
-    return _sized(question, lookup, None)
+    return sized(question, lookup, None)
 
 
 def write_question(options: ChooseOptions) -> Path:
@@ -167,8 +176,18 @@ def write_question(options: ChooseOptions) -> Path:
 def _refuse_files(asked: ChooseOptions, folder: Path, question: Question) -> None:
     """Raise RefusedError, before anything runs, for a folder or file that would be overwritten."""
     if asked.export is not None:
-        refuse_folder(Path(asked.export))
+        refuse_folder(export_folder(asked, question.name))
     refuse_others(folder, question.name, asked.question)
+
+
+def export_folder(asked: ChooseOptions, sweep: str) -> Path:
+    """Where the model goes."""
+    return Path(asked.export if asked.export not in (None, BEST) else model_folder(sweep))
+
+
+def model_folder(sweep: str) -> str:
+    """Where the model of a question goes if nobody says."""
+    return f"{sweep.removeprefix('choose-')}-model"
 
 
 def as_before(asked: ChooseOptions, folder: Path) -> ChooseOptions:
@@ -185,7 +204,7 @@ def as_before(asked: ChooseOptions, folder: Path) -> ChooseOptions:
     return asked
 
 
-def _sized(question: Question, lookup: Lookup, size: int | None) -> Question:
+def sized(question: Question, lookup: Lookup, size: int | None) -> Question:
     """The question about so much of train, with the recipe for that."""
     key, corpus = question.model, question.corpus
     spec = lookup.model(ModelDraft(folder=key) if isinstance(key, str) else ModelDraft(**key))
@@ -194,12 +213,12 @@ def _sized(question: Question, lookup: Lookup, size: int | None) -> Question:
 
 
 def _with_trials(question: Question, lookup: Lookup, path: Path) -> Question:
-    """The question with the train size and rates that its sweep file has, also at another tolerance: its trials serve.
+    """The question as its sweep file has it, in size, epochs and rate, also at another tolerance: its trials serve.
 
     Raises:
         RefusedError: The file is that of this question, and edited.
     """
-    question = _as_rated(_sized(question, lookup, size_in(path)), path)
+    question = _as_tried(sized(question, lookup, size_in(path)), path)
     if asks(path, question.asked):
         refuse_edited(path, question)
     elif question.train_size is not None:
@@ -207,63 +226,97 @@ def _with_trials(question: Question, lookup: Lookup, path: Path) -> Question:
     return question
 
 
-def _as_rated(question: Question, path: Path) -> Question:
-    """The question with the learning rates that its sweep file has, where rates were tried before."""
-    if "--rates" not in question.asked:
+def _as_tried(question: Question, path: Path) -> Question:
+    """The question with the epochs and rates of its sweep file: what its baseline took to learn, or what was best.
+
+    Rates that are asked for are chosen anew, from the trials that the store has.
+    """
+    optim = dict(question.recipe["optim"])
+    if (epochs := epochs_in(path)) is None:  # a person's file
         return question
-    optim = {**question.recipe["optim"], "lr": rate_in(path) or question.recipe["optim"]["lr"]}
-    return replace(question, recipe={**question.recipe, "optim": optim}, rates=rates_in(path))
+    optim["epochs"] = epochs
+    rates = rates_in(path) if "--rates" in question.asked else {}
+    if "--rates" not in question.asked:
+        optim["lr"] = rate_in(path) or optim["lr"]
+    return replace(question, recipe={**question.recipe, "optim": optim}, rates=rates, hours=hours_in(path))
 
 
 def _fitting(
-    question: Question,
-    path: Path,
-    course: Course,
-    lookup: Lookup,
-    *,
-    fits: bool,
+    question: Question, path: Path, course: Course, lookup: Lookup, *, fits: bool
 ) -> tuple[Plan, Forecast, Question]:
-    """The plan and its forecast, with as much of train as `NEEDED` trials can use in the time; or that of its file.
+    """The plan and its forecast, on all of train unless not even a curve would end in the time; `fits`: as it is.
 
-    Without past trials on this device pilots of a few dozen steps are timed, each once.
+    A part that was taken for less time is given up where a curve on all of train fits now. Without past trials on this
+    device pilots of a few dozen steps are timed, each once.
     """
     from orchestrator.forecast.forecast import forecast_of
     from orchestrator.forecast.forecast_text import forecast_line
     from orchestrator.forecast.pilot import Pilots
 
-    is_again = asks(path, question.asked)
-    document = Document.read(path) if is_again else Document.of_text(path, sweep_text(question))
-    n_train, pilots = 0, Pilots(say, PILOTS)  # the time of a step does not depend on the train size
-    for left in reversed(range(_FITS)):
+    pilots = Pilots(say, PILOTS)  # the time of a step does not depend on the train size
+
+    def planned(question: Question) -> tuple[Plan, Forecast, float]:
+        again = asks(path, question.asked) and holds(path, question)  # with what a person added to it
+        document = Document.read(path) if again else Document.of_text(path, sweep_text(question))
         plan = course.plan(document, lookup)
         forecast = forecast_of(plan, course.results, course.where, pilots=pilots)
-        n_train = max((spec.train_size for spec in plan.trials), default=0)
-        took = NEEDED * forecast.wall_s.median if forecast.wall_s is not None else 0.0
-        time_left = max(course.time_left, 1.0)
-        if fits or asks_alike(path, question.asked) or took <= time_left or n_train <= FEWEST or not left:
+        return plan, forecast, _curve_s(plan, forecast)
+
+    plan, forecast, curve_s = planned(question)
+    hours = course.bounds.hours or math.inf
+    if question.hours is not None and hours > question.hours and not fits:
+        whole = replace(sized(question, lookup, None), hours=None)
+        all_of_it = planned(whole)
+        if all_of_it[-1] <= SPARE * course.time_left:
+            question, (plan, forecast, curve_s) = whole, all_of_it
+            say(f"data    all {plan.trials[0].train_size:,} for training, as --max-hours {hours:g} has time for them")
+    has_file = asks_alike(path, question.asked)
+    n_train = max((spec.train_size for spec in plan.trials), default=0)
+    for _ in range(0 if fits or has_file else _FITS):
+        left, n = SPARE * max(course.time_left, 1.0), max((spec.train_size for spec in plan.trials), default=0)
+        if curve_s <= left or n <= FEWEST:
             break
-        size = max(FEWEST, _rounded(n_train * SPARE * time_left / took))
+        size = max(FEWEST, _rounded(n * left / curve_s))
+        price = "" if n < n_train else f"; all of them take --max-hours {_hours(curve_s / SPARE):g}"
         say(
-            f"data    {NEEDED:.0%} of the trials on {n_train:,} would take {duration(took)}, more than is left of "
-            f"--max-hours {course.bounds.hours:g}: trying {size:,}"
+            f"data    a curve of depths on {n:,} takes {duration(curve_s)}, more than is left of --max-hours "
+            f"{hours:g}: trying {size:,}{price}"
         )
-        question = _sized(question, lookup, size)
-        document = Document.of_text(path, sweep_text(question))
+        question = replace(sized(question, lookup, size), hours=hours)
+        plan, forecast, curve_s = planned(question)
     if plan.ahead:
-        say(f"{forecast_line(forecast)}, if every trial were needed{_curve_words(plan, forecast)}")
+        curve = "" if not curve_s or plan.n_skipped else f"; a curve of depths after about {duration(curve_s)}"
+        say(f"{forecast_line(forecast)}, if every trial were needed{curve}")
     return plan, forecast, question
 
 
-def _curve_words(plan: Plan, forecast: Forecast) -> str:
-    """When the curve of depths is there, if nothing has run yet; empty otherwise."""
-    if forecast.wall_s is None or plan.n_skipped:
-        return ""
+def _hours(seconds: float) -> float:
+    """Hours, rounded up to two digits."""
+    return max(math.ceil(100 * seconds / HOUR) / 100, 0.01)
+
+
+def _curve_s(plan: Plan, forecast: Forecast) -> float:
+    """Seconds until the first look at depths that span the encoder; 0 where nobody knows."""
+    if forecast.wall_s is None:
+        return 0.0
     depths = Depths.of(plan.trials)
     cells = [depths.baseline, *(depths.freezes[i] for i in spread(len(depths.freezes)))]
     first = {spec.trial_id for seeds in cells for spec in list(seeds.values())[: plan.sweep.decision_plan.min_seeds]}
     seconds = {i: cell.seconds.median for cell in forecast.cells if cell.seconds for i in cell.trials}
     share = sum(seconds.get(i, 0.0) for i in first) / max(sum(seconds.values()), 1e-9)
-    return f"; a curve of {len(cells) - 1} depths after about {duration(share * forecast.wall_s.median)}"
+    return share * forecast.wall_s.median
+
+
+def all_of_train_hours(planned: PlannedQuestion, course: Course, lookup: Lookup) -> float | None:
+    """The `--max-hours` that a curve on all of train takes, where a part was used; None where not, or unknown."""
+    from orchestrator.forecast.forecast import forecast_of
+
+    if planned.question.hours is None:
+        return None
+    whole = replace(sized(planned.question, lookup, None), hours=None)
+    plan = course.plan(Document.of_text(planned.path, sweep_text(whole)), lookup)
+    curve_s = _curve_s(plan, forecast_of(plan, course.results, course.where))
+    return max(_hours(curve_s / SPARE), _hours(planned.question.hours * HOUR) + 0.01) if curve_s else None
 
 
 def _agreed(asked: ChooseOptions, question: Question, folder: Path) -> ChooseOptions:

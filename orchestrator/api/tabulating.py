@@ -18,11 +18,13 @@ from orchestrator.analysis.cells import (
 )
 from orchestrator.analysis.summary import CellSummary, summarise
 from orchestrator.api.answering import chosen_sweep
-from orchestrator.config.console import DEFAULT_STORE, ShownInCell
-from orchestrator.session.display import cell_tables
+from orchestrator.config.console import DEFAULT_STORE
+from orchestrator.config.notebook import ShownInCell
 from orchestrator.session.outcome import earlier_note
+from orchestrator.session.tables import cell_tables
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.contents import SweepPlan, planned_specs
+from orchestrator.store.stored_specs import planned_specs
+from orchestrator.store.sweep_plans import SweepPlan
 from trials.spec import TrialSpec
 
 if TYPE_CHECKING:
@@ -87,11 +89,11 @@ def table(store: str = DEFAULT_STORE, sweep: str | None = None) -> Table:
 
     Args:
         store: A folder, s3://bucket/prefix or gs://bucket/prefix.
-        sweep: The name of one of its sweeps; None for the newest.
+        sweep: The name of one of its sweeps; None for the newest that compares settings.
 
     Raises:
         NothingMatchedError: The store has no such sweep.
         StoreError: The store cannot be read.
     """
     results = open_store(store)
-    return Table.of(results, chosen_sweep(results, sweep))
+    return Table.of(results, chosen_sweep(results, sweep, compares=True))

@@ -10,29 +10,28 @@ from typing import Literal
 
 from rich.console import Console
 
+from orchestrator.analysis.cells import freeze_name
 from orchestrator.api.answering import answers_of, chosen_sweep
 from orchestrator.api.answering import asked as plan_asked
 from orchestrator.api.launching import here, outcome_lines, resume_lines
-from orchestrator.api.model_card import model_card
-from orchestrator.config.console import DEFAULT_STORE, ShownInCell, notebook_output, say
-from orchestrator.config.quantities import counted, duration, points
-from orchestrator.execution.rerun import find_trial, rerun
-from orchestrator.session.outcome import Bounds, Outcome, early_end
+from orchestrator.api.model_export import export_model, refuse_folder
+from orchestrator.config.console import DEFAULT_STORE, say
+from orchestrator.config.notebook import ShownInCell, notebook_output
+from orchestrator.config.quantities import counted, points
+from orchestrator.session.bounds import Bounds
+from orchestrator.session.outcome import Outcome, early_end
 from orchestrator.session.session import run_plan
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.contents import (
-    SweepPlan,
-    find_weights,
-    planned_specs,
-)
-from orchestrator.store.schema import State
+from orchestrator.store.stored_specs import planned_specs
+from orchestrator.store.sweep_plans import SweepPlan
 from orchestrator.sweeps.cluster_spec import settled
 from orchestrator.sweeps.plan import Plan, brought_up_to_date
 from orchestrator.sweeps.sweep import SweepSpec
 from trials.datasets.corpus import fingerprint
-from trials.errors import ConfigError, RefusedError
+from trials.errors import ConfigError
 from trials.settings import LabelParts
 from trials.spec import TrialSpec
+from trials.state import State
 from trials.tasks.task import read_corpus
 
 Keep = Literal["best", "all"]
@@ -75,7 +74,7 @@ class TrainedModel(ShownInCell):
     def lines(self) -> list[str]:
         """The scores of each seed and where its model is."""
         return [
-            f"seed    {trained.seed}: dev {points(trained.dev)}"
+            f"seed    {trained.seed}: dev {points(trained.dev)} (best epoch)"
             + (f", test {points(trained.test)}" if trained.test is not None else "")
             + (f"; {trained.folder}" if trained.folder is not None else "")
             for trained in self.seeds
@@ -132,7 +131,7 @@ def train(
     spec = _whole(_setting(results, asked, tolerance, freeze), with_dev=with_dev)
     specs = tuple(spec.with_seed(seed) for seed in range(seeds))
     of = f"train and dev; {WATCHED:.0%} of both choose the epoch" if with_dev else "train, all of them"
-    say(f"train   {spec.freeze.label} on {spec.train_size:,} items of {of}")
+    say(f"train   {freeze_name(spec.freeze.label, spec.model.n_layers)} on {spec.train_size:,} items of {of}")
     plan = _plan(asked, specs, results)
     with run_plan(replace(plan, sweep=settled(where, plan.sweep)), where, results, Bounds(), began=began) as ended:
         stopped = early_end(ended.plan, ended.outcome, ended.stop)
@@ -149,7 +148,10 @@ def train(
 def _setting(results: ResultStore, asked: SweepPlan, tolerance: float | None, freeze: str | None) -> TrialSpec:
     """A trial of the recommended setting, or of the one that is named. Raises ConfigError."""
     specs = planned_specs(asked)
-    labels = {spec.freeze.label: {spec.freeze.label, LabelParts.of(spec.freeze.label).word} for spec in specs}
+    labels = {
+        (label := spec.freeze.label): {label, LabelParts.of(label).word, freeze_name(label, spec.model.n_layers)}
+        for spec in specs
+    }
     if freeze is not None:
         wanted = [label for label, names in labels.items() if freeze in names]
         if len(wanted) != 1:
@@ -222,59 +224,3 @@ def _done(results: ResultStore, specs: Sequence[TrialSpec]) -> list[TrainedSeed]
 def _exported(run: TrainedSeed, folder: Path, store: str, keep: Keep) -> TrainedSeed:
     where = folder / f"seed-{run.seed}" if keep == "all" else folder
     return replace(run, folder=export_model(run.trial_id, where, store=store))
-
-
-# The model of a trial as a folder that transformers loads.
-
-
-@notebook_output()
-def export_model(
-    trial: str,
-    out: str | Path,
-    *,
-    store: str = DEFAULT_STORE,
-    licence: str | None = None,
-) -> Path:
-    """Write the model of a trial, with the weights of its best epoch, and a model card; returns the folder.
-
-    Weights that the sweep has stored (`keep: weights`) are used. Otherwise the trial is trained again; on a CPU the
-    result is bit-identical.
-
-    Args:
-        trial: The id of a completed trial, or its first characters.
-        out: A new folder.
-        store: The store with the trial.
-        licence: The licence for the card; None for the encoder's.
-
-    Raises:
-        NothingMatchedError: The store has no such completed trial.
-        RefusedError: The folder already exists.
-        ModelError: The folder cannot be written, or the stored weights cannot be read.
-    """
-    folder, results = Path(out), open_store(store)
-    spec, row = find_trial(results, trial)
-    refuse_folder(folder)
-    weights = find_weights(results.storage, spec.trial_id)
-    from trials.export import export_model as write_model
-    from trials.export import load_trained
-
-    if weights is not None:
-        say(f"weights {spec.label}: {len(weights):,} bytes in the store")
-        trained, score = load_trained(spec, weights), row["best_score"]
-    else:
-        took = f" ({duration(row['train_s'])} when it ran)" if row["train_s"] else ""
-        say(f"rerun   {spec.label}: the store has no weights, so the trial is trained again{took}")
-        rows, trained = rerun(spec, row, lambda r: say(f"epoch   {r.epoch:g}  score {points(r.score, 4)}"))
-        score = max(r["score"] for r in rows)
-    if score != row["best_score"]:
-        stored = points(row["best_score"], 4)
-        say(f"note    the dev score is {points(score, 4)}, in the store {stored}; the card has both")
-    card = model_card(spec, row, results, score=score, licence=licence)
-    write_model(spec, trained, folder, card)
-    return folder.resolve()
-
-
-def refuse_folder(folder: Path) -> None:
-    """Raise RefusedError if a folder exists and is not empty."""
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise RefusedError(f"{folder} already exists. Choose a new folder with -o.")

@@ -30,7 +30,9 @@ No protocol can stop a driver that is suspended for minutes between `check` and 
 then writes belong to an attempt of its own, and readers use one attempt.
 """
 
-from orchestrator.claims.claims import Claims, running_drivers
-from orchestrator.claims.membership import TIMING, BusyStoreError, Membership, RemovedError, Timing, join
+from orchestrator.claims.claims import Claims
+from orchestrator.claims.joining import BusyStoreError, join
+from orchestrator.claims.membership import TIMING, Membership, RemovedError, Timing
+from orchestrator.claims.running import running_drivers
 
 __all__ = ["TIMING", "BusyStoreError", "Claims", "Membership", "RemovedError", "Timing", "join", "running_drivers"]

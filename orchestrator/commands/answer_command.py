@@ -15,12 +15,12 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from orchestrator.analysis.answer_text import curve_lines
-from orchestrator.api.answering import NO_ANSWER, answers_of, asked, chosen_sweep, lines_of, overrides
+from orchestrator.analysis.answer_text import curve_lines, lines_of, notes_of
+from orchestrator.api.answering import NO_ANSWER, answers_of, asked, chosen_sweep, overrides
 from orchestrator.config import options
 from orchestrator.config.console import DEFAULT_STORE, reported, say, stdout
 from orchestrator.store import open_store
-from orchestrator.store.contents import planned_specs
+from orchestrator.store.stored_specs import planned_specs
 
 if TYPE_CHECKING:
     from orchestrator.analysis.answer import Answer
@@ -70,6 +70,10 @@ def answer(
             help="Take each setting at its own best learning rate, chosen on seeds that the answer does not use.",
         ),
     ] = None,
+    full: Annotated[
+        bool,
+        typer.Option("--full", help="Show all else, too: collapses, rare bad runs, what was not considered, dropout."),
+    ] = False,
     as_json: options.Json = False,
     debug: options.Debug = False,
 ) -> None:
@@ -79,6 +83,8 @@ def answer(
         permafrost answer
 
         permafrost answer --store results --sweep starter --tolerance 0.5 --json
+
+        permafrost answer --full
 
         permafrost answer --sweep rates --at-best lr
 
@@ -94,15 +100,19 @@ def answer(
         elif answers:
             if note := overrides(plan.asks, used):
                 say(note)
-            show_answers(answers)
+            show_answers(answers, full=full)
         else:
             say(NO_ANSWER)
 
 
-def show_answers(answers: Sequence[Answer], console: Console = stdout) -> None:
-    """Print the answers, a paragraph each, with the layer strip of what is recommended; below it the curve."""
+def show_answers(answers: Sequence[Answer], console: Console = stdout, *, full: bool = False) -> None:
+    """Print the answers, two lines each, below them the curve and what each tolerance buys; `full`: then all else."""
     for entry in answers:
+        first, second = lines_of(entry)
         console.print(f"\n{entry.heading}", style="bold")
-        console.print(Padding(Text("\n".join(lines_of(entry))), (0, 0, 0, 2)))
+        console.print(Padding(Text(first, style="bold green" if entry.decided else "bold"), (0, 0, 0, 2)))
+        console.print(Padding(Text(second), (0, 0, 0, 2)))
         if curve := curve_lines(entry, console.width - 2):
             console.print(Padding(Text("\n".join(curve), no_wrap=True, overflow="ignore"), (1, 0, 0, 2)))
+        if full and (notes := notes_of(entry)):
+            console.print(Padding(Text("\n".join(notes)), (1, 0, 0, 2)))

@@ -52,8 +52,8 @@ def choose(
 
         permafrost choose reviews.csv --text review --label stars --tolerance 0.5 --export my-model
 
-    Exit codes: 0 done, 1 some trials failed, 2 invalid option, 3 missing or broken file, 4 a file or folder would be
-    overwritten, 130 interrupted, 143 terminated or at the limit.
+    Exit codes: 0 done, or at the time that was given; 1 some trials failed, 2 invalid option, 3 missing or broken file,
+    4 a file or folder would be overwritten, 130 interrupted, 143 terminated.
     """
     with reported(debug=debug):
         models = model if len(model) > 1 else ()
@@ -126,6 +126,6 @@ def _say_next(choice: Choice, asked: ChooseOptions) -> None:
     for step in choice.next:
         _, name, *arguments = shlex.split(step.command)
         say(f"next    {step.brings}:\n        {sibling_command(name, *arguments)}")
-    if choice.exit_code in (130, 143):
-        say("resume  with the same command; finished trials are in the store")
+    if choice.stopped is not None:
+        say(f"resume  {choice.stopped} The same command resumes")
     say(f"look    {sibling_command('dashboard', asked.store)}")

@@ -26,9 +26,11 @@ from orchestrator.config import options
 from orchestrator.config.console import command_group, download_progress, number_table, reported, say, stdout
 from orchestrator.config.quantities import counted
 from orchestrator.own_data.choose_options import ChooseOptions
-from orchestrator.own_data.corpus_guess import NO_DEV, corpus_lines, draft_of, examples, guess_draft
+from orchestrator.own_data.corpus_guess import NO_DEV, draft_of, guess_draft
+from orchestrator.own_data.corpus_words import corpus_lines, examples
 from orchestrator.sweeps.sweep import expand, load_sweep
-from trials.datasets.corpus import LENGTHS, SPLITS, CorpusCheck, check_corpus
+from trials.datasets.corpus import SPLITS
+from trials.datasets.corpus_check import LENGTHS, CorpusCheck, check_corpus
 from trials.draft import Lookup
 from trials.errors import ConfigError
 from trials.escaping import escaped

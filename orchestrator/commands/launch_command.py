@@ -11,34 +11,28 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
-from rich.padding import Padding
 
 from orchestrator.api.launching import Launched, planned
 from orchestrator.commands.answer_command import show_answers
 from orchestrator.config import options
 from orchestrator.config.command_line import configs_folder
-from orchestrator.config.console import DEFAULT_STORE, download_progress, reported, say, stderr, stdout
-from orchestrator.config.quantities import counted, points
+from orchestrator.config.console import DEFAULT_STORE, reported, say, stderr, stdout
 from orchestrator.config.yaml_document import Document
-from orchestrator.execution.recorder import versions
-from orchestrator.execution.rerun import Difference, differences, find_trial, rerun
-from orchestrator.forecast.forecast import Forecast, forecast_of
-from orchestrator.forecast.forecast import as_json as forecast_as_json
+from orchestrator.forecast.forecast import forecast_of
 from orchestrator.forecast.forecast_text import forecast_line, forecast_tables
 from orchestrator.forecast.pilot import Pilots
-from orchestrator.session.display import plan_lines, setting_table
-from orchestrator.session.outcome import Bounds, limit_note, outcome_of, say_end
+from orchestrator.session.bounds import Bounds, limit_note
+from orchestrator.session.outcome import outcome_of, say_end
 from orchestrator.session.session import run_plan
+from orchestrator.session.tables import plan_lines
 from orchestrator.store import ResultStore, open_store
-from orchestrator.sweeps.cluster_spec import ClusterSpec, device_line, find_cluster, slots_of
+from orchestrator.sweeps.cluster_spec import ClusterSpec, find_cluster
 from orchestrator.sweeps.plan import Plan
-from orchestrator.sweeps.sweep import MAX_TRIALS, SweepSpec, load_sweep
-from trials.draft import Lookup
+from orchestrator.sweeps.sweep import load_sweep
 from trials.errors import ConfigError
-from trials.spec import steps_an_epoch
 
 DEFAULT_SWEEP = configs_folder("sweeps") / "starter.yaml"
 
@@ -51,9 +45,6 @@ def launch(
     offline: options.Offline = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and exit.")] = False,
     pilot: options.Pilot = False,
-    simulate: Annotated[
-        str | None, typer.Option(metavar="STORE", help="Replay the sweep from the trials of a store, without training.")
-    ] = None,
     detach: Annotated[bool, typer.Option("--detach", help="Submit the sweep to the cluster and return.")] = False,
     max_hours: Annotated[
         float | None, typer.Option(metavar="H", help="Stop after H hours; run the same command to resume.")
@@ -82,8 +73,6 @@ def launch(
 
         permafrost launch --sweep my.yaml --pilot
 
-        permafrost launch --sweep asha.yaml --simulate results
-
     Exit codes: 0 complete, 1 some trials failed, 2 invalid setting, 3 missing or broken file, 130 interrupted,
     143 terminated or at a limit.
     """
@@ -92,9 +81,6 @@ def launch(
         where, bounds = find_cluster(cluster, cpus=cpus, gpus=gpus), Bounds(max_hours, max_trials, max_cost)
         bounds.check(where.prices)
         declared, document = load_sweep(sweep, settings or [])
-        if simulate is not None:
-            _simulate(declared, document, simulate, where, offline=offline, as_json=as_json)
-            raise typer.Exit(0)
         if where.is_remote:
             given = {"--offline": offline, "--dry-run": dry_run, "--json": as_json, "--debug": debug}
             flags = [*given_flags(given), *bounds.options()]
@@ -126,21 +112,6 @@ def submit_to(
     from orchestrator.session.submit import submit
 
     raise typer.Exit(submit(where, document, sweep=sweep, store=store or where.store, flags=flags, detach=detach))
-
-
-def _simulate(
-    sweep: SweepSpec, document: Document, store: str, cluster: ClusterSpec, *, offline: bool, as_json: bool
-) -> None:
-    from orchestrator.search.simulate import replay
-
-    slots = slots_of(cluster, sweep.resources, 0.0)
-    with download_progress() as progress:
-        replayed = replay(sweep, document, store, Lookup(offline=offline, progress=progress), slots=slots)
-    if as_json:
-        print(json.dumps(asdict(replayed)))
-    else:
-        for line in replayed.lines():
-            stdout.print_line(line)
 
 
 def _launch(
@@ -196,165 +167,3 @@ def _show_forecast(
         say(forecast_line(forecast))
     if note := limit_note(bounds, forecast, cluster.hourly(plan.sweep.resources)):
         say(f"note    {note}")
-
-
-# Show what a sweep would run and forecast its cost, before anything runs.
-#
-# permafrost plan --sweep my.yaml
-# permafrost plan --sweep my.yaml --pilot  # if the store has no trial on this device
-
-
-def plan(
-    sweep: options.Sweep = DEFAULT_SWEEP,
-    cluster: options.Cluster = "local",
-    store: options.ClusterStore = None,
-    settings: options.Settings = None,
-    pilot: options.Pilot = False,
-    slots: Annotated[
-        int | None,
-        typer.Option(
-            "--slots",
-            metavar="N",
-            min=1,
-            max=MAX_TRIALS,
-            help="Trials that run at the same time.",
-            show_default="as many as fit",
-        ),
-    ] = None,
-    offline: options.Offline = False,
-    cpus: options.Cpus = None,
-    gpus: options.Gpus = None,
-    as_json: options.Json = False,
-    debug: options.Debug = False,
-) -> None:
-    """Show what a sweep would run, and forecast its time and cost. Nothing is written.
-
-    Examples:
-        permafrost plan --sweep my.yaml --store results
-
-        permafrost plan --sweep my.yaml --pilot
-
-        permafrost plan --sweep my.yaml --cluster gpus.yaml --slots 16 --json
-
-    Exit codes: 0 planned, 2 invalid setting, 3 missing or broken file.
-    """
-    with reported(debug=debug):
-        where = find_cluster(cluster, cpus=cpus, gpus=gpus)
-        declared, document = load_sweep(sweep, settings or [])
-        if where.is_remote:
-            flags = ["--dry-run", *given_flags({"--offline": offline, "--json": as_json, "--debug": debug})]
-            submit_to(where, document, declared.name, store, flags, pilot=pilot)
-        results = open_store(store or where.store or DEFAULT_STORE, must_exist=False)
-        fetched = dict[str, None]()
-        ahead = planned(
-            declared,
-            document,
-            results,
-            where,
-            offline=offline,
-            fetched=lambda name: fetched.update({name: None}),
-        )
-        forecast = forecast_of(ahead, results, where, pilots=Pilots(say) if pilot else None, slots=slots)
-        if as_json:
-            print(json.dumps(_as_json(ahead, forecast, list(fetched), results.address, where)))
-        else:
-            _show(ahead, forecast, list(fetched), results.address, where)
-
-
-def _show(plan: Plan, forecast: Forecast, fetched: list[str], store: str, cluster: ClusterSpec) -> None:
-    downloads = f"fetched {counted(len(fetched), 'file')} into the cache: {', '.join(fetched[:3])}" if fetched else None
-    for line in (*plan_lines(plan, store, cluster), downloads):
-        if line:
-            stdout.print_line(line)
-    stdout.print(Padding(setting_table(plan), (1, 0)))
-    for part in forecast_tables(forecast):
-        stdout.print(part)
-
-
-def _as_json(plan: Plan, forecast: Forecast, fetched: list[str], store: str, cluster: ClusterSpec) -> dict[str, Any]:
-    return {
-        "sweep": plan.sweep.name,
-        "store": store,
-        "cluster": cluster.address,
-        "device": device_line(cluster, plan.sweep.resources),
-        "trials": plan.n_trials,
-        "cells": plan.n_cells,
-        "complete": plan.n_skipped,
-        "to_run": len(plan.ahead),
-        "epochs": sum(spec.optim.epochs for spec in plan.ahead),
-        "steps": sum(steps_an_epoch(spec) * spec.optim.epochs for spec in plan.ahead),
-        "downloads": fetched,
-        "notes": list(plan.notes),
-        "forecast": forecast_as_json(forecast),
-    }
-
-
-# Run one trial of a store again and compare the numbers.
-#
-# permafrost reproduce 9f2c51d0a1b2c3d4 --store results
-
-
-def reproduce(
-    trial: Annotated[str, typer.Argument(metavar="TRIAL", help="The id of a trial, or its first characters.")],
-    store: options.Store = DEFAULT_STORE,
-    as_json: options.Json = False,
-    debug: options.Debug = False,
-) -> None:
-    """Run one trial again, without writing to the store, and compare every number that it computes.
-
-    On a CPU with the same packages and threads the numbers are bit-identical; on a GPU the last digits may differ.
-
-    Examples:
-        permafrost reproduce 9f2c51d0
-
-    Exit codes: 0 bit-identical, 1 some number differs, 3 a file is missing or broken, 5 no such completed trial.
-    """
-    with reported(debug=debug):
-        results = open_store(store)
-        spec, row = find_trial(results, trial)
-        say(f"rerun   {spec.label}, {counted(row['threads'] or 1, 'thread')}; recorded on {row['device']}")
-        for line in _other_versions(dict(row["versions"] or ())):
-            say(line)
-        stored = [r for r in results.epochs().to_pylist() if r["trial_id"] == row["trial_id"]]
-        line = "epoch   {:g}  score {}  dev loss {:.6f}"
-        rows, _ = rerun(spec, row, lambda r: say(line.format(r.epoch, points(r.score, 4), r.dev_loss)))
-        differing = differences(stored, rows)
-        if as_json:
-            comparison = {"same": not differing, "differences": [asdict(difference) for difference in differing]}
-            print(json.dumps({"trial_id": row["trial_id"], **comparison}))
-        else:
-            for line in _verdict(len(stored), differing):
-                stdout.print_line(line)
-    raise typer.Exit(int(bool(differing)))
-
-
-def _other_versions(recorded: dict[str, str]) -> list[str]:
-    here = versions()
-    return [
-        f"note    {name} was {version} when recorded and is {here[name]} here"
-        for name, version in recorded.items()
-        if name in here and here[name] != version
-    ]
-
-
-def _verdict(n: int, differing: list[Difference]) -> list[str]:
-    if not differing:
-        return [f"bit-identical: every number of {counted(n, 'evaluation')}."]
-    worst = max((d for d in differing if d.column == "score"), key=_size, default=None)
-    score = f"; the score differs by at most {100 * _size(worst):.2e} points" if worst else "; no score differs"
-    first = differing[0]
-    count = "1 number differs" if len(differing) == 1 else f"{len(differing):,} numbers differ"
-    return [
-        f"{count} in {counted(n, 'evaluation')}{score}.",
-        f"first: {first.column} at step {first.step}, stored {_short(first.stored)}, now {_short(first.found)}.",
-    ]
-
-
-def _size(difference: Difference | None) -> float:
-    if difference is None or difference.stored is None or difference.found is None:
-        return float("inf")
-    return abs(float(difference.stored) - float(difference.found))
-
-
-def _short(value: Any) -> str:
-    return f"a list of {counted(len(value), 'value')}" if isinstance(value, list) else str(value)

@@ -14,8 +14,8 @@ from typing import Annotated
 
 import typer
 
+from orchestrator.api.model_export import export_model as write_model
 from orchestrator.api.training import SEEDS, Keep
-from orchestrator.api.training import export_model as write_model
 from orchestrator.api.training import train as train_setting
 from orchestrator.commands.answer_command import ToleranceOption
 from orchestrator.config import options
@@ -78,7 +78,9 @@ def train(
 
 
 def export_model(
-    trial: Annotated[str, typer.Option("--trial", metavar="ID", help="The id of a trial, or its first characters.")],
+    trial: Annotated[
+        str, typer.Option("--trial", metavar="ID", help="The name of a trial, its id, or its first characters.")
+    ],
     out: Annotated[Path, typer.Option("-o", "--out", metavar="FOLDER", help="A new folder.")],
     store: options.Store = DEFAULT_STORE,
     licence: Annotated[

@@ -7,8 +7,6 @@ permafrost doctor --sweep my.yaml --store results --json
 from __future__ import annotations
 
 import json
-import tempfile
-import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -18,16 +16,10 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.claims import running_drivers
-from orchestrator.claims.roster import this_process
 from orchestrator.config import options
-from orchestrator.config.console import DEFAULT_STORE, reported, say, stdout
+from orchestrator.config.console import DEFAULT_STORE, reported, stdout
 from orchestrator.deploy.machine_checks import CheckResult, checks, examined
-from orchestrator.execution.events import ask_to_stop
-from orchestrator.store import open_store
 from orchestrator.sweeps.cluster_spec import find_cluster
-from trials.errors import ConfigError, NothingMatchedError
-from trials.escaping import composed
 
 _COLOURS = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
@@ -73,84 +65,3 @@ def _table(results: Sequence[CheckResult]) -> Table:
         if result.fix:
             table.add_row("", "", Text(f"-> {result.fix}"))
     return table
-
-
-# Stop a running sweep gracefully, wherever its drivers run.
-#
-# permafrost stop results my-sweep
-
-_POLL_S = 1.0
-
-
-def stop(
-    store: options.ClusterStore = None,
-    sweep: Annotated[
-        str | None,
-        typer.Option("--sweep", metavar="NAME", parser=composed, help="The sweep.", show_default="the one that runs"),
-    ] = None,
-    cluster: options.Cluster = "local",
-    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until its drivers have ended.")] = True,
-    debug: options.Debug = False,
-) -> None:
-    """Stop all drivers of a sweep. Running trials continue to their next evaluation; launch it again to resume.
-
-    Examples:
-        permafrost stop results
-
-        permafrost stop results my-sweep
-
-        permafrost stop --sweep my-sweep --cluster http://head:8265
-
-    Exit codes: 0 stopped, 2 invalid setting, 3 store or cluster unreachable, 5 the sweep is not running.
-    """
-    code = 0
-    with reported(debug=debug):
-        spec = find_cluster(cluster)
-        if spec.is_remote:
-            code = _stop_remote(spec.address, sweep, wait=wait)
-        else:
-            _stop(store or spec.store or DEFAULT_STORE, sweep, wait=wait)
-    raise typer.Exit(code)
-
-
-def _stop(store: str, sweep: str | None, *, wait: bool) -> None:
-    storage = open_store(store).storage
-    drivers = running_drivers(storage, sweep)  # the name is looked up before it is joined to a path
-    running = list(dict.fromkeys(driver.holder.sweep for driver in drivers))
-    if not running:
-        what = "no sweep is running" if sweep is None else f"sweep {sweep}: not running"
-        raise NothingMatchedError(f"{what} in {store}. There is nothing to stop.")
-    if len(running) > 1:
-        raise ConfigError(f"{store}: {len(running)} sweeps are running, {', '.join(running)}. Say which: --sweep NAME.")
-    (sweep,) = running
-    ask_to_stop(storage, sweep, str(this_process()))
-    asked = " and ".join(str(driver.holder) for driver in drivers)
-    say(f"sweep {sweep}: asked {asked} to stop; running trials continue to their next evaluation.")
-    while wait and running_drivers(storage, sweep):
-        time.sleep(_POLL_S)
-    if wait:
-        say(f"sweep {sweep}: stopped. Launch it again to resume.")
-
-
-def _stop_remote(address: str, sweep: str | None, *, wait: bool) -> int:
-    """Run the same command as a job of the cluster, from where the store can be reached."""
-    from orchestrator.ray_backend.jobs import Jobs
-    from orchestrator.session.submit import follow
-    from orchestrator.sweeps.cluster_spec import ClusterSpec
-
-    jobs = Jobs(address)
-    newest = jobs.newest(sweep)
-    sweep = newest.sweep
-    if newest.is_over:
-        raise NothingMatchedError(
-            f"sweep {sweep}: its driver at {address} has already ended ({newest.status.lower()})."
-        )
-    # Not the console script: a job has the source of `orchestrator` and `trials`, but they are not installed.
-    command = "from orchestrator.commands.app import app; app()"
-    arguments = ["python", "-c", command, "stop", newest.store, sweep]
-    with tempfile.TemporaryDirectory() as folder:
-        job = jobs.submit(
-            Path(folder), arguments if wait else [*arguments, "--no-wait"], ClusterSpec(address=address), sweep=sweep,
-            store=newest.store, kind="stop",
-        )  # fmt: skip
-        return follow(jobs, job, sweep)

@@ -26,11 +26,13 @@ from orchestrator.config.console import DEFAULT_STORE, reported, stdout
 from orchestrator.config.quantities import counted, points
 from orchestrator.forecast import stored_pace
 from orchestrator.forecast.unfinished import unfinished_trials
-from orchestrator.own_data.corpus_guess import dev_size
-from orchestrator.session.outcome import follow_store
+from orchestrator.own_data.corpus_words import dev_size
+from orchestrator.session.following import follow_store
+from orchestrator.session.so_far import so_far_lines
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.contents import SweepPlan, planned_specs, stored_spec
 from orchestrator.store.schema import TRIALS
+from orchestrator.store.stored_specs import planned_specs, stored_spec
+from orchestrator.store.sweep_plans import SweepPlan
 from orchestrator.sweeps.cluster_spec import find_cluster
 from trials.record import COSTS
 
@@ -102,6 +104,9 @@ def _show(results: ResultStore, plans: Sequence[SweepPlan], *, as_json: bool) ->
         of_sweep = [driver for driver in drivers if driver.holder.sweep == plan.name]
         for driver in of_sweep:
             stdout.print_line(f"driver  {driver}")
+        if of_sweep:
+            for line in so_far_lines(results, planned_specs(plan), plan.asks):
+                stdout.print_line(line)
         if left := stored_pace.stored_time_left(results, plan, trials, of_sweep):
             stdout.print_line(f"time left: {left}")
         for part in table.parts():

@@ -35,6 +35,7 @@ _REMOVED = {  # keys of earlier versions, by the end of their path
     "watch.notify": "was removed. Run a command after the sweep: `permafrost launch && curl ...`.",
     "prices.kwh": "was removed with the forecast of energy. Remove this key.",
     "exhibits": "was removed: every table of a study is shown. Remove this key.",
+    "racing": "was removed. Remove this key to run all seeds, or use `schedule: asha` or `goal: choose_depth`.",
     "search.order": "was removed with `kind: placement`. Remove this key.",
 }
 

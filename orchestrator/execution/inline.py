@@ -11,18 +11,21 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
-from orchestrator.execution.events import Listener, StopRequest, failure
+from orchestrator.execution.events import Listener, failure
 from orchestrator.execution.recorder import StoredCheckpoints
-from orchestrator.execution.trial_source import Attempt, TrialQueue, Verdict, prune_reason
+from orchestrator.execution.stop_request import StopRequest
+from orchestrator.execution.trial_queue import Attempt, TrialQueue
+from orchestrator.execution.trial_source import Verdict, prune_reason
 from orchestrator.storage.open_storage import open_storage
-from orchestrator.store.contents import save_weights
-from orchestrator.store.schema import State
+from orchestrator.store.stored_weights import save_weights
 from orchestrator.sweeps.sweep import Resources, SweepSpec
 from trials.cache.set_up_work import reported_to
 from trials.errors import is_device_broken, reason
 from trials.record import EpochRecord
-from trials.settings import CheckpointTimes, Predictions
+from trials.settings import Predictions
 from trials.spec import TrialSpec
+from trials.state import State
+from trials.training.checkpoint_times import CheckpointTimes
 
 if TYPE_CHECKING:
     import torch

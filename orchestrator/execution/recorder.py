@@ -20,15 +20,18 @@ from orchestrator.execution.events import Listener
 from orchestrator.storage.open_storage import open_storage
 from orchestrator.storage.storage import Storage
 from orchestrator.store import ResultStore
-from orchestrator.store.contents import COMMIT_ORDER, WEIGHTS, recorded_weights
-from orchestrator.store.parts import NOTHING, RECORDED, as_columns, of_columns, recorded
-from orchestrator.store.schema import CHECKPOINTS, EPOCHS, TABLES, State, digest, is_intact, proven_reads
-from trials.datasets.corpus import Item
+from orchestrator.store.contents import COMMIT_ORDER
+from orchestrator.store.row_digests import NOTHING, RECORDED, as_columns, of_columns, recorded
+from orchestrator.store.schema import CHECKPOINTS, EPOCHS, TABLES, digest, is_intact, proven_reads
+from orchestrator.store.spec_columns import spec_columns
+from orchestrator.store.stored_weights import WEIGHTS, recorded_weights
+from trials.datasets.corpus import Item, labels_of
 from trials.errors import StoreError
 from trials.plugins.loading import source_digests
 from trials.record import EpochRecord, SplitReport, loss_fall, trial_totals
 from trials.spec import TrialSpec
-from trials.tasks.task import labels_of, read_corpus, words_of
+from trials.state import State
+from trials.tasks.task import read_corpus, words_of
 
 # Checkpoints of running trials, next to the rows of their store: one object per checkpoint.
 #
@@ -218,22 +221,12 @@ def trial_row(
 ) -> dict[str, Any]:
     """A row of `schema.TRIALS`; without records its results are null."""
     row: dict[str, Any] = {
-        "trial_id": spec.trial_id,
+        **spec_columns(spec),
         "attempt": attempt,
         "state": state.value,
-        "task": spec.task,
-        "corpus": spec.data.name,
-        "model": spec.model.name,
-        "freeze_strategy": spec.freeze.strategy,
-        "freeze_depth": spec.freeze.depth,
-        "freeze_layers": list(spec.freeze.layers),
-        "freeze_embeddings": spec.freeze.embeddings,
-        "train_size": spec.train_size,
-        "seed": spec.seed,
         "git_commit": git_commit(),
         "versions": list(versions().items()),
         "error": error,
-        "spec": spec.model_dump_json(),
         "time": _utc(time.time()),
     }
     return row | (_results(records) if records else {})

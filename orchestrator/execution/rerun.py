@@ -11,12 +11,14 @@ import pyarrow as pa
 
 from orchestrator.execution.recorder import epoch_row
 from orchestrator.store import ResultStore
-from orchestrator.store.contents import COMPUTED, LISTING, only_match, stored_spec
-from orchestrator.store.schema import EPOCHS, State
+from orchestrator.store.contents import COMPUTED
+from orchestrator.store.schema import EPOCHS
+from orchestrator.store.stored_specs import LISTING, only_match, stored_spec
 from trials.errors import NothingMatchedError
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
 from trials.starter import model_path
+from trials.state import State
 
 Row = dict[str, Any]
 
@@ -36,17 +38,17 @@ class Difference:
 
 
 def find_trial(store: ResultStore, trial_id: str) -> tuple[TrialSpec, Row]:
-    """The spec and row of a completed trial, by its id or a prefix of it.
+    """The spec and row of a completed trial, by its id, a prefix of it, or its name, which ends with one.
 
     The spec names this installation's starter set where the trial's own is gone, as that of a submitted sweep is when
     the cluster has ended; its digests are checked when the trial runs.
 
     Raises:
-        NothingMatchedError: no completed trial has this prefix.
+        NothingMatchedError: no completed trial is called so.
         ConfigError: several trials have it.
     """
     rows = {row["trial_id"]: row for row in store.trials().to_pylist()}
-    row = rows[only_match(trial_id, rows, "trial", store.address, LISTING)]
+    row = rows[only_match(trial_id.rpartition("_")[2], rows, "trial", store.address, LISTING)]
     if row["state"] != State.COMPLETED:
         raise NothingMatchedError(
             f"trial {row['trial_id']} ended {row['state']}. Only a completed one can be run again."

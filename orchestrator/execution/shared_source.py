@@ -16,10 +16,10 @@ from orchestrator.claims import Claims, Membership, RemovedError
 from orchestrator.execution.trial_source import Chances, Listed, Order, Source, Verdict
 from orchestrator.storage.storage import Storage
 from orchestrator.store import ResultStore
-from orchestrator.store.results import Follower
-from orchestrator.store.schema import State
+from orchestrator.store.follower import Follower
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
+from trials.state import State
 
 # What a driver knows of the trials that it shares with others: which it may run, and which have ended.
 #
@@ -221,10 +221,10 @@ class SharedSource:
         with self._changed:
             return self._source.chances()
 
-    def found(self) -> list[str]:
+    def found(self, columns: int = 100) -> list[str]:
         """The conclusions of the source."""
         with self._changed:
-            return self._source.found()
+            return self._source.found(columns)
 
     # --- With other drivers
 

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import math
-import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
 from enum import Enum
 from random import Random
 from typing import NamedTuple, Protocol
 
-from orchestrator.execution.events import last_line
-from orchestrator.store.schema import State
-from orchestrator.sweeps.sweep import Limits
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
+from trials.state import State
 
 
 class Order(NamedTuple):
@@ -80,8 +74,8 @@ class Source(Protocol):
         """What it is likely to run from now on; None if that is everything, or nobody can tell."""
         return None
 
-    def found(self) -> list[str]:
-        """Its conclusions so far, one per line; empty if the table of cells says it all."""
+    def found(self, columns: int = 100) -> list[str]:
+        """Its conclusions so far, for a terminal of so many columns; empty if the table of cells says it all."""
         return []
 
 
@@ -113,164 +107,3 @@ class Listed(Source):
         if state is State.PRUNED:
             self._left.append(spec)
         return state is not State.PRUNED
-
-
-# The queue of trials that every driver takes from: which is next, which is retried, and when to give up.
-#
-# Each kind of failure has its policy:
-#
-#     lost            its worker or node is gone or was told to leave, which is not its fault: retried elsewhere, up to
-#                     `limits.lost` times in a row without an evaluation in between
-#     out_of_memory   where it shared a GPU, retried as it is with fewer beside it; else with its batches split into
-#                     twice as many parts, until a part is one example
-#     unavailable     a disk or network did not answer: retried after 1, 2, 4, ... seconds, `limits.unavailable` times
-#     diverged        ended; its rows are kept
-#     pruned          ended, or paused until its source hands it out again
-#     failed          ended: the same would happen again
-#
-# If the first `limits.alike` trials all fail, or are lost for good, with the same message, the whole sweep is stopped:
-# something is wrong with it.
-
-
-@dataclass(frozen=True)
-class Attempt:
-    """One attempt at a trial.
-
-    Attributes:
-        number: From 1, counted over all launches; part of its rows and checkpoints.
-        accumulation: Number of parts that its batches are split into.
-        until: It pauses at the first evaluation at or after this epoch; None to run to its end.
-    """
-
-    spec: TrialSpec
-    number: int
-    accumulation: int = 1
-    until: float | None = None
-
-
-def _next(attempt: Attempt) -> Attempt:
-    return replace(attempt, number=attempt.number + 1)
-
-
-class TrialQueue:
-    """The trials of a source in its order, and those that wait for a retry."""
-
-    def __init__(
-        self,
-        source: Source,
-        limits: Limits,
-        clock: Callable[[], float] = time.monotonic,
-        *,
-        most: int | None = None,
-        again: Callable[[str, int], int] = lambda trial_id, number: number,
-    ) -> None:
-        """Make a queue, which fetches the first order of its source at once.
-
-        Args:
-            most: The number of trials to run at most; one that is promoted is not counted again.
-            again: Claims a retry of a trial under a number or a higher one, which it returns.
-        """
-        self._source, self._limits, self._clock, self._again = source, limits, clock, again
-        self._numbers: dict[str, int] = {}  # of the next attempt at a trial that ended here, if it comes again
-        self._most, self._begun, self._is_full = most, set[str](), False
-        self._ahead = source.next()
-        self._verdicts: dict[str, Verdict] = {}
-        self._accumulation: dict[str, int] = {}  # of paused trials
-        self._waiting: list[tuple[float, Attempt]] = []
-        self._running: dict[str, Attempt] = {}
-        self._failures: dict[str, Counter[State]] = {}
-        self._all_alike: list[str] | None = []
-
-    def take(self) -> Attempt | None:
-        """The next attempt, now running; None if there is none at the moment."""
-        self._waiting.sort(key=lambda waiting: waiting[0])
-        if self._waiting and self._waiting[0][0] <= self._clock():
-            attempt = self._waiting.pop(0)[1]
-            attempt = replace(attempt, number=self._again(attempt.spec.trial_id, attempt.number))
-        elif (order := self._next_order()) is not None:
-            trial_id = order.spec.trial_id
-            parts = self._accumulation.get(trial_id, 1)
-            number = order.number or self._numbers.get(trial_id, 1)
-            attempt = Attempt(order.spec, number, parts, order.until)
-        else:
-            return None
-        self._running[attempt.spec.trial_id] = attempt
-        return attempt
-
-    def _next_order(self) -> Order | None:
-        if self._is_full:
-            return None
-        order, self._ahead = self._ahead or self._source.next(), None
-        if order is not None and order.spec.trial_id not in self._begun:
-            if len(self._begun) == self._most:
-                self._ahead, self._is_full = order, True
-                return None
-            self._begun.add(order.spec.trial_id)
-        return order
-
-    @property
-    def is_over(self) -> bool:
-        """Whether there will never be another attempt."""
-        return not (self._waiting or self._running) and (self._is_full or self.is_exhausted)
-
-    @property
-    def is_exhausted(self) -> bool:
-        """Whether the source has no trial left; a queue may end before that, at `most` trials."""
-        return self._ahead is None and self._source.is_over
-
-    def running(self, trial_id: str) -> Attempt | None:
-        """The running attempt at a trial."""
-        return self._running.get(trial_id)
-
-    def evaluated(self, spec: TrialSpec, record: EpochRecord) -> Verdict:
-        """Handle a record, which resets the trial's failure counts; whether the trial continues."""
-        self._failures.pop(spec.trial_id, None)
-        verdict = self._source.evaluated(spec, record)
-        if verdict is not Verdict.CONTINUE:
-            self._verdicts[spec.trial_id] = verdict
-        return verdict
-
-    def ended(self, spec: TrialSpec, state: State, error: str | None, *, relieved: bool = False) -> float | None:
-        """Handle the end of an attempt; the seconds until the trial is retried, infinity if it is paused, perhaps for
-        ever, None if the trial has ended too. `relieved`: it ran out of memory that it will share with fewer others.
-        """
-        attempt = self._running.pop(spec.trial_id)
-        verdict = self._verdicts.pop(spec.trial_id, None)
-        following = (0.0, _next(attempt)) if relieved else self._following(attempt, state)
-        if following is None:
-            self._failures.pop(spec.trial_id, None)
-            self._numbers[spec.trial_id] = attempt.number + 1
-            self._accumulation[spec.trial_id] = attempt.accumulation
-            self._note(state, error)
-            self._source.ended(spec, state)
-            return math.inf if state is State.PRUNED and verdict is Verdict.PAUSE else None
-        delay, attempt = following
-        self._waiting.append((self._clock() + delay, attempt))
-        return delay
-
-    def _following(self, attempt: Attempt, state: State) -> tuple[float, Attempt] | None:
-        failures = self._failures.setdefault(attempt.spec.trial_id, Counter())
-        failures[state] += 1
-        again, n = _next(attempt), failures[state]
-        if state is State.LOST and n <= self._limits.lost:
-            return 0.0, again
-        if state is State.UNAVAILABLE and n <= self._limits.unavailable:
-            return 2.0 ** (n - 1), again
-        if state is State.OUT_OF_MEMORY and attempt.accumulation < attempt.spec.optim.batch_size:
-            parts = min(2 * attempt.accumulation, attempt.spec.optim.batch_size)
-            return 0.0, replace(again, accumulation=parts)
-        return None
-
-    def _note(self, state: State, error: str | None) -> None:
-        if state not in (State.FAILED, State.LOST):  # lost for good: as often as may be, on a card that cannot compute
-            self._all_alike = None
-        elif self._all_alike is not None:
-            self._all_alike.append(last_line(error))
-
-    @property
-    def broken(self) -> str | None:
-        """Why the sweep should be stopped; None if it should not."""
-        failures = self._all_alike
-        if failures is None or len(failures) < self._limits.alike or len(set(failures)) > 1:
-            return None
-        return f"the first {len(failures)} trials all failed alike: {failures[0]}"

@@ -222,7 +222,7 @@ def _cell(cell_id: str, specs: Sequence[TrialSpec], expected: Expected | None) -
     source = expected.source if expected else ""
     return CellForecast(
         cell_id=cell_id,
-        label=f"{first.data.name} {freeze_name(first.freeze.label)} n={first.train_size:,}",
+        label=f"{first.data.name} {freeze_name(first.freeze.label, first.model.n_layers)} n={first.train_size:,}",
         trials=tuple(spec.trial_id for spec in specs),
         epochs=first.optim.epochs,
         steps=steps_an_epoch(first) * first.optim.epochs,

@@ -13,8 +13,7 @@ from orchestrator.forecast.gpu_memory import inputs_of
 from orchestrator.forecast.gpu_share import Read, packed_share
 from orchestrator.forecast.work import group_key, scored_items, shape_key
 from orchestrator.store import ResultStore
-from orchestrator.store.contents import stored_spec
-from orchestrator.store.schema import State
+from orchestrator.store.stored_specs import stored_spec
 from orchestrator.sweeps.cluster_spec import ClusterSpec, cores_here, gpus_here
 from orchestrator.sweeps.sweep import Resources
 from trials.errors import StoreError
@@ -22,6 +21,7 @@ from trials.hardware.machine import processor_name
 from trials.models.family import MODEL_FAMILIES
 from trials.record import paid_prefix_s
 from trials.spec import TrialSpec
+from trials.state import State
 from trials.training.step_rule import graphs_are_off
 
 MOST_ROWS = 1_000

@@ -8,14 +8,15 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from orchestrator.claims.claims import RunningDriver, began_at, likely_shares
+from orchestrator.claims.running import RunningDriver, began_at, likely_shares
 from orchestrator.forecast.pace import Pace
 from orchestrator.store import ResultStore
-from orchestrator.store.contents import SweepPlan, stored_spec
-from orchestrator.store.results import Follower
-from orchestrator.store.schema import State
+from orchestrator.store.follower import Follower
+from orchestrator.store.stored_specs import stored_spec
+from orchestrator.store.sweep_plans import SweepPlan
 from trials.record import paid_prefix_s
 from trials.spec import TrialSpec
+from trials.state import State
 
 # columns of the tables `trials` and `epochs` that are read
 TRIAL_COLUMNS = ("trial_id", "state", "time", "last_epoch", "setup_s", "prefix_s", "prefix_paid_s", "train_s", "eval_s")

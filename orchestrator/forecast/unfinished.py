@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from orchestrator.claims import running_drivers
 from orchestrator.store import ResultStore
-from orchestrator.store.contents import stored_spec
-from orchestrator.store.results import Follower
+from orchestrator.store.follower import Follower
+from orchestrator.store.stored_specs import stored_spec
 from trials.spec import TrialSpec
 
 _COLUMNS = ("trial_id", "attempt", "step", "epoch", "score")

@@ -23,11 +23,11 @@ from orchestrator.config.yaml_document import shortened
 from orchestrator.execution.events import Listener, last_line
 from orchestrator.monitoring.progress import Ending
 from orchestrator.storage.address import scrubbed
-from orchestrator.store.schema import State
 from trials.cache.set_up_work import SetUpWork
 from trials.errors import ConfigError
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
+from trials.state import State
 
 LONGEST_ERROR = 2000  # characters
 _KEYS = {"time", "level", "event", "sweep"}  # of every line

@@ -20,11 +20,11 @@ from typing import Literal, Protocol
 import trials
 from orchestrator.execution.events import Listener
 from orchestrator.monitoring.progress import Ending
-from orchestrator.store.schema import State
 from trials.cache.set_up_work import SetUpWork
 from trials.prefix.rule import prefix_depth
 from trials.record import RECORD_COLUMNS, EpochRecord
 from trials.spec import TrialSpec
+from trials.state import State
 
 RAYS_PREFIX = "ray_"
 DISK_EVERY_S = 10.0

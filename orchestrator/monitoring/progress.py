@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from orchestrator.execution.events import Listener
-from orchestrator.store.schema import State
 from trials.spec import TrialSpec
+from trials.state import State
 
 
 @dataclass(frozen=True)

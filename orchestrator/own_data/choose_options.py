@@ -25,7 +25,7 @@ Ask = Callable[[str, Sequence[str]], str]
 
 
 RIVALS = ("lora",)  # of freezing
-_COLUMNS = ("words", "tags", "text", "pair", "label")
+_COLUMNS, _COLUMN = ("words", "tags", "text", "pair", "label"), "COLUMN"
 _HELD = "by what the files hold"
 # What a question is, in the order of its command, by which a sweep file is known again.
 _ASKED = (
@@ -34,13 +34,8 @@ _ASKED = (
 )  # fmt: skip
 
 
-def _column(name: str, about: str) -> OptionInfo:
-    option: OptionInfo = typer.Option(f"--{name}", metavar="COLUMN", help=about)
-    return option
-
-
-def _files(split: str, about: str) -> OptionInfo:
-    option: OptionInfo = typer.Option(f"--{split}", metavar="FILE", help=about)
+def _option(name: str, about: str, metavar: str | None = None, shown: str | bool = True) -> OptionInfo:
+    option: OptionInfo = typer.Option(f"--{name}", metavar=metavar, help=about, show_default=shown)
     return option
 
 
@@ -48,36 +43,16 @@ def _files(split: str, about: str) -> OptionInfo:
 class ChooseOptions:
     """The options of `choose` and `init`, as Python and the command line take them (`data.with_options`).
 
+    What the help of an option says is not said again.
+
     Attributes:
-        data: A folder, a file, a bundled sample, a treebank (`UD_English-EWT`) or a dataset of the hub
-            (`OWNER/NAME/CONFIG`); with `@` another version than the newest.
         task: A registered task; None for what the files hold.
         model: `starter`, a folder, or a repository of the hub (`OWNER/NAME`); with `@` another commit than the newest.
         models: Several of these in place of `model`: the best of encoder and depth, in equal shares of the time.
-        tolerance: Acceptable loss in points, above 0 and below 100.
-        format: A registered corpus format; None for what the files hold.
-        words: Column of the words, by name or by position from 0; None for what the columns hold.
-        tags: Column of their tags; in CoNLL-U `upos` or `xpos`.
-        text: Column of a table with the texts, by name or by position from 0; None for what the columns hold.
-        pair: Column of the second text of each pair; `none` for single texts.
-        label: Column with their labels.
-        document: Column that names the document that a row is a part of; None for a clear name such as `doc_id`.
-        scheme: How span tags are written: `iob1`, `iob2`, `bioes` or `io`; None to detect it.
-        train, dev, test: Files of the splits, in place of those that `data` names.
-        held_out: Share of train that serves as dev, above 0 and at most 0.5; a dev split of its own joins train first.
-            None for a tenth where there is no dev split.
-        folds: In place of that, cross-validation: each seed has one of so many parts of train, and of the files of a
-            dev split, as its dev.
-        rates: Learning rates to try first, `2e-5,5e-5,1e-4` or `auto`, so that each depth has its own best; None for
-            that of the recipe.
         against: `lora` for a row of low-rank adapters beside the depths, for which a quarter of the time is kept; None
             for the depths alone.
-        max_hours: Limit of this launch. If all trials would take longer, a part of train is used.
-        out: Folder of the sweep files; None for the one that holds the store, or the current one.
         cluster: As of `launch`.
         cpus, gpus: Cores and GPUs of this machine that it uses; None for all that this process may.
-        export: A new folder for the recommended setting's model, trained on all of train; None for none.
-        dry_run: Write and forecast the sweep only.
         offline: Refuse to download.
         ask: Asks a person what a corpus does not say; None for nobody there.
     """
@@ -94,78 +69,78 @@ class ChooseOptions:
     task: options.Task = None
     model: options.Model = STARTER
     models: Sequence[str] = ()
-    tolerance: Annotated[float, typer.Option("--tolerance", help="Acceptable loss of quality in points.")] = 1.0
-    format: Annotated[
-        str | None,
-        typer.Option("--format", help="columns, conllu, tsv, csv, jsonl or parquet.", show_default=_HELD),
-    ] = None
-    words: Annotated[str | None, _column("words", "The column of words: position from 0, or name.")] = None
-    tags: Annotated[str | None, _column("tags", "The column of their tags; in CoNLL-U upos or xpos.")] = None
-    text: Annotated[str | None, _column("text", "A table's column of texts: name, or position from 0.")] = None
-    pair: Annotated[str | None, _column("pair", "The column of each pair's second text; `none` for none.")] = None
-    label: Annotated[str | None, _column("label", "A table's column of labels.")] = None
+    tolerance: Annotated[float, _option("tolerance", "Acceptable loss of quality in points.")] = 1.0
+    format: Annotated[str | None, _option("format", "columns, conllu, tsv, csv, jsonl or parquet.", shown=_HELD)] = None
+    words: Annotated[str | None, _option("words", "The column of words: position from 0, or name.", _COLUMN)] = None
+    tags: Annotated[str | None, _option("tags", "The column of their tags; in CoNLL-U upos or xpos.", _COLUMN)] = None
+    text: Annotated[str | None, _option("text", "A table's column of texts: name, or position from 0.", _COLUMN)] = None
+    pair: Annotated[str | None, _option("pair", "The column of each pair's second text; `none` for none.", _COLUMN)] = (
+        None
+    )
+    label: Annotated[str | None, _option("label", "A table's column of labels.", _COLUMN)] = None
     document: Annotated[
         str | None,
-        typer.Option(
-            "--document",
-            metavar="COLUMN",
-            help="A table's column that names what a row is a part of: an article, a thread; `none` for none.",
-            show_default="one called doc_id, document or the like",
+        _option(
+            "document",
+            "A table's column that names what a row is a part of: an article, a thread; `none` for none.",
+            _COLUMN,
+            "one called doc_id, document or the like",
         ),
     ] = None
     scheme: Annotated[
-        str | None,
-        typer.Option("--scheme", help="How span tags are written: iob1, iob2, bioes or io.", show_default=_HELD),
+        str | None, _option("scheme", "How span tags are written: iob1, iob2, bioes or io.", shown=_HELD)
     ] = None
     train: Annotated[
-        Sequence[str], _files("train", "The file of the train split; repeat it for several. Also in DATA.")
+        Sequence[str], _option("train", "The file of the train split; repeat it for several. Also in DATA.", "FILE")
     ] = ()
-    dev: Annotated[Sequence[str], _files("dev", "Likewise, of the dev split.")] = ()
-    test: Annotated[Sequence[str], _files("test", "Likewise, of the test split.")] = ()
+    dev: Annotated[Sequence[str], _option("dev", "Likewise, of the dev split.", "FILE")] = ()
+    test: Annotated[Sequence[str], _option("test", "Likewise, of the test split.", "FILE")] = ()
     held_out: Annotated[
         float | None,
-        typer.Option(
-            "--held-out",
-            metavar="SHARE",
-            help="Let this share of train, and of a dev split's files, serve as dev.",
-            show_default="0.1 without a dev split",
+        _option(
+            "held-out",
+            "Let this share of train, and of a dev split's files, serve as dev.",
+            "SHARE",
+            "0.1 without a dev split",
         ),
     ] = None
     folds: Annotated[
         int | None,
-        typer.Option(
-            "--folds",
-            metavar="K",
-            help="Cross-validation instead: each seed has one of K parts of train, and of a dev split's files, as dev.",
+        _option(
+            "folds",
+            "Cross-validation instead: each seed has one of K parts of train, and of a dev split's files, as dev.",
+            "K",
         ),
     ] = None
     rates: Annotated[
         str | None,
-        typer.Option(
-            "--rates",
-            metavar="LIST",
-            help="Try these learning rates first, as 2e-5,5e-5,1e-4 or auto, so that each depth has its own best.",
+        _option(
+            "rates",
+            "Try these learning rates first, as 2e-5,5e-5,1e-4 or auto, so that each depth has its own best.",
+            "LIST",
         ),
     ] = None
     against: str | None = None
     max_hours: Annotated[
         float,
-        typer.Option("--max-hours", metavar="H", help="Limit of the launch; a part of train is used if need be."),
+        _option(
+            "max-hours",
+            "Limit of the launch; where it forbids all of train, a part is used, and the price of all said.",
+            "H",
+        ),
     ] = 1.0
     store: options.Store = DEFAULT_STORE
-    out: Annotated[
-        str | None,
-        typer.Option("--out", metavar="DIR", help="Where sweep files go.", show_default="beside the store"),
-    ] = None
+    out: Annotated[str | None, _option("out", "Where sweep files go.", "DIR", "beside the store")] = None
     cluster: options.Cluster = "local"
     cpus: options.Cpus = None
     gpus: options.Gpus = None
     export: Annotated[
         str | None,
-        typer.Option(
-            "--export",
-            metavar="FOLDER",
-            help="Also train the recommended setting on all of train, and write the model to a new folder.",
+        _option(
+            "export",
+            "Also train the recommended setting on all of train, and write the model to a new folder; `best` for what "
+            "the curve recommends where nothing is decided.",
+            "FOLDER",
         ),
     ] = None
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Write the sweep and forecast it; run nothing.")] = False

@@ -6,27 +6,28 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from orchestrator.config.quantities import counted
 from orchestrator.own_data.choose_options import ChooseOptions
-from trials.datasets.columns_reader import TAGS
+from orchestrator.own_data.corpus_words import percent, split_size
+from trials.datasets.broken_lines import BrokenLinesError
+from trials.datasets.cell_evidence import TagEvidence
+from trials.datasets.conllu_reader import TAGS
 from trials.datasets.corpus import (
     CORPUS_FORMATS,
     SPLITS,
     Corpus,
     Item,
     Sentence,
-    Text,
-    check_split,
     fingerprint,
     item_words,
 )
-from trials.datasets.layout import TABLES, Layout, format_of, layout_of
-from trials.datasets.schemes import TagEvidence
+from trials.datasets.layout import Layout, layout_of, says_format
+from trials.datasets.split_names import by_split
 from trials.datasets.table_evidence import NO_PAIR
-from trials.datasets.table_rows import label_cells
-from trials.datasets.text_file import BrokenLinesError, by_split
+from trials.datasets.table_reader import TABLES
+from trials.datasets.table_rows import column_cells, first_rows
 from trials.draft import Lookup
 from trials.errors import ConfigError, DataError, MissingError, UnclearError, spelled
 from trials.escaping import quoted
@@ -37,96 +38,9 @@ from trials.sources.hub_client import near_here
 from trials.sources.split_files import NoDevSplitError, files_in
 from trials.starter import BUNDLED_TREEBANKS
 from trials.tasks import TASKS
-from trials.tasks.task import labels_of, read_corpus, reading_notes, unit_of
+from trials.tasks.task import read_corpus, reading_notes, unit_of
 
-N_EXAMPLES = 3
-_MOST_CORPORA = 3  # whose examples a plan shows
-_MOST_LABELS = 8
 _MOST_RATINGS = 10  # whole numbers, up to which they are classes
-_WIDTH = 100
-
-
-def corpus_lines(task: str, data: DataSpec) -> list[str]:
-    """The counts of train by which a person sees that a corpus was misunderstood, and its examples."""
-    train = read_corpus(task, data).train
-    check = check_split(train)
-    word, n = check.commonest
-    labels = "numbers" if TASKS[task].regression else _shares(check.labels)
-    unit = "sentence" if TASKS[task].head == "tokens" else "text"
-    kind = "tags" if TASKS[task].head == "tokens" else "labels"
-    word_counts = (
-        f"{check.words:,} words, {check.vocabulary:,} different, most often {quoted(word)} ({_percent(n, check.words)})"
-    )
-    one_word_items = f"{counted(check.one_word, unit)} of one word ({_percent(check.one_word, check.items)})"
-    return [
-        f"{kind}: {labels}",
-        f"{word_counts}; {one_word_items}",
-        *(f"e.g. {example}" for example in examples(train)),
-    ]
-
-
-def split_size(data: DataSpec, split: Literal["train", "dev", "test"], unit: str = "") -> str:
-    """How large a split is: `500 dev sentences of 40 documents`; without a unit `500 dev of 40 documents`."""
-    at = ("train", "dev", "test").index(split)
-    assert data.sizes is not None
-    documents = data.documents[at] if data.documents else 0
-    of = f" of {counted(documents, 'document')}" if documents else ""
-    return f"{data.sizes[at]:,} {split}{f' {unit}' if unit else ''}{of}"
-
-
-def dev_size(task: str, data: DataSpec) -> str:
-    """How large dev is; empty where an older store does not say."""
-    return split_size(data, "dev", unit_of(TASKS[task]) if task in TASKS else "items") if data.sizes else ""
-
-
-def corpora_lines(corpora: Sequence[tuple[str, DataSpec]]) -> Iterator[str]:
-    """How the corpora of a plan were understood: the task and corpus of each."""
-    for task, data in corpora[:_MOST_CORPORA]:
-        yield f"{data.name} ({task}, {data.format}): {dev_size(task, data)}"
-        yield from corpus_lines(task, data)
-    if len(corpora) > _MOST_CORPORA:
-        more = ", ".join(data.name for _, data in corpora[_MOST_CORPORA:])
-        yield f"and {more}; `permafrost data check --sweep FILE` shows them"
-
-
-def examples(items: Sequence[Item]) -> list[str]:
-    """Three items as they were understood, each with another label if there are as many, or another set of tags."""
-    chosen = dict[frozenset[str], Item]()
-    for item in items:
-        labels = frozenset(labels_of(item))
-        if labels not in chosen and (isinstance(item, Text) or len(labels) > 1):
-            chosen[labels] = item
-        if len(chosen) == N_EXAMPLES:
-            break
-    rest = (item for item in items if item not in chosen.values())
-    return [_example(item) for _, item in zip(range(N_EXAMPLES), [*chosen.values(), *rest], strict=False)]
-
-
-def _example(item: Item) -> str:
-    if isinstance(item, Text):
-        texts = [" ".join(text.split()) for text in (item.text, item.pair) if text is not None]
-        return f"{' | '.join(_cut(text, _WIDTH // len(texts)) for text in texts)} => {item.label}"
-    return _cut(" ".join(f"{form}/{tag}" for form, tag in zip(item.forms, item.tags, strict=True)), _WIDTH)
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else f"{text[: width - 4]} ..."
-
-
-def _shares(labels: dict[str, int]) -> str:
-    total = sum(labels.values())
-    shown = ", ".join(f"{label} {_percent(n, total)}" for label, n in list(labels.items())[:_MOST_LABELS])
-    rest = len(labels) - _MOST_LABELS
-    return f"{shown} and {rest} more" if rest > 0 else shown
-
-
-def _percent(n: int, total: int) -> str:
-    return f"{100 * n / total:.1f} %" if total else "0.0 %"
-
-
-# --- The guess
-
-
 NO_DEV = "no dev split"
 
 
@@ -171,7 +85,7 @@ def _leak(corpus: Corpus) -> Iterator[str]:
     """That items of dev are in train, too."""
     inside, n = {*map(item_words, corpus.train)}, len(corpus.dev)
     if shared := sum(item_words(item) in inside for item in corpus.dev):
-        yield f"{shared:,} of {counted(n, 'dev item')} ({_percent(shared, n)}) also occur in train"
+        yield f"{shared:,} of {counted(n, 'dev item')} ({percent(shared, n)}) also occur in train"
 
 
 def guess_draft(draft: DataDraft, asked: ChooseOptions, lookup: Lookup) -> tuple[DataDraft, str, list[str]]:
@@ -217,11 +131,10 @@ def guess_draft(draft: DataDraft, asked: ChooseOptions, lookup: Lookup) -> tuple
         lines += layout.notes
     changes: dict[str, object] = {}
     if layout.columns != Columns():
-        given = asked.columns or draft.columns
-        # The files are laid out once more when the draft is resolved, and would find the refused column again.
-        refused = given is not None and given.document == NO_PAIR
-        changes["columns"] = layout.columns.model_copy(update={"document": NO_PAIR}) if refused else layout.columns
-    if located.format is None and asked.format is None and layout.format != _by_name(files[0]):
+        # The files are laid out once more when the draft is resolved, and would find a refused column again.
+        refused = {"document": NO_PAIR} if given is not None and given.document == NO_PAIR else {}
+        changes["columns"] = layout.columns.model_copy(update=refused)
+    if located.format is None and asked.format is None and not says_format(files[0], layout.format):
         changes["format"] = layout.format
     return draft.model_copy(update=changes), task, lines
 
@@ -233,13 +146,6 @@ def _refuse_no_spans(task: str, layout: Layout) -> None:
             f"--task {task}: CoNLL-U has the tags of single words in {' and '.join(TAGS)}, and none of spans here. "
             "Leave --task out, or give files with tags of spans."
         )
-
-
-def _by_name(path: str) -> str | None:
-    try:
-        return format_of(path)
-    except DataError:
-        return None
 
 
 def _located(draft: DataDraft, lookup: Lookup) -> tuple[DataDraft, Located]:
@@ -345,9 +251,6 @@ def _word(name: str) -> str:
     return "".join(c if c.isalnum() or c in "_.+-" else "-" for c in name) or "data"
 
 
-# --- The task
-
-
 def _task_of(train: Files, layout: Layout, scheme: str) -> str:
     """The task by all items of the first file; where these are broken, by the format, so that whoever reads all tells.
 
@@ -358,7 +261,8 @@ def _task_of(train: Files, layout: Layout, scheme: str) -> str:
     if layout.format == "conllu" and columns.tags in (None, *TAGS):
         return "pos"
     if columns.text is not None:
-        is_score = _are_scores(label_cells(path, layout.format, columns.label, columns.text))
+        assert columns.label is not None
+        is_score = _are_scores(column_cells(first_rows(path, layout.format), columns.label) or ())
         return "stsb" if is_score else "classification"
     if scheme != "auto":
         return "ner"

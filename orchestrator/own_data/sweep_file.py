@@ -1,4 +1,4 @@
-"""The sweep file of a question, with comments for people who want to edit it, and settings that suit its model."""
+"""The sweep file of a question, with comments for people who want to edit it."""
 
 from __future__ import annotations
 
@@ -15,70 +15,16 @@ from orchestrator.config.yaml_document import Document
 from orchestrator.own_data.corpus_guess import CorpusGuess
 from orchestrator.sweeps.named_paths import each_path, seen_from
 from orchestrator.sweeps.sweep import MOST_NAME_BYTES
-from trials.datasets.corpus import Corpus, Text, item_words
 from trials.errors import ConfigError, RefusedError
 from trials.escaping import composed
-from trials.outside.plain_files import read_json, read_text
-from trials.settings import ModelSpec
-from trials.starter import model_path
-
-_WIDTHS = ("hidden_size", "dim", "d_model", "n_embd")
-_BASE_WIDTH = 512  # of BERT-sized encoders and above
-_FEW = 5_000  # train items, up to which an epoch is short
-_SUBWORDS_A_WORD = 1.5  # English text in a vocabulary of 30,000; other languages have more
-_LENGTHS = (128, 256, 512)
-
-
-def recipe(model: ModelSpec, corpus: Corpus, train_size: int | None = None) -> dict[str, Any]:
-    """The key `trial` of a sweep file without task, data and model.
-
-    The starter tags words as its own sweeps do. A text is read off one place, and at that rate no run on 1,500 texts of
-    SST-2 learned anything, with or without warm-up (dev accuracy 50.9 after 3 epochs, one seed a rate); at 3e-4 it
-    reached 52.5, 60.9 and 66.3 after 1, 2 and 3 epochs, at 5e-4 59.2 after 3. Encoders of BERT's width take 5e-5, the
-    largest of the rates that Devlin et al. 2019 (appendix A.3) searched; narrower ones 1e-4, from the rates that Turc
-    et al. 2019 searched for compact models (3e-5 to 3e-4). Frozen layers run without dropout, so that their output is
-    computed once.
-
-    Args:
-        model: The model.
-        corpus: The data.
-        train_size: Train items to use; None for all.
-    """
-    epochs = 5 if (train_size or len(corpus.train)) <= _FEW else 3
-    optim: dict[str, Any] = {"batch_size": 16, "epochs": epochs}
-    settings: dict[str, Any] = {}
-    if Path(model.path) == model_path():
-        settings["lowercase"] = True
-        if isinstance(corpus.train[0], Text):
-            optim = {"lr": 3e-4, **optim, "warmup": 0.1}
-        else:
-            optim = {"lr": 1e-3, "head_lr": 5e-3, **optim, "epochs": 3}
-    else:
-        optim = {"lr": 5e-5 if _width(model) >= _BASE_WIDTH else 1e-4, **optim, "warmup": 0.1}
-    return {**settings, "max_length": _max_length(model, corpus), "frozen_dropout": False, "optim": optim}
-
-
-def _width(model: ModelSpec) -> int:
-    config: Mapping[str, Any] = read_json(Path(model.path) / "config.json")
-    return int(next((config[key] for key in _WIDTHS if isinstance(config.get(key), int)), _BASE_WIDTH))
-
-
-def _max_length(model: ModelSpec, corpus: Corpus) -> int:
-    """The shortest of the usual lengths that about 99 % of the train items fit in, within the model's positions."""
-    n_words = sorted(len(item_words(item)) for item in corpus.train)
-    needed = _SUBWORDS_A_WORD * n_words[int(0.99 * (len(n_words) - 1))] + 2
-    fitting = next((length for length in _LENGTHS if length >= needed), _LENGTHS[-1])
-    return min(fitting, model.n_positions)
-
-
-# --- The file
-
+from trials.outside.plain_files import read_text
 
 SEEDS = 15  # at the last look: after 40 trials 89 % of simulated searches are right, 41 % with ten (`choose_depth`)
 RATE_SEEDS = (1000, 1001)  # that choose rates, and no answer uses
 NOTHING = -1  # the depth of a baseline
 _OF_NAMES = {"Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Nd"}  # letters with their marks, and digits
 _ASKED = "# Made by: "
+_FOR_HOURS = "# On a part of train, for --max-hours "  # with more, all of it may be used
 # With it a later question about the same data may replace the file; whoever edits the file keeps it.
 _SEAL = "# As it was written, if the SHA-256 of all above begins with "
 _WAY_OUT = "Give --out another folder, or delete the file."
@@ -104,6 +50,7 @@ class Question:
         tolerance: Acceptable loss in points.
         train_size: Train items to use; None for all.
         rates: Learning rate by depth, `NOTHING` being the baseline's; empty for that of the recipe.
+        hours: The `--max-hours` for which a part of train was taken; None for all of it.
         suffix: What its name ends with, after the corpus.
         folder: Where its file goes. Its paths are relative to that; those of `corpus` and `model`, to where one is.
     """
@@ -113,6 +60,7 @@ class Question:
     recipe: Mapping[str, Any]
     tolerance: float
     train_size: int | None = None
+    hours: float | None = None
     asked: str = ""
     rates: Mapping[int, float] = field(default_factory=dict)
     folder: Path = Path()
@@ -143,7 +91,8 @@ def sweep_name(data: Mapping[str, Any], suffix: str = "") -> str:
 def sweep_text(question: Question) -> str:
     """The sweep file that answers a question."""
     loss = counted(question.tolerance, "point")
-    return f"""{_ASKED}{question.asked}
+    header = _ASKED + question.asked + ("" if question.hours is None else f"\n{_FOR_HOURS}{question.hours:g}")
+    return f"""{header}
 # How deep may I freeze? Runs a curve of depths, then adds seeds where they decide: the deepest freeze that loses at
 # most {loss} against training everything under the same seeds, or what is missing.
 name: {question.name}
@@ -188,6 +137,20 @@ seeds: {list(RATE_SEEDS)}
 """
 
 
+def baseline_text(question: Question, seeds: Sequence[int]) -> str:
+    """The sweep of nothing frozen under the first seeds of a question, which its own sweep uses again."""
+    rate = question.rates.get(NOTHING, question.recipe["optim"]["lr"])
+    return f"""name: {question.name.replace("choose-", "baseline-", 1)}
+
+trial:
+{_lines(question.trial)}
+space:
+  cases:
+    - {{freeze: none, optim.lr: {rate!r}}}
+seeds: {list(seeds)}
+"""
+
+
 def lora_text(question: Question, rank: int, rate: float, seeds: Sequence[int]) -> str:
     """The sweep of adapters in every layer, all other weights but the head's frozen, beside nothing frozen."""
     usual = question.rates.get(NOTHING, question.recipe["optim"]["lr"])
@@ -214,15 +177,33 @@ def rates_in(path: Path) -> dict[int, float]:
 
 def rate_in(path: Path) -> float | None:
     """The learning rate of all trials in a sweep file. Raises ConfigError."""
-    optim = _trial_in(path).get("optim")
-    rate = optim.get("lr") if isinstance(optim, Mapping) else None
+    rate = _optim_in(path).get("lr")
     return float(rate) if isinstance(rate, int | float) else None
+
+
+def epochs_in(path: Path) -> int | None:
+    """The epochs of all trials in a sweep file as `choose` wrote it; None in an edited one. Raises ConfigError."""
+    epochs = _optim_in(path).get("epochs") if _is_untouched(path) else None
+    return epochs if isinstance(epochs, int) else None
+
+
+def hours_in(path: Path) -> float | None:
+    """The `--max-hours` for which a sweep file has a part of train; None for all of it, or where it was edited."""
+    if not _is_untouched(path):
+        return None
+    line = read_text(path, errors="replace").split("\n")[1]
+    return float(line.removeprefix(_FOR_HOURS)) if line.startswith(_FOR_HOURS) else None
 
 
 def size_in(path: Path) -> int | None:
     """The train size in a sweep file that answers a question; None for all, or without one. Raises ConfigError."""
     size = _trial_in(path).get("train_size")
     return size if isinstance(size, int) else None
+
+
+def _optim_in(path: Path) -> Mapping[str, Any]:
+    optim = _trial_in(path).get("optim")
+    return optim if isinstance(optim, Mapping) else {}
 
 
 def _trial_in(path: Path) -> Mapping[str, Any]:
@@ -298,18 +279,23 @@ def pins_in(path: Path, asked: str) -> dict[str, str]:
     return pins
 
 
+def holds(path: Path, question: Question) -> bool:
+    """Whether a sweep file holds a question, apart from comments; kept weights may differ. Raises ConfigError."""
+    actual = Document.read(path).content
+    expected = Document.of_text(path, sweep_text(question)).content
+    for content in (actual, expected):
+        content.pop("keep", None)
+    return bool(actual == expected)
+
+
 def refuse_edited(path: Path, question: Question) -> None:
-    """Check that a sweep file holds a question, apart from comments; kept weights may differ.
+    """Check that a sweep file is as `choose` wrote it, or holds the question.
 
     Raises:
         ConfigError: It is not YAML.
         RefusedError: Somebody has edited it.
     """
-    actual = Document.read(path).content
-    expected = Document.of_text(path, sweep_text(question)).content
-    for content in (actual, expected):
-        content.pop("keep", None)
-    if actual != expected:
+    if not _is_untouched(path) and not holds(path, question):
         raise RefusedError(
             f"{path}: was edited since `permafrost choose` wrote it. Run it with `permafrost launch --sweep`, give "
             "--out another folder, or delete the file."

@@ -22,8 +22,8 @@ from typing import Any
 from orchestrator.config.quantities import counted
 from orchestrator.deploy import ray_session
 from orchestrator.deploy.ray_session import new_token, session_folder, temporary_files_in
-from orchestrator.execution.events import polling
 from orchestrator.execution.slots import Node, Share, Slots
+from orchestrator.execution.stop_request import polling
 from trials.errors import ConfigError, MissingError, PermafrostError
 from trials.hardware.machine import hidden_gpus, usable_cores
 
@@ -270,7 +270,7 @@ def local_cluster(
             os.environ |= {ray_session.MODE: "token", ray_session.TOKEN_PATH: str(token)}
             hint = f"token: {token}"
 
-        def failed(error: Exception) -> Exception:
+        def failed(error: str) -> Exception:
             logs = folder / "session_latest" / "logs"
             if getrlimit(RLIMIT_AS)[0] != RLIM_INFINITY:  # its processes reserve much more than they use
                 return MemoryError(f"Ray did not start ({error}); its logs are in {logs}")
@@ -339,16 +339,21 @@ def own_cluster(metadata: Mapping[str, str] | None = None) -> Iterator[Cluster]:
     """
     hint = "token: `ray get-auth-token`" if ray_session.check_client_token() else ray_session.NO_TOKEN
 
-    def failed(error: Exception) -> PermafrostError:
+    def failed(error: str) -> PermafrostError:
         return ConfigError(f"--cluster auto: Ray is not running here ({error}). Start it, or use --cluster local.")
 
     with _connected(metadata, hint, failed, address="auto") as cluster:
         yield cluster
 
 
+# In an error of Ray 2.60. A Ray that starts while another of this machine's runs may talk to a process of the other,
+# which knows another token (seen once in ten starts); a second start has other ports.
+_REFUSED = "InvalidAuthToken"
+
+
 @contextmanager
 def _connected(
-    metadata: Mapping[str, str] | None, token_hint: str, failed: Callable[[Exception], Exception], **options: Any
+    metadata: Mapping[str, str] | None, token_hint: str, failed: Callable[[str], Exception], **options: Any
 ) -> Iterator[Cluster]:
     for name, value in _SETTINGS.items():
         os.environ.setdefault(name, value)
@@ -358,16 +363,25 @@ def _connected(
         OwnPathJob,
         dashboard_url,
         keep_lines_off_stdout,
+        read_token_again,
         starting_at_once,
     )
 
+    read_token_again()
     keep_lines_off_stdout()
     job = OwnPathJob(metadata=dict(metadata or {}))
-    with starting_at_once() as wait_for_dashboard:
-        try:
-            ray.init(logging_level=logging.ERROR, log_to_driver=False, job_config=job, **options)
-        except Exception as error:  # Ray raises its own, and any that a wrong setting of its many causes
-            raise failed(error) from error
+    with ExitStack() as starting:
+        for is_second in (False, True):
+            wait_for_dashboard = starting.enter_context(starting_at_once())
+            try:
+                ray.init(logging_level=logging.ERROR, log_to_driver=False, job_config=job, **options)
+                break
+            except Exception as error:  # Ray raises its own, and any that a wrong setting of its many causes
+                is_refused = _REFUSED in str(error) and options["address"] == "local"
+                if is_second or not is_refused:
+                    raise failed((str(error).strip().splitlines() or [type(error).__name__])[0]) from error
+                ray.shutdown()
+                starting.close()
         shut_down = ray.shutdown
         try:
             why_off = wait_for_dashboard()

@@ -18,9 +18,11 @@ from ray.tune.progress_reporter import TrialProgressCallback
 from ray.tune.schedulers import FIFOScheduler
 from ray.tune.search import Searcher
 
-from orchestrator.execution.events import Listener, StopRequest
+from orchestrator.execution.events import Listener
 from orchestrator.execution.slots import Slots
-from orchestrator.execution.trial_source import TrialQueue, Verdict, prune_reason
+from orchestrator.execution.stop_request import StopRequest
+from orchestrator.execution.trial_queue import TrialQueue
+from orchestrator.execution.trial_source import Verdict, prune_reason
 from orchestrator.ray_backend.cluster import resources_of
 from orchestrator.ray_backend.ray_internals import KILLED, forget_finished, killed_workers_are_lost, signals_stay_ours
 from orchestrator.ray_backend.trainable import (
@@ -34,10 +36,10 @@ from orchestrator.ray_backend.trainable import (
     TrialTrainable,
     WorkerSettings,
 )
-from orchestrator.store.schema import State
 from trials.cache.set_up_work import SetUpWork
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
+from trials.state import State
 
 # Hand attempts to Ray Tune until the queue is over or the sweep is asked to stop.
 

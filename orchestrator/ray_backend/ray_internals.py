@@ -19,15 +19,17 @@ from typing import Any
 from ray._private import worker as _worker
 from ray._private.node import Node
 from ray._private.utils import get_dashboard_dependency_error
-from ray._raylet import setproctitle  # type: ignore[attr-defined]  # the package's cannot write a worker's title
+from ray._raylet import (  # type: ignore[attr-defined]
+    AuthenticationTokenLoader,
+    Config,
+    setproctitle,  # the package's cannot write a worker's title
+)
 from ray.exceptions import OutOfMemoryError, RayActorError
 from ray.experimental import internal_kv
 from ray.job_config import JobConfig
 
 from orchestrator.execution.events import last_line
 from trials.plugins.import_origins import folders_for_other_processes
-
-# --- Processes
 
 
 class OwnPathJob(JobConfig):  # type: ignore[misc]  # Ray has no types here
@@ -43,6 +45,16 @@ class OwnPathJob(JobConfig):  # type: ignore[misc]  # Ray has no types here
         """The message that `ray.init` sends, which adds its own folders just before it asks for it."""
         self._py_driver_sys_path = folders_for_other_processes()
         return super()._get_proto_job_config()
+
+
+def read_token_again() -> None:
+    """Ray (2.60) reads whether it asks for a token when it is imported, and the token once a process.
+
+    So where Ray was imported before a launch, or a process launches twice, its driver would send no token, or that of
+    the cluster before: `InvalidAuthToken`.
+    """
+    Config.initialize("")
+    AuthenticationTokenLoader.instance().reset_cache()
 
 
 def keep_lines_off_stdout() -> None:
@@ -86,16 +98,17 @@ def set_process_title(title: str) -> None:
     setproctitle(title)
 
 
-# `ray.init` (Ray 2.60) starts its dashboard and waits 1.5 s for it, then starts the node and asks once a second whether
-# it is there. Here the node starts first, the driver's modules are imported meanwhile, the dashboard follows while
-# workers import theirs. There is no autoscaler, which has nothing to do on one machine and takes a second to stop.
-
 NODE_S, LOOK_S = 30.0, 0.02  # Ray itself waits no longer
 
 
 @contextmanager
 def starting_at_once() -> Iterator[Callable[[], str]]:
     """In the block, which a cluster must not outlive, `ray.init` waits for nothing but its node.
+
+    By itself (Ray 2.60) it starts its dashboard and waits 1.5 s for it, then starts the node and asks once a second
+    whether it is there. Here the node starts first, the driver's modules are imported meanwhile, the dashboard follows
+    while workers import theirs. There is no autoscaler, which has nothing to do on one machine and takes a second to
+    stop.
 
     Yields a function that waits for the dashboard, and returns why there is none, or nothing.
     """
@@ -165,9 +178,6 @@ def use_started_workers() -> None:
     class_cache.ENV_VARS_TO_PROPAGATE.clear()
 
 
-# --- The key-value store of the cluster's head
-
-
 def write_to_head(space: str, key: str, value: str) -> None:
     """Write a value. Raises RayError if the head does not answer, as do the others."""
     internal_kv._internal_kv_put(key, value, namespace=space)
@@ -185,8 +195,6 @@ def taken_from_head(space: str, keys: list[str]) -> dict[str, bytes]:
                 values[key] = value
     return values
 
-
-# --- Tune
 
 KILLED = "OutOfMemoryError"  # in the error text that Tune passes on
 

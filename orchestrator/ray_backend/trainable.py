@@ -25,7 +25,8 @@ from ray.exceptions import RayError
 from orchestrator.execution.events import failure
 from orchestrator.execution.inline import TrialSettings
 from orchestrator.ray_backend.ray_internals import set_process_title, taken_from_head, write_to_head
-from orchestrator.ray_backend.staging import StagedPlugins, with_local_files
+from orchestrator.ray_backend.staged_plugins import StagedPlugins
+from orchestrator.ray_backend.staging import with_local_files
 from trials.cache.set_up_work import EVERY_S, SetUpWork, reported_to
 from trials.errors import NoDeviceError, is_device_broken
 from trials.hardware.machine import VISIBLE

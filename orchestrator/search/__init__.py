@@ -1,1 +1,1 @@
-"""What to run next: samplers, early stopping, races of seeds, choice of depth. Imports neither Ray nor torch."""
+"""What to run next: samplers, early stopping, choice of depth. Imports neither Ray nor torch."""

@@ -132,7 +132,7 @@ class _Search:
         order = [(want, 1.0) for want in self._curve(spread(len(self._n)))]
         for rank, i in enumerate(hopeful):
             order += [((i, seed), (1.0 if not rank else 0.49) * self._still_open(i, n)) for n, seed in self._further(i)]
-        if self._budget.seconds is not None:
+        if self._budget.seconds is not None and self._of.baseline.has_learned:
             order += [(want, 0.3) for want in self._curve(range(len(self._n)))]
             order += [((i, seed), 0.1) for i in targets if i not in hopeful for _, seed in self._further(i)]
         chances = dict(reversed(order))

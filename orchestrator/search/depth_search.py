@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from orchestrator.analysis.answer import answers
-from orchestrator.analysis.answer_text import curve_lines
-from orchestrator.analysis.cells import by_cell, strip_and_word
+from orchestrator.analysis.answer_text import curve_lines, lines_of
+from orchestrator.analysis.cells import by_cell
 from orchestrator.analysis.decide import decide, loss_table
 from orchestrator.analysis.decided import Decided
 from orchestrator.analysis.trial_frame import trial_frame, with_sentences
@@ -24,21 +25,21 @@ from orchestrator.execution.recorder import trial_row
 from orchestrator.execution.trial_source import Chances, Order, Source, Verdict
 from orchestrator.search.choose_depth import Budget, Want, wants, why
 from orchestrator.search.trial_results import StoredTrials, TrialProgress
-from orchestrator.store.schema import State
 from orchestrator.sweeps.search_spec import GoalSpec
 from trials.prefix.passes import training_passes
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
+from trials.state import State
 
 if TYPE_CHECKING:
     import pandas as pd
 
 LIKELY = 0.5  # on free slots, a pair runs early if it will be needed with at least this probability
 _WHY = {
-    "hopeless": "what is open is very unlikely to be shown within the tolerance by the planned seeds",
+    "hopeless": "the planned seeds are very unlikely to show what is open to be within the tolerance",
     "no_spread": "what is open lost the same throughout, so there is no spread to judge by",
     "seeds_used": "what is open is undecided after all seeds",
-    "open": "the search stopped before all was decided",
+    "open": "it was stopped before all was decided",
 }
 
 
@@ -186,17 +187,17 @@ class DepthSearch(Source):
         share = 1.0 if left is None or likely <= left else left / likely
         return Chances([(spec, share * wanted.get(spec.trial_id, 0.0)) for spec in ahead], left)
 
-    def found(self) -> list[str]:
+    def found(self, columns: int = 100) -> list[str]:
         """The answer, as `permafrost answer` words it, why the search ended there, and the loss of every freeze."""
         first = {spec.cell_id: spec for spec in reversed(self._specs)}
         if not self._ended or not (found := answers(self._frame(), first, self._plan)):
             return []
-        answer = found[0]
-        chosen = strip_and_word(answer.freeze, answer.n_layers) if answer.outcome == "freeze" and answer.freeze else ""
+        answer, indent = found[0], 8 * " "
         reason = _WHY.get(why(self.decided(), self._tried(), self._seeds, self._depths.savings), "")
-        ending = [f"        {reason}"] if reason and answer.outcome != "not learned" else []
-        head = f"chosen  {chosen or 'none'}: {answer.sentence}"
-        return [head, *self._on_test(), *ending, *(f"        {line}" for line in curve_lines(answer))]
+        ending = [f"The search ended, as {reason}."] if reason and answer.outcome != "not learned" else []
+        head, figures = lines_of(answer)
+        lines = [line for text in (figures, *self._on_test(), *ending) for line in wrap(text, columns - len(indent))]
+        return [f"chosen  {head}", *(f"{indent}{line}" for line in [*lines, "", *curve_lines(answer, columns - 8)])]
 
     def _on_test(self) -> Iterator[str]:
         """The loss of the chosen freeze on test."""
@@ -208,7 +209,7 @@ class DepthSearch(Source):
         if row["n_pairs"]:
             ends = "" if np.isnan(row["high"]) else f" ({points(row['low'])} to {points(row['high'])})"
             base = rests_on({**row, "n_folds": None}, "test")
-            yield f"        on test, which took no part in the choice, it loses {points(row['loss'])}{ends}; {base}"
+            yield f"On test, which took no part in the choice, it loses {points(row['loss'])}{ends}; {base}."
 
     def _budget(self) -> Budget:
         """What is left of the time and the trials."""
@@ -235,7 +236,17 @@ class DepthSearch(Source):
         ]
 
     def _next_spec(self) -> TrialSpec | None:
-        """The next trial that has neither ended nor is running; None if there is none, or the budget is used up."""
+        """The next trial that has neither ended nor is running; None if there is none, or the budget is used up.
+
+        In a given time the baseline's first look comes before all else, and ends the search if it has not learned.
+        """
+        if self._time_left is not None:
+            first = list(self._depths.baseline.values())[: self._plan.min_seeds]
+            ahead = [spec for spec in first if spec.trial_id not in self._ended]
+            if not ahead and not self.decided().baseline.has_learned:
+                return None
+            if waiting := [spec for spec in ahead if spec.trial_id not in self._records]:
+                return waiting[0] if self._trials_left() != 0 else None
         self.decided()
         for i, want in enumerate(self._wants):
             if i and want.chance < LIKELY and self._time_left is None:

@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from orchestrator.analysis.cells import by_cell
 from orchestrator.execution.trial_source import Listed, Source
-from orchestrator.search.race import Race
 from orchestrator.search.schedule import scheduler_of
 from orchestrator.search.steering import FixedCells, Steering
 from orchestrator.search.trial_results import StoredTrials
@@ -45,8 +43,6 @@ def source_of(
         from orchestrator.search.depth_search import Depths, DepthSearch  # importing scipy takes half a second
 
         return DepthSearch(sweep.goal, Depths.of(plan.trials), StoredTrials(store), time_left)
-    if sweep.racing is not None:
-        return Race(list(by_cell(plan.trials).values()), sweep.racing, StoredTrials(store))
     if not decides(plan):
         return Listed(plan.to_run, start=start)
     suggester = adaptive_cells(plan) if sweep.search.is_adaptive else FixedCells(as_neighbours(plan.trials))

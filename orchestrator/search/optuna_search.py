@@ -23,10 +23,11 @@ from optuna.trial import FrozenTrial, TrialState
 
 from orchestrator.search.trial_results import Cell
 from orchestrator.store.decisions import Suggested
-from orchestrator.store.schema import State
-from orchestrator.sweeps.search_spec import Layers, SearchSpec, at_random, less_is_better
+from orchestrator.sweeps.search_points import at_random
+from orchestrator.sweeps.search_spec import Layers, SearchSpec, less_is_better
 from orchestrator.sweeps.space import Axis, Point, Space, Taken, again, walk
 from trials.spec import TrialSpec
+from trials.state import State
 
 Distributions = dict[str, BaseDistribution]
 Resolve = Callable[[Point], Sequence[TrialSpec] | None]  # the replicates of a point; None if the point is invalid

@@ -6,7 +6,6 @@ only cells of one group are ranked against each other.
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -131,67 +130,9 @@ class Asha(NoEarlyStopping):
         return self._rungs.setdefault(group, {}).setdefault(level, _Rung())
 
 
-class Halving(Asha):
-    """Successive halving (Jamieson and Talwalkar 2016): a rung is ranked once all its cells have arrived.
-
-    The best `1 / factor`, rounded up, are promoted.
-    """
-
-    def _quota(self, rung: _Rung) -> int:
-        return 0 if not self._closed or rung.on_the_way or self._below_is_open(rung) else self._due(rung)
-
-    def _due(self, rung: _Rung) -> int:
-        return -int(-len(rung.scores) // self._factor)
-
-    def _below_is_open(self, rung: _Rung) -> bool:
-        """Whether further cells may come from lower rungs of the same group."""
-        rungs = next(rungs for rungs in self._rungs.values() if any(rung is other for other in rungs.values()))
-        level = next(level for level, other in rungs.items() if other is rung)
-        return any(self._is_open(other) for at, other in rungs.items() if at < level)
-
-
-class Median(NoEarlyStopping):
-    """The median stopping rule (Golovin et al., "Google Vizier", 2017).
-
-    A cell is stopped at time t if its best score up to t, averaged over seeds, is below the median over the other cells
-    of its group that have reached t of the mean of all their scores up to t. At least three other cells are needed.
-    """
-
-    LEAST_OTHERS = 3
-
-    def __init__(self, spec: ScheduleSpec) -> None:
-        self._first = spec.first
-        self._scores: dict[Hashable, dict[str, dict[int, dict[float, float]]]] = {}
-
-    def continues(self, cell: str, group: Hashable, seed: int, time: float, score: float) -> bool:
-        """Compare with the other cells as they are now."""
-        cells = self._scores.setdefault(group, {})
-        cells.setdefault(cell, {}).setdefault(seed, {})[time] = score
-        if time < self._first - 1e-9:
-            return True
-        others = [_running_mean(seeds, time) for other, seeds in cells.items() if other != cell]
-        means = [mean for mean in others if mean is not None]
-        best = _mean_of_best(cells[cell], time)
-        return len(means) < self.LEAST_OTHERS or best >= statistics.median(means)
-
-
-def _up_to(curve: dict[float, float], time: float) -> list[float]:
-    """The scores up to a time; empty if the curve has not reached it."""
-    return [score for at, score in curve.items() if at <= time + 1e-9] if max(curve) >= time - 1e-9 else []
-
-
-def _running_mean(seeds: dict[int, dict[float, float]], time: float) -> float | None:
-    means = [statistics.fmean(scores) for curve in seeds.values() if (scores := _up_to(curve, time))]
-    return statistics.fmean(means) if means else None
-
-
-def _mean_of_best(seeds: dict[int, dict[float, float]], time: float) -> float:
-    return statistics.fmean(max(scores) for curve in seeds.values() if (scores := _up_to(curve, time)))
-
-
 def scheduler_of(spec: ScheduleSpec) -> NoEarlyStopping:
     """The scheduler of a sweep."""
     return NoEarlyStopping() if spec.kind == "none" else _SCHEDULERS[spec.kind](spec)
 
 
-_SCHEDULERS = {"asha": Asha, "halving": Halving, "median": Median}
+_SCHEDULERS = {"asha": Asha}

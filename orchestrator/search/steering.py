@@ -21,13 +21,13 @@ from orchestrator.config.quantities import counted, points
 from orchestrator.execution.trial_source import Order, Source, Verdict
 from orchestrator.search.schedule import NoEarlyStopping
 from orchestrator.search.trial_results import Cell, Evaluation, StoredTrials, TrialProgress, centred, stacked
-from orchestrator.store.contents import SweepPlan
 from orchestrator.store.decisions import Choice, DecisionLog, Promoted, Stopped, Suggested
-from orchestrator.store.schema import State
+from orchestrator.store.sweep_plans import SweepPlan
 from orchestrator.sweeps.search_spec import COSTS, ScheduleSpec, less_is_better
 from trials.metrics.metric import metric_label
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
+from trials.state import State
 
 _EPS = 1e-9  # of an epoch
 
@@ -153,7 +153,7 @@ class Steering(Source):
                 self._over(spec, state)
         return spec.trial_id in cell.over
 
-    def found(self) -> list[str]:
+    def found(self, columns: int = 100) -> list[str]:
         """The best cells."""
         return result_lines(self.cells, self._objectives)
 

@@ -12,13 +12,13 @@ import numpy.typing as npt
 
 from orchestrator.analysis.cells import TRIAL_COLUMNS, objective_group
 from orchestrator.store import ResultStore
-from orchestrator.store.contents import SENTENCE_COLUMNS
-from orchestrator.store.results import Changes, Follower
-from orchestrator.store.schema import State
+from orchestrator.store.evidence import SENTENCE_COLUMNS
+from orchestrator.store.follower import Changes, Follower
 from orchestrator.sweeps.search_spec import COSTS as OBJECTIVES
 from trials.errors import StoreError
 from trials.record import EpochRecord, loss_fall, trial_totals
 from trials.spec import TrialSpec
+from trials.state import State
 
 UNSELECTED = ("test_score", "constant_score", "loss_fall")  # results that no search may have as an objective
 COSTS = (*OBJECTIVES, "training_flops", "prefix_s")  # the last two decide what a freeze saves
@@ -41,7 +41,7 @@ class TrialProgress:
     Attributes:
         evaluations: In order.
         results: Once it is complete.
-        sentences: Likewise: split -> those of `contents.SENTENCE_COLUMNS` that are known.
+        sentences: Likewise: split -> those of `evidence.SENTENCE_COLUMNS` that are known.
     """
 
     evaluations: list[Evaluation] = field(default_factory=list)
@@ -134,26 +134,6 @@ class Cell:
         results = [result.get(objective) for result in self.results()]
         values = [value for value in results if value is not None]
         return statistics.fmean(values) if values and len(values) == len(results) else None
-
-
-def paired_loss(baseline: TrialProgress, freeze: TrialProgress, split: str = "dev") -> Floats | None:
-    """(items,) losses of sentences or documents (`two_way.item_losses`), whose mean is the loss in the score.
-
-    (1,) where contributions are not known of both; None where a trial is not complete or has no score on the split.
-    """
-    name = "score" if split == "dev" else "test_score"
-    scores = [trial.results[name] if trial.results is not None else None for trial in (baseline, freeze)]
-    if scores[0] is None or scores[1] is None:
-        return None
-    sides = [trial.sentences.get(split, {}) for trial in (baseline, freeze)]
-    theirs, ours = (side.get("sentences") for side in sides)
-    if theirs is None or ours is None or theirs.shape != ours.shape:
-        return centred(None, scores[0] - scores[1])
-    from orchestrator.analysis.two_way import item_losses  # loads scipy
-
-    losses = centred(theirs.astype(np.float64) - ours, scores[0] - scores[1])
-    items: Floats = item_losses(losses[None], sides[0].get("documents"), sides[0].get("words"))[0]
-    return items
 
 
 def centred(contributions: npt.NDArray[np.floating[Any]] | None, score: float) -> Floats:

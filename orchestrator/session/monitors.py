@@ -17,7 +17,8 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from orchestrator.config.extras import declared
-from orchestrator.execution.events import Listener, StopRequest, last_line
+from orchestrator.execution.events import Listener, last_line
+from orchestrator.execution.stop_request import StopRequest
 from orchestrator.monitoring.json_log import JsonLog
 from orchestrator.monitoring.metrics import Launch, MetricsListener
 from orchestrator.monitoring.progress import Ending, Tally

@@ -3,210 +3,29 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
-from importlib import import_module
 
-from orchestrator.claims import Membership, join, running_drivers
+from orchestrator.claims import join
 from orchestrator.claims.claims import CLAIMS
 from orchestrator.claims.roster import DRIVERS
-from orchestrator.config.console import say, stderr
+from orchestrator.config.console import say, stdout
 from orchestrator.config.quantities import counted
-from orchestrator.execution.events import FOLDER, Listener, Listeners, StopRequest
-from orchestrator.execution.recorder import Recorder, forget
-from orchestrator.execution.shared_source import SharedSource
-from orchestrator.execution.trial_source import TrialQueue
-from orchestrator.search.factory import decides, source_of
-from orchestrator.session.display import LiveDisplay
-from orchestrator.session.monitors import Watch
-from orchestrator.session.outcome import Bounds, Meter, Outcome, on_bounds, outcome_of, trials_of
+from orchestrator.execution.stop_request import FOLDER, StopRequest
+from orchestrator.search.factory import decides
+from orchestrator.session.bounds import Bounds
+from orchestrator.session.outcome import Outcome, outcome_of
+from orchestrator.session.running import Running
 from orchestrator.storage.storage import FolderStorage
 from orchestrator.store import ResultStore
-from orchestrator.store.schema import CHECKPOINTS, State
+from orchestrator.store.schema import CHECKPOINTS
 from orchestrator.store.temporary_files import remove_temporary_files
-from orchestrator.sweeps.cluster_spec import ClusterSpec, check_room_here, cores_here, gpus_here, seen_gpus
+from orchestrator.sweeps.cluster_spec import ClusterSpec, check_room_here
 from orchestrator.sweeps.plan import Plan, brought_up_to_date
 from trials.errors import StoreError
-from trials.hardware.machine import hidden_gpus
-from trials.spec import TrialSpec
-
-
-class Running:
-    """A launch that is present in its store, of a plan that is up to date. Close it, also after an error.
-
-    Attributes:
-        source: Decides which trials run, among drivers.
-        committed: The trials of this launch whose rows are in the store.
-    """
-
-    def __init__(
-        self,
-        plan: Plan,
-        cluster: ClusterSpec,
-        results: ResultStore,
-        bounds: Bounds,
-        membership: Membership,
-        stop: StopRequest,
-        began: float,
-    ) -> None:
-        """`began` is the start of the launch on the monotonic clock."""
-        self.plan, self.cluster, self.results, self.stop = plan, cluster, results, stop
-        self._bounds, self._membership, self._began = bounds, membership, began
-        self.committed = set[str]()
-        # Drivers that start at different trials of a list rarely want the same one; a single one keeps the order.
-        start = int(membership.token, 16) / 16**16 if membership.others() else 0.0
-        membership.check_store = results.check_there
-        decides = source_of(plan, results, before_write=membership.check, start=start, time_left=bounds.clock(began))
-        self.source = SharedSource(decides, results, membership, plan.attempts)
-        self.queue = TrialQueue(self.source, plan.sweep.limits, most=bounds.trials or None, again=self.source.again)
-
-    @property
-    def has_work(self) -> bool:
-        """Whether any trial is left to run. A search is replayed as far as its trials are stored."""
-        return not self.queue.is_exhausted
-
-    def run(self) -> None:
-        """Run the trials until all have ended or the sweep is stopped."""
-        if not self.has_work:
-            what = "every trial of this sweep is" if self.plan.runs_all else "all trials that this sweep needs are"
-            say(f"nothing to do: {what} complete in the store.")
-            self.stop.signals.ended(to_commit=False)
-            return
-        for driver in running_drivers(self.results.storage):
-            if driver.token != self._membership.token:
-                say(f"with    {driver}")
-        sweep, store = self.plan.sweep, self.results.storage
-        meter = Meter(self.cluster.hourly(sweep.resources))
-        with (
-            Watch(self.plan, store, sweep.watch, cluster=self.cluster.address, stop=self.stop, say=say) as watch,
-            on_bounds(self._bounds, meter, self.stop, say, began=self._began),
-            self.stop.on_requests(store, sweep.name, say, is_last=self._is_last),
-        ):
-            self._run(watch, meter)
-            if self.queue.is_exhausted:  # neither stopped nor at a limit: paused trials will never resume
-                forget(store, {spec.trial_id for spec in trials_of(self.plan, self.results)})
-
-    def _is_last(self) -> bool:
-        """Whether no other driver runs the sweep."""
-        return len(running_drivers(self.results.storage, self.plan.sweep.name)) < 2
-
-    def _run(self, watch: Watch, meter: Meter) -> None:
-        recorder = Recorder(
-            self.results,
-            before_commit=self._membership.check,
-            committed=watch.metrics.flushed,
-            over=self._over,
-            may_compact=self._membership.is_first,
-            keeps_weights=self.plan.sweep.keep == "weights",
-        )
-        display = LiveDisplay(self.plan, stderr)
-        listener = Listeners(recorder, display, meter, *watch.listeners)
-
-        def settled(spec: TrialSpec, state: State) -> None:
-            display.settled(spec, state)
-            watch.tally.settled(state)
-
-        self.source.settled = settled
-        display.chances, display.announce = self.source.chances, self._membership.announce
-        try:
-            try:
-                if self.cluster.address == "inline":
-                    self._inline(listener, display)
-                else:
-                    self._on_ray(listener, display, watch, meter, recorder)
-            finally:
-                self.stop.ended(all_ran=self.queue.is_over)
-        finally:  # also if a signal cuts off what stands above
-            self._commit(recorder)
-            recorder.close()
-
-    def _commit(self, recorder: Recorder) -> None:
-        with self.stop.signals.committing():
-            recorder.flush()
-
-    def _over(self, attempts: dict[str, int]) -> None:
-        self.committed.update(attempts)
-        self.source.committed(attempts)
-
-    def _inline(self, listener: Listener, display: LiveDisplay) -> None:
-        from orchestrator.execution.inline import TrialSettings, run_inline
-
-        sweep, resources = self.plan.sweep, self.plan.sweep.resources
-        seen = seen_gpus(self.cluster) if resources.gpus else hidden_gpus()
-        settings = TrialSettings.of(sweep, self.results.address)
-        self.stop.signals.running(lambda: self.queue.is_over)
-        with display, seen:
-            run_inline(self.queue, listener, resources=resources, settings=settings, stop=self.stop)
-
-    def _desert(self, recorder: Recorder, watch: Watch, error: Exception) -> None:
-        """End the process from a thread, as a call of Ray never returns, and keep all that an orderly end would."""
-        try:
-            recorder.flush()
-            watch.over(error)
-            self._membership.leave()
-        except Exception as also:
-            say(f"error: {also}")
-        finally:
-            try:
-                stderr.show_cursor()
-                say(f"error: {error}")
-            finally:
-                os._exit(1)
-
-    def _on_ray(self, listener: Listener, display: LiveDisplay, watch: Watch, meter: Meter, recorder: Recorder) -> None:
-        from orchestrator.ray_backend.cluster import ending_without_nodes, local_cluster, own_cluster
-        from orchestrator.ray_backend.gpu_packing import slots_for
-        from orchestrator.ray_backend.jobs import job_metadata
-        from orchestrator.ray_backend.staging import stage_plugins, unshared_note
-
-        sweep, where, plugins = self.plan.sweep, self.cluster, stage_plugins()
-        # Ray starts a worker per core. If each of them runs trials, they may import what these need at once.
-        cores, uses_gpus = cores_here(where), bool(sweep.resources.gpus)
-        one_each = sweep.resources.cpus == 1 and not uses_gpus and where.concurrency is None
-        each_works = one_each and len(self.plan.ahead) >= cores
-        gpus = gpus_here(where) if uses_gpus and where.is_here else ()
-        local = partial(local_cluster, preload=each_works, cpus=cores, gpus=len(gpus))
-        ray = own_cluster if where.address == "auto" else local
-        queue = self.queue  # Tune pickles what `stop` holds, which this object is too large for
-        seen = seen_gpus(where) if gpus else nullcontext()
-        with seen, ray(job_metadata(sweep.name, self.results.address)) as cluster, ExitStack() as watching:
-            self.stop.signals.running(lambda: queue.is_over)
-            from orchestrator.ray_backend.driver import run_sweep  # Ray reads the settings of the cluster on import
-            from orchestrator.ray_backend.ray_internals import once_disconnected
-            from orchestrator.ray_backend.trainable import WorkerSettings
-
-            once_disconnected(self.stop.signals.take_back)
-            desert = partial(self._desert, recorder, watch)
-            watching.enter_context(ending_without_nodes(self.stop.signals.interrupt, desert))
-            slots = slots_for(
-                cluster,
-                sweep.resources,
-                self.plan.ahead,
-                concurrency=where.concurrency,
-                here=gpus,
-                most=self._bounds.trials,
-                say=say,
-            )
-            shares = slots.shares.items()
-            meter.hourly = max(where.prices.hourly(share.cpus, share.gpus, kind) for kind, share in shares)
-            say(f"ray     {slots.described()}; dashboard {cluster.dashboard} ({cluster.token_hint})")
-            if not sweep.checkpoint.is_off and (note := unshared_note(self.results.storage)):
-                say(f"note    {note}")
-            self._membership.announce(ray=cluster.dashboard if cluster.dashboard.startswith("http") else "")
-            settings = WorkerSettings.of(sweep, self.results.address, origin=cluster.node_id, plugins=plugins)
-            # What the end of a launch shows takes half a second to import, while this process has nothing else to do.
-            threading.Thread(target=import_module, args=("orchestrator.analysis.answer",), daemon=True).start()
-            with display, watch.exporting():
-                run_sweep(self.queue, listener, slots=slots, settings=settings, stop=self.stop)
-                self.stop.ended(all_ran=self.queue.is_over)
-            self._commit(recorder)  # before Ray is left, which resets the handlers of signals
-
 
 # Run what a plan has left, to its end or a limit: the part that the commands and `orchestrator.api` share.
 
@@ -291,7 +110,7 @@ def _ended(
     stop.settle(all_ran=running.queue.is_over)
     left = len(plan.ahead) - outcome.completed - outcome.pruned - outcome.failed
     bounds.settle(stop, left=0 if running.queue.is_over and not running.has_work else left)
-    return Ended(plan, outcome, stop, tuple(running.source.found()))
+    return Ended(plan, outcome, stop, tuple(running.source.found(stdout.width)))
 
 
 def _gone(results: ResultStore, n_committed: int) -> StoreError:

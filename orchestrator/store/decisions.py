@@ -26,7 +26,8 @@ from functools import cached_property
 from typing import Any
 
 from orchestrator.storage.storage import Storage
-from orchestrator.store.contents import (
+from orchestrator.store.schema import read_intact, stamp_of, stamped
+from orchestrator.store.sweep_plans import (
     DECODING_ERRORS,
     SweepPlan,
     as_json,
@@ -36,7 +37,6 @@ from orchestrator.store.contents import (
     plan_of,
     read_plan,
 )
-from orchestrator.store.schema import read_intact, stamp_of, stamped
 from trials.errors import StoreError
 
 LARGEST_BYTES = 4 * 2**20  # of an object that takes in others

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -24,36 +24,17 @@ from orchestrator.analysis.cells import TRIAL_COLUMNS
 from orchestrator.storage.open_storage import open_storage
 from orchestrator.storage.several import SeveralStorages
 from orchestrator.storage.storage import BrokenError, FolderStorage, NewerError, Storage
-from orchestrator.store.contents import (
-    SWEEPS,
-    BrokenPart,
-    Evidence,
-    SweepPlan,
-    all_sentences,
-    evidence_of,
-    freeze_label,
-    is_plan,
-    latest,
-    newest_stamp,
-    read_part,
-    read_plan,
-    write_plan,
-)
+from orchestrator.store.contents import latest
 from orchestrator.store.decisions import Decision, DecisionLog, join_decisions, newest_plan, recorded
+from orchestrator.store.evidence import Evidence, all_sentences, evidence_of
 from orchestrator.store.parts import PartFolder
-from orchestrator.store.schema import (
-    ALL_TABLES,
-    CHECKPOINTS,
-    KEYS,
-    SCHEMA_VERSION,
-    TABLES,
-    UNOWNED,
-    State,
-    proven_reads,
-)
+from orchestrator.store.schema import ALL_TABLES, CHECKPOINTS, KEYS, SCHEMA_VERSION, UNOWNED, proven_reads
+from orchestrator.store.spec_columns import ADDED, completed
+from orchestrator.store.sweep_plans import SWEEPS, SweepPlan, is_plan, newest_stamp, read_plan, write_plan
 from trials.errors import StoreError
 from trials.sources.cache import is_plain
 from trials.spec import TrialSpec
+from trials.state import State
 
 MARKER = "store.json"
 FORMAT = "permafrost-store"
@@ -82,15 +63,20 @@ class ResultStore:
         return self.storage.folder
 
     def trials(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """One row per ended trial, that of its newest attempt. Columns: `schema.TRIALS` and `schema.ADDED`, or some."""
-        adds = columns is None or "freeze" in columns
-        wanted = None if columns is None else sorted({"trial_id", "attempt", *columns, *(["spec"] if adds else [])})
-        rows = _newest(self._parts["trials"].read(columns=wanted), ["trial_id"])
+        """One row per ended trial, that of its newest attempt. Columns: `schema.TRIALS`, or some of them."""
+        adds = columns is None or not set(ADDED).isdisjoint(columns)
+        read = (
+            None if columns is None else sorted({"trial_id", "attempt", *columns, *((*ADDED, "spec") if adds else ())})
+        )
+        rows = _newest(self._parts["trials"].read(columns=read), ["trial_id"])
         if not adds:
             return rows
-        labels = pa.array([*map(freeze_label, rows["spec"].to_pylist())], pa.string())
-        rows = rows.append_column("freeze", labels)
-        return rows if columns is None or "spec" in columns else rows.drop_columns(["spec"])
+        rows = completed(rows)
+        return (
+            rows
+            if columns is None
+            else rows.select([n for n in rows.column_names if n in {*columns, "trial_id", "attempt"}])
+        )
 
     def epochs(self) -> pa.Table:
         """One row per evaluation of each trial's newest ended attempt, or if none has ended, of its newest.
@@ -138,7 +124,7 @@ class ResultStore:
         return evidence_of(specs, self.trials(list(TRIAL_COLUMNS)), self.contributions())
 
     def sentences(self) -> dict[str, dict[str, dict[str, npt.NDArray[Any]]]]:
-        """Trial id -> split -> those of `contents.SENTENCE_COLUMNS` that are stored. Raises StoreError."""
+        """Trial id -> split -> those of `evidence.SENTENCE_COLUMNS` that are stored. Raises StoreError."""
         return all_sentences(self.contributions())
 
     def completed_ids(self) -> frozenset[str]:
@@ -365,54 +351,3 @@ def _newest(rows: pa.Table, keys: list[str]) -> pa.Table:
     differs = reduce(pc.or_, [pc.not_equal(code[:-1], code[1:]) for code in codes])
     row = order["row"].combine_chunks()
     return rows.take(pa.concat_arrays([row[:-1].filter(differs), row[-1:]]))
-
-
-# Incremental reads of a store's table, for readers that follow a running sweep.
-#
-#     follower = Follower(store.storage, "epochs", ["trial_id", "step", "score"])
-#     changes = follower.poll()      # first all parts, then only new ones
-#
-# Parts never change, so each is read once. If one disappears, because it was compacted or repaired, the rows that were
-# read before are outdated: the changes are then marked `reset` and contain everything.
-
-
-@dataclass(frozen=True)
-class Changes:
-    """What is new since the last poll.
-
-    Attributes:
-        reset: Whether these are all rows, and those of earlier polls must be dropped.
-        rows: A table for each new readable part, oldest first, with the columns asked for.
-        broken: All parts that cannot be read, new or not.
-    """
-
-    reset: bool
-    rows: tuple[pa.Table, ...]
-    broken: tuple[BrokenPart, ...]
-
-
-class Follower:
-    """Reads each part of a table once."""
-
-    def __init__(self, storage: Storage, table: str, columns: Sequence[str]) -> None:
-        self._parts = PartFolder(storage.at(table), TABLES[table])
-        self._columns = [name for name in TABLES[table].names if name in columns]
-        self._seen: dict[str, BrokenPart | None] = {}
-
-    def changed(self) -> bool:
-        """Whether a poll would return anything; needs a listing only."""
-        return self._parts.sizes().keys() != self._seen.keys()
-
-    def poll(self) -> Changes:
-        """What is new since the last poll. Raises StoreError."""
-        names, parts = self._parts.read_each(lambda name: None if name in self._seen else self._read(name))
-        if reset := not self._seen.keys() <= names.keys():
-            _, parts = self._parts.read_each(lambda name: parts.get(name) or self._read(name))
-            self._seen = {}
-        new = {name: part for name, part in parts.items() if part is not None}
-        self._seen |= {name: part if isinstance(part, BrokenPart) else None for name, part in new.items()}
-        rows = tuple(part for part in new.values() if isinstance(part, pa.Table))
-        return Changes(reset, rows, tuple(part for part in self._seen.values() if part is not None))
-
-    def _read(self, name: str) -> pa.Table | BrokenPart:
-        return read_part(self._parts, name, self._columns)

@@ -3,4 +3,4 @@
 Importing the package registers the kinds of search.
 """
 
-from orchestrator.sweeps import search_spec as search_spec
+from orchestrator.sweeps import search_points as search_points

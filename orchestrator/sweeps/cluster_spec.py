@@ -20,9 +20,10 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, ValidationError
 
+from orchestrator.config.limits import Limits
 from orchestrator.config.quantities import counted, gpus_in_words
 from orchestrator.config.yaml_document import Document, faults, most
-from orchestrator.sweeps.sweep import Limits, Resources, SweepSpec
+from orchestrator.sweeps.sweep import Resources, SweepSpec
 from orchestrator.sweeps.watch_spec import WatchSpec
 from trials.errors import ConfigError
 from trials.hardware.machine import Gpu, cuda_gpus, processor_name, shown_gpus, usable_cores

@@ -1,32 +1,28 @@
-"""The keys that decide which trials of a sweep run: search, schedule, racing, goal.
+"""The keys that decide which trials of a sweep run: search, schedule, goal.
 
 search: {kind: tpe, cells: 40}                                   # the best score
 search: {kind: pareto, cells: 60, objectives: [score, train_s]}  # trade-offs between objectives
 schedule: {kind: asha, first: 1, factor: 3}                      # promising cells continue, the others pause
-racing: {confidence: 0.95}                                       # more seeds for cells that may be best
 goal: {choose_depth: {tolerance: 0.5, trials: 60}}               # the deepest freeze within a tolerance
 goal: {tolerance: 0.5, cost: training_cost_s}                    # what is asked, where all trials run
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-import numpy as np
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from orchestrator.analysis.cells import SAVED
 from orchestrator.analysis.decision_plan import MIN_SAVING, DecisionPlan
-from orchestrator.sweeps.space import Axis, Bounds, Point, Space, Taken, Taker, grid, inner_axes, walk
+from orchestrator.sweeps.space import Point, Space
 from trials.metrics.metric import METRICS
 from trials.plugins.loading import Registry
 from trials.record import RECORD_COLUMNS
 from trials.settings import Frozen, Positive, Seed
 
-Confidence = Annotated[float, Field(ge=0.5, lt=1)]
 COSTS = {name: column.result for name, column in RECORD_COLUMNS.items() if column.result}
 """Objectives other than metrics, and how the mean of each is stated."""
 COSTS["trainable_params"] = "{:,.0f} trainable parameters"
@@ -110,43 +106,26 @@ class ScheduleSpec(Frozen):
     """Which cells continue and which stop early; a bare word is a kind.
 
     Attributes:
-        kind: ``none``; ``asha`` (Li et al. 2020): cells pause at rungs, and whenever a slot is free the best continue;
-            ``halving`` (Jamieson and Talwalkar 2016): the same, but a rung is ranked when all of its cells have reached
-            it; ``median`` (Golovin et al. 2017): a cell stops if its best score is below the median of the others'
-            running means.
+        kind: ``none``; ``asha`` (Li et al. 2020): cells pause at rungs, and whenever a slot is free the best continue.
         by: What rungs count: ``epochs`` or ``examples`` seen.
-        first: The first rung; for ``median``, the first comparison.
+        first: The first rung.
         factor: One in `factor` cells continues, and each rung is `factor` times as far as the previous one.
         each_group: Rank within each objective group (task, metric, corpus, train size). Without it a sweep with several
             is refused, as scores of different groups are not comparable.
     """
 
-    kind: Literal["none", "asha", "halving", "median"] = "none"
+    kind: Literal["none", "asha"] = "none"
     by: Literal["epochs", "examples"] = "epochs"
     first: Annotated[float, Field(gt=0)] = 1.0
     factor: Annotated[float, Field(ge=2, le=100)] = 3.0
     each_group: bool = False
 
-
-class RacingSpec(Frozen):
-    """Seeds are added cell by cell; a clearly dominated cell gets no more. ``true`` takes all defaults.
-
-    Attributes:
-        test: ``student`` on differences paired by seed, with one variance over seeds for all cells, and over sentences
-            where trials recorded what each contributes.
-        confidence: Probability that the best cell is not dropped, over all tests and cells, if scores vary as much in
-            all cells.
-    """
-
-    test: Literal["student"] = "student"
-    confidence: Confidence = 0.95
-
-    @field_validator("test", mode="before")
+    @field_validator("kind", mode="before")
     @classmethod
-    def _is_left(cls, test: object) -> object:
-        if test in ("wilcoxon", "hoeffding"):
-            raise ValueError(f"`{test}` was removed. Use `student`, or leave `test` out")
-        return test
+    def _is_not_removed(cls, kind: object) -> object:
+        if kind in ("halving", "median"):
+            raise ValueError(f"`{kind}` was removed. Use `asha`")
+        return kind
 
 
 class DepthGoalSpec(Frozen):
@@ -217,102 +196,5 @@ def _word_is_kind(value: object) -> object:
     return {"kind": value} if isinstance(value, str) else value
 
 
-def _true_is_default(value: object) -> Any:
-    return {} if value is True else None if value is False else value
-
-
 SearchKey = Annotated[SearchSpec, BeforeValidator(_word_is_kind)]
 ScheduleKey = Annotated[ScheduleSpec, BeforeValidator(_word_is_kind)]
-RacingKey = Annotated[RacingSpec | None, BeforeValidator(_true_is_default)]
-
-
-# The kinds of search, and the points of those that do not depend on results: a grid, random and Sobol' samples.
-
-REPEATS = 4  # random points drawn per planned cell of an adaptive search, as some points are equal
-MOST_DIMENSIONS = 21_201  # of scipy's Sobol' sequences
-
-
-def points_of(search: SearchSpec, space: Space, n_layers: Layers) -> Iterator[Point]:
-    """The points of a search in order; of an adaptive one, random points in their place (`SearchKind.points`)."""
-    return SEARCHES[search.kind].points(search, space, n_layers)
-
-
-def _grid(search: SearchSpec, space: Space, n_layers: Layers) -> Iterator[Point]:
-    return grid(space, n_layers)
-
-
-def _random(search: SearchSpec, space: Space, n_layers: Layers) -> Iterator[Point]:
-    assert search.cells is not None
-    take = at_random(np.random.default_rng(search.seed))
-    for _ in range(search.cells * (REPEATS if search.is_adaptive else 1)):
-        yield walk(space, take, n_layers)
-
-
-def at_random(rng: np.random.Generator) -> Taker:
-    """Takes every value with equal probability."""
-
-    def take(name: str, axis: Axis) -> Taken:
-        if axis.choice is not None:
-            index = int(rng.integers(len(axis.choice)))
-            return index, axis.choice[index]
-        if axis.int_uniform:
-            low, high = axis.whole
-            return None, int(rng.integers(low, high, endpoint=True))
-        if axis.log_uniform:
-            return None, _between_logs(axis.log_uniform, lambda low, high: rng.uniform(low, high))
-        assert axis.uniform
-        return None, float(rng.uniform(*axis.uniform))
-
-    return take
-
-
-def _sobol(search: SearchSpec, space: Space, n_layers: Layers) -> Iterator[Point]:
-    """A scrambled Sobol' sequence, one dimension per axis; more cells continue the same sequence.
-
-    An axis gets its dimension when it first occurs, so conditional axes are spread evenly too.
-    """
-    from scipy.stats import qmc  # takes half a second to import
-
-    assert search.cells is not None
-    n = search.cells
-    rows: list[np.ndarray] = []  # one per dimension
-    dimensions: dict[str, int] = {}
-    children = np.random.SeedSequence(search.seed).spawn(1)[0]
-    sobol = qmc.Sobol(min(_n_names(space), MOST_DIMENSIONS), scramble=True, rng=np.random.default_rng(children))
-    table = sobol.random_base2(max(1, math.ceil(math.log2(max(n, 2)))))
-    rows.extend(table.T)
-    for i in range(n):
-        yield walk(space, _at(rows, dimensions, i), n_layers)
-
-
-def _at(rows: list[np.ndarray], dimensions: dict[str, int], i: int) -> Taker:
-    def take(name: str, axis: Axis) -> Taken:
-        dimension = dimensions.setdefault(name, len(dimensions))
-        share = float(rows[dimension % len(rows)][i])  # in [0, 1)
-        if axis.is_listed:
-            index = min(int(share * axis.n_values), axis.n_values - 1)
-            return (index if axis.choice is not None else None), axis.value(index)
-        low, high = axis.log_uniform or axis.uniform or (0.0, 1.0)
-        if axis.log_uniform:
-            return None, _between_logs(axis.log_uniform, lambda low, high: low + share * (high - low))
-        return None, low + share * (high - low)
-
-    return take
-
-
-def _between_logs(bounds: Bounds, chosen: Callable[[float, float], float]) -> float:
-    """A value chosen between the logarithms of two bounds, clipped to the bounds against rounding."""
-    low, high = bounds
-    return min(max(math.exp(chosen(math.log(low), math.log(high))), low), high)
-
-
-def _n_names(space: Space) -> int:
-    """An upper bound on the number of axes, nested ones included."""
-    return sum(1 + len(inner_axes(axis.choice or [])) for axis in space.values()) or 1
-
-
-SEARCHES.register("grid")(SearchKind(_grid, needs_cells=False))
-SEARCHES.register("random")(SearchKind(_random))
-SEARCHES.register("sobol")(SearchKind(_sobol))
-SEARCHES.register("tpe")(SearchKind(_random, is_adaptive=True))
-SEARCHES.register("pareto")(SearchKind(_random, is_adaptive=True))

@@ -9,7 +9,7 @@
       freeze: [none, {strategy: first_k, depth: 2}]
       optim.lr: {log_uniform: [1e-5, 1e-3]}             # a distribution needs a random search
     search: {kind: random, cells: 20, seed: 0}        # orchestrator.sweeps.search_spec has all kinds
-    schedule: asha              # which cells continue; or `racing: true`, or a `goal` that chooses depths
+    schedule: asha              # which cells continue; or a `goal` that chooses depths
     seeds: [0, 1, 2]            # replicates of every cell; init_seed and order_seed in `space` add more
     checkpoint: auto            # when running trials save checkpoints: {epochs: 1}, {minutes: 10}, or off
     keep: weights               # store the trained tensors of each trial's best epoch, for `export model`
@@ -37,28 +37,23 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
 from orchestrator.analysis.decision_plan import DecisionPlan
+from orchestrator.config.limits import Limits
 from orchestrator.config.quantities import counted
 from orchestrator.config.yaml_document import MAX_MISTAKES, Document, KeyPath, faults, most, set_path
 from orchestrator.sweeps.hints import with_hint
 from orchestrator.sweeps.named_paths import look_beside
-from orchestrator.sweeps.search_spec import (
-    GoalSpec,
-    RacingKey,
-    ScheduleKey,
-    ScheduleSpec,
-    SearchKey,
-    SearchSpec,
-    points_of,
-)
+from orchestrator.sweeps.search_points import points_of
+from orchestrator.sweeps.search_spec import GoalSpec, ScheduleKey, ScheduleSpec, SearchKey, SearchSpec
 from orchestrator.sweeps.space import CASES, Axis, LayersError, Point, continuous, n_points, path_of
 from orchestrator.sweeps.watch_spec import WatchSpec
 from trials.draft import DraftError, Lookup, ModelKey, TrialDraft
 from trials.errors import ConfigError, PermafrostError
 from trials.escaping import composed
 from trials.plugins.loading import load
-from trials.settings import CheckpointTimes, Frozen, Positive, Predictions, Seed
+from trials.settings import Frozen, Predictions, Seed
 from trials.sources.local_models import STARTER
 from trials.spec import TrialSpec
+from trials.training.checkpoint_times import CheckpointTimes
 
 MAX_TRIALS = 100_000  # per sweep, seeds included
 MOST_SINCE = 300  # points that are still checked after the first error, to report others too
@@ -82,20 +77,6 @@ class Resources(Frozen):
     cpus: Annotated[int, Field(gt=0, le=MOST_CPUS)] = 1
     gpus: Annotated[float, Field(ge=0, le=1)] | Literal["auto", "packed"] = "auto"
     device: Annotated[str, Field(pattern=r"^[A-Za-z0-9][\w.:-]*$", max_length=80)] = "any"
-
-
-class Limits(Frozen):
-    """When to give up; not part of a trial's identity. See `orchestrator.execution.trial_source`.
-
-    Attributes:
-        lost: How often in a row a trial may lose its worker without an evaluation in between.
-        unavailable: How often a trial is retried after a disk or network error.
-        alike: The sweep stops if this many first trials all fail with the same error.
-    """
-
-    lost: Annotated[int, Field(ge=0)] = 10
-    unavailable: Annotated[int, Field(ge=0)] = 4
-    alike: Positive = 5
 
 
 class CheckpointSpec(Frozen):
@@ -164,7 +145,6 @@ class SweepSpec(Frozen):
         seeds: The replicates of every setting.
         search: How settings are chosen from the space.
         schedule: Which settings continue and which stop early.
-        racing: More seeds for the settings that may be best only; null gives all the same.
         goal: What is asked: tolerance, cost to save, and whether the answer decides which trials run.
         resources: What one trial gets.
         checkpoint: When running trials save checkpoints; a bare word is ``auto`` or ``off``.
@@ -183,7 +163,6 @@ class SweepSpec(Frozen):
     seeds: Annotated[list[Seed], Field(min_length=1)] = [0]
     search: SearchKey = SearchSpec()
     schedule: ScheduleKey = ScheduleSpec()
-    racing: RacingKey = None
     goal: GoalSpec | None = None
     resources: Resources = Resources()
     checkpoint: Annotated[CheckpointSpec, BeforeValidator(_word_is_checkpoint)] = CheckpointSpec(auto=True)
@@ -231,8 +210,6 @@ class SweepSpec(Frozen):
             yield f"{self.search.kind} for {', '.join(self.search.objectives)}"
         if self.schedule.kind != "none":
             yield f"{self.schedule.kind}: from {self.schedule.first:g} {self.schedule.by}"
-        if self.racing is not None:
-            yield f"racing: {self.racing.test} test at {self.racing.confidence:.0%} confidence"
         if self.goal is not None and self.goal.choose_depth is not None:
             goal = self.goal.choose_depth
             limit = f"{counted(goal.tolerance, 'point')}, at {goal.confidence:.0%} confidence"

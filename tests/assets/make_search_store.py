@@ -23,11 +23,12 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.contents import SweepPlan, stored_spec
-from orchestrator.store.schema import State
+from orchestrator.store.stored_specs import stored_spec
+from orchestrator.store.sweep_plans import SweepPlan
 from orchestrator.sweeps.sweep import expand, load_sweep
 from trials.draft import Lookup
 from trials.spec import TrialSpec
+from trials.state import State
 
 SOURCE = "configs/sweeps/starter_search.yaml"  # from the root of the checkout
 Row = dict[str, Any]

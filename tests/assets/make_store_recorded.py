@@ -11,10 +11,10 @@ from pathlib import Path
 
 from orchestrator.execution.recorder import Recorder
 from orchestrator.store import ResultStore
-from orchestrator.store.schema import State
 from tests.builders import make_record, make_spec
 from trials.metrics.label_table import TagScore
 from trials.record import SplitReport
+from trials.state import State
 
 STORE = Path(__file__).with_name("store_recorded")
 TAGS = tuple(TagScore(tag, "token", support=3, predicted=2, correct=1, precision=0.5, recall=1 / 3, f1=0.4)

@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from orchestrator.store.contents import SweepPlan
 from orchestrator.store.results import ResultStore
+from orchestrator.store.sweep_plans import SweepPlan
 
 _TIME = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 

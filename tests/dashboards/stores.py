@@ -15,8 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.contents import SweepPlan
 from orchestrator.store.schema import TABLES
+from orchestrator.store.spec_columns import spec_columns
+from orchestrator.store.sweep_plans import SweepPlan
 from tests.builders import make_spec
 from trials.spec import TrialSpec
 
@@ -123,18 +124,9 @@ def _trial(number: int, spec: TrialSpec, state: str, made: Invented) -> dict[str
     done = state == "completed"
     speed = 0.02 * spec.train_size / 16 * (1 + 0.5 * learning) * float(np.exp(0.03 * own.standard_normal()))
     return {
-        "trial_id": spec.trial_id,
+        **spec_columns(spec),
         "attempt": 1,
         "state": state,
-        "task": spec.task,
-        "corpus": spec.data.name,
-        "model": spec.model.name,
-        "freeze_strategy": spec.freeze.strategy,
-        "freeze_depth": spec.freeze.depth,
-        "freeze_layers": list(spec.freeze.layers),
-        "freeze_embeddings": spec.freeze.embeddings,
-        "train_size": spec.train_size,
-        "seed": spec.seed,
         "total_params": N_LAYERS * LAYER_PARAMS + EMBEDDING_PARAMS + HEAD_PARAMS,
         "trainable_params": trainable,
         "best_score": score if done else None,
@@ -161,7 +153,6 @@ def _trial(number: int, spec: TrialSpec, state: str, made: Invented) -> dict[str
         "git_commit": "0" * 40,
         "versions": [("torch", "2.13.0"), ("transformers", "5.23.0"), ("python", "3.11")],
         "error": None if done else f"RuntimeError: a made-up reason, seed {spec.seed}",
-        "spec": spec.model_dump_json(),
         "time": int((START + 10.0 * number) * 1e6),
     }
 

@@ -12,9 +12,10 @@ import pytest
 
 from docs import reference
 from orchestrator.store import open_store
-from orchestrator.store.contents import SweepPlan
 from orchestrator.store.decisions import Suggested
-from orchestrator.store.schema import ADDED, TABLES
+from orchestrator.store.schema import TABLES
+from orchestrator.store.spec_columns import ADDED
+from orchestrator.store.sweep_plans import SweepPlan
 from tests.builders import make_spec
 from tests.docs import store_reader
 from tests.orchestrator.store.rows import complete, epoch, prediction, tag, trial
@@ -47,7 +48,7 @@ def eventful(folder: Path) -> Path:
 
 def rows(table: pa.Table, name: str) -> list[str]:
     """The rows in order, without the columns that a reader adds, as nulls or by what follows from others."""
-    added = ADDED if name == "trials" else {}
+    added = ADDED if name == "trials" else ()
     rows = table.to_pylist()
     present = [{key: row[key] for key in row if row[key] is not None and key not in added} for row in rows]
     ordered = sorted(present, key=lambda row: [str(row[key]) for key in store_reader.KEYS[name]])

@@ -31,13 +31,14 @@ def main(folder: Path) -> None:
         "RAY_memory_monitor_refresh_ms": "100",
         "RAY_memory_usage_threshold": f"{(used + 3 * GIVEN) / total:.3f}",  # Ray and two workers take one
     }
-    from orchestrator.execution.events import StopRequest
+    from orchestrator.config.limits import Limits
     from orchestrator.execution.recorder import Recorder
     from orchestrator.execution.slots import ANY, Share, Slots
-    from orchestrator.execution.trial_source import Listed, TrialQueue
+    from orchestrator.execution.stop_request import StopRequest
+    from orchestrator.execution.trial_queue import TrialQueue
+    from orchestrator.execution.trial_source import Listed
     from orchestrator.ray_backend.cluster import local_cluster
     from orchestrator.store import ResultStore
-    from orchestrator.sweeps.sweep import Limits
     from tests.builders import make_record, make_spec
     from trials.record import EpochRecord
     from trials.spec import TrialSpec

@@ -19,17 +19,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from orchestrator.execution.events import StopRequest
+from orchestrator.config.limits import Limits
 from orchestrator.execution.recorder import Recorder
 from orchestrator.execution.slots import ANY, Share, Slots
-from orchestrator.execution.trial_source import Listed, TrialQueue
+from orchestrator.execution.stop_request import StopRequest
+from orchestrator.execution.trial_queue import TrialQueue
+from orchestrator.execution.trial_source import Listed
 from orchestrator.ray_backend.cluster import local_cluster
 from orchestrator.store import ResultStore
-from orchestrator.store.schema import State
-from orchestrator.sweeps.sweep import Limits
 from tests.builders import make_record, make_spec
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
+from trials.state import State
 
 
 class Counting(Recorder):

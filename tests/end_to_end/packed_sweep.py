@@ -22,12 +22,13 @@ MOST_WAITS = 600  # tenths of a second
 
 def main(folder: Path) -> None:
     """Run them and print what the store and the slots say."""
-    from orchestrator.execution.events import StopRequest
+    from orchestrator.config.limits import Limits
     from orchestrator.execution.recorder import Recorder
-    from orchestrator.execution.trial_source import Listed, TrialQueue
+    from orchestrator.execution.stop_request import StopRequest
+    from orchestrator.execution.trial_queue import TrialQueue
+    from orchestrator.execution.trial_source import Listed
     from orchestrator.ray_backend.cluster import local_cluster
     from orchestrator.store import ResultStore
-    from orchestrator.sweeps.sweep import Limits
     from tests.builders import make_record, make_spec
     from tests.orchestrator.forecast.worlds import LENGTHS, SIZES
     from trials.hardware.machine import Gpu

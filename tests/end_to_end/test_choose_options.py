@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from dashboards.cli import app
 from orchestrator.own_data.sweep_file import rate_in, rates_in
 from orchestrator.store import open_store
-from orchestrator.store.contents import planned_specs
+from orchestrator.store.stored_specs import planned_specs
 from tests.own_corpora import treebank
 from trials.starter import model_path
 

@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 from dashboards.cli import app
 from orchestrator.search.depth_search import Depths
 from orchestrator.store import open_store
-from orchestrator.store.contents import planned_specs
-from orchestrator.store.schema import State
+from orchestrator.store.stored_specs import planned_specs
 from tests.own_corpora import KINDS
+from trials.state import State
 
 pytestmark = pytest.mark.slow
 SHARED = Path(os.environ.get("PERMAFROST_SHARED", Path(__file__).parents[3] / "shared")) / "data"

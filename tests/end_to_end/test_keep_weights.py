@@ -14,7 +14,7 @@ from orchestrator.commands.app import app
 from orchestrator.extras.store_care.check import check_store
 from orchestrator.extras.store_care.garbage import find_garbage
 from orchestrator.store import ResultStore
-from orchestrator.store.contents import WEIGHTS, find_weights, weights_of
+from orchestrator.store.stored_weights import WEIGHTS, find_weights, weights_of
 from tests.small_sweeps import launched, write_bank, write_reviews
 
 SWEEP = """
@@ -71,7 +71,7 @@ def test_trials_have_the_same_ids_without_it(store: ResultStore) -> None:
 
 
 def test_checks_find_a_changed_file(store: ResultStore, tmp_path: Path) -> None:
-    assert check_store(store.storage).counted.weights == 3
+    assert len(weights_of(store.storage)) == 3
     assert find_garbage(store.storage) == []
     copy = ResultStore(Path(shutil.copytree(store.root, tmp_path / "copy")))
     name = next(iter(weights_of(copy.storage).values()))[0]

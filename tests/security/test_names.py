@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import typer
 
-from orchestrator.commands.launch_command import reproduce
 from orchestrator.commands.model_commands import export_model
+from orchestrator.commands.reproduce_command import reproduce
 from orchestrator.commands.status_command import status
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.contents import SweepPlan
+from orchestrator.store.sweep_plans import SweepPlan
 from tests.builders import expanded, make_spec, write_sweep, write_treebank
 from tests.examples import each
 from tests.lab.fuzz.judging import contents

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import sys
-from bisect import bisect_right
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from trials.datasets.text_file import convert_all, is_whole
+from trials.datasets.broken_lines import convert_all
+from trials.datasets.split_names import is_whole
 from trials.errors import DataError
 from trials.outside.plain_files import NotPlainError, Stamp, digest_of, stamp_of
 from trials.plugins.loading import Registry
@@ -67,6 +64,11 @@ Item = Sentence | Text
 def item_words(item: Item) -> tuple[str, ...]:
     """The words of a sentence; of a text and its pair, what spaces separate."""
     return item.forms if isinstance(item, Sentence) else tuple(f"{item.text} {item.pair or ''}".split())
+
+
+def labels_of(item: Item) -> tuple[str, ...]:
+    """The tags of a sentence, or the one label of a text."""
+    return (item.label,) if isinstance(item, Text) else item.tags
 
 
 class CorpusReader(Protocol):
@@ -239,88 +241,6 @@ def _split(data: DataSpec, name: str) -> list[Item]:
     return items
 
 
-# Which document each sentence is from: a recording, an article, a thread. Sentences of one resemble each other.
-#
-# Of files whose lines are words, documents are known by comments (`# newdoc` of CoNLL-U), by `-DOCSTART-` (CoNLL-2003),
-# or by the sentences' ids where these name a document and then count its sentences, as most treebanks of UD do.
-
-DOCUMENT = "-DOCSTART-"  # a line of its own between the documents of CoNLL-2003
-# `# newdoc id = X`, `#begin document (X); part 000` of CoNLL-2012, `# doc_id = X` before each sentence; and ids.
-_comment = re.compile(r"#\s*(newdoc|begin document|doc_?id|document_id|sent_id)\b(?:\s+id)?\s*=?\s*(.*?)\s*$")
-# How ids end: in the numbers of paragraph and sentence (-p2s1), in one number, or in two (5.150, or a range 006-014).
-_ENDS = (
-    re.compile(r"(.+?)[-_.,/]*p[-_.]?(\d+)[a-z]?[-_.]?s[-_.]?(\d+)[a-z]?"),
-    re.compile(r"(.*?)(\d+)[a-z]?"),
-    re.compile(r"(.*?)(\d+)[-.,_](\d+)[a-z]?"),
-)
-_MOST = 0.95  # of the ids end alike; the others' sentences are documents of their own
-_FOLLOW = 0.5  # of the sentences come right after the one before: the ids count what is in a document
-_no_document = re.compile(r"(train|training|dev|devel|test|valid|validation|s|sent|sentence|id)?", re.IGNORECASE)
-
-
-def documents_at(path: Path, lines: Sequence[str], starts: Sequence[int]) -> list[str | None]:
-    """A name of the document of each sentence of a file; None for all where the file does not say.
-
-    Args:
-        lines: The lines of the file.
-        starts: The line of the first word of each sentence, counted from 1, ascending.
-    """
-    breaks, newdocs, ids = list[int](), dict[int, str](), dict[int, str]()
-    for number, line in enumerate(lines, start=1):
-        if line.startswith("#") and (match := _comment.match(line)):
-            (ids if match[1] == "sent_id" else newdocs)[number] = match[2]
-        elif DOCUMENT in line and DOCUMENT in line.split()[:2]:
-            breaks.append(number)
-    if breaks:
-        return [f"{path}:{bisect_right(breaks, start)}" for start in starts]
-    if newdocs and starts and min(newdocs) < starts[0]:  # where the first sentence has none, others may be missing
-        at = _last_before(newdocs, starts)
-        return [newdocs[number] or f"{path}:{number}" for number in at if number is not None]
-    numbers = _last_before(ids, starts)
-    if None in numbers or len({*numbers}) < len(numbers):
-        return [None] * len(starts)
-    return _documents_of_ids([ids[number] for number in numbers if number is not None])
-
-
-def _last_before(marks: Mapping[int, str], starts: Sequence[int]) -> list[int | None]:
-    """The line of the last mark before each sentence's first word."""
-    at = sorted(marks)
-    places = (bisect_right(at, start) for start in starts)
-    return [at[place - 1] if place else None for place in places]
-
-
-def _documents_of_ids(ids: Sequence[str]) -> list[str | None]:
-    """The part of each id that names its document; None for all where the ids do not show it.
-
-    They show it where they end in a number that goes up by one from most sentences to the next of the same document,
-    and where there are several documents with several sentences: ids that only count (`dev-s12`), and ids of sentences
-    that were drawn one by one from larger sources (`frwiki_00662`, `frwiki_00711`), name none.
-    """
-    for end in _ENDS:
-        matches = [end.fullmatch(sent_id) for sent_id in ids]
-        parts = [(match[1], tuple(map(int, match.groups()[1:]))) for match in matches if match is not None]
-        names = {name for name, _ in parts}
-        if len(parts) < _MOST * len(ids) or all(_no_document.fullmatch(_letters(name)) for name in names):
-            continue
-        following = sum(a == b and _follows(before, after) for (a, before), (b, after) in pairwise(parts))
-        if 1 < len(names) < len(parts) and following >= _FOLLOW * (len(parts) - len(names)):
-            return [None if match is None else match[1] for match in matches]
-    return [None] * len(ids)
-
-
-def _letters(name: str) -> str:
-    return re.sub(r"[\d\W_]+", "", name.removesuffix("s").rstrip("-_."))
-
-
-def _follows(before: tuple[int, ...], after: tuple[int, ...]) -> bool:
-    """Whether the numbers at the end of an id come right after others: the next one, the next paragraph's, or a range
-    that begins where the other ends.
-    """
-    if len(after) == 1:
-        return after[0] in (before[0], before[0] + 1)  # 6a, 6b, 7
-    return after[-1] == before[-1] + 1 or after[0] in (before[0] + 1, before[-1] + 1)
-
-
 def document_indices(items: Iterable[Item]) -> tuple[int, ...] | None:
     """The document of each item of a split, from 0 in the order in which they appear; None where none is known.
 
@@ -332,96 +252,3 @@ def document_indices(items: Iterable[Item]) -> tuple[int, ...] | None:
         return None
     seen: dict[object, int] = {}
     return tuple(seen.setdefault((i,) if name is None else name, len(seen)) for i, name in enumerate(names))
-
-
-# Check a corpus before training: sizes, labels, lengths, and sentences that occur in two splits.
-
-# Upper bounds of the histogram's bins, in words.
-LENGTHS = (5, 10, 20, 40, 80)
-
-
-@dataclass(frozen=True)
-class SplitCheck:
-    """Counts of one split.
-
-    Attributes:
-        words: Number of words; in texts, of parts between spaces.
-        labels: How often each label occurs, the most frequent first.
-        lengths: Number of items of up to 5, 10, 20, 40, 80 words, and of more.
-        repeated: Items with the same text as another item of the split.
-        vocabulary: Number of different words.
-        one_word: Items of a single word.
-        commonest: The most frequent word, and how often it occurs.
-        documents: How many documents the items are of; 0 where the corpus does not say.
-    """
-
-    items: int
-    words: int
-    labels: dict[str, int]
-    lengths: tuple[int, ...]
-    longest: int
-    repeated: int
-    vocabulary: int
-    one_word: int
-    commonest: tuple[str, int]
-    documents: int = 0
-
-
-@dataclass(frozen=True)
-class CorpusCheck:
-    """Counts of a corpus.
-
-    Attributes:
-        splits: By split; splits that the corpus lacks are left out.
-        shared: (split, other split) -> how many items of the first also occur, word for word, in the second.
-        shared_documents: Likewise how many documents of the first are also in the second.
-        unseen: split -> labels that do not occur in train, and how often they occur.
-    """
-
-    splits: dict[str, SplitCheck]
-    shared: dict[tuple[str, str], int]
-    shared_documents: dict[tuple[str, str], int]
-    unseen: dict[str, dict[str, int]]
-
-
-def check_corpus(corpus: Corpus) -> CorpusCheck:
-    """Count everything. The numbers of a regression are counted as labels, as they are written."""
-    items: dict[str, list[Item]] = {name: getattr(corpus, name) for name in SPLITS if getattr(corpus, name)}
-    texts = {name: [item_words(item) for item in split] for name, split in items.items()}
-    splits = {name: check_split(split) for name, split in items.items()}
-    pairs = [
-        (name, other)
-        for name, other in (("dev", "train"), ("test", "train"), ("mismatched", "train"), ("test", "dev"))
-        if name in texts and other in texts
-    ]
-    insides = {name: set(of_split) for name, of_split in texts.items()}
-    shared = {(name, other): sum(text in insides[other] for text in texts[name]) for name, other in pairs}
-    documents = {name: {item.document for item in split} - {None} for name, split in items.items()}
-    shared_documents = {(name, other): len(documents[name] & documents[other]) for name, other in pairs}
-    train_labels = splits["train"].labels
-    unseen = {
-        name: {label: n for label, n in split.labels.items() if label not in train_labels}
-        for name, split in splits.items()
-        if name != "train"
-    }
-    return CorpusCheck(splits, shared, shared_documents, unseen)
-
-
-def check_split(items: list[Item]) -> SplitCheck:
-    """Count one split, which has items."""
-    texts = [item_words(item) for item in items]
-    word_counts = Counter(word for text in texts for word in text)
-    labels = Counter(label for item in items for label in ((item.label,) if isinstance(item, Text) else item.tags))
-    bars = Counter(next((i for i, bound in enumerate(LENGTHS) if len(text) <= bound), len(LENGTHS)) for text in texts)
-    return SplitCheck(
-        items=len(items),
-        words=sum(map(len, texts)),
-        labels=dict(labels.most_common()),
-        lengths=tuple(bars[i] for i in range(len(LENGTHS) + 1)),
-        longest=max(map(len, texts)),
-        repeated=len(texts) - len(set(texts)),
-        vocabulary=len(word_counts),
-        one_word=sum(len(text) == 1 for text in texts),
-        commonest=word_counts.most_common(1)[0],
-        documents=len(set(document_indices(items) or ())),
-    )

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from trials.datasets.corpus import SPLITS, Corpus, Item, Sentence, Text
+from trials.datasets.corpus import SPLITS, Corpus, Item, Sentence, Text, labels_of
 from trials.errors import DataError
 from trials.escaping import quoted
 
@@ -51,7 +51,7 @@ def cleaned(corpus: Corpus, name: str, *, regression: bool) -> CleanCorpus:
         DataError: A label may be a class or none, or two labels one or two.
     """
     splits = {split: list[Item](getattr(corpus, split)) for split in SPLITS}
-    counts = Counter(label for items in splits.values() for item in items for label in _labels(item))
+    counts = Counter(label for items in splits.values() for item in items for label in labels_of(item))
     notes = list[str]()
     if not regression:
         spellings = _spellings(counts)
@@ -74,10 +74,6 @@ def cleaned(corpus: Corpus, name: str, *, regression: bool) -> CleanCorpus:
         notes.append(f"texts without a label ({quoted(none) if none else 'empty'}) are left out: {left}.")
         splits = kept
     return CleanCorpus(replace(corpus, **splits), tuple(notes))
-
-
-def _labels(item: Item) -> tuple[str, ...]:
-    return (item.label,) if isinstance(item, Text) else item.tags
 
 
 def _spelled(item: Item, spellings: Mapping[str, str]) -> Item:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from trials.datasets.columns_reader import TAGS
-from trials.datasets.corpus import CORPUS_FORMATS, Text
+from trials.datasets.conllu_reader import TAGS
+from trials.datasets.corpus import CORPUS_FORMATS, labels_of
 from trials.datasets.recognisers import BINARY, matches, recognised
-from trials.datasets.schemes import find_positions, misc_tags
+from trials.datasets.split_names import split_of_suffix
 from trials.datasets.table_evidence import NO_PAIR, document_column, find_columns
+from trials.datasets.table_reader import TABLES
 from trials.datasets.table_rows import csv_delimiter, dialect_of
-from trials.datasets.text_file import read_lines, split_of_suffix
+from trials.datasets.text_file import read_lines
+from trials.datasets.word_columns import find_positions, misc_tags
 from trials.errors import ConfigError, DataError, UnclearError
 from trials.escaping import beginning, quoted
 from trials.settings import Columns, Files
@@ -27,7 +30,6 @@ MORE_FORMATS = {
     ".bioes": "columns", ".iobes": "columns", ".bilou": "columns", ".bmes": "columns", ".tags": "columns",
     ".conllup": "conllu", ".cupt": "conllu", ".v4_gold_conll": "columns", ".gold_conll": "columns",
 }  # fmt: skip
-TABLES = ("tsv", "csv", "jsonl", "parquet")
 _OPEN = (".txt", ".json", "")  # suffixes that say no format
 _FEW = 10  # lines, too few to say what a file is
 
@@ -106,11 +108,10 @@ def layout_by_name(format_: str | None, given: Columns | None, task: Columns | N
 def _is_readable(path: str) -> bool:
     if path.endswith(".parquet") or not Path(path).is_file():
         return False
-    try:
+    with suppress(DataError):
         read_lines(Path(path))
-    except DataError:
-        return False
-    return True
+        return True
+    return False
 
 
 def _treebank(path: Path, given: Columns | None) -> tuple[Columns, list[str]]:
@@ -171,7 +172,7 @@ def _reads(path: Path, format_: str) -> bool:
         items = CORPUS_FORMATS[format_](path, columns, None)
     except (DataError, ConfigError):
         return False
-    labels = [label for item in items for label in ((item.label,) if isinstance(item, Text) else item.tags)]
+    labels = [label for item in items for label in labels_of(item)]
     return 1 < len({*labels}) <= len(labels) / 2
 
 
@@ -185,6 +186,13 @@ def _common_format(paths: Sequence[str]) -> str:
         listed = ", ".join(f"{path} ({name})" for name, path in formats.items())
         raise DataError(f"the files of one corpus are in several formats: {listed}. Give `format`.")
     return next(iter(formats))
+
+
+def says_format(path: str, format_: str) -> bool:
+    """Whether a file's name says a format."""
+    with suppress(DataError):
+        return format_of(path) == format_
+    return False
 
 
 def format_of(path: str) -> str:

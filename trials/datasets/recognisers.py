@@ -13,15 +13,16 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import groupby
+from itertools import groupby, takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from trials.datasets.columns_reader import COLUMNS, column_blocks, header_line, is_numbered, usual_width
-from trials.datasets.corpus import DOCUMENT
-from trials.datasets.schemes import TagEvidence, is_span_tag
+from trials.datasets.cell_evidence import TagEvidence, are_classes, is_span_tag
+from trials.datasets.columns_reader import Blocks, column_blocks, header_line, is_numbered, usual_width
+from trials.datasets.conllu_reader import COLUMNS
+from trials.datasets.documents import DOCUMENT
 from trials.datasets.table_evidence import KNOWN_NAMES
-from trials.datasets.table_rows import csv_delimiter, objects_of, text_rows
+from trials.datasets.table_rows import csv_delimiter, is_divided, objects_of, text_rows
 from trials.datasets.text_file import read_lines
 from trials.errors import DataError
 
@@ -29,11 +30,10 @@ _MOST_LINES = 20_000  # that decide; how its cells are written is decided by all
 _CLEAR = 0.95  # of a file's lines show it
 _LONG_BLOCK = 25  # lines between two blank lines, on average, that are rather texts than the words of a sentence
 _LONGEST_BLOCK = 500  # lines that may be a sentence, where nothing says that they are texts
+_MOST_BEFORE = 10  # lines above a header line
 _DIFFERENT = 0.8  # of the cells, where they are texts
-_CLASSES = 0.2  # of the cells, at most, where they are classes
 _MANY = 100  # rows, of which words would come again
 _FEW = 10  # rows, of which nothing is said
-_SHORT = 60  # characters of a class's name
 _id = re.compile(r"\d+([-.]\d+)?")
 _tagged_word = re.compile(r"\S+[/|_]([A-Za-z][\w$.:+*-]*|[.,:;()'`$#-]+)")
 
@@ -53,6 +53,11 @@ class Sample:
     def inside(self) -> list[str]:
         """The lines that are neither blank, nor comments, nor starts of documents."""
         return [line for line in self.lines if line.strip() and not line.startswith(("#", DOCUMENT))]
+
+    @cached_property
+    def blocks(self) -> Blocks:
+        """Its lines of words between blank lines."""
+        return column_blocks(self.lines)
 
     @cached_property
     def tabs(self) -> list[list[str]]:
@@ -122,8 +127,11 @@ def _is_conllu(sample: Sample) -> bool:
 
 
 def _has_other_columns(sample: Sample) -> bool:
-    name, _, columns = sample.first().partition("=")
-    return name.replace(" ", "") == "#global.columns" and tuple(columns.lower().split()) != COLUMNS
+    for line in takewhile(lambda line: line.startswith("#"), sample.lines):
+        name, _, columns = line.partition("=")
+        if name.replace(" ", "") == "#global.columns":
+            return tuple(columns.lower().split()) != COLUMNS
+    return False
 
 
 def _is_conll_2012(sample: Sample) -> bool:
@@ -133,13 +141,30 @@ def _is_conll_2012(sample: Sample) -> bool:
     return numbered >= _CLEAR and (sample.first().startswith("#begin document") or brackets > 0)
 
 
+def _numbers_sentences(sample: Sample) -> bool:
+    """A word and its tag a line, the number of its sentence in front."""
+    rows = [line.split() for line in sample.inside]
+    width, numbers = usual_width(sample.blocks), [int(row[0]) for row in rows if row[0].isdigit()]
+    is_alike = width > 2 and sum(len(row) == width for row in rows) >= _CLEAR * len(rows)
+    come_again = len(numbers) >= _CLEAR * len(rows) and 2 * len({*numbers}) <= len(numbers)
+    return is_alike and come_again and numbers == sorted(numbers) and not is_numbered(sample.blocks)
+
+
+def _has_lines_before(sample: Sample) -> bool:
+    """A CSV file with a title or comments above its header line."""
+    if ".csv" not in sample.path.suffixes or not len(sample.inside) > 1 or sample.width > 1:
+        return False
+    at = next((n for n in range(1, _MOST_BEFORE) if is_divided(sample.lines[n:])), 0)
+    return at > 0 and not is_divided(sample.lines)
+
+
 def _has_tagged_words(sample: Sample) -> bool:
     return sample.share(lambda line: len(line.split()) > 1 and all(map(_tagged_word.fullmatch, line.split()))) >= _CLEAR
 
 
 def _has_a_word_a_line(sample: Sample) -> bool:
     """Single words with tags in columns, with blank lines, starts of documents or tags of spans."""
-    blocks = column_blocks(sample.lines)
+    blocks = sample.blocks
     rows = [line.cells for block in blocks for line in block]
     width = usual_width(blocks)
     alike = _share(len(row) == width for row in rows) >= _CLEAR or is_numbered(blocks)
@@ -201,8 +226,7 @@ def _has_texts_beside_classes(columns: Sequence[Sequence[str]]) -> bool:
 
 def _are_classes(column: Sequence[str]) -> bool:
     """A few short cells that come again; prose has a space behind a comma."""
-    few = 1 < len({*column}) <= max(2, _CLASSES * len(column))
-    return few and not any(len(cell) > _SHORT or cell.startswith(" ") for cell in column)
+    return are_classes(column) and not any(cell.startswith(" ") for cell in column)
 
 
 def _is_csv(sample: Sample) -> bool:
@@ -245,19 +269,34 @@ RECOGNISERS = (
     ),
     Recogniser(
         "CoNLL-U Plus", _has_other_columns, "`# global.columns` on its first line, with others than CoNLL-U's ten",
-        way_out="Its first ten columns are CoNLL-U where they have these names: `cut -f1-10 FILE > FILE.conllu`",
+        way_out="Its first ten columns are CoNLL-U where they have these names: `cut -f1-10 FILE > OTHER/STEM.conllu`",
     ),
     Recogniser(
         "CoNLL-2012", _is_conll_2012, "eleven columns or more, the word in the fourth, and brackets for spans",
         way_out=_COLUMNS,
     ),
     Recogniser(
-        "fastText", lambda sample: sample.share(lambda line: line.startswith("__label__")) >= _CLEAR,
-        "`__label__` at the beginning of each line",
-        way_out="Write text and label between tabs: `sed -E 's/^__label__(\\S+) (.*)/\\2\\t\\1/' FILE > FILE.tsv`",
+        "a word a line with the numbers of sentences", _numbers_sentences, "numbers in front that come again, in order",
+        way_out="Put blank lines between sentences instead, into another folder: `awk '$1 != last {print \"\"} {last = "
+        "$1; print $2 \"\\t\" $NF}' FILE > OTHER/STEM.tsv`",
     ),
     Recogniser(
-        "word/TAG", _has_tagged_words, "each word has its tag behind a slash, bar or underscore", way_out=_COLUMNS
+        "CSV below other lines", _has_lines_before, "rows alike, but not from the first line on",
+        way_out="Delete what stands above the names of the columns",
+    ),
+    Recogniser(
+        "ATIS", lambda sample: sample.share(re.compile(r"BOS .* EOS\tO ").match) >= _CLEAR, "`BOS` and `EOS` a line",
+        way_out="Write words and tags between tabs, into another folder: `sed -E 's/^BOS (.*) EOS\\tO (.*) \\S+$/\\1"
+        "\\t\\2/' FILE > OTHER/STEM.tsv`",
+    ),
+    Recogniser(
+        "fastText", lambda sample: sample.share(lambda line: "__label__" in line) >= _CLEAR, "`__label__` in each line",
+        way_out="Write text and label between tabs, into another folder: `sed -E 's/(.*)__label__([^ ,]+)[ ,]*(.*)/"
+        "\\1\\3\\t\\2/' FILE > OTHER/STEM.tsv`",
+    ),
+    Recogniser(
+        "word/TAG", _has_tagged_words, "each word has its tag behind a slash, bar or underscore, as in spaCy's .iob",
+        way_out=_COLUMNS,
     ),
     Recogniser(
         "Label Studio's JSON", _are_rows_with("data", any_of=("annotations", "completions")), "`annotations` of `data`",
@@ -302,7 +341,7 @@ def recognised(path: Path) -> Recogniser | None:
     if len(found) != 1:
         return None
     if not found[0].reads:
-        way_out = found[0].way_out.rstrip(".")
+        way_out = found[0].way_out.rstrip(".").replace("FILE", path.name).replace("STEM", path.name.partition(".")[0])
         raise DataError(f"{path}: this is {found[0].name} ({found[0].shown_by}), which is not read. {way_out}.")
     return found[0]
 

@@ -8,39 +8,20 @@ scheme is detected, a few tags that break it cost nothing, and are counted; a sc
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
-from pathlib import Path
 from typing import Literal, NamedTuple
 
-from trials.datasets.columns_reader import (
-    Blocks,
-    column_blocks,
-    header_line,
-    is_empty_token,
-    is_numbered,
-    separator_of,
-    usual_width,
-)
+from trials.datasets.broken_lines import BrokenLines
+from trials.datasets.cell_evidence import OUTSIDE, Tag, meant_tag, parse_tag, spellings_of
 from trials.datasets.corpus import Sentence
-from trials.datasets.text_file import BrokenLines, read_lines
-from trials.errors import DataError, UnclearError
+from trials.errors import DataError
 from trials.escaping import quoted
-from trials.settings import Columns, Scheme
+from trials.settings import Scheme
 
 Written = Literal["iob1", "iob2", "bioes", "io"]
-OUTSIDE = "O"
-WRITTEN_AS = {"L": "E", "U": "S", "M": "I"}  # the letters of BILOU, and of BMES, for those of BIOES
-
-
-class Tag(NamedTuple):
-    """A span tag in its parts: `B-LOC` is ("B", "LOC"), `O` is ("O", "")."""
-
-    prefix: str
-    type: str
 
 
 class Fault(NamedTuple):
@@ -131,28 +112,6 @@ def _pairs(sentence: Sentence) -> Iterator[tuple[str, str]]:
     return pairwise((OUTSIDE, *sentence.tags, OUTSIDE))
 
 
-# --- What a tag is
-
-UNNAMED = "SPAN"  # the type of spans whose tags are letters alone
-_other_ways = (
-    (re.compile(r"([BIESLUM])()"), r"\1-" + UNNAMED),  # B, I: one type, no name
-    (re.compile(r"(.+)[-_]([BIESLUM])"), r"\2-\1"),  # PER-B
-    (re.compile(r"([BIESLUM])[_:](.+)"), r"\1-\2"),  # B_PER
-)
-
-
-def spellings_of(tags: Iterable[str]) -> dict[str, str]:
-    """How tags of spans are read that are all written in one other way: as letters without a type, with the type
-    first, or with another sign between the two.
-    """
-    tags = {*tags}
-    inside = tags - {OUTSIDE}
-    for way, read in _other_ways if inside < tags and not any(map(is_span_tag, inside)) else ():
-        if inside and all(map(way.fullmatch, inside)):
-            return {tag: way.sub(read, tag) for tag in inside}
-    return {}
-
-
 def _respelled(sentences: Sequence[Sentence]) -> tuple[Sequence[Sentence], dict[str, str]]:
     spellings = spellings_of(tag for sentence in sentences for tag in sentence.tags)
     if not spellings:
@@ -160,30 +119,10 @@ def _respelled(sentences: Sequence[Sentence]) -> tuple[Sequence[Sentence], dict[
     return [s._replace(tags=tuple(spellings.get(tag, tag) for tag in s.tags)) for s in sentences], spellings
 
 
-def is_span_tag(tag: str) -> bool:
-    """Whether a tag is `O` or a prefix and a type."""
-    return _parse(tag) is not None
-
-
-def meant_tag(tag: str) -> str | None:
-    """The span tag that a slip like `B_ORG`, `b-org` or `0` stands for; None if it stands for none."""
-    if tag in ("0", "o", "\u041e"):  # zero, a small letter, a Cyrillic one
-        return OUTSIDE
-    match = re.fullmatch(r"([BIESLUMbieslum])[-_:. \u2010-\u2015](.+)", tag)
-    return f"{match[1].upper()}-{match[2]}" if match and not is_span_tag(tag) else None
-
-
-def _parse(tag: str) -> Tag | None:
-    prefix, dash, kind = tag.partition("-")
-    if tag == OUTSIDE:
-        return Tag(OUTSIDE, "")
-    return Tag(WRITTEN_AS.get(prefix, prefix), kind) if prefix in set("BIESLUM") and dash and kind else None
-
-
 def _parts(sentences: Sequence[Sentence], scheme: Scheme) -> dict[str, Tag]:
     """Each tag in its parts. Raises BrokenLinesError: some are no span tags."""
     tags = sorted({tag for sentence in sentences for tag in sentence.tags})
-    parsed = {tag: _parse(tag) or (Tag("I", tag) if scheme == "io" else None) for tag in tags}
+    parsed = {tag: parse_tag(tag) or (Tag("I", tag) if scheme == "io" else None) for tag in tags}
     _refuse_bad_tags(sentences, {tag for tag, parts in parsed.items() if parts is None})
     return {tag: parts for tag, parts in parsed.items() if parts is not None} | {OUTSIDE: Tag(OUTSIDE, "")}
 
@@ -287,168 +226,3 @@ def _where(number: int, sentence: Sentence, i: int) -> str:
     place, form = sentence.place_of(i) or f"sentence {number}", quoted(sentence.forms[i])
     word = form if sentence.word_lines else f"word {i + 1}, {form},"
     return f"{place}: {word} has the tag {quoted(sentence.tags[i])}"
-
-
-# Which columns of a column file hold the words and their tags, by what all of its lines hold.
-
-SPAN_SHARE = 0.9  # of the tags of a column of spans; the others are slips, which are refused by their lines
-_MOST_TAGS = 200  # the largest tag sets, those of CoNLL-2009's Czech apart, have fewer
-_PLACEHOLDERS = frozenset("_-*")  # a column without content
-
-
-@dataclass(frozen=True)
-class TagEvidence:
-    """What the tags of a corpus look like.
-
-    Attributes:
-        spans: Share of the words whose tag is one of spans, slips like `B_ORG` included.
-        has_prefixes: Whether any tag is a prefix and a type.
-        outside: Share of the words with the tag `O`.
-        n_tags: How many tags there are.
-    """
-
-    spans: float
-    has_prefixes: bool
-    outside: float
-    n_tags: int
-
-    @classmethod
-    def of(cls, tags: Mapping[str, int]) -> TagEvidence:
-        """From how often each tag occurs."""
-        spellings, total = spellings_of(tags), sum(tags.values()) or 1
-        tags = {spellings.get(tag, tag): n for tag, n in tags.items()}
-        spans = sum(n for tag, n in tags.items() if is_span_tag(tag) or meant_tag(tag) is not None)
-        prefixed = any(tag[1:2] == "-" and is_span_tag(tag) for tag in tags)
-        return cls(spans / total, prefixed, tags.get("O", 0) / total, len(tags))
-
-    @property
-    def are_spans(self) -> bool:
-        """Whether they are tags of spans, apart from slips."""
-        return self.has_prefixes and self.spans >= SPAN_SHARE
-
-    @property
-    def unclear(self) -> bool:
-        """Whether they may be either: some tags of spans among others, or types without prefixes beside many an O."""
-        mixed = self.has_prefixes and 1 - SPAN_SHARE < self.spans < SPAN_SHARE
-        return mixed or (not self.has_prefixes and self.outside >= 0.5 and self.n_tags > 1)
-
-
-def find_positions(path: Path, given: Columns | None) -> tuple[Columns, list[str]]:
-    """The positions of words and tags that are not given, and a sentence on each that is not the reader's default.
-
-    Raises:
-        UnclearError: Several columns may hold the tags.
-        DataError: The file cannot be read.
-    """
-    columns = given or Columns()
-    if columns.tokens is not None and columns.tags is not None:
-        return columns, []
-    lines = read_lines(path)
-    blocks = column_blocks(lines, columns.tags if isinstance(columns.tags, int) else -1)
-    width, notes = usual_width(blocks), list[str]()
-    if header := header_line(lines):
-        notes.append(f"the first line names the columns ({', '.join(header)}) and is no sentence")
-    separator, leads = separator_of(lines)
-    if leads:
-        notes.append("each line begins with a space or tab, which is left out")
-    if separator.pattern == "\t":
-        notes.append("only tabs separate the columns, as cells hold spaces")
-    if n := sum(is_empty_token(separator.split(line)) for line in lines):
-        notes.append(f"{n:,} lines without a word (as Label Studio writes them) are left out")
-    first = 0
-    if given is None and width == 2 and _tag_comes_first(blocks):
-        notes.append("each line has the tag first, and then the word (--words and --tags for others)")
-        return Columns(tokens=1, tags=0), notes
-    if columns.tokens is None and width > 2 and is_numbered(blocks):
-        first = 1
-        columns = columns.model_copy(update={"tokens": 1})
-        notes.append("column 0 numbers the words of each sentence, so the words are column 1 (--words for another)")
-    if columns.tags is None and (tags := _tags(path, blocks, width, first, columns)) is not None:
-        columns = columns.model_copy(update={"tags": tags})
-        notes.append(f"the tags are column {tags} (--tags for another)")
-    return columns, notes
-
-
-def _tag_comes_first(blocks: Blocks) -> bool:
-    first, second = (
-        TagEvidence.of(Counter(line.cells[at] for block in blocks for line in block if len(line.cells) == 2))
-        for at in (0, 1)
-    )
-    return first.are_spans and not second.are_spans
-
-
-@dataclass(frozen=True)
-class _ColumnValues:
-    at: int
-    values: Mapping[str, int]
-
-    @property
-    def tags(self) -> TagEvidence:
-        return TagEvidence.of(self.values)
-
-    @property
-    def types(self) -> set[str]:
-        return {value[2:] for value in self.values if value[1:2] == "-"}
-
-    @property
-    def n_in_spans(self) -> int:
-        return sum(n for value, n in self.values.items() if value[1:2] == "-")
-
-    def may_be_tags(self, n_words: int) -> bool:
-        """Whether its values look like a tag set: few, not all a placeholder, and no numbers of heads."""
-        if not 2 <= len(self.values) <= min(_MOST_TAGS, max(2, n_words // 2)) or set(self.values) <= _PLACEHOLDERS:
-            return False
-        return sum(n for value, n in self.values.items() if value.isdigit() or value in _PLACEHOLDERS) < n_words / 2
-
-
-def _tags(path: Path, blocks: Blocks, width: int, first: int, columns: Columns) -> int | None:
-    """The position of the tags; None for the last column, the reader's default."""
-    last = width - 1
-    if width - first <= 2:
-        return None
-    tokens = columns.tokens if isinstance(columns.tokens, int) else first
-    rows = [line.cells for block in blocks for line in block if len(line.cells) >= width]
-    candidates = [
-        _ColumnValues(at, Counter(row[at] for row in rows)) for at in range(width) if at >= first and at != tokens
-    ]
-    spans = [column for column in candidates if column.tags.are_spans]
-    if any(column.at == last for column in spans):
-        return _outer(spans, last) if first else None
-    if len(spans) == 1:
-        return spans[0].at
-    likely = spans or [column for column in candidates if column.may_be_tags(len(rows))]
-    if any(column.at == last for column in likely) and not first:
-        return None
-    if len(likely) == 1:
-        return likely[0].at
-    if not likely or (not first and candidates[-1].may_be_tags(len(rows))):
-        return None
-    question = f"{path}: which column holds the tags? {_listed(likely)}."
-    raise UnclearError(question, [{"words": tokens, "tags": column.at} for column in likely])  # of as many values
-
-
-def _outer(spans: Sequence[_ColumnValues], last: int) -> int | None:
-    """Of nested annotation the outer spans, as in GermEval 2014: the inner ones have no other types and are fewer."""
-    inner = spans[-1]
-    outer = [
-        column for column in spans[:-1] if inner.types <= column.types and 2 * inner.n_in_spans < column.n_in_spans
-    ]
-    return outer[-1].at if outer and inner.at == last else None
-
-
-def _listed(columns: Sequence[_ColumnValues]) -> str:
-    shown = (f"{c.at} ({', '.join(quoted(value) for value in list(c.values)[:3])}, ...)" for c in columns)
-    return f"Several may: {'; '.join(shown)}"
-
-
-def misc_tags(lines: Sequence[str]) -> list[str]:
-    """The names of tags of spans in the last column of a treebank, as `name=B-PER`."""
-    found = dict[str, Counter[str]]()
-    for line in lines:
-        if "=B-" in line or "=I-" in line or "=O" in line or "=S-" in line:
-            for part in line.rpartition("\t")[2].split("|"):
-                name, _, value = part.partition("=")
-                found.setdefault(name, Counter())[value] += 1
-    return [
-        name for name, values in found.items() if TagEvidence.of(values).spans == 1 and TagEvidence.of(values).are_spans
-    ]

@@ -18,13 +18,14 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from trials.datasets.cell_evidence import LONGEST_CLASS, TagEvidence, are_classes, is_number
 from trials.datasets.corpus import CORPUS_FORMATS, Text
-from trials.datasets.schemes import TagEvidence
-from trials.datasets.table_rows import column_cells, first_rows, is_number, printed_list
+from trials.datasets.table_rows import column_cells, first_rows, printed_list
 from trials.errors import ConfigError, DataError, UnclearError, unknown
 from trials.escaping import beginning, quoted
 from trials.settings import Columns
 
+Column = str | int
 # Columns of documents; `document` may also be the text itself.
 DOCUMENTS = frozenset((
     "doc_id", "docid", "doc", "document_id", "documentid", "document", "article_id", "thread_id", "dialogue_id",
@@ -32,7 +33,8 @@ DOCUMENTS = frozenset((
 ))  # fmt: skip
 _LONGEST_NAME = 200  # characters of what names a document
 NO_PAIR = "none"  # in place of the column of second texts, or of documents: there is none
-_MOST_CLASSES = 0.2  # of the rows: a column with more distinct values is no class
+_MOST_EMPTY = 0.2  # of the labels, of texts that have none
+_MOST_NAMES = 20  # of columns, in a message
 _MOST_TAGS = 60  # of a column of tags that are none of spans
 _NEARLY = 0.95  # of the rows; the others are left to the reader, which names them
 _PAIRS = (
@@ -55,6 +57,8 @@ KNOWN_NAMES = {
     *_OF_A_WORD, "tag", "pos", "ner", "sentence #",
     *(name for names in ALIASES.values() for name in names), *(name for pair in _PAIRS for name in pair),
 }  # fmt: skip
+_ANSWERS = {"accept", "reject", "ignore"}
+_decimal_comma = re.compile(r"-?\d+,\d+")
 _file_name = re.compile(r"\S+\.(txt|json|xml|html?|pdf|docx?|wav|mp3|png|jpe?g|gif|eml)", re.IGNORECASE)
 
 
@@ -73,7 +77,7 @@ def find_columns(path: Path, format_: str, given: Columns, task: Columns) -> tup
     """
     rows = first_rows(path, format_)
     if not rows or not rows[0]:
-        raise DataError(f"{path}: is empty. Give a file with a row per text.")
+        raise DataError(f"{path}: has no {'JSON objects' if format_ == 'jsonl' else 'rows'}. Give one per text.")
     table = _Table.of(path, format_, rows)
     given = table.named(given)
     columns, notes = table.of_words(given, task), list[str]()
@@ -96,16 +100,11 @@ def document_column(format_: str, columns: Columns, files: Sequence[Path]) -> st
     row of every file, and in the first one with documents of several rows. Raises DataError: a file cannot be read.
     """
     taken = [value for _, value in columns if value is not None]
-    if any(isinstance(value, int) for value in taken):
-        return None
-    rows = first_rows(files[0], format_)
-    for name in map(str, rows[0] if rows else ()):
-        if name.strip().lower() not in DOCUMENTS or name in taken:
-            continue
-        cells = [str(cell) for cell in column_cells(rows, name)]
-        if _has(rows, name) and 1 < len({*cells}) < len(cells) and max(map(len, cells)) <= _LONGEST_NAME:
-            others = (first_rows(path, format_) for path in files[1:])
-            if all(not other or _has(other, name) for other in others):
+    tables = [] if any(isinstance(value, int) for value in taken) else [first_rows(path, format_) for path in files]
+    for name in map(str, tables[0][0] if tables and tables[0] else ()):
+        if name.strip().lower() in DOCUMENTS and name not in taken and all(_has(rows, name) for rows in tables if rows):
+            cells = [str(cell) for cell in column_cells(tables[0], name) or ()]
+            if 1 < len({*cells}) < len(cells) and max(map(len, cells)) <= _LONGEST_NAME:
                 return name
     return None
 
@@ -117,53 +116,45 @@ def _has(rows: Sequence[Any], name: str) -> bool:
 
 @dataclass(frozen=True)
 class _Table:
-    """Rows of a table.
+    """A table.
 
     Attributes:
         keys: The columns: names, or positions where there is no header line.
-        rows: Their cells.
+        raw: The cells of each, in rows that are whole.
         repeated: How often the header line comes again.
     """
 
     path: Path
     format: str
-    keys: Sequence[str | int]
-    rows: Sequence[Sequence[Any]]
+    keys: Sequence[Column]
+    raw: Mapping[Column, Sequence[Any]]
     repeated: int = 0
 
     @classmethod
-    def of(cls, path: Path, format_: str, rows: Sequence[Mapping[str, Any]] | Sequence[Sequence[str]]) -> _Table:
+    def of(cls, path: Path, format_: str, rows: Sequence[Any]) -> _Table:
         if isinstance(rows[0], Mapping):
-            names = list(rows[0])
-            cells = [[row.get(name) for name in names] for row in rows if isinstance(row, Mapping)]
-            return cls(path, format_, names, cells)
-        header, *rest = [list(row) for row in rows]
-        others = [row for row in rest if row != header]
-        if _is_header(header, others):
-            return cls(path, format_, header, others, len(rest) - len(others))
-        return cls(path, format_, range(len(header)), [header, *rest])
+            return cls(path, format_, [*rows[0]], {name: [row.get(name) for row in rows] for name in rows[0]})
+        header, rest = rows[0], [row for row in rows if row != rows[0]]
+        names = header if (names_columns := is_header(header, rest)) else range(len(header))
+        whole = [row for row in (rest if names_columns else rows) if len(row) == len(header)]
+        raw = {name: [row[at] for row in whole] for at, name in enumerate(names)}
+        return cls(path, format_, names, raw, len(rows) - 1 - len(rest) if names_columns else 0)
 
     @property
     def has_header(self) -> bool:
-        return not (self.keys and isinstance(self.keys[0], int))
+        return 0 not in self.raw
 
     @cached_property
-    def raw(self) -> dict[str | int, list[Any]]:
-        """The cells of each column, in rows that are whole."""
-        whole = [row for row in self.rows if len(row) == len(self.keys)]
-        return {key: [row[at] for row in whole] for at, key in enumerate(self.keys)}
-
-    @cached_property
-    def cells(self) -> dict[str | int, list[str]]:
+    def cells(self) -> dict[Column, list[str]]:
         """As text."""
-        return {key: [str(cell) for cell in column] for key, column in self.raw.items()}
+        return {key: [*map(str, column)] for key, column in self.raw.items()}
 
     def named(self, given: Columns) -> Columns:
         """Given columns, by name where a header line has one for a position. Raises ConfigError: there is none."""
-        columns: dict[str, str | int | None] = {}
+        columns: dict[str, Column | None] = {}
         for key, value in given:
             is_none = value is None or (key in ("pair", "document") and value == NO_PAIR)
-            if is_none or value in self.keys:
+            if is_none or value in self.raw:
                 columns[key] = value
             elif isinstance(value, int) and -len(self.keys) <= value < len(self.keys):
                 columns[key] = self.keys[value]
@@ -171,32 +162,29 @@ class _Table:
                 raise self._absent(key, value)
         return Columns(**columns)
 
-    def _absent(self, key: str, value: str | int | None) -> ConfigError:
+    def _absent(self, key: str, value: Column | None) -> ConfigError:
         where = f"{self.path}: columns.{key} (--{'words' if key == 'tokens' else key})"
         if self.has_header:
             return ConfigError(f"{where}: {unknown(str(value), [*map(str, self.keys)], in_file=True)}")
-        return UnclearError(
-            f"{where}: there is no column {value!r}, as the first row names none: use numbers from 0 to "
-            f"{len(self.keys) - 1}.",
-            self._options(),
-        )
+        range_ = f"as the first row names none: use numbers from 0 to {len(self.keys) - 1}"
+        return UnclearError(f"{where}: there is no column {value!r}, {range_}.", self._options(None, (), ()))
 
     # --- By name
 
-    def _lower(self) -> dict[str, str]:
+    @cached_property
+    def lower(self) -> dict[str, str]:
         """The columns by their names in small letters; of what objects hold, by the last part of a path, too."""
-        if not self.has_header:
-            return {}
-        names = {str(key).strip().lower().rpartition(".")[2]: str(key) for key in reversed(self.keys)}
-        return names | {str(key).strip().lower(): str(key) for key in reversed(self.keys)}
+        names = [str(key) for key in reversed(self.keys)] if self.has_header else []
+        last = {name.strip().lower().rpartition(".")[2]: name for name in names}
+        return last | {name.strip().lower(): name for name in names}
 
-    def known(self, key: str, among: Sequence[str | int], taken: Sequence[str | int | None] = ()) -> str | None:
+    def known(self, key: str, among: Sequence[Column], taken: Sequence[Column | None] = ()) -> str | None:
         """The column with a known name for a key."""
-        lower = self._lower()
-        found = (lower[name] for name in ALIASES[key] if name in lower)
+        found = (self.lower[name] for name in ALIASES[key] if name in self.lower)
         return next((name for name in found if name in among and name not in taken), None)
 
-    def _plain(self) -> list[str | int]:
+    @cached_property
+    def plain(self) -> list[Column]:
         """The columns whose cells are texts or numbers, or lists of one."""
         return [key for key, column in self.raw.items() if not any(map(_is_nested, column))]
 
@@ -206,45 +194,46 @@ class _Table:
         """The columns of words and tags; None where a row is a text."""
         if given.text is not None:
             return None
-        is_asked = given.tokens is not None or given.tags is not None
         sequences = self._sequences()
-        tags = given.tags if given.tags is not None else self._tags(sequences, task)
-        tokens = given.tokens
+        tokens, tags = given.tokens, given.tags if given.tags is not None else self._tags(sequences, task)
         if tokens is None and tags in sequences:
-            alike = [key for key in sequences if key not in (tags, None) and _fit(sequences[key], sequences[tags])]
-            named = self.known("tokens", alike)
-            tokens = named if named is not None else alike[0] if len(alike) == 1 else None
+            alike = [key for key in sequences if key != tags and _fit(sequences[key], sequences[tags])]
+            tokens = self.known("tokens", alike) or (alike[0] if len(alike) == 1 else None)
         if tokens is not None and tags is not None:
             return Columns(tokens=tokens, tags=tags)
-        if is_asked:
-            which = ", ".join(quoted(str(key)) for key in self.keys)
-            raise UnclearError(f"{self.path}: which columns hold words and tags (--words, --tags)? It has {which}.")
+        if given.tokens is not None or given.tags is not None:
+            raise UnclearError(
+                f"{self.path}: which columns hold words and tags (--words, --tags)? It has {self._list()}."
+            )
         return None
 
-    def _sequences(self) -> dict[str | int, list[Sequence[Any]]]:
+    def _list(self) -> str:
+        more = f" and {len(self.keys) - _MOST_NAMES} more" if len(self.keys) > _MOST_NAMES else ""
+        return ", ".join(quoted(str(key)) for key in self.keys[:_MOST_NAMES]) + more
+
+    def _sequences(self) -> dict[Column, list[Sequence[Any]]]:
         """The columns whose cells are lists, printed lists, or several words."""
-        found = dict[str | int, list[Sequence[Any]]]()
+        found = dict[Column, list[Sequence[Any]]]()
         for key, column in self.raw.items():
             if column and all(isinstance(cell, list) and not _is_nested(cell) for cell in column):
-                found[key] = column
+                found[key] = [*column]
             elif column and all(isinstance(cell, str) for cell in column):
                 lists = [printed for printed in map(printed_list, column) if printed]
                 found[key] = [*(lists if len(lists) == len(column) else (cell.split(" ") for cell in column))]
         return found
 
-    def _tags(self, sequences: Mapping[str | int, list[Sequence[Any]]], task: Columns) -> str | int | None:
+    def _tags(self, sequences: Mapping[Column, list[Sequence[Any]]], task: Columns) -> Column | None:
         """The column of a tag for each word of another one."""
-        likely = list[str | int]()
-        spans = list[str | int]()
+        likely, spans = list[Column](), list[Column]()
         for key, lists in sequences.items():
             others = [other for other in sequences if other != key and _fit(sequences[other], lists)]
-            counts = Counter(str(tag) for tags in lists for tag in tags)
             if not others or not any(len(tags) > 1 for tags in lists):
                 continue
+            counts = Counter(str(tag) for tags in lists for tag in tags)
             are_lists = isinstance(self.raw[key][0], list) or printed_list(self.raw[key][0]) is not None
             is_named = key == task.tags or self.known("tags", [key]) is not None
             words = max(len({word for words in sequences[other] for word in words}) for other in others)
-            is_tag_set = len(counts) <= _MOST_TAGS and 2 * len(counts) <= words and _vary(lists)
+            is_tag_set = len(counts) <= _MOST_TAGS and 2 * len(counts) <= words and len({*map(len, lists)}) > 1
             if TagEvidence.of(counts).are_spans:
                 spans.append(key)
             elif is_tag_set or (is_named and (are_lists or len(counts) <= _MOST_TAGS)):
@@ -256,25 +245,25 @@ class _Table:
 
     def refuse_a_word_a_row(self) -> None:
         """Raise DataError if a row holds a word and its tag, not a text."""
-        cells = self.cells
-        tags = [key for key, column in cells.items() if TagEvidence.of(Counter(column)).are_spans]
-        tokens = [key for key, column in cells.items() if key not in tags and not any(" " in c.strip() for c in column)]
-        named = {*self._lower()} & _OF_A_WORD
-        if not (tags and tokens and len(tokens) + len(tags) + 1 >= len(self.keys)) and not (tags and named):
-            return
-        listed = ", ".join(quoted(str(key)) for key in self.keys)
-        raise DataError(
-            f"{self.path}: a row holds one word and its tag, not a text: the tags are column {tags[0]!r} of {listed}. "
-            "A table is read with a row per text or sentence. Write it as a column file instead: a word and its tag on "
-            "each line, separated by a tab, and a blank line after each sentence (`format: columns`, --format columns)."
-        )
+        tags = [key for key, column in self.cells.items() if TagEvidence.of(Counter(column)).are_spans]
+        tokens = [key for key in self.keys if key not in tags and not any(" " in c.strip() for c in self.cells[key])]
+        is_all = tags and tokens and len(tokens) + len(tags) + 1 >= len(self.keys)
+        if is_all or (tags and {*self.lower} & _OF_A_WORD):
+            raise DataError(
+                f"{self.path}: a row holds one word and its tag, not a text: the tags are column {tags[0]!r} of "
+                f"{self._list()}. A table is read with a row per text or sentence. Write it as a column file instead: "
+                "a word and its tag on each line, separated by a tab, and a blank line after each sentence (`format: "
+                "columns`, --format columns)."
+            )
 
     # --- Texts and labels
 
     def texts(self, given: Columns, task: Columns) -> Columns:
-        """The columns of texts and labels. Raises UnclearError."""
-        lower, plain = self._lower(), self._plain()
-        is_single = task.text not in (None, "text") and task.pair is None
+        """The columns of texts and labels: those with known names; else the text is the column with the longest cells,
+        the label the one with few distinct short values. Raises UnclearError: several may be it.
+        """
+        lower, plain = self.lower, self.plain
+        is_single, wants_pair = task.text not in (None, "text") and task.pair is None, task.pair is not None
         text, pair, label = given.text, given.pair, given.label
         if text is None and task.text in plain:
             text = task.text
@@ -283,67 +272,50 @@ class _Table:
         if text is None:
             text = self.known("text", plain, (label, pair))
         if pair is None and text is not None and not is_single:
-            pair = task.pair if task.pair in self.keys and task.pair != text else self._pair_of(text)
+            pair = task.pair if task.pair in self.raw and task.pair != text else self._pair_of(text)
         if label is None:
-            label = task.label if task.label in self.keys else self.known("label", self.keys, (text, pair))
-        if label == "label" and (answers := self._answers(label)) is not None:
-            label = answers
-        text, pair, label = self._by_content(text, pair, label, wants_pair=task.pair is not None, is_single=is_single)
-        return Columns(text=text, pair=None if pair == NO_PAIR else pair, label=label)
-
-    def _pair_of(self, text: str | int) -> str | None:
-        """The column whose name makes a pair with that of a text."""
-        lower, text_name = self._lower(), str(text).strip().lower()
-        others = [b for a, b in _PAIRS if a == text_name] + [a for a, b in _PAIRS if b == text_name]
-        return next((lower[name] for name in others if name in lower), None)
-
-    def _answers(self, label: str) -> str | None:
-        """The column of answers of Prodigy's, where each is about the same label: they are its classes."""
-        is_one = "answer" in self.raw and len({*self.cells[label]}) == 1
-        return "answer" if is_one and {*self.cells["answer"]} <= {"accept", "reject", "ignore"} else None
-
-    def _labels(self, taken: Sequence[object]) -> list[str | int]:
-        most = max(2.0, _MOST_CLASSES * len(next(iter(self.cells.values()), ())))
-
-        def few(column: Sequence[str]) -> bool:
-            return column.count("") <= _MOST_CLASSES * len(column)  # of texts without a label
-
-        candidates = [
-            key
-            for key, column in ((key, self.cells[key]) for key in self._plain())
-            if key not in taken and 2 <= len(set(column)) <= most and max(map(len, column)) <= 60 and few(column)
-        ]
-        ids = [key for key in candidates if _are_class_ids(self.cells[key])]
-        return ids if len(ids) == 1 and not self.has_header else candidates
-
-    def _by_content(
-        self, text: str | int | None, pair: str | int | None, label: str | int | None, *, wants_pair: bool,
-        is_single: bool,
-    ) -> tuple[str | int, str | int | None, str | int]:  # fmt: skip
-        """What is known by name, and the rest by content: the text is the column with the longest cells, the label the
-        one with few distinct short values.
-        """
+            label = task.label if task.label in self.raw else self.known("label", self.keys, (text, pair))
+        if label == "label" and len({*self.cells[label]}) == 1 and {*self.cells.get("answer", "-")} <= _ANSWERS:
+            label = "answer"  # of Prodigy's, each about the same label: they are its classes
         if text is not None and label is not None and (pair is not None or not wants_pair):
-            return text, pair, label
-        most = text if text is not None else self._longest((pair, label))
-        others = [
-            key
-            for key in self._plain()
-            if key not in (pair, label, most) and most is not None and _is_text(self.cells[key], self.cells[most])
-        ]
+            return Columns(text=text, pair=None if pair == NO_PAIR else pair, label=label)
+        free = [key for key in plain if key not in (pair, label)]
+        most = text if text is not None else max(free, key=self._length, default=None)
+        others = [] if most is None else [key for key in free if key != most and self._is_text(key, most)]
         labels = [label] if label is not None else self._labels((most, pair, *others))
         asks_pair = pair is None and not is_single and bool(others) and (wants_pair or text is None)
-        if most is not None and len(labels) == 1 and not asks_pair and (pair is not None or not wants_pair):
-            return most, pair, labels[0]
-        self.refuse_what_is_no_class(Columns())
-        raise self._unclear(most, others if asks_pair or wants_pair else [], labels, wants_pair=wants_pair)
+        if most is None or len(labels) != 1 or asks_pair or (pair is None and wants_pair):
+            self.refuse_what_is_no_class(Columns())
+            raise self._unclear(most, others if asks_pair or wants_pair else [], labels, wants_pair=wants_pair)
+        return Columns(text=most, pair=None if pair == NO_PAIR else pair, label=labels[0])
 
-    def _longest(self, taken: Sequence[object]) -> str | int | None:
-        free = [key for key in self._plain() if key not in taken]
-        return max(free, key=lambda key: sum(map(len, self.cells[key])), default=None)
+    def _pair_of(self, text: Column) -> str | None:
+        """The column whose name makes a pair with that of a text."""
+        name = str(text).strip().lower()
+        others = [b for a, b in _PAIRS if a == name] + [a for a, b in _PAIRS if b == name]
+        return next((self.lower[name] for name in others if name in self.lower), None)
+
+    def _length(self, key: Column) -> int:
+        return sum(map(len, self.cells[key]))
+
+    def _is_text(self, key: Column, longest: Column) -> bool:
+        """Whether cells look like texts, beside the column with the longest ones."""
+        column = self.cells[key]
+        n_words, most_words = (sum(len(cell.split()) for cell in self.cells[each]) for each in (key, longest))
+        return n_words >= 2 * len(column) and 3 * n_words >= most_words and 2 * len({*column}) > len(column)
+
+    def _labels(self, taken: Sequence[object]) -> list[Column]:
+        found = [
+            key
+            for key in self.plain
+            if key not in taken and are_classes(self.cells[key])
+            and self.cells[key].count("") <= _MOST_EMPTY * len(self.cells[key])
+        ]  # fmt: skip
+        ids = [key for key in found if _are_class_ids({*self.cells[key]})]
+        return ids if len(ids) == 1 and not self.has_header else found
 
     def _unclear(
-        self, text: str | int | None, others: Sequence[str | int], labels: Sequence[str | int], *, wants_pair: bool
+        self, text: Column | None, others: Sequence[Column], labels: Sequence[Column], *, wants_pair: bool
     ) -> UnclearError:
         seen = []
         if wants_pair:
@@ -354,8 +326,9 @@ class _Table:
             listed = ", ".join(map(str, labels))
             seen.append(f"several could be labels: {listed}" if labels else "no column looks like a label")
         said = "; ".join(seen)
-        shown = "; ".join(beginning(", ".join(quoted(str(cell)) for cell in row)) for row in self.rows[:2])
-        names = f"columns {', '.join(quoted(str(key)) for key in self.keys)}" if self.has_header else "no header line"
+        rows = [*zip(*self.cells.values(), strict=True)][:2]
+        shown = "; ".join(beginning(", ".join(map(quoted, row))) for row in rows)
+        names = f"columns {self._list()}" if self.has_header else "no header line"
         return UnclearError(
             f"{self.path}: which columns hold the text and its label? {said[:1].upper()}{said[1:]}. It has {names}; "
             f"its first rows: {shown}.",
@@ -363,11 +336,10 @@ class _Table:
         )
 
     def _options(
-        self, text: str | int | None = None, others: Sequence[str | int] = (), labels: Sequence[str | int] = (), *,
-        single: bool = True,
-    ) -> Iterator[dict[str, object]]:  # fmt: skip
+        self, text: Column | None, others: Sequence[Column], labels: Sequence[Column], *, single: bool = True
+    ) -> Iterator[dict[str, object]]:
         """Columns that may be meant, and that read the file: it has several labels then, which come again."""
-        text = self._longest(()) if text is None else text
+        text = max(self.plain, key=self._length, default=None) if text is None else text
         few = sorted((key for key in self.keys if key != text), key=lambda key: len({*self.cells[key]}))
         pairs = [*others[:1], *([None] if single or not others else [])]
         for label, pair in product(labels or few, pairs or [None]):
@@ -391,17 +363,15 @@ class _Table:
             if columns.label is None:  # what an object holds is a column, too
                 values = [value for value in values if not isinstance(value, dict)]
             where = f"{self.path}: the labels in {key!r}"
-            if any(map(_is_nested, values)):
-                example = beginning(str(next(filter(_is_nested, values))))
+            if nested := next(filter(_is_nested, values), None):
                 raise DataError(
-                    f"{where} are spans or nested objects ({example}), as doccano, Prodigy and Label Studio write "
-                    "them, and no classes. Export them as CoNLL 2003, or write a word and its tag a line."
+                    f"{where} are spans or nested objects ({beginning(str(nested))}), as doccano, Prodigy and Label "
+                    "Studio write them, and no classes. Export them as CoNLL 2003, or write a word and its tag a line."
                 )
-            several = [
-                value for value in values if isinstance(value, list) and len(value) > 1 and columns.label is not None
-            ]
-            parts, singles = [*map(_split, values)], {*map(str, values)}
-            joined = [each for each in parts if len(each) > 1]
+            if values and all(map(_decimal_comma.fullmatch, map(str, values))):
+                raise DataError(f"{where} are numbers with commas ({values[0]}). Write points, as in 3.5.")
+            several = [v for v in values if isinstance(v, list) and len(v) > 1 and columns.label is not None]
+            joined, singles = [parts for parts in map(_split, values) if len(parts) > 1], {*map(str, values)}
             if several or (joined and 2 * sum({*each} <= singles for each in joined) >= len(joined)):
                 raise DataError(
                     f"{where} are several a text ({beginning(str((several or joined)[0]))}), and a text has one class "
@@ -417,15 +387,16 @@ class _Table:
 
 def _split(label: Any) -> list[str]:
     """The labels that separators join in a cell."""
-    return re.split(r"\s*[,;|]\s*", str(label)) if isinstance(label, str) else []
+    return re.split(r"\s*[,;|]\s*", label) if isinstance(label, str) else []
 
 
 def _parsed(value: Any) -> Any:
-    """What JSON in a cell holds."""
+    """What JSON or a printed list in a cell holds."""
+    if not isinstance(value, str) or value[:1] not in ("[", "{"):
+        return value
     with suppress(ValueError, RecursionError):
-        if isinstance(value, str) and value[:1] in ("[", "{"):
-            return json.loads(value)
-    return value
+        return json.loads(value)
+    return printed_list(value) or value
 
 
 def _is_nested(value: Any) -> bool:
@@ -435,51 +406,28 @@ def _is_nested(value: Any) -> bool:
 
 def _fit(words: Sequence[Sequence[Any]], tags: Sequence[Sequence[Any]]) -> bool:
     """Whether two columns have as many parts in nearly each row."""
-    n = sum(len(a) == len(b) for a, b in zip(words, tags, strict=True))
-    return n >= _NEARLY * len(tags)
+    return sum(len(a) == len(b) for a, b in zip(words, tags, strict=True)) >= _NEARLY * len(tags)
 
 
-def _vary(lists: Sequence[Sequence[Any]]) -> bool:
-    """Whether the numbers of parts differ."""
-    return len({*map(len, lists)}) > 1
-
-
-def _are_class_ids(column: Sequence[str]) -> bool:
+def _are_class_ids(values: set[str]) -> bool:
     """Whether the values are the numbers of classes, from 0 or 1 on."""
-    values = {*column}
     return values in ({*map(str, range(start, start + len(values)))} for start in (0, 1))
 
 
-def _is_text(column: Sequence[str], longest: Sequence[str]) -> bool:
-    """Whether cells look like texts, beside the column with the longest ones."""
-    n_words, most_words = (sum(len(cell.split()) for cell in cells) for cells in (column, longest))
-    return n_words >= 2 * len(column) and 3 * n_words >= most_words and 2 * len({*column}) > len(column)
-
-
-def _is_header(first: Sequence[str], rest: Sequence[Sequence[str]]) -> bool:
-    """Whether a first row names the columns: by a known name, by words above numbers, or above classes or tags that
-    lack it.
+def is_header(first: Sequence[str], rest: Sequence[Sequence[str]]) -> bool:
+    """Whether a first row names the columns: by a known name, by words above numbers or printed lists, or above classes
+    or tags that lack it.
     """
     for at, cell in enumerate(first):
         below = [row[at] for row in rest if len(row) > at]
-        if cell.strip().lower() in KNOWN_NAMES and cell not in below:
-            return True
-        if below and all(map(is_number, below)) and not is_number(cell):
-            return True
-        if below and printed_list(cell) is None and all(printed_list(each) is not None for each in below):
-            return True
-        if _are_tags(below) and {*cell.split(" ")}.isdisjoint(tag for tags in below for tag in tags.split(" ")):
-            return True
-        if (
-            2 <= len(set(below)) <= _MOST_CLASSES * len(below)
-            and cell not in below
-            and all(len(c) <= 60 for c in first)
-        ):
+        tags = Counter(tag for cells in below for tag in cells.split(" "))
+        if cell not in below and (
+            cell.strip().lower() in KNOWN_NAMES
+            or (below and all(map(is_number, below)) and not is_number(cell))
+            or (below and printed_list(cell) is None and all(printed_list(each) is not None for each in below))
+            or (are_classes(below) and all(len(c) <= LONGEST_CLASS for c in first))
+            or (len(tags) <= _MOST_TAGS and tags.total() >= 2 * len(below) and TagEvidence.of(tags).are_spans
+                and {*cell.split(" ")}.isdisjoint(tags))
+        ):  # fmt: skip
             return True
     return False
-
-
-def _are_tags(cells: Sequence[str]) -> bool:
-    """Whether cells hold tags of spans, several each."""
-    counts = Counter(tag for cell in cells for tag in cell.split(" "))
-    return len(counts) <= _MOST_TAGS and counts.total() >= 2 * len(cells) > 0 and TagEvidence.of(counts).are_spans

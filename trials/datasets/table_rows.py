@@ -10,12 +10,13 @@ import csv
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import islice
+from itertools import islice, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from trials.datasets.cell_evidence import is_number
 from trials.datasets.text_file import check_fits, read_lines
 from trials.errors import DataError
 from trials.outside.plain_files import MOST_CONTENT, opened
@@ -27,7 +28,8 @@ MOST_ROWS = 40 * PARQUET_ROWS  # of a Parquet file, that its columns are found b
 CSV_DELIMITERS = ",;\t|"
 _SAMPLE = 100  # lines that the separator of a CSV file is found by
 _separator = re.compile(r'"?sep=(.)"?[,;\t]*')  # the first line that Excel writes, or wants
-Cells = tuple[int, list[str]]  # the number of the line a row starts at, and its cells
+_BACKSLASHES: Mapping[str, Any] = {"escapechar": "\\", "doublequote": False}
+Row = tuple[str, Any]  # its place, and its cells: a list, a mapping, or the text of a line of JSON
 FirstRows = Sequence[Mapping[str, Any]] | Sequence[Sequence[str]]
 
 
@@ -90,35 +92,36 @@ def _needs_quotes(text: str, escape: str | None) -> bool:
     return all(re.search(r'""|[\t\n]|\\"', cell[1:-1]) for cell in quoted) or len(quoted) + numbers == len(cells)
 
 
-def is_number(cell: str) -> bool:
-    """Whether a cell is written as a number."""
-    with suppress(ValueError):
-        return float(cell) is not None
+def csv_delimiter(lines: Sequence[str]) -> str:
+    """What separates the cells of a CSV file: a comma, unless only another separator divides its first rows alike."""
+    return next((each for each in CSV_DELIMITERS if is_divided(lines, each)), ",")
+
+
+def is_divided(lines: Sequence[str], delimiters: str = CSV_DELIMITERS) -> bool:
+    """Whether any separator divides the first rows alike."""
+    some = [line + "\n" for line in lines[:_SAMPLE] if line.strip()]
+    for delimiter, how in product(delimiters, ({}, _BACKSLASHES)):
+        with suppress(csv.Error):
+            widths = [*map(len, csv.reader(some, delimiter=delimiter, **how))]
+            if len({*widths[:-1]} or {*widths}) == 1 and widths[0] > 1:
+                return True
     return False
 
 
-def csv_delimiter(lines: Sequence[str]) -> str:
-    """What separates the cells of a CSV file: a comma, unless only another separator divides its first rows alike."""
-    some = [line + "\n" for line in lines[:_SAMPLE] if line.strip()]
-    for delimiter in CSV_DELIMITERS:
-        with suppress(csv.Error):
-            widths = [*map(len, csv.reader(some, delimiter=delimiter))]
-            if len({*widths[:-1]} or {*widths}) == 1 and widths[0] > 1:
-                return delimiter
-    return ","
-
-
-def text_rows(path: Path, format_: str, lines: Sequence[str], *, strict: bool = True) -> Iterator[Cells]:
-    """The rows of a TSV or CSV file without blank lines. Raises DataError: quotes do not pair, unless not `strict`."""
+def text_rows(
+    path: Path, format_: str, lines: Sequence[str], *, strict: bool = True
+) -> Iterator[tuple[int, list[str]]]:
+    """The line that each row of a TSV or CSV file starts at, and its cells, without blank lines. Raises DataError, if
+    `strict`: quotes do not pair.
+    """
     dialect = dialect_of(format_, lines)
     numbered = list(enumerate(lines, start=1))[dialect.skipped :]
     if not dialect.quoted:
         yield from ((n, cells) for n, line in numbered if any(cells := line.split("\t")) or len(cells) > 1)
         return
     # A quoted cell may contain a line end, so the lines get theirs back.
-    how: dict[str, Any] = {"escapechar": "\\", "doublequote": False} if dialect.escape else {}
     texts = (line + "\n" for _, line in numbered)
-    reader = csv.reader(texts, delimiter=dialect.delimiter, strict=strict, **how)
+    reader = csv.reader(texts, delimiter=dialect.delimiter, strict=strict, **(_BACKSLASHES if dialect.escape else {}))
     start = 1 + dialect.skipped
     try:
         for cells in reader:
@@ -131,25 +134,23 @@ def text_rows(path: Path, format_: str, lines: Sequence[str], *, strict: bool = 
         ) from error
 
 
-class JsonRow(NamedTuple):
-    """A row of a JSON file: an object, or the text of a line that has yet to be read as one."""
-
-    place: str
-    value: Mapping[str, Any] | str
-
-
-def json_rows(path: Path, lines: Sequence[str]) -> list[JsonRow]:
-    """The objects of a file: one a line; or those of an array, or of the one array of objects in an object."""
+def rows_of(path: Path, format_: str, names: Sequence[str] | None = None, *, strict: bool = True) -> Iterator[Row]:
+    """The rows of a table of any format, lazily; of Parquet some columns only. Raises DataError."""
+    if format_ == "parquet":
+        return ((f"{path}:row {n}", flat(row)) for n, row in enumerate(parquet_rows(path, names), start=1))
+    lines = read_lines(path)
+    if format_ != "jsonl":
+        return ((f"{path}:{n}", cells) for n, cells in text_rows(path, format_, lines, strict=strict))
     if (whole := objects_of(lines)) is not None:
-        return [JsonRow(f"{path}:item {n}", value) for n, value in enumerate(whole, start=1)]
-    return [JsonRow(f"{path}:{n}", line) for n, line in enumerate(lines, start=1) if line.strip()]
+        return ((f"{path}:item {n}", value) for n, value in enumerate(whole, start=1))
+    return ((f"{path}:{n}", line) for n, line in enumerate(lines, start=1) if line.strip())
 
 
 def objects_of(lines: Sequence[str]) -> list[dict[str, Any]] | None:
     """The objects of a file that is one JSON value; None for JSON lines, and for what holds no rows.
 
-    Read are an array of objects, an object with one array of objects (`{"data": [...]}`), and what pandas writes by
-    `orient="split"` and `orient="columns"`.
+    Read are an array of objects, an object with one array of objects (`{"data": [...]}`), and what pandas writes with
+    any `orient`.
     """
     some = list(islice((line for line in lines if line.strip()), 2))
     if not some or not (some[0].lstrip()[0] == "[" or len(some) == 1 or not some[0].rstrip().endswith("}")):
@@ -165,9 +166,21 @@ def objects_of(lines: Sequence[str]) -> list[dict[str, Any]] | None:
             value = [dict(zip(names or (), row, strict=False)) for row in rows or ()]
         elif len(arrays) == 1:
             value = arrays[0]
-        elif len(value) > 1 and _are(dict, [*value.values()]) and len({tuple(part) for part in value.values()}) == 1:
-            value = [dict(zip(value, row, strict=True)) for row in zip(*map(dict.values, value.values()), strict=True)]
+        elif len(value) > 1 and _are(dict, parts := [*value.values()]) and len({*map(tuple, parts)}) == 1:
+            is_column = len(parts[0]) > len(parts) or all(key.isdigit() for key in parts[0])
+            value = _rows_of(value, map(dict.values, parts)) if is_column else parts
+        elif len(value) > 1 and _are(list, parts) and len({*map(len, parts)}) == 1 and any(map(_are_items, parts)):
+            value = _rows_of(value, parts)
     return value if _are(dict, value) else None
+
+
+def _rows_of(names: Iterable[str], columns: Iterable[Iterable[Any]]) -> list[dict[str, Any]]:
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _are_items(column: Sequence[Any]) -> bool:
+    """Whether a list holds sentences or texts, not the words of one sentence."""
+    return any(isinstance(cell, list) or " " in str(cell) for cell in column)
 
 
 def _are(kind: type, values: object) -> bool:
@@ -229,42 +242,29 @@ def first_rows(path: Path, format_: str) -> FirstRows:
     """The rows of a TSV, CSV or JSON file, or the first ones of a Parquet file: lists of cells, the header line
     included if there is one, or mappings. Rows that are broken are left to the reader. Raises DataError.
     """
-    if format_ == "parquet":
-        return [*map(flat, islice(parquet_rows(path), MOST_ROWS))]
-    lines = read_lines(path)
-    if format_ != "jsonl":
-        return [cells for _, cells in text_rows(path, format_, lines, strict=False)]
-    values = []
-    for row in json_rows(path, lines):
-        with suppress(ValueError, RecursionError):
-            values.append(json.loads(row.value) if isinstance(row.value, str) else row.value)
-    return [flat(value) for value in values if isinstance(value, dict)]
+    most = MOST_ROWS if format_ == "parquet" else None
+    rows: list[Any] = [row for _, row in islice(rows_of(path, format_, strict=False), most)]
+    if format_ == "jsonl":
+        for at, row in enumerate(rows):
+            with suppress(ValueError, RecursionError):
+                rows[at] = json.loads(row) if isinstance(row, str) else row
+        return [flat(row) for row in rows if isinstance(row, dict)]
+    return rows
 
 
-def label_cells(path: Path, format_: str, label: str | int | None, text: str | int | None) -> list[Any]:
-    """The cells of the labels as they stand; `[None]` if the file has no such column while it has the texts'.
-    Raises DataError.
-    """
-    rows: Sequence[Any] = first_rows(path, format_)
-    if not rows or label is None:
-        return []
-    if isinstance(label, str) and label not in rows[0] and text in rows[0]:
-        return [None]
-    return column_cells(rows, label) or ([None] if isinstance(label, int) else [])
-
-
-def column_cells(rows: Sequence[Any], column: str | int) -> list[Any]:
-    """The cells of a column of `first_rows`, by name or position: None in an object without it; rows of cells that are
-    too short, and all rows below a header line without it, have none.
+def column_cells(rows: Sequence[Any], column: str | int) -> list[Any] | None:
+    """The cells of a column of `first_rows`, by name or position; None without the column. Rows that are too short have
+    none.
     """
     if not rows or isinstance(rows[0], Mapping):
-        return [row.get(column) for row in rows]
-    if isinstance(column, int):
-        return [row[column] for row in rows if -len(row) <= column < len(row)]
-    if column not in rows[0]:
-        return []
-    at = rows[0].index(column)
-    return [row[at] for row in rows if at < len(row) and row != rows[0]]
+        return [row.get(column) for row in rows] if not rows or column in rows[0] else None
+    header = rows[0]
+    if isinstance(column, str):
+        rows = [row for row in rows if row != header]
+        column = header.index(column) if column in header else len(header)
+    if not -len(header) <= column < len(header):
+        return None
+    return [row[column] for row in rows if -len(row) <= column < len(row)]
 
 
 _part = re.compile(r"""'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|([^\s,\[\]'"]+)""")
@@ -277,5 +277,7 @@ def printed_list(cell: str) -> list[str] | None:
     found = []
     for match in _part.finditer(cell[1:-1]):
         word = match[1] if match[1] is not None else match[2] if match[2] is not None else match[3]
-        found.append(re.sub(r"\\(.)", r"\1", word) if "\\u" not in word else json.loads(f'"{word}"'))
+        with suppress(ValueError):
+            word = json.loads(f'"{word}"') if "\\u" in word else re.sub(r"\\(.)", r"\1", word)
+        found.append(word)
     return found

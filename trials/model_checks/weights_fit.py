@@ -15,7 +15,11 @@ from transformers.modeling_utils import load_state_dict
 from trials.errors import ModelError, reason
 from trials.escaping import quoted
 from trials.models.family import Head
-from trials.models.load import family_of, filled_from_files, head_class
+from trials.models.load import (
+    family_of,
+    filled_from_files,
+    head_class,
+)
 from trials.models.model_files import PICKLE, WEIGHTS, shards
 from trials.settings import ModelSpec
 from trials.sources.local_models import weight_shapes
@@ -24,11 +28,11 @@ from trials.sources.local_models import weight_shapes
 def check_weights(spec: ModelSpec, head: Head, config: Any) -> None:
     """Raise ModelError unless the files have every tensor of the encoder in its shape; none is read."""
     tensors = {name: torch.empty(shape, device="meta") for name, shape in _shapes(spec).items()}
-    for wrapper, origin in _WRAPPERS.items():
+    for wrapper, (origin, inside) in _WRAPPERS.items():
         if tensors and all(name.startswith(wrapper) for name in tensors):
             raise ModelError(
                 f"{spec.path}: the names of all tensors begin with {wrapper!r}, of {origin}. Save the model inside it: "
-                "`getattr(model, '_orig_mod', getattr(model, 'module', model)).save_pretrained(FOLDER)`."
+                f"`{inside}.save_pretrained(FOLDER)`."
             )
     try:
         model, report = head_class(head, config).from_pretrained(
@@ -46,7 +50,11 @@ def check_weights(spec: ModelSpec, head: Head, config: Any) -> None:
 
 
 # Wrappers whose names are left in weights that were saved from inside of them.
-_WRAPPERS = {"_orig_mod.": "torch.compile", "module.": "DataParallel"}
+_UNWRAPPED = "getattr(model, '_orig_mod', getattr(model, 'module', model))"
+_WRAPPERS = {
+    "_orig_mod.": ("torch.compile", _UNWRAPPED), "module.": ("DataParallel", _UNWRAPPED),
+    "base_model.model.": ("peft, whose adapter is not merged", "model.merge_and_unload()"),
+}  # fmt: skip
 _in_layer = re.compile(r"(^|\.)(layers?|h|blocks?|groups?|encoder|transformer)\.(\d+|.*\.\d+)\.")
 _BUFFERS = (
     "position_ids",

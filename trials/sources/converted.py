@@ -15,16 +15,20 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from trials.datasets.corpus import SPLITS
-from trials.datasets.layout import TABLES, format_of
+from trials.datasets.layout import format_of
 from trials.datasets.recognisers import matches
+from trials.datasets.split_names import by_split, looks_like_split, split_named
+from trials.datasets.table_evidence import is_header
+from trials.datasets.table_reader import TABLES
 from trials.datasets.table_rows import first_rows, parquet_rows
-from trials.datasets.text_file import by_split, looks_like_split, read_lines, split_named
+from trials.datasets.text_file import read_lines
 from trials.errors import DataError
 from trials.escaping import quoted
 from trials.outside.plain_files import stamp_of
 from trials.sources.cache import cache_root, locked_folder, whole_corpus, write_manifest, writing
 from trials.sources.split_files import entries
 
+VERSION = b"2"  # of what is written: another one where the same files become other rows
 UNLABELLED = ("unsup", "unsupervised", "unlabeled", "unlabelled")
 _FEWEST = 2  # classes, and texts of one, that make a folder of classes
 _MOST_SPLITS = 5  # different values of a column that names splits
@@ -62,7 +66,7 @@ class Conversion:
         Raises:
             DataError: A file cannot be read, or a text is empty.
         """
-        stamp = hashlib.sha256()
+        stamp = hashlib.sha256(VERSION)
         for split, name, path in self.parts:
             try:
                 line = f"{split}\0{name}\0{path}\0{tuple(stamp_of(path))}\n"
@@ -192,11 +196,9 @@ def _mappings(path: Path, format_: str) -> Iterator[Mapping[str, Any]]:
     if not rows or isinstance(rows[0], Mapping):
         yield from rows
         return
-    header, *rest = rows
-    names = [str(n) for n, _ in enumerate(header)]
-    for at, cell in enumerate(header):
-        if split_named(cell) is None and _names_splits({row[at] for row in rest if len(row) > at}):
-            names, rows = header, [row for row in rest if row != header]
+    names, rest = [str(n) for n, _ in enumerate(rows[0])], [row for row in rows if row != rows[0]]
+    if is_header(rows[0], rest):
+        names, rows = rows[0], rest
     yield from (dict(zip(names, row, strict=True)) for row in rows if len(row) == len(names))
 
 

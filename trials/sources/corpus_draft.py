@@ -9,7 +9,7 @@ from pydantic import Field, field_validator, model_validator
 
 from trials.datasets.corpus import CORPUS_FORMATS, SPLITS, fingerprint
 from trials.datasets.layout import FORMATS, layout_by_name, layout_of
-from trials.datasets.text_file import by_split, is_whole
+from trials.datasets.split_names import by_split, is_whole
 from trials.errors import ConfigError, DataError, unknown
 from trials.settings import Columns, DataSpec, Files, First, Folds, Frozen, HeldOut, Scheme
 from trials.sources.cache import FetchedCorpus, Progress, is_plain, no_progress

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -9,8 +10,9 @@ from typing import NamedTuple
 
 from trials.datasets.corpus import SPLITS
 from trials.datasets.layout import FORMATS, MORE_FORMATS
-from trials.datasets.recognisers import BINARY, Recogniser, matches
-from trials.datasets.text_file import SPLIT_WORDS, by_split, is_whole, looks_like_split, read_lines, split_of_suffix
+from trials.datasets.recognisers import BINARY, Recogniser, matches, recognised
+from trials.datasets.split_names import SPLIT_WORDS, by_split, is_whole, looks_like_split, split_of_suffix
+from trials.datasets.text_file import read_lines
 from trials.errors import DataError, ModelError
 from trials.settings import Files
 
@@ -18,7 +20,8 @@ _MOST_FOLDERS = 100  # inside a folder, that are looked into for a hint
 _FEWEST_LINES, _NEARLY = 5, 0.95  # of files that belong together line by line, and how many lines must
 _MOST_PARALLEL = 12  # files of a folder that may belong together line by line
 _MOST_FILES = 1_000  # of a split, whose paths stand in every row of a store
-_NO_CORPUS = (".md", ".py", ".sh", ".yaml", ".yml", ".log", ".pdf", ".html", ".ann", ".zip", ".tar", ".part", ".lock")
+_NO_CORPUS = (".md", ".py", ".sh", ".yaml", ".yml", ".log", ".pdf", ".html", ".ann", ".part", ".lock", ".zip", ".tar")
+_part = re.compile(r"part-\d+")
 
 
 class Splits(NamedTuple):
@@ -61,11 +64,12 @@ def in_folder(folder: Path, *, needs_dev: bool) -> Splits:
             f"{folder}: is what `datasets` writes with `save_to_disk`. Write each split as Parquet instead: "
             "`for name, split in load_from_disk(FOLDER).items(): split.to_parquet(f'{name}.parquet')`."
         )
-    if not needs_dev and len(files) == 1 and not any(splits.values()):
-        return Splits((str(files[0]),), ())
+    are_parts = all(_part.match(path.name) for path in files)  # of Spark's
+    if not needs_dev and (len(files) == 1 or (files and are_parts)) and not any(splits.values()):
+        return Splits(tuple(map(str, files)), ())
     _refuse_standoff(plain_files(folder), splits["train"], folder / "train.tsv")
     if not splits["train"]:
-        if (inner := in_split_folders(folder))["train"]:
+        if (inner := {split: found or splits[split] for split, found in in_split_folders(folder).items()})["train"]:
             if needs_dev and not inner["dev"]:
                 raise NoDevSplitError(_without_dev(folder))
             return Splits(*(tuple(map(str, inner[split])) for split in SPLITS))
@@ -205,11 +209,17 @@ def _are_labels_of(labels: Sequence[str], texts: Sequence[str]) -> bool:
 
 
 def _refuse_binary(folder: Path) -> None:
-    """Raise DataError where the train split is in a file that is not read, with how it could be."""
-    for path in by_split([path for path in entries(folder) if path.name[0] not in "._"])["train"]:
+    """Raise DataError where the train split, or all there is, is in a file that is not read, with how it could be."""
+    files = [path for path in plain_files(folder) if path.suffix.lower() not in _NO_CORPUS[:-2]]
+    for path in by_split(files)["train"] or files[: len(files) == 1]:
         suffix = path.suffix.lower()
         if suffix in BINARY:
             raise DataError(f"{path}: {suffix} files are not read. {BINARY[suffix].replace('FILE', path.name)}")
+        if (found := recognised(path)) is not None:  # else it is refused by its own name
+            raise DataError(
+                f"{path}: looks like {found.name} ({found.shown_by}), and its name does not say so. Give it another "
+                f"suffix, or say `format: {found.reads}` and name the files: --format {found.reads} --train FILE."
+            )
 
 
 def _without_dev(folder: Path) -> str:

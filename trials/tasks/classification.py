@@ -9,8 +9,8 @@ from functools import partial
 
 import numpy as np
 
+from trials.datasets.broken_lines import convert_all
 from trials.datasets.corpus import Item, Text
-from trials.datasets.text_file import convert_all
 from trials.errors import DataError
 from trials.escaping import quoted
 from trials.metrics.label_table import TagScore, tag_table

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from trials.datasets.broken_lines import BrokenLines, BrokenLinesError
+from trials.datasets.cell_evidence import OUTSIDE, TagEvidence
 from trials.datasets.corpus import (
-    DOCUMENT,
     SPLITS,
     Corpus,
     Item,
@@ -25,12 +26,13 @@ from trials.datasets.corpus import (
     document_indices,
     fingerprint,
     item_words,
+    labels_of,
     load_corpus,
 )
+from trials.datasets.documents import DOCUMENT
 from trials.datasets.labels import cleaned
-from trials.datasets.schemes import OUTSIDE, TagEvidence
-from trials.datasets.table_rows import label_cells
-from trials.datasets.text_file import BrokenLines, BrokenLinesError, read_lines
+from trials.datasets.table_rows import column_cells, first_rows
+from trials.datasets.text_file import read_lines
 from trials.errors import DataError
 from trials.escaping import quoted
 from trials.metrics.label_table import TagScore
@@ -211,11 +213,6 @@ def unseen_labels(items: Sequence[Item], labels: tuple[str, ...]) -> dict[str, i
     return dict(Counter(name for item in items for name in labels_of(item) if name not in train_labels).most_common())
 
 
-def labels_of(item: Item) -> tuple[str, ...]:
-    """The tags of a sentence, or the one label of a text."""
-    return (item.label,) if isinstance(item, Text) else item.tags
-
-
 def words_of(item: Item) -> tuple[str, ...]:
     """The words of a sentence; of a text the text itself, and the second one of a pair."""
     if isinstance(item, Text):
@@ -362,6 +359,13 @@ def labelled(task_name: str, data: DataSpec) -> DataSpec:
     return data.model_copy(update=changes)
 
 
+def _label_cells(data: DataSpec, paths: Files) -> list[object] | None:
+    """The cells of some files' labels as they stand; None where one lacks their column. Raises DataError."""
+    assert data.columns.label is not None
+    found = [column_cells(first_rows(Path(path), data.format), data.columns.label) for path in paths]
+    return None if None in found else [cell for cells in found for cell in cells or ()]
+
+
 def _why_unlabelled(data: DataSpec, split: str) -> str | None:
     """Why a split has no labels; None if it has some, or is broken in another way."""
     paths: Files = getattr(data, split)
@@ -372,14 +376,13 @@ def _why_unlabelled(data: DataSpec, split: str) -> str | None:
         if data.format == "columns":
             lines = [line for path in paths for line in read_lines(Path(path)) if line.strip() and DOCUMENT not in line]
             return "each line has one column" if lines and all(len(line.split()) == 1 for line in lines) else None
-        rows = [row for path in paths for row in label_cells(Path(path), data.format, label, data.columns.text)]
-        if rows == [None]:
+        rows, train = _label_cells(data, paths), _label_cells(data, data.train)
+        if rows is None:
             return f"there is no column {label!r}"
         kinds = {str(row).strip() for row in rows}
         if not rows or len(kinds) > 1 or kinds.isdisjoint({UNLABELLED, f"{UNLABELLED}.0", "", "None"}):
             return None
-        cells = (cell for path in data.train for cell in label_cells(Path(path), data.format, label, data.columns.text))
-        if kinds & {str(cell).strip() for cell in cells}:
+        if kinds & {str(cell).strip() for cell in train or ()}:
             return None
     except DataError:
         return None  # the reader names its lines

@@ -30,8 +30,7 @@ from orchestrator.analysis.savings import FLOPS
 from orchestrator.analysis.wording import NO_CANDIDATES, parts
 from orchestrator.config.quantities import counted
 from orchestrator.store import ResultStore
-from trials.seeds import Seeds
-from trials.settings import BASELINE
+from trials.settings import BASELINE, Seeds
 
 MOST_ANSWERS = 12  # on a page
 
@@ -186,16 +185,8 @@ Scale = tuple[float, float]  # ends of the axis of all bars of a page, in points
 
 
 def headline(answer: Answer) -> str:
-    """The answer in a few words: `Freeze the first 2 of 6 layers`, `Freeze nothing`, `Not decided yet`."""
-    if answer.outcome == "not learned":
-        return "The baseline has not learned the task"
-    if not answer.decided:
-        return "Not decided yet" if answer.further_seeds else "Not decided"
-    if answer.outcome == "not worth it":
-        return "Not worth it"
-    return (
-        "Freeze nothing" if answer.freeze == BASELINE.label else f"Freeze {parts(answer.freeze or '', answer.n_layers)}"
-    )
+    """The answer in a few words, as the terminal begins it."""
+    return answer.headline
 
 
 def in_short(all_answers: Sequence[Answer]) -> str:

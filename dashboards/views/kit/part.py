@@ -143,7 +143,7 @@ class Part(Generic[Info]):
     title: str
     caption: str
     prepare: Callable[[Selection], Info]
-    table: Callable[[Info], pd.DataFrame] = lambda info: cast(pd.DataFrame, info)
+    table: Callable[[Info], pd.DataFrame] = lambda info: cast("pd.DataFrame", info)
     draw: Callable[[Info, Look], Figure] | None = None
     method: str = ""
     body: Callable[[Info, Look], Any] | None = None

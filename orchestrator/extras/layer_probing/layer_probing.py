@@ -18,14 +18,14 @@ from orchestrator.extras.layer_probing.layer_curves import probe_id, states_key,
 from orchestrator.own_data.choose_options import ChooseOptions
 from orchestrator.own_data.sweep_file import sweep_text
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.contents import find_weights, weights_of
-from orchestrator.store.schema import State
+from orchestrator.store.stored_weights import find_weights, weights_of
 from orchestrator.sweeps.cluster_spec import find_cluster
 from orchestrator.sweeps.plan import make_plan
 from orchestrator.sweeps.sweep import declared_sweep
 from trials.draft import Lookup
 from trials.sources.cache import Progress
 from trials.spec import TrialSpec
+from trials.state import State
 from trials.tasks.task import score_name
 
 if TYPE_CHECKING:

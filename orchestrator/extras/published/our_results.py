@@ -18,9 +18,10 @@ from orchestrator.analysis.rows import Floats, finite, pair
 from orchestrator.analysis.savings import savings
 from orchestrator.analysis.trial_frame import TRAINING_COST, trial_frame, with_sentences
 from orchestrator.extras.published.study import Metric
-from orchestrator.store.contents import SENTENCE_COLUMNS, stored_spec
-from orchestrator.store.schema import State
+from orchestrator.store.evidence import SENTENCE_COLUMNS
+from orchestrator.store.stored_specs import stored_spec
 from trials.spec import TrialSpec
+from trials.state import State
 
 Row = Mapping[str, Any]
 

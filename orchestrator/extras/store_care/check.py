@@ -3,7 +3,7 @@
 from orchestrator.extras.store_care.check import check_store
 
 report = check_store("results")     # or s3://...; or a `Storage`
-report.ok, report.findings, report.notes, report.counted
+report.ok, report.findings, report.notes, report.states
 
 Nothing is written, and a sweep may be running: what a running sweep has not finished yet is not a finding.
 """
@@ -18,37 +18,29 @@ from pathlib import Path
 
 from safetensors import SafetensorError, deserialize
 
-from orchestrator.claims import TIMING, BusyStoreError, Timing, join, running_drivers
+from orchestrator.claims import TIMING, BusyStoreError, Timing, join
 from orchestrator.config.quantities import counted
-from orchestrator.extras.store_care.check_rows import Counted, Report, check_recorded_weights, check_rows
+from orchestrator.extras.store_care.check_rows import Report, check_recorded_weights, check_rows
 from orchestrator.storage.open_storage import open_storage
 from orchestrator.storage.storage import BrokenError, FolderStorage, NewerError, Storage
-from orchestrator.store.contents import FILE as WEIGHTS_FILE
-from orchestrator.store.contents import (
-    SWEEPS,
-    WEIGHTS,
-    SweepPlan,
-    TableContents,
-    checked_spec,
-    decoded_plan,
-    is_plan,
-    read_contents,
-    weights_of,
-)
-from orchestrator.store.decisions import decoded_decisions, is_decision, newest_plan
+from orchestrator.store.contents import TableContents, read_contents
+from orchestrator.store.decisions import decoded_decisions, is_decision
 from orchestrator.store.results import MARKER, check_marker, holds_rows
 from orchestrator.store.schema import (
     ALL_TABLES,
     CHECKPOINTS,
     QUARANTINE,
-    TABLES,
     WRONG_DIGEST,
-    State,
     is_intact,
     promised,
     proven_reads,
 )
+from orchestrator.store.stored_specs import checked_spec
+from orchestrator.store.stored_weights import FILE as WEIGHTS_FILE
+from orchestrator.store.stored_weights import WEIGHTS, weights_of
+from orchestrator.store.sweep_plans import SWEEPS, SweepPlan, decoded_plan, is_plan
 from trials.errors import StoreError
+from trials.state import State
 
 
 @contextlib.contextmanager
@@ -88,11 +80,11 @@ def check_store(store: str | Path | Storage) -> Report:
     for name, table in report.tables.items():
         _check_parts(name, table, report)
     check_rows(report)
-    states = _states(report.tables, plans)
+    report.states = dict(sorted(Counter(_states(report.tables, plans).values()).items()))
     means = "its trial continues from an older checkpoint or starts again"
-    resumable = _check_objects(storage, CHECKPOINTS, CHECKPOINT, "a checkpoint", means, report)
+    _check_objects(storage, CHECKPOINTS, CHECKPOINT, "a checkpoint", means, report)
     means = "`export model` trains its trial again"
-    weights = _check_objects(storage, WEIGHTS, WEIGHTS_FILE, "the weights of a trial", means, report)
+    _check_objects(storage, WEIGHTS, WEIGHTS_FILE, "the weights of a trial", means, report)
     check_recorded_weights(report, weights_of(storage))
     if report.losses:
         first, lost = next(iter(report.losses.items()))
@@ -104,23 +96,10 @@ def check_store(store: str | Path | Storage) -> Report:
             f"{counted(len(storage.repeated), 'object')} were read wrongly at first and then rightly: the line or a "
             f"disk flips bits, the store is not at fault. The first: {storage.repeated[0]}"
         )
-    quarantined = _n_files(storage.at(QUARANTINE))
-    if quarantined:
+    if quarantined := _n_files(storage.at(QUARANTINE)):
         report.notes.append(
             f"{QUARANTINE}: {quarantined} files moved out by repairs. Delete them once nobody needs them."
         )
-    tables = {name: report.tables[name] for name in TABLES}
-    ends = {None: "unknown", "not ended": "to go on"}  # else it has ended
-    report.counted = Counted(
-        parts={name: len(table.names) + len(table.broken) for name, table in tables.items()},
-        rows={name: len(table.rows) for name, table in tables.items()},
-        n_bytes={name: table.n_bytes for name, table in tables.items()},
-        states=dict(sorted(Counter(states.values()).items())),
-        checkpoints=dict(Counter(ends.get(states.get(i), "ended") for i in resumable)),
-        weights=len(set(weights)),
-        drivers=dict(Counter(driver.holder.sweep for driver in running_drivers(storage))),
-        quarantined=quarantined,
-    )
     return report
 
 
@@ -245,31 +224,17 @@ def _states(tables: Mapping[str, TableContents], plans: list[SweepPlan]) -> dict
     return states | {row["trial_id"]: str(row["state"]) for row in sorted(rows, key=lambda row: row["attempt"] or 0)}
 
 
-def _check_objects(
-    storage: Storage, folder: str, ours: re.Pattern[str], what: str, means: str, report: Report
-) -> list[str]:
-    """Check the files of a folder whose names hold a trial and a digest; the trial of each."""
-    matches = {name: ours.fullmatch(name) for name in storage.at(folder).files()}
-    _note_strange(folder, [name for name, match in matches.items() if not match], f"not {what}", report)
-    for name, match in matches.items():
-        if match and (wrong := _file_problem(storage.at(folder), name)):
+def _check_objects(storage: Storage, folder: str, ours: re.Pattern[str], what: str, means: str, report: Report) -> None:
+    """Check the files of a folder whose names hold a trial and a digest."""
+    names = list(storage.at(folder).files())
+    _note_strange(folder, [name for name in names if not ours.fullmatch(name)], f"not {what}", report)
+    for name in filter(ours.fullmatch, names):
+        if wrong := _file_problem(storage.at(folder), name):
             report.remove_file((folder,), name, wrong, means)
-    return [match[1] for match in matches.values() if match]
 
 
 def _n_files(folder: Storage) -> int:
     return len(folder.files()) + sum(_n_files(folder.at(name)) for name in folder.folders())
-
-
-def planned_labels(storage: Storage) -> dict[str, str]:
-    """The label of each trial in the newest plan of each sweep. Raises BrokenError."""
-    labels = {}
-    for sweep in storage.at(SWEEPS).folders():
-        plan = newest_plan(storage.at(SWEEPS).at(sweep))
-        for trial_id, values in plan.trials if plan else ():
-            spec = checked_spec(values, trial_id)
-            labels[trial_id] = trial_id if isinstance(spec, str) else spec.label
-    return labels
 
 
 def completed_ids(tables: Mapping[str, TableContents]) -> set[str]:

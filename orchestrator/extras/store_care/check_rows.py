@@ -10,16 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from orchestrator.store.contents import WEIGHTS, TableContents, checked_spec, latest, repeated
-from orchestrator.store.parts import NOTHING, RECORDED, Recorded, agrees, of_columns, recorded
-from orchestrator.store.schema import KEYS, State
+from orchestrator.store.contents import TableContents, latest, repeated
+from orchestrator.store.row_digests import NOTHING, RECORDED, Recorded, agrees, of_columns, recorded
+from orchestrator.store.schema import KEYS
+from orchestrator.store.stored_specs import checked_spec
+from orchestrator.store.stored_weights import WEIGHTS
 from orchestrator.store.temporary_files import StoredFile
+from trials.state import State
 
 Pair = tuple[str, int]  # trial_id, attempt
 _AGAIN = "it runs again at the next launch, once `repair` has removed its row"
@@ -41,30 +44,13 @@ class Finding:
         return f"{self.place}: {self.wrong}; {self.means}"
 
 
-class Counted(NamedTuple):
-    """What a store contains.
-
-    `parts`, `rows` and `n_bytes` are by table; `states` are trials by the state that readers show, or `not ended`;
-    `checkpoints` are by that of their trial (`ended`, `to go on`, `unknown`); `weights` are trials; `drivers`, running
-    ones by sweep; `quarantined`, files.
-    """
-
-    parts: dict[str, int]
-    rows: dict[str, int]
-    n_bytes: dict[str, int]
-    states: dict[str, int]
-    checkpoints: dict[str, int]
-    weights: int
-    drivers: dict[str, int]
-    quarantined: int
-
-
 @dataclass
 class Report:
     """What is wrong with a store, and what `repair` does about it.
 
     Attributes:
         notes: Remarks that need no repair.
+        states: Trials by the state that readers show, or `not ended`.
         newer: Files that a newer version wrote; while there are any, nothing may be repaired.
         files: Those to move out.
         rows: By table, the numbers of the rows to remove, each with the reason.
@@ -76,7 +62,7 @@ class Report:
     tables: Mapping[str, TableContents]
     findings: list[Finding] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    counted: Counted = field(init=False)
+    states: dict[str, int] = field(default_factory=dict)
     newer: list[str] = field(default_factory=list)
     files: list[StoredFile] = field(default_factory=list)
     rows: dict[str, dict[int, str]] = field(default_factory=dict)
@@ -109,8 +95,7 @@ class Report:
     def as_json(self) -> dict[str, Any]:
         """For `permafrost store verify --json`."""
         findings = [asdict(finding) for finding in self.findings]
-        return {"store": self.store, "findings": findings, "notes": self.notes,
-                "counted": self.counted._asdict(), "ok": self.ok}  # fmt: skip
+        return {"store": self.store, "findings": findings, "notes": self.notes, "states": self.states, "ok": self.ok}
 
     def removals_as_json(self) -> dict[str, Any]:
         """The reason for each removal, for the quarantine's `why.json`."""

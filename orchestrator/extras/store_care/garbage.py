@@ -9,9 +9,9 @@ from collections.abc import Callable
 from orchestrator.claims.claims import CLAIMS, listed, trial_of
 from orchestrator.extras.store_care.check import CHECKPOINT, check_store, completed_ids
 from orchestrator.storage.storage import Storage
-from orchestrator.store.contents import FILE as WEIGHTS_FILE
-from orchestrator.store.contents import WEIGHTS
 from orchestrator.store.schema import CHECKPOINTS, QUARANTINE
+from orchestrator.store.stored_weights import FILE as WEIGHTS_FILE
+from orchestrator.store.stored_weights import WEIGHTS
 from orchestrator.store.temporary_files import StoredFile, temporary_files
 from trials.errors import StoreError
 

@@ -1,6 +1,6 @@
 """Repair a store: broken files and rows are moved to `<store>/quarantine/<time>/`; nothing is deleted.
 
-A wrong read moves nothing: reads prove themselves (`storage.ProvenReads`), two checks have to agree, and what is
+A wrong read moves nothing: reads prove themselves (`proven_reads.ProvenReads`), two checks have to agree, and what is
 written is read back before an original goes.
 
 A completed trial that has lost rows on which its numbers rest no longer counts as completed: its row is moved too, so
@@ -21,9 +21,10 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 
-from orchestrator.extras.store_care.check import check_store, completed_ids, planned_labels
+from orchestrator.extras.store_care.check import check_store
 from orchestrator.extras.store_care.check_rows import Finding, Report
-from orchestrator.storage.storage import FolderStorage, ProvenReads, Storage
+from orchestrator.storage.proven_reads import ProvenReads
+from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store.contents import READ_ORDER, TableContents
 from orchestrator.store.parts import PartFolder
 from orchestrator.store.results import MARKER, mark
@@ -38,19 +39,15 @@ class Repaired:
 
     Attributes:
         folders: The quarantine folder, if one was made.
-        rows: By table, the number of rows that were removed.
-        trials: Trials that no longer count as completed, each with the reason.
+        trials: Trials that no longer count as completed, so that the next launch runs them, each with the reason.
         losses: Trials that are complete without predictions or weights, each with what was lost.
-        again: The label of each trial that the next launch runs: planned ones, and those that were completed.
         left: What is wrong and was left as it is.
     """
 
     folders: list[str] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
-    rows: dict[str, int] = field(default_factory=dict)
     trials: dict[str, str] = field(default_factory=dict)
     losses: dict[str, str] = field(default_factory=dict)
-    again: dict[str, str] = field(default_factory=dict)
     left: list[Finding] = field(default_factory=list)
 
 
@@ -68,7 +65,6 @@ def repair(store: Storage, *, apply: bool = True) -> Repaired:
             "wrong here. Upgrade permafrost-sweeps."
         )
     done = Repaired(trials=report.trials, losses={i: w for i, w in report.losses.items() if i not in report.trials})
-    done.rows = {name: len(report.rows.get(name, {})) for name in READ_ORDER}
     done.files = [f"{name}/{part}" for name in READ_ORDER for part in _changed_parts(report, name)]
     done.files += [file.path for file in report.files]
     if report.needs_repair:
@@ -78,8 +74,6 @@ def repair(store: Storage, *, apply: bool = True) -> Repaired:
         if apply:
             done.folders = [_carry_out(storage, report)]
             report = check_store(storage)
-    completed, labels = completed_ids(report.tables) - done.trials.keys(), planned_labels(storage)
-    done.again = {i: labels.get(i, i) for i in [*labels, *done.trials] if i not in completed}
     done.left = report.findings if apply or not report.needs_repair else []
     return done
 

@@ -11,19 +11,16 @@ permafrost export store all --store results,other-results
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from orchestrator.config import options
-from orchestrator.config.console import DEFAULT_STORE, command_group, number_table, reported, say, stdout
+from orchestrator.config.console import DEFAULT_STORE, command_group, reported, say, stdout
 from orchestrator.config.quantities import counted
 from orchestrator.extras.store_care.check import alone, check_store
-from orchestrator.extras.store_care.check_rows import Counted
 from orchestrator.extras.store_care.garbage import find_garbage
 from orchestrator.extras.store_care.repair import Repaired, repair
 from orchestrator.extras.store_care.store_copy import export_store
@@ -56,8 +53,8 @@ def verify(store: options.Store = DEFAULT_STORE, as_json: options.Json = False, 
                 _line(str(finding))
             for note in report.notes:
                 _line(f"note: {note}")
-            for table in _tables(report.counted):
-                stdout.print(table)
+            if report.states:
+                _line("trials: " + ", ".join(f"{n:,} {state}" for state, n in report.states.items()))
             n = counted(len(report.findings), "problem")
             _line(f"{report.store}: " + ("intact." if report.ok else f"{n}. Fix with `permafrost store repair`."))
     raise typer.Exit(int(not report.ok))
@@ -179,25 +176,14 @@ def export_store_(
         _line(f"next    permafrost dashboard {folder}")
 
 
-def _tables(tally: Counted) -> Iterator[Table]:
-    rows = {name: (tally.parts[name], tally.rows[name], tally.n_bytes[name]) for name in TABLES}
-    yield number_table(("table", "parts", "rows", "bytes"), rows)
-    weights = {"trials": tally.weights} if tally.weights else {}
-    kinds = {"trials": tally.states, "checkpoints": tally.checkpoints, "weights": weights, "drivers of": tally.drivers}
-    for kind, n_by in kinds.items():
-        if n_by:
-            yield number_table((kind, "n"), {name: (n,) for name, n in n_by.items()})
-
-
 def _print_repaired(storage: Storage, done: Repaired, *, applied: bool) -> None:
     for file in done.files:
         _line(f"{'moved' if applied else 'would move'} {file}")
     for trial_id, why in done.trials.items():
-        _line(f"trial {trial_id} {'no longer counts' if applied else 'would no longer count'} as completed: {why}")
+        counts = "no longer counts" if applied else "would no longer count"
+        _line(f"trial {trial_id} {counts} as completed, so the next launch runs it: {why}")
     for trial_id, lost in done.losses.items():
         _line(f"trial {trial_id} does not run again, but {lost}")
-    for trial_id, label in done.again.items():
-        _line(f"trial {trial_id} runs at the next launch: {label}")
     if done.files and not applied:
         _line(f"{storage}: nothing was changed. Add --apply to do this.")
     for folder in done.folders:

@@ -21,7 +21,7 @@ from orchestrator.config.yaml_document import faults
 from orchestrator.extras.trackers.live_tracker import TrackerTarget, failure_text, target_of
 from orchestrator.extras.trackers.stored_runs import documents_of, replay
 from orchestrator.store import open_store
-from orchestrator.store.contents import planned_specs
+from orchestrator.store.stored_specs import planned_specs
 from orchestrator.sweeps.watch_spec import MlflowSpec, WandbSpec, check_installed
 from trials.errors import ConfigError, PermafrostError, StoreError
 

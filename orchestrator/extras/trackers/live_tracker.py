@@ -26,11 +26,11 @@ from orchestrator.monitoring.progress import Ending
 from orchestrator.session.monitors import Monitor, Watched
 from orchestrator.storage.address import scrubbed
 from orchestrator.store import ResultStore
-from orchestrator.store.schema import State
 from orchestrator.sweeps.watch_spec import MlflowSpec, WandbSpec, WatchSpec
 from trials.errors import PermafrostError, one_line
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
+from trials.state import State
 
 # The trackers that a sweep names, ready to be opened.
 

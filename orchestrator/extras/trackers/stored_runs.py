@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from orchestrator.analysis.answer_text import NO_ANSWER, lines_of
+from orchestrator.analysis.answer_text import NO_ANSWER
 from orchestrator.analysis.cells import TRIAL_COLUMNS, cell_label, objective_group, varying_settings
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.analysis.summary import CellSummary, summarise
@@ -61,9 +61,7 @@ def documents_of(
         trials = results.evidence(specs)
         answered = answers(trials.frame, trials.specs, plan)
         paragraphs = [
-            line
-            for answer in answered
-            for line in (f"**{markdown(answer.heading)}**", *map(markdown, lines_of(answer)))
+            line for answer in answered for line in (f"**{markdown(answer.heading)}**", markdown(answer.sentence))
         ]
         lines = [line for paragraph in paragraphs for line in (paragraph, "")]
     except ValueError as error:  # the trials cannot be compared

@@ -11,7 +11,7 @@ from dashboards.data.duckdb_mirror import Database, Mirror, open_database
 from dashboards.data.followed import TrialNumbers
 from dashboards.data.frames import EVERYTHING, Frames, Snapshot
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.contents import SweepPlan
+from orchestrator.store.sweep_plans import SweepPlan
 from tests.dashboards.stores import START, Invented, append, specs, write_store
 from tests.drivers import running
 
@@ -42,6 +42,16 @@ def test_what_the_store_says_is_what_the_frame_says(store: ResultStore) -> None:
         row = rows[trial["trial_id"]]
         assert (trial["score"], trial["train_s"], trial["seed"]) == (row["best_score"], row["train_s"], row["seed"])
         assert trial["dev:accuracy"] == dict(row["best_metrics"])["accuracy"]
+
+
+def test_a_page_pairs_settings_that_have_a_rate_each_as_every_other_answer_does(tmp_path: Path) -> None:
+    trials = [spec.at_rate(1e-3) if spec.freeze.depth else spec for spec in TRIALS]
+    store = write_store(tmp_path / "store", trials)
+    frame = _trials(Frames(store).refresh())
+    evidence = store.evidence(trials).frame
+    for column in ("baseline", "setup", "step_mode", "collapsed", "training_cost_s"):
+        assert frame[column].tolist() == evidence[column].tolist(), column
+    assert frame["baseline"].nunique() == 1
 
 
 def test_nothing_new_is_the_same_snapshot_and_a_new_row_is_another(tmp_path: Path) -> None:

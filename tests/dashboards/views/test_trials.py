@@ -26,7 +26,7 @@ ABOVE, BELOW = {"type": "greaterThan", "filter": 0}, {"type": "lessThan", "filte
 
 
 def _rows(selection: Selection, **asked: Any) -> list[dict[str, Any]]:
-    return list(answer_rows(selection, cast(RowsRequest, {"startRow": 0, "endRow": 100, **asked}))["rowData"])
+    return list(answer_rows(selection, cast("RowsRequest", {"startRow": 0, "endRow": 100, **asked}))["rowData"])
 
 
 def test_only_the_rows_asked_for_come_and_all_are_counted(selection: Selection) -> None:

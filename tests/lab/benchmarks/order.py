@@ -22,11 +22,11 @@ from orchestrator.analysis.savings import FLOPS, savings
 from orchestrator.analysis.trial_frame import TRAINING_COST, trial_frame
 from orchestrator.execution.recorder import Recorder
 from orchestrator.store import ResultStore
-from orchestrator.store.schema import State
 from orchestrator.sweeps.sweep import expand, load_sweep
 from trials.draft import Lookup
 from trials.run import run_trial
 from trials.spec import TrialSpec
+from trials.state import State
 
 SWEEP = """
 name: order

@@ -14,10 +14,10 @@ from orchestrator.analysis.summary import summarise
 from orchestrator.execution.recorder import Recorder, epoch_row, trial_row
 from orchestrator.execution.slots import ANY, Share, Slots
 from orchestrator.store import ResultStore
-from orchestrator.store.schema import State
 from tests.builders import make_record, make_spec
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
+from trials.state import State
 
 N_EMPTY, ROUNDS, N_ROWS, N_OPTUNA, EPOCHS = 1_000, 5, 200_000, 2_000, 10
 LARGE_TRIALS, LARGE_EPOCHS = 20_000, 50  # a million evaluations

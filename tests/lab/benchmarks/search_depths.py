@@ -16,10 +16,10 @@ import numpy as np
 
 from orchestrator.analysis.decision_plan import MIN_SAVING
 from orchestrator.search.depth_search import Depths, DepthSearch
-from orchestrator.search.simulate import simulate
 from orchestrator.sweeps.search_spec import DepthGoalSpec, GoalSpec
 from tests.lab.benchmarks.choose_depth import wilson
 from tests.lab.benchmarks.search_table import POINTS, World, score_of
+from tests.lab.replay import simulate
 from trials.spec import TrialSpec
 
 Draw = Literal["seeds", "normal"]

@@ -6,7 +6,6 @@ the five each time, the same for all of its cells, as in a sweep with one seed.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -16,18 +15,17 @@ from typing import Literal
 import numpy as np
 
 from orchestrator.analysis.cells import by_cell
-from orchestrator.execution.trial_source import Source
 from orchestrator.search.optuna_search import AdaptiveCells
-from orchestrator.search.race import Race
 from orchestrator.search.schedule import NoEarlyStopping, scheduler_of
-from orchestrator.search.simulate import RecordedTrials, recorded_trials, simulate
 from orchestrator.search.steering import FixedCells, Steering, Suggester, front
 from orchestrator.search.trial_results import Cell, StoredTrials, TrialProgress, results_of
 from orchestrator.store import ResultStore, open_store
-from orchestrator.sweeps.search_spec import COSTS, RacingSpec, ScheduleSpec, SearchSpec, points_of
+from orchestrator.sweeps.search_points import points_of
+from orchestrator.sweeps.search_spec import COSTS, ScheduleSpec, SearchSpec
 from orchestrator.sweeps.space import Point
 from orchestrator.sweeps.sweep import SweepSpec, expand, layers_of, load_sweep, replicates
 from tests.assets.make_search_store import as_recorded
+from tests.lab.replay import RecordedTrials, recorded_trials, simulate
 from trials.draft import Lookup
 from trials.spec import TrialSpec
 
@@ -183,24 +181,15 @@ class Chosen:
     as_good: bool
 
 
-def chosen(
-    world: World, method: ScheduleSpec | RacingSpec, number: int, *, slots: int = 1, sobol: int | None = None
-) -> Chosen:
-    """Give all cells in a random order, or so many evenly spread ones, to a schedule or a race."""
+def chosen(world: World, schedule: ScheduleSpec, number: int, *, slots: int = 1, sobol: int | None = None) -> Chosen:
+    """Give all cells in a random order, or so many evenly spread ones, to a schedule."""
     rng = np.random.default_rng([number, 2])
     order, seeds = rng.permutation(len(world.cells)), rng.permutation(len(world.sweep.seeds))
     cells = [world.cells[i] for i in order] if sobol is None else _spread(world, sobol, number)
-    shuffled = [[specs[i] for i in seeds] for specs in cells]
-    source: Source
-    if isinstance(method, RacingSpec):
-        source = race = Race(shuffled, method, world.known)
-        spent = simulate(source, world.table, slots=slots)
-        (found,) = front([cell for cell in race.cells if cell.cell_id not in race.left], ("score",))
-    else:
-        fixed = FixedCells(itertools.chain.from_iterable(shuffled))
-        source = steering = Steering(fixed, scheduler_of(method), method, world.known)
-        spent = simulate(source, world.table, slots=slots)
-        (found,) = front(steering.cells, ("score",))
+    fixed = FixedCells([specs[i] for specs in cells for i in seeds])
+    source = Steering(fixed, scheduler_of(schedule), schedule, world.known)
+    spent = simulate(source, world.table, slots=slots)
+    (found,) = front(source.cells, ("score",))
     same = found.cell_id == world.winner.cell_id
     return Chosen(spent.epochs / world.epochs, world.regret(found), same, _as_good(world, found))
 

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from orchestrator.search.steering import front
-from orchestrator.sweeps.search_spec import RacingSpec, ScheduleSpec
+from orchestrator.sweeps.search_spec import ScheduleSpec
 from tests.lab.benchmarks.search_depths import of_depths, share_of
 from tests.lab.benchmarks.search_table import (
     STORE,
@@ -101,14 +101,11 @@ def interval(values: Floats, statistic: Callable[..., Floats]) -> list[float]:
     return [float(one) for one in np.quantile(statistic(values[drawn], axis=1), [0.025, 0.975])]
 
 
-def schedules(n_cells: int) -> dict[str, tuple[ScheduleSpec | RacingSpec, int | None]]:
+def schedules(n_cells: int) -> dict[str, tuple[ScheduleSpec, int | None]]:
     """Each by its name, with how many evenly spread cells it is given; None for all."""
     asha = ScheduleSpec(kind="asha")
     return {
         "asha": (asha, None),
-        "halving": (ScheduleSpec(kind="halving"), None),
-        "median": (ScheduleSpec(kind="median"), None),
-        "racing": (RacingSpec(), None),
         "sobol + asha": (asha, n_cells // 2),
     }
 

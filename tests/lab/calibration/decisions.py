@@ -11,7 +11,7 @@ from orchestrator.analysis.decide import decide
 from orchestrator.analysis.decided import Decided
 from orchestrator.analysis.decision_plan import ERROR, DecisionPlan
 from orchestrator.analysis.rows import Floats
-from orchestrator.analysis.wording import answer_sentence
+from orchestrator.analysis.wording import answer_words
 from tests.lab.calibration.measure import LOOKS, MOST, TOLERANCE, Bools, Figure, bound_holds
 
 BASELINE = 0.9  # score
@@ -74,7 +74,7 @@ def bad_seeds(sweeps: int, seed: int) -> Iterator[Figure]:
             found = _found(losses[:, :n])
             if found.chosen is not None:
                 seen[sweep], unseen[sweep] = bad[:, :n].any(), not bad[:, :n].any()
-                silent[sweep] = "Bad runs that are rare" not in answer_sentence(found)
+                silent[sweep] = "Bad runs that are rare" not in answer_words(found).sentence
                 break
     yield Figure("5 % lose 15 points", "recommended after one was seen", float(seen.mean()), ERROR, sweeps)
     none = (1 - BAD) ** LOOKS[0]

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from orchestrator.execution.recorder import Recorder
 from orchestrator.store import ResultStore
-from orchestrator.store.schema import State
 from tests.builders import make_record, make_spec
 from trials.metrics.label_table import TagScore
 from trials.record import EpochRecord, SplitReport
+from trials.state import State
 
 SECONDS, EPOCHS, COMPACT_EVERY = 30.0, 3, 7
 

@@ -8,22 +8,23 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from orchestrator.config.limits import Limits
 from orchestrator.execution import recorder as recorder_module
-from orchestrator.execution.events import StopRequest
 from orchestrator.execution.recorder import Recorder
 from orchestrator.execution.slots import ANY, Share, Slots
-from orchestrator.execution.trial_source import Listed, TrialQueue
+from orchestrator.execution.stop_request import StopRequest
+from orchestrator.execution.trial_queue import TrialQueue
+from orchestrator.execution.trial_source import Listed
 from orchestrator.ray_backend.cluster import Cluster
 from orchestrator.ray_backend.driver import run_sweep
 from orchestrator.ray_backend.trainable import TrialTrainable, WorkerSettings
 from orchestrator.store import ResultStore
-from orchestrator.store.schema import State
-from orchestrator.sweeps.sweep import Limits
 from tests.builders import make_record
 from tests.lab.benchmarks.overhead import specs
 from tests.lab.chaos.day import EPOCHS, SAMPLES, Sample, sample
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
+from trials.state import State
 
 
 class TinyTrainable(TrialTrainable):

@@ -6,8 +6,9 @@ python -m tests.lab.chaos.drivers --runs 10 --schedule
 
 Each driver is a `permafrost launch` in a network of its own and on a small disk of its own. With `--cluster local` each
 has a Ray that runs one trial at a time and lies on another disk; as two cores carry few of these, three drivers share 8
-trials, where inline five share 20. With `--schedule` they share a search by successive halving, in which a trial pauses
-and perhaps goes on with another driver: seven settings with three seeds each, and its decisions compared, too. The S3,
+trials, where inline five share 20. With `--schedule` they share a search by ASHA, in which a trial pauses and perhaps
+goes on with another driver: seven settings with three seeds each, of which the best goes on when all have paused, and
+its decisions compared, too. The S3,
 a moto server, is in another network, and each driver's way there is a proxy that delays answers, loses some, refuses,
 and can be cut: then what is under way arrives when it is joined again. Without the right to make networks and mount
 disks all share loopback. A line of JSON a run; exit code 0 if each kept what is promised.
@@ -387,7 +388,7 @@ def fleet(
         freeze, seeds = ", ".join(f"{{strategy: first_k, depth: {k}, embeddings: true}}" for k in range(7)), 3
     sweep = write_work(folder, train=40, epochs=N_EPOCHS, seeds=seeds, freeze=freeze)
     if scheduled:
-        sweep.write_text(f"{sweep.read_text()}\nschedule: {{kind: halving}}\n")
+        sweep.write_text(f"{sweep.read_text()}\nschedule: {{kind: asha, factor: 8}}\n")
     with contextlib.ExitStack() as stack:
         drivers = []
         for number in range(n):
@@ -437,7 +438,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--drivers", type=int, help="5, or 3 with a Ray each")
     parser.add_argument("--cluster", choices=tuple(RUN_S), default="inline")
-    parser.add_argument("--schedule", action="store_true", help="share a search by successive halving")
+    parser.add_argument("--schedule", action="store_true", help="share a search by ASHA")
     parser.add_argument("--out", type=Path, help="a file for the lines, and the summary as its last one")
     args = parser.parse_args(argv)
     n_drivers = args.drivers or N_DRIVERS[args.cluster]

@@ -17,7 +17,6 @@ import pytest
 
 from orchestrator.execution.recorder import Recorder
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.schema import State
 from tests.builders import make_record, make_spec
 from tests.lab.chaos import compare, day, drivers
 from tests.lab.chaos.cluster import Local, small_disk
@@ -29,6 +28,7 @@ from tests.lab.chaos.readers import Reader
 from tests.lab.chaos.subject import Verdict, write_work
 from tests.lab.chaos.wall_clock import WallClock, compiler
 from tests.s3_server import ENVIRONMENT, S3Process
+from trials.state import State
 
 STEPS = (13, 26, 39)
 OPENS = 40

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from orchestrator.execution.trial_source import Source, Verdict
-from orchestrator.store.schema import State
 from tests.builders import make_record
 from trials.record import EpochRecord
 from trials.spec import TrialSpec, evaluation_steps
+from trials.state import State
 from trials.tasks import TASKS
 
 MOST_ORDERS = 300  # a sweep of many trials is not played to its end

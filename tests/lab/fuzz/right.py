@@ -62,9 +62,9 @@ def right_sweep(rng: random.Random, corpora: dict[str, Path]) -> Tree:
     tree["space"]["freeze"] = [_freeze(rng) for _ in range(rng.randint(1, 3))]
     if rng.random() < 0.4:
         tree["seeds"] = rng.sample(range(2**32), rng.randint(1, 3))
-    decided = rng.choice((None, None, None, _scheduled, _raced, _chosen))
+    decided = rng.choice((None, None, None, _scheduled, _chosen))
     if decided is not _chosen and rng.random() < 0.4:
-        _searched(rng, tree, learns=decided is not _raced)
+        _searched(rng, tree)
     if decided is not None:
         decided(rng, tree)
     for key, maker in BESIDE.items():
@@ -73,9 +73,9 @@ def right_sweep(rng: random.Random, corpora: dict[str, Path]) -> Tree:
     return tree
 
 
-def _searched(rng: random.Random, tree: Tree, *, learns: bool) -> None:
+def _searched(rng: random.Random, tree: Tree) -> None:
     """Cells that are drawn, some of them from distributions, one inside a choice."""
-    kind = rng.choice(("random", "sobol", "tpe", "pareto") if learns else ("random", "sobol"))
+    kind = rng.choice(("random", "sobol", "tpe", "pareto"))
     search: Tree = {"kind": kind, "cells": rng.randint(1, 14), "seed": rng.randint(0, 9)}
     if kind in ("tpe", "pareto"):
         search["startup"] = rng.randint(1, 6)
@@ -92,20 +92,12 @@ def _searched(rng: random.Random, tree: Tree, *, learns: bool) -> None:
 
 
 def _scheduled(rng: random.Random, tree: Tree) -> None:
-    schedule = {"kind": rng.choice(("asha", "halving", "median")), "by": rng.choice(("epochs", "examples"))}
+    schedule = {"kind": "asha", "by": rng.choice(("epochs", "examples"))}
     tree["schedule"] = {**schedule, "first": rng.choice((0.25, 0.5)), "factor": rng.choice((2, 3, 2.5))}
     if rng.random() < 0.5 and "train_size" in tree["space"]:
         tree["schedule"]["each_group"] = True
     else:
         tree["space"].pop("train_size", None)
-
-
-def _raced(rng: random.Random, tree: Tree) -> None:
-    tree["seeds"] = rng.sample(range(2**32), rng.randint(2, 7))
-    test = {"test": "student", "confidence": rng.choice((0.5, 0.8, 0.99))}
-    tree["racing"] = rng.choice((True, test))
-    if "search" in tree:
-        tree["space"].pop("order_seed", None)  # drawn, the cells would not have the same ones
 
 
 def _chosen(rng: random.Random, tree: Tree) -> None:

@@ -77,8 +77,24 @@ def spoil(rng: random.Random, tree: Tree) -> None:
 def setting(rng: random.Random) -> str:
     """What may stand after `--set`."""
     keys = ("seeds", "name", "name.x", "trial", "space", "space.freeze", "resources.gpus", "", ".", "a..b")
-    whole = ("search", "search.kind", "search.cells", "search.objectives", "schedule", "schedule.first", "racing.test")
-    others = ("racing", "goal.choose_depth.tolerance", "goal", "checkpoint.minutes", "limits.alike", "watch.log")
+    whole = (
+        "search",
+        "search.kind",
+        "search.cells",
+        "search.objectives",
+        "schedule",
+        "schedule.first",
+        "schedule.kind",
+    )
+    others = (
+        "schedule.kind",
+        "racing",
+        "goal.choose_depth.tolerance",
+        "goal",
+        "checkpoint.minutes",
+        "limits.alike",
+        "watch.log",
+    )
     beside = (*keys, *whole, *others)
     key = rng.choice((*beside, *(f"trial.{known}" for known in KNOWN), *(f"space.{known}" for known in KNOWN)))
     return f"{key}{rng.choice(('=', '=', '=', '=', '', '=='))}{as_yaml(odd_value(rng))}"

@@ -16,7 +16,7 @@ import torch
 
 from dashboards.data.frames import Frames
 from orchestrator.claims import running_drivers
-from orchestrator.claims.roster import this_process
+from orchestrator.claims.holder import this_process
 from orchestrator.commands.status_command import status
 from orchestrator.execution.rerun import find_trial
 from orchestrator.extras.store_care.check import check_store
@@ -24,7 +24,8 @@ from orchestrator.extras.store_care.repair import repair
 from orchestrator.search.factory import source_of
 from orchestrator.storage.storage import FolderStorage, NewerError
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.contents import COMMIT_ORDER, SweepPlan
+from orchestrator.store.contents import COMMIT_ORDER
+from orchestrator.store.sweep_plans import SweepPlan
 from orchestrator.sweeps.plan import make_plan
 from orchestrator.sweeps.sweep import expand, load_sweep
 from tests.builders import make_spec, write_sweep
@@ -34,9 +35,9 @@ from tests.orchestrator.store.rows import complete
 from trials.draft import Lookup
 from trials.errors import CheckpointError, DataError, DivergedError
 from trials.run import run_trial
-from trials.settings import CheckpointTimes
 from trials.spec import TrialSpec
 from trials.training.checkpoint import Checkpoints
+from trials.training.checkpoint_times import CheckpointTimes
 
 CPU = torch.device("cpu")
 SEARCH = """

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from trials.datasets.corpus import documents_at
+from trials.datasets.documents import documents_at
 from trials.sources.corpus_draft import DataDraft
 
 SEED = 0

@@ -12,7 +12,7 @@ from orchestrator.analysis.decide import decide, loss_table
 from orchestrator.analysis.decided import NOTHING_KNOWN, Decided
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.analysis.losses import collapses, excess_p
-from orchestrator.analysis.wording import answer_sentence, excluded, parts, share_text
+from orchestrator.analysis.wording import answer_words, excluded, parts, share_text
 from tests.orchestrator.analysis.frames import SIZE, sweep, trials, with_dev_sentences
 
 
@@ -37,6 +37,11 @@ def test_at_most_5_percent_of_sweeps_recommend_a_setting_that_loses_too_much() -
     assert np.mean([row is not None and row["freeze"] != "first 1" for row in found]) <= 0.05
 
 
+def answer_sentence(of: Decided) -> str:
+    """The whole answer as one paragraph."""
+    return answer_words(of).sentence
+
+
 def test_most_sweeps_find_the_largest_harmless_saving() -> None:
     rng = np.random.default_rng(3)
     losses = {"first 1": 0.0, "first 2": 0.0, "first 4": 0.001, "first 6": 0.03}
@@ -47,12 +52,18 @@ def test_most_sweeps_find_the_largest_harmless_saving() -> None:
 def test_a_recommendation_is_a_sentence_with_figures_and_its_condition() -> None:
     of = decide(learned(**{"first 2": 0.0, "first 4": 0.001}))
     assert (of.outcome, of.chosen and of.chosen["freeze"]) == ("freeze", "first 4")
-    assert re.match(
-        r"Freeze the first 4 of 6 layers: it loses 0\.\d\d points \(loss between -?0\.\d\d and 0\.\d\d; median "
-        r"0\.\d\d; 8 seeds, on this dev set\), within 1 point, and saves 67 % of the training FLOPs\. It holds for "
-        r"runs that do not collapse: 0 of 8 runs collapsed; up to 31 % could, 95 % bound\. Bad runs that are rare ",
-        answer_sentence(of),
+    words = answer_words(of)
+    assert words.lines[0] == "Freeze the first 4 of 6 layers, within 1 point"
+    assert re.fullmatch(
+        r"It loses 0\.\d\d points \(-?0\.\d\d to 0\.\d\d\) and saves 67 % of the training FLOPs; 8 seeds, on this "
+        r"dev set\.",
+        words.lines[1],
     )
+    assert (
+        words.notes[0] == "It holds for runs that do not collapse: 0 of 8 runs collapsed; up to 31 % could, 95 % bound."
+    )
+    assert words.notes[1].startswith("Bad runs that are rare ")
+    assert all(line in words.sentence for line in words.notes)
 
 
 def test_every_verdict_is_read_off_the_one_interval() -> None:
@@ -100,7 +111,7 @@ def test_a_saving_of_time_has_to_be_shown() -> None:
 def test_two_seeds_are_too_few_and_their_differences_stand_there() -> None:
     of = decide(trials({"none": [0.9, 0.9], "first 2": [0.891, 0.881]}))
     assert answer_sentence(of).startswith(
-        "Not decided: 2 seeds are too few for an interval; differences so far 0.9, 1.9 points"
+        "Not decided yet: 2 seeds are too few for an interval; differences so far 0.9, 1.9 points"
     )
     assert rows(of)["difference"].tolist() == ["too few to decide"]
     three = decide(trials({"none": [0.9, 0.9, 0.9], "first 2": [0.891, 0.881, 0.88]}))
@@ -172,8 +183,8 @@ def test_a_baseline_that_has_not_learned_or_is_near_the_constant_prediction_is_s
     assert rows(of)[["low", "high"]].isna().all(axis=None)
     assert rows(of)["why_none"].tolist() == ["the baseline has not learned the task"]
     assert (of.outcome, of.chosen, of.trade_offs) == ("not learned", None, ())
-    assert answer_sentence(of).startswith("The baseline has not learned the task: it scores ")
-    assert "Try more epochs, another learning rate or more train data." in answer_sentence(of)
+    assert answer_sentence(of).startswith("Not learned: the baseline has not learned the task: it scores ")
+    assert "Try all of the train data, then more epochs, then another learning rate." in answer_sentence(of)
     rng = np.random.default_rng(1)
     frame = trials({"none": list(0.54 + 0.02 * rng.standard_normal(6)), "first 2": [0.54] * 6})
     assert decide(frame.assign(constant_score=0.53, collapsed=0.0)).outcome == "not learned"
@@ -226,11 +237,11 @@ def test_times_of_two_devices_recommend_nothing() -> None:
 @pytest.mark.parametrize(
     ("scores", "sentence"),
     [
-        ({}, "Nothing to choose from: no setting freezes anything."),
-        ({"none": [0.9]}, "Nothing to choose from: no setting freezes anything."),
-        ({"first 1": [0.9]}, "Not decided: the baseline (freeze: none) has no completed trial yet."),
-        ({"none": [0.9], "first 1": [0.89]}, "Not decided: 1 seed is too few for an interval; differences so far 1.0 "
-         "points (the first 1 of 6 layers)."),
+        ({}, "Not decided: no setting freezes anything, so there is nothing to choose from."),
+        ({"none": [0.9]}, "Not decided: no setting freezes anything, so there is nothing to choose from."),
+        ({"first 1": [0.9]}, "Not decided yet: the baseline (freeze: none) has no completed trial yet."),
+        ({"none": [0.9], "first 1": [0.89]}, "Not decided yet: 1 seed is too few for an interval; differences so far "
+         "1.0 points (the first 1 of 6 layers). It takes 3 seeds or more."),
     ],
 )  # fmt: skip
 def test_sweeps_without_an_interval_are_told_so(scores: dict[str, list[float]], sentence: str) -> None:
@@ -280,7 +291,8 @@ def test_freeze_labels_and_savings_are_put_into_words() -> None:
     words = {
         "first 1": "the first 1 of 6 layers",
         "last 4+E": "the last 4 of 6 layers and the embeddings",
-        "all+E": "all layers and the embeddings",
+        "all+E": "all 6 layers and the embeddings",
+        "first 6": "all 6 layers",
         "alternating+E": "every other layer and the embeddings",
         "embeddings": "the embeddings",
         "layers 0,3+E": "layers 1, 4 of 6 and the embeddings",

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from dashboards.views.forest import TABLE
 from orchestrator.analysis.summary import STATISTICS, Statistic, summarise
-from orchestrator.session.display import cell_tables
+from orchestrator.session.tables import cell_tables
 from orchestrator.store import open_store
 from tests.dashboards.stores import specs
 from tests.dashboards.views.made import drawn, made

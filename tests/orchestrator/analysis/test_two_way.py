@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from orchestrator.analysis.exponential_losses import exponential_ratio
 from orchestrator.analysis.two_way import (
     GUARD,
     PRIOR_DF,
@@ -15,7 +16,6 @@ from orchestrator.analysis.two_way import (
     document_sizes,
     ends,
     estimate,
-    exponential_ratio,
     interval,
     item_losses,
     moderated,

@@ -15,7 +15,7 @@ from dashboards.cli import app
 from orchestrator import api
 from orchestrator.api.answering import chosen_sweep
 from orchestrator.store import open_store
-from orchestrator.store.contents import planned_specs
+from orchestrator.store.stored_specs import planned_specs
 from tests.examples import each
 from tests.small_sweeps import write_bank
 from trials.errors import ConfigError, NothingMatchedError
@@ -111,9 +111,12 @@ def test_what_does_not_end_in_time_uses_a_part_of_train(monkeypatch: pytest.Monk
     found = api.choose("large", cluster="inline", dry_run=True, max_hours=0.01)
     assert found.plan is not None
     assert (size := found.plan.to_run[0].train_size) < 800
-    other = api.choose("large", tolerance=5, cluster="inline", dry_run=True, max_hours=9)
+    other = api.choose("large", tolerance=5, cluster="inline", dry_run=True, max_hours=0.01)
     assert other.plan is not None
     assert {spec.trial_id for spec in other.plan.to_run} == {spec.trial_id for spec in found.plan.to_run}, size
+    later = api.choose("large", tolerance=5, cluster="inline", dry_run=True, max_hours=9)
+    assert later.plan is not None
+    assert {spec.train_size for spec in later.plan.to_run} == {800}
 
 
 @pytest.mark.slow

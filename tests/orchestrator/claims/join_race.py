@@ -13,7 +13,7 @@ from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 from orchestrator.claims import BusyStoreError, RemovedError, Timing, join
-from orchestrator.claims.roster import this_process
+from orchestrator.claims.holder import this_process
 from orchestrator.storage.storage import FolderStorage
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from orchestrator.claims import BusyStoreError, Membership, RemovedError, Timing, join
-from orchestrator.claims.roster import Holder, this_process
+from orchestrator.claims.holder import Holder, this_process
 from orchestrator.execution.shared_source import SharedTrials
 from orchestrator.store.parts import PartFolder
 from orchestrator.store.schema import TRIALS

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 
 from orchestrator.claims import BusyStoreError, Membership, RemovedError, Timing, join
-from orchestrator.claims.roster import Holder, this_process
+from orchestrator.claims.holder import Holder, this_process
 from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store import open_store
 from tests.examples import examples

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from orchestrator.claims import Claims, Timing, join, roster, running_drivers
-from orchestrator.claims.roster import Holder, Presence, this_process
+from orchestrator.claims.holder import Holder, Presence, this_process
 from orchestrator.storage.storage import FolderStorage
 from tests.examples import each
 
@@ -58,7 +58,7 @@ def test_of_another_machine_the_last_sign_of_life_decides(
     storage = FolderStorage(tmp_path)
     there = replace(this_process("s"), host="elsewhere", system="another boot")
     if alive != "now":
-        monkeypatch.setattr("orchestrator.claims.roster._utc_now", lambda: alive)
+        monkeypatch.setattr("orchestrator.claims.holder._utc_now", lambda: alive)
     storage.at("drivers").write(f"{'0' * 16}-00000001-shares.json", there.as_json())
     assert bool(running_drivers(storage, "s")) == runs
 

@@ -17,7 +17,7 @@ FIELDS = [
     "task", "corpus", "model", "train_size", "setup", "tolerance", "cost", "min_saving", "outcome", "decided", "freeze",
     "about", "loss", "low", "high", "saved", "saved_flops", "saved_time", "collapsed", "runs", "baseline_collapsed",
     "baseline_runs", "collapse_possible", "loss_all", "n_seeds", "n_sentences", "n_documents", "baseline_learned",
-    "excluded", "further_seeds", "trade_offs", "settings", "sentence",
+    "excluded", "further_seeds", "trade_offs", "settings", "headline", "lines", "notes", "sentence",
     "frozen_dropout", "yaml",
     "runner_up",
 ]  # fmt: skip
@@ -54,10 +54,15 @@ def test_json_has_an_object_for_each_train_size_and_the_words_are_its(store: Pat
     assert first["low"] < first["loss"] < first["high"] <= 1.0
     assert (first["n_seeds"], first["n_sentences"]) == (5, 300)
     assert first["yaml"] == "trial:\n  freeze: {strategy: first_k, depth: 2}\n  frozen_dropout: true\n"
-    assert [each["sentence"] for each in found if each["sentence"] not in words] == []
+    assert all(" ".join(line.split()) in words for each in found for line in each["lines"])
+    full = " ".join(run("--store", str(store), "--full").split())
+    assert all(note in full for each in found for note in each["notes"])
+    assert not any(note in words for each in found for note in each["notes"])
+    assert all(line in each["sentence"] for each in found for line in (each["headline"], *each["notes"]))
     for tighter in json.loads(run("--store", str(store), "--json", "--tolerance", "0.2")):
         assert not tighter["decided"]
-        assert tighter["sentence"].startswith("Not decided: no setting worth having is shown")
+        assert tighter["headline"] in ("Not decided", "Not decided yet")
+        assert "which is not shown to be at most 0.2 points" in tighter["lines"][1]
 
 
 def test_a_sweep_that_is_not_there_and_an_unknown_cost_are_refused(store: Path) -> None:

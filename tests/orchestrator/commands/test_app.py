@@ -71,8 +71,13 @@ def test_help_lists_every_command_in_one_of_five_panels_and_what_can_be_exported
 
 
 def test_a_command_that_was_removed_says_what_to_use_instead() -> None:
-    for words, instead in ((("manifests", "kuberay"), "permafrost.yaml"), (("store", "merge", "a", "b"), "a,b")):
-        done = run(*words)
+    gone = (
+        ("manifests kuberay", "permafrost.yaml"),
+        ("store merge a b", "a,b"),
+        ("launch --simulate a", "store itself"),
+    )
+    for words, instead in gone:
+        done = run(*words.split())
         assert (done.exit_code, instead in done.output) == (2, True)
 
 

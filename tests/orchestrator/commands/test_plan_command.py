@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 import typer
 
-from orchestrator.commands.launch_command import launch, plan
+from orchestrator.commands.launch_command import launch
+from orchestrator.commands.plan_command import plan
 from orchestrator.config.quantities import duration, energy, size
 from orchestrator.forecast.forecast import CellForecast, Figure, Forecast
 from orchestrator.forecast.forecast_text import forecast_line, forecast_tables

@@ -15,7 +15,8 @@ import pyarrow as pa
 import pytest
 import typer
 
-from orchestrator.config.console import NotebookOutput, SafeConsole, ShownInCell, notebook_output, reported, say, stderr
+from orchestrator.config.console import SafeConsole, reported, say, stderr
+from orchestrator.config.notebook import NotebookOutput, ShownInCell, notebook_output
 from tests.examples import each
 from trials.errors import ModelError
 

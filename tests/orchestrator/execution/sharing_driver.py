@@ -12,16 +12,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from orchestrator.claims import RemovedError, Timing, join
-from orchestrator.claims.roster import this_process
+from orchestrator.claims.holder import this_process
+from orchestrator.config.limits import Limits
 from orchestrator.execution.recorder import Recorder
 from orchestrator.execution.shared_source import SharedSource
-from orchestrator.execution.trial_source import Attempt, Listed, Source, TrialQueue, Verdict
+from orchestrator.execution.trial_queue import Attempt, TrialQueue
+from orchestrator.execution.trial_source import Listed, Source, Verdict
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.schema import State
-from orchestrator.sweeps.sweep import Limits
 from tests.builders import make_record, make_spec
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
+from trials.state import State
 
 QUICK = Timing(beat_s=0.2, stale_s=3.0, poll_s=0.1)
 EVALUATIONS = 4

@@ -17,7 +17,7 @@ from orchestrator.execution.events import failure, last_line
 from orchestrator.execution.recorder import Recorder, epoch_row, trial_row
 from orchestrator.storage.storage import FolderStorage
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.schema import EPOCHS, METRICS, TRIALS, State
+from orchestrator.store.schema import EPOCHS, METRICS, TRIALS
 from tests.builders import make_record, make_spec, write_sweep
 from tests.examples import each
 from tests.lab.chaos.cluster import small_disk
@@ -26,6 +26,7 @@ from trials.draft import FreezeDraft
 from trials.errors import StoreError
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
+from trials.state import State
 from trials.tasks import TASKS
 
 SPEC = make_spec()

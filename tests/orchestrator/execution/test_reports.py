@@ -11,7 +11,7 @@ import torch
 
 from orchestrator.execution.recorder import Recorder, report_rows
 from orchestrator.store import ResultStore
-from orchestrator.store.schema import METRICS, PREDICTIONS, TAGS, State
+from orchestrator.store.schema import METRICS, PREDICTIONS, TAGS
 from tests.builders import write_table, write_tagged_treebank, write_texts
 from trials.datasets.corpus import Sentence
 from trials.draft import Lookup, TrialDraft
@@ -19,6 +19,7 @@ from trials.record import EpochRecord
 from trials.run import run_trial
 from trials.settings import Predictions
 from trials.spec import TrialSpec
+from trials.state import State
 from trials.tasks.task import read_corpus
 from trials.training.best_epoch import AUTO_WORDS
 

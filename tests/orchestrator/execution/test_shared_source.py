@@ -17,19 +17,20 @@ from pathlib import Path
 import pytest
 
 from orchestrator.claims import Claims, join
+from orchestrator.config.limits import Limits
 from orchestrator.execution import shared_source
 from orchestrator.execution.shared_source import SharedSource, SharedTrials
-from orchestrator.execution.trial_source import Listed, TrialQueue
+from orchestrator.execution.trial_queue import TrialQueue
+from orchestrator.execution.trial_source import Listed
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.contents import read_table
-from orchestrator.store.schema import State
-from orchestrator.sweeps.sweep import Limits
 from tests.builders import make_spec
 from tests.drivers import running
 from tests.orchestrator.execution.sharing_driver import QUICK, asleep, drive
 from tests.orchestrator.store.rows import trial
 from tests.s3_faults import Faults
 from tests.s3_server import ENVIRONMENT, S3Process
+from trials.state import State
 
 SPECS = [make_spec(seed=seed) for seed in range(24)]
 CHECKOUT = Path(__file__).parents[3]

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 import typer
 
-from orchestrator.commands.operate import stop as stop_command
+from orchestrator.commands.stop_command import stop as stop_command
 from orchestrator.config.console import reported
 from orchestrator.config.signals import TELLER
 from orchestrator.execution import events as stop_module
-from orchestrator.execution.events import StopRequest, ask_to_stop
+from orchestrator.execution.stop_request import StopRequest, ask_to_stop
 from orchestrator.store import ResultStore
 from tests.examples import each
 

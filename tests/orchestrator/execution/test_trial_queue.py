@@ -9,12 +9,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orchestrator.config.limits import Limits
 from orchestrator.execution.events import failure
-from orchestrator.execution.trial_source import Listed, TrialQueue
-from orchestrator.store.schema import State
-from orchestrator.sweeps.sweep import Limits
+from orchestrator.execution.trial_queue import TrialQueue
+from orchestrator.execution.trial_source import Listed
 from tests.builders import Clock, make_record, make_spec
 from trials.errors import DataError, DivergedError, NoDeviceError, PreemptedError, StoreError
+from trials.state import State
 
 SPECS = [make_spec(seed=seed) for seed in range(8)]
 FAILURES = [State.LOST, State.UNAVAILABLE, State.OUT_OF_MEMORY, State.DIVERGED, State.FAILED]

@@ -8,7 +8,6 @@ from orchestrator.execution.recorder import Recorder
 from orchestrator.forecast.gpu_memory import EncoderSizes
 from orchestrator.forecast.history import read_history
 from orchestrator.store import open_store
-from orchestrator.store.schema import State
 from orchestrator.sweeps import cluster_spec
 from orchestrator.sweeps.cluster_spec import ClusterSpec, slots_of
 from orchestrator.sweeps.sweep import Resources
@@ -16,6 +15,7 @@ from tests.builders import make_record
 from tests.examples import each
 from tests.orchestrator.forecast.worlds import LENGTHS, SIZES, spec_of
 from trials.hardware.machine import CudaGpus, Gpu
+from trials.state import State
 from trials.training.step_rule import GRAPHS_VARIABLE
 
 LARGE = EncoderSizes(layers=24, width=1024, inner=4096, table=31_000_000, table_width=1024)

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from orchestrator.monitoring.json_log import JsonLog
 from orchestrator.monitoring.progress import Ending
-from orchestrator.store.schema import State
 from tests.builders import make_record, make_spec
 from trials.cache.set_up_work import SetUpWork
+from trials.state import State
 
 AT = datetime(2026, 11, 21, 22, 15, 2, 125_000, UTC)
 SPEC = make_spec()

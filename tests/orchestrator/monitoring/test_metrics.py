@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from orchestrator.monitoring.metrics import METRICS, Launch, MetricsListener
 from orchestrator.monitoring.progress import Ending
-from orchestrator.store.schema import State
 from tests.builders import make_record, make_spec
+from trials.state import State
 
 BEGAN = 1_750_000_000.0
 DONE = Ending("done", None, {State.COMPLETED: 1}, 0, 1.0)

@@ -8,18 +8,19 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from orchestrator.execution.events import Listeners, StopRequest
+from orchestrator.execution.events import Listeners
 from orchestrator.execution.recorder import Recorder
+from orchestrator.execution.stop_request import StopRequest
 from orchestrator.session.monitors import Watch
 from orchestrator.storage.storage import FolderStorage
 from orchestrator.store import open_store
-from orchestrator.store.schema import State
 from orchestrator.sweeps.plan import Plan
 from orchestrator.sweeps.sweep import SweepSpec
 from orchestrator.sweeps.watch_spec import WatchSpec
 from tests.builders import first_attempts, make_record, make_spec
 from tests.examples import each
 from tests.small_sweeps import POS, launched, write_bank
+from trials.state import State
 
 SPECS = tuple(make_spec(seed=seed) for seed in range(2))
 PLAN = Plan(SweepSpec(name="tiny"), "tiny.yaml", SPECS, SPECS, first_attempts(SPECS))

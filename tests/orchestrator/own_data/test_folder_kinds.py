@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.own_data.choose_options import ChooseOptions
-from orchestrator.own_data.corpus_guess import corpus_lines, examples, guess_corpus
+from orchestrator.own_data.corpus_guess import guess_corpus
+from orchestrator.own_data.corpus_words import corpus_lines, examples
 from trials.datasets.corpus import Text
 from trials.draft import Lookup
 from trials.errors import MissingError, PermafrostError

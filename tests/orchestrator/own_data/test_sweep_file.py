@@ -10,6 +10,7 @@ import pytest
 from orchestrator.config.yaml_document import Document
 from orchestrator.own_data.choose_options import ChooseOptions
 from orchestrator.own_data.corpus_guess import guess_corpus
+from orchestrator.own_data.recipe import recipe
 from orchestrator.own_data.sweep_file import (
     NOTHING,
     SEEDS,
@@ -19,7 +20,6 @@ from orchestrator.own_data.sweep_file import (
     lora_text,
     rates_in,
     rates_text,
-    recipe,
     refuse_edited,
     refuse_others,
     size_in,

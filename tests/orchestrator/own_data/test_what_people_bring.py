@@ -149,6 +149,29 @@ KINDS: dict[str, Kind] = {
         {"all.tsv": "".join(f"{t}\t{k}\t{SPLIT_ROWS[i % 8].title()}\n" for i, (t, k) in enumerate(texts(80)))},
         60, 10, 10, text="0", label="1", layout="jsonl", notes=["column '2' says the split"],
     ),
+    "a suffix that says no format": refused(
+        train("".join(f"__label__{k} {t}\n" for t, k in texts(40)), ".ft"), "train.ft: this is fastText", "sed -E"
+    ),
+    "a suffix that says no format, of words": refused(
+        train(lines(ner(40)), ".data"), "train.data: looks like columns", "--format columns --train FILE"
+    ),
+    "a folder for train, a file for dev": of_texts(
+        {"train/all.csv": texts_of("text", "label"), "dev.csv": texts_of("text", "label", n=20)}, 60, 20, 0, **TEXT
+    ),
+    "tables of Hive's with names on top": of_texts(
+        {f"split={split}/{i}.csv": csv_text([("note", "kind"), *texts(30, 100 * i + start)])
+         for split, start in (("train", 0), ("val", 900)) for i in range(2)},
+        60, 60, 0, text="note", label="kind", layout="jsonl",
+    ),
+    "a packed file under another name": refused({"all.zip": "PK"}, "all.zip: .zip files are not read. Unpack it"),
+    "words with the numbers of their sentences": refused(
+        train("".join(f"{i}\t{w}\t{t}\n" for i, row in enumerate(ner(40)) for w, t in row)),
+        "a word a line with the numbers of sentences", "train.tsv > OTHER/train.tsv",
+    ),
+    "tags before words": refused(
+        train(lines([[(t, "0", w) for w, t in row] for row in ner(40)]), ".conll"),
+        "which column holds the words? The first one has tags of spans. Read are --words 2 --tags 0",
+    ),
     # --- Scripts without spaces, tabs alone
     "texts of a script without spaces": of_texts(
         with_splits(".txt", lambda n, start: "".join(f"电影很好看{i}\t{i % 2}\n" for i in range(start, start + n))),
@@ -178,6 +201,10 @@ KINDS: dict[str, Kind] = {
         train("text,label\n" + "".join(f'"he \\"said\\", {t}",{k}\n' for t, k in texts(40)), ".csv"), 40, **TEXT,
         notes=['a quote inside of quotes is written \\"'],
     ),
+    "backslashes before quotes between semicolons": of_texts(
+        train("text;label\n" + "".join(f'"he \\"said\\"; {t}";{k}\n' for t, k in texts(40)), ".csv"), 40, **TEXT,
+        notes=["the cells are separated by semicolons", 'a quote inside of quotes is written \\"'],
+    ),
     "a named separator": of_texts(
         train("sep=;\ntext;label\n" + "".join(f"{t};{k}\n" for t, k in texts(40)), ".csv"), 40, **TEXT,
         notes=["its first line, `sep=`, names the separator"],
@@ -195,6 +222,15 @@ KINDS: dict[str, Kind] = {
             ".jsonl"),
         40, text="body.text", label="gold.label", layout="jsonl",
     ),
+    "rows by their numbers": of_texts(
+        train(json.dumps({str(i): {"text": t, "label": k} for i, (t, k) in enumerate(texts(40))}), ".json"), 40,
+        text="text", layout="jsonl",
+    ),
+    "a list for each column": of_texts(
+        train(json.dumps({"text": [t for t, _ in texts(40)], "label": [k for _, k in texts(40)]}), ".json"), 40,
+        text="text", layout="jsonl",
+    ),
+    "arrays in an array": refused(train(json.dumps([*map(list, texts(9))]), ".json"), "has no JSON objects"),
     "answers about one label": of_texts(
         train(json_lines({"text": t, "label": "SPORT", "answer": ("accept", "reject", "ignore")[i % 3]}
                          for i, (t, _) in enumerate(texts(60))), ".jsonl"),
@@ -235,6 +271,17 @@ KINDS: dict[str, Kind] = {
     "names of files for texts": refused(
         train(csv_text([("text", "label"), *[(f"reviews/{i}.txt", k) for i, (_, k) in enumerate(texts(30))]]), ".csv"),
         "the texts in 'text' are names of files ('reviews/0.txt')",
+    ),
+    "a label in a printed list": of_texts(
+        train(csv_text([("text", "label"), *[(t, f"['{k}']") for t, k in texts(40)]]), ".csv"), 40, **TEXT
+    ),
+    "several labels in a printed list": refused(
+        train(csv_text([("text", "label"), *[(t, f"['{k}', 'x']") for t, k in texts(40)]]), ".csv"),
+        "the labels in 'label' are several a text",
+    ),
+    "scores with commas": refused(
+        train("text;score\n" + "".join(f"{t};{i % 5},{i % 9}\n" for i, (t, _) in enumerate(texts(60))), ".csv"),
+        "the labels in 'score' are numbers with commas (0,0). Write points",
     ),
     # --- Labels that are none, or the same one twice
     "a dash for no label": of_texts(
@@ -403,6 +450,7 @@ def test_parts_of_spark_are_one_split_and_folders_of_hive_say_theirs() -> None:
     for n in (1, 2):
         Path("spark", "dev.parquet", f"part-{n:05}.snappy.parquet").unlink()
     assert guessed("spark").spec.sizes == (60, 9, 0)
+    assert sum(guessed("spark/train.parquet").spec.sizes or ()) == 60
     for part, name in (
         ("train", "bad"),
         ("train", "good"),

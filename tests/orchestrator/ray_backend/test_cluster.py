@@ -52,3 +52,36 @@ def test_a_full_temporary_folder_is_named_before_ray_starts_and_when_it_fills_up
         MissingError, match=r"--cluster local: /.*, the folder of Ray's temporary files, is full.*RAY_TMPDIR"
     ):
         local_cluster().__enter__()
+
+
+REFUSED = """
+import sys, ray
+from orchestrator.ray_backend.cluster import local_cluster
+init, left = ray.init, [int(sys.argv[1])]
+def refused(**options):
+    init(**options)
+    if left[0]:
+        left[0] -= 1
+        raise RuntimeError("InvalidAuthToken: Authentication token is missing or incorrect" + 15 * "\\n  a line of C++")
+ray.init = refused
+for _ in range(2):
+    with local_cluster() as cluster:
+        print(len(ray.nodes()), "node", cluster.dashboard[:7])
+"""
+
+
+def with_refusals(times: int) -> subprocess.CompletedProcess[str]:
+    """A process that has imported Ray and makes two clusters, while some of its starts are refused."""
+    return subprocess.run([sys.executable, "-c", REFUSED, str(times)], capture_output=True, text=True)
+
+
+@pytest.mark.cluster
+def test_a_process_that_knows_ray_makes_two_clusters_one_of_them_at_the_second_try() -> None:
+    done = with_refusals(1)
+    assert done.stdout == 2 * "1 node http://\n", done.stderr
+
+
+@pytest.mark.cluster
+def test_a_ray_that_is_refused_twice_is_told_in_one_line() -> None:
+    (line,) = [line for line in with_refusals(2).stderr.splitlines() if "MissingError" in line]
+    assert "Ray did not start (InvalidAuthToken: Authentication token is missing or incorrect); its logs" in line

@@ -10,17 +10,19 @@ from typing import Any
 import pytest
 from ray.tune.execution.tune_controller import TuneController
 
-from orchestrator.execution.events import Listener, StopRequest
+from orchestrator.config.limits import Limits
+from orchestrator.execution.events import Listener
 from orchestrator.execution.slots import ANY, Node, Share, Slots
-from orchestrator.execution.trial_source import Listed, TrialQueue
+from orchestrator.execution.stop_request import StopRequest
+from orchestrator.execution.trial_queue import TrialQueue
+from orchestrator.execution.trial_source import Listed
 from orchestrator.ray_backend.driver import PlannedTrials, _ListenerCallback, tune_folder
 from orchestrator.ray_backend.trainable import FAILURE, HELD, RECORD, UNSEEN, WorkerSettings
-from orchestrator.store.schema import State
-from orchestrator.sweeps.sweep import Limits
 from tests.builders import make_record, make_spec
 from tests.examples import each
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
+from trials.state import State
 
 
 def test_the_folder_of_a_killed_driver_is_removed_and_that_of_a_running_one_is_not(

@@ -12,14 +12,9 @@ import pytest
 
 from orchestrator.ray_backend import staging as staging
 from orchestrator.ray_backend.jobs import package_plugins
-from orchestrator.ray_backend.staging import (
-    StagedPlugins,
-    elsewhere,
-    holds,
-    stage_plugins,
-    staged,
-    unshared_folder_note,
-)
+from orchestrator.ray_backend.shared_folder import elsewhere, holds, unshared_folder_note
+from orchestrator.ray_backend.staged_plugins import StagedPlugins, stage_plugins
+from orchestrator.ray_backend.staging import staged
 from tests.builders import write_tagged_treebank
 from tests.plugin_packages import fresh_plugins as fresh_plugins
 from tests.plugin_packages import install

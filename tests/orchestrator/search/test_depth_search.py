@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,15 +12,15 @@ import pytest
 
 from orchestrator.execution.recorder import Recorder
 from orchestrator.search.depth_search import Depths, DepthSearch
-from orchestrator.search.simulate import RecordedTrials, recorded_trials, simulate
 from orchestrator.search.trial_results import StoredTrials
 from orchestrator.store import ResultStore
-from orchestrator.store.schema import State
 from orchestrator.sweeps.search_spec import DepthGoalSpec, GoalSpec
 from tests.builders import first_k, make_record, make_spec
+from tests.lab.replay import RecordedTrials, recorded_trials, simulate
 from tests.orchestrator.search.worlds import nothing_known
 from trials.record import EpochRecord, SplitReport
 from trials.spec import TrialSpec
+from trials.state import State
 
 SEEDS = range(6)
 LOSSES = (0.0, 0.001, 0.03)  # of freezing none, one layer, two layers
@@ -83,7 +84,7 @@ def test_with_time_given_it_goes_on_until_nothing_is_open(tmp_path: Path) -> Non
     source = DepthSearch(goal(tolerance=0.4), DEPTHS, nothing_known(tmp_path), time_left=lambda: 3600.0)
     spent = simulate(source, trials())
     assert spent.trials > len(short._used)
-    assert source.found()[0].startswith("chosen  none: Not decided: ")
+    assert source.found()[0] == "chosen  Not decided"
 
 
 def test_seeds_that_were_added_to_a_plan_are_run_where_they_may_decide(tmp_path: Path) -> None:
@@ -96,15 +97,17 @@ def test_seeds_that_were_added_to_a_plan_are_run_where_they_may_decide(tmp_path:
 
 
 def test_it_ends_with_the_answer_and_its_curve_and_what_the_choice_loses_on_test(tmp_path: Path) -> None:
-    lines = searched(tmp_path, trials()).found()
-    assert lines[0].startswith("chosen  ■ ■□□□□□ first 1: Freeze the first 1 of 6 layers and the embeddings: it loses")
-    assert " seeds, 300 dev sentences), within 1 point, and saves 20 %" in lines[0]
-    assert " runs collapsed; up to " in lines[0]
-    assert lines[1].startswith("        on test, which took no part in the choice, it loses 0.")
-    assert lines[1].endswith(" seeds, 200 test sentences")
+    lines = searched(tmp_path, trials()).found(200)
+    assert lines[0] == "chosen  ■ ■□□□□□  Freeze the first 1 of 6 layers and the embeddings, within 1 point"
+    assert re.fullmatch(
+        r" {8}It loses \S+ points \(\S+ to \S+\) and saves 20 % of .*; \d+ seeds, 300 dev sentences\.", lines[1]
+    )
+    assert lines[2].startswith("        On test, which took no part in the choice, it loses 0.")
+    assert lines[2].endswith(" seeds, 200 test sentences.")
     assert any(line.startswith("          within ") for line in lines)
-    alone = searched(tmp_path, trials(sentences=False)).found()
-    assert alone[1].endswith(" seeds, on this test set")
+    assert max(map(len, searched(tmp_path, trials()).found(80)[1:])) <= 80
+    alone = searched(tmp_path, trials(sentences=False)).found(200)
+    assert alone[2].endswith(" seeds, on this test set.")
 
 
 def test_sentences_of_documents_are_judged_by_them(tmp_path: Path) -> None:
@@ -112,13 +115,14 @@ def test_sentences_of_documents_are_judged_by_them(tmp_path: Path) -> None:
     row = source.decided().table.iloc[0]
     assert (row["n_sentences"], row["n_documents"]) == (300, 20)
     assert row["high"] != pytest.approx(plain.decided().table.iloc[0]["high"])
-    assert "300 dev sentences of 20 documents" in source.found()[0]
+    assert "300 dev sentences of 20 documents" in source.found(200)[1]
 
 
 def test_an_undecided_depth_says_how_many_seeds_or_sentences_would_decide(tmp_path: Path) -> None:
-    text = "\n".join(searched(tmp_path, trials(), tolerance=0.4).found())
-    assert text.startswith("chosen  none: Not decided: no setting worth having is shown to lose at most 0.4 points.")
-    assert "more dev sentences" in text
+    first, second, *_ = searched(tmp_path, trials(), tolerance=0.4).found(400)
+    assert first == "chosen  Not decided"
+    assert "which is not shown to be at most 0.4 points; about " in second
+    assert "more dev sentences" in second
 
 
 def test_a_run_that_collapsed_is_left_out_and_reported_unless_most_do(tmp_path: Path) -> None:
@@ -129,7 +133,7 @@ def test_a_run_that_collapsed_is_left_out_and_reported_unless_most_do(tmp_path: 
     assert row["loss"] < 0.01 < row["loss_all"]
     assert row["barred"] == "its mean over all runs is not within the tolerance"
     assert source.decided().chosen is None
-    assert "runs collapsed" in source.found()[0]
+    assert "runs collapsed" in source.found(200)[1]
     most = {spec_of(1, seed).trial_id: [record_of(1, seed, collapsed=True)] for seed in SEEDS if seed != 3}
     assert searched(tmp_path, {**trials(), **most}).decided().chosen is None
 

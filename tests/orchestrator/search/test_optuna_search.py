@@ -9,11 +9,11 @@ from optuna.trial import FrozenTrial, TrialState
 
 from orchestrator.search.optuna_search import directions, distribution_of, frozen_trial, suggested_point
 from orchestrator.search.trial_results import Cell, Evaluation, TrialProgress
-from orchestrator.store.schema import State
 from orchestrator.sweeps.search_spec import SearchSpec
 from orchestrator.sweeps.space import Axis
 from tests.examples import examples
 from tests.orchestrator.search.worlds import SIX_LAYERS, grid_of
+from trials.state import State
 
 TPE = SearchSpec(kind="tpe", cells=30, startup=4)
 BOTH = SearchSpec(kind="pareto", cells=30, objectives=("score", "train_s"))

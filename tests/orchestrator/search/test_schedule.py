@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.execution.trial_source import Attempt, Listed, Order, TrialQueue, Verdict
-from orchestrator.search.race import by_student, residual_variance
-from orchestrator.search.schedule import Asha, Halving, Median
-from orchestrator.store.schema import State
+from orchestrator.config.limits import Limits
+from orchestrator.execution.trial_queue import Attempt, TrialQueue
+from orchestrator.execution.trial_source import Listed, Order, Verdict
+from orchestrator.search.schedule import Asha
 from orchestrator.sweeps.search_spec import ScheduleSpec
-from orchestrator.sweeps.sweep import Limits
 from tests.builders import make_record, make_spec
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
+from trials.state import State
 
 SPECS = [make_spec(seed=seed) for seed in range(5)]
 SCORES = st.lists(st.floats(0, 1), min_size=1, max_size=40)
@@ -63,34 +61,12 @@ def test_at_the_end_of_asha_something_has_run_to_its_end(scores: list[float]) ->
     assert at_end >= 1
 
 
-def test_a_rung_of_halving_waits_for_all_its_cells_and_for_no_more_to_come() -> None:
-    halving = Halving(ScheduleSpec(kind="halving"))
-    for cell in "abcd":
-        halving.until(cell, "group", 9)
-    for cell, score in zip("abc", (0.3, 0.9, 0.6), strict=True):
-        halving.reached(cell, 0, score)
-    halving.closed()
-    assert promoted_by(halving) is None
-    halving.left("d", 0)  # it failed
-    assert [promoted_by(halving), promoted_by(halving)] == ["b", None]
-
-
 def test_cells_of_different_groups_are_not_ranked_against_each_other() -> None:
     asha = Asha(ScheduleSpec(kind="asha", factor=2))
     for cell, group, score in (("a", "x", 0.9), ("b", "x", 0.8), ("c", "y", 0.2), ("d", "y", 0.1)):
         asha.until(cell, group, 9)
         asha.reached(cell, 0, score)
     assert [promoted_by(asha), promoted_by(asha), promoted_by(asha)] == ["a", "c", None]
-
-
-def test_the_median_rule_waits_for_three_others_and_for_its_first_time() -> None:
-    median = Median(ScheduleSpec(kind="median", first=2))
-    others = [median.continues(cell, "group", 0, time, 0.5) for cell in "abc" for time in (1.0, 2.0)]
-    assert all(others)
-    assert median.continues("d", "group", 0, 1.0, 0.1)
-    assert not median.continues("d", "group", 0, 2.0, 0.1)
-    assert median.continues("e", "group", 0, 2.0, 0.6)
-    assert median.continues("f", "another", 0, 2.0, 0.1)
 
 
 # --- Between a source and the drivers
@@ -172,17 +148,3 @@ def test_a_paused_trial_goes_on_as_its_next_attempt_and_a_lost_one_keeps_where_i
     assert queue.ended(last.spec, State.COMPLETED, None) is None
     assert source.heard == [State.PRUNED, State.COMPLETED]
     assert queue.is_over
-
-
-# --- Tests of races
-
-
-def test_a_race_drops_a_clear_loser_and_never_an_equal() -> None:
-    best, loser = [0.90, 0.92, 0.91, 0.93, 0.92, 0.91, 0.90, 0.93], [0.50, 0.53, 0.51, 0.52, 0.54, 0.50, 0.51, 0.52]
-    losses, is_worse = np.subtract(best, loser)[:, None], by_student([best, loser, best[::-1]], 0.01)
-    assert is_worse(losses)
-    assert not is_worse(np.zeros_like(losses))
-    variance, freedom = residual_variance([[0.1, 0.2, 0.3], [0.4, 0.5, 0.6], [0.9, 1.0, 1.1]])
-    assert variance == pytest.approx(0.0, abs=1e-30)
-    assert freedom == 4
-    assert residual_variance([[0.1, 0.2], [0.4, 0.6]])[1] == 0  # one degree of freedom tells nothing

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from orchestrator.search.optuna_search import AdaptiveCells
 from orchestrator.search.schedule import NoEarlyStopping, scheduler_of
-from orchestrator.search.simulate import SimulatedCost, simulate
 from orchestrator.search.steering import FixedCells, Steering, front
-from orchestrator.store.schema import State
 from orchestrator.sweeps.search_spec import ScheduleSpec, SearchSpec
 from orchestrator.sweeps.space import Axis
-from tests.orchestrator.search.worlds import DEPTHS, EPOCHS, RATES, SIX_LAYERS, grid_of, nothing_known, resolver, table
+from tests.lab.replay import SimulatedCost, simulate
+from tests.orchestrator.search.worlds import (
+    DEPTHS,
+    EPOCHS,
+    RATES,
+    SIX_LAYERS,
+    StopLow,
+    grid_of,
+    nothing_known,
+    resolver,
+    table,
+)
+from trials.state import State
 
 SPACE = {"freeze.depth": Axis(choice=list(DEPTHS)), "optim.lr": Axis(choice=list(RATES))}
 GRID = len(DEPTHS) * len(RATES) * EPOCHS  # epochs, with one seed
@@ -38,35 +45,28 @@ def test_without_a_schedule_every_trial_runs_to_its_end(tmp_path: Path) -> None:
     assert source.is_over
 
 
-@pytest.mark.parametrize("kind", ["asha", "halving"])
-def test_halving_finds_the_best_cell_with_fewer_epochs_and_promoted_cells_go_on_with_all_their_seeds(
-    tmp_path: Path, kind: str
+def test_asha_finds_the_best_cell_with_fewer_epochs_and_promoted_cells_go_on_with_all_their_seeds(
+    tmp_path: Path,
 ) -> None:
-    source, spent = scheduled(tmp_path, ScheduleSpec.model_validate({"kind": kind}), (0, 1, 2))
+    source, spent = scheduled(tmp_path, ScheduleSpec(kind="asha"), (0, 1, 2))
     assert best(source) == (2, 1e-3)
     assert spent.epochs <= 0.4 * GRID * 3
     lengths = [{len(seen.evaluations) for seen in cell.progress.values()} for cell in source.cells]
     assert {*map(frozenset, lengths)} == {frozenset([n]) for n in (1, 3, EPOCHS)}
     # Rungs between two evaluations are those of the next one.
-    fine, spent = scheduled(tmp_path, ScheduleSpec.model_validate({"kind": kind, "first": 0.25}))
+    fine, spent = scheduled(tmp_path, ScheduleSpec(kind="asha", first=0.25))
     assert {len(seen.evaluations) for cell in fine.cells for seen in cell.progress.values()} >= {1, EPOCHS}
     assert best(fine) == (2, 1e-3)
     assert spent.epochs < GRID
 
 
-def test_with_one_slot_a_rung_of_halving_waits_for_all_cells_that_leave_the_rung_below(tmp_path: Path) -> None:
-    schedule = ScheduleSpec(kind="halving")
-    source = Steering(FixedCells(grid_of()), scheduler_of(schedule), schedule, nothing_known(tmp_path))
-    simulate(source, table(), slots=1)
-    assert Counter(len(cell.pauses) for cell in source.cells) == {1: 49 - 17, 2: 17}
-    assert sum(cell.until is None for cell in source.cells) == 6
-
-
-def test_the_median_rule_stops_only_cells_below_the_median(tmp_path: Path) -> None:
-    source, spent = scheduled(tmp_path, ScheduleSpec(kind="median", first=3))
+def test_a_trial_that_a_scheduler_stops_is_not_gone_on_with_and_its_cell_is_not_ranked(tmp_path: Path) -> None:
+    source = Steering(FixedCells(grid_of()), StopLow(), ScheduleSpec(), nothing_known(tmp_path))
+    spent = simulate(source, table())
     stopped = [cell for cell in source.cells if set(cell.over.values()) == {State.PRUNED}]
     assert 5 < len(stopped) < len(source.cells)
-    assert spent.epochs < GRID
+    assert {len(seen.evaluations) for cell in stopped for seen in cell.progress.values()} == {3}
+    assert spent.epochs == GRID - (EPOCHS - 3) * len(stopped)
     assert best(source) == (2, 1e-3)
 
 

@@ -11,16 +11,16 @@ import pytest
 import typer
 
 from orchestrator.commands.launch_command import launch
-from orchestrator.execution.events import StopRequest
-from orchestrator.session.outcome import Bounds, Meter, limit_note, on_bounds
+from orchestrator.execution.stop_request import StopRequest
+from orchestrator.session.bounds import Bounds, Meter, limit_note, on_bounds
 from orchestrator.store import open_store
-from orchestrator.store.schema import State
 from orchestrator.sweeps.cluster_spec import Prices
 from tests.builders import Clock, make_spec, write_sweep
 from tests.orchestrator.forecast.test_trial_cost import forecast_of
 from tests.orchestrator.forecast.worlds import observed, spec_of
 from tests.small_sweeps import POS, write_bank
 from trials.errors import ConfigError
+from trials.state import State
 
 
 def launched_with(folder: Path, capsys: pytest.CaptureFixture[str], **bounds: float) -> tuple[int, dict[str, int], str]:

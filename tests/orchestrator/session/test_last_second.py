@@ -16,7 +16,7 @@ import typer
 from orchestrator.commands import launch_command
 from orchestrator.config.console import reported
 from orchestrator.execution.recorder import Recorder
-from orchestrator.session.outcome import Bounds
+from orchestrator.session.bounds import Bounds
 from orchestrator.store import ResultStore
 from orchestrator.sweeps.cluster_spec import find_cluster
 from orchestrator.sweeps.plan import Plan

@@ -13,18 +13,11 @@ import pytest
 from rich.console import Console
 
 from orchestrator.analysis.summary import CellSummary
-from orchestrator.config.console import NotebookOutput, SafeConsole
-from orchestrator.session.display import (
-    LiveDisplay,
-    RunningTrials,
-    cell_tables,
-    failure_table,
-    plan_lines,
-    setting_table,
-    unbroken,
-)
+from orchestrator.config.console import SafeConsole
+from orchestrator.config.notebook import NotebookOutput
+from orchestrator.session.display import LiveDisplay, RunningTrials
+from orchestrator.session.tables import cell_tables, failure_table, plan_lines, setting_table, unbroken
 from orchestrator.store import open_store
-from orchestrator.store.schema import State
 from orchestrator.sweeps.cluster_spec import ClusterSpec, settled
 from orchestrator.sweeps.plan import Plan, make_plan
 from orchestrator.sweeps.sweep import load_sweep
@@ -33,6 +26,7 @@ from trials.cache.set_up_work import SetUpWork
 from trials.draft import Lookup
 from trials.hardware.machine import processor_name
 from trials.spec import TrialSpec, steps_an_epoch
+from trials.state import State
 
 INLINE = ClusterSpec(address="inline", gpus=0)
 
@@ -202,7 +196,7 @@ def test_without_a_terminal_every_ended_trial_is_one_plain_line(plan: Plan) -> N
         display.ended(spec, State.COMPLETED, None)
         display.ended(other, State.FAILED, "Traceback\nValueError: [no] such thing")
     first, second = file.getvalue().splitlines()
-    assert first.startswith(f"1/2 completed {spec.label}  accuracy 87.65  ETA ")
+    assert first.startswith(f"1/2 completed {spec.label}  accuracy 87.65 (best epoch)  ETA ")
     assert second.startswith(f"2/2 failed    {other.label}  ValueError: [no] such thing  ETA 0.0 s")
 
 

@@ -20,8 +20,8 @@ from orchestrator.storage.address import parse_address
 from orchestrator.storage.connection import connect
 from orchestrator.storage.object_storage import LARGEST_BYTES, ObjectCache, ObjectStorage, halfway
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.contents import SweepPlan
 from orchestrator.store.results import MARKER
+from orchestrator.store.sweep_plans import SweepPlan
 from tests.orchestrator.store.rows import epoch, tag, trial
 from tests.s3_faults import Faults
 from tests.s3_objects import ACCESS_KEY, BUCKET, RENEWED_KEY, SECRET_KEY

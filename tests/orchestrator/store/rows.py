@@ -9,9 +9,10 @@ from typing import Any
 import pyarrow as pa
 
 from orchestrator.store import ResultStore
-from orchestrator.store.contents import COMMIT_ORDER, SweepPlan
-from orchestrator.store.parts import RECORDED, as_columns, recorded
+from orchestrator.store.contents import COMMIT_ORDER
+from orchestrator.store.row_digests import RECORDED, as_columns, recorded
 from orchestrator.store.schema import TABLES
+from orchestrator.store.sweep_plans import SweepPlan
 from trials.spec import TrialSpec, evaluation_steps, steps_an_epoch
 
 TIME = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)

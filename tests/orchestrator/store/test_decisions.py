@@ -14,7 +14,6 @@ import pytest
 from orchestrator.storage.open_storage import open_storage
 from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store import ResultStore
-from orchestrator.store.contents import SweepPlan, write_plan
 from orchestrator.store.decisions import (
     NO_TRIALS,
     Choice,
@@ -28,6 +27,7 @@ from orchestrator.store.decisions import (
     suggested,
 )
 from orchestrator.store.schema import stamped
+from orchestrator.store.sweep_plans import SweepPlan, write_plan
 from tests.orchestrator.store.killed_storage import Killed
 from tests.s3_faults import Faults
 from tests.s3_server import ENVIRONMENT, S3Process

@@ -10,7 +10,7 @@ import pyarrow as pa
 from orchestrator.extras.store_care.check import check_store
 from orchestrator.storage.storage import Storage
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.results import Follower
+from orchestrator.store.follower import Follower
 from tests.builders import make_spec
 from tests.orchestrator.store.rows import TIME, complete, drift, probe
 

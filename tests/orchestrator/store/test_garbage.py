@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from orchestrator.claims import join
-from orchestrator.claims.roster import this_process
+from orchestrator.claims.holder import this_process
 from orchestrator.storage.storage import FolderStorage
 from orchestrator.store import ResultStore
 from orchestrator.store.temporary_files import remove_temporary_files

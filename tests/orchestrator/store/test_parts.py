@@ -269,7 +269,7 @@ def test_rows_are_rewritten_a_group_at_a_time_and_groups_stay_of_one_size(
     one = PartFolder(local.at("one"), EPOCHS)
     one.append([noisy(0)])
     row = one.read().nbytes
-    monkeypatch.setattr("orchestrator.store.schema.GROUP_BYTES", 10.5 * row)
+    monkeypatch.setattr("orchestrator.store.parquet_files.GROUP_BYTES", 10.5 * row)
     parts = PartFolder(local, EPOCHS)
     for step in range(100):
         parts.append([noisy(step)])

@@ -17,11 +17,11 @@ from orchestrator.extras.store_care.check import check_store
 from orchestrator.extras.store_care.repair import repair
 from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.contents import SweepPlan
 from orchestrator.store.decisions import Suggested
 from orchestrator.store.parts import PartFolder
 from orchestrator.store.results import MARKER
-from orchestrator.store.schema import ADDED, EPOCHS, PREDICTIONS, SCHEMA_VERSION, TABLES, TAGS, TRIALS
+from orchestrator.store.schema import EPOCHS, PREDICTIONS, SCHEMA_VERSION, TABLES, TAGS, TRIALS
+from orchestrator.store.sweep_plans import SweepPlan
 from tests.assets import make_store_v1 as v1
 from tests.builders import SPEC, make_spec
 from tests.examples import each
@@ -59,7 +59,7 @@ def test_rows_read_back_with_every_column_as_they_were_written(store: ResultStor
 
 def test_a_new_store_is_empty_with_all_columns(store: ResultStore) -> None:
     assert (store.epochs().schema.names, len(store.epochs())) == (EPOCHS.names, 0)
-    assert (store.trials().schema.names, len(store.trials())) == ([*TRIALS.names, *ADDED], 0)
+    assert (store.trials().schema.names, len(store.trials())) == (TRIALS.names, 0)
     assert (store.tags().schema.names, len(store.tags())) == (TAGS.names, 0)
     assert (store.predictions("a").schema.names, len(store.predictions("a"))) == (PREDICTIONS.names, 0)
     assert (store.completed_ids(), store.attempts(), store.sweeps()) == (frozenset(), {}, [])

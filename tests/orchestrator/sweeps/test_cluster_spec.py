@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from orchestrator.config.limits import Limits
 from orchestrator.sweeps import cluster_spec
 from orchestrator.sweeps.cluster_spec import (
     ClusterSpec,
@@ -20,7 +21,7 @@ from orchestrator.sweeps.cluster_spec import (
     settled,
     slots_of,
 )
-from orchestrator.sweeps.sweep import Limits, Resources, SweepSpec
+from orchestrator.sweeps.sweep import Resources, SweepSpec
 from tests.examples import each
 from trials.errors import ConfigError
 from trials.hardware.machine import VISIBLE, CudaGpus, Gpu, processor_name

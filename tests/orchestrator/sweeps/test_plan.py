@@ -8,13 +8,13 @@ import pytest
 
 from orchestrator.execution.recorder import Recorder
 from orchestrator.store import ResultStore
-from orchestrator.store.schema import State
 from orchestrator.sweeps.plan import Plan, as_neighbours, make_plan
 from orchestrator.sweeps.sweep import load_sweep
 from tests.builders import make_record, make_spec, write_conllu, write_sweep, write_treebank
 from tests.trials.conftest import save_tiny_model
 from trials.draft import Lookup
 from trials.spec import TrialSpec
+from trials.state import State
 
 SEEDS = "seeds=[0,1,2]"  # enough that no note speaks of them
 

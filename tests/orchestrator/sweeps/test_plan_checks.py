@@ -18,6 +18,7 @@ from trials.errors import ConfigError
 
 FIRST_2, LAST_3 = "{strategy: first_k, depth: 2}", "{strategy: last_k, depth: 3}"
 SEEDS, GOAL = "seeds: [0, 1, 2]\n", "goal: {choose_depth: {tolerance: 1}}"
+DEPTHS = f"space: {{freeze: [none, all_encoder]}}\n{SEEDS}"
 HEAD = "name: s\ntrial: {data: UD_English-EWT-sample, optim: {epochs: 4}}\n"
 
 
@@ -54,21 +55,20 @@ def refusal(folder: Path, text: str) -> list[str]:
         ("space: {train_size: [50, 100]}\nschedule: asha", "4: schedule: asha ranks cells by score, but these belong"),
         ("space: {train_size: [50, 100]}\nsearch: {kind: tpe, cells: 8}", "4: search: tpe ranks cells by score"),
         (
-            "schedule: {kind: halving, first: 4}",
+            "schedule: {kind: asha, first: 4}",
             "3: schedule.first: 4 epochs cover every trial completely (at most 4).",
         ),
         ("checkpoint: off\nschedule: asha", "4: schedule: asha resumes paused trials"),
-        ("racing: true", "3: racing: needs several seeds, but the sweep has one. List more under `seeds`."),
-        ("seeds: [0, 1]\nracing: true\nschedule: asha", "4: racing: schedule and racing exclude each other, as each"),
-        ("seeds: [0, 1]\nracing: true\nsearch: {kind: tpe, cells: 3}", "4: racing: needs all cells from the start"),
+        (f"{DEPTHS}{GOAL}\nschedule: asha", "5: goal: schedule and goal exclude each other, as each decides"),
+        (f"{DEPTHS}{GOAL}\nsearch: {{kind: tpe, cells: 3}}", "5: goal: needs all cells from the start, but"),
         (SEEDS + GOAL, "4: goal.choose_depth: has no freeze to choose."),
         (f"space: {{freeze: [all_encoder]}}\n{SEEDS}{GOAL}", "5: goal.choose_depth: needs a baseline"),
         (f"space: {{freeze: [none, all_encoder], optim.lr: [1e-3, 1e-4]}}\n{SEEDS}{GOAL}", "needs one baseline"),
         (f"space: {{freeze: [none, {FIRST_2}, {LAST_3}]}}\n{SEEDS}{GOAL}", "does not freeze all that first 2 does"),
         (f"space: {{freeze: [none, all_encoder]}}\n{GOAL}", "4: goal.choose_depth: needs at least 3 seeds, but the"),
         (
-            "space: {cases: [{freeze: none, init_seed: 5}, {freeze: all_encoder}]}\n" + SEEDS + "racing: true",
-            "5: racing: compares cells under the same seeds, but `init_seed` or `order_seed` differ between cells.",
+            f"space: {{cases: [{{freeze: none, init_seed: 5}}, {{freeze: all_encoder}}]}}\n{SEEDS}{GOAL}",
+            "5: goal: compares cells under the same seeds, but `init_seed` or `order_seed` differ between cells.",
         ),
         (
             "space: {init_seed: [1, 2]}\nsearch: {kind: tpe, cells: 2}",

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from orchestrator.search.optuna_search import suggested_point
-from orchestrator.sweeps.search_spec import SearchSpec, points_of
+from orchestrator.sweeps.search_points import points_of
+from orchestrator.sweeps.search_spec import SearchSpec
 from orchestrator.sweeps.space import (
     Axis,
     LayersError,

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from orchestrator.sweeps.search_spec import points_of
+from orchestrator.sweeps.search_points import points_of
 from orchestrator.sweeps.sweep import SweepSpec, load_sweep
 from tests.builders import expanded, write_conllu, write_sweep, write_treebank
 from tests.examples import each
@@ -166,7 +166,9 @@ def test_an_axis_that_says_nothing_or_too_much_is_refused(tmp_path: Path, axis: 
         ),
         ("search: placement", ":2: search.kind: 'placement': `placement` was removed. List the sets of layers under"),
         ("search: {kind: sobol, cells: 3, order: [1, 0]}", ":2: search.order: was removed with `kind: placement`"),
-        ("racing: {test: wilcoxon}", ":2: racing.test: 'wilcoxon': `wilcoxon` was removed. Use `student`"),
+        ("racing: {test: student}", ":2: racing: was removed. Remove this key to run all seeds, or use"),
+        ("schedule: median", ":2: schedule.kind: 'median': `median` was removed. Use `asha`"),
+        ("schedule: {kind: halving, first: 2}", ":2: schedule.kind: 'halving': `halving` was removed. Use `asha`"),
         (
             "space: {freeze: [none, {strategy: adaptive, rule: {name: schedule, depths: [0, 2]}}]}",
             ":2: space.freeze[1]: rules that freeze while training were removed. Compare fixed depths (`first_k`; ",

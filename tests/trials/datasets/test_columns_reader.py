@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from tests.builders import write_conllu
 from tests.examples import each
-from trials.datasets.columns_reader import read_columns, read_conllu
+from trials.datasets.columns_reader import read_columns
+from trials.datasets.conllu_reader import read_conllu
 from trials.datasets.corpus import SPLITS, Sentence
 from trials.errors import DataError
 from trials.settings import Columns

@@ -19,21 +19,21 @@ from tests.builders import write_conllu, write_treebank
 from trials.datasets import text_file
 from trials.datasets.corpus import (
     CORPUS_FORMATS,
-    LENGTHS,
     Corpus,
     Item,
     Sentence,
     Text,
-    check_corpus,
     fingerprint,
+    labels_of,
     load_corpus,
 )
+from trials.datasets.corpus_check import LENGTHS, check_corpus
 from trials.datasets.table_reader import read_parquet
 from trials.datasets.text_file import BYTES_PER_BYTE, free_bytes, read_lines
 from trials.errors import DataError
 from trials.settings import Columns, DataSpec
 from trials.sources.corpus_draft import DataDraft
-from trials.tasks.task import labels_of, read_corpus
+from trials.tasks.task import read_corpus
 
 
 @pytest.fixture

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from trials.datasets.columns_reader import read_columns, read_conllu
+from trials.datasets.columns_reader import read_columns
+from trials.datasets.conllu_reader import read_conllu
 from trials.datasets.corpus import Item, Sentence, document_indices
 from trials.datasets.table_reader import read_csv, read_jsonl
 from trials.settings import Columns

@@ -100,6 +100,19 @@ FILES: dict[str, tuple[str, str, Callable[[str], str]]] = {
         " ".join(f"{word}/NN" for word, _ in row) + "\n" for row in sentences(to))),
     "spaCy's .iob": ("word/TAG", "x.iob", lambda to: "".join(
         " ".join(f"{word}|NN|{tag}" for word, tag in row) + "\n" for row in sentences(to))),
+    "fastText's labels behind the texts": ("fastText", "x.ft", lambda to: "".join(
+        f"{t} __label__{k}\n" for t, k in texts(to))),
+    "words with the numbers of their sentences": (
+        "a word a line with the numbers of sentences", "x.tsv", lambda to: "sent_id\ttoken\tner\n" + "".join(
+            f"{i}\t{w}\t{t}\n" for i, row in enumerate(sentences(to)) for w, t in row)),
+    "a title above a table": ("CSV below other lines", "x.csv", lambda to: "Export of May 4\n\ntext,label\n" + "".join(
+        f"{t},{k}\n" for t, k in texts(to))),
+    "what pandas writes by rows": ("JSON array", "x.json", lambda to: json.dumps(
+        {f"r{i}": row for i, row in enumerate(objects(to))})),
+    "a list for each column": ("JSON array", "x.json", lambda to: json.dumps(
+        {"text": [f"{t} ." for t, _ in texts(to)], "label": [k for _, k in texts(to)]})),
+    "ATIS": ("ATIS", "x.txt", lambda to: "".join(
+        f"BOS {' '.join(w for w, _ in row)} EOS\tO {' '.join(t for _, t in row)} flight\n" for row in sentences(to))),
     "an export of Label Studio": ("Label Studio's JSON", "x.json", lambda to: json.dumps(
         [{"id": 1, "data": {"text": t}, "annotations": [{"result": []}]} for t, _ in texts(to)])),
     "Prodigy's spans": ("Prodigy's spans or choices", "x.jsonl", lambda to: json_lines(

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.examples import each, refusal_of
+from trials.datasets.cell_evidence import meant_tag
 from trials.datasets.columns_reader import read_columns
 from trials.datasets.corpus import Sentence
-from trials.datasets.schemes import meant_tag, read_scheme, to_iob2
+from trials.datasets.schemes import read_scheme, to_iob2
 from trials.errors import DataError
 from trials.settings import Columns, Scheme
 from trials.sources.corpus_draft import DataDraft

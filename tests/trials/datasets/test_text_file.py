@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.examples import each
+from trials.datasets.broken_lines import MOST, BrokenLines, BrokenLinesError
 from trials.datasets.corpus import CORPUS_FORMATS
-from trials.datasets.text_file import MOST, BrokenLines, BrokenLinesError, read_lines
+from trials.datasets.text_file import read_lines
 from trials.errors import DataError
 from trials.settings import Columns
 from trials.sources.corpus_draft import DataDraft

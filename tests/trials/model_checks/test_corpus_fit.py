@@ -70,6 +70,10 @@ def spoilt(number: float) -> Callable[[Tensors], object]:
         (add(f"{LAYER}gate.weight"), "does not read, encoder.layer.0.gate.weight: another architecture's"),
         (renamed("_orig_mod."), "the names of all tensors begin with '_orig_mod.', of torch.compile"),
         (renamed("module."), "the names of all tensors begin with 'module.', of DataParallel"),
+        (
+            renamed("base_model.model."),
+            "of peft, whose adapter is not merged. Save the model inside it: `model.merge_and",
+        ),
         (spoilt(float("nan")), "dense.weight holds numbers that are not finite (NaN or inf)"),
         (spoilt(float("inf")), "dense.weight holds numbers that are not finite (NaN or inf)"),
     ],
@@ -136,6 +140,17 @@ def test_words_that_a_tokenizer_cannot_spell_are_noted_and_a_corpus_of_them_refu
     for each_model in (model, STARTER):
         with pytest.raises(ModelError, match="words of all's dev split are unknown to its tokenizer"):
             fit(each_model, folder)
+
+
+def test_a_tokenizer_that_knows_small_letters_only_is_told_what_to_set(model: Path, tmp_path: Path) -> None:
+    for path in model.glob("*token*.json"):
+        path.unlink()
+    (model / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "sees", "a", "##b", ""]))
+    (model / "tokenizer_config.json").write_text('{"do_lower_case": false, "tokenizer_class": "BertTokenizer"}')
+    (note,) = fit(model, corpus(tmp_path / "data", ["SEES"]))
+    assert "50 % of the words" in note
+    assert "Most of them it knows in small letters: set `lowercase: true`." in note
+    assert fit(model, tmp_path / "data", lowercase=True) == ()
 
 
 def test_a_tokenizer_that_lost_its_vocabulary_is_refused(model: Path, tmp_path: Path) -> None:

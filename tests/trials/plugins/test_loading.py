@@ -11,7 +11,7 @@ import pytest
 from orchestrator.analysis.answer import freeze_yaml
 from orchestrator.analysis.cells import cell_columns, freeze_name, layer_strip
 from orchestrator.analysis.summary import summarise
-from orchestrator.session.display import cell_tables
+from orchestrator.session.tables import cell_tables
 from tests.builders import make_spec
 from tests.examples import each
 from tests.plugin_packages import fresh_plugins as fresh_plugins

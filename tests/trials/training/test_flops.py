@@ -59,7 +59,7 @@ def counted_and_torchs(spec: TrialSpec) -> tuple[float, int]:
     """Operations of a whole training by our count and by torch's."""
     data = encode_for(spec)
     loaded, subset = new_model(spec, len(data.labels), CPU), train_subset(spec, data.train)
-    examples, model = data.train.examples, cast(Any, loaded.model)
+    examples, model = data.train.examples, cast("Any", loaded.model)
     below = section(getattr(model, model.base_model_prefix), family_of(spec.model), 0, prefix_depth(spec))
     prefix = take_prefix(spec, loaded, data, subset.tolist(), CPU)
     training = new_training(spec, loaded, prefix.data, subset, CPU)

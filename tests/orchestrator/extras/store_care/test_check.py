@@ -17,10 +17,10 @@ import pytest
 from orchestrator.extras.store_care.check import check_store
 from orchestrator.storage.storage import FolderStorage, NewerError, Storage
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.contents import SweepPlan
-from orchestrator.store.parts import agrees, recorded
 from orchestrator.store.results import MARKER
-from orchestrator.store.schema import EPOCHS, SCHEMA_VERSION, TABLES, VERSION_KEY, stamped
+from orchestrator.store.row_digests import agrees, recorded
+from orchestrator.store.schema import EPOCHS, SCHEMA_VERSION, VERSION_KEY, stamped
+from orchestrator.store.sweep_plans import SweepPlan
 from tests.assets import make_store_v1 as v1
 from tests.builders import make_spec
 from tests.drivers import running
@@ -56,16 +56,14 @@ def only(store: ResultStore) -> str:
 def test_a_store_that_launches_wrote_has_no_findings(real: Real) -> None:
     report = check_store(real.store)
     assert report.ok, report.findings
-    assert report.counted.rows["epochs"] == 5
-    assert report.counted.states == {"completed": 2, "not ended": 1}
-    assert report.counted.checkpoints == {"to go on": 1}
+    assert report.states == {"completed": 2, "not ended": 1}
     assert report.notes == []
 
 
 def test_a_store_is_checked_wherever_it_lies(storage: Storage) -> None:
     complete(ResultStore(storage), SPEC)
     assert check_store(storage.address).ok
-    assert check_store(storage).counted.parts == dict.fromkeys(TABLES, 1) | {"probes": 0, "drifts": 0}
+    assert check_store(storage).states == {"completed": 1}
 
 
 def test_a_check_writes_nothing(real: Real, tmp_path: Path) -> None:
@@ -82,8 +80,7 @@ def test_a_running_sweep_and_an_attempt_killed_before_its_trial_was_committed_ar
     with running(store.storage, "tiny"):
         report = check_store(store.storage)
     assert report.ok
-    assert report.counted.states == {"completed": 1, "not ended": 1}
-    assert report.counted.drivers == {"tiny": 1}
+    assert report.states == {"completed": 1, "not ended": 1}
 
 
 def test_duplicates_of_a_killed_compaction_are_a_note(store: ResultStore) -> None:
@@ -100,7 +97,7 @@ def test_duplicates_of_a_killed_compaction_are_a_note(store: ResultStore) -> Non
 
 def test_parts_without_digests_are_read_and_noted() -> None:
     report = check_store(Path(v1.__file__).parent / "store_v1")
-    assert {table: n for table, n in report.counted.rows.items() if n} == {"epochs": 4, "trials": 3}
+    assert report.states == {"completed": 1, "failed": 1}
     assert "epochs: 2 parts have no digest in their names" in report.notes[1]
 
 
@@ -228,7 +225,7 @@ def test_a_column_of_a_newer_version_changes_no_digest() -> None:
 def test_rows_recorded_by_an_earlier_version_still_have_the_same_digests() -> None:
     report = check_store(Path(v1.__file__).parent / "store_recorded")
     assert (report.findings, report.notes) == ([], [])
-    assert report.counted.states == {"completed": 1, "diverged": 1}
+    assert report.states == {"completed": 1, "diverged": 1}
 
 
 # --- Disks that fail

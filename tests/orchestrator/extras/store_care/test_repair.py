@@ -19,10 +19,10 @@ from orchestrator.extras.store_care.check import check_store
 from orchestrator.extras.store_care.repair import repair
 from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.contents import WEIGHTS, save_weights
 from orchestrator.store.parts import PartFolder
 from orchestrator.store.results import MARKER
 from orchestrator.store.schema import TAGS, VERSION_KEY
+from orchestrator.store.stored_weights import WEIGHTS, save_weights
 from tests.builders import make_spec
 from tests.examples import each
 from tests.orchestrator.extras.store_care.test_check import Failing
@@ -59,8 +59,7 @@ def spoil(storage: Storage, table: str, number: int = 0) -> str:
 def test_a_clean_store_is_left_as_it_is(store: ResultStore) -> None:
     done = repair(store.storage)
     assert (done.files, done.folders, done.left) == ([], [], [])
-    assert done.again == {THIRD.trial_id: THIRD.label}
-    assert check_store(store.storage).counted.quarantined == 0
+    assert not store.storage.at("quarantine").folders()
 
 
 @pytest.mark.parametrize("table", ["epochs", "tags"])
@@ -69,7 +68,6 @@ def test_a_trial_whose_rows_were_in_a_broken_part_runs_again(store: ResultStore,
     done = repair(store.storage)
     assert name in done.files
     assert list(done.trials) == [FIRST.trial_id]
-    assert done.again == {FIRST.trial_id: FIRST.label, THIRD.trial_id: THIRD.label}
     assert open_store(store.address).completed_ids() == {SECOND.trial_id}
     assert check_store(store.storage).ok
 
@@ -78,7 +76,7 @@ def test_a_trial_whose_own_row_was_in_a_broken_part_runs_again(store: ResultStor
     name = spoil(store.storage, "trials", 1)
     done = repair(store.storage)
     assert ([file for file in done.files if not file.startswith("commits")], done.trials) == ([name], {})
-    assert list(done.again) == [SECOND.trial_id, THIRD.trial_id]
+    assert open_store(store.address).completed_ids() == {FIRST.trial_id}
     assert open_store(store.address).attempts()[SECOND.trial_id] == 1  # its evaluations are there: the next is the 2nd
 
 
@@ -110,7 +108,8 @@ def test_a_trial_whose_contributions_are_lost_runs_again_as_intervals_rest_on_th
 
 def test_a_trial_whose_row_is_lost_runs_again_and_a_broken_plan_is_removed(store: ResultStore) -> None:
     complete(store, THIRD, without=["trials"])
-    assert list(repair(store.storage).again) == [THIRD.trial_id]
+    repair(store.storage)
+    assert open_store(store.address).completed_ids() == {FIRST.trial_id, SECOND.trial_id}
     assert check_store(store.storage).ok
     folder = store.storage.at("sweeps").at("tiny")
     (name,) = folder.files()
@@ -163,7 +162,7 @@ def test_a_store_with_parts_of_a_newer_version_is_not_touched(store: ResultStore
     folder.append([tag()])
     with pytest.raises(StoreError, match="written by a newer version, so this version cannot decide what is wrong"):
         repair(store.storage)
-    assert check_store(store.storage).counted.quarantined == 0
+    assert not store.storage.at("quarantine").folders()
 
 
 def test_a_file_that_the_disk_does_not_give_back_is_moved_all_the_same(tmp_path: Path) -> None:

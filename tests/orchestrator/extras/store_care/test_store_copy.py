@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
-import pyarrow.parquet as pq
 import pytest
 
 from orchestrator.extras.store_care.check import check_store
 from orchestrator.extras.store_care.store_copy import export_store
-from orchestrator.extras.store_care.table_export import Format, export
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.contents import SweepPlan, planned_specs
+from orchestrator.store.stored_specs import planned_specs
+from orchestrator.store.sweep_plans import SweepPlan
 from tests.builders import make_spec
-from tests.lab.calibration.stores import write
-from tests.lab.calibration.worlds import WORLDS
-from tests.orchestrator.store.rows import complete, epoch, plan_of
+from tests.orchestrator.store.rows import complete, epoch
 from trials.errors import RefusedError
 from trials.spec import TrialSpec
 
@@ -56,17 +52,6 @@ def test_a_copy_is_intact_and_says_the_same_without_a_folder_of_the_machine(
     assert not [path for path in copy.root.rglob("*") if path.is_file() and b"secret" in path.read_bytes()]
     assert (plan.source, planned_specs(plan)[0].data.dev) == ("sweeps/mine.yaml", ("bank/dev.conllu",))
     assert {row["trial_id"] for row in copy.epochs().to_pylist()} == {spec.trial_id for spec in specs[:2]}
-
-
-def test_exported_tables_have_the_losses_of_each_sweep(tmp_path: Path) -> None:
-    losses = WORLDS["mixed"].draw(np.random.default_rng(0), 1, 6).losses
-    store, specs = write(tmp_path, losses)
-    store.add_plan(plan_of(*specs, name="mine"))
-    export(store, tmp_path / "out", Format.PARQUET)
-    (row,) = pq.read_table(tmp_path / "out" / "losses.parquet").to_pylist()
-    assert (row["sweep"], row["freeze"], row["n_pairs"]) == ("mine", "first 2", 6)
-    assert row["loss"] == pytest.approx(losses.mean(), abs=1e-7)
-    assert row["low"] < row["loss"] < row["high"]
 
 
 def test_a_folder_that_holds_something_is_not_written_to(store: ResultStore, tmp_path: Path) -> None:

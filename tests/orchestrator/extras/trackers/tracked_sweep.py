@@ -9,16 +9,17 @@ import math
 from collections.abc import Callable
 from pathlib import Path
 
-from orchestrator.execution.events import Listeners, StopRequest
+from orchestrator.execution.events import Listeners
 from orchestrator.execution.recorder import Recorder
+from orchestrator.execution.stop_request import StopRequest
 from orchestrator.session.monitors import Watch
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.schema import State
 from orchestrator.sweeps.plan import Plan
 from orchestrator.sweeps.sweep import SweepSpec
 from orchestrator.sweeps.watch_spec import WatchSpec
 from tests.builders import first_attempts, make_record, make_spec
 from trials.record import EpochRecord
+from trials.state import State
 
 HOSTILE = '../x\'; "y" \x1b[31m <b>&|`# '
 LAYERS = {"strategy": "first_k", "layers": (0, 1)}

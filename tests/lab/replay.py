@@ -1,4 +1,4 @@
-"""Replay a sweep from the finished trials of a store, without training: what its search finds and spends.
+"""Replay a search on the finished trials of a store, without training: what it finds and spends.
 
 Trials take as long as they took, several at the same time. A paused or stopped trial has spent its epochs until then; a
 resumed one spends only the following epochs, as it would from its checkpoint.
@@ -7,89 +7,21 @@ resumed one spends only the following epochs, as it would from its checkpoint.
 from __future__ import annotations
 
 import heapq
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from orchestrator.config.quantities import counted, duration
-from orchestrator.config.yaml_document import Document
 from orchestrator.execution.trial_source import Order, Source, Verdict
-from orchestrator.search.factory import source_of
-from orchestrator.store import ResultStore, open_store
-from orchestrator.store.schema import METRICS, State
-from orchestrator.sweeps.plan import make_plan
-from orchestrator.sweeps.sweep import SweepSpec
-from trials.draft import Lookup
+from orchestrator.store import ResultStore
+from orchestrator.store.schema import METRICS
 from trials.errors import StoreError
 from trials.record import RECORD_COLUMNS, EpochRecord, SplitReport
+from trials.state import State
 
 _OF_TRIAL = ("trainable_params", "total_params", "device", "test_score", "constant_score")
 RecordedTrials = Mapping[str, Sequence[EpochRecord]]  # trial id -> the records of a complete trial, in order
-
-
-@dataclass(frozen=True)
-class Replay:
-    """The result of a replayed sweep.
-
-    Attributes:
-        sweep, store: What was replayed, and from where.
-        slots: Trials that run at the same time.
-        trials, planned: Trials begun, and trials planned.
-        epochs, all_epochs: Epochs run, and epochs if every trial ran to its end.
-        seconds: Duration of the sweep, without the start of Ray.
-        found: The conclusions of the search, one per line.
-    """
-
-    sweep: str
-    store: str
-    slots: int
-    trials: int
-    planned: int
-    epochs: float
-    all_epochs: int
-    seconds: float
-    found: tuple[str, ...]
-
-    def lines(self) -> list[str]:
-        """The result as lines of text."""
-        share = f"{100 * self.epochs / max(self.all_epochs, 1):.0f} %"
-        return [
-            f"replayed {self.sweep} from {self.store}, without training",
-            f"spent   {self.trials:,} of {counted(self.planned, 'trial')}, "
-            f"{self.epochs:g} of {counted(self.all_epochs, 'epoch')} ({share})",
-            f"        {duration(self.seconds)} with {counted(self.slots, 'trial')} at a time",
-            *self.found,
-        ]
-
-
-def replay(sweep: SweepSpec, document: Document, store: str, lookup: Lookup, *, slots: int = 1) -> Replay:
-    """Replay a sweep from the finished trials of a store. The store is only read.
-
-    Raises:
-        ConfigError: The sweep is invalid.
-        StoreError: The store cannot be read, or lacks a trial of the sweep.
-    """
-    recorded = recorded_trials(open_store(store))
-    with tempfile.TemporaryDirectory(prefix="permafrost-simulated-") as folder:
-        empty = ResultStore(Path(folder) / "store")
-        plan = make_plan(sweep, document, empty, lookup)
-        source = source_of(plan, empty)
-        spent = simulate(source, recorded, slots=slots)
-    return Replay(
-        sweep=sweep.name,
-        store=store,
-        slots=slots,
-        trials=spent.trials,
-        planned=plan.n_trials,
-        epochs=spent.epochs,
-        all_epochs=sum(spec.optim.epochs for spec in plan.ahead),
-        seconds=spent.seconds,
-        found=tuple(source.found()),
-    )
 
 
 def recorded_trials(store: ResultStore) -> RecordedTrials:

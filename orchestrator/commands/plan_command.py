@@ -1,0 +1,117 @@
+"""Show what a sweep would run and forecast its cost, before anything runs.
+
+permafrost plan --sweep my.yaml
+permafrost plan --sweep my.yaml --pilot  # if the store has no trial on this device
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+from rich.padding import Padding
+
+from orchestrator.api.launching import planned
+from orchestrator.commands.launch_command import DEFAULT_SWEEP, given_flags, submit_to
+from orchestrator.config import options
+from orchestrator.config.console import DEFAULT_STORE, reported, say, stdout
+from orchestrator.config.quantities import counted
+from orchestrator.forecast.forecast import Forecast
+from orchestrator.forecast.forecast import as_json as forecast_as_json
+from orchestrator.session.tables import plan_lines, setting_table
+from orchestrator.store import open_store
+from orchestrator.sweeps.cluster_spec import ClusterSpec, device_line, find_cluster
+from orchestrator.sweeps.plan import Plan
+from orchestrator.sweeps.sweep import MAX_TRIALS, load_sweep
+from trials.spec import steps_an_epoch
+
+
+def plan(
+    sweep: options.Sweep = DEFAULT_SWEEP,
+    cluster: options.Cluster = "local",
+    store: options.ClusterStore = None,
+    settings: options.Settings = None,
+    pilot: options.Pilot = False,
+    slots: Annotated[
+        int | None,
+        typer.Option(
+            "--slots",
+            metavar="N",
+            min=1,
+            max=MAX_TRIALS,
+            help="Trials that run at the same time.",
+            show_default="as many as fit",
+        ),
+    ] = None,
+    offline: options.Offline = False,
+    cpus: options.Cpus = None,
+    gpus: options.Gpus = None,
+    as_json: options.Json = False,
+    debug: options.Debug = False,
+) -> None:
+    """Show what a sweep would run, and forecast its time and cost. Nothing is written.
+
+    Examples:
+        permafrost plan --sweep my.yaml --store results
+
+        permafrost plan --sweep my.yaml --pilot
+
+        permafrost plan --sweep my.yaml --cluster gpus.yaml --slots 16 --json
+
+    Exit codes: 0 planned, 2 invalid setting, 3 missing or broken file.
+    """
+    with reported(debug=debug):
+        where = find_cluster(cluster, cpus=cpus, gpus=gpus)
+        declared, document = load_sweep(sweep, settings or [])
+        if where.is_remote:
+            flags = ["--dry-run", *given_flags({"--offline": offline, "--json": as_json, "--debug": debug})]
+            submit_to(where, document, declared.name, store, flags, pilot=pilot)
+        results = open_store(store or where.store or DEFAULT_STORE, must_exist=False)
+        fetched = dict[str, None]()
+        ahead = planned(
+            declared,
+            document,
+            results,
+            where,
+            offline=offline,
+            fetched=lambda name: fetched.update({name: None}),
+        )
+        from orchestrator.forecast.forecast import forecast_of  # importing scipy takes half a second
+        from orchestrator.forecast.pilot import Pilots
+
+        forecast = forecast_of(ahead, results, where, pilots=Pilots(say) if pilot else None, slots=slots)
+        if as_json:
+            print(json.dumps(_as_json(ahead, forecast, list(fetched), results.address, where)))
+        else:
+            _show(ahead, forecast, list(fetched), results.address, where)
+
+
+def _show(plan: Plan, forecast: Forecast, fetched: list[str], store: str, cluster: ClusterSpec) -> None:
+    from orchestrator.forecast.forecast_text import forecast_tables
+
+    downloads = f"fetched {counted(len(fetched), 'file')} into the cache: {', '.join(fetched[:3])}" if fetched else None
+    for line in (*plan_lines(plan, store, cluster), downloads):
+        if line:
+            stdout.print_line(line)
+    stdout.print(Padding(setting_table(plan), (1, 0)))
+    for part in forecast_tables(forecast):
+        stdout.print(part)
+
+
+def _as_json(plan: Plan, forecast: Forecast, fetched: list[str], store: str, cluster: ClusterSpec) -> dict[str, Any]:
+    return {
+        "sweep": plan.sweep.name,
+        "store": store,
+        "cluster": cluster.address,
+        "device": device_line(cluster, plan.sweep.resources),
+        "trials": plan.n_trials,
+        "cells": plan.n_cells,
+        "complete": plan.n_skipped,
+        "to_run": len(plan.ahead),
+        "epochs": sum(spec.optim.epochs for spec in plan.ahead),
+        "steps": sum(steps_an_epoch(spec) * spec.optim.epochs for spec in plan.ahead),
+        "downloads": fetched,
+        "notes": list(plan.notes),
+        "forecast": forecast_as_json(forecast),
+    }

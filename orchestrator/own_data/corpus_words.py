@@ -1,0 +1,98 @@
+"""What a person is shown of a corpus, by which a misread one is seen: sizes, labels, words and examples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from orchestrator.config.quantities import counted
+from trials.datasets.corpus import Item, Text, labels_of
+from trials.datasets.corpus_check import check_split
+from trials.escaping import quoted
+from trials.settings import DataSpec
+from trials.tasks import TASKS
+from trials.tasks.task import read_corpus, unit_of
+
+N_EXAMPLES = 3
+_MOST_CORPORA = 3  # whose examples a plan shows
+_MOST_LABELS = 8
+_WIDTH = 100
+
+
+def corpus_lines(task: str, data: DataSpec) -> list[str]:
+    """The counts of train by which a person sees that a corpus was misunderstood, and its examples."""
+    train = read_corpus(task, data).train
+    check = check_split(train)
+    word, n = check.commonest
+    labels = "numbers" if TASKS[task].regression else _shares(check.labels)
+    unit = "sentence" if TASKS[task].head == "tokens" else "text"
+    kind = "tags" if TASKS[task].head == "tokens" else "labels"
+    word_counts = (
+        f"{check.words:,} words, {check.vocabulary:,} different, most often {quoted(word)} ({percent(n, check.words)})"
+    )
+    one_word_items = f"{counted(check.one_word, unit)} of one word ({percent(check.one_word, check.items)})"
+    return [
+        f"{kind}: {labels}",
+        f"{word_counts}; {one_word_items}",
+        *(f"e.g. {example}" for example in examples(train)),
+    ]
+
+
+def split_size(data: DataSpec, split: Literal["train", "dev", "test"], unit: str = "") -> str:
+    """How large a split is: `500 dev sentences of 40 documents`; without a unit `500 dev of 40 documents`."""
+    at = ("train", "dev", "test").index(split)
+    assert data.sizes is not None
+    documents = data.documents[at] if data.documents else 0
+    of = f" of {counted(documents, 'document')}" if documents else ""
+    return f"{data.sizes[at]:,} {split}{f' {unit}' if unit else ''}{of}"
+
+
+def dev_size(task: str, data: DataSpec) -> str:
+    """How large dev is; empty where an older store does not say."""
+    return split_size(data, "dev", unit_of(TASKS[task]) if task in TASKS else "items") if data.sizes else ""
+
+
+def corpora_lines(corpora: Sequence[tuple[str, DataSpec]]) -> Iterator[str]:
+    """How the corpora of a plan were understood: the task and corpus of each."""
+    for task, data in corpora[:_MOST_CORPORA]:
+        yield f"{data.name} ({task}, {data.format}): {dev_size(task, data)}"
+        yield from corpus_lines(task, data)
+    if len(corpora) > _MOST_CORPORA:
+        more = ", ".join(data.name for _, data in corpora[_MOST_CORPORA:])
+        yield f"and {more}; `permafrost data check --sweep FILE` shows them"
+
+
+def examples(items: Sequence[Item]) -> list[str]:
+    """Three items as they were understood, each with another label if there are as many, or another set of tags."""
+    chosen = dict[frozenset[str], Item]()
+    for item in items:
+        labels = frozenset(labels_of(item))
+        if labels not in chosen and (isinstance(item, Text) or len(labels) > 1):
+            chosen[labels] = item
+        if len(chosen) == N_EXAMPLES:
+            break
+    rest = (item for item in items if item not in chosen.values())
+    return [_example(item) for _, item in zip(range(N_EXAMPLES), [*chosen.values(), *rest], strict=False)]
+
+
+def _example(item: Item) -> str:
+    if isinstance(item, Text):
+        texts = [" ".join(text.split()) for text in (item.text, item.pair) if text is not None]
+        return f"{' | '.join(_cut(text, _WIDTH // len(texts)) for text in texts)} => {item.label}"
+    return _cut(" ".join(f"{form}/{tag}" for form, tag in zip(item.forms, item.tags, strict=True)), _WIDTH)
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 4]} ..."
+
+
+def _shares(labels: dict[str, int]) -> str:
+    total = sum(labels.values())
+    shown = ", ".join(f"{label} {percent(n, total)}" for label, n in list(labels.items())[:_MOST_LABELS])
+    rest = len(labels) - _MOST_LABELS
+    return f"{shown} and {rest} more" if rest > 0 else shown
+
+
+def percent(n: int, total: int) -> str:
+    """A share as a person reads it: `12.5 %`."""
+    return f"{100 * n / total:.1f} %" if total else "0.0 %"

@@ -1,0 +1,150 @@
+"""Limits of one launch: hours, trials, cost. At a limit, running trials stop after their next evaluation.
+
+The same command resumes the sweep. It counts its limits from zero; earlier launches do not count.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from orchestrator.config.quantities import HOUR, duration
+from orchestrator.execution.events import Listener
+from orchestrator.execution.stop_request import StopRequest, polling
+from orchestrator.forecast.forecast import Forecast
+from orchestrator.sweeps.cluster_spec import Prices
+from trials.errors import ConfigError
+from trials.spec import TrialSpec
+from trials.state import State
+
+POLL_S = 0.5
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Limits of a launch; None for no limit.
+
+    Attributes:
+        hours: Wall time from the start of the launch.
+        cost: Cost of the cores and GPUs of its trials, by the prices in the cluster file.
+    """
+
+    hours: float | None = None
+    trials: int | None = None
+    cost: float | None = None
+
+    def check(self, prices: Prices) -> None:
+        """Raises ConfigError: A limit is not positive, or a cost has no prices."""
+        for name, value in self.given().items():
+            if not 0 < value < math.inf:
+                raise ConfigError(f"{name} {value:g}: must be {'above 0' if value <= 0 else 'a finite number'}.")
+        if self.cost is not None and not (prices.cpu_hour or prices.gpu_hour):
+            raise ConfigError(
+                f"--max-cost {self.cost:g}: needs prices. Give --cluster a file with "
+                "`prices: {cpu_hour: ..., gpu_hour: ...}`."
+            )
+
+    def given(self) -> Mapping[str, float]:
+        """The limits that are set, by option name."""
+        limits = {"--max-hours": self.hours, "--max-trials": self.trials, "--max-cost": self.cost}
+        return {name: value for name, value in limits.items() if value is not None}
+
+    def clock(self, began: float) -> Callable[[], float] | None:
+        """Seconds left of a launch that began then on the monotonic clock; None without a limit of hours."""
+        hours = self.hours
+        return None if hours is None else lambda: hours * HOUR - (time.monotonic() - began)
+
+    def settle(self, stop: StopRequest, *, left: int) -> None:
+        """At the end, with `left` trials not run: a limit only counts as the reason to stop if trials are left."""
+        if not left:
+            stop.bound = None
+        elif not stop.asked and self.trials is not None:
+            stop.bound = f"--max-trials {self.trials} reached"
+
+    def options(self) -> list[str]:
+        """The command-line options, for the launch on a cluster."""
+        return [word for name, value in self.given().items() for word in (name, f"{value:g}")]
+
+
+def limit_note(bounds: Bounds, forecast: Forecast, hourly: float) -> str | None:
+    """A note if a limit is below the forecast for the longest trial. `hourly` is the price of one trial-hour."""
+    longest = forecast.longest_trial_s
+    if longest is None:
+        return None
+    if bounds.hours is not None and bounds.hours * HOUR < longest:
+        return f"--max-hours {bounds.hours:g} is less than the forecast for the longest trial, {duration(longest)}."
+    price = longest / HOUR * hourly
+    if bounds.cost is not None and bounds.cost < price:
+        return (
+            f"--max-cost {bounds.cost:g} is less than the forecast cost of the longest trial, "
+            f"{price:.2g} {forecast.currency}."
+        )
+    return None
+
+
+class Meter(Listener):
+    """A listener that adds up the cost of trials.
+
+    Attributes:
+        hourly: The price of one hour of one trial.
+    """
+
+    def __init__(self, hourly: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self.hourly, self._clock = hourly, clock
+        self._running: dict[str, float] = {}
+        self._past_s = 0.0
+        self._lock = threading.Lock()
+
+    def spent(self) -> float:
+        """The cost so far, of running and ended trials."""
+        with self._lock:
+            now = self._clock()
+            return (self._past_s + sum(now - began for began in self._running.values())) / HOUR * self.hourly
+
+    def started(self, spec: TrialSpec, attempt: int) -> None:
+        """Start counting the trial."""
+        with self._lock:
+            self._running[spec.trial_id] = self._clock()
+
+    def retried(self, spec: TrialSpec, state: State, error: str | None) -> None:
+        """Stop counting until the trial starts again."""
+        self.ended(spec, state, error)
+
+    def ended(self, spec: TrialSpec, state: State, error: str | None) -> None:
+        """Stop counting the trial."""
+        with self._lock:
+            self._past_s += self._clock() - self._running.pop(spec.trial_id, self._clock())
+
+
+@contextmanager
+def on_bounds(
+    bounds: Bounds, meter: Meter, stop: StopRequest, say: Callable[[str], None], *, began: float
+) -> Iterator[None]:
+    """Stop the sweep at a limit while the block runs; `began` is the start of the launch on the monotonic clock."""
+    if bounds.hours is None and bounds.cost is None:
+        yield
+        return
+
+    def is_reached() -> bool:
+        stop.bound = stop.bound or _reached(bounds, meter, time.monotonic() - began)
+        if stop.bound is not None:
+            say(f"Stopping, {stop.bound}: running trials continue to their next evaluation.")
+        return stop.bound is not None
+
+    if is_reached():  # before anything runs
+        yield
+        return
+    with polling(is_reached, POLL_S, "limits"):
+        yield
+
+
+def _reached(bounds: Bounds, meter: Meter, elapsed_s: float) -> str | None:
+    if bounds.hours is not None and elapsed_s >= bounds.hours * HOUR:
+        return f"--max-hours {bounds.hours:g} reached"
+    if bounds.cost is not None and (spent := meter.spent()) >= bounds.cost:
+        return f"--max-cost {bounds.cost:g} reached with {spent:.4g} spent"
+    return None

@@ -1,0 +1,57 @@
+"""What the tolerance of a sweep buys so far, while it runs: for `status` and the live display."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from orchestrator.analysis.decision_plan import DecisionPlan
+from orchestrator.storage.storage import FolderStorage
+from orchestrator.store import ResultStore
+from trials.errors import StoreError
+from trials.spec import TrialSpec
+
+MOST_LINES = 4  # of a sweep with more questions, the others are counted
+EVERY_S = 10.0
+SHARE = 0.05  # of the time may go into it
+
+
+def so_far_lines(results: ResultStore, specs: Sequence[TrialSpec], plan: DecisionPlan) -> list[str]:
+    """A line for each question of a sweep of which a pair of runs has ended. Raises StoreError."""
+    from orchestrator.analysis.answer import answers  # loads pandas
+    from orchestrator.analysis.answer_text import so_far
+
+    trials = results.evidence(specs)
+    try:
+        found = [answer for answer in answers(trials.frame, trials.specs, plan) if answer.about is not None]
+    except ValueError:  # they cannot be compared, as the end of the launch says
+        return []
+    more = [f"        and {len(found) - MOST_LINES} more answers"] if len(found) > MOST_LINES else []
+    return [*map(so_far, found[:MOST_LINES]), *more]
+
+
+class SoFar:
+    """The lines for a display that asks again and again; read anew where trials have ended and it is cheap enough.
+
+    Of a store that is no folder of this machine nothing is read: its parts would be fetched each time.
+    """
+
+    def __init__(
+        self, results: ResultStore, specs: Callable[[], Sequence[TrialSpec]], plan: DecisionPlan,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
+        self._results, self._specs, self._plan, self._clock = results, specs, plan, clock
+        self._lines, self._n_ended, self._due = list[str](), 0, clock() + EVERY_S
+        self._is_here = isinstance(results.storage, FolderStorage)
+
+    def lines(self, n_ended: int) -> list[str]:
+        """Those of now, or of a moment ago; `n_ended` trials have ended."""
+        start = self._clock()
+        if self._is_here and n_ended != self._n_ended and start >= self._due:
+            try:
+                self._lines = so_far_lines(self._results, self._specs(), self._plan)
+            except StoreError:  # its driver says so when it writes
+                self._lines = []
+            took = self._clock() - start
+            self._n_ended, self._due = n_ended, start + max(EVERY_S, took / SHARE)
+        return self._lines

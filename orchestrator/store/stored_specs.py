@@ -1,0 +1,64 @@
+"""Specs as they are stored in plans and rows, parsed and validated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from orchestrator.config.yaml_document import faults
+from orchestrator.store.sweep_plans import SweepPlan
+from trials.errors import ConfigError, NothingMatchedError, StoreError
+from trials.spec import TrialSpec
+
+LISTING = "permafrost status --trials"  # the command that lists the trials of a store
+
+
+def stored_spec(content: str | Mapping[str, Any] | None, trial_id: str) -> TrialSpec:
+    """The spec of a trial, from a plan or from the `spec` column of its row. Raises StoreError."""
+    try:
+        return _parsed(content)
+    except ValidationError as error:
+        first = faults(error, TrialSpec)[0]
+        place = ".".join(map(str, ("spec", *first.path)))
+        raise StoreError(
+            f"trial {trial_id!r} of the store: {place}: {first.text.removesuffix('.')}. "
+            "Its row or plan is broken, or of a newer version."
+        ) from error
+
+
+def planned_specs(plan: SweepPlan) -> list[TrialSpec]:
+    """The trials of a plan, in its order. Raises StoreError: One cannot be read."""
+    return [stored_spec(spec, trial_id) for trial_id, spec in plan.trials]
+
+
+def checked_spec(content: object, trial_id: str) -> TrialSpec | str:
+    """The spec, or what is wrong with it: not valid, or that of another trial."""
+    try:
+        spec = _parsed(content)
+    except ValidationError as error:
+        first = faults(error, TrialSpec)[0]
+        return f"its spec cannot be read by this version ({'.'.join(map(str, first.path))}: {first.text})"
+    except ValueError as error:
+        return f"its spec cannot be read by this version ({str(error).partition(chr(10))[0]})"
+    return spec if spec.trial_id == trial_id else f"its spec belongs to trial {spec.trial_id}"
+
+
+def only_match(prefix: str, ids: Iterable[str], what: str, store: str, listing: str) -> str:
+    """The id that begins with a prefix.
+
+    Raises:
+        NothingMatchedError: none does.
+        ConfigError: several do.
+    """
+    matches = sorted({i for i in ids if i.startswith(prefix)})
+    if not matches:
+        raise NothingMatchedError(f"no {what} {prefix!r} in {store}. `{listing}` lists them.")
+    if len(matches) > 1:
+        raise ConfigError(f"{prefix!r} matches {len(matches)} {what}s: {', '.join(matches[:4])}. Give more digits.")
+    return matches[0]
+
+
+def _parsed(content: object) -> TrialSpec:
+    return TrialSpec.model_validate_json(content) if isinstance(content, str) else TrialSpec.model_validate(content)

@@ -1,0 +1,110 @@
+"""What the cells of a column are: tags of spans, in whatever spelling; classes; numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import NamedTuple
+
+OUTSIDE = "O"
+LONGEST_CLASS = 60  # characters of a class's name
+_MOST_CLASSES = 0.2  # of the cells: a column with more different ones holds no classes
+SPAN_SHARE = 0.9  # of the tags of a column of spans; the others are slips, which are refused by their lines
+_WRITTEN_AS = {"L": "E", "U": "S", "M": "I"}  # the letters of BILOU, and of BMES, for those of BIOES
+_UNNAMED = "SPAN"  # the type of spans whose tags are letters alone
+_other_ways = (
+    (re.compile(r"([BIESLUM])()"), r"\1-" + _UNNAMED),  # B, I: one type, no name
+    (re.compile(r"(.+)[-_]([BIESLUM])"), r"\2-\1"),  # PER-B
+    (re.compile(r"([BIESLUM])[_:](.+)"), r"\1-\2"),  # B_PER
+)
+
+
+class Tag(NamedTuple):
+    """A span tag in its parts: `B-LOC` is ("B", "LOC"), `O` is ("O", "")."""
+
+    prefix: str
+    type: str
+
+
+def spellings_of(tags: Iterable[str]) -> dict[str, str]:
+    """How tags of spans are read that are all written in one other way: as letters without a type, with the type
+    first, or with another sign between the two.
+    """
+    tags = {*tags}
+    inside = tags - {OUTSIDE}
+    for way, read in _other_ways if inside < tags and not any(map(is_span_tag, inside)) else ():
+        if inside and all(map(way.fullmatch, inside)):
+            return {tag: way.sub(read, tag) for tag in inside}
+    return {}
+
+
+def is_span_tag(tag: str) -> bool:
+    """Whether a tag is `O` or a prefix and a type."""
+    return parse_tag(tag) is not None
+
+
+def meant_tag(tag: str) -> str | None:
+    """The span tag that a slip like `B_ORG`, `b-org` or `0` stands for; None if it stands for none."""
+    if tag in ("0", "o", "\u041e"):  # zero, a small letter, a Cyrillic one
+        return OUTSIDE
+    match = re.fullmatch(r"([BIESLUMbieslum])[-_:. \u2010-\u2015](.+)", tag)
+    return f"{match[1].upper()}-{match[2]}" if match and not is_span_tag(tag) else None
+
+
+def parse_tag(tag: str) -> Tag | None:
+    """The parts of a tag of spans; None for another one."""
+    prefix, dash, kind = tag.partition("-")
+    if tag == OUTSIDE:
+        return Tag(OUTSIDE, "")
+    return Tag(_WRITTEN_AS.get(prefix, prefix), kind) if prefix in set("BIESLUM") and dash and kind else None
+
+
+@dataclass(frozen=True)
+class TagEvidence:
+    """What the tags of a corpus look like.
+
+    Attributes:
+        spans: Share of the words whose tag is one of spans, slips like `B_ORG` included.
+        has_prefixes: Whether any tag is a prefix and a type.
+        outside: Share of the words with the tag `O`.
+        n_tags: How many tags there are.
+    """
+
+    spans: float
+    has_prefixes: bool
+    outside: float
+    n_tags: int
+
+    @classmethod
+    def of(cls, tags: Mapping[str, int]) -> TagEvidence:
+        """From how often each tag occurs."""
+        spellings, total = spellings_of(tags), sum(tags.values()) or 1
+        tags = {spellings.get(tag, tag): n for tag, n in tags.items()}
+        spans = sum(n for tag, n in tags.items() if is_span_tag(tag) or meant_tag(tag) is not None)
+        prefixed = any(tag[1:2] == "-" and is_span_tag(tag) for tag in tags)
+        return cls(spans / total, prefixed, tags.get("O", 0) / total, len(tags))
+
+    @property
+    def are_spans(self) -> bool:
+        """Whether they are tags of spans, apart from slips."""
+        return self.has_prefixes and self.spans >= SPAN_SHARE
+
+    @property
+    def unclear(self) -> bool:
+        """Whether they may be either: some tags of spans among others, or types without prefixes beside many an O."""
+        mixed = self.has_prefixes and 1 - SPAN_SHARE < self.spans < SPAN_SHARE
+        return mixed or (not self.has_prefixes and self.outside >= 0.5 and self.n_tags > 1)
+
+
+def are_classes(cells: Sequence[str]) -> bool:
+    """Whether cells are a few short ones that come again."""
+    return 2 <= len({*cells}) <= max(2, _MOST_CLASSES * len(cells)) and max(map(len, cells)) <= LONGEST_CLASS
+
+
+def is_number(cell: str) -> bool:
+    """Whether a cell is written as a number."""
+    with suppress(ValueError):
+        return float(cell) is not None
+    return False

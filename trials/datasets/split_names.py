@@ -1,0 +1,79 @@
+"""The splits of a corpus by the names of its files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+# The words that mark a split in a file's name, by rank: a later word counts only where no file has an earlier one.
+SPLIT_WORDS: Mapping[str, tuple[tuple[str, ...], ...]] = {
+    "train": (("train",), ("training", "trn")),
+    "dev": (
+        ("dev", "valid", "val"),
+        ("validation", "devel", "development", "validate", "testa"),
+        ("eval", "evaluation"),
+    ),
+    "test": (("test",), ("testb", "testing", "tst")),
+}
+_SHARD = re.compile(r"(.*?)[-_.](\d+)[-_]of[-_](\d+)(.*)")  # train-00000-of-00002.parquet
+_JOINED = re.compile(
+    r"(train|dev|test|valid|val)(set|data|file|split|\d+)"
+)  # trainset, test2; where nothing else counts
+_double = re.compile(r"(train|dev|devel|val|valid|test){2,}")  # traindev, trainval
+_ALL = {word: split for split, ranks in SPLIT_WORDS.items() for rank in ranks for word in rank}
+
+
+def words_of(name: str) -> list[str]:
+    """The words of a file's name: `en_ewt-ud-train.conllu` has en, ewt, ud, train, conllu."""
+    return "".join(c.lower() if c.isalnum() else " " for c in name).split()
+
+
+def split_of_suffix(name: str) -> str | None:
+    """The split that the end of a file's name says, where it has no suffix of a format: `eng.testa`, `train`."""
+    return _ALL.get(name.rpartition(".")[2].lower())
+
+
+def split_named(word: str) -> str | None:
+    """The split that a word means: `Validation` is dev."""
+    return _ALL.get(word.strip().lower())
+
+
+def looks_like_split(name: str) -> bool:
+    """Whether any word of a name marks a split."""
+    return any(word in _ALL or _double.fullmatch(word) for word in words_of(name))
+
+
+def by_split(files: Sequence[Path]) -> dict[str, list[Path]]:
+    """Those of some files whose name has the word of a split, by split; with the words of two (`train_dev`) they are of
+    train where nothing else is, and of none otherwise.
+    """
+    double = [path for path in files if len({_ALL[word] for word in words_of(path.name) if word in _ALL}) > 1]
+    if double:
+        others = by_split([path for path in files if path not in double])
+        return others if others["train"] else others | {"train": [p for p in double if "train" in words_of(p.name)]}
+    mismatched = [path for path in files if "mismatched" in words_of(path.name)]
+    rest = [path for path in files if path not in mismatched]
+    splits: dict[str, list[Path]] = {}
+    for split, ranks in SPLIT_WORDS.items():
+        marked = ([p for p in rest if any(word in words_of(p.name) for word in rank)] for rank in ranks)
+        joined = [p for p in rest if any(_joined(word) in ranks[0] for word in words_of(p.name))]
+        splits[split] = next(filter(None, marked), joined)
+    splits["mismatched"] = [
+        p for p in mismatched if any(w in words_of(p.name) for rank in SPLIT_WORDS["dev"] for w in rank)
+    ]
+    return splits
+
+
+def _joined(word: str) -> str:
+    match = _JOINED.fullmatch(word)
+    return match[1] if match else ""
+
+
+def is_whole(files: Sequence[Path]) -> bool:
+    """Whether files are all shards of one: `train-00000-of-00002.parquet` and `train-00001-of-00002.parquet`."""
+    shards = [match.groups() for path in files if (match := _SHARD.fullmatch(path.name))]
+    if len(shards) != len(files) or not files:
+        return False
+    numbers = sorted(int(number) for _, number, _, _ in shards)
+    return len({(a, n, b) for a, _, n, b in shards}) == 1 and numbers == list(range(int(shards[0][2])))

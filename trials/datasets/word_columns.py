@@ -1,0 +1,118 @@
+"""Which columns of a column file hold the words and their tags, by what all of its lines hold."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from trials.datasets.cell_evidence import TagEvidence
+from trials.datasets.columns_reader import (
+    column_blocks,
+    header_line,
+    is_empty_token,
+    is_numbered,
+    separator_of,
+    usual_width,
+)
+from trials.datasets.text_file import read_lines
+from trials.errors import UnclearError
+from trials.escaping import quoted
+from trials.settings import Columns
+
+_MOST_TAGS = 200  # the largest tag sets, those of CoNLL-2009's Czech apart, have fewer
+_PLACEHOLDERS = frozenset("_-*")  # a column without content
+
+
+def find_positions(path: Path, given: Columns | None) -> tuple[Columns, list[str]]:
+    """The positions of words and tags that are not given, and a sentence on each that is not the reader's default.
+
+    Raises:
+        UnclearError: Several columns may hold the tags.
+        DataError: The file cannot be read.
+    """
+    columns = given or Columns()
+    if columns.tokens is not None and columns.tags is not None:
+        return columns, []
+    lines = read_lines(path)
+    blocks = column_blocks(lines, columns.tags if isinstance(columns.tags, int) else -1)
+    width, notes = usual_width(blocks), list[str]()
+    if header := header_line(lines):
+        notes.append(f"the first line names the columns ({', '.join(header)}) and is no sentence")
+    separator, leads = separator_of(lines)
+    if leads:
+        notes.append("each line begins with a space or tab, which is left out")
+    if separator.pattern == "\t":
+        notes.append("only tabs separate the columns, as cells hold spaces")
+    if n := sum(is_empty_token(separator.split(line)) for line in lines):
+        notes.append(f"{n:,} lines without a word (as Label Studio writes them) are left out")
+    rows = [line.cells for block in blocks for line in block if len(line.cells) >= width]
+    values = [Counter(row[at] for row in rows) for at in range(width)]
+    spans = [at for at, tags in enumerate(values) if TagEvidence.of(tags).are_spans]
+    if given is None and width == 2 and spans == [0]:
+        notes.append("each line has the tag first, and then the word (--words and --tags for others)")
+        return Columns(tokens=1, tags=0), notes
+    if columns.tokens is None and 0 in spans:
+        others = sorted({*range(width)} - {*spans}, key=lambda at: -len(values[at]))
+        raise UnclearError(
+            f"{path}: which column holds the words? The first one has tags of spans.",
+            [{"words": at, "tags": 0} for at in others],
+        )
+    is_counted = columns.tokens is None and width > 2 and is_numbered(blocks)
+    if is_counted:
+        columns = columns.model_copy(update={"tokens": 1})
+        notes.append("column 0 numbers the words of each sentence, so the words are column 1 (--words for another)")
+    if columns.tags is None and (at := _tags(path, values, spans, columns.tokens or 0, is_counted)) is not None:
+        columns = columns.model_copy(update={"tags": at})
+        notes.append(f"the tags are column {at} (--tags for another)")
+    return columns, notes
+
+
+def _tags(
+    path: Path, values: Sequence[Counter[str]], spans: list[int], word: int | str, is_counted: bool
+) -> int | None:
+    """The position of the tags; None for the last column, the reader's default. Raises UnclearError."""
+    last, others = len(values) - 1, [at for at in range(is_counted, len(values)) if at != word]
+    spans = [at for at in spans if at in others]
+    if last + 1 - is_counted <= 2 or (last in spans and not is_counted):
+        return None
+    if last in spans:
+        return _outer(values, spans)
+    likely = spans or [at for at in others if _may_be_tags(values[at])]
+    if len(likely) == 1 and (is_counted or likely[0] != last):
+        return likely[0]
+    if not likely or (last in likely and not is_counted):
+        return None
+    shown = (f"{at} ({', '.join(map(quoted, [*values[at]][:3]))}, ...)" for at in likely)
+    raise UnclearError(
+        f"{path}: which column holds the tags? Several may: {'; '.join(shown)}.",
+        [{"words": word, "tags": at} for at in likely],  # of as many values
+    )
+
+
+def _may_be_tags(values: Counter[str]) -> bool:
+    """Whether values look like a tag set: few, not all a placeholder, and no numbers of heads."""
+    n = values.total()
+    if not 2 <= len(values) <= min(_MOST_TAGS, max(2, n // 2)) or {*values} <= _PLACEHOLDERS:
+        return False
+    return sum(values[value] for value in values if value.isdigit() or value in _PLACEHOLDERS) < n / 2
+
+
+def _outer(values: Sequence[Counter[str]], spans: Sequence[int]) -> int | None:
+    """Of nested annotation the outer spans, as in GermEval 2014: the inner ones have no other types and are fewer."""
+    types = {at: {value[2:] for value in values[at] if value[1:2] == "-"} for at in spans}
+    n = {at: sum(values[at][value] for value in values[at] if value[1:2] == "-") for at in spans}
+    inner = spans[-1]
+    return next((at for at in reversed(spans[:-1]) if types[inner] <= types[at] and 2 * n[inner] < n[at]), None)
+
+
+def misc_tags(lines: Sequence[str]) -> list[str]:
+    """The names of tags of spans in the last column of a treebank, as `name=B-PER`."""
+    found = dict[str, Counter[str]]()
+    for line in lines:
+        for name, _, value in (part.partition("=") for part in line.rpartition("\t")[2].split("|")):
+            if value:
+                found.setdefault(name, Counter())[value] += 1
+    return [
+        name for name, values in found.items() if TagEvidence.of(values).spans == 1 and TagEvidence.of(values).are_spans
+    ]
