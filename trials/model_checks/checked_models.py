@@ -45,7 +45,7 @@ def check_model(spec: ModelSpec, head: Head, *, pairs: bool = False) -> tuple[st
     path = cache_root() / "models" / f"{key}.json"
     with contextlib.suppress(OSError, ValueError):
         return tuple(map(str, read_checked_json(path, key)))
-    from trials.model_checks.rehearsal import rehearse  # a plan of models that passed before needs no torch
+    from trials.model_checks.rehearsal import rehearse
 
     notes = tuple(filter(None, (attention_note(Path(spec.path)), *rehearse(spec, head, pairs=pairs))))
     with contextlib.suppress(OSError):  # the next plan checks again

@@ -20,7 +20,14 @@ from trials.errors import ModelError, reason
 from trials.model_checks.small_config import small_config
 from trials.model_checks.weights_fit import check_weights
 from trials.models.family import Head, ModelFamily, Parts, pool_at_last_subword
-from trials.models.load import family_of, has_token_types, head_class, head_config, load_tokenizer, read_tokenizer
+from trials.models.load import (
+    family_of,
+    has_token_types,
+    head_class,
+    head_config,
+    load_tokenizer,
+    read_tokenizer,
+)
 from trials.settings import ModelSpec
 from trials.tasks import TASKS
 from trials.tasks.task import IGNORE, Encoding, Example

@@ -15,7 +15,11 @@ from transformers.modeling_utils import load_state_dict
 from trials.errors import ModelError, reason
 from trials.escaping import quoted
 from trials.models.family import Head
-from trials.models.load import family_of, filled_from_files, head_class
+from trials.models.load import (
+    family_of,
+    filled_from_files,
+    head_class,
+)
 from trials.models.model_files import PICKLE, WEIGHTS, shards
 from trials.settings import ModelSpec
 from trials.sources.local_models import weight_shapes
