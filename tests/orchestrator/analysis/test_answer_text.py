@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.analysis.answer_text import Loss, curve_lines, plot, tolerance_lines
+from orchestrator.analysis.answer_text import Loss, curve_lines, plot, so_far, tolerance_lines
 
 
 def setting(freeze: str, loss: float, low: float | None, high: float | None, **others: Any) -> dict[str, Any]:
@@ -67,3 +67,15 @@ def test_what_each_tolerance_buys_begins_with_the_one_that_was_asked_for(toleran
     assert lines[1] == first
     assert lines[-1] == "  within 5 points: ■ ■■□□□□ first 2, saves 31 %"
     assert tolerance_lines(answer()) == ["what each tolerance buys:", "  within 1 point: not decided"]
+
+
+def test_while_a_sweep_runs_the_line_is_what_the_tolerance_buys_so_far() -> None:
+    bought = ({"tolerance": 2.03, "freeze": "first 1+E", "saved": 0.18},)
+    lines = "Freeze the first 1 of 6 layers, within 3 points", ""
+    named = {"corpus": "EWT", "headline": "Not decided yet"}
+    shown = answer(tolerance=3.0, freeze="first 1+E", decided=True, outcome="freeze", saved=0.18, lines=lines, **named)
+    assert so_far(shown) == "so far  EWT: freeze the first 1 of 6 layers, within 3 points, saves 18 %"
+    undecided = answer(decided=False, outcome="not decided", lines=("Not decided yet", ""), trade_offs=bought, **named)
+    assert so_far(undecided) == (
+        "so far  EWT: not decided yet within 1 point; within 2.1 points ■ ■□□□□□ first 1, saves 18 %"
+    )

@@ -153,3 +153,9 @@ def _loaded_by(code: str, *arguments: str) -> set[str]:
     words = [sys.executable, "-c", listing + code, *arguments]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     return set(done.stderr.rpartition("loaded ")[2].split())
+
+
+@pytest.mark.parametrize("words", [("launch", "--max-hours", "nan"), ("choose", "x", "--max-hours", "inf")])
+def test_what_is_no_finite_number_is_refused_in_any_option(words: tuple[str, ...]) -> None:
+    result = CliRunner().invoke(app, [*words])
+    assert (result.exit_code, "must be a finite number" in result.output) == (2, True)

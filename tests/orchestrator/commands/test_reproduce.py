@@ -12,6 +12,7 @@ from typer.testing import CliRunner, Result
 
 from orchestrator.commands.app import app
 from orchestrator.store import ResultStore, open_store
+from orchestrator.store.contents import stored_spec
 from tests.small_sweeps import POS, launched, write_bank
 
 
@@ -94,3 +95,8 @@ def test_an_unknown_or_ambiguous_id_is_refused(trial_id: str, code: int, said: s
     done = reproduce(trial_id, trained)
     assert (done.exit_code, done.stdout) == (code, "")
     assert said in done.stderr
+
+
+def test_the_name_that_every_line_prints_is_a_trials(trained: ResultStore) -> None:
+    row = first_trial(trained)
+    assert reproduce(stored_spec(row["spec"], row["trial_id"]).label, trained).exit_code == 0
