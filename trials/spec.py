@@ -1,7 +1,8 @@
 """The input of a trial: a `TrialSpec` holds everything that determines its results.
 
 `trial_id` is a digest of exactly that, without names, paths, resources or the machine. `trials.draft` builds a spec,
-looking up files and names; the spec holds only values.
+looking up files and names; the spec holds only values. Settings that contradict each other, and numbers that no trial
+can have, are refused with their reason. Its steps, evaluations and examples are counted here.
 """
 
 from __future__ import annotations
@@ -29,8 +30,6 @@ from trials.settings import (
     Recipe,
     Seeds,
 )
-
-# Settings that contradict each other, and numbers that no trial can have: each is refused with its reason.
 
 MOST_EPOCHS = 10_000  # the papers have 3 to 200
 MOST_EVALUATIONS = 100_000  # each is a pass over dev, and a row in the store that every reader loads
@@ -211,9 +210,6 @@ class TrialSpec(Recipe):
 def _digest(payload: dict[str, Any]) -> str:
     canonical = json.dumps(payload, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(canonical.encode()).hexdigest()[:16]
-
-
-# Arithmetic of a trial's optimiser steps, epochs, evaluations and examples.
 
 
 def steps_an_epoch(spec: TrialSpec) -> int:

@@ -35,7 +35,7 @@ from dashboards.data.followed import (
 )
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.analysis.trial_frame import described
-from orchestrator.claims.running import RunningDriver, began_at, likely_shares, running_drivers
+from orchestrator.claims.present_drivers import RunningDriver, began_at, likely_shares, running_drivers
 from orchestrator.store import ResultStore
 from orchestrator.store.schema import METRICS
 from trials.settings import Seeds

@@ -27,7 +27,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from orchestrator.analysis.decision_plan import FIRST_LOOK, DecisionPlan, PlannedLooks
-from orchestrator.analysis.looks import further
+from orchestrator.analysis.further_seeds import further
 from orchestrator.analysis.losses import Collapses
 from orchestrator.analysis.rows import ROUNDING
 from orchestrator.analysis.two_way import BEYOND, WITHIN, Estimate, verdict
@@ -106,7 +106,7 @@ class Decided:
             it saves `min_saving`; unknown counts as no), `in_budget`, `froze` (in words).
 
             Of what is missing: `further_seeds`, `further_sentences`, `sentences_with_all_seeds` (Int64, see
-            `looks.Further`).
+            `further_seeds.Further`).
     """
 
     plan: DecisionPlan

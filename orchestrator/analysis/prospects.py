@@ -2,7 +2,7 @@
 
 The interval is the one that will decide (`looks`), with the variances that losses had in FreezeBench: means over its
 questions of 200 and 500 train examples and their depths worth having. Other encoders and tasks differ, so the figures
-are rough; what a sweep's own losses say takes their place with the first answer (`looks.further`).
+are rough; what a sweep's own losses say takes their place with the first answer (`further_seeds.further`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from orchestrator.analysis.decision_plan import ERROR, FIRST_LOOK, PlannedLooks
-from orchestrator.analysis.looks import adjusted_tail, shown_within
+from orchestrator.analysis.further_seeds import shown_within
+from orchestrator.analysis.looks import adjusted_tail
 from orchestrator.analysis.two_way import LEAST_ALIKE, Estimate
 from trials.tasks import TASKS
 

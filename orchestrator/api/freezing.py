@@ -17,7 +17,7 @@ def freeze(model: Any, answer: Answer | str, *, frozen_dropout: bool = False) ->
     """Freeze a `transformers` model as an answer says. Call it before the optimizer is made.
 
     Frozen parts keep their weights and, unless the answer rests on trials with it, have no dropout, also after
-    `model.train()`, which `Trainer` calls again and again.
+    the model is set to training again, as `Trainer` does.
 
     Args:
         model: Of any architecture that is registered, with a head or without.

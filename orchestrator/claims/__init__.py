@@ -33,7 +33,7 @@ then writes belong to an attempt of its own, and readers use one attempt.
 from orchestrator.claims.claims import Claims
 from orchestrator.claims.joining import BusyStoreError, join
 from orchestrator.claims.membership import Membership, RemovedError
+from orchestrator.claims.present_drivers import running_drivers
 from orchestrator.claims.roster import TIMING, Timing
-from orchestrator.claims.running import running_drivers
 
 __all__ = ["TIMING", "BusyStoreError", "Claims", "Membership", "RemovedError", "Timing", "join", "running_drivers"]

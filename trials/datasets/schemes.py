@@ -127,9 +127,6 @@ def _parts(sentences: Sequence[Sentence], scheme: Scheme) -> dict[str, Tag]:
     return {tag: parts for tag, parts in parsed.items() if parts is not None} | {OUTSIDE: Tag(OUTSIDE, "")}
 
 
-# --- Rules
-
-
 def _io(first: Tag, tag: Tag) -> Fault | None:
     del first
     return Fault(1, "is not a tag of IO, whose tags are O and I- with a type") if tag.prefix in "BES" else None

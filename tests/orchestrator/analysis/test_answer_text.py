@@ -72,7 +72,7 @@ def test_what_each_tolerance_buys_begins_with_the_one_that_was_asked_for(toleran
 def test_while_a_sweep_runs_the_line_is_what_the_tolerance_buys_so_far() -> None:
     bought = ({"tolerance": 2.03, "freeze": "first 1+E", "saved": 0.18},)
     lines = "Freeze the first 1 of 6 layers, within 3 points", ""
-    named = {"corpus": "EWT", "headline": "Not decided yet"}
+    named: dict[str, Any] = {"corpus": "EWT", "headline": "Not decided yet"}
     shown = answer(tolerance=3.0, freeze="first 1+E", decided=True, outcome="freeze", saved=0.18, lines=lines, **named)
     assert so_far(shown) == "so far  EWT: freeze the first 1 of 6 layers, within 3 points, saves 18 %"
     undecided = answer(decided=False, outcome="not decided", lines=("Not decided yet", ""), trade_offs=bought, **named)

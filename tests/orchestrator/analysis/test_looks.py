@@ -7,15 +7,8 @@ import pytest
 from scipy import special, stats
 
 from orchestrator.analysis.decision_plan import PlannedLooks
-from orchestrator.analysis.looks import (
-    KEPT,
-    adjusted_tail,
-    further,
-    mean_correlation,
-    shared_correlation,
-    simultaneous,
-    tails,
-)
+from orchestrator.analysis.further_seeds import further
+from orchestrator.analysis.looks import KEPT, adjusted_tail, mean_correlation, shared_correlation, simultaneous, tails
 from orchestrator.analysis.two_way import ends, estimate, verdict
 from tests.orchestrator.analysis.frames import Floats
 from tests.orchestrator.analysis.test_two_way import losses

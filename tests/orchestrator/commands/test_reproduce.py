@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 
 from orchestrator.commands.app import app
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.contents import stored_spec
+from orchestrator.store.stored_specs import stored_spec
 from tests.small_sweeps import POS, launched, write_bank
 
 

@@ -1,0 +1,171 @@
+"""What a decision still takes: how many more seeds and sentences, and the chance that they decide.
+
+Further seeds shrink the seeds' part of the variance and more sentences shrink theirs;
+a decision needs both parts small enough. The chance to decide is that of the data to come, if the true loss and the
+variances are the observed ones: with N instead of n seeds the mean then moves by a standard deviation of
+sqrt(Vs n (N - n)) / N, with more sentences accordingly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from orchestrator.analysis.decision_plan import ERROR, PlannedLooks
+from orchestrator.analysis.looks import deciding_ends
+from orchestrator.analysis.rows import Floats
+from orchestrator.analysis.two_way import Estimate, verdict
+
+MOST_SEEDS = 30  # more that are proposed: beyond it seeds are unlikely to decide
+MOST_TIMES = 100  # nobody has so many times the sentences
+_STEP = 1.02  # the numbers of sentences that are tried
+
+
+@dataclass(frozen=True)
+class Further:
+    """What it takes to decide on which side of the tolerance a loss lies.
+
+    Attributes:
+        further_seeds: The fewest further seeds, on this dev set, that decide with the wanted chance; 0 if it is
+            decided, None if not even `MOST_SEEDS` would.
+        further_sentences: The fewest further dev sentences, with the present seeds; 0 if it is decided, None if
+            `MOST_TIMES` as many would not, or if the interval is over seeds alone.
+        sentences_with_all_seeds: The fewest further dev sentences that decide together with the planned seeds;
+            likewise.
+    """
+
+    further_seeds: int | None
+    further_sentences: int | None
+    sentences_with_all_seeds: int | None
+
+
+def further(of: Estimate, looks: PlannedLooks, tolerance: float, tail: float = ERROR, power: float = 0.8) -> Further:
+    """What decides on one loss.
+
+    Args:
+        of: Of one setting, with a variance.
+        looks: When it is looked at.
+        tail: As of `looks.tails`.
+
+    Raises:
+        ValueError: There is no variance.
+    """
+    if not of.variance > 0:
+        raise ValueError("without a variance nothing is known of what a decision takes")
+    n, n_i = float(of.n_seeds), float(of.n_sentences)
+    low, high = deciding_ends(of, looks, tail)
+    if verdict(float(low), float(high), tolerance) != "not decided":
+        return Further(0, 0, 0)
+    sentences: Floats = np.unique(np.ceil(n_i * np.geomspace(_STEP, MOST_TIMES, 200)))
+    last = max(float(looks.planned), n)
+
+    def decides(seeds: Floats, sentences: Floats) -> npt.NDArray[np.bool_]:
+        room = _room(_expected(of, seeds, sentences), looks, tolerance, tail)
+        enough: npt.NDArray[np.bool_] = room >= _moves(of, seeds, sentences) * special.ndtri(power)
+        return enough
+
+    numbers: Floats = np.arange(n + 1, n + 1 + MOST_SEEDS, dtype=np.float64)
+    more_seeds = _fewest(numbers, lambda seeds: decides(seeds, np.array(n_i)), looks.planned)
+    more_sentences = _fewest(sentences, lambda sentences: decides(np.array(n), sentences)) if n_i > 1 else None
+    together = _fewest(sentences, lambda sentences: decides(np.array(last), sentences)) if n_i > 1 else None
+    return Further(
+        further_seeds=None if more_seeds is None else int(more_seeds - n),
+        further_sentences=None if more_sentences is None else int(more_sentences - n_i),
+        sentences_with_all_seeds=None if together is None else int(together - n_i),
+    )
+
+
+def shown_within(of: Estimate, looks: PlannedLooks, tail: float, power: float = 0.8) -> float:
+    """The smallest tolerance that trials to come, of these expected variances, show their loss to be within with this
+    chance; infinite where they give no interval.
+    """
+    _, high = _planned_ends(of, looks, tail)
+    within = float(high + np.sqrt(of.variance) * special.ndtri(power))
+    return within if np.isfinite(within) else np.inf
+
+
+def chances_within(
+    of: Estimate, looks: PlannedLooks, tolerance: float, tail: float = ERROR, most: int | None = None
+) -> Floats:
+    """Chances (seeds,) that looks with one, two, ... more seeds, up to `most`, show at most the tolerance; None for the
+    planned number.
+
+    Predictive: the mean of the seeds to come is as uncertain as those at hand leave it (Student's t), without a prior
+    opinion (C. Jennison and B. Turnbull, "Group Sequential Methods" (2000), chapter 10); the variances are taken for
+    the observed ones. `of` is of one setting, with a variance.
+    """
+    n = float(of.n_seeds)
+    seeds = np.arange(n + 1, (most or looks.planned) + 1)
+    n_i = np.asarray(of.n_sentences)
+    room = tolerance - _planned_ends(_expected(of, seeds, n_i), looks, tail)[1]
+    with np.errstate(divide="ignore"):
+        chances: Floats = special.stdtr(of.seeds_df, room / _moves(of, seeds, n_i))
+    return np.nan_to_num(chances, nan=0.0)  # at a look with too few degrees of freedom nothing is shown
+
+
+def _moves(of: Estimate, seeds: Floats, sentences: Floats) -> Floats:
+    """Standard deviation by which the mean moves until there are so many seeds and sentences."""
+    n, n_i = of.n_seeds, of.n_sentences
+    of_seeds = of.seeds * n * (seeds - n) / seeds**2
+    of_sentences = (of.variance - _seeds_alone(of)) * n_i * (sentences - n_i) / sentences**2
+    moves: Floats = np.sqrt(of_seeds + of_sentences)
+    return moves
+
+
+def _seeds_alone(of: Estimate) -> Floats:
+    """What of the seeds' part more sentences do not shrink; all of it where the interval is over seeds alone."""
+    alone: Floats = np.where(of.n_sentences > 1, np.maximum(of.seeds - of.both, 0), of.seeds)
+    return alone
+
+
+def _expected(of: Estimate, n_seeds: Floats, n_sentences: Floats) -> Estimate:
+    """The estimate as it is expected with so many seeds, of all settings alike, and sentences; these broadcast."""
+    seeds, sentences = np.broadcast_arrays(np.asarray(n_seeds, np.float64), np.asarray(n_sentences, np.float64))
+    times = of.n_sentences / sentences
+    alone = _seeds_alone(of)
+    both = (of.seeds - alone) * times * of.n_seeds / seeds
+    v_s = alone * of.n_seeds / seeds + both
+    v_i = (of.variance - of.seeds) * times
+    v = v_s + v_i
+    mean, folds, pool = (np.broadcast_to(values, v.shape) for values in (of.mean, of.folds, of.pool))
+    pool_df = of.pool_df * (seeds - 1) / (of.n_seeds - 1)
+    new = Estimate(mean, v, v, v_s, both, v_s, v, seeds, sentences, folds, pool, pool_df)
+    df = np.where(of.folds > 0, seeds - 1, v**2 / (v_s**2 / new.seeds_df + of.of_items() * times**3))
+    return new._replace(df=df, sentence_skew=of.sentence_skew * (of.variance / v) ** 1.5 * times**2)
+
+
+def _room(of: Estimate, looks: PlannedLooks, tolerance: float, tail: float) -> Floats:
+    """How far the end towards the tolerance stays from it; negative where it is beyond."""
+    low, high = _planned_ends(of, looks, tail)
+    room: Floats = np.where(of.mean <= tolerance, tolerance - high, low - tolerance)
+    return room
+
+
+def _planned_ends(of: Estimate, looks: PlannedLooks, tail: float) -> tuple[Floats, Floats]:
+    """Both ends as a look has them; before the first one infinite."""
+    low, high = deciding_ends(of, looks, tail)
+    is_look = of.n_seeds >= looks.first
+    return np.where(is_look, low, -np.inf), np.where(is_look, high, np.inf)
+
+
+def _fewest(
+    candidates: Floats, decide: Callable[[Floats], npt.NDArray[np.bool_]], planned: float = -np.inf
+) -> float | None:
+    """The first of ascending numbers that is enough; None if the last is not.
+
+    Above `planned`, larger ones are taken to be enough as well: the error that is left makes a step there.
+    """
+    near = candidates[candidates <= planned]
+    if len(near) and (enough := decide(near)).any():
+        return float(near[enough.argmax()])
+    low, high = len(near) - 1, len(candidates) - 1
+    if not decide(candidates[high:])[0]:
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if decide(candidates[middle : middle + 1])[0] else (middle, high)
+    return float(candidates[high])
