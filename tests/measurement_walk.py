@@ -29,9 +29,9 @@ from tests.small_sweeps import POS, launched, write_bank
 from tests.trials.training.test_checkpoint import Memory
 from trials.draft import Lookup
 from trials.run import run_trial
-from trials.settings import CheckpointTimes
 from trials.spec import TrialSpec
 from trials.training.checkpoint import Checkpoints
+from trials.training.checkpoint_times import CheckpointTimes
 
 NAME, CPU = "cpu_s", torch.device("cpu")
 

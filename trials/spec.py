@@ -18,8 +18,17 @@ from pydantic import model_validator
 
 from trials.freeze.stored_rule import ADAPTIVE
 from trials.freeze.strategies import FREEZE_STRATEGIES, frozen_layers
-from trials.seeds import Seeds
-from trials.settings import BASELINE, FROZEN_EMBEDDINGS, Columns, DataSpec, FreezeSpec, ModelSpec, Positive, Recipe
+from trials.settings import (
+    BASELINE,
+    FROZEN_EMBEDDINGS,
+    Columns,
+    DataSpec,
+    FreezeSpec,
+    ModelSpec,
+    Positive,
+    Recipe,
+    Seeds,
+)
 
 # Settings that contradict each other, and numbers that no trial can have: each is refused with its reason.
 

@@ -38,7 +38,7 @@ from orchestrator.analysis.trial_frame import described
 from orchestrator.claims.running import RunningDriver, began_at, likely_shares, running_drivers
 from orchestrator.store import ResultStore
 from orchestrator.store.schema import METRICS
-from trials.seeds import Seeds
+from trials.settings import Seeds
 from trials.spec import TrialSpec
 
 EVERYTHING = "all trials"  # the sweep of a store whose trials no plan names; a real one cannot have a space in its name

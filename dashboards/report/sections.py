@@ -23,7 +23,7 @@ from orchestrator.analysis.savings import COUNTED, savings
 from orchestrator.analysis.wording import HOW_DECIDED
 from orchestrator.config.quantities import counted
 from trials.errors import NothingMatchedError
-from trials.seeds import Seeds
+from trials.settings import Seeds
 from trials.sources.cache import Progress
 from trials.spec import TrialSpec
 

@@ -20,7 +20,7 @@ from dashboards.views.kit.theme import STATES, Figure, Look, axis, layout
 from orchestrator.analysis.losses import instability
 from orchestrator.config.quantities import counted
 from orchestrator.forecast.stored_pace import TRIAL_COLUMNS, Begun, time_left
-from trials.seeds import Seeds
+from trials.settings import Seeds
 from trials.state import State
 
 MAX_SQUARES = 5000

@@ -20,7 +20,7 @@ from orchestrator.analysis.cells import layer_strip
 from orchestrator.config.quantities import counted
 from trials.errors import StoreError
 from trials.metrics.metric import metric_label
-from trials.seeds import Seeds
+from trials.settings import Seeds
 
 FEWEST, MOST = 2, 6
 _HOW = "Tick two to six trials on the page Trials, then choose Compare."

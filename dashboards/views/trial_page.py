@@ -16,7 +16,7 @@ from dashboards.views.kit.theme import Figure, Look, axis, layout
 from orchestrator.analysis.cells import flatten, froze_by
 from trials.errors import StoreError
 from trials.record import COSTS
-from trials.seeds import Seeds
+from trials.settings import Seeds
 from trials.state import State
 
 MAX_SENTENCES = 30

@@ -29,7 +29,7 @@ from dashboards.views.trial_page import trial_page
 from orchestrator.analysis.cells import froze_by
 from trials.escaping import markdown
 from trials.metrics.metric import metric_label
-from trials.seeds import Seeds
+from trials.settings import Seeds
 
 
 class Condition(TypedDict, total=False):

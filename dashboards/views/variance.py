@@ -23,7 +23,7 @@ from orchestrator.analysis.variance import (
     VarianceSource,
     variance_sources,
 )
-from trials.seeds import Seeds
+from trials.settings import Seeds
 from trials.tasks.task import head_of
 
 _SEEDS = (SUBSET, INITIALISATION, ORDER)

@@ -48,7 +48,7 @@ import pandas as pd
 from scipy import special
 
 from orchestrator.analysis.rows import Codes, Floats, measured, numbers, refuse_twice, require
-from trials.seeds import Seeds
+from trials.settings import Seeds
 
 _COLUMNS = ["factor", "df", "sum_sq", "eta_sq", "low", "high", "partial_eta_sq", "f", "p", "n"]
 _TAIL = 0.025  # beyond each end of an interval

@@ -22,9 +22,10 @@ from orchestrator.sweeps.sweep import Resources, SweepSpec
 from trials.cache.set_up_work import reported_to
 from trials.errors import is_device_broken, reason
 from trials.record import EpochRecord
-from trials.settings import CheckpointTimes, Predictions
+from trials.settings import Predictions
 from trials.spec import TrialSpec
 from trials.state import State
+from trials.training.checkpoint_times import CheckpointTimes
 
 if TYPE_CHECKING:
     import torch

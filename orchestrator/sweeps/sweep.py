@@ -50,9 +50,10 @@ from trials.draft import DraftError, Lookup, ModelKey, TrialDraft
 from trials.errors import ConfigError, PermafrostError
 from trials.escaping import composed
 from trials.plugins.loading import load
-from trials.settings import CheckpointTimes, Frozen, Predictions, Seed
+from trials.settings import Frozen, Predictions, Seed
 from trials.sources.local_models import STARTER
 from trials.spec import TrialSpec
+from trials.training.checkpoint_times import CheckpointTimes
 
 MAX_TRIALS = 100_000  # per sweep, seeds included
 MOST_SINCE = 300  # points that are still checked after the first error, to report others too

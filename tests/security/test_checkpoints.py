@@ -17,9 +17,9 @@ from tests.examples import each
 from trials.draft import Lookup
 from trials.errors import CheckpointError
 from trials.run import run_trial
-from trials.settings import CheckpointTimes
 from trials.spec import TrialSpec
 from trials.training.checkpoint import STATE, Checkpoints
+from trials.training.checkpoint_times import CheckpointTimes
 
 CPU = torch.device("cpu")
 Tensors = dict[str, torch.Tensor]

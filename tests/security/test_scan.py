@@ -68,7 +68,6 @@ OTHER_READERS = {
     "trials/hardware/energy.py": "the kernel's",
     "trials/training/gradient_check.py": "the kernel's",
     "orchestrator/deploy/requirements.py": "pyproject.toml of this checkout",
-    "orchestrator/extras/store_care/table_export.py": "to write",
     "trials/models/products.py": "the kernel's",
     "orchestrator/claims/holder.py": "the kernel's",
     "orchestrator/deploy/ray_session.py": "to write",

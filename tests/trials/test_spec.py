@@ -13,8 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from tests.builders import make_spec
 from tests.examples import each
-from trials.seeds import Seeds
-from trials.settings import Columns, DataSpec, FreezeSpec, LoraSpec, OptimSpec
+from trials.settings import Columns, DataSpec, FreezeSpec, LoraSpec, OptimSpec, Seeds
 from trials.spec import LATER, SEEDS, TrialSpec
 
 FULL = make_spec(freeze={"strategy": "first_k", "layers": (0, 1), "embeddings": True})

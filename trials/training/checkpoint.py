@@ -25,10 +25,10 @@ from safetensors.torch import load, save
 from trials.errors import CheckpointError, StoreError, one_line
 from trials.record import ACCRUED, EpochRecord, known_sum
 from trials.seeding import GlobalStream
-from trials.settings import NEVER, CheckpointTimes
 from trials.spec import TrialSpec, evaluation_steps, steps_an_epoch
 from trials.tasks.task import NO_PREDICTION, Split
 from trials.training.best_epoch import BestEpoch
+from trials.training.checkpoint_times import NEVER, CheckpointTimes
 from trials.training.freeze_course import FreezeSchedule
 from trials.training.loop import EvaluatedSplit, Training, never
 

@@ -31,8 +31,7 @@ from orchestrator.analysis.savings import FLOPS
 from orchestrator.analysis.wording import NO_CANDIDATES, parts
 from orchestrator.config.quantities import counted
 from orchestrator.store import ResultStore
-from trials.seeds import Seeds
-from trials.settings import BASELINE
+from trials.settings import BASELINE, Seeds
 
 MOST_ANSWERS = 12  # on a page
 

@@ -34,8 +34,7 @@ from tests.builders import SPEC
 from tests.dashboards.stores import Invented, specs, write_store
 from tests.dashboards.views.made import drawn, made, without_baseline
 from trials.draft import FreezeDraft
-from trials.seeds import Seeds
-from trials.settings import FreezeSpec, ModelSpec
+from trials.settings import FreezeSpec, ModelSpec, Seeds
 
 CLEAR = Invented(noise=0.001, score=lambda spec: 0.9 - (0.02 if spec.freeze.depth > 2 else 0.001 * spec.freeze.depth))
 COSTLY = Invented(noise=0.001, score=lambda spec: 0.9 - 0.05 * (spec.freeze.depth > 0))

@@ -16,7 +16,7 @@ from dashboards.views.kit.theme import LIGHT
 from orchestrator.store.schema import CONTRIBUTIONS, PREDICTIONS
 from tests.dashboards.stores import STRATEGIES, Invented, specs, write_store
 from tests.dashboards.views.made import drawn, made, selected, strictly
-from trials.seeds import Seeds
+from trials.settings import Seeds
 
 PLAIN = specs(train_sizes=(200,), strategies=STRATEGIES[:2])
 CROSSED = [

@@ -35,9 +35,9 @@ from tests.orchestrator.store.rows import complete
 from trials.draft import Lookup
 from trials.errors import CheckpointError, DataError, DivergedError
 from trials.run import run_trial
-from trials.settings import CheckpointTimes
 from trials.spec import TrialSpec
 from trials.training.checkpoint import Checkpoints
+from trials.training.checkpoint_times import CheckpointTimes
 
 CPU = torch.device("cpu")
 SEARCH = """

@@ -12,7 +12,7 @@ from scipy import stats
 from orchestrator.analysis.variance import VarianceSource, adjusted_means, anova, variance_sources
 from tests.examples import each
 from tests.orchestrator.analysis.frames import sweep, trials
-from trials.seeds import Seeds
+from trials.settings import Seeds
 
 # Dried plant weights: A. Dobson, "An Introduction to Statistical Modelling" (1983); `PlantGrowth` of R.
 PLANTS = {

@@ -18,8 +18,8 @@ from orchestrator.store.schema import KEYS
 from tests.builders import expanded, write_sweep
 from tests.small_sweeps import POS, write_bank
 from trials.run import run_trial
-from trials.settings import CheckpointTimes
 from trials.training.checkpoint import Checkpoints
+from trials.training.checkpoint_times import CheckpointTimes
 
 
 @dataclass(frozen=True)

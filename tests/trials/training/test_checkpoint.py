@@ -22,9 +22,9 @@ from trials.errors import PreemptedError
 from trials.hardware.energy import EnergyMeter
 from trials.record import EpochRecord
 from trials.run import run_trial
-from trials.settings import CheckpointTimes
 from trials.spec import TrialSpec
 from trials.training.checkpoint import Checkpoint, Checkpoints
+from trials.training.checkpoint_times import CheckpointTimes
 
 CPU = torch.device("cpu")
 MEASURED = {
