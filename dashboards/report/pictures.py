@@ -156,7 +156,7 @@ def drawn_part(frames: Frames, name: str, url: str) -> DrawnPart:
 
 
 def table_file(part: Part[Any], drawn: Drawn, source: Provenance, kind: str) -> str:
-    """The table of a part in one of `tables.FORMATS`."""
+    """The table of a part in one of `table_files.FORMATS`."""
     caption = f"{part.title}: {source.corpora}."
     return formatted(drawn.table, kind, caption=caption, label=f"tab:{part.name}", source=source.line)
 
