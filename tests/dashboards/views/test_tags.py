@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dashboards.data.page_query import PageQuery
 from dashboards.data.selection import Selection
 from dashboards.views import confusion, errors
 from dashboards.views.kit.theme import LIGHT
@@ -50,7 +51,7 @@ def test_confusion_is_a_share_of_each_gold_label_and_its_change(tmp_path: Path) 
     assert (info.labels, info.columns) == (("NOUN", "VERB", "X"), ("NOUN", "VERB", "X", "(cut off)"))
     assert info.shares.tolist() == [[0.5, 0.5, 0, 0], [0, 1, 0, 0], [0, 0, 0, 1]]
     assert info.difference[0].tolist() == [-0.5, 0.5, 0, 0]
-    assert (info.counts.sum(), info.cells.freeze) == (3 * 4, "all")
+    assert (info.counts.sum(), info.cells.freeze) == (3 * 4, "first 2")
 
 
 def test_a_change_diverges_around_zero(tmp_path: Path) -> None:
@@ -68,7 +69,9 @@ def test_the_chosen_freeze_is_set_beside_the_baseline(tmp_path: Path) -> None:
 
 def test_a_freeze_without_a_completed_trial_is_told(tmp_path: Path) -> None:
     selection = _kept(tmp_path / "s", _worse_if_frozen)
-    info = confusion.prepare_confusion(replace(selection, query=selection.query.but(freeze="first 9")))
+    info = confusion.prepare_confusion(
+        replace(selection, query=selection.query.but(freeze="first 9"), asked=PageQuery(freeze="first 9"))
+    )
     assert info.note == "No trial with 'first 9' frozen has completed."
     assert info.cells.freeze == "all"
 
@@ -101,8 +104,8 @@ def test_differences_are_paired_by_seed_and_label(tmp_path: Path) -> None:
     info = errors.prepare_tags(made(tmp_path / "s", quiet))
     assert info.table["tag"].tolist() == ["NOUN", "VERB", "X"]
     assert info.table["support"].tolist() == [500, 300, 20]
-    assert info.table["loss"].to_numpy() == pytest.approx([0.06] * 3)
-    assert (info.level, info.cells.freeze, info.cells.train_size) == ("token", "all", 800)
+    assert info.table["loss"].to_numpy() == pytest.approx([0.02] * 3)
+    assert (info.level, info.cells.freeze, info.cells.train_size) == ("token", "first 2", 800)
     assert set(info.table["n_pairs"]) == {3}
 
 

@@ -76,8 +76,8 @@ def test_the_best_comes_first_and_the_address_sorts_and_filters_the_file_too(sel
     assert scores == sorted(scores, reverse=True)
     text = '{"seed": {"filterType": "number", "type": "equals", "filter": 0}}'
     wanted = select(selection.snapshot, PageQuery(filters=text, sort="score.asc", columns=("score", "freeze")))
-    head, *rows = trials_csv(wanted).splitlines()[1:]
-    assert head == "trial,dev accuracy (%),frozen"
+    head, *rows = trials_csv(wanted).splitlines()
+    assert head == "trial,dev accuracy (%),frozen,source"
     assert [float(row.split(",")[1]) for row in rows] == sorted(scores)
 
 
