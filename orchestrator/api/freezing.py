@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 def freeze(model: Any, answer: Answer | str, *, frozen_dropout: bool = False) -> None:
     """Freeze a `transformers` model as an answer says. Call it before the optimizer is made.
 
-        Frozen parts keep their weights and, unless the answer rests on trials with it, have no dropout, also after
+    Frozen parts keep their weights and, unless the answer rests on trials with it, have no dropout, also after
     the model is set to training again, as `Trainer` does.
-    
+
     Args:
         model: Of any architecture that is registered, with a head or without.
         answer: Of `api.answer`, or the label of a setting: ``"first 2+E"``, ``"layers 0,3"``.
