@@ -72,7 +72,10 @@ def answer(
     ] = None,
     full: Annotated[
         bool,
-        typer.Option("--full", help="Show all else, too: collapses, rare bad runs, what was not considered, dropout."),
+        typer.Option(
+            "--full",
+            help="Show all else, too: collapses, rare bad runs, what was not considered, lines for your own code.",
+        ),
     ] = False,
     as_json: options.Json = False,
     debug: options.Debug = False,
@@ -102,7 +105,7 @@ def answer(
                 say(note)
             show_answers(answers, full=full)
             if not full:
-                say("more    --full: conditions, what was not considered, the runner-up")
+                say("more    --full: conditions, what was not considered, lines for your own training code")
         else:
             say(NO_ANSWER)
 
@@ -118,3 +121,5 @@ def show_answers(answers: Sequence[Answer], console: Console = stdout, *, full: 
             console.print(Padding(Text("\n".join(curve), no_wrap=True, overflow="ignore"), (1, 0, 0, 2)))
         if full and (notes := notes_of(entry)):
             console.print(Padding(Text("\n".join(notes)), (1, 0, 0, 2)))
+        if full and entry.own_training:
+            console.print(f"\n  in your own training code:\n\n{entry.own_training.rstrip()}", soft_wrap=True)

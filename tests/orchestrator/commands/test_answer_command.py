@@ -18,8 +18,7 @@ FIELDS = [
     "about", "loss", "low", "high", "saved", "saved_flops", "saved_time", "collapsed", "runs", "baseline_collapsed",
     "baseline_runs", "collapse_possible", "loss_all", "n_seeds", "n_sentences", "n_documents", "baseline_learned",
     "excluded", "further_seeds", "trade_offs", "settings", "headline", "lines", "notes", "sentence",
-    "frozen_dropout", "yaml",
-    "runner_up",
+    "frozen_dropout", "yaml", "own_training", "runner_up",
 ]  # fmt: skip
 
 
@@ -55,8 +54,10 @@ def test_json_has_an_object_for_each_train_size_and_the_words_are_its(store: Pat
     assert (first["n_seeds"], first["n_sentences"]) == (5, 300)
     assert first["yaml"] == "trial:\n  freeze: {strategy: first_k, depth: 2}\n  frozen_dropout: true\n"
     assert all(" ".join(line.split()) in words for each in found for line in each["lines"])
-    full = " ".join(run("--store", str(store), "--full").split())
+    whole = run("--store", str(store), "--full")
+    full = " ".join(whole.split())
     assert all(note in full for each in found for note in each["notes"])
+    assert all(each["own_training"] and each["own_training"].rstrip() in whole for each in found)  # to be copied
     assert not any(note in words for each in found for note in each["notes"])
     assert all(line in each["sentence"] for each in found for line in (each["headline"], *each["notes"]))
     for tighter in json.loads(run("--store", str(store), "--json", "--tolerance", "0.2")):
