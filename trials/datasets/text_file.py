@@ -86,5 +86,6 @@ def _decoded(path: Path, data: bytes) -> str:
         before = data[: error.start].replace(b"\r\n", b"\n")
         line = 1 + before.count(b"\n") + before.count(b"\r")
         raise DataError(
-            f"{path}:{line}: not UTF-8 text ({error.reason} at byte {error.start} of the file). Save it as UTF-8."
+            f"{path}:{line}: not UTF-8 text ({error.reason} at byte {error.start} of the file). Save it as UTF-8; "
+            "`iconv -f latin1 -t utf-8` does so from Latin-1."
         ) from error
