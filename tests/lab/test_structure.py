@@ -1,0 +1,24 @@
+"""The figures that `make lint` holds see what they are named after."""
+
+from __future__ import annotations
+
+from tests.lab.structure import Module, has_second_docstring, measured, reached
+
+
+def test_a_comment_that_stands_alone_between_definitions_is_a_second_docstring_and_one_above_a_constant_is_none() -> (
+    None
+):
+    first = '"""One."""\n\nimport os\n\n# Of what follows.\n\n\ndef one() -> None: ...\n\n\n'
+    assert has_second_docstring(f"{first}# Another subject.\n\n\ndef two() -> None: ...\n")
+    assert not has_second_docstring(f"{first}# Why 3.\nTHREE = 3\n")
+
+
+def test_what_is_reached_is_what_imports_lead_to() -> None:
+    house = {name: Module("", imported, 0) for name, imported in {"a": ("b", "b.x"), "b": ("c",), "d": ()}.items()}
+    assert reached(house | {"c": Module("", (), 0)}, "a") == {"a", "b", "c"}
+
+
+def test_a_launch_reaches_its_worker_and_no_page() -> None:
+    figures = measured()
+    assert figures["modules that launch reaches"] > 100
+    assert figures["lines of the largest module"] > 300
