@@ -27,9 +27,10 @@ from dashboards.data.frames import Frames, Snapshot
 from dashboards.data.page_query import PageQuery, parse_query
 from dashboards.data.selection import provenance, versions_of
 from dashboards.data.table_files import FORMATS
+from dashboards.report.figure_export import table_file
 from dashboards.report.html import as_html, page_as_html
-from dashboards.report.pictures import table_file
-from dashboards.report.sections import sections, summary
+from dashboards.report.sections import sections
+from dashboards.report.summary_page import summary
 from dashboards.views.answer import page_sentences
 from dashboards.views.kit.cards import in_short
 from dashboards.views.kit.components import part_id

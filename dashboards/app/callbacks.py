@@ -45,9 +45,6 @@ def add_callbacks(app: dash.Dash, cache: PageCache) -> None:
             view.add_callbacks(app, cache.select)
 
 
-# --- Pages
-
-
 def _add_pages(app: dash.Dash, cache: PageCache) -> None:
     """A new path loads a page together with its first figure, which saves a request; `rendered` is its state."""
 
@@ -116,9 +113,6 @@ def _shown_controls(view: View, selection: Selection) -> str:
     return " ".join(["controls", *(f"show-{name}" for name in view.controls if control.is_choice(name, selection))])
 
 
-# --- What is new on a page
-
-
 def _add_news(app: dash.Dash, cache: PageCache) -> None:
     """Updates of a page after a new query or new rows in the store.
 
@@ -152,9 +146,6 @@ def _add_news(app: dash.Dash, cache: PageCache) -> None:
         selection = cache.select(state["search"])
         shows = _shows(view, selection)
         return (no_update, no_update) if shows == before else (_content(view, selection), shows)
-
-
-# --- Controls
 
 
 def _add_controls(app: dash.Dash, cache: PageCache) -> None:
@@ -255,9 +246,6 @@ def _header_words(selection: Selection) -> tuple[dict[str, Any], Any]:
     address = web_address(sweep.ray)
     ray = dmc.Anchor("Ray", href=address, size="xs", target="_blank") if address else None
     return {"words": f"{sweep.name}: {state_of(sweep)}", "last_row": last}, ray
-
-
-# --- The store
 
 
 def _add_watch(app: dash.Dash, cache: PageCache) -> None:

@@ -12,8 +12,8 @@ from dash import html
 from dashboards.data.frames import EVERYTHING
 from dashboards.data.page_query import AXES, COSTS, EMBEDDINGS, SPLITS, STATES, PageQuery
 from dashboards.data.selection import EACH_BEST, Selection
-from dashboards.views.kit.drawing import freeze_name
 from dashboards.views.kit.part import View
+from orchestrator.analysis.cells import freeze_name
 from orchestrator.analysis.decision_plan import DecisionPlan
 from trials.metrics.metric import metric_label
 

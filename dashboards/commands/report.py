@@ -114,7 +114,7 @@ def export(
     """
     with reported(debug=debug):
         from dashboards.data.frames import Frames
-        from dashboards.report.pictures import export_figure
+        from dashboards.report.figure_export import export_figure
 
         path = out or Path(f"{figure}.csv")
         for notice in export_figure(Frames(open_store(store)), figure, url, path):

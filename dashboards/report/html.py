@@ -16,7 +16,8 @@ import pandas as pd
 
 from dashboards.data.tables import rows_of
 from dashboards.report.pictures import PLOTLY_JS
-from dashboards.report.sections import Section, SummaryPage, methods
+from dashboards.report.sections import Section, methods
+from dashboards.report.summary_page import SummaryPage
 from dashboards.views.kit.part import Drawn, Part
 from dashboards.views.kit.theme import PLOTLY_CONFIG, Figure, in_dark
 from orchestrator.analysis.cells import FreezeName

@@ -14,16 +14,10 @@ from urllib.parse import parse_qsl, quote, urlencode
 from werkzeug.http import HTTP_STATUS_CODES
 from werkzeug.wrappers import Request, Response
 
-from dashboards.serving.access import (
-    Access,
-    Token,
-    WrongTries,
-    cache_control,
-    enter,
-    login_page,
-    redirect_page,
-    with_fixed,
-)
+from dashboards.serving.access import Access
+from dashboards.serving.login import Token, WrongTries, login_page, redirect_page
+from dashboards.serving.response_headers import cache_control, with_fixed
+from dashboards.serving.url_prefix import enter
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment

@@ -7,19 +7,10 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from dashboards.data.selection import Selection, whole_sweep
+from dashboards.views.kit.axes import grid, heading, panel_axes
 from dashboards.views.kit.cells import drawn_of, loss_columns, panel_titles, verdicts, with_cells
-from dashboards.views.kit.drawing import (
-    cell_colour,
-    cell_name,
-    cell_symbol,
-    freeze_column,
-    grid,
-    heading,
-    interval_bars,
-    name,
-    numbers,
-    panel_axes,
-)
+from dashboards.views.kit.labels import cell_name, freeze_column, name, numbers
+from dashboards.views.kit.marks import cell_colour, cell_symbol, interval_bars
 from dashboards.views.kit.part import EmptyPartError, Part
 from dashboards.views.kit.theme import Figure, Look, axis
 from orchestrator.analysis.decide import loss_table

@@ -10,11 +10,13 @@ from dash import dcc, html
 
 from dashboards.data.selection import Selection
 from dashboards.views.kit.components import frame_table, trial_link
-from dashboards.views.kit.drawing import freeze_name, with_strip
+from dashboards.views.kit.labels import with_strip
 from dashboards.views.kit.part import EmptyPartError, Part, View
-from dashboards.views.picked import CURVES, SENTENCES, picks_of, selection_of, to_compare, words_of
+from dashboards.views.picked import picks_of, selection_of, to_compare, words_of
+from dashboards.views.picked_curves import CURVES
+from dashboards.views.picked_sentences import SENTENCES
 from dashboards.views.trial_page import settings_of
-from orchestrator.analysis.cells import froze_by
+from orchestrator.analysis.cells import freeze_name, froze_by
 from orchestrator.analysis.losses import losses
 from orchestrator.analysis.two_way import interval
 from orchestrator.config.quantities import counted
@@ -58,9 +60,6 @@ def picked_list(selection: Selection) -> Any:
     notices = [dmc.Text(notice, size="sm") for notice in dict.fromkeys((picks.why_not, picks.note)) if notice]
     more = dcc.Link("Pick other trials", href=f"/trials{selection.query.search()}")
     return dmc.Paper([html.Ol(lines, className="picks"), *notices, more], p="sm", withBorder=True, className="part")
-
-
-# --- Scores
 
 
 def prepare_scores(selection: Selection) -> pd.DataFrame:
@@ -137,9 +136,6 @@ def prepare_pairs(selection: Selection) -> pd.DataFrame:
 
 def _setting(row: Any) -> str:
     return ", ".join(filter(None, [freeze_name(row["freeze"]), str(row["setup"])]))
-
-
-# --- Settings
 
 
 def prepare_settings(selection: Selection) -> pd.DataFrame:

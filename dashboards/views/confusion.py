@@ -12,10 +12,12 @@ import pandas as pd
 
 from dashboards.data.predictions import CUT_OFF, confusion, predictions_of
 from dashboards.data.selection import Selection
+from dashboards.views.kit.axes import with_note
 from dashboards.views.kit.compared import ComparedCells, compared_cells, first_seeds
-from dashboards.views.kit.drawing import freeze_name, name, with_note
+from dashboards.views.kit.labels import name
 from dashboards.views.kit.part import EmptyPartError, Part
 from dashboards.views.kit.theme import Figure, Look, axis, layout
+from orchestrator.analysis.cells import freeze_name
 from orchestrator.config.quantities import counted
 
 SEEDS = 5  # of each cell

@@ -12,12 +12,10 @@ from dash import html
 
 from dashboards.data.selection import Selection, state_of
 from dashboards.views.kit.cards import resume_command
-from dashboards.views.kit.cells import hundredths, setting_columns, with_cells
 from dashboards.views.kit.components import copied
-from dashboards.views.kit.drawing import cell_name
+from dashboards.views.kit.labels import cell_name
 from dashboards.views.kit.part import EmptyPartError, Part
 from dashboards.views.kit.theme import STATES, Figure, Look, axis, layout
-from orchestrator.analysis.losses import instability
 from orchestrator.config.quantities import counted
 from orchestrator.forecast.stored_pace import TRIAL_COLUMNS, Begun, time_left
 from trials.settings import Seeds
@@ -240,46 +238,4 @@ FAILURES = Part(
     method="Failed trials enter no mean. The reason is the last line of the error.",
     any_state=True,
     if_any=True,
-)
-
-
-# Which settings are unstable.
-
-
-def prepare_stability(selection: Selection) -> pd.DataFrame:
-    """How often training fails, over all trials that have ended.
-
-    One row per cell, by train size and depth: `losses.instability` and `cells.KEYS`.
-    """
-    trials = selection.trials
-    table = with_cells(instability(trials), trials).sort_values("train_size", kind="stable", ignore_index=True)
-    if not table[["broken", "collapsed"]].to_numpy().any():
-        raise EmptyPartError("No trial broke or collapsed.")
-    return table
-
-
-def stability_table(t: pd.DataFrame) -> pd.DataFrame:
-    """One row per cell."""
-    return pd.DataFrame(
-        {
-            **setting_columns(t),
-            "ended": t["n"],
-            "broken": t["broken"],
-            "collapsed": t["collapsed"].where(t["judged"] > 0).astype("Int64"),
-            **hundredths(t, share="unstable (%)", low="95 % from (%)", high="95 % to (%)"),
-            "not counted": t["excluded"],
-        }
-    )
-
-
-STABILITY = Part(
-    "depth-stability",
-    "Failed trainings",
-    "How many trials of each setting broke, or collapsed.",
-    prepare_stability,
-    stability_table,
-    if_any=True,
-    method="Unstable: trials that diverged, ran out of memory or failed (broken), or completed at or below the "
-    "best constant prediction or without a fall of the training loss (collapsed); exact 95 % interval (Clopper and "
-    "Pearson). Lost, unavailable and pruned trials are not counted.",
 )

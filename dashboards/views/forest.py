@@ -1,26 +1,17 @@
-"""The difference of each setting to its baseline, paired by seed, and the table of mean, median, spread and range."""
+"""The difference of each setting to its baseline, paired by seed."""
 
 from __future__ import annotations
 
 import pandas as pd
 
 from dashboards.data.selection import Selection
-from dashboards.views.kit.cells import Shown, cells_of, hundredths, loss_columns, setting_columns, verdicts, with_cells
-from dashboards.views.kit.drawing import (
-    Diamonds,
-    cell_colour,
-    cell_name,
-    forest_plot,
-    grid,
-    label_margin,
-    panel_axes,
-    row_axis,
-    with_note,
-)
+from dashboards.views.kit.axes import grid, label_margin, panel_axes, row_axis, with_note
+from dashboards.views.kit.cells import Shown, hundredths, loss_columns, setting_columns, verdicts, with_cells
+from dashboards.views.kit.labels import cell_name
+from dashboards.views.kit.marks import Diamonds, cell_colour, forest_plot
 from dashboards.views.kit.part import EmptyPartError, Part
 from dashboards.views.kit.theme import Figure, Look, axis
 from orchestrator.analysis.decide import loss_table
-from orchestrator.analysis.summary import STATISTICS
 
 MANY = 10  # settings: from here on a panel each train size
 MAX_ROWS = 80  # of the figure
@@ -122,39 +113,4 @@ FOREST = Part(
     "the interval over seeds and dev sentences (over seeds alone where the contributions of sentences were not "
     "recorded) that decides: each end holds with chance 95 %, for all settings of one train size together (max-t) "
     "and at every look from 3 seeds on. A difference is shown where it excludes zero.",
-)
-
-
-# Mean scores of the settings: bars, and a table of mean, median, spread and range.
-
-
-def cells_table(info: Shown) -> pd.DataFrame:
-    """One row per cell: mean, median, standard deviation, minimum, maximum and interval."""
-    table = info.table
-    shares = {name: f"{name} (%)" for name in ("mean", "median", "std", "min", "max")}
-    shares |= {"std": "sd (points)", "low": "95 % from (%)", "high": "95 % to (%)"}
-    return pd.DataFrame(
-        {
-            **setting_columns(table),
-            "depth (layers)": table["depth"],
-            "n": table["n"],
-            "planned": table["planned"],
-            **hundredths(table, **shares),
-            **{
-                statistic.label: table[statistic.label] for statistic in STATISTICS.values() if statistic.label in table
-            },
-        }
-    )
-
-
-TABLE = Part(
-    "depth-table",
-    "Mean, median, spread and range",
-    "Scores on this dev set over the completed seeds of each setting; intervals are over seeds alone.",
-    cells_of,
-    cells_table,
-    method="Standard deviations (sd) divide by n - 1. The 95 % interval of the mean is the wider of Student's t and "
-    "the logit interval.",
-    on_demand="Mean, median, spread and range of each setting",
-    detail=True,
 )

@@ -16,8 +16,9 @@ import pandas as pd
 from dashboards.data.frames import EVERYTHING
 from dashboards.data.selection import Selection, whole_sweep
 from dashboards.views.across import share_of_layers
+from dashboards.views.kit.axes import grid, panel_axes, with_note
 from dashboards.views.kit.cells import KEYS, drawn_of
-from dashboards.views.kit.drawing import cell_name, freeze_column, grid, name, numbers, panel_axes, with_note
+from dashboards.views.kit.labels import cell_name, freeze_column, name, numbers
 from dashboards.views.kit.part import EmptyPartError, Part
 from dashboards.views.kit.theme import DASHES, SYMBOLS, Figure, Look, axis, layout
 from orchestrator.analysis.decide import has_learned

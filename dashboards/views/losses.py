@@ -17,24 +17,12 @@ import pandas as pd
 
 from dashboards.data.page_query import COSTS, PageQuery
 from dashboards.data.selection import Selection, of_page
+from dashboards.views.kit.axes import grid, panel_axes, with_note
 from dashboards.views.kit.cards import answers_of_page, left_out, settings_of, settings_table
 from dashboards.views.kit.cells import with_cells
-from dashboards.views.kit.drawing import (
-    Box,
-    beside_marks,
-    cell_colour,
-    cell_name,
-    cell_symbol,
-    grid,
-    interval_bars,
-    label_width,
-    name,
-    numbers,
-    panel_axes,
-    short,
-    with_note,
-    with_strip,
-)
+from dashboards.views.kit.label_places import Box, beside_marks, label_width
+from dashboards.views.kit.labels import cell_name, name, numbers, short, with_strip
+from dashboards.views.kit.marks import cell_colour, cell_symbol, interval_bars
 from dashboards.views.kit.part import EmptyPartError, Part
 from dashboards.views.kit.theme import Figure, Look, axis
 from orchestrator.analysis.answer import Answer

@@ -1,10 +1,10 @@
-"""Savings: what does freezing save? Scores against a cost, and the share of each cost that each setting saves."""
+"""Savings: what does freezing save? The share of each cost that each setting saves of its baseline's."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import cycle, pairwise
-from typing import Any, NamedTuple
+from itertools import cycle
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,32 +12,16 @@ import pandas as pd
 from dashboards.data.page_query import COSTS
 from dashboards.data.selection import Selection
 from dashboards.views.forest import ONLY_BASELINE
-from dashboards.views.kit.cells import Shown, completed_of, hundredths, one_device, setting_columns, shown_cells
-from dashboards.views.kit.drawing import (
-    Box,
-    beside_marks,
-    cell_colour,
-    cell_name,
-    cell_symbol,
-    interval_bars,
-    log_axis,
-    name,
-    numbers,
-    rows_layout,
-    with_note,
-    without_few,
-)
+from dashboards.views.kit.axes import rows_layout, with_note
+from dashboards.views.kit.cells import Shown, hundredths, setting_columns, shown_cells
+from dashboards.views.kit.labels import cell_name, name, numbers
+from dashboards.views.kit.marks import interval_bars
 from dashboards.views.kit.part import SHARED_CONTROLS, EmptyPartError, Part, View
-from dashboards.views.kit.theme import Figure, Look, axis, layout, vertical_line
-from orchestrator.analysis.cells import layer_strip
-from orchestrator.analysis.describe import describe_cells
-from orchestrator.analysis.savings import CONSTANT, pareto, savings
+from dashboards.views.kit.theme import Figure, Look, axis, vertical_line
+from dashboards.views.pareto import PARETO, UNITS
 from orchestrator.analysis.savings import COSTS as SHOWN
-from orchestrator.analysis.trial_frame import MEMORY
+from orchestrator.analysis.savings import savings
 from orchestrator.config.quantities import counted
-from trials.record import COSTS as RECORDED
-
-# What each setting saves of its baseline's parameters, training time, memory and energy.
 
 _MARKS = (
     ("#56B4E9", "circle"), ("#0072B2", "square"), ("#D55E00", "diamond"), ("#009E73", "triangle-up"),
@@ -146,20 +130,11 @@ def savings_table(info: Shown) -> pd.DataFrame:
     )
 
 
-# Title of a column or axis with its unit, and how many of the store's units make one of that.
-_SAVED_UNITS = {name: (column.label, column.unit) for name, column in RECORDED.items() if name in SHOWN} | {
-    "training_flops": ("training TFLOPs", 1e12),
-    "trainable_params": ("trainable parameters", 1.0),
-    "training_cost_s": ("training time (s)", 1.0),
-    "peak_memory_bytes": ("peak memory (GiB)", float(2**30)),
-}
-
-
 def costs_table(info: Shown) -> pd.DataFrame:
     """One row per cell: each cost, the baseline's, and the share saved; costs that nobody measured are left out."""
     first = info.table.drop_duplicates("row").set_index("row")
     table = pd.DataFrame(setting_columns(first))
-    for cost, (title, unit) in ((cost, _SAVED_UNITS[cost]) for cost in SHOWN):
+    for cost, (title, unit) in ((cost, UNITS[cost]) for cost in SHOWN):
         rows = info.table[info.table["cost"] == cost].set_index("row")
         if rows["saved"].notna().any():
             table[title] = (rows["cost_mean"] / unit).round(4)
@@ -196,160 +171,6 @@ TABLE = Part(
 )
 
 
-# Cost: what does freezing save? Scores against a cost, and the settings that nothing beats in both.
-
-UNITS = {**_SAVED_UNITS, "train_s": ("optimiser steps (s)", 1.0)}
-_LOG_FROM = 20.0  # largest by smallest cost; beyond it a linear axis crowds the small ones
-# Pixels: where markers and names stand on the narrowest screen of each kind, and what they take.
-_ROOM, _NARROW_ROOM, _HIGH = 820, 290, 330
-
-
-class Costed(NamedTuple):
-    """Cells of one train size by score and cost.
-
-    Attributes:
-        table: One row per cell: `cells.KEYS`, `n`, `mean`, `low`, `high` (of the score), `cost`, `cost_low`,
-            `cost_high` (in the unit of `UNITS`) and `on_front`.
-        cost: A key of `UNITS`.
-    """
-
-    table: pd.DataFrame
-    cost: str
-    value_name: str
-    note: str
-
-
-def prepare_pareto(selection: Selection) -> Costed:
-    """Scores by the cost that the query names."""
-    cost = selection.query.cost
-    shown = shown_cells(selection.trials, sizes=1)
-    done = completed_of(selection.trials, shown.table)
-    done = done[done[selection.column].notna()]
-    alone = one_device(done[np.isfinite(done[cost])], cost)
-    note = " ".join(filter(None, [shown.note, alone.note]))
-    table = _described(alone.table, shown.table, cost, selection.column)
-    if not len(table):
-        size = int(shown.table["train_size"].iloc[0])
-        reason = f"No completed trial with train size {size:,} has its {COSTS[cost]} recorded. {note}"
-        warm = " On a CPU a trial's memory is not measured, as its worker holds what earlier trials left."
-        raise EmptyPartError(reason.strip() + warm * (cost == MEMORY))
-    return Costed(table, cost, selection.value_name, note)
-
-
-def _described(rows: pd.DataFrame, cells: pd.DataFrame, cost: str, column: str) -> pd.DataFrame:
-    unit = UNITS[cost][1]
-    scores = _described_with(rows, column)
-    costs = _described_with(rows.assign(**{cost: rows[cost] / unit}), cost)
-    costs = costs.rename(columns={"mean": "cost", "low": "cost_low", "high": "cost_high"}).drop(columns="n")
-    if cost in CONSTANT:  # the same under every seed
-        costs = costs.assign(cost_low=np.nan, cost_high=np.nan)
-    front = pareto(rows, cost, column)[["cell", "on_front"]]
-    table = cells.merge(scores, on="cell").merge(costs, on="cell").merge(front, on="cell")
-    return table.reset_index(drop=True)
-
-
-def _described_with(rows: pd.DataFrame, column: str) -> pd.DataFrame:
-    return without_few(describe_cells(rows, ["cell"], column))[["cell", "n", "mean", "low", "high"]]
-
-
-def draw_pareto(info: Costed, look: Look) -> Figure:
-    """A marker per cell, intervals both ways, and steps through the cells that no other beats."""
-    front = info.table[info.table["on_front"]].sort_values("cost")
-    line = {
-        "type": "scatter",
-        "mode": "lines",
-        "name": "Pareto front",
-        "x": numbers(front["cost"]),
-        "y": numbers(front["mean"], 100),
-        "line": {"color": look.muted, "width": 1.5, "dash": "dot", "shape": "hv"},
-        "hoverinfo": "skip",
-    }
-    costs = info.table["cost"]
-    wide = len(costs) > 1 and costs.min() > 0 and costs.max() / costs.min() > _LOG_FROM
-    title, most = UNITS[info.cost][0], info.table[["cost", "cost_high"]].max().max()
-    x = log_axis(title, costs) if wide else axis(title, range=[0, 1.1 * most])
-    sides = _sides(info.table, np.log10(costs) if wide else costs, x["range"], look)
-    data = [line] + [_marker(row, info, look, sides.get(row.cell)) for row in info.table.itertuples()]
-    drawn = layout(look, x=x, y=axis(f"{info.value_name} (%)"), height=440, showlegend=True)
-    return with_note({"data": data, "layout": drawn}, look, info.note)
-
-
-def _sides(table: pd.DataFrame, costs: pd.Series, ends: list[float], look: Look) -> dict[str, str]:
-    """Where the name of each cell stands, as `textposition`.
-
-    A cell whose name would cover another, or the Pareto front, has none.
-    """
-    width = _NARROW_ROOM if look.narrow else _ROOM
-    at_x = width * (costs - ends[0]) / (ends[1] - ends[0])
-    low, high = table[["mean", "low"]].min().min(), table[["mean", "high"]].max().max()
-    at_y = _HIGH * (table["mean"] - low) / ((high - low) or 1.0)
-    front = sorted(zip(at_x[table["on_front"]], at_y[table["on_front"]], strict=True))
-    lines: list[Box] = []
-    for (x, y), (next_x, next_y) in pairwise(front):
-        lines += [(x, next_x, y, y), (next_x, next_x, min(y, next_y), max(y, next_y))]
-    names = [cell_name(row, several=False) for row in table.itertuples()]
-    if look.narrow:
-        strips = [layer_strip(str(row.freeze), int(row.n_layers)) for row in table.itertuples()]
-        names = [strip or label for strip, label in zip(strips, names, strict=True)]
-    sides = beside_marks(
-        list(zip(at_x, at_y, strict=True)), names, (0, width, -np.inf, np.inf), range(len(names)), lines
-    )
-    return {cell: side for cell, side in zip(table["cell"], sides, strict=True) if side}
-
-
-def _marker(row: Any, info: Costed, look: Look, side: str | None) -> dict[str, Any]:
-    label, unit = cell_name(row, several=False), UNITS[info.cost][0]
-    score = pd.DataFrame({"mean": [row.mean], "low": [row.low], "high": [row.high]})
-    cost = pd.DataFrame({"mean": [row.cost], "low": [row.cost_low], "high": [row.cost_high]})
-    return {
-        "type": "scatter",
-        "mode": "markers+text" if side else "markers",
-        "name": label,
-        "showlegend": side is None,
-        "x": numbers([row.cost]),
-        "y": numbers([row.mean], 100),
-        "text": [label],
-        "textposition": side or "top center",
-        "cliponaxis": False,
-        "error_x": interval_bars(cost, look.muted, thickness=1),
-        "error_y": interval_bars(score, look.muted, scale=100, thickness=1),
-        "marker": {
-            "symbol": cell_symbol(look, row),
-            "size": 12,
-            "color": cell_colour(look, row),
-            "line": {"width": 1.5, "color": look.text},
-        },
-        "customdata": [[int(row.n)]],
-        "hovertemplate": f"%{{y:.2f}} %, {unit} %{{x:,.4~f}}<br>mean of n=%{{customdata[0]}}<extra>{label}</extra>",
-    }
-
-
-def costed_table(info: Costed) -> pd.DataFrame:
-    """One row per cell."""
-    t, unit = info.table, UNITS[info.cost][0]
-    return pd.DataFrame(
-        {
-            **setting_columns(t),
-            "n": t["n"],
-            **hundredths(t, mean=f"{info.value_name} (%)", low="95 % from (%)", high="95 % to (%)"),
-            unit: t["cost"].round(4),
-            f"{unit}, 95 % from": t["cost_low"].round(4),
-            f"{unit}, 95 % to": t["cost_high"].round(4),
-            "on the Pareto front": t["on_front"],
-        }
-    )
-
-
-PARETO = Part(
-    "cost-pareto",
-    "Score against cost",
-    "No setting scores higher at a lower cost than those on the dotted line (the Pareto front).",
-    prepare_pareto,
-    costed_table,
-    draw_pareto,
-    method="Markers are means with 95 % intervals from three seeds on. Training time is optimiser steps and the pass "
-    "through the frozen layers. Time, memory and energy are those of one device and of the same conditions there.",
-)
 VIEW = View(
     "/savings",
     "Savings",

@@ -9,26 +9,18 @@ import numpy as np
 import pandas as pd
 
 from dashboards.data.selection import Selection
-from dashboards.views import coverage
 from dashboards.views.across import PANELS
-from dashboards.views.forest import FOREST, MANY, TABLE
+from dashboards.views.forest import FOREST, MANY
 from dashboards.views.kept import KEPT
+from dashboards.views.kit.axes import grid, panel_axes, with_note
 from dashboards.views.kit.cells import Places, Shown, beside_each_other, cells_of, places, setting_columns
-from dashboards.views.kit.drawing import (
-    cell_colour,
-    cell_name,
-    cell_symbol,
-    freeze_name,
-    grid,
-    mean_marks,
-    name,
-    numbers,
-    panel_axes,
-    with_note,
-)
+from dashboards.views.kit.labels import cell_name, name, numbers
+from dashboards.views.kit.marks import cell_colour, cell_symbol, mean_marks
 from dashboards.views.kit.part import SHARED_CONTROLS, Part, View
 from dashboards.views.kit.theme import Figure, Look, axis, dodge, layout
-from orchestrator.analysis.cells import layer_strip
+from dashboards.views.score_table import TABLE
+from dashboards.views.stability import STABILITY
+from orchestrator.analysis.cells import freeze_name, layer_strip
 
 MAX_DOTS = 5000
 _BINS = 60
@@ -292,7 +284,7 @@ VIEW = View(
     "/scores",
     "Scores",
     "What does freezing cost?",
-    (STRIP, FOREST, TABLE, PANELS, KEPT, coverage.STABILITY),
+    (STRIP, FOREST, TABLE, PANELS, KEPT, STABILITY),
     SHARED_CONTROLS,
     takes_in=("/depth", "/across"),
 )

@@ -7,18 +7,10 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from dashboards.data.selection import Selection
+from dashboards.views.kit.axes import axis_name, panels, with_note
 from dashboards.views.kit.cells import Places, beside_each_other, completed_of, places_of, setting_columns, shown_cells
-from dashboards.views.kit.drawing import (
-    axis_name,
-    cell_colour,
-    cell_name,
-    cell_symbol,
-    mean_marks,
-    numbers,
-    panels,
-    with_note,
-    without_few,
-)
+from dashboards.views.kit.labels import cell_name, numbers
+from dashboards.views.kit.marks import cell_colour, cell_symbol, mean_marks, without_few
 from dashboards.views.kit.part import EmptyPartError, Part
 from dashboards.views.kit.theme import Figure, Look
 from orchestrator.analysis.describe import baseline_best, describe_cells, epochs_to

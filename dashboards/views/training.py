@@ -16,8 +16,10 @@ from dashboards.data.duckdb_mirror import SEEDS, lowest_seeds
 from dashboards.data.page_query import AXES
 from dashboards.data.selection import Selection
 from dashboards.views import speed
+from dashboards.views.kit.axes import axis_name, panels, with_note
 from dashboards.views.kit.cells import completed_of, one_device, setting_columns, shown_cells
-from dashboards.views.kit.drawing import axis_name, cell_colour, cell_name, cell_symbol, numbers, panels, with_note
+from dashboards.views.kit.labels import cell_name, numbers
+from dashboards.views.kit.marks import cell_colour, cell_symbol
 from dashboards.views.kit.part import SHARED_CONTROLS, EmptyPartError, Part, View
 from dashboards.views.kit.theme import Figure, Look, axis, layout, rgba
 from orchestrator.analysis.describe import LEAST_FOR_INTERVAL, Moments, score_ends, t_ends

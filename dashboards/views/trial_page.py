@@ -11,9 +11,8 @@ from dash import dcc, html
 from dashboards.data.frames import Snapshot
 from dashboards.data.page_query import SPLITS, PageQuery
 from dashboards.views.kit.components import frame_table, graph, marked
-from dashboards.views.kit.drawing import freeze_name
 from dashboards.views.kit.theme import Figure, Look, axis, layout
-from orchestrator.analysis.cells import flatten, froze_by
+from orchestrator.analysis.cells import flatten, freeze_name, froze_by
 from trials.errors import StoreError
 from trials.record import COSTS
 from trials.settings import Seeds

@@ -10,8 +10,9 @@ import pandas as pd
 
 from dashboards.data.predictions import predictions_of
 from dashboards.data.selection import Selection
+from dashboards.views.kit.axes import rows_layout, with_note
 from dashboards.views.kit.cells import completed_of, setting_columns, shown_cells
-from dashboards.views.kit.drawing import cell_name, numbers, rows_layout, with_note
+from dashboards.views.kit.labels import cell_name, numbers
 from dashboards.views.kit.part import EmptyPartError, Part
 from dashboards.views.kit.theme import Figure, Look, axis
 from orchestrator.analysis.variance import (

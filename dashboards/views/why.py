@@ -9,8 +9,10 @@ import pandas as pd
 
 from dashboards.data.selection import Selection, of_corpus, whole_sweep
 from dashboards.views import variance
+from dashboards.views.kit.axes import axis_name, row_panels, with_note
 from dashboards.views.kit.cells import Shown, hundredths
-from dashboards.views.kit.drawing import axis_name, interval_bars, name, numbers, row_panels, with_note
+from dashboards.views.kit.labels import name, numbers
+from dashboards.views.kit.marks import interval_bars
 from dashboards.views.kit.part import SHARED_CONTROLS, EmptyPartError, Part, View
 from dashboards.views.kit.theme import Figure, Look, axis
 from dashboards.views.kit.varied import NOTE_WIDTH, varied

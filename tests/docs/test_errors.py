@@ -14,7 +14,7 @@ from tests.examples import each
     ("words", "code", "module"),
     [
         ("is no setting of this model of … layers.", 2, "orchestrator.api.freezing"),
-        ("no such figure. Known: …", 2, "dashboards.report.pictures"),
+        ("no such figure. Known: …", 2, "dashboards.report.figure_export"),
         ("its tokenizer has no padding token", 3, "trials.models.load"),
         ("has no sweep …; it has …", 5, "orchestrator.api.answering"),
     ],

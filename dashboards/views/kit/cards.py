@@ -22,10 +22,10 @@ from dashboards.data.frames import Sweep
 from dashboards.data.selection import Selection, of_page
 from dashboards.views.kit.cells import hundredths, loss_columns
 from dashboards.views.kit.components import copied, squares_of
-from dashboards.views.kit.drawing import freeze_column, freeze_name
+from dashboards.views.kit.labels import freeze_column
 from dashboards.views.kit.part import EmptyPartError
 from orchestrator.analysis.answer import Answer, answers
-from orchestrator.analysis.cells import FreezeName
+from orchestrator.analysis.cells import FreezeName, freeze_name
 from orchestrator.analysis.decided import NOT_ON_TEST
 from orchestrator.analysis.savings import FLOPS
 from orchestrator.analysis.wording import NO_CANDIDATES, parts

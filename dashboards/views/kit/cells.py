@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from dashboards.data.selection import Selection
-from dashboards.views.kit.drawing import freeze_column, freeze_name, name, short, with_strip
+from dashboards.views.kit.labels import freeze_column, name, short, with_strip
 from dashboards.views.kit.theme import axis, dodge
+from orchestrator.analysis.cells import freeze_name
 from orchestrator.analysis.describe import describe_cells
 from orchestrator.analysis.savings import COUNTED
 from orchestrator.analysis.summary import statistics_of

@@ -9,8 +9,9 @@ import pandas as pd
 
 from dashboards.data.selection import Selection
 from dashboards.views.kit.cards import answers_of_page
-from dashboards.views.kit.drawing import freeze_name, short
+from dashboards.views.kit.labels import short
 from dashboards.views.kit.part import EmptyPartError
+from orchestrator.analysis.cells import freeze_name
 
 
 def at_answer(selection: Selection) -> Selection:

@@ -8,8 +8,10 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from dashboards.data.selection import Selection, whole_sweep
+from dashboards.views.kit.axes import axis_name
 from dashboards.views.kit.cells import drawn_of, hundredths, panel_titles
-from dashboards.views.kit.drawing import axis_name, freeze_column, interval_bars, name, numbers
+from dashboards.views.kit.labels import freeze_column, name, numbers
+from dashboards.views.kit.marks import interval_bars
 from dashboards.views.kit.part import EmptyPartError, Part
 from dashboards.views.kit.theme import Figure, Look, axis, layout
 from orchestrator.extras.layer_probing.layer_curves import findings, layer_curves

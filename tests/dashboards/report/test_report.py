@@ -12,7 +12,8 @@ import pytest
 from dashboards.data.frames import Frames
 from dashboards.data.page_query import PageQuery
 from dashboards.data.selection import short_commit, versions_of
-from dashboards.report.pictures import FigureRenderer, export_figure
+from dashboards.report.figure_export import export_figure
+from dashboards.report.pictures import FigureRenderer
 from dashboards.report.sections import Section, sections
 from dashboards.report.write import Written, write_files, write_report
 from orchestrator.deploy.machine_checks import find_browser

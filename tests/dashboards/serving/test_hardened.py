@@ -10,7 +10,8 @@ from urllib.parse import unquote
 import pytest
 from werkzeug.test import Client
 
-from dashboards.serving.access import FOR_EVER, Access, cache_control
+from dashboards.serving.access import Access
+from dashboards.serving.response_headers import FOR_EVER, cache_control
 from tests.dashboards.serving.visitors import CALLBACK, LAN, TOKEN, changed_to, small_app, visitor
 from tests.examples import each
 

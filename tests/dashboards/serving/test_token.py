@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from werkzeug.test import Client
 
-from dashboards.serving.access import ADDRESSES, TRIES, WINDOW_S, Access, Token, WrongTries, redirect_page
+from dashboards.serving.access import Access
+from dashboards.serving.login import ADDRESSES, TRIES, WINDOW_S, Token, WrongTries, redirect_page
 from tests.dashboards.serving.visitors import CALLBACK, LAN, TOKEN, changed_to, visitor
 from tests.examples import each
 

@@ -10,9 +10,10 @@ from werkzeug.test import Client
 
 from dashboards.app.app import make_app
 from dashboards.data.frames import Frames
-from dashboards.serving.access import Access, cleaned
+from dashboards.serving.access import Access
 from dashboards.serving.hardened import secured
 from dashboards.serving.server import Listening
+from dashboards.serving.url_prefix import cleaned
 from tests.dashboards.serving.visitors import LAN, TOKEN, small_app, visitor
 from tests.dashboards.stores import STRATEGIES, specs, write_store
 from tests.examples import each

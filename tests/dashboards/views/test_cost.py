@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dashboards.views import savings
+from dashboards.views import pareto, savings
 from dashboards.views.kit.theme import LIGHT
 from tests.dashboards.stores import Invented, specs
 from tests.dashboards.views.made import drawn, made, strictly
@@ -19,7 +19,7 @@ TWO_DEVICES = Invented(device=lambda spec: "T4" if spec.seed == 2 else "cpu")
 
 
 def test_the_front_holds_what_nothing_beats_in_score_and_parameters(tmp_path: Path) -> None:
-    info = savings.prepare_pareto(made(tmp_path / "s", QUIET, search=PARAMS))
+    info = pareto.prepare_pareto(made(tmp_path / "s", QUIET, search=PARAMS))
     assert info.table["freeze"].tolist() == ["none", "first 2", "alternating", "first 4", "all"]
     assert info.table["on_front"].all()
     assert info.table["cost"].tolist() == [134352401, 120176657, 113088785, 106000913, 91825169]
@@ -28,15 +28,15 @@ def test_the_front_holds_what_nothing_beats_in_score_and_parameters(tmp_path: Pa
 
 def test_a_cell_that_scores_less_and_costs_more_is_not_on_the_line(tmp_path: Path) -> None:
     worse = Invented(noise=0.0, score=lambda spec: 0.5 if spec.freeze.depth == 2 else 0.9)
-    info = savings.prepare_pareto(made(tmp_path / "s", worse, search=PARAMS))
+    info = pareto.prepare_pareto(made(tmp_path / "s", worse, search=PARAMS))
     assert info.table.loc[info.table["on_front"], "freeze"].tolist() == ["all"]
-    line = savings.draw_pareto(info, LIGHT)["data"][0]
+    line = pareto.draw_pareto(info, LIGHT)["data"][0]
     assert (line["x"], line["y"]) == ([91825169], [90.0])
 
 
 def test_compute_time_is_steps_and_prefix(tmp_path: Path) -> None:
     selection = made(tmp_path / "s", trials=specs(train_sizes=(200,), embeddings=(False, True)), search=TIME)
-    info = savings.prepare_pareto(selection)
+    info = pareto.prepare_pareto(selection)
     trials = selection.trials
     expected = (trials["train_s"] + trials["prefix_s"]).groupby(trials["cell"]).mean()
     assert info.table["cost"].to_numpy() == pytest.approx(expected[info.table["cell"]].to_numpy())
@@ -44,21 +44,21 @@ def test_compute_time_is_steps_and_prefix(tmp_path: Path) -> None:
 
 def test_a_measured_cost_is_that_of_one_device_and_says_so(tmp_path: Path) -> None:
     selection = made(tmp_path / "s", TWO_DEVICES, search=TIME)
-    info = savings.prepare_pareto(selection)
+    info = pareto.prepare_pareto(selection)
     assert set(info.table["n"]) == {2}
     assert "Only trials on cpu are drawn, not those on T4 (5 trials)" in info.note
-    counted = savings.prepare_pareto(made(tmp_path / "t", TWO_DEVICES, search=PARAMS))
+    counted = pareto.prepare_pareto(made(tmp_path / "t", TWO_DEVICES, search=PARAMS))
     assert set(counted.table["n"]) == {3}
 
 
 def test_a_cost_that_was_not_measured_is_told(tmp_path: Path) -> None:
-    words = drawn(savings.PARETO, made(tmp_path / "s", search="?cost=energy_j")).why_empty
+    words = drawn(pareto.PARETO, made(tmp_path / "s", search="?cost=energy_j")).why_empty
     assert words.startswith("No completed trial with train size 800 has its energy recorded. 5 of 10 settings")
 
 
 def test_markers_carry_words_and_intervals(tmp_path: Path) -> None:
-    info = savings.prepare_pareto(made(tmp_path / "s"))
-    figure = strictly(savings.draw_pareto(info, LIGHT))
+    info = pareto.prepare_pareto(made(tmp_path / "s"))
+    figure = strictly(pareto.draw_pareto(info, LIGHT))
     baseline = figure["data"][1]
     assert (baseline["text"], baseline["marker"]["color"], baseline["mode"]) == (
         ["□ □□□□□□ none"],
@@ -71,19 +71,19 @@ def test_markers_carry_words_and_intervals(tmp_path: Path) -> None:
 
 
 def test_names_of_settings_that_stand_close_dodge_and_what_finds_no_room_is_in_the_legend(tmp_path: Path) -> None:
-    info = savings.prepare_pareto(made(tmp_path / "s", QUIET))
+    info = pareto.prepare_pareto(made(tmp_path / "s", QUIET))
     at_one_place = info._replace(table=info.table.assign(cost=1.0, cost_high=2.0, mean=0.9, low=0.9, high=0.9))
-    markers = strictly(savings.draw_pareto(at_one_place, LIGHT))["data"]
+    markers = strictly(pareto.draw_pareto(at_one_place, LIGHT))["data"]
     named = [trace["textposition"] for trace in markers if trace["mode"] == "markers+text"]
     assert len(named) == len(set(named)) == 4
     assert [trace["showlegend"] for trace in markers[1:]] == [False] * 4 + [True]
 
 
 def test_names_stand_clear_of_the_pareto_front(tmp_path: Path) -> None:
-    info = savings.prepare_pareto(made(tmp_path / "s", QUIET))
+    info = pareto.prepare_pareto(made(tmp_path / "s", QUIET))
     rising = info.table.assign(cost=[1.0, 1.1, 1.2, 1.3, 4.0], mean=[0.1, 0.11, 0.12, 0.9, 0.91], on_front=True)
     info = info._replace(table=rising.assign(low=np.nan, high=np.nan, cost_low=np.nan, cost_high=np.nan))
-    draw = savings.draw_pareto
+    draw = pareto.draw_pareto
     free, stepped = (
         [trace.get("textposition") for trace in strictly(draw(each, LIGHT))["data"] if "markers" in trace["mode"]]
         for each in (info._replace(table=info.table.assign(on_front=False)), info)
@@ -93,13 +93,13 @@ def test_names_stand_clear_of_the_pareto_front(tmp_path: Path) -> None:
 
 
 def test_an_axis_is_logarithmic_only_where_costs_span_much(tmp_path: Path) -> None:
-    info = savings.prepare_pareto(made(tmp_path / "s", search=PARAMS))
+    info = pareto.prepare_pareto(made(tmp_path / "s", search=PARAMS))
     wide = info._replace(table=info.table.assign(cost=np.geomspace(1, 1000, 5)))
-    assert strictly(savings.draw_pareto(wide, LIGHT))["layout"]["xaxis"]["type"] == "log"
+    assert strictly(pareto.draw_pareto(wide, LIGHT))["layout"]["xaxis"]["type"] == "log"
 
 
 def test_two_seeds_have_no_interval(tmp_path: Path) -> None:
-    info = savings.prepare_pareto(made(tmp_path / "s", trials=specs(seeds=(0, 1))))
+    info = pareto.prepare_pareto(made(tmp_path / "s", trials=specs(seeds=(0, 1))))
     assert info.table[["low", "high", "cost_low", "cost_high"]].isna().all(axis=None)
 
 

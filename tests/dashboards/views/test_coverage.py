@@ -20,12 +20,12 @@ from dashboards.views.coverage import (
     prepare_coverage,
     prepare_failures,
     prepare_progress,
-    prepare_stability,
     progress,
 )
 from dashboards.views.kit.cards import answers_of_page
 from dashboards.views.kit.part import compute
 from dashboards.views.kit.theme import DARK, LIGHT
+from dashboards.views.stability import prepare_stability
 from tests.builders import make_spec
 from tests.dashboards.stores import Invented, append, specs, write_store
 from tests.dashboards.views.made import made

@@ -15,7 +15,7 @@ from dashboards.data.frames import Frames
 from dashboards.data.page_query import parse_query
 from dashboards.data.selection import Selection, select
 from dashboards.views import losses
-from dashboards.views.kit.drawing import beside_marks, label_width
+from dashboards.views.kit.label_places import beside_marks, label_width
 from dashboards.views.kit.part import compute
 from dashboards.views.kit.theme import DARK, LIGHT, LOOKS
 from dashboards.views.trials import trials_csv

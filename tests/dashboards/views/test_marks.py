@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dashboards.data.selection import Selection
-from dashboards.views.kit.drawing import log_axis
+from dashboards.views.kit.axes import log_axis
 from dashboards.views.kit.part import Part, compute
 from dashboards.views.kit.theme import DARK, LIGHT, LOOKS
 from dashboards.views.registry import PARTS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dashboards.views.kit.part import narrowed
+from dashboards.views.kit.screen_fit import narrowed
 from tests.dashboards.views.made import strictly
 
 STRIP = "□ □□□□□□"

@@ -12,7 +12,7 @@ import pytest
 
 from dashboards.data.page_query import PageQuery
 from dashboards.data.selection import Selection
-from dashboards.views import confusion, errors
+from dashboards.views import confusion, entity_errors, errors
 from dashboards.views.kit.theme import LIGHT
 from tests.dashboards.stores import STRATEGIES, Invented, specs, write_store
 from tests.dashboards.views.made import drawn, made, selected, strictly
@@ -91,7 +91,7 @@ def test_rare_labels_are_put_together(tmp_path: Path) -> None:
 
 def test_predictions_that_were_not_kept_are_told_with_the_way_out(tmp_path: Path) -> None:
     selection = made(tmp_path / "s")
-    for words in (drawn(confusion.CONFUSION, selection).why_empty, drawn(errors.ENTITIES, selection).why_empty):
+    for words in (drawn(confusion.CONFUSION, selection).why_empty, drawn(entity_errors.ENTITIES, selection).why_empty):
         assert words.startswith("No predictions on dev are stored")
         assert "predictions: all" in words
 
@@ -131,15 +131,15 @@ def test_entity_errors_are_means_of_a_trial(tmp_path: Path) -> None:
     def predicted(spec: TrialSpec) -> Labels:
         return gold if not spec.freeze.depth else ("B-PER", "I-PER", "B-LOC", "O", "O")
 
-    info = errors.prepare_entities(_kept(tmp_path / "s", predicted, gold))
+    info = entity_errors.prepare_entities(_kept(tmp_path / "s", predicted, gold))
     means = info.means.pivot(index="cell", columns="kind", values="mean")
     assert means.loc[info.cells.baseline].tolist() == [0, 0, 0, 0]
     assert means.loc[info.cells.cell, ["missed", "spurious", "wrong_type", "wrong_boundary"]].tolist() == [1, 1, 1, 0]
-    figure = strictly(errors.draw_entities(info, LIGHT))
+    figure = strictly(entity_errors.draw_entities(info, LIGHT))
     assert [trace["type"] for trace in figure["data"]] == ["bar", "scatter"] * 2
     assert figure["data"][2]["y"] == [1, 1, 1, 0]
 
 
 def test_tags_that_are_no_entities_are_told(tmp_path: Path) -> None:
     selection = _kept(tmp_path / "s", _worse_if_frozen)
-    assert drawn(errors.ENTITIES, selection).why_empty == "This task has no entities (no B- and I- tags)."
+    assert drawn(entity_errors.ENTITIES, selection).why_empty == "This task has no entities (no B- and I- tags)."

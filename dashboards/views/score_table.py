@@ -1,0 +1,41 @@
+"""The mean scores of the settings, with median, spread and range."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from dashboards.views.kit.cells import Shown, cells_of, hundredths, setting_columns
+from dashboards.views.kit.part import Part
+from orchestrator.analysis.summary import STATISTICS
+
+
+def cells_table(info: Shown) -> pd.DataFrame:
+    """One row per cell: mean, median, standard deviation, minimum, maximum and interval."""
+    table = info.table
+    shares = {name: f"{name} (%)" for name in ("mean", "median", "std", "min", "max")}
+    shares |= {"std": "sd (points)", "low": "95 % from (%)", "high": "95 % to (%)"}
+    return pd.DataFrame(
+        {
+            **setting_columns(table),
+            "depth (layers)": table["depth"],
+            "n": table["n"],
+            "planned": table["planned"],
+            **hundredths(table, **shares),
+            **{
+                statistic.label: table[statistic.label] for statistic in STATISTICS.values() if statistic.label in table
+            },
+        }
+    )
+
+
+TABLE = Part(
+    "depth-table",
+    "Mean, median, spread and range",
+    "Scores on this dev set over the completed seeds of each setting; intervals are over seeds alone.",
+    cells_of,
+    cells_table,
+    method="Standard deviations (sd) divide by n - 1. The 95 % interval of the mean is the wider of Student's t and "
+    "the logit interval.",
+    on_demand="Mean, median, spread and range of each setting",
+    detail=True,
+)
