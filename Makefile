@@ -79,12 +79,13 @@ calibration: .venv/ready ## simulated sweeps and halves of real ones: coverage, 
 docs: .venv/ready ## build the documentation into docs/site; a warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet -f docs/mkdocs.yml
 
-lint: .venv/ready ## style, types, and the direction of imports
+lint: .venv/ready ## style, types, the direction of imports, and how much a person has to hold
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/mypy docker/entrypoint.py
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python -m tests.lab.structure
 	$(BIN)/shellcheck docker/*.sh docker/slurm/*.sbatch tests/lab/deploy/*.sh
 	$(BIN)/hadolint docker/Dockerfile
 	$(BIN)/compose-lint docker/compose.yaml docker/compose.gpu.yaml

@@ -18,9 +18,9 @@ START = "orchestrator.commands.launch_command"
 LIMITS = {
     "modules with a second docstring": 0,
     "lines of the largest module": 450,
-    "modules that launch reaches": 220,
+    "modules that launch reaches": 216,
     "lines that launch reaches": 37_000,
-    "names of ours that a module takes, mean": 12.5,
+    "names of ours that a module takes, mean": 12.0,
     "names of ours that a module takes, most": 51,
 }
 """Imports within functions count; those under TYPE_CHECKING do not."""
