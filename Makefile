@@ -98,7 +98,6 @@ setup: .venv/ready ## make .venv with the pinned dependencies and the tools of t
 # Named once, a build of torch stays until another is named.
 .venv/sweep: pyproject.toml constraints.txt docker/install.sh $(TORCH:%=.venv/torch-%)
 	docker/install.sh --editable --venv .venv --python $(PYTHON) $(TORCH:%=--%)
-	$(BIN)/python -m compileall -q orchestrator trials dashboards  # else the first launch does, for six seconds
 	touch $@
 
 .venv/torch-%:

@@ -75,6 +75,8 @@ if [ -n "$torch" ] && [ -n "$(built)" ] && ! is_built "$torch"; then
 fi
 if [ -n "$editable" ]; then
   "$venv/bin/python" -m pip install --quiet "$@" --editable "$editable"
+  # Else the first launch does, for six seconds.
+  "$venv/bin/python" -m compileall -q "$root/orchestrator" "$root/trials" "$root/dashboards" || true
 else
   "$venv/bin/python" -m pip install --quiet --no-compile "$@" "$root"
   packages=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))') compiled=$packages

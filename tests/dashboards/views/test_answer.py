@@ -89,7 +89,7 @@ def test_corpora_with_the_same_answer_share_a_sentence_and_each_other_has_its_ow
 
 def test_sizes_of_a_corpus_that_differ_are_told_apart(clear: Select) -> None:
     large, small = _answers(clear(""))
-    other = replace(small, decided=False, outcome="not decided", further_seeds=None)
+    other = replace(small, decided=False, outcome="not decided", headline="Not decided", further_seeds=None)
     words = "freeze the first 2 of 6 layers (800 for training); not decided (200 for training)."
     assert short_answers([large, other]) == [("tiny", words)]
 
