@@ -22,6 +22,7 @@ from dashboards.views.kit.components import part_id
 from dashboards.views.kit.part import EmptyPartError, Part
 from orchestrator.analysis.answer import Answer
 from orchestrator.config.quantities import counted
+from orchestrator.store.sweep_plans import is_beside
 from trials.state import State as TrialState
 
 MOST_ANSWERED = 8  # of the newest sweeps
@@ -44,9 +45,14 @@ def sweep_list(selection: Selection) -> Any:
 
 
 def answerable(snapshot: Snapshot) -> list[Sweep]:
-    """The newest sweeps with a completed trial."""
-    sweeps = [sweep for sweep in snapshot.sweeps.values() if sweep.name != EVERYTHING and _n_completed(sweep)]
+    """The newest sweeps with a completed trial, without those that were made beside a question (`is_beside`)."""
+    sweeps = [sweep for sweep in _questions(snapshot) if _n_completed(sweep)]
     return sweeps[:MOST_ANSWERED]
+
+
+def _questions(snapshot: Snapshot) -> list[Sweep]:
+    names = snapshot.sweeps.keys()
+    return [s for s in snapshot.sweeps.values() if s.name != EVERYTHING and not is_beside(s.name, names)]
 
 
 def answers_of_sweep(snapshot: Snapshot, sweep: str) -> list[Answer]:
@@ -58,18 +64,21 @@ def answers_of_sweep(snapshot: Snapshot, sweep: str) -> list[Answer]:
 
 
 def front_sweep(snapshot: Snapshot) -> str:
-    """The sweep that opens where none is named: of the newest the one with most decided answers, else the newest."""
+    """The sweep that opens where none is named: of the newest the one with most decided answers, else the newest. A
+    sweep that was made beside a question, as of a model trained from its answer, opens by its name alone.
+    """
     sweeps, n_questions = list[Sweep](), 0
     for sweep in answerable(snapshot):
         n_questions += len(questions_of(sweep.trials))
         if sweeps and n_questions > MOST_WEIGHED:
             break
         sweeps.append(sweep)
+    newest = next((sweep.name for sweep in _questions(snapshot)), next(iter(snapshot.sweeps), ""))
     if len(sweeps) < 2:
-        return next(iter(snapshot.sweeps), "")
+        return newest
     n_decided = {sweep.name: sum(each.decided for each in answers_of_sweep(snapshot, sweep.name)) for sweep in sweeps}
     most = max(n_decided.values())
-    return next(name for name, n in n_decided.items() if n == most) if most else next(iter(snapshot.sweeps))
+    return next(name for name, n in n_decided.items() if n == most) if most else newest
 
 
 def sweeps_table(selection: Selection) -> pd.DataFrame:

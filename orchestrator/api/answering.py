@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,16 +13,13 @@ from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.config.console import DEFAULT_STORE
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.stored_specs import planned_specs
-from orchestrator.store.sweep_plans import SweepPlan
+from orchestrator.store.sweep_plans import SweepPlan, is_beside
 from trials.errors import ConfigError, NothingMatchedError
 from trials.escaping import escaped, html
 from trials.spec import TrialSpec
 
 if TYPE_CHECKING:
     from orchestrator.analysis.answer import Answer
-
-
-BESIDE = ("train-", "baseline-", "rates-", "lora-")  # before the name of a question, or of its corpus
 
 
 class Answers(tuple["Answer", ...]):
@@ -120,12 +117,6 @@ def chosen_sweep(results: ResultStore, sweep: str | None, *, compares: bool = Fa
     newest = [*reversed(plans.values())]
     asks = (plan for plan in newest if not is_beside(plan.name, plans) and _compares(plan))
     return next(asks, newest[0]) if compares else newest[0]
-
-
-def is_beside(name: str, sweeps: Collection[str]) -> bool:
-    """Whether a sweep was made beside a question of the same store: its model, its baseline, rates, adapters."""
-    words = (name.removeprefix(prefix) for prefix in BESIDE if name.startswith(prefix))
-    return any(word in sweeps or f"choose-{word}" in sweeps for word in words)
 
 
 def _compares(plan: SweepPlan) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -25,6 +26,7 @@ from orchestrator.store.schema import (
 )
 
 SWEEPS = "sweeps"
+BESIDE = ("train-", "baseline-", "rates-", "lora-")  # before the name of a question, or of its corpus
 
 
 @dataclass(frozen=True)
@@ -128,3 +130,9 @@ def broken_plan(path: str, error: Exception) -> BrokenError:
     return BrokenError(
         path, f"not a readable plan ({error})", "Run `permafrost store repair`; the next launch writes the plan again"
     )
+
+
+def is_beside(name: str, sweeps: Collection[str]) -> bool:
+    """Whether a sweep was made beside a question of the same store: its model, its baseline, rates, adapters."""
+    words = (name.removeprefix(prefix) for prefix in BESIDE if name.startswith(prefix))
+    return any(word in sweeps or f"choose-{word}" in sweeps for word in words)

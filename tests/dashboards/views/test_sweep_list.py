@@ -69,6 +69,12 @@ def test_the_sweep_with_most_decided_answers_opens_else_the_newest(tmp_path: Pat
     assert front_sweep(_snapshot(tmp_path / "c", older=(200, CLEAR), newest=(400, CLEAR))) == "newest"
 
 
+def test_a_model_trained_from_an_answer_does_not_open_in_place_of_its_question(tmp_path: Path) -> None:
+    sweeps = {"choose-bank": (200, OPEN), "train-bank": (400, OPEN)}
+    assert front_sweep(_snapshot(tmp_path / "a", **sweeps)) == "choose-bank"
+    assert front_sweep(_snapshot(tmp_path / "b", **{"train-bank": (400, OPEN)})) == "train-bank"
+
+
 def test_a_store_without_a_sweep_has_none_to_open(tmp_path: Path) -> None:
     assert front_sweep(Frames(open_store(tmp_path / "s", must_exist=False)).refresh()) == ""
 

@@ -9,12 +9,13 @@ import pytest
 from typer.testing import CliRunner
 
 from dashboards.cli import app
-from orchestrator.api.answering import chosen_sweep, is_beside
+from orchestrator.api.answering import chosen_sweep
 from orchestrator.api.questions import export_folder
 from orchestrator.own_data.choose_options import ChooseOptions
 from orchestrator.own_data.sweep_file import epochs_in, hours_in, size_in
 from orchestrator.store import open_store
 from orchestrator.store.stored_specs import planned_specs
+from orchestrator.store.sweep_plans import is_beside
 from tests.small_sweeps import write_bank
 
 
