@@ -221,7 +221,7 @@ def test_the_answer_in_words_does_not_wait_for_plotly(url: str, watched: Watched
     page, held = watched.open(url), list[Route]()
     page.route("**/plotly-cartesian-*", lambda route: held.append(route))
     page.goto(f"{url}/?tolerance=3", wait_until="commit")
-    expect(page.locator(".sentence-first")).to_contain_text("Freeze")
+    expect(page.locator(".sentence-first")).to_contain_text("freeze the first")
     assert page.evaluate("window.Plotly.react") is None
     for route in held:
         route.continue_()
