@@ -119,10 +119,7 @@ def choose(options: ChooseOptions | str = "", **others: Any) -> Choice:
         return Choice(Answers(), planned.path, plan=planned.plan, forecast=planned.forecast)
     with_rival, lookup = asked.against is not None, Lookup(offline=asked.offline)
     own = course.of_time(1 - TIME) if with_rival else course
-    choice, was_stopped = _searched(planned, own)
-    while not was_stopped and (better := _learning_more(choice, planned, own, lookup)) is not None:
-        planned = better
-        choice, was_stopped = _searched(planned, own)
+    planned, choice, was_stopped = _searched_once_learned(planned, own, lookup)
     if with_rival and not was_stopped:
         answers, code = with_lora(choice.answers, planned.question, planned.plan, planned.path, course, lookup)
         choice, was_stopped = (
@@ -130,6 +127,17 @@ def choose(options: ChooseOptions | str = "", **others: Any) -> Choice:
             code == INTERRUPTED,
         )
     return _with_model(choice, planned) if planned.asked.export is not None and not was_stopped else choice
+
+
+def _searched_once_learned(
+    planned: PlannedQuestion, course: Course, lookup: Lookup
+) -> tuple[PlannedQuestion, Choice, bool]:
+    """As `_searched`, on the first rung on which the baseline learns, and the question on that rung."""
+    choice, was_stopped = _searched(planned, course)
+    while not was_stopped and (better := _learning_more(choice, planned, course, lookup)) is not None:
+        planned = better
+        choice, was_stopped = _searched(planned, course)
+    return planned, choice, was_stopped
 
 
 def _learning_more(choice: Choice, planned: PlannedQuestion, course: Course, lookup: Lookup) -> PlannedQuestion | None:
@@ -156,9 +164,10 @@ def _over_models(asked: ChooseOptions, folder: Path, course: Course) -> Choice:
         say_plan(planned, course)
     if asked.dry_run:
         return Choice(Answers(), plans[0].path, plan=plans[0].plan, forecast=plans[0].forecast)
-    choices: list[Choice] = []
-    for n, planned in enumerate(plans, 1):
-        choice, was_stopped = _searched(planned, course.of_time(n / len(plans)))
+    choices, lookup = list[Choice](), Lookup(offline=asked.offline)
+    for n, planned in enumerate(plans):
+        own = course.of_time((n + 1) / len(plans))
+        plans[n], choice, was_stopped = _searched_once_learned(planned, own, lookup)
         choices.append(choice)
         if was_stopped:
             break

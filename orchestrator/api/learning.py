@@ -56,7 +56,7 @@ def _rungs(planned: PlannedQuestion, course: Course, lookup: Lookup) -> Iterator
     """What is tried and how it changes the question, from the likeliest to help."""
     question, asked = planned.question, planned.asked
     of_recipe = sized(question, lookup, None)
-    if question.train_size is not None:
+    if question.train_size is not None and not asked.models:  # several encoders are compared at one train size
         yield "all of train", lambda before: replace(sized(before, lookup, None), hours=None)
     usual = int(of_recipe.recipe["optim"]["epochs"])
     if int(question.recipe["optim"]["epochs"]) <= usual:

@@ -95,6 +95,7 @@ def test_adapters_have_a_row_beside_the_depths_with_what_they_lose_and_save() ->
     assert adapters["low"] < adapters["loss"] < adapters["high"]
 
 
+@pytest.mark.timeout(900)  # the second learns with three times the epochs only
 def test_of_two_models_one_table_has_every_depth_and_each_model_an_answer_of_its_own() -> None:
     small_treebank()
     shutil.copytree(model_path(), "other")
