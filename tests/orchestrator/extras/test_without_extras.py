@@ -107,8 +107,8 @@ def test_the_tests_that_stay_without_an_extra_import_nothing_of_it(extra: str, t
     tree = copied(tmp_path, f"extras/{extra}")
     for name in ("tests", "docs", "docker"):
         shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "Makefile"):
-        shutil.copy(ROOT / name, tree)
+    for path in (*ROOT.glob("*.md"), ROOT / "pyproject.toml", ROOT / "Makefile", ROOT / "constraints.txt"):
+        shutil.copy(path, tree)
     shutil.rmtree(tree / "tests" / "orchestrator" / "extras" / extra)
     done = run(tree, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider")
     assert done.returncode == 0, done.stdout[-3_000:]
