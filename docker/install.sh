@@ -44,7 +44,9 @@ command -v "$python" >/dev/null || wrong "there is no $python; name an interpret
   wrong "Python 3.11 or newer is needed and $python is older; name another with --python (make PYTHON=...)."
 
 # What builds the project is held to the pins too: by the first variable in older pips, by the second in newer ones.
-PIP_CONSTRAINT=$root/constraints.txt PIP_BUILD_CONSTRAINT=$root/constraints.txt
+# As an address, since both are lists of words and the folder may have a space in its name.
+pins=$("$python" -c 'import pathlib, sys; print(pathlib.Path(sys.argv[1]).as_uri())' "$root/constraints.txt")
+PIP_CONSTRAINT=$pins PIP_BUILD_CONSTRAINT=$pins
 PIP_DISABLE_PIP_VERSION_CHECK=1 PYTHONDONTWRITEBYTECODE=1
 export PIP_CONSTRAINT PIP_BUILD_CONSTRAINT PIP_DISABLE_PIP_VERSION_CHECK PYTHONDONTWRITEBYTECODE
 

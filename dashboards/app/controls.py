@@ -85,9 +85,11 @@ def chosen(selection: Selection, view: View | None) -> dict[str, Any]:
 def choices(selection: Selection, view: View | None) -> dict[str, list[dict[str, str]]]:
     """The choices of each control that depends on the store."""
     options = dict(selection.options)
+    layers = selection.trials["n_layers"].unique().tolist()
+    n_layers = int(layers[0]) if len(layers) == 1 else 0  # of several encoders a depth may be all layers of one
     labels: Mapping[str, Callable[[str], str]] = {
         "size": lambda word: f"{int(word):,}",
-        "freeze": freeze_name,
+        "freeze": lambda label: freeze_name(label, n_layers),
         "metric": metric_label,
         "setup": lambda word: word or "none",
     }

@@ -12,10 +12,10 @@ from dashboards.data.frames import Snapshot
 from dashboards.data.page_query import COSTS, PageQuery
 from dashboards.data.selection import Provenance, Selection, provenance, select
 from dashboards.views.kit.cards import answers_of_page
+from dashboards.views.kit.labels import freeze_column
 from dashboards.views.kit.part import Drawn, EmptyPartError, Part, compute
 from dashboards.views.kit.theme import LIGHT
 from dashboards.views.registry import PARTS
-from orchestrator.analysis.cells import freeze_name
 from orchestrator.analysis.describe import describe_cells
 from orchestrator.analysis.savings import COUNTED, savings
 from orchestrator.analysis.wording import HOW_DECIDED
@@ -48,9 +48,8 @@ def _trials(selection: Selection) -> str:
     states = trials["state"].value_counts()
     counts = ", ".join(f"{n} {str(state).replace('_', ' ')}" for state, n in states.items())
     sizes = ", ".join(f"{size:,}" for size in sorted(trials["train_size"].unique().tolist()))
-    freezes = ", ".join(
-        map(freeze_name, dict.fromkeys(trials.sort_values(["depth", "strategy", "embeddings"])["freeze"]))
-    )
+    ordered = trials.sort_values(["depth", "strategy", "embeddings"])
+    freezes = ", ".join(dict.fromkeys(freeze_column(ordered["freeze"], ordered["n_layers"])))
     seeds = ", ".join(map(Seeds.label_of, sorted(trials["seed"].unique().tolist())))
     if len(seeds) > _MOST_SEEDS:
         seeds = f"{seeds[:_MOST_SEEDS].rpartition(',')[0]}, ..."

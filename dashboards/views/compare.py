@@ -135,7 +135,7 @@ def prepare_pairs(selection: Selection) -> pd.DataFrame:
 
 
 def _setting(row: Any) -> str:
-    return ", ".join(filter(None, [freeze_name(row["freeze"]), str(row["setup"])]))
+    return ", ".join(filter(None, [freeze_name(row["freeze"], int(row["n_layers"])), str(row["setup"])]))
 
 
 def prepare_settings(selection: Selection) -> pd.DataFrame:

@@ -17,7 +17,6 @@ from dashboards.views.kit.compared import ComparedCells, compared_cells, first_s
 from dashboards.views.kit.labels import name
 from dashboards.views.kit.part import EmptyPartError, Part
 from dashboards.views.kit.theme import Figure, Look, axis, layout
-from orchestrator.analysis.cells import freeze_name
 from orchestrator.config.quantities import counted
 
 SEEDS = 5  # of each cell
@@ -66,7 +65,7 @@ def prepare_confusion(selection: Selection) -> Confusion:
     predictions = predictions_of(selection.snapshot, trials, split)
     ids = {cell: set(rows["trial_id"]) for cell, rows in trials.groupby("cell")}
     sides = [[predictions[i] for i in predictions if i in ids.get(cell, ())] for cell in (cells.cell, cells.baseline)]
-    named = zip((repr(freeze_name(cells.freeze)), "the baseline"), sides, strict=True)
+    named = zip((repr(cells.name), "the baseline"), sides, strict=True)
     if lacking := [who for who, side in named if not side]:
         raise EmptyPartError(
             f"No predictions on {split} are stored for {' and '.join(lacking)}. Set `predictions: all` in the sweep "

@@ -14,7 +14,6 @@ from dashboards.views.kit.labels import freeze_column, name, numbers
 from dashboards.views.kit.marks import interval_bars, without_few
 from dashboards.views.kit.part import EmptyPartError, Part
 from dashboards.views.kit.theme import Figure, Look, axis, layout
-from orchestrator.analysis.cells import freeze_name
 from orchestrator.analysis.describe import describe_cells
 
 SEEDS = 5
@@ -68,7 +67,7 @@ def draw_entities(info: Entities, look: Look) -> Figure:
     own = info.cells
     cells = (
         (own.baseline, "baseline", look.text, ""),
-        (own.cell, name(freeze_name(own.freeze)), look.depth(own.depth, own.n_layers), "/"),
+        (own.cell, name(own.name), look.depth(own.depth, own.n_layers), "/"),
     )
     data: list[dict[str, Any]] = []
     for number, (cell, label, colour, pattern) in enumerate(cells):

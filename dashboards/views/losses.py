@@ -188,7 +188,7 @@ class _Drawing:
         beyond = (loss > high).astype(int) - (loss < low)
         edge = 0.04 * (high - low)
         strips = [
-            with_strip(str(freeze), int(layers), "").rstrip() or short(freeze_name(freeze), 24)
+            with_strip(str(freeze), int(layers), "").rstrip() or short(freeze_name(freeze, int(layers)), 24)
             for freeze, layers in zip(table["freeze"], table["n_layers"], strict=True)
         ]
         return table.assign(
@@ -241,7 +241,7 @@ class _Drawing:
 
     def _address(self, freeze: str, n_layers: int = 0) -> str:
         """The page with the trials of a setting, which a click on its mark opens."""
-        named = {"freeze": {"filterType": "text", "type": "equals", "filter": freeze_name(freeze)}}
+        named = {"freeze": {"filterType": "text", "type": "equals", "filter": freeze_name(freeze, n_layers)}}
         return f"/trials{self.panel.trials.but(filters=json.dumps(named)).search()}"
 
     @cached_property

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from dashboards.data.selection import Selection
+from dashboards.views.kit.labels import freeze_column
 from dashboards.views.kit.part import EmptyPartError
-from orchestrator.analysis.cells import freeze_name
 from trials.settings import Seeds
 
 FEWEST, MOST = 2, 6
@@ -74,7 +74,8 @@ def words_of(picks: Picks) -> list[str]:
         "seed": lambda value: f"seed {Seeds.label_of(int(value))}",
     }
     differing = [key for key in more if rows[key].nunique() > 1]
+    frozen = freeze_column(rows["freeze"], rows["n_layers"])
     return [
-        ", ".join([freeze_name(row["freeze"]), *(more[key](row[key]) for key in differing if row[key] != "")])
-        for row in rows.to_dict("records")
+        ", ".join([name, *(more[key](row[key]) for key in differing if row[key] != "")])
+        for name, row in zip(frozen, rows.to_dict("records"), strict=True)
     ]

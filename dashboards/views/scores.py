@@ -14,7 +14,7 @@ from dashboards.views.forest import FOREST, MANY
 from dashboards.views.kept import KEPT
 from dashboards.views.kit.axes import grid, panel_axes, with_note
 from dashboards.views.kit.cells import Places, Shown, beside_each_other, cells_of, places, setting_columns
-from dashboards.views.kit.labels import cell_name, name, numbers
+from dashboards.views.kit.labels import cell_name, freeze_column, name, numbers
 from dashboards.views.kit.marks import cell_colour, cell_symbol, mean_marks
 from dashboards.views.kit.part import SHARED_CONTROLS, Part, View
 from dashboards.views.kit.theme import Figure, Look, axis, dodge, layout
@@ -79,7 +79,8 @@ def _small_multiples(info: Strip, look: Look) -> Figure:
     settings = table.drop_duplicates("freeze").sort_values(["depth", "strategy", "embeddings"])
     at = {freeze: float(n) for n, freeze in enumerate(settings["freeze"])}
     strips = [
-        layer_strip(row.freeze, int(row.n_layers)) or name(freeze_name(row.freeze)) for row in settings.itertuples()
+        layer_strip(row.freeze, int(row.n_layers)) or name(freeze_name(row.freeze, int(row.n_layers)))
+        for row in settings.itertuples()
     ]
     x = axis("", tickvals=list(at.values()), ticktext=strips, tickangle=-90, showgrid=False, range=[-1, len(at)])
     columns = 1 if look.narrow or len(sizes) == 1 else 2 if len(at) > _WIDE_FROM else 3
@@ -109,7 +110,7 @@ def _panel_of(
     traces = [_across(cells, spots, place, look)]
     if dots is not None and len(dots):
         row_of = {row.cell: row for row in cells.itertuples()}
-        frozen = [name(freeze_name(freeze)) for freeze in dots["freeze"]]
+        frozen = list(map(name, freeze_column(dots["freeze"], dots["n_layers"])))
         offsets = np.array(dodge([seeds.index(seed) for seed in dots["seed"]], len(seeds)))
         marker = {
             "size": 6,
@@ -235,13 +236,13 @@ def _picked(info: Strip, look: Look) -> list[dict[str, Any]]:
 
 def _means(table: pd.DataFrame, spots: Places, look: Look) -> dict[str, Any]:
     shown = table[~table["dots_only"] & table["mean"].notna()]
-    named = {freeze: name(freeze_name(freeze)) for freeze in shown["freeze"].unique()}
+    frozen = map(name, freeze_column(shown["freeze"], shown["n_layers"]))
     return mean_marks(
         [spots.at[cell] for cell in shown["cell"]],
         shown,
         look,
         scale=100,
-        customdata=[[named[freeze], n] for freeze, n in zip(shown["freeze"], shown["n"].tolist(), strict=True)],
+        customdata=[[text, n] for text, n in zip(frozen, shown["n"].tolist(), strict=True)],
         hovertemplate="mean %{y:.2f} %<br>%{customdata[0]}, n=%{customdata[1]}<extra></extra>",
     )
 

@@ -65,9 +65,10 @@ def _sentence(row: Any) -> str:
         else f", {row['metric']} {100 * row['score']:.2f} % on dev (epoch {row['best_epoch']:g})"
     )
     test = "" if pd.isna(row["test_score"]) else f", {100 * row['test_score']:.2f} % on test"
+    frozen = freeze_name(row["freeze"], int(row["n_layers"]))
     changing = froze_by(pd.DataFrame([row]), "trial_id").get(row["trial_id"])
     return (
-        f"{row['model']} on {row['corpus']}, frozen: {freeze_name(row['freeze'])}, train size {row['train_size']:,}, "
+        f"{row['model']} on {row['corpus']}, frozen: {frozen}, train size {row['train_size']:,}, "
         f"seed {Seeds.label_of(int(row['seed']))}: {str(row['state']).replace('_', ' ')}{score}{test}."
         + (f" It {changing}." if changing else "")
     )

@@ -60,7 +60,7 @@ class FreezeName(str):
         return made
 
 
-def freeze_name(label: object, n_layers: int = 0) -> str:
+def freeze_name(label: object, n_layers: int) -> str:
     """What a freeze label says, spelled out: `layers 0,1,4+E` is `layers 1 to 2, 5 + embeddings`.
 
     Sets of layers are counted from 1, as in the strip; in labels, as in YAML, they are counted from 0. What freezes all

@@ -156,7 +156,7 @@ def _ending(error: Exception) -> tuple[str, int]:
 
 
 def _told(message: str) -> str:
-    """A message under its number of problems, if it has several; one that lines of a file share is told once."""
+    """An error message, with the number of its problems if it has several: one of several lines of a file is one."""
     problems = _by_cause(message.split("\n"))
     message = "\n".join(problems)
     if len(problems) == 1:

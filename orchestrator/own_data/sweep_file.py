@@ -126,42 +126,34 @@ def _freeze(depth: int) -> str:
 def rates_text(question: Question, rates: Sequence[float], depths: Sequence[int]) -> str:
     """The sweep that tries learning rates, with nothing frozen and at these depths, on seeds of its own."""
     freezes = ", ".join(_freeze(depth) for depth in (NOTHING, *depths))
-    return f"""name: {question.name.replace("choose-", "rates-", 1)}
-
-trial:
-{_lines(question.trial)}
-space:
-  freeze: [{freezes}]
-  optim.lr: {list(rates)}
-seeds: {list(RATE_SEEDS)}
-"""
+    return _beside(question, "rates-", [f"freeze: [{freezes}]", f"optim.lr: {list(rates)}"], RATE_SEEDS)
 
 
 def baseline_text(question: Question, seeds: Sequence[int]) -> str:
     """The sweep of nothing frozen under the first seeds of a question, which its own sweep uses again."""
-    rate = question.rates.get(NOTHING, question.recipe["optim"]["lr"])
-    return f"""name: {question.name.replace("choose-", "baseline-", 1)}
-
-trial:
-{_lines(question.trial)}
-space:
-  cases:
-    - {{freeze: none, optim.lr: {rate!r}}}
-seeds: {list(seeds)}
-"""
+    return _beside(question, "baseline-", ["cases:", _nothing_frozen(question)], seeds)
 
 
 def lora_text(question: Question, rank: int, rate: float, seeds: Sequence[int]) -> str:
     """The sweep of adapters in every layer, all other weights but the head's frozen, beside nothing frozen."""
-    usual = question.rates.get(NOTHING, question.recipe["optim"]["lr"])
-    return f"""name: {question.name.replace("choose-", "lora-", 1)}
+    adapters = f"  - {{freeze: {_freeze(0)}, lora: {{rank: {rank}}}, optim.lr: {rate!r}}}"
+    return _beside(question, "lora-", ["cases:", _nothing_frozen(question), adapters], seeds)
+
+
+def _nothing_frozen(question: Question) -> str:
+    rate = question.rates.get(NOTHING, question.recipe["optim"]["lr"])
+    return f"  - {{freeze: none, optim.lr: {rate!r}}}"
+
+
+def _beside(question: Question, word: str, space: Sequence[str], seeds: Sequence[int]) -> str:
+    """A sweep with the recipe of a question, named after it, over lines of YAML as its space."""
+    lines = "\n".join(f"  {line}" for line in space)
+    return f"""name: {question.name.replace("choose-", word, 1)}
 
 trial:
 {_lines(question.trial)}
 space:
-  cases:
-    - {{freeze: none, optim.lr: {usual!r}}}
-    - {{freeze: {_freeze(0)}, lora: {{rank: {rank}}}, optim.lr: {rate!r}}}
+{lines}
 seeds: {list(seeds)}
 """
 

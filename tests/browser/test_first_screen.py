@@ -84,6 +84,7 @@ def test_the_logo_leads_to_the_sweep_with_most_decided_answers(
     page.locator("#home").click()
     page.wait_for_url("**/?sweep=decided")
     wait_until_drawn(page)
+    assert page.locator(".sentence-first").inner_text().startswith("Freeze")
 
 
 def test_the_sweeps_of_a_store_are_listed_at_once_and_their_answers_follow(

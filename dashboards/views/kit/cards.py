@@ -425,7 +425,7 @@ def _details(answer: Answer) -> Any:
     lines: list[Any] = [dmc.Text(answer.sentence, size="sm")]
     if answer.runner_up:
         label = "Second choice" if answer.decided else "Nearest to a decision"
-        lines.append(dmc.Text(f"{label}: {freeze_name(answer.runner_up)}.", size="sm"))
+        lines.append(dmc.Text(f"{label}: {freeze_name(answer.runner_up, answer.n_layers)}.", size="sm"))
     if answer.yaml:
         lines.append(copied(answer.yaml.rstrip(), "the YAML"))
     if answer.own_training:

@@ -158,7 +158,7 @@ def beside_each_other(trials: pd.DataFrame, spots: Places) -> pd.Series:
 
 
 def _label(row: Any, *, several: bool) -> str:
-    label = name(freeze_name(row.freeze)).replace(" + ", "<br>+ ")
+    label = name(freeze_name(row.freeze, int(row.n_layers))).replace(" + ", "<br>+ ")
     label = with_strip(row.freeze, int(row.n_layers), label, "<br>")
     return f"{label}<br>{row.train_size:,}<br>n={row.n}" if several else f"{label}<br>n={row.n}"
 

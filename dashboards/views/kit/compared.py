@@ -46,9 +46,14 @@ class ComparedCells(NamedTuple):
     note: str
 
     @property
+    def name(self) -> str:
+        """What the cell freezes, spelled out."""
+        return freeze_name(self.freeze, self.n_layers)
+
+    @property
     def caption(self) -> str:
         """Which two cells a figure compares."""
-        return f"Frozen: {short(freeze_name(self.freeze))}, against the baseline; train size {self.train_size:,}."
+        return f"Frozen: {short(self.name)}, against the baseline; train size {self.train_size:,}."
 
 
 def compared_cells(selection: Selection) -> ComparedCells:

@@ -38,7 +38,7 @@ def freeze_column(labels: pd.Series, n_layers: pd.Series) -> pd.Series:
 
 def cell_name(row: Any, *, several: bool) -> str:
     """What a cell freezes, with its layer strip, and its train size if there are several; escaped."""
-    label = with_strip(str(row.freeze), int(row.n_layers), name(freeze_name(row.freeze)))
+    label = with_strip(str(row.freeze), int(row.n_layers), name(freeze_name(row.freeze, int(row.n_layers))))
     return f"{label}, {row.train_size:,}" if several else label
 
 

@@ -174,7 +174,7 @@ def _candidates(study: Study, result: Published, setup: Setup) -> Iterator[str]:
             continue
         measured = [(c, measure(metric, result.at_epoch, setup, spec.cell_id, column=c)) for c in metric.columns]
         values = [f"{column} {100 * value.mean:.2f}" if value else f"no {column}" for column, value in measured]
-        freeze, seeds = freeze_name(spec.freeze.label), counted(len(cell), "seed")
+        freeze, seeds = freeze_name(spec.freeze.label, spec.model.n_layers), counted(len(cell), "seed")
         place = f"{spec.data.name} dev, {freeze}, {spec.model.name}, {seeds}"
         yield f"{place}: {', '.join(values)}"
 
@@ -274,7 +274,7 @@ def _extra(study: Study, group: Group, setup: Setup) -> tuple[str, ...]:
     published = [study.freezes[name] for name in group.rows]
     specs = [cell[0].spec for cell in setup.cells.values()]
     return tuple(
-        freeze_name(spec.freeze.label)
+        freeze_name(spec.freeze.label, spec.model.n_layers)
         for spec in specs
         if not any(may_be(freeze, study.protocol.n_layers, spec) for freeze in published)
     )

@@ -25,8 +25,8 @@ def test_a_name_has_no_tag_no_place_for_a_value_and_no_more_letters_than_there_i
 
 
 def test_frozen_embeddings_are_spelled_out() -> None:
-    assert freeze_name("first 4+E") == "first 4 + embeddings"
-    assert freeze_name("embeddings") == "embeddings"
+    assert freeze_name("first 4+E", 6) == "first 4 + embeddings"
+    assert freeze_name("embeddings", 6) == "embeddings"
 
 
 def test_names_of_the_usual_kind_stay_as_they_are() -> None:

@@ -137,6 +137,17 @@ def test_a_mark_opens_the_trials_of_its_setting(clear: Select) -> None:
             assert len(rows) == 1 + 5, name
 
 
+def test_so_does_the_mark_of_a_depth_of_all_layers_which_the_list_calls_all(tmp_path: Path) -> None:
+    trials = specs(seeds=range(5), train_sizes=(800,), strategies=[("none", ()), ("first_k", tuple(range(6)))])
+    frames = Frames(write_store(tmp_path / "s", trials, CLEAR))
+    figure = losses.draw_losses(losses.prepare_losses(select(frames.refresh(), parse_query("")[0])), LIGHT)
+    addresses = [address for trace in figure["data"] for _, _, address in trace["customdata"]]
+    assert len(addresses) == 2
+    for address in addresses:
+        opened = select(frames.refresh(), parse_query(f"?{urlsplit(address).query}")[0])
+        assert len(trials_csv(opened).splitlines()) == 1 + 5
+
+
 def test_the_number_of_the_tolerance_stands_beside_each_panel(tmp_path: Path) -> None:
     notes = [each for each in _two_corpora(tmp_path)["layout"]["annotations"] if each["text"] == "1"]
     assert [(each["xref"], each["yref"], each["xanchor"]) for each in notes] == [

@@ -54,7 +54,7 @@ def test_a_square_is_filled_where_a_part_is_frozen_and_people_count_layers_from_
     label: str, strip: str, words: str, name: str | None
 ) -> None:
     assert (layer_strip(label, 6), strip_in_words(label, 6)) == (strip, words)
-    assert name is None or freeze_name(label) == name
+    assert name is None or freeze_name(label, 0) == name
 
 
 @given(st.sampled_from(sorted(FREEZE_STRATEGIES)), st.integers(1, 30), st.booleans(), st.data())

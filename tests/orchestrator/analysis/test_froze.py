@@ -36,7 +36,7 @@ def frame_and_specs() -> tuple[pd.DataFrame, dict[str, TrialSpec]]:
 def test_a_rule_is_called_by_its_words_wherever_a_setting_is_named() -> None:
     freeze = FreezeSpec.model_validate(RULE)
     label = freeze.label
-    assert freeze_name(label) == strip_and_word(label, 6) == "adaptive (gradient norm)"
+    assert freeze_name(label, 6) == strip_and_word(label, 6) == "adaptive (gradient norm)"
     assert layer_strip(label, 6) == ""
     assert parts(label, 6) == "layers while training (rule: gradient norm)"
     written = freeze_yaml(freeze, 6)

@@ -122,7 +122,7 @@ MIDDLE = {"strategy": "middle_k", "layers": (2, 3), "embeddings": True}
 
 def test_a_strategy_keeps_its_layers_and_its_id() -> None:
     spec = make_spec(freeze=MIDDLE)
-    assert freeze_name(spec.freeze.label) == "layers 3 to 4 by middle_k (plug-in not loaded) + embeddings"
+    assert freeze_name(spec.freeze.label, 6) == "layers 3 to 4 by middle_k (plug-in not loaded) + embeddings"
     assert layer_strip(spec.freeze.label, 6) == "■ □□■■□□"
     assert freeze_yaml(spec.freeze, 6) == "trial:\n  freeze: {strategy: layers, layers: [2, 3], embeddings: true}\n"
     assert spec.trial_id == make_spec(freeze={**MIDDLE, "strategy": "layers"}).trial_id
