@@ -22,7 +22,7 @@ ASK = """
 import sys
 from pathlib import Path
 from orchestrator.ray_backend.cluster import own_cluster
-from orchestrator.ray_backend.staging import unshared_note
+from orchestrator.ray_backend.shared_folder import unshared_note
 from orchestrator.storage.storage import FolderStorage
 with own_cluster():
     for folder in sys.argv[1:]:

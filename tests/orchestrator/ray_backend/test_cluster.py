@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -19,7 +20,7 @@ CHECK = "from orchestrator.ray_backend.cluster import check_loopback_and_files a
 
 def checked(before: str) -> str:
     """What the check says in a shell after a command."""
-    command = f'{before} && exec {sys.executable} -c "{CHECK}"'
+    command = f"{before} && exec {shlex.join([sys.executable, '-c', CHECK])}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, env=dict(os.environ))
     return done.stdout + done.stderr
 
