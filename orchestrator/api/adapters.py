@@ -6,11 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from orchestrator.api.answering import Answers
-from orchestrator.api.launching import Course
 from orchestrator.api.rates import sweep_beside
 from orchestrator.config.console import say
 from orchestrator.config.quantities import counted
 from orchestrator.own_data.sweep_file import NOTHING, Question, lora_text
+from orchestrator.session.session import Launch
 from orchestrator.sweeps.plan import Plan
 from trials.draft import Lookup
 from trials.settings import LoraSpec
@@ -22,7 +22,7 @@ FEWEST = 3  # seeds
 
 
 def with_lora(
-    answers: Answers, question: Question, searched: Plan, path: Path, course: Course, lookup: Lookup
+    answers: Answers, question: Question, searched: Plan, path: Path, launch: Launch, lookup: Lookup
 ) -> tuple[Answers, int]:
     """The answers with a row for adapters, and the exit code of their sweep.
 
@@ -33,16 +33,16 @@ def with_lora(
     from orchestrator.analysis.answer import beside  # loads pandas
 
     rate = float(f"{TIMES_RATE * float(question.rates.get(NOTHING, question.recipe['optim']['lr'])):.3g}")
-    rows = course.results.trials(["trial_id", "state"]).to_pylist()
+    rows = launch.results.trials(["trial_id", "state"]).to_pylist()
     done = {row["trial_id"] for row in rows if row["state"] == State.COMPLETED}
     seeds = [spec.seed for spec in searched.trials if spec.freeze.is_baseline]
     n = sum(spec.freeze.is_baseline and spec.trial_id in done for spec in searched.trials)
     text = lora_text(question, LoraSpec().rank, rate, seeds[: max(n, FEWEST)])
-    plan = course.plan(sweep_beside(path, "lora-", text), lookup)
+    plan = launch.plan(*sweep_beside(path, "lora-", text), lookup)
     trials = counted(len(plan.to_run), "trial")
     say(f"lora    {trials} of adapters of rank {LoraSpec().rank} in every layer, at a learning rate of {rate:g}")
-    with course.run(plan) as ended:
-        frame = course.results.evidence(plan.trials).frame
+    with launch.run(plan) as ended:
+        frame = launch.results.evidence(plan.trials).frame
     baseline = next(spec.cell_id for spec in plan.trials if spec.freeze.is_baseline)
     labels = {spec.cell_id: f"LoRA {spec.lora.label}" for spec in plan.trials if spec.lora is not None}
     frame = frame.assign(freeze=frame["cell"].map(labels).fillna(frame["freeze"]))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import shlex
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -15,7 +14,7 @@ from rich.console import Console
 from orchestrator.analysis.cells import strip_and_word
 from orchestrator.api.adapters import TIME, with_lora
 from orchestrator.api.answering import Answers, answers_of
-from orchestrator.api.launching import Course, here, outcome_lines, resume_lines
+from orchestrator.api.launching import here, outcome_lines, resume_lines
 from orchestrator.api.learning import climbed
 from orchestrator.api.questions import (
     BEST,
@@ -36,9 +35,9 @@ from orchestrator.config.quantities import HOUR, counted, duration
 from orchestrator.own_data.choose_options import ChooseOptions
 from orchestrator.own_data.sweep_file import SEEDS
 from orchestrator.session.bounds import Bounds
-from orchestrator.session.outcome import Outcome, early_end, trials_of
-from orchestrator.session.session import Ended
-from orchestrator.store import ResultStore, open_store
+from orchestrator.session.outcome import Outcome, trials_of
+from orchestrator.session.session import Ended, Launch
+from orchestrator.store import ResultStore
 from orchestrator.sweeps.plan import Plan, brought_up_to_date
 from orchestrator.sweeps.plan_notes import resolved
 from trials.draft import Lookup
@@ -109,19 +108,19 @@ def choose(options: ChooseOptions | str = "", **others: Any) -> Choice:
         ConfigError, DataError, ModelError, MissingError, StoreError: Says what is wrong and what to do.
         RefusedError: A file that would be overwritten is not one of this question; nothing has run.
     """
-    began, asked = time.monotonic(), _options(options, others)
-    course, folder = _course(asked, began)
+    asked = _options(options, others)
+    launch, folder = _begun(asked)
     if asked.models:
-        return _over_models(asked, folder, course)
-    planned = plan_question(asked, folder, course)
-    say_plan(planned, course)
+        return _over_models(asked, folder, launch)
+    planned = plan_question(asked, folder, launch)
+    say_plan(planned, launch)
     if asked.dry_run:
         return Choice(Answers(), planned.path, plan=planned.plan, forecast=planned.forecast)
     with_rival, lookup = asked.against is not None, Lookup(offline=asked.offline)
-    own = course.of_time(1 - TIME) if with_rival else course
+    own = launch.of_time(1 - TIME) if with_rival else launch
     planned, choice, was_stopped = _searched_once_learned(planned, own, lookup)
     if with_rival and not was_stopped:
-        answers, code = with_lora(choice.answers, planned.question, planned.plan, planned.path, course, lookup)
+        answers, code = with_lora(choice.answers, planned.question, planned.plan, planned.path, launch, lookup)
         choice, was_stopped = (
             replace(choice, answers=answers, exit_code=max(choice.exit_code, code)),
             code == INTERRUPTED,
@@ -130,55 +129,55 @@ def choose(options: ChooseOptions | str = "", **others: Any) -> Choice:
 
 
 def _searched_once_learned(
-    planned: PlannedQuestion, course: Course, lookup: Lookup
+    planned: PlannedQuestion, launch: Launch, lookup: Lookup
 ) -> tuple[PlannedQuestion, Choice, bool]:
     """As `_searched`, on the first rung on which the baseline learns, and the question on that rung."""
-    choice, was_stopped = _searched(planned, course)
-    while not was_stopped and (better := _learning_more(choice, planned, course, lookup)) is not None:
+    choice, was_stopped = _searched(planned, launch)
+    while not was_stopped and (better := _learning_more(choice, planned, launch, lookup)) is not None:
         planned = better
-        choice, was_stopped = _searched(planned, course)
+        choice, was_stopped = _searched(planned, launch)
     return planned, choice, was_stopped
 
 
-def _learning_more(choice: Choice, planned: PlannedQuestion, course: Course, lookup: Lookup) -> PlannedQuestion | None:
+def _learning_more(choice: Choice, planned: PlannedQuestion, launch: Launch, lookup: Lookup) -> PlannedQuestion | None:
     """The question on a rung on which its baseline learns, where a search has ended without; None if none was found."""
     unlearned = next((answer for answer in choice.answers if answer.outcome == "not learned"), None)
     if unlearned is None:
         return None
-    better = climbed(planned, unlearned.decided_by.baseline, course, lookup)
+    better = climbed(planned, unlearned.decided_by.baseline, launch, lookup)
     return None if better.question == planned.question else better
 
 
-def _over_models(asked: ChooseOptions, folder: Path, course: Course) -> Choice:
+def _over_models(asked: ChooseOptions, folder: Path, launch: Launch) -> Choice:
     """Each encoder in an equal share of the time, at one train size; then all depths against the best baseline."""
     plans: list[PlannedQuestion] = []
     for model in asked.models:
         asked = replace(plans[-1].asked if plans else asked, model=model)
-        plans.append(plan_question(asked, folder, course.of_time(1 / len(asked.models))))
+        plans.append(plan_question(asked, folder, launch.of_time(1 / len(asked.models))))
     fewest = min(planned.train_size for planned in plans)
     plans = [
-        planned if planned.train_size == fewest else plan_question(planned.asked, folder, course, size=fewest)
+        planned if planned.train_size == fewest else plan_question(planned.asked, folder, launch, size=fewest)
         for planned in plans
     ]
     for planned in plans:
-        say_plan(planned, course)
+        say_plan(planned, launch)
     if asked.dry_run:
         return Choice(Answers(), plans[0].path, plan=plans[0].plan, forecast=plans[0].forecast)
     choices, lookup = list[Choice](), Lookup(offline=asked.offline)
     for n, planned in enumerate(plans):
-        own = course.of_time((n + 1) / len(plans))
+        own = launch.of_time((n + 1) / len(plans))
         plans[n], choice, was_stopped = _searched_once_learned(planned, own, lookup)
         choices.append(choice)
         if was_stopped:
             break
-    return _best_of(choices, plans, course)
+    return _best_of(choices, plans, launch)
 
 
-def _best_of(choices: Sequence[Choice], plans: Sequence[PlannedQuestion], course: Course) -> Choice:
+def _best_of(choices: Sequence[Choice], plans: Sequence[PlannedQuestion], launch: Launch) -> Choice:
     """The choices of several encoders as one: first the answer over all, then that of each."""
     from orchestrator.analysis.answer import across_models  # loads pandas
 
-    trials = course.results.evidence([spec for planned in plans for spec in planned.plan.trials])
+    trials = launch.results.evidence([spec for planned in plans for spec in planned.plan.trials])
     try:
         over_all = across_models(trials.frame, trials.specs, plans[0].plan.sweep.decision_plan)
     except ValueError as error:
@@ -188,13 +187,13 @@ def _best_of(choices: Sequence[Choice], plans: Sequence[PlannedQuestion], course
         choices[-1],
         answers=Answers((*first, *(answer for choice in choices for answer in choice.answers))),
         sweep_file=plans[0].path,
-        next=tuple(_steps_over_models(over_all, trials.specs, plans, course)),
+        next=tuple(_steps_over_models(over_all, trials.specs, plans, launch)),
         exit_code=max(choice.exit_code for choice in choices),
     )
 
 
 def _steps_over_models(
-    over_all: Answer | None, specs: Mapping[str, TrialSpec], plans: Sequence[PlannedQuestion], course: Course
+    over_all: Answer | None, specs: Mapping[str, TrialSpec], plans: Sequence[PlannedQuestion], launch: Launch
 ) -> Iterator[NextStep]:
     """Train the recommended pair, or go on."""
     chosen = None if over_all is None else over_all.decided_by.chosen
@@ -204,39 +203,38 @@ def _steps_over_models(
         yield _train_step(of.asked, of.question.name, "--freeze", spec.freeze.label)
     if over_all is None or not over_all.decided or over_all.further_seeds != 0:
         yield from _going_on(
-            plans[0].asked, [brought_up_to_date(planned.plan, course.results) for planned in plans], course
+            plans[0].asked, [brought_up_to_date(planned.plan, launch.results) for planned in plans], launch
         )
 
 
-def _course(asked: ChooseOptions, began: float) -> tuple[Course, Path]:
+def _begun(asked: ChooseOptions) -> tuple[Launch, Path]:
     """Where and until when it runs, and the folder of its sweep files; options are checked before data are read."""
-    where, bounds = here(asked.cluster, cpus=asked.cpus, gpus=asked.gpus), Bounds(hours=asked.max_hours)
-    bounds.check(where.prices)
-    course = Course(open_store(asked.store, must_exist=False), where, bounds, began)
-    folder = _folder(asked, course.results)
+    where = here(asked.cluster, cpus=asked.cpus, gpus=asked.gpus)
+    launch = Launch.begin(where, Bounds(hours=asked.max_hours), asked.store)
+    folder = _folder(asked, launch.results)
     asked.check()
     if asked.rates is not None:
         rates_of(asked.rates, 1.0)
     for model in asked.models or (asked.model,):
         named_model(model)
-    return course, folder
+    return launch, folder
 
 
-def _searched(planned: PlannedQuestion, course: Course) -> tuple[Choice, bool]:
+def _searched(planned: PlannedQuestion, launch: Launch) -> tuple[Choice, bool]:
     """The search, to its end or the limit: what came of it, and whether somebody stopped it."""
-    plan, results = planned.plan, course.results
-    with course.run(plan) as ended:
+    plan, results = planned.plan, launch.results
+    with launch.run(plan) as ended:
         answers = answers_of(results, trials_of(ended.plan, results), ended.plan.sweep.decision_plan)
         left = brought_up_to_date(plan, results)
         choice = Choice(
             answers,
             planned.path,
-            next=tuple(_next_steps(planned, answers, left, course)),
+            next=tuple(_next_steps(planned, answers, left, launch)),
             outcome=ended.outcome,
             exit_code=_exit_code(ended),
             plan=ended.plan,
             forecast=planned.forecast,
-            stopped=early_end(ended.plan, ended.outcome, ended.stop),
+            stopped=ended.stopped,
         )
     return choice, ended.stop.asked and ended.stop.bound is None
 
@@ -279,15 +277,15 @@ def _instead(likely: Mapping[str, Any] | None) -> str:
     return f"; --export {BEST} exports what the curve recommends, {likely['freeze']}"
 
 
-def _next_steps(planned: PlannedQuestion, answers: Answers, left: Plan, course: Course) -> Iterator[NextStep]:
+def _next_steps(planned: PlannedQuestion, answers: Answers, left: Plan, launch: Launch) -> Iterator[NextStep]:
     """What somebody may do now: train what is recommended, go on, or ask something that can be decided."""
     asked, question = planned.asked, planned.question
     if any(answer.freeze is not None for answer in answers) and asked.export is None:
         yield _train_step(asked, question.name)
-    if (hours := all_of_train_hours(planned, course, Lookup(offline=asked.offline))) is not None:
+    if (hours := all_of_train_hours(planned, launch, Lookup(offline=asked.offline))) is not None:
         brings = f"asks on all of train in place of the first {question.train_size:,}: what was decided may change"
         yield NextStep(asked.command(max_hours=hours), brings)
-    if any(answer.outcome == "not learned" for answer in answers) and course.time_left > 0:
+    if any(answer.outcome == "not learned" for answer in answers) and launch.time_left > 0:
         rates = higher_rates(asked.rates or AUTO, float(question.recipe["optim"]["lr"]))
         yield NextStep(
             asked.command(rates=rates), "tries higher learning rates, as the baseline has not learned the task"
@@ -303,7 +301,7 @@ def _next_steps(planned: PlannedQuestion, answers: Answers, left: Plan, course: 
     seeds_tell = all(answer.decided_by.alike is None for answer in answers)
     yield from [] if seeds_tell else larger
     if (open_ones or not answers) and hours is None:
-        yield from _going_on(asked, [left], course)
+        yield from _going_on(asked, [left], launch)
     for answer in answers:
         yield from _other_tolerance(asked, answer)
     yield from larger if seeds_tell else []
@@ -315,13 +313,13 @@ def _train_step(asked: ChooseOptions, sweep: str, *extra: str) -> NextStep:
     return NextStep(shlex.join(command), "trains the recommended setting on all of train and exports the model")
 
 
-def _going_on(asked: ChooseOptions, left: Sequence[Plan], course: Course) -> Iterator[NextStep]:
+def _going_on(asked: ChooseOptions, left: Sequence[Plan], launch: Launch) -> Iterator[NextStep]:
     """The same command, with as much time as what is left may take; nothing where nothing is."""
     from orchestrator.forecast.forecast import forecast_of
 
     if not (n := sum(len(plan.ahead) for plan in left)):
         return
-    walls = [forecast_of(plan, course.results, course.where).wall_s for plan in left if plan.ahead]
+    walls = [forecast_of(plan, launch.results, launch.where).wall_s for plan in left if plan.ahead]
     known_walls = [wall for wall in walls if wall is not None]
     hours, took = 2 * asked.max_hours, ""
     if len(known_walls) == len(walls):

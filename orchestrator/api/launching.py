@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import math
-import time
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +11,18 @@ from rich.console import Console
 
 from orchestrator.api.answering import Answers, answers_of, asked
 from orchestrator.api.tabulating import Table
-from orchestrator.config.console import DEFAULT_STORE, download_progress, say
+from orchestrator.config.console import DEFAULT_STORE, say
 from orchestrator.config.notebook import ShownInCell, notebook_output
 from orchestrator.config.quantities import counted, duration
 from orchestrator.config.yaml_document import Document
 from orchestrator.session.bounds import Bounds
-from orchestrator.session.outcome import Outcome, early_end, trials_of
-from orchestrator.session.session import Ended, run_plan
+from orchestrator.session.outcome import Outcome, trials_of
+from orchestrator.session.session import Ended, Launch
 from orchestrator.session.tables import plan_lines
-from orchestrator.store import ResultStore, open_store
-from orchestrator.sweeps.cluster_spec import ClusterSpec, find_cluster, settled
-from orchestrator.sweeps.plan import Plan, make_plan
+from orchestrator.store import ResultStore
+from orchestrator.sweeps.cluster_spec import ClusterSpec, find_cluster
+from orchestrator.sweeps.plan import Plan
 from orchestrator.sweeps.sweep import SweepSpec, declared_sweep, load_sweep
-from trials.draft import Lookup
 from trials.errors import ConfigError
 from trials.spec import TrialSpec
 
@@ -59,8 +55,7 @@ class Launched(ShownInCell):
     @classmethod
     def of(cls, ended: Ended, store: ResultStore) -> Launched:
         """From the end of a launch."""
-        stopped = early_end(ended.plan, ended.outcome, ended.stop)
-        return cls(ended.plan, ended.outcome, ended.exit_code, ended.found, store, stopped)
+        return cls(ended.plan, ended.outcome, ended.exit_code, ended.found, store, ended.stopped)
 
     @property
     def trials(self) -> list[TrialSpec]:
@@ -107,39 +102,6 @@ class Planned(ShownInCell, Plan):
             console.print(line, soft_wrap=True)
 
 
-@dataclass(frozen=True)
-class Course:
-    """What the sweeps of one call share: a store, a machine, and the time until which they run.
-
-    Attributes:
-        began: The start of the call, on the monotonic clock.
-    """
-
-    results: ResultStore
-    where: ClusterSpec
-    bounds: Bounds
-    began: float
-
-    @property
-    def time_left(self) -> float:
-        """Seconds; infinite without a limit."""
-        clock = self.bounds.clock(self.began)
-        return math.inf if clock is None else clock()
-
-    def of_time(self, share: float) -> Course:
-        """The same with so much of the time."""
-        hours = None if self.bounds.hours is None else share * self.bounds.hours
-        return replace(self, bounds=replace(self.bounds, hours=hours))
-
-    def plan(self, document: Document, lookup: Lookup) -> Plan:
-        """What a sweep file asks for and the store lacks. Raises as `make_plan`."""
-        return make_plan(settled(self.where, declared_sweep(document)), document, self.results, lookup)
-
-    def run(self, plan: Plan) -> AbstractContextManager[Ended]:
-        """Run it. Raises as `run_plan`."""
-        return run_plan(plan, self.where, self.results, self.bounds, began=self.began)
-
-
 def outcome_lines(outcome: Outcome) -> list[str]:
     """The counts of a launch in words."""
     counts = {"completed": outcome.completed, "pruned": outcome.pruned, "failed": outcome.failed}
@@ -181,33 +143,9 @@ def plan(
         ConfigError: All errors of the sweep, each with its key.
         StoreError: The store cannot be read.
     """
-    results = open_store(store, must_exist=False)
-    where = find_cluster(cluster, cpus=cpus, gpus=gpus)
-    return Planned.of(planned(*declared_by(sweep), results, where, offline=offline), results, where)
-
-
-def planned(
-    sweep: SweepSpec,
-    document: Document,
-    results: ResultStore,
-    cluster: ClusterSpec,
-    *,
-    offline: bool,
-    fetched: Callable[[str], None] = lambda name: None,
-) -> Plan:
-    """The plan of a declared sweep on a store. Raises as `plan`.
-
-    Args:
-        fetched: Hears the name of each file that had to be downloaded.
-    """
-    with download_progress() as shown:
-
-        def progress(name: str, done_bytes: int, total_bytes: int | None) -> None:
-            fetched(name)
-            shown(name, done_bytes, total_bytes)
-
-        lookup = Lookup(offline=offline, progress=progress)
-        return make_plan(settled(cluster, sweep), document, results, lookup)
+    launch = Launch.begin(find_cluster(cluster, cpus=cpus, gpus=gpus), Bounds(), store)
+    with launch.lookup(offline=offline) as lookup:
+        return Planned.of(launch.plan(*declared_by(sweep), lookup), launch.results, launch.where)
 
 
 @notebook_output("stopped; finished trials are in the store. Call `launch` again with the same arguments to resume.")
@@ -242,12 +180,11 @@ def launch(
         RefusedError: Another driver runs this sweep.
         StoreError: The store cannot be read or written.
     """
-    began, where, bounds = time.monotonic(), here(cluster, cpus=cpus, gpus=gpus), Bounds(max_hours, max_trials)
-    bounds.check(where.prices)
-    results = open_store(store, must_exist=False)
-    plan = planned(*declared_by(sweep), results, where, offline=offline)
-    with run_plan(plan, where, results, bounds, began=began) as ended:
-        done = Launched.of(ended, results)
+    launch = Launch.begin(here(cluster, cpus=cpus, gpus=gpus), Bounds(max_hours, max_trials), store)
+    with launch.lookup(offline=offline) as lookup:
+        plan = launch.plan(*declared_by(sweep), lookup)
+    with launch.run(plan) as ended:
+        done = Launched.of(ended, launch.results)
         for line in resume_lines(done.stopped, "launch"):
             say(line)
     return done

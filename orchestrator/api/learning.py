@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from orchestrator.api.launching import Course
 from orchestrator.api.questions import PlannedQuestion, sized
 from orchestrator.api.rates import AUTO, higher_rates, sweep_beside, with_best_rates
 from orchestrator.config.console import say
 from orchestrator.config.quantities import duration, points
-from orchestrator.config.yaml_document import Document
 from orchestrator.own_data.sweep_file import Question, baseline_text, sweep_text, write_sweep
+from orchestrator.session.session import Launch
+from orchestrator.sweeps.sweep import sweep_of_text
 from trials.draft import Lookup
 
 if TYPE_CHECKING:  # loads pandas
@@ -27,15 +27,15 @@ if TYPE_CHECKING:  # loads pandas
 MORE_EPOCHS = 3  # times those of the recipe
 
 
-def climbed(planned: PlannedQuestion, baseline: Baseline, course: Course, lookup: Lookup) -> PlannedQuestion:
+def climbed(planned: PlannedQuestion, baseline: Baseline, launch: Launch, lookup: Lookup) -> PlannedQuestion:
     """The question on the first rung on which its baseline learns, written to its file; as it was where none does."""
     question, start = planned.question, time.monotonic()
-    for what, change in _rungs(planned, course, lookup):
-        if course.time_left <= 0:
+    for what, change in _rungs(planned, launch, lookup):
+        if launch.time_left <= 0:
             return planned
         say(f"learn   {_not_yet(baseline)}; trying {what}")
         question = change(question)
-        tried = _baseline(question, planned, course, lookup)
+        tried = _baseline(question, planned, launch, lookup)
         if tried is None:
             return planned
         baseline = tried
@@ -43,7 +43,7 @@ def climbed(planned: PlannedQuestion, baseline: Baseline, course: Course, lookup
             took = duration(time.monotonic() - start)
             say(f"learn   with {what} the baseline learns: {points(baseline.score)} on dev ({took})")
             write_sweep(planned.path, sweep_text(question))
-            plan = course.plan(Document.of_text(planned.path, sweep_text(question)), lookup)
+            plan = launch.plan(*sweep_of_text(planned.path, sweep_text(question)), lookup)
             return planned._replace(question=question, plan=plan)
     say(f"learn   {_not_yet(baseline)}, whatever was tried")
     return planned
@@ -52,7 +52,7 @@ def climbed(planned: PlannedQuestion, baseline: Baseline, course: Course, lookup
 Rung = tuple[str, Callable[[Question], Question]]
 
 
-def _rungs(planned: PlannedQuestion, course: Course, lookup: Lookup) -> Iterator[Rung]:
+def _rungs(planned: PlannedQuestion, launch: Launch, lookup: Lookup) -> Iterator[Rung]:
     """What is tried and how it changes the question, from the likeliest to help."""
     question, asked = planned.question, planned.asked
     of_recipe = sized(question, lookup, None)
@@ -66,7 +66,7 @@ def _rungs(planned: PlannedQuestion, course: Course, lookup: Lookup) -> Iterator
     for rates in (first, higher_rates(first, rate)):
         yield (
             f"learning rates {'around' if rates == AUTO else 'above'} {rate:g}",
-            lambda before, rates=rates: with_best_rates(before, rates, (), planned.path, course, lookup),  # type: ignore[misc]
+            lambda before, rates=rates: with_best_rates(before, rates, (), planned.path, launch, lookup),  # type: ignore[misc]
         )
 
 
@@ -74,18 +74,18 @@ def _with_epochs(question: Question, epochs: int) -> Question:
     return replace(question, recipe={**question.recipe, "optim": {**question.recipe["optim"], "epochs": epochs}})
 
 
-def _baseline(question: Question, planned: PlannedQuestion, course: Course, lookup: Lookup) -> Baseline | None:
+def _baseline(question: Question, planned: PlannedQuestion, launch: Launch, lookup: Lookup) -> Baseline | None:
     """What the baseline of a question learns under its first seeds; None if it was stopped before all had ended."""
     from orchestrator.analysis.decide import baseline_of  # loads pandas
 
     seeds = list(dict.fromkeys(spec.seed for spec in planned.plan.trials))
     text = baseline_text(question, seeds[: planned.plan.sweep.decision_plan.min_seeds])
-    plan = course.plan(sweep_beside(planned.path, "baseline-", text), lookup)
+    plan = launch.plan(*sweep_beside(planned.path, "baseline-", text), lookup)
     if plan.ahead:
-        with course.run(plan) as ended:
+        with launch.run(plan) as ended:
             if ended.stop.asked:
                 return None
-    return baseline_of(course.results.evidence(plan.trials).frame)
+    return baseline_of(launch.results.evidence(plan.trials).frame)
 
 
 def _not_yet(baseline: Baseline) -> str:

@@ -7,12 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from orchestrator.api.launching import Course
 from orchestrator.api.model_export import refuse_folder
 from orchestrator.api.rates import depths_to_rate, say_rates, with_best_rates
 from orchestrator.config.console import download_progress, say
 from orchestrator.config.quantities import HOUR, duration
-from orchestrator.config.yaml_document import Document
 from orchestrator.own_data.choose_options import ChooseOptions
 from orchestrator.own_data.corpus_guess import draft_of, guess_corpus
 from orchestrator.own_data.corpus_words import corpus_lines
@@ -37,10 +35,11 @@ from orchestrator.own_data.sweep_file import (
 )
 from orchestrator.search.choose_depth import spread
 from orchestrator.search.depth_search import Depths
+from orchestrator.session.session import Launch
 from orchestrator.session.tables import plan_lines
 from orchestrator.sweeps.plan import Plan
 from orchestrator.sweeps.plan_notes import dev_note, folds_note, plan_notes, resolved
-from orchestrator.sweeps.sweep import declared_sweep, expand
+from orchestrator.sweeps.sweep import expand, load_sweep, sweep_of_text
 from trials.draft import Lookup
 from trials.errors import RefusedError
 from trials.sources.corpus_draft import DataDraft
@@ -75,13 +74,12 @@ class PlannedQuestion(NamedTuple):
         return self.plan.trials[0].train_size
 
 
-def plan_question(asked: ChooseOptions, folder: Path, course: Course, size: int | None = None) -> PlannedQuestion:
+def plan_question(asked: ChooseOptions, folder: Path, launch: Launch, size: int | None = None) -> PlannedQuestion:
     """The data read, the time shared out, learning rates tried where they are asked for.
 
     `size`: train items; None for as many as the time allows.
     """
-    with download_progress() as progress:
-        lookup = Lookup(offline=asked.offline, progress=progress)
+    with launch.lookup(offline=asked.offline) as lookup:
 
         def question_about(options: ChooseOptions) -> Question:
             base = question_of(as_before(options, folder), lookup)
@@ -97,18 +95,18 @@ def plan_question(asked: ChooseOptions, folder: Path, course: Course, size: int 
             question = _with_trials(question, lookup, path)
         elif size is not None:
             question = sized(question, lookup, size)
-        plan, forecast, question = _fitting(question, path, course, lookup, fits=size is not None)
+        plan, forecast, question = _fitting(question, path, launch, lookup, fits=size is not None)
         n_layers = plan.trials[0].model.n_layers
         if asked.rates is not None and asked.dry_run:
-            say_rates(question, asked.rates, depths_to_rate(asked.rates, n_layers), path, course, lookup)
+            say_rates(question, asked.rates, depths_to_rate(asked.rates, n_layers), path, launch, lookup)
         elif asked.rates is not None:  # what the store has of them is not run again
             depths = depths_to_rate(asked.rates, n_layers)
-            question = with_best_rates(question, asked.rates, depths, path, course, lookup)
-            plan = course.plan(Document.of_text(path, sweep_text(question)), lookup)
+            question = with_best_rates(question, asked.rates, depths, path, launch, lookup)
+            plan = launch.plan(*sweep_of_text(path, sweep_text(question)), lookup)
     return PlannedQuestion(asked, question, path, is_again and holds(path, question), plan, forecast)
 
 
-def say_plan(planned: PlannedQuestion, course: Course) -> None:
+def say_plan(planned: PlannedQuestion, launch: Launch) -> None:
     """Write the sweep file, unless it is there, and say what is planned that was not said yet."""
     path, question = planned.path, planned.question
     if planned.is_again:
@@ -119,7 +117,7 @@ def say_plan(planned: PlannedQuestion, course: Course) -> None:
         say(f"sweep   wrote {path}{was}")
     printed = {f"note    {question.corpus.spec.name}: {line}" for line in question.corpus.lines}
     printed.add(f"note    {_dev_note(question, planned.asked.tolerance)}")
-    for line in plan_lines(planned.plan, course.results.address, course.where)[1:]:
+    for line in plan_lines(planned.plan, launch.results.address, launch.where)[1:]:
         if not line.startswith("data ") and line not in printed:
             say(line)
 
@@ -162,9 +160,8 @@ def write_question(options: ChooseOptions) -> Path:
         path = folder / f"{question.name}.yaml"
         if path.exists():
             raise RefusedError(f"{path}: already exists. Give --out another folder, or delete the file.")
-        document = Document.of_text(path, sweep_text(question))
+        sweep, document = sweep_of_text(path, sweep_text(question))
         write_sweep(path, sweep_text(question))
-        sweep = declared_sweep(document)
         trials = expand(sweep, document, lookup)
     printed = {f"{question.corpus.spec.name}: {line}" for line in question.corpus.lines}
     for note in plan_notes(sweep, trials, trials, lookup):
@@ -242,7 +239,7 @@ def _as_tried(question: Question, path: Path) -> Question:
 
 
 def _fitting(
-    question: Question, path: Path, course: Course, lookup: Lookup, *, fits: bool
+    question: Question, path: Path, launch: Launch, lookup: Lookup, *, fits: bool
 ) -> tuple[Plan, Forecast, Question]:
     """The plan and its forecast, on all of train unless not even a curve would end in the time; `fits`: as it is.
 
@@ -257,23 +254,23 @@ def _fitting(
 
     def planned(question: Question) -> tuple[Plan, Forecast, float]:
         again = asks(path, question.asked) and holds(path, question)  # with what a person added to it
-        document = Document.read(path) if again else Document.of_text(path, sweep_text(question))
-        plan = course.plan(document, lookup)
-        forecast = forecast_of(plan, course.results, course.where, pilots=pilots)
+        declared = load_sweep(path, []) if again else sweep_of_text(path, sweep_text(question))
+        plan = launch.plan(*declared, lookup)
+        forecast = forecast_of(plan, launch.results, launch.where, pilots=pilots)
         return plan, forecast, _curve_s(plan, forecast)
 
     plan, forecast, curve_s = planned(question)
-    hours = course.bounds.hours or math.inf
+    hours = launch.bounds.hours or math.inf
     if question.hours is not None and hours > question.hours and not fits:
         whole = replace(sized(question, lookup, None), hours=None)
         all_of_it = planned(whole)
-        if all_of_it[-1] <= SPARE * course.time_left:
+        if all_of_it[-1] <= SPARE * launch.time_left:
             question, (plan, forecast, curve_s) = whole, all_of_it
             say(f"data    all {plan.trials[0].train_size:,} for training, as --max-hours {hours:g} has time for them")
     has_file = asks_alike(path, question.asked)
     n_train = max((spec.train_size for spec in plan.trials), default=0)
     for _ in range(0 if fits or has_file else _FITS):
-        left, n = SPARE * max(course.time_left, 1.0), max((spec.train_size for spec in plan.trials), default=0)
+        left, n = SPARE * max(launch.time_left, 1.0), max((spec.train_size for spec in plan.trials), default=0)
         if curve_s <= left or n <= FEWEST:
             break
         size = max(FEWEST, _rounded(n * left / curve_s))
@@ -307,15 +304,15 @@ def _curve_s(plan: Plan, forecast: Forecast) -> float:
     return share * forecast.wall_s.median
 
 
-def all_of_train_hours(planned: PlannedQuestion, course: Course, lookup: Lookup) -> float | None:
+def all_of_train_hours(planned: PlannedQuestion, launch: Launch, lookup: Lookup) -> float | None:
     """The `--max-hours` that a curve on all of train takes, where a part was used; None where not, or unknown."""
     from orchestrator.forecast.forecast import forecast_of
 
     if planned.question.hours is None:
         return None
     whole = replace(sized(planned.question, lookup, None), hours=None)
-    plan = course.plan(Document.of_text(planned.path, sweep_text(whole)), lookup)
-    curve_s = _curve_s(plan, forecast_of(plan, course.results, course.where))
+    plan = launch.plan(*sweep_of_text(planned.path, sweep_text(whole)), lookup)
+    curve_s = _curve_s(plan, forecast_of(plan, launch.results, launch.where))
     return max(_hours(curve_s / SPARE), _hours(planned.question.hours * HOUR) + 0.01) if curve_s else None
 
 

@@ -12,13 +12,14 @@ from pathlib import Path
 
 import numpy as np
 
-from orchestrator.api.launching import Course
 from orchestrator.config.console import say
 from orchestrator.config.quantities import counted, duration
 from orchestrator.config.yaml_document import Document
 from orchestrator.own_data.sweep_file import NOTHING, Question, rates_text
 from orchestrator.search.choose_depth import spread
+from orchestrator.session.session import Launch
 from orchestrator.store import ResultStore
+from orchestrator.sweeps.sweep import SweepSpec, sweep_of_text
 from trials.draft import Lookup
 from trials.errors import ConfigError
 from trials.spec import TrialSpec
@@ -30,7 +31,7 @@ _ABOVE = (2.5, 6.0)  # of the highest rate tried, where nothing was learned
 
 
 def with_best_rates(
-    question: Question, asked: str, depths: Sequence[int], path: Path, course: Course, lookup: Lookup
+    question: Question, asked: str, depths: Sequence[int], path: Path, launch: Launch, lookup: Lookup
 ) -> Question:
     """The question with the rate of each depth that scored best on dev, by mean over the seeds of `rates_text`.
 
@@ -41,13 +42,13 @@ def with_best_rates(
         ConfigError: The rates are no numbers above 0.
     """
     rates = rates_of(asked, float(question.recipe["optim"]["lr"]))
-    plan = course.plan(sweep_beside(path, "rates-", rates_text(question, rates, depths)), lookup)
+    plan = launch.plan(*sweep_beside(path, "rates-", rates_text(question, rates, depths)), lookup)
     start = time.monotonic()
     if plan.ahead:
         say(f"rates   trying {_listed(rates)} in {counted(len(plan.ahead), 'trial')} first")
-        with course.run(plan):
+        with launch.run(plan):
             pass
-    best = best_rates(plan.trials, course.results)
+    best = best_rates(plan.trials, launch.results)
     if NOTHING not in best:
         say(f"rates   no time was left to try them; all depths have {question.recipe['optim']['lr']:g}")
         return question
@@ -68,16 +69,16 @@ def depths_to_rate(asked: str, n_layers: int) -> list[int]:
 
 
 def say_rates(
-    question: Question, asked: str, depths: Sequence[int], path: Path, course: Course, lookup: Lookup
+    question: Question, asked: str, depths: Sequence[int], path: Path, launch: Launch, lookup: Lookup
 ) -> None:
     """Print which rates would be tried first, and how long that takes. Raises ConfigError as `with_best_rates`."""
     from orchestrator.forecast.forecast import forecast_of
     from orchestrator.forecast.forecast_text import forecast_line
 
     rates = rates_of(asked, float(question.recipe["optim"]["lr"]))
-    plan = course.plan(sweep_beside(path, "rates-", rates_text(question, rates, depths)), lookup)
+    plan = launch.plan(*sweep_beside(path, "rates-", rates_text(question, rates, depths)), lookup)
     say(f"rates   {_listed(rates)} would be tried first, in {counted(len(plan.ahead), 'trial')}")
-    if plan.ahead and (forecast := forecast_of(plan, course.results, course.where)).is_known:
+    if plan.ahead and (forecast := forecast_of(plan, launch.results, launch.where)).is_known:
         say(f"        {forecast_line(forecast)}")
 
 
@@ -85,9 +86,9 @@ def _listed(rates: Sequence[float]) -> str:
     return ", ".join(f"{rate:g}" for rate in rates)
 
 
-def sweep_beside(path: Path, word: str, text: str) -> Document:
+def sweep_beside(path: Path, word: str, text: str) -> tuple[SweepSpec, Document]:
     """The sweep of that text, named after the file of a question."""
-    return Document.of_text(path.with_name(path.name.replace("choose-", word, 1)), text)
+    return sweep_of_text(path.with_name(path.name.replace("choose-", word, 1)), text)
 
 
 def rates_of(asked: str, usual: float) -> list[float]:

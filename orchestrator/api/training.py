@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,8 +18,8 @@ from orchestrator.config.console import DEFAULT_STORE, say
 from orchestrator.config.notebook import ShownInCell, notebook_output
 from orchestrator.config.quantities import counted, points
 from orchestrator.session.bounds import Bounds
-from orchestrator.session.outcome import Outcome, early_end
-from orchestrator.session.session import run_plan
+from orchestrator.session.outcome import Outcome
+from orchestrator.session.session import Launch
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.stored_specs import planned_specs
 from orchestrator.store.sweep_plans import SweepPlan
@@ -122,27 +121,27 @@ def train(
         RefusedError: The folder exists.
         StoreError: The store cannot be read or written.
     """
-    began, where, folder = time.monotonic(), here(cluster, cpus=cpus, gpus=gpus), Path(out)
+    where, folder = here(cluster, cpus=cpus, gpus=gpus), Path(out)
     if seeds < 1:
         raise ConfigError(f"--seeds {seeds}: must be 1 or more.")
     refuse_folder(folder)
-    results = open_store(store)
+    launch = Launch(where, Bounds(), open_store(store))
+    results = launch.results
     asked = chosen_sweep(results, sweep, compares=True)
     spec = _whole(_setting(results, asked, tolerance, freeze), with_dev=with_dev)
     specs = tuple(spec.with_seed(seed) for seed in range(seeds))
     of = f"train and dev; {WATCHED:.0%} of both choose the epoch" if with_dev else "train, all of them"
     say(f"train   {freeze_name(spec.freeze.label, spec.model.n_layers)} on {spec.train_size:,} items of {of}")
     plan = _plan(asked, specs, results)
-    with run_plan(replace(plan, sweep=settled(where, plan.sweep)), where, results, Bounds(), began=began) as ended:
-        stopped = early_end(ended.plan, ended.outcome, ended.stop)
+    with launch.run(replace(plan, sweep=settled(where, plan.sweep))) as ended:
         done = _done(results, specs)
-        if stopped is None and done:
+        if ended.stopped is None and done:
             best = max(done, key=lambda trained: (trained.dev, -trained.seed))
             done = [
                 _exported(trained, folder, store, keep) if keep == "all" or trained is best else trained
                 for trained in done
             ]
-        return TrainedModel(spec.freeze.label, tuple(done), ended.outcome, ended.exit_code, stopped)
+        return TrainedModel(spec.freeze.label, tuple(done), ended.outcome, ended.exit_code, ended.stopped)
 
 
 def _setting(results: ResultStore, asked: SweepPlan, tolerance: float | None, freeze: str | None) -> TrialSpec:

@@ -8,27 +8,25 @@ permafrost launch --sweep my.yaml --cluster http://head:8265 --store s3://bucket
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Annotated, NoReturn
 
 import typer
 
-from orchestrator.api.launching import Launched, planned
+from orchestrator.api.launching import Launched
 from orchestrator.commands.answer_command import show_answers
 from orchestrator.config import options
 from orchestrator.config.command_line import configs_folder
-from orchestrator.config.console import DEFAULT_STORE, reported, say, stderr, stdout
+from orchestrator.config.console import reported, say, stderr, stdout
 from orchestrator.config.yaml_document import Document
 from orchestrator.forecast.forecast import forecast_of
 from orchestrator.forecast.forecast_text import forecast_line, forecast_tables
 from orchestrator.forecast.pilot import Pilots
 from orchestrator.session.bounds import Bounds, limit_note
 from orchestrator.session.outcome import outcome_of, say_end
-from orchestrator.session.session import run_plan
+from orchestrator.session.session import Launch
 from orchestrator.session.tables import plan_lines
-from orchestrator.store import ResultStore, open_store
 from orchestrator.sweeps.cluster_spec import ClusterSpec, find_cluster
 from orchestrator.sweeps.plan import Plan
 from orchestrator.sweeps.sweep import load_sweep
@@ -77,17 +75,17 @@ def launch(
     143 terminated or at a limit.
     """
     with reported(debug=debug):
-        started = time.monotonic()
         where, bounds = find_cluster(cluster, cpus=cpus, gpus=gpus), Bounds(max_hours, max_trials, max_cost)
-        bounds.check(where.prices)
         declared, document = load_sweep(sweep, settings or [])
         if where.is_remote:
+            bounds.check(where.prices)
             given = {"--offline": offline, "--dry-run": dry_run, "--json": as_json, "--debug": debug}
             flags = [*given_flags(given), *bounds.options()]
             submit_to(where, document, declared.name, store, flags, pilot=pilot, detach=detach)
-        results = open_store(store or where.store or DEFAULT_STORE, must_exist=False)
-        plan = planned(declared, document, results, where, offline=offline)
-        code = _launch(plan, where, results, started, bounds, pilot=pilot, dry_run=dry_run, as_json=as_json)
+        launched = Launch.begin(where, bounds, store)
+        with launched.lookup(offline=offline) as lookup:
+            plan = launched.plan(declared, document, lookup)
+        code = _launch(launched, plan, pilot=pilot, dry_run=dry_run, as_json=as_json)
     raise typer.Exit(code)
 
 
@@ -114,30 +112,20 @@ def submit_to(
     raise typer.Exit(submit(where, document, sweep=sweep, store=store or where.store, flags=flags, detach=detach))
 
 
-def _launch(
-    plan: Plan,
-    cluster: ClusterSpec,
-    results: ResultStore,
-    started: float,
-    bounds: Bounds,
-    *,
-    pilot: bool,
-    dry_run: bool,
-    as_json: bool,
-) -> int:
-    for line in plan_lines(plan, results.address, cluster):
+def _launch(launch: Launch, plan: Plan, *, pilot: bool, dry_run: bool, as_json: bool) -> int:
+    for line in plan_lines(plan, launch.results.address, launch.where):
         say(line)
-    _show_forecast(plan, cluster, results, bounds, pilot=pilot, whole=dry_run)
+    _show_forecast(plan, launch, pilot=pilot, whole=dry_run)
     if dry_run:
         if as_json:
-            print(json.dumps(asdict(outcome_of(plan, results, time.monotonic() - started, ran=None))))
+            print(json.dumps(asdict(outcome_of(plan, launch.results, launch.elapsed_s, ran=None))))
         return 0
-    with run_plan(plan, cluster, results, bounds, began=started) as ended:
+    with launch.run(plan) as ended:
         if as_json:
             print(json.dumps(asdict(ended.outcome)))
         else:
-            _show_done(Launched.of(ended, results))
-        say_end(ended.plan, results, ended.outcome, ended.stop)
+            _show_done(Launched.of(ended, launch.results))
+        say_end(ended.plan, launch.results, ended.outcome, ended.stop)
         return ended.exit_code
 
 
@@ -153,17 +141,15 @@ def _show_done(done: Launched) -> None:
         show_answers(done.answers())
 
 
-def _show_forecast(
-    plan: Plan, cluster: ClusterSpec, results: ResultStore, bounds: Bounds, *, pilot: bool, whole: bool
-) -> None:
+def _show_forecast(plan: Plan, launch: Launch, *, pilot: bool, whole: bool) -> None:
     """Show the forecast of the plan, whole or in one line, where the store has data for one."""
     if not plan.ahead:
         return
-    forecast = forecast_of(plan, results, cluster, pilots=Pilots(say) if pilot else None)
+    forecast = forecast_of(plan, launch.results, launch.where, pilots=Pilots(say) if pilot else None)
     if whole:
         for part in forecast_tables(forecast):
             stderr.print(part)
     elif forecast.is_known:
         say(forecast_line(forecast))
-    if note := limit_note(bounds, forecast, cluster.hourly(plan.sweep.resources)):
+    if note := limit_note(launch.bounds, forecast, launch.where.hourly(plan.sweep.resources)):
         say(f"note    {note}")

@@ -12,15 +12,15 @@ from typing import Annotated, Any
 import typer
 from rich.padding import Padding
 
-from orchestrator.api.launching import planned
 from orchestrator.commands.launch_command import DEFAULT_SWEEP, given_flags, submit_to
 from orchestrator.config import options
-from orchestrator.config.console import DEFAULT_STORE, reported, say, stdout
+from orchestrator.config.console import reported, say, stdout
 from orchestrator.config.quantities import counted
 from orchestrator.forecast.forecast import Forecast
 from orchestrator.forecast.forecast import as_json as forecast_as_json
+from orchestrator.session.bounds import Bounds
+from orchestrator.session.session import Launch
 from orchestrator.session.tables import plan_lines, setting_table
-from orchestrator.store import open_store
 from orchestrator.sweeps.cluster_spec import ClusterSpec, device_line, find_cluster
 from orchestrator.sweeps.plan import Plan
 from orchestrator.sweeps.sweep import MAX_TRIALS, load_sweep
@@ -67,24 +67,17 @@ def plan(
         if where.is_remote:
             flags = ["--dry-run", *given_flags({"--offline": offline, "--json": as_json, "--debug": debug})]
             submit_to(where, document, declared.name, store, flags, pilot=pilot)
-        results = open_store(store or where.store or DEFAULT_STORE, must_exist=False)
-        fetched = dict[str, None]()
-        ahead = planned(
-            declared,
-            document,
-            results,
-            where,
-            offline=offline,
-            fetched=lambda name: fetched.update({name: None}),
-        )
+        launch, fetched = Launch.begin(where, Bounds(), store), dict[str, None]()
+        with launch.lookup(offline=offline, fetched=lambda name: fetched.update({name: None})) as lookup:
+            ahead = launch.plan(declared, document, lookup)
         from orchestrator.forecast.forecast import forecast_of  # importing scipy takes half a second
         from orchestrator.forecast.pilot import Pilots
 
-        forecast = forecast_of(ahead, results, where, pilots=Pilots(say) if pilot else None, slots=slots)
+        forecast = forecast_of(ahead, launch.results, where, pilots=Pilots(say) if pilot else None, slots=slots)
         if as_json:
-            print(json.dumps(_as_json(ahead, forecast, list(fetched), results.address, where)))
+            print(json.dumps(_as_json(ahead, forecast, list(fetched), launch.results.address, where)))
         else:
-            _show(ahead, forecast, list(fetched), results.address, where)
+            _show(ahead, forecast, list(fetched), launch.results.address, where)
 
 
 def _show(plan: Plan, forecast: Forecast, fetched: list[str], store: str, cluster: ClusterSpec) -> None:

@@ -120,7 +120,7 @@ class Meters(Protocol):
 
 
 @dataclass(frozen=True)
-class Launch:
+class MeteredLaunch:
     """The facts about a launch that its metrics show.
 
     Attributes:
@@ -140,7 +140,7 @@ class MetricsListener(Listener):
     """A `Listener` that sets `METRICS`, from `begin` to `over`."""
 
     def __init__(
-        self, launch: Launch, now: Callable[[], float] = time.time, clock: Callable[[], float] = time.monotonic
+        self, launch: MeteredLaunch, now: Callable[[], float] = time.time, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._launch, self._now, self._clock = launch, now, clock
         self._meters: Meters | None = None  # only while Ray is running

@@ -20,7 +20,7 @@ from orchestrator.config.extras import declared
 from orchestrator.execution.events import Listener, last_line
 from orchestrator.execution.stop_request import StopRequest
 from orchestrator.monitoring.json_log import JsonLog
-from orchestrator.monitoring.metrics import Launch, MetricsListener
+from orchestrator.monitoring.metrics import MeteredLaunch, MetricsListener
 from orchestrator.monitoring.progress import Ending, Tally
 from orchestrator.session.outcome import trials_of
 from orchestrator.storage.address import scrubbed
@@ -83,7 +83,7 @@ class Watch:
         disk = store.folder if isinstance(store, FolderStorage) else None
         self._plan, self._store, self._stop = plan, store, stop
         self.tally = Tally(n_ahead)
-        self.metrics = MetricsListener(Launch(name, n_ahead, plan.n_skipped, address, cluster, disk))
+        self.metrics = MetricsListener(MeteredLaunch(name, n_ahead, plan.n_skipped, address, cluster, disk))
         self._log = JsonLog(Path(settings.log), name, say) if settings.log else None
         self._monitors = list(_monitors(Watched(settings, name, ResultStore(store), say)))
         logs = [self._log] if self._log else []

@@ -1,40 +1,49 @@
-"""Run a planned launch, inline or on Ray, with its listeners."""
+"""One launch, in the order of its steps: plan, join, run, end. The commands and `orchestrator.api` run trials by it.
+
+launch = Launch.begin(find_cluster("local"), Bounds(hours=8), "results")
+with launch.lookup(offline=False) as lookup:
+    plan = launch.plan(sweep, document, lookup)
+with launch.run(plan) as ended:
+    ...  # shows what came of it
+"""
 
 from __future__ import annotations
 
 import contextlib
+import math
 import shutil
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import dataclass, field, replace
 
-from orchestrator.claims import join
+from orchestrator.claims import Membership, join
 from orchestrator.claims.claims import CLAIMS
 from orchestrator.claims.roster import DRIVERS
-from orchestrator.config.console import say, stdout
+from orchestrator.config.console import DEFAULT_STORE, download_progress, say, stdout
 from orchestrator.config.quantities import counted
+from orchestrator.config.yaml_document import Document
 from orchestrator.execution.stop_request import FOLDER, StopRequest
 from orchestrator.search.factory import decides
 from orchestrator.session.bounds import Bounds
-from orchestrator.session.outcome import Outcome, outcome_of
-from orchestrator.session.running import Running
+from orchestrator.session.outcome import Outcome, early_end, outcome_of
+from orchestrator.session.sweep_run import SweepRun
 from orchestrator.storage.storage import FolderStorage
-from orchestrator.store import ResultStore
+from orchestrator.store import ResultStore, open_store
 from orchestrator.store.schema import CHECKPOINTS
 from orchestrator.store.temporary_files import remove_temporary_files
-from orchestrator.sweeps.cluster_spec import ClusterSpec, check_room_here
-from orchestrator.sweeps.plan import Plan, brought_up_to_date
+from orchestrator.sweeps.cluster_spec import ClusterSpec, check_room_here, settled
+from orchestrator.sweeps.plan import Plan, brought_up_to_date, make_plan
+from orchestrator.sweeps.sweep import SweepSpec
+from trials.draft import Lookup
 from trials.errors import StoreError
-
-# Run what a plan has left, to its end or a limit: the part that the commands and `orchestrator.api` share.
 
 _MADE_AGAIN = (DRIVERS, CLAIMS, CHECKPOINTS, FOLDER)  # folders that are worth nothing without the rows
 
 
 @dataclass(frozen=True)
 class Ended:
-    """A launch that has ended.
+    """A sweep's end in a launch.
 
     Attributes:
         plan: The plan, brought up to date at its start.
@@ -52,65 +61,114 @@ class Ended:
         """0 complete, 1 some trials failed, else that of what stopped it."""
         return self.stop.exit_code if self.stop.asked else int(self.outcome.failed > 0)
 
+    @property
+    def stopped(self) -> str | None:
+        """Why it stopped early, and how much is left; None if it did not."""
+        return early_end(self.plan, self.outcome, self.stop)
 
-@contextmanager
-def run_plan(
-    plan: Plan, cluster: ClusterSpec, results: ResultStore, bounds: Bounds, *, began: float
-) -> Iterator[Ended]:
-    """Run the trials that the store lacks, then the block, which shows what came of them: no first signal cuts it off.
 
-    Args:
-        cluster: Where they run; not a remote one, to which a sweep is submitted.
-        began: Start of the launch on the monotonic clock.
+@dataclass(frozen=True)
+class Launch:
+    """Where the sweeps of one call run, with what limits, and in which store their rows are.
 
-    Raises:
-        ConfigError: This machine lacks what a trial needs.
-        BusyStoreError: Another process has the store alone.
-        StoreError: The store cannot be read or written.
+    Attributes:
+        began: Its start on the monotonic clock, from which its time is counted.
     """
-    check_room_here(cluster, plan.sweep.resources)
-    stop = StopRequest()
-    results.create()
-    honours = results.storage.honours_create()
-    if not honours:
-        say("note    this storage ignores a condition that claims need, so one driver at a time works on the store.")
-    with stop.signals.handled(say):
-        yield _ended(plan, cluster, results, bounds, began, stop, alone=not honours)
 
+    where: ClusterSpec
+    bounds: Bounds
+    results: ResultStore
+    began: float = field(default_factory=time.monotonic)
 
-def _ended(
-    plan: Plan,
-    cluster: ClusterSpec,
-    results: ResultStore,
-    bounds: Bounds,
-    began: float,
-    stop: StopRequest,
-    *,
-    alone: bool,
-) -> Ended:
-    committed = set[str]()
-    try:
-        with join(results.storage, plan.sweep.name, say=say, alone=alone) as membership:
-            remove_temporary_files(results.storage, membership)
-            results.add_plan(plan.declared())
-            plan = brought_up_to_date(plan, results)  # other drivers may have run trials until now
-            running = Running(plan, cluster, results, bounds, membership, stop, began)
-            committed = running.committed
+    @classmethod
+    def begin(cls, where: ClusterSpec, bounds: Bounds, store: str | None) -> Launch:
+        """In the store of that name, else in that of the cluster's file. It need not exist, and is not written yet.
+
+        Raises:
+            ConfigError: A limit is not positive, or a cost has no prices.
+            StoreError: The store cannot be read.
+        """
+        began = time.monotonic()
+        bounds.check(where.prices)
+        return cls(where, bounds, open_store(store or where.store or DEFAULT_STORE, must_exist=False), began)
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds since its start."""
+        return time.monotonic() - self.began
+
+    @property
+    def time_left(self) -> float:
+        """Seconds; infinite without a limit."""
+        clock = self.bounds.clock(self.began)
+        return math.inf if clock is None else clock()
+
+    def of_time(self, share: float) -> Launch:
+        """The same with so much of the time."""
+        hours = None if self.bounds.hours is None else share * self.bounds.hours
+        return replace(self, bounds=replace(self.bounds, hours=hours))
+
+    @contextmanager
+    def lookup(self, *, offline: bool, fetched: Callable[[str], None] = lambda name: None) -> Iterator[Lookup]:
+        """Looks up corpora and models, and shows downloads; `fetched` hears the name of each file."""
+        with download_progress() as shown:
+
+            def progress(name: str, done_bytes: int, total_bytes: int | None) -> None:
+                fetched(name)
+                shown(name, done_bytes, total_bytes)
+
+            yield Lookup(offline=offline, progress=progress)
+
+    def plan(self, sweep: SweepSpec, document: Document, lookup: Lookup) -> Plan:
+        """The trials of a sweep that the store lacks.
+
+        Raises:
+            ConfigError: All errors of the sweep, each with its key in the document.
+            StoreError: The store cannot be read.
+        """
+        return make_plan(settled(self.where, sweep), document, self.results, lookup)
+
+    @contextmanager
+    def run(self, plan: Plan) -> Iterator[Ended]:
+        """Run what a plan has left, to its end or a limit; then the block, which no first signal cuts off.
+
+        Raises:
+            ConfigError: This machine lacks what a trial needs.
+            BusyStoreError: Another process has the store alone.
+            StoreError: The store cannot be read or written.
+        """
+        results, stop, committed = self.results, StopRequest(), set[str]()
+        check_room_here(self.where, plan.sweep.resources)
+        results.create()
+        with stop.signals.handled(say):
             try:
-                running.run()
-            finally:
-                running.source.close()  # claims no further trial
-            if decides(plan) and not membership.others():  # after an error the next launch does it
-                results.join_decisions(plan.sweep.name)
-    except (StoreError, OSError) as error:
-        if results.is_gone:
-            raise _gone(results, plan.n_skipped + len(committed)) from error
-        raise
-    outcome = outcome_of(plan, results, time.monotonic() - began, ran=committed)
-    stop.settle(all_ran=running.queue.is_over)
-    left = len(plan.ahead) - outcome.completed - outcome.pruned - outcome.failed
-    bounds.settle(stop, left=0 if running.queue.is_over and not running.has_work else left)
-    return Ended(plan, outcome, stop, tuple(running.source.found(stdout.width)))
+                with self._join(plan.sweep.name) as membership:
+                    remove_temporary_files(results.storage, membership)
+                    results.add_plan(plan.declared())
+                    plan = brought_up_to_date(plan, results)  # other drivers may have run trials until now
+                    run = SweepRun(plan, self.where, results, self.bounds, membership, stop, self.began, committed)
+                    with closing(run):  # claims no further trial
+                        run.run()
+                    if decides(plan) and not membership.others():  # after an error the next launch does it
+                        results.join_decisions(plan.sweep.name)
+            except (StoreError, OSError) as error:
+                if results.is_gone:
+                    raise _gone(results, plan.n_skipped + len(committed)) from error
+                raise
+            outcome = outcome_of(plan, results, self.elapsed_s, ran=committed)
+            stop.settle(all_ran=run.queue.is_over)
+            left = len(plan.ahead) - outcome.completed - outcome.pruned - outcome.failed
+            self.bounds.settle(stop, left=0 if run.queue.is_over and not run.has_work else left)
+            yield Ended(plan, outcome, stop, tuple(run.source.found(stdout.width)))
+
+    def _join(self, sweep: str) -> AbstractContextManager[Membership]:
+        """Be present in the store, beside other drivers where its storage lets them claim trials."""
+        honours = self.results.storage.honours_create()
+        if not honours:
+            say(
+                "note    this storage ignores a condition that claims need, so one driver at a time works on the store."
+            )
+        return join(self.results.storage, sweep, say=say, alone=not honours)
 
 
 def _gone(results: ResultStore, n_committed: int) -> StoreError:

@@ -251,6 +251,12 @@ def load_sweep(path: Path, settings: list[str]) -> tuple[SweepSpec, Document]:
     return declared_sweep(document), document
 
 
+def sweep_of_text(path: Path, text: str) -> tuple[SweepSpec, Document]:
+    """A sweep from the text of a file that is not written yet. Raises ConfigError."""
+    document = Document.of_text(path, text)
+    return declared_sweep(document), document
+
+
 def declared_sweep(document: Document) -> SweepSpec:
     """The sweep that a document declares, with its plug-ins loaded and its paths found. Raises ConfigError."""
     _load_plugins(document)

@@ -10,19 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 
-from orchestrator.api.launching import SweepLike, declared_by, planned
+from orchestrator.api.launching import SweepLike, declared_by
 from orchestrator.api.questions import question_of
-from orchestrator.config.console import DEFAULT_STORE, download_progress, say, step_progress
-from orchestrator.config.yaml_document import Document
+from orchestrator.config.console import DEFAULT_STORE, say, step_progress
 from orchestrator.extras.layer_probing.layer_curves import probe_id, states_key, subset_seed
 from orchestrator.own_data.choose_options import ChooseOptions
 from orchestrator.own_data.sweep_file import sweep_text
-from orchestrator.store import ResultStore, open_store
+from orchestrator.session.bounds import Bounds
+from orchestrator.session.session import Launch
+from orchestrator.store import ResultStore
 from orchestrator.store.stored_weights import find_weights, weights_of
 from orchestrator.sweeps.cluster_spec import find_cluster
-from orchestrator.sweeps.plan import make_plan
-from orchestrator.sweeps.sweep import declared_sweep
-from trials.draft import Lookup
+from orchestrator.sweeps.sweep import sweep_of_text
 from trials.sources.cache import Progress
 from trials.spec import TrialSpec
 from trials.state import State
@@ -78,13 +77,15 @@ def layers(
     Raises:
         ConfigError, DataError, ModelError, MissingError, StoreError: Says what is wrong and what to do.
     """
-    results = open_store(store, must_exist=False)
+    launch = Launch.begin(find_cluster("local"), Bounds(), store)
+    results = launch.results
     if sweep is not None:
-        plan = planned(*declared_by(sweep), results, find_cluster("local"), offline=offline)
+        with launch.lookup(offline=offline) as lookup:
+            plan = launch.plan(*declared_by(sweep), lookup)
         specs = [*plan.trials, *plan.stand_ins]
     else:
         assert data is not None
-        specs = _specs_of(ChooseOptions(data=data, task=task, model=model, offline=offline), results)
+        specs = _specs_of(ChooseOptions(data=data, task=task, model=model, offline=offline), launch)
     with step_progress() as progress:
         n_probes = sum(1 for _ in _added(results, "probes", _new_probes(specs, results, progress)))
         n_drifts = sum(1 for _ in _added(results, "drifts", _new_drifts(specs, results, progress)))
@@ -97,13 +98,11 @@ def layers(
     return Layers(curves, n_probes, n_drifts, sum(not kept for kept in done.values()))
 
 
-def _specs_of(asked: ChooseOptions, results: ResultStore) -> list[TrialSpec]:
+def _specs_of(asked: ChooseOptions, launch: Launch) -> list[TrialSpec]:
     asked.check()
-    with download_progress() as progress:
-        lookup = Lookup(offline=asked.offline, progress=progress)
+    with launch.lookup(offline=asked.offline) as lookup:
         question = question_of(asked, lookup)
-        document = Document.of_text(Path("layers"), sweep_text(question))
-        plan = make_plan(declared_sweep(document), document, results, lookup)
+        plan = launch.plan(*sweep_of_text(Path("layers"), sweep_text(question)), lookup)
     return [spec for spec in (*plan.trials, *plan.stand_ins) if spec.seed < SEEDS]
 
 

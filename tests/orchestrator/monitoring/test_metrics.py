@@ -9,7 +9,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.monitoring.metrics import METRICS, Launch, MetricsListener
+from orchestrator.monitoring.metrics import METRICS, MeteredLaunch, MetricsListener
 from orchestrator.monitoring.progress import Ending
 from tests.builders import make_record, make_spec
 from trials.state import State
@@ -52,7 +52,7 @@ class Ledger:
 
 
 def begun(planned: int = 2, disk: Path | None = None) -> tuple[MetricsListener, Ledger]:
-    listener = MetricsListener(Launch("tiny", planned, 1, "results", "local", disk), now=lambda: BEGAN)
+    listener = MetricsListener(MeteredLaunch("tiny", planned, 1, "results", "local", disk), now=lambda: BEGAN)
     ledger = Ledger()
     listener.begin(ledger)
     return listener, ledger
@@ -111,7 +111,7 @@ def test_at_the_end_nothing_runs_and_before_it_begins_and_afterwards_nothing_is_
         listener.over(DONE)
     assert (ledger["trials_running"], ledger["trials_queued"], ledger.observed) == (0, 0, [0.5])
     assert ledger.of("launches_ended_total", outcome="done") == 1
-    early = MetricsListener(Launch("tiny", 1, 0, "results", "inline", None))
+    early = MetricsListener(MeteredLaunch("tiny", 1, 0, "results", "inline", None))
     early.started(make_spec(), 1)
     early.evaluated(make_spec(), make_record())
     early.tick()

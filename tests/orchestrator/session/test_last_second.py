@@ -17,6 +17,7 @@ from orchestrator.commands import launch_command
 from orchestrator.config.console import reported
 from orchestrator.execution.recorder import Recorder
 from orchestrator.session.bounds import Bounds
+from orchestrator.session.session import Launch
 from orchestrator.store import ResultStore
 from orchestrator.sweeps.cluster_spec import find_cluster
 from orchestrator.sweeps.plan import Plan
@@ -74,9 +75,8 @@ def ending(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.Captu
         results = ResultStore(next(folders))
         try:
             with reported(debug=False):
-                code = launch_command._launch(
-                    PLAN, find_cluster("inline"), results, 0.0, Bounds(), pilot=False, dry_run=False, as_json=False
-                )
+                launch = Launch(find_cluster("inline"), Bounds(), results)
+                code = launch_command._launch(launch, PLAN, pilot=False, dry_run=False, as_json=False)
         except typer.Exit as left:
             code = left.exit_code
         finally:

@@ -1,4 +1,4 @@
-"""A launch that is present in its store: its trials, on Ray or inline, with its listeners."""
+"""The trials of one plan, run by a launch that is present in their store: on Ray or inline, with its listeners."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from trials.spec import TrialSpec
 from trials.state import State
 
 
-class Running:
-    """A launch that is present in its store, of a plan that is up to date. Close it, also after an error.
+class SweepRun:
+    """The run of a plan that is up to date. Close it, also after an error.
 
     Attributes:
         source: Decides which trials run, among drivers.
-        committed: The trials of this launch whose rows are in the store.
+        queue: Hands out trials of the source.
     """
 
     def __init__(
@@ -46,11 +46,11 @@ class Running:
         membership: Membership,
         stop: StopRequest,
         began: float,
+        committed: set[str],
     ) -> None:
-        """`began` is the start of the launch on the monotonic clock."""
+        """`began` is the start of the launch on the monotonic clock; `committed` gets the trials with rows."""
         self.plan, self.cluster, self.results, self.stop = plan, cluster, results, stop
-        self._bounds, self._membership, self._began = bounds, membership, began
-        self.committed = set[str]()
+        self._bounds, self._membership, self._began, self._committed = bounds, membership, began, committed
         # Drivers that start at different trials of a list rarely want the same one; a single one keeps the order.
         start = int(membership.token, 16) / 16**16 if membership.others() else 0.0
         membership.check_store = results.check_there
@@ -62,6 +62,10 @@ class Running:
     def has_work(self) -> bool:
         """Whether any trial is left to run. A search is replayed as far as its trials are stored."""
         return not self.queue.is_exhausted
+
+    def close(self) -> None:
+        """Claim no further trial."""
+        self.source.close()
 
     def run(self) -> None:
         """Run the trials until all have ended or the sweep is stopped."""
@@ -125,7 +129,7 @@ class Running:
             recorder.flush()
 
     def _over(self, attempts: dict[str, int]) -> None:
-        self.committed.update(attempts)
+        self._committed.update(attempts)
         self.source.committed(attempts)
 
     def _inline(self, listener: Listener, display: LiveDisplay) -> None:
