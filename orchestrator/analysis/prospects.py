@@ -38,11 +38,11 @@ class LossVariances(NamedTuple):
 
 
 FREEZEBENCH = {
-    "pos": LossVariances(0.65, 11.4, 7.35),
-    "ner": LossVariances(3.86, 62.4, 50.1),
-    "sst2": LossVariances(0.90, 11.6, 33.2),
+    "tags": LossVariances(0.65, 11.4, 7.35),
+    "spans": LossVariances(3.86, 62.4, 50.1),
+    "classes": LossVariances(0.90, 11.6, 33.2),
 }
-"""By task; `tests/lab/calibration` makes them anew from the shipped trials."""
+"""By what a task predicts; `tests/lab/calibration` makes them anew from the shipped trials."""
 
 
 class Need(NamedTuple):
@@ -53,8 +53,9 @@ class Need(NamedTuple):
 
 
 def variances_of(task: str) -> LossVariances:
-    """Those of the task, or of one like it: texts as SST-2, words as tags."""
-    return FREEZEBENCH.get(task) or FREEZEBENCH["sst2" if TASKS[task].head == "text" else "pos"]
+    """Those of the tasks that it is most like: a task of texts is one of classes."""
+    of = TASKS[task]
+    return FREEZEBENCH["classes" if of.head == "text" else "spans" if "spans" in of.outputs else "tags"]
 
 
 def decides_within(variances: LossVariances, examples: int, seeds: int, power: float = 0.8) -> float:

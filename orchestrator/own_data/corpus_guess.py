@@ -38,7 +38,7 @@ from trials.sources.hub_client import near_here
 from trials.sources.split_files import NoDevSplitError, files_in
 from trials.starter import BUNDLED_TREEBANKS
 from trials.tasks import TASKS
-from trials.tasks.task import read_corpus, reading_notes, unit_of
+from trials.tasks.task import read_corpus, reading_notes, task_that_reads, unit_of
 
 _MOST_RATINGS = 10  # whole numbers, up to which they are classes
 NO_DEV = "no dev split"
@@ -259,36 +259,38 @@ def _task_of(train: Files, layout: Layout, scheme: str) -> str:
     """
     path, columns = Path(train[0]), layout.columns
     if layout.format == "conllu" and columns.tags in (None, *TAGS):
-        return "pos"
+        return task_that_reads("tags")
     if columns.text is not None:
         assert columns.label is not None
         is_score = _are_scores(column_cells(first_rows(path, layout.format), columns.label) or ())
-        return "stsb" if is_score else "classification"
+        return task_that_reads("numbers" if is_score else "classes")
     if scheme != "auto":
-        return "ner"
+        return task_that_reads("spans")
     try:
         items = CORPUS_FORMATS[layout.format](path, columns, None)
     except BrokenLinesError:
-        return "ner" if layout.format == "columns" else "classification"
+        return task_that_reads("spans" if layout.format == "columns" else "classes")
     tags = Counter(tag for item in items if isinstance(item, Sentence) for tag in item.tags)
     if not tags:
-        return "classification"
-    is_pos = any(word in str(columns.tags).lower() for word in ("pos", "chunk"))  # whose numbers are scored by word
-    if layout.format in TABLES and not is_pos and all(tag.isdigit() for tag in tags):
+        return task_that_reads("classes")
+    words, spans = task_that_reads("tags"), task_that_reads("spans")
+    are_words = any(word in str(columns.tags).lower() for word in ("pos", "chunk"))  # whose numbers are scored by word
+    if layout.format in TABLES and not are_words and all(tag.isdigit() for tag in tags):
         raise DataError(
             f"{path}: the tags in {columns.tags!r} are numbers, 0 to {max(map(int, tags))}, which say no types. Write "
-            "their names, e.g. `features['ner_tags'].feature.int2str` of `datasets`; or score each word: --task pos."
+            "their names, e.g. `features['ner_tags'].feature.int2str` of `datasets`; or score each word: "
+            f"--task {words}."
         )
     evidence = TagEvidence.of(tags)
     if evidence.unclear and not evidence.are_spans:
         some = ", ".join(quoted(tag) for tag, _ in tags.most_common(6))
-        ways = ({"task": "ner"}, {"task": "ner", "scheme": "io"}, {"task": "pos"})
+        ways = ({"task": spans}, {"task": spans, "scheme": "io"}, {"task": words})
         raise UnclearError(
             f"{path}: are its tags ({some}) those of spans or of single words? {100 * evidence.spans:.0f} % of them "
             "are O or a prefix and a type.",
             [way for way in ways if _reads(items, **way)],
         )
-    return "ner" if evidence.are_spans else "pos"
+    return spans if evidence.are_spans else words
 
 
 def _reads(items: Sequence[Item], task: str, scheme: str = "auto") -> bool:

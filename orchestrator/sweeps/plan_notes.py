@@ -65,7 +65,6 @@ def _content(used: ModelSpec | DataSpec) -> str:
 
 
 FEWEST_SEEDS = 3  # below, a spread over seeds says next to nothing
-_LABELS = {"ner": "words of entities", "pos": "words"}  # of a task; of others the unit
 _SPECIALS = 2  # of an input, around its words
 
 
@@ -211,8 +210,8 @@ def dev_note(task: str, data: DataSpec, tolerance: float, n_seeds: int, held_out
         return None
     if data.folds is not None:
         needed = math.ceil(labels_for(tolerance) * data.folds / (data.folds - 1))
-        what = _LABELS.get(task, what)
-        return f"{folds_note(task, data)} The tolerance is {tolerance:g}: about {needed:,} {what} in all would do."
+        of = TASKS[task].scored_unit
+        return f"{folds_note(task, data)} The tolerance is {tolerance:g}: about {needed:,} {of} in all would do."
     from orchestrator.analysis import prospects  # loads scipy
 
     corpus = read_corpus(task, data)

@@ -36,6 +36,8 @@ class TextClassification(Task):
     positive: tuple[str, ...] = ()
     regression: bool = False
     head: Head = "text"
+    reads_any: Output | None = None
+    scored_unit: str = "texts"
 
     def read(self, items: Sequence[Item], scheme: Scheme) -> list[Item]:
         """The texts with validated labels. Raises DataError."""
@@ -115,12 +117,12 @@ def _pair(first: str, second: str) -> Columns:
 _SENTENCES = _pair("sentence1", "sentence2")
 _BINARY: frozenset[Output] = frozenset({"binary"})
 for _name, _task in {
-    "classification": TextClassification(columns=Columns(text="text", label="label")),
+    "classification": TextClassification(columns=Columns(text="text", label="label"), reads_any="classes"),
     "sst2": TextClassification(),
     "cola": TextClassification("matthews"),
     "mrpc": TextClassification("f1", _SENTENCES, _BINARY, positive=("1", "equivalent")),
     "qqp": TextClassification("f1", _pair("question1", "question2"), _BINARY, positive=("1", "duplicate")),
-    "stsb": TextClassification("pearson", _SENTENCES, frozenset({"numbers"}), regression=True),
+    "stsb": TextClassification("pearson", _SENTENCES, frozenset({"numbers"}), regression=True, reads_any="numbers"),
     "mnli": TextClassification(columns=_pair("premise", "hypothesis")),
     "qnli": TextClassification(columns=_pair("question", "sentence")),
     "rte": TextClassification(columns=_SENTENCES),

@@ -25,6 +25,7 @@ class PosTagging(Task):
     score = "accuracy"
     outputs: frozenset[Output] = frozenset({"tags"})
     columns = Columns(tokens="tokens", tags="upos")
+    reads_any: Output | None = "tags"
 
     def read(self, items: Sequence[Item], scheme: Scheme) -> list[Item]:
         """The sentences, unchanged."""
@@ -60,6 +61,8 @@ class EntityRecognition(PosTagging):
     score = "span_f1"
     outputs: frozenset[Output] = frozenset({"tags", "spans"})
     columns = Columns(tokens="tokens", tags="ner_tags")
+    reads_any = "spans"
+    scored_unit = "words of entities"
 
     def read(self, items: Sequence[Item], scheme: Scheme) -> list[Item]:
         """The sentences with IOB2 tags. Raises DataError: tags of none, or that break a given scheme."""

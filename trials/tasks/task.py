@@ -119,6 +119,8 @@ class Task(ABC):
         columns: The default columns of its tables.
         outputs: What it predicts.
         positive: Names that its positive class may have.
+        reads_any: What every corpus of which it reads, where it is the task of no corpus in particular.
+        scored_unit: What `n_scored` counts.
     """
 
     head: Head
@@ -127,6 +129,8 @@ class Task(ABC):
     columns: Columns
     outputs: frozenset[Output]
     positive: tuple[str, ...] = ()
+    reads_any: Output | None = None
+    scored_unit: str = "words"
 
     @abstractmethod
     def read(self, items: Sequence[Item], scheme: Scheme) -> list[Item]:
@@ -194,6 +198,11 @@ def head_of(task: str) -> Head | None:
     """Whether each word of a task has a label, or each text; None if its plug-in is not loaded."""
     registered = TASKS.get(task)
     return None if registered is None else registered.head
+
+
+def task_that_reads(output: Output) -> str:
+    """The name of the task that reads any corpus of this kind."""
+    return next(name for name, task in TASKS.items() if task.reads_any == output)
 
 
 def unit_of(task: Task) -> str:

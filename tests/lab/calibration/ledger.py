@@ -97,7 +97,7 @@ def churn(questions: Sequence[Question]) -> pd.DataFrame:
 
 
 def deviations(questions: Sequence[Question], task: str) -> LossVariances:
-    """Of the settings worth having of a task, trained on 200 examples or more: `prospects.FREEZEBENCH` anew."""
+    """Of the settings worth having of a task, trained on 200 examples or more: `prospects.variances_of` it anew."""
     parts = []
     for each in (question for question in questions if question.train_size >= LEAST_TRAINED):
         of = losses(each.trials) if each.trials["task"].iloc[0] == task else None

@@ -14,7 +14,7 @@ from tests.examples import each
 def test_four_of_five_sweeps_decide_within_the_tolerance_that_is_told() -> None:
     """Three settings that lose nothing, and share half of what varies."""
     rng, (n, size) = np.random.default_rng(0), (5, 400)
-    of = FREEZEBENCH["sst2"]
+    of = FREEZEBENCH["classes"]
     within, shown = decides_within(of, size, n), []
     for _ in range(200):
         shared, own = (rng.standard_normal((k, n, 1)) for k in (1, 3))
@@ -38,9 +38,9 @@ def test_more_seeds_and_more_examples_decide_less_and_what_is_needed_decides() -
         assert need is not None
         assert decides_within(of, *need) <= tolerance
     assert needed(of, 10.0, 500, 5) == (500, 5)
-    assert needed(FREEZEBENCH["ner"], 0.1, 500, 5) is None
+    assert needed(FREEZEBENCH["spans"], 0.1, 500, 5) is None
 
 
-@each("task, like", [("sst2", "sst2"), ("cola", "sst2"), ("ner", "ner"), ("pos", "pos")])
+@each("task, like", [("sst2", "classes"), ("cola", "classes"), ("ner", "spans"), ("pos", "tags")])
 def test_a_task_without_figures_of_its_own_has_those_of_one_like_it(task: str, like: str) -> None:
     assert variances_of(task) == pytest.approx(FREEZEBENCH[like])
