@@ -7,10 +7,11 @@ from importlib import import_module
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperCommand
 
 import trials
 from orchestrator.commands.positions import with_finite_numbers, with_places
+from orchestrator.commands.usage_errors import OneLineGroup
 from orchestrator.config.command_line import memory_in_words, with_plugins
 from orchestrator.config.extras import declared
 from orchestrator.config.signals import end_with_command
@@ -90,7 +91,7 @@ REMOVED = {
 }
 
 
-class LazyCommands(TyperGroup):
+class LazyCommands(OneLineGroup):
     """The commands of `COMMANDS` and `GROUPS`. Listing them imports none.
 
     Attributes:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -153,6 +155,38 @@ def _loaded_by(code: str, *arguments: str) -> set[str]:
     words = [sys.executable, "-c", listing + code, *arguments]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     return set(done.stderr.rpartition("loaded ")[2].split())
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        ("answer --tolerance nan", "--tolerance nan: must be a number from 0 to 100."),
+        ("answer --tolerance inf", "--tolerance inf: must be a number from 0 to 100."),
+        ("answer --tolerance -1", "--tolerance -1: must be a number from 0 to 100."),
+        ("answer --tolerance ''", "--tolerance '': must be a number from 0 to 100."),
+        ("report --tolerance abc", "--tolerance abc: must be a number from 0 to 100."),
+        ("choose x --max-hours ''", "--max-hours '': must be a finite number."),
+        ("train --seeds 1.5", "--seeds 1.5: must be a whole number of at least 1."),
+        ("answer --at-best x", "--at-best: unknown 'x'. Known: lr."),
+        ("status --jsn", "no such option: --jsn (Possible options: --json)."),
+        ("answer a b c", "got unexpected extra argument(s) (c)."),
+        ("answr", "no such command 'answr'. Did you mean 'answer'?"),
+        ("export figure", "missing argument 'FIGURE'."),
+    ],
+)
+def test_a_command_line_that_is_not_understood_is_told_in_one_line(words: str, error: str) -> None:
+    result = run(*shlex.split(words))
+    assert result.exit_code == 2
+    assert re.fullmatch(re.escape(f"error: {error} ") + r"`permafrost.* --help` lists the \w+\.\n", result.output)
+
+
+def test_every_number_of_every_command_refuses_nan_infinity_and_nothing_in_one_line() -> None:
+    for name in COMMANDS:
+        numbers = [param for param in load_command(name).params if param.type_descriptor.annotation in (int, float)]
+        for option, value in itertools.product([param.opts[0] for param in numbers], ("nan", "inf", "-inf", "")):
+            result = run(*name.split(), option, value)
+            said = f"error: {option} {value or repr(value)}: must be a "
+            assert (result.exit_code, result.output.startswith(said), result.output.count("\n")) == (2, True, 1)
 
 
 @pytest.mark.parametrize("words", [("launch", "--max-hours", "nan"), ("choose", "x", "--max-hours", "inf")])
