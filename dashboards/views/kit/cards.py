@@ -393,31 +393,33 @@ def _next(all_answers: Sequence[Answer], sweep: Sweep, address: str) -> list[Any
     command = next_command(max(needed), sweep, address)
     if command is None:
         return [dmc.Text(f"{text}.", size="sm")]
+    if came_along(sweep, address):
+        text = f"{text}, but its encoder and data did not come along. The same question of those that did"
     return [html.Div([dmc.Text(f"{text}:", size="sm"), copied(command, "the command")], className="next")]
 
 
 def next_command(more: int, sweep: Sweep, address: str) -> str | None:
-    """The launch with so many further seeds; None where the sources of randomness have seeds of their own."""
+    """The launch with so many further seeds, or of the starter where the sweep came along with us; None where the
+    sources of randomness have seeds of their own.
+    """
     keys = sorted(set(sweep.trials["seed"].tolist()))
     if any(seeds != Seeds.of(seeds.seed) for seeds in map(Seeds.from_key, keys)):
         return None
+    if came_along(sweep, address):
+        return shlex.join(("permafrost", "launch", "--store", MY_STORE))
     first = keys[-1] + 1
     setting = f"seeds=[{','.join(map(str, [*keys, *range(first, first + more)]))}]"
-    launch = ("permafrost", "launch", "--sweep")
-    if (file := _shipped_file(sweep, address)) is None:
-        return shlex.join((*launch, sweep.source or sweep.name, "--set", setting, "--store", address))
-    copy = shlex.join(("permafrost", "export", "store", MY_STORE, "--store", address))
-    return f"{copy} &&\n{shlex.join((*launch, str(file), '--set', setting, '--store', MY_STORE))}"
+    launch = ("permafrost", "launch", "--sweep", sweep.source or sweep.name)
+    return shlex.join((*launch, "--set", setting, "--store", address))
 
 
 MY_STORE = "my-store"  # what is proposed where the store that is shown is not the reader's own
 
 
-def _shipped_file(sweep: Sweep, address: str) -> Path | None:
-    """The sweep's file beside its store, where it is not here: both came along, as FreezeBench does."""
-    beside = Path(address).parent / sweep.source
-    is_ours = not sweep.source or Path(sweep.source).exists() or "://" in address or not beside.is_file()
-    return None if is_ours else beside.resolve()
+def came_along(sweep: Sweep, address: str) -> bool:
+    """Whether the sweep's file lies beside its store and not here: both were installed with us, as FreezeBench is."""
+    is_here = not sweep.source or Path(sweep.source).exists() or "://" in address
+    return not is_here and (Path(address).parent / sweep.source).is_file()
 
 
 def _details(answer: Answer) -> Any:

@@ -82,15 +82,19 @@ def test_the_first_page_has_an_answer_that_is_decided(store: ResultStore) -> Non
     assert second == ("SST-2", "freeze the first 4 of 6 layers and the embeddings.")
 
 
-def test_its_command_copies_the_study_and_names_files_that_are_there(store: ResultStore) -> None:
+def test_its_command_runs_in_an_empty_folder(store: ResultStore, tmp_path: Path) -> None:
     sweep = Frames(store).refresh().sweeps["freezebench-core"]
     command = next_command(2, sweep, store.address)
     assert command is not None
-    copy, launch = map(shlex.split, command.split(" &&\n"))
-    assert copy == ["permafrost", "export", "store", MY_STORE, "--store", store.address]
-    assert load_sweep(Path(launch[launch.index("--sweep") + 1]), [])[0].name == "freezebench-core"
-    assert launch[launch.index("--store") + 1] == MY_STORE
-    assert launch[launch.index("--set") + 1] == "seeds=[0,1,2,3,4,5,6]"
+    program, *words = shlex.split(command)
+    assert program == "permafrost"
+    code = "from dashboards.cli import app; app()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words, "--dry-run"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert re.search(r"trials +112 = 14 settings x 8 seeds; .* 112 to run", done.stderr)
+    assert MY_STORE in done.stderr
+    assert not [*tmp_path.iterdir()]
 
 
 @pytest.mark.slow
