@@ -24,9 +24,13 @@ class _Joining:
         membership: What was last asked for, and nobody has withdrawn: a signal may come at any moment.
     """
 
-    def __init__(self, store: Storage, me: Holder, timing: Timing, say: Callable[[str], None], *, alone: bool) -> None:
+    def __init__(
+        self, store: Storage, me: Holder, timing: Timing, say: Callable[[str], None],
+        check_store: Callable[[], None], *, alone: bool,
+    ) -> None:  # fmt: skip
         self._roster = Roster(store, me, timing, say)
         self._store, self._me, self._timing, self._say, self._alone = store, me, timing, say, alone
+        self._check_store = check_store
         self._announced: set[str] = set()
         self._tries = 0
         self.membership: Membership | None = None
@@ -36,7 +40,7 @@ class _Joining:
             others = self._roster.alive().values()
             waits_s = [self._judge(other) for other in others if self._alone or other.mode != "shares"]
             if not waits_s:
-                self.membership = Membership(self._roster, self._me, self._timing, self._say)
+                self.membership = Membership(self._roster, self._me, self._timing, self._say, self._check_store)
                 try:
                     if self.membership.enter(alone=self._alone):
                         return self.membership
@@ -79,6 +83,7 @@ def join(
     sweep: str = "",
     *,
     say: Callable[[str], None],
+    check_store: Callable[[], None] = lambda: None,
     alone: bool = False,
     timing: Timing = TIMING,
     me: Holder | None = None,
@@ -89,6 +94,7 @@ def join(
         store: Its storage. The store has its marker already: a folder with only a presence is not recognised as one.
         sweep: The sweep that this driver runs; empty for a command.
         say: Receives a line about a process that is waited for or has ended.
+        check_store: Raises StoreError if the store is gone; asked before each commit.
         alone: Whether no other process may be present, rather than any number of drivers.
         timing: The same for all drivers of the store.
         me: This process, unless a test says otherwise.
@@ -98,7 +104,7 @@ def join(
             machine, or it sent a heartbeat while it was watched.
         StoreError: the storage does not answer, or cannot be written.
     """
-    joining = _Joining(store, me or this_process(sweep), timing, say, alone=alone)
+    joining = _Joining(store, me or this_process(sweep), timing, say, check_store, alone=alone)
     try:
         membership = joining.join()
         membership.keep()

@@ -26,12 +26,13 @@ class Membership:
         token: Identifies it; that of its claims.
         roster: The others.
         timing: As it joined.
-        check_store: Raises StoreError if the store that it is present in is gone; a write would make it again.
     """
 
-    def __init__(self, roster: Roster, me: Holder, timing: Timing, say: Callable[[str], None]) -> None:
-        self.roster, self._me, self.timing, self._say = roster, me, timing, say
-        self.check_store: Callable[[], None] = lambda: None
+    def __init__(
+        self, roster: Roster, me: Holder, timing: Timing, say: Callable[[str], None], check_store: Callable[[], None]
+    ) -> None:
+        """`check_store` raises StoreError if the store that it is present in is gone; a write would make it again."""
+        self.roster, self._me, self.timing, self._say, self._check_store = roster, me, timing, say, check_store
         self.token = uuid.uuid4().hex[:16]
         self._mode: Mode = "shares"
         self._count = 0
@@ -55,7 +56,7 @@ class Membership:
             StoreError: the storage does not answer, or the store is gone.
         """
         assert not self._ending.is_set(), "checked after its end"
-        self.check_store()
+        self._check_store()
         if self.is_sure:
             return
         with self._lock:  # a heartbeat in progress may answer it

@@ -46,6 +46,10 @@ class Listener(Protocol):
         """The trial has ended; unless `state` is completed, `error` is the reason."""
         return
 
+    def settled(self, spec: TrialSpec, state: State) -> None:
+        """Another driver of the sweep has ended the trial."""
+        return
+
     def tick(self) -> None:
         """Called every now and then while nothing else happens."""
         return
@@ -67,8 +71,8 @@ class Listeners(Listener):
     def __init__(self, *listeners: Listener) -> None:
         self.listeners = listeners
 
-    started, preparing, evaluated, retried, ended, tick = map(
-        _forwarding, ("started", "preparing", "evaluated", "retried", "ended", "tick")
+    started, preparing, evaluated, retried, ended, settled, tick = map(
+        _forwarding, ("started", "preparing", "evaluated", "retried", "ended", "settled", "tick")
     )
 
 

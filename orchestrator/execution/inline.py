@@ -88,6 +88,8 @@ def run_inline(
     device = device_for(1.0 if resources.gpus == "packed" else float(resources.gpus))
     while not (stop.asked or queue.is_over):
         attempt = queue.take()
+        for settled in queue.settled_elsewhere():
+            listener.settled(*settled)
         if attempt is None:
             listener.tick()  # others may wait for rows that are not committed yet
             time.sleep(0.1)  # a trial waits for its next attempt, or for another driver

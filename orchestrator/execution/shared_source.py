@@ -124,11 +124,7 @@ _WAIT_S = 0.05  # the most that `next` waits for a claim
 
 
 class SharedSource:
-    """A `Source` that hands out what this driver has claimed. Close it, also after an error.
-
-    Attributes:
-        settled: Called from `next` with each trial that is over as another driver has ended it, and its state.
-    """
+    """A `Source` that hands out what this driver has claimed. Close it, also after an error."""
 
     def __init__(
         self,
@@ -144,7 +140,6 @@ class SharedSource:
         self._claiming = threading.Lock()  # of the trials
         self._list = source if isinstance(source, Listed) else None
         self._timing, self._clock = membership.timing, clock
-        self.settled: Callable[[TrialSpec, State], None] = lambda spec, state: None
         self._looked_s = float("-inf")
         self._free: list[str] = []  # of the trials elsewhere, those whose driver has ended
 
@@ -169,7 +164,9 @@ class SharedSource:
 
     @property
     def is_over(self) -> bool:
-        """Whether no trial will follow, provided that none is running here; other drivers have ended theirs."""
+        """Whether no trial will follow, provided that none is running here; other drivers have ended theirs, as was
+        told.
+        """
         with self._changed:
             waits = self._claimed or self._in_hand or self._elsewhere or self._news
             return not waits and self._source.is_over
@@ -183,14 +180,11 @@ class SharedSource:
                 self._changed.wait_for(lambda: self._claimed or not self._is_wanted or self._error, _WAIT_S)
             if self._error is not None:
                 raise self._error
-            news, order = list(self._news), self._claimed.popleft() if self._claimed else None
-            self._news.clear()
+            order = self._claimed.popleft() if self._claimed else None
             if order is not None:
                 self._taken_s[order.spec.trial_id] = self._last_taken_s = self._clock()
                 self._changed.notify_all()
-        for spec, state in news:
-            self.settled(spec, state)
-        return order
+            return order
 
     def again(self, trial_id: str, number: int) -> int:
         """Claim a further attempt at a trial that runs here. Raises StoreError."""
@@ -215,6 +209,12 @@ class SharedSource:
         """Forward that another driver has ended the trial."""
         with self._changed:
             return self._source.settle(spec, state)
+
+    def settled_elsewhere(self) -> list[tuple[TrialSpec, State]]:
+        """Trials that are over as other drivers have ended them, each once."""
+        with self._changed:
+            news, self._news = list(self._news), deque()
+            return news
 
     def chances(self) -> Chances | None:
         """Those of the source."""

@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from orchestrator.config.limits import Limits
@@ -95,6 +95,10 @@ class TrialQueue:
             return None
         self._running[attempt.spec.trial_id] = attempt
         return attempt
+
+    def settled_elsewhere(self) -> Sequence[tuple[TrialSpec, State]]:
+        """Those of the source, each once: for the listener of whoever takes from this queue."""
+        return self._source.settled_elsewhere()
 
     def _next_order(self) -> Order | None:
         if self._is_full:

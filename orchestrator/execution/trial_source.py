@@ -70,6 +70,10 @@ class Source(Protocol):
         """
         ...
 
+    def settled_elsewhere(self) -> Sequence[tuple[TrialSpec, State]]:
+        """Trials that other drivers have ended since this was last asked."""
+        return ()
+
     def chances(self) -> Chances | None:
         """What it is likely to run from now on; None if that is everything, or nobody can tell."""
         return None

@@ -54,7 +54,7 @@ class Tally(Listener):
         """Count the trial as ended."""
         self.states[state] += 1
 
-    def settled(self, state: State) -> None:
+    def settled(self, spec: TrialSpec, state: State) -> None:
         """Count a trial that another driver has ended."""
         self.states[state] += 1
 

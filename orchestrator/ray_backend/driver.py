@@ -6,7 +6,7 @@ import fcntl
 import logging
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -55,14 +55,14 @@ class PlannedTrials(Searcher):  # type: ignore[misc]  # Ray has no types here
         slots: Slots,
         settings: WorkerSettings,
         stop: StopRequest,
-        tick: Callable[[], None],
+        listener: Listener,
     ) -> None:
-        """`tick` is called when there is no attempt. While none runs either, Tune asks for one for up to ten minutes
-        and does nothing else, and rows not committed yet may be what another driver waits for, as this one does for its
-        rows.
+        """The listener hears of trials elsewhere, and of ticks when there is no attempt. While none runs either, Tune
+        asks for one for up to ten minutes and does nothing else, and rows not committed yet may be what another driver
+        waits for, as this one does for its rows.
         """
         super().__init__()
-        self._tick = tick
+        self._listener = listener
         self._queue, self._slots, self._settings, self._stop = queue, slots, settings, stop
 
     def __getstate__(self) -> dict[str, Any]:
@@ -74,8 +74,10 @@ class PlannedTrials(Searcher):  # type: ignore[misc]  # Ray has no types here
             return Searcher.FINISHED
         kind = self._slots.free_kind()
         attempt = None if kind is None else self._queue.take()
+        for settled in self._queue.settled_elsewhere():
+            self._listener.settled(*settled)
         if attempt is None or kind is None:
-            self._tick()
+            self._listener.tick()
             return None
         spec = attempt.spec
         share = self._slots.take(spec.trial_id, kind)
@@ -132,7 +134,7 @@ def run_sweep(
         tuner = tune.Tuner(
             tune.with_resources(trainable, _resources),
             tune_config=tune.TuneConfig(
-                search_alg=PlannedTrials(queue, slots, settings, stop, listener.tick),
+                search_alg=PlannedTrials(queue, slots, settings, stop, listener),
                 scheduler=KeepOrderScheduler(),
                 num_samples=-1,  # until the queue is over
                 reuse_actors=True,

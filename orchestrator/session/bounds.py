@@ -87,14 +87,11 @@ def limit_note(bounds: Bounds, forecast: Forecast, hourly: float) -> str | None:
 
 
 class Meter(Listener):
-    """A listener that adds up the cost of trials.
-
-    Attributes:
-        hourly: The price of one hour of one trial.
-    """
+    """A listener that adds up the cost of trials."""
 
     def __init__(self, hourly: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self.hourly, self._clock = hourly, clock
+        """`hourly` is the price of one hour of one trial."""
+        self._hourly, self._clock = hourly, clock
         self._running: dict[str, float] = {}
         self._past_s = 0.0
         self._lock = threading.Lock()
@@ -103,7 +100,7 @@ class Meter(Listener):
         """The cost so far, of running and ended trials."""
         with self._lock:
             now = self._clock()
-            return (self._past_s + sum(now - began for began in self._running.values())) / HOUR * self.hourly
+            return (self._past_s + sum(now - began for began in self._running.values())) / HOUR * self._hourly
 
     def started(self, spec: TrialSpec, attempt: int) -> None:
         """Start counting the trial."""

@@ -63,15 +63,24 @@ SAY_WORK_EVERY_S = 30.0
 
 
 class LiveDisplay(Listener):
-    """A `Listener` that shows the running sweep. Use it as a context manager.
+    """A `Listener` that shows the running sweep. Use it as a context manager."""
 
-    Attributes:
-        chances: What a search is likely to run from now on.
-        announce: Publishes the shares of the work that this is.
-        so_far: What the sweep's tolerance buys, in lines, when so many trials have ended here.
-    """
+    def __init__(
+        self,
+        plan: Plan,
+        console: Console,
+        *,
+        chances: Callable[[], Chances | None] = lambda: None,
+        announce: Callable[..., None] = lambda likely, most: None,
+        so_far: Callable[[int], Sequence[str]] = lambda n_ended: (),
+    ) -> None:
+        """Show a plan.
 
-    def __init__(self, plan: Plan, console: Console) -> None:
+        Args:
+            chances: What a search is likely to run from now on.
+            announce: Publishes the shares of the work that this is.
+            so_far: What the sweep's tolerance buys, in lines, when so many trials have ended here.
+        """
         self._console, self._started = console, time.monotonic()
         self._total = len(plan.ahead)
         self._freezes = list(dict.fromkeys(map(_freeze, plan.ahead)))
@@ -89,9 +98,7 @@ class LiveDisplay(Listener):
         self._output = console.output if isinstance(console, SafeConsole) else None
         self._is_live = console.is_terminal or self._output is not None
         self._shown = ExitStack()
-        self.chances: Callable[[], Chances | None] = lambda: None
-        self.announce: Callable[..., None] = lambda likely, most: None
-        self.so_far: Callable[[int], Sequence[str]] = lambda n_ended: ()
+        self._chances, self._announce, self._so_far = chances, announce, so_far
 
     def __enter__(self) -> LiveDisplay:
         if self._output is not None:
@@ -193,10 +200,10 @@ class LiveDisplay(Listener):
         return time.monotonic() - self._started
 
     def _weigh(self) -> None:
-        if chances := self.chances():
+        if chances := self._chances():
             self._pace.weigh(chances)
         if self._pace.likely != 1.0:
-            self.announce(likely=self._pace.likely, most=self._pace.most)
+            self._announce(likely=self._pace.likely, most=self._pace.most)
 
     def _eta(self) -> str:
         return self._pace.time_left(self._elapsed_s())
@@ -206,7 +213,7 @@ class LiveDisplay(Listener):
         failed = f", {self._failed} failed" if self._failed else ""
         bar = ProgressBar(total=1.0, completed=self._pace.share_done(), width=40)
         head.add_row(bar, f"{self._ended} of {counted(self._total, 'trial')}{failed}", f"ETA {self._eta()}")
-        answers = [Text(line, style="bold", overflow="fold") for line in self.so_far(self._ended)]
+        answers = [Text(line, style="bold", overflow="fold") for line in self._so_far(self._ended)]
         return Stack(head, *answers, RunningTrials(self._running_rows()), self._best_table())
 
     def _running_rows(self) -> list[tuple[str, ...]]:

@@ -168,7 +168,7 @@ class Launch:
             say(
                 "note    this storage ignores a condition that claims need, so one driver at a time works on the store."
             )
-        return join(self.results.storage, sweep, say=say, alone=not honours)
+        return join(self.results.storage, sweep, say=say, check_store=self.results.check_there, alone=not honours)
 
 
 def _gone(results: ResultStore, n_committed: int) -> StoreError:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from contextlib import ExitStack, nullcontext
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
 from importlib import import_module
 
@@ -25,8 +26,6 @@ from orchestrator.store import ResultStore
 from orchestrator.sweeps.cluster_spec import ClusterSpec, cores_here, gpus_here, seen_gpus
 from orchestrator.sweeps.plan import Plan
 from trials.hardware.machine import hidden_gpus
-from trials.spec import TrialSpec
-from trials.state import State
 
 
 class SweepRun:
@@ -53,7 +52,6 @@ class SweepRun:
         self._bounds, self._membership, self._began, self._committed = bounds, membership, began, committed
         # Drivers that start at different trials of a list rarely want the same one; a single one keeps the order.
         start = int(membership.token, 16) / 16**16 if membership.others() else 0.0
-        membership.check_store = results.check_there
         decides = source_of(plan, results, before_write=membership.check, start=start, time_left=bounds.clock(began))
         self.source = SharedSource(decides, results, membership, plan.attempts)
         self.queue = TrialQueue(self.source, plan.sweep.limits, most=bounds.trials or None, again=self.source.again)
@@ -78,13 +76,11 @@ class SweepRun:
             if driver.token != self._membership.token:
                 say(f"with    {driver}")
         sweep, store = self.plan.sweep, self.results.storage
-        meter = Meter(self.cluster.hourly(sweep.resources))
         with (
             Watch(self.plan, store, sweep.watch, cluster=self.cluster.address, stop=self.stop, say=say) as watch,
-            on_bounds(self._bounds, meter, self.stop, say, began=self._began),
             self.stop.on_requests(store, sweep.name, say, is_last=self._is_last),
         ):
-            self._run(watch, meter)
+            self._run(watch)
             if self.queue.is_exhausted:  # neither stopped nor at a limit: paused trials will never resume
                 forget(store, {spec.trial_id for spec in trials_of(self.plan, self.results)})
 
@@ -92,7 +88,7 @@ class SweepRun:
         """Whether no other driver runs the sweep."""
         return len(running_drivers(self.results.storage, self.plan.sweep.name)) < 2
 
-    def _run(self, watch: Watch, meter: Meter) -> None:
+    def _run(self, watch: Watch) -> None:
         recorder = Recorder(
             self.results,
             before_commit=self._membership.check,
@@ -101,28 +97,32 @@ class SweepRun:
             may_compact=self._membership.is_first,
             keeps_weights=self.plan.sweep.keep == "weights",
         )
-        display = LiveDisplay(self.plan, stderr)
-        listener = Listeners(recorder, display, meter, *watch.listeners)
-
-        def settled(spec: TrialSpec, state: State) -> None:
-            display.settled(spec, state)
-            watch.tally.settled(state)
-
-        self.source.settled = settled
-        display.chances, display.announce = self.source.chances, self._membership.announce
-        specs = partial(trials_of, self.plan, self.results)
-        display.so_far = SoFar(self.results, specs, self.plan.sweep.decision_plan).lines
         try:
             try:
                 if self.cluster.address == "inline":
-                    self._inline(listener, display)
+                    self._inline(recorder, watch)
                 else:
-                    self._on_ray(listener, display, watch, meter, recorder)
+                    self._on_ray(recorder, watch)
             finally:
                 self.stop.ended(all_ran=self.queue.is_over)
         finally:  # also if a signal cuts off what stands above
             self._commit(recorder)
             recorder.close()
+
+    @contextmanager
+    def _heard(self, recorder: Recorder, watch: Watch, hourly: float) -> Iterator[Listener]:
+        """What hears of the trials, each of which costs so much an hour, while they run: up to the limits."""
+        specs = partial(trials_of, self.plan, self.results)
+        display = LiveDisplay(
+            self.plan,
+            stderr,
+            chances=self.source.chances,
+            announce=self._membership.announce,
+            so_far=SoFar(self.results, specs, self.plan.sweep.decision_plan).lines,
+        )
+        meter = Meter(hourly)
+        with on_bounds(self._bounds, meter, self.stop, say, began=self._began), display:
+            yield Listeners(recorder, display, meter, *watch.listeners)
 
     def _commit(self, recorder: Recorder) -> None:
         with self.stop.signals.committing():
@@ -132,14 +132,14 @@ class SweepRun:
         self._committed.update(attempts)
         self.source.committed(attempts)
 
-    def _inline(self, listener: Listener, display: LiveDisplay) -> None:
+    def _inline(self, recorder: Recorder, watch: Watch) -> None:
         from orchestrator.execution.inline import TrialSettings, run_inline
 
         sweep, resources = self.plan.sweep, self.plan.sweep.resources
         seen = seen_gpus(self.cluster) if resources.gpus else hidden_gpus()
         settings = TrialSettings.of(sweep, self.results.address)
         self.stop.signals.running(lambda: self.queue.is_over)
-        with display, seen:
+        with seen, self._heard(recorder, watch, self.cluster.hourly(resources)) as listener:
             run_inline(self.queue, listener, resources=resources, settings=settings, stop=self.stop)
 
     def _desert(self, recorder: Recorder, watch: Watch, error: Exception) -> None:
@@ -157,7 +157,7 @@ class SweepRun:
             finally:
                 os._exit(1)
 
-    def _on_ray(self, listener: Listener, display: LiveDisplay, watch: Watch, meter: Meter, recorder: Recorder) -> None:
+    def _on_ray(self, recorder: Recorder, watch: Watch) -> None:
         from orchestrator.ray_backend.cluster import ending_without_nodes, local_cluster, own_cluster
         from orchestrator.ray_backend.gpu_packing import slots_for
         from orchestrator.ray_backend.jobs import job_metadata
@@ -193,7 +193,7 @@ class SweepRun:
                 say=say,
             )
             shares = slots.shares.items()
-            meter.hourly = max(where.prices.hourly(share.cpus, share.gpus, kind) for kind, share in shares)
+            hourly = max(where.prices.hourly(share.cpus, share.gpus, kind) for kind, share in shares)
             say(f"ray     {slots.described()}; dashboard {cluster.dashboard} ({cluster.token_hint})")
             if not sweep.checkpoint.is_off and (note := unshared_note(self.results.storage)):
                 say(f"note    {note}")
@@ -201,7 +201,7 @@ class SweepRun:
             settings = WorkerSettings.of(sweep, self.results.address, origin=cluster.node_id, plugins=plugins)
             # What the end of a launch shows takes half a second to import, while this process has nothing else to do.
             threading.Thread(target=import_module, args=("orchestrator.analysis.answer",), daemon=True).start()
-            with display, watch.exporting():
+            with self._heard(recorder, watch, hourly) as listener, watch.exporting():
                 run_sweep(self.queue, listener, slots=slots, settings=settings, stop=self.stop)
                 self.stop.ended(all_ran=self.queue.is_over)
             self._commit(recorder)  # before Ray is left, which resets the handlers of signals

@@ -66,14 +66,16 @@ def drive(
         numbers = {trial_id: n + 1 for trial_id, n in store.attempts().items()}
         inner = make(start)
         source = SharedSource(inner, store, membership, numbers)
-        source.settled = lambda spec, state: told(f"settled {spec.seed}")
         queue = TrialQueue(source, Limits(alike=1000), again=source.again)
         recorder = Recorder(
             store, before_commit=membership.check, over=source.committed, may_compact=membership.is_first
         )
         try:
             while not queue.is_over:
-                if (attempt := queue.take()) is None:
+                attempt = queue.take()
+                for spec, _ in queue.settled_elsewhere():
+                    told(f"settled {spec.seed}")
+                if attempt is None:
                     recorder.tick()
                     time.sleep(0.02)
                     continue

@@ -45,10 +45,12 @@ def test_the_folder_of_a_killed_driver_is_removed_and_that_of_a_running_one_is_n
 
 def test_what_finished_is_committed_while_tune_waits_for_a_trial_and_does_nothing_else() -> None:
     committed: list[bool] = []
-    elsewhere: Any = SimpleNamespace(is_over=False, take=lambda: None)  # another driver has the trials that are left
+    # another driver has the trials that are left
+    elsewhere: Any = SimpleNamespace(is_over=False, take=lambda: None, settled_elsewhere=list)
+    listener: Any = SimpleNamespace(tick=lambda: committed.append(True))
     slots = Slots({ANY: Share()}, lambda: [Node("cpu", 2, 0)])
     settings = WorkerSettings("none", "results", None)
-    search = PlannedTrials(elsewhere, slots, settings, StopRequest(), lambda: committed.append(True))
+    search = PlannedTrials(elsewhere, slots, settings, StopRequest(), listener)
     waits = SimpleNamespace(next_trial=lambda: search.suggest("any"))
     tune = SimpleNamespace(_search_alg=waits, is_finished=lambda: len(committed) > 1)
     TuneController._update_trial_queue(tune, blocking=True, timeout=3)
