@@ -280,19 +280,24 @@ def _instead(likely: Mapping[str, Any] | None) -> str:
 def _next_steps(planned: PlannedQuestion, answers: Answers, left: Plan, launch: Launch) -> Iterator[NextStep]:
     """What somebody may do now: train what is recommended, go on, or ask something that can be decided."""
     asked, question = planned.asked, planned.question
-    if any(answer.freeze is not None for answer in answers) and asked.export is None:
+    decided = any(answer.freeze is not None for answer in answers)
+    unlearned = any(answer.outcome == "not learned" for answer in answers)
+    if decided and asked.export is None:
         yield _train_step(asked, question.name)
     if (hours := all_of_train_hours(planned, launch, Lookup(offline=asked.offline))) is not None:
-        brings = f"asks on all of train in place of the first {question.train_size:,}: what was decided may change"
+        changes = ": what was decided may change" if decided else ""
+        brings = f"asks on all of train in place of the first {question.train_size:,}{changes}"
         yield NextStep(asked.command(max_hours=hours), brings)
-    if any(answer.outcome == "not learned" for answer in answers) and launch.time_left > 0:
+    if unlearned and launch.time_left > 0:
         rates = higher_rates(asked.rates or AUTO, float(question.recipe["optim"]["lr"]))
         yield NextStep(
             asked.command(rates=rates), "tries higher learning rates, as the baseline has not learned the task"
         )
     open_ones = any(not answer.decided or answer.further_seeds != 0 for answer in answers)
     coarse = resolved(question.corpus.task, question.corpus.spec, SEEDS) > asked.tolerance
-    share = worth_holding_out(question) if open_ones and coarse and asked.held_out is None else None
+    # A baseline that has not learned from all of train learns no more from a part.
+    would_help = open_ones and coarse and asked.held_out is None and not unlearned
+    share = worth_holding_out(question) if would_help else None
     larger = []
     if share is not None:
         brings = f"asks again with {share:.0%} of train as dev, which tells smaller losses"

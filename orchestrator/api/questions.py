@@ -116,7 +116,9 @@ def say_plan(planned: PlannedQuestion, launch: Launch) -> None:
         write_sweep(path, sweep_text(question))
         say(f"sweep   wrote {path}{was}")
     printed = {f"note    {question.corpus.spec.name}: {line}" for line in question.corpus.lines}
-    printed.add(f"note    {_dev_note(question, planned.asked.tolerance)}")
+    if not planned.is_again:  # `_agreed` has said what dev cannot decide, and what would
+        asked = planned.asked
+        printed.add(f"note    {dev_note(question.corpus.task, question.corpus.spec, asked.tolerance, SEEDS)}")
     for line in plan_lines(planned.plan, launch.results.address, launch.where)[1:]:
         if not line.startswith("data ") and line not in printed:
             say(line)
