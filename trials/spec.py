@@ -31,8 +31,6 @@ from trials.settings import (
     Seeds,
 )
 
-# Settings that contradict each other, and numbers that no trial can have: each is refused with its reason.
-
 MOST_EPOCHS = 10_000  # the papers have 3 to 200
 MOST_EVALUATIONS = 100_000  # each is a pass over dev, and a row in the store that every reader loads
 MOST_BATCH = 1 << 20  # sentences; no memory holds the activations of more

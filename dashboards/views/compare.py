@@ -25,9 +25,6 @@ from trials.metrics.metric import metric_label
 _SAME = ("task", "metric", "corpus", "train_size")  # what two trials must share for their scores to compare
 
 
-# --- Which trials
-
-
 def _picked(selection: Selection) -> Selection:
     """The picked trials, if there are any."""
     picks = picks_of(selection)

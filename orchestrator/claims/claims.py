@@ -33,6 +33,7 @@ class Claims:
 
     def refresh(self) -> None:
         """Look at all claims, and then at who is present. Raises StoreError."""
+        # In this order: the driver of each listed claim was present before, so if it is not listed, it has ended.
         self._newest = newest(listed(self._folder))
         self.others = frozenset(self._membership.others())
 
@@ -58,6 +59,8 @@ class Claims:
         Raises:
             StoreError: the storage does not answer, or cannot be written.
         """
+        # If two create the same number the storage lets one: the other looks again, and finds the trial taken, or free
+        # once more because the quicker driver has ended meanwhile.
         while self.is_free(trial_id):
             number = max(at_least, self._newest.get(trial_id, 0) + 1)
             if self._folder.create(_name(trial_id, number), _content(self._membership.token, trial_id, number)):
@@ -90,6 +93,7 @@ class Claims:
         Raises:
             StoreError: the storage does not answer.
         """
+        # All of them up to that number, as older claims of other drivers stand until their trial has ended.
         names = listed(self._folder) if ended else []
         names = [name for name in names if _number(name) <= ended.get(trial_of(name), 0)]
         for trial_id, number in ended.items():

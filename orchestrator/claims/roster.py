@@ -18,13 +18,11 @@ from orchestrator.claims.holder import Holder, Presence
 from orchestrator.storage.storage import Storage
 from trials.errors import StoreError
 
-# Intervals and clocks of drivers that share a store.
-
 BEAT_S = 10.0
 STALE_S = 60.0  # six heartbeats: storage may be unavailable for a while
 POLL_S = 1.0
-PAUSE_S = 0.05
-EXIT_S = 10.0
+PAUSE_S = 0.05  # doubled at each try, so that two that ask at once part
+EXIT_S = 10.0  # a storage that is down must not hold up who pressed Ctrl-C
 
 # CLOCK_MONOTONIC stops while a machine sleeps, and closing a laptop's lid is the most common way to suspend a driver.
 _CLOCK: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
@@ -116,7 +114,7 @@ class Roster:
         """
         names: dict[str, list[str]] = {}
         try:
-            listed = self.storage.files("0", "g")
+            listed = self.storage.files("0", "g")  # tokens are hexadecimal
         except OSError as error:
             raise StoreError(f"{self.storage}: cannot be read ({error}).") from error
         for name in sorted(listed):

@@ -1,4 +1,7 @@
-"""What every command has: the option `--plugin`. The list of commands imports this and loads no plug-in."""
+"""What every command has: the folder of shipped files, the option `--plugin`, and a word where memory ends.
+
+The list of commands imports this and loads no plug-in.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +18,14 @@ import typer
 
 from orchestrator.config.signals import end_with_command
 
-# Where `configs/` is: at the top of a checkout, inside this package in an installed wheel.
-
 _PACKAGE = Path(__file__).parents[1]
 
 
 def configs_folder(name: str) -> Path:
-    """A folder of `configs/`: `sweeps`, `clusters` or `published`."""
+    """A folder of `configs/`: `sweeps`, `clusters` or `published`.
+
+    It is at the top of a checkout, and inside this package in an installed wheel.
+    """
     installed = _PACKAGE / "configs"
     return (installed if installed.is_dir() else _PACKAGE.parent / "configs") / name
 

@@ -1,7 +1,7 @@
 """A YAML file that knows the line of each of its keys, so that errors can point there.
 
 The cost of reading a file is bounded: with aliases and merge keys (`<<`) ten lines can expand to billions of values, so
-nodes are counted at each use before any value is built.
+nodes are counted at each use before any value is built. What pydantic finds wrong with the values becomes our messages.
 """
 
 from __future__ import annotations
@@ -24,8 +24,6 @@ from trials.errors import ConfigError, unknown
 from trials.escaping import beginning, quoted
 from trials.outside.plain_files import read_text
 from trials.outside.validation_rules import rule_of, together
-
-# Translate pydantic's validation errors into our error messages.
 
 KeyPath = tuple[str | int, ...]
 

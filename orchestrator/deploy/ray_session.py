@@ -3,6 +3,10 @@
 `/tmp/pf-UID/0` belongs to the first launch of a user, `/tmp/pf-UID/1` to a second at the same time, and so on. A lock
 tells which are in use, so a launch removes what the one before left, even one that was killed. Ray opens its folder to
 all users, so the one above it is closed. The names are short because the paths of sockets have to be.
+
+Whether Ray asks for a token, and where it lies, is what the environment sets. Ray 2.60 takes any value of RAY_AUTH_MODE
+that it does not know for `disabled`, and writes `~/.ray/auth_token` with the mode that the umask leaves, usually 0644:
+whoever reads it can run code as its owner. So both are checked before Ray is asked to do anything.
 """
 
 from __future__ import annotations
@@ -21,12 +25,6 @@ from pathlib import Path
 
 from orchestrator.config.secret_file import read_secret_file
 from trials.errors import ConfigError, MissingError, RefusedError
-
-# Ray's token authentication as the environment sets it: whether it is on, and the token's file.
-#
-# Ray 2.60 takes any value of RAY_AUTH_MODE that it does not know for `disabled`, and writes `~/.ray/auth_token` with
-# the mode that the umask leaves, usually 0644: whoever reads it can run code as its owner. So both are checked before
-# Ray is asked to do anything.
 
 MODE, TOKEN, TOKEN_PATH = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
 NO_TOKEN = f"{MODE}=disabled, so Ray asks for no token: whoever reaches its ports can run code as you"

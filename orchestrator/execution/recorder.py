@@ -33,19 +33,16 @@ from trials.spec import TrialSpec
 from trials.state import State
 from trials.tasks.task import read_corpus, words_of
 
-# Checkpoints of running trials, next to the rows of their store: one object per checkpoint.
-#
-#     <store>/checkpoints/<trial_id>-<attempt>-<step>-<digest>.safetensors
-#
-# Attempt and step are padded with zeros, so the newest sorts last, and a late worker of an older attempt can only add
-# older names. A checkpoint whose bytes do not match its digest counts as absent: resuming from it would give other
-# numbers.
-
 ROOM_BYTES = 16_000_000
 
 
 class StoredCheckpoints:
-    """The checkpoints of one trial: a `trials.training.checkpoint.CheckpointStorage`."""
+    """The checkpoints of one trial, next to the rows: a `trials.training.checkpoint.CheckpointStorage`.
+
+    One is the object `checkpoints/<trial_id>-<attempt>-<step>-<digest>.safetensors`. Attempt and step are padded with
+    zeros, so the newest sorts last, and a late worker of an older attempt can only add older names. A checkpoint whose
+    bytes do not match its digest counts as absent: resuming from it would give other numbers.
+    """
 
     def __init__(self, store: str, trial_id: str, attempt: int) -> None:
         self._storage, self._trial_id, self._attempt = open_storage(store).at(CHECKPOINTS), trial_id, attempt

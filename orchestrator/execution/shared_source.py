@@ -21,19 +21,19 @@ from trials.record import EpochRecord
 from trials.spec import TrialSpec
 from trials.state import State
 
-# What a driver knows of the trials that it shares with others: which it may run, and which have ended.
-#
-# Two rules make that exact, whatever happens between their steps:
-#
-# - Rows are read, then claims are listed. A trial with a new ended attempt and without a claim has ended for good, as a
-#   claim is deleted only after the row that ends its trial is committed.
-# - A trial is claimed, then rows are read. If the claim was free because the trial has just ended, its row is there.
-#
-# A trial that a schedule paused has ended, too, until it is wanted again: the next attempt resumes it, with any driver.
-
 
 class SharedTrials:
-    """The trials of a store, as one driver shares them. Not for several threads at once."""
+    """What a driver knows of the trials of a store: which it may run, and which have ended. Not for several threads.
+
+    Two rules make that exact, whatever happens between their steps:
+
+    - Rows are read, then claims are listed. A trial with a new ended attempt and without a claim has ended for good, as
+      a claim is deleted only after the row that ends its trial is committed.
+    - A trial is claimed, then rows are read. If the claim was free because the trial has just ended, its row is there.
+
+    A trial that a schedule paused has ended, too, until it is wanted again: the next attempt resumes it, with any
+    driver.
+    """
 
     def __init__(self, store: Storage, membership: Membership, numbers: Mapping[str, int]) -> None:
         """`numbers` are those of each trial's next attempt, if that is not 1, as of the start of this launch: it or a

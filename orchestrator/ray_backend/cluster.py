@@ -27,11 +27,6 @@ from orchestrator.execution.stop_request import polling
 from trials.errors import ConfigError, MissingError, PermafrostError
 from trials.hardware.machine import hidden_gpus, usable_cores
 
-# Notices that no node of a cluster is left, of which Tune hears nothing: it would wait for its workers without end.
-#
-# A local Ray is watched by its processes; of another one the head is asked which nodes are alive. As long as one is,
-# Tune hears of the workers that were lost with the others, and their trials are retried.
-
 LOOK_S = 1.0
 ENDING_S, SHUTDOWN_S = 8.0, 5.0
 SILENT_LOOKS = 45  # without an answer of the head; after 60 s of it Ray aborts the process
@@ -49,6 +44,9 @@ def ending_without_nodes(end: Callable[[Exception], None], desert: Callable[[Exc
     """While the block runs, call `end` once, in a thread, with the error if no node of the connected Ray is left.
 
     If the block has not ended some seconds later, as it is in a call of Ray that waits for the head, call `desert`.
+    Tune hears nothing of it and would wait for its workers without end. A local Ray is watched by its processes; of
+    another one the head is asked which nodes are alive. As long as one is, Tune hears of the workers that were lost
+    with the others, and their trials are retried.
     """
     from orchestrator.ray_backend.ray_internals import cleanup_that_can_be_skipped
 

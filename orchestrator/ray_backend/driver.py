@@ -41,8 +41,6 @@ from trials.record import EpochRecord
 from trials.spec import TrialSpec
 from trials.state import State
 
-# Hand attempts to Ray Tune until the queue is over or the sweep is asked to stop.
-
 N_KEPT = 100  # finished trials that stay: Tune's table needs some, and removing them in batches is cheaper
 
 

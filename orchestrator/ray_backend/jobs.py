@@ -1,6 +1,7 @@
 """Sweeps as jobs of a remote cluster: submit one, follow its output, find it again.
 
-The driver runs on the cluster, so the sweep continues when the laptop is closed. Its output is sent back.
+The driver runs on the cluster, so the sweep continues when the laptop is closed. Its output is sent back. What goes
+with a job is the sweep's file, the local data and models that it names, and our own code.
 """
 
 from __future__ import annotations
@@ -32,8 +33,6 @@ from orchestrator.sweeps.named_paths import each_path, existing
 from trials.errors import ConfigError, MissingError, RefusedError
 from trials.outside.plain_files import digest_of
 from trials.plugins.loading import loaded
-
-# What is sent with a submitted sweep: its file, the local data and models that it names, and our own code.
 
 MOST_BYTES = 400 << 20  # Ray refuses packages above 500 MiB
 CLUSTER_FILE = "cluster.yaml"

@@ -36,11 +36,6 @@ from trials.spec import TrialSpec
 if TYPE_CHECKING:
     from trials.hardware.worker_memory import MemoryLevel
 
-# How far the set-up of trials is, from workers to the driver, in the key-value store of the cluster's head.
-#
-# A worker is inside one call for the whole set-up, so Tune cannot carry it. Nothing is written where set-ups are short,
-# and nothing is read while every running trial has a record: trials of warm workers cost no request.
-
 _NAMESPACE = "permafrost-set-up"
 
 
@@ -51,7 +46,12 @@ def post(trial_id: str, attempt: int, work: SetUpWork) -> None:
 
 
 class SetUpBoard:
-    """What attempts without a record have written, in the driver."""
+    """How far the set-up of trials without a record is, as their workers write it; in the driver.
+
+    A worker is inside one call for the whole set-up, so Tune cannot carry it, and the key-value store of the cluster's
+    head does. Nothing is written where set-ups are short, and nothing is read while every running trial has a record:
+    trials of warm workers cost no request.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

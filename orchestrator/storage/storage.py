@@ -23,8 +23,6 @@ import pyarrow as pa
 from trials.errors import StoreError
 from trials.outside.plain_files import MOST_CONTENT, opened, read_bytes, stamp_of
 
-# Errors about single files of a store.
-
 
 class BrokenError(StoreError):
     """A file of a store that is corrupted or was not written by Permafrost.

@@ -2,6 +2,10 @@
 
 Columns are only ever added; an older file is read with nulls in the new ones.
 `_s` are seconds, `_bytes` bytes, `_j` joules. An export brings the descriptions along.
+
+An object's name is a time, so that names sort by age, then a digest of the content:
+`part-01795183308170301531-9f2c51d0a1b2c3d4.parquet`. Two writers that use the same name have written the same bytes.
+Names of the first version end in eight random digits; they remain valid, but cannot be verified.
 """
 
 from __future__ import annotations
@@ -20,13 +24,6 @@ from trials.metrics.metric import METRICS as REGISTERED
 from trials.metrics.metric import TaskMetric
 from trials.record import RECORD_COLUMNS, EpochRecord
 from trials.state import State
-
-# Names of objects: a time, so that they sort by age, then a digest of the content.
-#
-#     part-01795183308170301531-9f2c51d0a1b2c3d4.parquet
-#
-# Two writers that use the same name have written the same bytes. Names of the first version end in eight random digits;
-# they remain valid, but cannot be verified.
 
 CHECKPOINTS = "checkpoints"  # the folder
 QUARANTINE = "quarantine"  # what repairs moved out

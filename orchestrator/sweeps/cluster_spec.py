@@ -29,14 +29,12 @@ from trials.errors import ConfigError
 from trials.hardware.machine import Gpu, cuda_gpus, processor_name, shown_gpus, usable_cores
 from trials.settings import Frozen, Positive
 
-# What a launch uses of this machine, and the trials that there is room for: `--cluster local` and `inline`.
-#
-# `resources.gpus: auto` becomes `packed` or a number here. For `--cluster auto` that is decided by the cluster's nodes,
-# when Ray is connected (`orchestrator.ray_backend.gpu_packing`).
-
 
 def settled(cluster: ClusterSpec, sweep: SweepSpec) -> SweepSpec:
     """The sweep with the settings of its cluster, and on this machine with the number of GPUs that a trial gets.
+
+    `resources.gpus: auto` becomes `packed` or a number here. For `--cluster auto` the cluster's nodes decide that, when
+    Ray is connected (`orchestrator.ray_backend.gpu_packing`).
 
     Raises:
         ConfigError: `--gpus` asks for more than there are, or nobody knows what there is, as torch does not answer.

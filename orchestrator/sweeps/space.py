@@ -16,19 +16,19 @@ from orchestrator.config.yaml_document import KeyPath, faults
 from trials.errors import PermafrostError
 from trials.settings import Frozen
 
-# The values that a setting may take: a list of choices or a distribution; choices may contain further axes.
-#
-# freeze:
-#   - none
-#   - {strategy: first_k, depth: {int_uniform: [1, layers]}}     # up to the model's layers
-# lora: [null, {rank: {choice: [4, 8, 16]}}]                      # a rank only with adapters
-
 Bounds = tuple[float, float]
 LAYERS = "layers"  # as an upper bound: the encoder layers of the point's model
 
 
 class Axis(Frozen):
     """The values of one setting; exactly one attribute is given, and a bare list is a `choice`.
+
+    Choices may contain further axes:
+
+        freeze:
+          - none
+          - {strategy: first_k, depth: {int_uniform: [1, layers]}}     # up to the model's layers
+        lora: [null, {rank: {choice: [4, 8, 16]}}]                      # a rank only with adapters
 
     Attributes:
         choice: These values; mappings among them may contain axes.

@@ -80,9 +80,9 @@ def reached(house: dict[str, Module], start: str) -> set[str]:
 
 
 def has_second_docstring(text: str) -> bool:
-    """Whether a comment stands alone between the definitions of a module, as the docstring of what follows would."""
-    body = re.split(r"^(?:@|class |def |async def )", text, maxsplit=1, flags=re.MULTILINE)
-    return len(body) > 1 and re.search(r"\n\n(?:#[^\n]*\n)+\n", body[1]) is not None
+    """Whether a comment stands alone after the first import, as the docstring of a module in the module would."""
+    _, _, body = text.partition("\nfrom __future__ import annotations\n")
+    return re.search(r"\n\n(?:#[^\n]*\n)+\n", body) is not None
 
 
 def measured() -> dict[str, float]:

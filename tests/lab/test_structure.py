@@ -5,12 +5,12 @@ from __future__ import annotations
 from tests.lab.structure import Module, has_second_docstring, measured, reached
 
 
-def test_a_comment_that_stands_alone_between_definitions_is_a_second_docstring_and_one_above_a_constant_is_none() -> (
-    None
-):
-    first = '"""One."""\n\nimport os\n\n# Of what follows.\n\n\ndef one() -> None: ...\n\n\n'
-    assert has_second_docstring(f"{first}# Another subject.\n\n\ndef two() -> None: ...\n")
-    assert not has_second_docstring(f"{first}# Why 3.\nTHREE = 3\n")
+def test_a_comment_that_stands_alone_is_a_second_docstring_and_one_above_a_constant_is_none() -> None:
+    first = '"""One."""\n\nfrom __future__ import annotations\n\nimport os\n\n# Why 3.\nTHREE = 3\n\n\n'
+    subject, function = "# Another subject.\n\n\n", "def one() -> None: ...\n\n\n"
+    assert has_second_docstring(f"{first}{subject}{function}")
+    assert has_second_docstring(f"{first}{function}{subject}{function}")
+    assert not has_second_docstring(f"{first}{function}")
 
 
 def test_what_is_reached_is_what_imports_lead_to() -> None:

@@ -27,8 +27,6 @@ from trials.errors import ConfigError, UnknownNameError, reason, unknown
 from trials.outside import plain_files
 from trials.plugins.import_origins import OURS, pin, place_of
 
-# A registry: the names that a YAML file may use for one kind of plugin, and their implementations.
-
 T = TypeVar("T")
 
 NOT_LOADED = "plug-in not loaded"  # what stands beside a name that a store has and no module registered

@@ -27,6 +27,7 @@ def prefix_depth(spec: TrialSpec) -> int:
         return 0
     if spec.lora is not None and spec.lora.layers == "all":
         return 0
+    # The frozen layers that follow the embeddings without a gap; above a trained layer the input changes at each step.
     return next((k for k, layer in enumerate(freeze.layers) if k != layer), freeze.depth)
 
 
@@ -40,6 +41,7 @@ def cached_depth(spec: TrialSpec) -> int:
 
     The first call for a model of an unregistered family loads it.
     """
+    # In this order: whether a model can be cut is found out by running it, which a plan avoids where it can.
     depth = prefix_depth(spec) if is_worth_it(spec) else 0
     return 0 if depth and why_not_cut(spec, depth) else depth
 
@@ -61,6 +63,8 @@ def prefix_key(spec: TrialSpec, depth: int, device: str = CPU) -> str:
 
     `device`: the name of a GPU, or CPU.
     """
+    # Neither the freeze, the seeds nor the learning rates are in it: below the first trained layer they change nothing,
+    # so all trials of a sweep that freeze as deep share one file, whichever of them computes it.
     data = spec.data.content()
     content = [
         VERSION,

@@ -86,6 +86,7 @@ class StatesBuilder:
     def files(self) -> dict[str, StatesFile]:
         """The files of every split, in a folder that exists. Raises OSError if there is no room for them."""
         lengths = {name: [len(e.ids) for e in split.examples] for name, split in self._splits.items()}
+        # In fp32 whatever the trial's precision, so that nothing is rounded that the whole model would not round.
         n_bytes = 4 * self._width * sum(map(sum, lengths.values()))
         folder = node_folder("prefix", self._key_at(self._depth), n_bytes)
         return {name: StatesFile(folder, name, lengths[name], self._width) for name in lengths}
@@ -97,6 +98,7 @@ class StatesBuilder:
         """Operations of the frozen layers for train examples of these indices, each alone and without padding."""
         layers = self._layers(0)
         examples = self._data.train.examples
+        # One example shows which products the layers have; theirs grow with the length in a known way.
         like = collate([examples[subset[0]]], 0, self._device)
         of_layers = training_flops(layers, like)
         return sum(of_layers.of([len(examples[i].ids)]) for i in subset)
@@ -141,6 +143,7 @@ class StatesBuilder:
             began = time.perf_counter()
             chosen = [examples[i] if file is None else replace(examples[i], states=file.read(i)) for i in group]
             states = run_layers(self._spec, layers, chosen, self._device, self._first_position)
+            # Of a row only the whole can be timed. A subword's share is what each trial that reads it will report.
             a_subword = (time.perf_counter() - began) / sum(len(examples[i].ids) for i in group)
             for i, of_one in zip(group, states, strict=True):
                 yield i, of_one, below_s[i] + a_subword * len(examples[i].ids)

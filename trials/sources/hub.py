@@ -33,8 +33,6 @@ from trials.sources.cache import (
 from trials.sources.hub_client import MAIN, TIMEOUT_S, Repo, bar_class, calling, card_licence, explain, near_repo
 from trials.sources.hub_models import fetch_model as fetch_model
 
-# Rows of a hub dataset as canonical JSON lines: the same rows give the same bytes with any library version.
-
 Convert = Callable[[Any], Any]
 
 HIDDEN = -1  # the hub's value of an unpublished label

@@ -1,4 +1,4 @@
-"""Describe a model without loading it: its family, sizes and revision, all from its files."""
+"""Describe a model without loading it: its family, sizes and revision, and its weights by their files' headers."""
 
 from __future__ import annotations
 
@@ -22,8 +22,6 @@ from trials.sources.hub_models import fetch_model
 from trials.sources.split_files import absolute
 from trials.starter import STARTER as STARTER
 from trials.starter import model_path
-
-# Weight files of a model: whether they are complete, and the shapes of their tensors, by their headers alone.
 
 _LENGTH_BYTES = 8  # of the number at the beginning of a file, the bytes of its header
 

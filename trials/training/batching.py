@@ -19,8 +19,6 @@ from trials.spec import TrialSpec
 from trials.tasks.task import IGNORE, Example
 from trials.training.step_rule import LENGTH_WINDOW
 
-# Nested train subsets: the first `size` of one random order, so that 800 sentences contain the 200.
-
 
 @dataclass(frozen=True, slots=True)
 class Batch:
@@ -127,6 +125,7 @@ def collate(
 ) -> Batch:
     """Pad examples to the longest of them, and to at least `at_least` subwords and labels."""
     ids = padded_rows([example.ids for example in examples], pad_id, at_least[0])
+    # By length, not by the filler: a tokenizer may use the same id for padding and for a word.
     mask = (np.arange(ids.shape[1]) < np.array([[len(example.ids)] for example in examples])).astype(np.int64)
     labels = padded_rows([example.labels for example in examples], IGNORE, at_least[1])
     types = [example.types for example in examples if example.types is not None]

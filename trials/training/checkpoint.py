@@ -32,12 +32,6 @@ from trials.training.checkpoint_times import NEVER, CheckpointTimes
 from trials.training.freeze_course import FreezeSchedule
 from trials.training.loop import EvaluatedSplit, Training, never
 
-# Read a checkpoint and validate it against its trial before anything in it is used.
-#
-# Others may be able to write to a store. safetensors runs no code when it reads, but the code that uses the tensors
-# trusts its callers: the kernel of a fused optimiser assumes that moments are as large as their weights, and would
-# write past the end of smaller ones.
-
 VERSION = 1
 STATE = "state.json"
 
@@ -105,6 +99,10 @@ class Checkpoint:
 
     def check(self, templates: Mapping[str, torch.Tensor]) -> None:
         """Compare names, shapes and types with those of templates; `check_predictions` does so for `best_dev/`.
+
+        Others may be able to write to a store. safetensors runs no code when it reads, but the code that uses the
+        tensors trusts its callers: the kernel of a fused optimiser assumes that moments are as large as their weights,
+        and would write past the end of smaller ones.
 
         Raises:
             CheckpointError: a tensor too many, too few, or of another shape or type; or an invalid random state.
@@ -306,7 +304,7 @@ class TrialState:
         checkpoint.check(self._templates(checkpoint))
         if state.scaler.keys() != self.training.scaler.state_dict().keys():
             raise CheckpointError("its checkpoint does not fit this trial (scaler).")
-        if state.best_score is not None:
+        if state.best_score is not None:  # everything is checked before anything is changed
             checkpoint.check_predictions(dev, n_labels)
         with torch.no_grad():
             for i, parameter in enumerate(self._trained()):
@@ -316,6 +314,7 @@ class TrialState:
         for name, tensor in checkpoint.under("optimizer/").items():
             index, _, key = name.partition("/")
             moments.setdefault(int(index), {})[key] = tensor
+        # Its own groups, not stored ones: rates and decay follow from the trial, and nobody else may set them.
         optimizer.load_state_dict({"state": moments, "param_groups": optimizer.state_dict()["param_groups"]})
         if state.scaler:
             self.training.scaler.load_state_dict(dict(state.scaler))

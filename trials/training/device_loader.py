@@ -94,6 +94,7 @@ class DeviceLoader:
         if not rows:
             return None
         shape, on_gpu = (len(rows), width, rows[0].shape[1]), self._device.type == "cuda"
+        # Padded in the pinned memory itself, from which the device copies while the host goes on.
         padded = torch.empty(shape, dtype=rows[0].dtype, pin_memory=on_gpu)
         for to, row in zip(padded, rows, strict=True):
             to[: len(row)] = row
@@ -102,6 +103,7 @@ class DeviceLoader:
 
     def _width(self, chosen: Chosen) -> int:
         longest = int(self._lengths[np.asarray(chosen)].max())
+        # A multiple makes few shapes, each of which is recorded as a graph once; no row is longer than the longest.
         return min(-(-longest // self._multiple) * self._multiple, self._longest)
 
     def _sent(self, tensor: torch.Tensor) -> torch.Tensor:

@@ -54,6 +54,7 @@ def count_flops(run: Callable[[int, int], object]) -> Flops:
         with _Products() as products:
             run(*shape)
         counted.append(products.n_operations)
+    # Four unknowns, four shapes: the solution is exact, and rounding removes what the solver's floats add.
     terms = [[1, n, n * length, n * length**2] for n, length in _SHAPES]
     coefficients = np.linalg.solve(np.array(terms, float), np.array(counted, float))
     return Flops(*np.round(coefficients).tolist())
@@ -106,6 +107,7 @@ class _Products(TorchFunctionMode):
         result = func(*args, **(kwargs or {}))
         if func in _OPERANDS:
             for forward, operands in _OPERANDS[func](result, *args, **(kwargs or {})):
+                # One product of the same size for each gradient: C = A B has dA = dC B' and dB = A' dC.
                 backward = sum(operand.requires_grad for operand in operands) if torch.is_grad_enabled() else 0
                 self.n_operations += forward * (1 + backward)
         return result
@@ -145,7 +147,7 @@ def _attention(
 
 _OPERANDS: dict[Any, Callable[..., list[Product]]] = {
     functional.linear: _linear,
-    torch.ops.mkldnn._linear_pointwise: _linear,
+    torch.ops.mkldnn._linear_pointwise: _linear,  # torch's own on AMD (`models.products`)
     torch.matmul: _matmul,
     torch.Tensor.matmul: _matmul,
     torch.Tensor.__matmul__: _matmul,

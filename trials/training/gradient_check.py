@@ -89,6 +89,7 @@ def checked_mode(spec: TrialSpec, device: torch.device) -> CheckedMode:
         MissingError: there is none.
         ModelError: the model cannot be built.
     """
+    # Where the fastest is right one check is made; where it is not, the reason stays in the trial's row.
     refused = list[str]()
     for mode in MODES[device.type]:
         if mode == "graphs" and graphs_are_off():

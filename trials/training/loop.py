@@ -1,4 +1,4 @@
-"""The training loop and the evaluation."""
+"""The steps of a training: its optimiser and learning rates, the loop, and the evaluation."""
 
 from __future__ import annotations
 
@@ -23,8 +23,6 @@ from trials.training.flops import Flops
 from trials.training.step_graphs import CudaGraphRecorder, Step, StepGraphs, model_state
 from trials.training.step_rule import EVAL_BATCH, GPU_LENGTHS
 
-# The optimiser of a trial and its learning rates.
-
 
 def new_optimizer(loaded: LoadedModel, optim: OptimSpec, *, capturable: bool = False) -> torch.optim.AdamW:
     """AdamW over the trained parameters, without decay on biases and norms, with the learning rates of each part.
@@ -36,6 +34,7 @@ def new_optimizer(loaded: LoadedModel, optim: OptimSpec, *, capturable: bool = F
     """
     if optim.embedding_updates == "lazy":
         raise RefusedError("optim.embedding_updates: `lazy` was removed. The trial can be read, but not trained again.")
+    # By identity: tied weights stand under two names and are one parameter with one rate.
     rates = {id(p): rate for modules, rate in part_rates(loaded, optim) for m in modules for p in m.parameters()}
     groups: dict[tuple[float, bool], list[torch.nn.Parameter]] = {}
     for module in loaded.model.modules():
@@ -52,11 +51,13 @@ def new_optimizer(loaded: LoadedModel, optim: OptimSpec, *, capturable: bool = F
         }
         for (rate, decays), parameters in groups.items()
     ]
+    # AdamW (Loshchilov and Hutter 2019) with torch's betas and epsilon, which are transformers.Trainer's, too.
     return torch.optim.AdamW(given, lr=optim.lr, fused=True, capturable=capturable)
 
 
 def part_rates(loaded: LoadedModel, optim: OptimSpec) -> list[tuple[Sequence[torch.nn.Module], float]]:
     """The peak learning rate of each part: the head's, then from layer to layer downwards times `layer_decay`."""
+    # From layer to layer as in ELECTRA (Clark et al. 2020), after Howard and Ruder (2018).
     parts, decay = loaded.parts, optim.layer_decay or 1.0
     below = [((layer,), optim.lr * decay**depth) for depth, layer in enumerate(reversed(parts.encoder_layers), start=1)]
     lowest = [((parts.embeddings,), optim.lr * decay ** (len(parts.encoder_layers) + 1))]
@@ -150,7 +151,7 @@ class Training:
         """Set this step's learning rate in every parameter group."""
         share = lr_share(self.step, self.n_steps, self.optim.warmup, self.optim.schedule)
         for group in self.optimizer.param_groups:
-            if self.graphs:
+            if self.graphs:  # a recorded step reads this tensor, and would not see a new number
                 group["lr"].fill_(group["peak_lr"] * share)
             else:
                 group["lr"] = group["peak_lr"] * share
@@ -160,6 +161,7 @@ class Training:
         """Add the operations of a step on a batch."""
         if self.step_flops is not None:
             n = len(batch.lengths)
+            # As `Batch.parts` cuts: ten examples in four parts are three, three, three and one; five in four are three.
             n_parts = -(-n // -(-n // self.accumulation))
             self.flops += self.step_flops.of(batch.lengths) + (n_parts - 1) * self.step_flops.fixed
 
@@ -192,6 +194,7 @@ def train_steps(training: Training, n: int, pause: Callable[[], bool] = never) -
 
 def one_step(training: Training, batch: Batch) -> torch.Tensor:
     """Forward, backward, clip, update; returns the loss. A CUDA graph may record it, so no value may reach the host."""
+    # Each part's loss is divided by the batch's labels: gradients of parts with unequally many then add up to its own.
     n_labels, loss = count_labels(batch), torch.zeros((), device=batch.labels.device)
     for part in batch.parts(training.accumulation):
         with training.precision:
@@ -199,7 +202,7 @@ def one_step(training: Training, batch: Batch) -> torch.Tensor:
         training.scaler.scale(part_loss).backward()
         loss += part_loss.detach()
     if training.optim.max_grad_norm is not None:
-        training.scaler.unscale_(training.optimizer)
+        training.scaler.unscale_(training.optimizer)  # else the bound would be of scaled gradients
         torch.nn.utils.clip_grad_norm_(training.weights, training.optim.max_grad_norm)  # those that have a gradient
     training.scaler.step(training.optimizer)  # without scaling: optimizer.step()
     training.scaler.update()
@@ -256,6 +259,7 @@ def evaluate(training: Training, split: Split) -> EvaluatedSplit:
         for part, of_part, logits in _with_logits(training, batch, group):
             loss += summed_loss(logits, part.labels)
             outputs.add(logits, part.starts, of_part, examples)
+    # Counted from the examples, not on the device: one wait less, and the same for any order of the batches.
     n_labels = sum(int((example.labels != IGNORE).sum()) for example in examples)
     predicted, probability = outputs.numbers() if split.gold.dtype.kind == "f" else outputs.classes()
     return EvaluatedSplit(loss.item() / max(n_labels, 1), predicted, probability)
@@ -291,6 +295,7 @@ class _Outputs:
 
     def add(self, logits: torch.Tensor, starts: np.ndarray, group: Sequence[int], examples: Sequence[Example]) -> None:
         """Add a batch's logits (..., labels) for the examples of these indices, which start at these places."""
+        # What is kept is a number a subword: logits of a whole split over many labels might not fit beside the model.
         best, label = logits.max(dim=-1)
         self._labels.append(label.flatten())
         self._logits.append(best.flatten())

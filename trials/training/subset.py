@@ -37,6 +37,8 @@ def _turns(shares: np.ndarray, size: int) -> Iterator[int]:
     slack = 1 - 1 / (2 * len(shares) - 2)
     taken = np.zeros(len(shares))
     for k in range(1, size + 1):
+        # Due is a class whose share of k examples is ahead of what it got by more than the slack of all leaves; it can
+        # wait until its share is ahead by the slack itself. Earliest deadline first keeps the bound (Tijdeman 1980).
         due = shares * k - taken >= 1 - slack - 1e-9
         wait = np.where(due, (taken + slack) / shares, np.inf)
         turn = int(np.argmin(wait))

@@ -32,8 +32,6 @@ from trials.record import EpochRecord
 from trials.spec import TrialSpec
 from trials.state import State
 
-# The trackers that a sweep names, ready to be opened.
-
 
 @dataclass(frozen=True)
 class TrackerTarget:
