@@ -114,47 +114,72 @@ OBJECT_STORES = {"obstore", "boto3", "botocore"}
 HEAVY = {"torch", "transformers", "ray", "pandas", "datasets"}
 
 
-def test_importing_the_contracts_and_the_entry_points_loads_nothing_heavy() -> None:
-    modules = "trials.spec, trials.record, trials.draft, orchestrator.store, orchestrator.launch, orchestrator.status"
-    assert not _loaded_by(f"import {modules}") & HEAVY
+PROGRAM = """
+import sys
+from importlib import import_module
+
+def step(name, run):
+    try:
+        run()
+    except SystemExit as ended:
+        assert not ended.code, ended
+    print("loaded", name, *sys.modules, file=sys.stderr)
+
+def plan():
+    sys.argv = ["launch", "--dry-run", "--store", store]
+    launch.run(launch.launch)
+
+store = sys.argv[1]
+from dashboards.cli import app
+step("help", lambda: app(["--help"]))
+from orchestrator import launch
+step("contracts", lambda: [import_module(name) for name in CONTRACTS])
+step("status", lambda: app(["status", "--trials", "--store", store]))
+step("plan", plan)
+step("driver", lambda: [import_module(f"orchestrator.ray_backend.{name}") for name in DRIVER])
+"""
+CONTRACTS = ("trials.spec", "trials.record", "trials.draft", "orchestrator.store", "orchestrator.status")
+DRIVER = ("driver", "cluster", "gpu_packing", "staging", "jobs", "ray_internals")
 
 
-def test_the_list_of_commands_imports_none_of_them() -> None:
-    code = "from dashboards.cli import app; app(['--help'], standalone_mode=False)"
-    loaded = _loaded_by(code)
-    assert not loaded & (HEAVY | NO_FRAMES | OBJECT_STORES)
-    loaded -= {"trials", "trials.plugins", "trials.plugins.import_origins"}  # where our packages are imported from
-    assert not any(name.startswith(("orchestrator.store", "trials", "dashboards.commands")) for name in loaded)
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
+    """The modules that one process has loaded after each of these steps, one after the other."""
+    store = tmp_path_factory.mktemp("loaded")
+    ResultStore(store).create()
+    program = f"CONTRACTS, DRIVER = {CONTRACTS}, {DRIVER}\n{PROGRAM}"
+    done = subprocess.run([sys.executable, "-c", program, str(store)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    lines = (line.split() for line in done.stderr.splitlines() if line.startswith("loaded "))
+    return {step: set(modules) for _, step, *modules in lines}
 
 
-def test_a_store_is_listed_and_planned_against_without_frames(tmp_path: Path) -> None:
-    ResultStore(tmp_path).create()
-    status = f"from dashboards.cli import app; app(['status', '--trials', '--store', {str(tmp_path)!r}])"
-    assert not _loaded_by(status) & (HEAVY | {"scipy"})
-    plan = _loaded_by("from orchestrator.launch import launch, run; run(launch)", "--dry-run", "--store", str(tmp_path))
+def test_the_list_of_commands_imports_none_of_them(loaded: dict[str, set[str]]) -> None:
+    shown = loaded["help"]
+    assert not shown & (HEAVY | NO_FRAMES | OBJECT_STORES)
+    shown -= {"trials", "trials.plugins", "trials.plugins.import_origins"}  # where our packages are imported from
+    assert not any(name.startswith(("orchestrator.store", "trials", "dashboards.commands")) for name in shown)
+
+
+def test_importing_the_contracts_and_the_entry_points_loads_nothing_heavy(loaded: dict[str, set[str]]) -> None:
+    assert not loaded["contracts"] & HEAVY
+
+
+def test_a_store_is_listed_and_planned_against_without_frames(loaded: dict[str, set[str]]) -> None:
+    assert not loaded["status"] & (HEAVY | {"scipy"})
     # What the dev split can decide is said by the code that will decide, which takes pandas and scipy.
-    assert not plan & ((HEAVY - {"pandas"}) | OBJECT_STORES | {"optuna"})
+    assert not loaded["plan"] & ((HEAVY - {"pandas"}) | OBJECT_STORES | {"optuna"})
 
 
-def test_a_driver_of_ray_loads_neither_torch_nor_what_trains() -> None:
-    modules = ("driver", "cluster", "gpu_packing", "staging", "jobs", "ray_internals")
-    loaded = _loaded_by("import " + ", ".join(f"orchestrator.ray_backend.{module}" for module in modules))
-    assert "ray.tune" in loaded
-    assert not loaded & {"torch", "transformers", "trials.run"}  # seconds before Ray could start
+def test_a_driver_of_ray_loads_neither_torch_nor_what_trains(loaded: dict[str, set[str]]) -> None:
+    assert "ray.tune" in loaded["driver"]
+    assert not loaded["driver"] & {"torch", "transformers", "trials.run"}  # seconds before Ray could start
 
 
 def test_the_summary_of_a_command_is_the_first_paragraph_of_its_help_and_the_version_that_of_the_package() -> None:
     for name, (_, summary, _) in (COMMANDS | GROUPS).items():
         assert load_command(name).help.split("\n\n")[0].replace("\n", " ") == summary
     assert run("--version").output == f"permafrost {trials.__version__}\n"
-
-
-def _loaded_by(code: str, *arguments: str) -> set[str]:
-    """The modules that a program has loaded when it ends."""
-    listing = "import atexit, sys; atexit.register(lambda: print('loaded', *sys.modules, file=sys.stderr)); "
-    words = [sys.executable, "-c", listing + code, *arguments]
-    done = subprocess.run(words, capture_output=True, text=True, check=True)
-    return set(done.stderr.rpartition("loaded ")[2].split())
 
 
 @pytest.mark.parametrize(

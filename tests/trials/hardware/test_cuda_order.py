@@ -34,25 +34,38 @@ def on_a_gpu(specs: Sequence[TrialSpec], cache: Path, **environment: str) -> lis
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+@pytest.fixture(scope="module")
+def specs(make_any_trial: TrialMaker) -> list[TrialSpec]:
+    """A whole model, a frozen one, and one that reads its mask on the host."""
+    bert = (make_any_trial("bert", dropout=0.0), make_any_trial("bert", dropout=0.0, **FROZEN))
+    return [*bert, make_any_trial("deberta-v2")]
+
+
+@pytest.fixture(scope="module")
+def found(specs: list[TrialSpec], tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """How a trial goes without graphs, and how all go on the same node afterwards."""
+    cache = tmp_path_factory.mktemp("cuda") / "cache"
+    return [*on_a_gpu(specs[:1], cache, **{GRAPHS_VARIABLE: "0"}), *on_a_gpu(specs, cache)]
+
+
 def test_cuda_is_initialised_first_and_recorded_steps_have_the_losses_of_a_cpu(
-    make_trial: TrialMaker, tmp_path: Path
+    specs: list[TrialSpec], found: list[dict[str, Any]]
 ) -> None:
-    specs = [make_trial("bert", dropout=0.0), make_trial("bert", dropout=0.0, **FROZEN), make_trial("deberta-v2")]
-    whole, frozen, deberta = on_a_gpu(specs, tmp_path)
+    _, whole, frozen, deberta = found
     assert whole["calls"][:2] == ["init", "set_device"]
-    assert whole["calls"].index("reset_peak_memory_stats") > whole["calls"].index(
-        "CUDAGraph"
-    )  # of the check, before it
+    checked = whole["calls"].index("CUDAGraph")
+    assert whole["calls"].index("reset_peak_memory_stats") > checked
     assert whole["peak_memory_bytes"] == 1 << 30
-    for spec, found in zip(specs, (whole, frozen), strict=False):
-        assert (found["step_mode"], found["refused_modes"], found["padding_free"]) == ("graphs", None, 0)
-        assert found["losses"] == pytest.approx(step_losses(records_of(spec)), abs=1e-5)
-    assert (deberta["step_mode"], deberta["refused_modes"]) == ("padded", None)  # it reads its mask on the host
+    for spec, one in zip(specs, (whole, frozen), strict=False):
+        assert (one["step_mode"], one["refused_modes"], one["padding_free"]) == ("graphs", None, 0)
+        assert one["losses"] == pytest.approx(step_losses(records_of(spec)), abs=1e-5)
+    assert (deberta["step_mode"], deberta["refused_modes"]) == ("padded", None)
 
 
-def test_without_graphs_the_same_batches_run_step_by_step(make_trial: TrialMaker, tmp_path: Path) -> None:
-    spec = make_trial("bert", dropout=0.0)
-    (found,), (again,) = on_a_gpu([spec], tmp_path, **{GRAPHS_VARIABLE: "0"}), on_a_gpu([spec], tmp_path)
-    assert (found["step_mode"], "CUDAGraph" in found["calls"]) == ("padded", False)
+def test_without_graphs_the_same_batches_run_step_by_step(
+    specs: list[TrialSpec], found: list[dict[str, Any]]
+) -> None:
+    without, again = found[:2]
+    assert (without["step_mode"], "CUDAGraph" in without["calls"]) == ("padded", False)
     assert again["step_mode"] == "graphs"  # what a node keeps is no matter of the environment
-    assert found["losses"] == pytest.approx(step_losses(records_of(spec)), abs=1e-5)
+    assert without["losses"] == pytest.approx(step_losses(records_of(specs[0])), abs=1e-5)
