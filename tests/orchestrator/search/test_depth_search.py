@@ -68,22 +68,35 @@ def searched(folder: Path, table: RecordedTrials, tolerance: float = 1.0) -> Dep
     return source
 
 
-def test_the_chances_of_its_trials_end_with_the_search_and_a_budget_bounds_their_sum(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def usual(tmp_path_factory: pytest.TempPathFactory) -> DepthSearch:
+    """A search that has ended, within 1 point."""
+    return searched(tmp_path_factory.mktemp("usual"), trials())
+
+
+@pytest.fixture(scope="module")
+def narrow(tmp_path_factory: pytest.TempPathFactory) -> DepthSearch:
+    """One within 0.4 points, which ends undecided."""
+    return searched(tmp_path_factory.mktemp("narrow"), trials(), tolerance=0.4)
+
+
+def test_the_chances_of_its_trials_end_with_the_search_and_a_budget_bounds_their_sum(
+    tmp_path: Path, usual: DepthSearch
+) -> None:
     """The first looks are certain to be run; of later seeds less is expected."""
     source = DepthSearch(goal(tolerance=1.0, trials=4), DEPTHS, nothing_known(tmp_path))
     chances = source.chances()
     likely = {(spec.freeze.depth, spec.seed): chance for spec, chance in chances.of_trials}
     assert likely[0, 0] == likely[1, 0] == likely[2, 0] > likely[1, 5]
     assert sum(likely.values()) == pytest.approx(4) == chances.at_most
-    assert {chance for _, chance in searched(tmp_path, trials()).chances().of_trials} == {0.0}
+    assert {chance for _, chance in usual.chances().of_trials} == {0.0}
 
 
-def test_with_time_given_it_goes_on_until_nothing_is_open(tmp_path: Path) -> None:
+def test_with_time_given_it_goes_on_until_nothing_is_open(tmp_path: Path, narrow: DepthSearch) -> None:
     """Times of trials are measured as they end; two depths that are decided need no further seed."""
-    short = searched(tmp_path, trials(), tolerance=0.4)
     source = DepthSearch(goal(tolerance=0.4), DEPTHS, nothing_known(tmp_path), time_left=lambda: 3600.0)
     spent = simulate(source, trials())
-    assert spent.trials > len(short._used)
+    assert spent.trials > len(narrow._used)
     assert source.found()[0] == "chosen  Not decided"
 
 
@@ -96,8 +109,10 @@ def test_seeds_that_were_added_to_a_plan_are_run_where_they_may_decide(tmp_path:
     assert source.decided().table["n_pairs"].max() > 3
 
 
-def test_it_ends_with_the_answer_and_its_curve_and_what_the_choice_loses_on_test(tmp_path: Path) -> None:
-    lines = searched(tmp_path, trials()).found(200)
+def test_it_ends_with_the_answer_and_its_curve_and_what_the_choice_loses_on_test(
+    tmp_path: Path, usual: DepthSearch
+) -> None:
+    lines = usual.found(200)
     assert lines[0] == "chosen  ■ ■□□□□□  Freeze the first 1 of 6 layers and the embeddings, within 1 point"
     assert re.fullmatch(
         r" {8}It loses \S+ points \(\S+ to \S+\) and saves 20 % of .*; \d+ seeds, 300 dev sentences\.", lines[1]
@@ -105,21 +120,21 @@ def test_it_ends_with_the_answer_and_its_curve_and_what_the_choice_loses_on_test
     assert lines[2].startswith("        On test, which took no part in the choice, it loses 0.")
     assert lines[2].endswith(" seeds, 200 test sentences.")
     assert any(line.startswith("          within ") for line in lines)
-    assert max(map(len, searched(tmp_path, trials()).found(80)[1:])) <= 80
+    assert max(map(len, usual.found(80)[1:])) <= 80
     alone = searched(tmp_path, trials(sentences=False)).found(200)
     assert alone[2].endswith(" seeds, on this test set.")
 
 
-def test_sentences_of_documents_are_judged_by_them(tmp_path: Path) -> None:
-    source, plain = searched(tmp_path, trials(documents=True)), searched(tmp_path, trials())
+def test_sentences_of_documents_are_judged_by_them(tmp_path: Path, usual: DepthSearch) -> None:
+    source = searched(tmp_path, trials(documents=True))
     row = source.decided().table.iloc[0]
     assert (row["n_sentences"], row["n_documents"]) == (300, 20)
-    assert row["high"] != pytest.approx(plain.decided().table.iloc[0]["high"])
+    assert row["high"] != pytest.approx(usual.decided().table.iloc[0]["high"])
     assert "300 dev sentences of 20 documents" in source.found(200)[1]
 
 
-def test_an_undecided_depth_says_how_many_seeds_or_sentences_would_decide(tmp_path: Path) -> None:
-    first, second, *_ = searched(tmp_path, trials(), tolerance=0.4).found(400)
+def test_an_undecided_depth_says_how_many_seeds_or_sentences_would_decide(narrow: DepthSearch) -> None:
+    first, second, *_ = narrow.found(400)
     assert first == "chosen  Not decided"
     assert "which is not shown to be at most 0.4 points; about " in second
     assert "more dev sentences" in second
@@ -140,7 +155,7 @@ def test_a_run_that_collapsed_is_left_out_and_reported_unless_most_do(tmp_path: 
 
 @pytest.mark.parametrize("n_stored", [3, 18])
 def test_a_search_that_finds_trials_in_the_store_gives_the_same_answer_and_a_finished_one_is_replayed(
-    tmp_path: Path, n_stored: int
+    tmp_path: Path, n_stored: int, usual: DepthSearch
 ) -> None:
     table, store = trials(), ResultStore(tmp_path / "stored")
     every = [spec for cell in (DEPTHS.baseline, *DEPTHS.freezes) for spec in cell.values()]
@@ -150,9 +165,9 @@ def test_a_search_that_finds_trials_in_the_store_gives_the_same_answer_and_a_fin
         recorder.evaluated(spec, table[spec.trial_id][0])
         recorder.ended(spec, State.COMPLETED, None)
     recorder.close()
-    alone, resumed = searched(tmp_path, table), DepthSearch(goal(tolerance=1.0), DEPTHS, StoredTrials(store))
+    resumed = DepthSearch(goal(tolerance=1.0), DEPTHS, StoredTrials(store))
     spent = simulate(resumed, table)
-    assert resumed.found() == alone.found()
+    assert resumed.found() == usual.found()
     assert (spent.trials == 0) == (n_stored == 18)
     if n_stored == 18:
-        assert searched(tmp_path, recorded_trials(store)).found() == alone.found()
+        assert searched(tmp_path, recorded_trials(store)).found() == usual.found()
