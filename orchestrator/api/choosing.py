@@ -306,10 +306,14 @@ def _next_steps(planned: PlannedQuestion, answers: Answers, left: Plan, launch: 
     seeds_tell = all(answer.decided_by.alike is None for answer in answers)
     yield from [] if seeds_tell else larger
     if (open_ones or not answers) and hours is None:
-        yield from _going_on(asked, [left], launch)
+        for step in _going_on(asked, [left], launch):
+            yield step._replace(brings=_TO_LEARN) if unlearned and launch.time_left <= 0 else step
     for answer in answers:
         yield from _other_tolerance(asked, answer)
     yield from larger if seeds_tell else []
+
+
+_TO_LEARN = "goes on with what may help the baseline to learn: more epochs, then other learning rates"
 
 
 def _train_step(asked: ChooseOptions, sweep: str, *extra: str) -> NextStep:

@@ -276,7 +276,7 @@ def _fitting(
         if curve_s <= left or n <= FEWEST:
             break
         size = max(FEWEST, _rounded(n * left / curve_s))
-        price = "" if n < n_train else f"; all of them take --max-hours {_hours(curve_s / SPARE):g}"
+        price = "" if n < n_train else f"; all of them take --max-hours {hours_of_all(curve_s, hours):g}"
         say(
             f"data    a curve of depths on {n:,} takes {duration(curve_s)}, more than is left of --max-hours "
             f"{hours:g}: trying {size:,}{price}"
@@ -315,7 +315,12 @@ def all_of_train_hours(planned: PlannedQuestion, launch: Launch, lookup: Lookup)
     whole = replace(sized(planned.question, lookup, None), hours=None)
     plan = launch.plan(*sweep_of_text(planned.path, sweep_text(whole)), lookup)
     curve_s = _curve_s(plan, forecast_of(plan, launch.results, launch.where))
-    return max(_hours(curve_s / SPARE), _hours(planned.question.hours * HOUR) + 0.01) if curve_s else None
+    return hours_of_all(curve_s, planned.question.hours) if curve_s else None
+
+
+def hours_of_all(curve_s: float, too_few: float) -> float:
+    """The `--max-hours` for a curve on all of train, where so many were too few: pilots took some of them."""
+    return max(_hours(curve_s / SPARE), round(_hours(too_few * HOUR) + 0.01, 2))
 
 
 def _agreed(asked: ChooseOptions, question: Question, folder: Path) -> ChooseOptions:

@@ -184,7 +184,7 @@ def test_a_baseline_that_has_not_learned_or_is_near_the_constant_prediction_is_s
     assert rows(of)["why_none"].tolist() == ["the baseline has not learned the task"]
     assert (of.outcome, of.chosen, of.trade_offs) == ("not learned", None, ())
     assert answer_sentence(of).startswith("Not learned: the baseline has not learned the task: it scores ")
-    assert "Try all of the train data, then more epochs, then another learning rate." in answer_sentence(of)
+    assert "Try all of train if it had a part, then more epochs, then another learning rate." in answer_sentence(of)
     rng = np.random.default_rng(1)
     frame = trials({"none": list(0.54 + 0.02 * rng.standard_normal(6)), "first 2": [0.54] * 6})
     assert decide(frame.assign(constant_score=0.53, collapsed=0.0)).outcome == "not learned"
