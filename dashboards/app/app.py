@@ -25,7 +25,7 @@ from dashboards.app.page_cache import PageCache
 from dashboards.app.shell import shell
 from dashboards.data.frames import Frames, Snapshot
 from dashboards.data.page_query import PageQuery, parse_query
-from dashboards.data.selection import provenance, versions_of
+from dashboards.data.selection import provenance, select, versions_of
 from dashboards.data.table_files import FORMATS
 from dashboards.report.figure_export import table_file
 from dashboards.report.html import as_html, page_as_html
@@ -117,6 +117,14 @@ def _front(snapshot: Snapshot) -> PageQuery:
     """The sweep to open, if it is another one than the newest, which opens without a word in the address."""
     sweep = front_sweep(snapshot)
     return PageQuery() if sweep == next(iter(snapshot.sweeps), "") else PageQuery(sweep=sweep)
+
+
+def answer_ahead(frames: Frames, front: PageQuery | None = None) -> None:
+    """Compute what the first page says, of the same arguments as `make_app`: it is kept, and the first visit would
+    wait for it up to some seconds.
+    """
+    snapshot = frames.refresh()
+    page_sentences(select(snapshot, front or _front(snapshot)))
 
 
 def _browser_callbacks(app: dash.Dash) -> None:

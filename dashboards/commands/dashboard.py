@@ -7,7 +7,9 @@ permafrost demo
 from __future__ import annotations
 
 import gc
+import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlencode
@@ -19,9 +21,11 @@ from orchestrator.config import options
 from orchestrator.config.command_line import configs_folder
 from orchestrator.config.console import DEFAULT_STORE, reported, say
 from orchestrator.store import open_store
-from trials.errors import StoreError
+from trials.errors import PermafrostError, StoreError
 
 if TYPE_CHECKING:
+    from dashboards.data.frames import Frames
+    from dashboards.data.page_query import PageQuery
     from dashboards.serving.access import Access
 
 DEMO_STORE = configs_folder("freezebench") / "store"
@@ -82,11 +86,23 @@ def _serve(store: str, page: Mapping[str, str], access: Access, *, debug: bool) 
     frames.refresh()
     gc.collect()
     gc.freeze()  # what is known of the store stays: looking through it for garbage would stop a page for 0.3 s
+    search = f"?{urlencode(page)}" if page else ""
+    front = parse_query(search)[0] if page else None
+    ahead = threading.Thread(target=_answer_ahead, args=(frames, front), daemon=True)
+    ahead.start()
     try:
-        search = f"?{urlencode(page)}" if page else ""
-        return serve(make_app(frames, parse_query(search)[0] if page else None), access, page=search, debug=debug)
+        return serve(make_app(frames, front), access, page=search, debug=debug)
     finally:
+        ahead.join()
         gc.unfreeze()  # else DuckDB reports all that it holds as leaked when Python ends
+
+
+def _answer_ahead(frames: Frames, front: PageQuery | None) -> None:
+    """Have the answer of the first page before a browser asks for it; a page says what keeps it from being had."""
+    from dashboards.app.app import answer_ahead
+
+    with suppress(PermafrostError):
+        answer_ahead(frames, front)
 
 
 def demo(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import shlex
+import threading
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -54,6 +55,7 @@ class PageAnswers(NamedTuple):
 # them all.
 _known: WeakKeyDictionary[ResultStore, dict[tuple[Any, ...], PageAnswers]] = WeakKeyDictionary()
 _MOST_KNOWN = 64
+_one_at_a_time = threading.Lock()
 
 
 def answers_of_page(selection: Selection, most: int = MOST_ANSWERS) -> PageAnswers:
@@ -82,14 +84,15 @@ def _answered(selection: Selection, sweep: str, most: int) -> PageAnswers:
     # Addresses that come to the same trials, as the summary and the only section of a report, have the same answers.
     cache, query = _known.setdefault(selection.snapshot.store, {}), selection.query
     key = sweep, _digest(trials), len(questions), selection.plan, query.budget
-    if key not in cache:
-        cost = None if query.cost == FLOPS else query.cost  # FLOPs where a corpus has them, else parameters
-        budget = {} if query.budget is None else {query.cost: query.budget}
-        frame, plan = replace(page, trials=trials).with_sentences, replace(selection.plan, cost=cost)
-        answered = answers(frame, selection.snapshot.specs, plan, budget=budget)
-        while len(cache) >= _MOST_KNOWN:
-            cache.pop(next(iter(cache)))
-        cache[key] = PageAnswers(answered, len(questions), trials)
+    with _one_at_a_time:  # who asks for the same meanwhile waits for it
+        if key not in cache:
+            cost = None if query.cost == FLOPS else query.cost  # FLOPs where a corpus has them, else parameters
+            budget = {} if query.budget is None else {query.cost: query.budget}
+            frame, plan = replace(page, trials=trials).with_sentences, replace(selection.plan, cost=cost)
+            answered = answers(frame, selection.snapshot.specs, plan, budget=budget)
+            while len(cache) >= _MOST_KNOWN:
+                cache.pop(next(iter(cache)))
+            cache[key] = PageAnswers(answered, len(questions), trials)
     return cache[key]
 
 
