@@ -91,7 +91,7 @@ def _serve(store: str, page: Mapping[str, str], access: Access, *, debug: bool) 
     ahead = threading.Thread(target=_answer_ahead, args=(frames, front), daemon=True)
     ahead.start()
     try:
-        return serve(make_app(frames, front), access, page=search, debug=debug)
+        return serve(make_app(frames, front), access, say, page=search, debug=debug)
     finally:
         ahead.join()
         gc.unfreeze()  # else DuckDB reports all that it holds as leaked when Python ends

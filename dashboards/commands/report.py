@@ -72,7 +72,7 @@ def report(
         query = PageQuery(sweep=name, tolerance=tolerance)
         query = query if cost is None else query.but(cost=cost)
         replaced = ", which replace an older report" if is_report else ""
-        with step_progress() as progress:
+        with step_progress(stderr) as progress:
             written = write_report(frames, query, folder, pictures=pictures, progress=progress)
         if written.no_pictures:
             say(f"No SVG, PDF and PNG: {written.no_pictures}")

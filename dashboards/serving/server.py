@@ -3,7 +3,7 @@
 with Listening(app, Access(port=0)) as server:  # in a test
     ...  # server.url
 
-code = serve(app, read_access(host=host, port=port))  # in a command
+code = serve(app, read_access(host=host, port=port), say)  # in a command
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Self
@@ -29,7 +29,6 @@ from dashboards.serving.access import Access
 from dashboards.serving.connections import serve_until
 from dashboards.serving.gate import MAX_BODY_BYTES
 from dashboards.serving.hardened import secured
-from orchestrator.config.console import say
 from trials.errors import ConfigError
 
 _PORTS_TRIED = 20  # from the one asked for
@@ -89,8 +88,8 @@ class Listening:
         )
 
 
-def serve(app: dash.Dash, access: Access, *, page: str = "", debug: bool = False) -> int:
-    """Serve until Ctrl-C (exit code 130) or SIGTERM (143); print the address of a page. Raises ConfigError."""
+def serve(app: dash.Dash, access: Access, say: Callable[[str], None], *, page: str = "", debug: bool = False) -> int:
+    """Serve until Ctrl-C (exit code 130) or SIGTERM (143); say the address of a page. Raises ConfigError."""
     with _stopped_by_signal() as stopped, Listening(app, access, debug=debug) as server:
         if access.port and f":{access.port}/" not in server.url:
             say(f"Port {access.port} is in use.")

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from orchestrator.api.answering import Answers
 from orchestrator.api.rates import sweep_beside
-from orchestrator.config.console import say
 from orchestrator.config.quantities import counted
 from orchestrator.own_data.sweep_file import NOTHING, Question, lora_text
 from orchestrator.session.session import Launch
@@ -40,7 +39,7 @@ def with_lora(
     text = lora_text(question, LoraSpec().rank, rate, seeds[: max(n, FEWEST)])
     plan = launch.plan(*sweep_beside(path, "lora-", text), lookup)
     trials = counted(len(plan.to_run), "trial")
-    say(f"lora    {trials} of adapters of rank {LoraSpec().rank} in every layer, at a learning rate of {rate:g}")
+    launch.say(f"lora    {trials} of adapters of rank {LoraSpec().rank} in every layer, at a learning rate of {rate:g}")
     with launch.run(plan) as ended:
         frame = launch.results.evidence(plan.trials).frame
     baseline = next(spec.cell_id for spec in plan.trials if spec.freeze.is_baseline)

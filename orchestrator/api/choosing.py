@@ -29,8 +29,8 @@ from orchestrator.api.questions import (
 )
 from orchestrator.api.rates import AUTO, higher_rates, rates_of
 from orchestrator.api.training import train
-from orchestrator.config.console import INTERRUPTED, say
-from orchestrator.config.notebook import ShownInCell, notebook_output
+from orchestrator.config.console import INTERRUPTED
+from orchestrator.config.notebook import CONSOLE, ShownInCell, notebook_output
 from orchestrator.config.quantities import HOUR, counted, duration
 from orchestrator.own_data.choose_options import ChooseOptions
 from orchestrator.own_data.sweep_file import SEEDS
@@ -125,7 +125,7 @@ def choose(options: ChooseOptions | str = "", **others: Any) -> Choice:
             replace(choice, answers=answers, exit_code=max(choice.exit_code, code)),
             code == INTERRUPTED,
         )
-    return _with_model(choice, planned) if planned.asked.export is not None and not was_stopped else choice
+    return _with_model(choice, planned, launch) if planned.asked.export is not None and not was_stopped else choice
 
 
 def _searched_once_learned(
@@ -210,7 +210,7 @@ def _steps_over_models(
 def _begun(asked: ChooseOptions) -> tuple[Launch, Path]:
     """Where and until when it runs, and the folder of its sweep files; options are checked before data are read."""
     where = here(asked.cluster, cpus=asked.cpus, gpus=asked.gpus)
-    launch = Launch.begin(where, Bounds(hours=asked.max_hours), asked.store)
+    launch = Launch.begin(where, Bounds(hours=asked.max_hours), asked.store, CONSOLE)
     folder = _folder(asked, launch.results)
     asked.check()
     if asked.rates is not None:
@@ -244,7 +244,7 @@ def _exit_code(ended: Ended) -> int:
     return int(ended.outcome.failed > 0) if ended.stop.bound is not None else ended.exit_code
 
 
-def _with_model(choice: Choice, planned: PlannedQuestion) -> Choice:
+def _with_model(choice: Choice, planned: PlannedQuestion, launch: Launch) -> Choice:
     """The choice with the recommended setting, trained and exported; without a decision what the curve recommends, if
     that was asked for, and else nothing.
     """
@@ -253,10 +253,10 @@ def _with_model(choice: Choice, planned: PlannedQuestion) -> Choice:
     if not any(answer.freeze is not None for answer in choice.answers):
         likely = next((answer.decided_by.by_estimate for answer in choice.answers), None)
         if asked.export != BEST or likely is None:
-            say(f"model   nothing is exported, as nothing is decided{_instead(likely)}")
+            launch.say(f"model   nothing is exported, as nothing is decided{_instead(likely)}")
             return choice
         freeze = str(likely["freeze"])
-        say(f"model   {freeze}: by its mean loss, {100 * likely['loss']:z.2f} points; it is not decided")
+        launch.say(f"model   {freeze}: by its mean loss, {100 * likely['loss']:z.2f} points; it is not decided")
     folder = export_folder(asked, planned.question.name)
     machine: dict[str, Any] = {"cluster": asked.cluster, "cpus": asked.cpus, "gpus": asked.gpus}
     model = train(folder, store=asked.store, sweep=planned.question.name, freeze=freeze, **machine)

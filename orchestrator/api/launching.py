@@ -11,8 +11,8 @@ from rich.console import Console
 
 from orchestrator.api.answering import Answers, answers_of, asked
 from orchestrator.api.tabulating import Table
-from orchestrator.config.console import DEFAULT_STORE, say
-from orchestrator.config.notebook import ShownInCell, notebook_output
+from orchestrator.config.console import DEFAULT_STORE
+from orchestrator.config.notebook import CONSOLE, ShownInCell, notebook_output
 from orchestrator.config.quantities import counted, duration
 from orchestrator.config.yaml_document import Document
 from orchestrator.session.bounds import Bounds
@@ -143,7 +143,7 @@ def plan(
         ConfigError: All errors of the sweep, each with its key.
         StoreError: The store cannot be read.
     """
-    launch = Launch.begin(find_cluster(cluster, cpus=cpus, gpus=gpus), Bounds(), store)
+    launch = Launch.begin(find_cluster(cluster, cpus=cpus, gpus=gpus), Bounds(), store, CONSOLE)
     with launch.lookup(offline=offline) as lookup:
         return Planned.of(launch.plan(*declared_by(sweep), lookup), launch.results, launch.where)
 
@@ -180,13 +180,13 @@ def launch(
         RefusedError: Another driver runs this sweep.
         StoreError: The store cannot be read or written.
     """
-    launch = Launch.begin(here(cluster, cpus=cpus, gpus=gpus), Bounds(max_hours, max_trials), store)
+    launch = Launch.begin(here(cluster, cpus=cpus, gpus=gpus), Bounds(max_hours, max_trials), store, CONSOLE)
     with launch.lookup(offline=offline) as lookup:
         plan = launch.plan(*declared_by(sweep), lookup)
     with launch.run(plan) as ended:
         done = Launched.of(ended, launch.results)
         for line in resume_lines(done.stopped, "launch"):
-            say(line)
+            launch.say(line)
     return done
 
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from orchestrator.api.questions import PlannedQuestion, sized
 from orchestrator.api.rates import AUTO, higher_rates, sweep_beside, with_best_rates
-from orchestrator.config.console import say
 from orchestrator.config.quantities import duration, points
 from orchestrator.own_data.sweep_file import Question, baseline_text, sweep_text, write_sweep
 from orchestrator.session.session import Launch
@@ -33,7 +32,7 @@ def climbed(planned: PlannedQuestion, baseline: Baseline, launch: Launch, lookup
     for what, change in _rungs(planned, launch, lookup):
         if launch.time_left <= 0:
             return planned
-        say(f"learn   {_not_yet(baseline)}; trying {what}")
+        launch.say(f"learn   {_not_yet(baseline)}; trying {what}")
         question = change(question)
         tried = _baseline(question, planned, launch, lookup)
         if tried is None:
@@ -41,11 +40,11 @@ def climbed(planned: PlannedQuestion, baseline: Baseline, launch: Launch, lookup
         baseline = tried
         if baseline.has_learned:
             took = duration(time.monotonic() - start)
-            say(f"learn   with {what} the baseline learns: {points(baseline.score)} on dev ({took})")
+            launch.say(f"learn   with {what} the baseline learns: {points(baseline.score)} on dev ({took})")
             write_sweep(planned.path, sweep_text(question))
             plan = launch.plan(*sweep_of_text(planned.path, sweep_text(question)), lookup)
             return planned._replace(question=question, plan=plan)
-    say(f"learn   {_not_yet(baseline)}, whatever was tried")
+    launch.say(f"learn   {_not_yet(baseline)}, whatever was tried")
     return planned
 
 

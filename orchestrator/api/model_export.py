@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from orchestrator.api.model_card import model_card
-from orchestrator.config.console import DEFAULT_STORE, say
-from orchestrator.config.notebook import notebook_output
+from orchestrator.config.console import DEFAULT_STORE
+from orchestrator.config.notebook import CONSOLE, notebook_output
 from orchestrator.config.quantities import duration, points
 from orchestrator.execution.rerun import find_trial, rerun
 from orchestrator.store import open_store
@@ -38,7 +38,7 @@ def export_model(
         RefusedError: The folder already exists.
         ModelError: The folder cannot be written, or the stored weights cannot be read.
     """
-    folder, results = Path(out), open_store(store)
+    folder, results, say = Path(out), open_store(store), CONSOLE.say
     spec, row = find_trial(results, trial)
     refuse_folder(folder)
     weights = find_weights(results.storage, spec.trial_id)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from orchestrator.api.model_export import refuse_folder
 from orchestrator.api.rates import depths_to_rate, say_rates, with_best_rates
-from orchestrator.config.console import download_progress, say
+from orchestrator.config.console import Say
 from orchestrator.config.quantities import HOUR, duration
 from orchestrator.own_data.choose_options import ChooseOptions
 from orchestrator.own_data.corpus_guess import draft_of, guess_corpus
@@ -82,17 +82,17 @@ def plan_question(asked: ChooseOptions, folder: Path, launch: Launch, size: int 
     with launch.lookup(offline=asked.offline) as lookup:
 
         def question_about(options: ChooseOptions) -> Question:
-            base = question_of(as_before(options, folder), lookup)
+            base = question_of(as_before(options, folder, launch.say), lookup, launch.say)
             return replace(base, asked=options.question, folder=folder)
 
         question = question_about(asked)
-        if (agreed := _agreed(asked, question, folder)) != asked:
+        if (agreed := _agreed(asked, question, folder, launch.say)) != asked:
             asked, question = agreed, question_about(agreed)
         _refuse_files(asked, folder, question)
         path = folder / f"{question.name}.yaml"
         is_again, has_trials = asks(path, asked.question), asks_alike(path, asked.question)
         if has_trials:
-            question = _with_trials(question, lookup, path)
+            question = _with_trials(question, lookup, path, launch.say)
         elif size is not None:
             question = sized(question, lookup, size)
         plan, forecast, question = _fitting(question, path, launch, lookup, fits=size is not None)
@@ -110,21 +110,21 @@ def say_plan(planned: PlannedQuestion, launch: Launch) -> None:
     """Write the sweep file, unless it is there, and say what is planned that was not said yet."""
     path, question = planned.path, planned.question
     if planned.is_again:
-        say(f"sweep   as the same command wrote it: {path}")
+        launch.say(f"sweep   as the same command wrote it: {path}")
     else:
         was = " in place of an earlier one; trials that serve both are used again" if path.exists() else ""
         write_sweep(path, sweep_text(question))
-        say(f"sweep   wrote {path}{was}")
+        launch.say(f"sweep   wrote {path}{was}")
     printed = {f"note    {question.corpus.spec.name}: {line}" for line in question.corpus.lines}
     if not planned.is_again:  # `_agreed` has said what dev cannot decide, and what would
         asked = planned.asked
         printed.add(f"note    {dev_note(question.corpus.task, question.corpus.spec, asked.tolerance, SEEDS)}")
     for line in plan_lines(planned.plan, launch.results.address, launch.where)[1:]:
         if not line.startswith("data ") and line not in printed:
-            say(line)
+            launch.say(line)
 
 
-def question_of(asked: ChooseOptions, lookup: Lookup) -> Question:
+def question_of(asked: ChooseOptions, lookup: Lookup, say: Say) -> Question:
     """The question about all of train, with the corpus, model and recipe looked up, both at an exact version.
 
     Raises as `choose`.
@@ -146,7 +146,7 @@ def question_of(asked: ChooseOptions, lookup: Lookup) -> Question:
     return sized(question, lookup, None)
 
 
-def write_question(options: ChooseOptions) -> Path:
+def write_question(options: ChooseOptions, lookup: Lookup, say: Say) -> Path:
     """Write the sweep file that `choose` would launch on all of train, to be edited; returns its path.
 
     Raises:
@@ -155,16 +155,14 @@ def write_question(options: ChooseOptions) -> Path:
     """
     options.check()
     folder = Path(options.out or "")
-    with download_progress() as progress:
-        lookup = Lookup(offline=options.offline, progress=progress)
-        made_by = options.question.replace(" choose", " init", 1)
-        question = replace(question_of(options, lookup), asked=made_by, folder=folder)
-        path = folder / f"{question.name}.yaml"
-        if path.exists():
-            raise RefusedError(f"{path}: already exists. Give --out another folder, or delete the file.")
-        sweep, document = sweep_of_text(path, sweep_text(question))
-        write_sweep(path, sweep_text(question))
-        trials = expand(sweep, document, lookup)
+    made_by = options.question.replace(" choose", " init", 1)
+    question = replace(question_of(options, lookup, say), asked=made_by, folder=folder)
+    path = folder / f"{question.name}.yaml"
+    if path.exists():
+        raise RefusedError(f"{path}: already exists. Give --out another folder, or delete the file.")
+    sweep, document = sweep_of_text(path, sweep_text(question))
+    write_sweep(path, sweep_text(question))
+    trials = expand(sweep, document, lookup)
     printed = {f"{question.corpus.spec.name}: {line}" for line in question.corpus.lines}
     for note in plan_notes(sweep, trials, trials, lookup):
         if note not in printed:
@@ -189,7 +187,7 @@ def model_folder(sweep: str) -> str:
     return f"{sweep.removeprefix('choose-')}-model"
 
 
-def as_before(asked: ChooseOptions, folder: Path) -> ChooseOptions:
+def as_before(asked: ChooseOptions, folder: Path, say: Say) -> ChooseOptions:
     """The options with the versions that the sweep file of the same question pins, if it is there."""
     data, model = draft_of(asked), named_model(asked.model)
     path = folder / f"{sweep_name(data.model_dump(), asked.suffix)}.yaml"
@@ -211,7 +209,7 @@ def sized(question: Question, lookup: Lookup, size: int | None) -> Question:
     return replace(question, train_size=size, recipe=recipe(spec, read, size))
 
 
-def _with_trials(question: Question, lookup: Lookup, path: Path) -> Question:
+def _with_trials(question: Question, lookup: Lookup, path: Path, say: Say) -> Question:
     """The question as its sweep file has it, in size, epochs and rate, also at another tolerance: its trials serve.
 
     Raises:
@@ -252,7 +250,7 @@ def _fitting(
     from orchestrator.forecast.forecast_text import forecast_line
     from orchestrator.forecast.pilot import Pilots
 
-    pilots = Pilots(say, PILOTS)  # the time of a step does not depend on the train size
+    pilots = Pilots(launch.say, PILOTS)  # the time of a step does not depend on the train size
 
     def planned(question: Question) -> tuple[Plan, Forecast, float]:
         again = asks(path, question.asked) and holds(path, question)  # with what a person added to it
@@ -268,7 +266,9 @@ def _fitting(
         all_of_it = planned(whole)
         if all_of_it[-1] <= SPARE * launch.time_left:
             question, (plan, forecast, curve_s) = whole, all_of_it
-            say(f"data    all {plan.trials[0].train_size:,} for training, as --max-hours {hours:g} has time for them")
+            launch.say(
+                f"data    all {plan.trials[0].train_size:,} for training, as --max-hours {hours:g} has time for them"
+            )
     has_file = asks_alike(path, question.asked)
     n_train = max((spec.train_size for spec in plan.trials), default=0)
     for _ in range(0 if fits or has_file else _FITS):
@@ -277,7 +277,7 @@ def _fitting(
             break
         size = max(FEWEST, _rounded(n * left / curve_s))
         price = "" if n < n_train else f"; all of them take --max-hours {hours_of_all(curve_s, hours):g}"
-        say(
+        launch.say(
             f"data    a curve of depths on {n:,} takes {duration(curve_s)}, more than is left of --max-hours "
             f"{hours:g}: trying {size:,}{price}"
         )
@@ -285,7 +285,7 @@ def _fitting(
         plan, forecast, curve_s = planned(question)
     if plan.ahead:
         curve = "" if not curve_s or plan.n_skipped else f"; a curve of depths after about {duration(curve_s)}"
-        say(f"{forecast_line(forecast)}, if every trial were needed{curve}")
+        launch.say(f"{forecast_line(forecast)}, if every trial were needed{curve}")
     return plan, forecast, question
 
 
@@ -323,7 +323,7 @@ def hours_of_all(curve_s: float, too_few: float) -> float:
     return max(_hours(curve_s / SPARE), round(_hours(too_few * HOUR) + 0.01, 2))
 
 
-def _agreed(asked: ChooseOptions, question: Question, folder: Path) -> ChooseOptions:
+def _agreed(asked: ChooseOptions, question: Question, folder: Path, say: Say) -> ChooseOptions:
     """The options as a person changes them who is told that dev cannot decide the tolerance.
 
     Without a person to ask they stay as they are, which a note says.

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 
-from orchestrator.config.console import say
 from orchestrator.config.quantities import counted, duration
 from orchestrator.config.yaml_document import Document
 from orchestrator.own_data.sweep_file import NOTHING, Question, rates_text
@@ -45,16 +44,16 @@ def with_best_rates(
     plan = launch.plan(*sweep_beside(path, "rates-", rates_text(question, rates, depths)), lookup)
     start = time.monotonic()
     if plan.ahead:
-        say(f"rates   trying {_listed(rates)} in {counted(len(plan.ahead), 'trial')} first")
+        launch.say(f"rates   trying {_listed(rates)} in {counted(len(plan.ahead), 'trial')} first")
         with launch.run(plan):
             pass
     best = best_rates(plan.trials, launch.results)
     if NOTHING not in best:
-        say(f"rates   no time was left to try them; all depths have {question.recipe['optim']['lr']:g}")
+        launch.say(f"rates   no time was left to try them; all depths have {question.recipe['optim']['lr']:g}")
         return question
     text = ", ".join(f"{'none' if depth == NOTHING else f'first {depth}'} {rate:g}" for depth, rate in best.items())
     took = f" ({duration(time.monotonic() - start)})" if plan.ahead else ""
-    say(f"rates   {text}: best on dev, on seeds that the answer does not use{took}")
+    launch.say(f"rates   {text}: best on dev, on seeds that the answer does not use{took}")
     if len(set(best.values())) == 1:
         optim = {**question.recipe["optim"], "lr": best[NOTHING]}
         return replace(question, recipe={**question.recipe, "optim": optim}, rates={})
@@ -77,9 +76,9 @@ def say_rates(
 
     rates = rates_of(asked, float(question.recipe["optim"]["lr"]))
     plan = launch.plan(*sweep_beside(path, "rates-", rates_text(question, rates, depths)), lookup)
-    say(f"rates   {_listed(rates)} would be tried first, in {counted(len(plan.ahead), 'trial')}")
+    launch.say(f"rates   {_listed(rates)} would be tried first, in {counted(len(plan.ahead), 'trial')}")
     if plan.ahead and (forecast := forecast_of(plan, launch.results, launch.where)).is_known:
-        say(f"        {forecast_line(forecast)}")
+        launch.say(f"        {forecast_line(forecast)}")
 
 
 def _listed(rates: Sequence[float]) -> str:

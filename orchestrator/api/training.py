@@ -14,8 +14,8 @@ from orchestrator.api.answering import answers_of, chosen_sweep
 from orchestrator.api.answering import asked as plan_asked
 from orchestrator.api.launching import here, outcome_lines, resume_lines
 from orchestrator.api.model_export import export_model, refuse_folder
-from orchestrator.config.console import DEFAULT_STORE, say
-from orchestrator.config.notebook import ShownInCell, notebook_output
+from orchestrator.config.console import DEFAULT_STORE
+from orchestrator.config.notebook import CONSOLE, ShownInCell, notebook_output
 from orchestrator.config.quantities import counted, points
 from orchestrator.session.bounds import Bounds
 from orchestrator.session.outcome import Outcome
@@ -125,13 +125,13 @@ def train(
     if seeds < 1:
         raise ConfigError(f"--seeds {seeds}: must be 1 or more.")
     refuse_folder(folder)
-    launch = Launch(where, Bounds(), open_store(store))
+    launch = Launch(where, Bounds(), open_store(store), CONSOLE)
     results = launch.results
     asked = chosen_sweep(results, sweep, compares=True)
     spec = _whole(_setting(results, asked, tolerance, freeze), with_dev=with_dev)
     specs = tuple(spec.with_seed(seed) for seed in range(seeds))
     of = f"train and dev; {WATCHED:.0%} of both choose the epoch" if with_dev else "train, all of them"
-    say(f"train   {freeze_name(spec.freeze.label, spec.model.n_layers)} on {spec.train_size:,} items of {of}")
+    launch.say(f"train   {freeze_name(spec.freeze.label, spec.model.n_layers)} on {spec.train_size:,} items of {of}")
     plan = _plan(asked, specs, results)
     with launch.run(replace(plan, sweep=settled(where, plan.sweep))) as ended:
         done = _done(results, specs)

@@ -21,8 +21,9 @@ from orchestrator.api.questions import write_question
 from orchestrator.commands.answer_command import show_answers
 from orchestrator.commands.data import DATA, with_options
 from orchestrator.config import options
-from orchestrator.config.console import reported, say, sibling_command, stdout
+from orchestrator.config.console import download_progress, reported, say, sibling_command, stderr, stdout
 from orchestrator.own_data.choose_options import Ask, ChooseOptions
+from trials.draft import Lookup
 from trials.sources.local_models import STARTER
 
 
@@ -81,7 +82,8 @@ def init(asked: ChooseOptions, debug: options.Debug = False) -> None:
     Exit codes: 0 written, 2 invalid option, 3 missing or broken file, 4 the sweep file exists.
     """
     with reported(debug=debug):
-        path = write_question(replace(asked, ask=_ask()))
+        with download_progress(stderr) as progress:
+            path = write_question(replace(asked, ask=_ask()), Lookup(offline=asked.offline, progress=progress), say)
         stdout.print_line(f"sweep   {path}")
         say(f"next    {sibling_command('launch', '--sweep', str(path))}")
 

@@ -23,7 +23,7 @@ from rich.table import Table
 from rich.text import Text
 
 from orchestrator.config import options
-from orchestrator.config.console import command_group, download_progress, number_table, reported, say, stdout
+from orchestrator.config.console import command_group, download_progress, number_table, reported, say, stderr, stdout
 from orchestrator.config.quantities import counted
 from orchestrator.own_data.choose_options import ChooseOptions
 from orchestrator.own_data.corpus_guess import NO_DEV, draft_of, guess_draft
@@ -109,7 +109,7 @@ def fetch(names: Names = None, sweep: SweepOption = None, debug: options.Debug =
 
         permafrost data fetch --sweep configs/sweeps/emekaeze_pos.yaml
     """
-    with reported(debug=debug), download_progress() as progress:
+    with reported(debug=debug), download_progress(stderr) as progress:
         if not names and sweep is None:
             raise ConfigError("nothing to fetch. Give a NAME like UD_English-EWT, or --sweep FILE.")
         before = {corpus.source for corpus in fetched_corpora()}
@@ -172,7 +172,7 @@ def check(
     with reported(debug=debug):
         if (sweep is not None) == bool(name or asked.train or asked.dev or asked.test):
             raise ConfigError("check what? Give a NAME, --sweep FILE, or --train FILE with --dev and --test.")
-        with download_progress() as progress:
+        with download_progress(stderr) as progress:
             corpora = _corpora(sweep, replace(asked, data=name or ""), Lookup(progress=progress))
         checked = [_Checked(data, task, lines, _checked(data, task)) for data, task, lines in corpora]
         if as_json:

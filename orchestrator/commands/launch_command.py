@@ -18,15 +18,17 @@ from orchestrator.api.launching import Launched
 from orchestrator.commands.answer_command import show_answers
 from orchestrator.config import options
 from orchestrator.config.command_line import configs_folder
-from orchestrator.config.console import reported, say, stderr, stdout
+from orchestrator.config.console import reported, say, sibling_command, stderr, stdout, typed_command, write
+from orchestrator.config.quantities import counted
 from orchestrator.config.yaml_document import Document
 from orchestrator.forecast.forecast import forecast_of
 from orchestrator.forecast.forecast_text import forecast_line, forecast_tables
 from orchestrator.forecast.pilot import Pilots
 from orchestrator.session.bounds import Bounds, limit_note
-from orchestrator.session.outcome import outcome_of, say_end
-from orchestrator.session.session import Launch
-from orchestrator.session.tables import plan_lines
+from orchestrator.session.outcome import failures, outcome_of
+from orchestrator.session.session import Ended, Launch
+from orchestrator.session.tables import failure_table, plan_lines
+from orchestrator.store import ResultStore
 from orchestrator.sweeps.cluster_spec import ClusterSpec, find_cluster
 from orchestrator.sweeps.plan import Plan
 from orchestrator.sweeps.sweep import load_sweep
@@ -82,7 +84,7 @@ def launch(
             given = {"--offline": offline, "--dry-run": dry_run, "--json": as_json, "--debug": debug}
             flags = [*given_flags(given), *bounds.options()]
             submit_to(where, document, declared.name, store, flags, pilot=pilot, detach=detach)
-        launched = Launch.begin(where, bounds, store)
+        launched = Launch.begin(where, bounds, store, stderr)
         with launched.lookup(offline=offline) as lookup:
             plan = launched.plan(declared, document, lookup)
         code = _launch(launched, plan, pilot=pilot, dry_run=dry_run, as_json=as_json)
@@ -109,7 +111,10 @@ def submit_to(
         raise ConfigError("--pilot: pilots run on this machine, not on the cluster. Remove the option.")
     from orchestrator.session.submit import submit
 
-    raise typer.Exit(submit(where, document, sweep=sweep, store=store or where.store, flags=flags, detach=detach))
+    address = store or where.store
+    raise typer.Exit(
+        submit(where, document, sweep=sweep, store=address, flags=flags, detach=detach, say=say, write=write)
+    )
 
 
 def _launch(launch: Launch, plan: Plan, *, pilot: bool, dry_run: bool, as_json: bool) -> int:
@@ -125,8 +130,21 @@ def _launch(launch: Launch, plan: Plan, *, pilot: bool, dry_run: bool, as_json: 
             print(json.dumps(asdict(ended.outcome)))
         else:
             _show_done(Launched.of(ended, launch.results))
-        say_end(ended.plan, launch.results, ended.outcome, ended.stop)
+        say_end(ended, launch.results)
         return ended.exit_code
+
+
+def say_end(ended: Ended, results: ResultStore) -> None:
+    """Print which trials failed, why the launch stopped early if it did, and how to resume."""
+    if ended.outcome.failed:
+        say(f"{counted(ended.outcome.failed, 'trial')} failed; run the same command to retry:")
+        stderr.print(failure_table(failures(ended.plan, results)))
+    if ended.stopped:
+        say(ended.stopped if ended.stop.reason is not None else f"{ended.stopped} Resume with:\n  {typed_command()}")
+    store = ended.outcome.store
+    say(f"results {store}; show them again with: {sibling_command('status', '--store', store)}")
+    say(f"next    {sibling_command('dashboard', store)}")
+    say(f"        {sibling_command('answer', '--full', '--store', store)}")
 
 
 def _show_done(done: Launched) -> None:

@@ -14,7 +14,7 @@ from rich.padding import Padding
 
 from orchestrator.commands.launch_command import DEFAULT_SWEEP, given_flags, submit_to
 from orchestrator.config import options
-from orchestrator.config.console import reported, say, stdout
+from orchestrator.config.console import reported, say, stderr, stdout
 from orchestrator.config.quantities import counted
 from orchestrator.forecast.forecast import Forecast
 from orchestrator.forecast.forecast import as_json as forecast_as_json
@@ -67,7 +67,7 @@ def plan(
         if where.is_remote:
             flags = ["--dry-run", *given_flags({"--offline": offline, "--json": as_json, "--debug": debug})]
             submit_to(where, document, declared.name, store, flags, pilot=pilot)
-        launch, fetched = Launch.begin(where, Bounds(), store), dict[str, None]()
+        launch, fetched = Launch.begin(where, Bounds(), store, stderr), dict[str, None]()
         with launch.lookup(offline=offline, fetched=lambda name: fetched.update({name: None})) as lookup:
             ahead = launch.plan(declared, document, lookup)
         from orchestrator.forecast.forecast import forecast_of  # importing scipy takes half a second

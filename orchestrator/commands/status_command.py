@@ -22,7 +22,7 @@ from orchestrator.api.answering import chosen_sweep
 from orchestrator.api.tabulating import Table
 from orchestrator.claims import running_drivers
 from orchestrator.config import options
-from orchestrator.config.console import DEFAULT_STORE, reported, stdout
+from orchestrator.config.console import DEFAULT_STORE, reported, say, stdout, write
 from orchestrator.config.quantities import counted, points
 from orchestrator.forecast import stored_pace
 from orchestrator.forecast.unfinished import unfinished_trials
@@ -69,7 +69,7 @@ def status(
         if where.is_remote:
             from orchestrator.session.submit import follow_newest
 
-            raise typer.Exit(follow_newest(where.address, sweep))
+            raise typer.Exit(follow_newest(where.address, sweep, say, write))
         results = open_store(store)
         if follow:
             follow_store(results, chosen_sweep(results, sweep), stdout.print_line)

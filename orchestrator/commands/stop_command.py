@@ -15,7 +15,7 @@ import typer
 from orchestrator.claims import running_drivers
 from orchestrator.claims.holder import this_process
 from orchestrator.config import options
-from orchestrator.config.console import DEFAULT_STORE, reported, say
+from orchestrator.config.console import DEFAULT_STORE, reported, say, write
 from orchestrator.execution.stop_request import ask_to_stop
 from orchestrator.store import open_store
 from orchestrator.sweeps.cluster_spec import find_cluster
@@ -96,4 +96,4 @@ def _stop_remote(address: str, sweep: str | None, *, wait: bool) -> int:
             Path(folder), arguments if wait else [*arguments, "--no-wait"], ClusterSpec(address=address), sweep=sweep,
             store=newest.store, kind="stop",
         )  # fmt: skip
-        return follow(jobs, job, sweep)
+        return follow(jobs, job, sweep, say, write)

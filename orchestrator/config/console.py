@@ -34,6 +34,10 @@ from trials.escaping import escaped
 from trials.sources.cache import Progress
 
 DEFAULT_STORE = "results"
+
+Say = Callable[[str], None]
+"""Takes a message of one or more lines."""
+
 _IN_ASCII = str.maketrans("■□├┤─●┼┊", "#.[]-o+:")  # strips and intervals, where a stream is not UTF-8
 
 
@@ -84,6 +88,10 @@ class SafeConsole(Console):
         with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
             os.dup2(nowhere.fileno(), sys.stderr.fileno())
 
+    def say(self, message: str) -> None:
+        """Print a message of one or more lines, unwrapped."""
+        self.print(message, soft_wrap=True)
+
     def print_line(self, text: str) -> None:
         """Print one line, unwrapped."""
         self.print(escaped(text), soft_wrap=True)
@@ -118,7 +126,13 @@ def number_table(head: Sequence[str], rows: Mapping[str, Sequence[int]]) -> Tabl
 
 def say(message: str) -> None:
     """Print a message of one or more lines on stderr, unwrapped."""
-    stderr.print(message, soft_wrap=True)
+    stderr.say(message)
+
+
+def write(text: str) -> None:
+    """Write what another program printed on stdout, as it is."""
+    sys.stdout.write(text)
+    sys.stdout.flush()
 
 
 @contextmanager
@@ -197,34 +211,38 @@ def _likewise(lines: Sequence[str], unlisted: int) -> str:
 
 
 @contextmanager
-def download_progress() -> Iterator[Progress]:
-    """Show downloads on stderr while the block runs: a bar per file on a terminal, otherwise a line per file
-    with its size, where the server says it.
+def download_progress(console: SafeConsole) -> Iterator[Progress]:
+    """Show downloads while the block runs: a bar per file on a terminal, otherwise a line per file with its size,
+    where the server says it.
     """
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with _bars(columns, lambda name, total: f"download {name}" + (f" ({size(total)})" if total else "")) as progress:
+    with _bars(
+        console, columns, lambda name, total: f"download {name}" + (f" ({size(total)})" if total else "")
+    ) as progress:
         yield progress
 
 
 @contextmanager
-def step_progress() -> Iterator[Progress]:
-    """Show on stderr how many steps are done while the block runs: a bar on a terminal, otherwise a line per kind."""
+def step_progress(console: SafeConsole) -> Iterator[Progress]:
+    """Show how many steps are done while the block runs: a bar on a terminal, otherwise a line per kind."""
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
-    with _bars(columns, lambda name, total: f"{name}: {total}") as progress:
+    with _bars(console, columns, lambda name, total: f"{name}: {total}") as progress:
         yield progress
 
 
 @contextmanager
-def _bars(columns: Sequence[ProgressColumn], line: Callable[[str, int | None], str]) -> Iterator[Progress]:
+def _bars(
+    console: SafeConsole, columns: Sequence[ProgressColumn], line: Callable[[str, int | None], str]
+) -> Iterator[Progress]:
     """A bar for each name on a terminal, otherwise a line for each."""
     tasks: dict[str, TaskID] = {}
-    with RichProgress(*columns, console=stderr, transient=True, disable=not stderr.is_terminal) as bars:
+    with RichProgress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
 
         def progress(name: str, done: int, total: int | None) -> None:
             if name not in tasks:
                 tasks[name] = bars.add_task(name, total=total)
-                if not stderr.is_terminal:
-                    say(line(name, total))
+                if not console.is_terminal:
+                    console.say(line(name, total))
             bars.update(tasks[name], completed=done, total=total)
 
         yield progress

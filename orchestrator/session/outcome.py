@@ -7,11 +7,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from orchestrator.config.console import say, sibling_command, stderr, typed_command
 from orchestrator.config.quantities import counted
 from orchestrator.execution.events import last_line
 from orchestrator.execution.stop_request import StopRequest
-from orchestrator.session.tables import failure_table
 from orchestrator.store import ResultStore
 from orchestrator.store.stored_specs import planned_specs
 from orchestrator.store.sweep_plans import SweepPlan
@@ -73,18 +71,6 @@ def early_end(plan: Plan, outcome: Outcome, stop: StopRequest) -> str | None:
     return why and f"{why}, {left}; finished trials are in the store."
 
 
-def say_end(plan: Plan, results: ResultStore, outcome: Outcome, stop: StopRequest) -> None:
-    """Print which trials failed, why the launch stopped early if it did, and how to resume."""
-    if outcome.failed:
-        say(f"{counted(outcome.failed, 'trial')} failed; run the same command to retry:")
-        stderr.print(failure_table(_failures(plan, results)))
-    if early := early_end(plan, outcome, stop):
-        say(early if stop.reason is not None else f"{early} Resume with:\n  {typed_command()}")
-    say(f"results {outcome.store}; show them again with: {sibling_command('status', '--store', outcome.store)}")
-    say(f"next    {sibling_command('dashboard', outcome.store)}")
-    say(f"        {sibling_command('answer', '--full', '--store', outcome.store)}")
-
-
 def earlier_note(results: ResultStore, plan: SweepPlan, ended: Collection[str]) -> str:
     """How many ended trials an earlier version of a sweep declared, which are not shown; empty if there are none."""
     n = sum(trial_id in ended for trial_id, _ in results.earlier_trials(plan).trials)
@@ -107,7 +93,7 @@ def _ended(plan: Plan, results: ResultStore, columns: list[str]) -> list[dict[st
     return [row for row in rows if row["trial_id"] in ids and row["attempt"] >= plan.next_attempt(row["trial_id"])]
 
 
-def _failures(plan: Plan, results: ResultStore) -> list[tuple[str, str, str]]:
+def failures(plan: Plan, results: ResultStore) -> list[tuple[str, str, str]]:
     """(state, last line of the error, label) of each trial of this launch that failed."""
     labels = {spec.trial_id: spec.label for spec in trials_of(plan, results)}
     return [

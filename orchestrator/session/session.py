@@ -1,6 +1,6 @@
 """One launch, in the order of its steps: plan, join, run, end. The commands and `orchestrator.api` run trials by it.
 
-launch = Launch.begin(find_cluster("local"), Bounds(hours=8), "results")
+launch = Launch.begin(find_cluster("local"), Bounds(hours=8), "results", stderr)
 with launch.lookup(offline=False) as lookup:
     plan = launch.plan(sweep, document, lookup)
 with launch.run(plan) as ended:
@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from orchestrator.claims import Membership, join
 from orchestrator.claims.claims import CLAIMS
 from orchestrator.claims.roster import DRIVERS
-from orchestrator.config.console import DEFAULT_STORE, download_progress, say, stdout
+from orchestrator.config.console import DEFAULT_STORE, SafeConsole, download_progress
 from orchestrator.config.quantities import counted
 from orchestrator.config.yaml_document import Document
 from orchestrator.execution.stop_request import FOLDER, StopRequest
@@ -72,16 +72,18 @@ class Launch:
     """Where the sweeps of one call run, with what limits, and in which store their rows are.
 
     Attributes:
+        console: Shows what it has to say.
         began: Its start on the monotonic clock, from which its time is counted.
     """
 
     where: ClusterSpec
     bounds: Bounds
     results: ResultStore
+    console: SafeConsole
     began: float = field(default_factory=time.monotonic)
 
     @classmethod
-    def begin(cls, where: ClusterSpec, bounds: Bounds, store: str | None) -> Launch:
+    def begin(cls, where: ClusterSpec, bounds: Bounds, store: str | None, console: SafeConsole) -> Launch:
         """In the store of that name, else in that of the cluster's file. It need not exist, and is not written yet.
 
         Raises:
@@ -90,7 +92,12 @@ class Launch:
         """
         began = time.monotonic()
         bounds.check(where.prices)
-        return cls(where, bounds, open_store(store or where.store or DEFAULT_STORE, must_exist=False), began)
+        results = open_store(store or where.store or DEFAULT_STORE, must_exist=False)
+        return cls(where, bounds, results, console, began)
+
+    def say(self, message: str) -> None:
+        """Print a message of one or more lines, unwrapped."""
+        self.console.say(message)
 
     @property
     def elapsed_s(self) -> float:
@@ -111,7 +118,7 @@ class Launch:
     @contextmanager
     def lookup(self, *, offline: bool, fetched: Callable[[str], None] = lambda name: None) -> Iterator[Lookup]:
         """Looks up corpora and models, and shows downloads; `fetched` hears the name of each file."""
-        with download_progress() as shown:
+        with download_progress(self.console) as shown:
 
             def progress(name: str, done_bytes: int, total_bytes: int | None) -> None:
                 fetched(name)
@@ -140,13 +147,15 @@ class Launch:
         results, stop, committed = self.results, StopRequest(), set[str]()
         check_room_here(self.where, plan.sweep.resources)
         results.create()
-        with stop.signals.handled(say):
+        with stop.signals.handled(self.say):
             try:
                 with self._join(plan.sweep.name) as membership:
                     remove_temporary_files(results.storage, membership)
                     results.add_plan(plan.declared())
                     plan = brought_up_to_date(plan, results)  # other drivers may have run trials until now
-                    run = SweepRun(plan, self.where, results, self.bounds, membership, stop, self.began, committed)
+                    run = SweepRun(
+                        plan, self.where, results, self.bounds, membership, stop, self.began, self.console, committed
+                    )
                     with closing(run):  # claims no further trial
                         run.run()
                     if decides(plan) and not membership.others():  # after an error the next launch does it
@@ -159,16 +168,16 @@ class Launch:
             stop.settle(all_ran=run.queue.is_over)
             left = len(plan.ahead) - outcome.completed - outcome.pruned - outcome.failed
             self.bounds.settle(stop, left=0 if run.queue.is_over and not run.has_work else left)
-            yield Ended(plan, outcome, stop, tuple(run.source.found(stdout.width)))
+            yield Ended(plan, outcome, stop, tuple(run.source.found(self.console.width)))
 
     def _join(self, sweep: str) -> AbstractContextManager[Membership]:
         """Be present in the store, beside other drivers where its storage lets them claim trials."""
         honours = self.results.storage.honours_create()
         if not honours:
-            say(
+            self.say(
                 "note    this storage ignores a condition that claims need, so one driver at a time works on the store."
             )
-        return join(self.results.storage, sweep, say=say, check_store=self.results.check_there, alone=not honours)
+        return join(self.results.storage, sweep, say=self.say, check_store=self.results.check_there, alone=not honours)
 
 
 def _gone(results: ResultStore, n_committed: int) -> StoreError:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from orchestrator.config.console import INTERRUPTED, say
+from orchestrator.config.console import INTERRUPTED, Say
 from orchestrator.config.yaml_document import Document
 from orchestrator.deploy.ray_session import NO_TOKEN
 from orchestrator.ray_backend.jobs import CLUSTER_FILE, Jobs, package_plugins, package_sweep
@@ -19,9 +18,19 @@ _URL = re.compile(r"[a-z0-9]+://")
 
 
 def submit(
-    spec: ClusterSpec, document: Document, *, sweep: str, store: str | None, flags: Sequence[str], detach: bool
+    spec: ClusterSpec,
+    document: Document,
+    *,
+    sweep: str,
+    store: str | None,
+    flags: Sequence[str],
+    detach: bool,
+    say: Say,
+    write: Say,
 ) -> int:
     """Submit a sweep to a cluster, and follow it unless detached; returns the exit code of its launch.
+
+    `write` gets the output of its driver, as it comes.
 
     Raises:
         ConfigError: The cluster cannot reach the store or local files.
@@ -46,31 +55,26 @@ def submit(
     if detach:
         say(_next_commands(spec.address, sweep))
         return 0
-    return follow(jobs, job, sweep)
+    return follow(jobs, job, sweep, say, write)
 
 
-def follow_newest(address: str, sweep: str | None) -> int:
+def follow_newest(address: str, sweep: str | None, say: Say, write: Say) -> int:
     """Show the output of the newest job of a sweep, or of the newest job of any, to its end."""
     jobs = Jobs(address)
     job = jobs.newest(sweep)
-    return follow(jobs, job.id, job.sweep)
+    return follow(jobs, job.id, job.sweep, say, write)
 
 
-def follow(jobs: Jobs, job_id: str, sweep: str) -> int:
+def follow(jobs: Jobs, job_id: str, sweep: str, say: Say, write: Say) -> int:
     """Show the output of a job to its end; returns its exit code. Ctrl-C stops watching; the sweep continues."""
     try:
-        job = jobs.follow(job_id, _write, say)
+        job = jobs.follow(job_id, write, say)
     except KeyboardInterrupt:
         say(f"Stopped watching; the sweep continues.\n{_next_commands(jobs.address, sweep)}")
         return INTERRUPTED
     if job.code:  # its last lines are lost where it ended because its node does
         say(f"job     {job_id} ended with exit code {job.code}")
     return job.code
-
-
-def _write(text: str) -> None:
-    sys.stdout.write(text)
-    sys.stdout.flush()
 
 
 def _next_commands(address: str, sweep: str) -> str:

@@ -10,7 +10,7 @@ from functools import partial
 from importlib import import_module
 
 from orchestrator.claims import Membership, running_drivers
-from orchestrator.config.console import say, stderr
+from orchestrator.config.console import SafeConsole
 from orchestrator.execution.events import Listener, Listeners
 from orchestrator.execution.recorder import Recorder, forget
 from orchestrator.execution.shared_source import SharedSource
@@ -45,11 +45,13 @@ class SweepRun:
         membership: Membership,
         stop: StopRequest,
         began: float,
+        console: SafeConsole,
         committed: set[str],
     ) -> None:
         """`began` is the start of the launch on the monotonic clock; `committed` gets the trials with rows."""
         self.plan, self.cluster, self.results, self.stop = plan, cluster, results, stop
         self._bounds, self._membership, self._began, self._committed = bounds, membership, began, committed
+        self._console, self._say = console, console.say
         # Drivers that start at different trials of a list rarely want the same one; a single one keeps the order.
         start = int(membership.token, 16) / 16**16 if membership.others() else 0.0
         decides = source_of(plan, results, before_write=membership.check, start=start, time_left=bounds.clock(began))
@@ -69,16 +71,16 @@ class SweepRun:
         """Run the trials until all have ended or the sweep is stopped."""
         if not self.has_work:
             what = "every trial of this sweep is" if self.plan.runs_all else "all trials that this sweep needs are"
-            say(f"nothing to do: {what} complete in the store.")
+            self._say(f"nothing to do: {what} complete in the store.")
             self.stop.signals.ended(to_commit=False)
             return
         for driver in running_drivers(self.results.storage):
             if driver.token != self._membership.token:
-                say(f"with    {driver}")
+                self._say(f"with    {driver}")
         sweep, store = self.plan.sweep, self.results.storage
         with (
-            Watch(self.plan, store, sweep.watch, cluster=self.cluster.address, stop=self.stop, say=say) as watch,
-            self.stop.on_requests(store, sweep.name, say, is_last=self._is_last),
+            Watch(self.plan, store, sweep.watch, cluster=self.cluster.address, stop=self.stop, say=self._say) as watch,
+            self.stop.on_requests(store, sweep.name, self._say, is_last=self._is_last),
         ):
             self._run(watch)
             if self.queue.is_exhausted:  # neither stopped nor at a limit: paused trials will never resume
@@ -115,13 +117,13 @@ class SweepRun:
         specs = partial(trials_of, self.plan, self.results)
         display = LiveDisplay(
             self.plan,
-            stderr,
+            self._console,
             chances=self.source.chances,
             announce=self._membership.announce,
             so_far=SoFar(self.results, specs, self.plan.sweep.decision_plan).lines,
         )
         meter = Meter(hourly)
-        with on_bounds(self._bounds, meter, self.stop, say, began=self._began), display:
+        with on_bounds(self._bounds, meter, self.stop, self._say, began=self._began), display:
             yield Listeners(recorder, display, meter, *watch.listeners)
 
     def _commit(self, recorder: Recorder) -> None:
@@ -149,11 +151,11 @@ class SweepRun:
             watch.over(error)
             self._membership.leave()
         except Exception as also:
-            say(f"error: {also}")
+            self._say(f"error: {also}")
         finally:
             try:
-                stderr.show_cursor()
-                say(f"error: {error}")
+                self._console.show_cursor()
+                self._say(f"error: {error}")
             finally:
                 os._exit(1)
 
@@ -190,13 +192,13 @@ class SweepRun:
                 concurrency=where.concurrency,
                 here=gpus,
                 most=self._bounds.trials,
-                say=say,
+                say=self._say,
             )
             shares = slots.shares.items()
             hourly = max(where.prices.hourly(share.cpus, share.gpus, kind) for kind, share in shares)
-            say(f"ray     {slots.described()}; dashboard {cluster.dashboard} ({cluster.token_hint})")
+            self._say(f"ray     {slots.described()}; dashboard {cluster.dashboard} ({cluster.token_hint})")
             if not sweep.checkpoint.is_off and (note := unshared_note(self.results.storage)):
-                say(f"note    {note}")
+                self._say(f"note    {note}")
             self._membership.announce(ray=cluster.dashboard if cluster.dashboard.startswith("http") else "")
             settings = WorkerSettings.of(sweep, self.results.address, origin=cluster.node_id, plugins=plugins)
             # What the end of a launch shows takes half a second to import, while this process has nothing else to do.

@@ -22,8 +22,17 @@ LIMITS = {
     "lines that launch reaches": 37_000,
     "names of ours that a module takes, mean": 12.0,
     "names of ours that a module takes, most": 51,
+    "modules that print, but are no command": 0,
 }
 """Imports within functions count; those under TYPE_CHECKING do not."""
+
+PRINTERS = {f"orchestrator.config.console.{name}" for name in ("say", "write", "stdout", "stderr")}
+COMMANDS = re.compile(r"(orchestrator|dashboards)\.commands\..+|orchestrator\.extras\.\w+\.\w+_command")
+DOORS = {
+    "orchestrator.config.command_line",  # what all commands share
+    "orchestrator.config.notebook",  # where the functions of the API show what they do
+}
+"""What else may take a printer; all others are given where to say what they have to say."""
 
 
 class Module(NamedTuple):
@@ -85,6 +94,11 @@ def has_second_docstring(text: str) -> bool:
     return re.search(r"\n\n(?:#[^\n]*\n)+\n", body) is not None
 
 
+def prints_but_is_no_command(name: str, module: Module) -> bool:
+    """Whether a module takes what prints, and is neither a command nor a listed door."""
+    return not PRINTERS.isdisjoint(module.imported) and name not in DOORS and COMMANDS.fullmatch(name) is None
+
+
 def measured() -> dict[str, float]:
     """The figures that have a limit."""
     house = modules()
@@ -98,6 +112,7 @@ def measured() -> dict[str, float]:
         "lines that launch reaches": sum(module.n_lines for module in of_launch),
         "names of ours that a module takes, mean": round(sum(names) / len(names), 1),
         "names of ours that a module takes, most": max(names),
+        "modules that print, but are no command": sum(prints_but_is_no_command(*item) for item in house.items()),
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.lab.structure import Module, has_second_docstring, measured, reached
+from tests.lab.structure import Module, has_second_docstring, measured, prints_but_is_no_command, reached
 
 
 def test_a_comment_that_stands_alone_is_a_second_docstring_and_one_above_a_constant_is_none() -> None:
@@ -16,6 +16,17 @@ def test_a_comment_that_stands_alone_is_a_second_docstring_and_one_above_a_const
 def test_what_is_reached_is_what_imports_lead_to() -> None:
     house = {name: Module("", imported, 0) for name, imported in {"a": ("b", "b.x"), "b": ("c",), "d": ()}.items()}
     assert reached(house | {"c": Module("", (), 0)}, "a") == {"a", "b", "c"}
+
+
+def test_a_command_and_the_door_of_the_api_may_print_and_no_other_module() -> None:
+    printing = Module("", ("orchestrator.config.console", "orchestrator.config.console.say"), 1)
+    names = (
+        "orchestrator.commands.data",
+        "orchestrator.extras.trackers.export_command",
+        "orchestrator.config.notebook",
+    )
+    assert not any(prints_but_is_no_command(name, printing) for name in names)
+    assert prints_but_is_no_command("orchestrator.session.outcome", printing)
 
 
 def test_a_launch_reaches_its_worker_and_no_page() -> None:

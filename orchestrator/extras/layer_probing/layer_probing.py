@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 
 from orchestrator.api.launching import SweepLike, declared_by
 from orchestrator.api.questions import question_of
-from orchestrator.config.console import DEFAULT_STORE, say, step_progress
+from orchestrator.config.console import DEFAULT_STORE, step_progress
+from orchestrator.config.notebook import CONSOLE
 from orchestrator.extras.layer_probing.layer_curves import probe_id, states_key, subset_seed
 from orchestrator.own_data.choose_options import ChooseOptions
 from orchestrator.own_data.sweep_file import sweep_text
@@ -77,7 +78,7 @@ def layers(
     Raises:
         ConfigError, DataError, ModelError, MissingError, StoreError: Says what is wrong and what to do.
     """
-    launch = Launch.begin(find_cluster("local"), Bounds(), store)
+    launch = Launch.begin(find_cluster("local"), Bounds(), store, CONSOLE)
     results = launch.results
     if sweep is not None:
         with launch.lookup(offline=offline) as lookup:
@@ -86,9 +87,9 @@ def layers(
     else:
         assert data is not None
         specs = _specs_of(ChooseOptions(data=data, task=task, model=model, offline=offline), launch)
-    with step_progress() as progress:
+    with step_progress(launch.console) as progress:
         n_probes = sum(1 for _ in _added(results, "probes", _new_probes(specs, results, progress)))
-        n_drifts = sum(1 for _ in _added(results, "drifts", _new_drifts(specs, results, progress)))
+        n_drifts = sum(1 for _ in _added(results, "drifts", _new_drifts(specs, launch, progress)))
     done = completed_with_weights(specs, results)
     from orchestrator.extras.layer_probing.layer_curves import layer_curves  # loads pandas
 
@@ -101,7 +102,7 @@ def layers(
 def _specs_of(asked: ChooseOptions, launch: Launch) -> list[TrialSpec]:
     asked.check()
     with launch.lookup(offline=asked.offline) as lookup:
-        question = question_of(asked, lookup)
+        question = question_of(asked, lookup, launch.say)
         plan = launch.plan(*sweep_of_text(Path("layers"), sweep_text(question)), lookup)
     return [spec for spec in (*plan.trials, *plan.stand_ins) if spec.seed < SEEDS]
 
@@ -147,8 +148,9 @@ def completed_with_weights(specs: Iterable[TrialSpec], results: ResultStore) -> 
     return {spec.trial_id: spec.trial_id in kept for spec in specs if spec.trial_id in done}
 
 
-def _new_drifts(specs: Sequence[TrialSpec], results: ResultStore, progress: Progress) -> Iterator[list[Row]]:
+def _new_drifts(specs: Sequence[TrialSpec], launch: Launch, progress: Progress) -> Iterator[list[Row]]:
     """The rows of each trial with stored weights whose drift the store lacks."""
+    results = launch.results
     stored_ids = set(results.drifts()["trial_id"].to_pylist())
     by_id = {spec.trial_id: spec for spec in specs}
     wanted = [i for i, kept in completed_with_weights(specs, results).items() if kept and i not in stored_ids]
@@ -162,7 +164,9 @@ def _new_drifts(specs: Sequence[TrialSpec], results: ResultStore, progress: Prog
         progress("drift of stored weights, trials", n, len(wanted))
         content = find_weights(results.storage, trial_id)
         if content is None:
-            say(f"note    {by_id[trial_id].label}: its stored weights are broken; `permafrost store verify` says how")
+            launch.say(
+                f"note    {by_id[trial_id].label}: its stored weights are broken; `permafrost store verify` says how"
+            )
             continue
         yield [_drift_row(by_id[trial_id], drift, best[trial_id]) for drift in layer_drift(by_id[trial_id], content)]
     progress("drift of stored weights, trials", len(wanted), len(wanted))

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 
 from orchestrator.api.answering import chosen_sweep
 from orchestrator.config import options
-from orchestrator.config.console import DEFAULT_STORE, reported, stdout, step_progress
+from orchestrator.config.console import DEFAULT_STORE, reported, stderr, stdout, step_progress
 from orchestrator.config.quantities import counted
 from orchestrator.config.yaml_document import faults
 from orchestrator.extras.trackers.live_tracker import TrackerTarget, failure_text, target_of
@@ -102,7 +102,7 @@ def _export(target: TrackerTarget, store: str, sweep: str | None) -> None:
     plan = chosen_sweep(results, sweep)
     specs = planned_specs(plan)
     documents, n_done = documents_of(results, plan.name, specs), 0
-    with step_progress() as progress:
+    with step_progress(stderr) as progress:
 
         def done(_: object) -> None:
             nonlocal n_done

@@ -77,10 +77,11 @@ _PROGRAM = """
 import sys
 from dashboards.serving.access import read_access
 from dashboards.serving.server import serve
+from orchestrator.config.console import say
 from tests.dashboards.serving.visitors import small_app
 from trials.errors import PermafrostError
 try:
-    sys.exit(serve(small_app(), read_access(host=sys.argv[1], port=int(sys.argv[2]))))
+    sys.exit(serve(small_app(), read_access(host=sys.argv[1], port=int(sys.argv[2])), say))
 except PermafrostError as error:
     sys.exit(print(error, file=sys.stderr) or error.exit_code)
 """

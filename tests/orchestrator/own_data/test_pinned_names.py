@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from orchestrator.api.questions import as_before, question_of, write_question
+from orchestrator.config.console import say
 from orchestrator.own_data.choose_options import ChooseOptions
 from orchestrator.own_data.sweep_file import sweep_text, write_sweep
 from tests.hub_repos import model, point_at
@@ -34,7 +35,7 @@ def repo(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[HubRepo]:
 
 
 def test_init_writes_the_newest_versions_and_says_them(repo: HubRepo, capsys: pytest.CaptureFixture[str]) -> None:
-    trial = yaml.safe_load(write_question(ASKED).read_text())["trial"]
+    trial = yaml.safe_load(write_question(ASKED, Lookup(), say).read_text())["trial"]
     assert trial["model"] == {"hub": "acme/tiny", "revision": repo.commit()}
     assert trial["data"] == {"ud": "UD_Naija-NSC", "release": "2.16"}
     said = capsys.readouterr().err
@@ -46,14 +47,14 @@ def test_the_same_question_again_stays_at_the_versions_of_its_file(
     repo: HubRepo, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "choose-UD_Naija-NSC.yaml"
-    before = sweep_text(question_of(ASKED, Lookup()))
+    before = sweep_text(question_of(ASKED, Lookup(), say))
     write_sweep(path, before)
     old, repo.files = repo.commit(), {**repo.files, "README.md": b"# Moved"}
-    again = as_before(ASKED, tmp_path)
+    again = as_before(ASKED, tmp_path, say)
     assert (again.data, again.model) == ("ud:UD_Naija-NSC@2.16", f"hub:acme/tiny@{old}")
     assert f"pinned  model hub:acme/tiny@{old}, as in {path}\n" in capsys.readouterr().err
-    assert yaml.safe_load(sweep_text(question_of(again, Lookup()))) == yaml.safe_load(before)
-    looser = as_before(replace(ASKED, tolerance=2.0), tmp_path)
+    assert yaml.safe_load(sweep_text(question_of(again, Lookup(), say))) == yaml.safe_load(before)
+    looser = as_before(replace(ASKED, tolerance=2.0), tmp_path, say)
     assert (looser.data, looser.model) == (again.data, again.model)  # its trials serve
     other = ChooseOptions(data=ASKED.data, model=ASKED.model, held_out=0.3)
-    assert as_before(other, tmp_path) == other  # another question
+    assert as_before(other, tmp_path, say) == other  # another question

@@ -104,10 +104,11 @@ def test_a_job_that_the_cluster_still_has_is_followed_again_each_time_that_the_c
     assert len(said) == 2  # the ten minutes begin anew once there was output
 
 
-def test_a_job_that_ends_without_a_word_is_told_by_its_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_job_that_ends_without_a_word_is_told_by_its_exit_code() -> None:
+    said = list[str]()
     with head(JOB | {"driver_exit_code": -15}) as jobs:
-        assert submit.follow(jobs, "a", "tiny") == 143
-    assert capsys.readouterr().err == "job     a ended with exit code 143\n"
+        assert submit.follow(jobs, "a", "tiny", said.append, said.append) == 143
+    assert said[-1] == "job     a ended with exit code 143"
 
 
 # --- What a submitted sweep takes along, and what it does not.

@@ -14,7 +14,7 @@ import pytest
 import typer
 
 from orchestrator.commands import launch_command
-from orchestrator.config.console import reported
+from orchestrator.config.console import reported, stderr
 from orchestrator.execution.recorder import Recorder
 from orchestrator.session.bounds import Bounds
 from orchestrator.session.session import Launch
@@ -75,7 +75,7 @@ def ending(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.Captu
         results = ResultStore(next(folders))
         try:
             with reported(debug=False):
-                launch = Launch(find_cluster("inline"), Bounds(), results)
+                launch = Launch(find_cluster("inline"), Bounds(), results, stderr)
                 code = launch_command._launch(launch, PLAN, pilot=False, dry_run=False, as_json=False)
         except typer.Exit as left:
             code = left.exit_code
