@@ -68,7 +68,7 @@ class SweepRun:
         self.source.close()
 
     def run(self) -> None:
-        """Run the trials until all have ended or the sweep is stopped."""
+        """Run the trials, and commit their rows, until all have ended or the sweep is stopped."""
         if not self.has_work:
             what = "every trial of this sweep is" if self.plan.runs_all else "all trials that this sweep needs are"
             self._say(f"nothing to do: {what} complete in the store.")
@@ -82,34 +82,31 @@ class SweepRun:
             Watch(self.plan, store, sweep.watch, cluster=self.cluster.address, stop=self.stop, say=self._say) as watch,
             self.stop.on_requests(store, sweep.name, self._say, is_last=self._is_last),
         ):
-            self._run(watch)
+            recorder = Recorder(
+                self.results,
+                before_commit=self._membership.check,
+                committed=watch.metrics.flushed,
+                over=self._over,
+                may_compact=self._membership.is_first,
+                keeps_weights=sweep.keep == "weights",
+            )
+            try:
+                try:
+                    if self.cluster.address == "inline":
+                        self._inline(recorder, watch)
+                    else:
+                        self._on_ray(recorder, watch)
+                finally:
+                    self.stop.ended(all_ran=self.queue.is_over)
+            finally:  # also if a signal cuts off what stands above
+                self._commit(recorder)
+                recorder.close()
             if self.queue.is_exhausted:  # neither stopped nor at a limit: paused trials will never resume
                 forget(store, {spec.trial_id for spec in trials_of(self.plan, self.results)})
 
     def _is_last(self) -> bool:
         """Whether no other driver runs the sweep."""
         return len(running_drivers(self.results.storage, self.plan.sweep.name)) < 2
-
-    def _run(self, watch: Watch) -> None:
-        recorder = Recorder(
-            self.results,
-            before_commit=self._membership.check,
-            committed=watch.metrics.flushed,
-            over=self._over,
-            may_compact=self._membership.is_first,
-            keeps_weights=self.plan.sweep.keep == "weights",
-        )
-        try:
-            try:
-                if self.cluster.address == "inline":
-                    self._inline(recorder, watch)
-                else:
-                    self._on_ray(recorder, watch)
-            finally:
-                self.stop.ended(all_ran=self.queue.is_over)
-        finally:  # also if a signal cuts off what stands above
-            self._commit(recorder)
-            recorder.close()
 
     @contextmanager
     def _heard(self, recorder: Recorder, watch: Watch, hourly: float) -> Iterator[Listener]:
