@@ -15,6 +15,7 @@ from tests.examples import first
 from tests.orchestrator.store.real import Real, make_real
 from tests.s3_faults import Faults
 from tests.s3_server import ENVIRONMENT, S3Process
+from tests.small_sweeps import POS, launched, write_bank
 
 _NUMBERS = itertools.count()
 
@@ -68,6 +69,14 @@ def storage(request: pytest.FixtureRequest) -> Storage:
         return found
     s3: S3Process = request.getfixturevalue("s3")
     return open_storage(s3.address(request.getfixturevalue("prefix")))
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> ResultStore:
+    """A store beside its corpus: two seeds of one setting, complete. No test changes it."""
+    folder = tmp_path_factory.mktemp("trained")
+    write_bank(folder / "bank", train=24, dev=8, test=8)
+    return launched(folder, POS)
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,7 @@ from orchestrator.forecast.forecast_text import forecast_line, forecast_tables
 from orchestrator.store import ResultStore
 from tests.builders import write_sweep
 from tests.orchestrator.store.real import Real
-from tests.small_sweeps import POS, launched, write_bank
+from tests.small_sweeps import POS
 
 
 def figure(median: float) -> Figure:
@@ -29,27 +29,20 @@ def small_forecast() -> Forecast:
     return Forecast("s", 100.0, "cpu", 1, "from a test", (cell,), figure(40.0), figure(0.01), None)
 
 
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> ResultStore:
-    folder = tmp_path_factory.mktemp("sweeps")
-    write_bank(folder / "bank", train=24, dev=8, test=8)
-    return launched(folder, POS)
-
-
-def next_sweep(store: ResultStore, seeds: str) -> Path:
-    folder = store.root.parent
+def next_sweep(trained: ResultStore, seeds: str) -> Path:
+    folder = trained.root.parent
     text = POS.replace("folder: ", f"folder: {folder}/").replace("[0, 1]", seeds)
     return write_sweep(folder / "next.yaml", f"{text.rstrip()}\nname: next\n")
 
 
-def test_for_machines_the_plan_is_one_object(store: ResultStore, capsys: pytest.CaptureFixture[str]) -> None:
-    before = sorted(store.root.rglob("*"))
-    plan(next_sweep(store, "[1, 2, 3]"), "inline", store.address, as_json=True)
+def test_for_machines_the_plan_is_one_object(trained: ResultStore, capsys: pytest.CaptureFixture[str]) -> None:
+    before = sorted(trained.root.rglob("*"))
+    plan(next_sweep(trained, "[1, 2, 3]"), "inline", trained.address, as_json=True)
     found = json.loads(capsys.readouterr().out)
     assert (found["trials"], found["complete"], found["to_run"], found["epochs"], found["steps"]) == (3, 1, 2, 4, 8)
     assert found["forecast"]["wall_s"]["low"] < found["forecast"]["wall_s"]["high"]
     assert found["forecast"]["cells"][0]["seconds"]["source"] == "from 2 trials on this device"
-    assert sorted(store.root.rglob("*")) == before
+    assert sorted(trained.root.rglob("*")) == before
 
 
 def test_an_interrupted_trial_is_said_to_resume_at_its_checkpoint(
@@ -65,31 +58,31 @@ def test_an_interrupted_trial_is_said_to_resume_at_its_checkpoint(
 
 
 def test_for_a_person_it_stands_on_a_screen_with_its_sources(
-    store: ResultStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    trained: ResultStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    plan(next_sweep(store, "[2, 3]"), "inline", store.address)
+    plan(next_sweep(trained, "[2, 3]"), "inline", trained.address)
     shown = capsys.readouterr().out
     assert "wall time, 1 slot" in shown
     assert "estimated from 2 trials on this device" in shown
     lines = shown.splitlines()
     assert len([line for line in lines if not line.startswith(("data ", "note "))]) <= 24
     assert [line.startswith("data    e.g. ") for line in lines].count(True) == 3
-    plan(next_sweep(store, "[2]"), "inline", str(tmp_path / "empty"))
+    plan(next_sweep(trained, "[2]"), "inline", str(tmp_path / "empty"))
     shown = " ".join(capsys.readouterr().out.split())
     assert "no forecast: the store has no trial on cpu" in shown
     assert "Add --pilot" in shown
-    plan(next_sweep(store, "[0]"), "inline", store.address)
+    plan(next_sweep(trained, "[0]"), "inline", trained.address)
     assert "nothing to run and nothing to forecast" in capsys.readouterr().out
 
 
 @pytest.mark.slow
 def test_a_launch_with_a_pilot_has_the_forecast_that_the_message_without_promises(
-    store: ResultStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    trained: ResultStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shown = []
     for pilot in (False, True):
         with pytest.raises(typer.Exit):
-            launch(next_sweep(store, "[2]"), "inline", str(tmp_path / "empty"), dry_run=True, pilot=pilot)
+            launch(next_sweep(trained, "[2]"), "inline", str(tmp_path / "empty"), dry_run=True, pilot=pilot)
         shown.append(" ".join(capsys.readouterr().err.split()))
     assert ("Add --pilot" in shown[0], "Add --pilot" in shown[1]) == (True, False)
     assert "wall time, 1 slot" in shown[1]
@@ -97,9 +90,9 @@ def test_a_launch_with_a_pilot_has_the_forecast_that_the_message_without_promise
 
 
 @pytest.mark.parametrize("command", [plan, launch])
-def test_a_pilot_is_not_run_here_for_a_cluster_elsewhere(command: Callable[..., None], store: ResultStore) -> None:
+def test_a_pilot_is_not_run_here_for_a_cluster_elsewhere(command: Callable[..., None], trained: ResultStore) -> None:
     with pytest.raises(typer.Exit) as ended:
-        command(next_sweep(store, "[2]"), "http://head:8265", store.address, pilot=True)
+        command(next_sweep(trained, "[2]"), "http://head:8265", trained.address, pilot=True)
     assert ended.value.exit_code == 2
 
 

@@ -13,15 +13,6 @@ from typer.testing import CliRunner, Result
 from orchestrator.commands.app import app
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.stored_specs import stored_spec
-from tests.small_sweeps import POS, launched, write_bank
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> ResultStore:
-    """Two seeds of one cell."""
-    folder = tmp_path_factory.mktemp("reproduce")
-    write_bank(folder / "bank", train=24, dev=8, test=8)
-    return launched(folder, POS)
 
 
 @pytest.fixture

@@ -48,8 +48,9 @@ print(*(client.get(f"/page/{view.name}.html").status_code for view in VIEWS.valu
 
 
 def copied(tree: Path, *without: str) -> Path:
+    """The tree with its compiled modules, so that no process has to compile them."""
     for root in ("orchestrator", "trials", "dashboards", "configs"):
-        shutil.copytree(ROOT / root, tree / root, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / root, tree / root)
     for name in without:
         shutil.rmtree(tree / "orchestrator" / name)
     return tree

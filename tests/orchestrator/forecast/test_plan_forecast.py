@@ -14,7 +14,7 @@ from orchestrator.sweeps.plan import Plan, make_plan
 from orchestrator.sweeps.sweep import load_sweep
 from tests.builders import write_sweep
 from tests.orchestrator.forecast.worlds import spec_of
-from tests.small_sweeps import POS, launched, write_bank
+from tests.small_sweeps import POS, write_bank
 from trials.draft import Lookup, TrialDraft
 from trials.errors import MissingError
 from trials.tasks.task import read_corpus
@@ -22,18 +22,10 @@ from trials.tasks.task import read_corpus
 INLINE = ClusterSpec(address="inline")
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("sweeps")
-    write_bank(folder / "bank", train=24, dev=8, test=8)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def store(folder: Path) -> ResultStore:
-    """Two launches, the second of two more seeds."""
-    launched(folder, POS)
-    return launched(folder, POS.replace("[0, 1]", "[2, 3]"))
+@pytest.fixture
+def folder(trained: ResultStore) -> Path:
+    """Where its corpus is."""
+    return trained.root.parent
 
 
 def planned(folder: Path, store: ResultStore, *settings: str) -> Plan:
@@ -43,14 +35,14 @@ def planned(folder: Path, store: ResultStore, *settings: str) -> Plan:
 
 
 def test_more_seeds_of_what_the_store_has_are_told_from_its_trials_and_other_threads_are_not(
-    folder: Path, store: ResultStore
+    folder: Path, trained: ResultStore
 ) -> None:
-    found = forecast_of(planned(folder, store, "seeds=[7,8,9]"), store, INLINE)
+    found = forecast_of(planned(folder, trained, "seeds=[7,8,9]"), trained, INLINE)
     assert found.n_trials == 3
     assert found.wall_s is not None
     assert found.wall_s.low < found.wall_s.median < found.wall_s.high
-    assert found.source == "from 4 trials on this device"
-    assert not forecast_of(planned(folder, store, "seeds=[7]", "resources.cpus=2"), store, INLINE).is_known
+    assert found.source == "from 2 trials on this device"
+    assert not forecast_of(planned(folder, trained, "seeds=[7]", "resources.cpus=2"), trained, INLINE).is_known
 
 
 @pytest.mark.slow
@@ -71,8 +63,8 @@ def test_a_pilot_runs_the_shapes_that_were_not_seen_and_serves_a_plan_with_less_
 
 
 @pytest.mark.slow
-def test_a_pilot_that_ends_early_is_told_with_its_reason(folder: Path, store: ResultStore) -> None:
-    spec = planned(folder, store, "seeds=[0]").trials[0]
+def test_a_pilot_that_ends_early_is_told_with_its_reason(folder: Path, trained: ResultStore) -> None:
+    spec = planned(folder, trained, "seeds=[0]").trials[0]
     gone = spec.model_copy(update={"model": spec.model.model_copy(update={"path": "/nowhere"})})
     with pytest.raises(MissingError, match="failed: "):
         run_pilots([gone], 1, lambda line: None)
