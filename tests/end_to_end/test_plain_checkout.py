@@ -7,21 +7,22 @@ import subprocess
 from importlib.metadata import distributions
 from pathlib import Path
 
-import pytest
-
 import trials
 from orchestrator.store import open_store
 from tests.end_to_end.conftest import environment, write_small_sweep
 from tests.linked_environment import OURS, linked_environment
 
 CHECKOUT = Path(__file__).parents[2]
+ASK = """
+from dashboards.cli import app
+from orchestrator.ray_backend.jobs import pinned_packages
+try:
+    app(["--version"])
+except SystemExit:
+    print(*pinned_packages())
+app(["doctor", "--json"])
+"""
 ONE = ("--set", "seeds=[0]", "--set", "space.data=[{folder: one}]", "--set", "space.freeze=[none]")
-
-
-@pytest.fixture(scope="module")
-def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The interpreter of an environment with all that we have but ourselves."""
-    return linked_environment(tmp_path_factory.mktemp("plain") / "venv", installed_names() - {OURS})
 
 
 def installed_names() -> set[str]:
@@ -44,18 +45,13 @@ def test_it_launches_without_ray_too_and_its_row_says_which_version_made_it(tmp_
     assert (versions[OURS], versions.get("ray")) == (trials.__version__, None)
 
 
-def test_it_knows_its_version_and_what_it_requires(python: Path, tmp_path: Path) -> None:
-    command = "from dashboards.cli import app; app()"
-    asked = run(python, tmp_path, "-c", command, "--version")
-    checked = run(python, tmp_path, "-c", command, "doctor", "--json")
-    assert asked.stdout == f"permafrost {trials.__version__}\n", asked.stderr
-    (packages,) = [each for each in json.loads(checked.stdout)["findings"] if each["check"] == "packages"]
+def test_it_knows_its_version_what_it_requires_and_what_a_job_asks_the_nodes_for(tmp_path: Path) -> None:
+    python = linked_environment(tmp_path / "venv", installed_names() - {OURS})
+    done = run(python, tmp_path, "-c", ASK)
+    version, pinned, checked = done.stdout.split("\n", 2)
+    assert version == f"permafrost {trials.__version__}", done.stderr
+    (packages,) = [each for each in json.loads(checked)["findings"] if each["check"] == "packages"]
     assert (packages["level"], "torch" in packages["what"]) == ("ok", True)
-
-
-def test_a_job_asks_the_nodes_for_its_packages(python: Path, tmp_path: Path) -> None:
-    code = "from orchestrator.ray_backend.jobs import pinned_packages; print(*pinned_packages())"
-    done = run(python, tmp_path, "-c", code)
-    names = {word.partition("==")[0] for word in done.stdout.split()}
-    assert names >= {"torch", "transformers", "conllu"}, done.stderr
+    names = {word.partition("==")[0] for word in pinned.split()}
+    assert names >= {"torch", "transformers", "conllu"}
     assert not names & {"ray", OURS}

@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import Result
 
 from orchestrator.extras.store_care.check import check_store
 from orchestrator.store import ResultStore, open_store
 from tests.builders import write_sweep, write_tagged_treebank
-from tests.end_to_end.conftest import BUNDLED, SMALL, TIMES, Command, environment, printed_commands, run_here, run_in
+from tests.end_to_end.conftest import BUNDLED, SMALL, TIMES, Command, environment, printed_commands, run_here
 from tests.examples import first
 
 
@@ -127,7 +128,7 @@ class Interrupted:
 
     folder: Path
     titles: list[str]
-    status: subprocess.CompletedProcess[str]
+    status: Result
     driver: int
     code: int
     said: str
@@ -148,7 +149,9 @@ def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Interrupted:
         told = next(line for line in iter(launch.stderr.readline, "") if "dashboard" in line)
         token = Path(told.partition("(token: ")[2].strip().removesuffix(")")).read_text()
         titles = named_workers(told.split("dashboard ")[1].split()[0], token)
-        status = run_in(folder, "status", "--store", "store")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("COLUMNS", environment()["COLUMNS"])
+            status = run_here("status", "--store", folder / "store")
         launch.send_signal(signal.SIGINT)
         _, said = launch.communicate()
         return Interrupted(folder, titles, status, launch.pid, launch.returncode, said)
@@ -159,7 +162,7 @@ def test_on_ray_all_slots_work_and_rays_dashboard_names_the_trials(interrupted: 
 
 
 def test_another_process_sees_the_driver_and_how_many_trials_it_runs(interrupted: Interrupted) -> None:
-    assert interrupted.status.returncode == 0
+    assert interrupted.status.exit_code == 0
     (line,) = (line for line in interrupted.status.stdout.splitlines() if line.startswith("driver"))
     assert f"process {interrupted.driver}" in line
     assert line.endswith(", 2 trials")

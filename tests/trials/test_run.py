@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,22 +12,15 @@ import torch
 
 from tests.builders import merged, write_conllu, write_tagged_treebank
 from tests.examples import each
-from tests.trials.conftest import TrialMaker, save_tiny_model
+from tests.trials.conftest import CPU, TrialMaker, numbers, records_of, save_tiny_model
 from trials.cache.encoding import encode_for
 from trials.errors import DivergedError, RefusedError
 from trials.models.load import load_model
-from trials.record import EpochRecord
 from trials.run import new_model, run_trial, train_subset
 from trials.settings import FreezeSpec, OptimSpec
 from trials.spec import TrialSpec, evaluation_steps
 from trials.training.best_epoch import BestEpoch
 from trials.training.loop import EvaluatedSplit
-
-CPU = torch.device("cpu")
-MEASURED = {
-    "setup_s", "prefix_s", "prefix_paid_s", "train_s", "eval_s", "energy_j", "peak_memory_bytes",
-    "worker_memory_bytes", "time",
-}  # fmt: skip
 
 # A change of every field, and nothing else, for `test_every_field_...`; dotted as in a sweep.
 CHANGES: dict[str, dict[str, Any]] = {
@@ -65,16 +57,6 @@ BASE: dict[str, Any] = {"freeze": {"strategy": "first_k", "depth": 1}}
 TESTED_BELOW = {"optim.embedding_updates"}  # its other value is refused
 # Fields that name the task, data and model; other files are other trials, tested below.
 RESOLVED = {"task", "data", "model", "freeze", "optim"}
-
-
-def records_of(spec: TrialSpec) -> list[EpochRecord]:
-    torch.set_num_threads(1)
-    return list(run_trial(spec, device=CPU))
-
-
-def numbers(records: list[EpochRecord]) -> list[dict[str, Any]]:
-    """The records without what is measured by a clock or the kernel."""
-    return [{key: value for key, value in asdict(r).items() if key not in MEASURED} for r in records]
 
 
 def test_the_same_spec_gives_the_same_bits_twice_and_in_any_order(make_trial: TrialMaker) -> None:

@@ -17,11 +17,12 @@ from orchestrator.store import open_store
 from tests.dashboards.stores import START, Invented, specs, write_store
 
 
-@pytest.fixture
-def two_sweeps(tmp_path: Path) -> Selection:
+@pytest.fixture(scope="module")
+def two_sweeps(tmp_path_factory: pytest.TempPathFactory) -> Selection:
     """One is complete, the other has no row."""
-    store = write_store(tmp_path / "s", specs(train_sizes=(200,)), sweep="one")
-    write_store(tmp_path / "s", specs(train_sizes=(400,)), Invented(state=lambda spec: None), sweep="two")
+    folder = tmp_path_factory.mktemp("two") / "s"
+    store = write_store(folder, specs(train_sizes=(200,)), sweep="one")
+    write_store(folder, specs(train_sizes=(400,)), Invented(state=lambda spec: None), sweep="two")
     return select(Frames(store).refresh(), PageQuery(sweep="two"))
 
 
@@ -63,8 +64,14 @@ def _snapshot(folder: Path, **sweeps: tuple[int, Invented]) -> Snapshot:
     return Frames(store).refresh()
 
 
-def test_the_sweep_with_most_decided_answers_opens_else_the_newest(tmp_path: Path) -> None:
-    assert front_sweep(_snapshot(tmp_path / "a", decided=(200, CLEAR), newest=(400, OPEN))) == "decided"
+@pytest.fixture(scope="module")
+def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
+    """A sweep whose answer is decided, and a newer one whose answer is not."""
+    return _snapshot(tmp_path_factory.mktemp("decided") / "s", decided=(200, CLEAR), newest=(400, OPEN))
+
+
+def test_the_sweep_with_most_decided_answers_opens_else_the_newest(snapshot: Snapshot, tmp_path: Path) -> None:
+    assert front_sweep(snapshot) == "decided"
     assert front_sweep(_snapshot(tmp_path / "b", older=(200, OPEN), newest=(400, OPEN))) == "newest"
     assert front_sweep(_snapshot(tmp_path / "c", older=(200, CLEAR), newest=(400, CLEAR))) == "newest"
 
@@ -83,14 +90,14 @@ def test_a_store_without_a_sweep_has_none_to_open(tmp_path: Path) -> None:
     ("asked", "location"),
     [("", "./?sweep=decided"), ("?tolerance=2", "./?sweep=decided&tolerance=2"), ("?sweep=newest", None)],
 )
-def test_the_first_address_leads_there_and_keeps_what_it_asks(tmp_path: Path, asked: str, location: str | None) -> None:
-    snapshot = _snapshot(tmp_path / "s", decided=(200, CLEAR), newest=(400, OPEN))
+def test_the_first_address_leads_there_and_keeps_what_it_asks(
+    snapshot: Snapshot, asked: str, location: str | None
+) -> None:
     answer = make_app(Frames(snapshot.store)).server.test_client().get(f"/{asked}")
     assert answer.headers.get("Location") == location
 
 
-def test_what_a_caller_names_opens_first(tmp_path: Path) -> None:
-    snapshot = _snapshot(tmp_path / "s", decided=(200, CLEAR), newest=(400, OPEN))
+def test_what_a_caller_names_opens_first(snapshot: Snapshot) -> None:
     client = make_app(Frames(snapshot.store), PageQuery(sweep="newest", tolerance=3.0)).server.test_client()
     assert client.get("/").headers["Location"] == "./?sweep=newest&tolerance=3"
     assert client.get("/?tolerance=5").headers["Location"] == "./?sweep=newest&tolerance=5"

@@ -62,9 +62,7 @@ def test_cuda_is_initialised_first_and_recorded_steps_have_the_losses_of_a_cpu(
     assert (deberta["step_mode"], deberta["refused_modes"]) == ("padded", None)
 
 
-def test_without_graphs_the_same_batches_run_step_by_step(
-    specs: list[TrialSpec], found: list[dict[str, Any]]
-) -> None:
+def test_without_graphs_the_same_batches_run_step_by_step(specs: list[TrialSpec], found: list[dict[str, Any]]) -> None:
     without, again = found[:2]
     assert (without["step_mode"], "CUDAGraph" in without["calls"]) == ("padded", False)
     assert again["step_mode"] == "graphs"  # what a node keeps is no matter of the environment

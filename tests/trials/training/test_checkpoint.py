@@ -7,7 +7,7 @@ import json
 import math
 import os
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from safetensors.torch import load, save
 
 from tests.examples import each, first
-from tests.trials.conftest import TrialMaker, finished
+from tests.trials.conftest import CPU, TrialMaker, finished, numbers
 from trials.errors import PreemptedError
 from trials.hardware.energy import EnergyMeter
 from trials.record import EpochRecord
@@ -26,11 +26,6 @@ from trials.spec import TrialSpec
 from trials.training.checkpoint import Checkpoint, Checkpoints
 from trials.training.checkpoint_times import CheckpointTimes
 
-CPU = torch.device("cpu")
-MEASURED = {
-    "setup_s", "prefix_s", "prefix_paid_s", "train_s", "eval_s", "energy_j", "peak_memory_bytes",
-    "worker_memory_bytes", "time",
-}  # fmt: skip
 PREFIX = {"freeze": {"strategy": "first_k", "depth": 2, "embeddings": True}, "frozen_dropout": False}
 RECIPES: dict[str, dict[str, Any]] = {
     "plain": {},
@@ -78,11 +73,6 @@ def test_a_worker_that_ends_without_a_checkpoint_says_so(make_trial: TrialMaker)
     trial = run_trial(make_trial(), device=CPU, checkpoints=Checkpoints(Full(), leaving=lambda: True))
     with pytest.raises(PreemptedError, match=r"at step 1; no checkpoint could be saved: .*No space left"):
         list(trial)
-
-
-def numbers(records: list[EpochRecord]) -> list[dict[str, Any]]:
-    """The records without what a clock measures."""
-    return [{key: value for key, value in asdict(r).items() if key not in MEASURED} for r in records]
 
 
 def whole(spec: TrialSpec) -> list[EpochRecord]:
