@@ -136,7 +136,9 @@ def _searched_once_learned(
     while not was_stopped and (better := _learning_more(choice, planned, launch, lookup)) is not None:
         planned = better
         choice, was_stopped = _searched(planned, launch)
-    return planned, choice, was_stopped
+    left = brought_up_to_date(planned.plan, launch.results)
+    steps = tuple(_next_steps(planned, choice.answers, left, launch))  # now that it is known what was tried
+    return planned, replace(choice, next=steps), was_stopped
 
 
 def _learning_more(choice: Choice, planned: PlannedQuestion, launch: Launch, lookup: Lookup) -> PlannedQuestion | None:
@@ -225,11 +227,9 @@ def _searched(planned: PlannedQuestion, launch: Launch) -> tuple[Choice, bool]:
     plan, results = planned.plan, launch.results
     with launch.run(plan) as ended:
         answers = answers_of(results, trials_of(ended.plan, results), ended.plan.sweep.decision_plan)
-        left = brought_up_to_date(plan, results)
         choice = Choice(
             answers,
             planned.path,
-            next=tuple(_next_steps(planned, answers, left, launch)),
             outcome=ended.outcome,
             exit_code=_exit_code(ended),
             plan=ended.plan,
