@@ -62,8 +62,9 @@ from orchestrator.sweeps.sweep import expand, load_sweep
 from trials.draft import Lookup
 
 found = {}
-lookup = Lookup()
-for path in map(Path, sys.argv[1:]):
+network, *paths = sys.argv[1:]
+lookup = Lookup(offline=network == "offline")
+for path in map(Path, paths):
     sweep, document = load_sweep(path, [])
     specs = expand(sweep, document, lookup)
     found[path.stem] = [sweep.predictions, [spec.model_dump_json() for spec in specs]]
@@ -96,6 +97,13 @@ class Machine:
         command = [sys.executable, *map(str, words)]
         return subprocess.run(command, cwd=self.folder, env=self.env(cache), capture_output=True, text=True)
 
+    def planned(self, network: str, *paths: Path) -> dict[str, tuple[str, list[TrialSpec]]]:
+        """What each sweep keeps, and its trials, in a process of its own."""
+        done = self.run("-c", PLAN_ALL, network, *paths, cache=self.folder)
+        assert done.returncode == 0, done.stderr
+        found = json.loads(done.stdout).items()
+        return {name: (kept, [TrialSpec.model_validate_json(spec) for spec in specs]) for name, (kept, specs) in found}
+
     def asked(self) -> list[str]:
         return [request.path for request in (*self.hub.asked(), *self.ud.asked())]
 
@@ -106,10 +114,8 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     write_local_files(folder)
     with HubServer(*hub_repos(tmp_path_factory.mktemp("models"))) as hub, UdServer(treebanks()) as ud:
         machine = Machine(hub, ud, folder, {}, {})
-        done = machine.run("-c", PLAN_ALL, *sorted(SWEEPS.glob("*.yaml")), cache=folder)
-        assert done.returncode == 0, done.stderr
-        for name, (predictions, specs) in json.loads(done.stdout).items():
-            machine.plans[name] = [TrialSpec.model_validate_json(spec) for spec in specs]
+        for name, (predictions, specs) in machine.planned("online", *sorted(SWEEPS.glob("*.yaml"))).items():
+            machine.plans[name] = specs
             machine.predictions[name] = predictions
         yield machine
 
@@ -242,10 +248,8 @@ def test_a_demonstration_is_its_study_in_small(study: str, machine: Machine) -> 
 
 def test_what_was_fetched_once_is_planned_again_offline_without_a_question(machine: Machine) -> None:
     machine.asked()
-    words = ("--sweep", SWEEPS / "freezing_bert_glue.yaml", "--offline", "--dry-run", "--json")
-    done = machine.run("-m", "orchestrator.launch", *words, cache=machine.folder)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["planned"] == 350
+    name = "freezing_bert_glue"
+    assert machine.planned("offline", SWEEPS / f"{name}.yaml")[name][1] == machine.plans[name]
     assert machine.asked() == []
 
 

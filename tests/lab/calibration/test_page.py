@@ -17,9 +17,8 @@ def test_no_goal_was_missed_when_the_page_was_written() -> None:
     assert [str(figure) for figure in page.kept() if figure.missed] == []
 
 
-@each(
-    "name", ["power", "normal, seeds 90 %", "skewness 1, seeds 90 %", "churn 10 %", "10 documents, compared"], quick=1
-)
+@pytest.mark.slow  # simulations of minutes
+@each("name", ["power", "normal, seeds 90 %", "skewness 1, seeds 90 %", "churn 10 %", "10 documents, compared"])
 def test_the_figures_that_were_kept_are_those_of_this_code(name: str) -> None:
     kept = {(figure.world, figure.what): figure for figure in page.kept()}
     sweeps = kept["power, 1 setting", "recommended by 3 planned seeds, loses nothing"].n
