@@ -46,16 +46,27 @@ def _worse_if_frozen(spec: TrialSpec) -> Labels:
     return ("NOUN", "VERB" if spec.freeze.depth else "NOUN", "VERB", "")
 
 
-def test_confusion_is_a_share_of_each_gold_label_and_its_change(tmp_path: Path) -> None:
-    info = confusion.prepare_confusion(_kept(tmp_path / "s", _worse_if_frozen))
+@pytest.fixture(scope="module")
+def worse(tmp_path_factory: pytest.TempPathFactory) -> Selection:
+    """Trials that take a noun for a verb where anything is frozen."""
+    return _kept(tmp_path_factory.mktemp("worse") / "s", _worse_if_frozen)
+
+
+@pytest.fixture(scope="module")
+def without_predictions(tmp_path_factory: pytest.TempPathFactory) -> Selection:
+    return made(tmp_path_factory.mktemp("without") / "s")
+
+
+def test_confusion_is_a_share_of_each_gold_label_and_its_change(worse: Selection) -> None:
+    info = confusion.prepare_confusion(worse)
     assert (info.labels, info.columns) == (("NOUN", "VERB", "X"), ("NOUN", "VERB", "X", "(cut off)"))
     assert info.shares.tolist() == [[0.5, 0.5, 0, 0], [0, 1, 0, 0], [0, 0, 0, 1]]
     assert info.difference[0].tolist() == [-0.5, 0.5, 0, 0]
     assert (info.counts.sum(), info.cells.freeze) == (3 * 4, "first 2")
 
 
-def test_a_change_diverges_around_zero(tmp_path: Path) -> None:
-    info = confusion.prepare_confusion(_kept(tmp_path / "s", _worse_if_frozen))
+def test_a_change_diverges_around_zero(worse: Selection) -> None:
+    info = confusion.prepare_confusion(worse)
     shares, change = strictly(confusion.draw_confusion(info, LIGHT))["data"]
     assert (change["zmin"], change["zmid"], change["zmax"]) == (-50, 0, 50)
     assert change["colorscale"][1] == [0.5, LIGHT.paper]
@@ -67,10 +78,9 @@ def test_the_chosen_freeze_is_set_beside_the_baseline(tmp_path: Path) -> None:
     assert info.cells.freeze == "first 2"
 
 
-def test_a_freeze_without_a_completed_trial_is_told(tmp_path: Path) -> None:
-    selection = _kept(tmp_path / "s", _worse_if_frozen)
+def test_a_freeze_without_a_completed_trial_is_told(worse: Selection) -> None:
     info = confusion.prepare_confusion(
-        replace(selection, query=selection.query.but(freeze="first 9"), asked=PageQuery(freeze="first 9"))
+        replace(worse, query=worse.query.but(freeze="first 9"), asked=PageQuery(freeze="first 9"))
     )
     assert info.note == "No trial with 'first 9' frozen has completed."
     assert info.cells.freeze == "all"
@@ -89,9 +99,9 @@ def test_rare_labels_are_put_together(tmp_path: Path) -> None:
     assert info.note == "10 rarer labels combined as (others)."
 
 
-def test_predictions_that_were_not_kept_are_told_with_the_way_out(tmp_path: Path) -> None:
-    selection = made(tmp_path / "s")
-    for words in (drawn(confusion.CONFUSION, selection).why_empty, drawn(entity_errors.ENTITIES, selection).why_empty):
+def test_predictions_that_were_not_kept_are_told_with_the_way_out(without_predictions: Selection) -> None:
+    for part in (confusion.CONFUSION, entity_errors.ENTITIES):
+        words = drawn(part, without_predictions).why_empty
         assert words.startswith("No predictions on dev are stored")
         assert "predictions: all" in words
 
@@ -109,9 +119,9 @@ def test_differences_are_paired_by_seed_and_label(tmp_path: Path) -> None:
     assert set(info.table["n_pairs"]) == {3}
 
 
-def test_an_unknown_level_is_told(tmp_path: Path) -> None:
-    selection = made(tmp_path / "s")
-    info = errors.prepare_tags(replace(selection, query=selection.query.but(level="span")))
+def test_an_unknown_level_is_told(without_predictions: Selection) -> None:
+    query = without_predictions.query.but(level="span")
+    info = errors.prepare_tags(replace(without_predictions, query=query))
     assert (info.level, info.note) == ("token", "There are no scores at the level 'span'.")
 
 

