@@ -309,7 +309,7 @@ def _next_steps(planned: PlannedQuestion, answers: Answers, left: Plan, launch: 
         for step in _going_on(asked, [left], launch):
             yield step._replace(brings=_TO_LEARN) if unlearned and launch.time_left <= 0 else step
     for answer in answers:
-        yield from _other_tolerance(asked, answer)
+        yield from other_tolerance(asked, answer)
     yield from larger if seeds_tell else []
 
 
@@ -337,10 +337,16 @@ def _going_on(asked: ChooseOptions, left: Sequence[Plan], launch: Launch) -> Ite
     yield NextStep(asked.command(max_hours=hours), f"goes on where it stopped: at most {counted(n, 'trial')}{took}")
 
 
-def _other_tolerance(asked: ChooseOptions, answer: Answer) -> Iterator[NextStep]:
-    """The tolerance that is met now, where the one that was asked for is not."""
+def other_tolerance(asked: ChooseOptions, answer: Answer) -> Iterator[NextStep]:
+    """The tolerance that is met now, where the one that was asked for is not; none that gives up half of what the
+    baseline has learned.
+    """
     met = next((row for row in answer.trade_offs if row["tolerance"] > asked.tolerance), None)
-    if answer.freeze is None and met is not None and (limit := math.ceil(10 * met["tolerance"]) / 10) < 100:
+    if answer.freeze is not None or met is None:
+        return
+    baseline, limit = answer.decided_by.baseline, math.ceil(10 * met["tolerance"]) / 10
+    constant = 0.0 if math.isnan(baseline.constant) else baseline.constant
+    if limit < 100 * (baseline.score - constant) / 2:
         saves = f"{strip_and_word(met['freeze'], answer.n_layers)}, saves {100 * met['saved']:.0f} %"
         yield NextStep(asked.command(tolerance=limit), f"is decided with the trials at hand: {saves}")
 
