@@ -171,10 +171,9 @@ class SweepRun:
         gpus = gpus_here(where) if uses_gpus and where.is_here else ()
         local = partial(local_cluster, preload=each_works, cpus=cores, gpus=len(gpus))
         ray = own_cluster if where.address == "auto" else local
-        queue = self.queue  # Tune pickles what `stop` holds, which this object is too large for
         seen = seen_gpus(where) if gpus else nullcontext()
         with seen, ray(job_metadata(sweep.name, self.results.address)) as cluster, ExitStack() as watching:
-            self.stop.signals.running(lambda: queue.is_over)
+            self.stop.signals.running(lambda: self.queue.is_over)
             from orchestrator.ray_backend.driver import run_sweep  # Ray reads the settings of the cluster on import
             from orchestrator.ray_backend.ray_internals import once_disconnected
             from orchestrator.ray_backend.trainable import WorkerSettings
