@@ -14,7 +14,6 @@ from typing import Any
 
 from orchestrator.analysis.answer import Answer, beside, questions
 from orchestrator.analysis.cells import strip_and_word
-from orchestrator.analysis.decided import POINTS
 from orchestrator.analysis.wording import percent
 from orchestrator.api import answer, open_store
 from orchestrator.search.depth_search import Depths, DepthSearch
@@ -268,7 +267,7 @@ def _by_depth(answers: list[Answer]) -> str:
     for each in answers:
         rows = {row["freeze"]: row for row in each.settings}
         losses = " | ".join(map(_loss, map(rows.get, freezes)))
-        baseline = f"{POINTS * each.decided_by.baseline.score:.1f}"
+        baseline = f"{each.decided_by.baseline.score:.1f}"
         pairs = [row["n_pairs"] for row in rows.values()]
         seeds = f"{min(pairs)}" if min(pairs) == max(pairs) else f"{min(pairs)} to {max(pairs)}"
         lines.append(f"| {each.corpus} | {TASKS[each.task].score} | {baseline} | {seeds} | {losses} |")
@@ -286,7 +285,7 @@ def _bought(each: Answer, tolerance: float) -> Row | str:
     a constant answer is within it, too.
     """
     baseline = each.decided_by.baseline
-    if not each.baseline_learned or POINTS * (baseline.score - baseline.constant) <= tolerance:
+    if not each.baseline_learned or baseline.score - baseline.constant <= tolerance:
         return ""
     worth_having = [row for row in each.settings if row["worth_having"] and row["low"] is not None]
     within = [row for row in worth_having if row["high"] <= tolerance]
@@ -368,7 +367,7 @@ def _beside_papers(answers: list[Answer], halves: list[Half]) -> Iterator[str]:
         f"{_losses(few)} of {len(few)} comparisons; the others are not told apart here either |"
     )
     scores = [
-        POINTS * each.decided_by.baseline.score - row["loss"]
+        each.decided_by.baseline.score - row["loss"]
         for each, row in shown
         if row["freeze"] == "all+E" and each.task == "sst2"
     ]
@@ -390,7 +389,7 @@ def _beside_papers(answers: list[Answer], halves: list[Half]) -> Iterator[str]:
         f"a gain in {_gains(first)} |"
     )
     kept = [
-        1 - row["loss"] / (POINTS * each.decided_by.baseline.score)
+        1 - row["loss"] / each.decided_by.baseline.score
         for each, row in shown
         if row["freeze"] == "first 4+E" and each.n_layers == 6 and each.task != "cola"
     ]

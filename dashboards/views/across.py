@@ -80,8 +80,8 @@ def _marks(table: pd.DataFrame, place: dict[str, str], look: Look) -> list[dict[
     return [
         {
             "type": "scatter", "mode": "markers", **place, "name": "loss", "showlegend": False,
-            "x": numbers(table["share"]), "y": numbers(table["loss"], 100),
-            "error_y": interval_bars(ends, look.muted, scale=100),
+            "x": numbers(table["share"]), "y": numbers(table["loss"]),
+            "error_y": interval_bars(ends, look.muted),
             "marker": {
                 "size": 10,
                 "color": [cell_colour(look, row) for row in table.itertuples()],

@@ -111,13 +111,13 @@ def prepare_pairs(selection: Selection) -> pd.DataFrame:
     for cell, values in zip(paired.cells["cell"], paired.values, strict=True):
         if len(values):
             estimate = interval(values, sizes=paired.sizes)
-            low, high = (float("nan") if end is None else -100 * end for end in (estimate.high, estimate.low))
+            low, high = (float("nan") if end is None else -end for end in (estimate.high, estimate.low))
             rows.append(
                 {
                     "setting": _setting(labels.loc[cell]),
                     "minus": _setting(first),
                     "pairs": estimate.n_seeds,
-                    "difference (points)": -100 * estimate.mean,
+                    "difference (points)": -estimate.mean,
                     "95 % from (points)": low,
                     "95 % to (points)": high,
                     "note": estimate.note or f"over {estimate.ranges_over}",

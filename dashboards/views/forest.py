@@ -6,7 +6,7 @@ import pandas as pd
 
 from dashboards.data.selection import Selection
 from dashboards.views.kit.axes import grid, label_margin, panel_axes, row_axis, with_note
-from dashboards.views.kit.cells import Shown, hundredths, loss_columns, setting_columns, verdicts, with_cells
+from dashboards.views.kit.cells import Shown, loss_columns, setting_columns, verdicts, with_cells
 from dashboards.views.kit.labels import cell_name
 from dashboards.views.kit.marks import Diamonds, cell_colour, forest_plot
 from dashboards.views.kit.part import EmptyPartError, Part
@@ -95,7 +95,7 @@ def forest_table(info: Shown) -> pd.DataFrame:
             "pairs": t["n_pairs"],
             **loss_columns(t),
             "correction": t["method"],
-            **hundredths(t, median="median (points)"),
+            "median (points)": t["median"].astype("float64").round(4),
             "dev sentences": t["n_sentences"].astype(object).where(t["n_sentences"].notna(), None),
             "verdict": verdicts(t),
         }

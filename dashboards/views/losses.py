@@ -130,7 +130,7 @@ def ends_of(panel: LossPanel, tolerance: float) -> tuple[float, float]:
     """The ends of a panel's axis of losses, in points."""
     limit = _TOLERANCES * max(tolerance, _LEAST_TOLERANCE)
     table = panel.table
-    loss, low, high = (100 * table[column].astype("float64") for column in ("loss", "low", "high"))
+    loss, low, high = (table[column].astype("float64") for column in ("loss", "low", "high"))
     chosen = _recommended(panel)
     best = float(pd.concat([loss[chosen], high[chosen]]).max()) if chosen.any() else 0.0
     shown = loss.between(-limit, max(limit, best))
@@ -182,7 +182,7 @@ class _Drawing:
         intervals cut to the panel.
         """
         table, (low, high), width = self.panel.table, self.ends, self.across[1] - self.across[0]
-        saved, loss = 100 * table["saved"].astype("float64"), 100 * table["loss"]
+        saved, loss = 100 * table["saved"].astype("float64"), table["loss"]
         near = (saved / (0.01 * width)).round()
         place, n = saved.groupby(near).cumcount(), near.map(near.value_counts())
         beyond = (loss > high).astype(int) - (loss < low)
@@ -197,8 +197,8 @@ class _Drawing:
             beyond=beyond,
             label=[f"{strip} {a:+.1f}" if far else strip for strip, a, far in zip(strips, loss, beyond, strict=True)],
             recommended=_recommended(self.panel),
-            low=table["low"].clip(lower=low / 100),
-            high=table["high"].clip(upper=high / 100),
+            low=table["low"].clip(lower=low),
+            high=table["high"].clip(upper=high),
         )
 
     def traces(self) -> list[dict[str, Any]]:
@@ -215,7 +215,7 @@ class _Drawing:
         inside, away = marks[marks["beyond"] == 0], marks[marks["beyond"] != 0]
         data = [baseline]
         if len(inside):
-            bars = interval_bars(inside.assign(mean=inside["loss"]), look.muted, scale=100)
+            bars = interval_bars(inside.assign(mean=inside["loss"]), look.muted)
             data.append(
                 {**self._labelled(inside), "name": "settings", "error_y": bars, "marker": _drawn_as(inside, look)}
             )
@@ -281,7 +281,7 @@ class _Drawing:
         bars = []
         for (x, _), row in zip(self._at(marks), marks.itertuples(), strict=True):
             if row.beyond == 0 and np.isfinite(row.low) and np.isfinite(row.high):
-                ends = (height * (100 * end - low) / (high - low) for end in (row.low, row.high))
+                ends = (height * (end - low) / (high - low) for end in (row.low, row.high))
                 bars.append((x - 4, x + 4, *ends))
         x, y = width * -first / (last - first), height * -low / (high - low)
         return [*bars, (x - 8, x + 8, y - 8, y + 8)]
@@ -346,9 +346,9 @@ def _drawn_as(rows: pd.DataFrame, look: Look) -> dict[str, Any]:
 
 
 def _said(row: Any) -> str:
-    loss = f"loses {100 * row.loss:.2f} points" if row.loss >= 0 else f"gains {-100 * row.loss:.2f} points"
+    loss = f"loses {row.loss:.2f} points" if row.loss >= 0 else f"gains {-row.loss:.2f} points"
     has_interval = np.isfinite(row.low) and np.isfinite(row.high)
-    ends = f" ({100 * row.low:.2f} to {100 * row.high:.2f})" if has_interval else ", no interval yet"
+    ends = f" ({row.low:.2f} to {row.high:.2f})" if has_interval else ", no interval yet"
     return f"{loss}{ends}<br>saves {100 * row.saved:.1f} %<br>{name(row.verdict, 80)}, n={row.n_pairs}"
 
 

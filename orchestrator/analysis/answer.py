@@ -16,7 +16,7 @@ import pandas as pd
 
 from orchestrator.analysis.cells import dropout_sentence, freeze_name, has_frozen_dropout
 from orchestrator.analysis.decide import decide
-from orchestrator.analysis.decided import POINTS, Decided, Outcome
+from orchestrator.analysis.decided import Decided, Outcome
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.analysis.own_training import own_training_lines
 from orchestrator.analysis.rows import COMPLETED
@@ -33,7 +33,6 @@ _SETTING = (
     "freeze", "n_pairs", "n_run", "n_sentences", "n_documents", "loss", "median", "low", "high", "verdict",
     "difference", "worth_having", "saved", "saved_low", "saved_high", "collapsed", "runs", "loss_all", "why_none",
 )  # fmt: skip
-_IN_POINTS = ("loss", "median", "low", "high", "loss_all")
 
 
 @dataclass(frozen=True)
@@ -234,9 +233,9 @@ def _answer(rows: pd.DataFrame, specs: Mapping[str, TrialSpec], of: Decided) -> 
         decided=outcome not in ("not decided", "not learned"),
         freeze=str(chosen["freeze"]) if chosen else "none" if outcome in ("freeze nothing", "not worth it") else None,
         about=None if subject is None else str(subject["freeze"]),
-        loss=_points(subject, "loss"),
-        low=_points(subject, "low"),
-        high=_points(subject, "high"),
+        loss=_known(subject, "loss"),
+        low=_known(subject, "low"),
+        high=_known(subject, "high"),
         saved=None if subject is None or pd.isna(subject["saved"]) else float(subject["saved"]),
         saved_flops=_saved(rows, FLOPS, subject),
         saved_time=_saved(rows, TRAINING_COST, subject),
@@ -245,7 +244,7 @@ def _answer(rows: pd.DataFrame, specs: Mapping[str, TrialSpec], of: Decided) -> 
         baseline_collapsed=of.baseline.runs.collapsed,
         baseline_runs=of.baseline.runs.runs,
         collapse_possible=float(subject["possible"]) if subject is not None and recorded else None,
-        loss_all=_points(subject, "loss_all"),
+        loss_all=_known(subject, "loss_all"),
         n_seeds=int(rests_on["n_pairs"].max()),
         n_sentences=None if sentences.isna().all() else int(sentences.max()),
         n_documents=None if rests_on["n_documents"].isna().all() else int(rests_on["n_documents"].max()),
@@ -277,8 +276,7 @@ def _answer(rows: pd.DataFrame, specs: Mapping[str, TrialSpec], of: Decided) -> 
 
 def _setting(row: Mapping[str, Any]) -> dict[str, Any]:
     """A row of the table as JSON values."""
-    values = {name: _plain(row[name]) for name in _SETTING}
-    return values | {name: None if values[name] is None else POINTS * values[name] for name in _IN_POINTS}
+    return {name: _plain(row[name]) for name in _SETTING}
 
 
 def _with_savings(rows: pd.DataFrame, settings: list[dict[str, Any]], cells: list[str]) -> Iterator[dict[str, Any]]:
@@ -299,8 +297,8 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _points(row: Mapping[str, Any] | None, name: str) -> float | None:
-    return None if row is None or not np.isfinite(row[name]) else POINTS * float(row[name])
+def _known(row: Mapping[str, Any] | None, name: str) -> float | None:
+    return None if row is None or not np.isfinite(row[name]) else float(row[name])
 
 
 def _saved(rows: pd.DataFrame, cost: str, setting: Mapping[str, Any] | None) -> float | None:

@@ -16,7 +16,7 @@ from orchestrator.analysis.losses import BROKEN, Losses, collapses, excess_p, lo
 from orchestrator.analysis.rows import COMPLETED, ROUNDING, Floats, numbers, require
 from orchestrator.analysis.savings import COUNTED, default_saving, savings
 from orchestrator.analysis.two_way import interval
-from orchestrator.config.quantities import counted
+from orchestrator.config.quantities import POINTS, counted
 from trials.metrics.metric import METRICS
 from trials.settings import EMBEDDINGS_ALONE
 
@@ -150,7 +150,7 @@ def _vary_alike(frame: pd.DataFrame, table: pd.DataFrame) -> Bools:
 
 
 def _possible(frame: pd.DataFrame, value: str, baseline: Baseline) -> tuple[float, float]:
-    """The least and the largest loss that the score leaves room for; infinite where its range is not known."""
+    """The least and the largest loss that the score leaves room for, in points; infinite where its range is unknown."""
     if not np.isfinite(baseline.score):
         return -np.inf, np.inf
     metric = None
@@ -158,10 +158,10 @@ def _possible(frame: pd.DataFrame, value: str, baseline: Baseline) -> tuple[floa
         metric = METRICS.get(value) or METRICS.get(str(frame["metric"].iloc[0]))
         if metric is None:
             return -np.inf, np.inf
-    lowest = 0.0 if metric is None else metric.lowest
+    lowest = 0.0 if metric is None else POINTS * metric.lowest
     if metric is not None and not metric.higher_is_better:  # its scores are its values with their sign turned
         return baseline.score + lowest, np.inf
-    return baseline.score - 1, baseline.score - lowest
+    return baseline.score - POINTS, baseline.score - lowest
 
 
 def _limited(ends: Floats, means: Floats, least: float, largest: float) -> Floats:
@@ -263,7 +263,9 @@ def _baseline(done: pd.DataFrame, value: str) -> Baseline:
     gains: Floats = scores[usable] - constant[usable]
     if learned and len(gains) > 1 and value == "score":
         learned = _is_above_zero(gains, done["sentences"][usable] if "sentences" in done.columns else None)
-    means = [float(np.nanmean(values)) if np.isfinite(values).any() else np.nan for values in (scores, constant)]
+    means = [
+        POINTS * float(np.nanmean(values)) if np.isfinite(values).any() else np.nan for values in (scores, constant)
+    ]
     return Baseline(means[0], means[1], runs, learned)
 
 

@@ -31,9 +31,9 @@ from orchestrator.analysis.further_seeds import further
 from orchestrator.analysis.losses import Collapses
 from orchestrator.analysis.rows import ROUNDING
 from orchestrator.analysis.two_way import BEYOND, WITHIN, Estimate, verdict
+from orchestrator.config.quantities import POINTS
 
 NOT_ON_TEST = "the test split is shown once and selects nothing; choose on dev"
-POINTS = 100.0  # of a score of 1
 NO_DIFFERENCE = "no pair differs"
 NOTHING_KNOWN = "nothing is known yet, as the interval would span more than half of what the score can be"
 Outcome = Literal["freeze", "freeze nothing", "not worth it", "not decided", "not learned"]
@@ -63,8 +63,8 @@ class Baseline:
     """What the baseline has learned.
 
     Attributes:
-        score: Mean over its completed runs, 0..1; NaN without any.
-        constant: Score of the best constant prediction; NaN if it was not recorded.
+        score: Mean over its completed runs, in points; NaN without any.
+        constant: Score of the best constant prediction, likewise; NaN if it was not recorded.
         has_learned: Whether its score is shown to be above that; True where nothing is known.
     """
 
@@ -84,8 +84,8 @@ class Decided:
         n_layers: Encoder layers; None if unknown.
         tail: Chance beyond each end that every setting was given, before looks.
         method: How the intervals of several settings hold together, in words; empty for a single one.
-        table: One row a setting but the baseline, in order of first appearance. Losses are in units of the score
-            (0..1), positive where the setting is worse than the baseline.
+        table: One row a setting but the baseline, in order of first appearance. Losses are in points,
+            positive where the setting is worse than the baseline.
 
             Of its loss: `cell`, `baseline`, `group`, `freeze`, `n_pairs` (pairs that the interval rests on), `n_run`
             (pairs, collapsed ones included), `n_baseline` (the baseline's completed trials), `n_sentences` (Int64, NA
@@ -137,10 +137,9 @@ class Decided:
         rows = table.assign(needed=needed)[can].sort_values(["needed", "saved"], ascending=[True, False])
         for row in rows.to_dict("records"):
             if not bought or row["saved"] > bought[-1].saved + ROUNDING:
-                limit = POINTS * row["needed"]
-                if limit >= POINTS:
+                if row["needed"] >= POINTS:
                     break  # that tolerates any loss
-                bought.append(TradeOff(limit, row["cell"], row["freeze"], row["saved"], POINTS * row["loss"]))
+                bought.append(TradeOff(row["needed"], row["cell"], row["freeze"], row["saved"], row["loss"]))
         return tuple(bought)
 
     @cached_property
@@ -175,7 +174,7 @@ class Decided:
     @cached_property
     def by_estimate(self) -> dict[str, Any] | None:
         """The candidate that saves most of those whose mean loss is within the tolerance, shown to be or not."""
-        within = self.candidates["loss"] <= self.plan.tolerance / POINTS + ROUNDING
+        within = self.candidates["loss"] <= self.plan.tolerance + ROUNDING
         likely = self.candidates[within & (self.candidates["barred"] == "")]
         return _first(likely) if self.baseline.has_learned else None
 
@@ -190,7 +189,7 @@ class Decided:
     def nearest(self) -> dict[str, Any] | None:
         """The open candidate that the fewest further seeds would decide, one within the tolerance so far if any is."""
         decidable = self.open[self.open["further_seeds"].notna() & (self.open["further_seeds"] > 0)]
-        within = decidable[decidable["loss"] <= self.plan.tolerance / POINTS + ROUNDING]
+        within = decidable[decidable["loss"] <= self.plan.tolerance + ROUNDING]
         decidable = within if len(within) else decidable
         return None if decidable.empty else _row(decidable.loc[decidable["further_seeds"].astype(float).idxmin()])
 
@@ -200,7 +199,7 @@ class Decided:
         the tolerance sooner.
         """
         nearest = self.nearest
-        if nearest is not None and nearest["loss"] <= self.plan.tolerance / POINTS + ROUNDING:
+        if nearest is not None and nearest["loss"] <= self.plan.tolerance + ROUNDING:
             return None
         return _first(self.open[self.open["why_none"] == NO_DIFFERENCE])
 
@@ -254,7 +253,7 @@ def judged(
     table: pd.DataFrame, of: Estimate, tail: float, looks: PlannedLooks, plan: DecisionPlan, has_learned: bool
 ) -> pd.DataFrame:
     """The table with all that depends on the tolerance."""
-    limit = plan.tolerance / POINTS
+    limit = plan.tolerance
     pairs = list(zip(table["low"].tolist(), table["high"].tolist(), strict=True))
     verdicts = pd.Series([verdict(*ends, limit) for ends in pairs], index=table.index, dtype=object)
     barred = pd.Series([_barred(row, limit, plan.error) for row in table.to_dict("records")], index=table.index)

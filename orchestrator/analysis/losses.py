@@ -13,7 +13,10 @@ around the majority class, and to leave those out would hide a loss.
 A freeze that collapses is not recommended. Runs that are bad without a collapse, and rare, are not seen by a few seeds,
 whatever the method: that condition stands in every answer.
 
-The losses of each setting against its baseline, seed by seed and sentence by sentence.
+The losses of each setting against its baseline, seed by seed and sentence by sentence, in points.
+
+A score is a share of 1, as the store, the metrics and plug-ins have it; a loss is in points, as the tolerance is that
+it is held against. This module is where the one becomes the other: all that follows from a loss is in points.
 
 Every interval and verdict on quality starts here. A loss is the baseline's score less the setting's under the same
 seed. Where both trials recorded what each sentence contributes to their score, it is a row of one value a sentence
@@ -38,7 +41,7 @@ from scipy import special
 
 from orchestrator.analysis.rows import COMPLETED, ROUNDING, Floats, numbers, pair, require
 from orchestrator.analysis.two_way import Estimate, Folds, Sample, document_sizes, estimates, item_losses
-from orchestrator.config.quantities import counted
+from orchestrator.config.quantities import POINTS, counted
 
 BROKEN = ("diverged", "out_of_memory", "failed")
 # Ended by the scheduler, or for reasons that are not the cell's (a machine left, a file was away): no evidence.
@@ -161,11 +164,11 @@ class Losses:
 
     Attributes:
         cells: One row a setting as of `rows.Pairs.cells`; `n_pairs` counts the pairs that `values` holds. Further
-            columns: `n_run` (pairs, collapsed ones included), `median` (loss over all of them), `n_sentences` (Int64,
-            NA where losses are of whole seeds), `n_documents` (Int64, NA where they are not known), `n_folds`
-            (Int64, NA where all seeds have one dev set).
-        values: (seeds, sentences), or (seeds, 1), of each setting, in the order of the seeds; (seeds, documents) where
-            the document of each sentence is known (`two_way.item_losses`).
+            columns: `n_run` (pairs, collapsed ones included), `median` (loss over all of them, in points),
+            `n_sentences` (Int64, NA where losses are of whole seeds), `n_documents` (Int64, NA where they are
+            unknown), `n_folds` (Int64, NA where all seeds have one dev set).
+        values: Points (seeds, sentences), or (seeds, 1), of each setting, in the order of the seeds;
+            (seeds, documents) where the document of each sentence is known (`two_way.item_losses`).
         sizes: (documents,) sentences of each, or the folds of a cross-validation, whose `n_sentences` are all examples;
             None where neither is known.
         of: The estimates of each setting; NaN without a pair.
@@ -209,7 +212,7 @@ def losses(frame: pd.DataFrame, value: str = "score") -> Losses:
         used = mine[~left_out[mine]]
         values.append(_losses_of(columns, used, value, counts))
         every.append(values[-1] if len(used) == len(mine) else _losses_of(columns, mine, value, []))
-        medians.append(-float(np.median(columns["difference"][mine])) if len(mine) else np.nan)
+        medians.append(-POINTS * float(np.median(columns["difference"][mine])) if len(mine) else np.nan)
     if folds is not None:
         counts = [_Counts(folds.examples) for _ in counts]
     cells = pairs.cells.assign(
@@ -240,11 +243,11 @@ class _Counts(NamedTuple):
 
 
 def _losses_of(columns: Mapping[str, Any], rows: npt.NDArray[np.intp], value: str, counts: list[_Counts]) -> Floats:
-    """(seeds, sentences or documents) of these pairs; (seeds, 1) where contributions are not known of all."""
+    """Points (seeds, sentences or documents) of these pairs; (seeds, 1) where contributions are not known of all."""
     by_sentence = _by_sentence(columns, rows, value) if "sentences" in columns and len(rows) else None
     if by_sentence is None:
         counts.append(_Counts())
-        whole: Floats = -columns["difference"][rows][:, None].astype(np.float64)
+        whole: Floats = -POINTS * columns["difference"][rows][:, None].astype(np.float64)
         return whole
     n = by_sentence.shape[1]
     documents = _known(columns, "documents", rows, n)
@@ -263,7 +266,7 @@ def _known(columns: Mapping[str, Any], name: str, rows: npt.NDArray[np.intp], n:
 
 
 def _by_sentence(columns: Mapping[str, Any], rows: npt.NDArray[np.intp], value: str) -> Floats | None:
-    """None where a trial has no contributions, or where they are of different sentences or of another metric."""
+    """Points (seeds, sentences); None where a trial has no contributions, or of other sentences or another metric."""
     sides = []
     for suffix in ("_base", ""):
         arrays = columns[f"sentences{suffix}"][rows].tolist()
@@ -274,7 +277,7 @@ def _by_sentence(columns: Mapping[str, Any], rows: npt.NDArray[np.intp], value: 
         if (np.abs(off) > _SAME).any():
             return None
         sides.append(stack + off[:, None])  # they are stored in single precision
-    return None if sides[0].shape != sides[1].shape else sides[0] - sides[1]
+    return None if sides[0].shape != sides[1].shape else POINTS * (sides[0] - sides[1])
 
 
 def _collapses(frame: pd.DataFrame, cells: pd.Series) -> tuple[Collapses, ...]:

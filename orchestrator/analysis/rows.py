@@ -18,7 +18,7 @@ from trials.state import State
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.intp]
-ROUNDING = 1e-9  # of a score: scores are ratios of counts, so what differs by less is equal
+ROUNDING = 1e-9  # of a score, or in points of a loss: scores are ratios of counts, so what differs by less is equal
 COMPLETED = State.COMPLETED.value
 
 

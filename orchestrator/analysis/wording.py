@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from orchestrator.analysis.cells import MOST_LAYERS, strip_in_words
-from orchestrator.analysis.decided import POINTS, Decided
+from orchestrator.analysis.decided import Decided
 from orchestrator.analysis.decision_plan import ERROR, FIRST_LOOK, MIN_SAVING, labels_that_show, resolved_points
 from orchestrator.analysis.looks import KEPT
 from orchestrator.analysis.trial_frame import SAVED
@@ -107,9 +107,9 @@ def _lost_and_saved(row: Row, of: Decided) -> str:
 
 def _conditions(row: Row, of: Decided) -> tuple[str, ...]:
     """Under which conditions a recommendation holds, and what may be better still, a sentence each."""
-    notes = [*conditions(row), f"The median loss is {100 * row['median']:z.2f} points."]
+    notes = [*conditions(row), f"The median loss is {row['median']:z.2f} points."]
     nearest = of.nearest
-    if nearest is not None and nearest["loss"] <= of.plan.tolerance / POINTS:
+    if nearest is not None and nearest["loss"] <= of.plan.tolerance:
         more = parts(nearest["freeze"], of.n_layers)
         notes.append(f"About {_takes(nearest)} may allow {more}, which would save {100 * nearest['saved']:.0f} %.")
     return tuple(notes)
@@ -121,7 +121,7 @@ def conditions(row: Row) -> tuple[str, str]:
     if row["baseline_collapsed"]:
         text += f"; of the baseline {row['baseline_collapsed']} of {counted(int(row['baseline_runs']), 'run')}"
     if row["collapsed"] or row["baseline_collapsed"]:
-        text += f"; over all runs it loses {100 * row['loss_all']:z.2f} points"
+        text += f"; over all runs it loses {row['loss_all']:z.2f} points"
     if row["broken"]:
         text += f"; {counted(int(row['broken']), 'run')} of this setting failed"
     runs = counted(int(row["n_run"]), "seed")
@@ -147,7 +147,7 @@ def seen(row: Row) -> str:
     """The collapses of a setting and of its baseline."""
     base = f"{row['baseline_collapsed']} of {counted(int(row['baseline_runs']), 'run')}"
     return f"{row['collapses'].capitalize()}, of the baseline {base}; over all runs it loses " + (
-        f"{100 * row['loss_all']:z.2f} points."
+        f"{row['loss_all']:z.2f} points."
     )
 
 
@@ -161,10 +161,10 @@ def _not_worth_it(of: Decided) -> str:
         text = f"nothing in this sweep saves {percent(of.plan.min_saving)} of the {saving}, at most {percent(most)}"
         return f"{text}. {TRAIN_ALL}" if most > 0 else f"nothing in this sweep saves {saving}. {TRAIN_ALL}"
     row = of.candidates[of.candidates["loss"].notna()].sort_values("loss").iloc[0].to_dict()
-    interval = "" if not math.isfinite(row["high"]) else f" ({100 * row['low']:z.1f} to {100 * row['high']:z.1f})"
+    interval = "" if not math.isfinite(row["high"]) else f" ({row['low']:z.1f} to {row['high']:z.1f})"
     return (
         f"nothing within {limit} saves more than {percent(most)} of the {saving}; {parts(row['freeze'], of.n_layers)} "
-        f"saves {percent(row['saved'])} for {100 * row['loss']:z.1f} points{interval}. {TRAIN_ALL}"
+        f"saves {percent(row['saved'])} for {row['loss']:z.1f} points{interval}. {TRAIN_ALL}"
     )
 
 
@@ -196,7 +196,7 @@ def _not_decided(of: Decided) -> str:
         return f"{text}; further seeds or {_items(row)} are unlikely to decide it. {LARGER}"
     if not pd.isna(row["n_folds"]) and pd.isna(row["further_seeds"]):
         text += ", and seeds alone will not decide it, as all share the same examples"
-    side = "within" if row["loss"] <= of.plan.tolerance / POINTS else "more than"
+    side = "within" if row["loss"] <= of.plan.tolerance else "more than"
     return f"{text}; about {takes} would probably show that it is {side} {limit}."
 
 
@@ -219,7 +219,7 @@ def _no_difference(row: Row, of: Decided) -> str:
 
 def too_few(row: Row) -> str:
     """`3 seeds are too few for an interval; differences so far 0.9, 1.9, 2.0 points`."""
-    values = ", ".join(f"{100 * loss:z.1f}" for loss in row["so_far"])
+    values = ", ".join(f"{loss:z.1f}" for loss in row["so_far"])
     return f"{row['why_none']}; differences so far {values} points"
 
 
@@ -227,7 +227,7 @@ def _not_learned(of: Decided) -> str:
     base = of.baseline
     text = "the baseline has not learned the task"
     if math.isfinite(base.score) and math.isfinite(base.constant):
-        text += f": it scores {100 * base.score:.1f}, and the best constant prediction {100 * base.constant:.1f}"
+        text += f": it scores {base.score:.1f}, and the best constant prediction {base.constant:.1f}"
     if base.runs.collapsed:
         text += f"; {base.runs.collapsed} of {counted(base.runs.runs, 'run')} learned nothing"
     return f"{text}. So no freeze can be judged by it. {TRY}"
@@ -286,7 +286,7 @@ def _loss(row: Row) -> str:
 
 def _lost(row: Row) -> str:
     """`loses 0.39 points (-0.04 to 0.95)`, `gains 0.39 points (loss -0.95 to 0.04)`."""
-    mean, ends = 100 * row["loss"], (100 * row["low"], 100 * row["high"])
+    mean, ends = row["loss"], (row["low"], row["high"])
     gains = mean < -0.005
     interval = f" ({'loss ' * gains}{ends[0]:z.2f} to {ends[1]:z.2f})" if all(map(math.isfinite, ends)) else ""
     return f"{'gains' if gains else 'loses'} {abs(mean):.2f} points{interval}"

@@ -256,7 +256,7 @@ def _with_model(choice: Choice, planned: PlannedQuestion, launch: Launch) -> Cho
             launch.say(f"model   nothing is exported, as nothing is decided{_instead(likely)}")
             return choice
         freeze = str(likely["freeze"])
-        launch.say(f"model   {freeze}: by its mean loss, {100 * likely['loss']:z.2f} points; it is not decided")
+        launch.say(f"model   {freeze}: by its mean loss, {likely['loss']:z.2f} points; it is not decided")
     folder = export_folder(asked, planned.question.name)
     machine: dict[str, Any] = {"cluster": asked.cluster, "cpus": asked.cpus, "gpus": asked.gpus}
     model = train(folder, store=asked.store, sweep=planned.question.name, freeze=freeze, **machine)
@@ -346,7 +346,7 @@ def other_tolerance(asked: ChooseOptions, answer: Answer) -> Iterator[NextStep]:
         return
     baseline, limit = answer.decided_by.baseline, math.ceil(10 * met["tolerance"]) / 10
     constant = 0.0 if math.isnan(baseline.constant) else baseline.constant
-    if limit < 100 * (baseline.score - constant) / 2:
+    if limit < (baseline.score - constant) / 2:
         saves = f"{strip_and_word(met['freeze'], answer.n_layers)}, saves {100 * met['saved']:.0f} %"
         yield NextStep(asked.command(tolerance=limit), f"is decided with the trials at hand: {saves}")
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from orchestrator.api.questions import PlannedQuestion, sized
 from orchestrator.api.rates import AUTO, higher_rates, sweep_beside, with_best_rates
-from orchestrator.config.quantities import duration, points
+from orchestrator.config.quantities import duration
 from orchestrator.own_data.sweep_file import Question, baseline_text, sweep_text, write_sweep
 from orchestrator.session.session import Launch
 from orchestrator.sweeps.sweep import sweep_of_text
@@ -40,7 +40,7 @@ def climbed(planned: PlannedQuestion, baseline: Baseline, launch: Launch, lookup
         baseline = tried
         if baseline.has_learned:
             took = duration(time.monotonic() - start)
-            launch.say(f"learn   with {what} the baseline learns: {points(baseline.score)} on dev ({took})")
+            launch.say(f"learn   with {what} the baseline learns: {baseline.score:.2f} on dev ({took})")
             write_sweep(planned.path, sweep_text(question))
             plan = launch.plan(*sweep_of_text(planned.path, sweep_text(question)), lookup)
             return planned._replace(question=question, plan=plan)
@@ -89,6 +89,6 @@ def _baseline(question: Question, planned: PlannedQuestion, launch: Launch, look
 
 def _not_yet(baseline: Baseline) -> str:
     return (
-        f"the baseline has not learned the task: it scores {points(baseline.score, 1)}, the best constant prediction "
-        f"{points(baseline.constant, 1)}"
+        f"the baseline has not learned the task: it scores {baseline.score:.1f}, the best constant prediction "
+        f"{baseline.constant:.1f}"
     )

@@ -174,9 +174,9 @@ def _against_baseline(spec: TrialSpec, rows: Sequence[Row], store: ResultStore) 
     if own.empty:
         return ""
     row = own.iloc[0]
-    ends = row["why_none"] or f"loss between {points(row['low'])} and {points(row['high'])}"
+    ends = row["why_none"] or f"loss between {row['low']:.2f} and {row['high']:.2f}"
     pairs = counted(int(row["n_pairs"]), "paired seed")
-    return f" Against nothing frozen, over {pairs}: it loses {points(row['loss'])} points on dev ({ends})."
+    return f" Against nothing frozen, over {pairs}: it loses {row['loss']:.2f} points on dev ({ends})."
 
 
 def _freezing(spec: TrialSpec, row: Row) -> str:

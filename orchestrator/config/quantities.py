@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 HOUR = 3_600.0  # in seconds
+POINTS = 100.0  # of a score of 1
 
 
 def counted(n: float, noun: str) -> str:
@@ -17,7 +18,7 @@ def gpus_in_words(n: float) -> str:
 
 def points(share: float, digits: int = 2) -> str:
     """A score between 0 and 1 in points: `67.24`."""
-    return f"{100 * share:.{digits}f}"
+    return f"{POINTS * share:.{digits}f}"
 
 
 def duration(seconds: float) -> str:

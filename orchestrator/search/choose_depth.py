@@ -26,7 +26,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from orchestrator.analysis.decided import POINTS, Decided
+from orchestrator.analysis.decided import Decided
 from orchestrator.analysis.further_seeds import chances_within
 from orchestrator.analysis.rows import ROUNDING, numbers
 from orchestrator.analysis.two_way import BEYOND, Estimate
@@ -229,6 +229,6 @@ class _Search:
             if self._has_spread[i]:
                 one = Estimate(*(values[i] for values in of.estimate))
                 most = max(of.looks.planned, len(self._seeds))  # more where seeds were added to a plan
-                later = chances_within(one, of.looks, of.plan.tolerance / POINTS, of.tail, most)
+                later = chances_within(one, of.looks, of.plan.tolerance, of.tail, most)
             self._chances[i] = tuple(np.maximum.accumulate(later).tolist())
         return self._chances[i]

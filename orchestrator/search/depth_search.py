@@ -20,7 +20,6 @@ from orchestrator.analysis.decide import decide, loss_table
 from orchestrator.analysis.decided import Decided
 from orchestrator.analysis.trial_frame import trial_frame, with_sentences
 from orchestrator.analysis.wording import rests_on
-from orchestrator.config.quantities import points
 from orchestrator.execution.recorder import trial_row
 from orchestrator.execution.trial_source import Chances, Order, Source, Verdict
 from orchestrator.search.choose_depth import Budget, Want, wants, why
@@ -207,9 +206,9 @@ class DepthSearch(Source):
         table = loss_table(self._frame("test"), "test_score", self._plan).set_index("cell")
         row = table.loc[chosen["cell"]]
         if row["n_pairs"]:
-            ends = "" if np.isnan(row["high"]) else f" ({points(row['low'])} to {points(row['high'])})"
+            ends = "" if np.isnan(row["high"]) else f" ({row['low']:.2f} to {row['high']:.2f})"
             base = rests_on({**row, "n_folds": None}, "test")
-            yield f"On test, which took no part in the choice, it loses {points(row['loss'])}{ends}; {base}."
+            yield f"On test, which took no part in the choice, it loses {row['loss']:.2f}{ends}; {base}."
 
     def _budget(self) -> Budget:
         """What is left of the time and the trials."""

@@ -109,7 +109,7 @@ def _digest(trials: pd.DataFrame) -> int:
 
 
 def settings_of(answer: Answer) -> pd.DataFrame:
-    """The settings of an answer, losses as shares and positive where a setting is worse.
+    """The settings of an answer, losses in points and positive where a setting is worse.
 
     Columns: `cell`, `freeze`, `n_pairs`, `n_sentences`, `loss`, `low`, `high`, `verdict` (or why there is none),
     `qualifies`, `saved`, `further_seeds`, `collapses`, as of `decided.Decided.table`.

@@ -189,13 +189,14 @@ def verdicts(table: pd.DataFrame) -> list[str]:
 
 
 def hundredths(table: pd.DataFrame, **titles: str) -> dict[str, pd.Series]:
-    """Columns of shares as percent or points, under the title of each."""
+    """Columns of shares and scores of 0 to 1 as percent, under the title of each."""
     return {title: (100 * table[column].astype("float64")).round(4) for column, title in titles.items()}
 
 
 def loss_columns(table: pd.DataFrame) -> dict[str, pd.Series]:
-    """The columns by which every table says a loss."""
-    return hundredths(table, loss="loss (points)", low="from (points)", high="to (points)")
+    """The columns by which every table says a loss, which is in points."""
+    titles = {"loss": "loss (points)", "low": "from (points)", "high": "to (points)"}
+    return {title: table[column].astype("float64").round(4) for column, title in titles.items()}
 
 
 def setting_columns(table: pd.DataFrame) -> dict[str, pd.Series]:

@@ -80,7 +80,7 @@ def forest_plot(
     """Losses with their intervals, a row each, and a line at zero.
 
     Args:
-        table: `loss`, `low` and `high` of each row, as shares.
+        table: `loss`, `low` and `high` of each row, in points.
         shapes: Drawn below the rows.
     """
     trace = {
@@ -88,9 +88,9 @@ def forest_plot(
         "mode": "markers",
         "showlegend": False,
         "name": "difference",
-        "x": numbers(table["loss"], 100),
+        "x": numbers(table["loss"]),
         "y": list(range(len(table))),
-        "error_x": interval_bars(table.assign(mean=table["loss"]), look.muted, scale=100),
+        "error_x": interval_bars(table.assign(mean=table["loss"]), look.muted),
         "marker": {
             "symbol": ["diamond" if filled else "diamond-open" for filled in marks.filled],
             "size": 11,

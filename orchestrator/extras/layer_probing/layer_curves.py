@@ -20,7 +20,7 @@ from orchestrator.analysis.decide import loss_table
 from orchestrator.analysis.describe import mean_interval
 from orchestrator.analysis.rows import COMPLETED, ROUNDING, Floats
 from orchestrator.analysis.two_way import interval
-from orchestrator.config.quantities import counted
+from orchestrator.config.quantities import POINTS, counted
 from trials.spec import TrialSpec
 
 VERSION = 1  # of the probes: increment it when the same key would give others
@@ -167,13 +167,14 @@ def _settings(
 
 
 def _losses(frame: pd.DataFrame) -> dict[str, dict[str, float]]:
+    """By cell, as shares of 1: the unit of the curves beside them, and of `layers --json`."""
     table = loss_table(frame)
     table = table[table["n_pairs"] > 0]
     ends = pd.DataFrame(
         {
-            "loss": table["loss"],
-            "loss_low": table["low"],
-            "loss_high": table["high"],
+            "loss": table["loss"] / POINTS,
+            "loss_low": table["low"] / POINTS,
+            "loss_high": table["high"] / POINTS,
             "n_pairs": table["n_pairs"],
         }
     )

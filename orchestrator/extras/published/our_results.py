@@ -17,6 +17,7 @@ from orchestrator.analysis.describe import describe, describe_cells, mean_interv
 from orchestrator.analysis.rows import Floats, finite, pair
 from orchestrator.analysis.savings import savings
 from orchestrator.analysis.trial_frame import TRAINING_COST, trial_frame, with_sentences
+from orchestrator.config.quantities import POINTS
 from orchestrator.extras.published.study import Metric
 from orchestrator.store.evidence import SENTENCE_COLUMNS
 from orchestrator.store.stored_specs import stored_spec
@@ -166,9 +167,12 @@ def _of_cells(metric: Metric, at_epoch: int | None, column: str, setup: Setup) -
     of_sentences = {name: {i: of.get(name) for i, of in sentences.items()} for name in SENTENCE_COLUMNS}
     frame = with_sentences(frame.assign(score=pd.Series(scores)), of_sentences, metric.split)
     pairs = dict(list(pair(frame).rows.groupby("cell")["difference"]))
+    ends = ["loss", "low", "high"]
+    table = loss_table(frame)
+    table[ends] = table[ends] / POINTS  # a study's numbers are shares of 1, as its file has them
     return {
         row.cell: _seed_mean(-row.loss, -row.high, -row.low, row.n_pairs, pairs.get(row.cell, ()))
-        for row in loss_table(frame).itertuples()
+        for row in table.itertuples()
     }
 
 

@@ -64,8 +64,8 @@ def test_a_mark_stands_at_its_saving_and_loss_and_is_filled_where_it_passes(clea
     info = losses.prepare_losses(clear("?size=800"))
     figure = strictly(losses.draw_losses(info, LIGHT))
     marks, table = figure["data"][1], info.panels[0].table
-    near = table[100 * table["loss"] <= figure["layout"]["yaxis"]["range"][1]]
-    assert marks["y"] == pytest.approx((100 * near["loss"]).tolist(), abs=1e-3)
+    near = table[table["loss"] <= figure["layout"]["yaxis"]["range"][1]]
+    assert marks["y"] == pytest.approx((near["loss"]).tolist(), abs=1e-3)
     assert marks["x"] == pytest.approx((100 * near["saved"].astype(float)).tolist(), abs=2)
     filled = dict(zip(near["freeze"], ["open" not in each for each in marks["marker"]["symbol"]], strict=True))
     assert filled == {"first 2": True, "alternating": False, "first 4": False, "all": False}
@@ -128,7 +128,7 @@ def test_the_number_of_what_lies_beyond_is_said_on_every_screen(far: Selection, 
 def test_the_recommended_mark_has_its_strip_even_where_marks_crowd(clear: Select) -> None:
     info = losses.prepare_losses(clear("?size=800"))
     (panel,) = info.panels
-    crowded = panel.table.assign(saved=0.3, loss=panel.table["loss"].where(panel.table["freeze"] == "first 2", 0.0021))
+    crowded = panel.table.assign(saved=0.3, loss=panel.table["loss"].where(panel.table["freeze"] == "first 2", 0.21))
     drawn = losses.draw_losses(info._replace(panels=(panel._replace(table=crowded),)), LIGHT)
     strip = "□ ■■□□□□"
     labels = [text for trace in drawn["data"] for text in trace.get("text", ())]

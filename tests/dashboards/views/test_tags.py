@@ -114,7 +114,7 @@ def test_differences_are_paired_by_seed_and_label(tmp_path: Path) -> None:
     info = errors.prepare_tags(made(tmp_path / "s", quiet))
     assert info.table["tag"].tolist() == ["NOUN", "VERB", "X"]
     assert info.table["support"].tolist() == [500, 300, 20]
-    assert info.table["loss"].to_numpy() == pytest.approx([0.02] * 3)
+    assert info.table["loss"].to_numpy() == pytest.approx([2] * 3)
     assert (info.level, info.cells.freeze, info.cells.train_size) == ("token", "first 2", 800)
     assert set(info.table["n_pairs"]) == {3}
 

@@ -107,7 +107,7 @@ def deviations(questions: Sequence[Question], task: str) -> LossVariances:
                 one, size = estimate(values, of.sizes), float(row["n_sentences"])
                 alone = float(len(values) * (one.own - one.both))
                 parts.append((alone, size * float(one.variance - one.seeds), size * len(values) * float(one.both)))
-    return LossVariances(*(100 * np.sqrt(np.maximum(np.mean(parts, axis=0), 0))))
+    return LossVariances(*np.sqrt(np.maximum(np.mean(parts, axis=0), 0)))
 
 
 def _compared(question: Question) -> pd.DataFrame:

@@ -11,6 +11,7 @@ from orchestrator.analysis.answer import answers
 from orchestrator.analysis.decision_plan import FIRST_LOOK, DecisionPlan, PlannedLooks
 from orchestrator.analysis.looks import deciding_ends, simultaneous
 from orchestrator.analysis.two_way import estimate
+from orchestrator.config.quantities import POINTS
 from tests.examples import each
 from tests.lab.calibration.__main__ import jobs, main
 from tests.lab.calibration.measure import LOOKS, MOST, Figure, batches, figures, measure, unaware
@@ -77,5 +78,5 @@ def test_an_answer_from_a_store_has_the_interval_of_the_losses_that_went_in(tmp_
     found = sorted(answers(trials.frame, trials.specs, plan), key=lambda answer: answer.corpus)
     low, high = deciding_ends(estimate(losses[:, 0]), plan.looks(5), plan.error)
     rows = [answer.decided_by.table.iloc[0] for answer in found]
-    assert [row["low"] for row in rows] == pytest.approx(low, abs=1e-7)
-    assert [row["high"] for row in rows] == pytest.approx(high, abs=1e-7)
+    assert [row["low"] for row in rows] == pytest.approx(POINTS * low, abs=1e-5)
+    assert [row["high"] for row in rows] == pytest.approx(POINTS * high, abs=1e-5)
