@@ -12,10 +12,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from orchestrator.analysis.answer import Answer, beside, questions
+from orchestrator.analysis.answer import Answer, questions, settings_against
 from orchestrator.analysis.cells import strip_and_word
-from orchestrator.analysis.wording import percent
 from orchestrator.api import answer, open_store
+from orchestrator.config.quantities import percent
 from orchestrator.search.depth_search import Depths, DepthSearch
 from orchestrator.search.trial_results import StoredTrials
 from orchestrator.store import ResultStore
@@ -315,7 +315,9 @@ def _halves(store: ResultStore) -> Iterator[Half]:
         for rows in questions(store.evidence(_specs(plan)).frame):
             corpus, size = rows["corpus"].iloc[0], int(rows["train_size"].iloc[0])
             first = rows[(rows["strategy"] == "first_k") & (rows["depth"] == HALF)]
-            against = {row["freeze"]: row for row in beside(rows, first["cell"].iloc[0])} if len(first) else {}
+            against = (
+                {row["freeze"]: row for row in settings_against(rows, first["cell"].iloc[0])} if len(first) else {}
+            )
             for row in shown[corpus, size].settings if _has_interval(shown[corpus, size]) else ():
                 other = against.get(row["freeze"])
                 has_interval = other is not None and other["low"] is not None

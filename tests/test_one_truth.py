@@ -20,7 +20,7 @@ from dashboards.data.page_query import PageQuery, parse_query
 from dashboards.data.selection import select
 from dashboards.report.write import write_report
 from dashboards.views.compare import prepare_scores
-from dashboards.views.kit.cards import answers_of_page, cards_or_table, figures_of, settings_table
+from dashboards.views.kit.cards import answers_of_page, cards_or_table, settings_table
 from dashboards.views.kit.theme import LIGHT
 from dashboards.views.registry import PARTS
 from dashboards.views.trial_page import trial_page
@@ -164,9 +164,7 @@ def test_the_model_card_says_the_terminals_mean_and_deviation(store: ResultStore
     cell = next(cell for cell in summary(store) if cell.spec.cell_id == spec.cell_id)
     assert found == (points(cell.score_mean or 0), points(cell.score_std or 0))
     shown = part(store, "depth-forest").set_index("frozen").loc[spec.freeze.label]
-    ((lost, *ends),) = re.findall(
-        r"over 3 paired seeds: it loses (\S+) points on dev \(loss between (\S+) and (\S+)\)", card
-    )
+    ((lost, *ends),) = re.findall(r"over 3 paired seeds: on dev it loses (\S+) points \((\S+) to (\S+)\)", card)
     columns = ["loss (points)", "from (points)", "to (points)"]
     assert [float(lost), *map(float, ends)] == pytest.approx(shown[columns].tolist(), abs=0.006)
 
@@ -212,7 +210,7 @@ def _card(store: ResultStore) -> str:
 def _answer_card(store: ResultStore) -> str:
     selection = selected(store)
     assert selection.sweep is not None
-    return figures_of(answers_of_page(selection).answers[0])
+    return answers_of_page(selection).answers[0].words.brief
 
 
 _PICKED = f"{RULED[0].trial_id},{RULED[-1].trial_id}"

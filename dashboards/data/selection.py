@@ -13,9 +13,10 @@ import pandas as pd
 
 from dashboards.data.frames import Snapshot, Sweep
 from dashboards.data.page_query import PageQuery
+from orchestrator.analysis.best_setups import best_setup, each_at_its_best
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.analysis.savings import FLOPS, default_saving
-from orchestrator.analysis.trial_frame import best_setup, each_at_its_best, with_sentences
+from orchestrator.analysis.trial_frame import with_sentences
 from orchestrator.config.quantities import counted
 from orchestrator.store import ResultStore
 from orchestrator.store.evidence import sentence_columns

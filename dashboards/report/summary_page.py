@@ -9,7 +9,7 @@ import pandas as pd
 from dashboards.data.frames import Snapshot
 from dashboards.data.page_query import PageQuery
 from dashboards.data.selection import Provenance, of_page, provenance, select
-from dashboards.views.kit.cards import answers_of_page, answers_table, figures_of, headline, setting_of, where_of
+from dashboards.views.kit.cards import answers_of_page, answers_table, setting_of
 from dashboards.views.kit.part import Drawn, EmptyPartError, Part, compute
 from dashboards.views.kit.theme import LIGHT
 from dashboards.views.registry import PARTS
@@ -59,4 +59,4 @@ def summary(snapshot: Snapshot, query: PageQuery) -> SummaryPage:
 
 def _card(answer: Answer) -> tuple[str, str, str, str]:
     strip = layer_strip(setting_of(answer), answer.n_layers)
-    return where_of(answer), strip, headline(answer), figures_of(answer)
+    return answer.heading, strip, answer.headline, answer.words.brief

@@ -27,7 +27,7 @@ from dashboards.views.kit.part import EmptyPartError, Part
 from dashboards.views.kit.theme import Figure, Look, axis
 from orchestrator.analysis.answer import Answer
 from orchestrator.analysis.cells import freeze_name
-from orchestrator.analysis.wording import NO_CANDIDATES
+from orchestrator.analysis.wording import NO_CANDIDATES, lost
 from orchestrator.config.quantities import counted
 
 _COLUMNS, _HIGH, _NARROW_HIGH = 2, 400, 320  # panels in a row; pixels of one
@@ -346,10 +346,9 @@ def _drawn_as(rows: pd.DataFrame, look: Look) -> dict[str, Any]:
 
 
 def _said(row: Any) -> str:
-    loss = f"loses {row.loss:.2f} points" if row.loss >= 0 else f"gains {-row.loss:.2f} points"
-    has_interval = np.isfinite(row.low) and np.isfinite(row.high)
-    ends = f" ({row.low:.2f} to {row.high:.2f})" if has_interval else ", no interval yet"
-    return f"{loss}{ends}<br>saves {100 * row.saved:.1f} %<br>{name(row.verdict, 80)}, n={row.n_pairs}"
+    no_interval = "" if np.isfinite(row.low) and np.isfinite(row.high) else ", no interval yet"
+    saves = f"saves {100 * row.saved:.1f} %"
+    return f"{lost(row._asdict())}{no_interval}<br>{saves}<br>{name(row.verdict, 80)}, n={row.n_pairs}"
 
 
 def losses_table(info: LossPanels) -> pd.DataFrame:

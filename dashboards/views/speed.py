@@ -13,7 +13,8 @@ from dashboards.views.kit.labels import cell_name, numbers
 from dashboards.views.kit.marks import cell_colour, cell_symbol, mean_marks, without_few
 from dashboards.views.kit.part import EmptyPartError, Part
 from dashboards.views.kit.theme import Figure, Look
-from orchestrator.analysis.describe import baseline_best, describe_cells, epochs_to
+from orchestrator.analysis.convergence import baseline_best, epochs_to
+from orchestrator.analysis.describe import describe_cells
 from orchestrator.config.quantities import counted
 from orchestrator.store.schema import METRICS
 

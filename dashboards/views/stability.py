@@ -7,7 +7,7 @@ import pandas as pd
 from dashboards.data.selection import Selection
 from dashboards.views.kit.cells import hundredths, setting_columns, with_cells
 from dashboards.views.kit.part import EmptyPartError, Part
-from orchestrator.analysis.losses import instability
+from orchestrator.analysis.instability import instability
 
 
 def prepare_stability(selection: Selection) -> pd.DataFrame:

@@ -1,126 +1,74 @@
 """The answers of a sweep: what to freeze, for each corpus, model and train size.
 
-The terminal, the report and the dashboard show these objects, so that they cannot contradict each other. The error of
-5 % holds for each answer, not for all answers of a sweep together: each is acted on by itself.
+An answer is what was decided and where. Its figures are read off the one table (`Decided.table`), losses in points and
+savings as shares of the baseline's cost; its words are those of `wording.answer_words`. The terminal, JSON, the report
+and the pages show these objects, so that they cannot contradict each other. The error of 5 % holds for each answer,
+not for all answers of a sweep together: each is acted on by itself.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from orchestrator.analysis.cells import dropout_sentence, freeze_name, has_frozen_dropout
+from orchestrator.analysis.cells import freeze_name, has_frozen_dropout
 from orchestrator.analysis.decide import decide
 from orchestrator.analysis.decided import Decided, Outcome
 from orchestrator.analysis.decision_plan import DecisionPlan
-from orchestrator.analysis.own_training import own_training_lines
+from orchestrator.analysis.own_training import freeze_yaml, own_training_lines
 from orchestrator.analysis.rows import COMPLETED
 from orchestrator.analysis.savings import FLOPS, savings
 from orchestrator.analysis.trial_frame import MEMORY, TRAINING_COST
-from orchestrator.analysis.wording import answer_words, excluded
-from trials.freeze.stored_rule import ADAPTIVE
-from trials.freeze.strategies import FREEZE_STRATEGIES, LAYERS, possible_depths
-from trials.settings import EMBEDDINGS_ALONE, FreezeSpec
+from orchestrator.analysis.wording import AnswerWords, answer_words, excluded
 from trials.spec import TrialSpec
 
-_NOT_PRINTED = ("decided_by", "n_layers")
+_EACH_SAVING = {"saved_flops": FLOPS, "saved_time": TRAINING_COST, "saved_memory": MEMORY}
 _SETTING = (
     "freeze", "n_pairs", "n_run", "n_sentences", "n_documents", "loss", "median", "low", "high", "verdict",
     "difference", "worth_having", "saved", "saved_low", "saved_high", "collapsed", "runs", "loss_all", "why_none",
+    *_EACH_SAVING,
+)  # fmt: skip
+_PRINTED = (
+    "task", "corpus", "model", "train_size", "setup", "tolerance", "cost", "min_saving", "outcome", "decided", "freeze",
+    "about", "loss", "low", "high", "saved", "saved_flops", "saved_time", "collapsed", "runs", "baseline_collapsed",
+    "baseline_runs", "collapse_possible", "loss_all", "n_seeds", "n_sentences", "n_documents", "baseline_learned",
+    "excluded", "further_seeds", "trade_offs", "settings", "headline", "lines", "notes", "sentence", "frozen_dropout",
+    "yaml", "own_training", "runner_up",
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Answer:
-    """What to freeze at one train size, as `permafrost answer --json` prints it. Losses are in points.
+    """What to freeze at one train size: what was decided, and where.
+
+    `as_json` has its values by name, as `permafrost answer --json` prints them. Losses are in points.
 
     Attributes:
+        decided_by: What was decided.
         task, corpus, model, train_size: Of the trials.
         setup: Settings in which answers of one corpus, model and train size differ; mostly empty.
-        tolerance: Acceptable loss in points.
-        cost, min_saving: What freezing should save, and the least share that is worth having.
-        outcome: See `decided.Outcome`.
-        decided: Whether a setting is recommended, or none will be.
-        freeze: Label of the recommended setting; `none` if nothing should be frozen; None if not decided.
-        about: Label of the setting that the figures are of: the recommended one, else the one that the sentence names
-            as nearest to a decision; None before a pair of runs has ended.
-        loss, low, high: Its mean loss and the ends of the interval; None where they are not known yet.
-        saved: Share of the cost that it saves; None where it is not known.
-        saved_flops: Share of the baseline's training FLOPs, which are counted exactly.
-        saved_time: Share of its training time, where an interval excludes 0; else None.
-        collapsed, runs, baseline_collapsed, baseline_runs: Collapsed runs of it and of its baseline, of those of which
-            that is known.
-        collapse_possible: Share of its runs that may collapse, 95 % bound.
-        loss_all: Its mean loss over all runs, collapsed ones included.
-        n_seeds, n_sentences, n_documents: What the loss rests on; no sentences where only scores were recorded, no
-            documents where the corpus does not tell them.
-        baseline_learned: Whether the baseline is shown to have learned the task.
-        excluded: Settings, and pairs of runs, that are not considered, by reason.
-        further_seeds: About how many more seeds would decide for the largest saving still open; 0 if nothing is open,
-            None if no number is likely to.
-        trade_offs: What each tolerance buys, the smallest first: `tolerance`, `freeze`, `saved`, `loss`.
-        settings: All settings with their losses, intervals, verdicts, savings (also of FLOPs, time and memory) and
-            collapses.
-        headline: The answer in a few words, see `wording.AnswerWords`.
-        lines: What to freeze, and what it loses and saves and how sure that is; or why not, and what to do.
-        notes: All else that is known of it, one sentence each.
-        sentence: All of that in one paragraph.
-        frozen_dropout: Whether frozen layers ran with dropout while they were trained.
-        yaml: The key `trial` of a sweep file that freezes so; empty if no setting is recommended.
-        own_training: Lines of PyTorch that freeze so in training code of one's own; empty likewise, and for an
-            architecture that is not registered.
-        runner_up: Label of the next best setting, or of the one nearest to a decision; None if there is none.
-        decided_by: What it was made from; not printed.
-        n_layers: Encoder layers; not printed.
+        specs: A spec of each setting by its cell, as far as they are known.
+        adapters: Rows as of `settings` of adapters, which are trained in place of the encoder.
     """
 
+    decided_by: Decided = field(repr=False)
     task: str
     corpus: str
     model: str
     train_size: int
     setup: str
-    tolerance: float
-    cost: str
-    min_saving: float
-    outcome: Outcome
-    decided: bool
-    freeze: str | None
-    about: str | None
-    loss: float | None
-    low: float | None
-    high: float | None
-    saved: float | None
-    saved_flops: float | None
-    saved_time: float | None
-    collapsed: int | None
-    runs: int
-    baseline_collapsed: int
-    baseline_runs: int
-    collapse_possible: float | None
-    loss_all: float | None
-    n_seeds: int
-    n_sentences: int | None
-    n_documents: int | None
-    baseline_learned: bool
-    excluded: dict[str, int]
-    further_seeds: int | None
-    trade_offs: tuple[dict[str, Any], ...]
-    settings: tuple[dict[str, Any], ...]
-    headline: str
-    lines: tuple[str, str]
-    notes: tuple[str, ...]
-    sentence: str
-    frozen_dropout: bool
-    yaml: str
-    own_training: str
-    runner_up: str | None
-    decided_by: Decided = field(repr=False, compare=False)
-    n_layers: int = 0
+    specs: Mapping[str, TrialSpec] = field(repr=False)
+    adapters: tuple[dict[str, Any], ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """JSON values by name."""
+        values = {name: getattr(self, name) for name in _PRINTED}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
     @property
     def heading(self) -> str:
@@ -128,10 +76,230 @@ class Answer:
         setup = f", {self.setup}" if self.setup else ""
         return f"{self.corpus} ({self.task}), {self.model}, train size {self.train_size:,}{setup}"
 
-    def as_json(self) -> dict[str, Any]:
-        """JSON values by name."""
-        values = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in _NOT_PRINTED}
-        return values | {name: list(values[name]) for name in ("trade_offs", "settings", "lines", "notes")}
+    @property
+    def n_layers(self) -> int:
+        """Encoder layers; 0 if unknown. Not in `as_json`."""
+        return self.decided_by.n_layers or 0
+
+    @property
+    def tolerance(self) -> float:
+        """Acceptable loss in points."""
+        return self.decided_by.plan.tolerance
+
+    @property
+    def cost(self) -> str:
+        """What freezing should save."""
+        return self.decided_by.cost
+
+    @property
+    def min_saving(self) -> float:
+        """The least share of the cost that is worth having."""
+        return self.decided_by.plan.min_saving
+
+    @property
+    def outcome(self) -> Outcome:
+        """See `decided.Outcome`."""
+        return self.decided_by.outcome
+
+    @property
+    def decided(self) -> bool:
+        """Whether a setting is recommended, or none will be."""
+        return self.decided_by.is_decided
+
+    @property
+    def freeze(self) -> str | None:
+        """Label of the recommended setting; `none` if nothing should be frozen; None if not decided."""
+        if (chosen := self.decided_by.chosen) is not None:
+            return str(chosen["freeze"])
+        return "none" if self.decided else None
+
+    @property
+    def about(self) -> str | None:
+        """Label of the setting that the figures are of: the recommended one, else the one that the sentence names as
+        nearest to a decision; None before a pair of runs has ended.
+        """
+        subject = self.decided_by.subject
+        return None if subject is None else str(subject["freeze"])
+
+    @property
+    def loss(self) -> float | None:
+        """Mean loss of that setting in points; None, here and below, where it is not known."""
+        return self._figure("loss")
+
+    @property
+    def low(self) -> float | None:
+        """Lower end of the interval of the loss."""
+        return self._figure("low")
+
+    @property
+    def high(self) -> float | None:
+        """Upper end of it."""
+        return self._figure("high")
+
+    @property
+    def loss_all(self) -> float | None:
+        """Mean loss over all runs, collapsed ones included."""
+        return self._figure("loss_all")
+
+    @property
+    def saved(self) -> float | None:
+        """Share of the cost that the setting saves."""
+        return self._figure("saved")
+
+    @property
+    def saved_flops(self) -> float | None:
+        """Share of the baseline's training FLOPs, which are counted exactly."""
+        return self._figure("saved_flops")
+
+    @property
+    def saved_time(self) -> float | None:
+        """Share of its training time, where an interval excludes 0; else None."""
+        return self._figure("saved_time")
+
+    def _figure(self, name: str) -> float | None:
+        subject = self.decided_by.subject
+        return None if subject is None or not np.isfinite(subject[name]) else float(subject[name])
+
+    @property
+    def collapsed(self) -> int | None:
+        """Collapsed runs of the setting, of `runs`; None if it was not recorded of any."""
+        subject = self.decided_by.subject
+        return int(subject["collapsed"]) if subject is not None and self.runs else None
+
+    @property
+    def runs(self) -> int:
+        """Runs of the setting of which it is known whether they collapsed."""
+        subject = self.decided_by.subject
+        return int(subject["runs"]) if subject is not None else 0
+
+    @property
+    def baseline_collapsed(self) -> int:
+        """Likewise of the baseline."""
+        return self.decided_by.baseline.runs.collapsed
+
+    @property
+    def baseline_runs(self) -> int:
+        """Likewise of the baseline."""
+        return self.decided_by.baseline.runs.runs
+
+    @property
+    def collapse_possible(self) -> float | None:
+        """Share of the setting's runs that may collapse, 95 % bound."""
+        return self._figure("possible") if self.runs else None
+
+    @property
+    def n_seeds(self) -> int:
+        """Pairs of runs that the loss rests on."""
+        return int(self._rests_on["n_pairs"].max())
+
+    @property
+    def n_sentences(self) -> int | None:
+        """Dev sentences that it rests on; None where only scores were recorded."""
+        return self._most("n_sentences")
+
+    @property
+    def n_documents(self) -> int | None:
+        """Documents of these; None where the corpus does not tell them."""
+        return self._most("n_documents")
+
+    @property
+    def _rests_on(self) -> pd.DataFrame:
+        """The row of the recommended setting, or all."""
+        table, chosen = self.decided_by.table, self.decided_by.chosen
+        return table if chosen is None else table[table["cell"] == chosen["cell"]]
+
+    def _most(self, name: str) -> int | None:
+        counts = self._rests_on[name]
+        return None if counts.isna().all() else int(counts.max())
+
+    @property
+    def baseline_learned(self) -> bool:
+        """Whether the baseline is shown to have learned the task."""
+        return self.decided_by.baseline.has_learned
+
+    @property
+    def excluded(self) -> dict[str, int]:
+        """Settings, and pairs of runs, that are not considered, by reason."""
+        table = self.decided_by.table
+        left_out = int((table["n_run"] - table["n_pairs"]).sum())
+        return excluded(self.decided_by) | ({"pairs with a collapsed run": left_out} if left_out else {})
+
+    @property
+    def further_seeds(self) -> int | None:
+        """About how many more seeds would decide for the largest saving still open; 0 if nothing is open, None if no
+        number is likely to.
+        """
+        return self.decided_by.takes("further_seeds")
+
+    @property
+    def trade_offs(self) -> tuple[dict[str, Any], ...]:
+        """What each tolerance buys, the smallest first: `tolerance`, `freeze`, `saved`, `loss`."""
+        names = ("tolerance", "freeze", "saved", "loss")
+        return tuple({name: getattr(bought, name) for name in names} for bought in self.decided_by.trade_offs)
+
+    @cached_property
+    def settings(self) -> tuple[dict[str, Any], ...]:
+        """All settings with their losses, intervals, verdicts, savings (also of FLOPs, time and memory) and collapses,
+        then the adapters.
+        """
+        return (*_settings(self.decided_by), *self.adapters)
+
+    @cached_property
+    def words(self) -> AnswerWords:
+        """The answer in words, of which every surface takes its part."""
+        return answer_words(self.decided_by, self.frozen_dropout)
+
+    @property
+    def headline(self) -> str:
+        """The answer in a few words."""
+        return self.words.headline
+
+    @property
+    def lines(self) -> tuple[str, str]:
+        """What to freeze, and what it loses and saves and how sure that is; or why not, and what to do."""
+        return self.words.lines
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """All else that is known of it, one sentence each."""
+        return self.words.notes
+
+    @property
+    def sentence(self) -> str:
+        """All of that in one paragraph."""
+        return self.words.sentence
+
+    @property
+    def frozen_dropout(self) -> bool:
+        """Whether frozen layers ran with dropout while they were trained."""
+        cells = self.decided_by.table["cell"]
+        return any(has_frozen_dropout(self.specs[cell]) for cell in cells if cell in self.specs)
+
+    @property
+    def yaml(self) -> str:
+        """The key `trial` of a sweep file that freezes so; empty if no setting is recommended."""
+        if (spec := self._recommended) is None:
+            return ""
+        dropout = "" if spec.freeze.is_baseline else f"  frozen_dropout: {str(spec.frozen_dropout).lower()}\n"
+        return freeze_yaml(spec.freeze, spec.model.n_layers) + dropout
+
+    @property
+    def own_training(self) -> str:
+        """Lines of PyTorch that freeze so in training code of one's own; empty likewise, and for an architecture that
+        is not registered.
+        """
+        return "" if self._recommended is None else own_training_lines(self._recommended)
+
+    @property
+    def _recommended(self) -> TrialSpec | None:
+        chosen = self.decided_by.chosen
+        return None if chosen is None else self.specs.get(chosen["cell"])
+
+    @property
+    def runner_up(self) -> str | None:
+        """Label of the next best setting, or of the one nearest to a decision; None if there is none."""
+        second = self.decided_by.runner_up
+        return None if second is None else str(second["freeze"])
 
 
 def answers(
@@ -167,7 +335,7 @@ def questions(frame: pd.DataFrame) -> Iterator[pd.DataFrame]:
         yield frame[frame.index.isin(rows.index) | (frame["cell"] == key[4])]
 
 
-def beside(frame: pd.DataFrame, baseline: str, plan: DecisionPlan | None = None) -> Iterator[dict[str, Any]]:
+def settings_against(frame: pd.DataFrame, baseline: str, plan: DecisionPlan | None = None) -> Iterator[dict[str, Any]]:
     """What is no freeze of a baseline's encoder, such as an adapter, against that cell: rows as of `Answer.settings`.
 
     Each has an interval of its own, as no search chooses among them.
@@ -178,8 +346,7 @@ def beside(frame: pd.DataFrame, baseline: str, plan: DecisionPlan | None = None)
     for cell in frame["cell"].unique():
         if cell != baseline:
             rows = frame[frame["cell"].isin((cell, baseline))].assign(baseline=baseline)
-            table = decide(rows, plan).table
-            yield from _with_savings(rows, [_setting(row) for row in table.to_dict("records")], [cell])
+            yield from _settings(_with_each_saving(decide(rows, plan), rows))
 
 
 def across_models(
@@ -209,132 +376,40 @@ def across_models(
 
 
 def _answer(rows: pd.DataFrame, specs: Mapping[str, TrialSpec], of: Decided) -> Answer:
-    first, chosen, subject, outcome, second = rows.iloc[0], of.chosen, of.subject, of.outcome, of.runner_up
-    table = of.table
-    rests_on = table if chosen is None else table[table["cell"] == chosen["cell"]]
-    sentences = rests_on["n_sentences"]
-    spec = None if chosen is None else specs.get(chosen["cell"])
-    recorded = subject is not None and subject["runs"] > 0
-    words = answer_words(of)
-    left_out = int((table["n_run"] - table["n_pairs"]).sum())
-    with_dropout = any(has_frozen_dropout(specs[cell]) for cell in table["cell"] if cell in specs)
-    if subject is not None:
-        words = words._replace(notes=(*words.notes, dropout_sentence(with_dropout)))
+    first = rows.iloc[0]
     return Answer(
+        decided_by=_with_each_saving(of, rows),
         task=str(first["task"]),
         corpus=str(first["corpus"]),
         model=str(first["model"]),
         train_size=int(first["train_size"]),
         setup=str(rows.loc[rows["cell"] != rows["baseline"], "setup"].iloc[0]),
-        tolerance=of.plan.tolerance,
-        cost=of.cost,
-        min_saving=of.plan.min_saving,
-        outcome=outcome,
-        decided=outcome not in ("not decided", "not learned"),
-        freeze=str(chosen["freeze"]) if chosen else "none" if outcome in ("freeze nothing", "not worth it") else None,
-        about=None if subject is None else str(subject["freeze"]),
-        loss=_known(subject, "loss"),
-        low=_known(subject, "low"),
-        high=_known(subject, "high"),
-        saved=None if subject is None or pd.isna(subject["saved"]) else float(subject["saved"]),
-        saved_flops=_saved(rows, FLOPS, subject),
-        saved_time=_saved(rows, TRAINING_COST, subject),
-        collapsed=int(subject["collapsed"]) if subject is not None and recorded else None,
-        runs=int(subject["runs"]) if subject is not None else 0,
-        baseline_collapsed=of.baseline.runs.collapsed,
-        baseline_runs=of.baseline.runs.runs,
-        collapse_possible=float(subject["possible"]) if subject is not None and recorded else None,
-        loss_all=_known(subject, "loss_all"),
-        n_seeds=int(rests_on["n_pairs"].max()),
-        n_sentences=None if sentences.isna().all() else int(sentences.max()),
-        n_documents=None if rests_on["n_documents"].isna().all() else int(rests_on["n_documents"].max()),
-        baseline_learned=of.baseline.has_learned,
-        excluded=excluded(of) | ({"pairs with a collapsed run": left_out} if left_out else {}),
-        further_seeds=of.takes("further_seeds"),
-        trade_offs=tuple(
-            {
-                "tolerance": trade_off.tolerance,
-                "freeze": trade_off.freeze,
-                "saved": trade_off.saved,
-                "loss": trade_off.loss,
-            }
-            for trade_off in of.trade_offs
-        ),
-        settings=tuple(_with_savings(rows, list(map(_setting, table.to_dict("records"))), table["cell"].tolist())),
-        headline=words.headline,
-        lines=words.lines,
-        notes=words.notes,
-        sentence=words.sentence,
-        frozen_dropout=with_dropout,
-        yaml="" if spec is None else _yaml(spec),
-        own_training="" if spec is None else own_training_lines(spec),
-        runner_up=None if second is None else str(second["freeze"]),
-        decided_by=of,
-        n_layers=int(first.get("n_layers", 0)),
+        specs=specs,
     )
 
 
-def _setting(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row of the table as JSON values."""
-    return {name: _plain(row[name]) for name in _SETTING}
+def _with_each_saving(of: Decided, rows: pd.DataFrame) -> Decided:
+    """With the shares of FLOPs, time and memory in the table; NaN where one is not known, or is measured and not shown
+    to differ from none.
+    """
+    costs = [cost for cost in _EACH_SAVING.values() if cost in rows.columns]
+    shares = dict.fromkeys(_EACH_SAVING, pd.Series(dtype=np.float64))
+    if costs:
+        each = savings(rows, costs)
+        is_shown = (each["cost"] == FLOPS) | (each["low"] > 0) | (each["high"] < 0)
+        saved = each.assign(saved=each["saved"].where(is_shown)).set_index("cell")
+        shares = {name: saved.loc[saved["cost"] == cost, "saved"] for name, cost in _EACH_SAVING.items()}
+    cells = of.table["cell"]
+    return replace(of, table=of.table.assign(**{name: cells.map(share) for name, share in shares.items()}))
 
 
-def _with_savings(rows: pd.DataFrame, settings: list[dict[str, Any]], cells: list[str]) -> Iterator[dict[str, Any]]:
-    """The settings with the share of each cost that they save; None where that is not known or not shown."""
-    names = {"saved_flops": FLOPS, "saved_time": TRAINING_COST, "saved_memory": MEMORY}
-    costs = {name: cost for name, cost in names.items() if cost in rows.columns}
-    table = savings(rows, list(costs.values())).set_index(["cost", "cell"]) if costs else None
-    for setting, cell in zip(settings, cells, strict=True):
-        saved = (
-            {name: _told(table.loc[(cost, cell)], cost) for name, cost in costs.items()} if table is not None else {}
-        )
-        yield setting | {name: saved.get(name) for name in names}
+def _settings(of: Decided) -> Iterator[dict[str, Any]]:
+    """The rows of the table as JSON values."""
+    for row in of.table.to_dict("records"):
+        yield {name: _plain(row[name]) for name in _SETTING}
 
 
 def _plain(value: Any) -> Any:
     if pd.isna(value):
         return None
     return value.item() if isinstance(value, np.generic) else value
-
-
-def _known(row: Mapping[str, Any] | None, name: str) -> float | None:
-    return None if row is None or not np.isfinite(row[name]) else float(row[name])
-
-
-def _saved(rows: pd.DataFrame, cost: str, setting: Mapping[str, Any] | None) -> float | None:
-    """The share that a setting saves of its baseline's; None where that is not known or not shown."""
-    if setting is None or cost not in rows.columns:
-        return None
-    return _told(savings(rows, [cost]).set_index("cell").loc[setting["cell"]], cost)
-
-
-def _told(row: pd.Series, cost: str) -> float | None:
-    """What is saved, if it is counted, or measured and shown to differ from none."""
-    if pd.isna(row["saved"]) or (cost != FLOPS and not (row["low"] > 0 or row["high"] < 0)):
-        return None
-    return float(row["saved"])
-
-
-def freeze_yaml(freeze: FreezeSpec, n_layers: int) -> str:
-    """The key `trial` of a sweep file that freezes so."""
-    return f"trial:\n  freeze: {_freeze_yaml(freeze, n_layers)}\n"
-
-
-def _freeze_yaml(freeze: FreezeSpec, n_layers: int) -> str:
-    if freeze.rule is not None:
-        rule = json.dumps(freeze.rule.model_dump(mode="json"))
-        embeddings = ", embeddings: true" if freeze.embeddings else ""
-        return f"{{strategy: {ADAPTIVE}, rule: {rule}{embeddings}}}"
-    if freeze.embeddings and not freeze.layers:
-        return EMBEDDINGS_ALONE
-    strategy = freeze.strategy if freeze.strategy in FREEZE_STRATEGIES else LAYERS  # which any reader can freeze
-    depth = f", layers: {list(freeze.layers)}" if strategy == LAYERS else f", depth: {freeze.depth}"
-    if strategy != LAYERS and len(possible_depths(strategy, n_layers)) == 1:
-        depth = ""
-    embeddings = ", embeddings: true" if freeze.embeddings else ""
-    return strategy if not depth + embeddings else f"{{strategy: {strategy}{depth}{embeddings}}}"
-
-
-def _yaml(spec: TrialSpec) -> str:
-    dropout = "" if spec.freeze.is_baseline else f"  frozen_dropout: {str(spec.frozen_dropout).lower()}\n"
-    return freeze_yaml(spec.freeze, spec.model.n_layers) + dropout

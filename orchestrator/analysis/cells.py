@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from orchestrator.config.quantities import counted
 from trials.escaping import escaped
 from trials.freeze.stored_rule import ADAPTIVE
+from trials.freeze.strategies import look_of
 from trials.record import COSTS
 from trials.settings import FreezeSpec, LabelParts
 from trials.spec import SEEDS, TrialSpec
@@ -101,6 +102,26 @@ def strip_in_words(label: str, n_layers: int) -> str:
         layers = ""
     phrase = " and ".join(filter(None, [layers, "the embeddings" if freeze.embeddings else ""]))
     return f"{phrase or f'none of {n_layers} layers'} frozen"
+
+
+def parts(label: str, n_layers: int | None = None) -> str:
+    """What a freeze label names: `first 4+E` is `the first 4 of 6 layers and the embeddings`; others stay.
+
+    Sets of layers are counted from 1, as in the strip: `layers 0,3` is `layers 1, 4 of 6`, and so is what any other
+    strategy freezes.
+    """
+    frozen = FreezeSpec.named(label, n_layers or MOST_LAYERS)
+    phrase = look_of(frozen.strategy).phrase if frozen else ""
+    if frozen and n_layers and frozen.depth == n_layers:
+        return f"all {n_layers} layers" + (" and the embeddings" if frozen.embeddings else "")
+    if frozen and phrase and (frozen.layers or not frozen.embeddings):
+        of = counted(len(frozen.layers), "layer") if n_layers is None else f"{len(frozen.layers)} of {n_layers} layers"
+        return phrase.format(layers=of) + (" and the embeddings" if frozen.embeddings else "")
+    if frozen and not frozen.layers:
+        return "the embeddings"
+    if (named := LabelParts.of(label)).rule:
+        return f"layers while training (rule: {named.rule})" + (" and the embeddings" * named.embeddings)
+    return label if n_layers is None else strip_in_words(label, n_layers).removesuffix(" frozen")
 
 
 def _counted(layers: list[int]) -> str:

@@ -166,6 +166,11 @@ class Decided:
         within = table["verdict"] == WITHIN
         return "not worth it" if candidates.empty or (small & within).any() else "freeze nothing"
 
+    @property
+    def is_decided(self) -> bool:
+        """Whether a setting is recommended, or none will be."""
+        return self.outcome not in ("not decided", "not learned")
+
     @cached_property
     def chosen(self) -> dict[str, Any] | None:
         """The row that is recommended; None if there is none."""

@@ -1,10 +1,15 @@
-"""How training code of one's own freezes what an answer recommends: lines of PyTorch that need no Permafrost."""
+"""What an answer recommends as others write it: the YAML of a sweep file, and lines of PyTorch for training code of
+one's own, which need no Permafrost.
+"""
 
 from __future__ import annotations
 
 import json
 
+from trials.freeze.stored_rule import ADAPTIVE
+from trials.freeze.strategies import FREEZE_STRATEGIES, LAYERS, possible_depths
 from trials.models.family import MODEL_FAMILIES
+from trials.settings import EMBEDDINGS_ALONE, FreezeSpec
 from trials.spec import TrialSpec
 
 
@@ -31,3 +36,23 @@ def own_training_lines(spec: TrialSpec) -> str:
             "        part.train = lambda mode=True, part=part: part  # ... also when Trainer calls model.train()",
         ]
     return "\n".join([*lines, ""])
+
+
+def freeze_yaml(freeze: FreezeSpec, n_layers: int) -> str:
+    """The key `trial` of a sweep file that freezes so."""
+    return f"trial:\n  freeze: {_freeze_yaml(freeze, n_layers)}\n"
+
+
+def _freeze_yaml(freeze: FreezeSpec, n_layers: int) -> str:
+    if freeze.rule is not None:
+        rule = json.dumps(freeze.rule.model_dump(mode="json"))
+        embeddings = ", embeddings: true" if freeze.embeddings else ""
+        return f"{{strategy: {ADAPTIVE}, rule: {rule}{embeddings}}}"
+    if freeze.embeddings and not freeze.layers:
+        return EMBEDDINGS_ALONE
+    strategy = freeze.strategy if freeze.strategy in FREEZE_STRATEGIES else LAYERS  # which any reader can freeze
+    depth = f", layers: {list(freeze.layers)}" if strategy == LAYERS else f", depth: {freeze.depth}"
+    if strategy != LAYERS and len(possible_depths(strategy, n_layers)) == 1:
+        depth = ""
+    embeddings = ", embeddings: true" if freeze.embeddings else ""
+    return strategy if not depth + embeddings else f"{{strategy: {strategy}{depth}{embeddings}}}"

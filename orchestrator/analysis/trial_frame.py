@@ -1,17 +1,10 @@
-"""The tidy frame that every analysis takes, and which of several set-ups it compares.
+"""The tidy frame that every analysis takes: one row a trial, with its cell, its seed and what it measured.
 
 Each setting at its own best learning rate: a frozen model often wants a higher one, so one for all depths is a bias.
 
 The rates of a setting are compared on the first seeds of the sweep, by their mean dev score, and the answer is made
 from the other seeds alone: what chose a rate takes no part in what it is judged by. The baseline has its own best rate,
 too, and all settings are paired with it.
-
-The tidy frame that every analysis takes: one row a trial, with its cell, its seed and what it measured.
-
-Which of several set-ups (learning rates, batch sizes, ...) trials are shown and compared in: the best on dev.
-
-A search tries many and nobody wants to read its worst. What selects is the mean dev score, so that the score of the
-winner is a little too high; test stays unseen.
 """
 
 from __future__ import annotations
@@ -28,7 +21,7 @@ from orchestrator.analysis.cells import MEMORY as MEMORY
 from orchestrator.analysis.cells import SAVED as SAVED
 from orchestrator.analysis.cells import TRAINING_COST as TRAINING_COST
 from orchestrator.analysis.losses import has_collapsed
-from orchestrator.analysis.rows import COMPLETED, numbers, require
+from orchestrator.analysis.rows import COMPLETED, numbers
 from orchestrator.config.quantities import counted
 from trials.spec import TrialSpec
 
@@ -204,34 +197,3 @@ def with_sentences(
             for name, of in by_name.items()
         }
     )
-
-
-_FREEZE = ["task", "corpus", "model", "train_size", "freeze"]
-
-
-def best_setup(trials: pd.DataFrame, value: str = "score") -> str:
-    """The set-up of the setting with the highest mean score; the first one if no trial has completed.
-
-    Settings with less than half of the most replicates do not count: a single lucky run would win.
-    """
-    means = _means(trials, value)
-    return str(trials["setup"].iloc[0] if means.empty else means.sort_values("mean", kind="stable")["setup"].iloc[-1])
-
-
-def each_at_its_best(trials: pd.DataFrame, value: str = "score") -> pd.DataFrame:
-    """The trials of every freeze in the set-up that is best for it, each with the baseline at its own best."""
-    means = _means(trials, value).sort_values("mean", kind="stable")
-    best = means.drop_duplicates(_FREEZE, keep="last")
-    of_baseline = best[best["cell"] == best["baseline"]].set_index(_FREEZE[:-1])["cell"]
-    kept = trials[trials["cell"].isin(best["cell"])]
-    own = of_baseline.reindex(pd.MultiIndex.from_frame(kept[_FREEZE[:-1]])).to_numpy()
-    return kept.assign(baseline=pd.Series(own, index=kept.index).fillna(kept["baseline"]))
-
-
-def _means(trials: pd.DataFrame, value: str) -> pd.DataFrame:
-    require(trials, [*_FREEZE, "cell", "baseline", "setup", "state", value])
-    done = trials[(trials["state"] == COMPLETED) & trials[value].notna()]
-    columns = ["cell", "baseline", "setup", *_FREEZE]
-    means = done.groupby("cell", sort=False)[value].agg(["mean", "size"]).reset_index()
-    means = means.merge(done[columns].drop_duplicates("cell"), on="cell")
-    return means[means["size"] >= means["size"].max() / 2]

@@ -8,17 +8,14 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from orchestrator.analysis.cells import MOST_LAYERS, strip_in_words
+from orchestrator.analysis.cells import SAVED, dropout_sentence, parts
 from orchestrator.analysis.decided import Decided
 from orchestrator.analysis.decision_plan import ERROR, FIRST_LOOK, MIN_SAVING, labels_that_show, resolved_points
 from orchestrator.analysis.looks import KEPT
-from orchestrator.analysis.trial_frame import SAVED
 from orchestrator.analysis.two_way import BEYOND, PRIOR_DF, SKEWNESS, WITHIN
-from orchestrator.config.quantities import counted
-from trials.freeze.strategies import look_of
-from trials.settings import FreezeSpec, LabelParts
+from orchestrator.config.quantities import counted, percent
 
-Row = Mapping[str, Any]  # a row of `Decided.table`
+Row = Mapping[str, Any]  # of `Decided.table`, or of `decide.loss_table`
 
 NOT_YET, NOT_DECIDED, NOT_LEARNED = "Not decided yet", "Not decided", "Not learned"
 NO_CANDIDATES = "no setting freezes anything, so there is nothing to choose from."
@@ -47,6 +44,8 @@ class AnswerWords(NamedTuple):
     Attributes:
         headline: `Freeze the first 2 of 6 layers`, `Freeze nothing`, `Not worth it`, `Not decided yet`, `Not decided`,
             `Not learned`; the glossary has what to do about each.
+        in_passing: The same within a sentence: `freeze the first 2 of 6 layers`, `about 9 more seeds to decide`.
+        brief: Loss and savings as a card has them, in a sentence; empty before a pair of runs has ended.
         condition: What follows the headline where a tolerance is met: `, within 1 point`; else empty.
         figures: What is lost and saved and how sure that is, or what is missing, in a sentence or two after a colon.
         trade_offs: What each tolerance buys, in one sentence; empty where there is no interval.
@@ -54,6 +53,8 @@ class AnswerWords(NamedTuple):
     """
 
     headline: str
+    in_passing: str
+    brief: str
     condition: str
     figures: str
     trade_offs: str = ""
@@ -71,28 +72,75 @@ class AnswerWords(NamedTuple):
         return f"{self.headline}{self.condition}: {' '.join(filter(None, rest))}"
 
 
-def answer_words(of: Decided) -> AnswerWords:
-    """What to freeze, or why that is not known and what to do."""
-    left_out = left_out_sentence(of)
-    others = (left_out,) if left_out else ()
+def answer_words(of: Decided, with_dropout: bool | None = None) -> AnswerWords:
+    """What to freeze, or why that is not known and what to do: the words of every surface.
+
+    Args:
+        with_dropout: Whether frozen layers ran with dropout; None where that is not known, and nothing is said of it.
+    """
+    headline, figures = _headline_and_figures(of)
+    notes: list[str] = []
+    if of.chosen is not None:
+        notes += _conditions(of.chosen, of)
+    begun = of.outcome == "not learned" or (of.table["n_run"] > 0).any()
+    if begun and (left_out := left_out_sentence(of)):
+        notes.append(left_out)
+    if of.subject is not None and with_dropout is not None:
+        notes.append(dropout_sentence(with_dropout))
+    return AnswerWords(
+        headline=headline,
+        in_passing=_in_passing(headline, of),
+        brief=_brief(of),
+        condition=f", within {counted(of.plan.tolerance, 'point')}" if of.chosen is not None else "",
+        figures=figures,
+        trade_offs=trade_off_sentence(of),
+        notes=tuple(notes),
+    )
+
+
+def _headline_and_figures(of: Decided) -> tuple[str, str]:
     if of.table.empty:
-        return AnswerWords(NOT_DECIDED, "", NO_CANDIDATES)
+        return NOT_DECIDED, NO_CANDIDATES
     if of.outcome == "not learned":
-        return AnswerWords(NOT_LEARNED, "", _not_learned(of), "", others)
-    trade_offs = trade_off_sentence(of)
-    if of.outcome == "freeze":
-        row = of.chosen
-        assert row is not None
-        within = f", within {counted(of.plan.tolerance, 'point')}"
-        headline = f"Freeze {parts(row['freeze'], of.n_layers)}"
-        return AnswerWords(headline, within, _lost_and_saved(row, of), trade_offs, (*_conditions(row, of), *others))
+        return NOT_LEARNED, _not_learned(of)
+    if of.chosen is not None:
+        return f"Freeze {parts(of.chosen['freeze'], of.n_layers)}", _lost_and_saved(of.chosen, of)
     if of.outcome == "freeze nothing":
-        return AnswerWords("Freeze nothing", "", _freeze_nothing(of), trade_offs, others)
+        return "Freeze nothing", _freeze_nothing(of)
     if of.outcome == "not worth it":
-        return AnswerWords("Not worth it", "", _not_worth_it(of), trade_offs, others)
+        return "Not worth it", _not_worth_it(of)
     if not (of.table["n_run"] > 0).any():
-        return AnswerWords(NOT_YET, "", NO_PAIRS if (of.table["n_baseline"] > 0).any() else NO_BASELINE)
-    return AnswerWords(NOT_YET if of.may_be_decided else NOT_DECIDED, "", _not_decided(of), trade_offs, others)
+        return NOT_YET, NO_PAIRS if (of.table["n_baseline"] > 0).any() else NO_BASELINE
+    return NOT_YET if of.may_be_decided else NOT_DECIDED, _not_decided(of)
+
+
+def _in_passing(headline: str, of: Decided) -> str:
+    more = of.takes("further_seeds")
+    if of.outcome == "not decided" and more:
+        return f"about {counted(more, 'more seed')} to decide"
+    return f"{headline[0].lower()}{headline[1:]}"
+
+
+def _brief(of: Decided) -> str:
+    """As `Loses 0.4 points (loss -0.1 to 1.0); saves 12 % of the training FLOPs.` has it, of the answer's subject."""
+    row = of.subject
+    if row is None or not math.isfinite(row["loss"]):
+        return ""
+    text = f"{'gains' if row['loss'] < 0 else 'loses'} {abs(row['loss']):.1f} points"
+    if math.isfinite(row["low"]) and math.isfinite(row["high"]):
+        text += f" (loss {row['low']:z.1f} to {row['high']:z.1f})"
+    text = text.capitalize() if of.chosen is not None else f"Freezing {parts(row['freeze'], of.n_layers)} {text}"
+    text = f"{text}{'' if of.is_decided else ' so far'}; {_saves(row)}".removesuffix("; ")
+    return f"{text}. It {row['froze']}." if row["froze"] else f"{text}."
+
+
+def _saves(row: Row) -> str:
+    """`saves 12 % of the training FLOPs and 20 % of the training time`; empty if nothing is known."""
+    costs = {"training FLOPs": row.get("saved_flops"), "training time": row.get("saved_time")}
+    shares = {name: round(100 * share) for name, share in costs.items() if share is not None and not pd.isna(share)}
+    saved = [f"{share} % of the {name}" for name, share in shares.items() if share > 0]
+    more = [f"takes {-share} % more {name}" for name, share in shares.items() if share < 0]
+    return ", but ".join([*([f"saves {' and '.join(saved)}"] if saved else []), *more])
 
 
 def _lost_and_saved(row: Row, of: Decided) -> str:
@@ -102,7 +150,7 @@ def _lost_and_saved(row: Row, of: Decided) -> str:
     """
     changing = row["froze"] and f"; it {row['froze']}"
     many = f"; {row['collapses'].partition(';')[0]}" if row["collapsed"] else ""
-    return f"it {_lost(row)} and saves {share_text(row)} of the {SAVED[of.cost]}; {rests_on(row)}{many}{changing}."
+    return f"it {lost(row)} and saves {share_text(row)} of the {SAVED[of.cost]}; {rests_on(row)}{many}{changing}."
 
 
 def _conditions(row: Row, of: Decided) -> tuple[str, ...]:
@@ -250,11 +298,6 @@ def _up(points: float) -> str:
     return f"{math.ceil(points * 10 - 1e-6) / 10:g}"
 
 
-def percent(share: float) -> str:
-    """`52 %`, `1.3 %`."""
-    return f"{100 * share:.{0 if abs(share) >= 0.1 else 1}f} %"
-
-
 def _both(row: Row, of: Decided) -> str:
     """`7 more seeds and 600 more dev sentences`, where neither alone would do; empty if both would not."""
     seeds, sentences = of.looks.planned - row["n_run"], row["sentences_with_all_seeds"]
@@ -271,25 +314,10 @@ def _takes(row: Row) -> str:
     return " or ".join(takes)
 
 
-def _items(row: Row) -> str:
-    """What the interval takes for a sample beside the seeds."""
-    if not pd.isna(row["n_folds"]):
-        return "examples"
-    return "dev sentences" if pd.isna(row["n_documents"]) else "dev documents"
-
-
 def _loss(row: Row) -> str:
     """`loses 0.39 points (loss -0.04 to 0.95; 3 seeds, 200 dev sentences)`."""
-    text, has_interval = _lost(row), bool(math.isfinite(row["low"]) and math.isfinite(row["high"]))
+    text, has_interval = lost(row), bool(math.isfinite(row["low"]) and math.isfinite(row["high"]))
     return f"{text[:-1]}; {rests_on(row)})" if has_interval else f"{text} ({rests_on(row)})"
-
-
-def _lost(row: Row) -> str:
-    """`loses 0.39 points (-0.04 to 0.95)`, `gains 0.39 points (loss -0.95 to 0.04)`."""
-    mean, ends = row["loss"], (row["low"], row["high"])
-    gains = mean < -0.005
-    interval = f" ({'loss ' * gains}{ends[0]:z.2f} to {ends[1]:z.2f})" if all(map(math.isfinite, ends)) else ""
-    return f"{'gains' if gains else 'loses'} {abs(mean):.2f} points{interval}"
 
 
 def rests_on(row: Row, split: str = "dev") -> str:
@@ -302,24 +330,28 @@ def rests_on(row: Row, split: str = "dev") -> str:
     return f"{counted(int(row['n_pairs']), 'seed')}, {sentences}"
 
 
-def parts(label: str, n_layers: int | None = None) -> str:
-    """What a freeze label names: `first 4+E` is `the first 4 of 6 layers and the embeddings`; others stay.
+def lost(row: Row) -> str:
+    """`loses 0.39 points (-0.04 to 0.95)`, `gains 0.39 points (loss -0.95 to 0.04)`."""
+    mean, ends = row["loss"], (row["low"], row["high"])
+    gains = mean < -0.005
+    interval = f" ({'loss ' if gains else ''}{ends[0]:z.2f} to {ends[1]:z.2f})" if all(map(math.isfinite, ends)) else ""
+    return f"{'gains' if gains else 'loses'} {abs(mean):.2f} points{interval}"
 
-    Sets of layers are counted from 1, as in the strip: `layers 0,3` is `layers 1, 4 of 6`, and so is what any other
-    strategy freezes.
-    """
-    frozen = FreezeSpec.named(label, n_layers or MOST_LAYERS)
-    phrase = look_of(frozen.strategy).phrase if frozen else ""
-    if frozen and n_layers and frozen.depth == n_layers:
-        return f"all {n_layers} layers" + (" and the embeddings" if frozen.embeddings else "")
-    if frozen and phrase and (frozen.layers or not frozen.embeddings):
-        of = counted(len(frozen.layers), "layer") if n_layers is None else f"{len(frozen.layers)} of {n_layers} layers"
-        return phrase.format(layers=of) + (" and the embeddings" if frozen.embeddings else "")
-    if frozen and not frozen.layers:
-        return "the embeddings"
-    if (named := LabelParts.of(label)).rule:
-        return f"layers while training (rule: {named.rule})" + (" and the embeddings" * named.embeddings)
-    return label if n_layers is None else strip_in_words(label, n_layers).removesuffix(" frozen")
+
+def share_text(row: Row) -> str:
+    """`52 % (49 to 55 %)`, `1.3 %`; without ends where they are unknown or would look the same."""
+    digits = 0 if abs(row["saved"]) >= 0.1 else 1
+    saved, *ends = (f"{100 * share:.{digits}f}" for share in (row["saved"], row["saved_low"], row["saved_high"]))
+    if pd.isna(row["saved_low"]) or pd.isna(row["saved_high"]) or ends == [saved, saved]:
+        return f"{saved} %"
+    return f"{saved} % ({ends[0]} to {ends[1]} %)"
+
+
+def _items(row: Row) -> str:
+    """What the interval takes for a sample beside the seeds."""
+    if not pd.isna(row["n_folds"]):
+        return "examples"
+    return "dev sentences" if pd.isna(row["n_documents"]) else "dev documents"
 
 
 class _LeftOut(NamedTuple):
@@ -385,12 +417,3 @@ def _why(row: Row, of: Decided) -> _LeftOut | None:
     if row["saved"] >= of.plan.min_saving:
         return _LeftOut(f"{saving} not shown to be saved", f"not shown to save {saving}: {share_text(row)}")
     return _LeftOut(f"saves less than {least}", f"saves {percent(row['saved'])}, less than {least}")
-
-
-def share_text(row: Row) -> str:
-    """`52 % (49 to 55 %)`, `1.3 %`; without ends where they are unknown or would look the same."""
-    digits = 0 if abs(row["saved"]) >= 0.1 else 1
-    saved, *ends = (f"{100 * share:.{digits}f}" for share in (row["saved"], row["saved_low"], row["saved_high"]))
-    if pd.isna(row["saved_low"]) or pd.isna(row["saved_high"]) or ends == [saved, saved]:
-        return f"{saved} %"
-    return f"{saved} % ({ends[0]} to {ends[1]} %)"

@@ -29,7 +29,7 @@ def with_lora(
 
     Raises as `launch`.
     """
-    from orchestrator.analysis.answer import beside  # loads pandas
+    from orchestrator.analysis.answer import settings_against  # loads pandas
 
     rate = float(f"{TIMES_RATE * float(question.rates.get(NOTHING, question.recipe['optim']['lr'])):.3g}")
     rows = launch.results.trials(["trial_id", "state"]).to_pylist()
@@ -45,5 +45,5 @@ def with_lora(
     baseline = next(spec.cell_id for spec in plan.trials if spec.freeze.is_baseline)
     labels = {spec.cell_id: f"LoRA {spec.lora.label}" for spec in plan.trials if spec.lora is not None}
     frame = frame.assign(freeze=frame["cell"].map(labels).fillna(frame["freeze"]))
-    rows_of = tuple(beside(frame, baseline, searched.sweep.decision_plan))
-    return Answers(replace(answer, settings=answer.settings + rows_of) for answer in answers), ended.exit_code
+    rows_of = tuple(settings_against(frame, baseline, searched.sweep.decision_plan))
+    return Answers(replace(answer, adapters=rows_of) for answer in answers), ended.exit_code

@@ -162,6 +162,7 @@ def _interval(scores: Sequence[float], column: str) -> str:
 def _against_baseline(spec: TrialSpec, rows: Sequence[Row], store: ResultStore) -> str:
     """What the freezing costs in this store, paired by seed; nothing where there is no baseline beside it."""
     from orchestrator.analysis.decide import loss_table
+    from orchestrator.analysis.wording import lost
 
     if spec.freeze.is_baseline:
         return ""
@@ -174,9 +175,9 @@ def _against_baseline(spec: TrialSpec, rows: Sequence[Row], store: ResultStore) 
     if own.empty:
         return ""
     row = own.iloc[0]
-    ends = row["why_none"] or f"loss between {row['low']:.2f} and {row['high']:.2f}"
     pairs = counted(int(row["n_pairs"]), "paired seed")
-    return f" Against nothing frozen, over {pairs}: it loses {row['loss']:.2f} points on dev ({ends})."
+    why_none = f", {row['why_none']}" if row["why_none"] else ""
+    return f" Against nothing frozen, over {pairs}: on dev it {lost(row)}{why_none}."
 
 
 def _freezing(spec: TrialSpec, row: Row) -> str:

@@ -21,6 +21,11 @@ def points(share: float, digits: int = 2) -> str:
     return f"{POINTS * share:.{digits}f}"
 
 
+def percent(share: float) -> str:
+    """A share in percent: `52 %`, `1.3 %`."""
+    return f"{100 * share:.{0 if abs(share) >= 0.1 else 1}f} %"
+
+
 def duration(seconds: float) -> str:
     """`4.2 s`, `26 s`, `3 min 10 s`, `5 h 20 min`, `3 d 4 h`."""
     if seconds < 60:

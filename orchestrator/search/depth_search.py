@@ -19,7 +19,7 @@ from orchestrator.analysis.cells import by_cell
 from orchestrator.analysis.decide import decide, loss_table
 from orchestrator.analysis.decided import Decided
 from orchestrator.analysis.trial_frame import trial_frame, with_sentences
-from orchestrator.analysis.wording import rests_on
+from orchestrator.analysis.wording import lost, rests_on
 from orchestrator.execution.recorder import trial_row
 from orchestrator.execution.trial_source import Chances, Order, Source, Verdict
 from orchestrator.search.choose_depth import Budget, Want, wants, why
@@ -206,9 +206,8 @@ class DepthSearch(Source):
         table = loss_table(self._frame("test"), "test_score", self._plan).set_index("cell")
         row = table.loc[chosen["cell"]]
         if row["n_pairs"]:
-            ends = "" if np.isnan(row["high"]) else f" ({row['low']:.2f} to {row['high']:.2f})"
             base = rests_on({**row, "n_folds": None}, "test")
-            yield f"On test, which took no part in the choice, it loses {row['loss']:.2f}{ends}; {base}."
+            yield f"On test, which took no part in the choice, it {lost(row)}; {base}."
 
     def _budget(self) -> Budget:
         """What is left of the time and the trials."""

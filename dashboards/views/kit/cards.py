@@ -26,13 +26,14 @@ from dashboards.views.kit.components import copied, squares_of
 from dashboards.views.kit.labels import freeze_column
 from dashboards.views.kit.part import EmptyPartError
 from orchestrator.analysis.answer import Answer, answers
+from orchestrator.analysis.answer_text import Loss
 from orchestrator.analysis.cells import FreezeName, freeze_name
 from orchestrator.analysis.decided import NOT_ON_TEST
 from orchestrator.analysis.savings import FLOPS
-from orchestrator.analysis.wording import NO_CANDIDATES, parts
+from orchestrator.analysis.wording import NO_CANDIDATES
 from orchestrator.config.quantities import counted
 from orchestrator.store import ResultStore
-from trials.settings import BASELINE, Seeds
+from trials.settings import Seeds
 
 MOST_ANSWERS = 12  # on a page
 
@@ -193,11 +194,6 @@ _PLACES = 92  # of the bar's width, for the values; the rest is air
 Scale = tuple[float, float]  # ends of the axis of all bars of a page, in points
 
 
-def headline(answer: Answer) -> str:
-    """The answer in a few words, as the terminal begins it."""
-    return answer.headline
-
-
 class ShortAnswer(NamedTuple):
     """Some corpora, which may be none, and what to freeze for them."""
 
@@ -215,12 +211,12 @@ def short_answers(all_answers: Sequence[Answer]) -> list[ShortAnswer]:
     if not all_answers:
         return [ShortAnswer("", NO_CANDIDATES)]
     if len(all_answers) == 1:
-        return [ShortAnswer("", f"{headline(all_answers[0])}. {figures_of(all_answers[0])}".rstrip())]
+        return [ShortAnswer("", f"{all_answers[0].headline}. {all_answers[0].words.brief}".rstrip())]
     corpora: dict[str, list[Answer]] = {}
     for answer in all_answers:
         corpora.setdefault(answer.corpus, []).append(answer)
     if len(corpora) > MOST_NAMED:
-        outcomes = Counter(map(headline, all_answers))
+        outcomes = Counter(answer.headline for answer in all_answers)
         return [ShortAnswer(outcome, f"{n} of {len(all_answers)}.") for outcome, n in outcomes.items()]
     same: dict[str, list[str]] = {}
     for corpus, answers_of in corpora.items():
@@ -234,20 +230,12 @@ def _of_corpus(all_answers: Sequence[Answer]) -> str:
     varies = [len({getattr(answer, key) for answer in all_answers}) > 1 for key in ("model", "train_size", "setup")]
     for answer in all_answers:
         each = (answer.model, f"{answer.train_size:,} for training", answer.setup)
-        told.setdefault(_in_passing(answer), []).append(", ".join(w for w, v in zip(each, varies, strict=True) if v))
+        told.setdefault(answer.words.in_passing, []).append(
+            ", ".join(w for w, v in zip(each, varies, strict=True) if v)
+        )
     if len(told) == 1:
         return f"{next(iter(told))}."
     return f"{'; '.join(f'{words} ({of})' for words, of in ((words, ', '.join(of)) for words, of in told.items()))}."
-
-
-def _in_passing(answer: Answer) -> str:
-    """The headline within a sentence."""
-    if answer.outcome == "not learned":
-        return "not learned"
-    if not answer.decided and answer.further_seeds:
-        return f"about {counted(answer.further_seeds, 'more seed')} to decide"
-    text = headline(answer)
-    return f"{text[0].lower()}{text[1:]}"
 
 
 def in_short(all_answers: Sequence[Answer]) -> str:
@@ -255,46 +243,9 @@ def in_short(all_answers: Sequence[Answer]) -> str:
     return " ".join(f"{of}: {words}" if of else words for of, words in short_answers(all_answers))
 
 
-def where_of(answer: Answer) -> str:
-    """What it is the answer for."""
-    where = f"{answer.corpus}, {answer.task}, {answer.model}, {answer.train_size:,} for training"
-    return f"{where}, {answer.setup}" if answer.setup else where
-
-
 def setting_of(answer: Answer) -> str:
     """Label of the setting that a card is about; empty if there is none."""
     return answer.freeze or "" if answer.decided else answer.about or ""
-
-
-def figures_of(answer: Answer) -> str:
-    """`Loses 0.4 points (loss -0.1 to 1.0); saves 12 % of the training FLOPs.`; empty without a pair."""
-    if answer.about is None or answer.loss is None:
-        return ""
-    text = f"{'gains' if answer.loss < 0 else 'loses'} {abs(answer.loss):.1f} points"
-    if answer.low is not None and answer.high is not None:
-        text += f" (loss {answer.low:z.1f} to {answer.high:z.1f})"
-    if not answer.decided or answer.freeze == BASELINE.label:
-        text = f"Freezing {parts(answer.about, answer.n_layers)} {text}"
-    else:
-        text = text.capitalize()
-    text = f"{text}{'' if answer.decided else ' so far'}; {_saved(answer)}".removesuffix("; ")
-    froze = _froze(answer)
-    return f"{text}. It {froze}." if froze else f"{text}."
-
-
-def _froze(answer: Answer) -> str:
-    """What a setting froze that changed while training, in words."""
-    row = answer.decided_by.subject
-    return "" if row is None else str(row["froze"])
-
-
-def _saved(answer: Answer) -> str:
-    """`saves 12 % of the training FLOPs and 20 % of the training time`; empty if nothing is known."""
-    costs = {"training FLOPs": answer.saved_flops, "training time": answer.saved_time}
-    shares = {name: round(100 * share) for name, share in costs.items() if share is not None}
-    saved = [f"{share} % of the {name}" for name, share in shares.items() if share > 0]
-    more = [f"takes {-share} % more {name}" for name, share in shares.items() if share < 0]
-    return ", but ".join([*([f"saves {' and '.join(saved)}"] if saved else []), *more])
 
 
 def cards_or_table(all_answers: Sequence[Answer], sweep: Sweep, address: str) -> Any:
@@ -313,10 +264,10 @@ def cards_or_table(all_answers: Sequence[Answer], sweep: Sweep, address: str) ->
 def _card(answer: Answer, scale: Scale) -> Any:
     """One answer: in words, as a bar against the tolerance, with its savings, and the YAML to copy."""
     squares = squares_of(FreezeName(setting_of(answer), answer.n_layers))
-    title = dmc.Title([squares, headline(answer)], order=3, size="h4")
-    lines = [dmc.Text(where_of(answer), size="xs", className="where"), title]
-    if figures := figures_of(answer):
-        lines += [dmc.Text(figures, size="sm"), interval_bar(answer, scale)]
+    title = dmc.Title([squares, answer.headline], order=3, size="h4")
+    lines = [dmc.Text(answer.heading, size="xs", className="where"), title]
+    if figures := answer.words.brief:
+        lines += [dmc.Text(figures, size="sm"), interval_bar(_loss(answer), answer.tolerance, scale)]
     lines += [_details(answer)]
     state = "decided" if answer.decided else "open"
     return dmc.Paper(dmc.Stack(lines, gap=6), p="sm", withBorder=True, className=f"answer {state}")
@@ -328,8 +279,11 @@ def _table(all_answers: Sequence[Answer], scale: Scale) -> Any:
         html.Tr(
             [
                 html.Td(answer.corpus), html.Td(answer.model), html.Td(f"{answer.train_size:,}"),
-                html.Td([squares_of(FreezeName(setting_of(answer), answer.n_layers)), headline(answer)]),
-                html.Td(interval_bar(answer, scale) if figures_of(answer) else "", className="bar-cell"),
+                html.Td([squares_of(FreezeName(setting_of(answer), answer.n_layers)), answer.headline]),
+                html.Td(
+                    interval_bar(_loss(answer), answer.tolerance, scale) if answer.words.brief else "",
+                    className="bar-cell",
+                ),
                 html.Td("" if answer.saved_flops is None else f"{100 * answer.saved_flops:.0f} %"),
                 html.Td("" if not answer.further_seeds else f"about {answer.further_seeds}"),
             ],
@@ -354,20 +308,24 @@ def _scale(all_answers: Sequence[Answer]) -> Scale:
     return min(values), max(values)
 
 
-def interval_bar(answer: Answer, scale: Scale) -> Any:
+def _loss(answer: Answer) -> Loss:
+    return Loss(answer.loss or 0.0, answer.low, answer.high)
+
+
+def interval_bar(loss: Loss, tolerance: float, scale: Scale) -> Any:
     """The loss as a dot in the interval that decides, over the band of what is tolerated; left of zero is a gain.
 
     Without an interval where too few runs have ended.
     """
-    loss, tolerance, (first, last) = answer.loss or 0.0, answer.tolerance, scale
-    has_ends = answer.low is not None and answer.high is not None
-    low, high = (answer.low, answer.high) if answer.low is not None and answer.high is not None else (loss, loss)
+    first, last = scale
+    has_ends = loss.low is not None and loss.high is not None
+    low, high = (loss.low, loss.high) if loss.low is not None and loss.high is not None else (loss.mean, loss.mean)
 
     def at(value: float) -> float:
         return (100 - _PLACES) / 2 + _PLACES * (value - first) / ((last - first) or 1.0)
 
     interval = f"interval {low:.2f} to {high:.2f}" if has_ends else "no interval yet"
-    text = f"Loss {loss:.2f} points, {interval}; tolerated: up to {tolerance:g}"
+    text = f"Loss {loss.mean:.2f} points, {interval}; tolerated: up to {tolerance:g}"
     side = "across" if not has_ends else "within" if high <= tolerance else "beyond" if low > tolerance else "across"
     return html.Div(
         [
@@ -375,7 +333,7 @@ def interval_bar(answer: Answer, scale: Scale) -> Any:
             html.Div(className="zero", style={"left": f"{at(0.0):.2f}%"}),
             html.Div(className="limit", style={"left": f"{at(tolerance):.2f}%"}),
             html.Div(className="line", style={"left": f"{at(low):.2f}%", "width": f"{at(high) - at(low):.2f}%"}),
-            html.Div(className="dot", style={"left": f"{at(loss):.2f}%"}),
+            html.Div(className="dot", style={"left": f"{at(loss.mean):.2f}%"}),
             html.Span("0", className="tick before", style={"left": f"{at(0.0):.2f}%"}),
             html.Span(f"{tolerance:g}", className="tick after", style={"left": f"{at(tolerance):.2f}%"}),
         ],

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 from plotly.io.json import to_json_plotly
@@ -22,17 +23,20 @@ from dashboards.views.kit.cards import (
     answers_of_page,
     answers_table,
     cards_or_table,
-    headline,
     in_short,
     interval_bar,
     next_command,
     settings_of,
     short_answers,
 )
-from orchestrator.analysis.answer import Answer, freeze_yaml
+from orchestrator.analysis.answer import Answer
+from orchestrator.analysis.answer_text import Loss
+from orchestrator.analysis.decide import decide
+from orchestrator.analysis.own_training import freeze_yaml
 from tests.builders import SPEC
 from tests.dashboards.stores import Invented, specs, write_store
 from tests.dashboards.views.made import drawn, made, without_baseline
+from tests.orchestrator.analysis.frames import sweep, trials
 from trials.draft import FreezeDraft
 from trials.settings import FreezeSpec, ModelSpec, Seeds
 
@@ -78,18 +82,20 @@ def _named(found: list[Answer], *names: str) -> list[Answer]:
 
 
 def test_corpora_with_the_same_answer_share_a_sentence_and_each_other_has_its_own(clear: Select) -> None:
-    (large, small), open_one = _answers(clear("")), _answers(clear("?tolerance=0.1"))[0]
-    undecided = replace(open_one, decided=False, outcome="not decided", further_seeds=2, corpus="d")
-    unlearned = replace(undecided, outcome="not learned", corpus="e")
-    told = short_answers([*_named([large], "a", "b"), *_named([small], "c"), undecided, unlearned])
-    assert told == [
-        ("a, b, c", "freeze the first 2 of 6 layers."), ("d", "about 2 more seeds to decide."), ("e", "not learned."),
-    ]  # fmt: skip
+    large, small = _answers(clear(""))
+    frame = sweep(np.random.default_rng(0), {"first 2": 0.005}, 4, 0.005)
+    undecided, unlearned = (replace(large, decided_by=decide(rows)) for rows in (frame, frame.assign(collapsed=1.0)))
+    assert undecided.further_seeds
+    told = short_answers(
+        [*_named([large], "a", "b"), *_named([small], "c"), *_named([undecided], "d"), *_named([unlearned], "e")]
+    )
+    more = f"about {undecided.further_seeds} more seeds to decide."
+    assert told == [("a, b, c", "freeze the first 2 of 6 layers."), ("d", more), ("e", "not learned.")]
 
 
 def test_sizes_of_a_corpus_that_differ_are_told_apart(clear: Select) -> None:
     large, small = _answers(clear(""))
-    other = replace(small, decided=False, outcome="not decided", headline="Not decided", further_seeds=None)
+    other = replace(small, decided_by=decide(trials({"none": [0.9] * 3, "first 2": [0.9] * 3})))
     words = "freeze the first 2 of 6 layers (800 for training); not decided (200 for training)."
     assert short_answers([large, other]) == [("tiny", words)]
 
@@ -177,7 +183,7 @@ def test_one_command_launches_the_seeds_that_would_probably_decide_all(tmp_path:
     words = shlex.split(command)
     assert words[words.index("--store") + 1] == "s3://bucket/a b"
     assert words[words.index("--set") + 1] == f"seeds=[{','.join(map(str, range(3 + more)))}]"
-    assert headline(next(each for each in found if not each.decided)) == "Not decided yet"
+    assert next(each for each in found if not each.decided).headline == "Not decided yet"
 
 
 def test_crossed_seeds_have_no_command(tmp_path: Path) -> None:
@@ -192,11 +198,10 @@ def test_crossed_seeds_have_no_command(tmp_path: Path) -> None:
     [(-1.0, 0.5, "within"), (2.0, 3.0, "beyond"), (0.0, 2.0, "across"), (None, None, "across")],
 )
 def test_the_bar_says_on_which_side_of_the_tolerance_the_interval_lies(
-    clear: Select, low: float | None, high: float | None, side: str
+    low: float | None, high: float | None, side: str
 ) -> None:
-    found = _answers(clear("?size=200"))[0]
     loss = 0.0 if low is None or high is None else (low + high) / 2
-    bar = interval_bar(replace(found, loss=loss, low=low, high=high), (-1.0, 3.0))
+    bar = interval_bar(Loss(loss, low, high), 1.0, (-1.0, 3.0))
     assert bar.className == f"interval {side}"
     places = [float(value[:-1]) for child in bar.children for value in (child.style or {}).values()]
     assert all(0 <= place <= 100 for place in places)

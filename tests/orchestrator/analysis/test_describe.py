@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orchestrator.analysis.convergence import baseline_best, epochs_to
 from orchestrator.analysis.describe import (
     Summary,
-    baseline_best,
     describe,
     describe_cells,
-    epochs_to,
     logit_ends,
     mean_interval,
     t_ends,

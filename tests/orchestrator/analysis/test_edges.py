@@ -8,10 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from orchestrator.analysis.convergence import epochs_to
 from orchestrator.analysis.decide import decide, loss_table
 from orchestrator.analysis.decision_plan import DecisionPlan
-from orchestrator.analysis.describe import describe_cells, epochs_to
-from orchestrator.analysis.losses import instability
+from orchestrator.analysis.describe import describe_cells
+from orchestrator.analysis.instability import instability
 from orchestrator.analysis.rows import usable
 from orchestrator.analysis.savings import pareto, savings
 from orchestrator.analysis.variance import anova

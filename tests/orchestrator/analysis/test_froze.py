@@ -6,10 +6,9 @@ from typing import Any
 
 import pandas as pd
 
-from orchestrator.analysis.answer import freeze_yaml
-from orchestrator.analysis.cells import freeze_name, froze, froze_by, layer_strip, strip_and_word
+from orchestrator.analysis.cells import freeze_name, froze, froze_by, layer_strip, parts, strip_and_word
+from orchestrator.analysis.own_training import freeze_yaml
 from orchestrator.analysis.trial_frame import trial_frame
-from orchestrator.analysis.wording import parts
 from tests.builders import make_spec
 from tests.examples import each
 from tests.orchestrator.analysis.frames import row_of

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from orchestrator.analysis.answer import across_models, beside
+from orchestrator.analysis.answer import across_models, settings_against
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.analysis.trial_frame import trial_frame
 from tests.builders import first_k, make_spec
@@ -60,7 +60,7 @@ def test_an_adapter_has_the_interval_that_it_has_alone_against_the_full_training
     adapters = [spec_of("large", 0, seed, lora={"rank": 8}) for seed in SEEDS]
     scores = {s: 0.9 - 0.02 * (s.lora is not None) + 1e-3 * rng.standard_normal() for s in (*full, *adapters)}
     frame = frame_of(scores, {s: 100.0 - 30 * (s.lora is not None) for s in scores})
-    (row,) = beside(frame, full[0].cell_id)
+    (row,) = settings_against(frame, full[0].cell_id)
     assert (row["n_pairs"], round(row["loss"]), round(row["saved_flops"], 2)) == (8, 2, 0.3)
     assert row["low"] < row["loss"] < row["high"]
     assert row["verdict"] == "shown to lose more"
