@@ -324,7 +324,7 @@ def answers(
         ValueError: As of `decide.decide`.
     """
     found = [_answer(rows, specs, decide(rows, plan, budget=budget, value=value)) for rows in questions(frame)]
-    return sorted(found, key=lambda answer: not answer.decided)
+    return sorted(found, key=lambda answer: not answer.decided)  # stable: sizes stay in order
 
 
 def questions(frame: pd.DataFrame) -> Iterator[pd.DataFrame]:
@@ -367,7 +367,7 @@ def across_models(
     means = own.groupby("cell")["score"].mean()
     if len(means) < 2:
         return None
-    best = str(means.idxmax())
+    best = str(means.idxmax())  # by dev: test selects nothing
     names = {
         cell: f"{spec.model.name} {freeze_name(spec.freeze.label, spec.model.n_layers)}" for cell, spec in specs.items()
     }
@@ -396,6 +396,7 @@ def _with_each_saving(of: Decided, rows: pd.DataFrame) -> Decided:
     shares = dict.fromkeys(_EACH_SAVING, pd.Series(dtype=np.float64))
     if costs:
         each = savings(rows, costs)
+        # FLOPs are counted; what is measured is a saving only where its interval excludes none.
         is_shown = (each["cost"] == FLOPS) | (each["low"] > 0) | (each["high"] < 0)
         saved = each.assign(saved=each["saved"].where(is_shown)).set_index("cell")
         shares = {name: saved.loc[saved["cost"] == cost, "saved"] for name, cost in _EACH_SAVING.items()}

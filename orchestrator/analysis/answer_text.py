@@ -78,6 +78,7 @@ def plot(losses: Sequence[Loss | None], tolerance: float, width: int = WIDTH) ->
     top = max(
         1.25 * tolerance,
         1.2 * max(means),
+        # An interval may reach far beyond its mean, and would flatten all others.
         *(min(loss.high or 0.0, 2 * max(*means, tolerance)) for loss in known_losses),
     )
     bottom = min(0.0, *means, *(max(loss.low or 0.0, -top) for loss in known_losses)) - 0.05 * top
@@ -140,6 +141,7 @@ def tolerance_lines(answer: Answer) -> list[str]:
         )
         for row in answer.trade_offs
     ]
+    # The tolerance that was asked for has its line, even where it buys nothing.
     own = [] if any(limit <= answer.tolerance for limit, _ in bought) else [(answer.tolerance, _no_freeze(answer))]
     return [
         "what each tolerance buys:",
@@ -158,7 +160,7 @@ def _no_freeze(answer: Answer) -> str:
 def _rounded_up(tolerance: float) -> float:
     """To a tenth of a point; below a tenth to a hundredth."""
     step = 0.1 if tolerance > 0.1 else 0.01
-    return round(math.ceil(tolerance / step - 1e-9) * step, 2)
+    return round(math.ceil(tolerance / step - 1e-9) * step, 2)  # up, so that the tolerance named does buy it
 
 
 def _loss(row: Mapping[str, Any]) -> str:

@@ -38,4 +38,5 @@ def _means(trials: pd.DataFrame, value: str) -> pd.DataFrame:
     columns = ["cell", "baseline", "setup", *_FREEZE]
     means = done.groupby("cell", sort=False)[value].agg(["mean", "size"]).reset_index()
     means = means.merge(done[columns].drop_duplicates("cell"), on="cell")
+    # A search stops weak set-ups early: one with few replicates may owe its mean to luck.
     return means[means["size"] >= means["size"].max() / 2]

@@ -70,7 +70,7 @@ def freeze_name(label: object, n_layers: int) -> str:
     parts = LabelParts.of(str(label))
     text = parts.word if parts.layers is None else _counted(list(parts.layers)) + parts.by
     if n_layers and (freeze := FreezeSpec.named(str(label), n_layers)) and freeze.depth == n_layers:
-        text = ALL
+        text = ALL  # `first 6` and `last 6` of six layers freeze the same
     return escaped(text) + (" + embeddings" if parts.embeddings else "")
 
 

@@ -26,7 +26,7 @@ def epochs_to(epochs: pd.DataFrame, share: float = 0.95, best: pd.Series | None 
     trials = rows.drop_duplicates("trial_id")[["trial_id", "cell", "seed"]].reset_index(drop=True)
     own = rows.groupby("trial_id")["score"].max()
     reference = trials["trial_id"].map(own if best is None else best).astype(np.float64)
-    target = (share * reference).where(reference > 0)
+    target = (share * reference).where(reference > 0)  # 95 % of a negative correlation would be above it
     limits = rows["trial_id"].map(pd.Series(target.to_numpy(), trials["trial_id"])).to_numpy(dtype=np.float64)
     hits = rows[rows["score"].to_numpy() >= limits - _REACHED].sort_values("step", kind="stable")
     first = hits.drop_duplicates("trial_id").set_index("trial_id")

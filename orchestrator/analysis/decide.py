@@ -83,14 +83,15 @@ OF_LOSSES = (
 
 def _decide(frame: pd.DataFrame, plan: DecisionPlan, budget: Mapping[str, float], value: str) -> Decided:
     of_each = losses(frame, value)
-    cells, n_run = of_each.cells, numbers(of_each.cells, "n_run")
+    cells, n_run = of_each.cells, numbers(of_each.cells, "n_run")  # a look is a seed that ran, collapsed or not
     looks = plan.looks(planned_seeds(frame))
-    cost = plan.cost or default_saving(frame)
+    cost = plan.cost or default_saving(frame)  # the person's, or what does not vary
     done = frame[frame["state"] == COMPLETED] if "state" in frame.columns else frame
     baseline = baseline_of(frame, value)
     table = _losses_table(of_each, frame).assign(**_of_collapses(of_each))
     table = table.merge(_savings_table(frame, cost, table["cell"]), on="cell", how="left")
     worth = _worth_having(table, cost, plan.min_saving)
+    # What is not measured yet may turn out worth having: it counts, so that no interval widens when it is.
     family = worth | table["saved"].isna().to_numpy(dtype=bool)
     intervals = _intervals(of_each, looks, plan.error, n_run, family, family & _vary_alike(frame, table))
     # What collapses skew is guarded like exponential losses, and shares its variance with nothing.
@@ -109,12 +110,13 @@ def _decide(frame: pd.DataFrame, plan: DecisionPlan, budget: Mapping[str, float]
         froze=[changing.get(cell, "") for cell in table["cell"]],
         broken=table["cell"].map(_broken(frame)).fillna(0).astype(np.int64),
     )
+    # Half of all that the score can be: a wider interval excludes nothing that anybody asks about.
     says_nothing = numbers(table, "high") - numbers(table, "low") > (possible[1] - possible[0]) / 2
     table["why_none"] = [
         _why_no_interval(row, looks, baseline, none)
         for row, none in zip(table.to_dict("records"), says_nothing, strict=True)
     ]
-    table.loc[table["why_none"] != "", ["low", "high", "high_all"]] = np.nan
+    table.loc[table["why_none"] != "", ["low", "high", "high_all"]] = np.nan  # nothing is decided without an interval
     n_layers = int(frame["n_layers"].iloc[0]) if "n_layers" in frame.columns and len(frame) else None
     return Decided(
         plan=plan,
@@ -240,7 +242,7 @@ def _why_no_interval(row: Mapping[str, Any], looks: PlannedLooks, baseline: Base
         return NOTHING_KNOWN
     if np.isfinite(row["high"]):
         return ""
-    if n > 1 and not row["variance"] > 0:
+    if n > 1 and not row["variance"] > 0:  # NaN as well
         return NO_DIFFERENCE if row["loss"] == 0 else f"all {counted(n, 'pair')} differ by the same"
     by_seeds = n < looks.first or pd.isna(row["n_documents"])  # else the seeds have degrees of freedom enough
     few = counted(n, "seed") if by_seeds else counted(int(row["n_documents"]), "document")
@@ -261,7 +263,7 @@ def _baseline(done: pd.DataFrame, value: str) -> Baseline:
     usable = np.isfinite(scores) & np.isfinite(constant)
     learned = not runs.runs or runs.is_rare
     gains: Floats = scores[usable] - constant[usable]
-    if learned and len(gains) > 1 and value == "score":
+    if learned and len(gains) > 1 and value == "score":  # constant predictions are known for the score alone
         learned = _is_above_zero(gains, done["sentences"][usable] if "sentences" in done.columns else None)
     means = [
         POINTS * float(np.nanmean(values)) if np.isfinite(values).any() else np.nan for values in (scores, constant)
@@ -277,9 +279,9 @@ def _is_above_zero(gains: Floats, sentences: pd.Series | None) -> bool:
         if all(array is not None and len(array) == len(arrays[0]) > 1 for array in arrays):
             stack = np.stack(arrays).astype(np.float64)
             values = stack - stack.mean(axis=1, keepdims=True) + gains[:, None]
-    if np.ptp(gains) <= ROUNDING and values.ndim == 1:
+    if np.ptp(gains) <= ROUNDING and values.ndim == 1:  # no spread, and so no interval to ask
         return bool(gains[0] > 0)
-    loss = interval(-values, 0.9)
+    loss = interval(-values, 0.9)  # its upper end errs in 5 %, and that is the guarded one
     return bool(loss.mean < 0) if loss.high is None else loss.high < 0
 
 

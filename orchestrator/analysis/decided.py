@@ -129,6 +129,7 @@ class Decided:
     def trade_offs(self) -> tuple[TradeOff, ...]:
         """What each tolerance buys, the smallest first: each setting that no other beats in both."""
         table = self.table
+        # The tolerance has to hold for runs that do not collapse and for all of them, and is never below 0.
         needed = np.maximum(np.maximum(table["high"], table["high_all"]), 0.0)
         can = table["worth_having"] & table["in_budget"] & needed.notna() & ~(table["excess_p"] <= self.plan.error)
         bought: list[TradeOff] = []
@@ -156,6 +157,7 @@ class Decided:
             return "not learned"
         if candidates["qualifies"].any():
             return "freeze"
+        # Open is what a later look may still show; without a saving measured, all that has not run.
         open_ones = table["in_budget"] & (table["worth_having"] | (table["saved"].isna() & (table["n_run"] == 0)))
         refused = (table["verdict"] == BEYOND) | (table["excess_p"] <= self.plan.error)
         if not (table["n_run"] > 0).any() or (open_ones & ~refused).any():
@@ -163,7 +165,7 @@ class Decided:
         if not (table["in_budget"] & table["saved"].notna()).any():
             return "not decided"
         small = table["in_budget"] & ~table["worth_having"] & (table["saved"] > 0)
-        within = table["verdict"] == WITHIN
+        within = table["verdict"] == WITHIN  # a small saving that is safe: the loss was not what ruled freezing out
         return "not worth it" if candidates.empty or (small & within).any() else "freeze nothing"
 
     @property
@@ -195,7 +197,7 @@ class Decided:
         """The open candidate that the fewest further seeds would decide, one within the tolerance so far if any is."""
         decidable = self.open[self.open["further_seeds"].notna() & (self.open["further_seeds"] > 0)]
         within = decidable[decidable["loss"] <= self.plan.tolerance + ROUNDING]
-        decidable = within if len(within) else decidable
+        decidable = within if len(within) else decidable  # what may be recommended interests more than what may not
         return None if decidable.empty else _row(decidable.loc[decidable["further_seeds"].astype(float).idxmin()])
 
     @cached_property
@@ -284,6 +286,7 @@ def _barred(row: Mapping[str, Any], limit: float, error: float) -> str:
         return ""
     if row["excess_p"] <= error:
         return "it collapses more often than the baseline"
+    # Where the baseline collapses as often, it is the recipe that does, and the mean over all runs is enough.
     share = row["collapsed"] * row["baseline_runs"] > row["baseline_collapsed"] * row["runs"]
     passes = row["high_all"] if share else row["loss_all"]
     return "" if passes <= limit + ROUNDING else "its mean over all runs is not within the tolerance"
@@ -296,7 +299,7 @@ def _needed(
     own = np.full((3, len(is_known)), np.nan)
     for row, is_one in enumerate(is_known):
         estimate = Estimate(*(values[row] for values in of))
-        if is_one:
+        if is_one:  # decided: nothing more is needed
             own[:, row] = 0
         elif estimate.variance > 0:
             needed = further(estimate, looks, limit, tail)

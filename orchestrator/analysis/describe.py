@@ -74,7 +74,7 @@ def logit_ends(m: Moments, level: float) -> tuple[Floats, Floats]:
     low, high = t_ends(m, level)
     inside = (m.mean > 0) & (m.mean < 1)
     centre = np.where(inside, m.mean, 0.5)
-    half = _quantile(m, (1 + level) / 2) * _error(m) / (centre * (1 - centre))
+    half = _quantile(m, (1 + level) / 2) * _error(m) / (centre * (1 - centre))  # delta method: d logit / d mean
     ends = special.expit(special.logit(centre) - half), special.expit(special.logit(centre) + half)
     return np.where(inside, ends[0], low), np.where(inside, ends[1], high)
 
@@ -84,7 +84,7 @@ def log_ends(m: Moments, level: float) -> tuple[Floats, Floats]:
     low, high = t_ends(m, level)
     positive = m.mean > 0
     centre = np.where(positive, m.mean, 1.0)
-    factor = np.exp(_quantile(m, (1 + level) / 2) * _error(m) / centre)
+    factor = np.exp(_quantile(m, (1 + level) / 2) * _error(m) / centre)  # delta method: d log / d mean
     return np.where(positive, centre / factor, low), np.where(positive, centre * factor, high)
 
 
@@ -164,7 +164,7 @@ def describe_cells(frame: pd.DataFrame, by: list[str], value: str, level: float 
     m = moments(values, codes[keep], size)
     method = _method(value, values)
     low, high = _ENDS[method](m, level)
-    order = pd.Series(values).groupby(codes[keep])
+    order = pd.Series(values).groupby(codes[keep])  # median and range are no moments
     wide = order.agg(["median", "min", "max"]).reindex(range(size))
     first = np.unique(codes, return_index=True)[1]  # codes are in order of first appearance
     table = frame[by].iloc[first].reset_index(drop=True)

@@ -60,6 +60,7 @@ def further(of: Estimate, looks: PlannedLooks, tolerance: float, tail: float = E
     low, high = deciding_ends(of, looks, tail)
     if verdict(float(low), float(high), tolerance) != "not decided":
         return Further(0, 0, 0)
+    # A grid of two per cent: finer numbers would promise what variances of a few seeds do not know.
     sentences: Floats = np.unique(np.ceil(n_i * np.geomspace(_STEP, MOST_TIMES, 200)))
     last = max(float(looks.planned), n)
 
@@ -112,7 +113,7 @@ def _moves(of: Estimate, seeds: Floats, sentences: Floats) -> Floats:
     n, n_i = of.n_seeds, of.n_sentences
     of_seeds = of.seeds * n * (seeds - n) / seeds**2
     of_sentences = (of.variance - _seeds_alone(of)) * n_i * (sentences - n_i) / sentences**2
-    moves: Floats = np.sqrt(of_seeds + of_sentences)
+    moves: Floats = np.sqrt(of_seeds + of_sentences)  # of a sum whose parts are independent
     return moves
 
 
@@ -129,10 +130,10 @@ def _expected(of: Estimate, n_seeds: Floats, n_sentences: Floats) -> Estimate:
     alone = _seeds_alone(of)
     both = (of.seeds - alone) * times * of.n_seeds / seeds
     v_s = alone * of.n_seeds / seeds + both
-    v_i = (of.variance - of.seeds) * times
+    v_i = (of.variance - of.seeds) * times  # further seeds do not shrink the sentences' own part
     v = v_s + v_i
     mean, folds, pool = (np.broadcast_to(values, v.shape) for values in (of.mean, of.folds, of.pool))
-    pool_df = of.pool_df * (seeds - 1) / (of.n_seeds - 1)
+    pool_df = of.pool_df * (seeds - 1) / (of.n_seeds - 1)  # all settings are taken to get as many
     new = Estimate(mean, v, v, v_s, both, v_s, v, seeds, sentences, folds, pool, pool_df)
     df = np.where(of.folds > 0, seeds - 1, v**2 / (v_s**2 / new.seeds_df + of.of_items() * times**3))
     return new._replace(df=df, sentence_skew=of.sentence_skew * (of.variance / v) ** 1.5 * times**2)

@@ -41,6 +41,6 @@ def instability(trials: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
         **{name: np.bincount(codes, flag, len(cells)).astype(np.int64) for name, flag in flags.items()}
     )
     bad, n = (numbers(table, "broken") + numbers(table, "collapsed")), numbers(table, "n")
-    low, high = clopper_pearson(bad, n, level)
+    low, high = clopper_pearson(bad, n, level)  # of few trials, where normal intervals leave 0..1
     with np.errstate(invalid="ignore"):
         return table.assign(share=bad / n, low=low, high=high)

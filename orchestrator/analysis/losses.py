@@ -90,13 +90,13 @@ def collapses(collapsed: npt.ArrayLike, level: float = 0.95) -> Collapses:
     """The count and its bound from whether each run collapsed (runs,)."""
     runs = np.asarray(collapsed, dtype=bool)
     k, n = int(runs.sum()), len(runs)
-    high = clopper_pearson(np.array([float(k)]), np.array([float(n)]), 2 * level - 1)[1][0]
+    high = clopper_pearson(np.array([float(k)]), np.array([float(n)]), 2 * level - 1)[1][0]  # one end at `level`
     return Collapses(k, n, float(high) if n else 1.0, level)
 
 
 def excess_p(own: Collapses, baseline: Collapses) -> float:
     """Chance of so many collapses among a setting's runs if it collapses as often as its baseline (Fisher's test)."""
-    total, n = own.collapsed + baseline.collapsed, own.runs + baseline.runs
+    total, n = own.collapsed + baseline.collapsed, own.runs + baseline.runs  # both margins, which the test holds fixed
     ways = [math.comb(own.runs, k) * math.comb(baseline.runs, total - k) for k in range(min(total, own.runs) + 1)]
     return sum(ways[own.collapsed :]) / math.comb(n, total) if n else 1.0
 
@@ -168,7 +168,7 @@ def losses(frame: pd.DataFrame, value: str = "score") -> Losses:
     folds = _folds(frame, value)
     for row in range(len(pairs.cells)):
         mine = places[ends[row] : ends[row + 1]]
-        mine = mine[np.argsort(columns["seed"][mine], kind="stable")]
+        mine = mine[np.argsort(columns["seed"][mine], kind="stable")]  # settings are correlated seed by seed
         used = mine[~left_out[mine]]
         values.append(_losses_of(columns, used, value, counts))
         every.append(values[-1] if len(used) == len(mine) else _losses_of(columns, mine, value, []))
@@ -230,6 +230,7 @@ def _by_sentence(columns: Mapping[str, Any], rows: npt.NDArray[np.intp], value: 
     sides = []
     for suffix in ("_base", ""):
         arrays = columns[f"sentences{suffix}"][rows].tolist()
+        # Of another number of sentences, the dev split has changed under the sweep: they do not pair.
         if any(array is None or len(array) < 2 or len(array) != len(arrays[0]) for array in arrays):
             return None
         stack = np.stack(arrays).astype(np.float64)
@@ -257,5 +258,6 @@ def _left_out(rows: pd.DataFrame, codes: npt.NDArray[np.intp], own: tuple[Collap
         return np.zeros(len(rows), dtype=bool)
     theirs, ours = (numbers(rows, name) == 1 for name in ("collapsed_base", "collapsed"))
     rare = np.array([runs.is_rare for runs in own], dtype=bool)
+    # A baseline that collapsed tells nothing of a freeze; a freeze that mostly does is judged with its collapses.
     left_out: npt.NDArray[np.bool_] = theirs | (ours & rare[codes] if len(rows) else ours)
     return left_out

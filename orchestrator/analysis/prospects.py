@@ -62,9 +62,10 @@ def decides_within(variances: LossVariances, examples: int, seeds: int, power: f
     """The smallest tolerance, in points, that a freeze which loses nothing is shown to be within, with this chance."""
     if examples < 2 or seeds < 2:
         return np.inf
-    both = variances.both**2 / (examples * seeds)
+    both = variances.both**2 / (examples * seeds)  # E of `two_way`
     of_seeds, of_examples = variances.seeds**2 / seeds + both, variances.examples**2 / examples
     variance, d = of_seeds + of_examples, seeds - 1
+    # As `two_way.moderated` would find it for settings that correlate as little as is reckoned with.
     pool_df = FAMILY * d / (1 + (FAMILY - 1) * LEAST_ALIKE**2)
     values = (0, variance, 1, of_seeds, both, of_seeds, 0, seeds, examples, 0, FAMILY, pool_df)
     of = Estimate(*(np.array(float(value)) for value in values))

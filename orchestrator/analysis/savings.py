@@ -93,14 +93,15 @@ def _paired(frame: pd.DataFrame, cost: str, level: float) -> pd.DataFrame:
     reasons = _why_apart(pairs.rows, conditions)
     same = (reasons == "").to_numpy()
     spread = _several_devices(pairs, same, conditions)
+    # Pairs of several devices are each fair, but their mean would be one of no machine.
     use = same & (ours > 0) & (base > 0) & ~spread[pairs.codes]
     codes = pairs.codes[use]
-    m = moments(np.log(ours[use] / base[use]), codes, size)
+    m = moments(np.log(ours[use] / base[use]), codes, size)  # noise of costs multiplies
     low, high = t_ends(m, level)
     with np.errstate(invalid="ignore", divide="ignore"):
         means = tuple(np.bincount(codes, side[use], size) / m.n for side in (ours, base))
     note = _notes(pairs, m.n, reasons, spread, _why_unmeasured(frame, cost))
-    ends = (-np.expm1(high), -np.expm1(low))
+    ends = (-np.expm1(high), -np.expm1(low))  # 1 - ratio: the dearer end saves less
     return _table(pairs.cells, cost, m.n.astype(np.int64), -np.expm1(m.mean), ends, (means[0], means[1]), note)
 
 
@@ -197,7 +198,7 @@ def front(values: Floats) -> npt.NDArray[np.bool_]:
         stand or fall together.
     """
     is_known: npt.NDArray[np.bool_] = np.asarray(np.isfinite(values).all(axis=1))
-    points: Floats = np.where(is_known[:, None], values, -np.inf)
+    points: Floats = np.where(is_known[:, None], values, -np.inf)  # what is unknown beats nothing
     at_least = np.all(points[None, :, :] >= points[:, None, :], axis=2)  # (point, other)
     better = np.any(points[None, :, :] > points[:, None, :], axis=2)
     beaten: npt.NDArray[np.bool_] = np.any(at_least & better, axis=1)

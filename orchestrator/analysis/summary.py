@@ -137,6 +137,7 @@ def summarise(specs: Sequence[TrialSpec], rows: Iterable[Mapping[str, Any]]) -> 
     values = ("score", "test_score", TRAINING_COST, FLOPS, "total_params", "trainable_params")
     tables = {value: describe_cells(frame, ["cell"], value).set_index("cell") for value in values}
     described = {value: table.to_dict("index") for value, table in tables.items()}
+    # Replicates do the same work: a large ratio tells of neighbours on the machine.
     slowest = (tables[TRAINING_COST]["max"] / tables[TRAINING_COST]["min"]).to_dict()
     saved = savings(frame, ["trainable_params", FLOPS, TRAINING_COST]).set_index(["cost", "cell"]).to_dict("index")
     completed = frame[frame["state"] == COMPLETED]

@@ -49,12 +49,14 @@ def at_best_rate(frame: pd.DataFrame, specs: Mapping[str, TrialSpec], n_seeds: i
     n = (2 if len(seeds) >= FEW else 1) if n_seeds is None else n_seeds
     if not 0 < n < len(seeds):
         raise ValueError(f"{counted(len(seeds), 'seed')}: {n} to choose the rates leave none to answer with")
+    # The first seeds of the plan, not the best ones: which they are is fixed before any score is known.
     choosing = frame[frame["seed"].isin(seeds[:n]) & (frame["state"] == COMPLETED)]
     scores = pd.DataFrame({"cell": choosing["cell"], "score": numbers(choosing, "score")}).groupby("cell")["score"]
     means, runs = scores.mean(), scores.size()
     best: dict[str, str] = {}  # by setting: the cell at its best rate; of equal ones the lowest rate
     for cell in sorted(means.index, key=lambda cell: specs[cell].optim.lr):
         so_far = best.get(settings[cell])
+        # A rate that lacks a choosing seed may have been lucky on the rest.
         if runs[cell] == n and (so_far is None or means[cell] > means[so_far]):
             best[settings[cell]] = cell
     kept = frame[frame["cell"].isin(set(best.values())) & ~frame["seed"].isin(seeds[:n])]
@@ -158,6 +160,7 @@ def with_costs(frame: pd.DataFrame) -> pd.DataFrame:
 
     Memory that a store recorded on a CPU is the resident memory of a worker that had run other trials before.
     """
+    # No states were stored: the time is in `train_s`, and adding nothing is right.
     prefix = np.nan_to_num(numbers(frame, "prefix_s")) if "prefix_s" in frame.columns else 0.0
     frame = frame.assign(**{TRAINING_COST: numbers(frame, "train_s") + prefix})
     if MEMORY in frame.columns and len(frame):
@@ -190,7 +193,7 @@ def with_sentences(
     by_name = {name: columns.get(name, {}) for name in ("sentences", "documents", "words")}
     trials = frame["trial_id"].to_numpy()
     if split == "dev" and "folds" in frame.columns:
-        trials = np.where(frame["folds"] > 0, None, trials)
+        trials = np.where(frame["folds"] > 0, None, trials)  # sentences of two folds are not the same
     return frame.assign(
         **{
             name: pd.Series([of.get(i) for i in trials], index=frame.index, dtype=object)

@@ -75,9 +75,7 @@ from orchestrator.analysis.rows import ROUNDING, Codes, Floats
 from orchestrator.config.quantities import counted
 
 PRIOR_DF = 8.0  # degrees of freedom that what the settings have in common is worth
-LEAST_ALIKE = (
-    0.5  # correlation of the settings' losses over seeds that is reckoned with at least: few seeds show little
-)
+LEAST_ALIKE = 0.5  # least correlation of losses over seeds that is reckoned with: few seeds show little of it
 ODD = 0.95  # level at which a setting varies more over seeds than the others do, and keeps its own variance
 GUARD = 0.3  # share of what exponential losses need beyond Student's distance
 SKEWNESS = 1.0  # of the losses of seeds, up to which that is enough
@@ -262,18 +260,19 @@ def estimate(losses: Floats, sizes: Sample | None = None) -> Estimate:
     by_seed, by_sentence = losses.mean(axis=-1), losses.mean(axis=-2)
     mean = by_seed.mean(axis=-1)
     stretch, df_i = (1.0, n_i - 1.0) if sizes is None or len(sizes) != n_i else _of_documents(sizes)
-    own, _ = _variance_and_third(by_seed - mean[..., None])
+    own, _ = _variance_and_third(by_seed - mean[..., None])  # Vs
     of_items = stretch * (by_sentence - mean[..., None])
     v_i, third = _variance_and_third(of_items) if n_i > 1 else (np.zeros_like(mean),) * 2
     both = np.zeros_like(mean)
     if n_s > 1 and n_i > 1:
         off = stretch * (losses - by_seed[..., None] - by_sentence[..., None, :] + mean[..., None, None])
         both = (off**2).sum(axis=(-2, -1)) / ((n_s - 1) * (n_i - 1)) / (n_s * n_i)
-    v_s, rest = np.maximum(own, both), np.maximum(v_i - both, 0)
+    v_s, rest = np.maximum(own, both), np.maximum(v_i - both, 0)  # E is in both Vs and Vi, and counts once
     v = v_s + rest
+    # Equal losses are a coarse dev set and no certainty: no variance, and so no interval.
     v = np.where(np.sqrt(v) <= _EQUAL * np.abs(losses).max(axis=(-2, -1)), 0.0, v)
     with np.errstate(invalid="ignore", divide="ignore"):
-        df = v**2 / (v_s**2 / (n_s - 1) + rest**2 / max(df_i, 1))
+        df = v**2 / (v_s**2 / (n_s - 1) + rest**2 / max(df_i, 1))  # Satterthwaite 1946
         skew = third / v**1.5
     counts = (np.full(v.shape, float(n)) for n in (n_s, n_i, 0, 1, n_s - 1))
     return Estimate(mean, v, df, v_s, both, own, skew, *counts)
@@ -339,10 +338,11 @@ def moderated(of: Estimate, correlation: float | Floats, among: npt.NDArray[np.b
     alone = np.where(d > 0, d * of.n_seeds * (of.own - of.both), 0.0)  # NaN of one seed
     with np.errstate(invalid="ignore", divide="ignore"):
         shared = np.maximum(alone.sum(axis=-1, keepdims=True) / total, 0)
+        # Leave-one-out: a setting that is odd must not hide in the mean that it is held against.
         of_others = np.maximum((alone.sum(axis=-1, keepdims=True) - alone) / (total - d), 0)
         others_df = (total - d) / (1 + (n - 2) * r_2)
         is_odd = of.own > special.fdtri(d, others_df, ODD) * (of.both + of_others / of.n_seeds)
-        w = PRIOR_DF / (PRIOR_DF + d)
+        w = PRIOR_DF / (PRIOR_DF + d)  # Smyth 2004: the weight of the prior against d own degrees of freedom
         drawn = np.maximum(of.both, (1 - w) * of.own + w * (of.both + shared / of.n_seeds))
         is_drawn = (d > 0) & (n > 1) & ~is_odd
         seeds = np.where(is_drawn, drawn, of.seeds)
@@ -366,7 +366,7 @@ def ends(of: Estimate, tail: float | Floats, guard: float = GUARD) -> tuple[Floa
         excess = np.where(tail > 0, of_seeds * (exponential_ratio(of.seeds_df + 1, tail) - 1), np.inf)
         bound = of.seeds_bound(_BOUND)
         share = np.maximum(bound - of.both, 0) / (of.variance - of.seeds + bound)
-        weight = np.where(of.folds > 0, np.cbrt(of.seeds_share), share)
+        weight = np.where(of.folds > 0, np.cbrt(of.seeds_share), share)  # of folds chosen, see the module docstring
         far = _standard_errors_to_end(t, np.maximum(of.sentence_skew, 0)) + np.where(
             weight > 0, guard * excess * weight, 0.0
         )

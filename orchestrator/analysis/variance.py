@@ -96,11 +96,12 @@ def anova(frame: pd.DataFrame, factors: Sequence[str], value: str = "score") -> 
         reason = "all scores are equal" if dummies else ""
         return Anova(pd.DataFrame(columns=_COLUMNS), dropped | dict.fromkeys(dummies, reason), len(rows), float("nan"))
     full = _fit(scores, list(dummies.values()))
+    # Type II: a factor gets what it adds to all others, so no order of the factors decides who is credited.
     lines = [_line(name, full, _fit(scores, _without(dummies, name)), total) for name in dummies]
     table = pd.DataFrame(lines).sort_values("sum_sq", ascending=False, kind="stable")
     df_left = int(full.df_resid)
     left = float(full.ssr) if df_left else 0.0
-    shared = total - left - float(table["sum_sq"].sum())
+    shared = total - left - float(table["sum_sq"].sum())  # below 0 where factors suppress each other
     rest = (
         [{"factor": SHARED, "df": 0, "sum_sq": shared, "eta_sq": shared / total}] if abs(shared) > 1e-9 * total else []
     )
@@ -131,7 +132,7 @@ def adjusted_means(frame: pd.DataFrame, factors: Sequence[str], value: str = "sc
     if not dummies:
         return pd.DataFrame(columns=["factor", "level", "mean", "low", "high", "n"])
     scores, design = numbers(rows, value), np.hstack([np.ones((len(rows), 1)), *dummies.values()])
-    inverse = np.linalg.pinv(design)
+    inverse = np.linalg.pinv(design)  # in sweeps with gaps the columns may depend on each other
     effects = inverse @ scores
     df = len(rows) - np.linalg.matrix_rank(design)
     mean_square = float(((scores - design @ effects) ** 2).sum()) / df if df else np.nan
@@ -141,6 +142,7 @@ def adjusted_means(frame: pd.DataFrame, factors: Sequence[str], value: str = "sc
         own = np.eye(len(levels))[:, 1:]
         evenly = {other: np.full((len(levels), d.shape[1]), 1 / (d.shape[1] + 1)) for other, d in dummies.items()}
         weights = np.hstack([np.ones((len(levels), 1)), *(evenly | {name: own}).values()])  # (levels, coefficients)
+        # Estimable (Searle): the combination lies in the rows of the design, whichever inverse is taken.
         is_known = np.isclose(weights @ inverse @ design, weights, atol=1e-8).all(axis=1)
         means = np.where(is_known, weights @ effects, np.nan)
         half = special.stdtrit(df, 1 - _TAIL) * np.sqrt(mean_square * ((weights @ inverse) ** 2).sum(axis=1))
@@ -174,6 +176,7 @@ def _without(dummies: Mapping[str, Floats], name: str) -> list[Floats]:
 def orthonormal_basis(n: int, parts: Sequence[Floats]) -> Floats:
     """Orthonormal columns (rows, rank) that span the mean and the dummies: overlapping factors leave no column over."""
     columns, sizes, _ = np.linalg.svd(np.hstack([np.ones((n, 1)), *parts]), full_matrices=False)
+    # The tolerance of numpy's matrix_rank.
     basis: Floats = columns[:, sizes > sizes.max() * n * np.finfo(np.float64).eps]
     return basis
 
@@ -206,6 +209,7 @@ def _line(name: str, full: Any, reduced: Any, total: float) -> dict[str, Any]:
 
 def _noncentrality(f: float, df: int, df_left: int) -> tuple[float, float]:
     """Ends of the 95 % interval of the noncentrality of an F ratio."""
+    # Steiger 2004: the noncentralities under which the F ratio seen would be at the tails.
     low = float(special.ncfdtrinc(df, df_left, 1 - _TAIL, f)) if special.fdtr(df, df_left, f) > 1 - _TAIL else 0.0
     high = float(special.ncfdtrinc(df, df_left, _TAIL, f)) if special.fdtr(df, df_left, f) > _TAIL else 0.0
     if max(low, high) < _LARGEST:
@@ -256,10 +260,12 @@ def variance_sources(
     """
     if len(scores) < 2:
         return ()
+    # Levels that go together, as those of a plain list of seeds, cannot be taken apart: they are one source.
     sources = _of_seeds(_levels(seeds, same_subset=same_subset), scores)
     if sentences is None:
         return sources
     if words is not None:
+        # A ratio of two sums in its linear form, as in `two_way.item_losses`.
         sentences = sentences - np.outer(sentences.mean(axis=1), words / words.mean() - 1)
     return (*sources, _of_sentences(sentences))
 
@@ -306,6 +312,7 @@ def _separated(levels: dict[tuple[str, ...], Codes], scores: Floats) -> tuple[Va
         if df < 1:
             return ()
         square = max(0.0, _length(whole, y) - _length(others, y)) / df
+        # trace(Z' Q Z): how often a level of this source counts in its sum of squares (Henderson 1953, method 3).
         per_level = (_length(whole, own) - _length(others, own)) / df
         low, high = (end / per_level for end in _ends_of_difference(square, df, left, df_left))
         sources.append(VarianceSource(names, (square - left) / per_level, low, high, levels=own.shape[1], df=df))
@@ -322,6 +329,7 @@ def _of_sentences(contributions: Floats) -> VarianceSource:
     by_sentence = contributions.mean(axis=0)
     off = contributions - contributions.mean(axis=1, keepdims=True) - by_sentence + by_sentence.mean()
     df_both = (n_runs - 1) * (n - 1)
+    # Mean squares of the crossed design runs x sentences, without replication.
     square, both = n_runs * float(by_sentence.var(ddof=1)), float((off**2).sum()) / df_both
     low, high = (end / n_runs / n for end in _ends_of_difference(square, n - 1, both, df_both))
     return VarianceSource((SENTENCES,), (square - both) / n_runs / n, low, high, levels=n, df=n - 1)
@@ -338,6 +346,7 @@ def _ends_of_difference(large: float, n: int, small: float, m: int) -> tuple[flo
     `n` and `m` are their degrees of freedom.
     """
     high_n, low_n, high_m, low_m = (float(special.chdtri(df, p)) / df for df in (n, m) for p in (_TAIL, 1 - _TAIL))
+    # Modified large sample: exact where either mean square is all there is, close between.
     above, below = float(special.fdtri(n, m, 1 - _TAIL)), float(special.fdtri(n, m, _TAIL))
     g, h = 1 - 1 / high_n, 1 / low_m - 1
     down = g**2 * large**2 + h**2 * small**2 + ((above - 1) ** 2 - g**2 * above**2 - h**2) / above * large * small

@@ -187,7 +187,7 @@ def _freeze_nothing(of: Decided) -> str:
     text = f"{parts(least['freeze'], of.n_layers)} is shown to cost more than {limit}: it {_loss(least)}."
     if len(of.candidates) == 1:
         return text
-    others = "the others worth having cost more"
+    others = "the others worth having cost more"  # each by its own interval: none follows from another
     return f"{text} {others.capitalize()}, too{', or collapse more often than the baseline' * (len(refused) > 0)}."
 
 
@@ -233,13 +233,14 @@ def _not_decided(of: Decided) -> str:
     if of.alike is not None:
         return _no_difference(of.alike, of)
     if not paired["high"].notna().any():
+        # The one with the most seeds says best how little is known.
         row = paired.sort_values("n_pairs", ascending=False, kind="stable").iloc[0].to_dict()
         takes = f" It takes {FIRST_LOOK} seeds or more." if row["n_pairs"] < FIRST_LOOK else ""
         takes = takes if of.nearest is None else f" About {_takes(of.nearest)} would probably decide it."
         return f"{too_few(row)} ({parts(row['freeze'], of.n_layers)}).{takes}"
     row = of.nearest or paired.sort_values("loss").iloc[0].to_dict()
     text = f"freezing {parts(row['freeze'], of.n_layers)} {_loss(row)} so far, which is not shown to be at most {limit}"
-    takes = _takes(row) if of.nearest is not None else _both(row, of)
+    takes = _takes(row) if of.nearest is not None else _both(row, of)  # alone, else seeds and sentences together
     if not takes:
         return f"{text}; further seeds or {_items(row)} are unlikely to decide it. {LARGER}"
     if not pd.isna(row["n_folds"]) and pd.isna(row["further_seeds"]):
@@ -333,7 +334,7 @@ def rests_on(row: Row, split: str = "dev") -> str:
 def lost(row: Row) -> str:
     """`loses 0.39 points (-0.04 to 0.95)`, `gains 0.39 points (loss -0.95 to 0.04)`."""
     mean, ends = row["loss"], (row["low"], row["high"])
-    gains = mean < -0.005
+    gains = mean < -0.005  # what prints as 0.00 is no gain
     interval = f" ({'loss ' if gains else ''}{ends[0]:z.2f} to {ends[1]:z.2f})" if all(map(math.isfinite, ends)) else ""
     return f"{'gains' if gains else 'loses'} {abs(mean):.2f} points{interval}"
 
