@@ -19,7 +19,7 @@ from dashboards.views.registry import PARTS
 from orchestrator.analysis.describe import describe_cells
 from orchestrator.analysis.savings import COUNTED, savings
 from orchestrator.analysis.wording import HOW_DECIDED
-from orchestrator.config.quantities import counted
+from orchestrator.config.quantities import counted, points
 from trials.errors import NothingMatchedError
 from trials.settings import Seeds
 from trials.sources.cache import Progress
@@ -127,8 +127,8 @@ def _baselines(selection: Selection) -> Iterable[str]:
     keys = ["train_size", "cell", "baseline"]
     cells = describe_cells(selection.trials, keys, selection.column)
     for row in cells[cells["cell"] == cells["baseline"]].sort_values("train_size").itertuples():
-        interval = "" if row.dots_only else f" (95 % interval over seeds {100 * row.low:.2f} to {100 * row.high:.2f})"
-        score = f"{selection.value_name} is {100 * row.mean:.2f} %{interval}, n={row.n}"
+        interval = "" if row.dots_only else f" (95 % interval over seeds {points(row.low)} to {points(row.high)})"
+        score = f"{selection.value_name} is {points(row.mean)} %{interval}, n={row.n}"
         yield f"Train size {row.train_size:,}: without freezing, {score}."
 
 

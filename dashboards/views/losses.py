@@ -28,7 +28,7 @@ from dashboards.views.kit.theme import Figure, Look, axis
 from orchestrator.analysis.answer import Answer
 from orchestrator.analysis.cells import freeze_name
 from orchestrator.analysis.wording import NO_CANDIDATES, lost
-from orchestrator.config.quantities import counted
+from orchestrator.config.quantities import counted, points
 
 _COLUMNS, _HIGH, _NARROW_HIGH = 2, 400, 320  # panels in a row; pixels of one
 _HEADS = 90  # pixels between two rows of panels: the axis below and the two lines of a heading
@@ -149,7 +149,7 @@ def _recommended(panel: LossPanel) -> pd.Series:
 def _heading(panel: LossPanel, n: int) -> str:
     answer = panel.answer
     where = ", ".join(filter(None, [f"<b>{name(answer.corpus)}</b>", name(answer.model, 30) if n > 1 else ""]))
-    score = "" if np.isnan(panel.baseline) else f"; nothing frozen: {100 * panel.baseline:.2f} %"
+    score = "" if np.isnan(panel.baseline) else f"; nothing frozen: {points(panel.baseline)} %"
     between = "<br>" if n > 1 else ", "
     return f"{where}{between}{answer.train_size:,} for training{score}"
 

@@ -13,6 +13,7 @@ from dashboards.data.page_query import SPLITS, PageQuery
 from dashboards.views.kit.components import frame_table, graph, marked
 from dashboards.views.kit.theme import Figure, Look, axis, layout
 from orchestrator.analysis.cells import flatten, freeze_name, froze_by
+from orchestrator.config.quantities import points
 from trials.errors import StoreError
 from trials.record import COSTS
 from trials.settings import Seeds
@@ -62,9 +63,9 @@ def _sentence(row: Any) -> str:
     score = (
         ""
         if pd.isna(row["score"])
-        else f", {row['metric']} {100 * row['score']:.2f} % on dev (epoch {row['best_epoch']:g})"
+        else f", {row['metric']} {points(row['score'])} % on dev (epoch {row['best_epoch']:g})"
     )
-    test = "" if pd.isna(row["test_score"]) else f", {100 * row['test_score']:.2f} % on test"
+    test = "" if pd.isna(row["test_score"]) else f", {points(row['test_score'])} % on test"
     frozen = freeze_name(row["freeze"], int(row["n_layers"]))
     changing = froze_by(pd.DataFrame([row]), "trial_id").get(row["trial_id"])
     return (

@@ -45,11 +45,12 @@ def so_far(answer: Answer) -> str:
     text = f"so far  {answer.corpus}: {answer.headline.lower()} within {counted(answer.tolerance, 'point')}"
     if bought is None:
         return text
-    limit, freeze = (
-        counted(_rounded_up(bought["tolerance"]), "point"),
-        strip_and_word(bought["freeze"], answer.n_layers),
-    )
-    return f"{text}; within {limit} {freeze}, saves {_percent(bought['saved'])}"
+    return f"{text}; within {counted(_rounded_up(bought['tolerance']), 'point')} {bought_text(bought, answer)}"
+
+
+def bought_text(bought: Mapping[str, Any], answer: Answer) -> str:
+    """What a tolerance buys, one of `Answer.trade_offs`: `■ ■■□□□□ first 2, saves 31 %`."""
+    return f"{strip_and_word(bought['freeze'], answer.n_layers)}, saves {_percent(bought['saved'])}"
 
 
 MEMORY = "peak_memory_bytes"
@@ -134,13 +135,7 @@ def curve_lines(answer: Answer, columns: int = 100) -> list[str]:
 
 def tolerance_lines(answer: Answer) -> list[str]:
     """What each tolerance buys, with the data at hand."""
-    bought = [
-        (
-            _rounded_up(row["tolerance"]),
-            f"{strip_and_word(row['freeze'], answer.n_layers)}, saves {_percent(row['saved'])}",
-        )
-        for row in answer.trade_offs
-    ]
+    bought = [(_rounded_up(row["tolerance"]), bought_text(row, answer)) for row in answer.trade_offs]
     # The tolerance that was asked for has its line, even where it buys nothing.
     own = [] if any(limit <= answer.tolerance for limit, _ in bought) else [(answer.tolerance, _no_freeze(answer))]
     return [
@@ -176,4 +171,4 @@ def _savings(row: Mapping[str, Any], cost: str) -> str:
     """`31 % FLOPs, 28 % time`: the cost that the answer is about, then others that are known."""
     saved = {cost: row["saved"]} | {name: row[key] for key, name in _KNOWN.items() if row[key] is not None}
     shares = {_COSTS.get(name, name): value for name, value in saved.items() if value is not None}
-    return ", ".join(f"{100 * value:.0f} % {name}" for name, value in shares.items())
+    return ", ".join(f"{_percent(value)} {name}" for name, value in shares.items())

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.console import Console
 
-from orchestrator.analysis.cells import strip_and_word
+from orchestrator.analysis.answer_text import bought_text
 from orchestrator.api.adapters import TIME, with_lora
 from orchestrator.api.answering import Answers, answers_of
 from orchestrator.api.launching import here, outcome_lines, resume_lines
@@ -347,8 +347,8 @@ def other_tolerance(asked: ChooseOptions, answer: Answer) -> Iterator[NextStep]:
     baseline, limit = answer.decided_by.baseline, math.ceil(10 * met["tolerance"]) / 10
     constant = 0.0 if math.isnan(baseline.constant) else baseline.constant
     if limit < (baseline.score - constant) / 2:
-        saves = f"{strip_and_word(met['freeze'], answer.n_layers)}, saves {100 * met['saved']:.0f} %"
-        yield NextStep(asked.command(tolerance=limit), f"is decided with the trials at hand: {saves}")
+        brings = f"is decided with the trials at hand: {bought_text(met, answer)}"
+        yield NextStep(asked.command(tolerance=limit), brings)
 
 
 def _folder(asked: ChooseOptions, results: ResultStore) -> Path:

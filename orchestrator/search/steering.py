@@ -360,7 +360,7 @@ def _values(cell: Cell, objectives: Sequence[str]) -> str:
         if name in COSTS:
             shown.append(COSTS[name].format(seeds.mean))
         else:
-            spread = f" ± {100 * seeds.std:.2f}" if seeds.n > 1 else ""
+            spread = f" ± {points(seeds.std)}" if seeds.n > 1 else ""
             shown.append(f"{metric_label(name)} {points(seeds.mean)}{spread} on dev")
     return f"{', '.join(shown)}, which selected it ({counted(len(cell.results()), 'seed')})"
 

@@ -25,7 +25,7 @@ from orchestrator.analysis.cells import (
     varying_settings,
 )
 from orchestrator.analysis.summary import CellSummary
-from orchestrator.config.quantities import counted
+from orchestrator.config.quantities import counted, points
 from orchestrator.own_data.corpus_words import corpora_lines
 from orchestrator.sweeps.cluster_spec import ClusterSpec, device_line
 from orchestrator.sweeps.plan import Plan
@@ -177,8 +177,8 @@ def _figures(cell: CellSummary) -> tuple[str, ...]:
     interval = "" if low is None or high is None else f" ({100 * low:.0f} to {100 * high:.0f})"
     return (
         seeds,
-        f"{100 * cell.score_mean:.2f}{std}",
-        f"{100 * cell.test_mean:.2f}" if cell.test_mean is not None else "",
+        f"{points(cell.score_mean)}{std}",
+        points(cell.test_mean) if cell.test_mean is not None else "",
         *("" if cell.is_baseline else _share(saved) for saved in (cell.saved_params, cell.saved_flops)),
         "" if cell.is_baseline else _share(cell.saved_time, 0) + interval,
     )

@@ -22,7 +22,7 @@ from rich.text import Text
 from orchestrator.analysis.cells import layer_strip
 from orchestrator.config import options
 from orchestrator.config.console import DEFAULT_STORE, reported, say, stdout
-from orchestrator.config.quantities import counted
+from orchestrator.config.quantities import counted, points
 from orchestrator.extras.layer_probing.layer_probing import Layers
 from orchestrator.extras.layer_probing.layer_probing import layers as probe_layers
 from trials.errors import ConfigError
@@ -138,8 +138,8 @@ def _cells(row: dict[str, Any]) -> tuple[str | Text, ...]:
 
 
 def _points(value: float) -> str:
-    return "" if math.isnan(value) else f"{100 * value:.2f}"
+    return "" if math.isnan(value) else points(value)
 
 
 def _ends(low: float, high: float) -> str:
-    return "" if math.isnan(low) or math.isnan(high) else f"{100 * low:.2f} to {100 * high:.2f}"
+    return "" if math.isnan(low) or math.isnan(high) else f"{points(low)} to {points(high)}"

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from orchestrator.analysis.cells import freeze_name
-from orchestrator.config.quantities import counted
+from orchestrator.config.quantities import counted, points
 from orchestrator.extras.published.comparable import (
     UNKNOWN_LEVEL,
     by_definition,
@@ -173,7 +173,7 @@ def _candidates(study: Study, result: Published, setup: Setup) -> Iterator[str]:
         if not may_be(study.freezes[result.freeze], study.protocol.n_layers, spec):
             continue
         measured = [(c, measure(metric, result.at_epoch, setup, spec.cell_id, column=c)) for c in metric.columns]
-        values = [f"{column} {100 * value.mean:.2f}" if value else f"no {column}" for column, value in measured]
+        values = [f"{column} {points(value.mean)}" if value else f"no {column}" for column, value in measured]
         freeze, seeds = freeze_name(spec.freeze.label, spec.model.n_layers), counted(len(cell), "seed")
         place = f"{spec.data.name} dev, {freeze}, {spec.model.name}, {seeds}"
         yield f"{place}: {', '.join(values)}"

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from orchestrator.analysis.cells import LEGEND, layer_strip, strip_and_word
+from orchestrator.config.quantities import points
 from orchestrator.extras.published.comparison import Comparison, Line, Refusal, Side
 from orchestrator.extras.published.our_results import COUNTED
 from orchestrator.extras.published.study import Metric, Study
@@ -97,7 +98,7 @@ def _figures(line: Line) -> tuple[str, ...]:
 def _number(value: float, unit: str, digits: int = 4) -> str:
     """A share in percent with two decimals; other numbers with that many digits, counts in thousands or millions."""
     if unit == "share":
-        return f"{100 * value:.2f}"
+        return points(value)
     if unit == "count" and abs(value) >= 1e3:
         return f"{value / 1e6:.{digits}g} M" if abs(value) >= 1e6 else f"{value / 1e3:.{digits}g} k"
     return f"{value:.{digits}g}"
