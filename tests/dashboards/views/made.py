@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from orchestrator.store import ResultStore
 from tests.dashboards.stores import Invented, specs, write_store
 from trials.spec import TrialSpec
 
+Select = Callable[..., Selection]
 LONG = "x" * 300
 SCRIPT = "<script>alert(1)</script>%{x}"
 
@@ -35,6 +36,12 @@ def made(
 ) -> Selection:
     """A selection of a made-up store of two train sizes, five freezes and three seeds."""
     return selected(write_store(folder, specs() if trials is None else trials, invented), search)
+
+
+def pages_of(folder: Path, invented: Invented | None = None, trials: Sequence[TrialSpec] | None = None) -> Select:
+    """What an address selects of a made-up store, which is read once."""
+    frames = Frames(write_store(folder, specs() if trials is None else trials, invented))
+    return lambda search="": select(frames.refresh(), parse_query(search)[0])
 
 
 def strictly(figure: Mapping[str, Any] | None) -> Any:

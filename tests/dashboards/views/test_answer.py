@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,9 +13,7 @@ import pytest
 import yaml
 from plotly.io.json import to_json_plotly
 
-from dashboards.data.frames import Frames
-from dashboards.data.page_query import parse_query
-from dashboards.data.selection import Selection, select
+from dashboards.data.selection import Selection
 from dashboards.views import losses
 from dashboards.views.kit.cards import (
     MOST_CARDS,
@@ -34,23 +31,14 @@ from orchestrator.analysis.answer_text import Loss
 from orchestrator.analysis.decide import decide
 from orchestrator.analysis.own_training import freeze_yaml
 from tests.builders import SPEC
-from tests.dashboards.stores import Invented, specs, write_store
-from tests.dashboards.views.made import drawn, made, without_baseline
+from tests.dashboards.stores import Invented, specs
+from tests.dashboards.views.conftest import CLEAR, FIVE
+from tests.dashboards.views.made import Select, drawn, made, without_baseline
 from tests.orchestrator.analysis.frames import sweep, trials
 from trials.draft import FreezeDraft
 from trials.settings import FreezeSpec, ModelSpec, Seeds
 
-CLEAR = Invented(noise=0.001, score=lambda spec: 0.9 - (0.02 if spec.freeze.depth > 2 else 0.001 * spec.freeze.depth))
 COSTLY = Invented(noise=0.001, score=lambda spec: 0.9 - 0.05 * (spec.freeze.depth > 0))
-FIVE = specs(seeds=range(5))
-Select = Callable[[str], Selection]
-
-
-@pytest.fixture(scope="module")
-def clear(tmp_path_factory: pytest.TempPathFactory) -> Select:
-    """What an address selects of one store of clear losses: pages of a store compute an answer once."""
-    frames = Frames(write_store(tmp_path_factory.mktemp("clear") / "s", FIVE, CLEAR))
-    return lambda search: select(frames.refresh(), parse_query(search)[0])
 
 
 def _answers(selection: Selection) -> list[Answer]:

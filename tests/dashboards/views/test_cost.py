@@ -10,7 +10,7 @@ import pytest
 from dashboards.views import pareto, savings
 from dashboards.views.kit.theme import LIGHT
 from tests.dashboards.stores import Invented, specs
-from tests.dashboards.views.made import drawn, made, strictly
+from tests.dashboards.views.made import Select, drawn, made, strictly
 
 QUIET = Invented(noise=0.0)
 PARAMS = "?cost=trainable_params"
@@ -18,8 +18,8 @@ TIME = "?cost=training_cost_s"
 TWO_DEVICES = Invented(device=lambda spec: "T4" if spec.seed == 2 else "cpu")
 
 
-def test_the_front_holds_what_nothing_beats_in_score_and_parameters(tmp_path: Path) -> None:
-    info = pareto.prepare_pareto(made(tmp_path / "s", QUIET, search=PARAMS))
+def test_the_front_holds_what_nothing_beats_in_score_and_parameters(quiet: Select) -> None:
+    info = pareto.prepare_pareto(quiet(PARAMS))
     assert info.table["freeze"].tolist() == ["none", "first 2", "alternating", "first 4", "all"]
     assert info.table["on_front"].all()
     assert info.table["cost"].tolist() == [134352401, 120176657, 113088785, 106000913, 91825169]
@@ -51,13 +51,13 @@ def test_a_measured_cost_is_that_of_one_device_and_says_so(tmp_path: Path) -> No
     assert set(counted.table["n"]) == {3}
 
 
-def test_a_cost_that_was_not_measured_is_told(tmp_path: Path) -> None:
-    words = drawn(pareto.PARETO, made(tmp_path / "s", search="?cost=energy_j")).why_empty
+def test_a_cost_that_was_not_measured_is_told(usual: Select) -> None:
+    words = drawn(pareto.PARETO, usual("?cost=energy_j")).why_empty
     assert words.startswith("No completed trial with train size 800 has its energy recorded. 5 of 10 settings")
 
 
-def test_markers_carry_words_and_intervals(tmp_path: Path) -> None:
-    info = pareto.prepare_pareto(made(tmp_path / "s"))
+def test_markers_carry_words_and_intervals(usual: Select) -> None:
+    info = pareto.prepare_pareto(usual())
     figure = strictly(pareto.draw_pareto(info, LIGHT))
     baseline = figure["data"][1]
     assert (baseline["text"], baseline["marker"]["color"], baseline["mode"]) == (
@@ -70,8 +70,8 @@ def test_markers_carry_words_and_intervals(tmp_path: Path) -> None:
     assert "type" not in figure["layout"]["xaxis"]
 
 
-def test_names_of_settings_that_stand_close_dodge_and_what_finds_no_room_is_in_the_legend(tmp_path: Path) -> None:
-    info = pareto.prepare_pareto(made(tmp_path / "s", QUIET))
+def test_names_of_settings_that_stand_close_dodge_and_what_finds_no_room_is_in_the_legend(quiet: Select) -> None:
+    info = pareto.prepare_pareto(quiet())
     at_one_place = info._replace(table=info.table.assign(cost=1.0, cost_high=2.0, mean=0.9, low=0.9, high=0.9))
     markers = strictly(pareto.draw_pareto(at_one_place, LIGHT))["data"]
     named = [trace["textposition"] for trace in markers if trace["mode"] == "markers+text"]
@@ -79,8 +79,8 @@ def test_names_of_settings_that_stand_close_dodge_and_what_finds_no_room_is_in_t
     assert [trace["showlegend"] for trace in markers[1:]] == [False] * 4 + [True]
 
 
-def test_names_stand_clear_of_the_pareto_front(tmp_path: Path) -> None:
-    info = pareto.prepare_pareto(made(tmp_path / "s", QUIET))
+def test_names_stand_clear_of_the_pareto_front(quiet: Select) -> None:
+    info = pareto.prepare_pareto(quiet())
     rising = info.table.assign(cost=[1.0, 1.1, 1.2, 1.3, 4.0], mean=[0.1, 0.11, 0.12, 0.9, 0.91], on_front=True)
     info = info._replace(table=rising.assign(low=np.nan, high=np.nan, cost_low=np.nan, cost_high=np.nan))
     draw = pareto.draw_pareto
@@ -92,8 +92,8 @@ def test_names_stand_clear_of_the_pareto_front(tmp_path: Path) -> None:
     assert stepped[2] != free[2]  # the steep step stands where the name would
 
 
-def test_an_axis_is_logarithmic_only_where_costs_span_much(tmp_path: Path) -> None:
-    info = pareto.prepare_pareto(made(tmp_path / "s", search=PARAMS))
+def test_an_axis_is_logarithmic_only_where_costs_span_much(usual: Select) -> None:
+    info = pareto.prepare_pareto(usual(PARAMS))
     wide = info._replace(table=info.table.assign(cost=np.geomspace(1, 1000, 5)))
     assert strictly(pareto.draw_pareto(wide, LIGHT))["layout"]["xaxis"]["type"] == "log"
 
@@ -106,8 +106,8 @@ def test_two_seeds_have_no_interval(tmp_path: Path) -> None:
 # --- Shares saved
 
 
-def test_savings_have_a_row_a_cell_and_cost(tmp_path: Path) -> None:
-    info = savings.prepare_savings(made(tmp_path / "s", trials=specs(train_sizes=(200,))))
+def test_savings_have_a_row_a_cell_and_cost(small: Select) -> None:
+    info = savings.prepare_savings(small())
     counted = info.table[info.table["cost"] == "trainable_params"]
     assert counted["freeze"].tolist() == ["first 2", "alternating", "first 4", "all"]
     assert counted["saved"].iloc[0] == pytest.approx(2 * 7_087_872 / 134_352_401)
@@ -125,8 +125,8 @@ def test_a_cost_of_two_devices_is_told_in_place_of_a_figure(tmp_path: Path) -> N
     assert [round(y) for y in words["y"]] == [3]
 
 
-def test_the_costs_table_leaves_out_costs_that_nobody_measured(tmp_path: Path) -> None:
-    table = savings.costs_table(savings.prepare_savings(made(tmp_path / "s", trials=specs(train_sizes=(200,)))))
+def test_the_costs_table_leaves_out_costs_that_nobody_measured(small: Select) -> None:
+    table = savings.costs_table(savings.prepare_savings(small()))
     assert table["frozen"].tolist() == ["first 2", "alternating", "first 4", "all"]
     assert not [column for column in table if "energy" in column]
     assert table["trainable parameters"].iloc[0] == 120176657

@@ -14,13 +14,13 @@ from dashboards.data.selection import select
 from dashboards.views import speed, training
 from dashboards.views.kit.theme import LIGHT
 from tests.dashboards.stores import STRATEGIES, Invented, append, specs, write_store
-from tests.dashboards.views.made import made, strictly
+from tests.dashboards.views.made import Select, made, strictly
 
 QUIET = Invented(noise=0.0)
 
 
-def test_a_curve_is_the_mean_over_the_seeds_of_a_cell(tmp_path: Path) -> None:
-    info = training.prepare_quality(made(tmp_path / "s", QUIET))
+def test_a_curve_is_the_mean_over_the_seeds_of_a_cell(quiet: Select) -> None:
+    info = training.prepare_quality(quiet())
     assert len(info.lines) == 10 * 5
     assert set(info.lines["n"]) == {3}
     last = info.lines[info.lines["epoch"] == 5.0].merge(info.cells, on="cell")
@@ -37,10 +37,8 @@ def test_a_band_needs_three_seeds(seeds: int, bands: int, tmp_path: Path) -> Non
     assert info.lines["low"].notna().any() == bool(bands)
 
 
-def test_the_baseline_has_the_colour_of_the_text_and_strategies_a_dash(tmp_path: Path) -> None:
-    figure = training.draw_curves(
-        training.prepare_quality(made(tmp_path / "s", trials=specs(train_sizes=(200,)))), LIGHT
-    )
+def test_the_baseline_has_the_colour_of_the_text_and_strategies_a_dash(small: Select) -> None:
+    figure = training.draw_curves(training.prepare_quality(small()), LIGHT)
     lines = {trace["name"]: trace["line"] for trace in figure["data"] if trace["mode"] == "lines+markers"}
     assert lines["□ □□□□□□ none"]["color"] == LIGHT.text
     assert {name: line["dash"] for name, line in lines.items()} == {
@@ -74,8 +72,8 @@ def test_a_curve_that_stopped_early_ends(tmp_path: Path) -> None:
     assert info.lines["low"].isna().tolist() == [False, False, False, True, True]
 
 
-def test_seconds_are_the_mean_time_in_steps_up_to_an_evaluation(tmp_path: Path) -> None:
-    selection = made(tmp_path / "s", search="?axis=train_s")
+def test_seconds_are_the_mean_time_in_steps_up_to_an_evaluation(usual: Select) -> None:
+    selection = usual("?axis=train_s")
     info = training.prepare_quality(selection)
     last = info.lines[info.lines["epoch"] == 5.0].set_index("cell")["x"]
     mean = selection.trials.groupby("cell")["train_s"].mean()
@@ -91,9 +89,9 @@ def test_seconds_of_two_devices_are_not_drawn_together(tmp_path: Path) -> None:
     assert info.note == "Only trials on cpu are drawn, not those on T4 (10 trials)."
 
 
-def test_another_metric_has_its_own_curve(tmp_path: Path) -> None:
-    info = training.prepare_quality(made(tmp_path / "s", QUIET, search="?metric=macro_f1"))
-    own = training.prepare_quality(made(tmp_path / "t", QUIET))
+def test_another_metric_has_its_own_curve(quiet: Select) -> None:
+    info = training.prepare_quality(quiet("?metric=macro_f1"))
+    own = training.prepare_quality(quiet())
     assert info.lines["mean"].to_numpy() == pytest.approx(0.9 * own.lines["mean"].to_numpy())
     assert info.panels == ("dev macro F1 (%)",)
 
@@ -106,8 +104,8 @@ def test_of_many_cells_the_largest_train_sizes_are_drawn_and_that_is_told(tmp_pa
     assert info.note.startswith("30 of 50 settings are drawn: train sizes 500, 600")
 
 
-def test_both_losses_have_a_panel(tmp_path: Path) -> None:
-    info = training.prepare_loss(made(tmp_path / "s", trials=specs(train_sizes=(200,))))
+def test_both_losses_have_a_panel(small: Select) -> None:
+    info = training.prepare_loss(small())
     figure = strictly(training.draw_curves(info, LIGHT))
     assert {trace["yaxis"] for trace in figure["data"]} == {"y", "y2"}
     both = info.lines.pivot(index=["cell", "epoch"], columns="panel", values="mean")
@@ -126,8 +124,8 @@ def test_each_step_has_its_loss_and_its_number(tmp_path: Path) -> None:
     assert info.losses["loss"].tolist()[:2] == pytest.approx([first + 0.1, first + 0.05])
 
 
-def test_a_smoothed_loss_is_the_mean_of_the_window_around_it(tmp_path: Path) -> None:
-    info = training.prepare_steps(made(tmp_path / "s"))
+def test_a_smoothed_loss_is_the_mean_of_the_window_around_it(usual: Select) -> None:
+    info = training.prepare_steps(usual())
     assert info.window == 5
     one = info.losses[info.losses["trial_id"] == info.losses["trial_id"].iloc[0]]
     loss, smooth = one["loss"].to_numpy(), one["smooth"].to_numpy()

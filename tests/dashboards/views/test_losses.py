@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,23 +19,14 @@ from dashboards.views.kit.part import compute
 from dashboards.views.kit.theme import DARK, LIGHT, LOOKS
 from dashboards.views.trials import trials_csv
 from tests.dashboards.stores import Invented, specs, write_store
-from tests.dashboards.views.made import made, strictly
+from tests.dashboards.views.conftest import CLEAR, FIVE
+from tests.dashboards.views.made import Select, made, pages_of, strictly
 
-CLEAR = Invented(noise=0.001, score=lambda spec: 0.9 - (0.02 if spec.freeze.depth > 2 else 0.001 * spec.freeze.depth))
 FAR = Invented(noise=0.001, score=lambda spec: 0.9 - (0.4 if spec.freeze.depth == 6 else 0.001 * spec.freeze.depth))
 STEEP = Invented(
     noise=0.001, score=lambda spec: 0.9 - (0.4 if spec.data.name == "tiny" else 0.02) * (spec.freeze.depth == 6)
 )
-FIVE = specs(seeds=range(5))
 TWO_CORPORA = [*FIVE, *specs(seeds=range(5), data={"name": "other", "fingerprint": "f" * 64})]
-Select = Callable[[str], Selection]
-
-
-@pytest.fixture(scope="module")
-def clear(tmp_path_factory: pytest.TempPathFactory) -> Select:
-    """What an address selects of one store of clear losses: pages of a store compute an answer once."""
-    frames = Frames(write_store(tmp_path_factory.mktemp("clear") / "s", FIVE, CLEAR))
-    return lambda search: select(frames.refresh(), parse_query(search)[0])
 
 
 @pytest.fixture(scope="module")
@@ -48,8 +38,7 @@ def far(tmp_path_factory: pytest.TempPathFactory) -> Selection:
 @pytest.fixture(scope="module")
 def clear_corpora(tmp_path_factory: pytest.TempPathFactory) -> Select:
     """What an address selects of two corpora of clear losses."""
-    frames = Frames(write_store(tmp_path_factory.mktemp("clear") / "s", TWO_CORPORA, CLEAR))
-    return lambda search: select(frames.refresh(), parse_query(search)[0])
+    return pages_of(tmp_path_factory.mktemp("corpora") / "s", CLEAR, TWO_CORPORA)
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from dashboards.data.selection import Selection
 from dashboards.views import confusion, entity_errors, errors
 from dashboards.views.kit.theme import LIGHT
 from tests.dashboards.stores import STRATEGIES, Invented, specs, write_store
-from tests.dashboards.views.made import drawn, made, selected, strictly
+from tests.dashboards.views.made import Select, drawn, made, selected, strictly
 from trials.spec import TrialSpec
 
 Labels = Sequence[str]
@@ -50,11 +50,6 @@ def _worse_if_frozen(spec: TrialSpec) -> Labels:
 def worse(tmp_path_factory: pytest.TempPathFactory) -> Selection:
     """Trials that take a noun for a verb where anything is frozen."""
     return _kept(tmp_path_factory.mktemp("worse") / "s", _worse_if_frozen)
-
-
-@pytest.fixture(scope="module")
-def without_predictions(tmp_path_factory: pytest.TempPathFactory) -> Selection:
-    return made(tmp_path_factory.mktemp("without") / "s")
 
 
 def test_confusion_is_a_share_of_each_gold_label_and_its_change(worse: Selection) -> None:
@@ -99,9 +94,9 @@ def test_rare_labels_are_put_together(tmp_path: Path) -> None:
     assert info.note == "10 rarer labels combined as (others)."
 
 
-def test_predictions_that_were_not_kept_are_told_with_the_way_out(without_predictions: Selection) -> None:
+def test_predictions_that_were_not_kept_are_told_with_the_way_out(usual: Select) -> None:
     for part in (confusion.CONFUSION, entity_errors.ENTITIES):
-        words = drawn(part, without_predictions).why_empty
+        words = drawn(part, usual()).why_empty
         assert words.startswith("No predictions on dev are stored")
         assert "predictions: all" in words
 
@@ -119,9 +114,8 @@ def test_differences_are_paired_by_seed_and_label(tmp_path: Path) -> None:
     assert set(info.table["n_pairs"]) == {3}
 
 
-def test_an_unknown_level_is_told(without_predictions: Selection) -> None:
-    query = without_predictions.query.but(level="span")
-    info = errors.prepare_tags(replace(without_predictions, query=query))
+def test_an_unknown_level_is_told(usual: Select) -> None:
+    info = errors.prepare_tags(replace(usual(), query=usual().query.but(level="span")))
     assert (info.level, info.note) == ("token", "There are no scores at the level 'span'.")
 
 
