@@ -1,9 +1,8 @@
-"""The door of `python -m orchestrator.launch`; the command is `orchestrator.commands.launch_command`."""
+"""The door of `python -m orchestrator.launch`, which is `permafrost launch`."""
 
 from __future__ import annotations
 
-from orchestrator.commands.launch_command import launch
-from orchestrator.config.command_line import run
+from orchestrator.commands.app import run
 
 if __name__ == "__main__":
-    run(launch)
+    run("launch")

@@ -1,9 +1,8 @@
-"""The door of `python -m orchestrator.status`; the command is `orchestrator.commands.status_command`."""
+"""The door of `python -m orchestrator.status`, which is `permafrost status`."""
 
 from __future__ import annotations
 
-from orchestrator.commands.status_command import status
-from orchestrator.config.command_line import run
+from orchestrator.commands.app import run
 
 if __name__ == "__main__":
-    run(status)
+    run("status")

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from orchestrator.analysis.cells import SAVED, dropout_sentence, parts
-from orchestrator.analysis.decided import Decided
+from orchestrator.analysis.decided import Baseline, Decided
 from orchestrator.analysis.decision_plan import ERROR, FIRST_LOOK, MIN_SAVING, labels_that_show, resolved_points
 from orchestrator.analysis.looks import KEPT
 from orchestrator.analysis.two_way import BEYOND, PRIOR_DF, SKEWNESS, WITHIN
@@ -272,11 +272,17 @@ def too_few(row: Row) -> str:
     return f"{row['why_none']}; differences so far {values} points"
 
 
-def _not_learned(of: Decided) -> str:
-    base = of.baseline
+def not_learned(base: Baseline) -> str:
+    """`..., not shown to be above the 50.0 of the best constant prediction`: a score may be higher in few runs."""
     text = "the baseline has not learned the task"
-    if math.isfinite(base.score) and math.isfinite(base.constant):
-        text += f": it scores {base.score:.1f}, and the best constant prediction {base.constant:.1f}"
+    if not (math.isfinite(base.score) and math.isfinite(base.constant)):
+        return text
+    above = "not shown to be above" if base.score > base.constant else "not above"
+    return f"{text}: it scores {base.score:.1f}, {above} the {base.constant:.1f} of the best constant prediction"
+
+
+def _not_learned(of: Decided) -> str:
+    base, text = of.baseline, not_learned(of.baseline)
     if base.runs.collapsed:
         text += f"; {base.runs.collapsed} of {counted(base.runs.runs, 'run')} learned nothing"
     return f"{text}. So no freeze can be judged by it. {TRY}"

@@ -28,11 +28,13 @@ MORE_EPOCHS = 3  # times those of the recipe
 
 def climbed(planned: PlannedQuestion, baseline: Baseline, launch: Launch, lookup: Lookup) -> PlannedQuestion:
     """The question on the first rung on which its baseline learns, written to its file; as it was where none does."""
+    from orchestrator.analysis.wording import not_learned  # loads pandas
+
     question, start = planned.question, time.monotonic()
     for what, change in _rungs(planned, launch, lookup):
         if launch.time_left <= 0:
             return planned
-        launch.say(f"learn   {_not_yet(baseline)}; trying {what}")
+        launch.say(f"learn   {not_learned(baseline)}; trying {what}")
         question = change(question)
         tried = _baseline(question, planned, launch, lookup)
         if tried is None:
@@ -44,7 +46,7 @@ def climbed(planned: PlannedQuestion, baseline: Baseline, launch: Launch, lookup
             write_sweep(planned.path, sweep_text(question))
             plan = launch.plan(*sweep_of_text(planned.path, sweep_text(question)), lookup)
             return planned._replace(question=question, plan=plan)
-    launch.say(f"learn   {_not_yet(baseline)}, whatever was tried")
+    launch.say(f"learn   {not_learned(baseline)}, whatever was tried")
     return planned
 
 
@@ -85,10 +87,3 @@ def _baseline(question: Question, planned: PlannedQuestion, launch: Launch, look
             if ended.stop.asked:
                 return None
     return baseline_of(launch.results.evidence(plan.trials).frame)
-
-
-def _not_yet(baseline: Baseline) -> str:
-    return (
-        f"the baseline has not learned the task: it scores {baseline.score:.1f}, the best constant prediction "
-        f"{baseline.constant:.1f}"
-    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Annotated, Any
@@ -155,6 +156,12 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
+
+
+def run(name: str) -> None:
+    """Run a command as this process: `python -m orchestrator.launch`."""
+    sys.argv.insert(1, name)
+    app(prog_name="permafrost")
 
 
 def _show_version(asked: bool) -> None:

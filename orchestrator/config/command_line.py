@@ -8,15 +8,13 @@ from __future__ import annotations
 import os
 import resource
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.abc import MetaPathFinder
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-
-from orchestrator.config.signals import end_with_command
 
 _PACKAGE = Path(__file__).parents[1]
 
@@ -103,12 +101,3 @@ def memory_in_words() -> Iterator[None]:
 
         sys.stderr.write(f"{NO_MEMORY}\n")
         sys.exit(1)
-
-
-def run(function: Callable[..., None]) -> None:
-    """Run one command as a program of its own: `python -m orchestrator.launch`."""
-    end_with_command()
-    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    app.command()(function)
-    with memory_in_words():
-        with_plugins(typer.main.get_command(app))()

@@ -15,13 +15,13 @@ import sys
 from importlib import import_module
 
 from orchestrator.claims import Timing, join
-from orchestrator.commands.launch_command import launch
-from orchestrator.config.command_line import run
+from orchestrator.commands.app import run
 from orchestrator.execution.recorder import git_commit, versions
 
 TIMING = Timing(beat_s=1.0, stale_s=4.0, poll_s=0.5)
 _IMPORTED_LATER = (
-    "boto3", "conllu", "obstore", "orchestrator.analysis.answer", "orchestrator.execution.inline",
+    "boto3", "conllu", "obstore", "orchestrator.analysis.answer", "orchestrator.commands.launch_command",
+    "orchestrator.execution.inline",
     "orchestrator.forecast.pilot", "orchestrator.forecast.forecast", "pandas", "trials.run",
     "transformers.models.distilbert.modeling_distilbert",
 )  # fmt: skip
@@ -38,7 +38,7 @@ def main() -> None:
         if not (pid := os.fork()):
             os.dup2(2, 1)
             sys.argv = ["launch", *json.loads(line)]
-            run(launch)
+            run("launch")
         sys.stdout.write(f"{pid}\n")
         sys.stdout.flush()
         sys.stdout.write(f"{os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])}\n")

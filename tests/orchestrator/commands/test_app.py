@@ -126,7 +126,7 @@ def step(name, run):
 
 def plan():
     sys.argv = ["launch", "--dry-run", "--store", store]
-    launch.run(launch.launch)
+    launch.run("launch")
 
 store = sys.argv[1]
 from dashboards.cli import app
@@ -202,6 +202,14 @@ def test_a_command_line_that_is_not_understood_is_told_in_one_line(words: str, e
     result = run(*shlex.split(words))
     assert result.exit_code == 2
     assert re.fullmatch(re.escape(f"error: {error} ") + r"`permafrost.* --help` lists the \w+\.\n", result.output)
+
+
+@pytest.mark.parametrize(("module", "words"), [("launch", "--max-hours nan"), ("status", "--jsn")])
+def test_the_door_of_a_command_is_the_command(module: str, words: str) -> None:
+    told = [run(module, *shlex.split(words)).output]
+    command = [sys.executable, "-m", f"orchestrator.{module}", *shlex.split(words)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, [done.stderr]) == (2, told)
 
 
 def test_every_number_of_every_command_refuses_nan_infinity_and_nothing_in_one_line() -> None:
