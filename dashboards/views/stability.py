@@ -13,7 +13,7 @@ from orchestrator.analysis.instability import instability
 def prepare_stability(selection: Selection) -> pd.DataFrame:
     """How often training fails, over all trials that have ended.
 
-    One row per cell, by train size and depth: `losses.instability` and `cells.KEYS`.
+    One row per cell, by train size and depth: `instability.instability` and `cells.KEYS`.
     """
     trials = selection.trials
     table = with_cells(instability(trials), trials).sort_values("train_size", kind="stable", ignore_index=True)

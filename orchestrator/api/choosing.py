@@ -313,7 +313,7 @@ def _next_steps(planned: PlannedQuestion, answers: Answers, left: Plan, launch: 
     yield from larger if seeds_tell else []
 
 
-_TO_LEARN = "goes on with what may help the baseline to learn: more epochs, then other learning rates"
+_TO_LEARN = "tries what else may help the baseline to learn: more epochs, then other learning rates"
 
 
 def _train_step(asked: ChooseOptions, sweep: str, *extra: str) -> NextStep:
