@@ -25,7 +25,7 @@ sweep: .venv/sweep ## run the starter sweep: real freezing trials on two small t
 dashboard: .venv/sweep ## browse the results
 	$(BIN)/permafrost dashboard $(STORE)
 
-test: .venv/ready ## every promise once, in six minutes on two idle cores
+test: .venv/ready ## every promise once, in five minutes on two idle cores
 	$(BIN)/python -m pytest -m "not slow and not cluster and not browser" $(PARALLEL)
 
 test-slow: .venv/ready ## the long tests too, and all examples of those that draw them; 25 minutes
