@@ -70,6 +70,8 @@ def _sentences(selection: Selection) -> list[ShortAnswer]:
 
 def page_sentences(selection: Selection) -> list[str]:
     """The answers in full, for files; none if there are none."""
+    if selection.sweep is None:
+        return []
     try:
         return [f"{answer.heading}: {answer.sentence}" for answer in answers_of_page(selection).answers]
     except EmptyPartError:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import dash
+import dash_ag_grid
 import dash_mantine_components as dmc
 import pytest
-from dash import dcc, html
+from dash import Input, Output, dcc, html
 from playwright.sync_api import Browser
 
-from tests.browser.harness import Served, Watched, axe, watching
+from tests.browser.harness import Served, Watched, axe, chromium, drawn, wait_until_drawn, watching
 
 FIGURE = {
     "data": [
@@ -70,6 +72,13 @@ def test_a_request_that_no_policy_stops_is_told_and_goes_nowhere(browser: Browse
 
 
 @pytest.mark.browser
+def test_another_server_of_this_machine_is_external_too(browser: Browser, served: Served) -> None:
+    mine, other = served(small_app()), served(small_app())
+    told = alarm_of(browser, mine, f"fetch('{other}', {{mode: 'no-cors'}}).catch(() => 0)", bypass_csp=True)
+    assert f"external request: GET {other}" in told
+
+
+@pytest.mark.browser
 def test_an_expected_alarm_passes(served: Served, watched: Watched) -> None:
     watched.expects("console error: as planned")
     watched.open(served(small_app())).evaluate("console.error('as planned')")
@@ -78,8 +87,63 @@ def test_an_expected_alarm_passes(served: Served, watched: Watched) -> None:
 
 
 @pytest.mark.browser
+def test_an_expected_alarm_that_does_not_come_fails(browser: Browser, served: Served) -> None:
+    with watching(browser) as watched:
+        watched.open(served(small_app()))
+        watched.expects("status 404")
+        with pytest.raises(AssertionError, match="did not happen: status 404"):
+            watched.check()
+        watched.page.evaluate("fetch('/_dash-component-suites/nobody/nothing.js')")
+        watched.expects("console error: Failed to load resource")
+
+
+@pytest.mark.browser
+def test_drawn_gives_traces_as_plain_data(served: Served, watched: Watched) -> None:
+    bars, dots = drawn(watched.open(served(small_app(graph()))), "#bars")
+    assert (bars["type"], bars["name"], bars["x"], bars["y"]) == ("bar", "first_k", [0, 2, 4], [0.9, 0.88, None])
+    assert dots["marker"]["symbol"] == "diamond"
+
+
+@pytest.mark.browser
+def test_waiting_outlasts_a_callback(served: Served, watched: Watched) -> None:
+    app = small_app(html.Button("Draw", id="draw"), graph("late"))
+
+    @app.callback(Output("late", "figure"), Input("draw", "n_clicks"), prevent_initial_call=True)  # type: ignore[untyped-decorator]
+    def redraw(clicks: int) -> dict[str, Any]:
+        return {"data": [{"type": "bar", "x": [1], "y": [clicks]}]}
+
+    page = watched.open(served(app))
+    page.get_by_role("button", name="Draw").click()
+    wait_until_drawn(page)
+    assert [trace["y"] for trace in drawn(page, "#late")] == [[1]]
+
+
+@pytest.mark.browser
 def test_axe_passes_a_labelled_control_and_finds_an_unlabelled_one(served: Served, watched: Watched) -> None:
     labelled = dmc.Select(label="Corpus", data=["a", "b"], value="a")
     assert axe(watched.open(served(small_app(labelled)))) == []
     findings = axe(watched.open(served(small_app(dcc.Input(type="text")))))
     assert [finding.partition(" ")[0] for finding in findings] == ["label"]
+
+
+@pytest.mark.browser
+def test_a_grid_is_waited_for(served: Served, watched: Watched) -> None:
+    grid = dash_ag_grid.AgGrid(rowData=[{"depth": depth} for depth in range(5)], columnDefs=[{"field": "depth"}])
+    page = watched.open(served(small_app(grid)))
+    assert page.get_by_role("gridcell").all_inner_texts() == ["0", "1", "2", "3", "4"]
+
+
+def test_the_browser_is_the_one_of_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PERMAFROST_CHROMIUM", "/somewhere/chromium")
+    assert chromium() == "/somewhere/chromium"
+
+
+@pytest.mark.parametrize(("required", "outcome"), [("", pytest.skip.Exception), ("1", pytest.fail.Exception)])
+def test_no_browser_is_a_skip_or_where_required_a_failure(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, required: str, outcome: type[BaseException]
+) -> None:
+    monkeypatch.delenv("PERMAFROST_CHROMIUM", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("PERMAFROST_REQUIRE_BROWSER", required)
+    with pytest.raises(outcome, match="no Chromium"):
+        chromium()

@@ -97,7 +97,7 @@ def test_a_corpus_with_a_large_loss_does_not_press_the_others_flat(steep: dict[s
     assert "matches" not in layout["yaxis2"]
 
 
-@pytest.mark.parametrize("tolerance", [0, 1, 50])
+@pytest.mark.parametrize("tolerance", [0, 0.5, 1, 4, 50])
 def test_an_axis_ends_at_three_tolerances_or_at_what_is_recommended(clear: Select, tolerance: float) -> None:
     for panel in losses.prepare_losses(clear(f"?tolerance={tolerance}")).panels:
         low, high = losses.ends_of(panel, tolerance)

@@ -29,12 +29,11 @@ FROM_ZERO = ("epoch", "time (s)", "optimiser steps", "(J)", "(GiB)", "TFLOPs", "
 
 @pytest.fixture(scope="module")
 def figures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
-    """Every figure of ten settings at two train sizes, in either theme and at either width."""
+    """Every figure of ten settings at two train sizes, in every look."""
     trials = specs(seeds=(0, 1), strategies=(*STRATEGIES, *MORE))
     selection = selected(write_store(tmp_path_factory.mktemp("marks") / "store", trials))
     once = {name: _prepared_once(part, selection) for name, part in PARTS.items()}
-    looks = ("light", "dark-narrow")
-    drawn = {(part, look): compute(once[part], selection, LOOKS[look]) for part in PARTS for look in looks}
+    drawn = {(part, look): compute(once[part], selection, LOOKS[look]) for part in PARTS for look in LOOKS}
     return {f"{part} {look}": strictly(each.figure) for (part, look), each in drawn.items()
             if each.figure is not None and not each.why_empty}  # fmt: skip
 
@@ -53,7 +52,7 @@ def _mark(trace: dict[str, Any]) -> str:
 
 
 def test_no_two_traces_of_a_panel_share_colour_dash_and_symbol(figures: dict[str, dict[str, Any]]) -> None:
-    assert len(figures) > 20
+    assert len(figures) > 40
     for name, figure in figures.items():
         named = {(trace["name"], _mark(trace)) for trace in figure["data"] if trace.get("showlegend", True)
                  and trace.get("name") and not isinstance(trace.get("marker", {}).get("color"), list)}  # fmt: skip

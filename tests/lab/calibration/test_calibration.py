@@ -15,13 +15,14 @@ from orchestrator.config.quantities import POINTS
 from tests.examples import each
 from tests.lab.calibration.__main__ import jobs, main
 from tests.lab.calibration.measure import LOOKS, MOST, Figure, batches, figures, measure, unaware
+from tests.lab.calibration.shapes import exponential
 from tests.lab.calibration.stores import write
 from tests.lab.calibration.worlds import FAMILIES, OTHERS, SINGLE, WORLDS, Crossed
 
 SWEEPS = 200
 
 
-@each("name", [*OTHERS, *SINGLE, *FAMILIES], quick=2)
+@each("name", [*OTHERS, *SINGLE, *FAMILIES], quick=6)
 def test_no_world_misses_its_goals(name: str) -> None:
     assert [str(figure) for figure in figures(name, WORLDS[name], SWEEPS, seed=1) if figure.missed] == []
 
@@ -46,6 +47,11 @@ def test_sentences_of_ten_documents_are_far_too_sure_and_documents_are_not() -> 
 def test_a_ratio_of_words_has_a_fifth_shorter_intervals_by_its_linear_form() -> None:
     *_, width = unaware("", WORLDS["words, loss 10 points"], SWEEPS, seed=4)
     assert width.share == pytest.approx(0.81, abs=0.03)
+
+
+def test_exponential_losses_are_too_skewed_for_what_is_promised() -> None:
+    of = measure(Crossed(0.98, exponential, settings=1), 2000, seed=5)[1]
+    assert of.wrong(5)[0].mean() > 0.08
 
 
 @each("planned", [3, 5, 8])

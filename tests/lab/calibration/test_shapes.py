@@ -18,9 +18,9 @@ SHAPES = {
 }
 
 
-@each("name", SHAPES)
-def test_losses_have_mean_0_deviation_1_their_skewness_and_the_correlation_asked_for(name: str) -> None:
-    (draw, skewness), alike = SHAPES[name], 0.5
+@each("name, alike", [(name, alike) for alike in (0.5, 0.0, 1.0) for name in SHAPES], quick=len(SHAPES))
+def test_losses_have_mean_0_deviation_1_their_skewness_and_the_correlation_asked_for(name: str, alike: float) -> None:
+    draw, skewness = SHAPES[name]
     losses = draw(np.random.default_rng(0), (2, 400_000), alike)
     assert losses.mean(axis=1) == pytest.approx([0, 0], abs=0.01)
     assert losses.std(axis=1) == pytest.approx([1, 1], abs=0.02)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,13 +18,15 @@ import pytest
 from orchestrator.execution.recorder import Recorder
 from orchestrator.store import ResultStore, open_store
 from tests.builders import make_record, make_spec
-from tests.lab.chaos import compare, drivers
-from tests.lab.chaos.cluster import Local
-from tests.lab.chaos.endure import Endurance, Moment, Told, is_ok
-from tests.lab.chaos.events import World
+from tests.lab.chaos import compare, day, drivers
+from tests.lab.chaos.cluster import Local, small_disk
+from tests.lab.chaos.endure import Endurance, Moment, Told, is_ok, plan
+from tests.lab.chaos.events import HARMS, World, disk_full
 from tests.lab.chaos.ours import Ours
+from tests.lab.chaos.processes import end_all, inside
 from tests.lab.chaos.readers import Reader
-from tests.lab.chaos.subject import write_work
+from tests.lab.chaos.subject import Verdict, write_work
+from tests.lab.chaos.wall_clock import WallClock, compiler
 from tests.s3_server import ENVIRONMENT, S3Process
 from trials.state import State
 
@@ -191,3 +197,96 @@ def test_a_spoiled_part_is_noticed_and_its_trials_are_spared(tmp_path: Path) -> 
     verdict = subject.judge()
     assert (verdict.undetected, verdict.ok()) == (0, False)
     assert verdict.missing > 0
+
+
+def test_a_reader_complains_of_a_trial_without_its_last_epoch_and_of_one_that_is_gone(tmp_path: Path) -> None:
+    store = filled(tmp_path / "store")
+    reader = Reader(store.root, Random(0))
+    reader.look()
+    assert not reader.problems
+    shutil.rmtree(tmp_path / "store" / "epochs")
+    reader.look()
+    assert any("its last epoch is not there" in problem for problem in reader.problems)
+    shutil.rmtree(tmp_path / "store" / "trials")
+    reader.look()
+    assert "2 completed trials no longer are" in reader.problems
+
+
+def test_a_plan_is_the_same_for_the_same_seed_and_in_the_order_of_its_moments() -> None:
+    plans = [plan(Random("0 7"), list(HARMS)) for _ in range(2)]
+    assert plans[0] == plans[1]
+    many = [plan(Random(f"0 {number}"), list(HARMS)) for number in range(50)]
+    assert {len(one) for one in many} == {1, 2, 3}
+    assert all([m.rows for m in one] == sorted(m.rows for m in one) for one in many)
+    assert {moment.harm for one in many for moment in one} == set(HARMS)
+
+
+def test_more_than_one_lost_interval_is_no_good_verdict_unless_there_was_no_room_to_keep_it() -> None:
+    assert Verdict(lost_intervals=1).ok()
+    assert not Verdict(lost_intervals=2).ok()
+    assert Verdict(lost_intervals=2).ok(most_lost=None)
+
+
+def test_processes_are_known_by_where_they_work_and_no_others_are_ended(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "out").mkdir()
+    sleepers = [subprocess.Popen(["sleep", "60"], cwd=tmp_path / name) for name in ("in", "out")]
+    try:
+        assert [process.pid for process in inside(tmp_path / "in")] == [sleepers[0].pid]
+        assert end_all(tmp_path / "in") == 1
+        assert (sleepers[0].wait(), sleepers[1].poll()) == (-9, None)
+    finally:
+        for sleeper in sleepers:
+            sleeper.kill()
+            sleeper.wait()
+
+
+def test_a_full_disk_takes_no_more_rows_until_it_is_given_room_again(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", 1) as own:
+        if not own:
+            pytest.skip("a disk of its own needs the right to mount one")
+        with Local(tmp_path / "run") as nodes:
+            subject = Ours(tmp_path / "none.yaml", tmp_path, tmp_path / "disk", None)
+            full = disk_full(World(tmp_path, tmp_path / "disk", True, nodes, subject, Random(0)))
+        assert full is not None
+        with pytest.raises(OSError, match="No space left"):
+            (tmp_path / "disk" / "row").write_bytes(b"x" * 4096)
+        full.undo()
+        assert (tmp_path / "disk" / "row").write_bytes(b"x" * 4096) == 4096
+
+
+@pytest.mark.skipif(compiler() is None, reason="moving a process's wall clock needs a C compiler")
+def test_a_moved_wall_clock_moves_under_a_running_process_and_its_monotonic_clock_does_not(tmp_path: Path) -> None:
+    clock = WallClock(tmp_path)
+    code = "import time\nfor _ in iter(input, 'end'): print(time.time(), time.monotonic(), flush=True)"
+    with subprocess.Popen(
+        [sys.executable, "-c", code], env=clock.environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin
+        assert process.stdout
+        for seconds in (0, 3600, -3600):
+            clock.move(seconds)
+            began = time.time(), time.monotonic()
+            process.stdin.write("now\n")
+            process.stdin.flush()
+            wall, monotonic = (float(word) for word in process.stdout.readline().split())
+            assert began[0] - 1 <= wall - seconds <= time.time() + 1
+            assert began[1] - 1 <= monotonic <= time.monotonic() + 1
+        process.stdin.write("end\n")
+        process.stdin.close()
+
+
+def test_a_days_verdict_tells_growth_from_a_level_that_is_reached() -> None:
+    level = [_sample(n, driver_mb=200 + min(n, 1000) / 100, store_files=40 + n % 7) for n in range(100, 5001, 100)]
+    leak = [
+        _sample(n, driver_mb=200 + n / 20, store_files=4 * n, open_files=30 + n / 100) for n in range(100, 5001, 100)
+    ]
+    promises = ("memory_flat", "files_bounded", "open_files_flat")
+    assert [day.verdict(level)[name] for name in promises] == [True, True, True]
+    assert [day.verdict(leak)[name] for name in promises] == [False, False, False]
+    assert day.growth(leak, "driver_mb") == 50.0
+
+
+def _sample(n: int, **figures: float) -> day.Sample:
+    names = ("seconds", "driver_mb", "open_files", "store_files", "tune_files", "ray_files")
+    return {**dict.fromkeys(names, 30.0), "trials": n, **figures}

@@ -35,7 +35,7 @@ def test_at_most_5_percent_of_sweeps_recommend_a_setting_that_loses_too_much() -
     """Four settings stand just beyond the tolerance, where errors are likeliest."""
     rng = np.random.default_rng(0)
     losses = {"first 1": 0.0, "first 2": 0.0101, "last 1": 0.0101, "last 2": 0.0101, "first 2+E": 0.0101}
-    found = [decide(sweep(rng, losses, 5)).chosen for _ in range(examples(300))]
+    found = [decide(sweep(rng, losses, 5)).chosen for _ in range(examples(600))]
     assert np.mean([row is not None and row["freeze"] != "first 1" for row in found]) <= 0.05
 
 
@@ -47,8 +47,8 @@ def answer_sentence(of: Decided) -> str:
 def test_most_sweeps_find_the_largest_harmless_saving() -> None:
     rng = np.random.default_rng(3)
     losses = {"first 1": 0.0, "first 2": 0.0, "first 4": 0.001, "first 6": 0.03}
-    found = [decide(sweep(rng, losses, 10, spread=0.004)).chosen for _ in range(examples(100))]
-    assert np.mean([row is not None and row["freeze"] == "first 4" for row in found]) >= 0.8
+    found = [decide(sweep(rng, losses, 10, spread=0.004)).chosen for _ in range(examples(300))]
+    assert np.mean([row is not None and row["freeze"] == "first 4" for row in found]) >= 25 / 30
 
 
 def test_a_recommendation_is_a_sentence_with_figures_and_its_condition() -> None:

@@ -123,7 +123,8 @@ def test_a_corpus_without_a_test_split_has_null_test_metrics(store: ResultStore,
 
 @pytest.mark.parametrize(
     ("task", "predictions", "kept"),
-    [("pos", "none", False), ("pos", "auto", True), ("sst2", "auto", False), ("sst2", "all", True)],
+    [("pos", "none", False), ("pos", "auto", True), ("pos", "all", True),
+     ("sst2", "none", False), ("sst2", "auto", False), ("sst2", "all", True)],
 )  # fmt: skip
 def test_predictions_are_kept_as_the_sweep_says(
     task: str, predictions: Predictions, kept: bool, store: ResultStore, treebank: Path, texts: Path

@@ -134,7 +134,8 @@ WRONG: dict[StepMode, tuple[Any, str]] = {
 }
 
 
-@each("mode, precision", [*((mode, "fp32") for mode in WRONG), ("rows", "bf16")])
+@each("precision", ["fp32", "bf16"], quick=2)
+@each("mode", list(WRONG), quick=3)
 def test_the_wrong_gradient_of_a_kernel_is_seen(
     mode: StepMode, precision: str, wide_bert: Path, make_trial: TrialMaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
