@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.lab.structure import Module, has_second_docstring, measured, prints_but_is_no_command, reached
+from tests.lab.structure import Module, has_second_docstring, loadable, measured, prints_but_is_no_command, reached
 
 
 def test_a_comment_that_stands_alone_is_a_second_docstring_and_one_above_a_constant_is_none() -> None:
@@ -16,6 +16,13 @@ def test_a_comment_that_stands_alone_is_a_second_docstring_and_one_above_a_const
 def test_what_is_reached_is_what_imports_lead_to() -> None:
     house = {name: Module("", imported, 0) for name, imported in {"a": ("b", "b.x"), "b": ("c",), "d": ()}.items()}
     assert reached(house | {"c": Module("", (), 0)}, "a") == {"a", "b", "c"}
+
+
+def test_plugs_that_are_found_in_a_folder_can_be_loaded_though_nothing_names_them() -> None:
+    package, plug = Module("\nimport_members(__name__)\n", (), 0), Module("", (), 0)
+    house = {"a": Module("", ("plugs.contract",), 0), "plugs": package, "plugs.contract": plug, "plugs.one": plug}
+    assert reached(house, "a") == {"a", "plugs.contract"}
+    assert loadable(house, "a") == set(house)
 
 
 def test_a_command_and_the_door_of_the_api_may_print_and_no_other_module() -> None:

@@ -3,4 +3,6 @@
 Labels are integer ids into names; -1 is no prediction, which is never correct.
 """
 
-from trials.metrics import task_metrics as task_metrics
+from trials.plugins.members import import_members
+
+import_members(__name__)

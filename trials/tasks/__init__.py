@@ -1,5 +1,6 @@
 """Tasks: reading, encoding and measuring. Importing the package registers them, one module for each kind."""
 
-from trials.tasks import classification as classification
-from trials.tasks import tagging as tagging
+from trials.plugins.members import import_members
 from trials.tasks.task import TASKS as TASKS
+
+import_members(__name__)
