@@ -15,6 +15,8 @@ from typing import Annotated, NoReturn
 import typer
 
 from orchestrator.api.launching import Launched
+from orchestrator.backends import REMOTES
+from orchestrator.backends.backend import Submission
 from orchestrator.commands.answer_command import show_answers
 from orchestrator.config import options
 from orchestrator.config.command_line import configs_folder
@@ -109,12 +111,8 @@ def submit_to(
     """Submit a sweep to a cluster, and exit with its code."""
     if pilot:
         raise ConfigError("--pilot: pilots run on this machine, not on the cluster. Remove the option.")
-    from orchestrator.session.submit import submit
-
-    address = store or where.store
-    raise typer.Exit(
-        submit(where, document, sweep=sweep, store=address, flags=flags, detach=detach, say=say, write=write)
-    )
+    submission = Submission(document, sweep, store or where.store, flags)
+    raise typer.Exit(REMOTES[where.backend].submit(where, submission, detach=detach, say=say, write=write))
 
 
 def _launch(launch: Launch, plan: Plan, *, pilot: bool, dry_run: bool, as_json: bool) -> int:

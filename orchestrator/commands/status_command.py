@@ -67,9 +67,9 @@ def status(
     with reported(debug=debug):
         where = find_cluster(cluster)
         if where.is_remote:
-            from orchestrator.session.submit import follow_newest
+            from orchestrator.backends import REMOTES
 
-            raise typer.Exit(follow_newest(where.address, sweep, say, write))
+            raise typer.Exit(REMOTES[where.backend].follow_newest(where.address, sweep, say, write))
         results = open_store(store)
         if follow:
             follow_store(results, chosen_sweep(results, sweep), stdout.print_line)

@@ -5,9 +5,7 @@ permafrost stop results my-sweep
 
 from __future__ import annotations
 
-import tempfile
 import time
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -50,7 +48,9 @@ def stop(
     with reported(debug=debug):
         spec = find_cluster(cluster)
         if spec.is_remote:
-            code = _stop_remote(spec.address, sweep, wait=wait)
+            from orchestrator.backends import REMOTES
+
+            code = REMOTES[spec.backend].stop(spec.address, sweep, wait=wait, say=say, write=write)
         else:
             _stop(store or spec.store or DEFAULT_STORE, sweep, wait=wait)
     raise typer.Exit(code)
@@ -73,27 +73,3 @@ def _stop(store: str, sweep: str | None, *, wait: bool) -> None:
         time.sleep(_POLL_S)
     if wait:
         say(f"sweep {sweep}: stopped. Launch it again to resume.")
-
-
-def _stop_remote(address: str, sweep: str | None, *, wait: bool) -> int:
-    """Run the same command as a job of the cluster, from where the store can be reached."""
-    from orchestrator.ray_backend.jobs import Jobs
-    from orchestrator.session.submit import follow
-    from orchestrator.sweeps.cluster_spec import ClusterSpec
-
-    jobs = Jobs(address)
-    newest = jobs.newest(sweep)
-    sweep = newest.sweep
-    if newest.is_over:
-        raise NothingMatchedError(
-            f"sweep {sweep}: its driver at {address} has already ended ({newest.status.lower()})."
-        )
-    # Not the console script: a job has the source of `orchestrator` and `trials`, but they are not installed.
-    command = "from orchestrator.commands.app import app; app()"
-    arguments = ["python", "-c", command, "stop", newest.store, sweep]
-    with tempfile.TemporaryDirectory() as folder:
-        job = jobs.submit(
-            Path(folder), arguments if wait else [*arguments, "--no-wait"], ClusterSpec(address=address), sweep=sweep,
-            store=newest.store, kind="stop",
-        )  # fmt: skip
-        return follow(jobs, job, sweep, say, write)

@@ -23,7 +23,7 @@ from ray import tune
 from ray.exceptions import RayError
 
 from orchestrator.execution.events import failure
-from orchestrator.execution.inline import TrialSettings
+from orchestrator.execution.trial_settings import TrialSettings
 from orchestrator.ray_backend.ray_internals import set_process_title, taken_from_head, write_to_head
 from orchestrator.ray_backend.staged_plugins import StagedPlugins
 from orchestrator.ray_backend.staging import with_local_files

@@ -2,7 +2,7 @@
 
 with Watch(plan, store, settings, cluster="local", stop=stop, say=say) as watch:
     recorder = Recorder(results, committed=watch.metrics.flushed)
-    with watch.exporting():        # while Ray is up; not used without Ray
+    with watch.exporting(meters):        # of a backend that has any
         run_sweep(queue, Listeners(recorder, *watch.listeners), ...)
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from importlib import import_module
 from pathlib import Path
 from types import TracebackType
@@ -20,7 +20,7 @@ from orchestrator.config.extras import declared
 from orchestrator.execution.events import Listener, last_line
 from orchestrator.execution.stop_request import StopRequest
 from orchestrator.monitoring.json_log import JsonLog
-from orchestrator.monitoring.metrics import MeteredLaunch, MetricsListener
+from orchestrator.monitoring.metrics import MeteredLaunch, Meters, MetricsListener
 from orchestrator.monitoring.progress import Ending, Tally
 from orchestrator.session.outcome import trials_of
 from orchestrator.storage.address import scrubbed
@@ -108,12 +108,10 @@ class Watch:
             monitor.over(lambda: trials_of(self._plan, ResultStore(self._store)), ending)
 
     @contextmanager
-    def exporting(self) -> Iterator[None]:
-        """Export metrics while the block runs. Ray must outlive the block, so that the last values are exported."""
-        from orchestrator.ray_backend.prometheus import RayMeters  # imported late: Ray reads its settings on import
-
-        with RayMeters() as meters, ExitStack() as ended:
-            self.metrics.begin(meters)
+    def exporting(self, meters: AbstractContextManager[Meters]) -> Iterator[None]:
+        """Export metrics while the block runs. What carries them must outlive it, so that the last values go out."""
+        with meters as open_meters, ExitStack() as ended:
+            self.metrics.begin(open_meters)
             ended.push(lambda kind, error, at: self.metrics.over(self.ending(error)))
             yield
 

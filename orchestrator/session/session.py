@@ -10,12 +10,11 @@ with launch.run(plan) as ended:
 from __future__ import annotations
 
 import contextlib
-import math
 import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 
 from orchestrator.claims import Membership, join
 from orchestrator.claims.claims import CLAIMS
@@ -28,6 +27,7 @@ from orchestrator.search.factory import decides
 from orchestrator.session.bounds import Bounds
 from orchestrator.session.outcome import Outcome, early_end, outcome_of
 from orchestrator.session.sweep_run import SweepRun
+from orchestrator.session.terms import Terms
 from orchestrator.storage.storage import FolderStorage
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.schema import CHECKPOINTS
@@ -67,20 +67,8 @@ class Ended:
         return early_end(self.plan, self.outcome, self.stop)
 
 
-@dataclass(frozen=True)
-class Launch:
-    """Where the sweeps of one call run, with what limits, and in which store their rows are.
-
-    Attributes:
-        console: Shows what it has to say.
-        began: Its start on the monotonic clock, from which its time is counted.
-    """
-
-    where: ClusterSpec
-    bounds: Bounds
-    results: ResultStore
-    console: SafeConsole
-    began: float = field(default_factory=time.monotonic)
+class Launch(Terms):
+    """What a command or the API runs trials by."""
 
     @classmethod
     def begin(cls, where: ClusterSpec, bounds: Bounds, store: str | None, console: SafeConsole) -> Launch:
@@ -94,26 +82,6 @@ class Launch:
         bounds.check(where.prices)
         results = open_store(store or where.store or DEFAULT_STORE, must_exist=False)
         return cls(where, bounds, results, console, began)
-
-    def say(self, message: str) -> None:
-        """Print a message of one or more lines, unwrapped."""
-        self.console.say(message)
-
-    @property
-    def elapsed_s(self) -> float:
-        """Seconds since its start."""
-        return time.monotonic() - self.began
-
-    @property
-    def time_left(self) -> float:
-        """Seconds; infinite without a limit."""
-        clock = self.bounds.clock(self.began)
-        return math.inf if clock is None else clock()
-
-    def of_time(self, share: float) -> Launch:
-        """The same with so much of the time."""
-        hours = None if self.bounds.hours is None else share * self.bounds.hours
-        return replace(self, bounds=replace(self.bounds, hours=hours))
 
     @contextmanager
     def lookup(self, *, offline: bool, fetched: Callable[[str], None] = lambda name: None) -> Iterator[Lookup]:
@@ -153,9 +121,7 @@ class Launch:
                     remove_temporary_files(results.storage, membership)
                     results.add_plan(plan.declared())
                     plan = brought_up_to_date(plan, results)  # other drivers may have run trials until now
-                    run = SweepRun(
-                        plan, self.where, results, self.bounds, membership, stop, self.began, self.console, committed
-                    )
+                    run = SweepRun(self, plan, membership, stop, committed)
                     with closing(run):  # claims no further trial
                         run.run()
                     if decides(plan) and not membership.others():  # after an error the next launch does it

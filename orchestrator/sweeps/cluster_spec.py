@@ -251,6 +251,11 @@ class ClusterSpec(Frozen):
         """Whether the sweep is submitted to a cluster rather than driven from here."""
         return self.address not in WORDS
 
+    @property
+    def backend(self) -> str:
+        """The name of what runs its trials."""
+        return self.address if self.address == "inline" else "ray"
+
     def hourly(self, resources: Resources) -> float:
         """The price of one hour of one trial, with a whole GPU where its share is not known before the launch."""
         gpus = 1.0 if isinstance(resources.gpus, str) else resources.gpus

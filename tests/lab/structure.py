@@ -18,16 +18,16 @@ START = "orchestrator.commands.launch_command"
 LIMITS = {
     "modules with a second docstring": 0,
     "lines of the largest module": 450,
-    "modules that launch reaches": 216,
-    "lines that launch reaches": 37_000,
+    "modules that launch reaches": 190,
+    "lines that launch reaches": 31_000,
     "modules that launch can load, plugs included": 260,
-    "lines that launch can load, plugs included": 37_500,
+    "lines that launch can load, plugs included": 37_600,
     "names of ours that a module takes, mean": 12.0,
     "names of ours that a module takes, most": 50,
     "modules that print, but are no command": 0,
 }
-"""Imports within functions count; those under TYPE_CHECKING do not. What a launch reaches ends at the contract of a plug:
-the plugs of a package that searches its own folder are counted in what it can load.
+"""Imports within functions count; those under TYPE_CHECKING do not. What a launch reaches ends at a contract of plugs:
+those of a package that searches its own folder are counted in what it can load.
 """
 
 PRINTERS = {f"orchestrator.config.console.{name}" for name in ("say", "write", "stdout", "stderr")}

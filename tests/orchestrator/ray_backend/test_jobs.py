@@ -12,10 +12,10 @@ import pytest
 import yaml
 from aiohttp import web
 
+from orchestrator.backends import ray_jobs
 from orchestrator.config.yaml_document import Document
 from orchestrator.ray_backend import jobs as jobs_module
 from orchestrator.ray_backend.jobs import Jobs, our_modules, package_sweep, pinned_packages
-from orchestrator.session import submit
 from orchestrator.sweeps.cluster_spec import ClusterSpec, find_cluster
 from trials.errors import ConfigError, MissingError, RefusedError
 
@@ -107,7 +107,7 @@ def test_a_job_that_the_cluster_still_has_is_followed_again_each_time_that_the_c
 def test_a_job_that_ends_without_a_word_is_told_by_its_exit_code() -> None:
     said = list[str]()
     with head(JOB | {"driver_exit_code": -15}) as jobs:
-        assert submit.follow(jobs, "a", "tiny", said.append, said.append) == 143
+        assert ray_jobs.follow(jobs, "a", "tiny", said.append, said.append) == 143
     assert said[-1] == "job     a ended with exit code 143"
 
 

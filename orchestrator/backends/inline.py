@@ -1,85 +1,40 @@
-"""Run planned trials in this process, one after the other: the reference for Ray, and the way to set breakpoints.
-
-What trains is imported where it is called: a driver of Ray takes the settings from here, and never loads torch.
-"""
+"""Run the trials of a launch in this process, one after the other: the reference for Ray, and for breakpoints."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from collections.abc import Generator
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
 
+from orchestrator.backends.backend import BACKENDS, Work
 from orchestrator.execution.events import Listener, failure
-from orchestrator.execution.recorder import StoredCheckpoints
 from orchestrator.execution.stop_request import StopRequest
 from orchestrator.execution.trial_queue import Attempt, TrialQueue
+from orchestrator.execution.trial_settings import TrialSettings
 from orchestrator.execution.trial_source import Verdict, prune_reason
-from orchestrator.storage.open_storage import open_storage
-from orchestrator.store.stored_weights import save_weights
-from orchestrator.sweeps.sweep import Resources, SweepSpec
+from orchestrator.sweeps.cluster_spec import seen_gpus
+from orchestrator.sweeps.sweep import Resources
 from trials.cache.set_up_work import reported_to
 from trials.errors import is_device_broken, reason
+from trials.hardware.machine import hidden_gpus
 from trials.record import EpochRecord
-from trials.settings import Predictions
-from trials.spec import TrialSpec
 from trials.state import State
-from trials.training.checkpoint_times import CheckpointTimes
-
-if TYPE_CHECKING:
-    import torch
 
 
-@dataclass(frozen=True)
-class TrialSettings:
-    """What all trials of a launch share, wherever they run.
-
-    Attributes:
-        predictions: Which are stored.
-        store: Address of the store, where checkpoints and weights are saved.
-        checkpoint: When trials save checkpoints; None for never.
-        keep_weights: Whether completed trials store their trained tensors.
-    """
-
-    predictions: Predictions
-    store: str
-    checkpoint: CheckpointTimes | None
-    keep_weights: bool = False
-
-    @classmethod
-    def of(cls, sweep: SweepSpec, store: str, **more: Any) -> Self:
-        """Those of a sweep."""
-        return cls(sweep.predictions, store, sweep.checkpoint.times, sweep.keep == "weights", **more)
-
-    def records(
-        self,
-        spec: TrialSpec,
-        number: int,
-        accumulation: int,
-        *,
-        device: torch.device,
-        leaving: Callable[[], bool] = lambda: False,
-    ) -> Generator[EpochRecord, None, object]:
-        """An attempt at a trial; `leaving` says that its process has to end."""
-        from trials.run import run_trial
-        from trials.training.checkpoint import Checkpoints
-
-        storage = StoredCheckpoints(self.store, spec.trial_id, number)
-        return run_trial(
-            spec,
-            device=device,
-            predictions=self.predictions,
-            checkpoints=Checkpoints(storage, self.checkpoint, leaving=leaving) if self.checkpoint else None,
-            accumulation=accumulation,
-            keep_weights=partial(save_weights, open_storage(self.store), spec.trial_id) if self.keep_weights else None,
-        )
+@BACKENDS.register("inline")
+def inline(work: Work) -> None:
+    """Run them here; the same rows as on Ray except for times."""
+    sweep, resources = work.plan.sweep, work.plan.sweep.resources
+    seen = seen_gpus(work.cluster) if resources.gpus else hidden_gpus()
+    settings = TrialSettings.of(sweep, work.results.address)
+    work.stop.signals.running(lambda: work.queue.is_over)
+    with seen, work.heard(work.cluster.hourly(resources)) as listener:
+        _run_all(work.queue, listener, resources=resources, settings=settings, stop=work.stop)
 
 
-def run_inline(
+def _run_all(
     queue: TrialQueue, listener: Listener, *, resources: Resources, settings: TrialSettings, stop: StopRequest
 ) -> None:
-    """Run the trials of a queue in order and report to the listener; the same rows as `run_sweep` except for times."""
     import torch
 
     from trials.hardware.device import device_for

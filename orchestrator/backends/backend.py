@@ -1,0 +1,117 @@
+"""The contract of a backend, which runs the trials of a launch, and of a cluster that a launch is submitted to."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from orchestrator.config.console import Say
+from orchestrator.config.yaml_document import Document
+from orchestrator.execution.events import Listener
+from orchestrator.execution.stop_request import StopRequest
+from orchestrator.execution.trial_queue import TrialQueue
+from orchestrator.monitoring.metrics import Meters
+from orchestrator.store import ResultStore
+from orchestrator.sweeps.cluster_spec import ClusterSpec
+from orchestrator.sweeps.plan import Plan
+from trials.plugins.loading import Registry
+
+
+@dataclass(frozen=True)
+class Work(ABC):
+    """A launch as its backend sees it.
+
+    Attributes:
+        results: Where workers save checkpoints and weights. Rows are the listener's.
+        queue: Hands out attempts until it is over, and hears how each ended.
+        stop: Says when to end early.
+        most: Trials that this launch runs at most; None for no limit.
+    """
+
+    plan: Plan
+    cluster: ClusterSpec
+    results: ResultStore
+    queue: TrialQueue
+    stop: StopRequest
+    most: int | None
+
+    @abstractmethod
+    def say(self, message: str) -> None:
+        """Print a message of one or more lines, unwrapped."""
+
+    @abstractmethod
+    def heard(
+        self, hourly: float, meters: AbstractContextManager[Meters] | None = None
+    ) -> AbstractContextManager[Listener]:
+        """What hears of the trials within the block, up to the limits of the launch.
+
+        Args:
+            hourly: What an hour of one trial costs.
+            meters: Export the metrics of the launch by these; what carries them outlives the block.
+        """
+
+    @abstractmethod
+    def announce(self, dashboard: str) -> None:
+        """Say to others in the store where the backend shows what it does; empty for nowhere."""
+
+    @abstractmethod
+    def commit(self) -> None:
+        """Write the rows of what has ended to the store, which no first signal cuts off."""
+
+    @abstractmethod
+    def desert(self, error: Exception) -> None:
+        """End the process from a thread, where the backend never returns, and keep all that an orderly end would."""
+
+
+class Backend(Protocol):
+    """Runs the trials of a queue and reports to what hears of them, until the queue is over or the launch stops."""
+
+    def __call__(self, work: Work) -> None:
+        """Run them.
+
+        Raises:
+            ConfigError: What it needs is not there.
+        """
+        ...
+
+
+class Submission(NamedTuple):
+    """A launch that is submitted to a cluster.
+
+    Attributes:
+        sweep: Its name.
+        store: Address of its store; None if nobody gave one.
+        flags: Further options of its command line.
+    """
+
+    document: Document
+    sweep: str
+    store: str | None
+    flags: Sequence[str]
+
+
+class Remote(Protocol):
+    """A kind of cluster that launches are submitted to, by the address of one.
+
+    Each method returns the exit code of what it followed, and gives `write` the output as it comes. `say` is told what
+    happens here. They raise MissingError or RefusedError if the cluster does not answer, or refuses.
+    """
+
+    def submit(self, cluster: ClusterSpec, launch: Submission, *, detach: bool, say: Say, write: Say) -> int:
+        """Submit a launch, and follow it unless detached. Raises ConfigError if it cannot reach store or files."""
+        ...
+
+    def follow_newest(self, address: str, sweep: str | None, say: Say, write: Say) -> int:
+        """Follow the newest launch of a sweep, or of any, to its end."""
+        ...
+
+    def stop(self, address: str, sweep: str | None, *, wait: bool, say: Say, write: Say) -> int:
+        """Ask the newest launch of a sweep, or of any, to stop. Raises NothingMatchedError if it is over."""
+        ...
+
+
+BACKENDS: Registry[Backend] = Registry("backend")
+REMOTES: Registry[Remote] = Registry("kind of cluster")

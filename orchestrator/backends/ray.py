@@ -1,0 +1,62 @@
+"""Run the trials of a launch on Ray: one that is started here, or the cluster that this machine belongs to."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import ExitStack, nullcontext
+from functools import partial
+from importlib import import_module
+
+from orchestrator.backends.backend import BACKENDS, Work
+from orchestrator.sweeps.cluster_spec import cores_here, gpus_here, seen_gpus
+
+
+@BACKENDS.register("ray")
+def on_ray(work: Work) -> None:
+    """Run them in workers of Ray Tune."""
+    from orchestrator.ray_backend.cluster import ending_without_nodes, local_cluster, own_cluster
+    from orchestrator.ray_backend.gpu_packing import slots_for
+    from orchestrator.ray_backend.jobs import job_metadata
+    from orchestrator.ray_backend.shared_folder import unshared_note
+    from orchestrator.ray_backend.staged_plugins import stage_plugins
+
+    sweep, where, plugins = work.plan.sweep, work.cluster, stage_plugins()
+    # Ray starts a worker per core. If each of them runs trials, they may import what these need at once.
+    cores, uses_gpus = cores_here(where), bool(sweep.resources.gpus)
+    one_each = sweep.resources.cpus == 1 and not uses_gpus and where.concurrency is None
+    each_works = one_each and len(work.plan.ahead) >= cores
+    gpus = gpus_here(where) if uses_gpus and where.is_here else ()
+    local = partial(local_cluster, preload=each_works, cpus=cores, gpus=len(gpus))
+    ray = own_cluster if where.address == "auto" else local
+    seen = seen_gpus(where) if gpus else nullcontext()
+    with seen, ray(job_metadata(sweep.name, work.results.address)) as cluster, ExitStack() as watching:
+        work.stop.signals.running(lambda: work.queue.is_over)
+        from orchestrator.ray_backend.driver import run_sweep  # Ray reads the settings of the cluster on import
+        from orchestrator.ray_backend.prometheus import RayMeters
+        from orchestrator.ray_backend.ray_internals import once_disconnected
+        from orchestrator.ray_backend.trainable import WorkerSettings
+
+        once_disconnected(work.stop.signals.take_back)
+        watching.enter_context(ending_without_nodes(work.stop.signals.interrupt, work.desert))
+        slots = slots_for(
+            cluster,
+            sweep.resources,
+            work.plan.ahead,
+            concurrency=where.concurrency,
+            here=gpus,
+            most=work.most,
+            say=work.say,
+        )
+        shares = slots.shares.items()
+        hourly = max(where.prices.hourly(share.cpus, share.gpus, kind) for kind, share in shares)
+        work.say(f"ray     {slots.described()}; dashboard {cluster.dashboard} ({cluster.token_hint})")
+        if not sweep.checkpoint.is_off and (note := unshared_note(work.results.storage)):
+            work.say(f"note    {note}")
+        work.announce(cluster.dashboard if cluster.dashboard.startswith("http") else "")
+        settings = WorkerSettings.of(sweep, work.results.address, origin=cluster.node_id, plugins=plugins)
+        # What the end of a launch shows takes half a second to import, while this process has nothing else to do.
+        threading.Thread(target=import_module, args=("orchestrator.analysis.answer",), daemon=True).start()
+        with work.heard(hourly, RayMeters()) as listener:
+            run_sweep(work.queue, listener, slots=slots, settings=settings, stop=work.stop)
+            work.stop.ended(all_ran=work.queue.is_over)
+        work.commit()  # before Ray is left, which resets the handlers of signals
