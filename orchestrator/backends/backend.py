@@ -93,7 +93,7 @@ class Submission(NamedTuple):
     flags: Sequence[str]
 
 
-class Remote(Protocol):
+class RemoteCluster(Protocol):
     """A kind of cluster that launches are submitted to, by the address of one.
 
     Each method returns the exit code of what it followed, and gives `write` the output as it comes. `say` is told what
@@ -114,4 +114,4 @@ class Remote(Protocol):
 
 
 BACKENDS: Registry[Backend] = Registry("backend")
-REMOTES: Registry[Remote] = Registry("kind of cluster")
+REMOTES: Registry[RemoteCluster] = Registry("kind of cluster")

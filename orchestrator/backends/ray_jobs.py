@@ -17,7 +17,7 @@ _URL = re.compile(r"[a-z0-9]+://")
 
 
 class RayJobs:
-    """The `Remote` of Ray."""
+    """The `RemoteCluster` of Ray."""
 
     def submit(self, cluster: ClusterSpec, launch: Submission, *, detach: bool, say: Say, write: Say) -> int:
         """Submit it with its files and plug-ins, and show the output of its driver."""
