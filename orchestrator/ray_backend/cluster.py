@@ -362,6 +362,7 @@ def _connected(
         dashboard_url,
         keep_lines_off_stdout,
         read_token_again,
+        sigterm_stays_ours,
         starting_at_once,
     )
 
@@ -372,7 +373,8 @@ def _connected(
         for is_second in (False, True):
             wait_for_dashboard = starting.enter_context(starting_at_once())
             try:
-                ray.init(logging_level=logging.ERROR, log_to_driver=False, job_config=job, **options)
+                with sigterm_stays_ours():
+                    ray.init(logging_level=logging.ERROR, log_to_driver=False, job_config=job, **options)
                 break
             except Exception as error:  # Ray raises its own, and any that a wrong setting of its many causes
                 is_refused = _REFUSED in str(error) and options["address"] == "local"

@@ -16,9 +16,9 @@ from contextlib import contextmanager
 from itertools import chain
 from typing import Any
 
+from ray._private import utils as _utils
 from ray._private import worker as _worker
 from ray._private.node import Node
-from ray._private.utils import get_dashboard_dependency_error
 from ray._raylet import (  # type: ignore[attr-defined]
     AuthenticationTokenLoader,
     Config,
@@ -130,7 +130,7 @@ def starting_at_once() -> Iterator[Callable[[], str]]:
                 answers.set()
             is_over.wait()  # Linux kills the dashboard when the thread that started it ends
 
-        get_dashboard_dependency_error()  # imports modules, which two threads should not do at a time
+        _utils.get_dashboard_dependency_error()  # imports modules, which two threads should not do at a time
         answers.clear()
         threading.Thread(target=start, name="dashboard", daemon=True).start()
 
@@ -231,6 +231,16 @@ def signals_stay_ours() -> Iterator[None]:
         yield
     finally:
         module._setup_signal_catching = original
+
+
+@contextmanager
+def sigterm_stays_ours() -> Iterator[None]:
+    """In the block `ray.init` does not take SIGTERM, which it would turn into an end with code 15 or 1."""
+    original, _utils.set_sigterm_handler = _utils.set_sigterm_handler, lambda handler: None
+    try:
+        yield
+    finally:
+        _utils.set_sigterm_handler = original
 
 
 def _first_line(error: Exception) -> str:

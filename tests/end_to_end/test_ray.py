@@ -230,7 +230,7 @@ def test_after_a_signal_the_printed_command_finishes_the_sweep(
 
 
 @pytest.mark.parametrize(
-    "after_s", [0, pytest.param(2.5, marks=[pytest.mark.cluster, pytest.mark.slow])]
+    "after_s", [0, *(pytest.param(s, marks=[pytest.mark.cluster, pytest.mark.slow]) for s in (1.0, 1.5, 2.0, 2.5, 3.0))]
 )  # before Ray starts, and while it takes the signal for itself
 def test_sigterm_before_the_first_trial_leaves_in_order(
     after_s: float, launched: subprocess.Popen[str], tmp_path: Path

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from packaging.requirements import Requirement
-from ray._private import worker
+from ray._private import utils, worker
 from ray._private.node import Node
 from ray._raylet import InnerGcsClient, setproctitle  # type: ignore[attr-defined]
 from ray.air._internal import usage
@@ -33,6 +33,7 @@ from orchestrator.ray_backend.ray_internals import (
     forget_finished,
     killed_workers_are_lost,
     signals_stay_ours,
+    sigterm_stays_ours,
 )
 from trials.plugins.import_origins import folders_for_other_processes
 
@@ -143,6 +144,15 @@ def test_tune_takes_sigusr1_but_in_a_launch_of_ours() -> None:
     finally:
         signal.signal(signal.SIGUSR1, before)
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def test_ray_takes_sigterm_but_while_a_launch_of_ours_connects() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with sigterm_stays_ours():
+        utils.set_sigterm_handler(signal.SIG_IGN)
+        assert signal.getsignal(signal.SIGTERM) is before
+    assert "utils.set_sigterm_handler(" in inspect.getsource(worker.init)  # else the block would not be needed any more
+    assert "utils.set_sigterm_handler(" in inspect.getsource(Node)
 
 
 STATES = ("waiting", "running", "leaving", "stopped", "failed")
