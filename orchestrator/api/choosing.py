@@ -38,8 +38,8 @@ from orchestrator.session.bounds import Bounds
 from orchestrator.session.outcome import Outcome, trials_of
 from orchestrator.session.session import Ended, Launch
 from orchestrator.store import ResultStore
+from orchestrator.sweeps.dev_resolution import resolved
 from orchestrator.sweeps.plan import Plan, brought_up_to_date
-from orchestrator.sweeps.plan_notes import resolved
 from trials.draft import Lookup
 from trials.errors import ConfigError, unknown
 from trials.sources.local_models import named_model

@@ -37,8 +37,9 @@ from orchestrator.search.choose_depth import spread
 from orchestrator.search.depth_search import Depths
 from orchestrator.session.session import Launch
 from orchestrator.session.tables import plan_lines
+from orchestrator.sweeps.dev_resolution import dev_note, folds_note, resolved
+from orchestrator.sweeps.notes import Noted
 from orchestrator.sweeps.plan import Plan
-from orchestrator.sweeps.plan_notes import dev_note, folds_note, plan_notes, resolved
 from orchestrator.sweeps.sweep import expand, load_sweep, sweep_of_text
 from trials.draft import Lookup
 from trials.errors import RefusedError
@@ -164,7 +165,7 @@ def write_question(options: ChooseOptions, lookup: Lookup, say: Say) -> Path:
     write_sweep(path, sweep_text(question))
     trials = expand(sweep, document, lookup)
     printed = {f"{question.corpus.spec.name}: {line}" for line in question.corpus.lines}
-    for note in plan_notes(sweep, trials, trials, lookup):
+    for note in Noted(sweep, trials, trials, lookup).sentences():
         if note not in printed:
             say(f"note    {note}")
     return path

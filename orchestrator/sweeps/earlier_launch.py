@@ -55,7 +55,7 @@ _APART = {"data", "model", "freeze"} | SEEDS  # said by themselves, or varied on
 def change_notes(sweep: str, trials: Sequence[TrialSpec], store: ResultStore) -> Iterator[str]:
     """A sentence for each corpus and model whose files changed, else for the settings that did.
 
-    Names that were looked up have notes of their own (`plan_notes.pin_notes`).
+    Names that were looked up have notes of their own (`pin_notes.pin_notes`).
 
     Raises:
         StoreError: The store cannot be read.

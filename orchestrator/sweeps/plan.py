@@ -12,8 +12,9 @@ from orchestrator.store import ResultStore
 from orchestrator.store.decisions import next_number, suggested
 from orchestrator.store.sweep_plans import SweepPlan
 from orchestrator.sweeps.earlier_launch import change_notes, held_to_last
+from orchestrator.sweeps.notes import Noted
+from orchestrator.sweeps.pin_notes import pin_notes
 from orchestrator.sweeps.plan_checks import check_search
-from orchestrator.sweeps.plan_notes import pin_notes, plan_notes
 from orchestrator.sweeps.search_spec import GoalSpec
 from orchestrator.sweeps.space import again
 from orchestrator.sweeps.sweep import SweepSpec, expand, layers_of, replicates
@@ -105,7 +106,7 @@ def make_plan(sweep: SweepSpec, document: Document, store: ResultStore, lookup: 
     plan = brought_up_to_date(replace(plan, stand_ins=expanded if is_adaptive else ()), store)
     pins = pin_notes(sweep.name, expanded, store, lookup)
     changes = change_notes(sweep.name, expanded, store) if plan.ahead and not is_adaptive else ()
-    notes = (*pins, *changes, *lookup.spellings, *plan_notes(sweep, plan.trials, plan.ahead, lookup))
+    notes = (*pins, *changes, *lookup.spellings, *Noted(sweep, plan.trials, plan.ahead, lookup).sentences())
     planned = held_to_last(sweep, (*plan.trials, *plan.stand_ins), store)
     if planned is not None:
         goal = (sweep.goal or GoalSpec()).model_copy(update={"most_seeds": planned})

@@ -1,0 +1,33 @@
+"""The note on what dropout in frozen layers costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from orchestrator.analysis.cells import has_frozen_dropout
+from orchestrator.config.quantities import counted
+from orchestrator.sweeps.notes.note import NOTES, Noted
+from trials.prefix.rule import cached_depth
+from trials.spec import TrialSpec
+
+
+@NOTES.register("dropout")
+def dropout(noted: Noted) -> Iterator[str]:
+    """What dropout in frozen layers costs: their states are computed at every step, not once."""
+    without = {
+        spec: spec.model_copy(update={"frozen_dropout": False}) for spec in noted.ahead if has_frozen_dropout(spec)
+    }
+    slowed = {spec: quick for spec, quick in without.items() if cached_depth(quick)}
+    if slowed:
+        work, least = (sum(map(_passes, some)) for some in (slowed, slowed.values()))
+        yield (
+            "frozen layers run with dropout, as in transformers.Trainer, so they are computed at every step: "
+            f"about {work / least:.1f} times the work of `frozen_dropout: false` in {counted(len(slowed), 'trial')}. "
+            "The two score differently."
+        )
+
+
+def _passes(spec: TrialSpec) -> int:
+    """The training of a trial as passes of a sentence through one layer, forward or backward; the head is a layer."""
+    n_layers, depth = spec.model.n_layers, spec.freeze.depth
+    return (3 * (n_layers - depth) + depth - cached_depth(spec) + 1) * spec.optim.epochs * spec.train_size
