@@ -1,0 +1,64 @@
+"""Checkpoints of running and paused trials, as objects next to the rows."""
+
+from __future__ import annotations
+
+from orchestrator.storage.open_storage import open_storage
+from orchestrator.storage.storage import Storage
+from orchestrator.store.schema import CHECKPOINTS, digest, is_intact, proven_reads
+from trials.errors import StoreError
+
+ROOM_BYTES = 16_000_000
+
+
+class StoredCheckpoints:
+    """The checkpoints of one trial, next to the rows: a `trials.training.checkpoint.CheckpointStorage`.
+
+    One is the object `checkpoints/<trial_id>-<attempt>-<step>-<digest>.safetensors`. Attempt and step are padded with
+    zeros, so the newest sorts last, and a late worker of an older attempt can only add older names. A checkpoint whose
+    bytes do not match its digest counts as absent: resuming from it would give other numbers.
+    """
+
+    def __init__(self, store: str, trial_id: str, attempt: int) -> None:
+        self._storage, self._trial_id, self._attempt = open_storage(store).at(CHECKPOINTS), trial_id, attempt
+
+    def load(self) -> bytes | None:
+        """The newest checkpoint of this attempt and earlier ones."""
+        for name in reversed(self._names()):
+            try:
+                content = proven_reads(self._storage).read(name)
+            except FileNotFoundError:  # another process has replaced it by a newer one
+                continue
+            if is_intact(name, content):
+                return content
+        return None
+
+    def save(self, step: int, content: bytes) -> None:
+        """Save a new checkpoint, then delete earlier ones.
+
+        Raises:
+            StoreError: it cannot be written, or would leave no room for rows, which trials need more.
+        """
+        free = self._storage.free_bytes()
+        if free is not None and free < len(content) + ROOM_BYTES:
+            raise StoreError(
+                f"{self._storage}: no room for a checkpoint of {len(content) / 1e6:.1f} MB ({free / 1e6:.1f} MB are "
+                f"free, and {ROOM_BYTES / 1e6:.0f} MB are left for rows)."
+            )
+        old = self._names()
+        name = f"{self._trial_id}-{self._attempt:06}-{step:012}-{digest(content)}.safetensors"
+        self._storage.write(name, content)
+        for old_name in old:
+            if old_name != name:
+                self._storage.delete(old_name)
+
+    def _names(self) -> list[str]:
+        """Those of this attempt and earlier ones, oldest first."""
+        return list(self._storage.files(f"{self._trial_id}-", f"{self._trial_id}-{self._attempt + 1:06}"))
+
+
+def forget(store: Storage, trial_ids: set[str]) -> None:
+    """Delete the checkpoints of trials that have ended."""
+    storage = store.at(CHECKPOINTS)
+    for name in storage.files():
+        if name.partition("-")[0] in trial_ids:
+            storage.delete(name)
