@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -98,25 +99,25 @@ def _decide(frame: pd.DataFrame, plan: DecisionPlan, budget: Mapping[str, float]
     _, high_all = deciding_ends(of_each.of_all, looks, intervals.tail, n_run, guard=1.0)
     high_all = np.where(numbers(cells, "n_pairs") == n_run, intervals.high, high_all)
     possible = _possible(frame, value, baseline)
-    changing = froze_by(done, "cell")
+    low, high = (_limited(ends, of_each.of.mean, *possible) for ends in (intervals.low, intervals.high))
+    # Half of all that the score can be: a wider interval excludes nothing that anybody asks about.
+    says_nothing = high - low > (possible[1] - possible[0]) / 2
+    rows = table[_OF_INTERVAL].assign(variance=intervals.of.variance, high=high, says_nothing=says_nothing)
+    why_none = [_why_no_interval(row, looks, baseline) for row in rows.to_dict("records")]
+    none = np.array([why != "" for why in why_none], dtype=bool)  # nothing is decided without an interval
+    changing, broken = froze_by(done, "cell"), _broken(frame)
     table = table.assign(
         variance=intervals.of.variance,
-        low=_limited(intervals.low, of_each.of.mean, *possible),
-        high=_limited(intervals.high, of_each.of.mean, *possible),
+        low=np.where(none, np.nan, low),
+        high=np.where(none, np.nan, high),
         loss_all=of_each.of_all.mean,
-        high_all=_limited(high_all, of_each.of_all.mean, *possible),
+        high_all=np.where(none, np.nan, _limited(high_all, of_each.of_all.mean, *possible)),
         worth_having=worth,
         in_budget=_in_budget(frame, table["cell"], budget),
         froze=[changing.get(cell, "") for cell in table["cell"]],
-        broken=table["cell"].map(_broken(frame)).fillna(0).astype(np.int64),
+        broken=np.array([broken.get(cell, 0) for cell in table["cell"]], dtype=np.int64),
+        why_none=why_none,
     )
-    # Half of all that the score can be: a wider interval excludes nothing that anybody asks about.
-    says_nothing = numbers(table, "high") - numbers(table, "low") > (possible[1] - possible[0]) / 2
-    table["why_none"] = [
-        _why_no_interval(row, looks, baseline, none)
-        for row, none in zip(table.to_dict("records"), says_nothing, strict=True)
-    ]
-    table.loc[table["why_none"] != "", ["low", "high", "high_all"]] = np.nan  # nothing is decided without an interval
     n_layers = int(frame["n_layers"].iloc[0]) if "n_layers" in frame.columns and len(frame) else None
     return Decided(
         plan=plan,
@@ -126,7 +127,7 @@ def _decide(frame: pd.DataFrame, plan: DecisionPlan, budget: Mapping[str, float]
         tail=intervals.tail,
         method=intervals.method,
         baseline=baseline,
-        table=judged(table, intervals.of, intervals.tail, looks, plan, baseline.has_learned),
+        table=judged(table, plan),
         estimate=intervals.of,
     )
 
@@ -184,7 +185,7 @@ def _savings_table(frame: pd.DataFrame, cost: str, cells: pd.Series) -> pd.DataF
 
 def planned_seeds(frame: pd.DataFrame) -> int:
     """The most trials of a setting, run or not."""
-    return int(frame.groupby("cell").size().max()) if len(frame) else 0
+    return int(frame["cell"].value_counts(sort=False).max()) if len(frame) else 0
 
 
 def _check(frame: pd.DataFrame, value: str) -> None:
@@ -198,12 +199,13 @@ def _check(frame: pd.DataFrame, value: str) -> None:
 
 
 def _losses_table(of_each: Losses, frame: pd.DataFrame) -> pd.DataFrame:
-    cells, first = of_each.cells, frame.drop_duplicates("cell").set_index("cell")
-    labels = first["freeze"] if "freeze" in frame.columns else pd.Series("", index=first.index)
+    cells, labels = of_each.cells, dict[str, str]()
+    if "freeze" in frame.columns:  # that of its first row
+        labels = dict(zip(reversed(frame["cell"].tolist()), reversed(frame["freeze"].tolist()), strict=True))
     by_seed = [values.mean(axis=1) for values in of_each.values]
     columns = ["cell", "baseline", "group", "n_pairs", "n_run", "unpaired", "n_baseline", "n_sentences", "n_documents"]
     return cells[[*columns, "n_folds", "median"]].assign(
-        freeze=labels.loc[cells["cell"]].to_numpy(),
+        freeze=np.array([labels.get(cell, "") for cell in cells["cell"]], dtype=object),
         loss=of_each.of.mean,
         variance=of_each.of.variance,
         std=[means.std(ddof=1) if len(means) > 1 else np.nan for means in by_seed],
@@ -231,14 +233,17 @@ def _worth_having(table: pd.DataFrame, cost: str, least: float) -> Bools:
     return worth if cost in COUNTED else worth & (low > 0)
 
 
-def _why_no_interval(row: Mapping[str, Any], looks: PlannedLooks, baseline: Baseline, says_nothing: bool) -> str:
+_OF_INTERVAL = ["n_pairs", "n_run", "n_baseline", "n_documents", "loss"]
+
+
+def _why_no_interval(row: Mapping[str, Any], looks: PlannedLooks, baseline: Baseline) -> str:
     """Empty where there is an interval."""
     n = int(row["n_pairs"])
     if not n:
         return "every pair has a collapsed run" if row["n_run"] else "no pairs" if row["n_baseline"] else "no baseline"
     if not baseline.has_learned:
         return "the baseline has not learned the task"
-    if says_nothing:
+    if row["says_nothing"]:
         return NOTHING_KNOWN
     if np.isfinite(row["high"]):
         return ""
@@ -285,11 +290,11 @@ def _is_above_zero(gains: Floats, sentences: pd.Series | None) -> bool:
     return bool(loss.mean < 0) if loss.high is None else loss.high < 0
 
 
-def _broken(frame: pd.DataFrame) -> pd.Series:
+def _broken(frame: pd.DataFrame) -> Mapping[str, int]:
     """Number of trials by cell that diverged, ran out of memory or failed: what is left of such a cell is its luck."""
     if "state" not in frame.columns:
-        return pd.Series(dtype=np.int64)
-    return frame.loc[frame["state"].isin(BROKEN), "cell"].value_counts()
+        return {}
+    return Counter(frame["cell"].array[frame["state"].isin(BROKEN).to_numpy(dtype=bool)])
 
 
 def _in_budget(frame: pd.DataFrame, cells: pd.Series, budget: Mapping[str, float]) -> Bools:

@@ -18,7 +18,7 @@ score can be, and where it spans more than half of that, nothing is known yet, a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
@@ -27,7 +27,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from orchestrator.analysis.decision_plan import FIRST_LOOK, DecisionPlan, PlannedLooks
-from orchestrator.analysis.further_seeds import further
+from orchestrator.analysis.further_seeds import Further, further
 from orchestrator.analysis.losses import Collapses
 from orchestrator.analysis.rows import ROUNDING
 from orchestrator.analysis.two_way import BEYOND, WITHIN, Estimate, verdict
@@ -39,6 +39,8 @@ NOTHING_KNOWN = "nothing is known yet, as the interval would span more than half
 Outcome = Literal["freeze", "freeze nothing", "not worth it", "not decided", "not learned"]
 Difference = Literal["worse", "better", "no difference shown", "too few to decide"]
 Bools = npt.NDArray[np.bool_]
+_BARS = ["collapsed", "runs", "excess_p", "baseline_collapsed", "baseline_runs", "high_all", "loss_all"]
+_MISSING = tuple(field.name for field in fields(Further))
 
 
 class TradeOff(NamedTuple):
@@ -104,9 +106,6 @@ class Decided:
 
             Of savings: `saved`, `saved_low`, `saved_high` (shares of the plan's cost), `note`, `worth_having` (whether
             it saves `min_saving`; unknown counts as no), `in_budget`, `froze` (in words).
-
-            Of what is missing: `further_seeds`, `further_sentences`, `sentences_with_all_seeds` (Int64, see
-            `further_seeds.Further`).
     """
 
     plan: DecisionPlan
@@ -122,8 +121,28 @@ class Decided:
     def within(self, tolerance: float) -> Decided:
         """The decisions at another tolerance, in points; the intervals stay."""
         plan = replace(self.plan, tolerance=tolerance)
-        learned = self.baseline.has_learned
-        return replace(self, plan=plan, table=judged(self.table, self.estimate, self.tail, self.looks, plan, learned))
+        return replace(self, plan=plan, table=judged(self.table, plan))
+
+    @cached_property
+    def missing(self) -> pd.DataFrame:
+        """What decides each row of `table`: `further_seeds`, `further_sentences`, `sentences_with_all_seeds` (Int64,
+        see `further_seeds.Further`); NA if nothing will, or if nothing is known of it.
+
+        Only who shows it pays for it: it takes as long as all else that is decided.
+        """
+        is_known = self.table["verdict"].isin((WITHIN, BEYOND)) | (not self.baseline.has_learned)
+        counts = np.full((len(_MISSING), len(is_known)), np.nan)
+        for row, is_one in enumerate(is_known):
+            estimate = Estimate(*(values[row] for values in self.estimate))
+            if is_one:  # decided: nothing more is needed
+                counts[:, row] = 0
+            elif estimate.variance > 0:
+                needed = further(estimate, self.looks, self.plan.tolerance, self.tail)
+                counts[:, row] = [np.nan if n is None else n for n in (getattr(needed, name) for name in _MISSING)]
+        columns = {
+            name: pd.array(of, dtype="Float64").astype("Int64") for name, of in zip(_MISSING, counts, strict=True)
+        }
+        return pd.DataFrame(columns, index=self.table.index)
 
     @cached_property
     def trade_offs(self) -> tuple[TradeOff, ...]:
@@ -195,7 +214,10 @@ class Decided:
     @cached_property
     def nearest(self) -> dict[str, Any] | None:
         """The open candidate that the fewest further seeds would decide, one within the tolerance so far if any is."""
-        decidable = self.open[self.open["further_seeds"].notna() & (self.open["further_seeds"] > 0)]
+        if self.open.empty:
+            return None
+        still = self.open.join(self.missing)
+        decidable = still[still["further_seeds"].notna() & (still["further_seeds"] > 0)]
         within = decidable[decidable["loss"] <= self.plan.tolerance + ROUNDING]
         decidable = within if len(within) else decidable  # what may be recommended interests more than what may not
         return None if decidable.empty else _row(decidable.loc[decidable["further_seeds"].astype(float).idxmin()])
@@ -256,21 +278,18 @@ def _first(table: pd.DataFrame) -> dict[str, Any] | None:
     return None if table.empty else _row(table.iloc[0])
 
 
-def judged(
-    table: pd.DataFrame, of: Estimate, tail: float, looks: PlannedLooks, plan: DecisionPlan, has_learned: bool
-) -> pd.DataFrame:
+def judged(table: pd.DataFrame, plan: DecisionPlan) -> pd.DataFrame:
     """The table with all that depends on the tolerance."""
     limit = plan.tolerance
     pairs = list(zip(table["low"].tolist(), table["high"].tolist(), strict=True))
     verdicts = pd.Series([verdict(*ends, limit) for ends in pairs], index=table.index, dtype=object)
-    barred = pd.Series([_barred(row, limit, plan.error) for row in table.to_dict("records")], index=table.index)
-    is_known = verdicts.isin((WITHIN, BEYOND)) | (not has_learned)
+    why_not = [_barred(row, limit, plan.error) if row["collapsed"] else "" for row in table[_BARS].to_dict("records")]
+    barred = pd.Series(why_not, index=table.index, dtype=object)
     return table.assign(
         verdict=verdicts,
         difference=[_difference(*ends) for ends in pairs],
-        barred=barred.astype(object),
+        barred=barred,
         qualifies=(verdicts == WITHIN) & (barred == "") & table["worth_having"] & table["in_budget"],
-        **_needed(of, tail, looks, limit, is_known),
     )
 
 
@@ -281,29 +300,10 @@ def _difference(low: float, high: float) -> Difference:
 
 
 def _barred(row: Mapping[str, Any], limit: float, error: float) -> str:
-    """Why collapses bar a setting from being recommended; empty if they do not."""
-    if not row["collapsed"]:
-        return ""
+    """Why collapses, of which it has one or more, bar a setting from being recommended; empty if they do not."""
     if row["excess_p"] <= error:
         return "it collapses more often than the baseline"
     # Where the baseline collapses as often, it is the recipe that does, and the mean over all runs is enough.
     share = row["collapsed"] * row["baseline_runs"] > row["baseline_collapsed"] * row["runs"]
     passes = row["high_all"] if share else row["loss_all"]
     return "" if passes <= limit + ROUNDING else "its mean over all runs is not within the tolerance"
-
-
-def _needed(
-    of: Estimate, tail: float, looks: PlannedLooks, limit: float, is_known: pd.Series
-) -> dict[str, pd.api.extensions.ExtensionArray]:
-    """What decides each setting; NA if nothing will, or if nothing is known of it."""
-    own = np.full((3, len(is_known)), np.nan)
-    for row, is_one in enumerate(is_known):
-        estimate = Estimate(*(values[row] for values in of))
-        if is_one:  # decided: nothing more is needed
-            own[:, row] = 0
-        elif estimate.variance > 0:
-            needed = further(estimate, looks, limit, tail)
-            takes = (needed.further_seeds, needed.further_sentences, needed.sentences_with_all_seeds)
-            own[:, row] = [np.nan if n is None else n for n in takes]
-    names = ("further_seeds", "further_sentences", "sentences_with_all_seeds")
-    return {name: pd.array(counts, dtype="Float64").astype("Int64") for name, counts in zip(names, own, strict=True)}

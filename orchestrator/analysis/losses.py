@@ -35,7 +35,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import special
 
-from orchestrator.analysis.rows import COMPLETED, ROUNDING, Floats, numbers, pair
+from orchestrator.analysis.rows import ROUNDING, Floats, measured, numbers, pair
 from orchestrator.analysis.two_way import Estimate, Folds, Sample, document_sizes, estimates, item_losses
 from orchestrator.config.quantities import POINTS, counted
 
@@ -160,7 +160,8 @@ def losses(frame: pd.DataFrame, value: str = "score") -> Losses:
     pairs = pair(frame, value, keep)
     rows, places = pairs.rows, np.argsort(pairs.codes, kind="stable")
     ends = np.searchsorted(pairs.codes[places], np.arange(len(pairs.cells) + 1))
-    own, baseline = _collapses(frame, pairs.cells["cell"]), _collapses(frame, pairs.cells["baseline"])
+    runs = _collapses(frame)
+    own, baseline = (tuple(runs[cell] for cell in pairs.cells[side]) for side in ("cell", "baseline"))
     left_out = _left_out(rows, pairs.codes, own)
     columns = {name: rows[name].to_numpy() for name in rows.columns}
     values, every, medians = [], [], []
@@ -241,15 +242,14 @@ def _by_sentence(columns: Mapping[str, Any], rows: npt.NDArray[np.intp], value: 
     return None if sides[0].shape != sides[1].shape else POINTS * (sides[0] - sides[1])
 
 
-def _collapses(frame: pd.DataFrame, cells: pd.Series) -> tuple[Collapses, ...]:
-    """How many runs of each cell collapsed, of those of which it is known."""
-    if "collapsed" not in frame.columns:
-        return tuple(collapses([]) for _ in cells)
-    judged = frame[numbers(frame, "collapsed") >= 0]
-    if "state" in judged.columns:
-        judged = judged[judged["state"] == COMPLETED]
-    flags = {cell: runs.to_numpy() == 1 for cell, runs in judged.groupby("cell")["collapsed"]}
-    return tuple(collapses(flags.get(cell, [])) for cell in cells)
+def _collapses(frame: pd.DataFrame) -> dict[str, Collapses]:
+    """How many runs of each cell, and baseline, collapsed, of those of which it is known."""
+    flags: dict[str, list[bool]] = {cell: [] for side in ("cell", "baseline") for cell in frame[side].unique()}
+    if "collapsed" in frame.columns:
+        known = np.flatnonzero(measured(frame, "collapsed"))
+        for cell, flag in zip(frame["cell"].array[known], numbers(frame, "collapsed")[known], strict=True):
+            flags[cell].append(flag == 1)
+    return {cell: collapses(of) for cell, of in flags.items()}
 
 
 def _left_out(rows: pd.DataFrame, codes: npt.NDArray[np.intp], own: tuple[Collapses, ...]) -> npt.NDArray[np.bool_]:

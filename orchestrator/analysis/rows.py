@@ -97,26 +97,31 @@ def pair(frame: pd.DataFrame, value: str = "score", keep: Iterable[str] = ()) ->
         ValueError: A column is absent, or a cell has two completed trials of one seed.
     """
     require(frame, ["cell", "baseline", "group", "seed", value, *keep])
-    rows = usable(frame, value)
+    is_usable = measured(frame, value)
+    rows = np.flatnonzero(is_usable)
     names = pd.Index(frame["cell"].unique())
-    cell, base = (names.get_indexer(rows[side]) for side in ("cell", "baseline"))  # base -1: no trial at all
-    seeds, seed = np.unique(rows["seed"].to_numpy(), return_inverse=True)
+    cell, base = (names.get_indexer(frame[side]) for side in ("cell", "baseline"))  # base -1: no trial at all
+    others = np.flatnonzero(cell != base)
+    first = np.sort(others[np.unique(cell[others], return_index=True)[1]])  # a row of each cell but the baselines
+    place = np.full(len(names), -1)
+    place[cell[first]] = np.arange(len(first))
+    cell, base = cell[rows], base[rows]
+    seeds, seed = np.unique(frame["seed"].to_numpy()[rows], return_inverse=True)
     at = np.full((len(names) + 1, len(seeds)), -1)  # the row of a cell and seed; the last line is of no baseline
     at[cell, seed] = np.arange(len(rows))
+    if (at >= 0).sum() < len(rows):
+        refuse_twice(frame[is_usable])
     partner = at[base, seed]
     ours, paired = cell != base, (cell != base) & (partner >= 0)
-    columns = [*dict.fromkeys([value, *keep])]
-    both = rows.loc[paired, ["cell", "seed", *columns]].reset_index(drop=True)
-    theirs = rows[columns].iloc[partner[paired]].reset_index(drop=True).add_suffix("_base")
-    both = pd.concat([both, theirs], axis=1)
-    both["difference"] = both[value] - both[f"{value}_base"]
-    others = (frame["cell"] != frame["baseline"]).to_numpy(dtype=bool)
-    cells = frame.loc[others, ["cell", "baseline", "group"]].drop_duplicates("cell", ignore_index=True)
-    place = np.full(len(names), -1)
-    place[names.get_indexer(cells["cell"])] = np.arange(len(cells))
     codes = place[cell[paired]]
-    n_pairs = np.bincount(codes, minlength=len(cells))
-    n_ours = np.bincount(place[cell[ours]], minlength=len(cells))
-    n_base = np.r_[np.bincount(cell, minlength=len(names)), 0][names.get_indexer(cells["baseline"])]
-    cells = cells.assign(n_pairs=n_pairs, unpaired=n_ours + n_base - 2 * n_pairs, n_baseline=n_base)
-    return Pairs(cells, both, codes)
+    n_pairs = np.bincount(codes, minlength=len(first))
+    n_ours = np.bincount(place[cell[ours]], minlength=len(first))
+    n_base = np.r_[np.bincount(cell, minlength=len(names)), 0][names.get_indexer(frame["baseline"].array[first])]
+    counts = {"n_pairs": n_pairs, "unpaired": n_ours + n_base - 2 * n_pairs, "n_baseline": n_base}
+    # Each table is made at once: a table is asked for at every step of a search, and is of few rows.
+    cells = pd.DataFrame({name: frame[name].array[first] for name in ("cell", "baseline", "group")} | counts)
+    mine, theirs = rows[paired], rows[partner[paired]]
+    columns = [*dict.fromkeys([value, *keep])]
+    both = {name: frame[name].array[mine] for name in ("cell", "seed", *columns)}
+    both |= {f"{name}_base": frame[name].array[theirs] for name in columns}
+    return Pairs(cells, pd.DataFrame(both | {"difference": both[value] - both[f"{value}_base"]}), codes)

@@ -172,15 +172,19 @@ def _table(
     means: tuple[Floats, Floats],
     note: Sequence[str] | np.ndarray,
 ) -> pd.DataFrame:
-    return cells[["cell", "baseline"]].assign(
-        cost=cost,
-        n_pairs=n,
-        saved=saved,
-        low=ends[0],
-        high=ends[1],
-        cost_mean=means[0],
-        baseline_mean=means[1],
-        note=pd.Series(list(note), dtype="str"),
+    return pd.DataFrame(
+        {
+            "cell": cells["cell"].array,
+            "baseline": cells["baseline"].array,
+            "cost": pd.array([cost] * len(cells), dtype="str"),
+            "n_pairs": n,
+            "saved": saved,
+            "low": ends[0],
+            "high": ends[1],
+            "cost_mean": means[0],
+            "baseline_mean": means[1],
+            "note": pd.array(list(note), dtype="str"),
+        }
     )
 
 

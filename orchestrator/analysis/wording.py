@@ -238,7 +238,7 @@ def _not_decided(of: Decided) -> str:
         takes = f" It takes {FIRST_LOOK} seeds or more." if row["n_pairs"] < FIRST_LOOK else ""
         takes = takes if of.nearest is None else f" About {_takes(of.nearest)} would probably decide it."
         return f"{too_few(row)} ({parts(row['freeze'], of.n_layers)}).{takes}"
-    row = of.nearest or paired.sort_values("loss").iloc[0].to_dict()
+    row = of.nearest or paired.join(of.missing).sort_values("loss").iloc[0].to_dict()
     text = f"freezing {parts(row['freeze'], of.n_layers)} {_loss(row)} so far, which is not shown to be at most {limit}"
     takes = _takes(row) if of.nearest is not None else _both(row, of)  # alone, else seeds and sentences together
     if not takes:

@@ -113,9 +113,9 @@ def settings_of(answer: Answer) -> pd.DataFrame:
     """The settings of an answer, losses in points and positive where a setting is worse.
 
     Columns: `cell`, `freeze`, `n_pairs`, `n_sentences`, `loss`, `low`, `high`, `verdict` (or why there is none),
-    `qualifies`, `saved`, `further_seeds`, `collapses`, as of `decided.Decided.table`.
+    `qualifies`, `saved`, `further_seeds`, `collapses`, as of `decided.Decided.table` and `missing`.
     """
-    table = answer.decided_by.table
+    table = answer.decided_by.table.join(answer.decided_by.missing)
     why = table["why_none"].where(table["why_none"] != "", table["barred"])
     return table.assign(verdict=why.where(why != "", table["verdict"]))[
         ["cell", "freeze", "n_pairs", "n_sentences", "loss", "low", "high", "verdict", "qualifies", "saved",

@@ -31,6 +31,7 @@ FUNCTIONS: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
     "describe_cells": lambda frame: describe_cells(frame, ["cell"], "score"),
     "losses": loss_table,
     "decide": lambda frame: decide(frame, DecisionPlan(cost="train_s")).table,
+    "what a decision takes": lambda frame: decide(frame).missing,
     "savings": savings,
     "pareto": lambda frame: pareto(frame, "train_s"),
     "anova": lambda frame: anova(frame, ["freeze", "seed"]).table,
