@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from trials.plugins import import_origins, loading
-from trials.plugins.loading import registries
+from trials.plugins.registry import registries
 
 ENDS = '''
 """As many of the first layers as of the last."""

@@ -34,7 +34,7 @@ from trials.freeze.strategies import FREEZE_STRATEGIES
 from trials.metrics.metric import METRICS
 from trials.models.family import MODEL_FAMILIES
 from trials.models.load import family_of, load_model
-from trials.plugins.loading import Registry
+from trials.plugins.registry import Registry
 from trials.sources.corpus_draft import DataDraft
 from trials.tasks.task import TASKS, read_corpus, words_of
 

@@ -18,7 +18,7 @@ from trials.freeze.strategies import (
     possible_depths,
     word_at,
 )
-from trials.plugins.loading import NOT_LOADED
+from trials.plugins.registry import NOT_LOADED
 
 Positive = Annotated[int, Field(gt=0)]
 MOST_LAYERS = 10_000  # of an encoder; a stored spec with more is not one of ours, and its layers would fill the memory

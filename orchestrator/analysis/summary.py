@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrator.analysis.cells import by_cell
 from trials.errors import ConfigError, StoreError, reason
-from trials.plugins.loading import Registry
+from trials.plugins.registry import Registry
 from trials.spec import TrialSpec
 
 if TYPE_CHECKING:  # plans, help texts and the follower load without pandas

@@ -17,7 +17,7 @@ from orchestrator.monitoring.metrics import Meters
 from orchestrator.store import ResultStore
 from orchestrator.sweeps.cluster_spec import ClusterSpec
 from orchestrator.sweeps.plan import Plan
-from trials.plugins.loading import Registry
+from trials.plugins.registry import Registry
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from pathlib import Path
 from orchestrator.backends.backend import REMOTES, Submission
 from orchestrator.config.console import INTERRUPTED, Say
 from orchestrator.deploy.ray_session import NO_TOKEN
-from orchestrator.ray_backend.jobs import CLUSTER_FILE, Jobs, package_plugins, package_sweep
+from orchestrator.ray_backend.job_package import CLUSTER_FILE, package_plugins, package_sweep
+from orchestrator.ray_backend.jobs import Jobs
 from orchestrator.sweeps.cluster_spec import ClusterSpec
 from trials.errors import ConfigError, NothingMatchedError
 

@@ -19,7 +19,7 @@ from orchestrator.analysis.cells import SAVED
 from orchestrator.analysis.decision_plan import MIN_SAVING, DecisionPlan
 from orchestrator.sweeps.space import Point, Space
 from trials.metrics.metric import METRICS
-from trials.plugins.loading import Registry
+from trials.plugins.registry import Registry
 from trials.record import RECORD_COLUMNS
 from trials.settings import Frozen, Positive, Seed
 

@@ -15,7 +15,7 @@ from orchestrator.store import open_store
 from tests.docs.snippets import ALL, CHECKOUT, Block, commands
 from tests.docs.test_snippets import OTHERS, name_of
 from tests.small_sweeps import write_bank
-from trials.plugins.loading import registries
+from trials.plugins.registry import registries
 
 MY_SWEEP = """
 name: starter

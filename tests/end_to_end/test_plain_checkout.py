@@ -15,7 +15,7 @@ from tests.linked_environment import OURS, linked_environment
 CHECKOUT = Path(__file__).parents[2]
 ASK = """
 from dashboards.cli import app
-from orchestrator.ray_backend.jobs import pinned_packages
+from orchestrator.ray_backend.job_package import pinned_packages
 try:
     app(["--version"])
 except SystemExit:

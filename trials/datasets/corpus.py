@@ -14,7 +14,7 @@ from trials.datasets.broken_lines import convert_all
 from trials.datasets.split_names import is_whole
 from trials.errors import DataError
 from trials.outside.plain_files import NotPlainError, Stamp, digest_of, stamp_of
-from trials.plugins.loading import Registry
+from trials.plugins.registry import Registry
 from trials.settings import Columns, DataSpec, Files
 
 

@@ -15,7 +15,7 @@ from itertools import pairwise
 
 from trials.errors import reason
 from trials.freeze.stored_rule import ADAPTIVE
-from trials.plugins.loading import Registry
+from trials.plugins.registry import Registry
 
 FreezeStrategy = Callable[[int, int], frozenset[int]]
 

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from trials.metrics.contributions import from_left_out
-from trials.plugins.loading import NOT_LOADED, Registry
+from trials.plugins.registry import NOT_LOADED, Registry
 
 Output = Literal["tags", "spans", "classes", "binary", "numbers"]
 """What a task predicts: a tag for every word, spans of words, a class for every text, one of two classes of which one

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from trials.plugins.loading import Registry
+from trials.plugins.registry import Registry
 from trials.settings import ModelSpec
 
 if TYPE_CHECKING:

@@ -1,9 +1,8 @@
-"""Registries, and the plug-ins of other people: modules that register something in one when they are imported.
+"""The plug-ins of other people: modules that register something in a registry when they are imported.
 
-A registry holds the names that a YAML file may use for one kind of plugin, and their implementations. A package
-announces its module by an entry point of the group `permafrost.plugins`; a sweep file names modules that need no
-package under `plugins:`, and every command takes `--plugin`. Whoever runs trials elsewhere takes `loaded()` along, as a
-value or as files (`orchestrator.ray_backend.staging`), and calls `LoadedPlugins.load` there.
+A package announces its module by an entry point of the group `permafrost.plugins`; a sweep file names modules that
+need no package under `plugins:`, and every command takes `--plugin`. Whoever runs trials elsewhere takes `loaded()`
+along, as a value or as files (`orchestrator.ray_backend.staging`), and calls `LoadedPlugins.load` there.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -19,108 +18,11 @@ from importlib.machinery import PathFinder
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from traceback import extract_tb
-from types import FrameType
-from typing import Any, Generic, TypeVar
-from weakref import WeakSet
 
-from trials.errors import ConfigError, UnknownNameError, reason, unknown
+from trials.errors import ConfigError, reason
 from trials.outside import plain_files
 from trials.plugins.import_origins import OURS, pin, place_of
-
-T = TypeVar("T")
-
-NOT_LOADED = "plug-in not loaded"  # what stands beside a name that a store has and no module registered
-HINT = "One of a plug-in: name its module under `plugins`, or with --plugin."
-
-_registries: WeakSet[Registry[Any]] = WeakSet()
-
-
-class Registry(Generic[T]):
-    """Plugins of one kind by name.
-
-    Attributes:
-        kind: What they are, for error messages.
-    """
-
-    def __init__(self, kind: str, *, reserved: Collection[str] = ()) -> None:
-        """An empty registry; words that are reserved mean something else in the same place."""
-        self.kind, self._reserved = kind, reserved
-        self._plugins: dict[str, T] = {}
-        self._modules: dict[str, str] = {}  # of each plugin that is not ours
-        _registries.add(self)
-
-    def register(self, name: str) -> Callable[[T], T]:
-        """Decorator that registers a plugin under the name that YAML files use.
-
-        Raises:
-            ValueError: Another module has registered the name. The same one may do so again, as a notebook does.
-        """
-
-        def add(plugin: T) -> T:
-            module = _registering_module()
-            if name in self._reserved:
-                raise ValueError(f"{self.kind} {name!r}: this word has a meaning of its own. Choose another name.")
-            if name in self._plugins and (module is None or self._modules.get(name) != module):
-                by = self._modules.get(name) or "Permafrost"
-                raise ValueError(f"{self.kind} {name!r} is registered by {by} already. Choose another name.")
-            self._plugins[name] = plugin
-            if module is not None:
-                self._modules[name] = module
-            return plugin
-
-        return add
-
-    def __getitem__(self, name: str) -> T:
-        """The plugin of that name. Raises an UnknownNameError that lists the known names."""
-        if name not in self._plugins:
-            raise UnknownNameError(f"{unknown(name, self._plugins)} {HINT}")
-        return self._plugins[name]
-
-    def get(self, name: str) -> T | None:
-        """The plugin of that name; None if it is not registered, as a store may hold trials of one that is not."""
-        return self._plugins.get(name)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(sorted(self._plugins))
-
-    def values(self) -> tuple[T, ...]:
-        """The plugins in the order in which they were registered."""
-        return tuple(self._plugins.values())
-
-    def items(self) -> tuple[tuple[str, T], ...]:
-        """Names and plugins in that order."""
-        return tuple(self._plugins.items())
-
-    def our_values(self) -> tuple[T, ...]:
-        """Those that are part of Permafrost."""
-        return tuple(plugin for name, plugin in self._plugins.items() if name not in self._modules)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._plugins
-
-
-def registries() -> tuple[Registry[Any], ...]:
-    """All of them, whatever they hold."""
-    return tuple(_registries)
-
-
-def outside_modules() -> list[str]:
-    """The modules that are not ours and have registered something."""
-    return sorted(
-        {registry._modules[name] for registry in _registries for name in registry._plugins if name in registry._modules}
-    )
-
-
-def _registering_module() -> str | None:
-    """The module that calls `register`, perhaps through functions of ours; None if it is one of ours."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        name = str(frame.f_globals.get("__name__", ""))
-        if name.partition(".")[0] not in OURS:  # what imports one of ours is Python's own machinery
-            return None if name.startswith(("importlib.", "_frozen_importlib")) else name
-        frame = frame.f_back
-    return None
-
+from trials.plugins.registry import outside_modules
 
 GROUP = "permafrost.plugins"
 MOST_BYTES = 64 << 20  # of all files of the plug-ins: code, and perhaps a table or two

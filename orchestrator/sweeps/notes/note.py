@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from orchestrator.sweeps.sweep import SweepSpec
 from trials.draft import Lookup
-from trials.plugins.loading import Registry
+from trials.plugins.registry import Registry
 from trials.settings import DataSpec
 from trials.spec import TrialSpec
 

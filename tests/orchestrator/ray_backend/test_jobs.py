@@ -14,8 +14,10 @@ from aiohttp import web
 
 from orchestrator.backends import ray_jobs
 from orchestrator.config.yaml_document import Document
+from orchestrator.ray_backend import job_package
 from orchestrator.ray_backend import jobs as jobs_module
-from orchestrator.ray_backend.jobs import Jobs, our_modules, package_sweep, pinned_packages
+from orchestrator.ray_backend.job_package import our_modules, package_sweep, pinned_packages
+from orchestrator.ray_backend.jobs import Jobs
 from orchestrator.sweeps.cluster_spec import ClusterSpec, find_cluster
 from trials.errors import ConfigError, MissingError, RefusedError
 
@@ -161,7 +163,7 @@ def test_files_outside_of_this_folder_and_too_many_are_not_sent_but_told(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(jobs_module, "MOST_BYTES", 3)
+        patch.setattr(job_package, "MOST_BYTES", 3)
         with pytest.raises(ConfigError, match="of local files, and at most"):
             sent_from(here)
     assert not list((here.parent / "sent").iterdir())

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from orchestrator.ray_backend import staging as staging
-from orchestrator.ray_backend.jobs import package_plugins
+from orchestrator.ray_backend.job_package import package_plugins
 from orchestrator.ray_backend.shared_folder import elsewhere, holds, unshared_folder_note
 from orchestrator.ray_backend.staged_plugins import StagedPlugins, stage_plugins
 from orchestrator.ray_backend.staging import staged

@@ -9,7 +9,7 @@ import pytest
 
 from orchestrator.api.questions import write_question
 from orchestrator.own_data.choose_options import ChooseOptions
-from orchestrator.ray_backend.jobs import package_sweep
+from orchestrator.ray_backend.job_package import package_sweep
 from orchestrator.sweeps.cluster_spec import ClusterSpec
 from orchestrator.sweeps.sweep import expand, load_sweep
 from tests.builders import write_sweep

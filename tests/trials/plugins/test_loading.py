@@ -20,7 +20,8 @@ from trials.errors import ConfigError
 from trials.freeze.strategies import FREEZE_STRATEGIES, possible_depths
 from trials.metrics.metric import metric_label
 from trials.plugins import loading
-from trials.plugins.loading import Registry, digest_of, load, load_installed, loaded
+from trials.plugins.loading import digest_of, load, load_installed, loaded
+from trials.plugins.registry import Registry
 from trials.tasks import TASKS
 
 pytestmark = pytest.mark.usefixtures("fresh_plugins")
