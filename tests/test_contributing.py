@@ -35,7 +35,7 @@ from trials.metrics.metric import METRICS
 from trials.models.family import MODEL_FAMILIES
 from trials.models.load import family_of, load_model
 from trials.plugins.registry import Registry
-from trials.sources.corpus_draft import DataDraft
+from trials.sources.places.corpus_draft import DataDraft
 from trials.tasks.task import TASKS, read_corpus, words_of
 
 GUIDE = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")

@@ -20,9 +20,10 @@ from trials.model_checks.checked_models import check_model
 from trials.plugins.registry import HINT
 from trials.settings import EMBEDDINGS_ALONE, DataSpec, FreezeSpec, Frozen, ModelSpec, Positive, Recipe
 from trials.sources.cache import Progress, forbidden, no_progress
-from trials.sources.corpus_draft import DataDraft, Located, named_corpus
-from trials.sources.local_models import STARTER, ModelDraft, find_model, named_model
+from trials.sources.places.corpus_draft import DataDraft, Located, named_corpus
+from trials.sources.places.model_draft import ModelDraft, find_model, named_model
 from trials.spec import TrialSpec, beyond_bounds, conflicts
+from trials.starter import STARTER
 from trials.tasks import TASKS
 from trials.tasks.task import counted_corpus, labelled
 
@@ -238,7 +239,7 @@ class Lookup:
 
         def note(draft: DataDraft | ModelDraft, source: str | None) -> None:
             if source is not None and not draft.is_pinned:
-                self.resolved[source] = _resolution(draft, source, offline=offline)
+                self.resolved[source] = draft.meaning(source) + (" in the cache" if forbidden(offline=offline) else "")
 
         def files(draft: DataDraft) -> Located:
             located = draft.located(offline=offline, progress=progress)
@@ -269,15 +270,6 @@ class Lookup:
         if first.label != other.label:
             note = f"`{first.label}` and `{other.label}` freeze the same layers: they are one setting."
             self.spellings[note] = None
-
-
-def _resolution(draft: DataDraft | ModelDraft, source: str, *, offline: bool) -> str:
-    """What a name without an exact version was found to mean."""
-    is_treebank = isinstance(draft, DataDraft) and draft.ud is not None
-    kind = "model" if isinstance(draft, ModelDraft) else "treebank" if is_treebank else "dataset"
-    what = "newest release" if is_treebank else "commit" if draft.revision else "newest commit"
-    where = " in the cache" if forbidden(offline=offline) else ""
-    return f"{kind} {draft.asked} is {source}, its {what}{where}"
 
 
 def _once(look_up: Callable[K, V]) -> Callable[K, V]:

@@ -73,6 +73,10 @@ class DataError(PermafrostError):
     exit_code = 3
 
 
+class NoDevSplitError(DataError):
+    """A corpus without a dev split; a share of train may serve as one."""
+
+
 class ModelError(PermafrostError):
     """A model folder that is absent, broken, or of an unsupported architecture."""
 

@@ -16,12 +16,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from orchestrator.analysis.cells import freeze_name, has_frozen_dropout
+from orchestrator.analysis.cells import has_frozen_dropout
 from orchestrator.analysis.decide import decide
 from orchestrator.analysis.decided import Decided, Outcome
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.analysis.own_training import freeze_yaml, own_training_lines
-from orchestrator.analysis.rows import COMPLETED
 from orchestrator.analysis.savings import FLOPS, savings
 from orchestrator.analysis.trial_frame import MEMORY, TRAINING_COST
 from orchestrator.analysis.wording import AnswerWords, answer_words, excluded
@@ -242,7 +241,7 @@ class Answer:
         """All settings with their losses, intervals, verdicts, savings (also of FLOPs, time and memory) and collapses,
         then the adapters.
         """
-        return (*_settings(self.decided_by), *self.adapters)
+        return (*setting_rows(self.decided_by), *self.adapters)
 
     @cached_property
     def words(self) -> AnswerWords:
@@ -323,7 +322,7 @@ def answers(
     Raises:
         ValueError: As of `decide.decide`.
     """
-    found = [_answer(rows, specs, decide(rows, plan, budget=budget, value=value)) for rows in questions(frame)]
+    found = [answer_to(rows, specs, decide(rows, plan, budget=budget, value=value)) for rows in questions(frame)]
     return sorted(found, key=lambda answer: not answer.decided)  # stable: sizes stay in order
 
 
@@ -335,50 +334,11 @@ def questions(frame: pd.DataFrame) -> Iterator[pd.DataFrame]:
         yield frame[frame.index.isin(rows.index) | (frame["cell"] == key[4])]
 
 
-def settings_against(frame: pd.DataFrame, baseline: str, plan: DecisionPlan | None = None) -> Iterator[dict[str, Any]]:
-    """What is no freeze of a baseline's encoder, such as an adapter, against that cell: rows as of `Answer.settings`.
-
-    Each has an interval of its own, as no search chooses among them.
-
-    Args:
-        frame: As of `trial_frame`, of one objective group; `freeze` is what a row is called.
-    """
-    for cell in frame["cell"].unique():
-        if cell != baseline:
-            rows = frame[frame["cell"].isin((cell, baseline))].assign(baseline=baseline)
-            yield from _settings(_with_each_saving(decide(rows, plan), rows))
-
-
-def across_models(
-    frame: pd.DataFrame, specs: Mapping[str, TrialSpec], plan: DecisionPlan | None = None
-) -> Answer | None:
-    """One answer over several encoders: every depth of each against the best baseline; None before two have one.
-
-    All losses are one family of intervals. The best baseline is picked by its mean on dev, so that losses against it
-    are rather too large than too small.
-
-    Args:
-        frame: As of `trial_frame`, of one objective group.
-
-    Raises:
-        ValueError: As of `decide`.
-    """
-    own = frame[(frame["cell"] == frame["baseline"]) & (frame["state"] == COMPLETED)]
-    means = own.groupby("cell")["score"].mean()
-    if len(means) < 2:
-        return None
-    best = str(means.idxmax())  # by dev: test selects nothing
-    names = {
-        cell: f"{spec.model.name} {freeze_name(spec.freeze.label, spec.model.n_layers)}" for cell, spec in specs.items()
-    }
-    rows = frame.assign(baseline=best, freeze=frame["cell"].map(names), setup=f"against {names[best]}")
-    return replace(_answer(rows, specs, decide(rows, plan)), model=" or ".join(frame["model"].unique()))
-
-
-def _answer(rows: pd.DataFrame, specs: Mapping[str, TrialSpec], of: Decided) -> Answer:
+def answer_to(rows: pd.DataFrame, specs: Mapping[str, TrialSpec], of: Decided) -> Answer:
+    """The answer to the question of some rows, as it was decided."""
     first = rows.iloc[0]
     return Answer(
-        decided_by=_with_each_saving(of, rows),
+        decided_by=with_each_saving(of, rows),
         task=str(first["task"]),
         corpus=str(first["corpus"]),
         model=str(first["model"]),
@@ -388,7 +348,7 @@ def _answer(rows: pd.DataFrame, specs: Mapping[str, TrialSpec], of: Decided) -> 
     )
 
 
-def _with_each_saving(of: Decided, rows: pd.DataFrame) -> Decided:
+def with_each_saving(of: Decided, rows: pd.DataFrame) -> Decided:
     """With the shares of FLOPs, time and memory in the table; NaN where one is not known, or is measured and not shown
     to differ from none.
     """
@@ -404,7 +364,7 @@ def _with_each_saving(of: Decided, rows: pd.DataFrame) -> Decided:
     return replace(of, table=of.table.assign(**{name: cells.map(share) for name, share in shares.items()}))
 
 
-def _settings(of: Decided) -> Iterator[dict[str, Any]]:
+def setting_rows(of: Decided) -> Iterator[dict[str, Any]]:
     """The rows of the table as JSON values."""
     for row in of.table.to_dict("records"):
         yield {name: _plain(row[name]) for name in _SETTING}

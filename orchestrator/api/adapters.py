@@ -29,7 +29,7 @@ def with_lora(
 
     Raises as `launch`.
     """
-    from orchestrator.analysis.answer import settings_against  # loads pandas
+    from orchestrator.analysis.comparisons import settings_against  # loads pandas
 
     rate = float(f"{TIMES_RATE * float(question.rates.get(NOTHING, question.recipe['optim']['lr'])):.3g}")
     rows = launch.results.trials(["trial_id", "state"]).to_pylist()

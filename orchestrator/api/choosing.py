@@ -42,7 +42,7 @@ from orchestrator.sweeps.dev_resolution import resolved
 from orchestrator.sweeps.plan import Plan, brought_up_to_date
 from trials.draft import Lookup
 from trials.errors import ConfigError, unknown
-from trials.sources.local_models import named_model
+from trials.sources.places.model_draft import named_model
 from trials.spec import TrialSpec
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ def _over_models(asked: ChooseOptions, folder: Path, launch: Launch) -> Choice:
 
 def _best_of(choices: Sequence[Choice], plans: Sequence[PlannedQuestion], launch: Launch) -> Choice:
     """The choices of several encoders as one: first the answer over all, then that of each."""
-    from orchestrator.analysis.answer import across_models  # loads pandas
+    from orchestrator.analysis.comparisons import across_models  # loads pandas
 
     trials = launch.results.evidence([spec for planned in plans for spec in planned.plan.trials])
     try:

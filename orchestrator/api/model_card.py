@@ -24,7 +24,7 @@ from trials.record import MISMATCHED
 from trials.settings import ModelSpec
 from trials.sources.cache import fetched_corpora
 from trials.sources.hub_client import Repo
-from trials.sources.local_models import named_model
+from trials.sources.places.model_draft import named_model
 from trials.spec import TrialSpec
 from trials.state import State
 from trials.tasks import TASKS

@@ -13,7 +13,6 @@ from orchestrator.config.console import Say
 from orchestrator.config.quantities import HOUR, duration
 from orchestrator.own_data.choose_options import ChooseOptions
 from orchestrator.own_data.corpus_guess import draft_of, guess_corpus
-from orchestrator.own_data.corpus_words import corpus_lines
 from orchestrator.own_data.recipe import recipe
 from orchestrator.own_data.sweep_file import (
     SEEDS,
@@ -37,14 +36,15 @@ from orchestrator.search.choose_depth import spread
 from orchestrator.search.depth_search import Depths
 from orchestrator.session.session import Launch
 from orchestrator.session.tables import plan_lines
+from orchestrator.sweeps.corpus_words import corpus_lines
 from orchestrator.sweeps.dev_resolution import dev_note, folds_note, resolved
 from orchestrator.sweeps.notes import Noted
 from orchestrator.sweeps.plan import Plan
 from orchestrator.sweeps.sweep import expand, load_sweep, sweep_of_text
 from trials.draft import Lookup
 from trials.errors import RefusedError
-from trials.sources.corpus_draft import DataDraft
-from trials.sources.local_models import ModelDraft, named_model
+from trials.sources.places.corpus_draft import DataDraft
+from trials.sources.places.model_draft import ModelDraft, named_model
 from trials.tasks.task import read_corpus
 
 if TYPE_CHECKING:

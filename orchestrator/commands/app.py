@@ -13,8 +13,9 @@ from typer.core import TyperCommand
 import trials
 from orchestrator.commands.positions import with_finite_numbers, with_places
 from orchestrator.commands.usage_errors import OneLineGroup
-from orchestrator.config.command_line import memory_in_words, with_plugins
+from orchestrator.config.command_line import with_plugins
 from orchestrator.config.extras import declared
+from orchestrator.config.little_memory import memory_in_words
 from orchestrator.config.signals import end_with_command
 
 # Panels of the list of commands, in its order.

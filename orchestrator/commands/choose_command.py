@@ -24,7 +24,7 @@ from orchestrator.config import options
 from orchestrator.config.console import download_progress, reported, say, sibling_command, stderr, stdout
 from orchestrator.own_data.choose_options import Ask, ChooseOptions
 from trials.draft import Lookup
-from trials.sources.local_models import STARTER
+from trials.starter import STARTER
 
 
 @with_options(

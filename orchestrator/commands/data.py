@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import wraps
 from pathlib import Path
@@ -23,11 +23,11 @@ from rich.table import Table
 from rich.text import Text
 
 from orchestrator.config import options
-from orchestrator.config.console import command_group, download_progress, number_table, reported, say, stderr, stdout
+from orchestrator.config.console import command_group, download_progress, reported, say, stderr, stdout
 from orchestrator.config.quantities import counted
 from orchestrator.own_data.choose_options import ChooseOptions
 from orchestrator.own_data.corpus_guess import NO_DEV, draft_of, guess_draft
-from orchestrator.own_data.corpus_words import corpus_lines, examples
+from orchestrator.sweeps.corpus_words import corpus_lines, examples
 from orchestrator.sweeps.sweep import expand, load_sweep
 from trials.datasets.corpus import SPLITS
 from trials.datasets.corpus_check import LENGTHS, CorpusCheck, check_corpus
@@ -36,7 +36,7 @@ from trials.errors import ConfigError
 from trials.escaping import escaped
 from trials.settings import DataSpec
 from trials.sources.cache import FetchedCorpus, cache_root, fetched_corpora
-from trials.sources.corpus_draft import named_corpus
+from trials.sources.places.corpus_draft import named_corpus
 from trials.starter import BUNDLED_TREEBANKS
 from trials.tasks import TASKS
 from trials.tasks.task import labelled, read_corpus, reading_notes
@@ -278,9 +278,9 @@ def _check_parts(report: CorpusCheck) -> Iterator[Table | Padding | Text]:
     sizes = dict(zip(report.splits, zip(*counts.values(), strict=True), strict=True))
     bounds = [f"<= {bound}" for bound in LENGTHS] + [f"> {LENGTHS[-1]}"]
     for table in (
-        number_table(("split", *counts), sizes),
+        _number_table(("split", *counts), sizes),
         # Of its own, so that the numbers of a large corpus fit 80 columns.
-        number_table(("words", *bounds), {name: split.lengths for name, split in report.splits.items()}),
+        _number_table(("words", *bounds), {name: split.lengths for name, split in report.splits.items()}),
         _label_table(report),
     ):
         yield Padding(table, (1, 0, 0, 0))
@@ -296,6 +296,15 @@ def _check_parts(report: CorpusCheck) -> Iterator[Table | Padding | Text]:
         if labels:
             names = ", ".join(f"{escaped(label)} ({n})" for label, n in labels.items())
             yield Text(f"{split} has labels that train lacks, each of which counts as an error: {names}.")
+
+
+def _number_table(head: Sequence[str], rows: Mapping[str, Sequence[int]]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for name in head:
+        table.add_column(name, justify="left" if name == head[0] else "right", no_wrap=True)
+    for name, figures in rows.items():
+        table.add_row(name, *(f"{n:,}" for n in figures))
+    return table
 
 
 def _label_table(report: CorpusCheck) -> Table:

@@ -20,7 +20,8 @@ from orchestrator.forecast.forecast import Forecast
 from orchestrator.forecast.forecast import as_json as forecast_as_json
 from orchestrator.session.bounds import Bounds
 from orchestrator.session.session import Launch
-from orchestrator.session.tables import plan_lines, setting_table
+from orchestrator.session.setting_table import setting_table
+from orchestrator.session.tables import plan_lines
 from orchestrator.sweeps.cluster_spec import ClusterSpec, device_line, find_cluster
 from orchestrator.sweeps.plan import Plan
 from orchestrator.sweeps.sweep import MAX_TRIALS, load_sweep

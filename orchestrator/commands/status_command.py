@@ -26,7 +26,6 @@ from orchestrator.config.console import DEFAULT_STORE, reported, say, stdout, wr
 from orchestrator.config.quantities import counted, points
 from orchestrator.forecast import stored_pace
 from orchestrator.forecast.unfinished import unfinished_trials
-from orchestrator.own_data.corpus_words import dev_size
 from orchestrator.session.following import follow_store
 from orchestrator.session.so_far import so_far_lines
 from orchestrator.store import ResultStore, open_store
@@ -34,6 +33,7 @@ from orchestrator.store.schema import TRIALS
 from orchestrator.store.stored_specs import planned_specs, stored_spec
 from orchestrator.store.sweep_plans import SweepPlan
 from orchestrator.sweeps.cluster_spec import find_cluster
+from orchestrator.sweeps.corpus_words import dev_size
 from trials.record import COSTS
 
 

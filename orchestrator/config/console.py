@@ -8,7 +8,7 @@ import shlex
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
@@ -26,7 +26,6 @@ from rich.progress import (
 )
 from rich.progress import Progress as RichProgress
 from rich.segment import Segment
-from rich.table import Table
 
 from orchestrator.config.quantities import size
 from trials.errors import PermafrostError, is_out_of_memory, one_line
@@ -112,16 +111,6 @@ _STOPPED = "stopped; finished trials are in the store. Run the same command to r
 def command_group(about: str) -> typer.Typer:
     """A group of commands, which shows its help where none is named."""
     return typer.Typer(help=about, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
-
-
-def number_table(head: Sequence[str], rows: Mapping[str, Sequence[int]]) -> Table:
-    """A row of numbers for each name, under their heads."""
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for name in head:
-        table.add_column(name, justify="left" if name == head[0] else "right", no_wrap=True)
-    for name, figures in rows.items():
-        table.add_row(name, *(f"{n:,}" for n in figures))
-    return table
 
 
 def say(message: str) -> None:

@@ -34,8 +34,8 @@ from trials.errors import ConfigError, MissingError, PermafrostError, is_out_of_
 from trials.hardware.machine import VISIBLE, CudaGpus, listed_gpus, may_have_gpus, processor_name, usable_cores
 from trials.plugins.import_origins import OURS, hidden_by
 from trials.sources.cache import cache_root
-from trials.sources.corpus_draft import named_corpus
-from trials.sources.local_models import named_model
+from trials.sources.places.corpus_draft import named_corpus
+from trials.sources.places.model_draft import named_model
 
 Level = Literal["ok", "warn", "fail"]
 LIMIT_S = 90.0  # of a check; importing torch from a cold disk is the slowest

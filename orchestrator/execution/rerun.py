@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from orchestrator.execution.trial_rows import epoch_row
+from orchestrator.execution.recorder import epoch_row
 from orchestrator.store import ResultStore
 from orchestrator.store.contents import COMPUTED
 from orchestrator.store.schema import EPOCHS
-from orchestrator.store.stored_specs import LISTING, only_match, stored_spec
-from trials.errors import NothingMatchedError
+from orchestrator.store.stored_specs import LISTING, stored_spec
+from trials.errors import ConfigError, NothingMatchedError
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
 from trials.starter import model_path
@@ -48,12 +48,22 @@ def find_trial(store: ResultStore, trial_id: str) -> tuple[TrialSpec, Row]:
         ConfigError: several trials have it.
     """
     rows = {row["trial_id"]: row for row in store.trials().to_pylist()}
-    row = rows[only_match(trial_id.rpartition("_")[2], rows, "trial", store.address, LISTING)]
+    row = rows[_only_match(trial_id.rpartition("_")[2], rows, store.address)]
     if row["state"] != State.COMPLETED:
         raise NothingMatchedError(
             f"trial {row['trial_id']} ended {row['state']}. Only a completed one can be run again."
         )
     return _with_starter_set(stored_spec(row["spec"], row["trial_id"])), row
+
+
+def _only_match(prefix: str, ids: Iterable[str], store: str) -> str:
+    """The id that begins with a prefix."""
+    matches = sorted({i for i in ids if i.startswith(prefix)})
+    if not matches:
+        raise NothingMatchedError(f"no trial {prefix!r} in {store}. `{LISTING}` lists them.")
+    if len(matches) > 1:
+        raise ConfigError(f"{prefix!r} matches {len(matches)} trials: {', '.join(matches[:4])}. Give more digits.")
+    return matches[0]
 
 
 def _with_starter_set(spec: TrialSpec) -> TrialSpec:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
+from orchestrator.execution.recorder import StoredCheckpoints
 from orchestrator.storage.open_storage import open_storage
-from orchestrator.store.stored_checkpoints import StoredCheckpoints
 from orchestrator.store.stored_weights import save_weights
 from orchestrator.sweeps.sweep import SweepSpec
 from trials.record import EpochRecord

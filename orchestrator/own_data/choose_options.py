@@ -17,7 +17,7 @@ from orchestrator.config.python_arguments import checked_argument
 from trials.datasets.corpus import CORPUS_FORMATS
 from trials.errors import ConfigError, unknown
 from trials.settings import FEWEST_FOLDS, MOST_FOLDS, Columns, Scheme
-from trials.sources.local_models import STARTER
+from trials.starter import STARTER
 from trials.tasks import TASKS
 
 Ask = Callable[[str, Sequence[str]], str]

@@ -10,7 +10,7 @@ from typing import Any
 
 from orchestrator.config.quantities import counted
 from orchestrator.own_data.choose_options import ChooseOptions
-from orchestrator.own_data.corpus_words import percent, split_size
+from orchestrator.sweeps.corpus_words import percent, split_size
 from trials.datasets.broken_lines import BrokenLinesError
 from trials.datasets.cell_evidence import TagEvidence
 from trials.datasets.conllu_reader import TAGS
@@ -23,19 +23,19 @@ from trials.datasets.corpus import (
     fingerprint,
     item_words,
 )
-from trials.datasets.layout import Layout, layout_of, says_format
+from trials.datasets.layout import Layout, format_of, layout_of
 from trials.datasets.split_names import by_split
 from trials.datasets.table_evidence import NO_PAIR
 from trials.datasets.table_reader import TABLES
 from trials.datasets.table_rows import column_cells, first_rows
 from trials.draft import Lookup
-from trials.errors import ConfigError, DataError, MissingError, UnclearError, spelled
+from trials.errors import ConfigError, DataError, MissingError, NoDevSplitError, UnclearError, spelled
 from trials.escaping import quoted
 from trials.settings import Columns, DataSpec, Files
 from trials.sources.converted import conversion_of
-from trials.sources.corpus_draft import HELD_OUT, DataDraft, Located, named_corpus
-from trials.sources.hub_client import near_here
-from trials.sources.split_files import NoDevSplitError, files_in
+from trials.sources.places.corpus_draft import HELD_OUT, DataDraft, Located, named_corpus
+from trials.sources.source import near_here
+from trials.sources.split_files import files_in
 from trials.starter import BUNDLED_TREEBANKS
 from trials.tasks import TASKS
 from trials.tasks.task import read_corpus, reading_notes, task_that_reads, unit_of
@@ -134,7 +134,7 @@ def guess_draft(draft: DataDraft, asked: ChooseOptions, lookup: Lookup) -> tuple
         # The files are laid out once more when the draft is resolved, and would find a refused column again.
         refused = {"document": NO_PAIR} if given is not None and given.document == NO_PAIR else {}
         changes["columns"] = layout.columns.model_copy(update=refused)
-    if located.format is None and asked.format is None and not says_format(files[0], layout.format):
+    if located.format is None and asked.format is None and not _says_format(files[0], layout.format):
         changes["format"] = layout.format
     return draft.model_copy(update=changes), task, lines
 
@@ -249,6 +249,14 @@ def _inside(folder: Path, name: str) -> str:
 
 def _word(name: str) -> str:
     return "".join(c if c.isalnum() or c in "_.+-" else "-" for c in name) or "data"
+
+
+def _says_format(path: str, format_: str) -> bool:
+    """Whether a file's name says a format."""
+    try:
+        return format_of(path) == format_
+    except DataError:
+        return False
 
 
 def _task_of(train: Files, layout: Layout, scheme: str) -> str:

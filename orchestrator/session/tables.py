@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.cells import cell_len, chop_cells
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
@@ -16,7 +16,6 @@ from rich.text import Text
 
 from orchestrator.analysis.cells import (
     LEGEND,
-    by_cell,
     cell_label,
     dropout_of,
     grouped,
@@ -26,15 +25,13 @@ from orchestrator.analysis.cells import (
 )
 from orchestrator.analysis.summary import CellSummary
 from orchestrator.config.quantities import counted, points
-from orchestrator.own_data.corpus_words import corpora_lines
 from orchestrator.sweeps.cluster_spec import ClusterSpec, device_line
+from orchestrator.sweeps.corpus_words import corpora_lines
 from orchestrator.sweeps.plan import Plan
 from trials.metrics.metric import metric_label
 from trials.spec import TrialSpec, examples_seen, steps_an_epoch
 from trials.state import State
 from trials.tasks.task import head_of
-
-MOST_SETTINGS = 60  # that a plan lists
 
 
 def plan_lines(plan: Plan, store: str, cluster: ClusterSpec) -> list[str]:
@@ -74,37 +71,12 @@ def _places(plan: Plan) -> str:
     return f" (epoch {places.pop()})" if len(places) == 1 else ""
 
 
-def setting_table(plan: Plan) -> Table:
-    """One row per setting of a plan: what it freezes, and how many of its seeds are complete."""
-    specs = [*plan.trials, *plan.stand_ins]
-    varying, cells = varying_settings(specs), by_cell(specs)
-    to_run = {spec.trial_id for spec in plan.ahead}
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    table.add_column("setting", overflow="fold")
-    table.add_column("seeds complete", justify="right", no_wrap=True)
-    names = {cell: _name_of(replicates[0], varying, cells) for cell, replicates in cells.items()}
-    for cell, replicates in [*cells.items()][:MOST_SETTINGS]:
-        complete = sum(spec.trial_id not in to_run for spec in replicates)
-        table.add_row(Text(names[cell]), f"{complete} of {len(replicates)}")
-    if (more := len(cells) - MOST_SETTINGS) > 0:
-        table.add_row(f"and {more:,} more", "")
-    return table
-
-
-def _name_of(spec: TrialSpec, varying: Sequence[str], cells: Mapping[str, Sequence[TrialSpec]]) -> str:
-    """The label of a setting, with its corpus and train size where these vary."""
-    name = cell_label(spec, varying)
-    groups = {objective_group(replicates[0]) for replicates in cells.values()}
-    _, _, corpus, size = objective_group(spec)
-    return name if len(groups) == 1 else f"{name}, {corpus}, {size:,} train {_ITEMS[head_of(spec.task)]}"
-
-
 def cell_tables(cells: Sequence[CellSummary]) -> Iterator[RenderableType]:
     """One table per objective group, one row per setting: score over seeds, parameters, time, savings of freezing."""
     varying = varying_settings([cell.spec for cell in cells])
     width = max((len(cell_label(cell.spec, varying)) for cell in cells), default=0)
     for (task, metric, corpus, size), group in grouped(cells, lambda cell: objective_group(cell.spec)).items():
-        title = Text(f"{corpus}, {size:,} train {_ITEMS[head_of(task)]}, {metric_label(metric)}")
+        title = Text(f"{corpus}, {size:,} train {ITEMS[head_of(task)]}, {metric_label(metric)}")
         table = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 1, 0, 0))
         table.add_column("freeze", overflow="fold", min_width=min(width, _FREEZE_WIDTH))
         for name, figure_width in _FIGURES.items():
@@ -155,7 +127,7 @@ def _unevenness(cells: Sequence[CellSummary]) -> str:
 
 
 # Column names and widths, so that the tables of a sweep align in 80 columns.
-_ITEMS = {"tokens": "sentences", "text": "texts", None: "items"}
+ITEMS = {"tokens": "sentences", "text": "texts", None: "items"}
 _FREEZE_WIDTH = 19
 _FIGURES = {
     "seeds": 5,

@@ -54,17 +54,6 @@ def recorded(table: str, rows: pa.Table) -> Recorded:
     return Recorded(len(rows), f"{content.hexdigest()[:16]}/{n_columns}")
 
 
-def agrees(expected: Recorded, actual: Recorded) -> bool:
-    """Whether rows are those that were recorded; digests over other numbers of columns do not compare.
-
-    A version that lacks a column, such as that of a metric of one's own, reads the rows without it.
-    """
-    if expected.rows != actual.rows:
-        return False
-    same_columns = expected.digest.partition("/")[2] == actual.digest.partition("/")[2]
-    return not same_columns or expected.digest == actual.digest
-
-
 def as_columns(by_table: Mapping[str, Recorded]) -> dict[str, list[tuple[str, int]] | list[tuple[str, str]]]:
     """The columns of `schema.TRIALS` that hold what is recorded by table."""
     counts = [(table, record.rows) for table, record in by_table.items()]

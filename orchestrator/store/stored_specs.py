@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import ValidationError
 
 from orchestrator.config.yaml_document import faults
 from orchestrator.store.sweep_plans import SweepPlan
-from trials.errors import ConfigError, NothingMatchedError, StoreError
+from trials.errors import StoreError
 from trials.spec import TrialSpec
 
 LISTING = "permafrost status --trials"  # the command that lists the trials of a store
@@ -43,21 +43,6 @@ def checked_spec(content: object, trial_id: str) -> TrialSpec | str:
     except ValueError as error:
         return f"its spec cannot be read by this version ({str(error).partition(chr(10))[0]})"
     return spec if spec.trial_id == trial_id else f"its spec belongs to trial {spec.trial_id}"
-
-
-def only_match(prefix: str, ids: Iterable[str], what: str, store: str, listing: str) -> str:
-    """The id that begins with a prefix.
-
-    Raises:
-        NothingMatchedError: none does.
-        ConfigError: several do.
-    """
-    matches = sorted({i for i in ids if i.startswith(prefix)})
-    if not matches:
-        raise NothingMatchedError(f"no {what} {prefix!r} in {store}. `{listing}` lists them.")
-    if len(matches) > 1:
-        raise ConfigError(f"{prefix!r} matches {len(matches)} {what}s: {', '.join(matches[:4])}. Give more digits.")
-    return matches[0]
 
 
 def _parsed(content: object) -> TrialSpec:

@@ -304,11 +304,11 @@ def n_points(space: Space) -> int | None:
 
 def continuous(space: Space) -> list[str]:
     """The keys with a continuous axis."""
-    return [key for key, axis in space.items() if not all(inner_axis.is_listed for inner_axis in _all_of(axis))]
-
-
-def _all_of(axis: Axis) -> list[Axis]:
-    return [axis, *(inner for choice in axis.choice or () for inner in inner_axes(choice))]
+    return [
+        key
+        for key, axis in space.items()
+        if not all(inner.is_listed for inner in (axis, *inner_axes(axis.choice or [])))
+    ]
 
 
 def _n_inside(axis: Axis) -> int | None:

@@ -39,7 +39,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, mo
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.config.limits import Limits
 from orchestrator.config.quantities import counted
-from orchestrator.config.yaml_document import MAX_MISTAKES, Document, KeyPath, faults, most, set_path
+from orchestrator.config.yaml_document import MAX_MISTAKES, Document, faults, most, set_path
 from orchestrator.sweeps.hints import with_hint
 from orchestrator.sweeps.named_paths import look_beside
 from orchestrator.sweeps.search_points import points_of
@@ -51,8 +51,8 @@ from trials.errors import ConfigError, PermafrostError
 from trials.escaping import composed
 from trials.plugins.loading import load
 from trials.settings import Frozen, Predictions, Seed
-from trials.sources.local_models import STARTER
 from trials.spec import TrialSpec
+from trials.starter import STARTER
 from trials.training.checkpoint_times import CheckpointTimes
 
 MAX_TRIALS = 100_000  # per sweep, seeds included
@@ -265,7 +265,8 @@ def declared_sweep(document: Document) -> SweepSpec:
         return SweepSpec.model_validate(document.content)
     except ValidationError as error:
         all_faults = faults(error, SweepSpec)
-        paths = [_shorthand(fault.path) for fault in all_faults]
+        # a bare list does not write `choice`
+        paths = [tuple(part for part in fault.path if part != "choice") for fault in all_faults]
         problems = [
             document.place(path) + with_hint(path, fault) for path, fault in zip(paths, all_faults, strict=True)
         ]
@@ -397,8 +398,3 @@ def _point_problems(document: Document, sweep: SweepSpec, error: LayersError | P
     if isinstance(error, LayersError):
         return {document.place(path_of(error.name, sweep.space)) + str(error): 2}
     return {document.place(path) + text: error.exit_code for path, text in error.problems}
-
-
-def _shorthand(path: tuple[int | str, ...]) -> KeyPath:
-    """The path without `choice`, which a bare list does not write."""
-    return tuple(part for part in path if part != "choice")

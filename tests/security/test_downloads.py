@@ -14,7 +14,7 @@ from tests.servers import LoopbackServer, Reply, Request, UdServer, git_digest
 from trials.errors import DataError, ModelError
 from trials.sources.download import Remote, download, get_json
 from trials.sources.hub_client import Repo, explain, without_token
-from trials.sources.ud import fetch_treebank
+from trials.sources.places.treebank import fetch_treebank
 
 NAME, RELEASE = "UD_English-EWT", "2.16"
 WORD = b"1\ta\t_\tX\t_\t_\t_\t_\t_\t_\n\n"

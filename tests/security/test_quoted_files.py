@@ -20,7 +20,7 @@ from tests.examples import each, first
 from trials.draft import Lookup
 from trials.errors import ConfigError, DataError
 from trials.escaping import MAX_QUOTED
-from trials.sources.corpus_draft import DataDraft
+from trials.sources.places.corpus_draft import DataDraft
 
 
 @pytest.mark.parametrize("form", first(1, ["columns", "tsv", "conllu"]))

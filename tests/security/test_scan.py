@@ -54,7 +54,7 @@ def test_the_scan_finds(code: str) -> None:
 # Modules that open a file otherwise than through `trials.outside.plain_files`, and whose name it is.
 OTHER_READERS = {
     "trials/outside/plain_files.py": "the opener itself",
-    "trials/sources/local_models.py": "the library's, after the file's stamp was taken",
+    "trials/models/model_files.py": "the library's, after the file's stamp was taken",
     "trials/model_checks/weights_fit.py": "the library's, after the shapes were read, which took the file's stamp",
     "trials/cache/encoding.py": "numpy's, after the file's stamp was taken",
     "trials/prefix/files.py": "to write",

@@ -26,7 +26,7 @@ from trials.datasets.table_reader import read_parquet
 from trials.errors import ConfigError, DataError, ModelError, StoreError
 from trials.models.load import load_model, load_tokenizer
 from trials.settings import Columns, ModelSpec
-from trials.sources.local_models import ModelDraft, find_model
+from trials.sources.places.model_draft import ModelDraft, find_model
 
 
 class Attack:

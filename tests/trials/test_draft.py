@@ -13,7 +13,7 @@ from tests.examples import each
 from trials.draft import DraftError, FreezeDraft, Lookup, TrialDraft
 from trials.errors import DataError
 from trials.settings import EMBEDDINGS_ALONE, FreezeSpec
-from trials.sources.corpus_draft import DataDraft
+from trials.sources.places.corpus_draft import DataDraft
 from trials.spec import TrialSpec
 
 MODEL = make_spec().model

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -69,6 +70,16 @@ def item_words(item: Item) -> tuple[str, ...]:
 def labels_of(item: Item) -> tuple[str, ...]:
     """The tags of a sentence, or the one label of a text."""
     return (item.label,) if isinstance(item, Text) else item.tags
+
+
+def word_counts(items: Iterable[Item]) -> Counter[str]:
+    """How often each word occurs."""
+    return Counter(word for item in items for word in item_words(item))
+
+
+def label_counts(items: Iterable[Item]) -> Counter[str]:
+    """How often each label occurs."""
+    return Counter(label for item in items for label in labels_of(item))
 
 
 class CorpusReader(Protocol):

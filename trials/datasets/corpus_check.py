@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from trials.datasets.corpus import SPLITS, Corpus, Item, document_indices, item_words, labels_of
+from trials.datasets.corpus import SPLITS, Corpus, Item, document_indices, item_words, label_counts, word_counts
 
 # Upper bounds of the histogram's bins, in words.
 LENGTHS = (5, 10, 20, 40, 80)
@@ -59,7 +59,7 @@ def check_corpus(corpus: Corpus) -> CorpusCheck:
     """Count everything. The numbers of a regression are counted as labels, as they are written."""
     items: dict[str, list[Item]] = {name: getattr(corpus, name) for name in SPLITS if getattr(corpus, name)}
     texts = {name: [item_words(item) for item in split] for name, split in items.items()}
-    splits = {name: check_split(split) for name, split in items.items()}
+    splits = {name: _check_split(split) for name, split in items.items()}
     pairs = [
         (name, other)
         for name, other in (("dev", "train"), ("test", "train"), ("mismatched", "train"), ("test", "dev"))
@@ -78,21 +78,20 @@ def check_corpus(corpus: Corpus) -> CorpusCheck:
     return CorpusCheck(splits, shared, shared_documents, unseen)
 
 
-def check_split(items: list[Item]) -> SplitCheck:
+def _check_split(items: list[Item]) -> SplitCheck:
     """Count one split, which has items."""
     texts = [item_words(item) for item in items]
-    word_counts = Counter(word for text in texts for word in text)
-    labels = Counter(label for item in items for label in labels_of(item))
+    words = word_counts(items)
     bars = Counter(next((i for i, bound in enumerate(LENGTHS) if len(text) <= bound), len(LENGTHS)) for text in texts)
     return SplitCheck(
         items=len(items),
-        words=sum(map(len, texts)),
-        labels=dict(labels.most_common()),
+        words=words.total(),
+        labels=dict(label_counts(items).most_common()),
         lengths=tuple(bars[i] for i in range(len(LENGTHS) + 1)),
         longest=max(map(len, texts)),
         repeated=len(texts) - len(set(texts)),
-        vocabulary=len(word_counts),
+        vocabulary=len(words),
         one_word=sum(len(text) == 1 for text in texts),
-        commonest=word_counts.most_common(1)[0],
+        commonest=words.most_common(1)[0],
         documents=len(set(document_indices(items) or ())),
     )

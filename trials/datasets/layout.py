@@ -188,13 +188,6 @@ def _common_format(paths: Sequence[str]) -> str:
     return next(iter(formats))
 
 
-def says_format(path: str, format_: str) -> bool:
-    """Whether a file's name says a format."""
-    with suppress(DataError):
-        return format_of(path) == format_
-    return False
-
-
 def format_of(path: str) -> str:
     """The format that a file's name says. Raises DataError."""
     name = Path(path.removesuffix(".gz"))

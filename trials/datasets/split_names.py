@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
+
+from trials.settings import Files
 
 # The words that mark a split in a file's name, by rank: a later word counts only where no file has an earlier one.
 SPLIT_WORDS: Mapping[str, tuple[tuple[str, ...], ...]] = {
@@ -22,6 +25,15 @@ _JOINED = re.compile(
 )  # trainset, test2; where nothing else counts
 _double = re.compile(r"(train|dev|devel|val|valid|test){2,}")  # traindev, trainval
 _ALL = {word: split for split, ranks in SPLIT_WORDS.items() for rank in ranks for word in rank}
+
+
+class Splits(NamedTuple):
+    """The files of each split; none for a split that the corpus lacks."""
+
+    train: Files
+    dev: Files
+    test: Files = ()
+    mismatched: Files = ()
 
 
 def words_of(name: str) -> list[str]:

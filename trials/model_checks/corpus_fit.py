@@ -5,20 +5,16 @@ What is found is remembered beside the notes on models, under the model's revisi
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
-import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from trials.cache.node_cache import read_checked_json, write_json
 from trials.datasets.corpus import SPLITS, Text, item_words
 from trials.errors import ModelError
+from trials.model_checks.checked_models import remembered
 from trials.models.family import Head
 from trials.outside.plain_files import read_json
 from trials.settings import DataSpec, ModelSpec
-from trials.sources.cache import cache_root
 from trials.starter import model_path
 from trials.tasks import TASKS
 from trials.tasks.task import read_corpus
@@ -37,15 +33,7 @@ def check_fit(spec: ModelSpec, task: str, data: DataSpec, *, lowercase: bool) ->
         ModelError: A word becomes a subword that the model has no row for, or no word of dev can be spelled.
     """
     content = [VERSION, spec.revision, data.fingerprint, data.model_dump(mode="json")["columns"], task, lowercase]
-    key = hashlib.sha256(json.dumps(content).encode()).hexdigest()[:24]
-    path = cache_root() / "models" / f"fit-{key}.json"
-    with contextlib.suppress(OSError, ValueError):
-        return tuple(map(str, read_checked_json(path, key)))
-    notes = tuple(_notes(spec, task, data, lowercase=lowercase))
-    with contextlib.suppress(OSError):  # the next plan checks again
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_json(path, notes, key)
-    return notes
+    return remembered(lambda: _notes(spec, task, data, lowercase=lowercase), content, "fit-")
 
 
 def _notes(spec: ModelSpec, task: str, data: DataSpec, *, lowercase: bool) -> Iterator[str]:

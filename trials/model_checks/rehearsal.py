@@ -205,7 +205,11 @@ def _step(model: Any, family: ModelFamily, examples: list[Example]) -> None:
     parts = family.parts(model)
     _check_parts(model, parts)
     pad_id, cpu = model.config.pad_token_id or 0, torch.device("cpu")
-    examples = [_within(example, model.config.get_text_config().vocab_size) for example in examples]
+    n_rows = model.config.get_text_config().vocab_size  # of a short table of embeddings
+    examples = [
+        replace(example, ids=np.where(example.ids < n_rows, example.ids, 2 + example.ids % (n_rows - 2)))
+        for example in examples
+    ]
     collate(examples[1:], pad_id, cpu).logits(model)  # one word alone
     batch = collate(examples, pad_id, cpu)
     logits = batch.logits(model)  # (examples, subwords, labels), of texts (examples, 1, labels)
@@ -226,8 +230,3 @@ def _check_parts(model: Any, parts: Parts) -> None:
     of_parts = [id(p) for module in modules for p in module.parameters()]
     if len(of_parts) != len(set(of_parts)):
         raise ModelError("its layers share weights, so they cannot be frozen one by one")
-
-
-def _within(example: Example, n_rows: int) -> Example:
-    """The example with ids that a short table of embeddings has."""
-    return replace(example, ids=np.where(example.ids < n_rows, example.ids, 2 + example.ids % (n_rows - 2)))

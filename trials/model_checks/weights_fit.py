@@ -20,9 +20,8 @@ from trials.models.load import (
     filled_from_files,
     head_class,
 )
-from trials.models.model_files import PICKLE, WEIGHTS, shards
+from trials.models.model_files import PICKLE, WEIGHTS, shards, weight_shapes
 from trials.settings import ModelSpec
-from trials.sources.local_models import weight_shapes
 
 
 def check_weights(spec: ModelSpec, head: Head, config: Any) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeGuard, get_args
+from typing import TypeGuard
 
 from trials.errors import DataError
 from trials.outside.plain_files import NotPlainError, digest_of, read_json
@@ -20,7 +20,6 @@ Progress = Callable[[str, int, int | None], None]
 """Called after every chunk of a download: file name, bytes so far, total bytes or None if unknown."""
 
 MANIFEST = "manifest.json"
-Kind = Literal["ud", "hub", "folder"]
 _FORMAT = 1
 _UD_SPLIT = re.compile(r"-ud-(train|dev|test)\b.*\.conllu$")
 # hub/datasets has one more level: the configuration.
@@ -72,7 +71,7 @@ class FetchedCorpus:
     """
 
     name: str
-    kind: Kind
+    kind: str
     folder: Path
     source: str
     licence: str | None
@@ -93,7 +92,7 @@ class FetchedCorpus:
         """The files of every split by the source's split name (on the hub `dev` is mostly called `validation`)."""
         splits = dict[str, tuple[Path, ...]]()
         for file in self.files:
-            if self.kind == "hub":
+            if file.endswith(".jsonl"):  # rows that were written, a file a split
                 splits[file.removesuffix(".jsonl")] = (self.folder / file,)
             elif match := _UD_SPLIT.search(file):
                 splits[match[1]] = (*splits.get(match[1], ()), self.folder / file)
@@ -111,8 +110,8 @@ def read_manifest(folder: Path) -> FetchedCorpus | None:
             manifest["name"], manifest["kind"], folder, manifest["source"], manifest["licence"], sum(sizes), files,
             digests, tuple(manifest["hidden"]),
         )  # fmt: skip
-        texts = (corpus.name, corpus.source, corpus.licence or "", *corpus.hidden)
-        is_ours = manifest["format"] == _FORMAT and corpus.kind in get_args(Kind) and {*map(type, texts)} == {str}
+        texts = (corpus.name, corpus.kind, corpus.source, corpus.licence or "", *corpus.hidden)
+        is_ours = manifest["format"] == _FORMAT and {*map(type, texts)} == {str}
         # A name that leads out of the folder is refused.
         sized = zip(files, sizes, strict=True)
         is_here = all(is_plain(file) and (folder / file).stat().st_size == n for file, n in sized)
@@ -154,7 +153,7 @@ def write_manifest(
     folder: Path,
     *,
     name: str,
-    kind: Kind,
+    kind: str,
     source: str,
     licence: str | None,
     files: Iterable[str],

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import difflib
 import logging
 import os
 import re
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from trials.errors import DataError, ModelError
-from trials.escaping import quoted
 from trials.outside.plain_files import read_text
 from trials.sources.cache import Progress, cache_root, writing
 from trials.sources.download import shown
+from trials.sources.source import near_here
 from trials.starter import BUNDLED_TREEBANKS, STARTER
 
 if TYPE_CHECKING:
@@ -31,7 +29,6 @@ COMMIT = re.compile(r"[0-9a-f]{40}")
 MAIN = "main"  # the branch that a repository's newest commit is on
 _REPO = re.compile(r"([\w-][\w.-]*/)?\w([\w.-]*\w)?", re.ASCII)
 _LONGEST_PART = 96  # characters of an owner or a name, as the library has it
-_MOST_NAMES = 1_000  # of a folder, that a misspelt name is compared with
 _LIBRARIES = ("huggingface_hub", "datasets")
 LOG_IN = "log in (`hf auth login`, or set HF_TOKEN)"
 
@@ -112,30 +109,10 @@ def is_commit(revision: str | None) -> bool:
     return revision is not None and COMMIT.fullmatch(revision) is not None
 
 
-def is_path(name: str) -> bool:
-    """Whether a name means a file or folder: it exists, or it is written as only paths are."""
-    try:
-        there = Path(name).expanduser().exists()
-    except (OSError, RuntimeError, ValueError):  # too long, a zero byte, nobody's home
-        return True
-    return there or name.startswith((".", "/", "~")) or name.endswith(("/", os.sep))
-
-
 def is_repo_name(name: str) -> bool:
     """Whether a repository of the hub can have this name."""
     is_allowed = _REPO.fullmatch(name) and ".." not in name and "--" not in name and not name.endswith(".git")
     return bool(is_allowed) and all(len(part) <= _LONGEST_PART for part in name.split("/"))
-
-
-def near_here(name: str, known_names: Iterable[str]) -> str:
-    """A sentence on the file, folder or known name that a misspelt name is near to; empty if there is none."""
-    folder = Path(name).parent
-    try:
-        here = [str(folder / entry.name) for entry in islice(folder.iterdir(), _MOST_NAMES)]
-    except (OSError, ValueError):
-        here = []
-    near = difflib.get_close_matches(str(Path(name)), [*known_names, *here], n=1)
-    return f" Did you mean {quoted(near[0])}?" if near else ""
 
 
 def near_repo(repo: Repo) -> str:

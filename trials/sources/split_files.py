@@ -6,15 +6,15 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 from trials.datasets.corpus import SPLITS
 from trials.datasets.layout import FORMATS, MORE_FORMATS
 from trials.datasets.recognisers import BINARY, Recogniser, matches, recognised
-from trials.datasets.split_names import SPLIT_WORDS, by_split, is_whole, looks_like_split, split_of_suffix
+from trials.datasets.split_names import SPLIT_WORDS, Splits, by_split, is_whole, looks_like_split, split_of_suffix
 from trials.datasets.text_file import read_lines
-from trials.errors import DataError, ModelError
+from trials.errors import DataError, NoDevSplitError
 from trials.settings import Files
+from trials.sources.source import absolute
 
 _MOST_FOLDERS = 100  # inside a folder, that are looked into for a hint
 _FEWEST_LINES, _NEARLY = 5, 0.95  # of files that belong together line by line, and how many lines must
@@ -22,19 +22,6 @@ _MOST_PARALLEL = 12  # files of a folder that may belong together line by line
 _MOST_FILES = 1_000  # of a split, whose paths stand in every row of a store
 _NO_CORPUS = (".md", ".py", ".sh", ".yaml", ".yml", ".log", ".pdf", ".html", ".ann", ".part", ".lock", ".zip", ".tar")
 _part = re.compile(r"part-\d+")
-
-
-class Splits(NamedTuple):
-    """The files of each split; none for a split that the corpus lacks."""
-
-    train: Files
-    dev: Files
-    test: Files = ()
-    mismatched: Files = ()
-
-
-class NoDevSplitError(DataError):
-    """A corpus without a dev split; a share of train may serve as one."""
 
 
 def files_in(folder: Path) -> list[Path]:
@@ -71,7 +58,9 @@ def in_folder(folder: Path, *, needs_dev: bool) -> Splits:
     if not splits["train"]:
         if (inner := {split: found or splits[split] for split, found in in_split_folders(folder).items()})["train"]:
             if needs_dev and not inner["dev"]:
-                raise NoDevSplitError(_without_dev(folder))
+                raise NoDevSplitError(
+                    f"{folder}: has no dev split. Let a share of train serve as dev: `held_out: 0.1`."
+                )
             return Splits(*(tuple(map(str, inner[split])) for split in SPLITS))
         _refuse_outer_folder(folder)
         _refuse_binary(folder)
@@ -93,19 +82,6 @@ def unused_notes(folder: Path, used: Splits) -> list[str]:
     listed = ", ".join(others[:5]) + (f" and {len(others) - 5} more" if len(others) > 5 else "")
     it, looks = ("they", "look like splits and are") if len(others) > 1 else ("it", "looks like a split and is")
     return [f"{listed} {looks} not used. Name the files yourself if {it} should be (--train, --dev, --test FILE)"]
-
-
-def absolute(
-    path: str, error: type[DataError | ModelError] = DataError, give: str = "the path of a file or folder"
-) -> Path:
-    """A path from outside, absolute. Raises the error: it is none; `give` says what would be."""
-    try:
-        resolved = Path(path).expanduser().resolve()
-        resolved.exists()
-    except (OSError, RuntimeError, ValueError) as fault:  # too long, a loop of links, nobody's home, a zero byte
-        reason = getattr(fault, "strerror", None) or fault
-        raise error(f"{path!r:.200} is not a path ({reason}). Give {give}.") from fault
-    return resolved
 
 
 def _suffix(path: Path) -> str:
@@ -220,10 +196,6 @@ def _refuse_binary(folder: Path) -> None:
                 f"{path}: looks like {found.name} ({found.shown_by}), and its name does not say so. Give it another "
                 f"suffix, or say `format: {found.reads}` and name the files: --format {found.reads} --train FILE."
             )
-
-
-def _without_dev(folder: Path) -> str:
-    return f"{folder}: has no dev split. Let a share of train serve as dev: `held_out: 0.1`."
 
 
 def _folders(folder: Path, depth: int = 3) -> list[Path]:

@@ -25,7 +25,7 @@ from tests.small_sweeps import write_bank, write_entities, write_reviews
 from trials.draft import Lookup
 from trials.settings import Columns
 from trials.sources.cache import read_manifest, write_manifest
-from trials.sources.corpus_draft import DataDraft
+from trials.sources.places.corpus_draft import DataDraft
 
 LIMIT_S = 5.0
 TEXTS, SENTENCES = Columns(text="text", label="label"), Columns(tokens="tokens", tags="tags")

@@ -22,7 +22,8 @@ from transformers import AutoConfig, AutoModel
 
 from trials.draft import Lookup, TrialDraft
 from trials.run import run_trial
-from trials.sources.local_models import STARTER, ModelDraft, find_model
+from trials.sources.places.model_draft import ModelDraft, find_model
+from trials.starter import STARTER
 
 FREEZES: dict[str, dict[str, Any]] = {
     "none": {"freeze": "none"},

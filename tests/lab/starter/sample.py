@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from trials.datasets.documents import documents_at
-from trials.sources.corpus_draft import DataDraft
+from trials.sources.places.corpus_draft import DataDraft
 
 SEED = 0
 Document = list[str]  # the sentences of one, as text blocks without the blank line that ends them

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from orchestrator.analysis.answer import across_models, settings_against
+from orchestrator.analysis.comparisons import across_models, settings_against
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.analysis.trial_frame import trial_frame
 from tests.builders import first_k, make_spec

@@ -15,7 +15,7 @@ from tests.builders import write_sweep, write_treebank
 from tests.examples import each
 from tests.servers import UdServer
 from tests.stand_ins import treebanks
-from trials.sources.corpus_draft import DataDraft, named_corpus
+from trials.sources.places.corpus_draft import DataDraft, named_corpus
 
 EWT = "ud:UD_English-EWT@2.16"
 NUMBERED = 3 * "1\tAda\tI-PER\t_\n2\tsees\tO\t_\n3\t{0}\tI-LOC\t_\n\n"

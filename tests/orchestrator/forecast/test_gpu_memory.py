@@ -10,7 +10,8 @@ from orchestrator.forecast.gpu_memory import EncoderSizes, gpu_bytes, lengths_of
 from tests.orchestrator.forecast.worlds import LENGTHS, SIZES, spec_of
 from trials.datasets.corpus import fingerprint
 from trials.models.load import load_tokenizer
-from trials.sources.local_models import STARTER, ModelDraft, find_model
+from trials.sources.places.model_draft import ModelDraft, find_model
+from trials.starter import STARTER
 from trials.tasks.task import read_corpus
 
 

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 
 from orchestrator.own_data.choose_options import ChooseOptions
 from orchestrator.own_data.corpus_guess import guess_corpus
-from orchestrator.own_data.corpus_words import corpus_lines, examples
+from orchestrator.sweeps.corpus_words import corpus_lines, examples
 from trials.datasets.corpus import Text
 from trials.draft import Lookup
 from trials.errors import MissingError, PermafrostError
-from trials.sources.corpus_draft import DataDraft
+from trials.sources.places.corpus_draft import DataDraft
 from trials.tasks.task import read_corpus
 
 Sentences = Sequence[Sequence[Sequence[str]]]  # rows of columns

@@ -32,7 +32,7 @@ from trials.datasets.corpus import Corpus, Item, Sentence, Text
 from trials.draft import Lookup
 from trials.errors import RefusedError
 from trials.settings import LoraSpec
-from trials.sources.local_models import ModelDraft
+from trials.sources.places.model_draft import ModelDraft
 from trials.spec import TrialSpec
 from trials.tasks.task import read_corpus
 

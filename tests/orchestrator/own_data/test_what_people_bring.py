@@ -40,7 +40,7 @@ from trials.datasets.corpus import Sentence, Text
 from trials.draft import Lookup
 from trials.errors import PermafrostError
 from trials.settings import DataSpec
-from trials.sources.corpus_draft import DataDraft
+from trials.sources.places.corpus_draft import DataDraft
 from trials.tasks.task import read_corpus
 
 PUBLIC = Path(__file__).parents[4] / "shared" / "cases"

@@ -16,7 +16,8 @@ from orchestrator.analysis.summary import CellSummary
 from orchestrator.config.console import SafeConsole
 from orchestrator.config.notebook import NotebookOutput
 from orchestrator.session.display import LiveDisplay, RunningTrials
-from orchestrator.session.tables import cell_tables, failure_table, plan_lines, setting_table, unbroken
+from orchestrator.session.setting_table import setting_table
+from orchestrator.session.tables import cell_tables, failure_table, plan_lines, unbroken
 from orchestrator.store import open_store
 from orchestrator.sweeps.cluster_spec import ClusterSpec, settled
 from orchestrator.sweeps.plan import Plan, make_plan

@@ -15,7 +15,7 @@ from trials.cache.encoding import EncodedCorpus, _tokenised, cached_or_encoded, 
 from trials.cache.node_cache import BYTES_VARIABLE
 from trials.record import EpochRecord
 from trials.run import run_trial
-from trials.sources.corpus_draft import DataDraft
+from trials.sources.places.corpus_draft import DataDraft
 from trials.spec import TrialSpec
 from trials.tasks.task import NO_PREDICTION, unseen_notes
 

@@ -32,7 +32,7 @@ from trials.datasets.table_reader import read_parquet
 from trials.datasets.text_file import BYTES_PER_BYTE, free_bytes, read_lines
 from trials.errors import DataError
 from trials.settings import Columns, DataSpec
-from trials.sources.corpus_draft import DataDraft
+from trials.sources.places.corpus_draft import DataDraft
 from trials.tasks.task import read_corpus
 
 

@@ -15,7 +15,7 @@ from trials.datasets.corpus import Sentence
 from trials.datasets.schemes import read_scheme, to_iob2
 from trials.errors import DataError
 from trials.settings import Columns, Scheme
-from trials.sources.corpus_draft import DataDraft
+from trials.sources.places.corpus_draft import DataDraft
 from trials.tasks.task import read_corpus
 
 DATA = Path(__file__).parents[4] / "shared" / "data"

@@ -23,7 +23,8 @@ from trials.model_checks import checked_models, rehearsal
 from trials.model_checks.checked_models import check_model
 from trials.models.family import Head
 from trials.run import run_trial
-from trials.sources.local_models import STARTER, ModelDraft, find_model
+from trials.sources.places.model_draft import ModelDraft, find_model
+from trials.starter import STARTER
 
 Change = Callable[[Path], object]
 

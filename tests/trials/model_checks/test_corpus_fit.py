@@ -15,8 +15,9 @@ from tests.builders import write_conllu
 from tests.trials.model_checks.test_checked_models import change_json, change_weights, checked, refusal
 from trials.errors import ModelError
 from trials.model_checks.corpus_fit import check_fit
-from trials.sources.corpus_draft import DataDraft
-from trials.sources.local_models import STARTER, ModelDraft, find_model
+from trials.sources.places.corpus_draft import DataDraft
+from trials.sources.places.model_draft import ModelDraft, find_model
+from trials.starter import STARTER
 
 Tensors = dict[str, torch.Tensor]
 LAYER = "encoder.layer.0."

@@ -22,7 +22,7 @@ from trials.model_checks import weights_fit
 from trials.model_checks.checked_models import check_model
 from trials.models.load import family_of, has_token_types, head_class, head_config
 from trials.settings import ModelSpec
-from trials.sources.local_models import find_model, named_model
+from trials.sources.places.model_draft import find_model, named_model
 
 BERT: dict[str, Any] = {
     "hidden_size": 768, "intermediate_size": 3072, "num_attention_heads": 12, "num_hidden_layers": 12,

@@ -12,7 +12,7 @@ from tests.trials.conftest import TrialMaker
 from trials.models.cut import section, start_at
 from trials.models.family import MODEL_FAMILIES
 from trials.models.load import load_model
-from trials.sources.local_models import ModelDraft, find_model
+from trials.sources.places.model_draft import ModelDraft, find_model
 
 IDS = torch.tensor([[2, 7, 9, 11, 12, 3], [2, 8, 3, 0, 0, 0]])
 MASK = (IDS != 0).long()

@@ -20,7 +20,7 @@ from trials.models.family import MODEL_FAMILIES, Head, is_causal
 from trials.models.load import LoadedModel, load_model, load_tokenizer
 from trials.run import run_trial
 from trials.settings import ModelSpec
-from trials.sources.local_models import ModelDraft, find_model
+from trials.sources.places.model_draft import ModelDraft, find_model
 from trials.spec import TrialSpec
 from trials.training.batching import shuffled_batches
 from trials.training.freeze_course import freeze_parts, frozen_modules, train_mode

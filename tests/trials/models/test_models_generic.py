@@ -22,7 +22,7 @@ from trials.models.load import load_model, load_tokenizer
 from trials.record import EpochRecord
 from trials.run import run_trial
 from trials.settings import ModelSpec
-from trials.sources.local_models import ModelDraft, find_model
+from trials.sources.places.model_draft import ModelDraft, find_model
 from trials.spec import TrialSpec
 from trials.tasks.task import NO_PREDICTION
 

@@ -21,7 +21,7 @@ from trials.datasets.corpus import load_corpus
 from trials.errors import DataError
 from trials.settings import Columns, DataSpec
 from trials.sources.converted import conversion_of
-from trials.sources.corpus_draft import DataDraft
+from trials.sources.places.corpus_draft import DataDraft
 from trials.tasks import TASKS
 
 UD = ("UD_Tiny-Test", "2.10")

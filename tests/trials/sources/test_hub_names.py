@@ -17,8 +17,8 @@ from tests.hub_repos import cached_snapshot, model, point_at
 from tests.servers import Files, HubRepo, HubServer
 from trials.errors import ConfigError, ModelError
 from trials.sources.cache import forbidden
-from trials.sources.hub_models import FetchedModel, fetch_model
-from trials.sources.local_models import ModelDraft, find_model, named_model
+from trials.sources.places.hub_model import FetchedModel, fetch_model
+from trials.sources.places.model_draft import ModelDraft, find_model, named_model
 
 FILES = {"config.json": b"{}", "model.safetensors": b"w", "tokenizer.json": b"{}"}
 OLD, NEW = "a" * 40, "b" * 40

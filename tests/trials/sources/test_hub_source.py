@@ -30,14 +30,15 @@ CALLS = """
 import json, os, sys
 from dataclasses import asdict
 from trials.errors import PermafrostError
-from trials.sources import hub
+from trials.sources.places.hub_dataset import fetch_dataset
+from trials.sources.places.hub_model import fetch_model
 
 for line in sys.stdin:
     name, cache, args, options = json.loads(line)
     os.environ["PERMAFROST_CACHE"] = cache
     told = []
     try:
-        found = getattr(hub, name)(*args, progress=lambda *step: told.append(step), **options)
+        found = globals()[name](*args, progress=lambda *step: told.append(step), **options)
         is_model = name == "fetch_model"
         answer = {"found": {"folder": found.folder, "source": found.at.source} if is_model else asdict(found)}
     except PermafrostError as error:
@@ -69,7 +70,7 @@ REPOS = [
 
 @dataclass
 class Hub:
-    """A process that calls `trials.sources.hub`, and the server that it asks."""
+    """A process that fetches datasets and models, and the server that it asks."""
 
     process: subprocess.Popen[str]
     server: HubServer

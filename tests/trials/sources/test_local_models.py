@@ -9,8 +9,8 @@ from typing import Any
 from tests.examples import each, refusal_of
 from trials.errors import ModelError
 from trials.settings import ModelSpec
-from trials.sources.local_models import ModelDraft
-from trials.sources.local_models import find_model as find_draft
+from trials.sources.places.model_draft import ModelDraft
+from trials.sources.places.model_draft import find_model as find_draft
 
 CONFIG = {"model_type": "distilbert", "n_layers": 3, "max_position_embeddings": 64}
 

@@ -15,7 +15,7 @@ from tests.examples import each, refusal_of
 from tests.servers import Files, LoopbackServer, Reply, Request, UdServer, as_json
 from trials.errors import DataError
 from trials.sources.cache import FetchedCorpus, cache_root, fetched_corpora
-from trials.sources.ud import fetch_treebank
+from trials.sources.places.treebank import fetch_treebank
 from trials.starter import BUNDLED_TREEBANKS
 
 NAME, RELEASE = "UD_English-EWT", "2.16"

@@ -19,8 +19,8 @@ from tests.lab.starter.pretrain import MASK, ROW, SPECIAL, Pretraining, main, ma
 from tests.lab.starter.sample import cut_samples, sample_documents, write_samples
 from trials.datasets.conllu_reader import read_conllu
 from trials.settings import Columns
-from trials.sources.corpus_draft import DataDraft
-from trials.sources.local_models import ModelDraft, find_model
+from trials.sources.places.corpus_draft import DataDraft
+from trials.sources.places.model_draft import ModelDraft, find_model
 from trials.starter import BUNDLED_TREEBANKS, model_path, treebank_path
 
 SHARED = Path(__file__).parents[4] / "shared" / "data"

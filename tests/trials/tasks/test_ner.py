@@ -16,7 +16,7 @@ from trials.datasets.corpus import Sentence
 from trials.errors import DataError
 from trials.metrics.label_table import span_table, tag_table
 from trials.metrics.metric import METRICS, PredictedSplit
-from trials.sources.corpus_draft import DataDraft
+from trials.sources.places.corpus_draft import DataDraft
 from trials.tasks import TASKS
 from trials.tasks.task import NO_PREDICTION, read_corpus
 

@@ -15,10 +15,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from orchestrator.extras.store_care.check import check_store
+from orchestrator.extras.store_care.check_rows import agrees
 from orchestrator.storage.storage import FolderStorage, NewerError, Storage
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.results import MARKER
-from orchestrator.store.row_digests import agrees, recorded
+from orchestrator.store.row_digests import recorded
 from orchestrator.store.schema import EPOCHS, SCHEMA_VERSION, VERSION_KEY, stamped
 from orchestrator.store.sweep_plans import SweepPlan
 from tests.assets import make_store_v1 as v1

@@ -1,79 +1,41 @@
-"""Describe a model without loading it: its family, sizes and revision, and its weights by their files' headers."""
+"""A model as a YAML file declares it, from a folder or another source, and what its configuration says of it."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 from pydantic import model_validator
-from safetensors import SafetensorError, safe_open
 
-from trials.errors import ConfigError, ModelError
+from trials.errors import ModelError
 from trials.escaping import beginning, quoted
 from trials.models.family import MODEL_FAMILIES, REFUSED
-from trials.models.model_files import ADAPTER, INDEX, PICKLE, WEIGHTS, revision_of, shards
-from trials.outside.plain_files import MOST_CONTENT, MOST_TEXT, opened, read_json, stamp_of
-from trials.settings import Frozen, ModelSpec
+from trials.models.model_files import ADAPTER, INDEX, PICKLE, WEIGHTS, revision_of
+from trials.outside.plain_files import read_json
+from trials.plugins.registry import Registry
+from trials.settings import ModelSpec
 from trials.sources.cache import Progress, no_progress
-from trials.sources.hub_client import is_commit, is_path, is_repo_name, near_here
-from trials.sources.hub_models import fetch_model
-from trials.sources.split_files import absolute
-from trials.starter import STARTER as STARTER
-from trials.starter import model_path
-
-_LENGTH_BYTES = 8  # of the number at the beginning of a file, the bytes of its header
-
-
-def tensor_shapes(folder: Path, names: Iterable[str]) -> dict[str, tuple[int, ...]]:
-    """The shape of every tensor in the safetensors files of these names.
-
-    Raises:
-        ModelError: a file is truncated or not a safetensors file; says which of its tensors are missing.
-    """
-    shapes: dict[str, tuple[int, ...]] = {}
-    for name in names:
-        path = folder / name
-        try:
-            stamp_of(path)  # the library would open a pipe
-            with safe_open(path, framework="np") as file:
-                shapes |= {key: tuple(file.get_slice(key).get_shape()) for key in file.keys()}  # noqa: SIM118 - no dict
-        except (SafetensorError, OSError, ValueError) as error:
-            raise ModelError(
-                f"{path}: {_fault(path) or f'not a safetensors file ({error})'}. Fetch or copy it again."
-            ) from error
-    return shapes
-
-
-def _fault(path: Path) -> str | None:
-    """What a truncated file lacks; None if it is not truncated."""
-    with opened(path, MOST_CONTENT) as file:
-        size = path.stat().st_size
-        header_bytes = int.from_bytes(file.read(_LENGTH_BYTES), "little")
-        start = _LENGTH_BYTES + header_bytes
-        if size < _LENGTH_BYTES:
-            return f"is truncated: it has {size:,} bytes, no header"
-        try:
-            header = json.loads(file.read(header_bytes)) if start <= size and header_bytes <= MOST_TEXT else {}
-            ends = {str(key): int(value["data_offsets"][1]) for key, value in header.items() if key != "__metadata__"}
-        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-            return None
-    lost = sorted(name for name, end in ends.items() if start + end > size)
-    if not lost:
-        return None
-    whole = start + max(ends.values())
-    return (
-        f"is truncated: it has {size:,} of {whole:,} bytes, so {len(lost)} of {len(ends)} tensors are missing or cut "
-        f"off ({', '.join(lost[:2])}{', ...' if len(lost) > 2 else ''})"
-    )
-
+from trials.sources.source import FileSource, Sourced, absolute, is_path, near_here
+from trials.starter import STARTER, model_path
 
 MOST_LAYERS = 2_000  # also of experts; the deepest encoders have about 100 layers, the widest 512 experts
 MOST_LABELS = 100_000  # of the head that the weights came with, which is not used; the library names each
+MODEL_SOURCES: Registry[FileSource[ModelDraft, LocatedModel]] = Registry("source of models")
 
 
-class ModelDraft(Frozen):
+class LocatedModel(NamedTuple):
+    """A folder with configuration, weights and tokenizer.
+
+    Attributes:
+        source: Its repository and commit; None for a folder of this machine.
+    """
+
+    folder: Path
+    name: str
+    source: str | None = None
+
+
+class ModelDraft(Sourced):
     """A model as a YAML file declares it; a bare word is `starter`, a folder, or a repository of the hub.
 
     Attributes:
@@ -83,6 +45,7 @@ class ModelDraft(Frozen):
         allow_pickle: Whether weights may be a pickle, which can run arbitrary code when it is loaded.
     """
 
+    sources: ClassVar = MODEL_SOURCES
     folder: str | None = None
     hub: str | None = None
     revision: str | None = None
@@ -94,21 +57,13 @@ class ModelDraft(Frozen):
             raise ValueError("name the model in one way: `folder` or `hub`")
         if self.hub is None and self.revision is not None:
             raise ValueError("`revision` is of a repository of the `hub`")
+        self.sources[self.way]
         return self
 
     @property
-    def is_pinned(self) -> bool:
-        """Whether it means the same files tomorrow, as far as its name can say."""
-        return self.hub is None or is_commit(self.revision)
-
-    @property
-    def asked(self) -> str:
-        """The name and version of what is fetched, as somebody gave them."""
-        return f"{self.hub}{f'@{self.revision}' if self.revision else ''}"
-
-    def pinned(self, source: str | None) -> ModelDraft:
-        """The same model at the version that `ModelSpec.source` says."""
-        return self if source is None else named_model(source).model_copy(update={"allow_pickle": self.allow_pickle})
+    def way(self) -> str:
+        """The key that says where it comes from."""
+        return "folder" if self.hub is None else "hub"
 
 
 def named_model(name: str) -> ModelDraft:
@@ -119,16 +74,7 @@ def named_model(name: str) -> ModelDraft:
     Raises:
         ConfigError: after `hub:` there is no name, or after `@` no revision.
     """
-    kind, colon, rest = name.partition(":")
-    repository, at, revision = (rest if colon else name).partition("@")
-    if kind != "hub" and (name == STARTER or colon or is_path(name) or not is_repo_name(repository)):
-        return ModelDraft(folder=name)
-    if not repository or (at and not revision):
-        raise ConfigError(
-            f"{name!r} lacks its {'revision' if repository else 'name'}. Write hub:OWNER/NAME, then @REVISION for "
-            "another one than the newest."
-        )
-    return ModelDraft(hub=repository, revision=revision or None)
+    return ModelDraft.model_validate(ModelDraft.meant(name))
 
 
 def find_model(draft: ModelDraft, *, offline: bool = False, progress: Progress = no_progress) -> ModelSpec:
@@ -138,40 +84,53 @@ def find_model(draft: ModelDraft, *, offline: bool = False, progress: Progress =
         ModelError: no such folder or repository, a file of it missing or broken, weights that are a pickle without
             `allow_pickle`, or an architecture that cannot be frozen layer by layer.
     """
-    if draft.hub is not None:
-        fetched = fetch_model(
-            draft.hub, draft.revision, allow_pickle=draft.allow_pickle, offline=offline, check=_shape, progress=progress
+    found = MODEL_SOURCES[draft.way].locate(draft, offline=offline, progress=progress)
+    family, n_layers, n_positions = model_shape(found.folder)
+    pickle = _is_pickle(found.folder, allow_pickle=draft.allow_pickle)
+    return ModelSpec(
+        name=found.name,
+        path=str(found.folder),
+        revision=revision_of(found.folder, pickle=pickle),
+        family=family,
+        n_layers=n_layers,
+        n_positions=n_positions,
+        pickle=pickle,
+        source=found.source,
+    )
+
+
+def _is_pickle(folder: Path, *, allow_pickle: bool) -> bool:
+    if (folder / WEIGHTS).is_file() or (folder / INDEX).is_file():
+        return False
+    if not (folder / PICKLE).is_file():
+        raise ModelError(f"{folder}: has no {WEIGHTS}. Save the model with `save_pretrained`, as safetensors.")
+    if not allow_pickle:
+        raise ModelError(
+            f"{folder}: its weights are a pickle ({PICKLE}), which can run arbitrary code when it is loaded. Save "
+            "them as safetensors, or say `allow_pickle: true` if you trust where it came from."
         )
-        name = fetched.at.name.rpartition("/")[2]
-        model = _described(fetched.folder, name, allow_pickle=draft.allow_pickle)
-        return model.model_copy(update={"source": fetched.at.source})
+    return True
+
+
+def _in_folder(draft: ModelDraft, *, offline: bool, progress: Progress) -> LocatedModel:
     assert draft.folder is not None
     if draft.folder == STARTER:
-        return _described(model_path(), STARTER, allow_pickle=False)
+        return LocatedModel(model_path(), STARTER)
     folder = absolute(draft.folder, ModelError, "a folder with config.json")
     if not folder.is_dir():
         raise ModelError(
             f"no model folder at {folder}.{near_here(draft.folder, [STARTER])} Give a folder with config.json, "
             f"{STARTER!r}, or a repository of the hub as NAME or OWNER/NAME."
         )
-    return _described(folder, folder.name, allow_pickle=draft.allow_pickle)
+    return LocatedModel(folder, folder.name)
 
 
-def _described(folder: Path, name: str, *, allow_pickle: bool) -> ModelSpec:
-    family, n_layers, n_positions = _shape(folder)
-    pickle = _is_pickle(folder, allow_pickle=allow_pickle)
-    return ModelSpec(
-        name=name,
-        path=str(folder),
-        revision=revision_of(folder, pickle=pickle),
-        family=family,
-        n_layers=n_layers,
-        n_positions=n_positions,
-        pickle=pickle,
-    )
+MODEL_SOURCES.register("folder")(
+    FileSource(_in_folder, lambda word: {"folder": word} if word == STARTER or is_path(word) or ":" in word else None)
+)
 
 
-def _shape(folder: Path) -> tuple[str, int, int]:
+def model_shape(folder: Path) -> tuple[str, int, int]:
     """Family, layers and usable positions of a model, by its configuration. Raises ModelError if it is refused."""
     config = _config(folder)
     family = str(config.get("model_type", ""))
@@ -257,41 +216,8 @@ def attention_note(folder: Path) -> str | None:
     return None if other is None else f"config.json asks for the attention {quoted(other)}; trials use PyTorch's own."
 
 
-def weight_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
-    """The shape of every tensor of a model whose weights are safetensors, read from the files' headers.
-
-    Raises:
-        ModelError: a file is truncated or broken, or lacks a tensor that the index of sharded weights places in it.
-    """
-    names = shards(folder) if not (folder / WEIGHTS).is_file() else []
-    if not names:
-        return tensor_shapes(folder, [WEIGHTS])
-    placed: dict[str, str] = read_json(folder / INDEX)["weight_map"]
-    shapes: dict[str, tuple[int, ...]] = {}
-    for shard in names:
-        here = tensor_shapes(folder, [shard])
-        lost = sorted(name for name, file in placed.items() if file == shard and name not in here)
-        if lost:
-            raise ModelError(f"{folder / shard}: lacks {lost[0]}, which {INDEX} says it has. Fetch the model again.")
-        shapes |= here
-    return shapes
-
-
 def _padding(folder: Path, config: dict[str, Any]) -> int:
     padding = config.get("pad_token_id") or 0
     if not isinstance(padding, int) or padding < 0:
         raise ModelError(f"{folder / 'config.json'}: pad_token_id: {quoted(padding)} is not a whole number.")
     return padding
-
-
-def _is_pickle(folder: Path, *, allow_pickle: bool) -> bool:
-    if (folder / WEIGHTS).is_file() or (folder / INDEX).is_file():
-        return False
-    if not (folder / PICKLE).is_file():
-        raise ModelError(f"{folder}: has no {WEIGHTS}. Save the model with `save_pretrained`, as safetensors.")
-    if not allow_pickle:
-        raise ModelError(
-            f"{folder}: its weights are a pickle ({PICKLE}), which can run arbitrary code when it is loaded. Save "
-            "them as safetensors, or say `allow_pickle: true` if you trust where it came from."
-        )
-    return True

@@ -1,33 +1,24 @@
-"""A corpus as a YAML file declares it, from any source, and its resolution to files on this machine."""
+"""A corpus as a YAML file declares it, and what is asked of its source: where the files of each split are."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 from pydantic import Field, field_validator, model_validator
 
 from trials.datasets.corpus import CORPUS_FORMATS, SPLITS, fingerprint
-from trials.datasets.layout import FORMATS, layout_by_name, layout_of
-from trials.datasets.split_names import by_split, is_whole
+from trials.datasets.layout import layout_by_name, layout_of
+from trials.datasets.split_names import Splits
 from trials.errors import ConfigError, DataError, unknown
-from trials.settings import Columns, DataSpec, Files, First, Folds, Frozen, HeldOut, Scheme
-from trials.sources.cache import FetchedCorpus, Progress, is_plain, no_progress
-from trials.sources.converted import conversion_of
-from trials.sources.hub_client import is_commit, is_path, is_repo_name
-from trials.sources.split_files import (
-    NoDevSplitError,
-    Splits,
-    absolute,
-    files_by_source,
-    files_in,
-    in_folder,
-    unused_notes,
-)
-from trials.sources.ud import fetch_treebank, is_treebank_name
-from trials.starter import BUNDLED_TREEBANKS, treebank_path
+from trials.plugins.registry import Registry
+from trials.settings import Columns, DataSpec, Files, First, Folds, HeldOut, Scheme
+from trials.sources.cache import FetchedCorpus, Progress, no_progress
+from trials.sources.source import FileSource, Sourced
+from trials.starter import BUNDLED_TREEBANKS
 
+CORPUS_SOURCES: Registry[FileSource[DataDraft, Located]] = Registry("source of corpora")
 HELD_OUT = 0.1  # of train, where one file is all there is
+WAYS = ("bundled", "folder", "train", "ud", "hub")  # the keys of which one says where it comes from
 
 
 class Located(NamedTuple):
@@ -48,7 +39,7 @@ class Located(NamedTuple):
     format: str | None = None
 
 
-class DataDraft(Frozen):
+class DataDraft(Sourced):
     """A corpus as a YAML file declares it: where it comes from, in one of five ways, and how its files are read.
 
     Attributes:
@@ -76,6 +67,7 @@ class DataDraft(Frozen):
             parts of train and trained on the others, seed 0 on the first; documents stay whole.
     """
 
+    sources: ClassVar = CORPUS_SOURCES
     name: Annotated[str, Field(pattern=r"^[\w.+-]+$")] | None = None
     bundled: str | None = None
     folder: str | None = None
@@ -139,6 +131,7 @@ class DataDraft(Frozen):
             raise ValueError("`release` is of a treebank, `ud`")
         if self.hub is None and (self.config or self.splits or self.revision is not None):
             raise ValueError("`config`, `splits` and `revision` are of a dataset of the `hub`")
+        self.sources[self.way]
         return self
 
     @property
@@ -147,23 +140,9 @@ class DataDraft(Frozen):
         return self.held_out is None and self.folds is None
 
     @property
-    def is_pinned(self) -> bool:
-        """Whether it means the same files tomorrow, as far as its name can say."""
-        return self.release is not None if self.ud else self.hub is None or is_commit(self.revision)
-
-    @property
-    def asked(self) -> str:
-        """The name and version of what is fetched, as somebody gave them."""
-        name, version = (self.ud, self.release) if self.ud else (self.hub, self.revision)
-        return f"{name}{f'/{self.config}' if self.config else ''}{f'@{version}' if version else ''}"
-
-    def pinned(self, source: str | None) -> DataDraft:
-        """The same corpus at the version that `DataSpec.source` says."""
-        fields = ("ud", "release") if self.ud else ("hub", "config", "revision")
-        if source is None:
-            return self
-        exact = named_corpus(source)
-        return self.model_copy(update={field: getattr(exact, field) for field in fields})
+    def way(self) -> str:
+        """The key that says where it comes from."""
+        return next(way for way in WAYS if getattr(self, way) not in (None, ()))
 
     @field_validator("bundled")
     @classmethod
@@ -219,86 +198,7 @@ class DataDraft(Frozen):
 
     def located(self, *, offline: bool, progress: Progress) -> Located:
         """Where its files are, downloaded if necessary. Raises DataError."""
-        if self.train:
-            files = Splits(*(tuple(str(absolute(path)) for path in getattr(self, split)) for split in SPLITS))
-            return Located(Path(files.train[0].removesuffix(".gz")).stem, None, files, self.held_out)
-        if self.ud is not None:
-            treebank = fetch_treebank(self.ud, self.release, offline=offline, progress=progress)
-            return Located(self.ud, treebank.source, self._fetched_files(treebank), self.held_out)
-        if self.hub is not None:
-            from trials.sources.hub import fetch_dataset
-
-            fetched = fetch_dataset(self.hub, self.config, self.revision, offline=offline, progress=progress)
-            name = fetched.name.rpartition("/")[2]
-            return Located(name, fetched.source, self._fetched_files(fetched), self.held_out)
-        if self.bundled is not None:
-            files = in_folder(treebank_path(self.bundled), needs_dev=self.needs_dev)
-            return Located(self.bundled, None, files, self.held_out)
-        return self._in_folder(absolute(self.folder or ""))
-
-    def _in_folder(self, folder: Path) -> Located:
-        if not folder.exists():
-            raise DataError(f"no folder {folder}. Give the folder that holds the corpus's files, or a file.")
-        if (found := self._converted(folder)) is not None:
-            return found
-        if folder.is_file():
-            return self._without_splits(folder, (str(folder),))
-        try:
-            files = in_folder(folder, needs_dev=self.needs_dev)
-        except DataError:
-            if sources := files_by_source(folder):
-                return self._without_splits(folder, tuple(map(str, sources)))
-            raise
-        notes = unused_notes(folder, files)
-        if len(files.train) > 1 and not is_whole([*map(Path, files.train)]):
-            notes.append(f"{len(files.train):,} files are read as train")
-        if files.test and _same_bytes(files.dev, files.test):
-            names = [Path(paths[0]).name for paths in (files.test, files.dev)]
-            notes.append(f"{names[0]} is left out: it is identical to {names[1]}, which selects the best epoch")
-            files = files._replace(test=())
-        return Located(folder.name, None, files, self.held_out, tuple(notes))
-
-    def _without_splits(self, path: Path, train: Files) -> Located:
-        """Files that are all there is, of which a part serves as dev."""
-        held_out = (self.held_out or HELD_OUT) if self.folds is None else None
-        what = path.name if len(train) == 1 else f"{len(train):,} files in {path.name}"
-        serves = f"{self.folds} folds of {what} serve as dev, one a seed"
-        if held_out is not None:
-            serves = f"{held_out:.0%} of {what} serve as dev, the same on every machine"
-        name = Path(path.name.removesuffix(".gz")).stem if path.is_file() else path.name
-        return Located(name, None, Splits(train, ()), held_out, (f"no dev split: {serves}",))
-
-    def _converted(self, path: Path) -> Located | None:
-        """Splits that are no files, written as such."""
-        inside = files_in(path) if path.is_dir() else []
-        candidates = [*(inside if len(inside) == 1 else ()), *([] if by_split(inside)["train"] else [path])]
-        found = next(filter(None, map(conversion_of, candidates)), None)
-        if found is None:
-            return None
-        if "dev" not in found.splits and self.needs_dev:
-            raise NoDevSplitError(
-                f"{path}: {found.notes[0]}, and none of dev. Let a share of train serve as dev: `held_out: 0.1`."
-            )
-        written = found.written()
-        splits = Splits(*(written.get(split, ()) for split in SPLITS))
-        name = Path(path.name.removesuffix(".gz")).stem if path.is_file() else path.name
-        return Located(name, None, splits, self.held_out, found.notes, "jsonl")
-
-    def _fetched_files(self, fetched: FetchedCorpus) -> Splits:
-        splits = fetched.splits
-        chosen = {"train": "train", "dev": "validation" if "validation" in splits else "dev", "test": "test"}
-        chosen |= dict(self.splits)
-        needed = dict.fromkeys(["train", *(["dev"] if self.needs_dev else []), *(split for split, _ in self.splits)])
-        missing = ", ".join(f"{split} ({chosen[split]!r})" for split in needed if chosen[split] not in splits)
-        if missing:
-            hidden = f" (without labels: {', '.join(fetched.hidden)})" if fetched.hidden else ""
-            way_out = "name them with `splits: {train: ..., dev: ..., test: ...}`" if self.hub else "use another one"
-            if chosen["train"] in splits:
-                way_out += ", or let a share of train serve as dev: `held_out: 0.1`"
-            raise DataError(
-                f"{fetched.name}: has no split for {missing}. It has {', '.join(splits)}{hidden}; {way_out}."
-            )
-        return Splits(*(tuple(map(str, splits.get(chosen.get(split, ""), ()))) for split in SPLITS))
+        return CORPUS_SOURCES[self.way].locate(self, offline=offline, progress=progress)
 
 
 def named_corpus(name: str) -> DataDraft:
@@ -309,38 +209,31 @@ def named_corpus(name: str) -> DataDraft:
     Raises:
         ConfigError: after `ud:` or `hub:` there is no name, after `@` no version, or a sample is misspelt.
     """
-    if name in BUNDLED_TREEBANKS:
-        return DataDraft(bundled=name)
-    kind, colon, rest = name.partition(":")
-    identifier, at, version = (rest if colon else name).partition("@")
-    if kind not in ("ud", "hub"):
-        if is_path(name) or colon:
-            return DataDraft(folder=name)
-        if name.startswith("UD_") and not is_treebank_name(identifier):
-            raise ConfigError(unknown(name, BUNDLED_TREEBANKS))
-        kind = "ud" if is_treebank_name(identifier) else "hub"
-        if kind == "hub" and not _is_dataset_name(identifier):
-            return DataDraft(folder=name)
-    if not identifier or (at and not version):
+    return DataDraft.model_validate(DataDraft.meant(name))
+
+
+def name_and_version(word: str, rest: str) -> tuple[str, str | None]:
+    """The parts of NAME or NAME@VERSION; `rest` is without the source in front. Raises ConfigError: one is empty."""
+    name, at, version = rest.partition("@")
+    if not name or (at and not version):
         raise ConfigError(
-            f"{name!r} lacks its {'version' if identifier else 'name'}. Write ud:NAME or hub:OWNER/NAME[/CONFIG], "
+            f"{word!r} lacks its {'version' if name else 'name'}. Write ud:NAME or hub:OWNER/NAME[/CONFIG], "
             "then @RELEASE or @REVISION for another one than the newest."
         )
-    if kind == "ud":
-        return DataDraft(ud=identifier, release=version or None)
-    owner, _, rest = identifier.partition("/")
-    repository, _, config = rest.partition("/")
-    hub = f"{owner}/{repository}" if repository else owner
-    return DataDraft(hub=hub, config=config or None, revision=version or None)
+    return name, version or None
 
 
-def _is_dataset_name(identifier: str) -> bool:
-    """Whether a word could be a dataset of the hub rather than a path: NAME, NAME/CONFIG, OWNER/NAME, with /CONFIG."""
-    *repository, last = identifier.split("/")
-    is_file = Path(last.removesuffix(".gz")).suffix.lower() in FORMATS
-    return not is_file and len(repository) <= 2 and is_repo_name("/".join([*repository, last][:2])) and is_plain(last)
-
-
-def _same_bytes(dev: Files, test: Files) -> bool:
-    sizes = [[Path(path).stat().st_size for path in paths] for paths in (dev, test)]
-    return sizes[0] == sizes[1] and fingerprint(dev, (), ()) == fingerprint(test, (), ())
+def locate_splits(fetched: FetchedCorpus, draft: DataDraft, way_out: str) -> Located:
+    """Where the splits are that somebody asks for; `way_out` is what to do without one. Raises DataError."""
+    splits = fetched.splits
+    chosen = {"train": "train", "dev": "validation" if "validation" in splits else "dev", "test": "test"}
+    chosen |= dict(draft.splits)
+    needed = dict.fromkeys(["train", *(["dev"] if draft.needs_dev else []), *(split for split, _ in draft.splits)])
+    missing = ", ".join(f"{split} ({chosen[split]!r})" for split in needed if chosen[split] not in splits)
+    if missing:
+        hidden = f" (without labels: {', '.join(fetched.hidden)})" if fetched.hidden else ""
+        if chosen["train"] in splits:
+            way_out += ", or let a share of train serve as dev: `held_out: 0.1`"
+        raise DataError(f"{fetched.name}: has no split for {missing}. It has {', '.join(splits)}{hidden}; {way_out}.")
+    files = Splits(*(tuple(map(str, splits.get(chosen.get(split, ""), ()))) for split in SPLITS))
+    return Located(fetched.name.rpartition("/")[2], fetched.source, files, draft.held_out)

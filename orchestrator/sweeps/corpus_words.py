@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from orchestrator.config.quantities import counted
-from trials.datasets.corpus import Item, Text, labels_of
-from trials.datasets.corpus_check import check_split
+from trials.datasets.corpus import Item, Text, item_words, label_counts, labels_of, word_counts
 from trials.escaping import quoted
 from trials.settings import DataSpec
 from trials.tasks import TASKS
@@ -22,18 +21,17 @@ _WIDTH = 100
 def corpus_lines(task: str, data: DataSpec) -> list[str]:
     """The counts of train by which a person sees that a corpus was misunderstood, and its examples."""
     train = read_corpus(task, data).train
-    check = check_split(train)
-    word, n = check.commonest
-    labels = "numbers" if TASKS[task].regression else _shares(check.labels)
+    words = word_counts(train)
+    (word, n), n_words = words.most_common(1)[0], words.total()
+    n_single = sum(len(item_words(item)) == 1 for item in train)
+    labels = "numbers" if TASKS[task].regression else _shares(dict(label_counts(train).most_common()))
     unit = "sentence" if TASKS[task].head == "tokens" else "text"
     kind = "tags" if TASKS[task].head == "tokens" else "labels"
-    word_counts = (
-        f"{check.words:,} words, {check.vocabulary:,} different, most often {quoted(word)} ({percent(n, check.words)})"
-    )
-    one_word_items = f"{counted(check.one_word, unit)} of one word ({percent(check.one_word, check.items)})"
+    counts = f"{n_words:,} words, {len(words):,} different, most often {quoted(word)} ({percent(n, n_words)})"
+    one_word_items = f"{counted(n_single, unit)} of one word ({percent(n_single, len(train))})"
     return [
         f"{kind}: {labels}",
-        f"{word_counts}; {one_word_items}",
+        f"{counts}; {one_word_items}",
         *(f"e.g. {example}" for example in examples(train)),
     ]
 

@@ -1,4 +1,4 @@
-"""Universal Dependencies treebanks (https://universaldependencies.org), each from its own repository at a release."""
+"""Universal Dependencies treebanks (https://universaldependencies.org), each from its own repository (`ud`)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from trials.errors import DataError
+from trials.errors import ConfigError, DataError, unknown
 from trials.outside.plain_files import read_text
 from trials.sources.cache import (
     FetchedCorpus,
@@ -24,6 +24,9 @@ from trials.sources.cache import (
     write_manifest,
 )
 from trials.sources.download import LARGEST_FILE, WAITS, Remote, download, get_json, shown
+from trials.sources.places.corpus_draft import CORPUS_SOURCES, DataDraft, Located, locate_splits, name_and_version
+from trials.sources.source import FileSource, Keys
+from trials.starter import BUNDLED_TREEBANKS
 
 API = "https://api.github.com"
 ORGANISATION = "UniversalDependencies"
@@ -165,3 +168,25 @@ def _lines(path: Path) -> list[str]:
 def _short(text: str) -> str:
     text = text.strip()
     return text if len(text) <= _LICENCE_WIDTH else text[: _LICENCE_WIDTH - 3].rstrip() + "..."
+
+
+def _locate(draft: DataDraft, *, offline: bool, progress: Progress) -> Located:
+    treebank = fetch_treebank(str(draft.ud), draft.release, offline=offline, progress=progress)
+    return locate_splits(treebank, draft, "use another one")
+
+
+def _means(word: str) -> Keys | None:
+    if word.startswith("UD_") and not is_treebank_name(word.partition("@")[0]):
+        raise ConfigError(unknown(word, BUNDLED_TREEBANKS))
+    return _named(word, word) if word.startswith("UD_") else None
+
+
+def _named(word: str, rest: str) -> Keys:
+    return dict(zip(("ud", "release"), name_and_version(word, rest), strict=True))
+
+
+def _inexact(draft: DataDraft) -> tuple[str, str] | None:
+    return (f"treebank {draft.ud}", "newest release") if draft.release is None else None
+
+
+CORPUS_SOURCES.register("ud")(FileSource(_locate, _means, _named, _inexact, rank=2))

@@ -1,4 +1,4 @@
-"""Models of the hub, through its own library and in its cache ($HF_HOME), which other programs share."""
+"""Models of the hub, through its own library and in its cache ($HF_HOME), which other programs share (`hub`)."""
 
 from __future__ import annotations
 
@@ -8,12 +8,24 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from trials.errors import ModelError
+from trials.errors import ConfigError, ModelError
 from trials.models.model_files import INDEX, PICKLE, TOKENIZER_FILES, WEIGHTS, is_shard
 from trials.outside.plain_files import digest_of, read_json, read_text
 from trials.sources.cache import Progress, forbidden, no_progress
 from trials.sources.download import blob_digest
-from trials.sources.hub_client import COMMIT, MAIN, TIMEOUT_S, Repo, bar_class, calling, is_repo_name, near_repo
+from trials.sources.hub_client import (
+    COMMIT,
+    MAIN,
+    TIMEOUT_S,
+    Repo,
+    bar_class,
+    calling,
+    is_commit,
+    is_repo_name,
+    near_repo,
+)
+from trials.sources.places.model_draft import MODEL_SOURCES, LocatedModel, ModelDraft, model_shape
+from trials.sources.source import FileSource, Keys
 
 CONFIG = "config.json"
 _TOKENIZER_FILES = (
@@ -228,3 +240,35 @@ def _shards(index: Path) -> set[str]:
         return set(filter(is_shard, read_json(index)["weight_map"].values()))
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return set()
+
+
+def _locate(draft: ModelDraft, *, offline: bool, progress: Progress) -> LocatedModel:
+    fetched = fetch_model(
+        str(draft.hub), draft.revision, allow_pickle=draft.allow_pickle, offline=offline, check=model_shape,
+        progress=progress,
+    )  # fmt: skip
+    return LocatedModel(fetched.folder, fetched.at.name.rpartition("/")[2], fetched.at.source)
+
+
+def _means(word: str) -> Keys | None:
+    return _named(word, word) if is_repo_name(word.partition("@")[0]) else None
+
+
+def _named(word: str, rest: str) -> Keys:
+    repository, at, revision = rest.partition("@")
+    if not repository or (at and not revision):
+        raise ConfigError(
+            f"{word!r} lacks its {'revision' if repository else 'name'}. Write hub:OWNER/NAME, then @REVISION for "
+            "another one than the newest."
+        )
+    return {"hub": repository, "revision": revision or None}
+
+
+def _inexact(draft: ModelDraft) -> tuple[str, str] | None:
+    version = f"@{draft.revision}" if draft.revision else ""
+    return (
+        None if is_commit(draft.revision) else (f"model {draft.hub}{version}", "commit" if version else "newest commit")
+    )
+
+
+MODEL_SOURCES.register("hub")(FileSource(_locate, _means, _named, _inexact, rank=1))

@@ -1,4 +1,4 @@
-"""Datasets of the model hub at a commit, through the hub's own libraries.
+"""Datasets of the model hub at a commit, through the hub's own libraries (`hub`).
 
 They are cached as canonical JSON lines, so that a digest depends on the rows and not on a library's version.
 """
@@ -15,6 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from trials.datasets.layout import FORMATS
 from trials.errors import DataError, unknown
 from trials.escaping import quoted
 from trials.sources.cache import (
@@ -30,8 +31,20 @@ from trials.sources.cache import (
     write_manifest,
     writing,
 )
-from trials.sources.hub_client import MAIN, TIMEOUT_S, Repo, bar_class, calling, card_licence, explain, near_repo
-from trials.sources.hub_models import fetch_model as fetch_model
+from trials.sources.hub_client import (
+    MAIN,
+    TIMEOUT_S,
+    Repo,
+    bar_class,
+    calling,
+    card_licence,
+    explain,
+    is_commit,
+    is_repo_name,
+    near_repo,
+)
+from trials.sources.places.corpus_draft import CORPUS_SOURCES, DataDraft, Located, locate_splits, name_and_version
+from trials.sources.source import FileSource, Keys
 
 Convert = Callable[[Any], Any]
 
@@ -299,3 +312,32 @@ def _download(repo: Repo, data_files: dict[str, list[str]], commit: str, progres
         if url.startswith(start):
             file = url.removeprefix(start)
             hf_hub_download(repo.name, file, repo_type="dataset", revision=commit, tqdm_class=bar_class(file, progress))
+
+
+def _locate(draft: DataDraft, *, offline: bool, progress: Progress) -> Located:
+    dataset = fetch_dataset(str(draft.hub), draft.config, draft.revision, offline=offline, progress=progress)
+    return locate_splits(dataset, draft, "name them with `splits: {train: ..., dev: ..., test: ...}`")
+
+
+def _means(word: str) -> Keys | None:
+    """NAME, NAME/CONFIG, OWNER/NAME or OWNER/NAME/CONFIG, unless it is rather a path."""
+    *repository, last = word.partition("@")[0].split("/")
+    is_file = Path(last.removesuffix(".gz")).suffix.lower() in FORMATS
+    is_name = len(repository) <= 2 and is_repo_name("/".join([*repository, last][:2])) and is_plain(last)
+    return None if is_file or not is_name else _named(word, word)
+
+
+def _named(word: str, rest: str) -> Keys:
+    name, version = name_and_version(word, rest)
+    owner, _, within = name.partition("/")
+    repository, _, config = within.partition("/")
+    return {"hub": f"{owner}/{repository}" if repository else owner, "config": config or None, "revision": version}
+
+
+def _inexact(draft: DataDraft) -> tuple[str, str] | None:
+    version = f"@{draft.revision}" if draft.revision else ""
+    asked = f"dataset {_name(str(draft.hub), draft.config)}{version}"
+    return None if is_commit(draft.revision) else (asked, "commit" if version else "newest commit")
+
+
+CORPUS_SOURCES.register("hub")(FileSource(_locate, _means, _named, _inexact, rank=3))

@@ -1,0 +1,95 @@
+"""Corpora of this machine: files (`train`, ...), a folder or one file (`folder`), a sample of ours (`bundled`)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from trials.datasets.corpus import SPLITS, fingerprint
+from trials.datasets.split_names import Splits, by_split, is_whole
+from trials.errors import DataError, NoDevSplitError
+from trials.settings import Files
+from trials.sources.cache import Progress
+from trials.sources.converted import conversion_of
+from trials.sources.places.corpus_draft import CORPUS_SOURCES, HELD_OUT, DataDraft, Located
+from trials.sources.source import FileSource, absolute, is_path
+from trials.sources.split_files import files_by_source, files_in, in_folder, unused_notes
+from trials.starter import BUNDLED_TREEBANKS, treebank_path
+
+
+def _listed(draft: DataDraft, *, offline: bool, progress: Progress) -> Located:
+    files = Splits(*(tuple(str(absolute(path)) for path in getattr(draft, split)) for split in SPLITS))
+    return Located(Path(files.train[0].removesuffix(".gz")).stem, None, files, draft.held_out)
+
+
+def _sample(draft: DataDraft, *, offline: bool, progress: Progress) -> Located:
+    assert draft.bundled is not None
+    files = in_folder(treebank_path(draft.bundled), needs_dev=draft.needs_dev)
+    return Located(draft.bundled, None, files, draft.held_out)
+
+
+def _inside(draft: DataDraft, *, offline: bool, progress: Progress) -> Located:
+    folder = absolute(draft.folder or "")
+    if not folder.exists():
+        raise DataError(f"no folder {folder}. Give the folder that holds the corpus's files, or a file.")
+    if (found := _converted(folder, draft)) is not None:
+        return found
+    if folder.is_file():
+        return _without_splits(folder, (str(folder),), draft)
+    try:
+        files = in_folder(folder, needs_dev=draft.needs_dev)
+    except DataError:
+        if sources := files_by_source(folder):
+            return _without_splits(folder, tuple(map(str, sources)), draft)
+        raise
+    notes = unused_notes(folder, files)
+    if len(files.train) > 1 and not is_whole([*map(Path, files.train)]):
+        notes.append(f"{len(files.train):,} files are read as train")
+    if files.test and _same_bytes(files.dev, files.test):
+        names = [Path(paths[0]).name for paths in (files.test, files.dev)]
+        notes.append(f"{names[0]} is left out: it is identical to {names[1]}, which selects the best epoch")
+        files = files._replace(test=())
+    return Located(folder.name, None, files, draft.held_out, tuple(notes))
+
+
+def _without_splits(path: Path, train: Files, draft: DataDraft) -> Located:
+    """Files that are all there is, of which a part serves as dev."""
+    held_out = (draft.held_out or HELD_OUT) if draft.folds is None else None
+    what = path.name if len(train) == 1 else f"{len(train):,} files in {path.name}"
+    serves = f"{draft.folds} folds of {what} serve as dev, one a seed"
+    if held_out is not None:
+        serves = f"{held_out:.0%} of {what} serve as dev, the same on every machine"
+    return Located(_name(path), None, Splits(train, ()), held_out, (f"no dev split: {serves}",))
+
+
+def _converted(path: Path, draft: DataDraft) -> Located | None:
+    """Splits that are no files, written as such."""
+    inside = files_in(path) if path.is_dir() else []
+    candidates = [*(inside if len(inside) == 1 else ()), *([] if by_split(inside)["train"] else [path])]
+    found = next(filter(None, map(conversion_of, candidates)), None)
+    if found is None:
+        return None
+    if "dev" not in found.splits and draft.needs_dev:
+        raise NoDevSplitError(
+            f"{path}: {found.notes[0]}, and none of dev. Let a share of train serve as dev: `held_out: 0.1`."
+        )
+    written = found.written()
+    splits = Splits(*(written.get(split, ()) for split in SPLITS))
+    return Located(_name(path), None, splits, draft.held_out, found.notes, "jsonl")
+
+
+def _name(path: Path) -> str:
+    return Path(path.name.removesuffix(".gz")).stem if path.is_file() else path.name
+
+
+def _same_bytes(dev: Files, test: Files) -> bool:
+    sizes = [[Path(path).stat().st_size for path in paths] for paths in (dev, test)]
+    return sizes[0] == sizes[1] and fingerprint(dev, (), ()) == fingerprint(test, (), ())
+
+
+CORPUS_SOURCES.register("train")(FileSource(_listed))
+CORPUS_SOURCES.register("bundled")(
+    FileSource(_sample, lambda word: {"bundled": word} if word in BUNDLED_TREEBANKS else None)
+)
+CORPUS_SOURCES.register("folder")(
+    FileSource(_inside, lambda word: {"folder": word} if is_path(word) or ":" in word else None, rank=1)
+)
