@@ -122,7 +122,8 @@ def write_sweep(path: Path, text: str) -> Path:
 
 def expanded(path: Path, *settings: str) -> list[TrialSpec]:
     """The trials of a sweep's file."""
-    from orchestrator.sweeps.sweep import expand, load_sweep  # tests of trials alone run where its packages are missing
+    from orchestrator.sweeps.expansion import expand
+    from orchestrator.sweeps.load_sweep import load_sweep  # tests of trials alone run where its packages are missing
 
     return expand(*load_sweep(path, list(settings)), Lookup(offline=True))
 

@@ -22,8 +22,8 @@ from orchestrator.commands.app import app
 from orchestrator.monitoring.metrics import METRICS
 from orchestrator.store import ResultStore
 from orchestrator.store.schema import COLUMNS
+from orchestrator.sweeps.load_sweep import load_sweep
 from orchestrator.sweeps.plan import make_plan
-from orchestrator.sweeps.sweep import load_sweep
 from tests.dashboards.views.made import selected
 from tests.small_sweeps import POS, launched, write_bank
 from tests.trials.training.test_checkpoint import Memory

@@ -20,8 +20,9 @@ from orchestrator.analysis.summary import STATISTICS
 from orchestrator.extras.published.study import read_study
 from orchestrator.search.steering import FixedCells, Steering
 from orchestrator.store.schema import epochs_columns
+from orchestrator.sweeps.expansion import expand
+from orchestrator.sweeps.load_sweep import load_sweep
 from orchestrator.sweeps.search_spec import SEARCHES, ScheduleSpec, less_is_better
-from orchestrator.sweeps.sweep import expand, load_sweep
 from tests.dashboards.views.made import made
 from tests.lab.replay import simulate
 from tests.orchestrator.search.worlds import EPOCHS, grid_of, nothing_known, table

@@ -21,8 +21,9 @@ from orchestrator.session.session import Ended, Launch
 from orchestrator.session.tables import plan_lines
 from orchestrator.store import ResultStore
 from orchestrator.sweeps.cluster_spec import ClusterSpec, find_cluster
+from orchestrator.sweeps.load_sweep import declared_sweep, load_sweep
 from orchestrator.sweeps.plan import Plan
-from orchestrator.sweeps.sweep import SweepSpec, declared_sweep, load_sweep
+from orchestrator.sweeps.sweep import SweepSpec
 from trials.errors import ConfigError
 from trials.spec import TrialSpec
 

@@ -17,7 +17,7 @@ from orchestrator.api.rates import AUTO, higher_rates, sweep_beside, with_best_r
 from orchestrator.config.quantities import duration
 from orchestrator.own_data.sweep_file import Question, baseline_text, sweep_text, write_sweep
 from orchestrator.session.session import Launch
-from orchestrator.sweeps.sweep import sweep_of_text
+from orchestrator.sweeps.load_sweep import sweep_of_text
 from trials.draft import Lookup
 
 if TYPE_CHECKING:  # loads pandas

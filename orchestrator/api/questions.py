@@ -38,9 +38,10 @@ from orchestrator.session.session import Launch
 from orchestrator.session.tables import plan_lines
 from orchestrator.sweeps.corpus_words import corpus_lines
 from orchestrator.sweeps.dev_resolution import dev_note, folds_note, resolved
+from orchestrator.sweeps.expansion import expand
+from orchestrator.sweeps.load_sweep import load_sweep, sweep_of_text
 from orchestrator.sweeps.notes import Noted
 from orchestrator.sweeps.plan import Plan
-from orchestrator.sweeps.sweep import expand, load_sweep, sweep_of_text
 from trials.draft import Lookup
 from trials.errors import RefusedError
 from trials.sources.places.corpus_draft import DataDraft

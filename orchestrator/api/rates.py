@@ -18,7 +18,8 @@ from orchestrator.own_data.sweep_file import NOTHING, Question, rates_text
 from orchestrator.search.choose_depth import spread
 from orchestrator.session.session import Launch
 from orchestrator.store import ResultStore
-from orchestrator.sweeps.sweep import SweepSpec, sweep_of_text
+from orchestrator.sweeps.load_sweep import sweep_of_text
+from orchestrator.sweeps.sweep import SweepSpec
 from trials.draft import Lookup
 from trials.errors import ConfigError
 from trials.spec import TrialSpec

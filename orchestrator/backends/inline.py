@@ -13,7 +13,7 @@ from orchestrator.execution.trial_queue import Attempt, TrialQueue
 from orchestrator.execution.trial_settings import TrialSettings
 from orchestrator.execution.trial_source import Verdict, prune_reason
 from orchestrator.sweeps.cluster_spec import seen_gpus
-from orchestrator.sweeps.sweep import Resources
+from orchestrator.sweeps.trial_resources import Resources
 from trials.cache.set_up_work import reported_to
 from trials.errors import is_device_broken, reason
 from trials.hardware.machine import hidden_gpus

@@ -32,8 +32,8 @@ from orchestrator.session.session import Ended, Launch
 from orchestrator.session.tables import failure_table, plan_lines
 from orchestrator.store import ResultStore
 from orchestrator.sweeps.cluster_spec import ClusterSpec, find_cluster
+from orchestrator.sweeps.load_sweep import load_sweep
 from orchestrator.sweeps.plan import Plan
-from orchestrator.sweeps.sweep import load_sweep
 from trials.errors import ConfigError
 
 DEFAULT_SWEEP = configs_folder("sweeps") / "starter.yaml"

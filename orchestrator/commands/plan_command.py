@@ -23,8 +23,9 @@ from orchestrator.session.session import Launch
 from orchestrator.session.setting_table import setting_table
 from orchestrator.session.tables import plan_lines
 from orchestrator.sweeps.cluster_spec import ClusterSpec, device_line, find_cluster
+from orchestrator.sweeps.load_sweep import load_sweep
 from orchestrator.sweeps.plan import Plan
-from orchestrator.sweeps.sweep import MAX_TRIALS, load_sweep
+from orchestrator.sweeps.sweep import MAX_TRIALS
 from trials.spec import steps_an_epoch
 
 

@@ -28,7 +28,9 @@ from orchestrator.deploy.ray_session import user_folder
 from orchestrator.deploy.requirements import requirements
 from orchestrator.store import open_store
 from orchestrator.sweeps.cluster_spec import ClusterSpec, check_room_here, device_line, settled
-from orchestrator.sweeps.sweep import SweepSpec, expand, load_sweep
+from orchestrator.sweeps.expansion import expand
+from orchestrator.sweeps.load_sweep import load_sweep
+from orchestrator.sweeps.sweep import SweepSpec
 from trials.draft import Lookup
 from trials.errors import ConfigError, MissingError, PermafrostError, is_out_of_memory
 from trials.hardware.machine import VISIBLE, CudaGpus, listed_gpus, may_have_gpus, processor_name, usable_cores

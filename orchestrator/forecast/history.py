@@ -15,7 +15,7 @@ from orchestrator.forecast.work import group_key, scored_items, shape_key
 from orchestrator.store import ResultStore
 from orchestrator.store.stored_specs import stored_spec
 from orchestrator.sweeps.cluster_spec import ClusterSpec, cores_here, gpus_here
-from orchestrator.sweeps.sweep import Resources
+from orchestrator.sweeps.trial_resources import Resources
 from trials.errors import StoreError
 from trials.hardware.machine import processor_name
 from trials.models.family import MODEL_FAMILIES

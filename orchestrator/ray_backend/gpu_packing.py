@@ -17,7 +17,7 @@ from orchestrator.config.quantities import counted, size
 from orchestrator.execution.slots import Node, Share, Slots, chosen_kinds, kinds_of
 from orchestrator.forecast.gpu_share import SPARE, Read, estimated_bytes, fitting, most_on_a_gpu, share_of
 from orchestrator.ray_backend.cluster import Cluster, checked, node_of
-from orchestrator.sweeps.sweep import Resources
+from orchestrator.sweeps.trial_resources import Resources
 from trials.errors import ConfigError, MissingError, reason
 from trials.hardware.machine import CudaGpus, Gpu, SilentError, listed_gpus
 from trials.record import EpochRecord

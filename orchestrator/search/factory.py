@@ -12,9 +12,9 @@ from orchestrator.search.schedule import scheduler_of
 from orchestrator.search.steering import FixedCells, Steering
 from orchestrator.search.trial_results import StoredTrials
 from orchestrator.store import ResultStore
+from orchestrator.sweeps.expansion import layers_of, replicates
 from orchestrator.sweeps.plan import Plan, as_neighbours
 from orchestrator.sweeps.space import LayersError, Point
-from orchestrator.sweeps.sweep import layers_of, replicates
 from trials.draft import DraftError
 from trials.spec import TrialSpec
 

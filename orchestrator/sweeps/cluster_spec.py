@@ -23,7 +23,8 @@ from pydantic import Field, ValidationError
 from orchestrator.config.limits import Limits
 from orchestrator.config.quantities import counted, gpus_in_words
 from orchestrator.config.yaml_document import Document, faults, most
-from orchestrator.sweeps.sweep import Resources, SweepSpec
+from orchestrator.sweeps.sweep import SweepSpec
+from orchestrator.sweeps.trial_resources import Resources
 from orchestrator.sweeps.watch_spec import WatchSpec
 from trials.errors import ConfigError
 from trials.hardware.machine import Gpu, cuda_gpus, processor_name, shown_gpus, usable_cores

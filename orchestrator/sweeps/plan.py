@@ -12,12 +12,13 @@ from orchestrator.store import ResultStore
 from orchestrator.store.decisions import next_number, suggested
 from orchestrator.store.sweep_plans import SweepPlan
 from orchestrator.sweeps.earlier_launch import change_notes, held_to_last
+from orchestrator.sweeps.expansion import expand, layers_of, replicates
 from orchestrator.sweeps.notes import Noted
 from orchestrator.sweeps.pin_notes import pin_notes
 from orchestrator.sweeps.plan_checks import check_search
 from orchestrator.sweeps.search_spec import GoalSpec
 from orchestrator.sweeps.space import again
-from orchestrator.sweeps.sweep import SweepSpec, expand, layers_of, replicates
+from orchestrator.sweeps.sweep import SweepSpec
 from orchestrator.sweeps.watch_spec import check_installed
 from trials.draft import Lookup
 from trials.prefix.rule import prefix_depth

@@ -22,93 +22,32 @@ Settings that belong together vary as `cases`, each of which overrides `trial`:
     space:
       cases: [{task: sst2, data: {...}}, {task: cola, data: {...}}]
 
-Errors are collected and reported together, each with file, line and key.
+Errors are collected and reported together, each with file, line and key (`load_sweep`).
 """
 
 from __future__ import annotations
 
-import copy
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.config.limits import Limits
 from orchestrator.config.quantities import counted
-from orchestrator.config.yaml_document import MAX_MISTAKES, Document, faults, most, set_path
-from orchestrator.sweeps.hints import with_hint
-from orchestrator.sweeps.named_paths import look_beside
-from orchestrator.sweeps.search_points import points_of
+from orchestrator.sweeps.checkpoint_spec import CheckpointKey, CheckpointSpec
 from orchestrator.sweeps.search_spec import GoalSpec, ScheduleKey, ScheduleSpec, SearchKey, SearchSpec
-from orchestrator.sweeps.space import CASES, Axis, LayersError, Point, continuous, n_points, path_of
+from orchestrator.sweeps.space import CASES, Axis, continuous, n_points
+from orchestrator.sweeps.trial_resources import Resources
 from orchestrator.sweeps.watch_spec import WatchSpec
-from trials.draft import DraftError, Lookup, ModelKey, TrialDraft
-from trials.errors import ConfigError, PermafrostError
 from trials.escaping import composed
-from trials.plugins.loading import load
 from trials.settings import Frozen, Predictions, Seed
-from trials.spec import TrialSpec
-from trials.starter import STARTER
-from trials.training.checkpoint_times import CheckpointTimes
 
 MAX_TRIALS = 100_000  # per sweep, seeds included
-MOST_SINCE = 300  # points that are still checked after the first error, to report others too
-MOST_CPUS = 4_096  # of a trial, which runs on one node; the largest have 2,000 hardware threads
 MOST_NAME_BYTES = 180  # of a sweep's name; file systems allow 255, and Ray's logs of a job add 50
 MAX_VALUES = 2_000  # in `trial`, or in one choice of the space; they are copied for every trial
-
-
-class Resources(Frozen):
-    """The resources of one trial; not part of its identity.
-
-    Attributes:
-        cpus: Cores, and threads per process.
-        gpus: ``auto``: as many trials share a GPU as its memory and the cores allow; none where CUDA does not work. 1
-            for a whole one, a fraction for a share, 0 for none, which hides them; ``packed`` is ``auto`` that needs
-            one.
-        device: Which nodes: ``any``, a kind of accelerator as Ray names it (``A100``), ``cpu`` for nodes without, or
-            ``one``, the kind with most room, so that all times can be compared.
-    """
-
-    cpus: Annotated[int, Field(gt=0, le=MOST_CPUS)] = 1
-    gpus: Annotated[float, Field(ge=0, le=1)] | Literal["auto", "packed"] = "auto"
-    device: Annotated[str, Field(pattern=r"^[A-Za-z0-9][\w.:-]*$", max_length=80)] = "any"
-
-
-class CheckpointSpec(Frozen):
-    """When a running trial saves checkpoints; not part of its identity.
-
-    Attributes:
-        epochs: At the first evaluation after so many epochs.
-        minutes: After so many minutes, also within an epoch.
-        auto: At every evaluation, while that takes at most a twentieth of the time, and every two minutes.
-    """
-
-    epochs: Annotated[float, Field(gt=0)] | None = None
-    minutes: Annotated[float, Field(gt=0)] | None = None
-    auto: bool = False
-
-    @property
-    def is_off(self) -> bool:
-        """Whether no checkpoints are saved."""
-        return self.epochs is None and self.minutes is None and not self.auto
-
-    @property
-    def times(self) -> CheckpointTimes | None:
-        """When a trial saves checkpoints; None if never."""
-        minutes = self.minutes or (2 if self.auto else None)
-        seconds = None if minutes is None else 60 * minutes
-        return None if self.is_off else CheckpointTimes(self.epochs, seconds, 0.05 if self.auto else None)
-
-
-def _word_is_checkpoint(value: object) -> object:
-    if value == "auto":
-        return {"auto": True}
-    return {} if value in ("off", False, None) else value  # YAML reads a bare `off` as false
 
 
 def _n_values(value: object) -> int:
@@ -117,7 +56,8 @@ def _n_values(value: object) -> int:
     return 1 + sum(map(_n_values, inside))
 
 
-def _word_is_list(value: object) -> object:
+def listed_word(value: object) -> object:
+    """A bare word as a list of one."""
     return [value] if isinstance(value, str) else value
 
 
@@ -165,12 +105,12 @@ class SweepSpec(Frozen):
     schedule: ScheduleKey = ScheduleSpec()
     goal: GoalSpec | None = None
     resources: Resources = Resources()
-    checkpoint: Annotated[CheckpointSpec, BeforeValidator(_word_is_checkpoint)] = CheckpointSpec(auto=True)
+    checkpoint: CheckpointKey = CheckpointSpec(auto=True)
     limits: Limits = Limits()
     keep: Literal["weights"] | None = None
     predictions: Predictions = "auto"
     watch: WatchSpec = WatchSpec()
-    plugins: Annotated[tuple[str, ...], BeforeValidator(_word_is_list)] = ()
+    plugins: Annotated[tuple[str, ...], BeforeValidator(listed_word)] = ()
 
     @model_validator(mode="after")
     def _fits_together(self) -> SweepSpec:
@@ -241,160 +181,3 @@ class SweepSpec(Frozen):
         )
         if twice:
             raise ValueError(f"space: {', '.join(twice)} is in `cases` too; they override each other")
-
-
-def load_sweep(path: Path, settings: list[str]) -> tuple[SweepSpec, Document]:
-    """Read a sweep from YAML, with settings overridden by `KEY=VALUE`. Raises ConfigError."""
-    document = Document.read(path, [*SweepSpec.model_fields, *TrialDraft.model_fields])
-    for setting in settings:
-        document.override(setting)
-    return declared_sweep(document), document
-
-
-def sweep_of_text(path: Path, text: str) -> tuple[SweepSpec, Document]:
-    """A sweep from the text of a file that is not written yet. Raises ConfigError."""
-    document = Document.of_text(path, text)
-    return declared_sweep(document), document
-
-
-def declared_sweep(document: Document) -> SweepSpec:
-    """The sweep that a document declares, with its plug-ins loaded and its paths found. Raises ConfigError."""
-    _load_plugins(document)
-    look_beside(document)
-    try:
-        return SweepSpec.model_validate(document.content)
-    except ValidationError as error:
-        all_faults = faults(error, SweepSpec)
-        # a bare list does not write `choice`
-        paths = [tuple(part for part in fault.path if part != "choice") for fault in all_faults]
-        problems = [
-            document.place(path) + with_hint(path, fault) for path, fault in zip(paths, all_faults, strict=True)
-        ]
-        wrong = {fault.path[0] if fault.path else "space" for fault in all_faults}
-        raise ConfigError(most([*problems, *_problems_of_the_rest(document, wrong)])) from error
-
-
-def _load_plugins(document: Document) -> None:
-    """Load the modules that are listed under `plugins`; what is no list of words is reported with all other faults."""
-    named = _word_is_list(document.content.get("plugins", []))
-    if isinstance(named, list):
-        beside = (document.path.parent, Path())
-        for n, module in enumerate(named):
-            if isinstance(module, str):
-                load([module], beside, document.place(("plugins", n)).removesuffix(": "))
-
-
-def _problems_of_the_rest(document: Document, wrong: set[int | str]) -> tuple[str, ...]:
-    """Errors in the trials of a sweep that has errors in other keys, so that one message reports all."""
-    if wrong & {"trial", "space"}:
-        return ()
-    rest = {key: document.content.get(key, {}) for key in ("trial", "space")}
-    try:
-        expand(SweepSpec.model_validate({"name": "rest", **rest}), document, Lookup(offline=True))
-    except ConfigError as error:
-        return error.problems
-    except ValidationError:  # a distribution, which needs the invalid search
-        return ()
-    return ()
-
-
-def expand(sweep: SweepSpec, document: Document, lookup: Lookup) -> list[TrialSpec]:
-    """The distinct trials of a sweep, in order; for an adaptive search, those of random cells instead.
-
-    Raises:
-        ConfigError: all errors, each with file, line and key; `exit_code` is 3 if only files are at fault.
-    """
-    specs = dict[str, TrialSpec]()
-    problems: dict[str, int] = {}
-    points = points_of(sweep.search, sweep.space, layers_of(sweep, lookup))
-    n_since = 0  # points since the first error
-    while n_since <= MOST_SINCE:
-        try:
-            point = next(points, None)
-        except (LayersError, PlacedError) as error:
-            problems |= _point_problems(document, sweep, error)
-            break
-        if point is None:
-            break
-        try:
-            for spec in replicates(sweep, point, lookup):
-                lookup.note_same(specs.setdefault(spec.trial_id, spec).freeze, spec.freeze)
-        except (ValidationError, DraftError) as error:
-            for text, code in _problems(document, point, error).items():
-                problems.setdefault(text, code)
-        n_since += bool(problems)
-        # Every cell of an adaptive search has a random cell in its place.
-        are_enough = sweep.search.is_adaptive and len(specs) >= (sweep.search.cells or 0) * len(set(sweep.seeds))
-        if len(problems) > MAX_MISTAKES or len(specs) > MAX_TRIALS or are_enough:
-            break
-    if len(specs) > MAX_TRIALS:
-        text = f"a sweep has at most {MAX_TRIALS:,} trials. Split it into several sweeps."
-        problems[document.place(("space",)) + text] = 2
-    if problems:
-        raise ConfigError(most(problems), exit_code=min(problems.values()))
-    return list(specs.values())
-
-
-def replicates(sweep: SweepSpec, point: Point, lookup: Lookup) -> list[TrialSpec]:
-    """The trials of one point. Raises ValidationError or DraftError if its settings are not valid."""
-    first = TrialDraft.model_validate({**_content(sweep, point), "seed": sweep.seeds[0]}).resolve(lookup)
-    if len(set(sweep.seeds)) > 1 and None not in (first.subset_seed, first.init_seed, first.order_seed):
-        reason = (
-            "with `subset_seed` and `order_seed` as well, nothing is left that the seed draws, so all `seeds` would "
-        )
-        raise DraftError(
-            [(("init_seed",), f"{reason}give one and the same result. Leave one out, or list one seed.")], 2
-        )
-    return [first.with_seed(seed) for seed in dict.fromkeys(sweep.seeds)]  # validity does not depend on the seed
-
-
-def layers_of(sweep: SweepSpec, lookup: Lookup) -> Callable[[Point], int]:
-    """A function from a point to the number of encoder layers of its model; it raises PlacedError."""
-
-    def n_layers(point: Point) -> int:
-        try:
-            draft = _ModelOnly.model_validate({"model": _content(sweep, point).get("model", STARTER)})
-            return lookup.model(draft.model).n_layers
-        except ValidationError as error:
-            raise PlacedError(
-                [(point.place(fault.path), fault.text) for fault in faults(error, _ModelOnly)], 2
-            ) from error
-        except PermafrostError as error:
-            raise PlacedError([(point.place(("model",)), str(error))], error.exit_code) from error
-
-    return n_layers
-
-
-class _ModelOnly(Frozen):
-    model: ModelKey
-
-
-class PlacedError(DraftError):
-    """An invalid point; the paths of its problems are those of the sweep's file."""
-
-
-def _content(sweep: SweepSpec, point: Point) -> dict[str, Any]:
-    """The content of a trial's draft."""
-    content = copy.deepcopy(sweep.trial)
-    for key, value in point.dotted():
-        path = tuple(key.split("."))
-        try:
-            set_path(content, path, copy.deepcopy(value))
-        except TypeError as error:
-            raise DraftError([(path, str(error))], 2) from error
-    return content
-
-
-def _problems(document: Document, point: Point, error: ValidationError | DraftError) -> dict[str, int]:
-    """The problems of a point, each with file, line and key, and its exit code."""
-    if isinstance(error, DraftError):
-        return {document.place(point.place(path)) + text: error.exit_code for path, text in error.problems}
-    placed = [(point.place(fault.path), fault) for fault in faults(error, TrialDraft)]
-    return {document.place(path) + with_hint(path, fault): 2 for path, fault in placed}
-
-
-def _point_problems(document: Document, sweep: SweepSpec, error: LayersError | PlacedError) -> dict[str, int]:
-    """The problems of a point that could not be constructed."""
-    if isinstance(error, LayersError):
-        return {document.place(path_of(error.name, sweep.space)) + str(error): 2}
-    return {document.place(path) + text: error.exit_code for path, text in error.problems}

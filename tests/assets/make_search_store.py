@@ -25,7 +25,8 @@ from typing import Any
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.stored_specs import stored_spec
 from orchestrator.store.sweep_plans import SweepPlan
-from orchestrator.sweeps.sweep import expand, load_sweep
+from orchestrator.sweeps.expansion import expand
+from orchestrator.sweeps.load_sweep import load_sweep
 from trials.draft import Lookup
 from trials.spec import TrialSpec
 from trials.state import State

@@ -15,7 +15,7 @@ import dashboards.cli  # noqa: F401  (its commands join those of the orchestrato
 from orchestrator.commands.app import COMMANDS as SINGLE
 from orchestrator.commands.app import GROUPS, load_command
 from orchestrator.sweeps.cluster_spec import find_cluster
-from orchestrator.sweeps.sweep import load_sweep
+from orchestrator.sweeps.load_sweep import load_sweep
 from tests.docs.snippets import ALL, CHECKOUT, COMMANDS, Block, needs_extras
 from tests.examples import each
 from trials.draft import TrialDraft

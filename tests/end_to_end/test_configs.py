@@ -58,7 +58,8 @@ DOWNLOADS = {  # what each study names that is not on a fresh machine
 PLAN_ALL = """
 import json, sys
 from pathlib import Path
-from orchestrator.sweeps.sweep import expand, load_sweep
+from orchestrator.sweeps.expansion import expand
+from orchestrator.sweeps.load_sweep import load_sweep
 from trials.draft import Lookup
 
 found = {}

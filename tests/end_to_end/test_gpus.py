@@ -23,7 +23,7 @@ ASK_WORKERS = """
 import os
 from orchestrator.ray_backend.cluster import local_cluster
 from orchestrator.ray_backend.gpu_packing import slots_for
-from orchestrator.sweeps.sweep import Resources
+from orchestrator.sweeps.trial_resources import Resources
 from tests.builders import make_spec
 with local_cluster(cpus=2, gpus=2) as cluster:
     import ray

@@ -11,7 +11,8 @@ import pytest
 import torch
 from safetensors.torch import load, save
 
-from orchestrator.sweeps.sweep import expand, load_sweep
+from orchestrator.sweeps.expansion import expand
+from orchestrator.sweeps.load_sweep import load_sweep
 from tests.builders import write_sweep, write_treebank
 from tests.examples import each
 from trials.draft import Lookup

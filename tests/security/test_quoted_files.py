@@ -13,7 +13,8 @@ from pydantic import ValidationError
 from orchestrator.extras.published.study import read_study
 from orchestrator.monitoring.json_log import JsonLog
 from orchestrator.sweeps.cluster_spec import find_cluster
-from orchestrator.sweeps.sweep import expand, load_sweep
+from orchestrator.sweeps.expansion import expand
+from orchestrator.sweeps.load_sweep import load_sweep
 from orchestrator.sweeps.watch_spec import WatchSpec
 from tests.builders import write_treebank
 from tests.examples import each, first

@@ -22,7 +22,7 @@ from orchestrator.session.session import Launch
 from orchestrator.store import ResultStore
 from orchestrator.store.stored_weights import find_weights, weights_of
 from orchestrator.sweeps.cluster_spec import find_cluster
-from orchestrator.sweeps.sweep import sweep_of_text
+from orchestrator.sweeps.load_sweep import sweep_of_text
 from trials.sources.cache import Progress
 from trials.spec import TrialSpec
 from trials.state import State

@@ -21,7 +21,7 @@ from dashboards.views.kit.cards import MY_STORE, answers_of_page, next_command, 
 from orchestrator.api.answering import answer
 from orchestrator.extras.store_care.check import check_store
 from orchestrator.store import ResultStore, open_store
-from orchestrator.sweeps.sweep import load_sweep
+from orchestrator.sweeps.load_sweep import load_sweep
 
 MOST_BYTES = 15_000_000
 

@@ -20,10 +20,12 @@ from orchestrator.search.schedule import NoEarlyStopping, scheduler_of
 from orchestrator.search.steering import FixedCells, Steering, Suggester, front
 from orchestrator.search.trial_results import Cell, StoredTrials, TrialProgress, results_of
 from orchestrator.store import ResultStore, open_store
+from orchestrator.sweeps.expansion import expand, layers_of, replicates
+from orchestrator.sweeps.load_sweep import load_sweep
 from orchestrator.sweeps.search_points import points_of
 from orchestrator.sweeps.search_spec import COSTS, ScheduleSpec, SearchSpec
 from orchestrator.sweeps.space import Point
-from orchestrator.sweeps.sweep import SweepSpec, expand, layers_of, load_sweep, replicates
+from orchestrator.sweeps.sweep import SweepSpec
 from tests.assets.make_search_store import as_recorded
 from tests.lab.replay import RecordedTrials, recorded_trials, simulate
 from trials.draft import Lookup

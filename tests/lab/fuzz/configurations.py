@@ -14,8 +14,8 @@ from orchestrator.search.factory import source_of
 from orchestrator.storage.address import is_address, parse_address
 from orchestrator.store import ResultStore
 from orchestrator.sweeps.cluster_spec import find_cluster
+from orchestrator.sweeps.load_sweep import load_sweep
 from orchestrator.sweeps.plan import Plan, make_plan
-from orchestrator.sweeps.sweep import load_sweep
 from tests.builders import write_texts, write_treebank
 from tests.lab.fuzz.attacks import ATTACKS
 from tests.lab.fuzz.judging import Verdict, contents, judged

@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 from orchestrator.api.model_card import base_licence
 from orchestrator.config.yaml_document import Document
 from orchestrator.sweeps.cluster_spec import find_cluster
-from orchestrator.sweeps.sweep import expand, load_sweep
+from orchestrator.sweeps.expansion import expand
+from orchestrator.sweeps.load_sweep import load_sweep
 from tests.builders import write_sweep
 from tests.lab.fuzz.judging import Verdict, contents, judged
 from tests.lab.fuzz.kind import Kind

@@ -26,8 +26,9 @@ from orchestrator.storage.storage import FolderStorage, NewerError
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.contents import COMMIT_ORDER
 from orchestrator.store.sweep_plans import SweepPlan
+from orchestrator.sweeps.expansion import expand
+from orchestrator.sweeps.load_sweep import load_sweep
 from orchestrator.sweeps.plan import make_plan
-from orchestrator.sweeps.sweep import expand, load_sweep
 from tests.builders import make_spec, write_sweep
 from tests.lab.fuzz.kind import Kind
 from tests.lab.fuzz.mutations import mutated_checkpoint, mutated_json, mutated_parquet

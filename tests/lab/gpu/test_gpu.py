@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 import torch
 
-from orchestrator.sweeps.sweep import expand, load_sweep
+from orchestrator.sweeps.expansion import expand
+from orchestrator.sweeps.load_sweep import load_sweep
 from tests.examples import each
 from tests.lab.gpu import carry
 from tests.lab.gpu.__main__ import exit_code

@@ -10,7 +10,7 @@ from orchestrator.forecast.history import read_history
 from orchestrator.store import open_store
 from orchestrator.sweeps import cluster_spec
 from orchestrator.sweeps.cluster_spec import ClusterSpec, slots_of
-from orchestrator.sweeps.sweep import Resources
+from orchestrator.sweeps.trial_resources import Resources
 from tests.builders import make_record
 from tests.examples import each
 from tests.orchestrator.forecast.worlds import LENGTHS, SIZES, spec_of

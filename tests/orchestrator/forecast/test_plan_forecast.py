@@ -10,8 +10,8 @@ from orchestrator.forecast.forecast import forecast_of
 from orchestrator.forecast.pilot import Pilots, chosen_pilots, pilot_spec, run_pilots
 from orchestrator.store import ResultStore, open_store
 from orchestrator.sweeps.cluster_spec import ClusterSpec
+from orchestrator.sweeps.load_sweep import load_sweep
 from orchestrator.sweeps.plan import Plan, make_plan
-from orchestrator.sweeps.sweep import load_sweep
 from tests.builders import write_sweep
 from tests.orchestrator.forecast.worlds import spec_of
 from tests.small_sweeps import POS, write_bank

@@ -27,7 +27,9 @@ from orchestrator.own_data.sweep_file import (
     sweep_text,
     write_sweep,
 )
-from orchestrator.sweeps.sweep import SweepSpec, declared_sweep, expand
+from orchestrator.sweeps.expansion import expand
+from orchestrator.sweeps.load_sweep import declared_sweep
+from orchestrator.sweeps.sweep import SweepSpec
 from trials.datasets.corpus import Corpus, Item, Sentence, Text
 from trials.draft import Lookup
 from trials.errors import RefusedError

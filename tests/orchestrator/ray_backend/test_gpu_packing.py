@@ -15,7 +15,7 @@ from orchestrator.forecast.gpu_share import CONTEXT_BYTES, fitting, most_on_a_gp
 from orchestrator.ray_backend import gpu_packing as packing
 from orchestrator.ray_backend.cluster import Cluster, resources_of
 from orchestrator.ray_backend.gpu_packing import Packed, PackedSlots, slots_for
-from orchestrator.sweeps.sweep import Resources
+from orchestrator.sweeps.trial_resources import Resources
 from tests.builders import Clock, make_record, make_spec
 from tests.examples import each
 from tests.orchestrator.forecast.worlds import LENGTHS, spec_of

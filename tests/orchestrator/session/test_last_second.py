@@ -21,7 +21,8 @@ from orchestrator.session.session import Launch
 from orchestrator.store import ResultStore
 from orchestrator.sweeps.cluster_spec import find_cluster
 from orchestrator.sweeps.plan import Plan
-from orchestrator.sweeps.sweep import Resources, SweepSpec
+from orchestrator.sweeps.sweep import SweepSpec
+from orchestrator.sweeps.trial_resources import Resources
 from tests.builders import first_attempts, make_record, make_spec
 from trials.record import EpochRecord
 from trials.spec import TrialSpec

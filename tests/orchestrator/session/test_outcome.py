@@ -9,7 +9,8 @@ from orchestrator.execution.recorder import trial_row
 from orchestrator.session.outcome import outcome_of
 from orchestrator.store import ResultStore
 from orchestrator.sweeps.plan import Plan
-from orchestrator.sweeps.sweep import Resources, SweepSpec
+from orchestrator.sweeps.sweep import SweepSpec
+from orchestrator.sweeps.trial_resources import Resources
 from tests.builders import first_attempts, make_record, make_spec
 from trials.state import State
 

@@ -20,8 +20,8 @@ from orchestrator.session.setting_table import setting_table
 from orchestrator.session.tables import cell_tables, failure_table, plan_lines, unbroken
 from orchestrator.store import open_store
 from orchestrator.sweeps.cluster_spec import ClusterSpec, settled
+from orchestrator.sweeps.load_sweep import load_sweep
 from orchestrator.sweeps.plan import Plan, make_plan
-from orchestrator.sweeps.sweep import load_sweep
 from tests.builders import make_record, make_spec, write_sweep, write_treebank
 from trials.cache.set_up_work import SetUpWork
 from trials.draft import Lookup

@@ -21,7 +21,8 @@ from orchestrator.sweeps.cluster_spec import (
     settled,
     slots_of,
 )
-from orchestrator.sweeps.sweep import Resources, SweepSpec
+from orchestrator.sweeps.sweep import SweepSpec
+from orchestrator.sweeps.trial_resources import Resources
 from tests.examples import each
 from trials.errors import ConfigError
 from trials.hardware.machine import VISIBLE, CudaGpus, Gpu, processor_name

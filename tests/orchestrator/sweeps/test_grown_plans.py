@@ -13,8 +13,8 @@ from orchestrator.api import answer
 from orchestrator.api.answering import answers_of
 from orchestrator.execution.recorder import Recorder
 from orchestrator.store import ResultStore
+from orchestrator.sweeps.load_sweep import load_sweep
 from orchestrator.sweeps.plan import Plan, make_plan
-from orchestrator.sweeps.sweep import load_sweep
 from tests.builders import make_record, write_sweep, write_treebank
 from tests.dashboards.views.made import selected
 from trials.draft import Lookup

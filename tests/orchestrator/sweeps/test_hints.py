@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from orchestrator.config.yaml_document import Document
-from orchestrator.sweeps.sweep import expand, load_sweep
+from orchestrator.sweeps.expansion import expand
+from orchestrator.sweeps.load_sweep import load_sweep
 from tests.builders import write_sweep
 from tests.examples import each
 from trials.draft import Lookup

@@ -8,8 +8,8 @@ import pytest
 
 from orchestrator.execution.recorder import trial_row
 from orchestrator.store import ResultStore, open_store
+from orchestrator.sweeps.load_sweep import load_sweep
 from orchestrator.sweeps.plan import Plan, make_plan
-from orchestrator.sweeps.sweep import load_sweep
 from tests.builders import expanded, make_record, make_spec, write_sweep, write_treebank
 from tests.peers import times_of
 from trials.draft import Lookup

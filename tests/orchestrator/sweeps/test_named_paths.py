@@ -11,7 +11,8 @@ from orchestrator.api.questions import write_question
 from orchestrator.own_data.choose_options import ChooseOptions
 from orchestrator.ray_backend.job_package import package_sweep
 from orchestrator.sweeps.cluster_spec import ClusterSpec
-from orchestrator.sweeps.sweep import expand, load_sweep
+from orchestrator.sweeps.expansion import expand
+from orchestrator.sweeps.load_sweep import load_sweep
 from tests.builders import write_sweep
 from tests.small_sweeps import write_bank
 from tests.trials.conftest import save_tiny_model

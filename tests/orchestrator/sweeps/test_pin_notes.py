@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from orchestrator.store import ResultStore
+from orchestrator.sweeps.load_sweep import load_sweep
 from orchestrator.sweeps.plan import Plan, make_plan
-from orchestrator.sweeps.sweep import load_sweep
 from tests.builders import write_sweep, write_tagged_treebank
 from tests.hub_repos import model, point_at
 from tests.servers import HubRepo, HubServer

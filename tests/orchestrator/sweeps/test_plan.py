@@ -8,8 +8,8 @@ import pytest
 
 from orchestrator.execution.recorder import Recorder
 from orchestrator.store import ResultStore
+from orchestrator.sweeps.load_sweep import load_sweep
 from orchestrator.sweeps.plan import Plan, as_neighbours, make_plan
-from orchestrator.sweeps.sweep import load_sweep
 from tests.builders import make_record, make_spec, write_conllu, write_sweep, write_treebank
 from tests.trials.conftest import save_tiny_model
 from trials.draft import Lookup

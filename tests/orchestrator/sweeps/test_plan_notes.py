@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from orchestrator.store import open_store
+from orchestrator.sweeps.load_sweep import load_sweep
 from orchestrator.sweeps.plan import make_plan
-from orchestrator.sweeps.sweep import load_sweep
 from tests.builders import write_conllu, write_sweep, write_tagged_treebank
 from tests.examples import each
 from tests.trials.conftest import save_tiny_model

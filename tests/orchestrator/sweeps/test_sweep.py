@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from orchestrator.sweeps.load_sweep import load_sweep
 from orchestrator.sweeps.search_points import points_of
-from orchestrator.sweeps.sweep import SweepSpec, load_sweep
+from orchestrator.sweeps.sweep import SweepSpec
 from tests.builders import expanded, write_conllu, write_sweep, write_treebank
 from tests.examples import each
 from tests.plugin_packages import fresh_plugins as fresh_plugins

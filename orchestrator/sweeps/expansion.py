@@ -1,0 +1,124 @@
+"""From a sweep to its trials: every point of its space under every seed."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+from pydantic import ValidationError
+
+from orchestrator.config.yaml_document import MAX_MISTAKES, Document, faults, most, set_path
+from orchestrator.sweeps.hints import with_hint
+from orchestrator.sweeps.search_points import points_of
+from orchestrator.sweeps.space import LayersError, Point, path_of
+from orchestrator.sweeps.sweep import MAX_TRIALS, SweepSpec
+from trials.draft import DraftError, Lookup, ModelKey, TrialDraft
+from trials.errors import ConfigError, PermafrostError
+from trials.settings import Frozen
+from trials.spec import TrialSpec
+from trials.starter import STARTER
+
+MOST_SINCE = 300  # points that are still checked after the first error, to report others too
+
+
+def expand(sweep: SweepSpec, document: Document, lookup: Lookup) -> list[TrialSpec]:
+    """The distinct trials of a sweep, in order; for an adaptive search, those of random cells instead.
+
+    Raises:
+        ConfigError: all errors, each with file, line and key; `exit_code` is 3 if only files are at fault.
+    """
+    specs = dict[str, TrialSpec]()
+    problems: dict[str, int] = {}
+    points = points_of(sweep.search, sweep.space, layers_of(sweep, lookup))
+    n_since = 0  # points since the first error
+    while n_since <= MOST_SINCE:
+        try:
+            point = next(points, None)
+        except (LayersError, PlacedError) as error:
+            problems |= _point_problems(document, sweep, error)
+            break
+        if point is None:
+            break
+        try:
+            for spec in replicates(sweep, point, lookup):
+                lookup.note_same(specs.setdefault(spec.trial_id, spec).freeze, spec.freeze)
+        except (ValidationError, DraftError) as error:
+            for text, code in _problems(document, point, error).items():
+                problems.setdefault(text, code)
+        n_since += bool(problems)
+        # Every cell of an adaptive search has a random cell in its place.
+        are_enough = sweep.search.is_adaptive and len(specs) >= (sweep.search.cells or 0) * len(set(sweep.seeds))
+        if len(problems) > MAX_MISTAKES or len(specs) > MAX_TRIALS or are_enough:
+            break
+    if len(specs) > MAX_TRIALS:
+        text = f"a sweep has at most {MAX_TRIALS:,} trials. Split it into several sweeps."
+        problems[document.place(("space",)) + text] = 2
+    if problems:
+        raise ConfigError(most(problems), exit_code=min(problems.values()))
+    return list(specs.values())
+
+
+def replicates(sweep: SweepSpec, point: Point, lookup: Lookup) -> list[TrialSpec]:
+    """The trials of one point. Raises ValidationError or DraftError if its settings are not valid."""
+    first = TrialDraft.model_validate({**_content(sweep, point), "seed": sweep.seeds[0]}).resolve(lookup)
+    if len(set(sweep.seeds)) > 1 and None not in (first.subset_seed, first.init_seed, first.order_seed):
+        reason = (
+            "with `subset_seed` and `order_seed` as well, nothing is left that the seed draws, so all `seeds` would "
+        )
+        raise DraftError(
+            [(("init_seed",), f"{reason}give one and the same result. Leave one out, or list one seed.")], 2
+        )
+    return [first.with_seed(seed) for seed in dict.fromkeys(sweep.seeds)]  # validity does not depend on the seed
+
+
+def layers_of(sweep: SweepSpec, lookup: Lookup) -> Callable[[Point], int]:
+    """A function from a point to the number of encoder layers of its model; it raises PlacedError."""
+
+    def n_layers(point: Point) -> int:
+        try:
+            draft = _ModelOnly.model_validate({"model": _content(sweep, point).get("model", STARTER)})
+            return lookup.model(draft.model).n_layers
+        except ValidationError as error:
+            raise PlacedError(
+                [(point.place(fault.path), fault.text) for fault in faults(error, _ModelOnly)], 2
+            ) from error
+        except PermafrostError as error:
+            raise PlacedError([(point.place(("model",)), str(error))], error.exit_code) from error
+
+    return n_layers
+
+
+class _ModelOnly(Frozen):
+    model: ModelKey
+
+
+class PlacedError(DraftError):
+    """An invalid point; the paths of its problems are those of the sweep's file."""
+
+
+def _content(sweep: SweepSpec, point: Point) -> dict[str, Any]:
+    """The content of a trial's draft."""
+    content = copy.deepcopy(sweep.trial)
+    for key, value in point.dotted():
+        path = tuple(key.split("."))
+        try:
+            set_path(content, path, copy.deepcopy(value))
+        except TypeError as error:
+            raise DraftError([(path, str(error))], 2) from error
+    return content
+
+
+def _problems(document: Document, point: Point, error: ValidationError | DraftError) -> dict[str, int]:
+    """The problems of a point, each with file, line and key, and its exit code."""
+    if isinstance(error, DraftError):
+        return {document.place(point.place(path)) + text: error.exit_code for path, text in error.problems}
+    placed = [(point.place(fault.path), fault) for fault in faults(error, TrialDraft)]
+    return {document.place(path) + with_hint(path, fault): 2 for path, fault in placed}
+
+
+def _point_problems(document: Document, sweep: SweepSpec, error: LayersError | PlacedError) -> dict[str, int]:
+    """The problems of a point that could not be constructed."""
+    if isinstance(error, LayersError):
+        return {document.place(path_of(error.name, sweep.space)) + str(error): 2}
+    return {document.place(path) + text: error.exit_code for path, text in error.problems}
