@@ -129,7 +129,7 @@ def measured() -> dict[str, float]:
         "lines of the largest module": max(module.n_lines for module in files),
         "modules that launch reaches": len(of_launch),
         "lines that launch reaches": sum(module.n_lines for module in of_launch),
-        "modules that launch can load, plugs included": 290len(with_plugs),
+        "modules that launch can load, plugs included": len(with_plugs),
         "lines that launch can load, plugs included": sum(module.n_lines for module in with_plugs),
         "names of ours that a module takes, mean": round(sum(names) / len(names), 1),
         "names of ours that a module takes, most": max(names),
