@@ -26,12 +26,12 @@ from orchestrator.config import options
 from orchestrator.config.console import command_group, download_progress, reported, say, stderr, stdout
 from orchestrator.config.quantities import counted
 from orchestrator.own_data.choose_options import ChooseOptions
+from orchestrator.own_data.corpus_check import LENGTHS, CorpusCheck, check_corpus
 from orchestrator.own_data.corpus_guess import NO_DEV, draft_of, guess_draft
 from orchestrator.sweeps.corpus_words import corpus_lines, examples
 from orchestrator.sweeps.expansion import expand
 from orchestrator.sweeps.load_sweep import load_sweep
 from trials.datasets.corpus import SPLITS
-from trials.datasets.corpus_check import LENGTHS, CorpusCheck, check_corpus
 from trials.draft import Lookup
 from trials.errors import ConfigError
 from trials.escaping import escaped

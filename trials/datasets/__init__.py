@@ -1,5 +1,5 @@
-"""Readers of corpus files. Importing the package registers them, one module for each format."""
+"""Corpora as they are read. Importing the package registers the readers, one module for each format."""
 
-from trials.datasets import columns_reader as columns_reader
-from trials.datasets import conllu_reader as conllu_reader
-from trials.datasets import table_reader as table_reader
+from trials.plugins.members import import_members
+
+import_members(__name__)

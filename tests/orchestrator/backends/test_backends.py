@@ -10,7 +10,7 @@ from orchestrator.backends import BACKENDS
 from orchestrator.backends.backend import Work
 from orchestrator.store import open_store
 from orchestrator.sweeps.cluster_spec import ClusterSpec
-from tests.orchestrator.extras.test_without_extras import SWEEP, copied, run
+from tests.copies import SWEEP, copied, run
 from tests.small_sweeps import POS, launched, write_bank
 
 LAUNCH = ("-m", "orchestrator.launch", "--sweep", "s.yaml", "--store", "results", "--max-trials", "1", "--cluster")

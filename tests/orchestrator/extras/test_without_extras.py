@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.copies import COMMAND, SWEEP, copied, run
 from tests.examples import each
 
 ROOT = Path(__file__).parents[3]
@@ -26,15 +24,6 @@ from orchestrator.commands.app import GROUPS, load_command
 print(*(load_command(name).name for name in (*COMMANDS, *GROUPS)), *dashboards.views.registry.PARTS)
 """
 
-SWEEP = """
-name: small
-trial: {train_size: 40, lowercase: true, frozen_dropout: false, optim: {lr: 1e-3, head_lr: 5e-3, epochs: 2}}
-space:
-  data: [UD_English-EWT-sample]
-  freeze: [none, {strategy: first_k, depth: 4, embeddings: true}]
-seeds: [0, 1]
-"""
-COMMAND = "from dashboards.cli import app; app()"
 PAGES = """
 import sys
 from werkzeug.test import Client
@@ -45,22 +34,6 @@ from orchestrator.store import open_store
 client = Client(make_app(Frames(open_store("results"))).server.wsgi_app)
 print(*(client.get(f"/page/{view.name}.html").status_code for view in VIEWS.values() if view.parts))
 """
-
-
-def copied(tree: Path, *without: str) -> Path:
-    """The tree with its compiled modules, so that no process has to compile them."""
-    for root in ("orchestrator", "trials", "dashboards", "configs"):
-        shutil.copytree(ROOT / root, tree / root)
-    for name in without:
-        shutil.rmtree(tree / "orchestrator" / name)
-    return tree
-
-
-def run(tree: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"PYTHONPATH": str(tree)}
-    return subprocess.run(
-        [sys.executable, "-P", *words], cwd=tree, env=environment, capture_output=True, text=True, check=False
-    )
 
 
 @pytest.mark.slow

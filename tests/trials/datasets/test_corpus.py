@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orchestrator.own_data.corpus_check import LENGTHS, check_corpus
 from tests.builders import write_conllu, write_treebank
 from trials.datasets import text_file
 from trials.datasets.corpus import (
@@ -27,7 +28,6 @@ from trials.datasets.corpus import (
     labels_of,
     load_corpus,
 )
-from trials.datasets.corpus_check import LENGTHS, check_corpus
 from trials.datasets.table_reader import read_parquet
 from trials.datasets.text_file import BYTES_PER_BYTE, free_bytes, read_lines
 from trials.errors import DataError

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.copies import COMMAND, SWEEP, copied, run
 from tests.examples import each
-from tests.orchestrator.extras.test_without_extras import COMMAND, SWEEP, copied, run
 
 HUB = ("hub_dataset.py", "hub_model.py")
 TREEBANKS = ("treebank.py",)
