@@ -3,19 +3,21 @@ initialised is refused.
 
     python -m tests.cuda_stand_in < TRIALS.json
 
-runs trials, one a line, on it as a worker's process does, and prints for each as JSON what was called of `torch.cuda`,
-in order, and how the trial went. It shows the order of calls and runs what only a GPU's trials run (padded batches,
-recorded steps, resident corpora), but no kernel of a GPU.
+runs trials, one a line with variables of the environment before it, on it as a worker's process does, and prints for
+each as JSON what was called of `torch.cuda`, in order, and how the trial went. It shows the order of calls and runs
+what only a GPU's trials run (padded batches, recorded steps, resident corpora), but no kernel of a GPU.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -141,8 +143,9 @@ def main() -> None:
     names = ("step_mode", "refused_modes", "padding_free", "score", "peak_memory_bytes", "device", "gpus")
     for line in sys.stdin:
         calls.clear()
-        with OnCpu():
-            records = list(run_trial(TrialSpec.model_validate_json(line), device=torch.device("cuda", 0)))
+        variables, spec = json.loads(line)
+        with OnCpu(), patch.dict(os.environ, variables):
+            records = list(run_trial(TrialSpec.model_validate(spec), device=torch.device("cuda", 0)))
             MemoryLevel().settle()
         losses = [loss for record in records for loss in record.step_losses]
         found = {"calls": calls, "losses": losses, **{name: getattr(records[-1], name) for name in names}}

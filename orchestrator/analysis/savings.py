@@ -91,7 +91,7 @@ def _paired(frame: pd.DataFrame, cost: str, level: float) -> pd.DataFrame:
     size = len(pairs.cells)
     ours, base = numbers(pairs.rows, cost), numbers(pairs.rows, f"{cost}_base")
     reasons = _why_apart(pairs.rows, conditions)
-    same = (reasons == "").to_numpy()
+    same = reasons == ""
     spread = _several_devices(pairs, same, conditions)
     # Pairs of several devices are each fair, but their mean would be one of no machine.
     use = same & (ours > 0) & (base > 0) & ~spread[pairs.codes]
@@ -105,19 +105,19 @@ def _paired(frame: pd.DataFrame, cost: str, level: float) -> pd.DataFrame:
     return _table(pairs.cells, cost, m.n.astype(np.int64), -np.expm1(m.mean), ends, (means[0], means[1]), note)
 
 
-def _why_apart(rows: pd.DataFrame, conditions: Sequence[str]) -> pd.Series:
+def _why_apart(rows: pd.DataFrame, conditions: Sequence[str]) -> npt.NDArray[np.object_]:
     """Why the two sides of each pair do not compare; empty where they do. What one side did not record is not judged.
 
     Only the device has to be known: it makes times differ many times over.
     """
-    reasons = pd.Series("", index=rows.index, dtype=object)
+    reasons = np.full(len(rows), "", dtype=object)
     for name in reversed(conditions):  # the first one says most, so it is written last
-        ours, base = rows[name], rows[f"{name}_base"]
-        differ = ours.notna() & base.notna() & (ours != base)
-        texts = [_different(name, *sides) for sides in zip(ours[differ], base[differ], strict=True)]
-        reasons[differ] = texts
+        ours, base = (rows[side].to_numpy(dtype=object) for side in (name, f"{name}_base"))
+        absent = pd.isna(ours) | pd.isna(base)
+        for place in np.flatnonzero(~absent & (ours != base)):
+            reasons[place] = _different(name, ours[place], base[place])
         if name == "device":
-            reasons[ours.isna() | base.isna()] = "device not recorded"
+            reasons[absent] = "device not recorded"
     return reasons
 
 
@@ -143,13 +143,17 @@ def _why_unmeasured(frame: pd.DataFrame, cost: str) -> str:
     return WARM_WORKER if cost == MEMORY and len(frame) and on_cpu(frame).any() else ""
 
 
-def _notes(pairs: Pairs, n: Floats, reasons: pd.Series, spread: np.ndarray, unmeasured: str) -> list[str]:
+def _notes(pairs: Pairs, n: Floats, reasons: npt.NDArray[np.object_], spread: np.ndarray, unmeasured: str) -> list[str]:
     """Why a cell has no figure, or what its figure leaves out."""
-    apart = reasons[reasons != ""].groupby(pairs.codes[(reasons != "").to_numpy()]).agg(["size", "first"])
+    apart: dict[int, list[str]] = {}
+    for code, reason in zip(pairs.codes.tolist(), reasons, strict=True):
+        if reason:
+            apart.setdefault(code, []).append(reason)
     notes = []
-    for row, used in enumerate(n):
-        total, has_base = int(pairs.cells["n_pairs"].iloc[row]), pairs.cells["n_baseline"].iloc[row]
-        n_apart, first = (int(apart["size"][row]), apart["first"][row]) if row in apart.index else (0, "")
+    counts = zip(n, pairs.cells["n_pairs"].tolist(), pairs.cells["n_baseline"].tolist(), strict=True)
+    for row, (used, total, has_base) in enumerate(counts):
+        of_cell = apart.get(row, [])
+        n_apart, first = len(of_cell), "".join(of_cell[:1])
         if not total:
             notes.append(unmeasured or ("no pairs measured" if has_base else "baseline not measured"))
         elif spread[row]:

@@ -22,13 +22,13 @@ FROZEN: dict[str, Any] = {
 }  # fmt: skip
 
 
-def on_a_gpu(specs: Sequence[TrialSpec], cache: Path, **environment: str) -> list[dict[str, Any]]:
-    """How trials go on the stand-in, one after the other in one process."""
+def on_a_gpu(trials: Sequence[tuple[dict[str, str], TrialSpec]], cache: Path) -> list[dict[str, Any]]:
+    """How trials go on the stand-in, one after the other in one process, each with its variables."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.cuda_stand_in"],
-        input="\n".join(spec.model_dump_json() for spec in specs),
+        input="\n".join(json.dumps([variables, spec.model_dump(mode="json")]) for variables, spec in trials),
         capture_output=True, text=True, cwd=ROOT, check=False,
-        env={**os.environ, "PERMAFROST_CACHE": str(cache), "PYTHONPATH": str(ROOT), **environment},
+        env={**os.environ, "PERMAFROST_CACHE": str(cache), "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
@@ -45,7 +45,7 @@ def specs(make_any_trial: TrialMaker) -> list[TrialSpec]:
 def found(specs: list[TrialSpec], tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """How a trial goes without graphs, and how all go on the same node afterwards."""
     cache = tmp_path_factory.mktemp("cuda") / "cache"
-    return [*on_a_gpu(specs[:1], cache, **{GRAPHS_VARIABLE: "0"}), *on_a_gpu(specs, cache)]
+    return on_a_gpu([({GRAPHS_VARIABLE: "0"}, specs[0]), *(({}, spec) for spec in specs)], cache)
 
 
 def test_cuda_is_initialised_first_and_recorded_steps_have_the_losses_of_a_cpu(
