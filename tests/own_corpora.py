@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from trials.datasets.conllu_reader import read_conllu
 from trials.datasets.corpus import Sentence
+from trials.datasets.formats.conllu_reader import read_conllu
 from trials.settings import Columns
 from trials.starter import treebank_path
 

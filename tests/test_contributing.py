@@ -112,7 +112,7 @@ def test_a_family_divides_its_model_into_three_parts(run: Run, tmp_path: Path) -
 
 
 def test_a_format_is_read_under_its_word_and_names_the_broken_line(run: Run, tmp_path: Path) -> None:
-    run("trials/datasets/slash_reader.py")
+    run("trials/datasets/formats/slash_reader.py")
     for split, tag in (("train", "NOUN"), ("dev", "VERB")):
         (tmp_path / f"{split}.txt").write_text(f"Ice/NOUN melts/VERB\nso/ADV it/{tag}\n")
     data = DataDraft(train=(str(tmp_path / "train.txt"),), dev=(str(tmp_path / "dev.txt"),), format="slashes")

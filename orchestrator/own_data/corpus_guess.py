@@ -13,7 +13,7 @@ from orchestrator.own_data.choose_options import ChooseOptions
 from orchestrator.sweeps.corpus_words import percent, split_size
 from trials.datasets.broken_lines import BrokenLinesError
 from trials.datasets.cell_evidence import TagEvidence
-from trials.datasets.conllu_reader import TAGS
+from trials.datasets.column_names import NO_PAIR
 from trials.datasets.corpus import (
     CORPUS_FORMATS,
     SPLITS,
@@ -23,11 +23,10 @@ from trials.datasets.corpus import (
     fingerprint,
     item_words,
 )
+from trials.datasets.formats.conllu_reader import TAGS
 from trials.datasets.layout import Layout, format_of, layout_of
 from trials.datasets.split_names import by_split
-from trials.datasets.table_evidence import NO_PAIR
-from trials.datasets.table_reader import TABLES
-from trials.datasets.table_rows import column_cells, first_rows
+from trials.datasets.table_rows import TABLES, column_cells, first_rows
 from trials.draft import Lookup
 from trials.errors import ConfigError, DataError, MissingError, NoDevSplitError, UnclearError, spelled
 from trials.escaping import quoted

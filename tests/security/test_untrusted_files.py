@@ -22,7 +22,7 @@ from tests.examples import each
 from tests.lab.fuzz.judging import judged
 from tests.orchestrator.store.rows import prediction, trial
 from tests.trials.conftest import save_tiny_model
-from trials.datasets.table_reader import read_parquet
+from trials.datasets.formats.table_reader import read_parquet
 from trials.errors import ConfigError, DataError, ModelError, StoreError
 from trials.models.load import load_model, load_tokenizer
 from trials.settings import Columns, ModelSpec

@@ -1,5 +1,3 @@
-"""Corpora as they are read. Importing the package registers the readers, one module for each format."""
+"""Corpora as they are read. Importing the package registers their formats."""
 
-from trials.plugins.members import import_members
-
-import_members(__name__)
+from trials.datasets import formats as formats

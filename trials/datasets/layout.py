@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
-from trials.datasets.conllu_reader import TAGS
 from trials.datasets.corpus import CORPUS_FORMATS, labels_of
 from trials.datasets.recognisers import BINARY, matches, recognised
 from trials.datasets.split_names import split_of_suffix
-from trials.datasets.table_evidence import NO_PAIR, document_column, find_columns
-from trials.datasets.table_reader import TABLES
-from trials.datasets.table_rows import csv_delimiter, dialect_of
 from trials.datasets.text_file import read_lines
-from trials.datasets.word_columns import find_positions, misc_tags
 from trials.errors import ConfigError, DataError, UnclearError
 from trials.escaping import beginning, quoted
+from trials.plugins.registry import Registry
 from trials.settings import Columns, Files
 
 FORMATS = {
@@ -49,6 +46,35 @@ class Layout:
     notes: tuple[str, ...] = ()
 
 
+class Asked(NamedTuple):
+    """What is known of the columns of a corpus before its files are looked at: arguments of `layout_of`."""
+
+    given: Columns | None
+    task: Columns | None
+    files: Files
+    looks_for_pair: bool
+
+
+@dataclass(frozen=True)
+class FormatLayout:
+    """How the columns of a corpus format are found. A format without one has those that somebody gives.
+
+    Attributes:
+        columns: From the first file and what is asked to the columns, and what was taken that a person may not expect.
+        is_table: Whether the columns of the task's own tables are meant where nobody gives any.
+        is_text: Whether its files have lines.
+        takes: Whether a file of its suffix is of it though its lines show another format, where texts are asked or not.
+    """
+
+    columns: Callable[[Path, Asked], tuple[Columns, list[str]]]
+    is_table: bool = False
+    is_text: bool = True
+    takes: Callable[[Path, str, bool], bool] = lambda path, shown, asks_texts: False
+
+
+FORMAT_LAYOUTS: Registry[FormatLayout] = Registry("layout of a corpus format")
+
+
 def layout_of(
     files: Files,
     format_: str | None,
@@ -78,63 +104,33 @@ def layout_of(
         format_ = _common_format(all_files)
         if is_read:
             format_, notes = _format(path, format_, given, task)
-    if not is_read and format_ != "parquet":  # the reader says why
+    how = FORMAT_LAYOUTS.get(format_)
+    if not is_read and (how is None or how.is_text):  # the reader says why
         return layout_by_name(format_, given, task, all_files)
-    if format_ in ("columns", "conllu"):
-        columns, more = find_positions(path, given) if format_ == "columns" else _treebank(path, given)
-        return Layout(format_, columns, (*notes, *more))
-    if format_ not in TABLES:
+    if how is None:
         return Layout(format_, given or Columns(), tuple(notes))
-    if task is None and given is None:
-        return Layout(format_, Columns(), tuple(notes))
-    columns, more = _of_table(path, format_, given or Columns(), task or Columns(), looks_for_pair)
-    if columns.document == NO_PAIR:
-        columns = columns.model_copy(update={"document": None})
-    elif columns.document is None and (named := document_column(format_, columns, [path, *map(Path, all_files)])):
-        columns = columns.model_copy(update={"document": named})
-        more.append(f"documents by column {named!r} (--document for another, or {NO_PAIR})")
+    columns, more = how.columns(path, Asked(given, task, all_files, looks_for_pair))
     return Layout(format_, columns, (*notes, *more))
 
 
 def layout_by_name(format_: str | None, given: Columns | None, task: Columns | None, all_files: Files) -> Layout:
     """How files are read by what is given, their suffixes and the task. Raises as `layout_of`."""
     format_ = format_ or _common_format(all_files)
-    default = (task if format_ in TABLES else None) or Columns()
+    how = FORMAT_LAYOUTS.get(format_)
+    default = (task if how is not None and how.is_table else None) or Columns()
     if given is not None and given.model_copy(update={"document": None}) != Columns():
         return Layout(format_, given)
     return Layout(format_, default.model_copy(update={"document": given.document if given else None}))
 
 
 def _is_readable(path: str) -> bool:
-    if path.endswith(".parquet") or not Path(path).is_file():
+    how = FORMAT_LAYOUTS.get(FORMATS.get(_suffix(Path(path)), ""))
+    if (how is not None and not how.is_text) or not Path(path).is_file():
         return False
     with suppress(DataError):
         read_lines(Path(path))
         return True
     return False
-
-
-def _treebank(path: Path, given: Columns | None) -> tuple[Columns, list[str]]:
-    """The tags of a treebank: upos, unless somebody says another; asked where MISC holds tags of spans."""
-    columns = given or Columns()
-    if columns.tags is None and (names := misc_tags(read_lines(path))):
-        raise UnclearError(
-            f"{path}: which tags? Its words have UPOS tags, and tags of spans in MISC ({', '.join(names)}=...).",
-            [{"tags": name} for name in (*names, TAGS[0])],
-        )
-    return columns, []
-
-
-def _of_table(
-    path: Path, format_: str, given: Columns, task: Columns, looks_for_pair: bool
-) -> tuple[Columns, list[str]]:
-    """The columns of a table: those given, and those of the task, of known names or contents for what is not."""
-    notes = dialect_of(format_, read_lines(path)).notes() if format_ in ("tsv", "csv") else []
-    is_whole = given.label is not None if given.text is not None else None not in (given.tokens, given.tags)
-    if is_whole and not (looks_for_pair and given.text is not None):
-        return given, notes  # the reader checks them
-    columns, more = find_columns(path, format_, given, task)
-    return columns, [*notes, *more]
 
 
 def _format(path: Path, by_suffix: str, given: Columns | None, task: Columns | None) -> tuple[str, list[str]]:
@@ -146,8 +142,8 @@ def _format(path: Path, by_suffix: str, given: Columns | None, task: Columns | N
             raise _unknown(path)
         return by_suffix, []
     format_ = found.reads
-    is_csv = {by_suffix, format_} == {"csv", "tsv"} and csv_delimiter(read_lines(path)) == "\t"
-    if format_ == by_suffix or is_csv or (format_ == "columns" and by_suffix in TABLES and asks_texts):
+    how = FORMAT_LAYOUTS.get(by_suffix)
+    if format_ == by_suffix or (how is not None and how.takes(path, format_, asks_texts)):
         return by_suffix, []
     return format_, [f"format {format_}, as {path.name} has {found.shown_by} (--format for another)"]
 
@@ -158,7 +154,7 @@ def _unknown(path: Path) -> UnclearError:
     is_what = f"may be {' or '.join(several)}" if several else "is in no format that is recognised"
     lines = [line for line in read_lines(path) if line.strip()]
     shown = "; ".join(quoted(beginning(line)) for line in lines[:2])
-    tried = [{"format": name} for name in CORPUS_FORMATS if name != "parquet" and _reads(path, name)]
+    tried = [{"format": name} for name in CORPUS_FORMATS if _reads(path, name)]
     way_out = "" if tried else (
         " Write a row per text with its label as CSV or JSON lines, or a word and its tag on each line."
     )  # fmt: skip
@@ -167,8 +163,12 @@ def _unknown(path: Path) -> UnclearError:
 
 def _reads(path: Path, format_: str) -> bool:
     """Whether a format reads a file, with labels that come again."""
+    how = FORMAT_LAYOUTS.get(format_)
+    if how is not None and not how.is_text:
+        return False
+    asked = Asked(Columns(), Columns(), (), looks_for_pair=False)
     try:
-        columns = find_columns(path, format_, Columns(), Columns())[0] if format_ in TABLES else Columns()
+        columns = how.columns(path, asked)[0] if how is not None and how.is_table else Columns()
         items = CORPUS_FORMATS[format_](path, columns, None)
     except (DataError, ConfigError):
         return False

@@ -18,10 +18,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from trials.datasets.cell_evidence import TagEvidence, are_classes, is_span_tag
-from trials.datasets.columns_reader import Blocks, column_blocks, header_line, is_numbered, usual_width
-from trials.datasets.conllu_reader import COLUMNS
+from trials.datasets.column_lines import (
+    CONLLU_COLUMNS,
+    Blocks,
+    column_blocks,
+    header_line,
+    is_numbered,
+    usual_width,
+)
+from trials.datasets.column_names import KNOWN_NAMES
 from trials.datasets.documents import DOCUMENT
-from trials.datasets.table_evidence import KNOWN_NAMES
 from trials.datasets.table_rows import csv_delimiter, is_divided, objects_of, text_rows
 from trials.datasets.text_file import read_lines
 from trials.errors import DataError
@@ -130,7 +136,7 @@ def _has_other_columns(sample: Sample) -> bool:
     for line in takewhile(lambda line: line.startswith("#"), sample.lines):
         name, _, columns = line.partition("=")
         if name.replace(" ", "") == "#global.columns":
-            return tuple(columns.lower().split()) != COLUMNS
+            return tuple(columns.lower().split()) != CONLLU_COLUMNS
     return False
 
 

@@ -23,6 +23,7 @@ from trials.outside.plain_files import MOST_CONTENT, opened
 
 csv.field_size_limit(sys.maxsize)  # cells of any length
 
+TABLES = ("tsv", "csv", "jsonl", "parquet")
 PARQUET_ROWS = 512  # of a batch
 MOST_ROWS = 40 * PARQUET_ROWS  # of a Parquet file, that its columns are found by
 CSV_DELIMITERS = ",;\t|"

@@ -14,13 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from trials.datasets.column_names import is_header
 from trials.datasets.corpus import SPLITS
 from trials.datasets.layout import format_of
 from trials.datasets.recognisers import matches
 from trials.datasets.split_names import by_split, looks_like_split, split_named
-from trials.datasets.table_evidence import is_header
-from trials.datasets.table_reader import TABLES
-from trials.datasets.table_rows import first_rows, parquet_rows
+from trials.datasets.table_rows import TABLES, first_rows, parquet_rows
 from trials.datasets.text_file import read_lines
 from trials.errors import DataError
 from trials.escaping import quoted

@@ -28,7 +28,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 from torch.nn.functional import gelu
 from transformers import DistilBertConfig, DistilBertForMaskedLM, PreTrainedTokenizerFast
 
-from trials.datasets.conllu_reader import read_conllu
+from trials.datasets.formats.conllu_reader import read_conllu
 from trials.settings import Columns
 
 # What the starter model is pre-trained on: corpora, their vocabulary, packed rows, masked subwords.

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from tests.builders import write_conllu
 from tests.examples import each
-from trials.datasets.columns_reader import read_columns
-from trials.datasets.conllu_reader import read_conllu
 from trials.datasets.corpus import SPLITS, Sentence
+from trials.datasets.formats.columns_reader import read_columns
+from trials.datasets.formats.conllu_reader import read_conllu
 from trials.errors import DataError
 from trials.settings import Columns
 from trials.starter import BUNDLED_TREEBANKS

@@ -28,7 +28,7 @@ from trials.datasets.corpus import (
     labels_of,
     load_corpus,
 )
-from trials.datasets.table_reader import read_parquet
+from trials.datasets.formats.table_reader import read_parquet
 from trials.datasets.text_file import BYTES_PER_BYTE, free_bytes, read_lines
 from trials.errors import DataError
 from trials.settings import Columns, DataSpec

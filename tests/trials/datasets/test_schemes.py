@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tests.examples import each, refusal_of
 from trials.datasets.cell_evidence import meant_tag
-from trials.datasets.columns_reader import read_columns
 from trials.datasets.corpus import Sentence
+from trials.datasets.formats.columns_reader import read_columns
 from trials.datasets.schemes import read_scheme, to_iob2
 from trials.errors import DataError
 from trials.settings import Columns, Scheme

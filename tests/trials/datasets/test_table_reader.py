@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from tests.examples import each
 from trials.datasets.corpus import CORPUS_FORMATS, Sentence, Text
-from trials.datasets.table_reader import read_csv, read_jsonl, read_parquet, read_tsv
+from trials.datasets.formats.table_reader import read_csv, read_jsonl, read_parquet, read_tsv
 from trials.errors import DataError
 from trials.escaping import composed
 from trials.settings import Columns

@@ -17,7 +17,7 @@ from tests.builders import write_conllu, write_tagged_treebank
 from tests.lab.starter import figures, sample
 from tests.lab.starter.pretrain import MASK, ROW, SPECIAL, Pretraining, main, mask_rows, pack, read_and_encode
 from tests.lab.starter.sample import cut_samples, sample_documents, write_samples
-from trials.datasets.conllu_reader import read_conllu
+from trials.datasets.formats.conllu_reader import read_conllu
 from trials.settings import Columns
 from trials.sources.places.corpus_draft import DataDraft
 from trials.sources.places.model_draft import ModelDraft, find_model

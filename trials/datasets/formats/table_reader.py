@@ -18,14 +18,17 @@ from pathlib import Path
 from typing import Any
 
 from trials.datasets.broken_lines import check_keys, convert_all
+from trials.datasets.column_names import NO_PAIR
 from trials.datasets.corpus import CORPUS_FORMATS, Sentence, Text
-from trials.datasets.table_rows import flat, parquet_rows, printed_list, rows_of
+from trials.datasets.formats.table_evidence import document_column, find_columns
+from trials.datasets.layout import FORMAT_LAYOUTS, Asked, FormatLayout
+from trials.datasets.table_rows import TABLES, csv_delimiter, dialect_of, flat, parquet_rows, printed_list, rows_of
+from trials.datasets.text_file import read_lines
 from trials.errors import DataError, unknown
 from trials.escaping import composed, quoted
 from trials.settings import Columns
 
 Cells = Mapping[str, Any]  # of a row, by key of `Columns`
-TABLES = ("tsv", "csv", "jsonl", "parquet")
 TEXT_KEYS = ("text", "pair", "label")
 SENTENCE_KEYS = ("tokens", "tags")
 
@@ -184,3 +187,39 @@ def _strings(place: str, key: str, values: Any) -> tuple[str, ...]:
         if not is_id and not (isinstance(word, str) and word):
             raise DataError(f"{place}: number {number} of the {key} is {quoted(word)}. Fix or delete this row.")
     return tuple(_clean(place, key, str(word)) for word in values)
+
+
+def _columns(format_: str, path: Path, asked: Asked) -> tuple[Columns, list[str]]:
+    """The columns of a table, where anything is known of what it is read for, and that of its documents."""
+    if asked.task is None and asked.given is None:
+        return Columns(), []
+    columns, notes = _given_or_found(format_, path, asked)
+    if columns.document == NO_PAIR:
+        columns = columns.model_copy(update={"document": None})
+    elif columns.document is None and (named := document_column(format_, columns, [path, *map(Path, asked.files)])):
+        columns = columns.model_copy(update={"document": named})
+        notes.append(f"documents by column {named!r} (--document for another, or {NO_PAIR})")
+    return columns, notes
+
+
+def _given_or_found(format_: str, path: Path, asked: Asked) -> tuple[Columns, list[str]]:
+    """The columns of a table: those given, and those of the task, of known names or contents for what is not."""
+    given, task = asked.given or Columns(), asked.task or Columns()
+    notes = dialect_of(format_, read_lines(path)).notes() if format_ in ("tsv", "csv") else []
+    is_whole = given.label is not None if given.text is not None else None not in (given.tokens, given.tags)
+    if is_whole and not (asked.looks_for_pair and given.text is not None):
+        return given, notes  # the reader checks them
+    columns, more = find_columns(path, format_, given, task)
+    return columns, [*notes, *more]
+
+
+def _takes(format_: str, path: Path, shown: str, asks_texts: bool) -> bool:
+    """Whether a table's lines may look like those of another format: texts like words a line, CSV like TSV."""
+    is_csv = {format_, shown} == {"csv", "tsv"} and csv_delimiter(read_lines(path)) == "\t"
+    return is_csv or (shown == "columns" and asks_texts)
+
+
+for name in TABLES:
+    FORMAT_LAYOUTS.register(name)(
+        FormatLayout(partial(_columns, name), is_table=True, is_text=name != "parquet", takes=partial(_takes, name))
+    )

@@ -18,7 +18,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from trials.datasets.cell_evidence import LONGEST_CLASS, TagEvidence, are_classes, is_number
+from trials.datasets.cell_evidence import TagEvidence, are_classes
+from trials.datasets.column_names import ALIASES, MOST_TAGS, NO_PAIR, OF_A_WORD, PAIRS, is_header
 from trials.datasets.corpus import CORPUS_FORMATS, Text
 from trials.datasets.table_rows import column_cells, first_rows, printed_list
 from trials.errors import ConfigError, DataError, UnclearError, unknown
@@ -32,31 +33,9 @@ DOCUMENTS = frozenset((
     "dialog_id", "conversation_id", "recording_id",
 ))  # fmt: skip
 _LONGEST_NAME = 200  # characters of what names a document
-NO_PAIR = "none"  # in place of the column of second texts, or of documents: there is none
 _MOST_EMPTY = 0.2  # of the labels, of texts that have none
 _MOST_NAMES = 20  # of columns, in a message
-_MOST_TAGS = 60  # of a column of tags that are none of spans
 _NEARLY = 0.95  # of the rows; the others are left to the reader, which names them
-_PAIRS = (
-    ("sentence1", "sentence2"), ("question1", "question2"), ("premise", "hypothesis"), ("question", "sentence"),
-    ("text1", "text2"), ("text_a", "text_b"), ("sentence_a", "sentence_b"), ("text", "text2"), ("s1", "s2"),
-    ("sent1", "sent2"), ("#1 string", "#2 string"), ("query", "passage"), ("query", "document"),
-    ("question", "passage"), ("question", "context"), ("question", "answer"), ("claim", "evidence"),
-    ("string1", "string2"), ("context", "response"), ("headline", "body"),
-)  # fmt: skip
-ALIASES = {
-    "text": ("text", "sentence", "sentence1", "premise", "question1", "question", "review", "comment", "tweet",
-             "utterance", "utt", "content", "body", "message", "document", "text_a"),
-    "label": ("label", "labels", "class", "category", "target", "sentiment", "intent", "polarity", "gold_label", "y",
-              "is_duplicate", "score", "similarity", "quality", "stars", "rating"),
-    "tokens": ("tokens", "words", "forms", "sentence", "text"),
-    "tags": ("ner_tags", "tags", "pos_tags", "upos", "labels", "ner", "bio_tags", "bio", "iob"),
-}  # fmt: skip
-_OF_A_WORD = {"word", "token", "form", "words", "tokens"}
-KNOWN_NAMES = {
-    *_OF_A_WORD, "tag", "pos", "ner", "sentence #",
-    *(name for names in ALIASES.values() for name in names), *(name for pair in _PAIRS for name in pair),
-}  # fmt: skip
 _ANSWERS = {"accept", "reject", "ignore"}
 _decimal_comma = re.compile(r"-?\d+,\d+")
 _file_name = re.compile(r"\S+\.(txt|json|xml|html?|pdf|docx?|wav|mp3|png|jpe?g|gif|eml)", re.IGNORECASE)
@@ -233,10 +212,10 @@ class _Table:
             are_lists = isinstance(self.raw[key][0], list) or printed_list(self.raw[key][0]) is not None
             is_named = key == task.tags or self.known("tags", [key]) is not None
             words = max(len({word for words in sequences[other] for word in words}) for other in others)
-            is_tag_set = len(counts) <= _MOST_TAGS and 2 * len(counts) <= words and len({*map(len, lists)}) > 1
+            is_tag_set = len(counts) <= MOST_TAGS and 2 * len(counts) <= words and len({*map(len, lists)}) > 1
             if TagEvidence.of(counts).are_spans:
                 spans.append(key)
-            elif is_tag_set or (is_named and (are_lists or len(counts) <= _MOST_TAGS)):
+            elif is_tag_set or (is_named and (are_lists or len(counts) <= MOST_TAGS)):
                 likely.append(key)
         if task.tags in (*spans, *likely):
             return task.tags
@@ -248,7 +227,7 @@ class _Table:
         tags = [key for key, column in self.cells.items() if TagEvidence.of(Counter(column)).are_spans]
         tokens = [key for key in self.keys if key not in tags and not any(" " in c.strip() for c in self.cells[key])]
         is_all = tags and tokens and len(tokens) + len(tags) + 1 >= len(self.keys)
-        if is_all or (tags and {*self.lower} & _OF_A_WORD):
+        if is_all or (tags and {*self.lower} & OF_A_WORD):
             raise DataError(
                 f"{self.path}: a row holds one word and its tag, not a text: the tags are column {tags[0]!r} of "
                 f"{self._list()}. A table is read with a row per text or sentence. Write it as a column file instead: "
@@ -268,7 +247,7 @@ class _Table:
         if text is None and task.text in plain:
             text = task.text
         if text is None and not is_single:
-            text = next((lower[a] for a, b in _PAIRS if lower.get(a) in plain and lower.get(b) in plain), None)
+            text = next((lower[a] for a, b in PAIRS if lower.get(a) in plain and lower.get(b) in plain), None)
         if text is None:
             text = self.known("text", plain, (label, pair))
         if pair is None and text is not None and not is_single:
@@ -292,7 +271,7 @@ class _Table:
     def _pair_of(self, text: Column) -> str | None:
         """The column whose name makes a pair with that of a text."""
         name = str(text).strip().lower()
-        others = [b for a, b in _PAIRS if a == name] + [a for a, b in _PAIRS if b == name]
+        others = [b for a, b in PAIRS if a == name] + [a for a, b in PAIRS if b == name]
         return next((self.lower[name] for name in others if name in self.lower), None)
 
     def _length(self, key: Column) -> int:
@@ -412,22 +391,3 @@ def _fit(words: Sequence[Sequence[Any]], tags: Sequence[Sequence[Any]]) -> bool:
 def _are_class_ids(values: set[str]) -> bool:
     """Whether the values are the numbers of classes, from 0 or 1 on."""
     return values in ({*map(str, range(start, start + len(values)))} for start in (0, 1))
-
-
-def is_header(first: Sequence[str], rest: Sequence[Sequence[str]]) -> bool:
-    """Whether a first row names the columns: by a known name, by words above numbers or printed lists, or above classes
-    or tags that lack it.
-    """
-    for at, cell in enumerate(first):
-        below = [row[at] for row in rest if len(row) > at]
-        tags = Counter(tag for cells in below for tag in cells.split(" "))
-        if cell not in below and (
-            cell.strip().lower() in KNOWN_NAMES
-            or (below and all(map(is_number, below)) and not is_number(cell))
-            or (below and printed_list(cell) is None and all(printed_list(each) is not None for each in below))
-            or (are_classes(below) and all(len(c) <= LONGEST_CLASS for c in first))
-            or (len(tags) <= _MOST_TAGS and tags.total() >= 2 * len(below) and TagEvidence.of(tags).are_spans
-                and {*cell.split(" ")}.isdisjoint(tags))
-        ):  # fmt: skip
-            return True
-    return False

@@ -7,20 +7,22 @@ skipped. The package's errors do not name a line, so the lines are validated fir
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from itertools import groupby, islice
 from pathlib import Path
 
 from trials.datasets.broken_lines import check_keys, convert_all
-from trials.datasets.columns_reader import ColumnLine
+from trials.datasets.cell_evidence import TagEvidence
+from trials.datasets.column_lines import CONLLU_COLUMNS, ColumnLine
 from trials.datasets.corpus import CORPUS_FORMATS, Sentence
 from trials.datasets.documents import documents_at
+from trials.datasets.layout import FORMAT_LAYOUTS, Asked, FormatLayout
 from trials.datasets.text_file import read_lines
-from trials.errors import DataError, unknown
+from trials.errors import DataError, UnclearError, unknown
 from trials.escaping import quoted
 from trials.settings import Columns
 
-COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 TAGS = ("upos", "xpos")
 _id = re.compile(r"0|[1-9]\d*|([1-9]\d*)-([1-9]\d*)|\d+\.[1-9]\d*", re.ASCII)
 # Only id, form and a tag are used; parsing the other columns takes more than half of the reading time.
@@ -61,9 +63,9 @@ def _first_word(block: Sequence[ColumnLine]) -> ColumnLine:
 def _check_row(path: Path, row: ColumnLine, tag_column: int) -> None:
     if row.maybe_comment:
         return
-    if len(row.cells) != len(COLUMNS):
+    if len(row.cells) != len(CONLLU_COLUMNS):
         raise DataError(
-            f"{path}:{row.number}: a token line has {len(row.cells)} columns, CoNLL-U needs {len(COLUMNS)}, "
+            f"{path}:{row.number}: a token line has {len(row.cells)} columns, CoNLL-U needs {len(CONLLU_COLUMNS)}, "
             "separated by tabs. Fix or delete this line."
         )
     if any("  " in cell for cell in row.cells[: tag_column + 1]):
@@ -78,13 +80,13 @@ def _check_row(path: Path, row: ColumnLine, tag_column: int) -> None:
 
 
 def _sentence(path: Path, block: Sequence[ColumnLine], tag: str) -> Sentence:
-    convert_all(lambda row: _check_row(path, row, COLUMNS.index(tag if tag in TAGS else "form")), block)
+    convert_all(lambda row: _check_row(path, row, CONLLU_COLUMNS.index(tag if tag in TAGS else "form")), block)
     import conllu  # a corpus that is encoded already is trained on without it
     from conllu.exceptions import ParseException
 
     start = f"{path}:{block[0].number}"
     try:
-        parsed = conllu.parse("\n".join(row.text for row in block), fields=COLUMNS, field_parsers=_CHEAP)
+        parsed = conllu.parse("\n".join(row.text for row in block), fields=CONLLU_COLUMNS, field_parsers=_CHEAP)
     except ParseException as error:
         raise DataError(f"{start}: the sentence that starts here is not CoNLL-U: {quoted(str(error))}.") from error
     words = [token for sentence in parsed for token in sentence if isinstance(token["id"], int)]
@@ -98,3 +100,29 @@ def _sentence(path: Path, block: Sequence[ColumnLine], tag: str) -> Sentence:
         raise DataError(f"{start}: word {untagged['id']} of the sentence that starts here has no {tag.upper()} tag.")
     place = f"{path}:{_first_word(block).number}"
     return Sentence(tuple(word["form"] for word in words), tuple(word[tag] for word in words), place)
+
+
+def _columns(path: Path, asked: Asked) -> tuple[Columns, list[str]]:
+    """The tags of a treebank: upos, unless somebody says another; asked where MISC holds tags of spans."""
+    columns = asked.given or Columns()
+    if columns.tags is None and (names := _misc_tags(read_lines(path))):
+        raise UnclearError(
+            f"{path}: which tags? Its words have UPOS tags, and tags of spans in MISC ({', '.join(names)}=...).",
+            [{"tags": name} for name in (*names, TAGS[0])],
+        )
+    return columns, []
+
+
+def _misc_tags(lines: Sequence[str]) -> list[str]:
+    """The names of tags of spans in the last column of a treebank, as `name=B-PER`."""
+    found = dict[str, Counter[str]]()
+    for line in lines:
+        for name, _, value in (part.partition("=") for part in line.rpartition("\t")[2].split("|")):
+            if value:
+                found.setdefault(name, Counter())[value] += 1
+    return [
+        name for name, values in found.items() if TagEvidence.of(values).spans == 1 and TagEvidence.of(values).are_spans
+    ]
+
+
+FORMAT_LAYOUTS.register("conllu")(FormatLayout(_columns))

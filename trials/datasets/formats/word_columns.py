@@ -8,15 +8,15 @@ from contextlib import suppress
 from pathlib import Path
 
 from trials.datasets.cell_evidence import TagEvidence
-from trials.datasets.columns_reader import (
+from trials.datasets.column_lines import (
     column_blocks,
     header_line,
     is_empty_token,
     is_numbered,
-    read_columns,
     separator_of,
     usual_width,
 )
+from trials.datasets.corpus import CorpusReader
 from trials.datasets.text_file import read_lines
 from trials.errors import DataError, UnclearError
 from trials.escaping import quoted
@@ -26,8 +26,11 @@ _MOST_TAGS = 200  # the largest tag sets, those of CoNLL-2009's Czech apart, hav
 _PLACEHOLDERS = frozenset("_-*")  # a column without content
 
 
-def find_positions(path: Path, given: Columns | None) -> tuple[Columns, list[str]]:
+def find_positions(path: Path, given: Columns | None, read: CorpusReader) -> tuple[Columns, list[str]]:
     """The positions of words and tags that are not given, and a sentence on each that is not the reader's default.
+
+    Args:
+        read: The reader of column files, by which options are tried.
 
     Raises:
         UnclearError: Several columns may hold the tags.
@@ -58,20 +61,20 @@ def find_positions(path: Path, given: Columns | None) -> tuple[Columns, list[str
         others = sorted({*range(width)} - {*spans}, key=lambda at: -len(values[at]))
         raise UnclearError(
             f"{path}: which column holds the words? The first one has tags of spans.",
-            _that_read(path, [{"words": at, "tags": 0} for at in others]),
+            _that_read(path, [{"words": at, "tags": 0} for at in others], read),
         )
     is_counted = columns.tokens is None and width > 2 and is_numbered(blocks)
     if is_counted:
         columns = columns.model_copy(update={"tokens": 1})
         notes.append("column 0 numbers the words of each sentence, so the words are column 1 (--words for another)")
-    if columns.tags is None and (at := _tags(path, values, spans, columns.tokens or 0, is_counted)) is not None:
+    if columns.tags is None and (at := _tags(path, values, spans, columns.tokens or 0, is_counted, read)) is not None:
         columns = columns.model_copy(update={"tags": at})
         notes.append(f"the tags are column {at} (--tags for another)")
     return columns, notes
 
 
 def _tags(
-    path: Path, values: Sequence[Counter[str]], spans: list[int], word: int | str, is_counted: bool
+    path: Path, values: Sequence[Counter[str]], spans: list[int], word: int | str, is_counted: bool, read: CorpusReader
 ) -> int | None:
     """The position of the tags; None for the last column, the reader's default. Raises UnclearError."""
     last, others = len(values) - 1, [at for at in range(is_counted, len(values)) if at != word]
@@ -88,15 +91,17 @@ def _tags(
     shown = (f"{at} ({', '.join(map(quoted, [*values[at]][:3]))}, ...)" for at in likely)
     raise UnclearError(
         f"{path}: which column holds the tags? Several may: {'; '.join(shown)}.",
-        _that_read(path, [{"words": word, "tags": at} for at in likely]),
+        _that_read(path, [{"words": word, "tags": at} for at in likely], read),
     )
 
 
-def _that_read(path: Path, options: Iterable[Mapping[str, str | int]]) -> Iterator[Mapping[str, object]]:
+def _that_read(
+    path: Path, options: Iterable[Mapping[str, str | int]], read: CorpusReader
+) -> Iterator[Mapping[str, object]]:
     """Those options that read a file."""
     for option in options:
         with suppress(DataError):
-            read_columns(path, Columns(tokens=option["words"], tags=option["tags"]))
+            read(path, Columns(tokens=option["words"], tags=option["tags"]))
             yield option
 
 
@@ -114,15 +119,3 @@ def _outer(values: Sequence[Counter[str]], spans: Sequence[int]) -> int | None:
     n = {at: sum(values[at][value] for value in values[at] if value[1:2] == "-") for at in spans}
     inner = spans[-1]
     return next((at for at in reversed(spans[:-1]) if types[inner] <= types[at] and 2 * n[inner] < n[at]), None)
-
-
-def misc_tags(lines: Sequence[str]) -> list[str]:
-    """The names of tags of spans in the last column of a treebank, as `name=B-PER`."""
-    found = dict[str, Counter[str]]()
-    for line in lines:
-        for name, _, value in (part.partition("=") for part in line.rpartition("\t")[2].split("|")):
-            if value:
-                found.setdefault(name, Counter())[value] += 1
-    return [
-        name for name, values in found.items() if TagEvidence.of(values).spans == 1 and TagEvidence.of(values).are_spans
-    ]
