@@ -184,7 +184,7 @@ def unknown(name: str, known_names: Iterable[str], *, in_file: bool = False) -> 
     near = difflib.get_close_matches(name, names, n=1)
     hint = f", did you mean {quoted(near[0])}?" if near else "."
     listed = beginning(", ".join(names)) if in_file else ", ".join(names)
-    return f"unknown {quoted(name)}{hint} Known: {listed}."
+    return f"unknown {quoted(name)}{hint} Known: {listed or 'none'}."
 
 
 class UnknownNameError(ConfigError, ValueError):

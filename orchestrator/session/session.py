@@ -23,7 +23,7 @@ from orchestrator.config.console import DEFAULT_STORE, SafeConsole, download_pro
 from orchestrator.config.quantities import counted
 from orchestrator.config.yaml_document import Document
 from orchestrator.execution.stop_request import FOLDER, StopRequest
-from orchestrator.search.factory import decides
+from orchestrator.search.kinds import decides
 from orchestrator.session.bounds import Bounds
 from orchestrator.session.outcome import Outcome, early_end, outcome_of
 from orchestrator.session.sweep_run import SweepRun

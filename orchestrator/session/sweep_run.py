@@ -8,7 +8,8 @@ from orchestrator.execution.recorder import Recorder, forget
 from orchestrator.execution.shared_source import SharedSource
 from orchestrator.execution.stop_request import StopRequest
 from orchestrator.execution.trial_queue import TrialQueue
-from orchestrator.search.factory import source_of
+from orchestrator.search.kinds import source_of
+from orchestrator.search.kinds.kind import PlanInStore
 from orchestrator.session.launch_work import LaunchWork
 from orchestrator.session.monitors import Watch
 from orchestrator.session.outcome import trials_of
@@ -32,9 +33,8 @@ class SweepRun:
         self._committed, results, bounds = committed, terms.results, terms.bounds
         # Drivers that start at different trials of a list rarely want the same one; a single one keeps the order.
         start = int(membership.token, 16) / 16**16 if membership.others() else 0.0
-        time_left = bounds.clock(terms.began)
-        decides = source_of(plan, results, before_write=membership.check, start=start, time_left=time_left)
-        self.source = SharedSource(decides, results, membership, plan.attempts)
+        asked = PlanInStore(plan, results, membership.check, bounds.clock(terms.began))
+        self.source = SharedSource(source_of(asked, start=start), results, membership, plan.attempts)
         self.queue = TrialQueue(self.source, plan.sweep.limits, most=bounds.trials or None, again=self.source.again)
 
     @property

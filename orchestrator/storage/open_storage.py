@@ -19,7 +19,6 @@ def open_storage(path: str | Path) -> Storage:
     if not is_address(text):
         return FolderStorage(Path(path).expanduser().resolve())
     address = parse_address(text)
-    from orchestrator.storage.connection import connect  # not needed for a local store
-    from orchestrator.storage.object_storage import ObjectStorage
+    from orchestrator.storage.services import SERVICES  # a folder needs none
 
-    return ObjectStorage(connect(address), address)
+    return SERVICES[address.scheme](address)

@@ -10,7 +10,8 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-from orchestrator.search.factory import source_of
+from orchestrator.search.kinds import source_of
+from orchestrator.search.kinds.kind import PlanInStore
 from orchestrator.storage.address import is_address, parse_address
 from orchestrator.store import ResultStore
 from orchestrator.sweeps.cluster_spec import find_cluster
@@ -101,7 +102,7 @@ class Configurations:
             plan = make_plan(*load_sweep(path, list(settings)), store, self._lookup)
             _check(plan)
             if plan.sweep.search.is_adaptive or not plan.runs_all:
-                play(source_of(plan, store), random.Random(f"results {plan.sweep.name}"))
+                play(source_of(PlanInStore(plan, store)), random.Random(f"results {plan.sweep.name}"))
 
 
 def _check(plan: Plan) -> None:

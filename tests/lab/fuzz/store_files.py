@@ -21,7 +21,8 @@ from orchestrator.commands.status_command import status
 from orchestrator.execution.rerun import find_trial
 from orchestrator.extras.store_care.check import check_store
 from orchestrator.extras.store_care.repair import repair
-from orchestrator.search.factory import source_of
+from orchestrator.search.kinds import source_of
+from orchestrator.search.kinds.kind import PlanInStore
 from orchestrator.storage.storage import FolderStorage, NewerError
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.contents import COMMIT_ORDER
@@ -136,7 +137,7 @@ def _searched(folder: Path) -> dict[str, Kind]:
     """What a search decided: a suggested cell, a promotion and an early stop."""
     sweep, document = load_sweep(write_sweep(folder / "searched.yaml", SEARCH.replace("BANK", f"{folder}/bank")), [])
     store, lookup = ResultStore(folder / "searched"), Lookup(offline=True)
-    source_of(make_plan(sweep, document, store, lookup), store).next()
+    source_of(PlanInStore(make_plan(sweep, document, store, lookup), store)).next()
     (decided,) = (folder / "searched" / "sweeps" / "searched").glob("decided-*")
     content = json.loads(decided.read_bytes())
     content["decisions"] = [
