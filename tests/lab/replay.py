@@ -7,11 +7,13 @@ resumed one spends only the following epochs, as it would from its checkpoint.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from orchestrator.execution.trial_source import Order, Source, Verdict
 from orchestrator.store import ResultStore
@@ -24,15 +26,16 @@ _OF_TRIAL = ("trainable_params", "total_params", "device", "test_score", "consta
 RecordedTrials = Mapping[str, Sequence[EpochRecord]]  # trial id -> the records of a complete trial, in order
 
 
-def recorded_trials(store: ResultStore) -> RecordedTrials:
-    """The complete trials of a store. Raises StoreError."""
+def recorded_trials(store: ResultStore, only: Collection[str] | None = None) -> RecordedTrials:
+    """The complete trials of a store, or those of them that have these ids. Raises StoreError."""
     rows = store.trials(["state", *_OF_TRIAL]).to_pylist()
+    rows = [row for row in rows if only is None or row["trial_id"] in only]
     complete = {row["trial_id"]: row for row in rows if row["state"] == State.COMPLETED}
     sentences = store.sentences()
     epochs: dict[str, list[dict[str, Any]]] = {}
-    for row in store.epochs().drop_columns(["step_losses"]).to_pylist():
-        if row["trial_id"] in complete:
-            epochs.setdefault(row["trial_id"], []).append(row)
+    table = store.epochs().drop_columns(["step_losses"])
+    for row in table.filter(pc.is_in(table["trial_id"], pa.array(complete, pa.string()))).to_pylist():
+        epochs.setdefault(row["trial_id"], []).append(row)
     return {
         i: [
             *(_record(row, complete[i]) for row in rows[:-1]),
