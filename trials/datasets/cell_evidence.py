@@ -13,6 +13,8 @@ LONGEST_CLASS = 60  # characters of a class's name
 _MOST_CLASSES = 0.2  # of the cells: a column with more different ones holds no classes
 SPAN_SHARE = 0.9  # of the tags of a column of spans; the others are slips, which are refused by their lines
 _WRITTEN_AS = {"L": "E", "U": "S", "M": "I"}  # the letters of BILOU, and of BMES, for those of BIOES
+_PREFIXES = frozenset("BIESLUM")
+_slip = re.compile(r"([BIESLUMbieslum])[-_:. \u2010-\u2015](.+)")
 _UNNAMED = "SPAN"  # the type of spans whose tags are letters alone
 _other_ways = (
     (re.compile(r"([BIESLUM])()"), r"\1-" + _UNNAMED),  # B, I: one type, no name
@@ -49,16 +51,16 @@ def meant_tag(tag: str) -> str | None:
     """The span tag that a slip like `B_ORG`, `b-org` or `0` stands for; None if it stands for none."""
     if tag in ("0", "o", "\u041e"):  # zero, a small letter, a Cyrillic one
         return OUTSIDE
-    match = re.fullmatch(r"([BIESLUMbieslum])[-_:. \u2010-\u2015](.+)", tag)
+    match = _slip.fullmatch(tag)
     return f"{match[1].upper()}-{match[2]}" if match and not is_span_tag(tag) else None
 
 
 def parse_tag(tag: str) -> Tag | None:
     """The parts of a tag of spans; None for another one."""
-    prefix, dash, kind = tag.partition("-")
     if tag == OUTSIDE:
         return Tag(OUTSIDE, "")
-    return Tag(_WRITTEN_AS.get(prefix, prefix), kind) if prefix in set("BIESLUM") and dash and kind else None
+    prefix, dash, kind = tag.partition("-")
+    return Tag(_WRITTEN_AS.get(prefix, prefix), kind) if prefix in _PREFIXES and dash and kind else None
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ skipped. The package's errors do not name a line, so the lines are validated fir
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from itertools import groupby, islice
 from pathlib import Path
@@ -115,14 +115,13 @@ def _columns(path: Path, asked: Asked) -> tuple[Columns, list[str]]:
 
 def _misc_tags(lines: Sequence[str]) -> list[str]:
     """The names of tags of spans in the last column of a treebank, as `name=B-PER`."""
-    found = dict[str, Counter[str]]()
+    found = defaultdict[str, Counter[str]](Counter)
     for line in lines:
         for name, _, value in (part.partition("=") for part in line.rpartition("\t")[2].split("|")):
             if value:
-                found.setdefault(name, Counter())[value] += 1
-    return [
-        name for name, values in found.items() if TagEvidence.of(values).spans == 1 and TagEvidence.of(values).are_spans
-    ]
+                found[name][value] += 1
+    evidence = {name: TagEvidence.of(values) for name, values in found.items()}
+    return [name for name, of in evidence.items() if of.spans == 1 and of.are_spans]
 
 
 FORMAT_LAYOUTS.register("conllu")(FormatLayout(_columns))
