@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.examples import each
 from trials.errors import DataError
-from trials.sources.places.hub_dataset import converter, write_rows
+from trials.sources.hub_rows import converter, write_rows
 
 datasets: Any = pytest.importorskip("datasets")  # it has no types
 ClassLabel, Features, Value = datasets.ClassLabel, datasets.Features, datasets.Value

@@ -9,14 +9,14 @@ import pytest
 from tests.copies import COMMAND, SWEEP, copied, run
 from tests.examples import each
 
-HUB = ("hub_dataset.py", "hub_model.py")
-TREEBANKS = ("treebank.py",)
+HUB = ("places/hub_dataset.py", "places/hub_model.py", "hub_rows.py")
+TREEBANKS = ("places/treebank.py",)
 
 
 def without(tree: Path, files: tuple[str, ...]) -> Path:
     copied(tree)
     for file in files:
-        (tree / "trials" / "sources" / "places" / file).unlink()
+        (tree / "trials" / "sources" / file).unlink()
     return tree
 
 
