@@ -6,8 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import pandas as pd
-
 from dashboards.data.frames import Snapshot
 from dashboards.data.page_query import COSTS, PageQuery
 from dashboards.data.selection import Provenance, Selection, provenance, select
@@ -17,8 +15,8 @@ from dashboards.views.kit.part import Drawn, EmptyPartError, Part, compute
 from dashboards.views.kit.theme import LIGHT
 from dashboards.views.registry import PARTS
 from orchestrator.analysis.describe import describe_cells
-from orchestrator.analysis.savings import COUNTED, savings
-from orchestrator.analysis.wording import HOW_DECIDED
+from orchestrator.analysis.savings import savings
+from orchestrator.analysis.wording import HOW_DECIDED, saves_sentence
 from orchestrator.config.quantities import counted, points
 from trials.errors import NothingMatchedError
 from trials.settings import Seeds
@@ -111,7 +109,8 @@ def answer_lines(selection: Selection) -> tuple[str, ...]:
         tolerance = f"tolerance {counted(answer.tolerance, 'point')}"
         lines.append(f"Train size {answer.train_size:,}, {tolerance}: {answer.sentence}")
         if (chosen := answer.decided_by.chosen) is not None:
-            lines += _saved(selection.of_questions.trials, chosen["cell"])
+            costs = savings(selection.of_questions.trials)
+            lines += filter(None, [saves_sentence(costs[costs["cell"] == chosen["cell"]], COSTS)])
     return tuple(lines)
 
 
@@ -130,19 +129,6 @@ def _baselines(selection: Selection) -> Iterable[str]:
         interval = "" if row.dots_only else f" (95 % interval over seeds {points(row.low)} to {points(row.high)})"
         score = f"{selection.value_name} is {points(row.mean)} %{interval}, n={row.n}"
         yield f"Train size {row.train_size:,}: without freezing, {score}."
-
-
-def _saved(trials: pd.DataFrame, cell: str) -> Iterable[str]:
-    """What the recommended cell saves of every cost."""
-    table = savings(trials)
-    shares = [
-        f"{100 * row.saved:.1f} % of the {COSTS[row.cost]}"
-        + (f" ({100 * row.low:.1f} to {100 * row.high:.1f})" if row.low != row.high else "")
-        for row in table[table["cell"] == cell].itertuples()
-        if pd.notna(row.saved) and (row.cost in COUNTED or row.low > 0 or row.high < 0)
-    ]
-    if shares:
-        yield f"It saves {', '.join(shares)}."
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,8 @@ from dashboards.views.kit.part import EmptyPartError, Part
 from dashboards.views.kit.theme import Figure, Look, axis
 from orchestrator.analysis.answer import Answer
 from orchestrator.analysis.cells import freeze_name
-from orchestrator.analysis.wording import NO_CANDIDATES, lost
+from orchestrator.analysis.setting_phrases import lost
+from orchestrator.analysis.wording import NO_CANDIDATES
 from orchestrator.config.quantities import counted, points
 
 _COLUMNS, _HIGH, _NARROW_HIGH = 2, 400, 320  # panels in a row; pixels of one

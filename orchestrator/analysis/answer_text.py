@@ -8,11 +8,11 @@ The curve is drawn in characters, a line a setting: its loss with the interval, 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from orchestrator.analysis.cells import layer_strip, strip_and_word
+from orchestrator.analysis.wording import bought_text, tolerance_that_buys
 from orchestrator.config.quantities import counted
 from trials.escaping import escaped
 from trials.settings import BASELINE
@@ -34,23 +34,6 @@ def notes_of(answer: Answer) -> list[str]:
     """All else that is known of an answer, a line each: its conditions, what is not considered, the runner-up."""
     second = strip_and_word(answer.runner_up, answer.n_layers) if answer.runner_up and answer.decided else ""
     return [*map(escaped, answer.notes), *([f"Runner-up: {second}."] if second else [])]
-
-
-def so_far(answer: Answer) -> str:
-    """The answer of a sweep that still runs, in a line: what its tolerance buys so far, else the next that buys any."""
-    first = escaped(answer.lines[0])
-    if answer.decided and answer.freeze and answer.saved is not None and answer.outcome == "freeze":
-        return f"so far  {answer.corpus}: {first[0].lower()}{first[1:]}, saves {_percent(answer.saved)}"
-    bought = next((row for row in answer.trade_offs if row["tolerance"] > answer.tolerance), None)
-    text = f"so far  {answer.corpus}: {answer.headline.lower()} within {counted(answer.tolerance, 'point')}"
-    if bought is None:
-        return text
-    return f"{text}; within {counted(_rounded_up(bought['tolerance']), 'point')} {bought_text(bought, answer)}"
-
-
-def bought_text(bought: Mapping[str, Any], answer: Answer) -> str:
-    """What a tolerance buys, one of `Answer.trade_offs`: `■ ■■□□□□ first 2, saves 31 %`."""
-    return f"{strip_and_word(bought['freeze'], answer.n_layers)}, saves {_percent(bought['saved'])}"
 
 
 MEMORY = "peak_memory_bytes"
@@ -135,7 +118,10 @@ def curve_lines(answer: Answer, columns: int = 100) -> list[str]:
 
 def tolerance_lines(answer: Answer) -> list[str]:
     """What each tolerance buys, with the data at hand."""
-    bought = [(_rounded_up(row["tolerance"]), bought_text(row, answer)) for row in answer.trade_offs]
+    bought = [
+        (tolerance_that_buys(row["tolerance"]), bought_text(row["freeze"], row["saved"], answer.n_layers))
+        for row in answer.trade_offs
+    ]
     # The tolerance that was asked for has its line, even where it buys nothing.
     own = [] if any(limit <= answer.tolerance for limit, _ in bought) else [(answer.tolerance, _no_freeze(answer))]
     return [
@@ -150,12 +136,6 @@ def _percent(share: float) -> str:
 
 def _no_freeze(answer: Answer) -> str:
     return "nothing to freeze" if answer.freeze == BASELINE.label else "not decided"
-
-
-def _rounded_up(tolerance: float) -> float:
-    """To a tenth of a point; below a tenth to a hundredth."""
-    step = 0.1 if tolerance > 0.1 else 0.01
-    return round(math.ceil(tolerance / step - 1e-9) * step, 2)  # up, so that the tolerance named does buy it
 
 
 def _loss(row: Mapping[str, Any]) -> str:

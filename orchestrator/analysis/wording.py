@@ -4,18 +4,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pandas as pd
 
-from orchestrator.analysis.cells import SAVED, dropout_sentence, parts
+from orchestrator.analysis.cells import SAVED, dropout_sentence, parts, strip_and_word
 from orchestrator.analysis.decided import Baseline, Decided
 from orchestrator.analysis.decision_plan import ERROR, FIRST_LOOK, MIN_SAVING, labels_that_show, resolved_points
 from orchestrator.analysis.looks import KEPT
+from orchestrator.analysis.savings import COUNTED
+from orchestrator.analysis.setting_phrases import (
+    Row,
+    conditions,
+    items_of,
+    lost,
+    lost_and_rests_on,
+    rests_on,
+    saves_text,
+    seen,
+    share_text,
+    takes_text,
+    too_few,
+)
 from orchestrator.analysis.two_way import BEYOND, PRIOR_DF, SKEWNESS, WITHIN
 from orchestrator.config.quantities import counted, percent
-
-Row = Mapping[str, Any]  # of `Decided.table`, or of `decide.loss_table`
+from trials.escaping import escaped
 
 NOT_YET, NOT_DECIDED, NOT_LEARNED = "Not decided yet", "Not decided", "Not learned"
 NO_CANDIDATES = "no setting freezes anything, so there is nothing to choose from."
@@ -130,17 +143,8 @@ def _brief(of: Decided) -> str:
     if math.isfinite(row["low"]) and math.isfinite(row["high"]):
         text += f" (loss {row['low']:z.1f} to {row['high']:z.1f})"
     text = text.capitalize() if of.chosen is not None else f"Freezing {parts(row['freeze'], of.n_layers)} {text}"
-    text = f"{text}{'' if of.is_decided else ' so far'}; {_saves(row)}".removesuffix("; ")
+    text = f"{text}{'' if of.is_decided else ' so far'}; {saves_text(row)}".removesuffix("; ")
     return f"{text}. It {row['froze']}." if row["froze"] else f"{text}."
-
-
-def _saves(row: Row) -> str:
-    """`saves 12 % of the training FLOPs and 20 % of the training time`; empty if nothing is known."""
-    costs = {"training FLOPs": row.get("saved_flops"), "training time": row.get("saved_time")}
-    shares = {name: round(100 * share) for name, share in costs.items() if share is not None and not pd.isna(share)}
-    saved = [f"{share} % of the {name}" for name, share in shares.items() if share > 0]
-    more = [f"takes {-share} % more {name}" for name, share in shares.items() if share < 0]
-    return ", but ".join([*([f"saves {' and '.join(saved)}"] if saved else []), *more])
 
 
 def _lost_and_saved(row: Row, of: Decided) -> str:
@@ -159,21 +163,8 @@ def _conditions(row: Row, of: Decided) -> tuple[str, ...]:
     nearest = of.nearest
     if nearest is not None and nearest["loss"] <= of.plan.tolerance:
         more = parts(nearest["freeze"], of.n_layers)
-        notes.append(f"About {_takes(nearest)} may allow {more}, which would save {100 * nearest['saved']:.0f} %.")
+        notes.append(f"About {takes_text(nearest)} may allow {more}, which would save {100 * nearest['saved']:.0f} %.")
     return tuple(notes)
-
-
-def conditions(row: Row) -> tuple[str, str]:
-    """What was seen of collapses, and what a few runs cannot show."""
-    text = f"It holds for runs that do not collapse: {row['collapses']}"
-    if row["baseline_collapsed"]:
-        text += f"; of the baseline {row['baseline_collapsed']} of {counted(int(row['baseline_runs']), 'run')}"
-    if row["collapsed"] or row["baseline_collapsed"]:
-        text += f"; over all runs it loses {row['loss_all']:z.2f} points"
-    if row["broken"]:
-        text += f"; {counted(int(row['broken']), 'run')} of this setting failed"
-    runs = counted(int(row["n_run"]), "seed")
-    return f"{text}.", f"Bad runs that are rare and no collapse are not seen in {runs}."
 
 
 def _freeze_nothing(of: Decided) -> str:
@@ -184,19 +175,11 @@ def _freeze_nothing(of: Decided) -> str:
         row = refused.iloc[0].to_dict()
         return f"{parts(row['freeze'], of.n_layers)} collapses more often than the baseline. {seen(row)}"
     least = lost.iloc[0].to_dict()
-    text = f"{parts(least['freeze'], of.n_layers)} is shown to cost more than {limit}: it {_loss(least)}."
+    text = f"{parts(least['freeze'], of.n_layers)} is shown to cost more than {limit}: it {lost_and_rests_on(least)}."
     if len(of.candidates) == 1:
         return text
     others = "the others worth having cost more"  # each by its own interval: none follows from another
     return f"{text} {others.capitalize()}, too{', or collapse more often than the baseline' * (len(refused) > 0)}."
-
-
-def seen(row: Row) -> str:
-    """The collapses of a setting and of its baseline."""
-    base = f"{row['baseline_collapsed']} of {counted(int(row['baseline_runs']), 'run')}"
-    return f"{row['collapses'].capitalize()}, of the baseline {base}; over all runs it loses " + (
-        f"{row['loss_all']:z.2f} points."
-    )
 
 
 def _not_worth_it(of: Decided) -> str:
@@ -236,13 +219,14 @@ def _not_decided(of: Decided) -> str:
         # The one with the most seeds says best how little is known.
         row = paired.sort_values("n_pairs", ascending=False, kind="stable").iloc[0].to_dict()
         takes = f" It takes {FIRST_LOOK} seeds or more." if row["n_pairs"] < FIRST_LOOK else ""
-        takes = takes if of.nearest is None else f" About {_takes(of.nearest)} would probably decide it."
+        takes = takes if of.nearest is None else f" About {takes_text(of.nearest)} would probably decide it."
         return f"{too_few(row)} ({parts(row['freeze'], of.n_layers)}).{takes}"
     row = of.nearest or paired.join(of.missing).sort_values("loss").iloc[0].to_dict()
-    text = f"freezing {parts(row['freeze'], of.n_layers)} {_loss(row)} so far, which is not shown to be at most {limit}"
-    takes = _takes(row) if of.nearest is not None else _both(row, of)  # alone, else seeds and sentences together
+    text = f"freezing {parts(row['freeze'], of.n_layers)} {lost_and_rests_on(row)} so far"
+    text += f", which is not shown to be at most {limit}"
+    takes = takes_text(row) if of.nearest is not None else _both(row, of)  # alone, else seeds and sentences together
     if not takes:
-        return f"{text}; further seeds or {_items(row)} are unlikely to decide it. {LARGER}"
+        return f"{text}; further seeds or {items_of(row)} are unlikely to decide it. {LARGER}"
     if not pd.isna(row["n_folds"]) and pd.isna(row["further_seeds"]):
         text += ", and seeds alone will not decide it, as all share the same examples"
     side = "within" if row["loss"] <= of.plan.tolerance else "more than"
@@ -264,12 +248,6 @@ def _no_difference(row: Row, of: Decided) -> str:
     if n >= wanted:
         return f"{text}. Further seeds or a larger dev split may show one."
     return f"{text}; about {wanted:,} would do: there a loss of {counted(of.plan.tolerance, 'point')} would be seen."
-
-
-def too_few(row: Row) -> str:
-    """`3 seeds are too few for an interval; differences so far 0.9, 1.9, 2.0 points`."""
-    values = ", ".join(f"{loss:z.1f}" for loss in row["so_far"])
-    return f"{row['why_none']}; differences so far {values} points"
 
 
 def not_learned(base: Baseline) -> str:
@@ -310,55 +288,7 @@ def _both(row: Row, of: Decided) -> str:
     seeds, sentences = of.looks.planned - row["n_run"], row["sentences_with_all_seeds"]
     if pd.isna(sentences) or not sentences or seeds <= 0:
         return ""
-    return f"{counted(int(seeds), 'more seed')} and {sentences:,} more {_items(row)} together"
-
-
-def _takes(row: Row) -> str:
-    """`4 more seeds or 600 more dev sentences`."""
-    takes = [counted(int(row["further_seeds"]), "more seed")]
-    if not pd.isna(row["further_sentences"]) and row["further_sentences"] > 0:
-        takes.append(f"{row['further_sentences']:,} more {_items(row)}")
-    return " or ".join(takes)
-
-
-def _loss(row: Row) -> str:
-    """`loses 0.39 points (loss -0.04 to 0.95; 3 seeds, 200 dev sentences)`."""
-    text, has_interval = lost(row), bool(math.isfinite(row["low"]) and math.isfinite(row["high"]))
-    return f"{text[:-1]}; {rests_on(row)})" if has_interval else f"{text} ({rests_on(row)})"
-
-
-def rests_on(row: Row, split: str = "dev") -> str:
-    """`10 seeds, 500 dev sentences`, `10 seeds, on this dev set`."""
-    sentences = f"on this {split} set" if pd.isna(row["n_sentences"]) else f"{row['n_sentences']:,} {split} sentences"
-    if not pd.isna(row["n_documents"]):
-        sentences += f" of {counted(int(row['n_documents']), 'document')}"
-    if not pd.isna(row["n_folds"]):
-        sentences = f"{row['n_folds']} folds of {row['n_sentences']:,} examples"
-    return f"{counted(int(row['n_pairs']), 'seed')}, {sentences}"
-
-
-def lost(row: Row) -> str:
-    """`loses 0.39 points (-0.04 to 0.95)`, `gains 0.39 points (loss -0.95 to 0.04)`."""
-    mean, ends = row["loss"], (row["low"], row["high"])
-    gains = mean < -0.005  # what prints as 0.00 is no gain
-    interval = f" ({'loss ' if gains else ''}{ends[0]:z.2f} to {ends[1]:z.2f})" if all(map(math.isfinite, ends)) else ""
-    return f"{'gains' if gains else 'loses'} {abs(mean):.2f} points{interval}"
-
-
-def share_text(row: Row) -> str:
-    """`52 % (49 to 55 %)`, `1.3 %`; without ends where they are unknown or would look the same."""
-    digits = 0 if abs(row["saved"]) >= 0.1 else 1
-    saved, *ends = (f"{100 * share:.{digits}f}" for share in (row["saved"], row["saved_low"], row["saved_high"]))
-    if pd.isna(row["saved_low"]) or pd.isna(row["saved_high"]) or ends == [saved, saved]:
-        return f"{saved} %"
-    return f"{saved} % ({ends[0]} to {ends[1]} %)"
-
-
-def _items(row: Row) -> str:
-    """What the interval takes for a sample beside the seeds."""
-    if not pd.isna(row["n_folds"]):
-        return "examples"
-    return "dev sentences" if pd.isna(row["n_documents"]) else "dev documents"
+    return f"{counted(int(seeds), 'more seed')} and {sentences:,} more {items_of(row)} together"
 
 
 class _LeftOut(NamedTuple):
@@ -424,3 +354,49 @@ def _why(row: Row, of: Decided) -> _LeftOut | None:
     if row["saved"] >= of.plan.min_saving:
         return _LeftOut(f"{saving} not shown to be saved", f"not shown to save {saving}: {share_text(row)}")
     return _LeftOut(f"saves less than {least}", f"saves {percent(row['saved'])}, less than {least}")
+
+
+def so_far(corpus: str, words: AnswerWords, of: Decided) -> str:
+    """The answer of a sweep that still runs, in a line: what its tolerance buys so far, else the next that buys any."""
+    if of.chosen is not None:
+        return f"so far  {corpus}: {escaped(words.in_passing)}{words.condition}, saves {100 * of.chosen['saved']:.0f} %"
+    limit = of.plan.tolerance
+    bought = next((trade_off for trade_off in of.trade_offs if trade_off.tolerance > limit), None)
+    text = f"so far  {corpus}: {words.headline.lower()} within {counted(limit, 'point')}"
+    if bought is None:
+        return text
+    within = counted(tolerance_that_buys(bought.tolerance), "point")
+    return f"{text}; within {within} {bought_text(bought.freeze, bought.saved, of.n_layers or 0)}"
+
+
+def bought_text(freeze: str, saved: float, n_layers: int) -> str:
+    """What a tolerance buys: `■ ■■□□□□ first 2, saves 31 %`."""
+    return f"{strip_and_word(freeze, n_layers)}, saves {100 * saved:.0f} %"
+
+
+def tolerance_that_buys(tolerance: float) -> float:
+    """A tolerance rounded up to a tenth of a point; below a tenth to a hundredth."""
+    step = 0.1 if tolerance > 0.1 else 0.01
+    return round(math.ceil(tolerance / step - 1e-9) * step, 2)  # up, so that the tolerance named does buy it
+
+
+def saves_sentence(costs: pd.DataFrame, names: Mapping[str, str]) -> str:
+    """`It saves 52.3 % of the training FLOPs, 31.0 % of the training time (28.1 to 33.5).`; empty if it saves nothing.
+
+    Args:
+        costs: The rows of `savings.savings` of a setting.
+        names: What each cost is called.
+    """
+    shares = [
+        f"{100 * row.saved:.1f} % of the {names[row.cost]}"
+        + (f" ({100 * row.low:.1f} to {100 * row.high:.1f})" if row.low != row.high else "")
+        for row in costs.itertuples()
+        if pd.notna(row.saved) and (row.cost in COUNTED or row.low > 0 or row.high < 0)
+    ]
+    return f"It saves {', '.join(shares)}." if shares else ""
+
+
+def further_seeds_text(more: int, n_open: int, n_answers: int) -> str:
+    """`About 9 more seeds would probably decide 2 of 3 answers`: so many are open, and take at most so many seeds."""
+    which = "it" if n_answers == 1 else f"{n_open} of {n_answers} answers"
+    return f"About {counted(more, 'more seed')} would probably decide {which}"

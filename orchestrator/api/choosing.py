@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.console import Console
 
-from orchestrator.analysis.answer_text import bought_text
+from orchestrator.analysis.wording import bought_text
 from orchestrator.api.adapters import TIME, with_lora
 from orchestrator.api.answering import Answers, answers_of
 from orchestrator.api.launching import here, outcome_lines, resume_lines
@@ -347,7 +347,7 @@ def other_tolerance(asked: ChooseOptions, answer: Answer) -> Iterator[NextStep]:
     baseline, limit = answer.decided_by.baseline, math.ceil(10 * met["tolerance"]) / 10
     constant = 0.0 if math.isnan(baseline.constant) else baseline.constant
     if limit < (baseline.score - constant) / 2:
-        brings = f"is decided with the trials at hand: {bought_text(met, answer)}"
+        brings = f"is decided with the trials at hand: {bought_text(met['freeze'], met['saved'], answer.n_layers)}"
         yield NextStep(asked.command(tolerance=limit), brings)
 
 

@@ -162,7 +162,7 @@ def _interval(scores: Sequence[float], column: str) -> str:
 def _against_baseline(spec: TrialSpec, rows: Sequence[Row], store: ResultStore) -> str:
     """What the freezing costs in this store, paired by seed; nothing where there is no baseline beside it."""
     from orchestrator.analysis.decide import loss_table
-    from orchestrator.analysis.wording import lost
+    from orchestrator.analysis.setting_phrases import lost
 
     if spec.freeze.is_baseline:
         return ""

@@ -18,6 +18,7 @@ from orchestrator.sweeps.sweep import MOST_NAME_BYTES
 from trials.errors import ConfigError, RefusedError
 from trials.escaping import composed
 from trials.outside.plain_files import read_text
+from trials.tasks import TASKS
 
 SEEDS = 15  # at the last look: after 40 trials 89 % of simulated searches are right, 41 % with ten (`choose_depth`)
 RATE_SEEDS = (1000, 1001)  # that choose rates, and no answer uses
@@ -29,7 +30,6 @@ _FOR_HOURS = "# On a part of train, for --max-hours "  # with more, all of it ma
 _SEAL = "# As it was written, if the SHA-256 of all above begins with "
 _WAY_OUT = "Give --out another folder, or delete the file."
 _COMMENTS = {
-    "task": "pos, ner, classification, or a task of GLUE",
     "data": "paths are relative to this file",
     "model": "starter, a folder, or a repository of the hub at its commit",
     "train_size": "the first so many of the shuffled train split; without it all",
@@ -207,7 +207,8 @@ def _lines(settings: Mapping[str, Any]) -> str:
     shown = {key: json.dumps(value, ensure_ascii=False) for key, value in settings.items()}  # JSON is YAML too
     lines = [f"  {key}: {value}" for key, value in shown.items()]
     width = min(50, max(map(len, lines)))
-    notes = [_COMMENTS.get(key, "") for key in shown]
+    comments = {"task": f"one of {', '.join(TASKS)}", **_COMMENTS}
+    notes = [comments.get(key, "") for key in shown]
     return "".join(
         f"{line:{width}}  # {note}\n" if note else f"{line}\n" for line, note in zip(lines, notes, strict=True)
     )

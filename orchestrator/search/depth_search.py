@@ -18,8 +18,8 @@ from orchestrator.analysis.answer_text import curve_lines, lines_of
 from orchestrator.analysis.cells import by_cell
 from orchestrator.analysis.decide import decide, loss_table
 from orchestrator.analysis.decided import Decided
+from orchestrator.analysis.setting_phrases import lost, rests_on
 from orchestrator.analysis.trial_frame import trial_frame, with_sentences
-from orchestrator.analysis.wording import lost, rests_on
 from orchestrator.execution.recorder import trial_row
 from orchestrator.execution.trial_source import Chances, Order, Source, Verdict
 from orchestrator.search.choose_depth import Budget, Want, wants, why

@@ -19,7 +19,7 @@ SHARE = 0.05  # of the time may go into it
 def so_far_lines(results: ResultStore, specs: Sequence[TrialSpec], plan: DecisionPlan) -> list[str]:
     """A line for each question of a sweep of which a pair of runs has ended. Raises StoreError."""
     from orchestrator.analysis.answer import answers  # loads pandas
-    from orchestrator.analysis.answer_text import so_far
+    from orchestrator.analysis.wording import so_far
 
     trials = results.evidence(specs)
     try:
@@ -27,7 +27,8 @@ def so_far_lines(results: ResultStore, specs: Sequence[TrialSpec], plan: Decisio
     except ValueError:  # they cannot be compared, as the end of the launch says
         return []
     more = [f"        and {len(found) - MOST_LINES} more answers"] if len(found) > MOST_LINES else []
-    return [*map(so_far, found[:MOST_LINES]), *more]
+    shown = (so_far(answer.corpus, answer.words, answer.decided_by) for answer in found[:MOST_LINES])
+    return [*shown, *more]
 
 
 class SoFar:

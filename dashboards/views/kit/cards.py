@@ -30,7 +30,7 @@ from orchestrator.analysis.answer_text import Loss
 from orchestrator.analysis.cells import FreezeName, freeze_name
 from orchestrator.analysis.decided import NOT_ON_TEST
 from orchestrator.analysis.savings import FLOPS
-from orchestrator.analysis.wording import NO_CANDIDATES
+from orchestrator.analysis.wording import NO_CANDIDATES, further_seeds_text
 from orchestrator.config.quantities import counted
 from orchestrator.store import ResultStore
 from trials.settings import Seeds
@@ -349,8 +349,7 @@ def _next(all_answers: Sequence[Answer], sweep: Sweep, address: str) -> list[Any
     needed = [answer.further_seeds for answer in all_answers if not answer.decided and answer.further_seeds]
     if not needed:
         return []
-    which = "it" if len(all_answers) == 1 else f"{len(needed)} of {len(all_answers)} answers"
-    text = f"About {counted(max(needed), 'more seed')} would probably decide {which}"
+    text = further_seeds_text(max(needed), len(needed), len(all_answers))
     command = next_command(max(needed), sweep, address)
     if command is None:
         return [dmc.Text(f"{text}.", size="sm")]

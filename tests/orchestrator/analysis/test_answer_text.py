@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
-from orchestrator.analysis.answer_text import Loss, curve_lines, plot, so_far, tolerance_lines
+from orchestrator.analysis.answer_text import Loss, curve_lines, plot, tolerance_lines
+from orchestrator.analysis.decided import TradeOff
+from orchestrator.analysis.decision_plan import DecisionPlan
+from orchestrator.analysis.wording import AnswerWords, so_far
 
 
 def setting(freeze: str, loss: float, low: float | None, high: float | None, **others: Any) -> dict[str, Any]:
@@ -70,12 +73,15 @@ def test_what_each_tolerance_buys_begins_with_the_one_that_was_asked_for(toleran
 
 
 def test_while_a_sweep_runs_the_line_is_what_the_tolerance_buys_so_far() -> None:
-    bought = ({"tolerance": 2.03, "freeze": "first 1+E", "saved": 0.18},)
-    lines = "Freeze the first 1 of 6 layers, within 3 points", ""
-    named: dict[str, Any] = {"corpus": "EWT", "headline": "Not decided yet"}
-    shown = answer(tolerance=3.0, freeze="first 1+E", decided=True, outcome="freeze", saved=0.18, lines=lines, **named)
-    assert so_far(shown) == "so far  EWT: freeze the first 1 of 6 layers, within 3 points, saves 18 %"
-    undecided = answer(decided=False, outcome="not decided", lines=("Not decided yet", ""), trade_offs=bought, **named)
-    assert so_far(undecided) == (
+    words = AnswerWords("Freeze the first 1 of 6 layers", "freeze the first 1 of 6 layers", "", ", within 3 points", "")
+    chosen: Any = SimpleNamespace(chosen={"saved": 0.18})
+    assert so_far("EWT", words, chosen) == "so far  EWT: freeze the first 1 of 6 layers, within 3 points, saves 18 %"
+    undecided: Any = SimpleNamespace(
+        chosen=None,
+        plan=DecisionPlan(tolerance=1.0),
+        n_layers=6,
+        trade_offs=(TradeOff(2.03, "cell", "first 1+E", 0.18, 1.0),),
+    )
+    assert so_far("EWT", AnswerWords("Not decided yet", "about 9 more seeds to decide", "", "", ""), undecided) == (
         "so far  EWT: not decided yet within 1 point; within 2.1 points ■ ■□□□□□ first 1, saves 18 %"
     )

@@ -13,7 +13,8 @@ from orchestrator.analysis.decide import decide, loss_table
 from orchestrator.analysis.decided import NOTHING_KNOWN, Decided
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.analysis.losses import collapses, excess_p
-from orchestrator.analysis.wording import answer_words, excluded, share_text
+from orchestrator.analysis.setting_phrases import share_text
+from orchestrator.analysis.wording import answer_words, excluded
 from tests.examples import examples
 from tests.orchestrator.analysis.frames import SIZE, sweep, trials, with_dev_sentences
 

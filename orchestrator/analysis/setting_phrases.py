@@ -1,0 +1,97 @@
+"""Phrases about one setting: what it loses and saves, what that rests on, and what would decide it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from orchestrator.config.quantities import counted
+
+Row = Mapping[str, Any]  # of `Decided.table`, or of `decide.loss_table`
+
+
+def conditions(row: Row) -> tuple[str, str]:
+    """What was seen of collapses, and what a few runs cannot show."""
+    text = f"It holds for runs that do not collapse: {row['collapses']}"
+    if row["baseline_collapsed"]:
+        text += f"; of the baseline {row['baseline_collapsed']} of {counted(int(row['baseline_runs']), 'run')}"
+    if row["collapsed"] or row["baseline_collapsed"]:
+        text += f"; over all runs it loses {row['loss_all']:z.2f} points"
+    if row["broken"]:
+        text += f"; {counted(int(row['broken']), 'run')} of this setting failed"
+    runs = counted(int(row["n_run"]), "seed")
+    return f"{text}.", f"Bad runs that are rare and no collapse are not seen in {runs}."
+
+
+def seen(row: Row) -> str:
+    """The collapses of a setting and of its baseline."""
+    base = f"{row['baseline_collapsed']} of {counted(int(row['baseline_runs']), 'run')}"
+    return f"{row['collapses'].capitalize()}, of the baseline {base}; over all runs it loses " + (
+        f"{row['loss_all']:z.2f} points."
+    )
+
+
+def too_few(row: Row) -> str:
+    """`3 seeds are too few for an interval; differences so far 0.9, 1.9, 2.0 points`."""
+    values = ", ".join(f"{loss:z.1f}" for loss in row["so_far"])
+    return f"{row['why_none']}; differences so far {values} points"
+
+
+def lost(row: Row) -> str:
+    """`loses 0.39 points (-0.04 to 0.95)`, `gains 0.39 points (loss -0.95 to 0.04)`."""
+    mean, ends = row["loss"], (row["low"], row["high"])
+    gains = mean < -0.005  # what prints as 0.00 is no gain
+    interval = f" ({'loss ' if gains else ''}{ends[0]:z.2f} to {ends[1]:z.2f})" if all(map(math.isfinite, ends)) else ""
+    return f"{'gains' if gains else 'loses'} {abs(mean):.2f} points{interval}"
+
+
+def rests_on(row: Row, split: str = "dev") -> str:
+    """`10 seeds, 500 dev sentences`, `10 seeds, on this dev set`."""
+    sentences = f"on this {split} set" if pd.isna(row["n_sentences"]) else f"{row['n_sentences']:,} {split} sentences"
+    if not pd.isna(row["n_documents"]):
+        sentences += f" of {counted(int(row['n_documents']), 'document')}"
+    if not pd.isna(row["n_folds"]):
+        sentences = f"{row['n_folds']} folds of {row['n_sentences']:,} examples"
+    return f"{counted(int(row['n_pairs']), 'seed')}, {sentences}"
+
+
+def lost_and_rests_on(row: Row) -> str:
+    """`loses 0.39 points (loss -0.04 to 0.95; 3 seeds, 200 dev sentences)`."""
+    text, has_interval = lost(row), bool(math.isfinite(row["low"]) and math.isfinite(row["high"]))
+    return f"{text[:-1]}; {rests_on(row)})" if has_interval else f"{text} ({rests_on(row)})"
+
+
+def share_text(row: Row) -> str:
+    """`52 % (49 to 55 %)`, `1.3 %`; without ends where they are unknown or would look the same."""
+    digits = 0 if abs(row["saved"]) >= 0.1 else 1
+    saved, *ends = (f"{100 * share:.{digits}f}" for share in (row["saved"], row["saved_low"], row["saved_high"]))
+    if pd.isna(row["saved_low"]) or pd.isna(row["saved_high"]) or ends == [saved, saved]:
+        return f"{saved} %"
+    return f"{saved} % ({ends[0]} to {ends[1]} %)"
+
+
+def saves_text(row: Row) -> str:
+    """`saves 12 % of the training FLOPs and 20 % of the training time`; empty if nothing is known."""
+    costs = {"training FLOPs": row.get("saved_flops"), "training time": row.get("saved_time")}
+    shares = {name: round(100 * share) for name, share in costs.items() if share is not None and not pd.isna(share)}
+    saved = [f"{share} % of the {name}" for name, share in shares.items() if share > 0]
+    more = [f"takes {-share} % more {name}" for name, share in shares.items() if share < 0]
+    return ", but ".join([*([f"saves {' and '.join(saved)}"] if saved else []), *more])
+
+
+def items_of(row: Row) -> str:
+    """What the interval takes for a sample beside the seeds."""
+    if not pd.isna(row["n_folds"]):
+        return "examples"
+    return "dev sentences" if pd.isna(row["n_documents"]) else "dev documents"
+
+
+def takes_text(row: Row) -> str:
+    """`4 more seeds or 600 more dev sentences`."""
+    takes = [counted(int(row["further_seeds"]), "more seed")]
+    if not pd.isna(row["further_sentences"]) and row["further_sentences"] > 0:
+        takes.append(f"{row['further_sentences']:,} more {items_of(row)}")
+    return " or ".join(takes)
