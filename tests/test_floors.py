@@ -39,7 +39,7 @@ def modules() -> dict[str, list[ast.AST]]:
 
 NAMES = {*TASKS, *FREEZE_STRATEGIES} - {"none"}  # which is a word of many lists
 # A corpus may have a column called `pos`, whatever its task.
-OWNERS = ("trials/tasks/", "trials/freeze/", "trials/datasets/", "orchestrator/own_data/corpus_guess.py")
+OWNERS = ("trials/tasks/", "trials/freeze/", "trials/datasets/", "orchestrator/own_data/task_guess.py")
 
 
 def test_only_tasks_and_strategies_know_their_names() -> None:

@@ -23,7 +23,8 @@ from trials.plugins.loading import load_installed
 
 if TYPE_CHECKING:
     from orchestrator.api.answering import Answers, answer
-    from orchestrator.api.choosing import Choice, choose
+    from orchestrator.api.choice import Choice
+    from orchestrator.api.choosing import choose
     from orchestrator.api.freezing import freeze
     from orchestrator.api.launching import Launched, launch, plan
     from orchestrator.api.model_export import export_model
@@ -56,7 +57,7 @@ __all__ = [
 
 _PLACES = {
     "Answers": "orchestrator.api.answering:Answers",
-    "Choice": "orchestrator.api.choosing:Choice",
+    "Choice": "orchestrator.api.choice:Choice",
     "ChooseOptions": "orchestrator.own_data.choose_options:ChooseOptions",
     "Launched": "orchestrator.api.launching:Launched",
     "Table": "orchestrator.api.tabulating:Table",

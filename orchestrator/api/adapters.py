@@ -8,7 +8,7 @@ from pathlib import Path
 from orchestrator.api.answering import Answers
 from orchestrator.api.rates import sweep_beside
 from orchestrator.config.quantities import counted
-from orchestrator.own_data.sweep_file import NOTHING, Question, lora_text
+from orchestrator.own_data.question import NOTHING, Question
 from orchestrator.session.session import Launch
 from orchestrator.sweeps.plan import Plan
 from trials.draft import Lookup
@@ -36,7 +36,7 @@ def with_lora(
     done = {row["trial_id"] for row in rows if row["state"] == State.COMPLETED}
     seeds = [spec.seed for spec in searched.trials if spec.freeze.is_baseline]
     n = sum(spec.freeze.is_baseline and spec.trial_id in done for spec in searched.trials)
-    text = lora_text(question, LoraSpec().rank, rate, seeds[: max(n, FEWEST)])
+    text = question.lora_text(LoraSpec().rank, rate, seeds[: max(n, FEWEST)])
     plan = launch.plan(*sweep_beside(path, "lora-", text), lookup)
     trials = counted(len(plan.to_run), "trial")
     launch.say(f"lora    {trials} of adapters of rank {LoraSpec().rank} in every layer, at a learning rate of {rate:g}")

@@ -12,10 +12,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from orchestrator.api.questions import PlannedQuestion, sized
+from orchestrator.api.planned_question import PlannedQuestion
+from orchestrator.api.questions import sized
 from orchestrator.api.rates import AUTO, higher_rates, sweep_beside, with_best_rates
 from orchestrator.config.quantities import duration
-from orchestrator.own_data.sweep_file import Question, baseline_text, sweep_text, write_sweep
+from orchestrator.own_data.question import Question
+from orchestrator.own_data.sweep_file import SweepFile
 from orchestrator.session.session import Launch
 from orchestrator.sweeps.load_sweep import sweep_of_text
 from trials.draft import Lookup
@@ -43,8 +45,8 @@ def climbed(planned: PlannedQuestion, baseline: Baseline, launch: Launch, lookup
         if baseline.has_learned:
             took = duration(time.monotonic() - start)
             launch.say(f"learn   with {what} the baseline learns: {baseline.score:.2f} on dev ({took})")
-            write_sweep(planned.path, sweep_text(question))
-            plan = launch.plan(*sweep_of_text(planned.path, sweep_text(question)), lookup)
+            SweepFile(planned.path).write(question.sweep_text())
+            plan = launch.plan(*sweep_of_text(planned.path, question.sweep_text()), lookup)
             return planned._replace(question=question, plan=plan)
     launch.say(f"learn   {not_learned(baseline)}, whatever was tried")
     return planned
@@ -80,7 +82,7 @@ def _baseline(question: Question, planned: PlannedQuestion, launch: Launch, look
     from orchestrator.analysis.decide import baseline_of  # loads pandas
 
     seeds = list(dict.fromkeys(spec.seed for spec in planned.plan.trials))
-    text = baseline_text(question, seeds[: planned.plan.sweep.decision_plan.min_seeds])
+    text = question.baseline_text(seeds[: planned.plan.sweep.decision_plan.min_seeds])
     plan = launch.plan(*sweep_beside(planned.path, "baseline-", text), lookup)
     if plan.ahead:
         with launch.run(plan) as ended:

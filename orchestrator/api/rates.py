@@ -14,7 +14,7 @@ import numpy as np
 
 from orchestrator.config.quantities import counted, duration
 from orchestrator.config.yaml_document import Document
-from orchestrator.own_data.sweep_file import NOTHING, Question, rates_text
+from orchestrator.own_data.question import NOTHING, Question
 from orchestrator.search.choose_depth import spread
 from orchestrator.session.session import Launch
 from orchestrator.store import ResultStore
@@ -33,7 +33,7 @@ _ABOVE = (2.5, 6.0)  # of the highest rate tried, where nothing was learned
 def with_best_rates(
     question: Question, asked: str, depths: Sequence[int], path: Path, launch: Launch, lookup: Lookup
 ) -> Question:
-    """The question with the rate of each depth that scored best on dev, by mean over the seeds of `rates_text`.
+    """The question with the rate of each depth that scored best on dev, by mean over seeds of its own.
 
     `depths`: tried beside nothing frozen; others take the rate of the nearest that was tried. What the store has of the
     trials is not run again.
@@ -42,7 +42,7 @@ def with_best_rates(
         ConfigError: The rates are no numbers above 0.
     """
     rates = rates_of(asked, float(question.recipe["optim"]["lr"]))
-    plan = launch.plan(*sweep_beside(path, "rates-", rates_text(question, rates, depths)), lookup)
+    plan = launch.plan(*sweep_beside(path, "rates-", question.rates_text(rates, depths)), lookup)
     start = time.monotonic()
     if plan.ahead:
         launch.say(f"rates   trying {_listed(rates)} in {counted(len(plan.ahead), 'trial')} first")
@@ -76,7 +76,7 @@ def say_rates(
     from orchestrator.forecast.forecast_text import forecast_line
 
     rates = rates_of(asked, float(question.recipe["optim"]["lr"]))
-    plan = launch.plan(*sweep_beside(path, "rates-", rates_text(question, rates, depths)), lookup)
+    plan = launch.plan(*sweep_beside(path, "rates-", question.rates_text(rates, depths)), lookup)
     launch.say(f"rates   {_listed(rates)} would be tried first, in {counted(len(plan.ahead), 'trial')}")
     if plan.ahead and (forecast := forecast_of(plan, launch.results, launch.where)).is_known:
         launch.say(f"        {forecast_line(forecast)}")

@@ -9,32 +9,30 @@ permafrost data check --sweep my.yaml
 
 from __future__ import annotations
 
-import inspect
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
-from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Annotated, NamedTuple
 
 import typer
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from orchestrator.commands.asked_options import DATA, with_options
+from orchestrator.commands.corpus_tables import check_parts
 from orchestrator.config import options
 from orchestrator.config.console import command_group, download_progress, reported, say, stderr, stdout
-from orchestrator.config.quantities import counted
 from orchestrator.own_data.choose_options import ChooseOptions
-from orchestrator.own_data.corpus_check import LENGTHS, CorpusCheck, check_corpus
-from orchestrator.own_data.corpus_guess import NO_DEV, draft_of, guess_draft
+from orchestrator.own_data.corpus_check import CorpusCheck, check_corpus
+from orchestrator.own_data.corpus_guess import NO_DEV, guess_draft
+from orchestrator.own_data.named_data import draft_of
 from orchestrator.sweeps.corpus_words import corpus_lines, examples
 from orchestrator.sweeps.expansion import expand
 from orchestrator.sweeps.load_sweep import load_sweep
 from trials.datasets.corpus import SPLITS
 from trials.draft import Lookup
 from trials.errors import ConfigError
-from trials.escaping import escaped
 from trials.settings import DataSpec
 from trials.sources.cache import FetchedCorpus, cache_root, fetched_corpora
 from trials.sources.places.corpus_draft import named_corpus
@@ -42,55 +40,7 @@ from trials.starter import BUNDLED_TREEBANKS
 from trials.tasks import TASKS
 from trials.tasks.task import labelled, read_corpus, reading_notes
 
-DATA = (
-    "task", "format", "words", "tags", "text", "pair", "label", "document", "scheme", "train", "dev", "test",
-    "held_out", "folds",
-)  # fmt: skip
-"""What somebody's data are."""
-
-
-def with_options(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """A command with these options, which it gets together, as `asked`; parameters of its own stay its own.
-
-    Args:
-        names: Attributes of `ChooseOptions`, and the command's own parameters among them, in the order of its help;
-            own ones that are not named come last.
-    """
-
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        own = dict(inspect.signature(command, eval_str=True).parameters)
-        del own["asked"]
-        shared = {name: _parameter(name) for name in names if name not in own}
-
-        @wraps(command)
-        def wrapped(**values: Any) -> None:
-            given = {name: values.pop(name, parameter.default) for name, parameter in shared.items()}
-            command(
-                asked=ChooseOptions(**{name: value for name, value in given.items() if value is not None}), **values
-            )
-
-        del wrapped.__wrapped__
-        keyword = {name: parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for name, parameter in own.items()}
-        parameters = {name: (shared | keyword)[name] for name in (*names, *own)}
-        wrapped.__signature__ = inspect.Signature(list(parameters.values()))  # type: ignore[attr-defined]
-        wrapped.__annotations__ = {name: parameter.annotation for name, parameter in parameters.items()}
-        return wrapped
-
-    return decorate
-
-
-def _parameter(name: str) -> inspect.Parameter:
-    """An attribute of `ChooseOptions` as Typer knows it, which repeats an option for a list or None only."""
-    kind, *about = get_args(get_type_hints(ChooseOptions, include_extras=True)[name])
-    default: Any = getattr(ChooseOptions, name)
-    if get_origin(kind) is Sequence:
-        kind, default = list[str] | None, None
-    annotation: Any = Annotated[kind, *about]
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-
-
 app = command_group("Fetch, list and check corpora.")
-_MOST_LABELS = 60  # of the table
 
 Names = Annotated[
     list[str] | None,
@@ -219,7 +169,7 @@ def _show(corpus: _Checked) -> None:
         stdout.print_line(f"note    {line}")
     for line in corpus_lines(task, data):
         stdout.print_line(f"data    {line}")
-    for part in _check_parts(report):
+    for part in check_parts(report):
         stdout.print(part)
 
 
@@ -260,61 +210,4 @@ def _list_table(corpora: list[FetchedCorpus], new: set[str]) -> Table:
         mark = " (new)" if corpus.source in new else ""
         row = (corpus.source + mark, f"{corpus.n_bytes / 1e6:.1f}", corpus.licence or "not stated", str(corpus.folder))
         table.add_row(*map(Text, row))
-    return table
-
-
-def _check_parts(report: CorpusCheck) -> Iterator[Table | Padding | Text]:
-    splits = report.splits.values()
-    counts = {
-        "items": [s.items for s in splits],
-        "documents": [s.documents for s in splits],
-        "words": [s.words for s in splits],
-        "vocabulary": [s.vocabulary for s in splits],
-        "one word": [s.one_word for s in splits],
-        "longest": [s.longest for s in splits],
-        "duplicates": [s.repeated for s in splits],
-    }
-    if not any(counts["documents"]):  # the corpus does not say
-        del counts["documents"]
-    sizes = dict(zip(report.splits, zip(*counts.values(), strict=True), strict=True))
-    bounds = [f"<= {bound}" for bound in LENGTHS] + [f"> {LENGTHS[-1]}"]
-    for table in (
-        _number_table(("split", *counts), sizes),
-        # Of its own, so that the numbers of a large corpus fit 80 columns.
-        _number_table(("words", *bounds), {name: split.lengths for name, split in report.splits.items()}),
-        _label_table(report),
-    ):
-        yield Padding(table, (1, 0, 0, 0))
-    for (split, other), n in report.shared.items():
-        if n:
-            total = report.splits[split].items
-            items = counted(total, f"{split} item")
-            yield Text(f"{n:,} of {items} ({100 * n / total:.1f} %) also {'occurs' if n == 1 else 'occur'} in {other}.")
-    for (split, other), n in report.shared_documents.items():
-        if n:
-            yield Text(f"{counted(n, f'{split} document')} also {'occurs' if n == 1 else 'occur'} in {other}.")
-    for split, labels in report.unseen.items():
-        if labels:
-            names = ", ".join(f"{escaped(label)} ({n})" for label, n in labels.items())
-            yield Text(f"{split} has labels that train lacks, each of which counts as an error: {names}.")
-
-
-def _number_table(head: Sequence[str], rows: Mapping[str, Sequence[int]]) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for name in head:
-        table.add_column(name, justify="left" if name == head[0] else "right", no_wrap=True)
-    for name, figures in rows.items():
-        table.add_row(name, *(f"{n:,}" for n in figures))
-    return table
-
-
-def _label_table(report: CorpusCheck) -> Table:
-    table, splits = Table("label", box=None, padding=(0, 2, 0, 0)), report.splits.values()
-    for name in report.splits:
-        table.add_column(name, justify="right")
-    labels = list(dict.fromkeys(label for split in splits for label in split.labels))
-    for label in labels[:_MOST_LABELS]:
-        table.add_row(escaped(label), *(f"{split.labels.get(label, 0):,}" for split in splits))
-    if len(labels) > _MOST_LABELS:
-        table.add_row(f"and {len(labels) - _MOST_LABELS} more")
     return table

@@ -16,25 +16,23 @@ from typing import Annotated, Any
 
 import typer
 
-from orchestrator.analysis.cells import TRIAL_COLUMNS, froze
+from orchestrator.analysis.cells import TRIAL_COLUMNS
 from orchestrator.analysis.summary import CellSummary
 from orchestrator.api.answering import chosen_sweep
 from orchestrator.api.tabulating import Table
 from orchestrator.claims import running_drivers
+from orchestrator.commands.trial_list import list_trials
 from orchestrator.config import options
 from orchestrator.config.console import DEFAULT_STORE, reported, say, stdout, write
-from orchestrator.config.quantities import counted, points
+from orchestrator.config.quantities import counted
 from orchestrator.forecast import stored_pace
-from orchestrator.forecast.unfinished import unfinished_trials
 from orchestrator.session.following import follow_store
 from orchestrator.session.so_far import so_far_lines
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.schema import TRIALS
-from orchestrator.store.stored_specs import planned_specs, stored_spec
+from orchestrator.store.stored_specs import planned_specs
 from orchestrator.store.sweep_plans import SweepPlan
 from orchestrator.sweeps.cluster_spec import find_cluster
 from orchestrator.sweeps.corpus_words import dev_size
-from trials.record import COSTS
 
 
 def status(
@@ -74,7 +72,7 @@ def status(
         if follow:
             follow_store(results, chosen_sweep(results, sweep), stdout.print_line)
         if each_trial:
-            _list_trials(results, results.trials(TRIALS.names).to_pylist(), as_json=as_json)
+            list_trials(results, as_json=as_json)
             return
         plans = results.sweeps() if sweep is None else [chosen_sweep(results, sweep)]
         if earlier:
@@ -121,32 +119,6 @@ def _checkpoint_notes(plan: SweepPlan, trials: list[dict[str, Any]]) -> list[str
     errors = [row["checkpoint_error"] for row in trials if row["trial_id"] in planned and row["checkpoint_error"]]
     where = f"in {len(errors)} of {counted(len(planned), 'trial')} checkpoints could not be written, the last time: "
     return [where + errors[-1]] if errors else []
-
-
-def _list_trials(results: ResultStore, rows: list[dict[str, Any]], *, as_json: bool) -> None:
-    """One line per trial: id, state, best dev score in points, label. Trials that have not ended come last."""
-    specs = {row["trial_id"]: stored_spec(row["spec"], row["trial_id"]) for row in rows}
-    unfinished = unfinished_trials(results, rows)
-    unfinished_ids = {trial.spec.trial_id for trial in unfinished}
-    listed: list[dict[str, Any]] = [
-        {"trial_id": i, "state": row["state"], "score": row["best_score"], "label": specs[i].label}
-        | {"froze": froze(specs[i], row)}
-        | ({"costs": {name: row[name] for name in COSTS}} if as_json else {})
-        for row in sorted(rows, key=lambda row: specs[row["trial_id"]].label)
-        if (i := row["trial_id"]) not in unfinished_ids
-    ]
-    for trial in unfinished:
-        state = "running" if trial.is_running else "interrupted"
-        values = {"trial_id": trial.spec.trial_id, "state": state, "score": trial.score, "label": trial.spec.label}
-        listed.append(values | {"epoch": trial.epoch, "epochs": trial.spec.optim.epochs})
-    if as_json:
-        print(json.dumps({"trials": listed}))
-        return
-    for entry in listed:
-        score = "" if entry["score"] is None else points(entry["score"])
-        more = f"epoch {entry['epoch']:g}/{entry['epochs']}" if "epoch" in entry else entry["froze"]
-        line = f"{entry['trial_id']}  {entry['state'] or 'unknown':<13}  {score:>6}  {entry['label']}  {more}"
-        stdout.print_line(line.rstrip())
 
 
 def _counts(plan: SweepPlan, cells: Sequence[CellSummary]) -> dict[str, Any]:

@@ -41,7 +41,7 @@ def _option(name: str, about: str, metavar: str | None = None, shown: str | bool
 
 @dataclass(frozen=True, kw_only=True)
 class ChooseOptions:
-    """The options of `choose` and `init`, as Python and the command line take them (`data.with_options`).
+    """The options of `choose` and `init`, as Python and the command line take them (`asked_options.with_options`).
 
     What the help of an option says is not said again.
 

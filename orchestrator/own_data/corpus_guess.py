@@ -2,44 +2,31 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from orchestrator.config.quantities import counted
 from orchestrator.own_data.choose_options import ChooseOptions
+from orchestrator.own_data.named_data import draft_of
+from orchestrator.own_data.task_guess import refuse_no_spans, task_of
 from orchestrator.sweeps.corpus_words import percent, split_size
-from trials.datasets.broken_lines import BrokenLinesError
-from trials.datasets.cell_evidence import TagEvidence
 from trials.datasets.column_names import NO_PAIR
 from trials.datasets.corpus import (
-    CORPUS_FORMATS,
-    SPLITS,
     Corpus,
-    Item,
-    Sentence,
     fingerprint,
     item_words,
 )
-from trials.datasets.formats.conllu_reader import TAGS
-from trials.datasets.layout import Layout, format_of, layout_of
-from trials.datasets.split_names import by_split
-from trials.datasets.table_rows import TABLES, column_cells, first_rows
+from trials.datasets.layout import format_of, layout_of
+from trials.datasets.table_rows import TABLES
 from trials.draft import Lookup
-from trials.errors import ConfigError, DataError, MissingError, NoDevSplitError, UnclearError, spelled
-from trials.escaping import quoted
+from trials.errors import ConfigError, DataError, NoDevSplitError, UnclearError, spelled
 from trials.settings import Columns, DataSpec, Files
-from trials.sources.converted import conversion_of
-from trials.sources.places.corpus_draft import HELD_OUT, DataDraft, Located, named_corpus
-from trials.sources.source import near_here
-from trials.sources.split_files import files_in
-from trials.starter import BUNDLED_TREEBANKS
+from trials.sources.places.corpus_draft import HELD_OUT, DataDraft, Located
 from trials.tasks import TASKS
-from trials.tasks.task import read_corpus, reading_notes, task_that_reads, unit_of
+from trials.tasks.task import read_corpus, reading_notes, unit_of
 
-_MOST_RATINGS = 10  # whole numbers, up to which they are classes
 NO_DEV = "no dev split"
 
 
@@ -109,8 +96,8 @@ def guess_draft(draft: DataDraft, asked: ChooseOptions, lookup: Lookup) -> tuple
     given, format_ = asked.columns or draft.columns, draft.format or located.format
     try:
         layout = layout_of(located.splits.train, format_, given, task_columns, files, looks_for_pair=True)
-        task = asked.task or _task_of(located.splits.train, layout, draft.scheme)
-        _refuse_no_spans(task, layout)
+        task = asked.task or task_of(located.splits.train, layout, draft.scheme)
+        refuse_no_spans(task, layout)
     except UnclearError as unclear:
         if asked.ask is None or not unclear.options:
             raise
@@ -136,15 +123,6 @@ def guess_draft(draft: DataDraft, asked: ChooseOptions, lookup: Lookup) -> tuple
     if located.format is None and asked.format is None and not _says_format(files[0], layout.format):
         changes["format"] = layout.format
     return draft.model_copy(update=changes), task, lines
-
-
-def _refuse_no_spans(task: str, layout: Layout) -> None:
-    """Raise ConfigError where a treebank's tags of single words would be read as those of spans."""
-    if layout.format == "conllu" and layout.columns.tags in (None, *TAGS) and "spans" in TASKS[task].outputs:
-        raise ConfigError(
-            f"--task {task}: CoNLL-U has the tags of single words in {' and '.join(TAGS)}, and none of spans here. "
-            "Leave --task out, or give files with tags of spans."
-        )
 
 
 def _located(draft: DataDraft, lookup: Lookup) -> tuple[DataDraft, Located]:
@@ -186,132 +164,9 @@ def _without_dev(
     return pooled, joined, f"the dev split joins train, and {line}"
 
 
-def draft_of(asked: ChooseOptions) -> DataDraft:
-    """The corpus that a name and the files of splits stand for, unread.
-
-    Raises:
-        ConfigError: The name lacks its version, or files are given beside a name that is no folder.
-        MissingError: A path is not there.
-    """
-    name, path = asked.data, Path(asked.data).expanduser()
-    given = {split: [each for name in getattr(asked, split) for each in _files_of(name)] for split in SPLITS[:3]}
-    files: dict[str, Files] = {split: tuple(names) for split, names in given.items()}
-    if any(files.values()):
-        return _draft_of_files(asked, path, files)
-    if path.is_file():
-        word = _word(path.name.split(".")[0])
-        if conversion_of(path) is not None:  # its rows say their splits
-            return DataDraft(folder=name, name=word)
-        return DataDraft(train=(name,), held_out=HELD_OUT, name=word)
-    draft = named_corpus(name)
-    if draft.folder is not None and not path.exists():
-        raise MissingError(
-            f"{name}: no such file or folder.{near_here(name, BUNDLED_TREEBANKS)} Give one, a bundled sample, a "
-            "treebank like UD_English-EWT, or a dataset of the hub like nyu-mll/glue/sst2."
-        )
-    return draft
-
-
-def _draft_of_files(asked: ChooseOptions, path: Path, files: Mapping[str, Files]) -> DataDraft:
-    """The given files, with those of a folder for splits that are not given; a file may be named as in the folder."""
-    if not asked.data:
-        if not files["train"]:
-            raise ConfigError("--dev and --test go with a folder or --train. To check one file, give it as NAME.")
-        name = _word(Path(files["train"][0].removesuffix(".gz")).stem)
-        return DataDraft(**files, held_out=None if files["dev"] else HELD_OUT, name=name)
-    if path.is_file():
-        files, name = {**files, "train": files["train"] or (asked.data,)}, _word(path.name.split(".")[0])
-    elif path.is_dir():
-        inside = {split: tuple(_inside(path, file) for file in paths) for split, paths in files.items()}
-        rest = dict[str, Files]()
-        for split, paths in by_split(files_in(path)).items():
-            if split in inside and not inside[split] and len(paths) == 1:
-                rest[split] = (str(paths[0]),)
-        files, name = {**inside, **rest}, _word(path.resolve().name)
-    else:
-        raise ConfigError(f"--train, --dev and --test go with a folder or a file, and {asked.data!r} is neither.")
-    if not files["train"]:
-        raise ConfigError(f"{asked.data}: which file is the train split? Give --train FILE.")
-    return DataDraft(**files, held_out=None if files["dev"] else HELD_OUT, name=name)
-
-
-def _files_of(name: str) -> list[str]:
-    """The files of a folder that is given as a split, or the one file that is."""
-    path = Path(name).expanduser()
-    return [*map(str, files_in(path))] if path.is_dir() else [name]
-
-
-def _inside(folder: Path, name: str) -> str:
-    """A file as it was given, or the one of that name in a folder."""
-    return name if Path(name).expanduser().exists() or not (folder / name).exists() else str(folder / name)
-
-
-def _word(name: str) -> str:
-    return "".join(c if c.isalnum() or c in "_.+-" else "-" for c in name) or "data"
-
-
 def _says_format(path: str, format_: str) -> bool:
     """Whether a file's name says a format."""
     try:
         return format_of(path) == format_
     except DataError:
         return False
-
-
-def _task_of(train: Files, layout: Layout, scheme: str) -> str:
-    """The task by all items of the first file; where these are broken, by the format, so that whoever reads all tells.
-
-    Raises:
-        ConfigError: The tags may be those of spans or not.
-    """
-    path, columns = Path(train[0]), layout.columns
-    if layout.format == "conllu" and columns.tags in (None, *TAGS):
-        return task_that_reads("tags")
-    if columns.text is not None:
-        assert columns.label is not None
-        is_score = _are_scores(column_cells(first_rows(path, layout.format), columns.label) or ())
-        return task_that_reads("numbers" if is_score else "classes")
-    if scheme != "auto":
-        return task_that_reads("spans")
-    try:
-        items = CORPUS_FORMATS[layout.format](path, columns, None)
-    except BrokenLinesError:
-        return task_that_reads("spans" if layout.format == "columns" else "classes")
-    tags = Counter(tag for item in items if isinstance(item, Sentence) for tag in item.tags)
-    if not tags:
-        return task_that_reads("classes")
-    words, spans = task_that_reads("tags"), task_that_reads("spans")
-    are_words = any(word in str(columns.tags).lower() for word in ("pos", "chunk"))  # whose numbers are scored by word
-    if layout.format in TABLES and not are_words and all(tag.isdigit() for tag in tags):
-        raise DataError(
-            f"{path}: the tags in {columns.tags!r} are numbers, 0 to {max(map(int, tags))}, which say no types. Write "
-            "their names, e.g. `features['ner_tags'].feature.int2str` of `datasets`; or score each word: "
-            f"--task {words}."
-        )
-    evidence = TagEvidence.of(tags)
-    if evidence.unclear and not evidence.are_spans:
-        some = ", ".join(quoted(tag) for tag, _ in tags.most_common(6))
-        ways = ({"task": spans}, {"task": spans, "scheme": "io"}, {"task": words})
-        raise UnclearError(
-            f"{path}: are its tags ({some}) those of spans or of single words? {100 * evidence.spans:.0f} % of them "
-            "are O or a prefix and a type.",
-            [way for way in ways if _reads(items, **way)],
-        )
-    return spans if evidence.are_spans else words
-
-
-def _reads(items: Sequence[Item], task: str, scheme: str = "auto") -> bool:
-    try:
-        return bool(TASKS[task].read(items, scheme))  # type: ignore[arg-type]
-    except DataError:
-        return False
-
-
-def _are_scores(labels: Sequence[object]) -> bool:
-    """Whether labels are numbers of which some have a fraction, or many that are written as if they had."""
-    try:
-        numbers = [float(str(label)) for label in labels if label not in (None, "")]
-    except ValueError:
-        return False
-    many = len({*numbers}) > _MOST_RATINGS and all("." in str(label) for label in labels)
-    return many or any(not number.is_integer() for number in numbers if number == number)

@@ -8,7 +8,7 @@ import pytest
 
 from orchestrator.analysis.prospects import decides_within, needed, variances_of
 from orchestrator.analysis.wording import NOT_DECIDED, NOT_LEARNED, NOT_YET
-from orchestrator.own_data.sweep_file import SEEDS
+from orchestrator.own_data.question import SEEDS
 
 ROOT = Path(__file__).parents[2]
 QUESTIONS = (ROOT / "docs" / "pages" / "howto" / "questions.md").read_text(encoding="utf-8")

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from dashboards.cli import app
-from orchestrator.own_data.sweep_file import rate_in, rates_in
+from orchestrator.own_data.sweep_file import SweepFile
 from orchestrator.store import open_store
 from orchestrator.store.stored_specs import planned_specs
 from tests.own_corpora import treebank
@@ -80,7 +80,7 @@ def test_rates_are_tried_first_and_every_depth_has_the_best_for_it() -> None:
     tried = next(plan for plan in open_store("results").sweeps() if plan.name == "rates-bank")
     assert len({spec.optim.lr for spec in planned_specs(tried)}) == 3
     path = Path(found["sweep_file"])
-    rates: set[float | None] = {*rates_in(path).values()} or {rate_in(path)}
+    rates: set[float | None] = {*SweepFile(path).rates().values()} or {SweepFile(path).rate()}
     assert rates <= {spec.optim.lr for spec in planned_specs(tried)}
     assert found["answers"][0]["decided"]
 

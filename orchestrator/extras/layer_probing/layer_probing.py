@@ -16,7 +16,6 @@ from orchestrator.config.console import DEFAULT_STORE, step_progress
 from orchestrator.config.notebook import CONSOLE
 from orchestrator.extras.layer_probing.layer_curves import probe_id, states_key, subset_seed
 from orchestrator.own_data.choose_options import ChooseOptions
-from orchestrator.own_data.sweep_file import sweep_text
 from orchestrator.session.bounds import Bounds
 from orchestrator.session.session import Launch
 from orchestrator.store import ResultStore
@@ -103,7 +102,7 @@ def _specs_of(asked: ChooseOptions, launch: Launch) -> list[TrialSpec]:
     asked.check()
     with launch.lookup(offline=asked.offline) as lookup:
         question = question_of(asked, lookup, launch.say)
-        plan = launch.plan(*sweep_of_text(Path("layers"), sweep_text(question)), lookup)
+        plan = launch.plan(*sweep_of_text(Path("layers"), question.sweep_text()), lookup)
     return [spec for spec in (*plan.trials, *plan.stand_ins) if spec.seed < SEEDS]
 
 

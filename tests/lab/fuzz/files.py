@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from orchestrator.api.model_card import base_licence
+from orchestrator.api.licences import base_licence
 from orchestrator.config.yaml_document import Document
 from orchestrator.sweeps.cluster_spec import find_cluster
 from orchestrator.sweeps.expansion import expand

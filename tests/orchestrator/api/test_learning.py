@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 
 from dashboards.cli import app
 from orchestrator.api.answering import chosen_sweep
-from orchestrator.api.questions import export_folder
+from orchestrator.api.planned_question import export_folder
 from orchestrator.own_data.choose_options import ChooseOptions
-from orchestrator.own_data.sweep_file import epochs_in, hours_in, size_in
+from orchestrator.own_data.sweep_file import SweepFile
 from orchestrator.store import open_store
 from orchestrator.store.stored_specs import planned_specs
 from orchestrator.store.sweep_plans import is_beside
@@ -71,5 +71,5 @@ def test_a_dry_run_lists_the_rates_and_leaves_them_to_be_tried(tmp_path: Path, m
     again = CliRunner().invoke(app, [*words, "--json"])
     assert "rates   trying" not in again.stderr
     assert ": best on dev, on seeds that the answer does not use" in again.stderr
-    path = Path("choose-bank.yaml")
-    assert (size_in(path), hours_in(path), epochs_in(path)) == (None, None, 3)
+    file = SweepFile(Path("choose-bank.yaml"))
+    assert (file.train_size(), file.hours(), file.epochs()) == (None, None, 3)

@@ -12,7 +12,7 @@ import yaml
 from orchestrator.api.questions import as_before, question_of, write_question
 from orchestrator.config.console import say
 from orchestrator.own_data.choose_options import ChooseOptions
-from orchestrator.own_data.sweep_file import sweep_text, write_sweep
+from orchestrator.own_data.sweep_file import SweepFile
 from tests.hub_repos import model, point_at
 from tests.servers import HubRepo, HubServer, UdServer
 from tests.stand_ins import treebanks
@@ -47,13 +47,13 @@ def test_the_same_question_again_stays_at_the_versions_of_its_file(
     repo: HubRepo, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "choose-UD_Naija-NSC.yaml"
-    before = sweep_text(question_of(ASKED, Lookup(), say))
-    write_sweep(path, before)
+    before = question_of(ASKED, Lookup(), say).sweep_text()
+    SweepFile(path).write(before)
     old, repo.files = repo.commit(), {**repo.files, "README.md": b"# Moved"}
     again = as_before(ASKED, tmp_path, say)
     assert (again.data, again.model) == ("ud:UD_Naija-NSC@2.16", f"hub:acme/tiny@{old}")
     assert f"pinned  model hub:acme/tiny@{old}, as in {path}\n" in capsys.readouterr().err
-    assert yaml.safe_load(sweep_text(question_of(again, Lookup(), say))) == yaml.safe_load(before)
+    assert yaml.safe_load(question_of(again, Lookup(), say).sweep_text()) == yaml.safe_load(before)
     looser = as_before(replace(ASKED, tolerance=2.0), tmp_path, say)
     assert (looser.data, looser.model) == (again.data, again.model)  # its trials serve
     other = ChooseOptions(data=ASKED.data, model=ASKED.model, held_out=0.3)

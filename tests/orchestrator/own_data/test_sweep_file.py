@@ -10,23 +10,9 @@ import pytest
 from orchestrator.config.yaml_document import Document
 from orchestrator.own_data.choose_options import ChooseOptions
 from orchestrator.own_data.corpus_guess import guess_corpus
+from orchestrator.own_data.question import NOTHING, SEEDS, Question, sweep_name
 from orchestrator.own_data.recipe import recipe
-from orchestrator.own_data.sweep_file import (
-    NOTHING,
-    SEEDS,
-    Question,
-    asks,
-    asks_alike,
-    lora_text,
-    rates_in,
-    rates_text,
-    refuse_edited,
-    refuse_others,
-    size_in,
-    sweep_name,
-    sweep_text,
-    write_sweep,
-)
+from orchestrator.own_data.sweep_file import SweepFile
 from orchestrator.sweeps.expansion import expand
 from orchestrator.sweeps.load_sweep import declared_sweep
 from orchestrator.sweeps.sweep import SweepSpec
@@ -45,7 +31,7 @@ MODEL = LOOKUP.model(ModelDraft(folder="starter"))
 @pytest.fixture(scope="module")
 def question() -> Question:
     corpus = guess_corpus(ChooseOptions(data="UD_Naija-NSC-sample"), LOOKUP)
-    settings = recipe(MODEL, read_corpus("pos", expanded(sweep_text(Question(corpus, "starter", {}, 1.0)))[0].data))
+    settings = recipe(MODEL, read_corpus("pos", expanded(Question(corpus, "starter", {}, 1.0).sweep_text())[0].data))
     return Question(corpus, "starter", settings, 0.5, 400, asked="permafrost choose UD_Naija-NSC-sample")
 
 
@@ -65,12 +51,12 @@ def test_the_starter_reads_texts_at_a_rate_at_which_it_learns_and_a_small_train_
 
 
 def test_it_tries_nothing_the_embeddings_and_every_depth_with_fifteen_seeds(question: Question) -> None:
-    trials = expanded(sweep_text(question))
+    trials = expanded(question.sweep_text())
     depths = [(0, False), *((depth, True) for depth in range(MODEL.n_layers + 1))]
     assert sorted({(spec.freeze.depth, spec.freeze.embeddings) for spec in trials}) == depths
     assert {spec.seed for spec in trials} == set(range(SEEDS))
     assert {(spec.train_size, spec.lowercase) for spec in trials} == {(400, True)}
-    goal = declared_sweep(Document.of_text(Path("my.yaml"), sweep_text(question))).goal
+    goal = declared_sweep(Document.of_text(Path("my.yaml"), question.sweep_text())).goal
     assert goal is not None
     assert goal.plan.tolerance == 0.5
 
@@ -78,22 +64,22 @@ def test_it_tries_nothing_the_embeddings_and_every_depth_with_fifteen_seeds(ques
 def test_each_depth_may_have_a_rate_of_its_own_and_the_file_tells_them(question: Question, tmp_path: Path) -> None:
     rates = {depth: 1e-4 * (2 + depth) for depth in range(NOTHING, 7)}
     rated = replace(question, rates=rates)
-    trials = expanded(sweep_text(rated))
+    trials = expanded(rated.sweep_text())
     found = {NOTHING if spec.freeze.is_baseline else spec.freeze.depth: spec.optim.lr for spec in trials}
     assert found == rates
-    write_sweep(tmp_path / "my.yaml", sweep_text(rated))
-    assert rates_in(tmp_path / "my.yaml") == rates
+    SweepFile(tmp_path / "my.yaml").write(rated.sweep_text())
+    assert SweepFile(tmp_path / "my.yaml").rates() == rates
 
 
 def test_rates_are_tried_on_seeds_that_no_answer_uses(question: Question) -> None:
-    tried = expanded(rates_text(question, [1e-4, 1e-3], [2, 4]))
+    tried = expanded(question.rates_text([1e-4, 1e-3], [2, 4]))
     assert {(spec.freeze.depth, spec.optim.lr) for spec in tried} == {(d, lr) for d in (0, 2, 4) for lr in (1e-4, 1e-3)}
-    assert not {spec.seed for spec in tried} & {spec.seed for spec in expanded(sweep_text(question))}
+    assert not {spec.seed for spec in tried} & {spec.seed for spec in expanded(question.sweep_text())}
 
 
 def test_adapters_run_in_every_layer_beside_the_trials_of_the_baseline(question: Question) -> None:
-    nothing, adapters = (spec for spec in expanded(lora_text(question, 8, 0.01, [0])))
-    assert nothing.trial_id in {spec.trial_id for spec in expanded(sweep_text(question))}
+    nothing, adapters = (spec for spec in expanded(question.lora_text(8, 0.01, [0])))
+    assert nothing.trial_id in {spec.trial_id for spec in expanded(question.sweep_text())}
     assert (adapters.lora, adapters.optim.lr) == (LoraSpec(rank=8), 0.01)
     assert (adapters.freeze.layers, adapters.freeze.embeddings) == ((), True)
 
@@ -102,15 +88,15 @@ OTHER = "permafrost choose --tolerance 5 UD_Naija-NSC-sample"
 
 
 def test_another_question_may_replace_a_file_unless_somebody_edited_it(question: Question, tmp_path: Path) -> None:
-    path, text = tmp_path / f"{question.name}.yaml", sweep_text(question)
-    write_sweep(path, text)
+    path, text = tmp_path / f"{question.name}.yaml", question.sweep_text()
+    SweepFile(path).write(text)
     for asked in (question.asked, OTHER):
-        refuse_others(tmp_path, question.name, asked)
-    assert [asks(path, asked) for asked in (question.asked, OTHER)] == [True, False]
+        SweepFile(path).refuse_other(asked)
+    assert [SweepFile(path).asks(asked) for asked in (question.asked, OTHER)] == [True, False]
     for before, after in (("tolerance: 0.5", "tolerance: 2"), ("# As it was", "# as it was"), ("seeds", "# seeds")):
         path.write_text(text.replace(before, after, 1))
         with pytest.raises(RefusedError, match="is not as `permafrost choose` wrote it for this question"):
-            refuse_others(tmp_path, question.name, OTHER)
+            SweepFile(path).refuse_other(OTHER)
 
 
 @pytest.mark.parametrize(
@@ -120,21 +106,21 @@ def test_the_trials_of_a_question_serve_it_at_another_tolerance(
     words: str, is_alike: bool, question: Question, tmp_path: Path
 ) -> None:
     path = tmp_path / "my.yaml"
-    write_sweep(path, sweep_text(replace(question, asked=f"{question.asked} --tolerance 1")))
-    assert asks_alike(path, f"{question.asked} {words}".strip()) is is_alike
-    assert not asks_alike(tmp_path / "other.yaml", question.asked)
+    SweepFile(path).write(replace(question, asked=f"{question.asked} --tolerance 1").sweep_text())
+    assert SweepFile(path).asks_alike(f"{question.asked} {words}".strip()) is is_alike
+    assert not SweepFile(tmp_path / "other.yaml").asks_alike(question.asked)
 
 
 def test_a_file_with_a_comment_train_size_or_weights_of_its_own_is_kept_and_an_edited_one_left_to_launch(
     question: Question, tmp_path: Path
 ) -> None:
     path = tmp_path / "my.yaml"
-    write_sweep(path, sweep_text(replace(question, train_size=100)) + "keep: weights\n# mine\n")
-    refuse_edited(path, replace(question, train_size=size_in(path)))
+    SweepFile(path).write(replace(question, train_size=100).sweep_text() + "keep: weights\n# mine\n")
+    SweepFile(path).refuse_edited(replace(question, train_size=SweepFile(path).train_size()))
     assert "\n# mine\n" in path.read_text()
-    path.write_text(sweep_text(question).replace("tolerance: 0.5", "tolerance: 2"))
+    path.write_text(question.sweep_text().replace("tolerance: 0.5", "tolerance: 2"))
     with pytest.raises(RefusedError, match=r"was edited since .* Run it with `permafrost launch --sweep`"):
-        refuse_edited(path, question)
+        SweepFile(path).refuse_edited(question)
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ def test_the_steps_reach_from_the_last_commit_to_the_last_line(ending: Callable[
     steps = Steps()
     code, n, said = ending(steps)
     assert (code, n) == (0, len(SPECS)), said
-    assert steps.seen.keys() >= {"Recorder.close", "Membership.leave", "_show_done", "say_end"}
+    assert steps.seen.keys() >= {"Recorder.close", "Membership.leave", "show_done", "say_end"}
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1])
