@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from dash import html
 
-from dashboards.data.selection import Selection, state_of
+from dashboards.data.selection import Selection, of_page, state_of
 from dashboards.views.kit.cards import resume_command
 from dashboards.views.kit.components import copied
 from dashboards.views.kit.labels import cell_name
@@ -198,15 +198,18 @@ def progress(selection: Selection) -> list[Any]:
     if not sweep.is_running and state_of(sweep) == "finished":
         return []
     stopped = [] if sweep.is_running else [copied(resume_command(sweep, selection.snapshot.address), "the command")]
-    return [_progress(prepare_progress(selection)), *stopped]
+    shown = of_page(selection)  # of which a notice above says how many have completed
+    is_said = bool(shown.incomplete) and len(shown.trials) == len(sweep.trials)
+    return [_progress(prepare_progress(selection), is_said=is_said), *stopped]
 
 
-def _progress(info: Progress) -> Any:
-    """A bar of the trials by state, with the counts in words."""
+def _progress(info: Progress, *, is_said: bool) -> Any:
+    """A bar of the trials by state, with the counts in words; without that of the completed where it `is_said`."""
     total, done = sum(info.counts.values()), info.counts.get("completed", 0)
     others = [f"{n:,} {STATES[state][0]}" for state, n in info.counts.items() if state != "completed"]
     left = [f"time left: {info.left}"] if info.left else []
-    text = ", ".join([f"{done:,} of {counted(total, 'trial')} completed", *others, *left])
+    completed = [] if is_said else [f"{done:,} of {counted(total, 'trial')} completed"]
+    text = ", ".join([*completed, *others, *left])
     bar = html.Div(
         [
             html.Div(style={"width": f"{100 * n / total:.3f}%", "background": STATES[state][1]})
