@@ -8,80 +8,23 @@ it and from the store: `state` holds path, query and colour scheme, `version` th
 
 from __future__ import annotations
 
-import html
-import json
-import re
-from collections.abc import Callable
 from pathlib import Path
-from urllib.parse import parse_qsl, urlencode
 
 import dash
 from dash import ALL, ClientsideFunction, Input, Output, State
-from flask import Response, request
 
 from dashboards.app import controls as control
-from dashboards.app.callbacks import NO_FIGURE, add_callbacks, asked_search, not_found
+from dashboards.app.callbacks import add_callbacks
+from dashboards.app.lean_dash import INDEX, LeanDash
 from dashboards.app.page_cache import PageCache
+from dashboards.app.routes import add_exports, add_moved_and_trials
 from dashboards.app.shell import shell
 from dashboards.data.frames import Frames, Snapshot
-from dashboards.data.page_query import PageQuery, parse_query
-from dashboards.data.selection import provenance, select, versions_of
-from dashboards.data.table_files import FORMATS
-from dashboards.report.figure_export import table_file
-from dashboards.report.html import as_html, page_as_html
-from dashboards.report.sections import sections
-from dashboards.report.summary_page import summary
+from dashboards.data.page_query import PageQuery
+from dashboards.data.selection import select
 from dashboards.views.answer import page_sentences
-from dashboards.views.kit.cards import in_short
 from dashboards.views.kit.components import part_id
-from dashboards.views.kit.part import compute
-from dashboards.views.kit.theme import LIGHT, in_dark
-from dashboards.views.registry import MOVED, PARTS, VIEWS
-from dashboards.views.sweep_list import answers_of_sweep, front_sweep
-from dashboards.views.trials import trials_csv, trials_on_paper
-from trials.errors import NothingMatchedError
-
-_NO_SWEEP = "The store has no sweep yet."
-_INDEX = """<!DOCTYPE html>
-<html lang="en">
-<head>{%metas%}<title>{%title%}</title>{%favicon%}{%css%}</head>
-<body>{%app_entry%}<footer>{%config%}{%scripts%}{%renderer%}</footer></body>
-</html>
-"""
-# Dash puts the scripts of every imported package into every page. The grid's is the second largest, and only Trials has
-# a grid: the browser loads it there (`assets/permafrost.js`). The largest is Plotly's: it is fetched at once, and run
-# when the first figure comes, so that the answer in words does not wait for it. No page has a table of `dash_table`.
-_GRID_SCRIPT = re.compile(r'<script src="([^"]*/dash_ag_grid/[^"]*)"></script>')
-_PLOTLY_SCRIPT = re.compile(r'<script src="([^"]*/plotly-cartesian-[^"]*)"></script>')
-_UNUSED_SCRIPT = re.compile(r'<script src="[^"]*/dash_table/[^"]*"></script>')
-
-
-class _LeanDash(dash.Dash):  # type: ignore[misc]  # has no types
-    front: Callable[[], PageQuery] = PageQuery
-
-    def index(self, *args: object, **kwargs: object) -> object:
-        """The first answer of the server; where the first page is asked for without a sweep, the address of the sweep
-        that it opens, relative, as a proxy may show the dashboard below a path.
-        """
-        if not kwargs.get("path") and not request.args.get("sweep"):
-            front, asked = self.front(), dict(request.args)
-            search = urlencode({**dict(parse_qsl(front.search().removeprefix("?"))), **asked, "sweep": front.sweep})
-            if front.sweep:
-                return Response(status=302, headers={"Location": f"./?{search}"})
-        return super().index(*args, **kwargs)
-
-    def interpolate_index(self, metas: str = "", scripts: str = "", **others: str) -> str:
-        """The first answer of the server: without the scripts that its page does not run."""
-        grid, plotly = _GRID_SCRIPT.search(scripts), _PLOTLY_SCRIPT.search(scripts)
-        assert grid is not None
-        assert plotly is not None
-        in_light = html.escape(json.dumps({dark: light for light, dark in in_dark().items()}))
-        metas = (
-            f'{metas}<meta name="grid-script" content="{grid[1]}"><meta name="in-light" content="{in_light}">'
-            f'<link rel="preload" as="script" id="plotly-script" href="{plotly[1]}">'
-        )
-        lean = _UNUSED_SCRIPT.sub("", scripts.replace(grid[0], "").replace(plotly[0], ""))
-        return str(super().interpolate_index(metas=metas, scripts=lean, **others))
+from dashboards.views.sweep_list import front_sweep
 
 
 def make_app(frames: Frames, front: PageQuery | None = None) -> dash.Dash:
@@ -91,7 +34,7 @@ def make_app(frames: Frames, front: PageQuery | None = None) -> dash.Dash:
         frames: Of the store.
         front: What the first page opens where its address names no sweep; None for the sweep with most decided answers.
     """
-    app = _LeanDash(
+    app = LeanDash(
         "permafrost",
         assets_folder=str(Path(__file__).parents[1] / "assets"),
         title="Permafrost",
@@ -100,7 +43,7 @@ def make_app(frames: Frames, front: PageQuery | None = None) -> dash.Dash:
         serve_locally=True,
         use_pages=False,
         enable_mcp=False,
-        index_string=_INDEX,
+        index_string=INDEX,
         compress=False,
     )
     cache = PageCache(frames)
@@ -108,8 +51,8 @@ def make_app(frames: Frames, front: PageQuery | None = None) -> dash.Dash:
     app.layout = lambda: shell(cache.snapshot().version)
     _browser_callbacks(app)
     add_callbacks(app, cache)
-    _exports(app, cache)
-    _moved_and_trials(app, cache)
+    add_exports(app, cache)
+    add_moved_and_trials(app, cache)
     return app
 
 
@@ -176,78 +119,3 @@ def _browser_callbacks(app: dash.Dash) -> None:
         Input("second", "n_intervals"),
         Input("about", "data"),
     )
-
-
-def _exports(app: dash.Dash, cache: PageCache) -> None:
-    """Routes for files of what a page shows, addressed by the page's own query."""
-
-    def export(name: str, kind: str) -> Response:
-        part = PARTS.get(name)
-        if part is None or kind not in FORMATS:
-            return not_found(NO_FIGURE)
-        selection = cache.select(asked_search())
-        if selection.sweep is None:
-            return not_found(_NO_SWEEP)
-        drawn = compute(part, selection, LIGHT)
-        text = table_file(part, drawn, provenance(part.shows(selection)), kind)
-        named = {"Content-Disposition": f'attachment; filename="permafrost-{part.name}.{kind}"'}
-        return Response(text, mimetype=FORMATS[kind], headers=named)
-
-    def report() -> Response:
-        query, _ = parse_query(asked_search())
-        snapshot = cache.snapshot()
-        query = query.but(sweep=query.sweep or next(iter(snapshot.sweeps), ""))
-        try:
-            all_sections = sections(snapshot, query, versions_of(snapshot.store))
-        except NothingMatchedError as error:
-            return not_found(str(error))
-        named = {"Content-Disposition": 'attachment; filename="permafrost-report.html"'}
-        return Response(
-            as_html(query.sweep, summary(snapshot, query), all_sections), mimetype="text/html", headers=named
-        )
-
-    def page(name: str) -> Response:
-        view = next((view for view in VIEWS.values() if view.name == name and view.parts), None)
-        if view is None:
-            return not_found("This page does not exist.")
-        selection = cache.select(asked_search())
-        if selection.sweep is None:
-            return not_found(_NO_SWEEP)
-        drawn = [(part, compute(part, selection, LIGHT)) for part in view.parts]
-        answers = page_sentences(selection) if view.path == "/" else []
-        text = page_as_html(view.title, view.question, answers, drawn, provenance(view.shows(selection)).line)
-        named = {"Content-Disposition": f'attachment; filename="permafrost-{name}.html"'}
-        return Response(text, mimetype="text/html", headers=named)
-
-    def answers() -> Response:
-        """The answers of a sweep in a line, for the list of sweeps."""
-        query, _ = parse_query(asked_search())
-        return Response(in_short(answers_of_sweep(cache.snapshot(), query.sweep)), mimetype="text/plain")
-
-    app.server.add_url_rule("/answers.txt", view_func=answers)
-    app.server.add_url_rule("/export/<name>.<kind>", view_func=export)
-    app.server.add_url_rule("/page/<name>.html", view_func=page)
-    app.server.add_url_rule("/report.html", view_func=report)
-
-
-def _moved_and_trials(app: dash.Dash, cache: PageCache) -> None:
-    """Routes of older addresses, and of the rows of the grid of trials."""
-
-    def moved(old: str) -> Response:
-        """Where an older address leads; relative, as a proxy may show the dashboard below a path."""
-        search = asked_search().removesuffix("?")
-        return Response(status=302, headers={"Location": f".{MOVED[f'/{old}']}{search}"})
-
-    def trials(kind: str) -> Response:
-        """The rows that the grid of trials shows, to save or to print."""
-        selection = cache.select(asked_search())
-        if selection.sweep is None:
-            return not_found(_NO_SWEEP)
-        if kind == "json":
-            return Response(trials_on_paper(selection), mimetype="application/json")
-        named = {"Content-Disposition": 'attachment; filename="permafrost-trials.csv"'}
-        return Response(trials_csv(selection), mimetype="text/csv", headers=named)
-
-    app.server.add_url_rule("/trials.<any(csv, json):kind>", view_func=trials)
-    olds = ", ".join(f'"{old.strip("/")}"' for old in MOVED)
-    app.server.add_url_rule(f"/<any({olds}):old>", view_func=moved)

@@ -3,87 +3,23 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from dashboards.data.page_query import COSTS
-from dashboards.data.selection import Selection
+from dashboards.views.costed import UNITS, Costed, costed_table, prepare_pareto
 from dashboards.views.kit.axes import log_axis, with_note
-from dashboards.views.kit.cells import completed_of, hundredths, one_device, setting_columns, shown_cells
 from dashboards.views.kit.label_places import Box, beside_marks
 from dashboards.views.kit.labels import cell_name, numbers
-from dashboards.views.kit.marks import cell_colour, cell_symbol, interval_bars, without_few
-from dashboards.views.kit.part import EmptyPartError, Part
+from dashboards.views.kit.marks import cell_colour, cell_symbol, interval_bars
+from dashboards.views.kit.part import Part
 from dashboards.views.kit.theme import Figure, Look, axis, layout
 from orchestrator.analysis.cells import layer_strip
-from orchestrator.analysis.describe import describe_cells
-from orchestrator.analysis.savings import CONSTANT, pareto
-from orchestrator.analysis.savings import COSTS as SHOWN
-from orchestrator.analysis.trial_frame import MEMORY
-from trials.record import COSTS as RECORDED
-
-# Title of a column or axis with its unit, and how many of the store's units make one of that.
-UNITS = {name: (column.label, column.unit) for name, column in RECORDED.items() if name in SHOWN} | {
-    "training_flops": ("training TFLOPs", 1e12),
-    "trainable_params": ("trainable parameters", 1.0),
-    "training_cost_s": ("training time (s)", 1.0),
-    "peak_memory_bytes": ("peak memory (GiB)", float(2**30)),
-    "train_s": ("optimiser steps (s)", 1.0),
-}
 
 _LOG_FROM = 20.0  # largest by smallest cost; beyond it a linear axis crowds the small ones
 # Pixels: where markers and names stand on the narrowest screen of each kind, and what they take.
 _ROOM, _NARROW_ROOM, _HIGH = 820, 290, 330
-
-
-class Costed(NamedTuple):
-    """Cells of one train size by score and cost.
-
-    Attributes:
-        table: One row per cell: `cells.KEYS`, `n`, `mean`, `low`, `high` (of the score), `cost`, `cost_low`,
-            `cost_high` (in the unit of `UNITS`) and `on_front`.
-        cost: A key of `UNITS`.
-    """
-
-    table: pd.DataFrame
-    cost: str
-    value_name: str
-    note: str
-
-
-def prepare_pareto(selection: Selection) -> Costed:
-    """Scores by the cost that the query names."""
-    cost = selection.query.cost
-    shown = shown_cells(selection.trials, sizes=1)
-    done = completed_of(selection.trials, shown.table)
-    done = done[done[selection.column].notna()]
-    alone = one_device(done[np.isfinite(done[cost])], cost)
-    note = " ".join(filter(None, [shown.note, alone.note]))
-    table = _described(alone.table, shown.table, cost, selection.column)
-    if not len(table):
-        size = int(shown.table["train_size"].iloc[0])
-        reason = f"No completed trial with train size {size:,} has its {COSTS[cost]} recorded. {note}"
-        warm = " On a CPU a trial's memory is not measured, as its worker holds what earlier trials left."
-        raise EmptyPartError(reason.strip() + warm * (cost == MEMORY))
-    return Costed(table, cost, selection.value_name, note)
-
-
-def _described(rows: pd.DataFrame, cells: pd.DataFrame, cost: str, column: str) -> pd.DataFrame:
-    unit = UNITS[cost][1]
-    scores = _described_with(rows, column)
-    costs = _described_with(rows.assign(**{cost: rows[cost] / unit}), cost)
-    costs = costs.rename(columns={"mean": "cost", "low": "cost_low", "high": "cost_high"}).drop(columns="n")
-    if cost in CONSTANT:  # the same under every seed
-        costs = costs.assign(cost_low=np.nan, cost_high=np.nan)
-    front = pareto(rows, cost, column)[["cell", "on_front"]]
-    table = cells.merge(scores, on="cell").merge(costs, on="cell").merge(front, on="cell")
-    return table.reset_index(drop=True)
-
-
-def _described_with(rows: pd.DataFrame, column: str) -> pd.DataFrame:
-    return without_few(describe_cells(rows, ["cell"], column))[["cell", "n", "mean", "low", "high"]]
 
 
 def draw_pareto(info: Costed, look: Look) -> Figure:
@@ -156,22 +92,6 @@ def _marker(row: Any, info: Costed, look: Look, side: str | None) -> dict[str, A
         "customdata": [[int(row.n)]],
         "hovertemplate": f"%{{y:.2f}} %, {unit} %{{x:,.4~f}}<br>mean of n=%{{customdata[0]}}<extra>{label}</extra>",
     }
-
-
-def costed_table(info: Costed) -> pd.DataFrame:
-    """One row per cell."""
-    t, unit = info.table, UNITS[info.cost][0]
-    return pd.DataFrame(
-        {
-            **setting_columns(t),
-            "n": t["n"],
-            **hundredths(t, mean=f"{info.value_name} (%)", low="95 % from (%)", high="95 % to (%)"),
-            unit: t["cost"].round(4),
-            f"{unit}, 95 % from": t["cost_low"].round(4),
-            f"{unit}, 95 % to": t["cost_high"].round(4),
-            "on the Pareto front": t["on_front"],
-        }
-    )
 
 
 PARETO = Part(

@@ -11,7 +11,7 @@ from werkzeug.test import Client
 from dashboards.app.app import make_app
 from dashboards.app.page_cache import PageCache
 from dashboards.data.frames import Frames
-from dashboards.views.scores import STRIP
+from dashboards.views.depth_strip import STRIP
 from orchestrator.store import ResultStore
 from tests.dashboards.stores import Invented, append, specs, write_store
 from tests.examples import each

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dashboards.views import pareto, savings
+from dashboards.views import costed, pareto, shares_saved
 from dashboards.views.kit.theme import LIGHT
 from tests.dashboards.stores import Invented, specs
 from tests.dashboards.views.made import Select, drawn, made, strictly
@@ -19,7 +19,7 @@ TWO_DEVICES = Invented(device=lambda spec: "T4" if spec.seed == 2 else "cpu")
 
 
 def test_the_front_holds_what_nothing_beats_in_score_and_parameters(quiet: Select) -> None:
-    info = pareto.prepare_pareto(quiet(PARAMS))
+    info = costed.prepare_pareto(quiet(PARAMS))
     assert info.table["freeze"].tolist() == ["none", "first 2", "alternating", "first 4", "all"]
     assert info.table["on_front"].all()
     assert info.table["cost"].tolist() == [134352401, 120176657, 113088785, 106000913, 91825169]
@@ -28,7 +28,7 @@ def test_the_front_holds_what_nothing_beats_in_score_and_parameters(quiet: Selec
 
 def test_a_cell_that_scores_less_and_costs_more_is_not_on_the_line(tmp_path: Path) -> None:
     worse = Invented(noise=0.0, score=lambda spec: 0.5 if spec.freeze.depth == 2 else 0.9)
-    info = pareto.prepare_pareto(made(tmp_path / "s", worse, search=PARAMS))
+    info = costed.prepare_pareto(made(tmp_path / "s", worse, search=PARAMS))
     assert info.table.loc[info.table["on_front"], "freeze"].tolist() == ["all"]
     line = pareto.draw_pareto(info, LIGHT)["data"][0]
     assert (line["x"], line["y"]) == ([91825169], [90.0])
@@ -36,7 +36,7 @@ def test_a_cell_that_scores_less_and_costs_more_is_not_on_the_line(tmp_path: Pat
 
 def test_compute_time_is_steps_and_prefix(tmp_path: Path) -> None:
     selection = made(tmp_path / "s", trials=specs(train_sizes=(200,), embeddings=(False, True)), search=TIME)
-    info = pareto.prepare_pareto(selection)
+    info = costed.prepare_pareto(selection)
     trials = selection.trials
     expected = (trials["train_s"] + trials["prefix_s"]).groupby(trials["cell"]).mean()
     assert info.table["cost"].to_numpy() == pytest.approx(expected[info.table["cell"]].to_numpy())
@@ -44,10 +44,10 @@ def test_compute_time_is_steps_and_prefix(tmp_path: Path) -> None:
 
 def test_a_measured_cost_is_that_of_one_device_and_says_so(tmp_path: Path) -> None:
     selection = made(tmp_path / "s", TWO_DEVICES, search=TIME)
-    info = pareto.prepare_pareto(selection)
+    info = costed.prepare_pareto(selection)
     assert set(info.table["n"]) == {2}
     assert "Only trials on cpu are drawn, not those on T4 (5 trials)" in info.note
-    counted = pareto.prepare_pareto(made(tmp_path / "t", TWO_DEVICES, search=PARAMS))
+    counted = costed.prepare_pareto(made(tmp_path / "t", TWO_DEVICES, search=PARAMS))
     assert set(counted.table["n"]) == {3}
 
 
@@ -57,7 +57,7 @@ def test_a_cost_that_was_not_measured_is_told(usual: Select) -> None:
 
 
 def test_markers_carry_words_and_intervals(usual: Select) -> None:
-    info = pareto.prepare_pareto(usual())
+    info = costed.prepare_pareto(usual())
     figure = strictly(pareto.draw_pareto(info, LIGHT))
     baseline = figure["data"][1]
     assert (baseline["text"], baseline["marker"]["color"], baseline["mode"]) == (
@@ -71,7 +71,7 @@ def test_markers_carry_words_and_intervals(usual: Select) -> None:
 
 
 def test_names_of_settings_that_stand_close_dodge_and_what_finds_no_room_is_in_the_legend(quiet: Select) -> None:
-    info = pareto.prepare_pareto(quiet())
+    info = costed.prepare_pareto(quiet())
     at_one_place = info._replace(table=info.table.assign(cost=1.0, cost_high=2.0, mean=0.9, low=0.9, high=0.9))
     markers = strictly(pareto.draw_pareto(at_one_place, LIGHT))["data"]
     named = [trace["textposition"] for trace in markers if trace["mode"] == "markers+text"]
@@ -80,7 +80,7 @@ def test_names_of_settings_that_stand_close_dodge_and_what_finds_no_room_is_in_t
 
 
 def test_names_stand_clear_of_the_pareto_front(quiet: Select) -> None:
-    info = pareto.prepare_pareto(quiet())
+    info = costed.prepare_pareto(quiet())
     rising = info.table.assign(cost=[1.0, 1.1, 1.2, 1.3, 4.0], mean=[0.1, 0.11, 0.12, 0.9, 0.91], on_front=True)
     info = info._replace(table=rising.assign(low=np.nan, high=np.nan, cost_low=np.nan, cost_high=np.nan))
     draw = pareto.draw_pareto
@@ -93,13 +93,13 @@ def test_names_stand_clear_of_the_pareto_front(quiet: Select) -> None:
 
 
 def test_an_axis_is_logarithmic_only_where_costs_span_much(usual: Select) -> None:
-    info = pareto.prepare_pareto(usual(PARAMS))
+    info = costed.prepare_pareto(usual(PARAMS))
     wide = info._replace(table=info.table.assign(cost=np.geomspace(1, 1000, 5)))
     assert strictly(pareto.draw_pareto(wide, LIGHT))["layout"]["xaxis"]["type"] == "log"
 
 
 def test_two_seeds_have_no_interval(tmp_path: Path) -> None:
-    info = pareto.prepare_pareto(made(tmp_path / "s", trials=specs(seeds=(0, 1))))
+    info = costed.prepare_pareto(made(tmp_path / "s", trials=specs(seeds=(0, 1))))
     assert info.table[["low", "high", "cost_low", "cost_high"]].isna().all(axis=None)
 
 
@@ -107,7 +107,7 @@ def test_two_seeds_have_no_interval(tmp_path: Path) -> None:
 
 
 def test_savings_have_a_row_a_cell_and_cost(small: Select) -> None:
-    info = savings.prepare_savings(small())
+    info = shares_saved.prepare_savings(small())
     counted = info.table[info.table["cost"] == "trainable_params"]
     assert counted["freeze"].tolist() == ["first 2", "alternating", "first 4", "all"]
     assert counted["saved"].iloc[0] == pytest.approx(2 * 7_087_872 / 134_352_401)
@@ -118,15 +118,15 @@ def test_savings_have_a_row_a_cell_and_cost(small: Select) -> None:
 
 def test_a_cost_of_two_devices_is_told_in_place_of_a_figure(tmp_path: Path) -> None:
     apart = Invented(device=lambda spec: "T4" if spec.freeze.depth == 6 else "cpu")
-    info = savings.prepare_savings(made(tmp_path / "s", apart, trials=specs(train_sizes=(200,))))
-    figure = strictly(savings.draw_savings(info, LIGHT))
+    info = shares_saved.prepare_savings(made(tmp_path / "s", apart, trials=specs(train_sizes=(200,))))
+    figure = strictly(shares_saved.draw_savings(info, LIGHT))
     words = next(trace for trace in figure["data"] if trace["mode"] == "text")
     assert words["text"] == [" training time: different devices: T4 and cpu"]
     assert [round(y) for y in words["y"]] == [3]
 
 
 def test_the_costs_table_leaves_out_costs_that_nobody_measured(small: Select) -> None:
-    table = savings.costs_table(savings.prepare_savings(small()))
+    table = shares_saved.costs_table(shares_saved.prepare_savings(small()))
     assert table["frozen"].tolist() == ["first 2", "alternating", "first 4", "all"]
     assert not [column for column in table if "energy" in column]
     assert table["trainable parameters"].iloc[0] == 120176657

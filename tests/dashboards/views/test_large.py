@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dashboards.data.selection import Selection
-from dashboards.views import forest, scores, training
+from dashboards.views import curves, depth_strip, forest
 from dashboards.views.kit.cells import MAX_TICKS, cells_of, places
 from dashboards.views.kit.part import compute
 from dashboards.views.kit.theme import LIGHT
@@ -47,7 +47,7 @@ def test_the_forest_draws_the_largest_sizes_and_its_table_has_all(large: Selecti
 
 
 def test_the_baselines_are_one_line_with_gaps(large: Selection) -> None:
-    lines = [trace for trace in _figure(scores.STRIP, large)["data"] if trace["name"] == "baseline mean"]
+    lines = [trace for trace in _figure(depth_strip.STRIP, large)["data"] if trace["name"] == "baseline mean"]
     assert len(lines) == 1
     assert lines[0]["y"].count(None) == len(SIZES)
     assert lines[0]["y"][0] == lines[0]["y"][1]
@@ -57,17 +57,17 @@ def test_the_baselines_are_one_line_with_gaps(large: Selection) -> None:
 def test_picked_trials_are_marked_among_binned_dots_and_among_dots(
     most: int, large: Selection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scores, "MAX_DOTS", most)
+    monkeypatch.setattr(depth_strip, "MAX_DOTS", most)
     rows = large.completed.iloc[[3, 40]]
     picking = replace(large, query=large.query.but(trials=(*rows["trial_id"], "gone")))
-    traces = _figure(scores.STRIP, picking)["data"]
+    traces = _figure(depth_strip.STRIP, picking)["data"]
     assert ("heatmap" in {trace["type"] for trace in traces}) is (most == 10)
     (picked,) = [trace for trace in traces if trace["name"] == "picked"]
     shown = {point[0]: y for point, y in zip(picked["customdata"], picked["y"], strict=True)}
     assert shown == {row.trial_id: pytest.approx(100 * row.score, abs=1e-3) for row in rows.itertuples()}
-    assert "picked" not in [trace["name"] for trace in _figure(scores.STRIP, large)["data"]]
+    assert "picked" not in [trace["name"] for trace in _figure(depth_strip.STRIP, large)["data"]]
 
 
 def test_margins_have_room_for_the_legend(large: Selection) -> None:
-    strip, lines = _figure(scores.STRIP, large), _figure(training.QUALITY, large)
+    strip, lines = _figure(depth_strip.STRIP, large), _figure(curves.QUALITY, large)
     assert strip["layout"]["margin"]["t"] > lines["layout"]["margin"]["t"] > 40  # it has two rows, they have one

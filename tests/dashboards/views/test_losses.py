@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dashboards.data.frames import Frames
 from dashboards.data.page_query import parse_query
 from dashboards.data.selection import Selection, select
-from dashboards.views import losses
+from dashboards.views import loss_drawing, loss_panels, losses
 from dashboards.views.kit.label_places import beside_marks, label_width
 from dashboards.views.kit.part import compute
 from dashboards.views.kit.theme import DARK, LIGHT, LOOKS
@@ -45,12 +45,12 @@ def clear_corpora(tmp_path_factory: pytest.TempPathFactory) -> Select:
 def steep(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The figure of one corpus with a setting that loses 40 points, and one where no setting loses more than 2."""
     selection = made(tmp_path_factory.mktemp("steep") / "s", STEEP, trials=TWO_CORPORA, search="?size=800")
-    figure: dict[str, Any] = strictly(losses.draw_losses(losses.prepare_losses(selection), LIGHT))
+    figure: dict[str, Any] = strictly(losses.draw_losses(loss_panels.prepare_losses(selection), LIGHT))
     return figure
 
 
 def test_a_mark_stands_at_its_saving_and_loss_and_is_filled_where_it_passes(clear: Select) -> None:
-    info = losses.prepare_losses(clear("?size=800"))
+    info = loss_panels.prepare_losses(clear("?size=800"))
     figure = strictly(losses.draw_losses(info, LIGHT))
     marks, table = figure["data"][1], info.panels[0].table
     near = table[table["loss"] <= figure["layout"]["yaxis"]["range"][1]]
@@ -61,7 +61,7 @@ def test_a_mark_stands_at_its_saving_and_loss_and_is_filled_where_it_passes(clea
 
 
 def test_the_tolerance_is_a_band_a_line_and_what_the_browser_drags(clear: Select) -> None:
-    info = losses.prepare_losses(clear("?tolerance=2.5"))
+    info = loss_panels.prepare_losses(clear("?tolerance=2.5"))
     layout = strictly(losses.draw_losses(info, DARK))["layout"]
     band, line = layout["shapes"][:2]
     assert (band["type"], band["y1"], line["y0"], line["y1"]) == ("rect", 2.5, 2.5, 2.5)
@@ -69,7 +69,7 @@ def test_the_tolerance_is_a_band_a_line_and_what_the_browser_drags(clear: Select
 
 
 def test_a_panel_each_corpus_and_size_says_what_nothing_frozen_scores(clear_corpora: Select) -> None:
-    info = losses.prepare_losses(clear_corpora(""))
+    info = loss_panels.prepare_losses(clear_corpora(""))
     assert len(info.panels) == 4
     titles = [
         each["text"] for each in losses.draw_losses(info, LIGHT)["layout"]["annotations"] if "<b>" in each["text"]
@@ -79,12 +79,12 @@ def test_a_panel_each_corpus_and_size_says_what_nothing_frozen_scores(clear_corp
 
 
 def test_the_address_narrows_the_panels(clear_corpora: Select) -> None:
-    info = losses.prepare_losses(clear_corpora("?corpus=pos+other&size=200"))
+    info = loss_panels.prepare_losses(clear_corpora("?corpus=pos+other&size=200"))
     assert [(panel.answer.corpus, panel.answer.train_size) for panel in info.panels] == [("other", 200)]
 
 
 def test_a_setting_far_beyond_the_others_stands_at_the_edge_with_its_loss_in_words(far: Selection) -> None:
-    figure = losses.draw_losses(losses.prepare_losses(far), LIGHT)
+    figure = losses.draw_losses(loss_panels.prepare_losses(far), LIGHT)
     assert figure["layout"]["yaxis"]["range"][1] < 10
     away = next(trace for trace in figure["data"] if trace["name"] == "far beyond")
     assert float(away["text"][0].split()[-1]) == pytest.approx(40, abs=1)
@@ -99,8 +99,8 @@ def test_a_corpus_with_a_large_loss_does_not_press_the_others_flat(steep: dict[s
 
 @pytest.mark.parametrize("tolerance", [0, 0.5, 1, 4, 50])
 def test_an_axis_ends_at_three_tolerances_or_at_what_is_recommended(clear: Select, tolerance: float) -> None:
-    for panel in losses.prepare_losses(clear(f"?tolerance={tolerance}")).panels:
-        low, high = losses.ends_of(panel, tolerance)
+    for panel in loss_panels.prepare_losses(clear(f"?tolerance={tolerance}")).panels:
+        low, high = loss_drawing.ends_of(panel, tolerance)
         limit = 3 * max(tolerance, 1 / 3)
         assert low <= 0 <= tolerance < high <= 1.5 * max(limit, 0.3)
         assert low >= -1.5 * limit
@@ -115,7 +115,7 @@ def test_the_number_of_what_lies_beyond_is_said_on_every_screen(far: Selection, 
 
 
 def test_the_recommended_mark_has_its_strip_even_where_marks_crowd(clear: Select) -> None:
-    info = losses.prepare_losses(clear("?size=800"))
+    info = loss_panels.prepare_losses(clear("?size=800"))
     (panel,) = info.panels
     crowded = panel.table.assign(saved=0.3, loss=panel.table["loss"].where(panel.table["freeze"] == "first 2", 0.21))
     drawn = losses.draw_losses(info._replace(panels=(panel._replace(table=crowded),)), LIGHT)
@@ -126,7 +126,7 @@ def test_the_recommended_mark_has_its_strip_even_where_marks_crowd(clear: Select
 
 
 def test_a_mark_opens_the_trials_of_its_setting(clear: Select) -> None:
-    figure = losses.draw_losses(losses.prepare_losses(clear("?size=800")), LIGHT)
+    figure = losses.draw_losses(loss_panels.prepare_losses(clear("?size=800")), LIGHT)
     for trace in figure["data"]:
         for name, _, address in trace["customdata"]:
             assert urlsplit(address).path == "/trials"
@@ -137,7 +137,7 @@ def test_a_mark_opens_the_trials_of_its_setting(clear: Select) -> None:
 def test_so_does_the_mark_of_a_depth_of_all_layers_which_the_list_calls_all(tmp_path: Path) -> None:
     trials = specs(seeds=range(5), train_sizes=(800,), strategies=[("none", ()), ("first_k", tuple(range(6)))])
     frames = Frames(write_store(tmp_path / "s", trials, CLEAR))
-    figure = losses.draw_losses(losses.prepare_losses(select(frames.refresh(), parse_query("")[0])), LIGHT)
+    figure = losses.draw_losses(loss_panels.prepare_losses(select(frames.refresh(), parse_query("")[0])), LIGHT)
     addresses = [address for trace in figure["data"] for _, _, address in trace["customdata"]]
     assert len(addresses) == 2
     for address in addresses:

@@ -1,0 +1,101 @@
+"""Addresses of the server beside its pages: files of what they show, rows of the grid of trials, older addresses."""
+
+from __future__ import annotations
+
+import dash
+from flask import Response
+
+from dashboards.app.callbacks import NO_FIGURE, asked_search, not_found
+from dashboards.app.page_cache import PageCache
+from dashboards.data.page_query import parse_query
+from dashboards.data.selection import provenance, versions_of
+from dashboards.data.table_files import FORMATS
+from dashboards.report.figure_export import table_file
+from dashboards.report.html import as_html, page_as_html
+from dashboards.report.sections import sections
+from dashboards.report.summary_page import summary
+from dashboards.views.answer import page_sentences
+from dashboards.views.kit.cards import in_short
+from dashboards.views.kit.part import compute
+from dashboards.views.kit.theme import LIGHT
+from dashboards.views.registry import MOVED, PARTS, VIEWS
+from dashboards.views.sweep_list import answers_of_sweep
+from dashboards.views.trials import trials_csv, trials_on_paper
+from trials.errors import NothingMatchedError
+
+_NO_SWEEP = "The store has no sweep yet."
+
+
+def add_exports(app: dash.Dash, cache: PageCache) -> None:
+    """Routes for files of what a page shows, addressed by the page's own query."""
+
+    def export(name: str, kind: str) -> Response:
+        part = PARTS.get(name)
+        if part is None or kind not in FORMATS:
+            return not_found(NO_FIGURE)
+        selection = cache.select(asked_search())
+        if selection.sweep is None:
+            return not_found(_NO_SWEEP)
+        drawn = compute(part, selection, LIGHT)
+        text = table_file(part, drawn, provenance(part.shows(selection)), kind)
+        named = {"Content-Disposition": f'attachment; filename="permafrost-{part.name}.{kind}"'}
+        return Response(text, mimetype=FORMATS[kind], headers=named)
+
+    def report() -> Response:
+        query, _ = parse_query(asked_search())
+        snapshot = cache.snapshot()
+        query = query.but(sweep=query.sweep or next(iter(snapshot.sweeps), ""))
+        try:
+            all_sections = sections(snapshot, query, versions_of(snapshot.store))
+        except NothingMatchedError as error:
+            return not_found(str(error))
+        named = {"Content-Disposition": 'attachment; filename="permafrost-report.html"'}
+        return Response(
+            as_html(query.sweep, summary(snapshot, query), all_sections), mimetype="text/html", headers=named
+        )
+
+    def page(name: str) -> Response:
+        view = next((view for view in VIEWS.values() if view.name == name and view.parts), None)
+        if view is None:
+            return not_found("This page does not exist.")
+        selection = cache.select(asked_search())
+        if selection.sweep is None:
+            return not_found(_NO_SWEEP)
+        drawn = [(part, compute(part, selection, LIGHT)) for part in view.parts]
+        answers = page_sentences(selection) if view.path == "/" else []
+        text = page_as_html(view.title, view.question, answers, drawn, provenance(view.shows(selection)).line)
+        named = {"Content-Disposition": f'attachment; filename="permafrost-{name}.html"'}
+        return Response(text, mimetype="text/html", headers=named)
+
+    def answers() -> Response:
+        """The answers of a sweep in a line, for the list of sweeps."""
+        query, _ = parse_query(asked_search())
+        return Response(in_short(answers_of_sweep(cache.snapshot(), query.sweep)), mimetype="text/plain")
+
+    app.server.add_url_rule("/answers.txt", view_func=answers)
+    app.server.add_url_rule("/export/<name>.<kind>", view_func=export)
+    app.server.add_url_rule("/page/<name>.html", view_func=page)
+    app.server.add_url_rule("/report.html", view_func=report)
+
+
+def add_moved_and_trials(app: dash.Dash, cache: PageCache) -> None:
+    """Routes of older addresses, and of the rows of the grid of trials."""
+
+    def moved(old: str) -> Response:
+        """Where an older address leads; relative, as a proxy may show the dashboard below a path."""
+        search = asked_search().removesuffix("?")
+        return Response(status=302, headers={"Location": f".{MOVED[f'/{old}']}{search}"})
+
+    def trials(kind: str) -> Response:
+        """The rows that the grid of trials shows, to save or to print."""
+        selection = cache.select(asked_search())
+        if selection.sweep is None:
+            return not_found(_NO_SWEEP)
+        if kind == "json":
+            return Response(trials_on_paper(selection), mimetype="application/json")
+        named = {"Content-Disposition": 'attachment; filename="permafrost-trials.csv"'}
+        return Response(trials_csv(selection), mimetype="text/csv", headers=named)
+
+    app.server.add_url_rule("/trials.<any(csv, json):kind>", view_func=trials)
+    olds = ", ".join(f'"{old.strip("/")}"' for old in MOVED)
+    app.server.add_url_rule(f"/<any({olds}):old>", view_func=moved)

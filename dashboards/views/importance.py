@@ -1,0 +1,238 @@
+"""How much of the variance of the scores goes with each setting that a sweep varies, and the mean of each level."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from dashboards.data.selection import Selection, of_corpus, whole_sweep
+from dashboards.views.kit.axes import axis_name, row_panels, with_note
+from dashboards.views.kit.cells import Shown, hundredths
+from dashboards.views.kit.labels import name, numbers
+from dashboards.views.kit.marks import interval_bars
+from dashboards.views.kit.part import EmptyPartError, Part
+from dashboards.views.kit.theme import Figure, Look, axis
+from dashboards.views.kit.varied import NOTE_WIDTH, varied
+from orchestrator.analysis.variance import SHARED, Anova, adjusted_means, anova
+from orchestrator.config.quantities import counted
+
+MAX_ROWS = 400  # of an analysis of variance, which inverts a matrix of rows by levels
+_REST = {"residual": "not explained", SHARED: "several together"}
+_BAR = 26  # pixels
+
+
+class Panel(NamedTuple):
+    """The importance of the settings of some trials."""
+
+    title: str
+    found: Anova
+    labels: dict[str, str]
+    note: str
+
+
+def prepare_importance(selection: Selection) -> list[Panel]:
+    """The selected corpus, then the whole sweep if that has others and one metric scores them all."""
+    mine, whole = of_corpus(selection), whole_sweep(selection)
+    title = str(selection.trials["corpus"].iloc[0]) if len(selection.trials) else ""
+    panels = [_panel(title, mine)]
+    if whole.trials["corpus"].nunique() > 1 and whole.trials["metric"].nunique() == 1:
+        panels.append(_panel("all corpora of the sweep", whole))
+    if not any(len(panel.found.table) for panel in panels):
+        first = panels[0]
+        reasons = "; ".join(f"{first.labels[factor]}: {why}" for factor, why in first.found.dropped.items())
+        raise EmptyPartError(f"Nothing to analyse in {counted(first.found.n, 'completed trial')} ({reasons}).")
+    return panels
+
+
+def _panel(title: str, selection: Selection) -> Panel:
+    rows, labels, note = _analysed(selection)
+    return Panel(title, anova(rows, list(labels), selection.column), labels, note)
+
+
+def _analysed(selection: Selection) -> tuple[pd.DataFrame, dict[str, str], str]:
+    """The trials of as many seeds as fit; if not even two do, those of the largest train sizes.
+
+    With the names of their settings, and which they are if not all.
+    """
+    done, labels = varied(selection)
+    seeds = np.sort(done["seed"].unique())
+    most = max(2, MAX_ROWS // max(1, done["cell"].nunique()))
+    rows = done[done["seed"].isin(seeds[:most])]
+    sizes = rows["train_size"].value_counts().sort_index(ascending=False)
+    shown = sizes.index[: max(1, int((sizes.cumsum() <= MAX_ROWS).sum()))]
+    which = f"the first {most} seeds" + (" of the largest train sizes" if len(shown) < len(sizes) else "")
+    rows = rows[rows["train_size"].isin(shown)]
+    return rows, labels, "" if len(rows) == len(done) else f"{len(rows):,} of {len(done):,} trials: {which}"
+
+
+def draw_importance(info: list[Panel], look: Look) -> Figure:
+    """A bar per setting with its 95 % interval, largest first, then what several or none explain; a panel a corpus."""
+    shown = [panel for panel in info if len(panel.found.table)]
+    counts = ["" if look.narrow else f", {counted(panel.found.n, 'trial')}" for panel in shown]  # no room on a phone
+    titles = [f"<b>{name(panel.title, 28)}</b>{n}" for panel, n in zip(shown, counts, strict=True)]
+    rows = [[name((p.labels | _REST)[factor], 28) for factor in p.found.table["factor"]] for p in shown]
+    drawn = row_panels(look, axis("share of the variance (%)", range=[0, 104]), titles, rows, row_height=_BAR)
+    drawn["barmode"] = "overlay"
+    data = []
+    for n, (panel, names) in enumerate(zip(shown, rows, strict=True)):
+        data += _bars(panel.found.table, names, axis_name(n), look)
+    notes_of_panels = dict.fromkeys(_left_out(panel) for panel in shown)
+    return with_note({"data": data, "layout": drawn}, look, *notes_of_panels, width=NOTE_WIDTH)
+
+
+def _bars(table: pd.DataFrame, names: list[str], at: str, look: Look) -> list[dict[str, Any]]:
+    rest = table["factor"].isin(list(_REST)).tolist()
+    shares, low, high = (numbers(table[key], 100, 2) for key in ("eta_sq", "low", "high"))
+    ends = [
+        f"{a:.0f} to {b:.0f} %" if a is not None and b is not None else "no interval"
+        for a, b in zip(low, high, strict=True)
+    ]
+    beyond = [share if end is None else max(end, share or 0.0) for share, end in zip(shares, high, strict=True)]
+    labels = {  # beyond the ends of the intervals
+        "type": "scatter", "mode": "text", "yaxis": at, "x": beyond, "y": list(range(len(names))),
+        "text": [" < 1 %" if abs(share) < 0.01 else f" {100 * share:.0f} %" for share in table["eta_sq"]],
+        "textposition": "middle right", "hoverinfo": "skip", "cliponaxis": False,
+    }  # fmt: skip
+    bars = {
+        "type": "bar", "orientation": "h", "yaxis": at, "x": shares, "y": list(range(len(names))),
+        "error_x": interval_bars(table.rename(columns={"eta_sq": "mean"}), look.text, scale=100),
+        "customdata": list(zip(names, ends, strict=True)),
+        "hovertemplate": "%{customdata[0]}: %{x:.1f} % (95 % interval %{customdata[1]})<extra></extra>",
+        "marker": {
+            "color": [look.grid if is_rest else look.line(0) for is_rest in rest],
+            "pattern": {"shape": ["/" if is_rest else "" for is_rest in rest], "fgcolor": look.muted, "size": 6},
+        },
+    }  # fmt: skip
+    return [bars, labels]
+
+
+def _left_out(panel: Panel) -> str:
+    """Which settings the others determine, and which trials are left out."""
+    fixed = [f"{panel.labels[key]} ({_why(panel, why)})" for key, why in panel.found.dropped.items() if "fixed" in why]
+    return " ".join(
+        filter(None, [f"Left out: {', '.join(fixed)}." if fixed else "", f"{panel.note}." if panel.note else ""])
+    )
+
+
+def _why(panel: Panel, why: str) -> str:
+    keys = sorted(panel.labels, key=len, reverse=True)
+    return next((why.replace(key, panel.labels[key]) for key in keys if why == f"fixed by {key}"), why)
+
+
+def importance_table(info: list[Panel]) -> pd.DataFrame:
+    """One row per panel and setting, then what several or none explain, then the settings that were left out."""
+    return pd.concat([_rows(panel) for panel in info], ignore_index=True)
+
+
+def _rows(panel: Panel) -> pd.DataFrame:
+    t = panel.found.table
+    table = pd.DataFrame(
+        {
+            "trials of": panel.title,
+            "setting": t["factor"].map(lambda factor: (panel.labels | _REST)[factor]),
+            **hundredths(t, eta_sq="share of the variance (%)", low="95 % from (%)", high="95 % to (%)"),
+            **hundredths(t, partial_eta_sq="partial eta squared (%)"),
+            "df": t["df"],
+            "F": t["f"].astype("float64").round(3),
+            "p": t["p"].astype("float64"),
+            "trials": t["n"],
+            "note": panel.note,
+        }
+    )
+    dropped = [
+        {
+            "trials of": panel.title,
+            "setting": panel.labels[key],
+            "trials": panel.found.n,
+            "note": f"left out: {_why(panel, why)}",
+        }
+        for key, why in panel.found.dropped.items()
+    ]
+    return pd.concat([table, pd.DataFrame(dropped)], ignore_index=True) if dropped else table
+
+
+IMPORTANCE = Part(
+    "matters-importance",
+    "Importance of each setting",
+    "How much of the variance of the scores goes with each setting, with its 95 % interval.",
+    prepare_importance,
+    importance_table,
+    draw_importance,
+    method="Analysis of variance of main effects, type II: what a setting explains beyond all others (eta squared). "
+    "Not explained: interactions of settings, and chance, seeds among it. Several together: what in a sweep with gaps "
+    "belongs to no setting alone, below 0 where settings hide each other's effect. All add up to 100 %. The "
+    "intervals follow from the noncentrality of F (Steiger 2004). The importance of a setting is that of the values "
+    "the sweep tries: a wider range would matter more.",
+)
+# The mean score at each level of each setting.
+
+_MOST_LEVELS = 12  # of a setting in the figure; its table has all
+
+
+def prepare_means(selection: Selection) -> Shown:
+    """`variance.adjusted_means` of the selected corpus over the trials that `prepare_importance` analyses, with the
+    name of each `setting`.
+    """
+    rows, labels, note = _analysed(of_corpus(selection))
+    table = adjusted_means(rows, list(labels), selection.column)
+    if not len(table):
+        raise EmptyPartError("Nothing to analyse: no setting varies among the completed trials.")
+    return Shown(table.assign(setting=table["factor"].map(labels)), note and f"{note}.", selection.value_name)
+
+
+def _level(key: str, value: object) -> str:
+    if key == "embeddings":
+        return "frozen" if value else "trained"
+    return f"{value:,}" if isinstance(value, int | np.integer) else name(value, 28)
+
+
+def draw_means(info: Shown, look: Look) -> Figure:
+    """A panel per setting, a mark with its interval per level."""
+    groups = [(str(key), rows.head(_MOST_LEVELS)) for key, rows in info.table.groupby("factor", sort=False)]
+    row_labels = [[f"{_level(key, row.level)} (n={row.n})" for row in rows.itertuples()] for key, rows in groups]
+    titles = [f"<b>{name(rows['setting'].iloc[0])}</b>" for _, rows in groups]
+    drawn = row_panels(look, axis(f"adjusted mean of {info.value_name} (%)"), titles, row_labels, row_height=_BAR)
+    marks = [
+        {
+            "type": "scatter", "mode": "markers", "yaxis": axis_name(n), "x": numbers(rows["mean"], 100, 2),
+            "y": list(range(len(rows))), "error_x": interval_bars(rows, look.muted, scale=100),
+            "marker": {"size": 10, "color": look.line(0), "line": {"width": 1, "color": look.text}},
+            "customdata": list(zip(labels, numbers(rows["low"], 100, 2), numbers(rows["high"], 100, 2), strict=True)),
+            "hovertemplate": "%{customdata[0]}: %{x:.2f} (%{customdata[1]} to %{customdata[2]})<extra></extra>",
+        }
+        for n, ((_, rows), labels) in enumerate(zip(groups, row_labels, strict=True))
+    ]  # fmt: skip
+    cut = [f"The first {_MOST_LEVELS} values of each setting are drawn."]
+    longest = info.table["factor"].value_counts().max()
+    notes = [info.note, *(cut if longest > _MOST_LEVELS else [])]
+    return with_note({"data": marks, "layout": drawn}, look, *notes, width=NOTE_WIDTH)
+
+
+def means_table(info: Shown) -> pd.DataFrame:
+    """One row per setting and value."""
+    t = info.table
+    return pd.DataFrame(
+        {
+            "setting": t["setting"],
+            "value": [_level(key, value) for key, value in zip(t["factor"], t["level"], strict=True)],
+            **hundredths(t, mean=f"adjusted mean of {info.value_name} (%)", low="95 % from (%)", high="95 % to (%)"),
+            "trials": t["n"],
+        }
+    )
+
+
+MEANS = Part(
+    "matters-means",
+    "Score at each value of a setting",
+    "Mean score at each value, adjusted for the other settings, with its 95 % interval.",
+    prepare_means,
+    means_table,
+    draw_means,
+    method="Population marginal means (Searle, Speed and Milliken 1980) of the analysis of variance above: what its "
+    "model of main effects predicts at a value, averaged over all values of the other settings with equal weights. A "
+    "plain mean would credit a value with the easier settings in which it was tried. The intervals are Student's t "
+    "over the residuals; they describe the settings of this sweep and decide nothing: losses against the baseline are "
+    "on the page Scores.",
+)
