@@ -21,13 +21,30 @@ def without(tree: Path, *files: str) -> Path:
 
 @pytest.mark.slow
 def test_without_searches_a_grid_runs_and_a_schedule_is_refused_in_a_line(tmp_path: Path) -> None:
-    searches = ("optuna_search", "steering", "depth_search", "choose_depth", "kinds/steered", "kinds/depths")
+    searches = (
+        "optuna_search",
+        "steering",
+        "depth_search",
+        "choose_depth",
+        "kinds/steered",
+        "kinds/sampled",
+        "kinds/depths",
+    )
     tree = without(tmp_path, *(f"search/{name}.py" for name in searches))
     assert run(tree, *LAUNCH, "--store", "results").returncode == 143  # at its limit
     refused = run(tree, *LAUNCH, "--store", "other", "--set", "schedule=asha")
     assert refused.returncode == 2
     said = "error: sweep small: nothing here decides by its `search`, `schedule` or `goal`."
     assert refused.stderr.splitlines()[-1] == said
+
+
+@pytest.mark.slow
+def test_without_optuna_a_schedule_runs_and_a_sampler_is_refused_in_a_line(tmp_path: Path) -> None:
+    tree = without(tmp_path, "search/optuna_search.py", "search/kinds/sampled.py")
+    assert run(tree, *LAUNCH, "--store", "results", "--set", "schedule=asha").returncode == 143  # at its limit
+    refused = run(tree, *LAUNCH, "--store", "other", "--set", "search={kind: tpe, cells: 2}")
+    assert refused.returncode == 2
+    assert "nothing here decides by its `search`" in refused.stderr.splitlines()[-1]
 
 
 @pytest.mark.slow
