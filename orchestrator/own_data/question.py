@@ -15,7 +15,6 @@ from orchestrator.sweeps.named_paths import each_path, seen_from
 from orchestrator.sweeps.sweep import MOST_NAME_BYTES
 from trials.escaping import composed
 from trials.tasks import TASKS
-from trials.tasks import TASKS
 
 SEEDS = 15  # at the last look: after 40 trials 89 % of simulated searches are right, 41 % with ten (`choose_depth`)
 RATE_SEEDS = (1000, 1001)  # that choose rates, and no answer uses
