@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from orchestrator.analysis.cells import layer_strip, strip_and_word
-from orchestrator.analysis.wording import bought_text, tolerance_that_buys
 from orchestrator.config.quantities import counted
 from trials.escaping import escaped
 from trials.settings import BASELINE
@@ -118,6 +117,8 @@ def curve_lines(answer: Answer, columns: int = 100) -> list[str]:
 
 def tolerance_lines(answer: Answer) -> list[str]:
     """What each tolerance buys, with the data at hand."""
+    from orchestrator.analysis.wording import bought_text, tolerance_that_buys  # loads pandas
+
     bought = [
         (tolerance_that_buys(row["tolerance"]), bought_text(row["freeze"], row["saved"], answer.n_layers))
         for row in answer.trade_offs

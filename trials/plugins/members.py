@@ -7,10 +7,6 @@ from importlib import import_module
 
 
 def import_members(package: str) -> None:
-    """Import every module of a package, in the order of their names, so that each registers what it holds.
-
-    Args:
-        package: Its dotted name, as `__name__` is in its `__init__`.
-    """
+    """Import every module of a package, the `__name__` of an `__init__`, so that each registers what it holds."""
     for member in pkgutil.iter_modules(import_module(package).__path__):
         import_module(f"{package}.{member.name}")
