@@ -21,7 +21,7 @@ from orchestrator.execution.recorder import git_commit, versions
 TIMING = Timing(beat_s=1.0, stale_s=4.0, poll_s=0.5)
 _IMPORTED_LATER = (
     "boto3", "conllu", "obstore", "orchestrator.analysis.answer", "orchestrator.commands.launch_command",
-    "orchestrator.execution.inline",
+    "orchestrator.backends.inline",
     "orchestrator.forecast.pilot", "orchestrator.forecast.forecast", "pandas", "trials.run",
     "transformers.models.distilbert.modeling_distilbert",
 )  # fmt: skip
