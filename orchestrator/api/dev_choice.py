@@ -16,9 +16,9 @@ HOLD_OUT, FOLDS = 0.3, 5  # of train, where dev is too small for the tolerance
 
 
 def agreed(asked: ChooseOptions, question: Question, folder: Path, say: Say) -> ChooseOptions:
-    """The options as a person changes them who is told that dev cannot decide the tolerance.
+    """The options, which a person may change on reading that dev cannot decide the tolerance.
 
-    Without a person to ask they stay as they are, which a note says.
+    With nobody to ask they stay as they are, and a note says so.
     """
     task, data = question.corpus.task, question.corpus.spec
     share = worth_holding_out(question)

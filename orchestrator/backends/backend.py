@@ -96,8 +96,8 @@ class Submission(NamedTuple):
 class RemoteCluster(Protocol):
     """A kind of cluster that launches are submitted to, by the address of one.
 
-    Each method returns the exit code of what it followed, and gives `write` the output as it comes. `say` is told what
-    happens here. They raise MissingError or RefusedError if the cluster does not answer, or refuses.
+    Each method returns an exit code. `write` receives the output of the launch, `say` what happens on this machine.
+    They raise MissingError if the cluster does not answer, and RefusedError if it refuses.
     """
 
     def submit(self, cluster: ClusterSpec, launch: Submission, *, detach: bool, say: Say, write: Say) -> int:
