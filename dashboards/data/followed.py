@@ -24,8 +24,7 @@ from orchestrator.store import ResultStore
 from orchestrator.store.decisions import newest_plan
 from orchestrator.store.follower import Changes, Follower
 from orchestrator.store.schema import KEYS, TABLES
-from orchestrator.store.spec_columns import ADDED, completed
-from orchestrator.store.stored_specs import stored_spec
+from orchestrator.store.stored_specs import ADDED, completed, stored_spec
 from orchestrator.store.sweep_plans import SweepPlan
 from trials.errors import StoreError
 from trials.spec import TrialSpec

@@ -10,7 +10,7 @@ from orchestrator.config.notebook import CONSOLE, notebook_output
 from orchestrator.config.quantities import duration, points
 from orchestrator.execution.rerun import find_trial, rerun
 from orchestrator.store import open_store
-from orchestrator.store.stored_weights import find_weights
+from orchestrator.store.stored_tensors import find_weights
 from trials.errors import RefusedError
 
 

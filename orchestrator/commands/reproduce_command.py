@@ -14,7 +14,7 @@ import typer
 from orchestrator.config import options
 from orchestrator.config.console import DEFAULT_STORE, reported, say, stdout
 from orchestrator.config.quantities import counted, points
-from orchestrator.execution.recorder import versions
+from orchestrator.execution.provenance import versions
 from orchestrator.execution.rerun import Difference, differences, find_trial, rerun
 from orchestrator.store import open_store
 

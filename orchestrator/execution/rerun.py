@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from orchestrator.execution.recorder import epoch_row
+from orchestrator.execution.trial_rows import epoch_row
 from orchestrator.store import ResultStore
 from orchestrator.store.contents import COMPUTED
 from orchestrator.store.schema import EPOCHS

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
-from orchestrator.execution.recorder import StoredCheckpoints
 from orchestrator.storage.open_storage import open_storage
-from orchestrator.store.stored_weights import save_weights
+from orchestrator.store.stored_tensors import StoredCheckpoints, save_weights
 from orchestrator.sweeps.sweep import SweepSpec
 from trials.record import EpochRecord
 from trials.settings import Predictions

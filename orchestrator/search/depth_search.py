@@ -20,7 +20,7 @@ from orchestrator.analysis.decide import decide, loss_table
 from orchestrator.analysis.decided import Decided
 from orchestrator.analysis.setting_phrases import lost, rests_on
 from orchestrator.analysis.trial_frame import trial_frame, with_sentences
-from orchestrator.execution.recorder import trial_row
+from orchestrator.execution.trial_rows import trial_row
 from orchestrator.execution.trial_source import Chances, Order, Source, Verdict
 from orchestrator.search.choose_depth import Budget, Want, wants, why
 from orchestrator.search.trial_results import StoredTrials, TrialProgress

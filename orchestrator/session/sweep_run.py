@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from orchestrator.backends import BACKENDS
 from orchestrator.claims import Membership, running_drivers
-from orchestrator.execution.recorder import Recorder, forget
+from orchestrator.execution.recorder import Recorder
 from orchestrator.execution.shared_source import SharedSource
 from orchestrator.execution.stop_request import StopRequest
 from orchestrator.execution.trial_queue import TrialQueue
@@ -14,6 +14,7 @@ from orchestrator.session.launch_work import LaunchWork
 from orchestrator.session.monitors import Watch
 from orchestrator.session.outcome import trials_of
 from orchestrator.session.terms import Terms
+from orchestrator.store.stored_tensors import forget
 from orchestrator.sweeps.plan import Plan
 
 

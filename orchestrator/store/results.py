@@ -29,7 +29,7 @@ from orchestrator.store.decisions import Decision, DecisionLog, join_decisions, 
 from orchestrator.store.evidence import Evidence, all_sentences, evidence_of
 from orchestrator.store.parts import PartFolder
 from orchestrator.store.schema import ALL_TABLES, CHECKPOINTS, KEYS, SCHEMA_VERSION, UNOWNED, proven_reads
-from orchestrator.store.spec_columns import ADDED, completed
+from orchestrator.store.stored_specs import ADDED, completed
 from orchestrator.store.sweep_plans import SWEEPS, SweepPlan, is_plan, newest_stamp, read_plan, write_plan
 from trials.errors import StoreError
 from trials.sources.cache import is_plain

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.schema import TABLES
-from orchestrator.store.spec_columns import spec_columns
+from orchestrator.store.stored_specs import spec_columns
 from orchestrator.store.sweep_plans import SweepPlan
 from tests.builders import make_spec
 from trials.spec import TrialSpec

@@ -14,7 +14,7 @@ from docs import reference
 from orchestrator.store import open_store
 from orchestrator.store.decisions import Suggested
 from orchestrator.store.schema import TABLES
-from orchestrator.store.spec_columns import ADDED
+from orchestrator.store.stored_specs import ADDED
 from orchestrator.store.sweep_plans import SweepPlan
 from tests.builders import make_spec
 from tests.docs import store_reader

@@ -14,7 +14,7 @@ from orchestrator.commands.app import app
 from orchestrator.extras.store_care.check import check_store
 from orchestrator.extras.store_care.garbage import find_garbage
 from orchestrator.store import ResultStore
-from orchestrator.store.stored_weights import WEIGHTS, find_weights, weights_of
+from orchestrator.store.stored_tensors import WEIGHTS, find_weights, weights_of
 from tests.small_sweeps import launched, write_bank, write_reviews
 
 SWEEP = """

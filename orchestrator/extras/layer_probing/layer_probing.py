@@ -19,7 +19,7 @@ from orchestrator.own_data.choose_options import ChooseOptions
 from orchestrator.session.bounds import Bounds
 from orchestrator.session.session import Launch
 from orchestrator.store import ResultStore
-from orchestrator.store.stored_weights import find_weights, weights_of
+from orchestrator.store.stored_tensors import find_weights, weights_of
 from orchestrator.sweeps.cluster_spec import find_cluster
 from orchestrator.sweeps.load_sweep import sweep_of_text
 from trials.sources.cache import Progress

@@ -10,58 +10,28 @@ Nothing is written, and a sweep may be running: what a running sweep has not fin
 
 from __future__ import annotations
 
-import contextlib
-import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
-from safetensors import SafetensorError, deserialize
-
-from orchestrator.claims import TIMING, BusyStoreError, Timing, join
 from orchestrator.config.quantities import counted
-from orchestrator.extras.store_care.check_rows import Report, check_recorded_weights, check_rows
+from orchestrator.extras.store_care.check_plans import check_plans
+from orchestrator.extras.store_care.check_rows import Report, check_rows
+from orchestrator.extras.store_care.check_tensors import check_tensors
 from orchestrator.storage.open_storage import open_storage
 from orchestrator.storage.storage import BrokenError, FolderStorage, NewerError, Storage
 from orchestrator.store.contents import TableContents, read_contents
-from orchestrator.store.decisions import decoded_decisions, is_decision
 from orchestrator.store.results import MARKER, check_marker, holds_rows
 from orchestrator.store.schema import (
     ALL_TABLES,
     CHECKPOINTS,
     QUARANTINE,
-    WRONG_DIGEST,
-    is_intact,
     promised,
     proven_reads,
 )
-from orchestrator.store.stored_specs import checked_spec
-from orchestrator.store.stored_weights import FILE as WEIGHTS_FILE
-from orchestrator.store.stored_weights import WEIGHTS, weights_of
-from orchestrator.store.sweep_plans import SWEEPS, SweepPlan, decoded_plan, is_plan
+from orchestrator.store.stored_tensors import WEIGHTS
+from orchestrator.store.sweep_plans import SWEEPS, SweepPlan
 from trials.errors import StoreError
-from trials.state import State
-
-
-@contextlib.contextmanager
-def alone(storage: Storage, doing: str, *, say: Callable[[str], None], timing: Timing = TIMING) -> Iterator[None]:
-    """Have a store to oneself while the block runs.
-
-    Args:
-        doing: What the block does, a verb for the error message.
-        say: Receives a line while a driver is waited for.
-
-    Raises:
-        StoreError: a driver is running a sweep of the store, or another command has it alone.
-    """
-    try:
-        with join(storage, say=say, alone=True, timing=timing):
-            yield
-    except BusyStoreError as error:
-        raise StoreError(f"cannot {doing} now: {error}") from error
-
-
-CHECKPOINT = re.compile(r"([0-9a-f]{16})-\d{6,}-\d{12,}(-[0-9a-f]{16})?\.safetensors")
 
 
 def check_store(store: str | Path | Storage) -> Report:
@@ -76,16 +46,12 @@ def check_store(store: str | Path | Storage) -> Report:
     report = Report(storage.address, read_contents(storage))
     if marker_problem:
         report.remove_file((), MARKER, marker_problem, "no command opens this store")
-    plans = _check_plans(storage, report)
+    plans = check_plans(storage, report)
     for name, table in report.tables.items():
         _check_parts(name, table, report)
     check_rows(report)
     report.states = dict(sorted(Counter(_states(report.tables, plans).values()).items()))
-    means = "its trial continues from an older checkpoint or starts again"
-    _check_objects(storage, CHECKPOINTS, CHECKPOINT, "a checkpoint", means, report)
-    means = "`export model` trains its trial again"
-    _check_objects(storage, WEIGHTS, WEIGHTS_FILE, "the weights of a trial", means, report)
-    check_recorded_weights(report, weights_of(storage))
+    check_tensors(storage, report)
     if report.losses:
         first, lost = next(iter(report.losses.items()))
         more = f", like {len(report.losses) - 1:,} others" if len(report.losses) > 1 else ""
@@ -146,74 +112,13 @@ def _check_parts(name: str, table: TableContents, report: Report) -> None:
             means = _LOST.get(name, "without it, its trials run again where they are needed")
             means = f"nothing can be read; {means}"
             report.remove_file((name,), part.name, part.wrong, means)
-    _note_strange(name, table.strange, "not a part", report)
+    report.note_strange(name, table.strange, "not a part")
     undated = sum(promised(part) is None for part in table.names)
     if undated:
         report.notes.append(
             f"{name}: {undated} parts have no digest in their names (an older version wrote them); only contradictions "
             "inside them can be detected."
         )
-
-
-def _note_strange(folder: str, names: Sequence[str], what: str, report: Report) -> None:
-    """One line about the files of a folder that have no name of ours, however many."""
-    if names:
-        more = f", like {len(names) - 1:,} others" if len(names) > 1 else ""
-        report.notes.append(f"{folder}/{names[0]}: {what}; it is ignored{more}.")
-
-
-def _check_plans(storage: Storage, report: Report) -> list[SweepPlan]:
-    """The newest readable plan of each sweep, and the settings that its search suggested."""
-    newest = []
-    for sweep in storage.at(SWEEPS).folders():
-        folder, plans, suggested = storage.at(SWEEPS).at(sweep), list[SweepPlan](), list[SweepPlan]()
-        for name in filter(lambda name: is_plan(name) or is_decision(name), folder.files()):
-            try:
-                path, content = f"{folder}/{name}", folder.read(name)
-                if is_plan(name):
-                    decoded = [decoded_plan(path, content)]
-                else:
-                    decoded = [decision.plan for decision in decoded_decisions(path, content)]
-            except FileNotFoundError:
-                continue
-            except (OSError, BrokenError) as error:
-                wrong = error.wrong if isinstance(error, BrokenError) else f"cannot be read ({error})"
-                means = "`status` fails; the next launch writes the plan again"
-                report.remove_file((SWEEPS, sweep), name, wrong, means)
-                continue
-            (plans if is_plan(name) else suggested).extend(decoded)
-            for plan in decoded:
-                _check_specs(f"{SWEEPS}/{sweep}/{name}", plan, report)
-        newest += [*plans[-1:], *suggested]
-    return newest
-
-
-def _check_specs(name: str, plan: SweepPlan, report: Report) -> None:
-    wrong = {i: problem for i, spec in plan.trials if isinstance(problem := checked_spec(spec, i), str)}
-    if wrong:
-        first, problem = next(iter(wrong.items()))
-        report.find(
-            name,
-            f"{len(wrong)} of {len(plan.trials)} trials do not match their ids; the first, {first}: {problem}",
-            "`status` may show them wrongly; the next launch writes the plan again",
-        )
-
-
-def _file_problem(folder: Storage, name: str) -> str | None:
-    """Why a file whose name holds its digest cannot be used; None if it can, or is gone."""
-    try:
-        content = folder.read(name)
-        if not is_intact(name, content):
-            return WRONG_DIGEST
-        if name.endswith(".safetensors"):
-            deserialize(content)  # type: ignore[no-untyped-call]
-    except FileNotFoundError:  # a running sweep has replaced it
-        return None
-    except OSError as error:
-        return f"cannot be read ({error})"
-    except SafetensorError as error:
-        return f"not a readable safetensors file ({error})"
-    return None
 
 
 def _states(tables: Mapping[str, TableContents], plans: list[SweepPlan]) -> dict[str, str]:
@@ -224,20 +129,5 @@ def _states(tables: Mapping[str, TableContents], plans: list[SweepPlan]) -> dict
     return states | {row["trial_id"]: str(row["state"]) for row in sorted(rows, key=lambda row: row["attempt"] or 0)}
 
 
-def _check_objects(storage: Storage, folder: str, ours: re.Pattern[str], what: str, means: str, report: Report) -> None:
-    """Check the files of a folder whose names hold a trial and a digest."""
-    names = list(storage.at(folder).files())
-    _note_strange(folder, [name for name in names if not ours.fullmatch(name)], f"not {what}", report)
-    for name in filter(ours.fullmatch, names):
-        if wrong := _file_problem(storage.at(folder), name):
-            report.remove_file((folder,), name, wrong, means)
-
-
 def _n_files(folder: Storage) -> int:
     return len(folder.files()) + sum(_n_files(folder.at(name)) for name in folder.folders())
-
-
-def completed_ids(tables: Mapping[str, TableContents]) -> set[str]:
-    """Trials that no launch runs again."""
-    rows = tables["trials"].rows.select(["trial_id", "state"]).to_pylist()
-    return {row["trial_id"] for row in rows if row["state"] == State.COMPLETED}

@@ -8,7 +8,7 @@ Without predictions or weights a trial is still complete, as no interval rests o
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -20,7 +20,7 @@ from orchestrator.store.contents import TableContents, latest, repeated
 from orchestrator.store.row_digests import NOTHING, RECORDED, Recorded, of_columns, recorded
 from orchestrator.store.schema import KEYS
 from orchestrator.store.stored_specs import checked_spec
-from orchestrator.store.stored_weights import WEIGHTS
+from orchestrator.store.stored_tensors import WEIGHTS
 from orchestrator.store.temporary_files import StoredFile
 from trials.state import State
 
@@ -93,6 +93,12 @@ class Report:
     def find(self, place: str, wrong: str, means: str) -> None:
         """Add a finding."""
         self.findings.append(Finding(place, wrong, means))
+
+    def note_strange(self, folder: str, names: Sequence[str], what: str) -> None:
+        """One line about the files of a folder that have no name of ours, however many."""
+        if names:
+            more = f", like {len(names) - 1:,} others" if len(names) > 1 else ""
+            self.notes.append(f"{folder}/{names[0]}: {what}; it is ignored{more}.")
 
     def remove_file(self, folders: tuple[str, ...], name: str, wrong: str, means: str) -> None:
         """Add a finding whose repair removes a file."""

@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable
 
 from orchestrator.claims.claims import CLAIMS, listed, trial_of
-from orchestrator.extras.store_care.check import CHECKPOINT, check_store, completed_ids
+from orchestrator.extras.store_care.check import check_store
 from orchestrator.storage.storage import Storage
+from orchestrator.store import ResultStore
 from orchestrator.store.schema import CHECKPOINTS, QUARANTINE
-from orchestrator.store.stored_weights import FILE as WEIGHTS_FILE
-from orchestrator.store.stored_weights import WEIGHTS
+from orchestrator.store.stored_tensors import CHECKPOINT_FILE, WEIGHTS, WEIGHTS_FILE
 from orchestrator.store.temporary_files import StoredFile, temporary_files
 from trials.errors import StoreError
 
@@ -30,11 +30,11 @@ def find_garbage(storage: Storage, now: float | None = None) -> list[StoredFile]
             f"{storage}: not intact, the first finding is: {report.findings[0]}. "
             "Run `permafrost store repair` first: until then it is unknown which files are needed."
         )
-    now, completed = time.time() if now is None else now, completed_ids(report.tables)
+    now, completed = time.time() if now is None else now, ResultStore(storage).completed_ids()
     garbage = [file for file, modified in temporary_files(storage, without=(QUARANTINE,)) if now - modified > OLD_S]
     claims = set(listed(storage.at(CLAIMS)))  # of killed drivers; those to other trials say which attempts there were
     kinds: tuple[tuple[str, Callable[[str], str | None], bool, str], ...] = (
-        (CHECKPOINTS, lambda name: _trial_in(CHECKPOINT, name), True, "checkpoint of a completed trial"),
+        (CHECKPOINTS, lambda name: _trial_in(CHECKPOINT_FILE, name), True, "checkpoint of a completed trial"),
         (WEIGHTS, lambda name: _trial_in(WEIGHTS_FILE, name), False, "weights of a trial that has not completed"),
         (CLAIMS, lambda name: trial_of(name) if name in claims else None, True, "claim to a completed trial"),
     )

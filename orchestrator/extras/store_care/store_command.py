@@ -10,17 +10,20 @@ permafrost export store all --store results,other-results
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from orchestrator.claims import BusyStoreError, join
 from orchestrator.config import options
 from orchestrator.config.console import DEFAULT_STORE, command_group, reported, say, stdout
 from orchestrator.config.quantities import counted
-from orchestrator.extras.store_care.check import alone, check_store
+from orchestrator.extras.store_care.check import check_store
 from orchestrator.extras.store_care.garbage import find_garbage
 from orchestrator.extras.store_care.repair import Repaired, repair
 from orchestrator.extras.store_care.store_copy import export_store
@@ -29,6 +32,7 @@ from orchestrator.storage.open_storage import open_storage
 from orchestrator.storage.storage import Storage
 from orchestrator.store import open_store
 from orchestrator.store.schema import TABLES
+from trials.errors import StoreError
 
 app = command_group("Verify, repair and compact stores.")
 
@@ -82,7 +86,7 @@ def repair_(
         storage = open_storage(store)
         done = repair(storage, apply=False)  # before anything is written: the folder may not be a store
         if apply:
-            with alone(storage, "repair", say=say):
+            with alone(storage, "repair"):
                 done = repair(storage)
         if as_json:
             _print_json({"applied": apply, **asdict(done)})
@@ -101,7 +105,7 @@ def compact(store: options.Store = DEFAULT_STORE, debug: options.Debug = False) 
     with reported(debug=debug):
         results = open_store(store)
         before = _parts(results.storage)
-        with alone(results.storage, "compact", say=say):
+        with alone(results.storage, "compact"):
             results.compact(alone=True)
         after = _parts(results.storage)
         for name, n in before.items():
@@ -127,7 +131,7 @@ def gc(
         storage = open_store(store).storage
         garbage = find_garbage(storage)
         if yes and garbage:
-            with alone(storage, "delete", say=say):
+            with alone(storage, "delete"):
                 for file in garbage:
                     file.folder_in(storage).delete(file.name)
         for file in garbage:
@@ -174,6 +178,23 @@ def export_store_(
         for name, n in export_store(open_store(store), folder).items():
             _line(f"{name}  {counted(n, 'row')}")
         _line(f"next    permafrost dashboard {folder}")
+
+
+@contextlib.contextmanager
+def alone(storage: Storage, doing: str) -> Iterator[None]:
+    """Have a store to oneself while the block runs.
+
+    Args:
+        doing: What the block does, a verb for the error message.
+
+    Raises:
+        StoreError: a driver is running a sweep of the store, or another command has it alone.
+    """
+    try:
+        with join(storage, say=say, alone=True):
+            yield
+    except BusyStoreError as error:
+        raise StoreError(f"cannot {doing} now: {error}") from error
 
 
 def _print_repaired(storage: Storage, done: Repaired, *, applied: bool) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 from orchestrator.config.console import sibling_command
 from orchestrator.config.quantities import counted
 from orchestrator.config.yaml_document import shortened
-from orchestrator.execution.recorder import epoch_row, trial_row
+from orchestrator.execution.trial_rows import epoch_row, trial_row
 from orchestrator.extras.trackers.stored_runs import documents_of, replay
 from orchestrator.extras.trackers.tracked_run import RunWriter, Tracker
 from orchestrator.monitoring.progress import Ending

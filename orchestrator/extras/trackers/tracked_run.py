@@ -1,7 +1,7 @@
 """What a tracker receives of a trial, and the interface that every tracker implements.
 
-The values follow from rows of the store's tables, which a running sweep has as well (`execution.recorder`), so a sweep
-that is tracked live and one that is exported from its store give the same runs.
+The values follow from rows of the store's tables, which a running sweep has as well (`execution.trial_rows`), so a
+sweep that is tracked live and one that is exported from its store give the same runs.
 """
 
 from __future__ import annotations

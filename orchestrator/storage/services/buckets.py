@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from orchestrator.storage.address import Address
-from orchestrator.storage.services.service import SERVICES
+from orchestrator.storage.services import SERVICES
 from orchestrator.storage.storage import Storage
 
 

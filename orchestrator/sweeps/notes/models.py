@@ -1,4 +1,4 @@
-"""Notes on models: what a rehearsal found, how they are cut at a layer, whether their vocabulary has capitals."""
+"""Notes on models: what a rehearsal found, whether their tokenizers fit the corpora, whether they know capitals."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from orchestrator.sweeps.notes.note import NOTES, Noted
-from trials.models.family import CAUSAL, MODEL_FAMILIES, is_causal
+from trials.model_checks.corpus_fit import check_fit
+from trials.models.family import CAUSAL, is_causal
 from trials.outside.plain_files import MOST_VOCABULARY, read_json
-from trials.prefix.rule import is_worth_it, prefix_depth, why_not_cut
 from trials.settings import ModelSpec
 from trials.tasks import TASKS
 
@@ -26,21 +26,13 @@ def checks(noted: Noted) -> Iterator[str]:
             yield f"{model.name}: {CAUSAL}"
 
 
-@NOTES.register("cuts")
-def cuts(noted: Noted) -> Iterator[str]:
-    """Whether the frozen layers of unregistered families are computed once or at every step."""
-    found: dict[tuple[str, str, str | None], list[int]] = {}
-    unregistered = (spec for spec in noted.ahead if spec.model.family not in MODEL_FAMILIES and is_worth_it(spec))
-    for spec in sorted(unregistered, key=prefix_depth):
-        if depth := prefix_depth(spec):
-            depths = found.setdefault((spec.model.name, spec.model.family, why_not_cut(spec, depth)), [])
-            depths += [depth] if depth not in depths else []
-    for (model, family, reason), depths in found.items():
-        at = f"{family!r} cut at layer {', '.join(map(str, depths))}"
-        if reason is None:
-            yield f"{model}: frozen layers are computed once, as {at} computes what the whole model does."
-        else:
-            yield f"{model}: frozen layers are computed at every step. For {at}, {reason}."
+@NOTES.register("fit")
+def fit(noted: Noted) -> Iterator[str]:
+    """A sentence for each tokenizer that fits a corpus badly. Raises ModelError: one does not fit."""
+    kinds = dict.fromkeys((spec.model, spec.task, spec.data.under_seed(0), spec.lowercase) for spec in noted.ahead)
+    for model, task, data, lowercase in kinds:
+        for note in check_fit(model, task, data, lowercase=lowercase):
+            yield f"{model.name}: {note}"
 
 
 @NOTES.register("capitals")

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.analysis.summary import summarise
-from orchestrator.execution.recorder import Recorder, epoch_row, trial_row
+from orchestrator.execution.recorder import Recorder
 from orchestrator.execution.slots import ANY, Share, Slots
+from orchestrator.execution.trial_rows import epoch_row, trial_row
 from orchestrator.store import ResultStore
 from tests.builders import make_record, make_spec
 from trials.record import EpochRecord

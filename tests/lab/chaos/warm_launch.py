@@ -16,7 +16,7 @@ from importlib import import_module
 
 from orchestrator.claims import Timing, join
 from orchestrator.commands.app import run
-from orchestrator.execution.recorder import git_commit, versions
+from orchestrator.execution.provenance import git_commit, versions
 
 TIMING = Timing(beat_s=1.0, stale_s=4.0, poll_s=0.5)
 _IMPORTED_LATER = (

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from orchestrator.analysis.summary import CellSummary, summarise
-from orchestrator.execution.recorder import trial_row
+from orchestrator.execution.trial_rows import trial_row
 from orchestrator.store.schema import TRIALS
 from tests.builders import make_record, make_spec
 from tests.examples import each

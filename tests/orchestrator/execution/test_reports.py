@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from orchestrator.execution.recorder import Recorder, report_rows
+from orchestrator.execution.recorder import Recorder
+from orchestrator.execution.trial_rows import report_rows
 from orchestrator.store import ResultStore
 from orchestrator.store.schema import METRICS, PREDICTIONS, TAGS
 from tests.builders import write_table, write_tagged_treebank, write_texts

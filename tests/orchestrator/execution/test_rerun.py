@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.execution.recorder import epoch_row
 from orchestrator.execution.rerun import Difference, Row, differences, find_trial, rerun
+from orchestrator.execution.trial_rows import epoch_row
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.contents import COMPUTED
 from orchestrator.store.schema import EPOCHS, METRICS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from orchestrator.api.launching import outcome_lines
-from orchestrator.execution.recorder import trial_row
+from orchestrator.execution.trial_rows import trial_row
 from orchestrator.session.outcome import outcome_of
 from orchestrator.store import ResultStore
 from orchestrator.sweeps.plan import Plan

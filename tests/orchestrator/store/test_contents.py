@@ -8,7 +8,7 @@ import pytest
 
 from orchestrator.storage.storage import Storage
 from orchestrator.store.stored_specs import stored_spec
-from orchestrator.store.stored_weights import WEIGHTS, find_weights, save_weights, weights_of
+from orchestrator.store.stored_tensors import WEIGHTS, find_weights, save_weights, weights_of
 from tests.builders import make_spec
 from tests.examples import each
 from trials.errors import StoreError

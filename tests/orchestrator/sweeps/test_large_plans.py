@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.execution.recorder import trial_row
+from orchestrator.execution.trial_rows import trial_row
 from orchestrator.store import ResultStore, open_store
 from orchestrator.sweeps.load_sweep import load_sweep
 from orchestrator.sweeps.plan import Plan, make_plan

@@ -22,7 +22,7 @@ from orchestrator.store import ResultStore, open_store
 from orchestrator.store.parts import PartFolder
 from orchestrator.store.results import MARKER
 from orchestrator.store.schema import TAGS, VERSION_KEY
-from orchestrator.store.stored_weights import WEIGHTS, save_weights
+from orchestrator.store.stored_tensors import WEIGHTS, save_weights
 from tests.builders import make_spec
 from tests.examples import each
 from tests.orchestrator.extras.store_care.test_check import Failing

@@ -15,8 +15,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from orchestrator.commands.app import app
-from orchestrator.extras.store_care.check import alone, check_store
+from orchestrator.extras.store_care.check import check_store
 from orchestrator.extras.store_care.garbage import OLD_S, find_garbage
+from orchestrator.extras.store_care.store_command import alone
 from orchestrator.extras.store_care.table_export import ABOUT, dictionary
 from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store import ResultStore, open_store
@@ -179,7 +180,7 @@ def test_while_a_store_is_repaired_no_driver_starts(store: ResultStore) -> None:
         with running(store.storage, "tiny"):
             pass
 
-    with alone(store.storage, "repair", say=print), pytest.raises(StoreError, match="maintains the store"):
+    with alone(store.storage, "repair"), pytest.raises(StoreError, match="maintains the store"):
         start()
     start()
 

@@ -8,8 +8,7 @@ import pyarrow as pa
 
 from orchestrator.store import open_store
 from orchestrator.store.schema import TRIALS
-from orchestrator.store.spec_columns import ADDED, completed, spec_columns
-from orchestrator.store.stored_specs import stored_spec
+from orchestrator.store.stored_specs import ADDED, completed, spec_columns, stored_spec
 from tests.builders import make_spec
 
 ASSETS = Path(__file__).parents[2] / "assets"

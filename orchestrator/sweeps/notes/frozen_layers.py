@@ -1,4 +1,4 @@
-"""The note on what dropout in frozen layers costs."""
+"""Notes on how often frozen layers are computed: at every step, or once."""
 
 from __future__ import annotations
 
@@ -7,8 +7,26 @@ from collections.abc import Iterator
 from orchestrator.analysis.cells import has_frozen_dropout
 from orchestrator.config.quantities import counted
 from orchestrator.sweeps.notes.note import NOTES, Noted
-from trials.prefix.rule import cached_depth
+from trials.models.family import MODEL_FAMILIES
+from trials.prefix.rule import cached_depth, is_worth_it, prefix_depth, why_not_cut
 from trials.spec import TrialSpec
+
+
+@NOTES.register("cuts")
+def cuts(noted: Noted) -> Iterator[str]:
+    """Whether the frozen layers of unregistered families are computed once or at every step."""
+    found: dict[tuple[str, str, str | None], list[int]] = {}
+    unregistered = (spec for spec in noted.ahead if spec.model.family not in MODEL_FAMILIES and is_worth_it(spec))
+    for spec in sorted(unregistered, key=prefix_depth):
+        if depth := prefix_depth(spec):
+            depths = found.setdefault((spec.model.name, spec.model.family, why_not_cut(spec, depth)), [])
+            depths += [depth] if depth not in depths else []
+    for (model, family, reason), depths in found.items():
+        at = f"{family!r} cut at layer {', '.join(map(str, depths))}"
+        if reason is None:
+            yield f"{model}: frozen layers are computed once, as {at} computes what the whole model does."
+        else:
+            yield f"{model}: frozen layers are computed at every step. For {at}, {reason}."
 
 
 @NOTES.register("dropout")
