@@ -16,7 +16,7 @@ import numpy as np
 from trials.datasets.corpus import Item, Sentence, item_words
 from trials.errors import PermafrostError
 from trials.outside.plain_files import read_json
-from trials.prefix.passes import learning_layers
+from trials.prefix.work import learning_layers
 from trials.settings import DataSpec, ModelSpec
 from trials.spec import TrialSpec
 from trials.tasks.task import read_corpus

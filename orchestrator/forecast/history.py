@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 
 from orchestrator.forecast.gpu_memory import inputs_of
 from orchestrator.forecast.gpu_share import Read, packed_share
-from orchestrator.forecast.work import group_key, scored_items, shape_key
 from orchestrator.store import ResultStore
 from orchestrator.store.stored_specs import stored_spec
 from orchestrator.sweeps.cluster_spec import ClusterSpec, cores_here, gpus_here
@@ -19,6 +18,7 @@ from orchestrator.sweeps.trial_resources import Resources
 from trials.errors import StoreError
 from trials.hardware.machine import processor_name
 from trials.models.family import MODEL_FAMILIES
+from trials.prefix.work import group_key, scored_items, shape_key
 from trials.record import paid_prefix_s
 from trials.spec import TrialSpec
 from trials.state import State

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from orchestrator.config.quantities import time_left as time_left_text
 from orchestrator.execution.trial_source import Chances
-from orchestrator.forecast.work import epoch_passes, shape_key
+from trials.prefix.work import epoch_passes, shape_key
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
 

@@ -17,11 +17,11 @@ from collections.abc import Callable, Mapping, Sequence
 from orchestrator.analysis.cells import grouped, strip_and_word
 from orchestrator.config.quantities import counted
 from orchestrator.forecast.history import Observation
-from orchestrator.forecast.work import group_key, shape_key
 from trials.errors import MissingError
 from trials.plugins.import_origins import folders_for_other_processes
 from trials.plugins.loading import loaded
 from trials.prefix.rule import cached_depth
+from trials.prefix.work import group_key, shape_key
 from trials.settings import First
 from trials.spec import TrialSpec, steps_an_epoch
 

@@ -1,7 +1,7 @@
 """The seconds of a trial, expected from observations of trials like it.
 
 Of a shape that was timed, by its seconds per item; of another, between those of the same model and corpus that were,
-linear in passes through the layers (`orchestrator.forecast.work`); else from other corpora or models, in proportion.
+linear in passes through the layers (`trials.prefix.work`); else from other corpora or models, in proportion.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from orchestrator.analysis.cells import grouped
 from orchestrator.config.quantities import counted
 from orchestrator.forecast.gpu_memory import sizes_of
 from orchestrator.forecast.history import Observation
-from orchestrator.forecast.work import forward_passes, group_key, scored_items, shape_key, train_passes
+from trials.prefix.work import forward_passes, group_key, scored_items, shape_key, train_passes
 from trials.settings import ModelSpec
 from trials.spec import TrialSpec
 

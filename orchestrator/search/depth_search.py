@@ -25,7 +25,7 @@ from orchestrator.execution.trial_source import Chances, Order, Source, Verdict
 from orchestrator.search.choose_depth import Budget, Want, wants, why
 from orchestrator.search.trial_results import StoredTrials, TrialProgress
 from orchestrator.sweeps.search_spec import GoalSpec
-from trials.prefix.passes import training_passes
+from trials.prefix.work import training_passes
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
 from trials.state import State

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.forecast.work import epoch_passes, scored_items, shape_key
 from tests.orchestrator.forecast.worlds import spec_of
+from trials.prefix.work import epoch_passes, scored_items, shape_key
 
 Settings = tuple[int, int, int]
 SETTINGS = st.tuples(st.integers(0, 6), st.integers(1, 6), st.integers(1, 800))

@@ -9,8 +9,8 @@ import numpy as np
 
 from orchestrator.forecast.gpu_memory import EncoderSizes, Lengths
 from orchestrator.forecast.history import History, Observation, Target
-from orchestrator.forecast.work import forward_passes, scored_items, train_passes
 from tests.builders import first_k, make_spec
+from trials.prefix.work import forward_passes, scored_items, train_passes
 from trials.spec import TrialSpec, steps_an_epoch
 from trials.starter import model_path, treebank_path
 
