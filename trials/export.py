@@ -16,9 +16,10 @@ from transformers import PreTrainedTokenizerFast
 from trials.errors import ModelError
 from trials.models.adapters import merge_adapters
 from trials.models.load import load_tokenizer
-from trials.run import Trained, new_model
+from trials.run import Trained
 from trials.spec import TrialSpec
 from trials.tasks import TASKS
+from trials.training.new_training import new_model
 
 RECIPE = "permafrost.json"  # the trial, for whoever wants to know what the model was trained on and how
 

@@ -6,11 +6,8 @@ To stop a trial early, stop iterating. A trial depends on its spec only, and lea
 from __future__ import annotations
 
 import time
-from collections import defaultdict
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -18,24 +15,25 @@ import torch
 
 from trials.cache.encoding import EncodedCorpus, encode_for
 from trials.errors import PreemptedError
-from trials.hardware.device import PeakMemory, autocast, default_device, device_name, start_device, wait_for
+from trials.hardware.device import Clock, PeakMemory, default_device, device_name, start_device
 from trials.hardware.energy import EnergyMeter
 from trials.models.family import StepMode
-from trials.models.load import LoadedModel, family_of, load_model
+from trials.models.load import LoadedModel
 from trials.prefix.states import take_prefix
-from trials.record import EpochRecord, SplitReport, known_sum, scored_once
-from trials.seeding import GlobalStream, torch_stream
+from trials.record import EpochRecord, known_sum
+from trials.seeding import GlobalStream
 from trials.settings import Predictions
-from trials.spec import TrialSpec, evaluation_steps, examples_seen, steps_an_epoch
+from trials.spec import TrialSpec, evaluation_steps, examples_seen
 from trials.tasks import TASKS
-from trials.tasks.task import Split, as_score
-from trials.training.batching import batches_of
-from trials.training.best_epoch import BestEpoch, split_report
+from trials.tasks.task import as_score
+from trials.training.best_epoch import BestEpoch
 from trials.training.checkpoint import Checkpoints, TrialState
-from trials.training.freeze_course import FreezeSchedule, freeze_parts
+from trials.training.final_scores import FinalScores, final_scores
+from trials.training.freeze_course import FreezeSchedule
 from trials.training.gradient_check import checked_mode
-from trials.training.loop import Training, evaluate, never
-from trials.training.subset import nested_subset, stratified_subset
+from trials.training.loop import evaluate, never
+from trials.training.new_training import new_model, new_training
+from trials.training.subset import train_subset
 
 
 @dataclass(frozen=True)
@@ -123,7 +121,7 @@ def run_trial(
                 best.restore()
                 if keep_weights is not None:
                     keep_weights(best.to_bytes(names, data.labels))
-            final = _final_scores(spec, training, data, best, predictions) if last else FinalScores()
+            final = final_scores(spec, training, data, best, predictions) if last else FinalScores()
         record = EpochRecord(
             step=training.step,
             epoch=state.epoch,
@@ -193,31 +191,6 @@ def _train_to(stop: int, state: TrialState, checkpoints: Checkpoints | None, clo
 
 
 @dataclass(frozen=True)
-class FinalScores:
-    """What only the last record has: scores on the splits beside dev, with the weights of the best epoch, and the
-    reports of all splits.
-    """
-
-    test_score: float | None = None
-    test_metrics: dict[str, float] | None = None
-    reports: tuple[SplitReport, ...] = ()
-
-
-def _final_scores(
-    spec: TrialSpec, training: Training, data: EncodedCorpus, best: BestEpoch, predictions: Predictions
-) -> FinalScores:
-    """Of the restored best weights."""
-    metrics, reports = {}, [split_report(spec, data, "dev", data.dev, best.dev, predictions)]
-    for name in ("test", "mismatched"):
-        if (split := data.splits[name]).examples:
-            evaluated = evaluate(training, split)
-            metrics[name] = TASKS[spec.task].measure(split.gold, evaluated.predicted, split.starts, data.names)
-            reports.append(split_report(spec, data, name, split, evaluated, predictions))
-    score = as_score(spec.task, spec.score, metrics["test"]) if "test" in metrics else None
-    return FinalScores(score, scored_once(**metrics) if metrics else None, tuple(reports))
-
-
-@dataclass(frozen=True)
 class Conditions:
     """What all records of a trial share; each field is one of `EpochRecord`."""
 
@@ -241,98 +214,7 @@ class Once(NamedTuple):
     prefix_flops: float = 0.0
 
 
-class Clock:
-    """Seconds by what they were spent on, including all work that is queued on the device.
-
-    `with clock("setup_s"): ...` adds to a column of the record, whose value the record takes.
-    """
-
-    def __init__(self, device: torch.device) -> None:
-        self._device, self._spent = device, defaultdict[str, float](float)
-
-    @contextmanager
-    def __call__(self, column: str) -> Iterator[None]:
-        """Add the seconds of the block to a column."""
-        wait_for(self._device)
-        start = time.perf_counter()
-        yield
-        wait_for(self._device)
-        self._spent[column] += time.perf_counter() - start
-
-    def move(self, column: str, other: str, seconds: float) -> None:
-        """Count seconds that were spent in one column's block towards another column."""
-        self._spent[column] -= seconds
-        self._spent[other] += seconds
-
-    def take(self, column: str) -> float:
-        """The seconds of a column since they were taken last."""
-        return self._spent.pop(column, 0.0)
-
-
 def _cut_off(data: EncodedCorpus, subset: np.ndarray) -> dict[str, int]:
     """Words that `max_length` cuts off: of dev, and of the train subset of these indices."""
     train = (data.train.examples[i].cut for i in subset)
     return {"dev_cut_off": sum(example.cut for example in data.dev.examples), "train_cut_off": sum(train)}
-
-
-def train_subset(spec: TrialSpec, train: Split) -> np.ndarray:
-    """Indices (train_size,) of the nested train subset; of texts with classes it is stratified by class."""
-    seed = spec.seed if spec.subset_seed is None else spec.subset_seed
-    task = TASKS[spec.task]
-    if task.head == "text" and not task.regression:
-        return stratified_subset(train.gold, spec.train_size, seed)
-    return nested_subset(len(train.examples), spec.train_size, seed)
-
-
-def new_model(spec: TrialSpec, n_labels: int, device: torch.device, *, mode: StepMode | None = None) -> LoadedModel:
-    """The pretrained model with a new head, its frozen parts frozen, with adapters if the recipe has them.
-
-    `mode`: how its steps will run; by default in rows on a CPU, else padded.
-    """
-    head, init = TASKS[spec.task].head, torch_stream(spec.seeds.init, "init")
-    mode = mode or ("rows" if device.type == "cpu" else "padded")
-    loaded = load_model(spec.model, head=head, n_outputs=n_labels, dropout=spec.dropout, init=init, mode=mode)
-    freeze_parts(loaded.parts, spec.always_frozen)
-    if spec.lora is not None:
-        from trials.models.adapters import add_adapters  # importing peft takes two seconds
-
-        with GlobalStream(spec.seeds.init, "adapters", device).drawn():
-            add_adapters(loaded, family_of(spec.model), spec.lora, spec.freeze)
-    loaded.model.to(device)
-    return loaded
-
-
-def new_training(
-    spec: TrialSpec,
-    loaded: LoadedModel,
-    data: EncodedCorpus,
-    subset: np.ndarray,
-    device: torch.device,
-    *,
-    mode: StepMode = "padded",
-    done: int = 0,
-    accumulation: int = 1,
-) -> Training:
-    """The training on a subset (train_size,) of the train examples; `done` steps precede it in a checkpoint.
-
-    `mode`: the one that the model was loaded for; of a model that takes no rows, batches are padded.
-    """
-    examples = [data.train.examples[i] for i in subset]
-    if loaded.first_position is not None:
-        mode = "rows"
-    elif mode == "rows":
-        mode = "padded"
-    return Training(
-        loaded=loaded,
-        optim=spec.optim,
-        examples=examples,
-        batches=islice(batches_of(spec, examples), done, None),
-        step=done,
-        accumulation=accumulation,
-        pad_id=data.pad_id,
-        device=device,
-        precision=autocast(spec.precision, device),
-        n_steps=steps_an_epoch(spec) * spec.optim.epochs,
-        scaled=spec.precision == "fp16",
-        mode=mode,
-    )

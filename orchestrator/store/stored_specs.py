@@ -36,12 +36,6 @@ def spec_columns(spec: TrialSpec) -> dict[str, Any]:
         "train_size": spec.train_size,
         "seed": spec.seed,
         "spec": spec.model_dump_json(),
-        **_added(spec),
-    }
-
-
-def _added(spec: TrialSpec) -> dict[str, Any]:
-    return {
         "cell_id": spec.cell_id,
         "baseline_id": spec.baseline_id,
         "seed_key": spec.seeds.key,
@@ -60,11 +54,11 @@ def completed(rows: pa.Table) -> pa.Table:
     for i, (trial_id, text) in enumerate(zip(rows["trial_id"].to_pylist(), rows["spec"].to_pylist(), strict=True)):
         if columns["cell_id"][i] is None:
             try:
-                added = _added(stored_spec(text or "", trial_id))
+                added = spec_columns(stored_spec(text or "", trial_id))
             except StoreError:
                 continue
-            for name, value in added.items():
-                columns[name][i] = value
+            for name in ADDED:
+                columns[name][i] = added[name]
     for name, values in columns.items():
         rows = rows.set_column(rows.column_names.index(name), name, pa.array(values, TRIALS.field(name).type))
     return rows

@@ -8,7 +8,6 @@ from typing import Any
 from orchestrator.config.quantities import counted
 from orchestrator.store import ResultStore
 from trials.draft import Lookup
-from trials.settings import DataSpec, ModelSpec
 from trials.spec import TrialSpec
 
 _CONTENT = {"model": "revision", "data": "fingerprint"}  # of a spec: the digest of the files
@@ -29,7 +28,8 @@ def pin_notes(sweep: str, trials: Sequence[TrialSpec], store: ResultStore, looku
                 if source := spec[key].get("source"):
                     entry = earlier.setdefault(source, {"content": spec[key][_CONTENT[key]], "n": 0})
                     entry["n"] += 1
-    now = {used.source: _content(used) for spec in trials for used in (spec.model, spec.data) if used.source}
+    now = {spec.model.source: spec.model.revision for spec in trials}
+    now |= {spec.data.source: spec.data.fingerprint for spec in trials}
     for source, phrase in lookup.resolved.items():
         name = source.rpartition("@")[0]
         moved = [old for old in earlier if old.rpartition("@")[0] == name] if source not in earlier else []
@@ -44,7 +44,3 @@ def pin_notes(sweep: str, trials: Sequence[TrialSpec], store: ResultStore, looku
                     f"{phrase}; the last launch had {version}, which makes other settings: its "
                     f"{counted(earlier[old]['n'], 'trial')} will not be mixed with these. Write {old} to resume it."
                 )
-
-
-def _content(used: ModelSpec | DataSpec) -> str:
-    return used.revision if isinstance(used, ModelSpec) else used.fingerprint

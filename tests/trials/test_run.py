@@ -16,11 +16,13 @@ from tests.trials.conftest import CPU, TrialMaker, numbers, records_of, save_tin
 from trials.cache.encoding import encode_for
 from trials.errors import DivergedError, RefusedError
 from trials.models.load import load_model
-from trials.run import new_model, run_trial, train_subset
+from trials.run import run_trial
 from trials.settings import FreezeSpec, OptimSpec
 from trials.spec import TrialSpec, evaluation_steps
 from trials.training.best_epoch import BestEpoch
 from trials.training.loop import EvaluatedSplit
+from trials.training.new_training import new_model
+from trials.training.subset import train_subset
 
 # A change of every field, and nothing else, for `test_every_field_...`; dotted as in a sweep.
 CHANGES: dict[str, dict[str, Any]] = {

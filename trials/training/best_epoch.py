@@ -5,22 +5,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import torch
 from safetensors.torch import save
 
-from trials.cache.encoding import EncodedCorpus
-from trials.metrics.metric import METRICS
 from trials.models.load import LoadedModel
-from trials.record import SplitReport
-from trials.settings import Predictions
-from trials.spec import TrialSpec
-from trials.tasks import TASKS
-from trials.tasks.task import Split, score_name
 from trials.training.loop import EvaluatedSplit
-
-AUTO_WORDS = 100_000  # largest split whose predictions are stored by default; about a megabyte in the store
 
 
 class BestEpoch:
@@ -70,24 +60,3 @@ class BestEpoch:
             for p, weight in zip(self.trained, self.weights, strict=True)
         }
         return save(tensors, {"labels": json.dumps(list(labels))})
-
-
-def split_report(
-    spec: TrialSpec, data: EncodedCorpus, name: str, split: Split, evaluated: EvaluatedSplit, predictions: Predictions
-) -> SplitReport:
-    """The scores of every label, what each sentence contributes, and the predictions if the sweep stores them."""
-    task = TASKS[spec.task]
-    predicted = task.predicted_split(split.gold, evaluated.predicted, split.starts, data.names)
-    tags = task.table(predicted)
-    metric = METRICS[score_name(spec.task, spec.score)]
-    contributions, constant = tuple(metric.score_contributions(predicted).tolist()), metric.constant_score(predicted)
-    documents = () if split.documents is None else tuple(split.documents.tolist())
-    n_words = tuple(metric.words(predicted).tolist()) if contributions else ()
-    by_default = task.head == "tokens" and len(split.gold) <= AUTO_WORDS
-    report = SplitReport(name, tags, contributions, constant, documents=documents, words=n_words)
-    if predictions == "none" or (predictions == "auto" and not by_default):
-        return report
-    probability = tuple(None if math.isnan(p) else p for p in evaluated.probability.tolist())
-    gold, predicted_values = tuple(split.gold.tolist()), tuple(evaluated.predicted.tolist())
-    names = () if task.regression else data.names
-    return replace(report, names=names, gold=gold, predicted=predicted_values, probability=probability)

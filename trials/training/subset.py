@@ -7,6 +7,18 @@ from collections.abc import Iterator
 import numpy as np
 
 from trials.seeding import numpy_stream
+from trials.spec import TrialSpec
+from trials.tasks import TASKS
+from trials.tasks.task import Split
+
+
+def train_subset(spec: TrialSpec, train: Split) -> np.ndarray:
+    """Indices (train_size,) of the nested train subset; of texts with classes it is stratified by class."""
+    seed = spec.seed if spec.subset_seed is None else spec.subset_seed
+    task = TASKS[spec.task]
+    if task.head == "text" and not task.regression:
+        return stratified_subset(train.gold, spec.train_size, seed)
+    return nested_subset(len(train.examples), spec.train_size, seed)
 
 
 def nested_subset(n: int, size: int, seed: int) -> np.ndarray:

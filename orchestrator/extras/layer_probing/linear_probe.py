@@ -30,11 +30,11 @@ from trials.metrics.metric import METRICS, PredictedSplit, TaskMetric
 from trials.metrics.task_metrics import counts_of
 from trials.models.load import load_model, load_tokenizer
 from trials.prefix.rule import why_not_cut
-from trials.run import train_subset
 from trials.seeding import torch_stream
 from trials.spec import TrialSpec
 from trials.tasks import TASKS
 from trials.tasks.task import NO_PREDICTION, Example, Split, as_score
+from trials.training.subset import train_subset
 
 MOST_PLACES = (
     50_000  # of train that a probe learns from: the sentences of the subset in its order, until they have so many

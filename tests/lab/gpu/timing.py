@@ -14,12 +14,14 @@ import torch
 from tests.lab.gpu.workload import changed, encode
 from trials.hardware.device import default_device, wait_for
 from trials.models.load import LoadedModel
-from trials.run import new_model, new_training, run_trial, train_subset
+from trials.run import run_trial
 from trials.spec import TrialSpec
 from trials.training.freeze_course import FreezeSchedule
 from trials.training.gradient_check import checked_mode
 from trials.training.loop import Training
+from trials.training.new_training import new_model, new_training
 from trials.training.step_rule import GRAPHS_VARIABLE
+from trials.training.subset import train_subset
 
 WARM_UP = 64  # steps: every padded length has been seen, and recorded where steps are CUDA graphs
 

@@ -14,10 +14,10 @@ from torch.nn.functional import cross_entropy
 from tests.lab.gpu.timing import release
 from tests.lab.gpu.workload import encode
 from trials.hardware.device import default_device, wait_for
-from trials.run import new_model
 from trials.spec import TrialSpec
 from trials.tasks.task import IGNORE, Example
 from trials.training.batching import padded_rows, shuffled_batches
+from trials.training.new_training import new_model
 
 EVAL_BATCH = 64
 

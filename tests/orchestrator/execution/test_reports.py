@@ -23,7 +23,7 @@ from trials.settings import Predictions
 from trials.spec import TrialSpec
 from trials.state import State
 from trials.tasks.task import read_corpus
-from trials.training.best_epoch import AUTO_WORDS
+from trials.training.final_scores import AUTO_WORDS
 
 OPTIM = {"lr": 1e-3, "batch_size": 8, "epochs": 2}
 

@@ -18,12 +18,14 @@ from trials.models.family import MODEL_FAMILIES
 from trials.models.load import LoadedModel
 from trials.models.padding_free import Spans, attend, attending_within
 from trials.prefix.states import take_prefix
-from trials.run import new_model, new_training, run_trial, train_subset
+from trials.run import run_trial
 from trials.spec import TrialSpec
 from trials.tasks.task import Example
 from trials.training.batching import collate, laid_end_to_end
 from trials.training.freeze_course import train_mode
 from trials.training.loop import Training, evaluate, mean_loss, one_step, train_steps
+from trials.training.new_training import new_model, new_training
+from trials.training.subset import train_subset
 
 CPU = torch.device("cpu")
 ROWS = [name for name in MODEL_FAMILIES if MODEL_FAMILIES[name].padding_free]

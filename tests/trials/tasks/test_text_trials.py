@@ -15,10 +15,9 @@ from tests.examples import first
 from tests.trials.conftest import TrialMaker, records_of
 from trials.cache.encoding import encode_for
 from trials.metrics.label_table import tag_table
-from trials.run import train_subset
 from trials.spec import TrialSpec
 from trials.tasks import TASKS
-from trials.training.subset import stratified_subset
+from trials.training.subset import stratified_subset, train_subset
 
 LONG = {"lr": 1e-2, "epochs": 10}
 

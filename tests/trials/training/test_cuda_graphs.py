@@ -17,13 +17,15 @@ from tests.trials.training.test_checkpoint import interrupted_after
 from trials.cache.encoding import encode_for
 from trials.errors import DivergedError
 from trials.models.family import StepMode
-from trials.run import new_model, new_training, run_trial, train_subset
+from trials.run import run_trial
 from trials.spec import TrialSpec
 from trials.training.batching import Batch, shuffled_batches
 from trials.training.checkpoint import Checkpoints
 from trials.training.freeze_course import FreezeSchedule
 from trials.training.loop import Training, evaluate
+from trials.training.new_training import new_model, new_training
 from trials.training.step_graphs import StepGraphs, model_state
+from trials.training.subset import train_subset
 
 CPU = torch.device("cpu")
 GPU = torch.device("cuda", 0)

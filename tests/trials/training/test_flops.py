@@ -20,10 +20,12 @@ from trials.models.load import family_of
 from trials.prefix.rule import prefix_depth
 from trials.prefix.states import take_prefix
 from trials.record import EpochRecord
-from trials.run import new_model, new_training, run_trial, train_subset
+from trials.run import run_trial
 from trials.spec import TrialSpec
 from trials.training.batching import collate
 from trials.training.freeze_course import FreezeSchedule
+from trials.training.new_training import new_model, new_training
+from trials.training.subset import train_subset
 
 CPU = torch.device("cpu")
 FREEZES: dict[str, dict[str, Any]] = {

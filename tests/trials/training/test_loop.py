@@ -17,14 +17,14 @@ from trials.cache.encoding import encode_for
 from trials.hardware.device import PeakMemory
 from trials.models.family import StepMode
 from trials.models.load import load_model
-from trials.run import new_model, new_training, train_subset
 from trials.seeding import GlobalStream, numpy_stream, stream_seed
 from trials.settings import OptimSpec
 from trials.tasks.task import IGNORE, NO_PREDICTION, Example, Split
 from trials.training.batching import Batch, batches_by_length, batches_of_like_length, collate, shuffled_batches
 from trials.training.best_epoch import BestEpoch
 from trials.training.loop import EvaluatedSplit, evaluate, lr_share, mean_loss, new_optimizer
-from trials.training.subset import nested_subset
+from trials.training.new_training import new_model, new_training
+from trials.training.subset import nested_subset, train_subset
 
 CPU = torch.device("cpu")
 SIZES = st.integers(1, 40)

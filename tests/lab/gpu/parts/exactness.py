@@ -25,12 +25,13 @@ from tests.lab.gpu.results import Record
 from tests.lab.gpu.timing import whole_trial
 from tests.lab.gpu.workload import LAYERS, changed, data_spec, encode, first, nothing
 from trials.models.family import MODEL_FAMILIES
-from trials.run import new_model, train_subset
 from trials.seeding import numpy_stream
 from trials.spec import TrialSpec
 from trials.tasks.task import IGNORE
 from trials.training.batching import padded_rows, shuffled_batches
 from trials.training.loop import lr_share, new_optimizer
+from trials.training.new_training import new_model
+from trials.training.subset import train_subset
 
 N_TRAIN, BATCH, EPOCHS = 40, 4, 2  # 20 steps
 LONGEST = 48  # subwords
