@@ -19,7 +19,7 @@ import pandas as pd
 
 from dashboards.data.latex_tables import as_latex
 from dashboards.data.table_files import as_csv, as_markdown
-from orchestrator.commands.data import check
+from orchestrator.commands.data_check import check
 from tests.lab.fuzz.hostile_text import HOSTILE, has_control_character
 from tests.lab.fuzz.judging import Verdict, judged
 
