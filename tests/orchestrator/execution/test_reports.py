@@ -139,7 +139,7 @@ def test_predictions_are_kept_as_the_sweep_says(
 def test_auto_keeps_no_predictions_of_a_large_split(treebank: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = resolved(treebank, "pos")
     n_words = len(run(spec, "auto")[-1].reports[0].gold)
-    monkeypatch.setattr("trials.training.best_epoch.AUTO_WORDS", n_words - 1)
+    monkeypatch.setattr("trials.training.final_scores.AUTO_WORDS", n_words - 1)
     report = list(run_trial(spec))[-1].reports[0]
     assert (report.gold, report.predicted, report.names) == ((), (), ())
     assert report.tags == run(spec, "auto")[-1].reports[0].tags
