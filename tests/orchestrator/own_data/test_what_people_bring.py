@@ -15,15 +15,14 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
-from dashboards.cli import app
 from orchestrator.own_data.choose_options import ChooseOptions
 from orchestrator.own_data.corpus_guess import CorpusGuess, guess_corpus
 from tests.orchestrator.own_data.test_folder_kinds import (
     NER,
     REVIEW,
     Kind,
+    is_what_it_is,
     json_lines,
     lines,
     ner,
@@ -40,7 +39,6 @@ from trials.datasets.corpus import Sentence, Text
 from trials.draft import Lookup
 from trials.errors import PermafrostError
 from trials.settings import DataSpec
-from trials.sources.places.corpus_draft import DataDraft
 from trials.tasks.task import read_corpus
 
 PUBLIC = Path(__file__).parents[4] / "shared" / "cases"
@@ -98,10 +96,6 @@ KINDS: dict[str, Kind] = {
                                                 for row in ner(40)]]), ".csv"),
         40, layout="csv", columns={"tokens": "satz", "tags": "etiketten"},
     ),
-    "tags of a sentence behind a tab": of_words(
-        train("".join("\t".join(" ".join(part) for part in zip(*row, strict=True)) + "\n" for row in ner(40))), 40,
-        layout="tsv", columns={"tokens": 0, "tags": 1},
-    ),
     "lists of other names": of_words(
         train(json_lines({"id": i, "mots": [w for w, _ in row], "etiquettes": [t for _, t in row]}
                          for i, row in enumerate(ner(40))), ".jsonl"),
@@ -120,21 +114,12 @@ KINDS: dict[str, Kind] = {
         "out.txt holds the labels of the lines of in.txt: parallel files",
             "paste train/in.txt train/out.txt > train.tsv",
     ),
-    "texts and classes line by line": refused(
-        {"train.src": "".join(t + "\n" for t, _ in texts(30)), "train.cls": "".join(k + "\n" for _, k in texts(30))},
-        "train.cls holds the labels of the lines of train.src", "paste train.src train.cls > train.tsv",
-    ),
     "two splits of sentences of one length": of_words(
         {"train.txt": lines(ner(40), " "), "dev.txt": lines(ner(40, 100), " ")}, 40, 40, 0
     ),
     "train, dev, and both in one": of_words(
         {**NER, "train_dev.tsv": NER["train.tsv"] + NER["dev.tsv"]}, 40, 8, 6,
             notes=["train_dev.tsv looks like a split"]
-    ),
-    "train, and more of it": of_texts(
-        {"train.csv": texts_of("text", "label", n=40), "dev.csv": texts_of("text", "label", n=10),
-         "train_full.csv": texts_of("text", "label", n=70)},
-        40, 10, 0, **TEXT, notes=["train_full.csv looks like a split and is not used"],
     ),
     "train and dev in one, which is all there is": of_texts(
         {"trainval.csv": "", "train_val.csv": texts_of("text", "label")}, 60, **TEXT
@@ -152,25 +137,12 @@ KINDS: dict[str, Kind] = {
     "a suffix that says no format": refused(
         train("".join(f"__label__{k} {t}\n" for t, k in texts(40)), ".ft"), "train.ft: this is fastText", "sed -E"
     ),
-    "a suffix that says no format, of words": refused(
-        train(lines(ner(40)), ".data"), "train.data: looks like columns", "--format columns --train FILE"
-    ),
     "a folder for train, a file for dev": of_texts(
         {"train/all.csv": texts_of("text", "label"), "dev.csv": texts_of("text", "label", n=20)}, 60, 20, 0, **TEXT
     ),
-    "tables of Hive's with names on top": of_texts(
-        {f"split={split}/{i}.csv": csv_text([("note", "kind"), *texts(30, 100 * i + start)])
-         for split, start in (("train", 0), ("val", 900)) for i in range(2)},
-        60, 60, 0, text="note", label="kind", layout="jsonl",
-    ),
-    "a packed file under another name": refused({"all.zip": "PK"}, "all.zip: .zip files are not read. Unpack it"),
     "words with the numbers of their sentences": refused(
         train("".join(f"{i}\t{w}\t{t}\n" for i, row in enumerate(ner(40)) for w, t in row)),
         "a word a line with the numbers of sentences", "train.tsv > OTHER/train.tsv",
-    ),
-    "a few words with the number of their sentence": refused(
-        train("sent_id\ttoken\tner\n" + "".join(f"0\t{w}\t{t}\n" for w, t in ner(1)[0])),
-        "a word a line with the numbers of sentences",
     ),
     "tags before words": refused(
         train(lines([[(t, "0", w) for w, t in row] for row in ner(40)]), ".conll"),
@@ -180,10 +152,6 @@ KINDS: dict[str, Kind] = {
     "texts of a script without spaces": of_texts(
         with_splits(".txt", lambda n, start: "".join(f"电影很好看{i}\t{i % 2}\n" for i in range(start, start + n))),
         40, 8, 6, text=0, label=1,
-    ),
-    "texts of a script without spaces below blank lines": of_texts(
-        train("text_a\tlabel\n" + "".join(f"电影很好看{i}\t{i % 2}\n" + "\n" * (i % 30 == 9) for i in range(90))), 90,
-        text="text_a",
     ),
     "types with spaces between tabs": of_words(
         train(lines([[(w, t.replace("PER", "Old King")) for w, t in row] for row in ner(40)]), ".txt"), 40,
@@ -205,10 +173,6 @@ KINDS: dict[str, Kind] = {
         train("text,label\n" + "".join(f'"he \\"said\\", {t}",{k}\n' for t, k in texts(40)), ".csv"), 40, **TEXT,
         notes=['a quote inside of quotes is written \\"'],
     ),
-    "backslashes before quotes between semicolons": of_texts(
-        train("text;label\n" + "".join(f'"he \\"said\\"; {t}";{k}\n' for t, k in texts(40)), ".csv"), 40, **TEXT,
-        notes=["the cells are separated by semicolons", 'a quote inside of quotes is written \\"'],
-    ),
     "a named separator": of_texts(
         train("sep=;\ntext;label\n" + "".join(f"{t};{k}\n" for t, k in texts(40)), ".csv"), 40, **TEXT,
         notes=["its first line, `sep=`, names the separator"],
@@ -218,14 +182,6 @@ KINDS: dict[str, Kind] = {
         notes=["its header line comes 1 more times and is no row"],
     ),
     # --- JSON
-    "an array": of_texts(
-        train(json.dumps([{"text": t, "label": k} for t, k in texts(40)]), ".json"), 40, text="text", layout="jsonl"
-    ),
-    "objects in objects": of_texts(
-        train(json_lines({"meta": {"id": 1}, "body": {"text": t}, "gold": {"label": k}} for t, k in texts(40)),
-            ".jsonl"),
-        40, text="body.text", label="gold.label", layout="jsonl",
-    ),
     "rows by their numbers": of_texts(
         train(json.dumps({str(i): {"text": t, "label": k} for i, (t, k) in enumerate(texts(40))}), ".json"), 40,
         text="text", layout="jsonl",
@@ -248,11 +204,6 @@ KINDS: dict[str, Kind] = {
     # --- Labels that are no classes
     "spans of characters": refused(
         train(json_lines(SPANS), ".jsonl"), "the labels in 'label' are spans or nested objects ([[0, 3, 'PER']])"
-    ),
-    "spans of characters under another name": refused(
-        train(json_lines({"text": "Ada", "entities": [{"start_offset": 0, "end_offset": 3}]} for _ in range(9)),
-            ".jsonl"),
-        "the labels in 'entities' are spans",
     ),
     "spans of characters as JSON in a cell": refused(
         train(csv_text([("text", "label"), *[(t, json.dumps([{"start": 1}])) for t, _ in texts(9)]]), ".csv"),
@@ -279,19 +230,11 @@ KINDS: dict[str, Kind] = {
     "a label in a printed list": of_texts(
         train(csv_text([("text", "label"), *[(t, f"['{k}']") for t, k in texts(40)]]), ".csv"), 40, **TEXT
     ),
-    "several labels in a printed list": refused(
-        train(csv_text([("text", "label"), *[(t, f"['{k}', 'x']") for t, k in texts(40)]]), ".csv"),
-        "the labels in 'label' are several a text",
-    ),
     "scores with commas": refused(
         train("text;score\n" + "".join(f"{t};{i % 5},{i % 9}\n" for i, (t, _) in enumerate(texts(60))), ".csv"),
         "the labels in 'score' are numbers with commas (0,0). Write points",
     ),
     # --- Labels that are none, or the same one twice
-    "a dash for no label": of_texts(
-        train(entailed("-", ("yes", "no", "maybe"))), 56, text="premise", pair="hypothesis", label="gold_label",
-        notes=["texts without a label ('-') are left out: 4 of 60 in train"],
-    ),
     "-1 beside three classes": of_texts(
         train(entailed("-1", "012")), 56, text="premise", pair="hypothesis", label="gold_label", notes=["('-1')"]
     ),
@@ -309,7 +252,6 @@ KINDS: dict[str, Kind] = {
         train(table([(t, ("NA", "DE", "FR")[i % 3]) for i, (t, _) in enumerate(REVIEW)])),
             "'NA' beside 'DE', 'FR' a class"
     ),
-    "plus and minus": of_texts(train(table([(t, "+-"[i % 2]) for i, (t, _) in enumerate(REVIEW)])), 60),
     "floats for classes": of_texts(
         {"train.csv": texts_of("text", "label").replace(",0\n", ",0.0\n").replace(",1\n", ",1.0\n"),
          "dev.csv": texts_of("text", "label", n=20)},
@@ -345,10 +287,6 @@ KINDS: dict[str, Kind] = {
         {**train(texts_of("text", "label"), ".csv"), "dev.csv": csv_text([("text", "label"), *REVIEW])},
         "dev shares no label with train", "--held-out 0.1",
     ),
-    "dev with its columns the other way round": refused(
-        {**train(lines(ner(40))), "dev.tsv": lines([[row[::-1] for row in rows] for rows in ner(9, 100)])},
-        "dev shares no label with train",
-    ),
     "dev of one class": refused(
         {**train(texts_of("text", "label"), ".csv"), "dev.csv": csv_text([("text", "label"), *[(t, "1") for t,
             _ in texts(30)]])},
@@ -382,30 +320,9 @@ KINDS: dict[str, Kind] = {
 }  # fmt: skip
 
 
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PERMAFROST_CACHE", str(tmp_path / "cache"))
-
-
 @pytest.mark.parametrize("name", KINDS)
 def test_what_people_bring_is_read_as_what_it_is_or_refused_in_one_line(name: str) -> None:
-    kind = KINDS[name]
-    written(kind.files)
-    asked = ChooseOptions(data=kind.name, **kind.options)
-    if kind.error:
-        with pytest.raises(PermafrostError) as error:
-            guess_corpus(asked, Lookup(offline=True))
-        assert [words for words in kind.error if words not in str(error.value)] == [], str(error.value)
-        assert "\n" not in str(error.value)
-        return
-    found = guess_corpus(asked, Lookup(offline=True))
-    sizes = found.spec.sizes if found.spec.held_out is None else (sum(found.spec.sizes or ()),)
-    columns = found.spec.columns.model_dump(exclude_none=True)
-    assert (found.task, found.spec.format, columns, sizes) == (kind.task, kind.format, kind.columns, kind.sizes)
-    assert [words for words in kind.notes if words not in "\n".join(found.lines)] == [], found.lines
-    again = Lookup(offline=True).data(DataDraft.model_validate(found.data), found.task)
-    assert again.content() == found.spec.content()  # a sweep file reads the same
+    assert "\n" not in is_what_it_is(KINDS[name])
 
 
 def guessed(path: Path | str, **options: Any) -> CorpusGuess:
@@ -548,11 +465,10 @@ def test_words_are_read_back_from_each_format(rows: list[list[tuple[str, str]]],
 NER_3 = ("ner", 80)
 CASES: dict[str, object] = {  # the task and the size of train, or words of the refusal
     "01*/ner": ("ner", 3), "02*/train.txt": ("ner", 3), "03*/train.conllu": "all 6 words are `_`",
-    "04*/folder": ("classification", 60), "05*/train.txt": "'B_ORG', which is not a span tag", "06*/train.conll": (
-        "ner", 2),
+    "04*/folder": ("classification", 60), "06*/train.conll": ("ner", 2),
     "07*/folder": ("classification", 30), "12*/cola.tsv": ("classification", 20),
     "12*/semicolon.csv": ("classification", 40), "12*/words.csv": "a row holds one word and its tag",
-    "14*/f.bio": ("ner", 1), "15*/f.bio": ("ner", 3),
+    "15*/f.bio": ("ner", 3),
     "18*/01-*": NER_3, "18*/01b-*": "are numbers, 0 to 5, which say no types", "18*/01c-*": NER_3, "18*/01d-*": NER_3,
     "19*/02-*": "brat's standoff", "19*/02b-*": ("ner", 72), "19*/02d-*": ("ner", 144), "19*/03-*": "parallel files",
     "20*/04-*": ("classification", 300), "20*/04c-*": ("classification", 300), "20*/04d-*": ("classification", 300),
@@ -583,13 +499,12 @@ def test_a_public_case_has_its_right_value(pattern: str) -> None:
     found = sorted(PUBLIC.glob(pattern)) if PUBLIC.is_dir() else []
     if not found:
         pytest.skip(f"the public cases are not at {PUBLIC}")
-    expected, task = CASES[pattern], ["--task", "ner"] if "40-" in pattern else []
-    done = CliRunner().invoke(app, ["data", "check", str(found[0]), "--json", *task])
+    expected, task = CASES[pattern], {"task": "ner"} if "40-" in pattern else {}
     if isinstance(expected, str):
-        assert done.exit_code in (2, 3), done.output
-        assert expected in done.stderr
-        assert done.stderr.count("\n") == 1
+        with pytest.raises(PermafrostError) as error:
+            guessed(found[0], **task)
+        assert expected in str(error.value)
         return
-    assert done.exit_code == 0, done.output
-    read = json.loads(done.stdout)
-    assert (read["task"], next(iter(read["splits"].values()))["items"]) == expected
+    corpus = guessed(found[0], **task)
+    sizes = corpus.spec.sizes or (0,)
+    assert (corpus.task, sizes[0] if corpus.spec.held_out is None else sum(sizes)) == expected
