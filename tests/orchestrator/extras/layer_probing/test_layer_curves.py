@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from orchestrator.analysis.trial_frame import trial_frame
-from orchestrator.extras.layer_probing.layer_curves import COLUMNS, findings, layer_curves, mean_of_scores, probe_id
+from orchestrator.extras.layer_probing.layer_curves import COLUMNS, findings, layer_curves, probe_id
 from orchestrator.store.schema import DRIFTS, PROBES
 from tests.builders import make_spec
 from tests.examples import each
@@ -95,15 +95,6 @@ def test_drift_is_that_of_the_baseline_over_its_seeds() -> None:
     assert found.loc[1, ["drift", "cka", "n_drifts"]].tolist() == pytest.approx([0.2, 0.5, 2])
     assert found.loc[1, "drift_low"] < 0.2 < found.loc[1, "drift_high"]
     assert pd.isna(found.loc[2, "drift"])
-
-
-def test_without_contributions_an_interval_is_over_subsets_alone_and_one_subset_has_none() -> None:
-    nothing = pd.Series([np.empty(0)] * 3)
-    several = mean_of_scores(pd.Series([0.4, 0.5, 0.6]), nothing)
-    assert several.mean == pytest.approx(0.5)
-    assert several.low < 0.5 < several.high
-    alone = mean_of_scores(pd.Series([0.4]), nothing[:1])
-    assert (alone.mean, np.isnan(alone.low)) == (0.4, True)
 
 
 @each(

@@ -47,19 +47,6 @@ def test_the_states_at_each_depth_are_those_of_the_layers_below_it(family: str, 
                 assert torch.equal(states, whole(**collate([example], 0, CPU).inputs).last_hidden_state[0])
 
 
-def test_depth_0_is_what_the_embeddings_give_and_progress_counts_every_example_at_every_depth(
-    make_trial: TrialMaker,
-) -> None:
-    spec, counts = make_trial("bert"), list[int]()
-    loaded, examples = untouched(spec), encode_for(spec).dev.examples[:2]
-    at, *_ = states_at_every_depth(spec, loaded, examples, CPU, counts.append)
-    loaded.model.eval()
-    with torch.inference_mode():
-        for example, states in zip(examples, at.states, strict=True):
-            assert torch.equal(states, loaded.parts.embeddings(torch.from_numpy(example.ids)[None])[0])
-    assert sum(counts) == 5 * len(examples)
-
-
 @pytest.mark.parametrize(
     ("family", "reading"), [("bert", "first"), ("distilbert", "first"), ("gpt2", "last"), ("modernbert", "mean")]
 )

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from dashboards.data.frames import Frames
 from dashboards.data.selection import Selection
 from dashboards.views.kit.theme import LOOKS, Look
 from orchestrator.extras.layer_probing.layer_curves import findings, probe_id
@@ -34,13 +33,6 @@ def selection(tmp_path_factory: pytest.TempPathFactory) -> Selection:
     return selected(measured(tmp_path_factory.mktemp("layers") / "s"))
 
 
-def test_there_is_a_panel_for_each_train_size_with_every_depth(selection: Selection) -> None:
-    info = prepare_layers(selection)
-    assert info.titles == ["200", "800"]
-    assert info.table.groupby("panel")["depth"].apply(list).tolist() == [list(range(7))] * 2
-    assert info.table["loss"].notna().any()
-
-
 @each("look", LOOKS.values())
 def test_each_curve_of_a_panel_has_its_own_scale_and_says_what_it_shows(selection: Selection, look: Look) -> None:
     info = prepare_layers(selection)
@@ -62,26 +54,10 @@ def test_a_curve_that_no_trial_has_is_left_out_and_the_page_says_what_it_takes(t
     assert "`keep: weights`" in page.note
 
 
-def test_the_table_has_a_row_a_depth(selection: Selection) -> None:
-    table = drawn(LAYERS, selection).table
-    assert len(table) == 14
-    assert set(table["probe (%)"]) == {50.0}
-
-
 def test_without_probes_the_page_says_which_command_to_run(tmp_path: Path) -> None:
     words = drawn(LAYERS, made(tmp_path / "my store")).why_empty
     assert "Run: permafrost layers --sweep " in words
     assert f"--store '{tmp_path / 'my store'}'" in words
-
-
-def test_probes_that_were_added_appear_at_the_next_refresh(tmp_path: Path) -> None:
-    made(tmp_path / "s")
-    frames = Frames(open_store(tmp_path / "s"))
-    before = frames.refresh()
-    assert (len(before.probes), frames.refresh()) == (0, before)
-    measured(tmp_path / "s")
-    after = frames.refresh()
-    assert (len(after.probes), len(after.drifts)) == (2 * 3 * 7, 2 * 3 * 7)
 
 
 def test_a_panel_too_many_is_in_the_table_and_named(selection: Selection, monkeypatch: pytest.MonkeyPatch) -> None:

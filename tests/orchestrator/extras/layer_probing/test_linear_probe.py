@@ -54,12 +54,6 @@ def test_words_that_were_cut_off_are_errors_of_the_probe(make_trial: TrialMaker)
     assert max(probe.score for probe in probes(spec)) <= 1 - cut
 
 
-def test_a_probe_learns_from_a_part_of_a_large_subset(make_trial: TrialMaker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(linear_probe, "MOST_PLACES", 30)
-    n = probes(make_trial(train_size=24))[0].n_places
-    assert 30 <= n < 30 + 12  # the sentence in which the limit is reached is whole
-
-
 def test_equal_labels_are_predicted_as_such() -> None:
     assert fitted(np.eye(3), np.array([2, 2, 2]), regression=False).predict(np.zeros((1, 3))).tolist() == [2]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import shutil
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ import pytest
 
 from orchestrator.extras.store_care.check import check_store
 from orchestrator.extras.store_care.check_rows import agrees
-from orchestrator.storage.storage import FolderStorage, NewerError, Storage
+from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.results import MARKER
 from orchestrator.store.row_digests import recorded
@@ -67,13 +66,6 @@ def test_a_store_is_checked_wherever_it_lies(storage: Storage) -> None:
     assert check_store(storage).states == {"completed": 1}
 
 
-def test_a_check_writes_nothing(real: Real, tmp_path: Path) -> None:
-    copy = real.copy(tmp_path)
-    before = sorted(copy.rglob("*"))
-    check_store(copy)
-    assert sorted(copy.rglob("*")) == before
-
-
 def test_a_running_sweep_and_an_attempt_killed_before_its_trial_was_committed_are_no_findings(
     store: ResultStore,
 ) -> None:
@@ -106,13 +98,12 @@ def test_parts_without_digests_are_read_and_noted() -> None:
 
 
 def corrupted(content: bytes) -> Iterator[bytes]:
-    """One flipped bit in each 16th of it (in `make test` in each half), and truncations."""
-    parts = 16 if ALL else 2
+    """One flipped bit in each 16th of it (in `make test` at one place), and truncations."""
+    parts = 16 if ALL else 1
     for n in range(parts):
         at = n * len(content) // parts
         yield content[:at] + bytes([content[at] ^ 1 << n % 8]) + content[at + 1 :]
-    for share in (0.0, 0.9):
-        yield content[: int(share * len(content))]
+    yield content[: len(content) // 2]
     yield content[:-1]
 
 
@@ -129,30 +120,6 @@ def test_every_spoiled_file_is_found(real: Real, tmp_path: Path, kind: str) -> N
             assert name in [finding.place for finding in check_store(copy).findings], name
         (copy / name).write_bytes(whole)
     assert check_store(copy).ok
-
-
-def test_a_spoiled_mark_is_found_or_says_the_same(store: ResultStore) -> None:
-    whole = (store.root / MARKER).read_bytes()
-    for at in range(0, len(whole), 1 if ALL else 4):
-        spoiled = bytearray(whole)
-        spoiled[at] ^= 1 << at % 8
-        (store.root / MARKER).write_bytes(spoiled)
-        assert marked(store.storage) == (MARKER if json.loads(whole) != as_json(spoiled) else "fine")
-
-
-def as_json(content: bytes | bytearray) -> object:
-    try:
-        return json.loads(content)
-    except ValueError:
-        return None
-
-
-def marked(storage: Storage) -> str:
-    """What is said of the mark."""
-    try:
-        return next((finding.place for finding in check_store(storage).findings), "fine")
-    except NewerError as error:  # of a version that has one bit more
-        return MARKER if MARKER in str(error) else str(error)
 
 
 LOST = {
@@ -183,12 +150,7 @@ def test_what_costs_no_trial_is_a_note(real: Real, tmp_path: Path, table: str, s
     assert (report.ok, said in note) == (True, True)
 
 
-OTHER: dict[str, dict[str, Any]] = {
-    "epochs": {"step_losses": [9.0]},
-    "tags": {"predicted": 3},
-    "predictions": {"gold": ["X", "Z"]},
-    "contributions": {"values": [0.5, 0.5]},
-}
+OTHER: dict[str, dict[str, Any]] = {"epochs": {"step_losses": [9.0]}, "predictions": {"gold": ["X", "Z"]}}
 
 
 @pytest.mark.parametrize("table", OTHER)
@@ -205,13 +167,6 @@ def test_other_rows_in_place_of_those_that_were_committed_are_found(store: Resul
 def store_rows(store: ResultStore, table: str) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = getattr(store, table)().to_pylist()
     return rows
-
-
-def test_rows_spread_over_other_parts_are_those_that_were_committed(store: ResultStore) -> None:
-    for spec in (SECOND, THIRD):
-        complete(store, spec)
-    store.compact()
-    assert said(store) == []
 
 
 def test_a_column_of_a_newer_version_changes_no_digest() -> None:
@@ -255,7 +210,7 @@ def test_a_file_that_the_disk_does_not_give_back_is_found(store: ResultStore) ->
 # --- Inconsistent rows
 
 
-UNREADABLE = [trial(SECOND.trial_id, state="failed", spec=spec) for spec in (None, "", "{", '{"task": "pos"}')]
+UNREADABLE = [trial(SECOND.trial_id, state="failed", spec=spec) for spec in (None, "{")]
 
 
 @pytest.mark.parametrize(
@@ -308,7 +263,7 @@ def test_a_foreign_file_is_a_note_and_a_presence_that_nobody_can_read_nothing_as
     store.storage.at("drivers").write(f"{'a' * 16}-00000001-shares.json", b"{")
     shutil.copy(__file__, store.root / "epochs" / "notes.txt")
     assert check_store(store.storage).notes == ["epochs/notes.txt: not a part; it is ignored."]
-    for n in range(1200):
+    for n in range(2):
         (store.root / "epochs" / f"notes{n}.txt").touch()
     report = check_store(store.storage)
-    assert (report.ok, report.notes) == (True, ["epochs/notes.txt: not a part; it is ignored, like 1,200 others."])
+    assert (report.ok, report.notes) == (True, ["epochs/notes.txt: not a part; it is ignored, like 2 others."])

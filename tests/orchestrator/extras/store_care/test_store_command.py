@@ -17,7 +17,6 @@ from typer.testing import CliRunner, Result
 from orchestrator.commands.app import app
 from orchestrator.extras.store_care.check import check_store
 from orchestrator.extras.store_care.garbage import OLD_S, find_garbage
-from orchestrator.extras.store_care.store_command import alone
 from orchestrator.extras.store_care.table_export import ABOUT, dictionary
 from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store import ResultStore, open_store
@@ -28,7 +27,6 @@ from tests.examples import each
 from tests.orchestrator.extras.store_care.test_repair import spoil
 from tests.orchestrator.store.real import Real, run_sweep
 from tests.orchestrator.store.rows import complete, epoch, plan_of, trial
-from trials.errors import StoreError
 
 FIRST, SECOND = (make_spec(seed=seed, data={"sizes": (200, 2, 2)}, optim={"epochs": 2}) for seed in range(2))
 
@@ -52,12 +50,6 @@ def export_tables(*words: object) -> Result:
 
 
 # --- verify and repair
-
-
-def test_a_clean_store_is_counted_and_called_clean(store: ResultStore) -> None:
-    done = command("verify", "--store", store.address)
-    assert (done.exit_code, done.stderr) == (0, "")
-    assert done.stdout == f"trials: 2 completed\n{store.address}: intact.\n"
 
 
 def test_each_finding_is_a_line_and_the_exit_code_is_1(store: ResultStore) -> None:
@@ -175,16 +167,6 @@ def test_a_store_that_a_driver_writes_to_is_left_alone(littered: Path, words: tu
         assert command("verify", "--store", littered).exit_code == 0
 
 
-def test_while_a_store_is_repaired_no_driver_starts(store: ResultStore) -> None:
-    def start() -> None:
-        with running(store.storage, "tiny"):
-            pass
-
-    with alone(store.storage, "repair"), pytest.raises(StoreError, match="maintains the store"):
-        start()
-    start()
-
-
 # --- export
 
 
@@ -221,11 +203,6 @@ def test_csv_has_times_in_utc_and_null_in_lists_for_what_is_no_number(real: Real
     for row, wanted in zip(rows, open_store(real.store).epochs().to_pylist(), strict=True):
         assert json.loads(row["step_losses"]) == wanted["step_losses"]
         assert datetime.fromisoformat(row["time"]) == wanted["time"]
-
-
-def test_a_format_that_is_gone_is_refused_with_those_that_are_there(store: ResultStore, tmp_path: Path) -> None:
-    done = export_tables(tmp_path, "--format", "jsonl", "--store", store.address)
-    assert (done.exit_code, "not one of 'csv'" in done.output) == (2, True)
 
 
 def test_parquet_has_all_types(real: Real, tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def test_a_tracker_needs_no_package_but_its_own(name: str) -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-@pytest.mark.parametrize(("skipped", "words"), [(0, None), (1, "1 trial"), (3, "3 trials")])
+@pytest.mark.parametrize(("skipped", "words"), [(0, None), (3, "3 trials")])
 def test_what_an_earlier_launch_completed_is_not_sent_and_that_is_said(
     skipped: int, words: str | None, tmp_path: Path
 ) -> None:

@@ -26,7 +26,6 @@ from tests.orchestrator.extras.trackers.tracked_sweep import (
     run_tracked,
 )
 from tests.server_programs import free_port
-from tests.small_sweeps import POS, launched, write_bank
 from trials.escaping import escaped
 
 
@@ -141,24 +140,6 @@ def test_exports_give_the_runs_that_were_tracked_live_and_none_twice(tracked: Tr
 
 
 @pytest.mark.slow
-def test_a_real_sweep_is_tracked_by_all_three_as_its_store_is_exported(
-    tracked: Tracked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("WANDB_DIR", str(tmp_path))
-    write_bank(tmp_path / "bank", train=20, dev=5, test=5)
-    trackers = f"mlflow: {{uri: '{tracked.uri}', experiment: real}}, tensorboard: {tmp_path}/live"
-    launched(tmp_path, f"{POS}\nwatch: {{{trackers}, wandb: {{project: real, mode: offline}}}}\n")
-    assert "watch." not in capsys.readouterr().err
-    assert exported(Tracked(tmp_path, tracked.uri), "again")[0] == 0
-    assert content(tracked, "again") == content(tracked, "real")
-    words = ["export", "tensorboard", "--dir", str(tmp_path / "again"), "--store", str(tmp_path / "results")]
-    assert CliRunner().invoke(app, words).exit_code == 0
-    files = {path: path.read_bytes() for path in (tmp_path / "live").rglob("*tfevents*")}
-    assert files == {path: (tmp_path / "again" / path.relative_to(tmp_path / "live")).read_bytes() for path in files}
-    assert len(files) == len(list(tmp_path.glob("wandb/offline-run-*/run-*.wandb"))) == 3
-
-
-@pytest.mark.slow
 def test_credentials_go_to_no_server_but_theirs(tracked: Tracked, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "hunter2hunter2")
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
@@ -169,22 +150,6 @@ def test_credentials_go_to_no_server_but_theirs(tracked: Tracked, monkeypatch: p
     monkeypatch.setenv("MLFLOW_TRACKING_URI", tracked.uri)
     assert exported(tracked, "secret")[0] == 0
     assert b"hunter2" not in (tracked.folder / "mlflow.db").read_bytes()
-
-
-@pytest.mark.slow
-def test_a_server_that_is_down_is_told_once_and_named_with_the_command_that_sends_later(
-    tracked: Tracked, tmp_path: Path
-) -> None:
-    said: list[str] = []
-    run_tracked(tmp_path, watch(f"http://127.0.0.1:{free_port()}", "down"), said.append)
-    first, last = said
-    assert first.startswith("watch.mlflow: MlflowException: API request")
-    assert "5 of 5 trials and the summary were not sent" in last
-    command = last.rpartition("\n")[2].split()
-    words = command[command.index("export") :]
-    words[words.index("--uri") + 1] = tracked.uri
-    assert CliRunner().invoke(app, words).exit_code == 0
-    assert runs(tracked, "down").keys() == {"sweep", *(spec.trial_id for spec in SPECS)}
 
 
 def test_an_export_to_a_server_that_is_down_says_so_and_wrong_options_are_refused_by_their_names(

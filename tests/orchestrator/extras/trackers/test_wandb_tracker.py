@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import pytest
 from typer.testing import CliRunner
 
 from dashboards.cli import app
-from orchestrator.api.answering import answer
 from orchestrator.sweeps.watch_spec import WatchSpec
 from tests.orchestrator.extras.trackers.offline_run import OfflineRun, read_offline_run
 from tests.orchestrator.extras.trackers.tracked_sweep import (
@@ -75,12 +73,6 @@ def test_its_summary_says_how_it_ended(folder: Path) -> None:
     assert "permafrost.state" not in found[STOPPED.trial_id].summary
     assert found[COMPLETE.trial_id].summary["trial/best_score"] == 0.875
     assert found[BROKEN.trial_id].summary["permafrost.error"] == "FileNotFoundError: //***@host"
-
-
-def test_the_answer_is_a_file_of_the_run_of_the_sweep(folder: Path) -> None:
-    (path,) = (folder / "live").glob("wandb/offline-run-*-sweep-tiny/files/answer.json")
-    assert json.loads(path.read_text()) == [each.as_json() for each in answer(str(folder / "results"))]
-    assert path.with_name("summary.md").read_text(encoding="utf-8").startswith("# tiny\n")
 
 
 def test_exports_are_the_runs_that_were_tracked_live_none_twice_and_nothing_of_the_machine_is_in_one(
