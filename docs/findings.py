@@ -13,8 +13,8 @@ from statistics import median
 from typing import Any
 
 from orchestrator.analysis.answer import Answer, questions
-from orchestrator.analysis.cells import strip_and_word
 from orchestrator.analysis.comparisons import settings_against
+from orchestrator.analysis.freeze_names import strip_and_word
 from orchestrator.api import answer, open_store
 from orchestrator.config.quantities import percent
 from orchestrator.search.depth_search import Depths, DepthSearch

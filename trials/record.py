@@ -286,6 +286,20 @@ COSTS: dict[str, RecordColumn] = {name: column for name, column in RECORD_COLUMN
 """Those that are costs of a trial."""
 ACCRUED: dict[str, RecordColumn] = {name: column for name, column in RECORD_COLUMNS.items() if column.accrues}
 """Those that add up within optimiser steps, beside `train_s`."""
+MEASURED = (
+    "best_score", "test_score", *COSTS, "total_params", "trainable_params", "constant_score", "loss_fall",
+    "frozen_layers", "mean_frozen_layers",
+)  # fmt: skip
+"""What is measured of a trial, by column of the store's `trials` table and of a frame."""
+TRAINING_COST, MEMORY = "training_cost_s", "peak_memory_bytes"
+_SAVED = {
+    TRAINING_COST: "training time",
+    "trainable_params": "trainable parameters",
+    **{name: column.saved for name, column in COSTS.items() if column.saved},
+}
+_FIRST = ("training_flops", TRAINING_COST, "train_s", "trainable_params", MEMORY)
+SAVED = {name: _SAVED[name] for name in (*_FIRST, *_SAVED)}
+"""What a sentence calls each cost that freezing may save, by column of a frame."""
 
 
 def spent_s(row: Mapping[str, Any]) -> float:

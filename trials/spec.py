@@ -200,6 +200,11 @@ class TrialSpec(Recipe):
         return self.freeze.after_thaws((self.optim.epochs - 1) // self.thaw_every)
 
     @property
+    def has_frozen_dropout(self) -> bool:
+        """Whether the frozen parts have dropout while it trains."""
+        return self.frozen_dropout and self.dropout != 0.0 and not self.freeze.is_baseline
+
+    @property
     def label(self) -> str:
         """A readable name, for Ray's dashboard and the terminal; any freeze of all layers is `all`."""
         is_all = self.freeze.depth == self.model.n_layers

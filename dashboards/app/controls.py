@@ -13,8 +13,8 @@ from dashboards.data.frames import EVERYTHING
 from dashboards.data.page_query import AXES, COSTS, EMBEDDINGS, SPLITS, STATES, PageQuery
 from dashboards.data.selection import EACH_BEST, Selection
 from dashboards.views.kit.part import View
-from orchestrator.analysis.cells import freeze_name
 from orchestrator.analysis.decision_plan import DecisionPlan
+from orchestrator.analysis.freeze_names import freeze_name
 from trials.metrics.metric import metric_label
 
 LABELS = {

@@ -13,7 +13,8 @@ import typer
 
 from dashboards.data.page_query import COSTS
 from orchestrator.api.answering import answers_of, asked, chosen_sweep, overrides
-from orchestrator.commands.answer_command import ToleranceOption, show_answers
+from orchestrator.commands.answer_command import ToleranceOption
+from orchestrator.commands.shown_answers import show_answers
 from orchestrator.config import options
 from orchestrator.config.console import DEFAULT_STORE, reported, say, stderr, step_progress
 from orchestrator.store import ResultStore, open_store

@@ -17,7 +17,6 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from orchestrator.analysis.cells import MEASURED
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.analysis.trial_frame import CONDITIONS, TEXTS
 from orchestrator.store import ResultStore
@@ -27,6 +26,7 @@ from orchestrator.store.schema import KEYS, TABLES
 from orchestrator.store.stored_specs import ADDED, completed, stored_spec
 from orchestrator.store.sweep_plans import SweepPlan
 from trials.errors import StoreError
+from trials.record import MEASURED
 from trials.spec import TrialSpec
 
 _NUMBERS = (

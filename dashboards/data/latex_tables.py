@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from dashboards.data.tables import rows_of
-from orchestrator.analysis.cells import FROZEN, TRAINED, FreezeName
+from orchestrator.analysis.freeze_names import FROZEN, TRAINED, FreezeName
 from trials.escaping import latex, latex_comment
 
 COLUMN_PT, PAGE_PT = 219.0, 455.0  # of the ACL's style: 7.7 cm and 16 cm

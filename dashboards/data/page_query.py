@@ -14,8 +14,8 @@ from urllib.parse import parse_qsl, urlencode
 
 from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, ValidationError
 
-from orchestrator.analysis.trial_frame import SAVED
 from trials.outside.validation_rules import rule_of
+from trials.record import SAVED
 
 SPLITS = ("dev", "test")
 EMBEDDINGS = ("any", "frozen", "learning")

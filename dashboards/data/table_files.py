@@ -10,7 +10,7 @@ import pandas as pd
 
 from dashboards.data.latex_tables import as_latex
 from dashboards.data.tables import rows_of
-from orchestrator.analysis.cells import FreezeName
+from orchestrator.analysis.freeze_names import FreezeName
 from trials.escaping import csv_cell, escaped, markdown
 
 FORMATS = {"csv": "text/csv", "md": "text/markdown", "tex": "text/x-tex"}

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import pandas as pd
 
-from orchestrator.analysis.cells import FreezeName
+from orchestrator.analysis.freeze_names import FreezeName
 from trials.escaping import escaped
 
 

@@ -20,7 +20,7 @@ from dashboards.report.sections import Section, methods
 from dashboards.report.summary_page import SummaryPage
 from dashboards.views.kit.part import Drawn, Part
 from dashboards.views.kit.theme import PLOTLY_CONFIG, Figure, in_dark
-from orchestrator.analysis.cells import FreezeName
+from orchestrator.analysis.freeze_names import FreezeName
 from trials.escaping import html
 
 MAX_ROWS = 400

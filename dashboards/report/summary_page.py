@@ -14,7 +14,7 @@ from dashboards.views.kit.part import Drawn, EmptyPartError, Part, compute
 from dashboards.views.kit.theme import LIGHT
 from dashboards.views.registry import PARTS
 from orchestrator.analysis.answer import Answer
-from orchestrator.analysis.cells import layer_strip
+from orchestrator.analysis.freeze_names import layer_strip
 from orchestrator.config.quantities import counted
 
 MOST_ANSWERS = 60

@@ -16,7 +16,7 @@ from dashboards.views.picked import picks_of, selection_of, to_compare, words_of
 from dashboards.views.picked_curves import CURVES
 from dashboards.views.picked_sentences import SENTENCES
 from dashboards.views.trial_page import settings_of
-from orchestrator.analysis.cells import freeze_name, froze_by
+from orchestrator.analysis.freeze_names import freeze_name, froze_by
 from orchestrator.analysis.losses import losses
 from orchestrator.analysis.two_way import interval
 from orchestrator.config.quantities import counted

@@ -15,8 +15,8 @@ from dashboards.views.kit.part import EmptyPartError
 from orchestrator.analysis.describe import describe_cells
 from orchestrator.analysis.savings import CONSTANT, pareto
 from orchestrator.analysis.savings import COSTS as SHOWN
-from orchestrator.analysis.trial_frame import MEMORY
 from trials.record import COSTS as RECORDED
+from trials.record import MEMORY
 
 # Title of a column or axis with its unit, and how many of the store's units make one of that.
 UNITS = {name: (column.label, column.unit) for name, column in RECORDED.items() if name in SHOWN} | {

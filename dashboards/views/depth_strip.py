@@ -16,7 +16,7 @@ from dashboards.views.kit.labels import cell_name, freeze_column, name, numbers
 from dashboards.views.kit.marks import cell_colour, cell_symbol, mean_marks
 from dashboards.views.kit.part import Part
 from dashboards.views.kit.theme import Figure, Look, axis, dodge, layout
-from orchestrator.analysis.cells import layer_strip
+from orchestrator.analysis.freeze_names import layer_strip
 
 MAX_DOTS = 5000
 _BINS = 60

@@ -15,7 +15,7 @@ from dashboards.views.kit.labels import cell_name, name, numbers, short, with_st
 from dashboards.views.kit.marks import cell_colour, cell_symbol, interval_bars
 from dashboards.views.kit.theme import Look
 from dashboards.views.loss_panels import LossPanel
-from orchestrator.analysis.cells import freeze_name
+from orchestrator.analysis.freeze_names import freeze_name
 from orchestrator.analysis.setting_phrases import lost
 
 _TOLERANCES, _LEAST_TOLERANCE = 3.0, 1 / 3  # the axis ends at so many tolerances, of at least so many points each

@@ -15,7 +15,7 @@ from dashboards.views.kit.labels import cell_name, numbers
 from dashboards.views.kit.marks import cell_colour, cell_symbol, interval_bars
 from dashboards.views.kit.part import Part
 from dashboards.views.kit.theme import Figure, Look, axis, layout
-from orchestrator.analysis.cells import layer_strip
+from orchestrator.analysis.freeze_names import layer_strip
 
 _LOG_FROM = 20.0  # largest by smallest cost; beyond it a linear axis crowds the small ones
 # Pixels: where markers and names stand on the narrowest screen of each kind, and what they take.

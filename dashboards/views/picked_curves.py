@@ -13,7 +13,7 @@ from dashboards.views.kit.labels import name, numbers, short
 from dashboards.views.kit.part import EmptyPartError, Part
 from dashboards.views.kit.theme import DASHES, SYMBOLS, Figure, Look, axis
 from dashboards.views.picked import Picks, to_compare, words_of
-from orchestrator.analysis.cells import layer_strip
+from orchestrator.analysis.freeze_names import layer_strip
 from trials.metrics.metric import metric_label
 
 

@@ -26,7 +26,7 @@ from dashboards.views.kit.labels import freeze_column
 from dashboards.views.kit.part import ItemPage, PageState, View
 from dashboards.views.kit.varied import setting_name, varying_columns
 from dashboards.views.trial_page import trial_page
-from orchestrator.analysis.cells import froze_by
+from orchestrator.analysis.freeze_names import froze_by
 from trials.escaping import markdown
 from trials.metrics.metric import metric_label
 from trials.settings import Seeds

@@ -16,14 +16,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from orchestrator.analysis.cells import has_frozen_dropout
 from orchestrator.analysis.decide import decide
 from orchestrator.analysis.decided import Decided, Outcome
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.analysis.own_training import freeze_yaml, own_training_lines
 from orchestrator.analysis.savings import FLOPS, savings
-from orchestrator.analysis.trial_frame import MEMORY, TRAINING_COST
 from orchestrator.analysis.wording import AnswerWords, answer_words, excluded
+from trials.record import MEMORY, TRAINING_COST
 from trials.spec import TrialSpec
 
 _EACH_SAVING = {"saved_flops": FLOPS, "saved_time": TRAINING_COST, "saved_memory": MEMORY}
@@ -272,7 +271,7 @@ class Answer:
     def frozen_dropout(self) -> bool:
         """Whether frozen layers ran with dropout while they were trained."""
         cells = self.decided_by.table["cell"]
-        return any(has_frozen_dropout(self.specs[cell]) for cell in cells if cell in self.specs)
+        return any(self.specs[cell].has_frozen_dropout for cell in cells if cell in self.specs)
 
     @property
     def yaml(self) -> str:

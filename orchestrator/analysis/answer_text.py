@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from orchestrator.analysis.cells import layer_strip, strip_and_word
+from orchestrator.analysis.freeze_names import layer_strip, strip_and_word
 from orchestrator.config.quantities import counted
 from trials.escaping import escaped
+from trials.record import MEMORY
 from trials.settings import BASELINE
 
 if TYPE_CHECKING:  # loads pandas
@@ -35,7 +36,6 @@ def notes_of(answer: Answer) -> list[str]:
     return [*map(escaped, answer.notes), *([f"Runner-up: {second}."] if second else [])]
 
 
-MEMORY = "peak_memory_bytes"
 LEAST_WIDTH = 14
 WIDTH = 36  # of the plot, in characters
 _MEAN, _LINE, _LOW, _HIGH, _ZERO, _LIMIT = "●─├┤│┊"

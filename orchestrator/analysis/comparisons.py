@@ -9,9 +9,9 @@ from typing import Any
 import pandas as pd
 
 from orchestrator.analysis.answer import Answer, answer_to, setting_rows, with_each_saving
-from orchestrator.analysis.cells import freeze_name
 from orchestrator.analysis.decide import decide
 from orchestrator.analysis.decision_plan import DecisionPlan
+from orchestrator.analysis.freeze_names import freeze_name
 from orchestrator.analysis.rows import COMPLETED
 from trials.spec import TrialSpec
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from orchestrator.analysis.cells import froze_by
 from orchestrator.analysis.decided import NO_DIFFERENCE, NOT_ON_TEST, NOTHING_KNOWN, Baseline, Bools, Decided, judged
 from orchestrator.analysis.decision_plan import DecisionPlan, PlannedLooks
+from orchestrator.analysis.freeze_names import froze_by
 from orchestrator.analysis.looks import Simultaneous, deciding_ends, simultaneous
 from orchestrator.analysis.losses import BROKEN, Losses, collapses, excess_p, losses
 from orchestrator.analysis.rows import COMPLETED, ROUNDING, Floats, numbers, require

@@ -28,8 +28,9 @@ import pandas as pd
 
 from orchestrator.analysis.describe import moments, t_ends
 from orchestrator.analysis.rows import COMPLETED, Floats, Pairs, numbers, pair, require, usable
-from orchestrator.analysis.trial_frame import CONDITIONS, MEMORY, SAVED, on_cpu
+from orchestrator.analysis.trial_frame import CONDITIONS, on_cpu
 from orchestrator.config.quantities import counted
+from trials.record import MEMORY, SAVED
 
 FLOPS = "training_flops"
 CONSTANT = ("trainable_params",)  # the same under every seed

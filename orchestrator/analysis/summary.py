@@ -80,7 +80,7 @@ class CellSummary:
             cost that freezing saves, paired by seed (`savings.savings`); 0 for the baseline.
         saved_time_low, saved_time_high: 95 % interval of `saved_time`; None for the baseline and below two pairs.
         slowest: Longest training cost of a replicate over the shortest one.
-        froze: What it froze (`cells.froze_by`); empty for one that freezes the same throughout.
+        froze: What it froze (`freeze_names.froze_by`); empty for one that freezes the same throughout.
         statistics: Those of plug-ins, by label (`statistics_of`).
     """
 
@@ -119,16 +119,17 @@ def summarise(specs: Sequence[TrialSpec], rows: Iterable[Mapping[str, Any]]) -> 
 
     Args:
         specs: The planned trials.
-        rows: Rows of the store's `trials` table, also of other sweeps, with the columns `cells.TRIAL_COLUMNS`.
+        rows: Rows of the store's `trials` table, also of other sweeps, with the columns `evidence.TRIAL_COLUMNS`.
 
     Raises:
         StoreError: A completed trial lacks what every completed trial has.
     """
-    from orchestrator.analysis.cells import froze_by
     from orchestrator.analysis.describe import describe_cells
+    from orchestrator.analysis.freeze_names import froze_by
     from orchestrator.analysis.rows import COMPLETED
     from orchestrator.analysis.savings import FLOPS, savings
-    from orchestrator.analysis.trial_frame import TRAINING_COST, trial_frame
+    from orchestrator.analysis.trial_frame import trial_frame
+    from trials.record import TRAINING_COST
 
     frame = trial_frame(specs, rows)
     if frame.empty:

@@ -16,13 +16,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from orchestrator.analysis.cells import CELL_COLUMNS, MEASURED, cell_columns, setup_labels
-from orchestrator.analysis.cells import MEMORY as MEMORY
-from orchestrator.analysis.cells import SAVED as SAVED
-from orchestrator.analysis.cells import TRAINING_COST as TRAINING_COST
+from orchestrator.analysis.cells import CELL_COLUMNS, cell_columns, setup_labels
 from orchestrator.analysis.losses import has_collapsed
 from orchestrator.analysis.rows import COMPLETED, numbers
 from orchestrator.config.quantities import counted
+from trials.record import MEASURED, MEMORY, TRAINING_COST
 from trials.spec import TrialSpec
 
 FEW = 5  # seeds of a sweep, below which one of them chooses
@@ -125,14 +123,14 @@ def described(trials: pd.DataFrame, specs: Mapping[str, TrialSpec]) -> pd.DataFr
     """The frame that every analysis, page and report takes.
 
     Args:
-        trials: A row a trial: `cell`, `trial_id`, `seed` (`Seeds.key`), `state`, and `CONDITIONS` and `cells.MEASURED`
-            as in the store, any of the last two or none.
+        trials: A row a trial: `cell`, `trial_id`, `seed` (`Seeds.key`), `state`, and `CONDITIONS` and
+            `record.MEASURED` as in the store, any of the last two or none.
         specs: A spec of each cell, and no others.
 
     Returns:
         The same rows with the columns of `cells.cell_columns`, `setup` (see `cells.setup_labels`), `score` for
         `best_score` (on dev), `training_cost_s`, `collapsed` (1 or 0, NaN if not recorded), and all of `CONDITIONS` and
-        `cells.MEASURED`: float, NaN if not recorded.
+        `record.MEASURED`: float, NaN if not recorded.
     """
     setups = setup_labels(specs)
     columns = [cell_columns(spec) | {"setup": setups[cell]} for cell, spec in specs.items()]

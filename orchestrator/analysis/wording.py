@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from orchestrator.analysis.cells import SAVED, dropout_sentence, parts, strip_and_word
 from orchestrator.analysis.decided import Baseline, Decided
 from orchestrator.analysis.decision_plan import ERROR, FIRST_LOOK, MIN_SAVING, labels_that_show, resolved_points
+from orchestrator.analysis.freeze_names import dropout_sentence, parts, strip_and_word
 from orchestrator.analysis.looks import KEPT
 from orchestrator.analysis.savings import COUNTED
 from orchestrator.analysis.setting_phrases import (
@@ -29,6 +29,7 @@ from orchestrator.analysis.setting_phrases import (
 from orchestrator.analysis.two_way import BEYOND, PRIOR_DF, SKEWNESS, WITHIN
 from orchestrator.config.quantities import counted, percent
 from trials.escaping import escaped
+from trials.record import SAVED
 
 NOT_YET, NOT_DECIDED, NOT_LEARNED = "Not decided yet", "Not decided", "Not learned"
 NO_CANDIDATES = "no setting freezes anything, so there is nothing to choose from."

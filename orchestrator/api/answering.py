@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from orchestrator.analysis.answer_text import NO_ANSWER as NO_ANSWER
 from orchestrator.analysis.answer_text import curve_lines, lines_of
-from orchestrator.analysis.cells import SAVED
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.config.console import DEFAULT_STORE
 from orchestrator.store import ResultStore, open_store
@@ -16,6 +15,7 @@ from orchestrator.store.stored_specs import planned_specs
 from orchestrator.store.sweep_plans import SweepPlan, is_beside
 from trials.errors import ConfigError, NothingMatchedError
 from trials.escaping import escaped, html
+from trials.record import SAVED
 from trials.spec import TrialSpec
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import yaml
 
-from orchestrator.analysis.cells import FreezeName, dropout_sentence, froze, has_frozen_dropout
 from orchestrator.analysis.describe import LEAST_FOR_INTERVAL, describe, mean_interval
+from orchestrator.analysis.freeze_names import FreezeName, dropout_sentence, froze
 from orchestrator.api.licences import base_licence, data_licence, hub_model
 from orchestrator.config.quantities import counted, points
 from orchestrator.store import ResultStore
@@ -161,7 +161,7 @@ def _freezing(spec: TrialSpec, row: Row) -> str:
     return (
         f"Frozen while it was trained:{strip} {what}. "
         f"{row['trainable_params']:,} of {row['total_params']:,} parameters were trained ({100 * share:.1f} % saved)."
-        + ("" if spec.freeze.is_baseline else f" {dropout_sentence(has_frozen_dropout(spec))}")
+        + ("" if spec.freeze.is_baseline else f" {dropout_sentence(spec.has_frozen_dropout)}")
     )
 
 

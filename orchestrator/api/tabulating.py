@@ -8,21 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, RenderableType
 
-from orchestrator.analysis.cells import (
-    TRIAL_COLUMNS,
-    cell_label,
-    cut_off_notes,
-    has_frozen_dropout,
-    objective_group,
-    varying_settings,
-)
+from orchestrator.analysis.cells import cell_label, objective_group, varying_settings
 from orchestrator.analysis.summary import CellSummary, summarise
 from orchestrator.api.answering import chosen_sweep
 from orchestrator.config.console import DEFAULT_STORE
 from orchestrator.config.notebook import ShownInCell
 from orchestrator.session.outcome import earlier_note
-from orchestrator.session.tables import cell_tables
+from orchestrator.session.tables import cell_tables, cut_off_notes
 from orchestrator.store import ResultStore, open_store
+from orchestrator.store.evidence import TRIAL_COLUMNS
 from orchestrator.store.stored_specs import planned_specs
 from orchestrator.store.sweep_plans import SweepPlan
 from trials.spec import TrialSpec
@@ -53,7 +47,7 @@ class Table(ShownInCell):
     def of_rows(
         cls, store: ResultStore, plan: SweepPlan, specs: Sequence[TrialSpec], rows: Collection[Mapping[str, Any]]
     ) -> Table:
-        """The settings of a sweep's trials, from rows with `cells.TRIAL_COLUMNS` that were read already."""
+        """The settings of a sweep's trials, from rows with `evidence.TRIAL_COLUMNS` that were read already."""
         hidden = earlier_note(store, plan, {row["trial_id"] for row in rows})
         notes = [*cut_off_notes(specs, rows), *([hidden] if hidden else [])]
         return cls(tuple(summarise(specs, rows)), tuple(notes))
@@ -79,7 +73,7 @@ class Table(ShownInCell):
 def _row(cell: CellSummary, setting: str) -> dict[str, Any]:
     task, metric, corpus, size = objective_group(cell.spec)
     names = {"corpus": corpus, "task": task, "metric": metric, "train_size": size, "freeze": cell.spec.freeze.label}
-    names["frozen_dropout"] = has_frozen_dropout(cell.spec)
+    names["frozen_dropout"] = cell.spec.has_frozen_dropout
     figures = {name: value for name, value in vars(cell).items() if name not in ("spec", "states")}
     return {**names, "setting": setting, "seeds": cell.n, **figures}
 

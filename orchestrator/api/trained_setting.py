@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orchestrator.analysis.cells import freeze_name
+from orchestrator.analysis.freeze_names import freeze_name
 from orchestrator.api.answering import answers_of
 from orchestrator.api.answering import asked as plan_asked
 from orchestrator.config.quantities import counted

@@ -9,7 +9,7 @@ from typing import Literal
 
 from rich.console import Console
 
-from orchestrator.analysis.cells import freeze_name
+from orchestrator.analysis.freeze_names import freeze_name
 from orchestrator.api.answering import chosen_sweep
 from orchestrator.api.launching import here, outcome_lines, resume_lines
 from orchestrator.api.model_export import export_model, refuse_folder

@@ -7,23 +7,19 @@ permafrost answer --store results --sweep starter --tolerance 0.5 --json
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
-from rich.console import Console
-from rich.padding import Padding
-from rich.text import Text
 
-from orchestrator.analysis.answer_text import curve_lines, lines_of, notes_of
 from orchestrator.api.answering import NO_ANSWER, answers_of, asked, chosen_sweep, overrides
+from orchestrator.commands.shown_answers import show_answers
 from orchestrator.config import options
-from orchestrator.config.console import DEFAULT_STORE, reported, say, stdout
+from orchestrator.config.console import DEFAULT_STORE, reported, say
 from orchestrator.store import open_store
 from orchestrator.store.stored_specs import planned_specs
 
 if TYPE_CHECKING:
-    from orchestrator.analysis.answer import Answer
+    pass
 
 ToleranceOption = Annotated[
     float | None,
@@ -108,18 +104,3 @@ def answer(
                 say("more    --full: conditions, what was not considered, lines for your own training code")
         else:
             say(NO_ANSWER)
-
-
-def show_answers(answers: Sequence[Answer], console: Console = stdout, *, full: bool = False) -> None:
-    """Print the answers, two lines each, below them the curve and what each tolerance buys; `full`: then all else."""
-    for entry in answers:
-        first, second = lines_of(entry)
-        console.print(f"\n{entry.heading}", style="bold")
-        console.print(Padding(Text(first, style="bold green" if entry.decided else "bold"), (0, 0, 0, 2)))
-        console.print(Padding(Text(second), (0, 0, 0, 2)))
-        if curve := curve_lines(entry, console.width - 2):
-            console.print(Padding(Text("\n".join(curve), no_wrap=True, overflow="ignore"), (1, 0, 0, 2)))
-        if full and (notes := notes_of(entry)):
-            console.print(Padding(Text("\n".join(notes)), (1, 0, 0, 2)))
-        if full and entry.own_training:
-            console.print(f"\n  in your own training code:\n\n{entry.own_training.rstrip()}", soft_wrap=True)

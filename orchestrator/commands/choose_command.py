@@ -18,8 +18,8 @@ import typer
 from orchestrator.api.choice import Choice
 from orchestrator.api.choosing import choose as choose_for
 from orchestrator.api.questions import write_question
-from orchestrator.commands.answer_command import show_answers
 from orchestrator.commands.asked_options import DATA, with_options
+from orchestrator.commands.shown_answers import show_answers
 from orchestrator.config import options
 from orchestrator.config.console import download_progress, reported, say, sibling_command, stderr, stdout
 from orchestrator.own_data.choose_options import Ask, ChooseOptions

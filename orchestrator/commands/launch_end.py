@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from orchestrator.api.launching import Launched
-from orchestrator.commands.answer_command import show_answers
+from orchestrator.commands.shown_answers import show_answers
 from orchestrator.config.console import say, sibling_command, stderr, stdout, typed_command
 from orchestrator.config.quantities import counted
 from orchestrator.session.outcome import failures

@@ -16,7 +16,6 @@ from typing import Annotated, Any
 
 import typer
 
-from orchestrator.analysis.cells import TRIAL_COLUMNS
 from orchestrator.analysis.summary import CellSummary
 from orchestrator.api.answering import chosen_sweep
 from orchestrator.api.tabulating import Table
@@ -29,6 +28,7 @@ from orchestrator.forecast import stored_pace
 from orchestrator.session.following import follow_store
 from orchestrator.session.so_far import so_far_lines
 from orchestrator.store import ResultStore, open_store
+from orchestrator.store.evidence import TRIAL_COLUMNS
 from orchestrator.store.stored_specs import planned_specs
 from orchestrator.store.sweep_plans import SweepPlan
 from orchestrator.sweeps.cluster_spec import find_cluster

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from orchestrator.analysis.cells import froze
+from orchestrator.analysis.freeze_names import froze
 from orchestrator.config.console import stdout
 from orchestrator.config.quantities import points
 from orchestrator.forecast.unfinished import unfinished_trials

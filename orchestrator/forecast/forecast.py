@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from orchestrator.analysis.cells import by_cell, freeze_name, grouped
+from orchestrator.analysis.cells import by_cell, grouped
+from orchestrator.analysis.freeze_names import freeze_name
 from orchestrator.config.quantities import HOUR, counted
 from orchestrator.forecast.history import History, Observation, read_history
 from orchestrator.forecast.pilot import Pilots

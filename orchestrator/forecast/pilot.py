@@ -14,7 +14,8 @@ import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
 
-from orchestrator.analysis.cells import grouped, strip_and_word
+from orchestrator.analysis.cells import grouped
+from orchestrator.analysis.freeze_names import strip_and_word
 from orchestrator.config.quantities import counted
 from orchestrator.forecast.history import Observation
 from trials.errors import MissingError

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from orchestrator.analysis.cells import TRIAL_COLUMNS, objective_group
+from orchestrator.analysis.cells import objective_group
 from orchestrator.store import ResultStore
-from orchestrator.store.evidence import SENTENCE_COLUMNS
+from orchestrator.store.evidence import SENTENCE_COLUMNS, TRIAL_COLUMNS
 from orchestrator.store.follower import Changes, Follower
 from orchestrator.sweeps.search_spec import COSTS as OBJECTIVES
 from trials.errors import StoreError

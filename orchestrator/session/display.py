@@ -16,9 +16,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.analysis.cells import (
-    strip_and_word,
-)
+from orchestrator.analysis.freeze_names import strip_and_word
 from orchestrator.config.console import SafeConsole
 from orchestrator.config.quantities import counted, duration, points
 from orchestrator.execution.events import Listener, last_line

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from rich.cells import cell_len, chop_cells
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
@@ -14,15 +15,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.analysis.cells import (
-    LEGEND,
-    cell_label,
-    dropout_of,
-    grouped,
-    layer_strip,
-    objective_group,
-    varying_settings,
-)
+from orchestrator.analysis.cells import cell_label, grouped, objective_group, varying_settings
+from orchestrator.analysis.freeze_names import LEGEND, layer_strip
 from orchestrator.analysis.summary import CellSummary
 from orchestrator.config.quantities import counted, points
 from orchestrator.sweeps.cluster_spec import ClusterSpec, device_line
@@ -207,3 +201,37 @@ class TrialName:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield Text("\n".join(unbroken(self._label, options.max_width)), style=self._style)
+
+
+def dropout_of(specs: Iterable[TrialSpec]) -> str:
+    """Below a table: under which of the two its settings were measured."""
+    kinds = {spec.has_frozen_dropout for spec in specs if not spec.freeze.is_baseline}
+    return "frozen layers " + " or ".join("with dropout" if kind else "without dropout" for kind in sorted(kinds))
+
+
+def cut_off_notes(specs: Sequence[TrialSpec], rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """A sentence for each corpus, model and `max_length` of which words of dev or train were cut off.
+
+    Args:
+        specs: The trials of a sweep.
+        rows: Rows of the store's `trials` table with `evidence.TRIAL_COLUMNS`; rows without counts say nothing.
+    """
+    by_id = {spec.trial_id: spec for spec in specs}
+    most: dict[tuple[str, str, str, int], tuple[int, int]] = {}
+    for row in rows:
+        spec = by_id.get(row["trial_id"])
+        if spec is not None and row["dev_cut_off"] is not None:
+            key = spec.task, spec.data.name, spec.model.name, spec.max_length
+            dev, train = most.get(key, (0, 0))
+            most[key] = max(dev, row["dev_cut_off"]), max(train, row["train_cut_off"])
+    return [_sentence(*key, *cut) for key, cut in most.items() if any(cut)]
+
+
+def _sentence(task: str, corpus: str, model: str, max_length: int, dev: int, train: int) -> str:
+    noun, end, fate = ("word", "", ", counted as errors,")
+    if head_of(task) == "text":
+        noun, end, fate = "text", "the end of ", ""
+    return (
+        f"{corpus}, {model}: max_length {max_length} cuts off {end}{counted(dev, noun)} of dev{fate} and "
+        f"{'of ' if end else ''}up to {counted(train, noun)} of a train subset."
+    )

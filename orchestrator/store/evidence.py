@@ -9,12 +9,18 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from trials.record import MEASURED
 from trials.spec import TrialSpec
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
+TRIAL_COLUMNS = (
+    "trial_id", "attempt", "state", "device", "gpus", "threads", "accumulation", "worker_slots", "padding_free",
+    "step_mode", "dev_cut_off", "train_cut_off", *MEASURED,
+)  # fmt: skip
+"""Columns of the store's `trials` table that a frame is made of."""
 SENTENCE_COLUMNS = {"sentences": "values", "documents": "documents", "words": "words"}
 """Columns of a frame with a value a sentence, and what the store calls them (`schema.CONTRIBUTIONS`)."""
 

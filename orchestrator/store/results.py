@@ -20,13 +20,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from orchestrator.analysis.cells import TRIAL_COLUMNS
 from orchestrator.storage.open_storage import open_storage
 from orchestrator.storage.several import SeveralStorages
 from orchestrator.storage.storage import BrokenError, FolderStorage, NewerError, Storage
 from orchestrator.store.contents import latest
 from orchestrator.store.decisions import Decision, DecisionLog, join_decisions, newest_plan, recorded
-from orchestrator.store.evidence import Evidence, all_sentences, evidence_of
+from orchestrator.store.evidence import TRIAL_COLUMNS, Evidence, all_sentences, evidence_of
 from orchestrator.store.parts import PartFolder
 from orchestrator.store.schema import ALL_TABLES, CHECKPOINTS, KEYS, SCHEMA_VERSION, UNOWNED, proven_reads
 from orchestrator.store.stored_specs import ADDED, completed

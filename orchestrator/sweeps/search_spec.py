@@ -15,12 +15,11 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from orchestrator.analysis.cells import SAVED
 from orchestrator.analysis.decision_plan import MIN_SAVING, DecisionPlan
 from orchestrator.sweeps.space import Point, Space
 from trials.metrics.metric import METRICS
 from trials.plugins.registry import Registry
-from trials.record import RECORD_COLUMNS
+from trials.record import RECORD_COLUMNS, SAVED
 from trials.settings import Frozen, Positive, Seed
 
 COSTS = {name: column.result for name, column in RECORD_COLUMNS.items() if column.result}

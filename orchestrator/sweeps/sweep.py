@@ -37,13 +37,13 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.config.limits import Limits
 from orchestrator.config.quantities import counted
-from orchestrator.sweeps.checkpoint_spec import CheckpointKey, CheckpointSpec
 from orchestrator.sweeps.search_spec import GoalSpec, ScheduleKey, ScheduleSpec, SearchKey, SearchSpec
 from orchestrator.sweeps.space import CASES, Axis, continuous, n_points
 from orchestrator.sweeps.trial_resources import Resources
 from orchestrator.sweeps.watch_spec import WatchSpec
 from trials.escaping import composed
 from trials.settings import Frozen, Predictions, Seed
+from trials.training.checkpoint_times import CheckpointKey, CheckpointSpec
 
 MAX_TRIALS = 100_000  # per sweep, seeds included
 MOST_NAME_BYTES = 180  # of a sweep's name; file systems allow 255, and Ray's logs of a job add 50

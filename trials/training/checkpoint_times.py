@@ -1,8 +1,13 @@
-"""When a running trial saves checkpoints; without torch, as a sweep's file says it."""
+"""When a running trial saves checkpoints, as a sweep's file says it and as a trial is told; without torch."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field
+
+from trials.settings import Frozen
 
 
 @dataclass(frozen=True)
@@ -21,3 +26,38 @@ class CheckpointTimes:
 
 
 NEVER = CheckpointTimes()
+
+
+class CheckpointSpec(Frozen):
+    """When a running trial saves checkpoints; not part of its identity.
+
+    Attributes:
+        epochs: At the first evaluation after so many epochs.
+        minutes: After so many minutes, also within an epoch.
+        auto: At every evaluation, while that takes at most a twentieth of the time, and every two minutes.
+    """
+
+    epochs: Annotated[float, Field(gt=0)] | None = None
+    minutes: Annotated[float, Field(gt=0)] | None = None
+    auto: bool = False
+
+    @property
+    def is_off(self) -> bool:
+        """Whether no checkpoints are saved."""
+        return self.epochs is None and self.minutes is None and not self.auto
+
+    @property
+    def times(self) -> CheckpointTimes | None:
+        """When a trial saves checkpoints; None if never."""
+        minutes = self.minutes or (2 if self.auto else None)
+        seconds = None if minutes is None else 60 * minutes
+        return None if self.is_off else CheckpointTimes(self.epochs, seconds, 0.05 if self.auto else None)
+
+
+def _word(value: object) -> object:
+    if value == "auto":
+        return {"auto": True}
+    return {} if value in ("off", False, None) else value  # YAML reads a bare `off` as false
+
+
+CheckpointKey = Annotated[CheckpointSpec, BeforeValidator(_word)]

@@ -34,7 +34,7 @@ def final_scores(
 ) -> FinalScores:
     """Evaluate the splits beside dev with the restored weights of the best epoch."""
     metrics, reports = {}, [split_report(spec, data, "dev", data.dev, best.dev, predictions)]
-    for name in ("test", "mismatched"):
+    for name in ("test", "mismatched"):  # of MNLI, texts of other genres than train's (Williams et al. 2018)
         if (split := data.splits[name]).examples:
             evaluated = evaluate(training, split)
             metrics[name] = TASKS[spec.task].measure(split.gold, evaluated.predicted, split.starts, data.names)

@@ -27,7 +27,7 @@ def new_model(spec: TrialSpec, n_labels: int, device: torch.device, *, mode: Ste
     head, init = TASKS[spec.task].head, torch_stream(spec.seeds.init, "init")
     mode = mode or ("rows" if device.type == "cpu" else "padded")
     loaded = load_model(spec.model, head=head, n_outputs=n_labels, dropout=spec.dropout, init=init, mode=mode)
-    freeze_parts(loaded.parts, spec.always_frozen)
+    freeze_parts(loaded.parts, spec.always_frozen)  # what gradual unfreezing freezes at first is its schedule's
     if spec.lora is not None:
         from trials.models.adapters import add_adapters  # importing peft takes two seconds
 
@@ -53,7 +53,7 @@ def new_training(
     `mode`: the one that the model was loaded for; of a model that takes no rows, batches are padded.
     """
     examples = [data.train.examples[i] for i in subset]
-    if loaded.first_position is not None:
+    if loaded.first_position is not None:  # its attention was changed as it was loaded: it takes nothing else
         mode = "rows"
     elif mode == "rows":
         mode = "padded"
@@ -61,7 +61,7 @@ def new_training(
         loaded=loaded,
         optim=spec.optim,
         examples=examples,
-        batches=islice(batches_of(spec, examples), done, None),
+        batches=islice(batches_of(spec, examples), done, None),  # a resumed trial sees those that it would have seen
         step=done,
         accumulation=accumulation,
         pad_id=data.pad_id,

@@ -27,8 +27,8 @@ from dashboards.views.kit.labels import freeze_column
 from dashboards.views.kit.part import EmptyPartError
 from orchestrator.analysis.answer import Answer, answers
 from orchestrator.analysis.answer_text import Loss
-from orchestrator.analysis.cells import FreezeName, freeze_name
 from orchestrator.analysis.decided import NOT_ON_TEST
+from orchestrator.analysis.freeze_names import FreezeName, freeze_name
 from orchestrator.analysis.savings import FLOPS
 from orchestrator.analysis.wording import NO_CANDIDATES, further_seeds_text
 from orchestrator.config.quantities import counted

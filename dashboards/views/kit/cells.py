@@ -13,8 +13,8 @@ import pandas as pd
 from dashboards.data.selection import Selection
 from dashboards.views.kit.labels import freeze_column, name, short, with_strip
 from dashboards.views.kit.theme import axis, dodge
-from orchestrator.analysis.cells import freeze_name
 from orchestrator.analysis.describe import describe_cells
+from orchestrator.analysis.freeze_names import freeze_name
 from orchestrator.analysis.savings import COUNTED
 from orchestrator.analysis.summary import statistics_of
 from orchestrator.analysis.trial_frame import CONDITIONS

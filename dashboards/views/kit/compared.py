@@ -11,7 +11,7 @@ from dashboards.data.selection import Selection
 from dashboards.views.kit.cards import answers_of_page
 from dashboards.views.kit.labels import short
 from dashboards.views.kit.part import EmptyPartError
-from orchestrator.analysis.cells import freeze_name
+from orchestrator.analysis.freeze_names import freeze_name
 
 
 def at_answer(selection: Selection) -> Selection:

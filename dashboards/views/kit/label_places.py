@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from orchestrator.analysis.cells import FROZEN, TRAINED
+from orchestrator.analysis.freeze_names import FROZEN, TRAINED
 
 _LETTER, _SQUARE, _LINE, _MARKER = 7.0, 11.5, 16, 8  # pixels
 _SIDES = ("right", "left", "center")

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from orchestrator.analysis.cells import FreezeName, freeze_name, layer_strip
+from orchestrator.analysis.freeze_names import FreezeName, freeze_name, layer_strip
 from trials.escaping import escaped
 
 _MAX_NAME = 60

@@ -12,7 +12,7 @@ from typing import Any
 
 from dashboards.views.kit.axes import BESIDE_ROWS, NARROW_TEXT
 from dashboards.views.kit.theme import Figure, Look
-from orchestrator.analysis.cells import FROZEN, TRAINED
+from orchestrator.analysis.freeze_names import FROZEN, TRAINED
 
 _FONT = 10  # pixels of tick labels, the least that one reads
 _ROOM = 280  # pixels between the ends of an x axis

@@ -19,7 +19,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.analysis.cells import layer_strip
+from orchestrator.analysis.freeze_names import layer_strip
 from orchestrator.config import options
 from orchestrator.config.console import DEFAULT_STORE, reported, say, stdout
 from orchestrator.config.quantities import counted, points

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from orchestrator.analysis.cells import freeze_name
+from orchestrator.analysis.freeze_names import freeze_name
 from orchestrator.config.quantities import counted, points
 from orchestrator.extras.published.comparable import (
     UNKNOWN_LEVEL,

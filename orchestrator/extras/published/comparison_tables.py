@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.analysis.cells import LEGEND, layer_strip, strip_and_word
+from orchestrator.analysis.freeze_names import LEGEND, layer_strip, strip_and_word
 from orchestrator.config.quantities import points
 from orchestrator.extras.published.comparison import Comparison, Line, Refusal, Side
 from orchestrator.extras.published.our_results import COUNTED

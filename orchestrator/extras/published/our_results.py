@@ -16,11 +16,12 @@ from orchestrator.analysis.decide import loss_table
 from orchestrator.analysis.describe import describe, describe_cells, mean_interval
 from orchestrator.analysis.rows import Floats, finite, pair
 from orchestrator.analysis.savings import savings
-from orchestrator.analysis.trial_frame import TRAINING_COST, trial_frame, with_sentences
+from orchestrator.analysis.trial_frame import trial_frame, with_sentences
 from orchestrator.config.quantities import POINTS
 from orchestrator.extras.published.study import Metric
 from orchestrator.store.evidence import SENTENCE_COLUMNS
 from orchestrator.store.stored_specs import stored_spec
+from trials.record import TRAINING_COST
 from trials.spec import TrialSpec
 from trials.state import State
 

@@ -10,12 +10,13 @@ from typing import Any
 import pyarrow as pa
 
 from orchestrator.analysis.answer_text import NO_ANSWER
-from orchestrator.analysis.cells import TRIAL_COLUMNS, cell_label, objective_group, varying_settings
+from orchestrator.analysis.cells import cell_label, objective_group, varying_settings
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.analysis.summary import CellSummary, summarise
 from orchestrator.config.quantities import points
 from orchestrator.extras.trackers.tracked_run import RunWriter, Tracker
 from orchestrator.store import ResultStore
+from orchestrator.store.evidence import TRIAL_COLUMNS
 from trials.escaping import markdown
 from trials.metrics.metric import metric_label
 from trials.spec import TrialSpec

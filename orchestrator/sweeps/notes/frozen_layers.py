@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from orchestrator.analysis.cells import has_frozen_dropout
 from orchestrator.config.quantities import counted
 from orchestrator.sweeps.notes.note import NOTES, Noted
 from trials.models.family import MODEL_FAMILIES
@@ -33,7 +32,7 @@ def cuts(noted: Noted) -> Iterator[str]:
 def dropout(noted: Noted) -> Iterator[str]:
     """What dropout in frozen layers costs: their states are computed at every step, not once."""
     without = {
-        spec: spec.model_copy(update={"frozen_dropout": False}) for spec in noted.ahead if has_frozen_dropout(spec)
+        spec: spec.model_copy(update={"frozen_dropout": False}) for spec in noted.ahead if spec.has_frozen_dropout
     }
     slowed = {spec: quick for spec, quick in without.items() if cached_depth(quick)}
     if slowed:

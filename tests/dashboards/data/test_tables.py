@@ -12,7 +12,7 @@ import pandas as pd
 from dashboards.data.latex_tables import as_latex
 from dashboards.data.table_files import as_csv, as_markdown
 from dashboards.data.tables import shown
-from orchestrator.analysis.cells import FreezeName
+from orchestrator.analysis.freeze_names import FreezeName
 from tests.examples import each
 
 FRAME = pd.DataFrame({"frozen": ["first 2", 'a,"b"'], "mean (%)": [88.25, float("nan")], "n": [3, 0]})

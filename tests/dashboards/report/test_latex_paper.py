@@ -16,7 +16,7 @@ from dashboards.data.frames import Frames
 from dashboards.data.latex_tables import as_latex
 from dashboards.data.page_query import PageQuery
 from dashboards.report.write import write_report
-from orchestrator.analysis.cells import FreezeName
+from orchestrator.analysis.freeze_names import FreezeName
 from tests.dashboards.stores import specs, write_store
 
 NO_TEX = "no pdflatex on this machine; apt-get install texlive-latex-base"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dashboards.views.kit import axes, labels
 from dashboards.views.kit.theme import DARK, LIGHT
-from orchestrator.analysis.cells import freeze_name
+from orchestrator.analysis.freeze_names import freeze_name
 from tests.dashboards.views.made import LONG, SCRIPT
 
 

@@ -19,12 +19,13 @@ import pandas as pd
 import torch
 
 from orchestrator.analysis.savings import FLOPS, savings
-from orchestrator.analysis.trial_frame import TRAINING_COST, trial_frame
+from orchestrator.analysis.trial_frame import trial_frame
 from orchestrator.execution.recorder import Recorder
 from orchestrator.store import ResultStore
 from orchestrator.sweeps.expansion import expand
 from orchestrator.sweeps.load_sweep import load_sweep
 from trials.draft import Lookup
+from trials.record import TRAINING_COST
 from trials.run import run_trial
 from trials.spec import TrialSpec
 from trials.state import State

@@ -7,16 +7,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.analysis.cells import (
-    FROZEN,
-    by_cell,
-    cut_off_notes,
-    freeze_name,
-    layer_strip,
-    setting,
-    strip_in_words,
-    varying_settings,
-)
+from orchestrator.analysis.cells import by_cell, setting, varying_settings
+from orchestrator.analysis.freeze_names import FROZEN, freeze_name, layer_strip, strip_in_words
+from orchestrator.session.tables import cut_off_notes
 from tests.builders import make_spec
 from tests.examples import each
 from trials.freeze.strategies import FREEZE_STRATEGIES, possible_depths

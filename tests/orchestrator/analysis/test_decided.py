@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from orchestrator.analysis.cells import parts
 from orchestrator.analysis.decide import decide, loss_table
 from orchestrator.analysis.decided import NOTHING_KNOWN, Decided
 from orchestrator.analysis.decision_plan import DecisionPlan
+from orchestrator.analysis.freeze_names import parts
 from orchestrator.analysis.losses import collapses, excess_p
 from orchestrator.analysis.setting_phrases import share_text
 from orchestrator.analysis.wording import answer_words, excluded

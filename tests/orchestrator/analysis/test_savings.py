@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from orchestrator.analysis.savings import COSTS, default_saving, front, pareto, savings
-from orchestrator.analysis.trial_frame import TRAINING_COST, with_costs
+from orchestrator.analysis.trial_frame import with_costs
 from tests.examples import examples
 from tests.orchestrator.analysis.frames import sweep, trials
+from trials.record import TRAINING_COST
 
 SCORES = {"none": [0.9, 0.9, 0.9], "first 2": [0.9, 0.9, 0.9]}
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboards.views.kit.theme import LIGHT
-from orchestrator.analysis.cells import layer_strip, parts
+from orchestrator.analysis.freeze_names import layer_strip, parts
 from tests.builders import make_spec
 from tests.examples import each
 from tests.plugin_packages import fresh_plugins as fresh_plugins
