@@ -81,7 +81,7 @@ class Decided:
     """The decisions of one question: the settings that share a baseline.
 
     Attributes:
-        cost: What freezing should save, a key of `trial_frame.SAVED`.
+        cost: What freezing should save, a key of `record.SAVED`.
         looks: When losses are looked at; the intervals hold at all of these.
         n_layers: Encoder layers; None if unknown.
         tail: Chance beyond each end that every setting was given, before looks.

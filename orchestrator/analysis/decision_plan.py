@@ -46,7 +46,7 @@ class DecisionPlan:
 
     Attributes:
         tolerance: Acceptable loss in points (hundredths of the score), 0 or more.
-        cost: What freezing should save, a key of `trial_frame.SAVED`; None for training FLOPs where they are recorded,
+        cost: What freezing should save, a key of `record.SAVED`; None for training FLOPs where they are recorded,
             else trainable parameters.
         min_saving: Share of that cost, 0 to 1, below which a freeze is not worth having. The settings that save at
             least so much are the family whose intervals hold together.
