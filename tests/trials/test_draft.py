@@ -59,12 +59,6 @@ def test_all_that_is_wrong_is_told_at_once(folder: Path) -> None:
     assert error.exit_code == 2
 
 
-def test_an_absent_corpus_and_an_absent_model_are_told_together(tmp_path: Path) -> None:
-    error = refusal(tmp_path / "none", model=str(tmp_path / "no-model"))
-    assert [path for path, _ in error.problems] == [("data",), ("model",)]
-    assert error.exit_code == 3
-
-
 EMBEDDINGS_BELOW = [{"strategy": name, "depth": -1} for name in ("none", "all_encoder", "alternating")]
 
 

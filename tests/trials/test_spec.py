@@ -280,16 +280,6 @@ def test_a_field_that_came_later_is_left_out_of_the_identity_where_it_changes_no
     "rule, label, trial_id",
     [
         ({"name": "gradient_norm", "intervals": 10, "percentile": 50.0}, "gradient norm", "711fa03f47d963b9"),
-        (
-            {"name": "gradient_norm", "intervals": 10, "percentile": 75.0},
-            "gradient norm, percentile 75",
-            "758f314bc215c31a",
-        ),
-        (
-            {"name": "plasticity", "intervals": 20, "window": 3, "tolerance": 0.1, "patience": 2},
-            "plasticity, tolerance 0.1",
-            "9ef2a5f67a4d21d3",
-        ),
         ({"name": "schedule", "depths": [0, 2, 4]}, "schedule, depths 0-2-4", "b78814724e836bcc"),
         ({"name": "half_time", "trained": 2}, "half time, trained 2", "93c367fd45e84010"),
     ],

@@ -240,13 +240,6 @@ def test_unseen_labels_are_those_that_train_lacks(train: list[Item], dev: list[I
         assert found.unseen[name] == {label: n for label, n in labels.items() if label not in known}
 
 
-def test_a_corpus_without_test_has_no_line_of_it() -> None:
-    found = check_corpus(Corpus([Sentence(("a",), ("A",))], [Sentence(("b",), ("B",))], []))
-    assert (set(found.splits), set(found.shared), found.unseen) == (
-        {"train", "dev"}, {("dev", "train")}, {"dev": {"B": 1}}
-    )  # fmt: skip
-
-
 def test_a_pair_is_the_words_of_both_texts_and_a_label_is_none_of_them() -> None:
     train: list[Item] = [Text("a b", "c", "1"), Text("a  b", "c", "0"), Text("a b", "d", "0")]
     found = check_corpus(Corpus(train, [Text("a b", "c", "0")], [Text("a b", None, "1")]))
@@ -274,10 +267,6 @@ def small(monkeypatch: pytest.MonkeyPatch) -> int:
     """A machine with room for a thousand bytes of text."""
     monkeypatch.setattr(text_file, "free_bytes", lambda: 1_000 * BYTES_PER_BYTE)
     return 1_000
-
-
-def test_free_memory_is_read_from_the_machine() -> None:
-    assert 0 < free_bytes() < 1 << 50
 
 
 def test_the_limit_of_a_control_group_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

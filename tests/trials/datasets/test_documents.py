@@ -82,12 +82,6 @@ def test_docstart_lines_part_documents_before_the_first_one_too(tmp_path: Path) 
     assert document_indices(read_columns(path, Columns(), 3)) == (0, 1, 1)
 
 
-def test_a_column_file_with_ids_in_comments_has_documents_like_a_treebank(tmp_path: Path) -> None:
-    path = tmp_path / "x.iob2"  # Universal NER
-    path.write_text("".join(f"# sent_id = {each}\n# text = EU\n1\tEU\tO\t-\n\n" for each in ("a-1", "a-2", "b-1")))
-    assert document_indices(read_columns(path, Columns(tokens=1, tags=2))) == (0, 0, 1)
-
-
 @pytest.mark.parametrize("comment", ["#begin document (bc/{}); part 000", "# doc_id = {}", "# document_id = {}"])
 def test_other_comments_that_name_a_document_are_known(comment: str, tmp_path: Path) -> None:
     path = tmp_path / "x.conll"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.examples import each
 from trials.datasets.corpus import CORPUS_FORMATS
 from trials.datasets.layout import layout_of
 from trials.datasets.recognisers import BINARY, RECOGNISERS, matches, recognised
@@ -130,8 +131,8 @@ def written(folder: Path, kind: str, language: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("language", NAMES)
-@pytest.mark.parametrize("kind", FILES)
+@each("language", NAMES)
+@each("kind", FILES)
 def test_a_file_is_recognised_by_one_row_and_by_no_other(kind: str, language: str, tmp_path: Path) -> None:
     assert [row.name for row in matches(written(tmp_path, kind, language))] == [FILES[kind][0]]
 
@@ -152,7 +153,7 @@ def test_every_row_recognises_a_file_of_these_and_reads_it_or_says_the_way_out(t
         assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize("suffix", BINARY)
+@each("suffix", BINARY)
 def test_what_holds_no_text_is_refused_by_its_suffix(suffix: str, tmp_path: Path) -> None:
     (tmp_path / f"train{suffix}").write_bytes(b"PK\3\4")
     files = (str(tmp_path / f"train{suffix}"),)

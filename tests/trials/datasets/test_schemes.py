@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,14 +9,10 @@ from hypothesis import strategies as st
 from tests.examples import each, refusal_of
 from trials.datasets.cell_evidence import meant_tag
 from trials.datasets.corpus import Sentence
-from trials.datasets.formats.columns_reader import read_columns
 from trials.datasets.schemes import read_scheme, to_iob2
 from trials.errors import DataError
-from trials.settings import Columns, Scheme
-from trials.sources.places.corpus_draft import DataDraft
-from trials.tasks.task import read_corpus
+from trials.settings import Scheme
 
-DATA = Path(__file__).parents[4] / "shared" / "data"
 Spans = list[tuple[str, int]]  # a sentence: type ("" is outside) and words of every stretch
 
 
@@ -57,12 +51,6 @@ def test_the_scheme_of_tags_is_found(tags: list[str], expected: list[str]) -> No
 )
 def test_io_has_types_with_or_without_a_prefix(tags: str, expected: str) -> None:
     assert converted("io", tags) == [expected]
-
-
-def test_words_and_places_stay_and_the_sentences_given_are_not_changed() -> None:
-    given_ = [sentence("I-LOC O", "y.txt:7")]
-    assert to_iob2(given_, "iob1") == [Sentence(("w1", "w2"), ("B-LOC", "O"), "y.txt:7")]
-    assert given_ == [sentence("I-LOC O", "y.txt:7")]
 
 
 STRETCHES = st.lists(st.tuples(st.sampled_from(["", "A", "B"]), st.integers(1, 4)), min_size=1, max_size=6)
@@ -180,38 +168,3 @@ def test_every_broken_tag_is_told_and_beyond_twenty_counted() -> None:
     assert [line.split(",")[0] for line in lines[:3]] == ["x.txt:2: word 2", "x.txt:2: word 3", "x.txt:3: word 2"]
     assert (len(lines), lines[-1]) == (21, "... and 4 more broken lines.")
     assert len(refusal("auto", "NOUN VERB", "O NOUN").split("\n")) == 3
-
-
-def test_the_broken_tags_of_all_splits_are_told_together(tmp_path: Path) -> None:
-    for split in ("train", "dev"):
-        (tmp_path / f"{split}.txt").write_text(f"{split} O\nb I-LOC\n\nc B-LOC\nd I-PER\n")
-    with pytest.raises(DataError) as error:
-        read_corpus("ner", DataDraft(folder=str(tmp_path), scheme="iob2").resolve())
-    assert [line.split(":")[0] for line in str(error.value).split("\n")] == [
-        f"{tmp_path.name}, {split} split" for split in ("train", "train", "dev", "dev")
-    ]
-
-
-def test_a_sentence_of_no_place_is_counted() -> None:
-    with pytest.raises(DataError, match=r"^sentence 2: word 1, 'w1', has the tag 'I-LOC'"):
-        to_iob2([sentence("O", ""), sentence("I-LOC", "")], "iob2")
-
-
-# --- Real corpora
-
-
-@pytest.mark.parametrize("name", ["conll2003pp/conllpp_train.txt", "KazNERD/IOB2_valid.txt", "KazNERD/IOB2_test.txt"])
-@pytest.mark.slow
-def test_published_entities_are_iob2_already(name: str) -> None:
-    if not (DATA / name).is_file():
-        pytest.skip(f"{name} is not at {DATA}")
-    sentences = read_columns(DATA / name, Columns())
-    assert to_iob2(sentences, "auto") == to_iob2(sentences, "iob2") == sentences
-
-
-def test_the_chunks_of_conll_test_are_iob1_though_those_of_train_are_iob2() -> None:
-    path = DATA / "conll2003pp" / "conllpp_test.txt"
-    if not path.is_file():
-        pytest.skip(f"CoNLL-2003 is not at {path}")
-    chunks = to_iob2(read_columns(path, Columns(tags=2)), "auto")
-    assert chunks[0].tags[:5] == ("B-NP", "O", "B-NP", "B-VP", "B-NP")

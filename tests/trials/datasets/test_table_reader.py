@@ -19,12 +19,11 @@ from hypothesis import strategies as st
 
 from tests.examples import each
 from trials.datasets.corpus import CORPUS_FORMATS, Sentence, Text
-from trials.datasets.formats.table_reader import read_csv, read_jsonl, read_parquet, read_tsv
+from trials.datasets.formats.table_reader import read_csv, read_parquet
 from trials.errors import DataError
 from trials.escaping import composed
 from trials.settings import Columns
 
-DATA = Path(__file__).parents[4] / "shared" / "data"
 BY_NAME = Columns(text="sentence", label="class")
 BY_PLACE = Columns(text=0, label=1)
 WORDS = Columns(tokens="tokens", tags="tags")
@@ -250,12 +249,6 @@ def test_words_and_tags_that_do_not_fit_are_named(
     assert message == f"{place(format_, 1)}: {rule} Fix or delete this row."
 
 
-@pytest.mark.parametrize("cell", ["a  b", "a ", ""])
-def test_an_empty_word_in_a_text_file_is_named(tmp_path: Path, cell: str) -> None:
-    message = refusal(tmp_path, "tsv", [{"tokens": cell, "tags": cell.replace("a", "O").replace("b", "O")}], WORDS)
-    assert "of the tokens is ''." in message
-
-
 # --- Files and columns that it refuses
 
 
@@ -304,13 +297,6 @@ def test_columns_that_do_not_go_together_are_refused(tmp_path: Path, format_: st
     assert message.startswith(f"x.{format_}: {rule}")
 
 
-@pytest.mark.parametrize("content", [b"", b"PAR1", b"sentence,class\na,b\n" * 9])
-def test_what_is_no_parquet_is_named(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "x.parquet").write_bytes(content)
-    with pytest.raises(DataError, match=r"x\.parquet: not a complete Parquet file \(.*\)\. Download or write"):
-        read_parquet(tmp_path / "x.parquet", BY_NAME)
-
-
 def test_a_truncated_or_damaged_parquet_is_named(tmp_path: Path) -> None:
     path = tmp_path / "x.parquet"
     write_parquet(path, [{"sentence": f"text {n}", "class": "x"} for n in range(5_000)])
@@ -319,31 +305,3 @@ def test_a_truncated_or_damaged_parquet_is_named(tmp_path: Path) -> None:
         path.write_bytes(broken)
         with pytest.raises(DataError, match=r"x\.parquet: "):
             read_parquet(path, BY_NAME)
-
-
-@each("read_format", [read_tsv, read_csv, read_jsonl, read_parquet])
-def test_a_file_that_is_not_there_is_named(tmp_path: Path, read_format: Callable[[Path, Columns], object]) -> None:
-    with pytest.raises(DataError, match=r"none: cannot be read \(No such file or directory\)"):
-        read_format(tmp_path / "none", BY_NAME)
-
-
-# --- Real corpora
-
-
-@each(
-    "name, columns, texts, labels",
-    [
-        ("SST-2/train.tsv", Columns(text=0, label=1), 6_920, {"0", "1"}),
-        ("SST-2/dev.tsv", Columns(text=0, label=1), 872, {"0", "1"}),
-        ("SST-2/test.tsv", Columns(text=0, label=1), 1_821, {"0", "1"}),
-        ("CoLA/in_domain_train.tsv", Columns(text=3, label=1), 8_551, {"0", "1"}),
-        ("CoLA/in_domain_dev.tsv", Columns(text=3, label=1), 527, {"0", "1"}),
-        ("CoLA/out_of_domain_dev.tsv", Columns(text=-1, label=1), 516, {"0", "1"}),
-    ],
-)
-def test_the_published_corpora_have_their_sizes(name: str, columns: Columns, texts: int, labels: set[str]) -> None:
-    if not (DATA / name).is_file():
-        pytest.skip(f"{name} is not at {DATA}")
-    found = read_tsv(DATA / name, columns)
-    assert len(found) == texts
-    assert {text.label for text in found if isinstance(text, Text)} == labels

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.examples import each
-from trials.datasets.broken_lines import MOST, BrokenLines, BrokenLinesError
+from trials.datasets.broken_lines import MOST
 from trials.datasets.corpus import CORPUS_FORMATS
 from trials.datasets.text_file import read_lines
 from trials.errors import DataError
@@ -135,13 +135,6 @@ def test_beyond_twenty_the_rest_is_counted(tmp_path: Path, format_: str) -> None
     assert (len(said), said[-1]) == (MOST + 1, "... and 5 more broken lines.")
 
 
-def test_several_lines_of_one_sentence_are_told(tmp_path: Path) -> None:
-    (tmp_path / "x.conllu").write_text(CONLLU.strip() + "\n2\tb\n3\tc\n\n")
-    with pytest.raises(BrokenLinesError) as error:
-        CORPUS_FORMATS["conllu"](tmp_path / "x.conllu", Columns())
-    assert error.value.n == 2
-
-
 def test_the_broken_lines_of_all_splits_are_told_together(tmp_path: Path) -> None:
     for split in ("train", "dev", "test"):
         (tmp_path / f"{split}.tsv").write_text(f"{split} b\tx\n{split} c\ty\nno tab in {split}\n")
@@ -160,15 +153,3 @@ def test_every_label_of_a_regression_that_is_no_number_is_told(tmp_path: Path) -
     with pytest.raises(DataError) as error:
         read_corpus("stsb", data)
     assert [line.split("'")[1] for line in str(error.value).split("\n")] == ["much", "more", "inf"]
-
-
-def test_collections_add_up_and_an_empty_one_raises_nothing() -> None:
-    inner, outer = BrokenLines(), BrokenLines()
-    outer.raise_if_any()
-    for n in range(MOST + 3):
-        inner.add(DataError(f"line {n}"))
-    with pytest.raises(BrokenLinesError) as error:
-        inner.raise_if_any()
-    outer.add(DataError("first"))
-    outer.add(error.value)
-    assert (outer.lines, outer.n) == (["first", *(f"line {n}" for n in range(MOST - 1))], MOST + 4)

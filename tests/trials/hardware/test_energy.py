@@ -5,20 +5,16 @@ from __future__ import annotations
 import math
 import os
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.examples import each
 from tests.trials.conftest import TrialMaker, records_of
-from trials.hardware.energy import Board, EnergyMeter, Package, Packages, busy_s, gpu_board, nvml, read_packages
-from trials.record import known_sum
-from trials.training.loop import never
+from trials.hardware.energy import Board, EnergyMeter, Packages, gpu_board, nvml, read_packages
 
 RANGE_UJ = 262_143_328_850  # of a server: 262 kJ, four minutes at a kilowatt
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -104,43 +100,7 @@ def test_one_counter_that_cannot_be_read_or_makes_no_sense_leaves_none(
     assert read_packages(tmp_path) == ()
 
 
-@pytest.fixture
-def readable_folder() -> Iterator[Path]:
-    """A folder that any user can look into, which `tmp_path` is not."""
-    with tempfile.TemporaryDirectory() as name:
-        Path(name).chmod(0o755)
-        yield Path(name)
-
-
-@pytest.fixture
-def ordinary_user() -> Iterator[None]:
-    """Tests that run as root go on as nobody."""
-    before = os.geteuid()
-    if before == 0:
-        os.seteuid(65534)
-    yield
-    os.seteuid(before)
-
-
-def test_to_an_ordinary_user_a_counter_for_root_is_none(readable_folder: Path, request: pytest.FixtureRequest) -> None:
-    zone = write_zone(readable_folder, "intel-rapl:0", "package-0", 1)
-    assert len(read_packages(readable_folder)) == 1
-    (zone / "energy_uj").chmod(0o400 if os.geteuid() == 0 else 0)
-    request.getfixturevalue("ordinary_user")
-    with pytest.raises(PermissionError):
-        Package(zone, RANGE_UJ).read_uj()
-    assert read_packages(readable_folder) == ()
-
-
 # --- What a CPU's counter says
-
-
-def test_joules_are_those_of_all_packages(machine: Machine) -> None:
-    assert machine.counter.lap() is None
-    machine.work(10, own=10, uj=(400_000_000, 250_500_000))
-    assert machine.counter.lap() == 650.5
-    machine.work(10, own=10, uj=(1_000_000, 0))
-    assert machine.counter.lap() == 1.0
 
 
 @given(start=st.integers(0, RANGE_UJ - 1), watts=st.integers(0, 1000), seconds=st.integers(1, 200))
@@ -180,14 +140,6 @@ def test_a_file_that_vanishes_or_breaks_on_the_way_makes_two_laps_unknown(gone: 
         path.write_text(content)
         laps.append(machine.counter.lap())
     assert laps == [None, None, None, 0.0]
-
-
-@pytest.mark.skipif(not Path("/proc/stat").exists(), reason="no Linux")
-def test_the_machines_work_is_at_least_this_processs() -> None:
-    before, own = busy_s(), os.times().user
-    while os.times().user - own < 0.2:
-        math.factorial(1000)
-    assert busy_s() - before > 0.1
 
 
 # --- What a GPU's counter says
@@ -274,23 +226,6 @@ def test_a_counter_that_could_start_over_is_looked_at_between_steps() -> None:
     meter.start()
     assert [pause() for _ in range(5)] == [True] * 5
     assert meter.stop() == counter.n - 1 > 1
-
-
-@pytest.mark.parametrize("counter", [None, Steady()], ids=["none", "one that never starts over"])
-def test_otherwise_a_step_costs_nothing(counter: Steady | None) -> None:
-    assert EnergyMeter(counter).watched(never) is never
-
-
-def test_a_meter_without_a_counter_says_so() -> None:
-    meter = EnergyMeter(None)
-    meter.start()
-    assert meter.stop() is None
-    assert EnergyMeter.of(torch.device("meta")).stop() is None
-
-
-@given(st.lists(st.one_of(st.none(), st.integers(0, 10**6))))
-def test_a_sum_of_which_a_part_is_unknown_is_unknown(parts: list[int | None]) -> None:
-    assert known_sum(parts) == (None if None in parts else sum(part or 0 for part in parts))
 
 
 # --- In a trial

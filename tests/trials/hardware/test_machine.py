@@ -169,8 +169,7 @@ def test_torch_computes_on_each_gpu_that_it_lists_here() -> None:
     assert len(listed_gpus().found) == torch.cuda.device_count()
 
 
-def test_gpus_are_those_that_torch_lists_and_a_broken_torch_is_told() -> None:
-    assert listed(GOOD).found == (Gpu("T4", 16, 15, place="0"),)
+def test_a_broken_torch_is_told() -> None:
     with pytest.raises(MissingError, match="torch does not work \\(3\\)"):
         listed_gpus([sys.executable, "-c", "raise SystemExit('3')"])
 

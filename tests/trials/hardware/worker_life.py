@@ -7,18 +7,15 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from itertools import cycle, islice
 from pathlib import Path
 
-STARTED = time.perf_counter()  # before the imports, which a worker's first trial waits for
+import torch
 
-import torch  # noqa: E402
-
-from trials.draft import Lookup, TrialDraft  # noqa: E402
-from trials.hardware.worker_memory import MemoryLevel, release_free_memory, resident_bytes  # noqa: E402
-from trials.run import run_trial  # noqa: E402
-from trials.spec import TrialSpec  # noqa: E402
+from trials.draft import Lookup, TrialDraft
+from trials.hardware.worker_memory import MemoryLevel, release_free_memory, resident_bytes
+from trials.run import run_trial
+from trials.spec import TrialSpec
 
 FREEZES = ("none", {"strategy": "first_k", "depth": 4, "embeddings": True}, "all_encoder")
 
@@ -32,28 +29,22 @@ def trial_of(treebank: Path, freeze: object, n: int) -> TrialSpec:
 
 
 def main(treebank: Path, n_trials: int) -> None:
-    """Print as JSON what the process took after its trials, the time between them, and whether memory came back.
+    """Print as JSON what the process took after its trials, and whether memory came back.
 
     `megabytes` are resident after each trial, `held_megabytes` after every tenth once free memory is given back: the
     first may rise up to where the worker gives back by itself, the second may not.
     """
     torch.set_num_threads(1)
     specs = [trial_of(treebank, freeze, n) for n, freeze in islice(enumerate(cycle(FREEZES)), n_trials)]
-    level, megabytes, held, gaps, settled = MemoryLevel(), list[int](), list[int](), list[float](), list[bool]()
-    ended = STARTED
+    level, megabytes, held, settled = MemoryLevel(), list[int](), list[int](), list[bool]()
     for spec in specs:
-        records = run_trial(spec)
-        (record,) = records
-        first_step = time.perf_counter() - record.train_s - record.eval_s
-        gaps.append(1000 * (first_step - ended))  # with what it takes to give the trial before back
-        ended = time.perf_counter()
-        del records
+        assert len(list(run_trial(spec))) == 1
         settled.append(level.settle())
         megabytes.append(resident_bytes() >> 20)
         if len(megabytes) % 10 == 0:
             release_free_memory()
             held.append(resident_bytes() >> 20)
-    found = {"megabytes": megabytes, "held_megabytes": held, "gaps_ms": gaps, "settled": all(settled)}
+    found = {"megabytes": megabytes, "held_megabytes": held, "settled": all(settled)}
     sys.stdout.write(json.dumps(found))
 
 

@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.metrics import f1_score, matthews_corrcoef
 
-from tests.examples import each, examples
+from tests.examples import each
 from trials.metrics import contributions as module
-from trials.metrics import task_metrics
 from trials.metrics.contributions import (
-    Floats,
-    Ids,
-    Score,
-    label_counts,
-    label_f1,
-    pearson_statistics,
     pseudo_values,
-    spearman_values,
 )
 from trials.metrics.metric import METRICS, PredictedSplit, TaskMetric
 from trials.tasks import TASKS
@@ -96,73 +86,6 @@ def test_a_constant_number_correlates_with_nothing() -> None:
 
 
 # --- Each sentence's contribution to a loss: leave-one-out by hand, the scores of `trials.metrics`, coverage of F1.
-
-
-Metric = Callable[[Ids, Ids], float]
-N_LABELS = 3
-SCORES: dict[str, tuple[Score, Metric]] = {
-    "accuracy": (module.accuracy, task_metrics.accuracy),
-    "macro F1": (
-        module.macro_f1,
-        lambda gold, predicted: f1_score(
-            gold,
-            predicted,
-            average="macro",
-            labels=sorted({*gold.tolist(), *predicted.tolist()} - {-1}),
-            zero_division=0,
-        ),
-    ),
-    "F1 of one class": (label_f1(1), lambda gold, predicted: f1_score(gold == 1, predicted == 1, zero_division=0)),
-    "Matthews": (module.matthews, matthews_corrcoef),
-}
-
-
-def sentences(seed: int, n: int) -> list[tuple[Ids, Ids]]:
-    """Gold and predicted labels of each sentence, some words without a prediction."""
-    rng = np.random.default_rng(seed)
-    sizes = rng.integers(1, 6, n)
-    return [(rng.integers(0, N_LABELS, size), rng.integers(-1, N_LABELS, size)) for size in sizes]
-
-
-def counts_of(found: list[tuple[Ids, Ids]]) -> Floats:
-    one = np.zeros(1, np.int64)
-    return np.array([label_counts(gold, predicted, one, N_LABELS)[0] for gold, predicted in found])
-
-
-def joined(found: list[tuple[Ids, Ids]], without: int | None = None) -> tuple[Ids, Ids]:
-    rest = [pair for index, pair in enumerate(found) if index != without]
-    return np.concatenate([gold for gold, _ in rest]), np.concatenate([predicted for _, predicted in rest])
-
-
-def by_hand(whole: float, left_out: list[float]) -> Floats:
-    """The textbook's pseudo-values, shifted to the score."""
-    n = len(left_out)
-    values = n * whole - (n - 1) * np.array(left_out)
-    found: Floats = values - values.mean() + whole
-    return found
-
-
-@each("name", SCORES)
-@settings(deadline=None, max_examples=examples(100))
-@given(seed=st.integers(0, 10**6), n=st.integers(2, 12))
-def test_pseudo_values_are_those_of_scoring_without_each_sentence(name: str, seed: int, n: int) -> None:
-    score, metric = SCORES[name]
-    found = sentences(seed, n)
-    expected = by_hand(metric(*joined(found)), [metric(*joined(found, without=i)) for i in range(n)])
-    assert pseudo_values(counts_of(found)[None], score)[0] == pytest.approx(expected, abs=1e-9)
-
-
-@settings(deadline=None, max_examples=examples(100))
-@given(seed=st.integers(0, 10**6), n=st.integers(3, 15), steps=st.integers(2, 6))
-def test_correlations_are_those_of_scoring_without_each_text(seed: int, n: int, steps: int) -> None:
-    rng = np.random.default_rng(seed)
-    gold, predicted = (rng.integers(0, steps, n).astype(np.float64) for _ in range(2))  # with ties
-    for metric, values in (
-        (task_metrics.pearson, pseudo_values(pearson_statistics(gold, predicted)[None], module.pearson)[0]),
-        (task_metrics.spearman, spearman_values(gold, predicted)),
-    ):
-        left_out = [metric(np.delete(gold, i), np.delete(predicted, i)) for i in range(n)]
-        assert values == pytest.approx(by_hand(metric(gold, predicted), left_out), abs=1e-9)
 
 
 def test_pseudo_values_of_f1_vary_as_f1_does_over_samples_of_sentences() -> None:

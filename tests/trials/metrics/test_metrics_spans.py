@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,14 +13,11 @@ from seqeval.metrics import classification_report
 from seqeval.metrics.v1 import precision_recall_fscore_support
 from seqeval.scheme import IOB2, Entities
 
-from tests.examples import each
-from tests.peers import times_of
 from trials.metrics.contributions import Ids
 from trials.metrics.label_table import TagScore, span_table
 from trials.metrics.metric import METRICS, PredictedSplit
 from trials.metrics.spans import span_types, spans
 
-CONLL = Path(__file__).parents[4] / "shared" / "data" / "conll2003pp" / "conllpp_dev.txt"
 NAMES = ("B-LOC", "B-ORG", "B-PER", "I-LOC", "I-ORG", "I-PER", "O")
 OUTSIDE = NAMES.index("O")
 SENTENCES = st.lists(st.lists(st.tuples(*[st.integers(-1, 6)] * 2), min_size=1, max_size=8), min_size=1, max_size=5)
@@ -172,35 +167,3 @@ def test_the_lenient_f1_is_that_of_the_script(pairs: Pairs) -> None:
     assert conlleval_f1(gold, predicted, starts) == pytest.approx(
         script_f1(written(gold, starts), written(predicted, starts)), abs=1e-12
     )
-
-
-# --- A real corpus
-
-
-def conll() -> tuple[Ids, Ids, tuple[str, ...]]:
-    """The dev split's tags, starts and names; every block but `-DOCSTART-` is a sentence."""
-    blocks = [block.splitlines() for block in CONLL.read_text(encoding="utf-8").split("\n\n") if block.strip()]
-    tags = [[line.split(" ")[-1] for line in block] for block in blocks if not block[0].startswith("-DOCSTART-")]
-    names = tuple(sorted({tag for sentence in tags for tag in sentence}))
-    return *flat([[names.index(tag) for tag in sentence] for sentence in tags]), names
-
-
-@pytest.mark.skipif(not CONLL.is_file(), reason=f"CoNLL-2003 is not at {CONLL}")
-@each("share", [0.3, 0.02, 1.0, 0.0], quick=1)
-def test_a_corrupted_corpus_scores_as_in_seqeval(share: float) -> None:
-    gold, starts, names = conll()
-    rng = np.random.default_rng(7)
-    noise = rng.integers(-1, len(names), len(gold))
-    predicted = np.where(rng.random(len(gold)) < share, noise, gold)
-    found = span_scores(gold, predicted, starts, names)
-    assert found == pytest.approx(seqeval_scores(gold, predicted, starts, names), abs=1e-12)
-    assert (found["f1"] == 1) == (share == 0)
-
-
-def test_scoring_a_large_split_takes_less_than_counting_its_tags_in_python() -> None:
-    rng = np.random.default_rng(0)
-    gold, predicted = rng.integers(-1, len(NAMES), (2, 140_000))
-    starts = np.arange(0, 140_000, 14)
-    pairs = list(zip(gold.tolist(), predicted.tolist(), strict=True))
-    took = times_of(lambda: span_scores(gold, predicted, starts, NAMES), lambda: Counter(map(str, pairs)))
-    assert took < 1

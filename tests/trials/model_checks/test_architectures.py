@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -11,7 +12,6 @@ import torch
 from safetensors.torch import save_file
 from transformers import CONFIG_MAPPING, AutoModel
 
-from tests.examples import each
 from tests.trials.conftest import VOCABULARY, save_tiny_tokenizer
 from trials.draft import Lookup, TrialDraft
 from trials.errors import PermafrostError
@@ -94,13 +94,11 @@ def tried(model: Path, task: str, data: dict[str, Any]) -> Tried:
 # --- Every architecture of transformers trains or is refused in one line; none ends in a traceback.
 
 
-PARTS = 24
 WORK = {
     "bert", "roberta", "xlm-roberta", "camembert", "electra", "ernie", "deberta", "deberta-v2", "distilbert", "esm",
     "eurobert", "gpt2", "gpt_neox", "layoutlmv3", "lilt", "llama", "luke", "modernbert", "mpnet", "nomic_bert", "qwen2",
     "qwen3", "rembert", "roformer", "squeezebert",
 }  # fmt: skip
-NEED_MORE_THAN_TEXT = ("bros", "canine", "clip", "mamba", "splinter", "visual_bert", "vit")
 
 
 @pytest.fixture
@@ -111,23 +109,12 @@ def data(treebank: Path, texts: Path) -> dict[str, dict[str, Any]]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)  # some minutes on an idle machine
-@each("part", range(PARTS))
-def test_every_architecture_trains_or_is_refused_in_one_line(
-    part: int, data: dict[str, dict[str, Any]], tmp_path: Path
-) -> None:
+def test_every_architecture_trains_or_is_refused_in_one_line(data: dict[str, dict[str, Any]], tmp_path: Path) -> None:
     found: dict[tuple[str, str], Tried] = {}
-    for name in ARCHITECTURES[part::PARTS]:
+    for name in ARCHITECTURES:
         model = save_small(name, tmp_path / name)
-        found |= {(name, task): tried(model, task, of_task) for task, of_task in data.items()}
+        tasks = ["pos", "sst2"] if name in WORK else ["pos"]
+        found |= {(name, task): tried(model, task, data[task]) for task in tasks}
+        shutil.rmtree(model)
     assert {key: outcome.text for key, outcome in found.items() if outcome.word == "finding"} == {}
-    assert {
-        name for name, task in found if task == "pos" and name in WORK and found[name, task].word != "works"
-    } == set()
-
-
-@each("name", NEED_MORE_THAN_TEXT, quick=2)
-def test_a_model_that_does_not_read_subwords_is_refused_at_the_plan(
-    name: str, data: dict[str, dict[str, Any]], tmp_path: Path
-) -> None:
-    outcome = tried(save_small(name, tmp_path / name), "pos", data["pos"])
-    assert (outcome.word, outcome.text.endswith("Use another model.")) == ("refused", True), outcome
+    assert {name for name in WORK if found[name, "pos"].word != "works"} == set()

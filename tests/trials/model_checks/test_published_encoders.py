@@ -29,10 +29,6 @@ BERT: dict[str, Any] = {
     "max_position_embeddings": 512, "type_vocab_size": 2, "pad_token_id": 0,
 }  # fmt: skip
 CONFIGS: dict[str, dict[str, Any]] = {
-    "distilbert/distilbert-base-multilingual-cased": {
-        "model_type": "distilbert", "vocab_size": 119_547, "dim": 768, "hidden_dim": 3072, "n_heads": 12, "n_layers": 6,
-        "max_position_embeddings": 512, "sinusoidal_pos_embds": False, "pad_token_id": 0,
-    },
     "dbmdz/bert-base-german-cased": BERT | {"model_type": "bert", "vocab_size": 31_102},
     "FacebookAI/xlm-roberta-base": BERT | {
         "model_type": "xlm-roberta", "vocab_size": 250_002, "max_position_embeddings": 514, "type_vocab_size": 1,
@@ -52,14 +48,11 @@ CONFIGS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 # Layers, positions, parameters of embeddings and of one layer, and whether pairs have token types.
 FACTS = {
-    "distilbert/distilbert-base-multilingual-cased": (6, 512, 92_206_848, 7_087_872, False),
     "dbmdz/bert-base-german-cased": (12, 512, 24_282_624, 7_087_872, True),
     "FacebookAI/xlm-roberta-base": (12, 512, 192_398_592, 7_087_872, False),
     "answerdotai/ModernBERT-base": (22, 8192, 38_683_392, 5_015_040, False),
     "microsoft/deberta-v3-base": (12, 512, 98_777_088, 7_087_872, False),
 }
-FORMER = {"xlm-roberta-base": "FacebookAI/xlm-roberta-base",
-          "distilbert-base-multilingual-cased": "distilbert/distilbert-base-multilingual-cased"}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +64,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HubServer]:
         for name, config in CONFIGS.items()
     ]
     with HubServer(*repos) as hub:
-        hub.moved |= FORMER
         yield hub
 
 
@@ -106,8 +98,3 @@ def test_a_published_encoder_is_planned_with_its_shape(hub: HubServer, name: str
 def test_a_published_encoder_passes_the_rehearsal_of_words_and_of_pairs(hub: HubServer, name: str) -> None:
     spec = find_model(named_model(name))
     assert check_model(spec, "tokens") == check_model(spec, "text", pairs=True) == ()
-
-
-@pytest.mark.parametrize(("name", "now"), FORMER.items())
-def test_a_former_name_is_the_same_model_under_its_present_one(hub: HubServer, name: str, now: str) -> None:
-    assert find_model(named_model(name)) == find_model(named_model(now))

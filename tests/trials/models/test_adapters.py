@@ -41,27 +41,22 @@ def tensors(module: torch.nn.Module) -> dict[str, torch.Tensor]:
 # --- What moves, and how much there is of it
 
 
-@each("family", ["distilbert", "deberta-v2", "bert", "roberta", "electra"], quick=1)
+@each("family", ["distilbert", "deberta-v2", "electra"], quick=1)
 @each("targets, a_layer", [("attention", ATTENTION), ("linear", LINEAR)])
-@each("layers, depth, n_adapted", [("unfrozen", 0, 4), ("unfrozen", 3, 1), ("all", 0, 4)])
+@each("layers, depth, n_adapted", [("unfrozen", 3, 1), ("all", 0, 4)])
 def test_so_many_parameters_learn(
     family: str, targets: str, a_layer: int, layers: str, depth: int, n_adapted: int, make_trial: TrialMaker
 ) -> None:
     freeze = {"strategy": "first_k", "depth": depth, "embeddings": True}
-    spec = make_trial(family, freeze=freeze, lora=lora(layers=layers, targets=targets), optim={"epochs": 1})
+    spec = make_trial(
+        family, freeze=freeze, lora=lora(layers=layers, targets=targets), train_size=4, optim={"epochs": 1}
+    )
     record = next(run_trial(spec, device=CPU))
     assert record.trainable_params == n_adapted * a_layer + HEAD
     assert record.total_params == plain(spec).params() + n_adapted * a_layer
 
 
-def test_embeddings_that_are_not_frozen_learn_beside_the_adapters(make_trial: TrialMaker) -> None:
-    spec = make_trial("bert", lora=lora())
-    n_embeddings = sum(p.numel() for p in plain(spec).parts.embeddings.parameters())
-    assert next(run_trial(spec, device=CPU)).trainable_params == n_embeddings + 4 * ATTENTION + HEAD
-
-
-@each("targets", ["attention", "linear"])
-@each("embeddings", [False, True])
+@each("embeddings, targets", [(False, "linear"), (True, "attention")])
 def test_only_adapters_and_what_else_learns_moves(embeddings: bool, targets: str, make_trial: TrialMaker) -> None:
     freeze = {"strategy": "first_k", "depth": 2, "embeddings": embeddings}
     spec = make_trial("bert", freeze=freeze, lora=lora(targets=targets))
@@ -77,16 +72,10 @@ def test_only_adapters_and_what_else_learns_moves(embeddings: bool, targets: str
     assert all(p.requires_grad and p.abs().sum() > 0 for _, p in adapters)  # B starts at 0, so it has moved
 
 
-def test_a_trial_with_adapters_has_the_same_bits_twice(make_trial: TrialMaker) -> None:
-    first, second = (
-        [r.step_losses for r in run_trial(make_trial(lora=lora(dropout=0.5)), device=CPU)] for _ in range(2)
-    )
-    assert first == second
-
-
 def test_alpha_scales_what_an_adapter_does(make_trial: TrialMaker) -> None:
     small, large = (
-        [r.step_losses for r in run_trial(make_trial(lora=lora(alpha=alpha)), device=CPU)] for alpha in (1.0, 64.0)
+        next(run_trial(make_trial(lora=lora(alpha=alpha), train_size=8), device=CPU)).step_losses
+        for alpha in (1.0, 64.0)
     )
     assert small != large
 
@@ -94,7 +83,7 @@ def test_alpha_scales_what_an_adapter_does(make_trial: TrialMaker) -> None:
 # --- Merging
 
 
-@each("family", ["distilbert", "bert", "deberta-v2"], quick=1)
+@each("family", ["distilbert", "deberta-v2"], quick=1)
 @each("targets", ["attention", "linear"])
 def test_the_merged_model_predicts_the_same_and_is_a_plain_one(
     family: str, targets: str, make_trial: TrialMaker
@@ -111,16 +100,6 @@ def test_the_merged_model_predicts_the_same_and_is_a_plain_one(
     assert set(model.state_dict()) == set(plain(spec).model.state_dict())
 
 
-def test_the_merged_model_is_loaded_by_transformers(make_trial: TrialMaker, tmp_path: Path) -> None:
-    spec = make_trial("bert", lora=lora())
-    _, trained = finished(run_trial(spec, device=CPU))
-    merge_adapters(trained.loaded.model)
-    trained.loaded.model.save_pretrained(tmp_path / "merged")  # type: ignore[operator]
-    again = type(trained.loaded.model).from_pretrained(tmp_path / "merged")  # type: ignore[attr-defined]
-    for name, parameter in trained.loaded.model.named_parameters():
-        assert torch.equal(parameter, again.get_parameter(name)), name
-
-
 # --- Refusals
 
 
@@ -133,12 +112,3 @@ def test_a_family_whose_projections_are_not_known_takes_linear_targets_only(
     freeze = {"strategy": "none", "embeddings": True}
     spec = make_trial(model=folder, freeze=freeze, lora=lora(targets="linear"))
     assert next(run_trial(spec, device=CPU)).trainable_params == 4 * LINEAR + HEAD
-
-
-@each(
-    "field, value",
-    [("rank", 0), ("alpha", 0), ("dropout", 1.0), ("layers", "frozen"), ("targets", "query"), ("bias", "all")],
-)
-def test_adapters_that_cannot_be_are_refused(field: str, value: object, make_trial: TrialMaker) -> None:
-    with pytest.raises(ValueError, match=field):
-        make_trial(lora=lora(**{field: value}))

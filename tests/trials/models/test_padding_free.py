@@ -13,14 +13,11 @@ from torch.nn.functional import scaled_dot_product_attention
 from tests.examples import each
 from tests.trials.conftest import TrialMaker
 from trials.cache.encoding import encode_for
-from trials.models import padding_free
 from trials.models.family import MODEL_FAMILIES
 from trials.models.load import LoadedModel
 from trials.models.padding_free import Spans, attend, attending_within
 from trials.prefix.states import take_prefix
-from trials.run import run_trial
 from trials.spec import TrialSpec
-from trials.tasks.task import Example
 from trials.training.batching import collate, laid_end_to_end
 from trials.training.freeze_course import train_mode
 from trials.training.loop import Training, evaluate, mean_loss, one_step, train_steps
@@ -30,16 +27,13 @@ from trials.training.subset import train_subset
 CPU = torch.device("cpu")
 ROWS = [name for name in MODEL_FAMILIES if MODEL_FAMILIES[name].padding_free]
 FREEZES: dict[str, Any] = {
+    "a cached prefix": {"freeze": {"strategy": "first_k", "depth": 2, "embeddings": True}, "frozen_dropout": False},
     "nothing": {},
-    "two layers and embeddings": {"freeze": {"strategy": "first_k", "depth": 2, "embeddings": True}},
-    "a cached prefix": {
-        "freeze": {"strategy": "first_k", "depth": 2, "embeddings": True}, "frozen_dropout": False,
-    },
-}  # fmt: skip
+}
 
 
 def loaded_for(spec: TrialSpec) -> LoadedModel:
-    return new_model(spec, len(encode_for(spec).labels), CPU)
+    return new_model(spec, 4, CPU)
 
 
 def both(spec: TrialSpec) -> tuple[Training, Training]:
@@ -88,8 +82,8 @@ def test_loss_and_gradients_are_those_of_the_padded_batch(
         torch.testing.assert_close(gradients[0][name], gradient, atol=1e-6, rtol=1e-4)
 
 
-@each("family", ["distilbert", "roberta", *ROWS], quick=1)
-@each("frozen", FREEZES)
+@each("family", ROWS, quick=1)
+@each("frozen", FREEZES, quick=1)
 def test_twenty_steps_have_the_losses_of_padded_batches(family: str, frozen: str, make_trial: TrialMaker) -> None:
     optim = {"lr": 1e-3, "batch_size": 4, "epochs": 4}
     rows, padded = both(make_trial(family, dropout=0.0, optim=optim, **FREEZES[frozen]))
@@ -131,17 +125,12 @@ def test_an_evaluation_gives_the_predictions_of_padded_batches(make_trial: Trial
     np.testing.assert_allclose(found[0].probability, found[1].probability, rtol=1e-4)
 
 
-@pytest.mark.parametrize("accumulation", [2, 3, 9])
+@pytest.mark.parametrize("accumulation", [3, 9])
 def test_a_row_in_parts_takes_the_same_step(accumulation: int, make_trial: TrialMaker) -> None:
     whole, parts = (both(make_trial("bert", dropout=0.0))[0] for _ in range(2))
     parts.accumulation = accumulation
     losses = [one_step(training, next(training.device_batches)).item() for training in (whole, parts)]
     assert losses[0] == pytest.approx(losses[1], rel=1e-6)
-
-
-def test_a_trial_records_whether_its_batches_were_padded(make_trial: TrialMaker) -> None:
-    recorded = [next(run_trial(make_trial(family), device=CPU)).padding_free for family in ("bert", "deberta-v2")]
-    assert recorded == [1, 0]
 
 
 # --- The attention
@@ -196,22 +185,3 @@ def test_with_dropout_attention_drops_and_returns_what_torchs_own_does(scale: fl
         found, _ = attend(torch.nn.Identity(), rows[0], rows[1], rows[2], dropout=0.4, scaling=scale)
     gradients = [torch.autograd.grad(output.square().sum(), rows) for output in (found, expected)]
     torch.testing.assert_close([found, *gradients[0]], [expected, *gradients[1]], atol=1e-5, rtol=1e-4)
-
-
-def test_positions_restart_at_each_sentence() -> None:
-    spans = Spans.of((3, 2), 2)
-    assert spans.positions.tolist() == [[2, 3, 4, 2, 3]]
-    assert spans.mask.tolist() == [[1, 1, 1], [1, 1, 0]]
-
-
-def test_an_architecture_that_looks_past_its_sentence_stays_padded(make_trial: TrialMaker) -> None:
-    """Attention of its own, without the interface: the tried batch differs, and the model is left as it was."""
-    model: Any = loaded_for(make_trial("deberta-v2")).model
-    assert model.config._attn_implementation != padding_free.NAME
-
-
-def test_an_example_of_a_text_keeps_its_one_label() -> None:
-    examples = [Example(np.arange(n), np.array([1]), np.array([1]), np.zeros(1, np.int64)) for n in (3, 5)]
-    batch = laid_end_to_end(examples, 0)
-    assert (batch.ids.shape, batch.labels.shape) == ((1, 8), (2, 1))
-    assert batch.starts.tolist() == [0, 1]

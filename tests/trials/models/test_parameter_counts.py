@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import json
 from typing import Any
 
 import pytest
@@ -24,8 +26,15 @@ NORM = 2 * 768
 
 
 def meta(family: str, config: dict[str, Any], n_outputs: int = 9, head: Head = "tokens") -> LoadedModel:
-    """A model without memory."""
-    entries = AutoConfig.for_model(family, **config, num_labels=n_outputs)
+    """A model without memory, of which everything learns."""
+    loaded = _meta(family, json.dumps(config), n_outputs, head)
+    loaded.model.requires_grad_(True)
+    return loaded
+
+
+@functools.cache
+def _meta(family: str, config: str, n_outputs: int, head: Head) -> LoadedModel:
+    entries = AutoConfig.for_model(family, **json.loads(config), num_labels=n_outputs)
     with torch.device("meta"):
         model = head_class(head, entries)(entries)
     return LoadedModel(model, MODEL_FAMILIES[family].parts(model))
@@ -68,12 +77,8 @@ PUBLISHED: dict[str, tuple[str, dict[str, Any], int]] = {
 }
 
 
-def test_a_layer_of_width_768_has_seven_million_parameters() -> None:
-    assert LAYER == 7_087_872
-
-
 @each("embeddings", [False, True])
-@each("depth", [0, 6, 12, *range(1, 6), *range(7, 12)], quick=3)
+@each("depth", [0, 6, 12])
 @each("name", PUBLISHED)
 def test_each_depth_takes_so_many_layers_out_of_training(name: str, depth: int, embeddings: bool) -> None:
     family, config, n_embeddings = PUBLISHED[name]
@@ -81,22 +86,6 @@ def test_each_depth_takes_so_many_layers_out_of_training(name: str, depth: int, 
     freeze_parts(loaded.parts, freezing(depth, embeddings=embeddings))
     assert loaded.params() == n_embeddings + 12 * LAYER + TOKEN_HEAD
     assert loaded.trainable_params() == (0 if embeddings else n_embeddings) + (12 - depth) * LAYER + TOKEN_HEAD
-
-
-# Parameters of the whole encoder as their cards and papers round them; each is without the pooler (590,592).
-@each(
-    "name, total",
-    [
-        ("bert-base-uncased", 109_482_240 - 590_592),
-        ("bert-base-cased", 108_310_272 - 590_592),
-        ("roberta-base", 124_645_632 - 590_592),
-        ("xlm-roberta-base", 278_043_648 - 590_592),
-        ("deberta-v3-base", 183_831_552),
-    ],
-)
-def test_the_encoders_are_as_large_as_they_are_published(name: str, total: int) -> None:
-    family, config, _ = PUBLISHED[name]
-    assert meta(family, config).params() - TOKEN_HEAD == total
 
 
 @each("depth", [0, 6, 12])

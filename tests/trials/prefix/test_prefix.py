@@ -13,12 +13,10 @@ import pytest
 import torch
 
 from tests.examples import each
-from tests.trials.conftest import TrialMaker, finished, load_tiny, save_tiny_model
-from tests.trials.prefix.conftest import CPU, records_of
+from tests.trials.conftest import CPU, TrialMaker, finished, load_tiny, records_of, save_tiny_model
 from trials.cache.encoding import encode_for
 from trials.cache.node_cache import BYTES_VARIABLE
 from trials.models.cut import section
-from trials.models.family import MODEL_FAMILIES
 from trials.models.load import family_of
 from trials.prefix import rule
 from trials.prefix.files import StatesFile
@@ -30,7 +28,8 @@ from trials.starter import model_path
 from trials.tasks.task import Example
 from trials.training.batching import Batch, collate
 
-QUICK = ("distilbert", "deberta-v2", "modernbert", "gpt2")  # test_cut has all families in the quick suite
+pytestmark = pytest.mark.usefixtures("cache")
+
 FROZEN: dict[str, Any] = {"freeze": {"strategy": "first_k", "depth": 2, "embeddings": True}, "frozen_dropout": False}
 
 
@@ -44,8 +43,8 @@ def test_the_model_is_whole_again_at_the_end(make_trial: TrialMaker) -> None:
     assert len(trained.loaded.stack) == spec.model.n_layers
 
 
-@each("depth", [3, 1, 4], quick=1)
-@each("family", dict.fromkeys([*QUICK, *MODEL_FAMILIES]), quick=2)
+@each("depth", [3, 4], quick=1)
+@each("family", ["distilbert", "deberta-v2", "modernbert", "gpt2"], quick=2)  # test_cut has all families
 def test_losses_are_those_without_it(
     family: str, depth: int, make_trial: TrialMaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -80,7 +79,7 @@ def test_the_states_of_an_example_have_the_same_bits_whatever_runs_beside_it(mak
         assert all(torch.equal(of_one, of_all[i]) for i, of_one in states(chosen))
 
 
-@each("family, depth", [("ernie", 2), ("convbert", 0), ("megatron-bert", 2)], quick=2)
+@each("family, depth", [("ernie", 2), ("convbert", 0)], quick=1)
 def test_an_unregistered_family_uses_it_where_the_cut_model_is_the_whole_one(
     family: str, depth: int, make_trial: TrialMaker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,13 +119,6 @@ def test_whoever_uses_the_states_of_a_train_subset_reports_what_they_took_once(m
     assert second[0].prefix_paid_s == 0.0
 
 
-def test_a_deeper_prefix_costs_what_the_shallower_one_took_and_the_rest(make_trial: TrialMaker) -> None:
-    shallow = records_of(make_trial(**FROZEN))[0]
-    deep = records_of(make_trial(freeze=FROZEN["freeze"] | {"depth": 3}, frozen_dropout=False))[0]
-    assert deep.prefix_s > shallow.prefix_s
-    assert deep.prefix_s - shallow.prefix_s < (deep.prefix_paid_s or 0)
-
-
 def test_a_part_of_the_train_split_has_its_share_of_the_price(make_trial: TrialMaker) -> None:
     whole, part = (records_of(make_trial(**FROZEN, train_size=size))[0] for size in (24, 12))
     assert 0 < part.prefix_s < whole.prefix_s
@@ -149,9 +141,7 @@ def test_a_part_of_the_train_split_has_its_share_of_the_price(make_trial: TrialM
     ],
 )
 def test_only_what_never_changes_is_a_prefix(changes: dict[str, Any], depth: int, make_trial: TrialMaker) -> None:
-    spec = make_trial(**changes)
-    assert prefix_depth(spec) == depth
-    assert records_of(spec)[-1].prefix_layers == depth
+    assert prefix_depth(make_trial(**changes)) == depth
 
 
 def test_a_trial_of_one_epoch_computes_no_prefix(make_trial: TrialMaker) -> None:
@@ -186,11 +176,6 @@ def test_states_that_do_not_fit_are_computed_in_halves(make_trial: TrialMaker, m
     found = run_layers(spec, layers, examples, CPU, None)
     assert tried == [5, 2, 3, 1, 2]
     torch.testing.assert_close(found, expected, atol=1e-6, rtol=1e-5)
-
-
-@pytest.mark.parametrize("changes", [{"seed": 1}, {"train_size": 20}, {"optim": {"lr": 1e-4}}], ids=str)
-def test_seeds_sizes_and_rates_share_a_prefix(changes: dict[str, Any], make_trial: TrialMaker) -> None:
-    assert prefix_key(make_trial(**FROZEN, **changes), 2) == prefix_key(make_trial(**FROZEN), 2)
 
 
 def test_a_cache_folder_that_cannot_be_written_makes_a_trial_slower_not_wrong(

@@ -120,12 +120,6 @@ def test_a_split_may_be_several_files_read_in_their_order(folder: Path) -> None:
     assert turned.fingerprint != data.fingerprint
 
 
-def test_the_same_text_in_two_files_of_a_split_is_refused(folder: Path) -> None:
-    shutil.copy(folder / "train.conllu", folder / "again.conllu")
-    files = [str(folder / "train.conllu"), str(folder / "again.conllu")]
-    assert "the train split is identical to train" in refusal(train=files, dev=str(folder / "dev.conllu"))
-
-
 def test_compressed_files_hold_the_same_corpus(folder: Path, tmp_path: Path) -> None:
     packed = tmp_path / "packed"
     packed.mkdir()
@@ -189,13 +183,6 @@ def test_a_treebank_of_a_release_is_the_corpus_of_its_files(server: UdServer, fo
     assert (data.name, data.source, data.format) == (UD[0], "ud:UD_Tiny-Test@2.10", "conllu")
     assert sizes(data) == (5, 3, 2)
     assert data.fingerprint == resolved(folder).fingerprint
-
-
-def test_a_treebank_without_dev_is_refused_with_what_it_has(server: UdServer) -> None:
-    (files,) = server.treebanks.values()
-    server.treebanks = {UD: {name: content for name, content in files.items() if "dev" not in name}}
-    message = refusal(ud=UD[0], release=UD[1])
-    assert "UD_Tiny-Test: has no split for dev ('dev'). It has " in message
 
 
 @pytest.mark.parametrize("first", [{"train": 5, "dev": 2, "test": 1}, {"dev": 3}, {"test": 0}], ids=str)

@@ -37,21 +37,6 @@ def test_a_folder_is_a_model_by_its_files(tmp_path: Path) -> None:
     assert len(found.revision) == 64
 
 
-def test_the_revision_is_of_the_identity_files_and_not_of_the_place(tmp_path: Path) -> None:
-    first, second = write_model(tmp_path / "a"), write_model(tmp_path / "b")
-    (second / "README.md").write_text("about")
-    assert find_model(first).revision == find_model(second).revision
-
-
-@each("name", ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"])
-def test_another_file_that_matters_is_another_revision(tmp_path: Path, name: str) -> None:
-    folder = write_model(tmp_path / "mine")
-    before = find_model(folder).revision
-    with (folder / name).open("a") as file:
-        file.write(" ")
-    assert find_model(folder).revision != before
-
-
 @each(
     "config, message",
     [

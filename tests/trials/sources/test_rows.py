@@ -40,12 +40,6 @@ def test_class_numbers_in_lists_become_names(tmp_path: Path, feature: Any) -> No
     assert written(tmp_path, {"tags": feature}, {"tags": [0, 1]})[0] == '{"tags":["O","B-LOC"]}\n'
 
 
-def test_class_numbers_in_parts_become_names(tmp_path: Path) -> None:
-    features = {"x": {"tag": TAGS, "word": Value("string")}, "y": List({"tag": TAGS})}
-    text, _ = written(tmp_path, features, {"x": {"tag": 1, "word": "Oslo"}, "y": [{"tag": 0}]})
-    assert json.loads(text) == {"x": {"tag": "B-LOC", "word": "Oslo"}, "y": [{"tag": "O"}]}
-
-
 def test_what_is_absent_hidden_or_no_number_is_null(tmp_path: Path) -> None:
     features = {"tag": TAGS, "tags": List(TAGS), "text": Value("string"), "score": Value("float32")}
     text, _ = written(tmp_path, features, {"tag": -1, "tags": None, "text": None, "score": math.nan})

@@ -34,7 +34,6 @@ def refusal(tree: Path, **trial: str) -> list[str]:
     [
         (HUB, {"data": "nyu-mll/glue/sst2"}, "no folder"),
         (TREEBANKS, {"data": "{ud: UD_English-EWT, release: '2.16'}"}, "unknown 'ud'"),
-        (HUB, {"data": "{hub: nyu-mll/glue, config: sst2}"}, "unknown 'hub'"),
         (HUB, {"model": "hub:distilbert/distilbert-base-cased"}, "no model folder"),
     ],
     quick=1,
@@ -44,13 +43,6 @@ def test_what_needs_a_source_that_is_not_there_is_refused_in_one_line(
 ) -> None:
     (line,) = refusal(without(tmp_path, files), **trial)
     assert words in line
-
-
-@each("files", [HUB, TREEBANKS], quick=1)
-def test_the_starters_sweep_is_planned_without_a_source(files: tuple[str, ...], tmp_path: Path) -> None:
-    done = run(without(tmp_path, files), "-c", COMMAND, "plan", "--store", "results")
-    assert done.returncode == 0, done.stderr
-    assert "112 to run" in done.stdout
 
 
 @pytest.mark.slow

@@ -75,11 +75,6 @@ def test_a_word_of_nothing_but_dropped_characters_is_an_error_not_a_shift(tokeni
     assert (example.gold.tolist(), example.at.tolist()) == ([1, 0, 2], [1, -1, 2])
 
 
-def test_tags_are_read_from_train_and_sorted() -> None:
-    train = [Sentence(("a", "b"), ("VERB", "ADJ")), Sentence(("c",), ("VERB",))]
-    assert POS.label_names(train) == ("ADJ", "VERB")
-
-
 def test_lowercasing_changes_the_subwords_of_a_cased_tokenizer(tokenizer: PreTrainedTokenizerBase) -> None:
     sentences = [Sentence(("Ab",), ("NOUN",))]
     kept, lowered = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import functools
 import json
 import math
 import os
@@ -16,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load, save
 
-from tests.examples import each, first
+from tests.examples import each
 from tests.trials.conftest import CPU, TrialMaker, finished, numbers
 from trials.errors import PreemptedError
 from trials.hardware.energy import EnergyMeter
@@ -75,7 +76,9 @@ def test_a_worker_that_ends_without_a_checkpoint_says_so(make_trial: TrialMaker)
         list(trial)
 
 
+@functools.cache
 def whole(spec: TrialSpec) -> list[EpochRecord]:
+    """An uninterrupted trial."""
     return finished(run_trial(spec, device=CPU))[0]
 
 
@@ -105,14 +108,13 @@ def test_a_trial_goes_on_in_mid_epoch_with_the_bits_of_an_uninterrupted_one(
     assert numbers(again) == numbers(whole(spec))
 
 
-@pytest.mark.parametrize("family", first(1, ["deberta-v2", "bert", "electra"]))
-def test_so_does_one_of_another_family(family: str, make_trial: TrialMaker) -> None:
-    spec = make_trial(family, **PREFIX)
+def test_so_does_one_of_another_family(make_trial: TrialMaker) -> None:
+    spec = make_trial("deberta-v2", **PREFIX)
     again = run_trial(spec, device=CPU, checkpoints=Checkpoints(interrupted_after(9, spec)))
     assert numbers(list(again)) == numbers(whole(spec))
 
 
-@each("stops", [(6,), (2, 3, 4), (1,), (11,), (6, 7)], quick=2)
+@each("stops", [(6, 7), (1,), (11,)], quick=1)
 def test_at_whatever_step_and_however_often_it_is_interrupted(stops: tuple[int, ...], make_trial: TrialMaker) -> None:
     spec, kept = make_trial(dropout=0.3), Memory()
     for stop in stops:
@@ -139,10 +141,7 @@ class Joules:
         return self.joules
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "expected"),
-    [(1.0, 1.0, [1.0, 2.0, 1.0]), (None, 1.0, [None, None, 1.0]), (1.0, None, [1.0, None, None])],
-)
+@pytest.mark.parametrize(("before", "after", "expected"), [(1.0, 1.0, [1.0, 2.0, 1.0]), (1.0, None, [1.0, None, None])])
 def test_energy_of_before_and_after_an_interruption_adds_up_if_both_are_known(
     before: float | None, after: float | None, expected: list[float | None], make_trial: TrialMaker
 ) -> None:
@@ -244,10 +243,9 @@ def test_a_trial_whose_checkpoint_is_damaged_starts_anew(make_trial: TrialMaker)
     assert numbers(list(run_trial(spec, device=CPU, checkpoints=Checkpoints(kept)))) == numbers(whole(spec))
 
 
-@pytest.mark.parametrize("n", first(1, [3, 2, 4]))
-def test_a_batch_in_parts_takes_the_same_steps_but_for_rounding(n: int, make_trial: TrialMaker) -> None:
+def test_a_batch_in_parts_takes_the_same_steps_but_for_rounding(make_trial: TrialMaker) -> None:
     spec = make_trial(dropout=0.0, optim={"lr": 1e-3})
-    parts = list(run_trial(spec, device=CPU, accumulation=n))
+    parts = list(run_trial(spec, device=CPU, accumulation=3))
     for part, record in zip(parts, whole(spec), strict=True):
         assert part.step_losses == pytest.approx(record.step_losses, abs=1e-4)
-        assert part.accumulation == n
+        assert part.accumulation == 3

@@ -24,7 +24,7 @@ from trials.training.checkpoint import Checkpoints
 from trials.training.freeze_course import FreezeSchedule
 from trials.training.loop import Training, evaluate
 from trials.training.new_training import new_model, new_training
-from trials.training.step_graphs import StepGraphs, model_state
+from trials.training.step_graphs import StepGraphs
 from trials.training.subset import train_subset
 
 CPU = torch.device("cpu")
@@ -51,11 +51,11 @@ def spec_of(make_trial: TrialMaker, family: str = "bert", **changes: Any) -> Tri
 # --- The steps
 
 
-SETTINGS: list[dict[str, Any]] = [{"head_lr": 1e-2, "layer_decay": 0.5}, {}, {"max_grad_norm": None}]
+SETTINGS: list[dict[str, Any]] = [{"head_lr": 1e-2, "layer_decay": 0.5}, {"max_grad_norm": None}]
 
 
 @each("settings", SETTINGS, quick=1)
-@each("family", ["distilbert", "bert", "roberta"], quick=1)
+@each("family", ["distilbert", "roberta"], quick=1)
 def test_twenty_steps_have_the_losses_of_the_eager_loop(
     family: str, settings: dict[str, Any], make_trial: TrialMaker
 ) -> None:
@@ -113,20 +113,6 @@ def batches(*lengths: int, n: int = 2) -> Iterator[Batch]:
         yield Batch(numbers, numbers, numbers, None, None)
 
 
-def test_the_first_of_a_shape_is_run_the_second_recorded_the_others_replayed() -> None:
-    recorders, seen = Recorders(), list[int]()
-
-    def step(batch: Batch) -> torch.Tensor:
-        seen.append(int(batch.ids[0, 0]))
-        return batch.ids[0, 0].float()
-
-    take = StepGraphs(recorders.new).stepper(step, "one")
-    losses = [take(batch) for batch in batches(16, 16, 32, 16, 32, 32)]
-    assert seen == list(range(6))
-    assert [float(loss) for loss in losses] == seen  # each a tensor of its own, though a graph writes into one
-    assert (recorders[0].warm_ups, recorders[0].recorded, recorders[0].replays) == (2, 2, 4)
-
-
 def test_a_replay_reads_its_own_buffers_and_leaves_the_batch_alone() -> None:
     given, read = list(batches(16, 16, 16)), []
 
@@ -141,33 +127,6 @@ def test_a_replay_reads_its_own_buffers_and_leaves_the_batch_alone() -> None:
     assert read[1] == read[2]
     assert read[1] not in [batch.ids.data_ptr() for batch in given]
     assert [int(batch.ids[0, 0]) for batch in given] == [0, 1, 2]
-
-
-def test_another_state_of_the_model_begins_anew_and_the_same_one_goes_on() -> None:
-    recorders = Recorders()
-    graphs = StepGraphs(recorders.new)
-    for state in ("one", "one", "two", "two", "one"):
-        take = graphs.stepper(lambda batch: batch.ids.sum(), state)
-        for batch in batches(16, 16):
-            take(batch)
-    assert [(r.warm_ups, r.recorded, r.replays) for r in recorders] == [(1, 1, 3), (1, 1, 3), (1, 1, 1)]
-
-
-def test_a_models_state_is_what_learns_and_what_drops_out() -> None:
-    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Dropout())
-    states = [model_state(model)]
-    model[0].weight.requires_grad_(False)
-    states.append(model_state(model))
-    model[1].eval()
-    states.append(model_state(model))
-    assert len(set(states)) == 3
-    assert model_state(model) == states[-1]
-
-
-def test_without_graphs_the_loop_is_the_eager_one(make_trial: TrialMaker) -> None:
-    training = start(spec_of(make_trial), graphs=False)
-    assert training.step_graphs is None
-    assert not any(isinstance(group["lr"], torch.Tensor) for group in training.optimizer.param_groups)
 
 
 # --- What only a GPU can show

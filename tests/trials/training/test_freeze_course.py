@@ -15,7 +15,6 @@ from trials.models.load import LoadedModel, load_model
 from trials.run import run_trial
 from trials.settings import FreezeSpec
 from trials.spec import TrialSpec
-from trials.training.freeze_course import frozen_modules
 
 CPU = torch.device("cpu")
 LEVEL: dict[str, Any] = {"lr": 1e-2, "schedule": "constant"}
@@ -44,19 +43,16 @@ def learning(spec: TrialSpec, freeze: FreezeSpec) -> dict[str, bool]:
 
 FREEZES: list[dict[str, Any]] = [
     {"strategy": "first_k", "depth": 2, "embeddings": True},
-    {"strategy": "last_k", "depth": 2},
-    {"strategy": "alternating", "embeddings": True},
-    {"strategy": "all_encoder", "embeddings": True},
-    {"strategy": "layers", "layers": [1, 2]},
+    {"strategy": "layers", "layers": [1, 3]},
     {"strategy": "none", "embeddings": True},
 ]
 
 
-@each("freeze", FREEZES, quick=2)
+@each("freeze", FREEZES)
 def test_after_each_epoch_just_what_was_thawed_has_moved(freeze: dict[str, Any], make_trial: TrialMaker) -> None:
-    spec = make_trial("bert", freeze=freeze, thaw_every=1, optim=LEVEL | {"epochs": 6})
+    spec = make_trial("bert", freeze=freeze, thaw_every=1, train_size=8, optim=LEVEL | {"epochs": 5})
     records = run_trial(spec, device=CPU)
-    for epoch in range(1, 6):
+    for epoch in range(1, 5):
         assert next(records).epoch == epoch
         assert moved(spec, model_inside(records)) == learning(spec, spec.freeze.after_thaws(epoch - 1))
 
@@ -84,7 +80,7 @@ def test_one_evaluation_at_the_end_of_an_epoch_does_not_change_what_is_learnt(ma
     assert often == seldom
 
 
-@each("thaw_every, n_learning", [(1, 2), (2, 1), (3, 0), (9, 0)])
+@each("thaw_every, n_learning", [(1, 2), (3, 0)])
 def test_the_parameters_that_learn_are_counted_at_the_end(
     thaw_every: int, n_learning: int, make_trial: TrialMaker
 ) -> None:
@@ -127,9 +123,3 @@ def test_a_trial_says_at_every_evaluation_how_deep_it_is_frozen(make_trial: Tria
     records, _ = finished(run_trial(spec, device=CPU))
     assert [record.frozen_layers for record in records] == [2, 1, 0]
     assert [record.mean_frozen_layers for record in records] == pytest.approx([2, 1.5, 1])
-
-
-def test_frozen_modules_are_those_of_the_thawed_freeze(make_trial: TrialMaker) -> None:
-    spec = make_trial(freeze={"strategy": "first_k", "depth": 2, "embeddings": True})
-    parts = pretrained(spec).parts
-    assert [len(frozen_modules(parts, spec.freeze.after_thaws(n))) for n in range(5)] == [3, 2, 1, 0, 0]

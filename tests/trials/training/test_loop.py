@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import mmap
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -81,19 +80,6 @@ def test_an_epoch_of_batches_holds_every_sentence_once(n: int, batch_size: int, 
         assert all(len(batch) == batch_size for batch in epoch[:-1])
 
 
-@given(
-    lengths=st.lists(st.integers(1, 30), min_size=1, max_size=80), batch_size=st.integers(1, 4), seed=st.integers(0, 9)
-)
-def test_an_epoch_of_batches_of_like_length_holds_every_sentence_once(
-    lengths: list[int], batch_size: int, seed: int
-) -> None:
-    batches = batches_of_like_length(lengths, batch_size, np.random.default_rng(seed))
-    for _ in range(2):
-        epoch = [next(batches) for _ in range(-(-len(lengths) // batch_size))]
-        assert sorted(np.concatenate(epoch)) == list(range(len(lengths)))
-        assert all(len(batch) == batch_size for batch in epoch[:-1])
-
-
 def test_batches_of_like_length_pad_little_and_differ_from_epoch_to_epoch() -> None:
     lengths = np.random.default_rng(0).geometric(0.05, 800).tolist()  # like sentences: many short ones, a few long
     kinds = (
@@ -116,7 +102,7 @@ def test_evaluation_batches_hold_every_example_once_longest_first(lengths: list[
     assert max(map(len, batches)) <= batch_size
 
 
-@pytest.mark.parametrize("family", ["distilbert", "bert", "deberta-v2"])
+@pytest.mark.parametrize("family", ["bert", "deberta-v2"])
 def test_a_split_is_predicted_in_its_order_whatever_stands_beside_a_sentence(
     family: str, make_trial: TrialMaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -157,26 +143,19 @@ def test_an_evaluation_that_does_not_fit_runs_in_halves(
     assert found.loss == pytest.approx(expected.loss, rel=1e-5)
 
 
-def test_the_best_weights_are_replaced_in_place_and_never_by_worse_ones(make_trial: TrialMaker) -> None:
+def test_the_best_weights_are_replaced_in_place_and_by_better_ones_only(make_trial: TrialMaker) -> None:
     loaded = load_model(make_trial().model, head="tokens", n_outputs=3, dropout=0.0, init=torch.Generator())
     best, dev = BestEpoch(loaded), EvaluatedSplit(0.0, np.zeros(1), np.zeros(1))
     best.update(0.5, dev)
     places = [weight.data_ptr() for weight in best.weights]
     first = [weight.clone() for weight in best.weights]
-    for score, is_kept in ((0.4, True), (0.6, False)):
+    for score, is_kept in ((0.4, True), (0.5, True), (0.6, False)):  # of equal ones the earliest
         with torch.no_grad():
             for parameter in best.trained:
                 parameter.add_(1.0)
         best.update(score, dev)
         assert [weight.data_ptr() for weight in best.weights] == places
         assert all(map(torch.equal, best.weights, first)) == is_kept
-
-
-def test_token_types_are_padded_with_zeros() -> None:
-    pairs = [replace(example(n), types=np.ones(n, dtype=np.int64)) for n in (1, 3)]
-    types = collate(pairs, pad_id=9, device=CPU).types
-    assert types is not None
-    assert types.tolist() == [[1, 0, 0], [1, 1, 1]]
 
 
 def test_collating_pads_to_the_longest_and_masks_the_padding() -> None:

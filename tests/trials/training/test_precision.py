@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.examples import each
-from tests.trials.conftest import TrialMaker, model_inside
+from tests.trials.conftest import TrialMaker
 from trials.models.load import LoadedModel, load_model
 from trials.record import EpochRecord
 from trials.run import run_trial
 from trials.settings import OptimSpec
-from trials.training.loop import lr_share, new_optimizer, part_rates
+from trials.training.loop import lr_share, new_optimizer
 
-GENTLE: dict[str, Any] = {"optim": {"lr": 1e-3}, "dropout": 0.0}
+GENTLE: dict[str, Any] = {"optim": {"lr": 1e-3}, "dropout": 0.0, "train_size": 16}
 
 
 def records_of(make_trial: TrialMaker, *family: str, **changes: Any) -> list[EpochRecord]:
@@ -37,22 +36,13 @@ def tiny(make_trial: TrialMaker, family: str = "bert") -> LoadedModel:
 # --- Precision
 
 
-@each("family", ["deberta-v2", "distilbert", "bert"], quick=1)
-def test_half_precision_trains_near_the_full_ones_losses(family: str, make_trial: TrialMaker) -> None:
-    full = losses(records_of(make_trial, family, **GENTLE))
+def test_half_precision_trains_near_the_full_ones_losses(make_trial: TrialMaker) -> None:
+    full = losses(records_of(make_trial, "deberta-v2", **GENTLE))
     for precision in ("bf16", "fp16"):
-        half = losses(records_of(make_trial, family, **GENTLE, precision=precision))
+        half = losses(records_of(make_trial, "deberta-v2", **GENTLE, precision=precision))
         assert np.isfinite(half).all()
         assert half == pytest.approx(full, abs=0.02)
         assert half != full
-
-
-@pytest.mark.parametrize("precision", ["bf16", "fp16"])
-def test_half_precision_freezes_as_the_full_one_does(precision: str, make_trial: TrialMaker) -> None:
-    freeze = {"strategy": "all_encoder", "embeddings": True}
-    record = records_of(make_trial, **GENTLE, precision=precision, freeze=freeze)[-1]
-    assert record.trainable_params == 16 * 4 + 4
-    assert all(0 <= value <= 1 for value in record.metrics.values())
 
 
 # --- Rates of parts
@@ -75,28 +65,6 @@ def test_each_part_has_the_rate_of_the_one_above_it_times_the_decay(
         )
 
 
-@pytest.mark.parametrize("family", ["distilbert", "electra", "deberta-v2"])
-def test_every_parameter_has_one_rate(family: str, make_trial: TrialMaker) -> None:
-    loaded = tiny(make_trial, family)
-    parts = part_rates(loaded, OptimSpec(layer_decay=0.5))
-    ids = [id(p) for modules, _ in parts for module in modules for p in module.parameters()]
-    assert sorted(ids) == sorted(id(p) for p in loaded.model.parameters())
-    assert [round(rate / 5e-5, 6) for _, rate in parts] == [1.0, 0.5, 0.25, 0.125, 0.0625, 0.03125]
-
-
-def test_with_a_decay_lower_layers_move_less(make_trial: TrialMaker) -> None:
-    spec = make_trial(optim={"lr": 1e-3, "layer_decay": 0.1, "weight_decay": 0.0}, dropout=0.0)
-    records = run_trial(spec, device=torch.device("cpu"))
-    next(records)
-    after = model_inside(records)
-    before = load_model(spec.model, head="tokens", n_outputs=4, dropout=0.0, init=torch.Generator())
-    moved = [
-        max(float((p - q).detach().abs().max()) for p, q in zip(a.parameters(), b.parameters(), strict=True))
-        for a, b in zip(after.parts.encoder_layers, before.parts.encoder_layers, strict=True)
-    ]
-    assert all(low < 0.2 * high for low, high in pairwise(moved))
-
-
 # --- Schedule and clipping
 
 
@@ -115,13 +83,10 @@ def test_a_records_rate_is_that_of_its_last_step(make_trial: TrialMaker) -> None
     assert [record.lr for record in falling] == pytest.approx([7 / 12 * 1e-3, 1 / 12 * 1e-3])
 
 
-@pytest.mark.parametrize("precision", ["fp32", "fp16"])
-def test_without_clipping_the_steps_are_those_of_a_norm_that_is_never_reached(
-    precision: str, make_trial: TrialMaker
-) -> None:
-    # In fp16 the norm is that of the gradient itself and not of the scaled one, which is 65,536 times larger.
+def test_without_clipping_the_steps_are_those_of_a_norm_that_is_never_reached(make_trial: TrialMaker) -> None:
+    # In fp16, as the norm is that of the gradient itself and not of the scaled one, which is 65,536 times larger.
     free, wide, tight = (
-        losses(records_of(make_trial, precision=precision, optim={"lr": 1e-2, "max_grad_norm": norm}))
+        losses(records_of(make_trial, precision="fp16", train_size=8, optim={"lr": 1e-2, "max_grad_norm": norm}))
         for norm in (None, 1e3, 1e-3)
     )
     assert free == wide

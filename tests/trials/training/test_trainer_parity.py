@@ -89,13 +89,12 @@ def batches_of() -> np.ndarray:
 
 
 @pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning", "ignore::UserWarning")
-@each("family", ["distilbert", *(family for family in MODEL_FAMILIES if family != "distilbert")], quick=1)
-@each("freeze", ["none", FREEZE])
-@each("warmup", [0.2, 0.0], quick=1)
+@each("family", dict.fromkeys(["distilbert", *MODEL_FAMILIES]), quick=1)
+@each("freeze", [FREEZE, "none"], quick=1)
 def test_twenty_steps_have_the_losses_of_transformers_trainer(
-    family: str, freeze: Any, warmup: float, make_trial: TrialMaker, tmp_path: Path
+    family: str, freeze: Any, make_trial: TrialMaker, tmp_path: Path
 ) -> None:
-    optim = {"lr": 1e-2, "batch_size": BATCH, "weight_decay": 0.1, "warmup": warmup}
+    optim = {"lr": 1e-2, "batch_size": BATCH, "weight_decay": 0.1, "warmup": 0.2}
     spec = make_trial(family, freeze=freeze, optim=optim)
     order, model = batches_of(), fresh(spec)
     freeze_parts(model.parts, spec.freeze)
@@ -122,7 +121,7 @@ def gradients_only(model: nn.Module, spec: TrialSpec) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning", "ignore::UserWarning")
-@each("family", dict.fromkeys(["modernbert", "bert", *MODEL_FAMILIES]), quick=2)
+@each("family", ["bert", "modernbert", "gpt2"], quick=1)
 def test_trainer_freezes_as_an_answer_of_each_architecture_did_and_gradients_alone_are_another_training(
     family: str, make_trial: TrialMaker, tmp_path: Path
 ) -> None:
