@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
 
 from orchestrator.analysis.rows import Floats
 from orchestrator.analysis.two_way import BEYOND, WITHIN
@@ -29,7 +28,6 @@ from tests.lab.benchmarks.choose_depth import (
     savings,
     search,
     wanted,
-    within,
 )
 
 SEEDS = range(10)
@@ -50,9 +48,8 @@ def reason(losses: Sequence[Losses], seeds: Sequence[int] = SEEDS) -> Why:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("slots", [1, 4])
-def test_at_most_5_percent_of_searches_choose_a_depth_that_loses_too_much(slots: int) -> None:
-    found = rates(World(WORST, 0.4, normal), 40, slots=slots, seed=1)
+def test_at_most_5_percent_of_searches_choose_a_depth_that_loses_too_much() -> None:
+    found = rates(World(WORST, 0.4, normal), 40, slots=4, seed=1)
     assert found.wrong <= 0.08
     assert found.spent <= 0.75 * (1 + len(WORST)) * len(SEEDS)
 
@@ -63,21 +60,12 @@ def test_at_most_5_percent_of_searches_choose_a_depth_that_loses_too_much(slots:
     [
         World(WORST, 0.4, lognormal(0.3), sentences=0.15, n_sentences=500),
         World(ALL, 0.4, exponential),
-        World(ALL, 0.1, normal, sentences=0.3, n_sentences=500),
-        World(ALL, 0.4, lognormal(0.3), folds=5),
     ],
-    ids=["skewed, sentences", "all a hair beyond, exponential", "all a hair beyond, mostly sentences", "5 folds"],
+    ids=["skewed, sentences", "all a hair beyond, exponential"],
 )
 def test_nor_do_searches_in_the_worst_arrangements(world: World) -> None:
     """40 of a rate of at most 5 %, or 7 % of exponential losses: standard error 4 %."""
     assert rates(world, 40, seed=2).wrong <= 0.15
-
-
-def test_a_t_test_at_every_look_breaks_these_bounds() -> None:
-    """What they can find: three to ten normal values of the limit's mean, each look as if it were the only one."""
-    values = np.random.default_rng(3).standard_normal((2000, 10))
-    p = [stats.ttest_1samp(values[:, :n], 0.0, axis=1, alternative="less").pvalue for n in range(3, 11)]
-    assert np.mean(np.min(p, axis=0) <= 0.05) > 0.1
 
 
 @given(losses_of_a_depth, st.sets(st.integers(0, 9)))
@@ -137,12 +125,6 @@ def test_with_time_given_the_search_goes_on_until_every_depth_has_seeds_and_noth
     assert [want.seed for want in wanted([lost], SEEDS, budget=time)] == [7, 8, 9]
     short = Budget(seconds=4.5, of_trial=(1.0, 1.0))
     assert [want.seed for want in wanted([first(3, [0.001, 0.0, -0.001])], SEEDS, budget=short)] == [3, 4]
-
-
-@pytest.mark.slow
-def test_in_a_clear_case_40_trials_find_the_deepest_harmless_freeze_that_a_grid_of_80_finds() -> None:
-    world, rng = World((0.0, 0.05, 0.1, 0.15, 0.3, 2.5, 4.0), 0.15, normal), np.random.default_rng(4)
-    assert np.mean([within(world.draw(rng, 10), 40) == world.deepest for _ in range(10)]) >= 0.8
 
 
 def test_a_depth_beyond_the_tolerance_bars_no_deeper_one_and_a_loss_of_exactly_the_tolerance_is_within_it() -> None:

@@ -39,9 +39,9 @@ def test_without_searches_a_grid_runs_and_a_schedule_is_refused_in_a_line(tmp_pa
 
 
 @pytest.mark.slow
-def test_without_optuna_a_schedule_runs_and_a_sampler_is_refused_in_a_line(tmp_path: Path) -> None:
+def test_without_optuna_a_schedule_is_planned_and_a_sampler_is_refused_in_a_line(tmp_path: Path) -> None:
     tree = without(tmp_path, "search/optuna_search.py", "search/kinds/sampled.py")
-    assert run(tree, *LAUNCH, "--store", "results", "--set", "schedule=asha").returncode == 143  # at its limit
+    assert run(tree, *LAUNCH, "--store", "results", "--set", "schedule=asha", "--dry-run").returncode == 0
     refused = run(tree, *LAUNCH, "--store", "other", "--set", "search={kind: tpe, cells: 2}")
     assert refused.returncode == 2
     assert "nothing here decides by its `search`" in refused.stderr.splitlines()[-1]
@@ -51,7 +51,7 @@ def test_without_optuna_a_schedule_runs_and_a_sampler_is_refused_in_a_line(tmp_p
 def test_without_buckets_a_folder_is_a_store_and_an_address_is_refused_in_a_line(tmp_path: Path) -> None:
     files = ("services/buckets", "connection", "object_storage")
     tree = without(tmp_path, *(f"storage/{name}.py" for name in files))
-    assert run(tree, *LAUNCH, "--store", "results").returncode == 143
+    assert run(tree, *LAUNCH, "--store", "results", "--dry-run").returncode == 0
     refused = run(tree, *LAUNCH, "--store", "s3://bucket/results")
     assert refused.returncode == 2
     assert refused.stderr.splitlines()[-1].startswith("error: unknown 's3'. Known: none.")
