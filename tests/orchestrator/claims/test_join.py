@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -68,19 +67,6 @@ def test_the_second_driver_is_refused_with_the_sweep_the_process_the_times_and_t
     assert (BusyStoreError.exit_code, RemovedError.exit_code) == (3, 3)
 
 
-def test_after_its_end_the_next_one_may_be_alone_and_nothing_stays(storage: Storage) -> None:
-    for _ in range(3):
-        with alone(storage):
-            assert len(left(storage)) in (1, 2)  # two while it beats
-        assert left(storage) == []
-
-
-def test_an_error_in_the_block_ends_the_presence(local_storage: FolderStorage) -> None:
-    with pytest.raises(ZeroDivisionError), alone(local_storage):
-        raise ZeroDivisionError
-    assert left(local_storage) == []
-
-
 def test_any_number_of_drivers_share_a_store_and_none_of_them_may_be_alone(storage: Storage) -> None:
     with (
         join(storage, "s", say=print, timing=QUICK) as one,
@@ -111,7 +97,7 @@ def test_two_sweeps_that_share_a_store_lose_none_of_their_rows(storage: Storage)
         store = open_store(storage.address)
         try:
             with join(storage, sweep, say=print, timing=QUICK) as membership:
-                for number in range(15):
+                for number in range(6):
                     membership.check()
                     for trial_id in (f"{sweep}{number}", "shared"):
                         store.append("epochs", [epoch(trial_id, step=number + 1)])
@@ -127,8 +113,8 @@ def test_two_sweeps_that_share_a_store_lose_none_of_their_rows(storage: Storage)
         thread.join()
     assert errors == []
     store = open_store(storage.address)
-    assert store.completed_ids() == {"first", "shared", *(f"{sweep}{n}" for sweep in "st" for n in range(15))}
-    assert len(store.epochs()) == 15 + 2 * 15  # the trial that both ran reads as one
+    assert store.completed_ids() == {"first", "shared", *(f"{sweep}{n}" for sweep in "st" for n in range(6))}
+    assert len(store.epochs()) == 6 + 2 * 6  # the trial that both ran reads as one
 
 
 def test_eight_processes_that_ask_at_once_give_one_holder_each_time(local_storage: FolderStorage) -> None:
@@ -339,28 +325,6 @@ def test_one_that_was_taken_over_may_not_commit_and_leaves_the_other_alone(stora
         assert refused(storage)
 
 
-def test_a_process_that_was_stopped_and_taken_over_finds_it_lost(local_storage: FolderStorage) -> None:
-    with holding(local_storage.folder, host="node7", stale_s=1.0) as process:
-        assert process.stdin is not None
-        process.send_signal(signal.SIGSTOP)
-        with alone(local_storage) as membership:
-            process.send_signal(signal.SIGCONT)
-            printed, _ = process.communicate("check\n")
-            assert (printed, process.returncode) == ("lost\n", 3)
-            membership.check()
-
-
-def test_a_presence_that_was_deleted_by_hand_is_lost(local_storage: FolderStorage) -> None:
-    now_s = [0.0]
-    with alone(local_storage, set_by(now_s)) as membership:
-        for name in left(local_storage):
-            (local_storage.folder / "drivers" / name).unlink()
-        now_s[0] = NEVER.stale_s / 2
-        with pytest.raises(RemovedError, match="another driver or user"):
-            membership.check()
-        assert left(local_storage) == []
-
-
 def test_the_heart_itself_notices_that_it_was_removed(local_storage: FolderStorage) -> None:
     with alone(local_storage) as membership:
         while membership.is_sure:
@@ -407,21 +371,3 @@ def test_ctrl_c_while_asking_or_before_the_first_heartbeat_leaves_nothing(
     with pytest.raises(KeyboardInterrupt), alone(local_storage):
         pass
     assert left(local_storage) == []
-
-
-def test_a_store_that_cannot_be_written_or_read_is_an_error(local_storage: FolderStorage) -> None:
-    class Unreadable(FolderStorage):
-        def at(self, name: str) -> Unreadable:
-            return Unreadable(self.folder / name)
-
-        def files(self, *names: str) -> dict[str, int]:
-            raise PermissionError(13, "Permission denied")
-
-    with (
-        pytest.raises(StoreError, match=r"cannot be read \(.*Permission denied"),
-        alone(Unreadable(local_storage.folder)),
-    ):
-        pass
-    (local_storage.folder / "drivers").write_text("in the way")
-    with pytest.raises(StoreError, match="cannot be written"), alone(local_storage):
-        pass

@@ -21,11 +21,6 @@ from tests.examples import each
 FAST = Timing(beat_s=0.05, stale_s=0.5)
 
 
-def test_a_command_that_has_the_store_alone_is_no_driver(tmp_path: Path) -> None:
-    with join(FolderStorage(tmp_path), say=print, alone=True):
-        assert running_drivers(FolderStorage(tmp_path)) == []
-
-
 def test_a_running_driver_is_found_and_tells_where_its_ray_is(tmp_path: Path) -> None:
     storage = FolderStorage(tmp_path)
     with join(storage, "s", say=print, timing=FAST) as membership:
