@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from orchestrator.storage.storage import Storage
@@ -24,11 +22,8 @@ def test_a_spec_comes_back_from_a_row_and_from_a_plan() -> None:
     "content, place",
     [
         (None, "spec: "),
-        ("", "spec: is not JSON ("),
         ("[" * 100_000, "spec: is not JSON ("),
-        ("3", "spec: "),
         ({}, "spec.data: is missing. Add it"),
-        (json.dumps({"x": 1}), "spec.data: is missing. Add it"),
         (make_spec().model_dump() | {"seed": -1}, "spec.seed: -1: must be at least 0"),
         (make_spec().model_dump() | {"tomorrow": 1}, "spec.tomorrow: unknown 'tomorrow'"),
     ],

@@ -66,15 +66,6 @@ def test_what_a_kill_left_between_write_and_rename_is_never_seen(local: FolderSt
     assert steps(parts) == [1, 2]
 
 
-def test_compaction_keeps_every_row_in_its_order_in_one_part(parts: PartFolder) -> None:
-    for step in range(5):
-        parts.append([epoch(step=step), epoch("b", step=step)])
-    before = parts.read()
-    parts.compact()
-    assert parts.read() == before
-    assert len(parts.names()) == 1
-
-
 def test_a_compaction_that_comes_too_late_lets_the_other_one_be(parts: PartFolder) -> None:
     class Late(PartFolder):
         """Has listed the parts before another process compacted them."""
@@ -113,18 +104,6 @@ def test_parts_that_vanish_again_and_again_are_told(parts: PartFolder) -> None:
     parts.append([epoch(step=1)])
     with pytest.raises(StoreError, match=r"vanish while they are read\. Try again"):
         parts.read_each(gone)
-
-
-def test_two_writers_at_once_lose_nothing(parts: PartFolder) -> None:
-    def append(writer: int) -> None:
-        mine = PartFolder(parts.storage, EPOCHS)
-        for step in range(10):
-            mine.append([epoch(f"writer{writer}", step=step)])
-
-    with ThreadPoolExecutor(2) as pool:
-        list(pool.map(append, range(2)))
-    found = sorted((row["trial_id"], row["step"]) for row in parts.read().to_pylist())
-    assert found == [(f"writer{writer}", step) for writer in range(2) for step in range(10)]
 
 
 def test_a_reader_beside_a_compacting_writer_always_sees_every_row(parts: PartFolder) -> None:
@@ -231,20 +210,6 @@ def test_what_is_too_large_for_an_object_is_committed_in_several(local: FolderSt
     assert steps(parts) == list(range(30))
 
 
-def test_compaction_joins_neighbours_as_far_as_they_fit_and_then_rests(local: FolderStorage) -> None:
-    parts = PartFolder(Small(local.folder), EPOCHS)
-    for step in range(12):
-        parts.append([noisy(step)])
-    for _ in range(3):
-        parts.compact()
-        assert steps(parts) == list(range(12))
-        assert max(parts.sizes().values()) <= 40_000
-    before = parts.names()
-    parts.compact()
-    assert parts.names() == before
-    assert len(before) < 6
-
-
 def test_compaction_leaves_parts_alone_that_have_their_size_however_large_the_table_grows(
     local: FolderStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -271,15 +236,15 @@ def test_rows_are_rewritten_a_group_at_a_time_and_groups_stay_of_one_size(
     row = one.read().nbytes
     monkeypatch.setattr("orchestrator.store.parquet_files.GROUP_BYTES", 10.5 * row)
     parts = PartFolder(local, EPOCHS)
-    for step in range(100):
+    for step in range(50):
         parts.append([noisy(step)])
         if step % 7 == 6:
             parts.compact()
     groups = pq.read_metadata(pa.BufferReader(parts.storage.read(parts.names()[0])))
     sizes = [groups.row_group(index).num_rows for index in range(groups.num_row_groups)]
-    assert sum(sizes) == 98
+    assert sum(sizes) == 49
     assert all(5 <= size <= 11 for size in sizes[:-1])
-    assert steps(parts) == list(range(100))
+    assert steps(parts) == list(range(50))
 
 
 def test_a_new_part_stands_where_the_parts_stood_that_it_replaces(parts: PartFolder) -> None:
@@ -302,11 +267,10 @@ def _bombs() -> dict[str, pa.Table]:
     return {
         "one text in all rows": pa.table({"trial_id": texts}),
         "one text in all places of a list": pa.table({"trial_id": ["a"], "forms": one_row}),
-        "many rows of nothing": pa.table({"sentence": pa.nulls(130_000_000, pa.bool_())}),
     }
 
 
-@pytest.mark.parametrize("kind", ["one text in all rows", "one text in all places of a list", "many rows of nothing"])
+@pytest.mark.parametrize("kind", ["one text in all rows", "one text in all places of a list"])
 def test_kilobytes_that_become_gigabytes_are_a_broken_part(kind: str, local_storage: Storage) -> None:
     parts = PartFolder(local_storage, PREDICTIONS)
     pq.write_table(_bombs()[kind].replace_schema_metadata(parts.schema.metadata), sink := pa.BufferOutputStream())

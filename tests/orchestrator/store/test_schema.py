@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from orchestrator.storage.storage import Storage
 from orchestrator.store import ResultStore
-from orchestrator.store.schema import EPOCHS, METRICS, TRIALS, digest, is_intact, promised, stamped
+from orchestrator.store.schema import EPOCHS, METRICS, TRIALS, is_intact, promised, stamped
 from tests.examples import each
 from tests.orchestrator.store.rows import epoch
 from trials.errors import StoreError
@@ -55,12 +55,6 @@ def test_any_other_bytes_are_told_from_those_that_were_written(content: bytes, d
 def test_a_name_from_before_there_were_digests_promises_nothing(name: str) -> None:
     assert promised(name) is None
     assert is_intact(name, b"anything")
-
-
-def test_two_writers_of_the_same_bytes_at_the_same_time_have_written_one_part(storage: Storage) -> None:
-    storage.write(stamped("part", 1, b"a", "parquet"), b"a")
-    storage.write(stamped("part", 1, b"a", "parquet"), b"a")
-    assert list(storage.files()) == [f"part-{1:020}-{digest(b'a')}.parquet"]
 
 
 def test_a_part_whose_bytes_changed_is_neither_read_nor_compacted_into_one_that_looks_right(storage: Storage) -> None:
