@@ -48,14 +48,10 @@ def test_a_word_is_driven_from_here_and_an_address_is_a_cluster_somewhere_else()
     [
         ("ray://head:10001", "a sweep's driver must run on the cluster.*http://HEAD:8265"),
         ("http://me:secret@head:8265", "the address contains a password. Ray's token comes from RAY_AUTH_TOKEN"),
-        ("ray://me:secret@head:10001", "the address contains a password"),
         ("http://me:secret@head:port", "--cluster not a valid address. Write it as http://HEAD:8265"),
-        ("http://me:secret@[::1", "not a valid address"),
-        ("http://he ad:8265", "must be local, auto, inline, or http://HEAD:8265"),
         ("ftp://head", "must be local, auto, inline, or http://HEAD:8265"),
         ("http://head:8265/api/jobs", "must be local, auto, inline, or http://HEAD:8265"),
         ("http://head\nTraceback", r"http://head Traceback: must be local"),
-        ("x" * 300, "is not a path .File name too long"),
         ("~nobody-here/a.yaml", "is not a path .Could not determine home directory"),
         ("loacl", "must be local, auto, inline, the address of a Ray's dashboard.*configs/clusters/"),
         ("absent.yaml", "absent.yaml"),
@@ -122,23 +118,17 @@ def on(cluster: ClusterSpec, **resources: Any) -> Resources:
     ("machine", "cluster", "resources", "said"),
     [
         (0, LOCAL, {}, f"{CPU}: 4 trials at a time, 1 core each"),
-        (0, LOCAL, {"cpus": 3}, f"{CPU}: 1 trial at a time, 3 cores each"),
         (0, INLINE, {"cpus": 9}, f"{CPU}: 1 trial at a time, 4 cores each"),
-        (0, ClusterSpec(cpus=2), {}, f"{CPU}: 2 trials at a time, 1 core each"),
         (0, ClusterSpec(cpus=8), {}, f"{CPU}: 8 trials at a time, 1 core each; --cpus 8, but this process may use 4"),
         (1, LOCAL, {}, "1 H100: as many trials at a time on it as its memory and 4 cores allow"),
         (4, LOCAL, {}, "4 H100: as many trials at a time on each as its memory and 4 cores allow"),
         (1, LOCAL, {"gpus": 1}, "1 H100: one trial at a time on it"),
-        (4, LOCAL, {"gpus": 1}, "4 H100: one trial at a time on each"),
         (4, LOCAL, {"cpus": 2, "gpus": 1},
          "4 H100: 2 trials at a time, 1 GPU and 2 cores each; 2 GPUs idle for want of cores: lower resources.cpus"),
         (2, LOCAL, {"gpus": 0.6}, "2 H100: 2 trials at a time, 0.6 of a GPU and 1 core each"),
-        (4, ClusterSpec(gpus=1), {"gpus": 1}, "1 H100: one trial at a time on it"),
         (4, INLINE, {}, "4 H100: one trial at a time, on the first"),
-        (1, LOCAL, {"gpus": 0.25}, "1 H100: 4 trials at a time, 0.25 of a GPU and 1 core each"),
         (1, LOCAL, {"gpus": 0}, f"{CPU}: 4 trials at a time, 1 core each; 1 GPU not used"),
         (1, ClusterSpec(gpus=0), {"gpus": 1}, f"{CPU}: 4 trials at a time, 1 core each; 1 GPU not used"),
-        (1, LOCAL, {"device": "cpu"}, f"{CPU}: 4 trials at a time, 1 core each; 1 GPU not used"),
         (0, LOCAL, {"gpus": 1},
          "resources.gpus: 1: this machine has 0 GPUs that CUDA can use; a launch here is refused"),
         (2, ClusterSpec(address="auto"), {},
@@ -149,16 +139,6 @@ def on(cluster: ClusterSpec, **resources: Any) -> Resources:
 @pytest.mark.usefixtures("machine")
 def test_a_plan_says_what_its_trials_run_on(cluster: ClusterSpec, resources: dict[str, Any], said: str) -> None:
     assert device_line(cluster, on(cluster, **resources)) == said
-
-
-@pytest.mark.parametrize(
-    ("machine", "cluster", "gpus"),
-    [(0, LOCAL, 0.0), (1, LOCAL, "packed"), (1, INLINE, 1.0), (0, INLINE, 0.0)],
-    indirect=["machine"],
-)
-@pytest.mark.usefixtures("machine")
-def test_auto_packs_trials_on_a_gpu_and_inline_has_one_at_a_time(cluster: ClusterSpec, gpus: object) -> None:
-    assert on(cluster).gpus == gpus
 
 
 def test_where_torch_does_not_answer_auto_takes_no_cpu_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,7 +165,6 @@ def test_a_card_that_is_not_used_is_named_and_what_a_launch_starts_does_not_see_
     [
         (LOCAL, {"gpus": 1}, "resources.gpus: 1: this machine has 0 GPUs that CUDA can use"),
         (LOCAL, {"gpus": "packed"}, "resources.gpus: packed: this machine has 0 GPUs"),
-        (INLINE, {"gpus": 0.5}, "resources.gpus: 0.5: this machine has 0 GPUs"),
         (LOCAL, {"cpus": 5}, "resources.cpus: 5: a launch here may use 4 cores"),
         (ClusterSpec(gpus=2), {}, "--gpus 2: this machine has 0 GPUs that CUDA can use"),
     ],

@@ -80,16 +80,6 @@ def test_a_plan_that_nobody_could_look_at_binds_none(sweep: Path, store: ResultS
     assert goals(store) == [{"most_seeds": 5}]
 
 
-def test_a_pilot_of_one_seed_binds_none_and_a_plan_that_shrinks_holds_to_the_larger(
-    sweep: Path, store: ResultStore
-) -> None:
-    launched(sweep, store, 1)
-    launched(sweep, store, 8, runs=3)
-    assert goals(store) == [{}]
-    launched(sweep, store, 3)
-    assert goals(store) == [{"most_seeds": 8}]
-
-
 def test_a_number_in_the_file_counts_and_other_settings_begin_anew(sweep: Path, store: ResultStore) -> None:
     launched(sweep, store, 3)
     launched(sweep, store, 5, "goal={most_seeds: 5}")

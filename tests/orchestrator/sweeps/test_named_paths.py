@@ -9,8 +9,6 @@ import pytest
 
 from orchestrator.api.questions import write_question
 from orchestrator.own_data.choose_options import ChooseOptions
-from orchestrator.ray_backend.job_package import package_sweep
-from orchestrator.sweeps.cluster_spec import ClusterSpec
 from orchestrator.sweeps.expansion import expand
 from orchestrator.sweeps.load_sweep import load_sweep
 from tests.builders import write_sweep
@@ -37,23 +35,20 @@ def read_from(sweep: Path, *settings: str) -> set[str]:
     "asked",
     [
         {"data": "bank"},
-        {"train": ["bank/train.conllu"], "dev": ["bank/dev.conllu"], "out": "sweeps/files"},
         {"data": "bank/train.conllu", "model": "tiny", "out": "sweeps/mine"},
     ],
-    ids=["folder", "files", "file and model"],
+    ids=["folder", "file and model"],
 )
 def test_what_init_wrote_names_itself_and_runs_from_any_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: dict[str, Any]
 ) -> None:
-    said = list[str]()
     save_tiny_model("distilbert", tmp_path / "tiny", positions=128)
-    path = tmp_path / write_question(ChooseOptions(**asked, offline=True), Lookup(offline=True), said.append)
+    path = tmp_path / write_question(ChooseOptions(**asked, offline=True), Lookup(offline=True), lambda line: None)
     expected = {str(tmp_path / "bank/train.conllu")} | ({str(tmp_path / "tiny")} if "model" in asked else set())
     for folder in (tmp_path, path.parent, Path("/")):
         monkeypatch.chdir(folder)
         assert read_from(path) == expected
     assert path.read_text().startswith("# Made by: permafrost init ")
-    assert any("losses vary as in FreezeBench" in line for line in said) or "dev" not in asked
 
 
 def test_paths_are_those_beside_the_file_else_of_the_working_folder_and_options_always_of_that(tmp_path: Path) -> None:
@@ -63,12 +58,3 @@ def test_paths_are_those_beside_the_file_else_of_the_working_folder_and_options_
     sweep = write_sweep(tmp_path / "sub/s.yaml", text)
     assert read_from(sweep) == {str(tmp_path / f"{name}/train.conllu") for name in ("sub/bank", "other")}
     assert read_from(sweep, "space.data=[bank]") == {str(tmp_path / "bank/train.conllu")}
-
-
-def test_what_is_sent_to_a_cluster_lies_where_its_sweep_file_says(tmp_path: Path) -> None:
-    write_bank(tmp_path / "sub/own", train=3, dev=2, test=1)
-    document = load_sweep(write_sweep(tmp_path / "sub/s.yaml", "name: s\ntrial: {data: own}\n"), [])[1]
-    sent = tmp_path / "sent"
-    package_sweep(sent, document, ClusterSpec(), tmp_path)
-    assert (sent / "sub/own/train.conllu").is_file()
-    assert document.content["trial"] == {"data": "sub/own"}

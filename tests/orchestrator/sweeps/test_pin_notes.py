@@ -55,11 +55,6 @@ def test_a_name_is_said_with_its_commit_and_every_trial_has_it(repo: HubRepo, st
     assert planned(store, source).trials == plan.trials
 
 
-def test_offline_it_is_the_newest_in_the_cache(repo: HubRepo, store: ResultStore) -> None:
-    planned(store)
-    assert "its newest commit in the cache." in notes(planned(store, offline=True))[0]
-
-
 def test_a_commit_that_moved_is_said_and_makes_other_trials(repo: HubRepo, store: ResultStore) -> None:
     before, old = launch(store), repo.commit()
     repo.files = {**repo.files, "config.json": repo.files["config.json"].replace(b"{", b'{"note": 1, ', 1)}

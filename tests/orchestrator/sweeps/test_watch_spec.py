@@ -6,7 +6,6 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import pytest
-import yaml
 
 from orchestrator.sweeps.cluster_spec import ClusterSpec
 from orchestrator.sweeps.sweep import SweepSpec
@@ -14,11 +13,6 @@ from orchestrator.sweeps.watch_spec import WatchSpec
 from tests.builders import expanded, write_sweep
 from tests.examples import each
 from trials.errors import ConfigError
-
-
-def test_every_key_reads_as_a_word_in_yaml() -> None:
-    keys = list(WatchSpec.model_fields)
-    assert list(yaml.safe_load("".join(f"{key}: 1\n" for key in keys))) == keys
 
 
 @each(
