@@ -85,6 +85,13 @@ def test_rows_come_in_order_whatever_the_trials_id_is(number: int, n: int) -> No
         assert store.predictions(trial_id)["sentence"].to_pylist() == list(range(n))
 
 
+def test_one_tag_of_two_levels_and_two_splits_is_four_rows(store: ResultStore) -> None:
+    rows = [tag(split=split, level=level) for split in ("dev", "test") for level in ("span", "token")]
+    store.append("tags", [*rows, *rows])
+    found = [(row["split"], row["level"]) for row in store.tags().to_pylist()]
+    assert found == [("dev", "span"), ("dev", "token"), ("test", "span"), ("test", "token")]
+
+
 # --- Compaction and kills
 
 
