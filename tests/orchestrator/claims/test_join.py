@@ -371,3 +371,21 @@ def test_ctrl_c_while_asking_or_before_the_first_heartbeat_leaves_nothing(
     with pytest.raises(KeyboardInterrupt), alone(local_storage):
         pass
     assert left(local_storage) == []
+
+
+def test_a_store_that_cannot_be_written_or_read_is_an_error(local_storage: FolderStorage) -> None:
+    class Unreadable(FolderStorage):
+        def at(self, name: str) -> Unreadable:
+            return Unreadable(self.folder / name)
+
+        def files(self, *names: str) -> dict[str, int]:
+            raise PermissionError(13, "Permission denied")
+
+    with (
+        pytest.raises(StoreError, match=r"cannot be read \(.*Permission denied"),
+        alone(Unreadable(local_storage.folder)),
+    ):
+        pass
+    (local_storage.folder / "drivers").write_text("in the way")
+    with pytest.raises(StoreError, match="cannot be written"), alone(local_storage):
+        pass

@@ -72,6 +72,12 @@ def usual(tmp_path_factory: pytest.TempPathFactory) -> DepthSearch:
     return searched(tmp_path_factory.mktemp("usual"), trials())
 
 
+@pytest.fixture(scope="module")
+def narrow(tmp_path_factory: pytest.TempPathFactory) -> DepthSearch:
+    """One within 0.4 points, which ends undecided."""
+    return searched(tmp_path_factory.mktemp("narrow"), trials(), tolerance=0.4)
+
+
 def test_the_chances_of_its_trials_end_with_the_search_and_a_budget_bounds_their_sum(
     tmp_path: Path, usual: DepthSearch
 ) -> None:
@@ -82,6 +88,14 @@ def test_the_chances_of_its_trials_end_with_the_search_and_a_budget_bounds_their
     assert likely[0, 0] == likely[1, 0] == likely[2, 0] > likely[1, 5]
     assert sum(likely.values()) == pytest.approx(4) == chances.at_most
     assert {chance for _, chance in usual.chances().of_trials} == {0.0}
+
+
+def test_with_time_given_it_goes_on_until_nothing_is_open(tmp_path: Path, narrow: DepthSearch) -> None:
+    """Times of trials are measured as they end; two depths that are decided need no further seed."""
+    source = DepthSearch(goal(tolerance=0.4), DEPTHS, nothing_known(tmp_path), time_left=lambda: 3600.0)
+    spent = simulate(source, trials())
+    assert spent.trials > len(narrow._used)
+    assert source.found()[0] == "chosen  Not decided"
 
 
 def test_seeds_that_were_added_to_a_plan_are_run_where_they_may_decide(tmp_path: Path) -> None:
