@@ -23,8 +23,9 @@ from orchestrator.store.results import MARKER
 from orchestrator.store.schema import EPOCHS, PREDICTIONS, SCHEMA_VERSION, TABLES, TAGS, TRIALS
 from orchestrator.store.sweep_plans import SweepPlan
 from tests.assets import make_store_v1 as v1
+from tests.builders import SPEC, make_spec
 from tests.examples import each
-from tests.orchestrator.store.rows import drift, epoch, prediction, probe, tag, trial
+from tests.orchestrator.store.rows import complete, drift, epoch, prediction, probe, tag, trial
 from trials.errors import StoreError
 
 Rows = list[dict[str, Any]]
@@ -53,6 +54,21 @@ def test_a_new_store_is_empty_with_all_columns(store: ResultStore) -> None:
     assert (store.tags().schema.names, len(store.tags())) == (TAGS.names, 0)
     assert (store.predictions("a").schema.names, len(store.predictions("a"))) == (PREDICTIONS.names, 0)
     assert (store.completed_ids(), store.attempts(), store.sweeps()) == (frozenset(), {}, [])
+
+
+def test_trials_have_the_freeze_that_tables_show(local_store: ResultStore) -> None:
+    freezes: dict[str, dict[str, Any]] = {
+        "none": {},
+        "embeddings": {"embeddings": True},
+        "first 2": {"strategy": "first_k", "layers": (0, 1)},
+    }
+    specs = [make_spec(freeze=SPEC["freeze"] | freeze) for freeze in freezes.values()]
+    for spec in specs:
+        complete(local_store, spec)
+    local_store.append("trials", [trial("broken", 1, "failed")])
+    found = zip(*(local_store.trials()[name].to_pylist() for name in ("trial_id", "freeze")), strict=True)
+    assert dict(found) == {spec.trial_id: label for spec, label in zip(specs, freezes, strict=True)} | {"broken": None}
+    assert local_store.trials(["freeze"]).column_names == ["trial_id", "attempt", "freeze"]
 
 
 def test_only_completed_trials_need_not_run_again_and_attempts_count_those_that_left_only_epochs(
