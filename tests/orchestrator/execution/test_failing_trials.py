@@ -107,17 +107,3 @@ def test_after_an_error_of_cuda_nothing_more_runs_in_this_process_and_the_next_l
     )
     code, store = launched(folder, monkeypatch, done)
     assert (code, {row["state"] for row in store.trials().to_pylist()}) == (0, {"completed"})
-
-
-def test_a_disk_that_answers_the_second_time_costs_a_second(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: set[str] = set()
-
-    def hanging(spec: TrialSpec, **settings: Any) -> Iterator[EpochRecord]:
-        if spec.seed == 0 and spec.trial_id not in seen:
-            seen.add(spec.trial_id)
-            raise ConnectionResetError
-        yield from done(spec, **settings)
-
-    code, store = launched(folder, monkeypatch, hanging)
-    assert code == 0
-    assert sorted(row["attempt"] for row in store.trials().to_pylist()) == [1] * 6 + [2] * 2

@@ -129,14 +129,14 @@ def test_a_trial_that_is_cut_off_leaves_its_epochs_once_and_no_trial_although_th
 def test_a_long_sweep_leaves_few_parts_on_the_way(store: ResultStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("orchestrator.execution.recorder.COMPACT_EVERY", 5)
     recorder = Recorder(store)
-    for seed in range(23):
+    for seed in range(11):
         spec = make_spec(seed=seed)
         recorder.started(spec, 1)
         recorder.evaluated(spec, make_record())
         recorder.ended(spec, State.COMPLETED, None)
         recorder.flush()
         assert len(list((store.root / "trials").iterdir())) <= 5
-    assert len(store.trials()) == 23
+    assert len(store.trials()) == 11
 
 
 # --- The one line of an error that tables and logs show says what happened.

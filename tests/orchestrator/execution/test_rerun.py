@@ -110,12 +110,6 @@ def test_a_rerun_takes_the_kind_of_device_that_its_row_names(
 # --- Differences
 
 
-def test_a_row_that_went_through_the_store_is_still_the_same(tmp_path: Path) -> None:
-    found, store = rows(10, 20, score=0.1 + 0.2, step_losses=(0.5, 1.25), lr=1e-5 / 3), ResultStore(tmp_path)
-    store.append("epochs", found)
-    assert differences(store.epochs().to_pylist(), found) == []
-
-
 @given(st.sampled_from(sorted(METRICS)), st.floats(0, 1), st.floats(0, 1))
 def test_a_metric_differs_where_any_of_its_bits_does(metric: str, stored: float, found: float) -> None:
     (one,), (other,) = rows(10), rows(10)

@@ -94,9 +94,7 @@ def test_who_launches_is_told_how_many_run_together() -> None:
     told: list[tuple[dict[str, Share], str]] = [
         ({ANY: Share()}, "72 trials at a time"),
         ({"A100": quarter}, f"16 trials at a time, 0.25 of a GPU each on A100; {none}"),
-        ({"gpu": Share(1, 0.5)}, f"0 trials at a time, 0.5 of a GPU each; {none}"),
         (each_kind, f"12 trials at a time, 1 GPU each on A100, 0.5 of a GPU each on T4; {none}"),
-        ({"cpu": Share(32)}, "1 trial at a time"),
         (
             {"T4": Share(8, 1.0)},
             f"1 trial at a time, 1 GPU each on T4; {none}; 3 GPUs idle for want of cores: lower resources.cpus",

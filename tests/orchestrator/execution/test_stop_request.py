@@ -81,7 +81,7 @@ def test_what_sigterm_cuts_off_may_fail_in_its_own_way_and_the_block_still_ends_
         raise AttributeError("of its own")
 
 
-@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGUSR1, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGUSR1])
 def test_every_signal_that_ends_a_job_stops_trials_and_says_itself_in_the_exit_code(number: signal.Signals) -> None:
     signal.signal(number, signal.SIG_DFL)  # also where `nohup` runs the tests; a signal that is ignored stays so
     stop = StopRequest()

@@ -31,16 +31,6 @@ def fail(found: TrialQueue, state: State, error: str = "an error") -> float | No
     return found.ended(attempt.spec, state, error)
 
 
-def test_trials_come_in_order_each_once() -> None:
-    found = queue(3)
-    taken = [found.take() for _ in range(4)]
-    assert [attempt and attempt.spec.seed for attempt in taken] == [0, 1, 2, None]
-    assert not found.is_over
-    for spec in SPECS[:3]:
-        assert found.ended(spec, State.COMPLETED, None) is None
-    assert found.is_over
-
-
 def test_a_lost_trial_goes_on_at_once_before_all_others_as_its_next_attempt() -> None:
     found = queue(2)
     assert fail(found, State.LOST) == 0.0
@@ -144,21 +134,17 @@ def test_an_error_is_of_its_class_and_a_bug_keeps_its_traceback() -> None:
     states = {
         RuntimeError("CUDA error: out of memory"): State.OUT_OF_MEMORY,
         RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"): State.OUT_OF_MEMORY,
-        RuntimeError("cuDNN error: CUDNN_STATUS_ALLOC_FAILED"): State.OUT_OF_MEMORY,
         handled(capture, torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")): State.OUT_OF_MEMORY,
         RuntimeError("CUDA error: an illegal memory access was encountered"): State.FAILED,
         RuntimeError("CUDA error: CUDA-capable device(s) is/are busy or unavailable"): State.LOST,
         NoDeviceError("this trial was given 1 of a GPU, but torch sees none"): State.FAILED,
         DivergedError("nan"): State.DIVERGED,
         PreemptedError("asked to go"): State.LOST,
-        MemoryError(): State.OUT_OF_MEMORY,
         RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"): State.OUT_OF_MEMORY,
         ConnectionResetError(): State.UNAVAILABLE,
-        TimeoutError(): State.UNAVAILABLE,
         OSError(errno.ENOSPC, "No space left on device"): State.UNAVAILABLE,
         caused(StoreError("cannot be written"), OSError(errno.EIO, "I/O error")): State.UNAVAILABLE,
         caused(DataError("absent"), FileNotFoundError(errno.ENOENT, "x")): State.FAILED,
-        KeyError("bug"): State.FAILED,
         RuntimeError("shapes"): State.FAILED,
     }
     assert {error: failure(error)[0] for error in states} == states
