@@ -80,9 +80,3 @@ def with_refusals(times: int) -> subprocess.CompletedProcess[str]:
 def test_a_process_that_knows_ray_makes_two_clusters_one_of_them_at_the_second_try() -> None:
     done = with_refusals(1)
     assert done.stdout == 2 * "1 node http://\n", done.stderr
-
-
-@pytest.mark.cluster
-def test_a_ray_that_is_refused_twice_is_told_in_one_line() -> None:
-    (line,) = [line for line in with_refusals(2).stderr.splitlines() if "MissingError" in line]
-    assert "Ray did not start (InvalidAuthToken: Authentication token is missing or incorrect); its logs" in line

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from orchestrator.execution.slots import Node, Share
 from orchestrator.forecast.gpu_memory import EncoderSizes, gpu_bytes
-from orchestrator.forecast.gpu_share import CONTEXT_BYTES, fitting, most_on_a_gpu, share_of
+from orchestrator.forecast.gpu_share import CONTEXT_BYTES, fitting, share_of
 from orchestrator.ray_backend import gpu_packing as packing
 from orchestrator.ray_backend.cluster import Cluster, resources_of
 from orchestrator.ray_backend.gpu_packing import Packed, PackedSlots, slots_for
@@ -85,20 +85,6 @@ def test_other_programs_count_once_and_the_smallest_card_of_a_kind_decides() -> 
     assert fitting([], 1) == 0
 
 
-@each(
-    "nodes, cpus, most",
-    [
-        ([Node("A100", 64, 4)], 1, 16),
-        ([Node("A100", 64, 4)], 3, 5),
-        ([Node("A100", 8, 2), Node("A100", 64, 2)], 1, 32),
-        ([Node("A100", 64, 1, 20e9)], 1, 9),  # of 2 GiB of host memory each
-        ([Node("A100", 2, 4)], 1, 1),
-    ],
-)
-def test_cores_and_host_memory_bound_them_too(nodes: list[Node], cpus: int, most: int) -> None:
-    assert most_on_a_gpu(nodes, cpus) == most
-
-
 # --- The first trials
 
 
@@ -133,23 +119,6 @@ def test_a_worker_that_ends_with_its_trial_leaves_none_to_the_next_one() -> None
     assert slots.free_kind() == "A100"
 
 
-def test_with_a_concurrency_workers_start_two_at_a_time_too_and_beyond_the_room_all_are_asked_for() -> None:
-    slots = packed([card(80 * GB)], most=4, concurrency=8)
-    running, waves = list[str](), list[int]()
-    while len(running) < 4:
-        while (kind := slots.free_kind()) is not None and len(running) < 4:
-            running.append(str(len(running)))
-            slots.take(running[-1], kind)
-        waves.append(len(running))
-        for trial in running:
-            slots.started(trial)
-    assert waves == [1, 3, 4]
-    for n in range(4, 8):  # no node has room for them: what adds nodes has to see all
-        assert slots.free_kind() == "A100"
-        slots.take(str(n), "A100")
-    assert slots.free_kind() is None
-
-
 def test_a_small_card_is_shared_by_fewer_and_one_that_is_full_takes_one_and_says_so() -> None:
     assert on_one(packed([card(16 * GB)])) == 6
     said = list[str]()
@@ -173,24 +142,6 @@ def test_what_the_first_trial_held_corrects_the_estimate_and_later_ones_like_it_
     on_cpu = packed([card(16 * GB)])
     on_cpu.measured(SPECS[0], make_record(peak_memory_bytes=PEAK // 3), None)
     assert on_one(on_cpu) == 6
-
-
-def test_a_trial_that_is_larger_than_all_measured_before_lets_more_share_a_gpu_again() -> None:
-    light, heavy = spec_of(6), SPECS[0]
-    small = gpu_bytes(light, BASE, LENGTHS)
-    assert small < PEAK
-    slots = packed([card(16 * GB)], specs=[light, heavy])
-    for spec in (light, heavy):
-        slots.take(spec.trial_id, "A100")
-    slots.measured(light, make_record(), int(2 * small))  # what all processes hold is much of so little
-    assert on_one(slots) == 3
-    slots.measured(
-        light, make_record(), int(small)
-    )  # another of its kind: what is known of the large ones is as before
-    assert on_one(slots) == 3
-    slots.measured(heavy, make_record(), PEAK // 3)
-    held = max(2 * small, PEAK // 3)
-    assert on_one(slots) == fitting([card(16 * GB)], held, spare=1.0) > 3
 
 
 # --- Company
@@ -286,29 +237,17 @@ def test_with_no_more_trials_than_gpus_nothing_is_shared_and_a_launch_of_few_spr
     assert share(40, most=2) == 1.0
 
 
-def test_where_each_trial_has_a_gpu_they_start_together() -> None:
-    slots = packed([card(80 * GB)], n_gpus=4, most=1)
-    for n in range(4):
-        slots.take(str(n), "A100")
-    assert slots.free_kind() is None
-    assert slots.total() == 4
-
-
 MIXED = [Node("A100", 16, 2), Node("T4", 8, 4), Node("cpu", 64, 0)]
 
 
 @each("resources, working, said", [
         (Resources(), {"A100": [card(80 * GB)], "T4": [card(16 * GB)]},
          "24 trials at a time, 0.125 of a GPU each on A100, 0.5 of a GPU each on T4; 1 node without a GPU gets none"),
-        (Resources(), {"T4": [card(16 * GB)]},
-         "8 trials at a time, 0.5 of a GPU each on T4; 1 node without a GPU gets none"),
         (Resources(), {"T4": []}, "4 trials at a time, 1 GPU each on T4; 1 node without a GPU gets none"),
         (Resources(), {}, "88 trials at a time"),
         (Resources(cpus=8), {"A100": [card(80 * GB)], "T4": [card(16 * GB)]},
          "3 trials at a time, 1 GPU each on A100, 1 GPU each on T4; 1 node without a GPU gets none; 3 GPUs idle "
          "for want of cores: lower resources.cpus"),
-        (Resources(device="T4"), {"T4": [card(16 * GB)]},
-         "8 trials at a time, 0.5 of a GPU each on T4; 1 node without a GPU gets none"),
         (Resources(device="cpu"), {"T4": [card(16 * GB)]}, "64 trials at a time"),
     ])  # fmt: skip
 def test_on_a_cluster_auto_packs_each_kind_of_gpu_that_torch_can_use_by_its_own_memory(

@@ -180,12 +180,3 @@ def test_the_newest_stay_and_all_that_are_not_over(states: list[str]) -> None:
     assert tune._trials == [trial for trial in range(len(states)) if trial not in gone]
     assert tune._trials_to_cache == set(tune._trials)
     assert not gone & (tune._stopped_trials | tune._failed_trials)
-
-
-def test_it_rests_until_there_are_twice_as_many_as_it_keeps() -> None:
-    tune = controller(["stopped"] * (2 * N_KEPT))
-    forget_finished(tune, N_KEPT)
-    assert tune._trials == list(range(N_KEPT, 2 * N_KEPT))
-    before = list(tune._trials)
-    forget_finished(tune, N_KEPT)
-    assert tune._trials == before
