@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.analysis.convergence import baseline_best, epochs_to
@@ -16,7 +15,6 @@ from orchestrator.analysis.describe import (
     describe,
     describe_cells,
     logit_ends,
-    mean_interval,
     t_ends,
     wider,
 )
@@ -44,11 +42,6 @@ def test_students_sleep_data_give_his_interval() -> None:
     assert ends(SLEEP, "value") == pytest.approx((0.7001142, 2.4598858), abs=1e-7)
 
 
-@pytest.mark.parametrize(("column", "values"), [("score", [0.9, 0.8]), ("score", [-0.1, 0.8]), ("train_s", [3.0, 4.0])])
-def test_one_sample_has_the_interval_of_a_cell(column: str, values: list[float]) -> None:
-    assert mean_interval(np.array(values), column) == ends(values, column)
-
-
 @each("a, b", SKEWED)
 @each("n", [2, 3, 5, 10, 20])
 def test_score_interval_covers_at_least_93_percent_of_skewed_scores(a: float, b: float, n: int) -> None:
@@ -58,32 +51,12 @@ def test_score_interval_covers_at_least_93_percent_of_skewed_scores(a: float, b:
     assert share >= (0.93 if b >= 1 else 0.9306 - 3 * 0.0018)
 
 
-def test_wider_interval_costs_one_percent_of_length_where_scores_are_normal() -> None:
-    m = rows_moments(0.9 + 0.01 * np.random.default_rng(0).standard_normal((SAMPLES, 5)))
-    plain, wide = t_ends(m, 0.95), wider(t_ends(m, 0.95), logit_ends(m, 0.95))
-    # Ends move outward on one side only: to the middle of 0..1.
-    assert 1 <= (wide[1] - wide[0]).mean() / (plain[1] - plain[0]).mean() < 1.1
-
-
 def test_summary_of_nothing_one_and_three() -> None:
     assert describe([]).n == 0
     assert np.isnan(describe([])[1:]).all()
     assert describe([0.5])[:3] == (1, 0.5, 0.5)
     assert np.isnan(describe([0.5]).std)
     assert describe([1.0, 2.0, 6.0, float("nan")]) == pytest.approx(Summary(3, 3.0, 2.0, np.sqrt(7), 1.0, 6.0))
-
-
-@given(scores, st.floats(-5, 5), st.floats(0.1, 10))
-def test_t_interval_moves_and_stretches_with_its_values(values: list[float], shift: float, scale: float) -> None:
-    moved = [shift + scale * end for end in ends(values, "value")]
-    assert ends([shift + scale * value for value in values], "value") == pytest.approx(moved, abs=1e-6)
-
-
-@given(scores)
-def test_score_interval_mirrors_errors(values: list[float]) -> None:
-    """Accuracy and error rate have one interval, seen from two sides."""
-    low, high = ends([1 - value for value in values])
-    assert ends(values) == pytest.approx((1 - high, 1 - low), abs=1e-9)
 
 
 def test_cells_are_described_in_order_of_appearance_with_those_that_failed() -> None:
@@ -96,20 +69,6 @@ def test_cells_are_described_in_order_of_appearance_with_those_that_failed() -> 
     assert found["dots_only"].tolist() == [False, True, True]
     assert found["mean"].tolist()[:2] == pytest.approx([0.8, 0.55])
     assert np.isnan(found.loc[2, ["mean", "median", "std", "min", "max", "low", "high"]].to_numpy(dtype=float)).all()
-
-
-def test_a_trial_may_have_a_row_in_each_group() -> None:
-    frame = trials({"none": [0.9, 0.8]})
-    both = pd.concat([frame.assign(tag="NOUN"), frame.assign(tag="VERB")])
-    assert describe_cells(both, ["cell", "tag"], "score")["n"].tolist() == [2, 2]
-    with pytest.raises(ValueError, match="two completed trials of seed 0"):
-        describe_cells(both, ["cell"], "score")
-
-
-def test_a_described_cell_equals_its_sample() -> None:
-    values = [0.9, 0.97, 0.95, 0.6]
-    row = describe_cells(trials({"none": values}), ["cell"], "score").iloc[0]
-    assert row[[*Summary._fields]].tolist() == pytest.approx(list(describe(values)))
 
 
 def test_an_interval_of_seconds_does_not_reach_below_zero() -> None:

@@ -118,15 +118,6 @@ def test_correlation_is_that_of_the_shared_part_and_not_believed_of_three_seeds(
     assert mean_correlation(seeds_only) == 0
 
 
-def test_several_settings_have_longer_intervals_than_each_alone() -> None:
-    x = settings_of(2, 5, 6, 50)
-    found = simultaneous(list(x), TO_EIGHT)
-    alone = [simultaneous([losses], TO_EIGHT) for losses in x]
-    assert (found.low <= [each.low[0] for each in alone]).all()
-    assert (found.high >= [each.high[0] for each in alone]).all()
-    assert found.method.startswith("max-t over 5 settings, correlation 0.")
-
-
 def test_a_loss_of_exactly_the_tolerance_is_within_it() -> None:
     assert verdict(0.001, 0.91 - 0.90, 0.01) == "shown to lose at most the tolerance"  # 0.010000000000000009
     assert verdict(0.91 - 0.90, 0.02, 0.01) == "not decided"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy import stats
 
 from orchestrator.analysis.exponential_losses import exponential_ratio
@@ -21,7 +19,6 @@ from orchestrator.analysis.two_way import (
     moderated,
     seed_correlation,
 )
-from tests.examples import examples
 from tests.orchestrator.analysis.frames import Floats
 
 SAMPLES = 20_000  # an error rate of 5 % has a standard error of 0.15 %
@@ -109,15 +106,6 @@ def test_folds_have_the_variance_of_nadeau_and_bengio_below_which_no_seeds_bring
     assert folds.low < alone.low
 
 
-def test_many_settings_at_once_give_what_each_gives_alone() -> None:
-    x = losses(np.random.default_rng(1), 3, 2, 5, 20)
-    low, high = ends(estimate(x), 0.025)
-    alone = interval(x[2, 1])
-    assert alone.low == pytest.approx(low[2, 1])
-    assert alone.high == pytest.approx(high[2, 1])
-    assert (alone.n_seeds, alone.n_sentences, alone.ranges_over) == (5, 20, "seeds and sentences")
-
-
 def test_whole_seeds_give_students_lower_end_and_a_farther_upper_one() -> None:
     values = np.array([0.01, 0.02, 0.04, 0.05])
     low, high = stats.t.interval(0.95, 3, values.mean(), stats.sem(values))
@@ -156,13 +144,6 @@ def test_a_missing_value_and_no_sentences_are_refused() -> None:
         interval(np.array([[0.0, 1.0, np.nan], [0.0, 1.0, 2.0]]))
     with pytest.raises(ValueError, match="3 seeds and 0 sentences have no mean"):
         estimate(np.empty((3, 0)))
-
-
-@settings(deadline=None, max_examples=examples(100))
-@given(st.integers(0, 10**6), st.floats(0.001, 1000))
-def test_the_interval_does_not_depend_on_the_unit(seed: int, unit: float) -> None:
-    x = losses(np.random.default_rng(seed), 4, 12)
-    assert np.array(ends(estimate(unit * x), 0.025)) == pytest.approx(unit * np.array(ends(estimate(x), 0.025)))
 
 
 @pytest.mark.parametrize("n", [3, 5, 10])

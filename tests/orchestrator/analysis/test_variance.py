@@ -80,14 +80,6 @@ def test_a_level_that_a_sweep_with_gaps_does_not_determine_has_no_mean() -> None
     assert len(adjusted_means(pd.DataFrame({"depth": [1, 1], "score": [0.1, 0.2]}), ["depth"])) == 0
 
 
-def test_scale_and_order_of_rows_change_no_share() -> None:
-    frame = crossed(np.random.default_rng(1))
-    moved = frame.sample(frac=1, random_state=0).assign(score=lambda rows: 3 * rows["score"] - 7)
-    before, after = (anova(found, ["depth", "size"]).table for found in (frame, moved))
-    columns = ["eta_sq", "partial_eta_sq", "f", "p"]
-    pd.testing.assert_frame_equal(before[columns], after[columns])
-
-
 def test_factors_without_information_are_dropped_and_named() -> None:
     frame = sweep(np.random.default_rng(0), {"first 1": 0.01, "first 2": 0.02, "last 2": 0.02}, 3)
     found = anova(frame, ["freeze", "depth", "seed", "device", "freeze"])
@@ -102,13 +94,6 @@ def test_a_factor_fixed_by_two_others_together_names_both() -> None:
     frame["either"] = frame["a"] + 2 * frame["b"]  # 0..3: as `both`
     sums = frame.assign(third=[0, 1, 1, 2] * 3).iloc[[0, 1, 2, 4, 5, 6]]
     assert anova(sums, ["a", "b", "third"]).dropped == {"third": "fixed by a and b"}
-
-
-def test_overlapping_factors_have_fewer_degrees_of_freedom() -> None:
-    """Nothing frozen is depth 0 of no strategy: depth adds to strategy two levels of its three."""
-    frame = sweep(np.random.default_rng(0), {"first 1": 0, "first 2": 0, "last 1": 0, "last 2": 0}, 4)
-    found = anova(frame, ["strategy", "depth"]).table.set_index("factor")
-    assert found["df"].to_dict() == {"strategy": 1, "depth": 1, "shared": 0, "residual": 16}
 
 
 def test_in_an_unbalanced_sweep_what_two_factors_explain_together_makes_the_shares_add_up() -> None:
@@ -170,17 +155,6 @@ def test_a_balanced_design_gives_the_mean_squares_of_the_analysis_of_variance() 
     assert [each.df for each in found] == [1, 2, 3, 17]
 
 
-@pytest.mark.parametrize("gaps", [0.0, 0.3])
-def test_crossed_seeds_give_the_variance_of_each_source_on_average(gaps: float) -> None:
-    rng, sd, rest = np.random.default_rng(1), (1.0, 2.0, 0.5), 1.5
-    seeds = [each for each in CROSSED if rng.random() >= gaps]
-    found = [by_name(variance_sources(seeds, simulated(rng, seeds, sd, rest))) for _ in range(300)]
-    means = {name: np.mean([each[name] for each in found]) for name in found[0]}
-    errors = {name: np.std([each[name] for each in found]) / 300**0.5 for name in means}
-    expected = {"subset": 1.0, "initialisation": 4.0, "order": 0.25, "interactions": 2.25}
-    assert all(abs(means[name] - value) < 3.5 * errors[name] for name, value in expected.items())
-
-
 def test_seeds_that_go_together_are_one_source() -> None:
     (only,) = variance_sources([Seeds.of(seed) for seed in range(3)], np.array([1.0, 2.0, 3.0]))
     assert only.names == ("subset", "initialisation", "order")
@@ -188,9 +162,8 @@ def test_seeds_that_go_together_are_one_source() -> None:
     assert (only.low, only.high) == pytest.approx((0.2711, 39.50), rel=1e-3)  # 2 / chi squared of 2 degrees of freedom
 
 
-@pytest.mark.parametrize("variance", [0.0, 0.5, 9.0])
-def test_intervals_hold_the_variance_of_a_source_in_95_percent_of_sweeps(variance: float) -> None:
-    rng, n = np.random.default_rng(3), 1000
+def test_intervals_hold_the_variance_of_a_source_in_95_percent_of_sweeps() -> None:
+    rng, n, variance = np.random.default_rng(3), 1000, 0.5
     seeds = [each for each in CROSSED if max(each) < 3]
     found = [variance_sources(seeds, simulated(rng, seeds, (1.0, variance**0.5, 0.0), 1.0)) for _ in range(n)]
     for source, true in zip(range(4), (1.0, variance, 0.0, 1.0), strict=True):
