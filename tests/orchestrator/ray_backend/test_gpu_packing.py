@@ -144,6 +144,24 @@ def test_what_the_first_trial_held_corrects_the_estimate_and_later_ones_like_it_
     assert on_one(on_cpu) == 6
 
 
+def test_a_trial_that_is_larger_than_all_measured_before_lets_more_share_a_gpu_again() -> None:
+    light, heavy = spec_of(6), SPECS[0]
+    small = gpu_bytes(light, BASE, LENGTHS)
+    assert small < PEAK
+    slots = packed([card(16 * GB)], specs=[light, heavy])
+    for spec in (light, heavy):
+        slots.take(spec.trial_id, "A100")
+    slots.measured(light, make_record(), int(2 * small))  # what all processes hold is much of so little
+    assert on_one(slots) == 3
+    slots.measured(
+        light, make_record(), int(small)
+    )  # another of its kind: what is known of the large ones is as before
+    assert on_one(slots) == 3
+    slots.measured(heavy, make_record(), PEAK // 3)
+    held = max(2 * small, PEAK // 3)
+    assert on_one(slots) == fitting([card(16 * GB)], held, spare=1.0) > 3
+
+
 # --- Company
 
 
