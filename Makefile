@@ -58,16 +58,15 @@ bench-dashboard: .venv/sweep ## the dashboard over 100,000 and 1,000,000 evaluat
 gpu: .venv/ready ## on a machine with a GPU (make setup TORCH=cuda): the starter launched, stopped, resumed and packed, then exactness, studies 1 and 4, memory, energy; nine minutes
 	$(BIN)/python -m tests.lab.gpu --out $(GPU_OUT)
 
-chaos: .venv/ready .venv/servers/ready ## 50 sweeps on a cluster of three nodes and 70 of several drivers under seeded harm, 1,000 random reads, a day of 5,000 trials, all orders of drivers' steps; over an hour
+chaos: .venv/ready .venv/servers/ready ## 50 sweeps on a cluster of three nodes, 50 that lose their driver and 70 of several drivers under seeded harm, 1,000 random reads, all orders of drivers' steps; over an hour
 	$(BIN)/python -m tests.lab.chaos --runs 50 --seed 0 --out chaos.jsonl
 	$(BIN)/python -m tests.lab.chaos --runs 5 --harms machine_killed
 	$(BIN)/python -m tests.lab.chaos.drivers --runs 50 --seed 0 --out drivers.jsonl
 	$(BIN)/python -m tests.lab.chaos.drivers --runs 10 --cluster local --out drivers_ray.jsonl
 	$(BIN)/python -m tests.lab.chaos.drivers --runs 10 --schedule --out drivers_schedule.jsonl
-	$(BIN)/python -m tests.lab.chaos.kills --runs 25 --cluster inline
-	$(BIN)/python -m tests.lab.chaos.kills --runs 25 --cluster local
+	$(BIN)/python -m tests.lab.chaos --runs 25 --cluster inline --harms driver_killed
+	$(BIN)/python -m tests.lab.chaos --runs 25 --cluster local --harms driver_killed
 	$(BIN)/python -m tests.lab.chaos.readers --opens 1000
-	$(BIN)/python -m tests.lab.chaos.day --trials 5000
 	PERMAFROST_EXHAUSTIVE=1 $(BIN)/python -m pytest -m slow tests/orchestrator/claims
 
 fuzz: .venv/ready ## 100,000 configurations, 2,000 files, 1,000 models, 200 environments, 2,000 names: each works or is refused; half an hour

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Callable
 from pathlib import Path
-
-import numpy as np
 
 from trials.datasets.corpus import Sentence
 from trials.datasets.formats.conllu_reader import read_conllu
@@ -49,40 +46,6 @@ def texts(folder: Path) -> Path:
     return path
 
 
-def pairs(folder: Path) -> Path:
-    """JSONL of pairs: whether the second text is the first one with its words shuffled, or another text."""
-    rng, folder_path = np.random.default_rng(0), folder
-    folder_path.mkdir()
-    for split, sentences in _sentences().items():
-        with (folder_path / f"{split}.jsonl").open("w", encoding="utf-8") as file:
-            for n, sentence in enumerate(sentences):
-                other = sentence if n % 2 else sentences[int(rng.integers(len(sentences)))]
-                second = " ".join(rng.permutation(np.array(other.forms, dtype=object)))
-                row = {
-                    "sentence1": " ".join(sentence.forms),
-                    "sentence2": second,
-                    "label": "same" if n % 2 else "other",
-                }
-                file.write(f"{json.dumps(row)}\n")
-    return folder_path
-
-
-def entities(folder: Path) -> Path:
-    """Words and tags in columns: runs of proper nouns are entities."""
-    folder.mkdir()
-    for split, sentences in _sentences().items():
-        lines = list[str]()
-        for sentence in sentences:
-            before = ""
-            for form, tag in zip(sentence.forms, sentence.tags, strict=True):
-                inside = tag == "PROPN"
-                lines.append(f"{form} {('I' if before == 'PROPN' else 'B') + '-NAME' if inside else 'O'}")
-                before = tag
-            lines.append("")
-        (folder / f"{split}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return folder
-
-
 KINDS: dict[str, Callable[[Path], Path]] = {
-    "treebank": treebank, "texts": texts, "pairs": pairs, "entities": entities
+    "treebank": treebank, "texts": texts
 }  # fmt: skip

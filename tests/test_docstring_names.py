@@ -108,8 +108,3 @@ def test_dotted_names_resolve() -> None:
         if not exists(name)
     ]
     assert missing == []
-
-
-def test_what_does_not_exist_is_found() -> None:
-    assert all(map(exists, ("trials.run", "cells.KEYS", "Storage.create", "columns.tokens", "ray.init")))
-    assert not any(map(exists, ("trials.walk", "cells.NOWHERE", "Storage.mislay", "nowhere.at_all")))

@@ -11,7 +11,7 @@ is saved beyond the present choice, for its price, decides. A depth without seed
 it. Where a time is given, the search goes on until it is over or nothing is open: then depths that have no seeds get
 theirs, and last come freezes with hardly a chance.
 
-How often searches err and what they spend, `python -m tests.lab.benchmarks.choose_depth` simulates.
+How often searches err and what they spend, `tests/orchestrator/search/test_choose_depth.py` simulates.
 
 What no margin holds is a bad seed so rare that the first seeds do not show it, and not bad enough to count as a
 collapse. All losses equal are no certainty: on a small dev set they are frequent, and nothing is shown by them.

@@ -1,18 +1,13 @@
-"""Made `tests/assets/store_v1`, a store of schema version 1 with all it can hold; it is never made again.
-
-python -m tests.assets.make_store_v1 NEW_FOLDER
+"""What `tests/assets/store_v1` holds, a store of schema version 1 that is never made again.
 
 The rows stand here as plain values, so that the test can say that the committed files still read exactly.
 """
 
 from __future__ import annotations
 
-import sys
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
-from orchestrator.store.results import ResultStore
 from orchestrator.store.sweep_plans import SweepPlan
 
 _TIME = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
@@ -93,20 +88,4 @@ TRIALS = [
         **dict.fromkeys((*_RESULTS, *_COSTS)),
     ),
 ]
-# What they do not: an attempt before.
-OLD_EPOCHS = [_epoch("0123456789abcdef", 1, 1, 0.25)]
-OLD_TRIALS = [_trial("0123456789abcdef", 1, state="failed", error="lost")]
 PLAN = SweepPlan("tiny", 1767323045.5, "tiny.yaml", (("0123456789abcdef", {"task": "pos", "seed": 0}),))
-
-
-def make(root: Path) -> None:
-    """Write the store in two parts a table and a plan."""
-    store = ResultStore(root)
-    for epochs, trials in ((OLD_EPOCHS, OLD_TRIALS), (EPOCHS, TRIALS)):
-        store.append("epochs", epochs)
-        store.append("trials", trials)
-    store.add_plan(PLAN)
-
-
-if __name__ == "__main__":
-    make(Path(sys.argv[1]))

@@ -7,7 +7,6 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,14 +20,6 @@ CHECKOUT = Path(__file__).parents[2]
 DOCKER = CHECKOUT / "docker"
 COMPOSE: dict[str, Any] = yaml.safe_load((DOCKER / "compose.yaml").read_text(encoding="utf-8"))
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
-
-
-def test_a_linter_that_finds_something_is_heard(tmp_path: Path) -> None:
-    (tmp_path / "compose.yaml").write_text("services: {a: {image: 'x:1', privileged: true}}\n")
-    (tmp_path / "Dockerfile").write_text("FROM debian:latest\nRUN cd /tmp\n")
-    for linter, name in (("compose-lint", "compose.yaml"), ("hadolint", "Dockerfile")):
-        program = Path(sys.executable).with_name(linter)
-        assert subprocess.run([program, tmp_path / name], capture_output=True, check=False).returncode == 1
 
 
 @each("name", SERVICES)

@@ -1,4 +1,4 @@
-"""The containers' main process: secrets by file, what starts a node, and a SIGTERM that loses no trial's work."""
+"""The containers' main process: secrets by file, what starts a node, and whom a SIGTERM is handed to."""
 
 from __future__ import annotations
 
@@ -6,24 +6,13 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from orchestrator.store import open_store
-from tests.deployments import DEPLOYMENT
-from tests.lab.chaos import compare
-from tests.lab.chaos.cluster import CHECKOUT, Local, Nodes, namespaces_allowed
-from tests.lab.chaos.ours import Ours
-from tests.lab.chaos.processes import Process, inside, of_kind, send
-from tests.lab.chaos.subject import write_work
+from tests.lab.chaos.cluster import CHECKOUT, namespaces_allowed
 
 ENTRYPOINT = CHECKOUT / "docker" / "entrypoint.py"
-GRACE_S = 120
-CONTAINER = 2  # the node that runs under the entrypoint
 
 
 def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -118,76 +107,3 @@ def test_as_process_1_it_says_which_command_there_is_not() -> None:
     words = ["unshare", "--pid", "--fork", sys.executable, str(ENTRYPOINT), "no-such-command"]
     told = subprocess.run(words, capture_output=True, text=True, check=False)
     assert (told.returncode, told.stderr) == (127, "entrypoint: no-such-command: No such file or directory\n")
-
-
-class OneContainer(Nodes):
-    """A head and two workers, the second under the entrypoint as process 1 of a process namespace of its own."""
-
-    container: subprocess.Popen[bytes]
-
-    def _start(self, node: int, *, last_try: bool = False) -> bool:
-        if node != CONTAINER:
-            return super()._start(node, last_try=last_try)
-        words = [
-            *self._enter(node), "unshare", "--pid", "--fork", "--kill-child", "--mount-proc", sys.executable,
-            str(ENTRYPOINT), "worker", self.environment["RAY_ADDRESS"], "--num-cpus=1",
-            f"--object-store-memory={100 << 20}", "--disable-usage-stats",
-        ]  # fmt: skip
-        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        with (self._folder / "container.log").open("a") as log:
-            self.container = subprocess.Popen(
-                words, cwd=self._node_folder(node), env=self.environment | {"PATH": path}, stdout=log, stderr=log
-            )
-        return self.is_healthy(within_s=90)
-
-    def is_healthy(self, within_s: float) -> bool:
-        """Whether the container's own check says so in time."""
-        words, deadline = [*self._enter(CONTAINER), sys.executable, str(ENTRYPOINT), "healthy"], time.monotonic()
-        while subprocess.run(words, check=False).returncode:
-            if time.monotonic() > deadline + within_s:
-                return False
-            time.sleep(0.5)
-        return True
-
-    def first_process(self) -> Process:
-        """The container's process 1."""
-        return next(p for p in inside(self._node_folder(CONTAINER)) if p.title.startswith(sys.executable))
-
-
-@pytest.fixture
-def short_path() -> Iterator[Path]:
-    """A folder whose name leaves room for Ray's sockets, whose paths are limited to 107 bytes."""
-    with tempfile.TemporaryDirectory(prefix="pid1-", ignore_cleanup_errors=True) as name:
-        yield Path(name)
-
-
-def wait_for(folder: Path, driver: subprocess.Popen[bytes]) -> None:
-    while not (of_kind(folder, "worker") and compare.count_rows(folder.parent / "store")):
-        assert driver.poll() is None, (folder.parent / "driver.log").read_text()[-3000:]
-        time.sleep(0.1)
-
-
-@DEPLOYMENT
-@pytest.mark.cluster
-@pytest.mark.timeout(900)
-@pytest.mark.skipif(not namespaces_allowed(), reason="process 1 and a network of its own need the rights for them")
-def test_a_worker_container_that_gets_sigterm_keeps_its_trials_and_the_sweep_ends_as_if_it_had_not(
-    short_path: Path,
-) -> None:
-    sweep = write_work(short_path, train=300, seeds=2)
-    with Local(short_path / "plain") as local:
-        plain = Ours(sweep, short_path / "plain", short_path / "plain", None)
-        subprocess.run(plain.command("inline"), cwd=local.driver_folder, env=local.environment, check=True)
-    expected = compare.tables(compare.read_rows(open_store(plain.store)))
-    folder = short_path / "n"
-    subject = Ours(sweep, folder, folder, expected)
-    nodes = OneContainer(folder)
-    with nodes, (folder / "driver.log").open("wb") as log:
-        driver = subprocess.Popen([*nodes.prefix, *subject.command("auto")], cwd=nodes.driver_folder,
-                                  env=nodes.environment, stdout=log, stderr=log)  # fmt: skip
-        wait_for(nodes.node_folder(CONTAINER), driver)
-        assert send(nodes.first_process().pid, signal.SIGTERM)
-        assert nodes.container.wait(timeout=GRACE_S) == 0
-        assert not inside(nodes.node_folder(CONTAINER))
-        assert driver.wait(timeout=400) == 0, (folder / "driver.log").read_text()[-3000:]
-    assert subject.judge().ok(most_lost=1), subject.judge()

@@ -14,7 +14,6 @@ import pytest
 import yaml
 
 from tests.docker.crd import SCHEMAS, problems, with_defaults
-from tests.examples import each
 from tests.server_programs import server_program
 
 CHECKOUT = Path(__file__).parents[2]
@@ -49,28 +48,6 @@ def test_with_the_servers_defaults_the_job_and_a_permanent_cluster_keep_to_the_d
     for group in groups():
         ports = group["template"]["spec"]["containers"][0]["ports"]
         assert len({(port["containerPort"], port["protocol"]) for port in ports}) == len(ports)
-
-
-@needs_definitions
-@each(
-    "path, value, said",
-    [
-        (("workerGroupSpecs", 0, "maxReplicas"), "four", "is not of type 'integer'"),
-        (("workerGroupSpecs", 0, "maxReplica"), 4, "maxReplica: unknown field"),
-        (("workerGroupSpecs", 0), {}, "'template' is a required property"),
-        (("authOptions", "mode"), "none", "is not one of"),
-        (("headGroupSpec", "template", "spec", "containers", 0, "imagePullpolicy"), "x", "unknown field"),
-        (("headGroupSpec", "template", "spec", "containers", 0, "ports", 0, "containerPort"), [], "integer"),
-        (("rayStartParams",), {}, "unknown field"),
-    ],
-)
-def test_the_check_itself_finds_what_is_wrong(path: tuple[str | int, ...], value: object, said: str) -> None:
-    broken = copy.deepcopy(manifests()[1])
-    part: Any = broken["spec"]["rayClusterSpec"]
-    for step in path[:-1]:
-        part = part[step]
-    part[path[-1]] = value
-    assert any(said in problem for problem in problems(broken)), problems(broken)
 
 
 def refused(manifest: Manifest, file: Path) -> str:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import ast
-
 import pytest
 
 from docs import errors
-from tests.examples import each
 
 
 @pytest.mark.parametrize(
@@ -22,19 +19,6 @@ from tests.examples import each
 def test_a_message_is_found_by_its_words(words: str, code: int, module: str) -> None:
     (found,) = [each for each in errors.messages() if words in each.text and each.module == module]
     assert found.code == code
-
-
-@each(
-    "source, text",
-    [
-        ("'plain'", "plain"),
-        ("f'{path}: needs {n} columns.'", "…: needs … columns."),
-        ("'one ' 'message'", "one message"),
-        ("'one ' + other", "one …"),
-    ],
-)
-def test_what_a_message_quotes_is_left_out(source: str, text: str) -> None:
-    assert errors._text(ast.parse(source, mode="eval").body) == text
 
 
 def test_every_message_stands_under_a_heading() -> None:

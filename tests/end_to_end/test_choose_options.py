@@ -11,7 +11,6 @@ import pytest
 from typer.testing import CliRunner
 
 from dashboards.cli import app
-from orchestrator.own_data.sweep_file import SweepFile
 from orchestrator.store import open_store
 from orchestrator.store.stored_specs import planned_specs
 from tests.own_corpora import treebank
@@ -72,17 +71,6 @@ def test_with_folds_every_example_serves_and_the_answer_says_that_seeds_share_th
     assert answer["decided"] or found["next"]
     checked = CliRunner().invoke(app, ["store", "verify", "--store", "results"])
     assert checked.exit_code == 0, checked.output
-
-
-def test_rates_are_tried_first_and_every_depth_has_the_best_for_it() -> None:
-    small_treebank()
-    found = chosen("--rates", "auto")
-    tried = next(plan for plan in open_store("results").sweeps() if plan.name == "rates-bank")
-    assert len({spec.optim.lr for spec in planned_specs(tried)}) == 3
-    path = Path(found["sweep_file"])
-    rates: set[float | None] = {*SweepFile(path).rates().values()} or {SweepFile(path).rate()}
-    assert rates <= {spec.optim.lr for spec in planned_specs(tried)}
-    assert found["answers"][0]["decided"]
 
 
 def test_adapters_have_a_row_beside_the_depths_with_what_they_lose_and_save() -> None:

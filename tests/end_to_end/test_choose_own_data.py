@@ -6,7 +6,6 @@ Nothing is decided by so few, so a question takes all of its time: no more than 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
@@ -24,20 +23,8 @@ from trials.spec import TrialSpec
 from trials.state import State
 
 pytestmark = pytest.mark.slow
-SHARED = Path(os.environ.get("PERMAFROST_SHARED", Path(__file__).parents[3] / "shared")) / "data"
-OTHERS = {"kazakh": SHARED / "KazNERD" / "IOB2_valid.txt", "german": SHARED / "UD_German-GSD" / "de_gsd-ud-dev.conllu"}
-MOST_LINES = 6_000
 MIN_SEEDS = 3
 HOURS = "0.025"
-
-
-def first_sentences(source: Path, folder: Path) -> Path:
-    """A folder with the first few hundred sentences of a file, in a file of the same suffix."""
-    lines = source.read_text(encoding="utf-8").splitlines()[:MOST_LINES]
-    last = max(n for n, line in enumerate(lines) if not line.strip())
-    folder.mkdir()
-    (folder / f"train{source.suffix}").write_text("\n".join(lines[: last + 1]) + "\n", encoding="utf-8")
-    return folder
 
 
 def asked(store: str) -> list[TrialSpec]:
@@ -53,14 +40,12 @@ def in_order_of_ending(store: str) -> Iterator[tuple[str, int]]:
     yield from ((spec.freeze.label, spec.seed) for spec in ended)
 
 
-@pytest.mark.parametrize("kind", [*KINDS, *OTHERS])
+@pytest.mark.parametrize("kind", KINDS)
 def test_the_baseline_comes_first_then_a_curve_then_a_decision_or_what_it_takes(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    if kind in OTHERS and not OTHERS[kind].exists():
-        pytest.skip(f"{OTHERS[kind]} is not on this machine")
-    data = KINDS[kind](tmp_path / kind) if kind in KINDS else first_sentences(OTHERS[kind], tmp_path / kind)
+    data = KINDS[kind](tmp_path / kind)
     words = ["choose", data.name, "--max-hours", HOURS, "--cluster", "inline", "--json"]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output

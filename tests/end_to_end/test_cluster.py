@@ -1,4 +1,7 @@
-"""A sweep submitted to a Ray of three nodes, each in a network of its own, from a fourth that is none of them."""
+"""A sweep submitted to a Ray of three nodes, each in a network of its own, from a fourth that is none of them.
+
+The tests share the nodes; the last one loses some.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,7 @@ checkpoint: {epochs: 1}
 Client = Callable[..., subprocess.Popen[str]]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def nodes() -> Iterator[Nodes]:
     with tempfile.TemporaryDirectory(prefix="pf-") as folder, Nodes(Path(folder), dashboard=True) as cluster:
         yield cluster  # not under pytest's folder, whose names are too long for Ray's sockets
@@ -83,28 +86,14 @@ def client(nodes: Nodes, laptop: Path) -> Iterator[Client]:
             process.kill()
 
 
-def test_a_submitted_sweep_survives_a_lost_node_a_new_one_and_a_cut_and_ends_as_on_one_machine(
-    nodes: Nodes, laptop: Path, client: Client, tmp_path: Path
-) -> None:
-    store, alone = tmp_path / "shared", tmp_path / "alone"
-    words = ("--sweep", "away.yaml", "--offline", "--store")
-    submitted = client("launch", *words, store, "--cluster", nodes.dashboard, "--detach")
-    assert submitted.wait(120) == 0, submitted.communicate()[0]
-    following = client("status", "--follow", "--cluster", nodes.dashboard)
-    _until(lambda: _n_epochs(store) >= 2)
-    end_all(nodes.node_folder(1))  # its raylet and workers at once, as when a machine goes
-    _until(lambda: _n_epochs(store) >= 8)
-    assert nodes.mend() == [1]
-    nodes.cut(2)
-    time.sleep(30)
-    nodes.join(2)
-    nodes.mend()
-    said = following.communicate(timeout=400)[0]
-    assert following.returncode == 0, said
-    assert "8/8 completed" in said
-    assert client("launch", *words, alone, "--cluster", "inline").wait(300) == 0
-    found = compare(tables(rows_without_paths(alone)), rows_without_paths(store))
-    assert (found.missing, found.surplus, found.different, found.duplicate) == (0, 0, 0, 0), found.examples
+def test_without_the_clusters_token_nothing_is_submitted(nodes: Nodes, client: Client, tmp_path: Path) -> None:
+    words = ("launch", "--sweep", "away.yaml", "--store", tmp_path / "s", "--cluster", nodes.dashboard)
+    for token, mode in (("wrong", "token"), ("", "disabled")):
+        refused = client(*words, RAY_AUTH_TOKEN=token, RAY_AUTH_MODE=mode)
+        said = refused.communicate(timeout=60)[0]
+        assert refused.returncode == 4, said
+        assert "rejects this token" in said
+        assert not (tmp_path / "s").exists()
 
 
 def test_each_node_but_the_drivers_fetches_the_files_of_a_sweep_once(
@@ -135,6 +124,25 @@ def test_a_plug_in_of_a_package_that_only_the_laptop_has_runs_on_every_node(
         assert len(list((nodes.node_folder(n) / "cache" / "staged").glob("plugins-*"))) == 1
 
 
+def test_while_a_sweep_runs_every_open_port_turns_a_wrong_token_away_but_for_the_metrics(
+    nodes: Nodes, client: Client, tmp_path: Path
+) -> None:
+    store = tmp_path / "shared"
+    words = ("launch", "--sweep", "away.yaml", "--offline", "--store", store, "--cluster", nodes.dashboard)
+    running = client(*words)
+    _until(lambda: _n_epochs(store) >= 1)
+    listening = _listening(nodes)
+    found = _knock(nodes, list(listening))
+    assert set(listening.values()) <= LISTENERS
+    open_to_all = {address for address, answer in found.items() if answer == "200"}
+    assert len(open_to_all) == 3  # metrics: of the node's agent, of Ray's dashboard, of the autoscaler
+    others = {listening[address]: found[address] for address in found.keys() - open_to_all}
+    assert set(others.values()) <= {"401", "403", "UNAUTHENTICATED"}, others
+    assert running.poll() is None
+    stopped = client("stop", "--sweep", "away", "--cluster", nodes.dashboard)
+    assert stopped.wait(120) == 0, stopped.communicate()[0]
+
+
 @pytest.mark.slow  # test_ray ends one by a signal
 def test_stop_ends_a_submitted_sweep_gracefully_and_launching_again_goes_on(
     nodes: Nodes, client: Client, tmp_path: Path
@@ -153,14 +161,28 @@ def test_stop_ends_a_submitted_sweep_gracefully_and_launching_again_goes_on(
     assert len(open_store(store).completed_ids()) == 8
 
 
-def test_without_the_clusters_token_nothing_is_submitted(nodes: Nodes, client: Client, tmp_path: Path) -> None:
-    words = ("launch", "--sweep", "away.yaml", "--store", tmp_path / "s", "--cluster", nodes.dashboard)
-    for token, mode in (("wrong", "token"), ("", "disabled")):
-        refused = client(*words, RAY_AUTH_TOKEN=token, RAY_AUTH_MODE=mode)
-        said = refused.communicate(timeout=60)[0]
-        assert refused.returncode == 4, said
-        assert "rejects this token" in said
-        assert not (tmp_path / "s").exists()
+def test_a_submitted_sweep_survives_a_lost_node_a_new_one_and_a_cut_and_ends_as_on_one_machine(
+    nodes: Nodes, laptop: Path, client: Client, tmp_path: Path
+) -> None:
+    store, alone = tmp_path / "shared", tmp_path / "alone"
+    words = ("--sweep", "away.yaml", "--offline", "--store")
+    submitted = client("launch", *words, store, "--cluster", nodes.dashboard, "--detach")
+    assert submitted.wait(120) == 0, submitted.communicate()[0]
+    following = client("status", "--follow", "--cluster", nodes.dashboard)
+    _until(lambda: _n_epochs(store) >= 2)
+    end_all(nodes.node_folder(1))  # its raylet and workers at once, as when a machine goes
+    _until(lambda: _n_epochs(store) >= 8)
+    assert nodes.mend() == [1]
+    nodes.cut(2)
+    time.sleep(30)
+    nodes.join(2)
+    nodes.mend()
+    said = following.communicate(timeout=400)[0]
+    assert following.returncode == 0, said
+    assert "8/8 completed" in said
+    assert client("launch", *words, alone, "--cluster", "inline").wait(300) == 0
+    found = compare(tables(rows_without_paths(alone)), rows_without_paths(store))
+    assert (found.missing, found.surplus, found.different, found.duplicate) == (0, 0, 0, 0), found.examples
 
 
 def _until(condition: Callable[[], bool], timeout_s: float = 240) -> None:
@@ -172,23 +194,6 @@ def _until(condition: Callable[[], bool], timeout_s: float = 240) -> None:
 
 def _n_epochs(store: Path) -> int:
     return 0 if not (store / "store.json").exists() else open_store(store).epochs().num_rows
-
-
-def test_while_a_sweep_runs_every_open_port_turns_a_wrong_token_away_but_for_the_metrics(
-    nodes: Nodes, client: Client, tmp_path: Path
-) -> None:
-    store = tmp_path / "shared"
-    words = ("launch", "--sweep", "away.yaml", "--offline", "--store", store, "--cluster", nodes.dashboard)
-    running = client(*words)
-    _until(lambda: _n_epochs(store) >= 1)
-    listening = _listening(nodes)
-    found = _knock(nodes, list(listening))
-    assert set(listening.values()) <= LISTENERS
-    open_to_all = {address for address, answer in found.items() if answer == "200"}
-    assert len(open_to_all) == 3  # metrics: of the node's agent, of Ray's dashboard, of the autoscaler
-    others = {listening[address]: found[address] for address in found.keys() - open_to_all}
-    assert set(others.values()) <= {"401", "403", "UNAUTHENTICATED"}, others
-    assert running.poll() is None
 
 
 # The processes that docker/README.md names; a worker's title is that of its trial.

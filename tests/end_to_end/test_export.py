@@ -37,6 +37,7 @@ space:
     - {task: stsb, data: {folder: reviews, columns: {text: text, label: score}}}
     - {task: pos, data: {folder: bank}, model: {folder: cased}, optim.lr: 1e-2, max_length: 32}
 predictions: all
+keep: weights
 """
 
 

@@ -88,9 +88,6 @@ def test_trials_share_a_gpu_without_a_pilot_and_their_rows_say_so(
     assert [(row["gpus"], row["energy_j"]) for row in rows] == [(0.5, None)] * 2
     assert {row["worker_slots"] for row in rows} <= {1, 2}  # 1 where the other one had not begun, or had ended
     assert {trial["visible"] for trial in read(seen)} == {"0"}
-    alone = permafrost("launch", "--sweep", sweep, "--store", tmp_path / "alone", *TWO, "--set", "resources.gpus=1")
-    assert "1 trial at a time, 1 GPU each" in alone.stderr
-    assert [row["gpus"] for row in open_store(tmp_path / "alone").trials().to_pylist()] == [1.0, 1.0]
 
 
 @pytest.mark.cluster
@@ -120,15 +117,13 @@ def test_without_ray_gpus_that_are_not_to_be_used_are_hidden(
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize(
-    ("gpus", "said"), [(2, "2 trials at a time, 1 GPU each"), (0, "2 trials at a time")], indirect=["gpus"]
-)
+@pytest.mark.parametrize("gpus", [0], indirect=True)
 @pytest.mark.usefixtures("gpus")
-def test_a_worker_sees_what_ray_gives_it_and_a_gpu_that_torch_cannot_use_gets_no_trial(said: str) -> None:
+def test_a_worker_sees_what_ray_gives_it_and_a_gpu_that_torch_cannot_use_gets_no_trial() -> None:
     """Two logical GPUs of Ray's; on a cluster `auto` asks a worker with one of them whether CUDA works there."""
     from tests.end_to_end import conftest
 
     done = subprocess.run(
         [sys.executable, "-c", ASK_WORKERS], env=conftest.environment(), text=True, capture_output=True
     )
-    assert done.stdout.splitlines()[-1:] == [f"True|True|{said}"], done.stderr
+    assert done.stdout.splitlines()[-1:] == ["True|True|2 trials at a time"], done.stderr

@@ -28,14 +28,11 @@ with local_cluster(job_metadata("starter", "/a store")) as cluster:
 """
 
 
-@pytest.mark.parametrize(
-    ("address", "seen"),
-    [("", "permafrost dashboard --store '/a store'"), ("http://results:8050", "http://results:8050")],
-)
-def test_the_jobs_of_rays_dashboard_name_the_sweep_and_where_its_results_are_seen(address: str, seen: str) -> None:
+def test_the_jobs_of_rays_dashboard_name_the_sweep_and_where_its_results_are_seen() -> None:
+    seen = "permafrost dashboard --store '/a store'"
     with tempfile.TemporaryDirectory(prefix="pf-") as name:
         folder = Path(name)
-        environment = base_environment(folder) | {"RAY_AUTH_TOKEN": "x" * 32, "PERMAFROST_DASHBOARD_URL": address}
+        environment = base_environment(folder) | {"RAY_AUTH_TOKEN": "x" * 32, "PERMAFROST_DASHBOARD_URL": ""}
         try:
             words = [sys.executable, "-W", "ignore", "-c", ASK]
             done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
@@ -63,11 +62,6 @@ def test_only_trained_tensors_are_stored(store: ResultStore) -> None:
         assert sum(tensor.numel() for tensor in tensors.values()) == row["trainable_params"]
         header_bytes = 8 + int.from_bytes(content[:8], "little")
         assert len(content) == header_bytes + 4 * row["trainable_params"]
-
-
-def test_trials_have_the_same_ids_without_it(store: ResultStore) -> None:
-    for row in store.trials().to_pylist():
-        assert "keep" not in json.loads(row["spec"])
 
 
 def test_checks_find_a_changed_file(store: ResultStore, tmp_path: Path) -> None:

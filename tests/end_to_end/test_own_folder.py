@@ -15,12 +15,13 @@ from orchestrator.deploy.machine_checks import imports
 from orchestrator.store import open_store
 from tests.builders import write_sweep
 from tests.end_to_end.conftest import environment
+from tests.examples import first
 from tests.plugin_packages import install
 
 THEIRS = "raise SystemExit('the module of the folder was imported')\n"
 SWEEP = """
 trial: {data: UD_English-EWT-sample, train_size: 20, max_length: 24, optim: {epochs: 1}}
-space: {freeze: [none, {strategy: ends, depth: 2}]}
+space: {freeze: FREEZES}
 plugins: freeze_ends
 """
 SCRIPT = """
@@ -34,10 +35,10 @@ CONSOLE = (str(Path(sys.executable).with_name("permafrost")), "launch", "--sweep
 MODULE = ("-m", "orchestrator.launch", "--sweep", "own.yaml", "--store", "store")
 
 
-def own_folder(folder: Path, *, seeds: str = "[0]", all_three: bool = False) -> Path:
+def own_folder(folder: Path, *, all_three: bool = False, freezes: str = "[none, {strategy: ends, depth: 2}]") -> Path:
     """With a plug-in and a sweep, and `trials.py` and `dashboards/`; with `all_three` packages of each of our names."""
     install(folder)
-    write_sweep(folder / "own.yaml", f"{SWEEP}seeds: {seeds}\n")
+    write_sweep(folder / "own.yaml", SWEEP.replace("FREEZES", freezes))
     (folder / "run.py").write_text(SCRIPT)
     for name in ("trials", "dashboards", "orchestrator") if all_three else ("dashboards",):
         (folder / name).mkdir()
@@ -62,22 +63,12 @@ def in_kernel(folder: Path) -> None:
     ("all_three", "words"),
     [
         (True, (*CONSOLE, "--dry-run")),
-        (False, (sys.executable, *MODULE, "--dry-run")),
+        pytest.param(False, (sys.executable, *MODULE, "--dry-run"), marks=pytest.mark.slow),
         pytest.param(False, (sys.executable, "run.py", "plan"), marks=pytest.mark.slow),
     ],
 )
 def test_every_way_to_start_imports_our_packages(all_three: bool, words: tuple[str, ...], tmp_path: Path) -> None:
     started(own_folder(tmp_path, all_three=all_three), *words)  # fails unless it exits with 0
-
-
-@pytest.mark.cluster
-def test_files_that_are_called_like_modules_of_python_do_not_reach_ray(tmp_path: Path) -> None:
-    folder = own_folder(tmp_path, all_three=True)
-    for name in ("random", "token", "types"):
-        (folder / f"{name}.py").write_text(THEIRS)
-    done = subprocess.run(CONSOLE, cwd=folder, env=environment(), capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "dashboard http://127.0.0.1:" in done.stderr  # a process of Ray's that multiprocessing starts
 
 
 def test_a_module_of_our_name_that_was_imported_before_is_named(tmp_path: Path) -> None:
@@ -101,23 +92,21 @@ def test_doctor_says_which_files_are_imported_and_which_are_not(tmp_path: Path) 
 
 
 @pytest.mark.cluster
+def test_files_that_are_called_like_modules_of_ours_and_of_python_do_not_reach_ray(tmp_path: Path) -> None:
+    folder = own_folder(tmp_path, all_three=True, freezes="[{strategy: ends, depth: 2}]")
+    for name in ("random", "token", "types"):
+        (folder / f"{name}.py").write_text(THEIRS)
+    started(folder, *CONSOLE)
+    assert open_store(str(folder / "store")).trials(["state"])["state"].to_pylist() == ["completed"]
+
+
+@pytest.mark.cluster
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize(
-    ("all_three", "seeds", "start"),
-    [
-        (True, "[0]", lambda folder: started(folder, *CONSOLE)),
-        (True, "[0, 1, 2]", lambda folder: started(folder, *CONSOLE)),
-        (False, "[0]", lambda folder: started(folder, sys.executable, *MODULE)),
-        (False, "[0]", lambda folder: started(folder, sys.executable, "run.py")),
-        (False, "[0]", in_kernel),
-    ],
-    ids=["console", "console, several", "-m", "script", "kernel"],
+    "start", first(1, [lambda folder: started(folder, sys.executable, "run.py"), in_kernel]), ids=["script", "kernel"]
 )
-def test_no_trial_is_lost_on_ray(all_three: bool, seeds: str, start: Callable[[Path], None], tmp_path: Path) -> None:
-    folder = own_folder(tmp_path, seeds=seeds, all_three=all_three)
-    if seeds == "[0]":  # exactly one trial, as a worker that runs a second one has imported ours by then
-        text = (folder / "own.yaml").read_text()
-        (folder / "own.yaml").write_text(text.replace("[none, ", "["))
+def test_the_only_trial_of_a_script_or_kernel_is_not_lost_on_ray(start: Callable[[Path], None], tmp_path: Path) -> None:
+    """A worker that runs a second one has imported ours by then."""
+    folder = own_folder(tmp_path, freezes="[{strategy: ends, depth: 2}]")
     start(folder)
-    states = open_store(str(folder / "store")).trials(["state"])["state"].to_pylist()
-    assert states == ["completed"] * (1 if seeds == "[0]" else 6)
+    assert open_store(str(folder / "store")).trials(["state"])["state"].to_pylist() == ["completed"]

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,6 +23,7 @@ from orchestrator.store import ResultStore, open_store
 from tests.builders import write_sweep, write_tagged_treebank
 from tests.end_to_end.conftest import BUNDLED, SMALL, TIMES, Command, environment, printed_commands, run_here
 from tests.examples import first
+from tests.lab.chaos.processes import of_kind
 
 
 def rows_without_times(store: ResultStore, *but: str) -> list[dict[str, Any]]:
@@ -33,22 +33,16 @@ def rows_without_times(store: ResultStore, *but: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.cluster
-def test_ray_gives_the_rows_of_the_inline_driver_and_leaves_no_litter(
-    sweep: Path, tmp_path: Path, permafrost: Command
-) -> None:
-    shared = ("--sweep", sweep, "--json", "--set", "space.train_size=[8,24]", "--store")
-    inline = permafrost("launch", *shared, tmp_path / "inline", "--cluster", "inline")
-    on_ray = permafrost("launch", *shared, tmp_path / "ray")
-    assert (inline.returncode, on_ray.returncode) == (0, 0), on_ray.stderr
-    assert json.loads(on_ray.stdout)["completed"] == 16
-    assert rows_without_times(open_store(tmp_path / "ray")) == rows_without_times(open_store(tmp_path / "inline"))
+def test_a_sweep_on_ray_leaves_its_store_and_nothing_else(sweep: Path, tmp_path: Path, permafrost: Command) -> None:
+    done = permafrost("launch", "--sweep", sweep, "--json", "--set", "seeds=[0]", "--store", tmp_path / "ray")
+    assert (done.returncode, json.loads(done.stdout)["completed"]) == (0, 4), done.stderr
     kept = {path.name for path in (tmp_path / "ray").iterdir() if path.is_file() or any(path.rglob("*.*"))}
     assert kept == {
         "commits", "contributions", "epochs", "predictions", "store.json", "sweeps", "tags", "trials",
     }  # fmt: skip
-    assert {path.name for path in tmp_path.iterdir()} == {"inline", "one", "ray", "small.yaml", "two"}
-    assert "dashboard http://127.0.0.1:" in on_ray.stderr
-    assert "Warning" not in on_ray.stderr
+    assert {path.name for path in tmp_path.iterdir()} == {"one", "ray", "small.yaml", "two"}
+    assert "dashboard http://127.0.0.1:" in done.stderr
+    assert "Warning" not in done.stderr
 
 
 ASK_A_WORKER = """
@@ -145,10 +139,7 @@ def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Interrupted:
     cells = ("--set", "seeds=[0]", "--set", "space.optim.epochs=[2,2000]", "--set", "space.train_size=[24]")
     with launch_in(folder, *cells) as launch:
         wait_until(lambda: sum(n > 2 for n in n_rows(folder / "store").values()) == 2, launch)
-        assert launch.stderr is not None
-        told = next(line for line in iter(launch.stderr.readline, "") if "dashboard" in line)
-        token = Path(told.partition("(token: ")[2].strip().removesuffix(")")).read_text()
-        titles = named_workers(told.split("dashboard ")[1].split()[0], token)
+        titles = [process.title for process in of_kind(folder, "worker")]
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("COLUMNS", environment()["COLUMNS"])
             status = run_here("status", "--store", folder / "store")
@@ -157,8 +148,8 @@ def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Interrupted:
         return Interrupted(folder, titles, status, launch.pid, launch.returncode, said)
 
 
-def test_on_ray_all_slots_work_and_rays_dashboard_names_the_trials(interrupted: Interrupted) -> None:
-    assert len(interrupted.titles) == 2
+def test_on_ray_all_slots_work_and_a_worker_has_the_name_of_its_trial(interrupted: Interrupted) -> None:
+    assert len([title for title in interrupted.titles if title.startswith("ray::one_")]) == 2
 
 
 def test_another_process_sees_the_driver_and_how_many_trials_it_runs(interrupted: Interrupted) -> None:
@@ -192,25 +183,6 @@ def test_ray_gives_the_rows_of_the_inline_driver(interrupted: Interrupted, monke
     assert len(alone) == 4
 
 
-def named_workers(dashboard: str, token: str) -> list[str]:
-    """The titles of the workers that run a trial; the dashboard asks its machines only every few seconds."""
-    found = list[str]()
-    while len(found) < 2:
-        time.sleep(0.5)
-        found = [title for title in worker_titles(dashboard, token) if title.startswith("ray::one_")]
-    return found
-
-
-def worker_titles(dashboard: str, token: str) -> list[str]:
-    """What the dashboard's cluster page lists for this machine's workers."""
-    request = urllib.request.Request(f"{dashboard}/nodes?view=summary", headers={"Authorization": f"Bearer {token}"})
-    summary = json.load(urllib.request.urlopen(request, timeout=200))["data"]["summary"]
-    node = summary[0]["raylet"]["nodeId"]
-    request = urllib.request.Request(f"{dashboard}/nodes/{node}", headers={"Authorization": f"Bearer {token}"})
-    workers = json.load(urllib.request.urlopen(request, timeout=200))["data"]["detail"]["workers"]
-    return [" ".join(worker["cmdline"]) for worker in workers]
-
-
 @pytest.mark.cluster
 @pytest.mark.parametrize("number", first(1, [signal.SIGINT, signal.SIGTERM]))
 def test_after_a_signal_the_printed_command_finishes_the_sweep(
@@ -230,7 +202,7 @@ def test_after_a_signal_the_printed_command_finishes_the_sweep(
 
 
 @pytest.mark.parametrize(
-    "after_s", [0, *(pytest.param(s, marks=[pytest.mark.cluster, pytest.mark.slow]) for s in (1.0, 1.5, 2.0, 2.5, 3.0))]
+    "after_s", [0, *(pytest.param(s, marks=[pytest.mark.cluster, pytest.mark.slow]) for s in (1.5, 2.5))]
 )  # before Ray starts, and while it takes the signal for itself
 def test_sigterm_before_the_first_trial_leaves_in_order(
     after_s: float, launched: subprocess.Popen[str], tmp_path: Path
@@ -248,24 +220,20 @@ def test_sigterm_before_the_first_trial_leaves_in_order(
     assert not list(drivers.glob("*.json"))
 
 
-LAST_MOMENTS = [  # the number of trials that are done, and seconds after it was shown
-    (6, 0.0),
-    (6, 0.6),  # as Ray is left, which resets SIGTERM to its default
-    (5, 0.0),
-    (6, 0.2),
-    (5, 0.3),
-    (6, 1.2),
-    (4, 0.0),
+LAST_MOMENTS = [  # the number of trials that are done, seconds after it was shown, and the signal
+    (6, 0.6, signal.SIGTERM),  # as Ray is left, which resets SIGTERM to its default
+    (6, 0.0, signal.SIGINT),
+    (5, 0.0, signal.SIGTERM),
+    (4, 0.0, signal.SIGINT),
 ]
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("moment", first(2, LAST_MOMENTS))
 def test_what_was_shown_as_done_is_stored_whenever_a_signal_comes(
-    moment: tuple[int, float], number: signal.Signals, long_sweep: Path, tmp_path: Path
+    moment: tuple[int, float, signal.Signals], long_sweep: Path, tmp_path: Path
 ) -> None:
-    (n, after_s), shown = moment, set[str]()
+    (n, after_s, number), shown = moment, set[str]()
     with launch_in(long_sweep.parent, "--set", "space.optim.epochs=[1]") as launched:
         assert launched.stderr is not None
         for line in launched.stderr:
@@ -303,7 +271,7 @@ def test_a_trial_whose_worker_goes_is_finished_by_another_with_the_same_rows(
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize("name", first(2, ["raylet", "gcs_server"] * 3))
+@pytest.mark.parametrize("name", ["raylet", "gcs_server"])
 def test_a_launch_whose_ray_dies_ends_in_words_and_keeps_everything(
     name: str, launched_for_ever: subprocess.Popen[str], tmp_path: Path
 ) -> None:
@@ -323,15 +291,14 @@ def test_a_launch_whose_ray_dies_ends_in_words_and_keeps_everything(
 
 @pytest.mark.cluster
 @pytest.mark.slow
-@pytest.mark.parametrize("after_s", [0.0, 0.5, 3.0])
 def test_a_ctrl_c_just_after_ray_has_died_ends_the_launch_as_its_death_does(
-    after_s: float, launched_for_ever: subprocess.Popen[str], tmp_path: Path
+    launched_for_ever: subprocess.Popen[str], tmp_path: Path
 ) -> None:
     wait_until(lambda: sum(n_rows(tmp_path / "store").values()) >= 2, launched_for_ever)
     children = ["pgrep", "-P", str(launched_for_ever.pid), "-f", "/raylet"]
     victim = subprocess.run(children, capture_output=True, text=True, check=True).stdout.split()[0]
     subprocess.run(["kill", "-9", victim], check=True)
-    time.sleep(after_s)
+    time.sleep(0.5)
     launched_for_ever.send_signal(signal.SIGINT)
     _, err = launched_for_ever.communicate(timeout=60)
     assert launched_for_ever.returncode in (1, 128 + signal.SIGINT), err

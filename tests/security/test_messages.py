@@ -71,14 +71,6 @@ def test_exit_codes_are_those_of_the_readme(error: PermafrostError, code: int) -
     assert isinstance(error, PermafrostError)
 
 
-def test_an_error_holds_all_problems_a_line_each() -> None:
-    error = ConfigError(["a: wrong", "b: wrong"], exit_code=3)
-    assert (error.problems, str(error), error.exit_code) == (("a: wrong", "b: wrong"), "a: wrong\nb: wrong", 3)
-    assert ConfigError("a: wrong").problems == ("a: wrong",)
-    draft = DraftError([(("freeze", "layers", 1), "7 is beyond."), (("train_size",), "9 is too large.")], 2)
-    assert str(draft) == "freeze.layers.1: 7 is beyond.\ntrain_size: 9 is too large."
-
-
 @pytest.mark.parametrize("error", [DataError("a:1: broken"), DivergedError("nan"), ConfigError(["a", "b"])])
 def test_an_error_survives_the_way_between_processes(error: PermafrostError) -> None:
     again = pickle.loads(pickle.dumps(error))

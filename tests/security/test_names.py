@@ -76,7 +76,7 @@ def test_predictions_of_such_an_id_are_none(trial_id: str, store: ResultStore) -
     assert len(store.predictions(trial_id)) == 0
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ["../../evil", "/evil", ".."])
 def test_a_plan_of_such_a_name_is_shown_and_leads_nowhere(
     name: str, store: ResultStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

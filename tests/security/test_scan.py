@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from tests.examples import each
 from tests.security.scan import dangers, readers
 
 ROOT = Path(__file__).parents[2]
@@ -40,15 +39,6 @@ def test_leave_for_a_pickle_is_the_only_way_to_one() -> None:
         if keyword.arg == "use_safetensors"
     }
     assert said == {"not spec.pickle"}
-
-
-@each("code", [
-        "__import__(name)", "compile(text, '', 'exec')", "subprocess.run(words, shell=flag)",
-        "np.load(path, allow_pickle=True)", "importlib.import_module(name)", "AutoModel.from_pretrained(folder)",
-        "AutoModel.from_pretrained(folder, local_files_only=True, trust_remote_code=leave)",
-    ])  # fmt: skip
-def test_the_scan_finds(code: str) -> None:
-    assert dangers(code) != []
 
 
 # Modules that open a file otherwise than through `trials.outside.plain_files`, and whose name it is.

@@ -6,7 +6,7 @@ Each contender runs in a process of its own, from start to exit, with caches of 
 over the rounds and their ratios are kept. `work` trains the starter model, `larger` the same trials of a BERT of
 22 million parameters and random weights, as a small model hides what arithmetic costs. `accuracy` pairs eight seeds of
 `work` with those of Trainer. It wants an idle machine with two cores: some five minutes a round of `work`, thirty of
-`larger`, and ten minutes each for `accuracy`, growth and overhead.
+`larger`, and ten minutes each for `accuracy` and growth.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from tests.lab.benchmarks import overhead, peers
+from tests.lab.benchmarks import peers
 from trials.hardware.device import device_name
 from trials.starter import model_path
 
@@ -40,7 +40,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--treebank", type=Path, default=TREEBANK)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results.json")
-    parser.add_argument("--only", choices=["work", "larger", "accuracy", "growth", "overhead"], help="one part of it")
+    parser.add_argument("--only", choices=["work", "larger", "accuracy", "growth"], help="one part of it")
     parser.add_argument("--model", type=Path, default=model_path(), help=argparse.SUPPRESS)
     parser.add_argument("--seeds", type=int, nargs="+", default=peers.SEEDS, help=argparse.SUPPRESS)
     parser.add_argument("--contender", choices=PEERS, help=argparse.SUPPRESS)  # what a child process is asked for
@@ -54,7 +54,6 @@ def main(argv: list[str] | None = None) -> None:
         "larger": lambda: _larger(args.treebank, args.rounds),
         "accuracy": lambda: _accuracy(args.treebank),
         "growth": lambda: _growth(args.treebank),
-        "overhead": overhead.measure,
     }
     for name in [args.only] if args.only else parts:
         results[name] = {"machine": _machine(), **parts[name]()}

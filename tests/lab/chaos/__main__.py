@@ -3,6 +3,7 @@
 python -m tests.lab.chaos --runs 50 --seed 0 --out chaos.jsonl
 python -m tests.lab.chaos --runs 2 --harms gcs_killed,byte_flipped --keep
 python -m tests.lab.chaos --runs 5 --harms machine_killed       # all processes of all nodes at once
+python -m tests.lab.chaos --runs 25 --harms driver_killed --cluster inline
 
 A run takes half a minute to a minute and a half on two cores. Exit code 0 if every run of
 ours kept what is promised.
@@ -20,7 +21,7 @@ from pathlib import Path
 from random import Random
 
 from orchestrator.store import open_store
-from tests.lab.chaos.cluster import Cluster, Local, Nodes, namespaces_allowed, small_disk
+from tests.lab.chaos.cluster import Cluster, Inline, Local, Nodes, namespaces_allowed, small_disk
 from tests.lab.chaos.compare import Tables, read_rows, tables
 from tests.lab.chaos.endure import Endurance, Moment, Told, as_json, is_ok, plan, say, summary
 from tests.lab.chaos.events import HARMS, WHOLE, World, can_be_done
@@ -29,7 +30,7 @@ from tests.lab.chaos.processes import leave_on_sigterm
 from tests.lab.chaos.subject import write_work
 from tests.lab.chaos.wall_clock import WallClock, compiler
 
-CLUSTERS: dict[str, type[Cluster]] = {"auto": Nodes, "local": Local}
+CLUSTERS: dict[str, type[Cluster]] = {"auto": Nodes, "local": Local, "inline": Inline}
 _DISK_MB = 400
 
 
@@ -40,7 +41,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--first", type=int, default=0, help="number of the first run, to see one again")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, help="a file for the lines, and the summary as its last one")
-    parser.add_argument("--cluster", choices=CLUSTERS, default="auto", help="three nodes, or what a launch starts")
+    parser.add_argument(
+        "--cluster", choices=CLUSTERS, default="auto", help="three nodes, what a launch starts, or no Ray"
+    )
     parser.add_argument(
         "--harms", help=f"all of these in each run, instead of some of: {', '.join(HARMS)}; also {', '.join(WHOLE)}"
     )

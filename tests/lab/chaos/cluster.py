@@ -214,6 +214,12 @@ class Local:
         return []
 
 
+class Inline(Local):
+    """`--cluster inline`: no Ray, as in the uninterrupted run that any other must equal to the bit."""
+
+    name = "inline"
+
+
 Cluster = Nodes | Local
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import os
 import resource
 import signal
 from collections.abc import Callable
@@ -207,13 +206,3 @@ def can_be_done(name: str, cluster: type[Cluster], *, clock: bool) -> bool:
     if name == "network_cut":
         return cluster is Nodes
     return clock or name != "clock_jumped"
-
-
-def disk_use(folder: Path) -> tuple[int, int]:
-    """Files and bytes below a folder."""
-    files = [Path(parent) / name for parent, _, names in os.walk(folder) for name in names]
-    sizes = []
-    for path in files:
-        with contextlib.suppress(OSError):
-            sizes.append(path.lstat().st_size)
-    return len(sizes), sum(sizes)

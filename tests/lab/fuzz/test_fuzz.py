@@ -13,10 +13,8 @@ from tests.lab.fuzz.__main__ import main
 from tests.lab.fuzz.configurations import Configuration, Configurations
 from tests.lab.fuzz.environments import Environment, Environments
 from tests.lab.fuzz.files import BrokenFile, Files
-from tests.lab.fuzz.judging import judged
 from tests.lab.fuzz.models import Models
 from tests.lab.fuzz.names import Names
-from trials.errors import DataError
 
 N_CONFIGURATIONS, N_FILES, N_MODELS, N_NAMES = examples(400), examples(80), examples(60), examples(100)
 
@@ -70,35 +68,6 @@ def test_an_environment_that_names_another_cluster_does_not_redirect_a_command(t
     for name in ("RAY_ADDRESS", "RAY_API_SERVER_ADDRESS"):
         verdict = Environments(tmp_path / name, seed=1).try_out(Environment("status", {name: "nonsense"}, words))
         assert "Failed to connect to Ray at address: http://127.0.0.1:1" in verdict.text
-
-
-@pytest.mark.slow
-def test_every_whole_file_reads(files: Files) -> None:
-    found = {name: files.try_out(BrokenFile(name, kind.path.read_bytes())) for name, kind in files.kinds.items()}
-    assert {name: verdict.text for name, verdict in found.items() if verdict.word != "works"} == {}
-
-
-def test_the_same_number_is_the_same_input(configurations: Configurations, files: Files) -> None:
-    assert configurations.make(7) == configurations.make(7) != configurations.make(8)
-    assert files.make(7) == files.make(7)
-    assert len({files.make(7 + n * len(files.kinds)).content for n in range(9)}) > 4  # of one kind
-
-
-@each("action, text", [
-        (lambda: [][0], "raises IndexError"),
-        (lambda: all(True for _ in iter(int, 1)), "hangs"),
-        (lambda: _refuse(""), "the message is empty"),
-        (lambda: _refuse("Traceback (most recent call last): ..."), "the message holds a traceback"),
-        (lambda: _refuse(*["x"] * 100), "100 lines"),
-    ])  # fmt: skip
-def test_what_is_neither_is_a_finding(action: object, text: str) -> None:
-    assert callable(action)
-    verdict = judged(action, limit_s=0.2)
-    assert (verdict.word, text in verdict.text) == ("finding", True)
-
-
-def _refuse(*lines: str) -> None:
-    raise DataError(*lines)
 
 
 # --- Inputs that once were findings: a traceback, a hang, or a message that nobody can read

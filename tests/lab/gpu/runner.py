@@ -28,7 +28,6 @@ BUDGETS_S = {
     "study4": 30,
     "gpu_tests": 35,
     "peak_memory": 14,
-    "bf16_rate": 8,
     "energy": 8,
 }
 MOST_S = 530.0

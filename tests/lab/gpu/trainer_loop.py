@@ -1,40 +1,25 @@
-"""The same trials as a user would train them: `transformers.Trainer`, or where it cannot be imported a padded loop."""
+"""The same trials as a user would train them, by `transformers.Trainer`."""
 
 from __future__ import annotations
 
 import time
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch.nn.functional import cross_entropy
 
 from tests.lab.gpu.timing import release
 from tests.lab.gpu.workload import encode
 from trials.hardware.device import default_device, wait_for
 from trials.spec import TrialSpec
 from trials.tasks.task import IGNORE, Example
-from trials.training.batching import padded_rows, shuffled_batches
+from trials.training.batching import padded_rows
 from trials.training.new_training import new_model
 
 EVAL_BATCH = 64
 
 Rows = dict[str, torch.Tensor]
-
-
-def contender() -> str:
-    """Which of the two is measured here."""
-    return "transformers.Trainer" if find_spec("accelerate") is not None else "a padded AdamW loop (no accelerate here)"
-
-
-def trainer_times(spec: TrialSpec, folder: Path, *, steps: int, warm_up: int) -> dict[str, float]:
-    """Seconds of a step, and of an evaluation on dev, at the Trainer's defaults and the trial's settings."""
-    measure = _with_trainer if find_spec("accelerate") is not None else _with_loop
-    found = measure(spec, folder, steps, warm_up)
-    release()
-    return found
 
 
 def _rows(examples: list[Example]) -> Rows:
@@ -50,7 +35,8 @@ def _collated(features: list[dict[str, Any]]) -> Rows:
     return _rows([feature["example"] for feature in features])
 
 
-def _with_trainer(spec: TrialSpec, folder: Path, steps: int, warm_up: int) -> dict[str, float]:
+def trainer_times(spec: TrialSpec, folder: Path, *, steps: int, warm_up: int) -> dict[str, float]:
+    """Seconds of a step, and of an evaluation on dev, at the Trainer's defaults and the trial's settings."""
     from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments
 
     data, device, times = encode(spec), default_device(), dict[int, float]()
@@ -88,38 +74,10 @@ def _with_trainer(spec: TrialSpec, folder: Path, steps: int, warm_up: int) -> di
     began = time.perf_counter()
     trainer.evaluate()
     wait_for(device)
-    return {
+    found = {
         "step_s": (times[warm_up + steps] - times[warm_up]) / steps,
         "evaluation_s": time.perf_counter() - began,
     }
-
-
-def _with_loop(spec: TrialSpec, folder: Path, steps: int, warm_up: int) -> dict[str, float]:
-    data, device = encode(spec), default_device()
-    model, examples = new_model(spec, len(data.labels), device).model, data.train.examples
-    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=spec.optim.lr, fused=True)
-    batches = shuffled_batches(len(examples), spec.optim.batch_size, np.random.default_rng(0))
-    model.train()
-    began = 0.0
-    for step in range(warm_up + steps):
-        if step == warm_up:
-            wait_for(device)
-            began = time.perf_counter()
-        rows = {name: rows.to(device) for name, rows in _rows([examples[i] for i in next(batches)]).items()}
-        logits = model(input_ids=rows["input_ids"], attention_mask=rows["attention_mask"]).logits
-        cross_entropy(logits.flatten(0, 1), rows["labels"].flatten(), ignore_index=IGNORE).backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad()
-    wait_for(device)
-    step_s, began = (time.perf_counter() - began) / steps, time.perf_counter()
-    _evaluate(model.eval(), data.dev.examples, device)
-    wait_for(device)
-    return {"step_s": step_s, "evaluation_s": time.perf_counter() - began}
-
-
-@torch.inference_mode()
-def _evaluate(model: Any, examples: list[Example], device: torch.device) -> None:
-    for start in range(0, len(examples), EVAL_BATCH):
-        rows = {name: rows.to(device) for name, rows in _rows(examples[start : start + EVAL_BATCH]).items()}
-        model(input_ids=rows["input_ids"], attention_mask=rows["attention_mask"]).logits.argmax(-1).cpu()
+    del trainer
+    release()
+    return found

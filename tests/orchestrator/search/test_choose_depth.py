@@ -13,7 +13,7 @@ from orchestrator.analysis.rows import Floats
 from orchestrator.analysis.two_way import BEYOND, WITHIN
 from orchestrator.search.choose_depth import Budget, Why, spread, why
 from tests.examples import examples
-from tests.lab.benchmarks.choose_depth import (
+from tests.orchestrator.search.drawn_losses import (
     ALL,
     TOLERANCE,
     WORST,

@@ -1,4 +1,4 @@
-"""Study 1's ten trials at true size, as fast as the parts before found possible, against a Trainer loop.
+"""Study 1's ten trials at true size, as fast as the parts before found possible, against `transformers.Trainer`.
 
 Ours runs whole trials. Of the Trainer a few steps and one evaluation of every trial are measured, and its ten trials
 are extrapolated from them, as they would not fit in the time. Neither includes the start of the processes.
@@ -12,7 +12,7 @@ from typing import Any
 from tests.lab.gpu.part_context import PartContext
 from tests.lab.gpu.results import Record
 from tests.lab.gpu.timing import whole_trial
-from tests.lab.gpu.trainer_loop import contender, trainer_times
+from tests.lab.gpu.trainer_loop import trainer_times
 from tests.lab.gpu.workers import workers
 from tests.lab.gpu.workload import encode
 from trials.spec import TrialSpec, evaluation_steps, steps_an_epoch
@@ -59,7 +59,7 @@ def _trainer(context: PartContext, record: Record, specs: list[TrialSpec]) -> fl
         times = trainer_times(spec, context.work / "trainer", steps=steps, warm_up=warm_up)
         whole = _n_steps(spec) * times["step_s"] + _n_evaluations(spec) * times["evaluation_s"]
         found[spec.label], seconds = times | {"whole_trial_s": whole}, seconds + whole
-    record.note(trainer=found, trainer_is=contender(), trainer_s=seconds, trainer_s_is="extrapolated by steps")
+    record.note(trainer=found, trainer_s=seconds, trainer_s_is="extrapolated by steps")
     return seconds
 
 

@@ -1,0 +1,159 @@
+"""Trials on a real Ray that do something else than train; prints how they ended.
+
+python -m tests.end_to_end.ray_trials KIND STORE
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from orchestrator.config.limits import Limits
+from orchestrator.execution.recorder import Recorder
+from orchestrator.execution.slots import ANY, Share, Slots
+from orchestrator.execution.stop_request import StopRequest
+from orchestrator.execution.trial_queue import TrialQueue
+from orchestrator.execution.trial_source import Listed
+from orchestrator.ray_backend.cluster import local_cluster
+from orchestrator.store import ResultStore
+from tests.builders import make_record, make_spec
+from trials.cache.set_up_work import EVERY_S, SetUpWork, counted
+from trials.record import EpochRecord
+from trials.spec import TrialSpec
+from trials.state import State
+
+SENTENCES = 12  # of the slow set-up
+GIVEN = 1 << 30  # bytes; three of them above what the machine uses now, the monitor kills
+Records = Callable[[TrialSpec, dict[str, Any]], Iterator[EpochRecord]]
+Found = dict[str, Any]
+
+
+def run(
+    store: ResultStore,
+    recorder: Recorder,
+    n: int,
+    records: Records,
+    *,
+    start: Callable[[], None] = lambda: None,
+) -> None:
+    """Run trials whose workers do `start` once and `records` for each."""
+    specs = [make_spec(seed=seed) for seed in range(n)]
+    with local_cluster() as cluster:
+        from orchestrator.ray_backend.driver import run_sweep  # Ray reads the cluster's settings when it is imported
+        from orchestrator.ray_backend.trainable import TrialTrainable, WorkerSettings
+
+        class Odd(TrialTrainable):
+            def setup(self, config: dict[str, Any]) -> None:
+                super().setup(config)
+                start()
+
+            def records(self, spec: TrialSpec, config: dict[str, Any]) -> Iterator[EpochRecord]:
+                return records(spec, config)
+
+        queue, settings = TrialQueue(Listed(specs), Limits()), WorkerSettings("none", str(store.root), None)
+        slots = Slots({ANY: Share()}, cluster.nodes)
+        run_sweep(queue, recorder, slots=slots, settings=settings, stop=StopRequest(), trainable=Odd)
+        recorder.close()
+
+
+class Listening(Recorder):
+    """Records what a driver hears of set-ups."""
+
+    def __init__(self, store: ResultStore) -> None:
+        super().__init__(store)
+        self.heard: list[str] = []
+
+    def preparing(self, spec: TrialSpec, work: SetUpWork) -> None:
+        self.heard.append(str(work))
+
+
+def slow_set_up(store: ResultStore) -> Found:
+    """One trial whose set-up takes seconds."""
+
+    def records(spec: TrialSpec, config: dict[str, Any]) -> Iterator[EpochRecord]:
+        for _ in counted(range(SENTENCES), SetUpWork("encoding x train", SENTENCES, "sentences")):
+            time.sleep(EVERY_S / 4)
+        yield make_record(last=True)
+
+    recorder = Listening(store)
+    run(store, recorder, 1, records)
+    return {"heard": recorder.heard, "states": store.trials()["state"].to_pylist()}
+
+
+def hungry(store: ResultStore) -> Found:
+    """Three trials; the second takes more memory than Ray's monitor allows until its batches are taken in parts."""
+    lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    kib = {line.split(":")[0]: int(line.split()[1]) for line in lines}
+    used, total = (kib["MemTotal"] - kib["MemAvailable"]) << 10, kib["MemTotal"] << 10
+    os.environ |= {
+        "RAY_OVERRIDE_RESOURCES": '{"CPU": 2}',
+        "RAY_memory_monitor_refresh_ms": "100",
+        "RAY_memory_usage_threshold": f"{(used + 3 * GIVEN) / total:.3f}",  # Ray and two workers take one
+    }
+
+    def records(spec: TrialSpec, config: dict[str, Any]) -> Iterator[EpochRecord]:
+        eaten = []
+        for _ in range(60 if spec.seed == 1 and config["accumulation"] == 1 else 1):
+            eaten.append(bytearray(os.urandom(1 << 20)) * 100)
+            time.sleep(0.1)
+        yield make_record(last=True)
+
+    run(store, Recorder(store), 3, records)
+    rows = store.trials().select(["seed", "state", "attempt"]).to_pylist()
+    return {row["seed"]: [row["state"], row["attempt"]] for row in rows}
+
+
+class Counting(Recorder):
+    """Looks for Tune's trials in the memory of this process, its driver."""
+
+    most = 0
+
+    def ended(self, spec: TrialSpec, state: State, error: str | None) -> None:
+        """Count every tenth time."""
+        super().ended(spec, state, error)
+        if spec.seed % 10 == 0:
+            from ray.tune.experiment import Trial
+
+            self.most = max(self.most, sum(isinstance(found, Trial) for found in gc.get_objects()))
+
+
+def many(store: ResultStore, n: int, seconds: float, megabytes: int, start_s: float) -> Found:
+    """Trials on two slots that sleep and keep some memory each; all workers but the first start so much later."""
+    os.environ["RAY_OVERRIDE_RESOURCES"] = '{"CPU": 2}'
+    first, kept = store.root.with_name("first"), list[bytes]()
+
+    def start() -> None:
+        try:
+            first.touch(exist_ok=False)
+        except FileExistsError:
+            time.sleep(start_s)
+
+    def records(spec: TrialSpec, config: dict[str, Any]) -> Iterator[EpochRecord]:
+        kept.append(b"x" * (megabytes << 20))
+        time.sleep(seconds)
+        yield replace(make_record(last=True), device=f"worker {os.getpid()}")
+
+    recorder = Counting(store)
+    run(store, recorder, n, records, start=start)
+    rows = store.trials().to_pylist()
+    states, workers = (Counter(row[name] for row in rows) for name in ("state", "device"))
+    return {"states": states, "workers": workers, "most_trials_of_tune": recorder.most}
+
+
+KINDS: dict[str, Callable[[ResultStore], Found]] = {
+    "slow_set_up": slow_set_up,
+    "hungry": hungry,
+    "leaky": lambda store: many(store, 12, 0, 300, 0),
+    "short": lambda store: many(store, 500, 0.02, 0, 2),
+}
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(KINDS[sys.argv[1]](ResultStore(Path(sys.argv[2])))))
