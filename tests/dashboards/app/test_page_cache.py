@@ -47,13 +47,6 @@ def test_new_rows_are_drawn_and_keep_what_a_person_did_to_the_figure(store: Resu
     assert before["layout"]["uirevision"] == after["layout"]["uirevision"] != ""
 
 
-def test_the_table_of_a_figure_is_made_when_it_is_asked_for(store: ResultStore) -> None:
-    drawn = PageCache(Frames(store)).drawn(STRIP, _state())
-    assert "table" not in vars(drawn)
-    assert len(drawn.table) == 20
-    assert drawn.table is drawn.table
-
-
 def _asked(store: ResultStore, address: str) -> tuple[int, Any]:
     answer = Client(make_app(Frames(store)).server.wsgi_app).get(address)
     return answer.status_code, answer.get_json(silent=True)
@@ -74,8 +67,14 @@ def test_a_part_has_an_address(store: ResultStore, address: str, has: dict[str, 
 
 
 @each(
-    "address", ["/part/light/nothing", "/part/blue/depth-strip", "/part/light/depth-strip/open", "/part/light/..%2Fx"]
+    "address",
+    ["/part/light/nothing", "/part/blue/depth-strip", "/part/light/depth-strip/open", "/part/light/..%2Fx"],
 )
 def test_what_is_no_part_is_not_found(store: ResultStore, address: str) -> None:
     client = Client(make_app(Frames(store)).server.wsgi_app)
     assert b'"graph"' not in client.get(address).data
+
+
+@each("name", ["nothing.csv", "depth-strip.exe", "..%5C..%5Cpyproject.toml", "depth-strip.csv.toml"])
+def test_an_export_is_looked_up_and_never_joined_to_a_path(store: ResultStore, name: str) -> None:
+    assert _asked(store, f"/export/{name}")[0] == 404

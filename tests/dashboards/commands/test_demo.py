@@ -12,7 +12,9 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
+from typer.testing import CliRunner
 
+from dashboards.cli import app
 from dashboards.commands.dashboard import DEMO_PAGE, DEMO_STORE
 from dashboards.data.frames import Frames
 from dashboards.data.page_query import PageQuery, parse_query
@@ -39,13 +41,6 @@ def test_the_store_is_intact_small_and_of_no_machine(store: ResultStore) -> None
     specs = store.trials(["spec"])["spec"].to_pylist()
     assert specs
     assert not [text for text in specs if re.search(r'"(/|[A-Z]:)', text)]
-
-
-def test_every_trial_says_its_documents_where_its_corpus_has_any(store: ResultStore) -> None:
-    of_treebanks = {row["trial_id"] for row in store.trials(["trial_id", "task"]).to_pylist() if row["task"] == "pos"}
-    rows = [row for row in store.contributions().to_pylist() if row["trial_id"] in of_treebanks]
-    assert rows
-    assert all(len(row["documents"]) == len(row["values"]) for row in rows)
 
 
 def test_the_datasheet_says_how_many_trials_there_are(store: ResultStore) -> None:
@@ -82,19 +77,17 @@ def test_the_first_page_has_an_answer_that_is_decided(store: ResultStore) -> Non
     assert second == ("SST-2", "freeze the first 4 of 6 layers and the embeddings.")
 
 
-def test_its_command_runs_in_an_empty_folder(store: ResultStore, tmp_path: Path) -> None:
+def test_its_command_runs_in_an_empty_folder(store: ResultStore) -> None:
     sweep = Frames(store).refresh().sweeps["freezebench-core"]
     command = next_command(2, sweep, store.address)
     assert command is not None
     program, *words = shlex.split(command)
     assert program == "permafrost"
-    code = "from dashboards.cli import app; app()"
-    done = subprocess.run(
-        [sys.executable, "-c", code, *words, "--dry-run"], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
-    assert re.search(r"trials +112 = 14 settings x 8 seeds; .* 112 to run", done.stderr)
-    assert MY_STORE in done.stderr
-    assert not [*tmp_path.iterdir()]
+    done = CliRunner().invoke(app, [*words, "--dry-run"])
+    assert done.exit_code == 0, done.output
+    assert re.search(r"trials +112 = 14 settings x 8 seeds; .* 112 to run", done.output)
+    assert MY_STORE in done.output
+    assert not [*Path().iterdir()]
 
 
 @pytest.mark.slow

@@ -13,15 +13,12 @@ from tests.examples import each
 
 UNKNOWN = [
     (("report", "--sweep", "nothing", "-o", "out"), 5),
-    (("report", "--sweep", "nothing"), 5),  # report/nothing
     (("export", "figure", "nothing", "-o", "out"), 2),
     (("compare", "--study", "nothing", "-o", "out"), 2),
     (("export", "model", "--trial", "nothing", "-o", "out"), 5),
     (("export", "tensorboard", "--sweep", "nothing", "--dir", "out"), 5),
     (("choose", "nothing", "--out", "out"), 3),
-    (("choose", "nothing", "--export", "out"), 3),
     (("choose", "UD_Naija-NSC-sample", "--model", "nothing", "--export", "out"), 3),
-    (("init", "nothing", "--out", "out"), 3),
     (("init", "UD_Naija-NSC-sample", "--model", "nothing", "--out", "out"), 3),
 ]
 NO_STORE = [
@@ -40,9 +37,8 @@ def in_the_way(what: str) -> None:
     names = ("choose-nothing.yaml", "choose-UD_Naija-NSC-sample.yaml", "trials.csv", "notes.md")
     if what == "file":
         Path("out").write_text("mine")
-        Path("report").write_text("mine")
-    elif what == "folder":
-        for folder in (Path("out"), Path("report/nothing"), Path()):
+    else:
+        for folder in (Path("out"), Path()):
             folder.mkdir(parents=True, exist_ok=True)
             for name in names:
                 (folder / name).write_text("name: mine\n")
@@ -53,7 +49,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_store(tmp_path_factory.mktemp("store") / "store", specs(seeds=(0,), train_sizes=(200,))).root
 
 
-@each("what", ["nothing", "file", "folder"])
+@each("what", ["file", "folder"])
 @each("words, code", UNKNOWN)
 def test_an_unknown_name_has_its_exit_code_whatever_lies_there(
     words: tuple[str, ...], code: int, what: str, store: Path
@@ -64,7 +60,7 @@ def test_an_unknown_name_has_its_exit_code_whatever_lies_there(
     assert done.exit_code == code, done.output
 
 
-@each("what", ["nothing", "file", "folder"])
+@each("what", ["file", "folder"])
 @each("words", NO_STORE)
 def test_a_store_that_is_not_there_comes_before_where_it_goes(words: tuple[str, ...], what: str) -> None:
     in_the_way(what)

@@ -36,14 +36,6 @@ def test_a_row_a_trial_in_the_plans_order_with_its_cell(store: ResultStore) -> N
     assert set(trials["state"]) == {"completed"}
 
 
-def test_what_the_store_says_is_what_the_frame_says(store: ResultStore) -> None:
-    rows = {row["trial_id"]: row for row in store.trials().to_pylist()}
-    for trial in _trials(Frames(store).refresh()).to_dict("records"):
-        row = rows[trial["trial_id"]]
-        assert (trial["score"], trial["train_s"], trial["seed"]) == (row["best_score"], row["train_s"], row["seed"])
-        assert trial["dev:accuracy"] == dict(row["best_metrics"])["accuracy"]
-
-
 def test_a_page_pairs_settings_that_have_a_rate_each_as_every_other_answer_does(tmp_path: Path) -> None:
     trials = [spec.at_rate(1e-3) if spec.freeze.depth else spec for spec in TRIALS]
     store = write_store(tmp_path / "store", trials)
@@ -148,12 +140,3 @@ def test_a_broken_part_and_a_newer_one_are_told_and_the_rest_is_shown(store: Res
     snapshot = Frames(store).refresh()
     assert len(_trials(snapshot)) == 10
     assert "permafrost store repair" in snapshot.problems[0]
-
-
-def test_a_trial_is_found_in_whichever_sweep_it_is(store: ResultStore) -> None:
-    snapshot = Frames(store).refresh()
-    found = snapshot.trial(TRIALS[3].trial_id)
-    assert found is not None
-    assert found["seed"] == TRIALS[3].seed
-    assert snapshot.spec(found["cell"], found["seed"]).trial_id == TRIALS[3].trial_id
-    assert snapshot.trial("../../etc/passwd") is None

@@ -38,11 +38,6 @@ def test_a_url_brings_back_every_setting(query: PageQuery) -> None:
     assert parse_query(query.search()) == (query, ())
 
 
-def test_what_is_the_default_is_not_in_the_url() -> None:
-    assert PageQuery().search() == ""
-    assert PageQuery(size=(200, 800)).search() == "?size=200,800"
-
-
 @each(
     "search",
     [

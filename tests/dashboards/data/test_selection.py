@@ -57,11 +57,6 @@ def test_a_search_that_has_planned_no_trial_yet_hides_nothing(tmp_path: Path) ->
     assert "There is no sweep 'search' here; 'older' is shown." in found.notices
 
 
-def test_another_set_up_is_other_trials(snapshot: Snapshot) -> None:
-    one, two = (set(select(snapshot, PageQuery(setup=f"lr={lr}")).trials["trial_id"]) for lr in ("0.0001", "0.001"))
-    assert not one & two
-
-
 def test_filters_narrow_and_leave_the_baselines(snapshot: Snapshot) -> None:
     found = select(snapshot, PageQuery(size=(800,), strategy=("first_k",)))
     assert set(found.trials["strategy"]) == {"first_k", "none"}

@@ -50,23 +50,6 @@ def test_a_part_is_read_once_for_all_that_is_likely_to_be_asked_for(tmp_path: Pa
     assert len(storage.opened) == 1
 
 
-def test_the_same_question_gives_the_same_frame(tmp_path: Path) -> None:
-    store, _ = _counted(tmp_path / "s")
-    snapshot = Frames(store).refresh()
-    trials = next(iter(snapshot.sweeps.values())).trials.head(3)
-    assert snapshot.step_losses(trials) is snapshot.step_losses(trials)
-
-
-def test_a_part_without_a_wanted_trial_is_not_read_again(tmp_path: Path) -> None:
-    store, storage = _counted(tmp_path / "s", train_sizes=(200,))
-    append(store, more := specs(train_sizes=(800,)), Invented())
-    reader = TrialRows(store, "epochs")
-    reader.of(_trials(absent=1))
-    assert len(storage.opened) == 2
-    assert len(reader.of(_trials(**{more[0].trial_id: 1}))) == 5
-    assert len(storage.opened) == 3
-
-
 def test_a_compacted_store_gives_the_same_rows(tmp_path: Path) -> None:
     store, _ = _counted(tmp_path / "s", train_sizes=(200,))
     append(store, specs(train_sizes=(800,)), Invented())
@@ -76,14 +59,6 @@ def test_a_compacted_store_gives_the_same_rows(tmp_path: Path) -> None:
     assert reader.of(wanted).equals(before)
 
 
-def test_rows_of_another_attempt_are_left_out(tmp_path: Path) -> None:
-    store, _ = _counted(tmp_path / "s")
-    reader = TrialRows(store, "epochs")
-    trial_id = specs()[0].trial_id
-    assert len(reader.of(_trials(**{trial_id: 2}))) == 0
-    assert len(reader.of(_trials(**{trial_id: 1}))) == 5
-
-
 @pytest.mark.parametrize(("most", "opened"), [(3, 1), (2, 2)])
 def test_rows_of_more_trials_than_memory_holds_are_read_again(most: int, opened: int, tmp_path: Path) -> None:
     store, storage = _counted(tmp_path / "s")
@@ -91,10 +66,3 @@ def test_rows_of_more_trials_than_memory_holds_are_read_again(most: int, opened:
     wanted = _trials(**{spec.trial_id: 1 for spec in specs()[:3]})
     assert [len(reader.of(wanted)), len(reader.of(wanted))] == [15, 15]
     assert len(storage.opened) == opened
-
-
-def test_a_broken_part_holds_nothing(tmp_path: Path) -> None:
-    store, _ = _counted(tmp_path / "s")
-    (tmp_path / "s" / "epochs" / "part-01795183308170301531-1836fa94.parquet").write_bytes(b"torn")
-    reader = TrialRows(store, "epochs")
-    assert len(reader.of(_trials(**{specs()[0].trial_id: 1}))) == 5

@@ -9,14 +9,11 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 from dashboards.data.frames import Frames
-from dashboards.data.latex_tables import as_latex
 from dashboards.data.page_query import PageQuery
 from dashboards.report.write import write_report
-from orchestrator.analysis.freeze_names import FreezeName
 from tests.dashboards.stores import specs, write_store
 
 NO_TEX = "no pdflatex on this machine; apt-get install texlive-latex-base"
@@ -48,16 +45,3 @@ def test_every_table_of_a_report_fits_a_two_column_paper(tmp_path: Path) -> None
     log = _log(tables, tmp_path)
     assert len(tables) > 10
     assert re.findall(r"^(?:! .*|Overfull .*|.*too large for page.*|.*multiply.*)$", log, re.MULTILINE) == []
-
-
-@pytest.mark.slow
-def test_a_table_with_long_words_and_layer_strips_fits_one_column(tmp_path: Path) -> None:
-    columns = {
-        "frozen": pd.Series([FreezeName("first 8+E", 12)] * 3, dtype=object),
-        "loss (points)": [1.25] * 3,
-        "seeds": [8] * 3,
-    }
-    text = as_latex(pd.DataFrame(columns), caption="What freezing costs.")
-    assert r"\begin{table}" in text
-    assert "Overfull" not in (log := _log([text], tmp_path))
-    assert "\n! " not in log

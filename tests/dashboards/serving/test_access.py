@@ -64,10 +64,3 @@ def test_a_token_file_that_cannot_be_read_is_told(tmp_path: Path, name: str) -> 
     with pytest.raises(ConfigError, match=r"token file: .* cannot be read") as caught:
         read_access(token_file=tmp_path / name, environ={})
     assert caught.value.exit_code == 3
-
-
-def test_an_empty_token_file_is_no_token(tmp_path: Path) -> None:
-    file = tmp_path / "token"
-    file.touch(mode=0o600)
-    with pytest.raises(ConfigError, match="0 characters"):
-        read_access(token_file=file, environ={})

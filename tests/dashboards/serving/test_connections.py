@@ -142,21 +142,7 @@ def test_of_too_many_connections_those_that_wait_longest_are_closed(
             assert time.monotonic() < until
             time.sleep(0.02)
         assert not any(map(is_closed, later))
-
-
-@pytest.mark.slow
-@each("attack", ATTACKS)
-def test_a_reader_is_answered_beside_more_connections_of_an_attack_than_may_be(
-    attack: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if attack == "no reading":
-        monkeypatch.setattr(connections, "MAX_CONNECTIONS", 50)  # each takes memory here
-    with Listening(small_app(), Access(port=0)) as server, ExitStack() as stack:
-        opened_slowly(stack, server.url, connections.MAX_CONNECTIONS + 44, ATTACKS[attack])
-        for path in ("/", "/_dash-layout", "/_dash-dependencies"):
-            began = time.monotonic()
-            assert ask(server.url, path).status == 200
-            assert time.monotonic() - began < 10.0
+        assert ask(server.url).status == 200
 
 
 def test_an_answer_that_nobody_takes_meets_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,13 +195,6 @@ def test_two_dashboards_on_a_machine_have_cookies_of_their_own_whatever_the_host
     with Listening(small_app(), Access(port=0, token=TOKEN)) as server:
         reply = ask(server.url, f"/?token={TOKEN}", Host="localhost")
     assert reply.headers["set-cookie"].startswith(f"permafrost-{urlsplit(server.url).port}=")
-
-
-def test_a_page_without_a_body_is_answered() -> None:
-    with Listening(small_app(), Access(port=0)) as server:
-        reply = ask(server.url, method="HEAD")
-    assert (reply.status, reply.body) == (200, b"")
-    assert int(reply.headers["content-length"]) > 0
 
 
 @each("line", [b"\r\n\r\n", b"GET\r\n\r\n", b"\x16\x03\x01\r\n\r\n", b"GET / HTTP/9\r\nHost: a\r\n\r\n"])

@@ -65,14 +65,6 @@ def test_no_endpoint_for_language_models_whatever_the_environment_says(method: s
     assert "jsonrpc" not in answer.text
 
 
-@pytest.mark.usefixtures("hostile")
-def test_the_environment_does_switch_it_on_elsewhere() -> None:
-    """Else the test above shows nothing."""
-    client = Client(small_app().server)
-    asked = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {}}
-    assert "jsonrpc" in client.post("/tools/mcp", json=asked).text
-
-
 def test_a_failing_callback_is_one_line_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     visitor().post(CALLBACK, json=changed_to("13"))
     (record,) = [record for record in caplog.records if record.levelno >= logging.ERROR]

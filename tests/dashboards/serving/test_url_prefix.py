@@ -13,7 +13,6 @@ from dashboards.data.frames import Frames
 from dashboards.serving.access import Access
 from dashboards.serving.hardened import secured
 from dashboards.serving.server import Listening
-from dashboards.serving.url_prefix import cleaned
 from tests.dashboards.serving.visitors import LAN, TOKEN, small_app, visitor
 from tests.dashboards.stores import STRATEGIES, specs, write_store
 from tests.examples import each
@@ -119,7 +118,3 @@ def test_a_prefix_that_begins_as_our_own_addresses_is_refused(prefix: str) -> No
 def test_the_address_that_is_told_is_below_the_prefix() -> None:
     with Listening(small_app(), Access(port=0, url_prefix="/p/")) as server:
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+/p/", server.url)
-
-
-def test_the_root_is_the_empty_prefix() -> None:
-    assert (cleaned("/"), cleaned(""), cleaned("/p/")) == ("", "", "/p")

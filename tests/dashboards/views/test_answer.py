@@ -31,14 +31,12 @@ from orchestrator.analysis.answer_text import Loss
 from orchestrator.analysis.decide import decide
 from orchestrator.analysis.own_training import freeze_yaml
 from tests.builders import SPEC
-from tests.dashboards.stores import Invented, specs
-from tests.dashboards.views.conftest import CLEAR, FIVE
+from tests.dashboards.stores import specs
+from tests.dashboards.views.conftest import CLEAR
 from tests.dashboards.views.made import Select, drawn, made, without_baseline
 from tests.orchestrator.analysis.frames import sweep, trials
 from trials.draft import FreezeDraft
 from trials.settings import FreezeSpec, ModelSpec, Seeds
-
-COSTLY = Invented(noise=0.001, score=lambda spec: 0.9 - 0.05 * (spec.freeze.depth > 0))
 
 
 def _answers(selection: Selection) -> list[Answer]:
@@ -88,16 +86,6 @@ def test_sizes_of_a_corpus_that_differ_are_told_apart(clear: Select) -> None:
     assert short_answers([large, other]) == [("tiny", words)]
 
 
-def test_of_more_corpora_than_are_named_outcomes_are_counted(clear: Select) -> None:
-    found = _answers(clear(""))
-    assert short_answers(_named(found, *"abcdef")) == [("Freeze the first 2 of 6 layers", "6 of 6.")]
-
-
-def test_with_more_answers_than_a_page_has_room_for_those_of_the_largest_sizes_are_computed(tmp_path: Path) -> None:
-    found = answers_of_page(made(tmp_path / "s", CLEAR, trials=specs(train_sizes=(100, 200, 300))), 2)
-    assert ([each.train_size for each in found.answers], found.n) == ([300, 200], 3)
-
-
 def test_the_cost_and_the_budget_of_the_page_count(clear: Select) -> None:
     found = [_answers(clear(search))[0].freeze for search in ("", "?cost=trainable_params&budget=1e8")]
     assert found == ["first 2", "none"]
@@ -108,24 +96,6 @@ def test_without_a_baseline_there_is_no_answer(tmp_path: Path) -> None:
     assert selection.sweep is not None
     alone = replace(selection, sweep=replace(selection.sweep, trials=selection.trials))
     assert _answers(alone)[0].sentence == "Not decided yet: the baseline (freeze: none) has no completed trial yet."
-
-
-def test_two_trials_of_one_seed_are_told_not_averaged(tmp_path: Path) -> None:
-    selection = made(tmp_path / "s", trials=specs(train_sizes=(200,)))
-    assert selection.sweep is not None
-    doubled = replace(selection, sweep=replace(selection.sweep, trials=selection.trials.assign(seed=0)))
-    assert "two completed trials of seed 0" in drawn(losses.LOSSES, doubled).why_empty
-
-
-RATES = [spec for lr in (1e-5, 1e-3) for spec in specs(train_sizes=(800,), optim={"lr": lr})]
-
-
-def test_of_several_set_ups_the_best_on_dev_is_answered(tmp_path: Path) -> None:
-    made_so = Invented(score=lambda spec: 0.5 + 0.3 * (spec.optim.lr == 1e-3) - 0.002 * spec.freeze.depth)
-    selection = made(tmp_path / "s", made_so, trials=RATES)
-    assert selection.scope == "lr=0.001: best of 2 on dev."
-    assert len(_answers(selection)) == 1
-    assert set(answers_of_page(selection).trials["setup"]) == {"lr=0.001"}
 
 
 # --- Cards
@@ -148,13 +118,6 @@ def test_from_five_answers_on_they_are_rows_of_a_table(tmp_path: Path) -> None:
     words = _text(cards_or_table(found, selection.sweep, "results"))
     assert words.count('"Tr"') == len(found) + 1
     assert answers_table(found)["train size (sentences)"].tolist() == [500, 400, 300, 200, 100]
-
-
-def test_where_all_settings_cost_too_much_the_card_shows_the_one_that_costs_least(tmp_path: Path) -> None:
-    found = _answers(made(tmp_path / "s", COSTLY, trials=FIVE))[0]
-    assert found.freeze == "none"
-    assert found.loss is not None
-    assert found.loss > 1
 
 
 def test_one_command_launches_the_seeds_that_would_probably_decide_all(tmp_path: Path) -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from dashboards.views import forest
+from dashboards.views import depth_strip, forest
 from dashboards.views.kit import cells
+from dashboards.views.kit.part import compute
 from dashboards.views.kit.theme import LIGHT
 from tests.dashboards.stores import specs
 from tests.dashboards.views.made import made, strictly
@@ -41,3 +42,11 @@ def test_losses_without_an_interval_say_that_seeds_are_too_few(
     figure = strictly(forest.draw_forest(info, LIGHT))
     assert ("too few seeds to decide" in figure["layout"]["xaxis"]["title"]["text"]) == few
     assert figure["data"][0]["error_x"]["visible"] == (not few)
+
+
+@pytest.mark.parametrize(("seeds", "means"), [((0, 1), 0), ((0, 1, 2), 5)])
+def test_below_three_seeds_there_are_only_dots(seeds: tuple[int, ...], means: int, tmp_path: Path) -> None:
+    selection = made(tmp_path / "s", trials=specs(seeds=seeds, train_sizes=(200,)))
+    figure = compute(depth_strip.STRIP, selection, LIGHT).figure
+    assert figure is not None
+    assert sum(len(trace["x"]) for trace in figure["data"] if trace["name"].startswith("mean")) == means

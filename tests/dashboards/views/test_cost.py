@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from dashboards.views import costed, pareto, shares_saved
@@ -15,7 +14,6 @@ from tests.dashboards.views.made import Select, drawn, made, strictly
 QUIET = Invented(noise=0.0)
 PARAMS = "?cost=trainable_params"
 TIME = "?cost=training_cost_s"
-TWO_DEVICES = Invented(device=lambda spec: "T4" if spec.seed == 2 else "cpu")
 
 
 def test_the_front_holds_what_nothing_beats_in_score_and_parameters(quiet: Select) -> None:
@@ -32,23 +30,6 @@ def test_a_cell_that_scores_less_and_costs_more_is_not_on_the_line(tmp_path: Pat
     assert info.table.loc[info.table["on_front"], "freeze"].tolist() == ["all"]
     line = pareto.draw_pareto(info, LIGHT)["data"][0]
     assert (line["x"], line["y"]) == ([91825169], [90.0])
-
-
-def test_compute_time_is_steps_and_prefix(tmp_path: Path) -> None:
-    selection = made(tmp_path / "s", trials=specs(train_sizes=(200,), embeddings=(False, True)), search=TIME)
-    info = costed.prepare_pareto(selection)
-    trials = selection.trials
-    expected = (trials["train_s"] + trials["prefix_s"]).groupby(trials["cell"]).mean()
-    assert info.table["cost"].to_numpy() == pytest.approx(expected[info.table["cell"]].to_numpy())
-
-
-def test_a_measured_cost_is_that_of_one_device_and_says_so(tmp_path: Path) -> None:
-    selection = made(tmp_path / "s", TWO_DEVICES, search=TIME)
-    info = costed.prepare_pareto(selection)
-    assert set(info.table["n"]) == {2}
-    assert "Only trials on cpu are drawn, not those on T4 (5 trials)" in info.note
-    counted = costed.prepare_pareto(made(tmp_path / "t", TWO_DEVICES, search=PARAMS))
-    assert set(counted.table["n"]) == {3}
 
 
 def test_a_cost_that_was_not_measured_is_told(usual: Select) -> None:
@@ -79,30 +60,6 @@ def test_names_of_settings_that_stand_close_dodge_and_what_finds_no_room_is_in_t
     assert [trace["showlegend"] for trace in markers[1:]] == [False] * 4 + [True]
 
 
-def test_names_stand_clear_of_the_pareto_front(quiet: Select) -> None:
-    info = costed.prepare_pareto(quiet())
-    rising = info.table.assign(cost=[1.0, 1.1, 1.2, 1.3, 4.0], mean=[0.1, 0.11, 0.12, 0.9, 0.91], on_front=True)
-    info = info._replace(table=rising.assign(low=np.nan, high=np.nan, cost_low=np.nan, cost_high=np.nan))
-    draw = pareto.draw_pareto
-    free, stepped = (
-        [trace.get("textposition") for trace in strictly(draw(each, LIGHT))["data"] if "markers" in trace["mode"]]
-        for each in (info._replace(table=info.table.assign(on_front=False)), info)
-    )
-    assert free[2].endswith("right")
-    assert stepped[2] != free[2]  # the steep step stands where the name would
-
-
-def test_an_axis_is_logarithmic_only_where_costs_span_much(usual: Select) -> None:
-    info = costed.prepare_pareto(usual(PARAMS))
-    wide = info._replace(table=info.table.assign(cost=np.geomspace(1, 1000, 5)))
-    assert strictly(pareto.draw_pareto(wide, LIGHT))["layout"]["xaxis"]["type"] == "log"
-
-
-def test_two_seeds_have_no_interval(tmp_path: Path) -> None:
-    info = costed.prepare_pareto(made(tmp_path / "s", trials=specs(seeds=(0, 1))))
-    assert info.table[["low", "high", "cost_low", "cost_high"]].isna().all(axis=None)
-
-
 # --- Shares saved
 
 
@@ -123,13 +80,3 @@ def test_a_cost_of_two_devices_is_told_in_place_of_a_figure(tmp_path: Path) -> N
     words = next(trace for trace in figure["data"] if trace["mode"] == "text")
     assert words["text"] == [" training time: different devices: T4 and cpu"]
     assert [round(y) for y in words["y"]] == [3]
-
-
-def test_the_costs_table_leaves_out_costs_that_nobody_measured(small: Select) -> None:
-    table = shares_saved.costs_table(shares_saved.prepare_savings(small()))
-    assert table["frozen"].tolist() == ["first 2", "alternating", "first 4", "all"]
-    assert not [column for column in table if "energy" in column]
-    assert table["trainable parameters"].iloc[0] == 120176657
-
-
-# --- Training time

@@ -14,8 +14,6 @@ from dashboards.data.frames import Frames
 from dashboards.data.page_query import PageQuery
 from dashboards.data.selection import Selection, select
 from dashboards.views.coverage import (
-    COVERAGE,
-    FAILURES,
     draw_coverage,
     prepare_coverage,
     prepare_failures,
@@ -23,7 +21,6 @@ from dashboards.views.coverage import (
     progress,
 )
 from dashboards.views.kit.cards import answers_of_page
-from dashboards.views.kit.part import compute
 from dashboards.views.kit.theme import DARK, LIGHT
 from dashboards.views.stability import prepare_stability
 from tests.builders import make_spec
@@ -65,11 +62,6 @@ def test_failures_are_grouped_by_what_was_said_last(tmp_path: Path) -> None:
     ]
 
 
-def test_progress_counts_the_whole_sweep_whatever_is_selected(tmp_path: Path) -> None:
-    found = prepare_progress(_selection(tmp_path, query=PageQuery(size=(200,))))
-    assert found.counts == {"completed": 10, "missing": 10, "failed": 10}
-
-
 def test_answers_are_computed_again_when_a_trial_has_ended(tmp_path: Path) -> None:
     store = write_store(
         tmp_path / "s", specs(train_sizes=(200,)), Invented(state=lambda spec: {2: None}.get(spec.seed, "completed"))
@@ -84,14 +76,6 @@ def test_answers_are_computed_again_when_a_trial_has_ended(tmp_path: Path) -> No
     append(store, specs(train_sizes=(200,), seeds=(2,)), Invented())
     after = select(frames.refresh(), PageQuery())
     assert answers_of_page(after).answers[0].n_seeds == 3
-
-
-def test_a_sweep_without_a_complete_trial_still_shows_its_coverage_and_failures(tmp_path: Path) -> None:
-    selection = _selection(tmp_path, Invented(state=lambda spec: "failed" if spec.seed else None))
-    for part in (COVERAGE, FAILURES):
-        found = compute(part, selection, LIGHT)
-        assert found.why_empty == ""
-        assert len(found.table) > 0
 
 
 def test_the_time_left_goes_by_the_work_done_since_the_driver_began(

@@ -9,8 +9,8 @@ import pytest
 from dashboards.views import kept
 from dashboards.views.kit.part import EmptyPartError
 from dashboards.views.kit.theme import LIGHT
-from tests.dashboards.stores import Invented, specs, write_store
-from tests.dashboards.views.made import made, selected, strictly
+from tests.dashboards.stores import Invented, specs
+from tests.dashboards.views.made import made, strictly
 
 STEADY = Invented(noise=0.0, score=lambda spec: 0.8 - 0.02 * spec.freeze.depth)
 
@@ -19,15 +19,6 @@ def test_it_shows_the_share_of_the_quality_of_full_tuning(tmp_path: Path) -> Non
     info = kept.prepare_kept(made(tmp_path / "s", STEADY))
     assert info.table["freeze"].tolist() == ["none", "first 2", "first 4", "all"] * 2
     assert info.table["quality"].tolist() == pytest.approx([100, 95, 90, 85] * 2)
-
-
-def test_it_has_lines_of_every_sweep_of_the_store(tmp_path: Path) -> None:
-    store = write_store(tmp_path / "s", specs(train_sizes=(200,)), STEADY, sweep="one")
-    write_store(tmp_path / "s", specs(train_sizes=(400,)), STEADY, sweep="two")
-    info = kept.prepare_kept(selected(store))
-    assert {line.split(",")[0] for line, _ in info.lines} == {"one", "two"}
-    figure = strictly(kept.draw_kept(info, LIGHT))
-    assert len({(trace["line"]["color"], trace["marker"]["symbol"]) for trace in figure["data"]}) == 2
 
 
 def test_a_baseline_near_chance_has_no_line(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dashboards.data.selection import Selection
-from dashboards.views import curves, depth_strip, forest
+from dashboards.views import depth_strip, forest
 from dashboards.views.kit.cells import MAX_TICKS, cells_of, places
 from dashboards.views.kit.part import compute
 from dashboards.views.kit.theme import LIGHT
@@ -66,8 +66,3 @@ def test_picked_trials_are_marked_among_binned_dots_and_among_dots(
     shown = {point[0]: y for point, y in zip(picked["customdata"], picked["y"], strict=True)}
     assert shown == {row.trial_id: pytest.approx(100 * row.score, abs=1e-3) for row in rows.itertuples()}
     assert "picked" not in [trace["name"] for trace in _figure(depth_strip.STRIP, large)["data"]]
-
-
-def test_margins_have_room_for_the_legend(large: Selection) -> None:
-    strip, lines = _figure(depth_strip.STRIP, large), _figure(curves.QUALITY, large)
-    assert strip["layout"]["margin"]["t"] > lines["layout"]["margin"]["t"] > 40  # it has two rows, they have one

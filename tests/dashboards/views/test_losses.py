@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from dashboards.data.frames import Frames
 from dashboards.data.page_query import parse_query
 from dashboards.data.selection import Selection, select
-from dashboards.views import loss_drawing, loss_panels, losses
+from dashboards.views import loss_panels, losses
 from dashboards.views.kit.label_places import beside_marks, label_width
-from dashboards.views.kit.part import compute
-from dashboards.views.kit.theme import DARK, LIGHT, LOOKS
+from dashboards.views.kit.theme import DARK, LIGHT
 from dashboards.views.trials import trials_csv
 from tests.dashboards.stores import Invented, specs, write_store
 from tests.dashboards.views.conftest import CLEAR, FIVE
@@ -78,11 +77,6 @@ def test_a_panel_each_corpus_and_size_says_what_nothing_frozen_scores(clear_corp
     assert all("nothing frozen: 9" in title or "nothing frozen: 8" in title for title in titles)
 
 
-def test_the_address_narrows_the_panels(clear_corpora: Select) -> None:
-    info = loss_panels.prepare_losses(clear_corpora("?corpus=pos+other&size=200"))
-    assert [(panel.answer.corpus, panel.answer.train_size) for panel in info.panels] == [("other", 200)]
-
-
 def test_a_setting_far_beyond_the_others_stands_at_the_edge_with_its_loss_in_words(far: Selection) -> None:
     figure = losses.draw_losses(loss_panels.prepare_losses(far), LIGHT)
     assert figure["layout"]["yaxis"]["range"][1] < 10
@@ -95,23 +89,6 @@ def test_a_corpus_with_a_large_loss_does_not_press_the_others_flat(steep: dict[s
     assert layout["yaxis"]["range"][1] < 5
     assert layout["yaxis2"]["range"][1] < 5
     assert "matches" not in layout["yaxis2"]
-
-
-@pytest.mark.parametrize("tolerance", [0, 0.5, 1, 4, 50])
-def test_an_axis_ends_at_three_tolerances_or_at_what_is_recommended(clear: Select, tolerance: float) -> None:
-    for panel in loss_panels.prepare_losses(clear(f"?tolerance={tolerance}")).panels:
-        low, high = loss_drawing.ends_of(panel, tolerance)
-        limit = 3 * max(tolerance, 1 / 3)
-        assert low <= 0 <= tolerance < high <= 1.5 * max(limit, 0.3)
-        assert low >= -1.5 * limit
-
-
-@pytest.mark.parametrize("look", LOOKS)
-def test_the_number_of_what_lies_beyond_is_said_on_every_screen(far: Selection, look: str) -> None:
-    figure = compute(losses.LOSSES, far, LOOKS[look]).figure
-    assert figure is not None
-    (away,) = (trace for trace in figure["data"] if trace["name"] == "far beyond")
-    assert [round(float(text.split()[-1])) for text in away["text"]] == [40]
 
 
 def test_the_recommended_mark_has_its_strip_even_where_marks_crowd(clear: Select) -> None:

@@ -6,7 +6,6 @@ import functools
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 
 from dashboards.data.selection import Selection
@@ -82,21 +81,3 @@ def test_zeros_of_maps_are_the_background() -> None:
     for look in (LIGHT, DARK):
         assert look.scale()[0] == [0.0, look.paper]
         assert look.diverging()[1] == [0.5, look.paper]
-
-
-@pytest.mark.parametrize("n_layers", [6, 12, 24])
-def test_each_depth_has_a_colour_of_its_own_that_stands_out(n_layers: int) -> None:
-    for look in (LIGHT, DARK):
-        colours = [look.depth(depth, n_layers) for depth in range(n_layers + 1)]
-        assert len(set(colours)) == n_layers + 1
-        assert min(_contrast(colour, look.paper) for colour in colours) > 2
-
-
-def _contrast(first: str, second: str) -> float:
-    """The ratio of WCAG 2."""
-    lights = []
-    for colour in (first, second):
-        shares = np.array([int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)])
-        linear = np.where(shares <= 0.04045, shares / 12.92, ((shares + 0.055) / 1.055) ** 2.4)
-        lights.append(float(linear @ [0.2126, 0.7152, 0.0722]))
-    return (max(lights) + 0.05) / (min(lights) + 0.05)

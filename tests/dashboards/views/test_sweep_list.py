@@ -13,7 +13,6 @@ from dashboards.data.page_query import PageQuery
 from dashboards.data.selection import Selection, select
 from dashboards.views.kit.cards import answers_of_page
 from dashboards.views.sweep_list import answers_of_sweep, front_sweep, sweep_list
-from orchestrator.store import open_store
 from tests.dashboards.stores import START, Invented, specs, write_store
 
 
@@ -80,10 +79,6 @@ def test_a_model_trained_from_an_answer_does_not_open_in_place_of_its_question(t
     sweeps = {"choose-bank": (200, OPEN), "train-bank": (400, OPEN)}
     assert front_sweep(_snapshot(tmp_path / "a", **sweeps)) == "choose-bank"
     assert front_sweep(_snapshot(tmp_path / "b", **{"train-bank": (400, OPEN)})) == "train-bank"
-
-
-def test_a_store_without_a_sweep_has_none_to_open(tmp_path: Path) -> None:
-    assert front_sweep(Frames(open_store(tmp_path / "s", must_exist=False)).refresh()) == ""
 
 
 @pytest.mark.parametrize(

@@ -68,22 +68,12 @@ def test_a_change_diverges_around_zero(worse: Selection) -> None:
     assert shares["z"][0] == [50, 50, 0, 0]
 
 
-def test_the_chosen_freeze_is_set_beside_the_baseline(tmp_path: Path) -> None:
-    info = confusion.prepare_confusion(_kept(tmp_path / "s", _worse_if_frozen, search="?freeze=first+2"))
-    assert info.cells.freeze == "first 2"
-
-
 def test_a_freeze_without_a_completed_trial_is_told(worse: Selection) -> None:
     info = confusion.prepare_confusion(
         replace(worse, query=worse.query.but(freeze="first 9"), asked=PageQuery(freeze="first 9"))
     )
     assert info.note == "No trial with 'first 9' frozen has completed."
     assert info.cells.freeze == "all"
-
-
-def test_at_most_five_seeds_are_read(tmp_path: Path) -> None:
-    info = confusion.prepare_confusion(_kept(tmp_path / "s", _worse_if_frozen, seeds=range(7)))
-    assert info.counts.sum() == info.baseline.sum() == 5 * 4
 
 
 def test_rare_labels_are_put_together(tmp_path: Path) -> None:
@@ -114,11 +104,6 @@ def test_differences_are_paired_by_seed_and_label(tmp_path: Path) -> None:
     assert set(info.table["n_pairs"]) == {3}
 
 
-def test_an_unknown_level_is_told(usual: Select) -> None:
-    info = errors.prepare_tags(replace(usual(), query=usual().query.but(level="span")))
-    assert (info.level, info.note) == ("token", "There are no scores at the level 'span'.")
-
-
 def test_names_of_labels_are_no_html(tmp_path: Path) -> None:
     selection = _kept(tmp_path / "s", lambda spec: ["<b>x</b>"] * 4, ["<b>x</b>", "<script>", "y", "z"])
     figure = strictly(confusion.draw_confusion(confusion.prepare_confusion(selection), LIGHT))
@@ -142,8 +127,3 @@ def test_entity_errors_are_means_of_a_trial(tmp_path: Path) -> None:
     figure = strictly(entity_errors.draw_entities(info, LIGHT))
     assert [trace["type"] for trace in figure["data"]] == ["bar", "scatter"] * 2
     assert figure["data"][2]["y"] == [1, 1, 1, 0]
-
-
-def test_tags_that_are_no_entities_are_told(tmp_path: Path) -> None:
-    selection = _kept(tmp_path / "s", _worse_if_frozen)
-    assert drawn(entity_errors.ENTITIES, selection).why_empty == "This task has no entities (no B- and I- tags)."

@@ -15,7 +15,7 @@ from dashboards.views import variance
 from dashboards.views.kit.theme import LIGHT
 from orchestrator.store.schema import CONTRIBUTIONS, PREDICTIONS
 from tests.dashboards.stores import STRATEGIES, Invented, specs, write_store
-from tests.dashboards.views.made import drawn, made, selected, strictly
+from tests.dashboards.views.made import made, selected, strictly
 from trials.settings import Seeds
 
 PLAIN = specs(train_sizes=(200,), strategies=STRATEGIES[:2])
@@ -38,12 +38,6 @@ def test_crossed_seeds_show_each_source(tmp_path: Path) -> None:
     assert set(table["runs"]) == {12}
     assert "is not stored" in info.note
     assert "separates them" not in info.note
-
-
-def test_plain_seeds_are_one_source_and_the_note_says_how_to_separate_them(tmp_path: Path) -> None:
-    part = drawn(variance.VARIANCE, made(tmp_path / "s", trials=PLAIN))
-    assert set(part.table["source"]) == {"seeds (subset, initialisation and order)"}
-    assert "configs/sweeps/seeds.yaml" in str(strictly(part.figure))
 
 
 def test_sentences_are_a_source_where_their_contributions_are_stored(tmp_path: Path) -> None:
