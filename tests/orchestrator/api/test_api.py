@@ -94,17 +94,6 @@ def test_an_option_of_choose_that_is_wrong_is_said_before_anything_is_read(words
 
 
 @pytest.mark.slow
-def test_a_dry_run_writes_the_sweep_and_runs_nothing() -> None:
-    found = api.choose("bank", cluster="inline", dry_run=True, max_hours=10)
-    assert (found.sweep_file, found.answers, Path("results").exists()) == (
-        Path("choose-bank.yaml").resolve(),
-        (),
-        False,
-    )
-    assert len(api.plan(found.sweep_file).to_run) == 8 * 15
-
-
-@pytest.mark.slow
 def test_what_does_not_end_in_time_uses_a_part_of_train(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("orchestrator.forecast.pilot.MOST_PILOTS", 1)  # of one shape; the cost model says the others
     write_bank(Path("large"), train=800, dev=20, test=10)
@@ -153,14 +142,3 @@ def test_a_named_setting_is_trained_under_several_seeds_on_train_and_dev_and_all
     assert spec.data.sizes is not None
     assert sum(spec.data.sizes[:2]) == 36  # 24 of train and 12 of dev
     assert 24 < spec.train_size == spec.data.sizes[0] < 36
-
-
-@pytest.mark.slow
-def test_each_depth_is_asked_about_at_its_own_best_rate_and_a_second_call_resumes() -> None:
-    options = {"rates": "1e-4,1e-3", "tolerance": 60.0, "cluster": "inline", "max_hours": 0.03}
-    found = api.choose("bank", **options)
-    assert found.outcome is not None
-    assert {"rates-bank", "choose-bank"} <= {plan.name for plan in open_store("results").sweeps()}
-    again = api.choose("bank", **options)
-    assert again.outcome is not None
-    assert again.outcome.skipped >= found.outcome.completed

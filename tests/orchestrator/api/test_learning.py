@@ -10,8 +10,6 @@ from typer.testing import CliRunner
 
 from dashboards.cli import app
 from orchestrator.api.answering import chosen_sweep
-from orchestrator.api.planned_question import export_folder
-from orchestrator.own_data.choose_options import ChooseOptions
 from orchestrator.own_data.sweep_file import SweepFile
 from orchestrator.store import open_store
 from orchestrator.store.stored_specs import planned_specs
@@ -22,11 +20,6 @@ from tests.small_sweeps import write_bank
 def test_what_was_made_beside_a_question_is_none_and_a_name_that_only_looks_so_is_one() -> None:
     sweeps = ["choose-bank", "baseline-bank", "rates-bank", "train-bank", "train-size", "lora-x"]
     assert [name for name in sweeps if is_beside(name, sweeps)] == ["baseline-bank", "rates-bank", "train-bank"]
-
-
-def test_the_word_best_is_no_folder() -> None:
-    folders = [export_folder(ChooseOptions(data="bank", export=export), "choose-bank") for export in ("best", "mine")]
-    assert folders == [Path("bank-model"), Path("mine")]
 
 
 @pytest.mark.slow

@@ -148,9 +148,8 @@ def test_json_holds_what_the_tables_show(server: UdServer) -> None:
     assert set(found["shared"]) == {"dev in train", "test in train", "test in dev"}
 
 
-@pytest.mark.parametrize("task", [(), ("--task", "classification"), ("--task", "sst2")])
-def test_texts_that_stand_in_two_splits_and_labels_unseen_in_train_are_told(texts: str, task: tuple[str, ...]) -> None:
-    done = data("check", texts, *task, "--text", "0", "--label", "1")
+def test_texts_that_stand_in_two_splits_and_labels_unseen_in_train_are_told(texts: str) -> None:
+    done = data("check", texts, "--text", "0", "--label", "1")
     shown = flat(done.stdout)
     assert done.exit_code == 0, done.output
     assert "1 of 2 dev items (50.0 %) also occurs in train." in shown
@@ -186,17 +185,6 @@ def test_what_was_understood_is_shown_before_the_counts(tmp_path: Path) -> None:
     assert [Path(path).name for path in found["files"]["dev"]] == ["devel.tsv"]
 
 
-def test_what_was_understood_can_be_said_otherwise(tmp_path: Path) -> None:
-    for split in ("train", "devel"):
-        (tmp_path / f"{split}.tsv").write_text(NUMBERED.format(split))
-    for options, said in (
-        (("--words", "0", "--tags", "2"), "1/B-PER 2/O 3/B-LOC"),
-        (("--scheme", "io"), "Ada/B-PER sees/O train/B-LOC"),
-        (("--dev", "train.tsv", "--train", "devel.tsv"), "Ada/B-PER sees/O devel/B-LOC"),
-    ):
-        assert json.loads(data("check", str(tmp_path), *options, "--json").stdout)["examples"][0] == said
-
-
 WHAT, SAMPLE = "check what? Give a NAME, --sweep FILE, or --train FILE", "UD_English-EWT-sample"
 
 
@@ -204,14 +192,11 @@ WHAT, SAMPLE = "check what? Give a NAME, --sweep FILE, or --train FILE", "UD_Eng
     "words, code, said",
     [
         (("{texts}", "--format", "tsvv"), 2, "--format: unknown 'tsvv', did you mean 'tsv'?"),
-        (("{texts}", "--scheme", "bio"), 2, "--scheme: unknown 'bio'"),
         (("{texts}", "--text", "0"), 2, "--text and --label go together"),
         (("{texts}", "--text", "0", "--label", "1", "--tags", "2"), 2, "--text and --words ask for two things"),
         ((SAMPLE, "--task", "poss"), 2, "--task: unknown 'poss', did you mean 'pos'?"),
         ((SAMPLE, "--task", "sst2"), 3, "the task classifies texts, but this corpus has tagged words"),
-        ((), 2, WHAT),
         (("bank", "--sweep", "my.yaml"), 2, WHAT),
-        (("--train", "a.tsv", "--sweep", "my.yaml"), 2, WHAT),
         (("--dev", "a.tsv"), 2, "--dev and --test go with --train"),
     ],
 )

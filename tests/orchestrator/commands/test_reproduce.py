@@ -12,7 +12,6 @@ from typer.testing import CliRunner, Result
 
 from orchestrator.commands.app import app
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.stored_specs import stored_spec
 
 
 @pytest.fixture
@@ -79,15 +78,3 @@ def test_other_versions_of_the_packages_are_told(store: ResultStore) -> None:
     assert done.exit_code == 0
     assert "note    torch was 1.0 when recorded and is " in done.stderr
     assert "note    python was 3.0 when recorded and is " in done.stderr
-
-
-@pytest.mark.parametrize(("trial_id", "code", "said"), [("none", 5, "no trial 'none' in "), ("", 2, "'' matches 2 ")])
-def test_an_unknown_or_ambiguous_id_is_refused(trial_id: str, code: int, said: str, trained: ResultStore) -> None:
-    done = reproduce(trial_id, trained)
-    assert (done.exit_code, done.stdout) == (code, "")
-    assert said in done.stderr
-
-
-def test_the_name_that_every_line_prints_is_a_trials(trained: ResultStore) -> None:
-    row = first_trial(trained)
-    assert reproduce(stored_spec(row["spec"], row["trial_id"]).label, trained).exit_code == 0

@@ -106,9 +106,8 @@ def test_a_sweep_is_shown_with_its_states_and_one_by_its_name(store: ResultStore
     assert status(store.root, "--sweep", "missing").exit_code == 5
 
 
-@pytest.mark.parametrize("words", [(), ("--trials",), ("--json",)])
-def test_where_there_is_no_store_it_says_what_to_do(words: tuple[str, ...], tmp_path: Path) -> None:
-    done = status(tmp_path / "none", *words)
+def test_where_there_is_no_store_it_says_what_to_do(tmp_path: Path) -> None:
+    done = status(tmp_path / "none")
     assert (done.exit_code, done.stdout) == (3, "")
     assert "no store there. Run a sweep first, or give its folder with --store" in done.stderr
 
@@ -119,10 +118,3 @@ def test_trials_of_an_earlier_version_of_a_sweep_are_counted_and_shown_on_demand
     shown = status(store.root, "--all").stdout
     assert "earlier version" not in shown
     assert "sweep mine: 3 trials, 1 completed, 1 failed" in shown
-
-
-def test_it_says_how_many_documents_a_dev_split_is_of(tmp_path: Path) -> None:
-    spec = make_spec(data={"sizes": (800, 500, 500), "documents": (9, 40, 0)})
-    store = open_store(tmp_path / "counted", must_exist=False)
-    store.add_plan(plan_of(spec, name="mine"))
-    assert "500 dev sentences of 40 documents" in status(store.root).stdout

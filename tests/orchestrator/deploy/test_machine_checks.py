@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -30,7 +29,7 @@ from orchestrator.deploy.machine_checks import (
 from orchestrator.sweeps.cluster_spec import ClusterSpec
 from tests.builders import write_sweep, write_treebank
 from tests.examples import each
-from trials.hardware.machine import CudaGpus, Gpu, listed_gpus
+from trials.hardware.machine import CudaGpus, Gpu
 
 Raises = Callable[[], Iterator[CheckResult]]
 
@@ -68,21 +67,6 @@ def test_an_old_python_and_absent_or_untested_packages_are_told() -> None:
     absent, old = packages(["no-such-package-at-all>=1", "numpy<1", 'ignored; extra == "dev"'])
     assert (absent.level, absent.fix) == ("fail", 'pip install "no-such-package-at-all>=1"')
     assert (old.level, old.fix) == ("warn", 'pip install "numpy<1"')
-
-
-def test_gpus_are_listed_with_their_memory_and_a_torch_that_does_not_work_is_told() -> None:
-    def listed(code: str) -> list[CheckResult]:
-        return list(devices(lambda: listed_gpus([sys.executable, "-c", code])))
-
-    found = {
-        "gpus": [{"name": "NVIDIA A100", "n_bytes": 85e9}, {"name": "K80", "n_bytes": 1, "why_not": "no"}],
-        "said": [], "torch": "2.13.0", "cuda": "13.0",
-    }  # fmt: skip
-    _, good, bad = listed(f"print({json.dumps(found)!r})")
-    assert (good.level, good.what) == ("ok", "GPU NVIDIA A100, 85 GB")
-    assert (bad.level, bad.what) == ("warn", "K80 (number 1): no; it is not used")
-    for code in ("raise SystemExit(3)", "print('nonsense')", "import no_such_module"):
-        assert [one.level for one in listed(code)] == ["ok", "fail"]
 
 
 OLD = "The driver is too old (found version 12040)."
@@ -124,23 +108,6 @@ def test_a_full_card_wants_its_memory_freed_and_no_other_driver() -> None:
     _, failed = devices(lambda: CudaGpus(why_none=f"torch cannot compute on {full}"), may_have=lambda: False)
     for found in (note, failed):
         assert ("nvidia-smi lists who holds it" in found.fix, "driver" in found.fix) == (True, False)
-
-
-def test_torch_is_asked_in_a_process_and_its_warnings_come_once_without_their_places_in_its_source(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "torch.py").write_text(
-        "import warnings\n"
-        "__version__ = '2.13.0'\n"
-        "class version: cuda, hip = '13.0', None\n"
-        "class cuda:\n"
-        "    def is_available():\n"
-        "        for _ in range(2):\n"
-        "            warnings.warn('The CUDA driver is\\n too old. (Triggered internally at CUDAFunctions.cpp:119.)')\n"
-        "        return False\n"
-    )
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    assert listed_gpus() == CudaGpus(torch="2.13.0", cuda="13.0", said=("The CUDA driver is too old.",))
 
 
 def test_a_full_disk_warns_and_what_is_no_folder_or_no_store_fails(tmp_path: Path) -> None:
@@ -207,13 +174,6 @@ def test_data_that_are_not_here_warn_where_they_can_be_fetched_and_fail_where_no
     with socket.create_server(("127.0.0.1", 0)) as server:
         (found,) = sweep_inputs(sweep, [], treebanks=f"http://127.0.0.1:{server.getsockname()[1]}")
     assert (found.level, found.fix.split(",")[0]) == ("warn", f"permafrost data fetch --sweep {sweep}")
-
-
-def test_a_sweep_with_a_mistake_or_a_missing_folder_fails(tmp_path: Path) -> None:
-    wrong = write_sweep(tmp_path / "a.yaml", "trial: {data: UD_Naija-NSC-sample, optimm: {}}")
-    absent = write_sweep(tmp_path / "b.yaml", f"trial: {{data: {{folder: {tmp_path / 'gone'}}}}}")
-    assert levels(sweep_inputs(wrong, [])) == ["fail"]
-    assert levels(sweep_inputs(absent, [])) == ["fail"]
 
 
 def test_a_browser_that_cannot_be_run_or_is_not_there_only_warns(

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from orchestrator.forecast.gpu_memory import EncoderSizes, gpu_bytes, lengths_of, sizes_of
-from tests.orchestrator.forecast.worlds import LENGTHS, SIZES, spec_of
+from tests.orchestrator.forecast.worlds import LENGTHS, spec_of
 from trials.datasets.corpus import fingerprint
 from trials.models.load import load_tokenizer
 from trials.sources.places.model_draft import ModelDraft, find_model
@@ -29,12 +29,6 @@ def test_sizes_of_the_bundled_model_are_its_configurations() -> None:
     sizes = sizes_of(spec_of().model)
     assert (sizes.layers, sizes.width, sizes.inner) == (6, 128, 512)
     assert sizes.total == pytest.approx(2_233_344, rel=0.01)  # but for biases and norms
-
-
-def test_what_learns_and_the_size_of_a_batch_decide_the_memory() -> None:
-    whole, head = (gpu_bytes(spec_of(depth), SIZES, LENGTHS) for depth in (0, 6))
-    assert whole - head >= 16 * SIZES.total  # gradients, two moments and the best weights
-    assert gpu_bytes(spec_of(0, optim={"batch_size": 4096}), SIZES, LENGTHS) > whole
 
 
 def test_the_memory_of_a_trial_on_a_gpu_is_estimated_with_its_best_weights_and_its_corpora() -> None:

@@ -67,14 +67,6 @@ def test_a_search_states_what_it_is_likely_to_run_and_the_most_that_it_may() -> 
     assert pace.time_left(90.0) == "at most 15 min 0 s"
 
 
-def test_a_trial_that_failed_is_over_but_tells_no_pace() -> None:
-    one, other = spec_of(0), spec_of(1)
-    pace = Pace([one, other])
-    run(pace, one, 100.0, epochs=1)
-    pace.ended(one, is_complete=False)
-    assert pace.share_done() == pytest.approx(0.5)
-
-
 def test_what_is_left_of_a_trial_is_told_by_its_own_epochs() -> None:
     spec = spec_of(0)
     pace = Pace([spec])
@@ -89,18 +81,6 @@ def test_what_is_left_of_a_trial_is_told_by_its_own_epochs() -> None:
 # --- The end of all trials
 
 
-def test_one_minute_before_the_end_about_one_minute_is_left() -> None:
-    """Two of three trials of ten minutes have ended, one after the other; of the third nine minutes have passed."""
-    specs = [spec_of(seed, epochs=10) for seed in range(3)]
-    pace = Pace(specs)
-    for n, spec in enumerate(specs[:2]):
-        run_whole(pace, spec, 60.0, since=600.0 * n)
-    pace.started(specs[2], 1200.0)
-    run(pace, specs[2], 60.0, epochs=9, since=1200.0)
-    assert pace.seconds_to_end(1740.0) == pytest.approx(60.0)
-    assert pace.seconds_to_end(1770.0) == pytest.approx(30.0)
-
-
 def test_a_long_last_trial_is_awaited_although_others_were_short() -> None:
     """Eight workers have ended seven short trials; the mean of what ran says that little is left."""
     short, long = [spec_of(seed, freeze=FROZEN) for seed in range(7)], spec_of(8)
@@ -112,16 +92,6 @@ def test_a_long_last_trial_is_awaited_although_others_were_short() -> None:
         pace.ended(spec, is_complete=True)
     run(pace, long, 100.0, epochs=2)
     assert pace.seconds_to_end(200.0) == pytest.approx(700.0)
-
-
-def test_work_that_waits_is_shared_by_those_that_run() -> None:
-    """Two trials of 90 s run, half done, and four more wait: 2 x 45 s + 4 x 90 s for two workers."""
-    specs = [spec_of(seed, epochs=10) for seed in range(6)]
-    pace = Pace(specs)
-    for spec in specs[:2]:
-        pace.started(spec, 0.0)
-        run(pace, spec, 9.0, epochs=5)
-    assert pace.seconds_to_end(45.0) == pytest.approx(225.0)
 
 
 def test_when_a_trial_has_ended_its_worker_counts_until_the_next_one_which_counts_by_its_kind() -> None:

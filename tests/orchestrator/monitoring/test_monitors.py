@@ -9,15 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.execution.events import Listeners
-from orchestrator.execution.recorder import Recorder
 from orchestrator.execution.stop_request import StopRequest
 from orchestrator.session.monitors import Watch
 from orchestrator.storage.storage import FolderStorage
-from orchestrator.store import open_store
 from orchestrator.sweeps.plan import Plan
 from orchestrator.sweeps.sweep import SweepSpec
 from orchestrator.sweeps.watch_spec import WatchSpec
-from tests.builders import first_attempts, make_record, make_spec
+from tests.builders import first_attempts, make_spec
 from tests.examples import each
 from tests.small_sweeps import POS, launched, write_bank
 from trials.state import State
@@ -74,18 +72,6 @@ def test_a_launch_ends_done_failed_or_interrupted(
 def test_a_launch_that_breaks_says_by_what_without_secrets(tmp_path: Path) -> None:
     last = ended(tmp_path, 1, State.COMPLETED, GoneError("no answer\nfrom //me:pw@host"))
     assert (last["error"], last["left"]) == ("GoneError: from //***@host", 1)
-
-
-def test_the_recorder_tells_how_long_each_commit_took_and_nothing_where_there_was_none(tmp_path: Path) -> None:
-    took: list[float] = []
-    recorder = Recorder(open_store(tmp_path / "results", must_exist=False), committed=took.append)
-    recorder.flush()
-    recorder.started(SPECS[0], 1)
-    recorder.evaluated(SPECS[0], make_record())
-    recorder.ended(SPECS[0], State.COMPLETED, None)
-    recorder.close()
-    assert len(took) == 1
-    assert 0 < took[0] < 30
 
 
 def test_a_sweep_without_ray_is_logged_too(tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ def test_the_steps_reach_from_the_last_commit_to_the_last_line(ending: Callable[
     assert steps.seen.keys() >= {"Recorder.close", "Membership.leave", "show_done", "say_end"}
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize(
     "name", ["Recorder.flush", "PartFolder.append", "Recorder.close", "Membership.leave", "outcome_of", "say_end"]
 )
