@@ -118,3 +118,10 @@ def test_trials_of_an_earlier_version_of_a_sweep_are_counted_and_shown_on_demand
     shown = status(store.root, "--all").stdout
     assert "earlier version" not in shown
     assert "sweep mine: 3 trials, 1 completed, 1 failed" in shown
+
+
+def test_it_says_how_many_documents_a_dev_split_is_of(tmp_path: Path) -> None:
+    spec = make_spec(data={"sizes": (800, 500, 500), "documents": (9, 40, 0)})
+    store = open_store(tmp_path / "counted", must_exist=False)
+    store.add_plan(plan_of(spec, name="mine"))
+    assert "500 dev sentences of 40 documents" in status(store.root).stdout
