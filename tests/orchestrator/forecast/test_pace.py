@@ -67,6 +67,14 @@ def test_a_search_states_what_it_is_likely_to_run_and_the_most_that_it_may() -> 
     assert pace.time_left(90.0) == "at most 15 min 0 s"
 
 
+def test_a_trial_that_failed_is_over_but_tells_no_pace() -> None:
+    one, other = spec_of(0), spec_of(1)
+    pace = Pace([one, other])
+    run(pace, one, 100.0, epochs=1)
+    pace.ended(one, is_complete=False)
+    assert pace.share_done() == pytest.approx(0.5)
+
+
 def test_what_is_left_of_a_trial_is_told_by_its_own_epochs() -> None:
     spec = spec_of(0)
     pace = Pace([spec])
