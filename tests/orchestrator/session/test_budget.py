@@ -43,6 +43,14 @@ def test_so_many_trials_run_and_the_same_command_resumes(tmp_path: Path, capsys:
     assert len(open_store(tmp_path / "results").completed_ids()) == 2
 
 
+def test_hours_that_are_over_stop_at_the_next_evaluation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_bank(tmp_path / "bank", train=24, dev=8, test=8)
+    code, outcome, said = launched_with(tmp_path, capsys, max_hours=1e-9)
+    assert (code, outcome["completed"]) == (143, 0)
+    assert "Stopping, --max-hours 1e-09 reached" in said
+    assert launched_with(tmp_path, capsys)[0] == 0
+
+
 def test_a_bound_that_means_nothing_is_refused_and_one_reached_with_nothing_to_go_no_interruption() -> None:
     wrong = {
         Bounds(hours=0.0): "--max-hours 0: must be above 0",
