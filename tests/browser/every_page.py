@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from dashboards.data.frames import Snapshot
 from dashboards.views.registry import VIEWS
@@ -18,8 +18,3 @@ def paths(snapshot: Snapshot) -> Iterator[str]:
     completed = trials.loc[trials["state"] == "completed", "trial_id"]
     yield f"/trial/{completed.iloc[0]}"
     yield f"/compare?trials={','.join(completed[:2])}"
-
-
-def screens(sizes: Sequence[tuple[int, int]] = SIZES) -> Iterator[tuple[tuple[int, int], str]]:
-    """Every size in every scheme."""
-    return ((size, scheme) for size in sizes for scheme in SCHEMES)

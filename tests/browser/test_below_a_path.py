@@ -82,11 +82,10 @@ def test_pages_links_figures_and_files_stay_below_the_path(
             assert [each for each in addresses(page) if not each.startswith(f"{PATH}/")] == []
 
 
-@pytest.mark.parametrize("kind", PROXIES)
-def test_a_trial_is_reached_by_dot_grid_and_deep_link_and_a_choice_is_written_below_the_path(
-    kind: str, store: ResultStore, tmp_path: Path, browser: Browser
+def test_a_trial_is_reached_by_grid_and_deep_link_and_a_choice_is_written_below_the_path(
+    store: ResultStore, tmp_path: Path, browser: Browser
 ) -> None:
-    with behind(kind, store, tmp_path) as url, watching(browser) as watched:
+    with behind("strips", store, tmp_path) as url, watching(browser) as watched:
         page = watched.open(f"{url}/trials")
         page.locator(".ag-cell a").first.click()
         page.wait_for_url(f"{url}/trial/*")
@@ -112,11 +111,10 @@ def test_new_rows_come_to_a_page_below_the_path(tmp_path: Path, browser: Browser
         expect(page.locator('[data-part="depth-strip"]').get_by_text("n=3")).to_have_count(before)
 
 
-@pytest.mark.parametrize("kind", PROXIES)
 def test_the_form_signs_in_below_the_path_and_the_cookie_goes_nowhere_else(
-    kind: str, store: ResultStore, tmp_path: Path, browser: Browser
+    store: ResultStore, tmp_path: Path, browser: Browser
 ) -> None:
-    with behind(kind, store, tmp_path, token=TOKEN) as url, watching(browser) as watched:
+    with behind("keeps", store, tmp_path, token=TOKEN) as url, watching(browser) as watched:
         watched.expects("status 401")
         watched.expects("console error: .*401")
         page = watched.visit(f"{url}/scores?size=800")

@@ -1,4 +1,4 @@
-"""What matters, and picked trials side by side, each in a real browser."""
+"""Picked trials side by side, in a real browser."""
 
 from __future__ import annotations
 
@@ -28,13 +28,6 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> ResultStore:
 def url(store: ResultStore) -> Iterator[str]:
     with serving(make_app(Frames(store))) as address:
         yield address.rstrip("/")
-
-
-def test_a_bar_per_setting_says_what_matters(url: str, watched: Watched) -> None:
-    page = watched.open(f"{url}/why")
-    bars = drawn(page, '[data-part="matters-importance"]')[0]
-    assert bars["type"] == "bar"
-    expect(page.locator('[data-part="matters-importance"] .ytick').first).to_have_text("frozen layers")
 
 
 def test_ticked_trials_go_into_the_address_and_are_compared(url: str, watched: Watched) -> None:

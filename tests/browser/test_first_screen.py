@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import dash
 import pytest
 from playwright.sync_api import Browser, Route, expect
 
@@ -13,10 +15,11 @@ from dashboards.app.app import make_app
 from dashboards.commands.dashboard import DEMO_PAGE, DEMO_STORE
 from dashboards.data.frames import Frames
 from dashboards.data.page_query import PageQuery
-from orchestrator.store import ResultStore, open_store
+from orchestrator.store import open_store
 from tests.browser.every_page import SCHEMES
-from tests.browser.harness import Served, Watched, axe, wait_until_drawn, watching
+from tests.browser.harness import Watched, axe, serving, wait_until_drawn, watching
 from tests.dashboards.stores import Invented, specs, write_store
+from tests.examples import each
 
 pytestmark = pytest.mark.browser
 
@@ -27,47 +30,50 @@ CLEAR = Invented(noise=0.001, score=lambda spec: 0.9 - (0.4 if spec.freeze.depth
 OPEN = Invented(noise=0.05, score=lambda spec: 0.8)
 
 
-def _demo(folder: Path) -> ResultStore:
-    return open_store(DEMO_STORE)
+def _demo(folder: Path) -> dash.Dash:
+    return make_app(Frames(open_store(DEMO_STORE)), DEMO)
 
 
-def _decided(folder: Path) -> ResultStore:
-    return write_store(folder, FIVE, CLEAR)
+def _undecided(folder: Path) -> dash.Dash:
+    return make_app(Frames(write_store(folder, specs(seeds=range(3)), OPEN)))
 
 
-def _undecided(folder: Path) -> ResultStore:
-    return write_store(folder, specs(seeds=range(3)), OPEN)
+def _decided(folder: Path) -> dash.Dash:
+    return make_app(Frames(write_store(folder, FIVE, CLEAR)))
 
 
-def _half_done(folder: Path) -> ResultStore:
-    half = Invented(noise=0.001, score=CLEAR.score, state=lambda spec: "completed" if spec.seed < 3 else None)
-    return write_store(folder, FIVE, half)
-
-
-def _several(folder: Path) -> ResultStore:
+def _several(folder: Path) -> dash.Dash:
+    """A sweep that is decided, and a newer one that is not."""
     write_store(folder, specs(seeds=range(5), train_sizes=(400,)), CLEAR, sweep="decided", started=1.7e9)
-    return write_store(folder, specs(seeds=range(3), train_sizes=(200,)), OPEN, sweep="undecided", started=1.8e9)
+    store = write_store(folder, specs(seeds=range(3), train_sizes=(200,)), OPEN, sweep="undecided", started=1.8e9)
+    return make_app(Frames(store))
+
+
+@pytest.fixture(scope="module")
+def addresses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """A dashboard of each kind of store."""
+    apps = {"demo": _demo, "undecided": _undecided, "decided": _decided, "several": _several}
+    with ExitStack() as servers:
+        folder = tmp_path_factory.mktemp("first")
+        yield {kind: servers.enter_context(serving(app(folder / kind))) for kind, app in apps.items()}
 
 
 @pytest.mark.parametrize(
     ("store", "words"),
     [
-        (_demo, "EWT, Naija: freeze the first 2 of 6 layers and the embeddings."),
-        (_decided, "tiny: freeze the first 4 of 6 layers."),
-        (_undecided, "decide"),
-        (_half_done, "tiny: freeze the first 4 of 6 layers (200 for training)"),
-        (_several, "Freeze the first 4 of 6 layers. Loses"),
+        ("demo", "EWT, Naija: freeze the first 2 of 6 layers and the embeddings."),
+        ("undecided", "decide"),
+        ("several", "Freeze the first 4 of 6 layers. Loses"),
     ],
 )
 def test_the_first_address_answers_in_words_before_any_figure_table_or_list(
-    store: Callable[[Path], ResultStore], words: str, tmp_path: Path, served: Served, watched: Watched
+    store: str, words: str, addresses: dict[str, str], watched: Watched
 ) -> None:
     """Neither plotly.js nor any part is let through before the sentence stands: it waits for nothing slow."""
-    address = served(make_app(Frames(store(tmp_path / "store")), DEMO if store is _demo else None))
     page, held = watched.page, list[Route]()
     for slow in ("**/plotly-cartesian-*", "**/part/**", "**/answers.txt*"):
         page.route(slow, lambda route: held.append(route))
-    watched.visit(address, wait_until="commit")
+    watched.visit(addresses[store], wait_until="commit")
     expect(page.locator(".sentence-first")).to_contain_text(words)
     for place in page.locator(".place:empty, .wide:empty").all():
         assert place.evaluate("(each) => getComputedStyle(each, '::before').content").strip('"')
@@ -76,33 +82,16 @@ def test_the_first_address_answers_in_words_before_any_figure_table_or_list(
     wait_until_drawn(page)
 
 
-def test_the_logo_leads_to_the_sweep_with_most_decided_answers(
-    tmp_path: Path, served: Served, watched: Watched
-) -> None:
-    address = served(make_app(Frames(_several(tmp_path / "store"))))
-    page = watched.open(f"{address}scores?sweep=undecided")
+def test_the_logo_leads_to_the_sweep_with_most_decided_answers(addresses: dict[str, str], watched: Watched) -> None:
+    page = watched.open(f"{addresses['several']}scores?sweep=undecided")
     page.locator("#home").click()
     page.wait_for_url("**/?sweep=decided")
     wait_until_drawn(page)
     assert page.locator(".sentence-first").inner_text().startswith("Freeze")
 
 
-def test_the_sweeps_of_a_store_are_listed_at_once_and_their_answers_follow(
-    tmp_path: Path, served: Served, watched: Watched
-) -> None:
-    address = served(make_app(Frames(_several(tmp_path / "store"))))
-    held = list[Route]()
-    watched.page.route("**/answers.txt*", lambda route: held.append(route))
-    page = watched.open(f"{address}?sweep=decided")
-    places = page.locator('[data-part="answer-sweeps"] li .fetched')
-    expect(places).to_have_count(2)
-    assert "Computing" in places.first.evaluate("(each) => getComputedStyle(each, '::before').content")
-    page.unroute_all()
-    expect(places.nth(1)).to_contain_text("Freeze the first 4 of 6 layers.")
-
-
-def test_a_click_on_a_mark_opens_the_trials_of_its_setting(tmp_path: Path, served: Served, watched: Watched) -> None:
-    page = watched.open(f"{served(make_app(Frames(_decided(tmp_path / 'store'))))}?size=800")
+def test_a_click_on_a_mark_opens_the_trials_of_its_setting(addresses: dict[str, str], watched: Watched) -> None:
+    page = watched.open(f"{addresses['decided']}?size=800")
     mark = page.locator(f"{FIGURE} .scatterlayer .trace:nth-child(2) .points path").first
     mark.scroll_into_view_if_needed()
     box = mark.bounding_box()
@@ -135,13 +124,12 @@ def _overlap(one: list[float], other: list[float], slack: float = 1.0) -> bool:
     )
 
 
-@pytest.mark.parametrize("width", [1440, 1024, 390])
+@each("width", [1440, 390])
 def test_labels_lie_on_no_mark_and_a_handle_stands_at_each_panel_over_nothing(
-    width: int, served: Served, browser: Browser
+    width: int, addresses: dict[str, str], browser: Browser
 ) -> None:
-    address = served(make_app(Frames(open_store(DEMO_STORE)), DEMO))
     with watching(browser, viewport={"width": width, "height": 900}) as watched:
-        page = watched.open(address)
+        page = watched.open(addresses["demo"])
         found: dict[str, Any] = page.evaluate(_BOXES)
         assert found["labels"]
         assert not [(a, b) for a in found["labels"] for b in found["marks"] if _overlap(a, b, 3)]
@@ -150,29 +138,18 @@ def test_labels_lie_on_no_mark_and_a_handle_stands_at_each_panel_over_nothing(
         assert all(handle[1] <= width for handle in found["handles"])
 
 
-def test_the_name_of_every_page_is_seen_on_a_phone(tmp_path: Path, served: Served, browser: Browser) -> None:
+def test_the_name_of_every_page_is_seen_on_a_phone(addresses: dict[str, str], browser: Browser) -> None:
     with watching(browser, viewport={"width": 390, "height": 844}) as watched:
-        page = watched.open(served(make_app(Frames(_decided(tmp_path / "store")))))
+        page = watched.open(addresses["decided"])
         box = page.locator(".views").get_by_role("link", name="Trials", exact=True).bounding_box()
         assert box is not None
         assert box["x"] + box["width"] <= 390
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_an_opened_menu_has_no_serious_finding_of_axe(
-    scheme: str, tmp_path: Path, served: Served, browser: Browser
-) -> None:
+def test_an_opened_menu_has_no_serious_finding_of_axe(scheme: str, addresses: dict[str, str], browser: Browser) -> None:
     with watching(browser, color_scheme=scheme) as watched:
-        page = watched.open(served(make_app(Frames(_several(tmp_path / "store")))))
+        page = watched.open(addresses["several"])
         page.locator(f"{FIGURE} .menu > summary").click()
         page.locator(f"{FIGURE} .menu td").first.wait_for()
         assert axe(page) == []
-
-
-def test_a_saved_picture_names_the_recommended_mark(tmp_path: Path, served: Served, watched: Watched) -> None:
-    page = watched.open(f"{served(make_app(Frames(_decided(tmp_path / 'store'))))}?size=800")
-    page.locator(f"{FIGURE} .menu > summary").click()
-    with page.expect_download() as download:
-        page.locator(f"{FIGURE} button", has_text="SVG").click()
-    picture = Path(download.value.path()).read_text(encoding="utf-8")
-    assert "□ ■■■■□□" in picture

@@ -7,14 +7,13 @@ import io
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.error import HTTPError
-from urllib.request import urlopen
 
 import pytest
-from playwright.sync_api import Browser, Page, Route, expect
+from playwright.sync_api import Browser, Page, expect
 
 from dashboards.app import controls as control
 from dashboards.app.app import make_app
+from dashboards.app.shell import TICK_MS
 from dashboards.data.frames import Frames
 from dashboards.data.page_query import PageQuery
 from dashboards.report.write import write_report
@@ -25,7 +24,7 @@ from orchestrator.store.sweep_plans import SweepPlan
 from tests.browser.every_page import SIZES
 from tests.browser.harness import Served, Watched, axe, drawn, serving, wait_until_drawn, watching
 from tests.dashboards.stores import START, Invented, append, specs, write_store
-from tests.examples import first
+from tests.examples import each
 
 pytestmark = pytest.mark.browser
 
@@ -65,32 +64,6 @@ def test_every_dot_is_one_trial_and_the_mean_stands_beside_them(url: str, watche
     expect(page.locator(DOTS).get_by_text("n=5")).to_have_count(10)
 
 
-def test_below_three_seeds_there_are_only_dots(tmp_path: Path, served: Served, watched: Watched) -> None:
-    frames = Frames(write_store(tmp_path / "store", specs(seeds=(0, 1))))
-    address = served(make_app(frames))
-    page = watched.open(f"{address}scores")
-    assert not [trace for trace in drawn(page, DOTS) if trace["name"].startswith("mean") and trace["x"]]
-
-
-def test_losses_against_the_baseline_are_paired_by_seed_and_positive_where_worse(
-    store: ResultStore, url: str, watched: Watched
-) -> None:
-    page = watched.open(f"{url}/scores?size=800")
-    score = {
-        (r["freeze_strategy"], r["freeze_depth"], r["seed"]): r["best_score"]
-        for r in store.trials().to_pylist()
-        if r["train_size"] == 800
-    }
-    mine = [100 * (score["none", 0, seed] - score["first_k", 2, seed]) for seed in range(5)]
-    points = drawn(page, '[data-part="depth-forest"]')[0]
-    labels = page.evaluate(
-        "() => document.querySelector('[data-part=depth-forest] .js-plotly-plot').layout.yaxis.ticktext"
-    )
-    at = next(n for n, label in enumerate(labels) if "first 2" in label)
-    assert labels[at].endswith("(n=5)")
-    assert points["x"][at] == pytest.approx(sum(mine) / 5, abs=1e-3)
-
-
 def test_the_coverage_grid_tells_every_state_and_figures_say_what_is_incomplete(
     tmp_path: Path, served: Served, watched: Watched
 ) -> None:
@@ -110,24 +83,6 @@ def test_the_coverage_grid_tells_every_state_and_figures_say_what_is_incomplete(
 
 
 # --- 4 and 6: choose, devices
-
-
-def test_the_answer_names_a_depth_and_what_to_write(url: str, watched: Watched) -> None:
-    page = watched.open(f"{url}/?tolerance=3&size=800")
-    card = page.locator(".answer").first
-    expect(card.get_by_role("heading", name="Freeze the first")).to_be_visible()
-    card.get_by_text("In full").click()
-    expect(card.locator("code", has_text="freeze:")).to_be_visible()
-
-
-def test_the_answer_says_how_many_seeds_are_missing_where_it_cannot_decide(
-    tmp_path: Path, served: Served, watched: Watched
-) -> None:
-    few = write_store(tmp_path / "store", specs(train_sizes=(200,)))
-    page = watched.open(f"{served(make_app(Frames(few)))}?tolerance=1")
-    expect(page.get_by_text("Not decided yet").first).to_be_visible()
-    expect(page.get_by_text("more seed").first).to_be_visible()
-    expect(page.locator("code", has_text="permafrost launch --sweep")).to_be_visible()
 
 
 LINE, HANDLE = ".tolerance-line", ".tolerance-line span"
@@ -166,19 +121,6 @@ def test_the_tolerance_moves_with_the_keyboard_too(url: str, watched: Watched) -
     expect(page.locator(LINE).first).to_have_attribute("aria-valuenow", "1")
 
 
-def test_each_control_of_the_answer_changes_its_figure(tmp_path: Path, served: Served, watched: Watched) -> None:
-    other = specs(seeds=range(5), data={"name": "other", "fingerprint": "f" * 64})
-    address = served(make_app(Frames(write_store(tmp_path / "store", [*TRIALS, *other]))))
-    page = watched.open(address)
-    shown = [name for name in control.NAMES if page.locator(f".control-{name}").is_visible()]
-    assert shown == ["corpus", "size", "cost", "tolerance"]
-    drawings = []
-    for search in ("", "?corpus=pos+other", "?size=800", "?cost=trainable_params", "?tolerance=3"):
-        watched.open(f"{address}{search}")
-        drawings.append(page.evaluate("JSON.stringify(document.querySelector('.js-plotly-plot').layout)"))
-    assert len(set(drawings)) == len(drawings)
-
-
 def test_older_addresses_lead_to_the_pages_that_took_them_in(url: str, watched: Watched) -> None:
     for old, new in (("depth?size=800", "scores?size=800"), ("choose", ""), ("tags", "errors"), ("curves", "training")):
         assert watched.open(f"{url}/{old}").url == f"{url}/{new}"
@@ -194,17 +136,10 @@ def test_the_report_is_a_button_with_a_dialog(url: str, watched: Watched) -> Non
     expect(dialog).not_to_be_visible()
 
 
-def test_times_of_different_devices_are_not_compared(tmp_path: Path, served: Served, watched: Watched) -> None:
-    mixed = Invented(device=lambda spec: "cpu" if spec.freeze.is_baseline else "NVIDIA H200")
-    address = served(make_app(Frames(write_store(tmp_path / "store", TRIALS, mixed))))
-    page = watched.open(f"{address}savings")
-    expect(page.get_by_text("different devices").first).to_be_visible()
-
-
 # --- The answer at first glance
 
 
-@pytest.mark.parametrize("size", SIZES)
+@each("size", SIZES)
 def test_the_answer_and_its_figure_are_seen_without_scrolling(
     url: str, browser: Browser, size: tuple[int, int]
 ) -> None:
@@ -217,19 +152,7 @@ def test_the_answer_and_its_figure_are_seen_without_scrolling(
         expect(page.locator(".answer")).to_have_count(2)
 
 
-def test_the_answer_in_words_does_not_wait_for_plotly(url: str, watched: Watched) -> None:
-    page, held = watched.open(url), list[Route]()
-    page.route("**/plotly-cartesian-*", lambda route: held.append(route))
-    page.goto(f"{url}/?tolerance=3", wait_until="commit")
-    expect(page.locator(".sentence-first")).to_contain_text("freeze the first")
-    assert page.evaluate("window.Plotly.react") is None
-    for route in held:
-        route.continue_()
-    wait_until_drawn(page)
-    assert drawn(page, '[data-part="answer-losses"]')
-
-
-@pytest.mark.parametrize("path", ["scores", "training", "savings"])
+@each("path", ["scores", "training", "savings"])
 def test_the_first_figure_begins_within_200_pixels_of_the_top(url: str, browser: Browser, path: str) -> None:
     with watching(browser, viewport={"width": 1440, "height": 900}) as watched:
         box = watched.open(f"{url}/{path}").locator(".js-plotly-plot").first.bounding_box()
@@ -296,11 +219,6 @@ def test_on_a_phone_filters_open_on_demand(url: str, browser: Browser) -> None:
         expect(page.locator("#control-split")).to_be_visible()
 
 
-def test_a_strip_says_in_words_what_it_shows(url: str, watched: Watched) -> None:
-    page = watched.open(url)
-    assert page.get_by_role("img", name="layers 1 to 2 of 6 frozen").count() >= 1
-
-
 # --- 7: drill-down
 
 
@@ -338,7 +256,6 @@ def test_a_dot_leads_to_its_trial(url: str, watched: Watched) -> None:
     assert trial in {spec.trial_id for spec in TRIALS}
     for title in ("Evaluations", "Scores by label", "Predictions on dev", "Other seeds of this setting", "Settings"):
         expect(page.get_by_role("heading", name=title)).to_be_visible()
-    page.get_by_role("link").filter(has_text="").nth(0)
     siblings = page.locator("a[href^='/trial/']")
     expect(siblings).to_have_count(4)
 
@@ -508,17 +425,17 @@ def test_a_paused_page_stands_still(tmp_path: Path, served: Served, watched: Wat
     address = served(make_app(Frames(live)))
     page = watched.open(f"{address}scores?pause=1")
     append(live, TRIALS, Invented(state=lambda spec: "completed" if spec.seed == 3 else None))
-    page.wait_for_timeout(4000)
+    page.wait_for_timeout(2 * TICK_MS)
     assert len(_dots(page)) == 30
     page.locator("label", has_text="Pause").click()
     page.wait_for_function(_N_DOTS, arg=[PLOT, 40])
 
 
-def test_an_idle_page_redraws_nothing_in_ten_seconds(url: str, watched: Watched) -> None:
+def test_an_idle_page_redraws_nothing(url: str, watched: Watched) -> None:
     page = watched.open(f"{url}/scores")
     page.wait_for_timeout(1500)  # the last drawing of the page itself
     page.evaluate(_COUNT)
-    page.wait_for_timeout(10_000)
+    page.wait_for_timeout(3 * TICK_MS)
     assert page.evaluate("window.drawings") == 0
     expect(page.locator("#age")).to_contain_text("last row")
 
@@ -536,20 +453,6 @@ def test_an_empty_store_names_the_next_command(tmp_path: Path, served: Served, w
     expect(watched.open(address).get_by_text("permafrost launch").first).to_be_visible()
 
 
-@pytest.mark.parametrize(("states", "words"), [
-    ({0: "failed", 1: "failed"}, "No trial has completed yet: 20 failed"),
-    ({0: None, 1: None}, "No trial has completed yet: 20 missing"),
-    ({0: "diverged", 1: "out_of_memory"}, "10 diverged, 10 out of memory"),
-])  # fmt: skip
-def test_a_store_without_a_complete_trial_says_why(
-    tmp_path: Path, served: Served, watched: Watched, states: dict[int, str | None], words: str
-) -> None:
-    made = Invented(state=lambda spec: states[spec.seed])
-    address = served(make_app(Frames(write_store(tmp_path / "store", specs(seeds=(0, 1)), made))))
-    page = watched.open(f"{address}scores")
-    expect(page.get_by_text(words).first).to_be_visible()
-
-
 def test_a_broken_part_is_told_and_the_rest_shown(tmp_path: Path, served: Served, watched: Watched) -> None:
     store = write_store(tmp_path / "store", TRIALS)
     (store.root / "epochs" / "part-00000000000000000001-0000000000000000.parquet").write_bytes(b"broken")
@@ -559,13 +462,11 @@ def test_a_broken_part_is_told_and_the_rest_shown(tmp_path: Path, served: Served
     assert len(_dots(page)) == 50
 
 
-HOSTILE = ["<script>alert(1)</script>", "a,b&c=d", "../../up", "x" * 300, "שלום עולם", "NaN"]
-
-
+HOSTILE = ["<script>alert(1)</script>", "../a,b&c=d שלום" + "x" * 300]
 SHOW_ALL = {path for path, view in VIEWS.items() if "model" in view.of_all}  # models, unless the address names one
 
 
-@pytest.mark.parametrize("name", first(2, HOSTILE))
+@pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_name_is_only_a_name(tmp_path: Path, served: Served, watched: Watched, name: str) -> None:
     trials = specs(seeds=(0, 1, 2), train_sizes=(200,), data={"name": name}, model={"name": name})
     address = served(make_app(Frames(write_store(tmp_path / "store", trials))))
@@ -643,17 +544,6 @@ def test_a_csv_holds_what_the_page_shows(url: str, watched: Watched) -> None:
     rows = list(csv.DictReader(io.StringIO(Path(download.value.path()).read_text(encoding="utf-8"))))
     assert all(row["source"].startswith("sweep made-up (config ") for row in rows)
     assert sorted(row["trial"] for row in rows) == sorted(_dots(page))
-
-
-@pytest.mark.parametrize("name", ["nothing.csv", "depth-strip.exe", "..%5C..%5Cpyproject.toml", "depth-strip.csv.toml"])
-def test_an_export_is_looked_up_and_never_joined_to_a_path(url: str, name: str) -> None:
-    with pytest.raises(HTTPError, match="404"):
-        urlopen(f"{url}/export/{name}")
-
-
-def test_a_path_out_of_the_exports_is_the_page_that_says_not_found(url: str, watched: Watched) -> None:
-    page = watched.open(f"{url}/export/..%2F..%2Fpyproject.toml")
-    expect(page.get_by_text("This page does not exist")).to_be_visible()
 
 
 def test_every_page_tells_where_its_numbers_come_from(url: str, watched: Watched) -> None:

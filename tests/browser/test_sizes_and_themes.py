@@ -1,4 +1,4 @@
-"""Every page at three sizes, light and dark: nothing serious for axe, no wider than the screen, legible axes."""
+"""Every page at three sizes, dark and light: nothing serious for axe, no wider than the screen, legible axes."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from playwright.sync_api import Browser, Page
 
 from dashboards.app.app import make_app
 from dashboards.data.frames import Frames
-from tests.browser.every_page import paths, screens
+from tests.browser.every_page import SIZES, paths
 from tests.browser.harness import axe, serving, watching
 from tests.dashboards.stores import specs, write_store
 from tests.examples import first
 
 pytestmark = pytest.mark.browser
 
-SCREENS = [((390, 844), "dark"), *(each for each in screens() if each != ((390, 844), "dark"))]
+SCREENS = [*zip(reversed(SIZES), ("dark", "light", "dark"), strict=True)]
 # What is wrong with the texts of a page's figures: too small, or on top of another label of the same axis.
 _ILLEGIBLE = """() => {
     const found = [];
