@@ -18,12 +18,12 @@ START = "orchestrator.commands.launch_command"
 LIMITS = {
     "modules with a second docstring": 0,
     "lines of the largest module": 450,
-    "modules that launch reaches": 177,
-    "lines that launch reaches": 25_900,
+    "modules that launch reaches": 176,
+    "lines that launch reaches": 25_700,
     "modules that launch can load, plugs included": 277,
-    "lines that launch can load, plugs included": 38_000,
-    "names of ours that a module takes, mean": 10.8,
-    "names of ours that a module takes, most": 43,
+    "lines that launch can load, plugs included": 37_900,
+    "names of ours that a module takes, mean": 10.7,
+    "names of ours that a module takes, most": 35,
     "modules that print, but are no command": 0,
 }
 """Imports within functions count; those under TYPE_CHECKING do not. What a launch reaches ends at a contract of plugs:
