@@ -48,7 +48,8 @@ def climbed(planned: PlannedQuestion, baseline: Baseline, launch: Launch, lookup
             SweepFile(planned.path).write(question.sweep_text())
             plan = launch.plan(*sweep_of_text(planned.path, question.sweep_text()), lookup)
             return planned._replace(question=question, plan=plan)
-    launch.say(f"learn   {not_learned(baseline)}, whatever was tried")
+    if launch.time_left > 0:  # else the last rung was not tried to its end
+        launch.say(f"learn   {not_learned(baseline)}, whatever was tried")
     return planned
 
 

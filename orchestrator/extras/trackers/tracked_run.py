@@ -26,7 +26,7 @@ Setting = str | int | float | bool
 
 PREFIX = "permafrost."  # of all our tags
 LONGEST = 500  # characters of a parameter or tag, the least that a tracker's server accepts
-_NO_METRICS = {"trial_id", "attempt", "step", "train_size", "seed", "freeze_depth", "freeze_embeddings"}
+_NO_METRICS = {"trial_id", "attempt", "step", "train_size", "seed", "seed_key", "freeze_depth", "freeze_embeddings"}
 
 
 @dataclass(frozen=True)

@@ -58,6 +58,10 @@ def test_every_evaluation_is_a_scalar_of_the_newest_attempt(live: Path) -> None:
     assert math.isnan(scalars(read(live, DIVERGED), "dev_loss")[-1][1])
 
 
+def test_a_trial_that_was_never_evaluated_has_no_metric_as_what_names_it_is_none(live: Path) -> None:
+    assert read(live, BROKEN).Tags()["scalars"] == []
+
+
 def test_hparams_are_the_settings_of_a_trial_and_say_how_it_ended(live: Path) -> None:
     for spec, status in ((RETRIED, "STATUS_SUCCESS"), (DIVERGED, "STATUS_FAILURE"), (BROKEN, "STATUS_FAILURE")):
         content = read(live, spec).summary_metadata
