@@ -7,7 +7,7 @@ permafrost answer --store results --sweep starter --tolerance 0.5 --json
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -17,9 +17,6 @@ from orchestrator.config import options
 from orchestrator.config.console import DEFAULT_STORE, reported, say
 from orchestrator.store import open_store
 from orchestrator.store.stored_specs import planned_specs
-
-if TYPE_CHECKING:
-    pass
 
 ToleranceOption = Annotated[
     float | None,

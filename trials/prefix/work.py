@@ -46,16 +46,19 @@ def learning_layers(spec: TrialSpec, freeze: FreezeSpec, layers: int) -> tuple[i
 
 def train_passes(spec: TrialSpec) -> float:
     """Layer passes of a train item in an epoch, forward and backward; the mean of all epochs."""
-    epochs, layers = spec.optim.epochs, spec.model.n_layers
-    backward = sum(sum(learning_layers(spec, freeze_at(spec, epoch), layers)) for epoch in range(epochs)) / epochs
-    return forward_passes(spec) + backward + 2
+    return forward_passes(spec) + _backward_passes(spec) / spec.optim.epochs + 2
 
 
 def training_passes(spec: TrialSpec) -> float:
     """Passes of an example in the whole training, states of frozen layers computed once; proportional to its FLOPs."""
     epochs, layers, cached = spec.optim.epochs, spec.model.n_layers, cached_depth(spec)
-    backward = sum(sum(learning_layers(spec, freeze_at(spec, epoch), layers)) for epoch in range(epochs))
-    return cached + epochs * (layers - cached) + backward
+    return cached + epochs * (layers - cached) + _backward_passes(spec)
+
+
+def _backward_passes(spec: TrialSpec) -> int:
+    """Layer passes of the gradients of an example in the whole training."""
+    epochs, layers = range(spec.optim.epochs), spec.model.n_layers
+    return sum(sum(learning_layers(spec, freeze_at(spec, epoch), layers)) for epoch in epochs)
 
 
 def forward_passes(spec: TrialSpec) -> int:

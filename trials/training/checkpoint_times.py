@@ -1,4 +1,4 @@
-"""When a running trial saves checkpoints, as a sweep's file says it and as a trial is told; without torch."""
+"""When a running trial saves checkpoints: what a sweep's file says, and what a trial gets of it. Without torch."""
 
 from __future__ import annotations
 
