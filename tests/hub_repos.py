@@ -100,6 +100,7 @@ def point_at(server: HubServer, monkeypatch: pytest.MonkeyPatch, folder: Path) -
         "HF_HUB_OFFLINE": False,
     }.items():
         monkeypatch.setattr(constants, name, value)
+    monkeypatch.setattr("datasets.config.HF_ENDPOINT", server.url)
     for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_DATASETS_OFFLINE", "HF_TOKEN"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PERMAFROST_CACHE", str(folder / "cache"))

@@ -1,7 +1,4 @@
-"""Every YAML file of the project is loaded and planned, in full, against stand-ins for what it downloads.
-
-One process plans all of them, as the imports take longer than the plans.
-"""
+"""Every YAML file of the project is loaded and planned, in full, against stand-ins for what it downloads."""
 
 from __future__ import annotations
 
@@ -17,10 +14,14 @@ from typing import TypeVar
 import pytest
 
 from orchestrator.extras.published.study import STUDIES, load_study
+from orchestrator.sweeps.expansion import expand
+from orchestrator.sweeps.load_sweep import load_sweep
 from tests.end_to_end.conftest import environment
 from tests.examples import each
+from tests.hub_repos import point_at
 from tests.servers import HubServer, UdServer
 from tests.stand_ins import hub_repos, treebanks, write_local_files
+from trials.draft import Lookup
 from trials.settings import FreezeSpec
 from trials.spec import TrialSpec
 
@@ -55,22 +56,6 @@ DOWNLOADS = {  # what each study names that is not on a fresh machine
         "model google-bert/bert-base-multilingual-cased",
     ],
 }  # fmt: skip
-PLAN_ALL = """
-import json, sys
-from pathlib import Path
-from orchestrator.sweeps.expansion import expand
-from orchestrator.sweeps.load_sweep import load_sweep
-from trials.draft import Lookup
-
-found = {}
-network, *paths = sys.argv[1:]
-lookup = Lookup(offline=network == "offline")
-for path in map(Path, paths):
-    sweep, document = load_sweep(path, [])
-    specs = expand(sweep, document, lookup)
-    found[path.stem] = [sweep.predictions, [spec.model_dump_json() for spec in specs]]
-print(json.dumps(found))
-"""
 
 
 @dataclass
@@ -90,20 +75,25 @@ class Machine:
 
     def env(self, cache: Path) -> dict[str, str]:
         env = {name: value for name, value in environment().items() if not name.startswith("HF_")}
-        env |= {"HF_ENDPOINT": self.hub.url, "HF_HOME": str(cache / "hf"), "HF_HUB_DISABLE_XET": "1"}
+        env |= {"HF_ENDPOINT": self.hub.url, "HF_HUB_CACHE": str(cache / "hf"), "HF_HUB_DISABLE_XET": "1"}
         env |= {"HF_HUB_DISABLE_TELEMETRY": "1", "PERMAFROST_UD_URL": self.ud.url, "NO_PROXY": "*"}
-        return env | {"PERMAFROST_CACHE": str(cache / "permafrost")}
+        return env | {"PERMAFROST_CACHE": str(cache / "cache")}
 
     def run(self, *words: object, cache: Path) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, *map(str, words)]
         return subprocess.run(command, cwd=self.folder, env=self.env(cache), capture_output=True, text=True)
 
-    def planned(self, network: str, *paths: Path) -> dict[str, tuple[str, list[TrialSpec]]]:
-        """What each sweep keeps, and its trials, in a process of its own."""
-        done = self.run("-c", PLAN_ALL, network, *paths, cache=self.folder)
-        assert done.returncode == 0, done.stderr
-        found = json.loads(done.stdout).items()
-        return {name: (kept, [TrialSpec.model_validate_json(spec) for spec in specs]) for name, (kept, specs) in found}
+    def plan(self, *paths: Path) -> dict[str, tuple[str, list[TrialSpec]]]:
+        """What each sweep keeps, and its trials, in this process."""
+        lookup, found = Lookup(), {}
+        with pytest.MonkeyPatch.context() as patch:
+            point_at(self.hub, patch, self.folder)
+            patch.setenv("PERMAFROST_UD_URL", self.ud.url)
+            patch.chdir(self.folder)
+            for path in paths:
+                sweep, document = load_sweep(path, [])
+                found[path.stem] = (sweep.predictions, expand(sweep, document, lookup))
+        return found
 
     def asked(self) -> list[str]:
         return [request.path for request in (*self.hub.asked(), *self.ud.asked())]
@@ -115,7 +105,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     write_local_files(folder)
     with HubServer(*hub_repos(tmp_path_factory.mktemp("models"))) as hub, UdServer(treebanks()) as ud:
         machine = Machine(hub, ud, folder, {}, {})
-        for name, (predictions, specs) in machine.planned("online", *sorted(SWEEPS.glob("*.yaml"))).items():
+        for name, (predictions, specs) in machine.plan(*sorted(SWEEPS.glob("*.yaml"))).items():
             machine.plans[name] = specs
             machine.predictions[name] = predictions
         yield machine
@@ -219,10 +209,13 @@ def test_a_demonstration_is_its_study_in_small(study: str, machine: Machine) -> 
 # --- Without a network
 
 
+@pytest.mark.slow  # a fresh process imports torch; that files in a cache are not asked for is in tests/trials/sources
 def test_what_was_fetched_once_is_planned_again_offline_without_a_question(machine: Machine) -> None:
     machine.asked()
-    name = "freezing_bert_glue"
-    assert machine.planned("offline", SWEEPS / f"{name}.yaml")[name][1] == machine.plans[name]
+    words = ("--sweep", SWEEPS / "freezing_bert_glue.yaml", "--offline", "--dry-run", "--json")
+    done = machine.run("-m", "orchestrator.launch", *words, cache=machine.folder)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["planned"] == len(machine.plans["freezing_bert_glue"])
     assert machine.asked() == []
 
 
