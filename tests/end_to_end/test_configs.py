@@ -85,7 +85,7 @@ class Machine:
 
     def plan(self, *paths: Path) -> dict[str, tuple[str, list[TrialSpec]]]:
         """What each sweep keeps, and its trials, in this process."""
-        lookup, found = Lookup(), {}
+        lookup, found = Lookup(), dict[str, tuple[str, list[TrialSpec]]]()
         with pytest.MonkeyPatch.context() as patch:
             point_at(self.hub, patch, self.folder)
             patch.setenv("PERMAFROST_UD_URL", self.ud.url)

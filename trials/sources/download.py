@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import cache
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,6 +21,8 @@ from trials.errors import DataError
 from trials.sources.cache import Progress, no_progress, writing
 
 if TYPE_CHECKING:
+    import ssl
+
     import httpx2
 
 WAITS = (1.0, 2.0, 4.0, 8.0)  # seconds before the second, third, ... attempt
@@ -132,16 +135,21 @@ def client() -> httpx2.Client:
     """
     import httpx2
 
+    headers = {"Accept-Encoding": "identity", "User-Agent": "permafrost"}
     try:
-        return httpx2.Client(
-            follow_redirects=True,
-            timeout=_TIMEOUT_S,
-            headers={"Accept-Encoding": "identity", "User-Agent": "permafrost"},
-        )
+        return httpx2.Client(verify=_certificates(), follow_redirects=True, timeout=_TIMEOUT_S, headers=headers)
     except (ValueError, ImportError, httpx2.InvalidURL) as error:
         raise DataError(
             "a proxy in HTTP_PROXY, HTTPS_PROXY or ALL_PROXY cannot be used. Write http://host:port, or unset it."
         ) from error
+
+
+@cache
+def _certificates() -> ssl.SSLContext:
+    """The authorities that are trusted, read once for all files and proxies: it takes longer than a small file."""
+    import httpx2
+
+    return httpx2.create_ssl_context()
 
 
 def get_json(url: str) -> Any:
