@@ -77,6 +77,11 @@ class Sample:
         return widths[0][0] if widths and widths[0][1] >= _CLEAR * len(self.tabs) else 0
 
     @cached_property
+    def is_conllu(self) -> bool:
+        """Whether nearly all lines have the ten columns of CoNLL-U."""
+        return _share(len(row) == 10 and _id.fullmatch(row[0]) for row in self.tabs) >= _CLEAR
+
+    @cached_property
     def array(self) -> list[dict[str, Any]] | None:
         """The objects of a file that is one JSON value."""
         return objects_of(self.lines)
@@ -127,11 +132,6 @@ def _share(flags: Iterable[object]) -> float:
     return sum(values) / len(values) if values else 0.0
 
 
-def _is_conllu(sample: Sample) -> bool:
-    rows = [line.split("\t") for line in sample.lines if line.strip() and not line.startswith("#")]
-    return _share(len(row) == 10 and _id.fullmatch(row[0]) for row in rows) >= _CLEAR
-
-
 def _has_other_columns(sample: Sample) -> bool:
     for line in takewhile(lambda line: line.startswith("#"), sample.lines):
         name, _, columns = line.partition("=")
@@ -150,10 +150,12 @@ def _is_conll_2012(sample: Sample) -> bool:
 def _numbers_sentences(sample: Sample) -> bool:
     """A word and its tag a line, the number of its sentence in front."""
     rows = [line.split() for line in sample.inside][bool(header_line(sample.lines)) :]
-    width, numbers = usual_width(sample.blocks), [int(row[0]) for row in rows if row[0].isdigit()]
-    is_alike = width > 2 and sum(len(row) == width for row in rows) >= _CLEAR * len(rows)
+    numbers = [int(row[0]) for row in rows if row[0].isdigit()]
     come_again = len(numbers) >= _CLEAR * len(rows) and 2 * len({*numbers}) <= len(numbers)
-    return is_alike and come_again and numbers == sorted(numbers) and not is_numbered(sample.blocks)
+    if not come_again or numbers != sorted(numbers) or is_numbered(sample.blocks):
+        return False
+    width = usual_width(sample.blocks)
+    return width > 2 and sum(len(row) == width for row in rows) >= _CLEAR * len(rows)
 
 
 def _has_lines_before(sample: Sample) -> bool:
@@ -174,7 +176,7 @@ def _has_a_word_a_line(sample: Sample) -> bool:
     rows = [line.cells for block in blocks for line in block]
     width = usual_width(blocks)
     alike = _share(len(row) == width for row in rows) >= _CLEAR or is_numbered(blocks)
-    if width < 2 or not alike or _is_conllu(sample) or _is_a_table(sample):
+    if width < 2 or not alike or sample.is_conllu or _is_a_table(sample):
         return _has_tabs_and_spaces(sample)
     if sample.path.suffix in (".csv", ".jsonl") and not any("\t" in line for line in sample.inside[:20]):
         return False
@@ -187,7 +189,7 @@ def _has_a_word_a_line(sample: Sample) -> bool:
 
 def _has_tabs_and_spaces(sample: Sample) -> bool:
     """Columns that only tabs separate, as a word or a type has a space inside."""
-    return sample.width > 1 and not _is_a_table(sample) and not _is_conllu(sample) and _spans_at(sample) is not None
+    return sample.width > 1 and not _is_a_table(sample) and not sample.is_conllu and _spans_at(sample) is not None
 
 
 def _spans_at(sample: Sample) -> int | None:
@@ -209,7 +211,7 @@ def _is_broken_into_sentences(sample: Sample, most: int) -> bool:
 
 def _is_a_table(sample: Sample) -> bool:
     """Cells between tabs, a row a line: with names of texts on top, texts of several words, or texts beside classes."""
-    if sample.width < 2 or _is_conllu(sample):
+    if sample.width < 2 or sample.is_conllu:
         return False
     rows = [row for row in sample.tabs if len(row) == sample.width]
     if _spans_at(sample) is not None:
@@ -321,7 +323,7 @@ RECOGNISERS = (
         "XML or HTML", lambda sample: re.match(r"\s*<(\?xml|!DOCTYPE|html|\w+>)", sample.first(), re.I) is not None,
         "its first line", way_out="Write a row per text as CSV or JSON lines, or a word and its tag a line",
     ),
-    Recogniser("CoNLL-U", _is_conllu, "CoNLL-U's ten columns on each line", "conllu"),
+    Recogniser("CoNLL-U", lambda sample: sample.is_conllu, "CoNLL-U's ten columns on each line", "conllu"),
     Recogniser("columns", _has_a_word_a_line, "one word a line and blank lines between sentences", "columns"),
     Recogniser("TSV", _is_a_table, "cells separated by tabs", "tsv"),
     Recogniser("CSV", _is_csv, "cells separated alike in all rows", "csv"),
