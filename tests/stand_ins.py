@@ -41,15 +41,18 @@ class PinnedRepo(HubRepo):
         return self.pinned if branch == "main" else super().commit(branch)
 
 
-def treebanks() -> dict[tuple[str, str], Files]:
-    """The bundled samples under the names and release of the whole treebanks."""
+def treebanks(first: int | None = None) -> dict[tuple[str, str], Files]:
+    """The bundled samples, or the first sentences of each split, under the names and release of the whole treebanks."""
     whole = {"UD_English-EWT": "en_ewt", "UD_Naija-NSC": "pcm_nsc"}
-    return {(name, RELEASE): _treebank(f"{name}-sample", short) for name, short in whole.items()}
+    return {(name, RELEASE): _treebank(f"{name}-sample", short, first) for name, short in whole.items()}
 
 
-def _treebank(sample: str, short: str) -> Files:
-    splits = {f"{short}-ud-{split}.conllu": (treebank_path(sample) / f"{split}.conllu") for split in _SPLITS}
-    return {name: path.read_bytes() for name, path in splits.items()} | {"LICENSE.txt": b"CC BY-SA 4.0\n"}
+def _treebank(sample: str, short: str, first: int | None) -> Files:
+    files = {"LICENSE.txt": b"CC BY-SA 4.0\n"}
+    for split in _SPLITS:
+        blocks = (treebank_path(sample) / f"{split}.conllu").read_bytes().split(b"\n\n")
+        files[f"{short}-ud-{split}.conllu"] = b"\n\n".join([*blocks[:-1][:first], b""])
+    return files
 
 
 _SPLITS = ("train", "dev", "test")

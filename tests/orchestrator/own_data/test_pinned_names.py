@@ -26,7 +26,7 @@ ASKED = ChooseOptions(data="UD_Naija-NSC", model="tiny")
 def repo(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[HubRepo]:
     folder = save_tiny_model("distilbert", tmp_path / "made", positions=128)
     files = {path.name: path.read_bytes() for path in folder.iterdir()}
-    with HubServer(model("acme/tiny", files)) as hub, UdServer(treebanks()) as ud:
+    with HubServer(model("acme/tiny", files)) as hub, UdServer(treebanks(first=100)) as ud:
         hub.moved["tiny"] = "acme/tiny"
         point_at(hub, monkeypatch, tmp_path)
         monkeypatch.setenv("PERMAFROST_UD_URL", ud.url)
