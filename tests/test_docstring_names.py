@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import ast
 import importlib.util
-import io
 import re
-import tokenize
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -16,8 +15,6 @@ MODULES = {
     for root in ("orchestrator", "trials", "dashboards")
     for path in sorted((ROOT / root).rglob("*.py"))
 }
-TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
-CLASSES = {node.name: node for tree in TREES.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
 DOTTED = re.compile(r"`([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+)(?:\([^`]*\))?`", re.ASCII)
 OURS = {"orchestrator", "trials", "dashboards", "tests"}
 FILES = {
@@ -35,6 +32,25 @@ FILES = {
 OTHERS = {"permafrost"}  # what trackers and packages call our parameters, tags and entry points
 
 
+@cache
+def trees() -> dict[str, ast.Module]:
+    """All modules, parsed when they are asked for: every process of the tests imports this file."""
+    return {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
+
+
+@cache
+def nodes() -> list[ast.AST]:
+    """All nodes of all modules."""
+    return [node for tree in trees().values() for node in ast.walk(tree)]
+
+
+@cache
+def classes() -> dict[str, ast.ClassDef]:
+    """All classes, by name."""
+    return {node.name: node for node in nodes() if isinstance(node, ast.ClassDef)}
+
+
+@cache
 def defined(node: ast.AST) -> dict[str, ast.AST]:
     """Whatever a module or class defines, imports, annotates or sets, by name."""
     names: dict[str, ast.AST] = {}
@@ -49,17 +65,15 @@ def defined(node: ast.AST) -> dict[str, ast.AST]:
     return names
 
 
+@cache
 def annotated() -> dict[str, set[str]]:
     """The classes of ours that fields and arguments have, by their names: `columns.tokens` is one of `Columns`."""
     types: dict[str, set[str]] = defaultdict(set)
-    for node in (node for tree in TREES.values() for node in ast.walk(tree)):
+    for node in nodes():
         if isinstance(node, ast.arg) or (isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)):
             name = node.arg if isinstance(node, ast.arg) else ast.unparse(node.target)
-            types[name] |= set(re.findall(r"\w+", ast.unparse(node.annotation or ast.Constant("")))) & set(CLASSES)
+            types[name] |= set(re.findall(r"\w+", ast.unparse(node.annotation or ast.Constant("")))) & set(classes())
     return types
-
-
-TYPES = annotated()
 
 
 def attribute(node: ast.AST, rest: list[str]) -> bool:
@@ -69,7 +83,7 @@ def attribute(node: ast.AST, rest: list[str]) -> bool:
     names = defined(node)
     bases = [ast.unparse(base).split("[")[0].split(".")[-1] for base in getattr(node, "bases", [])]
     if rest[0] not in names:
-        return any(attribute(CLASSES[base], rest) for base in bases if base in CLASSES)
+        return any(attribute(classes()[base], rest) for base in bases if base in classes())
     found = names[rest[0]]
     return attribute(found, rest[1:]) if isinstance(found, ast.ClassDef) else len(rest) == 1
 
@@ -81,23 +95,20 @@ def exists(name: str) -> bool:
         return True
     for length in range(len(parts), 0, -1):
         module = ".".join(parts[:length])
-        places = [tree for full, tree in TREES.items() if f".{full}".endswith(f".{module}")]
+        places = [tree for full, tree in trees().items() if f".{full}".endswith(f".{module}")]
         if any(attribute(tree, parts[length:]) for tree in places):
             return True
-    if any(attribute(CLASSES[name], parts[1:]) for name in {parts[0], *TYPES.get(parts[0], ())} & set(CLASSES)):
+    if any(
+        attribute(classes()[name], parts[1:]) for name in {parts[0], *annotated().get(parts[0], ())} & set(classes())
+    ):
         return True
     return parts[0] not in OURS and importlib.util.find_spec(parts[0]) is not None
 
 
 def told(path: Path) -> list[tuple[int, str]]:
     """(line, name) of each dotted name in a string or comment of a file."""
-    tokens = tokenize.generate_tokens(io.StringIO(path.read_text(encoding="utf-8")).readline)
-    texts = [token for token in tokens if token.type in (tokenize.STRING, tokenize.COMMENT)]
-    return [
-        (token.start[0] + token.string.count("\n", 0, match.start()), match[1])
-        for token in texts
-        for match in DOTTED.finditer(token.string)
-    ]
+    text = path.read_text(encoding="utf-8")  # of which only strings and comments have backticks
+    return [(1 + text.count("\n", 0, match.start()), match[1]) for match in DOTTED.finditer(text)]
 
 
 def test_dotted_names_resolve() -> None:
