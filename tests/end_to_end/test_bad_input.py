@@ -7,7 +7,7 @@ from pathlib import Path
 from typer.testing import Result
 
 from tests.builders import write_sweep
-from tests.end_to_end.conftest import BUNDLED, SMALL, Here
+from tests.end_to_end.conftest import Here, write_small_sweep
 from tests.examples import each
 
 GOOD = "1\ta\t_\tNOUN\t_\t_\t_\t_\t_\t_\n\n"
@@ -27,15 +27,17 @@ def check(done: Result, tmp_path: Path, code: int, *said: str) -> None:
 @each("line, instead, code, said", [
         ("seeds: [0, 1]", "seeds: [0, 1", 2, ":11: not YAML"),
         ("seeds: [0, 1]", "sedes: [0, 1]", 2, ":10: sedes: unknown 'sedes', did you mean 'seeds'?"),
-        ("[24]", "[24, 801]", 2, ":8: space.train_size[1]: 801 is larger than the train split, which has 800"),
-        (BUNDLED, "[{folder: absent}]", 3, "absent. Give the folder that holds"),
+        ("[24]", "[24, 25]", 2, ":8: space.train_size[1]: 25 is larger than the train split, which has 24"),
+        ("{folder: two}", "{folder: absent}", 3, "absent. Give the folder that holds"),
         ("lowercase: true", "model: ./absent", 3, "no model folder at"),
     ])  # fmt: skip
 def test_a_mistake_in_the_yaml_is_named_with_file_line_and_key(
     line: str, instead: str, code: int, said: str, tmp_path: Path, here: Here
 ) -> None:
-    assert line in SMALL
-    sweep = write_sweep(tmp_path / "small.yaml", SMALL.replace(line, instead))
+    sweep = write_small_sweep(tmp_path)
+    text = sweep.read_text(encoding="utf-8")
+    assert line in text
+    sweep.write_text(text.replace(line, instead), encoding="utf-8")
     check(here("launch", "--sweep", sweep, "--store", "store"), tmp_path, code, said)
 
 
