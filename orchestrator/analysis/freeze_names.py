@@ -147,10 +147,11 @@ def froze_by(frame: pd.DataFrame, key: str) -> dict[str, str]:
     """
     if not set(_COLUMNS) <= set(frame.columns):
         return {}
+    frame = frame[[key, *_COLUMNS]]
     ended = frame["frozen_layers"]
     changing = frame[ended.notna() & ((frame["strategy"] == ADAPTIVE) | (ended != frame["depth"]))]
     rows: dict[str, list[dict[str, Any]]] = {}
-    for row in changing[[key, *_COLUMNS]].to_dict("records"):
+    for row in changing.to_dict("records"):
         rows.setdefault(row[key], []).append(row)
     return {name: _words(of) for name, of in rows.items()}
 
