@@ -104,6 +104,7 @@ def scrambled(tensors: Tensors, name: str) -> None:
         (smaller, "best_dev/probability"),
         (dict.pop, "best_dev/predicted"),
     ],
+    quick=6,
 )
 def test_a_tensor_that_does_not_fit_ends_the_trial_before_it_is_used(
     tamper: Callable[[Tensors, str], object], name: str, kept: tuple[TrialSpec, bytes]
@@ -131,6 +132,7 @@ def test_a_tensor_that_does_not_fit_ends_the_trial_before_it_is_used(
         {"unknown": 1},
         {"trial_id": None},
     ],
+    quick=6,
 )
 def test_a_state_that_the_trial_cannot_have_been_in_is_none_and_it_starts_anew(
     change: dict[str, Any], kept: tuple[TrialSpec, bytes], anew: list[float]
