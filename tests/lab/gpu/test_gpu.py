@@ -70,6 +70,7 @@ def test_a_machine_that_lacks_what_is_needed_is_told_how_to_get_it(tmp_path: Pat
     assert f"python -m tests.lab.gpu --carry DIR --python {HERE}" in done.stderr
 
 
+@pytest.mark.slow
 def test_the_cpus_scores_are_of_the_starters_trials() -> None:
     declared, document = load_sweep(ROOT / "configs" / "sweeps" / "starter.yaml", ["seeds=[0,1]"])
     planned = {spec.trial_id for spec in expand(declared, document, Lookup(offline=True))}

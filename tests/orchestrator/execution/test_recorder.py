@@ -158,7 +158,7 @@ def test_a_validation_error_ends_with_its_rule_not_with_an_address() -> None:
 def test_a_disk_too_small_for_checkpoints_costs_no_trial(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    write_bank(tmp_path / "bank", train=24, dev=8, test=8)
+    write_bank(tmp_path / "bank", train=8, dev=4, test=2)
     text = POS.replace("folder: ", f"folder: {tmp_path}/") + "checkpoint: {epochs: 1}\nname: small\n"
     sweep = write_sweep(tmp_path / "small.yaml", text)
     with small_disk(tmp_path / "disk", megabytes=2) as mounted:

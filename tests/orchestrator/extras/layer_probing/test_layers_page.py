@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -17,9 +18,16 @@ from tests.examples import each
 from tests.orchestrator.store.rows import drift, probe
 
 
-def measured(folder: Path) -> ResultStore:
-    """A made-up store with probes at every depth of both train sizes, and drifts of its baselines."""
+@pytest.fixture(scope="module")
+def unmeasured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A made-up store."""
+    folder = tmp_path_factory.mktemp("unmeasured") / "my store"
     made(folder)
+    return folder
+
+
+def measured(folder: Path) -> ResultStore:
+    """The store with probes at every depth of both train sizes, and drifts of its baselines."""
     store, every = open_store(folder), specs()
     for key in dict.fromkeys(probe_id(spec) for spec in every):
         store.append("probes", [probe(key, seed, depth) for seed in range(3) for depth in range(7)])
@@ -29,8 +37,8 @@ def measured(folder: Path) -> ResultStore:
 
 
 @pytest.fixture(scope="module")
-def selection(tmp_path_factory: pytest.TempPathFactory) -> Selection:
-    return selected(measured(tmp_path_factory.mktemp("layers") / "s"))
+def selection(unmeasured: Path, tmp_path_factory: pytest.TempPathFactory) -> Selection:
+    return selected(measured(shutil.copytree(unmeasured, tmp_path_factory.mktemp("layers") / "s")))
 
 
 @each("look", LOOKS.values())
@@ -44,9 +52,10 @@ def test_each_curve_of_a_panel_has_its_own_scale_and_says_what_it_shows(selectio
     assert said[4:] == ["<b>800</b>", *findings(panel, 0.01).values()]
 
 
-def test_a_curve_that_no_trial_has_is_left_out_and_the_page_says_what_it_takes(tmp_path: Path) -> None:
-    made(tmp_path / "s")
-    store = open_store(tmp_path / "s")
+def test_a_curve_that_no_trial_has_is_left_out_and_the_page_says_what_it_takes(
+    unmeasured: Path, tmp_path: Path
+) -> None:
+    store = open_store(shutil.copytree(unmeasured, tmp_path / "s"))
     store.append("probes", [probe(key, 0, 0) for key in {probe_id(spec) for spec in specs()}])
     page = drawn(LAYERS, selected(store))
     assert page.figure is not None
@@ -54,10 +63,10 @@ def test_a_curve_that_no_trial_has_is_left_out_and_the_page_says_what_it_takes(t
     assert "`keep: weights`" in page.note
 
 
-def test_without_probes_the_page_says_which_command_to_run(tmp_path: Path) -> None:
-    words = drawn(LAYERS, made(tmp_path / "my store")).why_empty
+def test_without_probes_the_page_says_which_command_to_run(unmeasured: Path) -> None:
+    words = drawn(LAYERS, selected(open_store(unmeasured))).why_empty
     assert "Run: permafrost layers --sweep " in words
-    assert f"--store '{tmp_path / 'my store'}'" in words
+    assert f"--store '{unmeasured}'" in words
 
 
 def test_a_panel_too_many_is_in_the_table_and_named(selection: Selection, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from functools import cache
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from rich.console import Console
 
 from orchestrator.extras.published.comparison import Comparison, Line, Side, compare_study
 from orchestrator.extras.published.comparison_tables import comparison_tables
-from orchestrator.extras.published.study import load_study
+from orchestrator.extras.published import study as published
 from tests.builders import make_spec, merged
 from tests.examples import each
 from trials.spec import TrialSpec
@@ -20,6 +21,7 @@ CONLL = {"name": "conll2003", "sizes": (14041, 3250, 3453), "format": "columns"}
 COLA = {"name": "cola", "sizes": (8551, 1043, 0), "format": "tsv"}
 FIRST_2 = {"strategy": "first_k", "layers": (0, 1)}
 OUR_MODEL = {"name": "distilbert/distilbert-base-multilingual-cased"}
+load_study = cache(published.load_study)  # the files are long
 Rows = tuple[list[dict[str, Any]], list[dict[str, Any]]]
 
 

@@ -98,13 +98,14 @@ def test_parts_without_digests_are_read_and_noted() -> None:
 
 
 def corrupted(content: bytes) -> Iterator[bytes]:
-    """One flipped bit in each 16th of it (in `make test` at one place), and truncations."""
+    """One flipped bit in each 16th of it (in `make test` at one place), and truncations (there one)."""
     parts = 16 if ALL else 1
     for n in range(parts):
         at = n * len(content) // parts
         yield content[:at] + bytes([content[at] ^ 1 << n % 8]) + content[at + 1 :]
-    yield content[: len(content) // 2]
     yield content[:-1]
+    if ALL:
+        yield content[: len(content) // 2]
 
 
 KINDS = ["epochs", "trials", "tags", "predictions", "contributions", "commits", "sweeps", "checkpoints"]
@@ -113,7 +114,8 @@ KINDS = ["epochs", "trials", "tags", "predictions", "contributions", "commits", 
 @each("kind", KINDS)
 def test_every_spoiled_file_is_found(real: Real, tmp_path: Path, kind: str) -> None:
     copy = real.copy(tmp_path)
-    for name in [name for name in real.files() if name.startswith(kind)]:
+    files = [name for name in real.files() if name.startswith(kind)]
+    for name in files if ALL else files[-1:]:
         whole = (copy / name).read_bytes()
         for spoiled in corrupted(whole):
             (copy / name).write_bytes(spoiled)

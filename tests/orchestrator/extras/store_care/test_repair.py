@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import itertools
 import json
 import os
 import re
@@ -24,7 +23,7 @@ from orchestrator.store.results import MARKER
 from orchestrator.store.schema import TAGS, VERSION_KEY
 from orchestrator.store.stored_tensors import WEIGHTS, save_weights
 from tests.builders import make_spec
-from tests.examples import each
+from tests.examples import ALL, each
 from tests.orchestrator.extras.store_care.test_check import Failing
 from tests.orchestrator.store.killed_storage import Killed
 from tests.orchestrator.store.real import Real, numbers, run_sweep
@@ -286,26 +285,27 @@ def contents(folder: Path) -> set[str]:
     return {hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.rglob("*") if path.is_file()}
 
 
+MANY = 1000  # more steps than a repair has
+
+
 def test_a_repair_killed_at_any_moment_loses_nothing_and_can_be_repeated(real: Real, tmp_path: Path) -> None:
     broken = real.copy(tmp_path)
     for table in ("epochs", "predictions"):
         spoil(FolderStorage(broken), table)
     (broken / MARKER).write_bytes(b"{")
-    shutil.copytree(broken, tmp_path / "whole")
-    repair(FolderStorage(tmp_path / "whole"))
-    at_once = numbers(tmp_path / "whole")
-    for left in itertools.count():
+    whole, left_over = Path(shutil.copytree(broken, tmp_path / "whole")), [MANY]
+    repair(Killed(whole, left_over))
+    at_once, last = numbers(whole), MANY - left_over[0] - 1
+    assert last >= 6
+    for left in range(last + 1) if ALL else (0, last // 2, last):
         copy = Path(shutil.copytree(broken, tmp_path / str(left)))
-        try:
+        with pytest.raises(KeyboardInterrupt):
             repair(Killed(copy, [left]))
-            break
-        except KeyboardInterrupt:
-            assert contents(broken) <= contents(copy)
+        assert contents(broken) <= contents(copy)
         repair(FolderStorage(copy))
         assert check_store(copy).ok
         assert contents(broken) <= contents(copy)
         assert numbers(copy) == at_once
-    assert left > 6
 
 
 # --- And then the sweep is launched

@@ -155,7 +155,7 @@ def test_gc_leaves_a_store_alone_that_has_to_be_repaired_and_its_quarantine(stor
 # --- Beside a driver
 
 
-@pytest.mark.parametrize("words", [("repair", "--apply"), ("compact",), ("gc", "--yes")])
+@each("words", [("repair", "--apply"), ("compact",), ("gc", "--yes")])
 def test_a_store_that_a_driver_writes_to_is_left_alone(littered: Path, words: tuple[str, ...]) -> None:
     storage = FolderStorage(littered)
     with running(storage, "small"):
