@@ -116,10 +116,10 @@ def _columns(path: Path, asked: Asked) -> tuple[Columns, list[str]]:
 def _misc_tags(lines: Sequence[str]) -> list[str]:
     """The names of tags of spans in the last column of a treebank, as `name=B-PER`."""
     found = defaultdict[str, Counter[str]](Counter)
-    for line in lines:
-        for name, _, value in (part.partition("=") for part in line.rpartition("\t")[2].split("|")):
+    for cell, n in Counter(line.rpartition("\t")[2] for line in lines).items():
+        for name, _, value in (part.partition("=") for part in cell.split("|")):
             if value:
-                found[name][value] += 1
+                found[name][value] += n
     evidence = {name: TagEvidence.of(values) for name, values in found.items()}
     return [name for name, of in evidence.items() if of.spans == 1 and of.are_spans]
 
