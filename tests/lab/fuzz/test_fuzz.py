@@ -130,7 +130,7 @@ WAS_FOUND = {
 }  # fmt: skip
 
 
-@each("name", WAS_FOUND)
+@each("name", WAS_FOUND, quick=12)
 def test_a_configuration_that_was_a_finding_is_refused(name: str, configurations: Configurations) -> None:
     text, words = WAS_FOUND[name]
     content = text.replace("BANK", str(configurations.folder / "bank")).encode()

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from orchestrator.forecast.gpu_memory import EncoderSizes, gpu_bytes, lengths_of, sizes_of
 from tests.orchestrator.forecast.worlds import LENGTHS, spec_of
-from trials.datasets.corpus import fingerprint
+from tests.small_sweeps import write_bank
+from trials.draft import Lookup, TrialDraft
 from trials.models.load import load_tokenizer
-from trials.sources.places.model_draft import ModelDraft, find_model
-from trials.starter import STARTER
 from trials.tasks.task import read_corpus
 
 
-def test_lengths_are_those_that_the_models_own_tokenizer_gives() -> None:
-    spec = spec_of(lowercase=True)
-    data = spec.data.model_copy(update={"fingerprint": fingerprint(spec.data.train, spec.data.dev, spec.data.test)})
-    spec = spec.model_copy(update={"model": find_model(ModelDraft(folder=STARTER)), "data": data})
+def test_lengths_are_those_that_the_models_own_tokenizer_gives(tmp_path: Path) -> None:
+    bank = write_bank(tmp_path / "bank", train=20, dev=40, test=20)
+    draft = TrialDraft.model_validate({"data": {"folder": str(bank)}, "lowercase": True})
+    spec = draft.resolve(Lookup(offline=True))
     tokenizer = load_tokenizer(spec.model, "tokens")
-    forms = [[form.lower() for form in getattr(item, "forms")] for item in read_corpus(spec.task, data).dev]  # noqa: B009
+    forms = [[form.lower() for form in getattr(item, "forms")] for item in read_corpus(spec.task, spec.data).dev]  # noqa: B009
     encoded = tokenizer(forms, is_split_into_words=True, truncation=True, max_length=128)["input_ids"]
     assert lengths_of(spec).dev.tolist() == sorted(map(len, encoded))
 

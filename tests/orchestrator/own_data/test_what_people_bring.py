@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from orchestrator.own_data.choose_options import ChooseOptions
 from orchestrator.own_data.corpus_guess import CorpusGuess, guess_corpus
+from tests.examples import first
 from tests.orchestrator.own_data.test_folder_kinds import (
     NER,
     REVIEW,
@@ -494,7 +495,7 @@ CASES: dict[str, object] = {  # the task and the size of train, or words of the 
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("pattern", CASES)
+@pytest.mark.parametrize("pattern", first(24, CASES))
 def test_a_public_case_has_its_right_value(pattern: str) -> None:
     found = sorted(PUBLIC.glob(pattern)) if PUBLIC.is_dir() else []
     if not found:

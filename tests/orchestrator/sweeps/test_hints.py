@@ -9,7 +9,7 @@ import pytest
 from orchestrator.config.yaml_document import Document
 from orchestrator.sweeps.expansion import expand
 from orchestrator.sweeps.load_sweep import load_sweep
-from tests.builders import write_sweep
+from tests.builders import write_sweep, write_treebank
 from tests.examples import each
 from trials.draft import Lookup
 from trials.errors import ConfigError
@@ -25,29 +25,33 @@ MEANT = {
     "epochs: 3": "trial.optim.epochs",
     "train_size: 50": "trial.train_size",
 }
-DATA = "data: UD_English-EWT-sample, model: starter"
 
 
-def with_data(text: str) -> str:
-    return text.replace("trial: {", f"trial: {{{DATA}, ") if "trial: {" in text else f"{text}\ntrial: {{{DATA}}}"
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return f"data: {write_treebank(tmp_path_factory.mktemp('data') / 'tiny', train=100)}, model: starter"
+
+
+def with_data(text: str, data: str) -> str:
+    return text.replace("trial: {", f"trial: {{{data}, ") if "trial: {" in text else f"{text}\ntrial: {{{data}}}"
 
 
 @each("written, meant", MEANT.items())
-def test_the_line_that_was_meant_stands_in_the_error(tmp_path: Path, written: str, meant: str) -> None:
-    path = write_sweep(tmp_path / "s.yaml", with_data(written))
+def test_the_line_that_was_meant_stands_in_the_error(tmp_path: Path, data: str, written: str, meant: str) -> None:
+    path = write_sweep(tmp_path / "s.yaml", with_data(written, data))
     with pytest.raises(ConfigError) as raised:
         expand(*load_sweep(path, []), Lookup(offline=True))
     assert str(raised.value).endswith(f"`{meant}`.")
 
 
 @pytest.mark.parametrize("line", [meant for meant in MEANT.values() if meant.startswith(("seeds", "space: {train"))])
-def test_that_line_is_valid(tmp_path: Path, line: str) -> None:
-    path = write_sweep(tmp_path / "s.yaml", with_data(line))
+def test_that_line_is_valid(tmp_path: Path, data: str, line: str) -> None:
+    path = write_sweep(tmp_path / "s.yaml", with_data(line, data))
     assert len(expand(*load_sweep(path, []), Lookup(offline=True))) == line.count(",") + 1
     assert Document.read(path)
 
 
 @each("seeds", ["true", "0", "-1", "1.5", "1000000"])
-def test_nothing_is_proposed_for_what_can_mean_no_seeds(tmp_path: Path, seeds: str) -> None:
+def test_nothing_is_proposed_for_what_can_mean_no_seeds(tmp_path: Path, data: str, seeds: str) -> None:
     with pytest.raises(ConfigError, match=r"must be a list$"):
-        load_sweep(write_sweep(tmp_path / "s.yaml", with_data(f"seeds: {seeds}")), [])
+        load_sweep(write_sweep(tmp_path / "s.yaml", with_data(f"seeds: {seeds}", data)), [])

@@ -19,7 +19,7 @@ from trials.errors import ConfigError
 FIRST_2, LAST_3 = "{strategy: first_k, depth: 2}", "{strategy: last_k, depth: 3}"
 SEEDS, GOAL = "seeds: [0, 1, 2]\n", "goal: {choose_depth: {tolerance: 1}}"
 DEPTHS = f"space: {{freeze: [none, all_encoder]}}\n{SEEDS}"
-HEAD = "name: s\ntrial: {data: UD_English-EWT-sample, optim: {epochs: 4}}\n"
+HEAD = "name: s\ntrial: {data: DATA, optim: {epochs: 4}}\n"
 
 
 def planned(path: Path) -> Plan:
@@ -27,9 +27,20 @@ def planned(path: Path) -> Plan:
     return make_plan(sweep, document, ResultStore(path.parent / "store"), Lookup(offline=True))
 
 
-def refusal(folder: Path, text: str) -> list[str]:
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_treebank(tmp_path_factory.mktemp("data") / "tiny", train=100)
+
+
+def written(folder: Path, data: Path, text: str) -> Path:
+    """A sweep's file."""
     path = folder / "s.yaml"
-    path.write_text(HEAD + text, encoding="utf-8")
+    path.write_text(HEAD.replace("DATA", str(data)) + text, encoding="utf-8")
+    return path
+
+
+def refusal(folder: Path, data: Path, text: str) -> list[str]:
+    path = written(folder, data, text)
     with pytest.raises(ConfigError) as raised:
         planned(path)
     return [problem.removeprefix(f"{path}:") for problem in raised.value.problems]
@@ -80,23 +91,21 @@ def refusal(folder: Path, text: str) -> list[str]:
         ),
     ],
 )
-def test_an_impossible_search_is_reported_in_one_message(tmp_path: Path, text: str, said: str) -> None:
-    (problem,) = refusal(tmp_path, text)
+def test_an_impossible_search_is_reported_in_one_message(tmp_path: Path, data: Path, text: str, said: str) -> None:
+    (problem,) = refusal(tmp_path, data, text)
     assert said in problem
 
 
-def test_a_depth_beyond_the_layers_of_one_of_two_models_is_reported_at_its_line(tmp_path: Path) -> None:
+def test_a_depth_beyond_the_layers_of_one_of_two_models_is_reported_at_its_line(tmp_path: Path, data: Path) -> None:
     save_tiny_model("distilbert", tmp_path / "small", positions=128)
     freeze = "[none, {strategy: first_k, depth: 6}]"
-    (problem,) = refusal(tmp_path, f"space:\n  model: [starter, {tmp_path / 'small'}]\n  freeze: {freeze}\n")
+    (problem,) = refusal(tmp_path, data, f"space:\n  model: [starter, {tmp_path / 'small'}]\n  freeze: {freeze}\n")
     assert problem.startswith("5: space.freeze[1].depth: 6 is not a depth of first_k in model 'small' of 4 layers")
 
 
-def test_ranking_inside_each_group_is_allowed_where_it_is_asked_for(tmp_path: Path) -> None:
-    path = tmp_path / "s.yaml"
+def test_ranking_inside_each_group_is_allowed_where_it_is_asked_for(tmp_path: Path, data: Path) -> None:
     text = "space: {train_size: [50, 100]}\nschedule: {kind: asha, each_group: true}\n"
-    path.write_text(HEAD + text, encoding="utf-8")
-    assert len(planned(path).trials) == 2
+    assert len(planned(written(tmp_path, data, text)).trials) == 2
 
 
 # --- A plan says why trials of the last launch are not used again.

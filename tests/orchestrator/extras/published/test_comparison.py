@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from orchestrator.extras.published import study as published
 from orchestrator.extras.published.comparison import Comparison, Line, Side, compare_study
 from orchestrator.extras.published.comparison_tables import comparison_tables
-from orchestrator.extras.published import study as published
 from tests.builders import make_spec, merged
 from tests.examples import each
 from trials.spec import TrialSpec

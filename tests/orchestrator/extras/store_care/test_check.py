@@ -108,10 +108,10 @@ def corrupted(content: bytes) -> Iterator[bytes]:
         yield content[: len(content) // 2]
 
 
-KINDS = ["epochs", "trials", "tags", "predictions", "contributions", "commits", "sweeps", "checkpoints"]
+KINDS = ["epochs", "commits", "sweeps", "checkpoints", "trials", "tags", "predictions", "contributions"]
 
 
-@each("kind", KINDS)
+@each("kind", KINDS, quick=4)
 def test_every_spoiled_file_is_found(real: Real, tmp_path: Path, kind: str) -> None:
     copy = real.copy(tmp_path)
     files = [name for name in real.files() if name.startswith(kind)]
