@@ -120,8 +120,7 @@ def _misc_tags(lines: Sequence[str]) -> list[str]:
         for name, _, value in (part.partition("=") for part in cell.split("|")):
             if value:
                 found[name][value] += n
-    evidence = {name: TagEvidence.of(values) for name, values in found.items()}
-    return [name for name, of in evidence.items() if of.spans == 1 and of.are_spans]
+    return [name for name, values in found.items() if (of := TagEvidence.of(values)).spans == 1 and of.are_spans]
 
 
 FORMAT_LAYOUTS.register("conllu")(FormatLayout(_columns))
