@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import asdict
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from transformers import AutoConfig, AutoModel, PreTrainedTokenizerFast
 from tests.builders import merged, write_tagged_treebank, write_texts
 from trials.cache.encoding import encode_for
 from trials.draft import Lookup, TrialDraft
+from trials.models import load
 from trials.models.family import MODEL_FAMILIES, Head
 from trials.models.load import LoadedModel, load_model
 from trials.record import EpochRecord
@@ -151,6 +153,14 @@ def one_thread() -> None:
     torch.set_num_threads(1)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def every_tiny_model_is_read_once() -> Iterator[None]:
+    """A process keeps two large models, and here all tiny ones, which most tests share."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(load, "_template", lru_cache(maxsize=None)(load._template.__wrapped__))
+        yield
+
+
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A node's cache of its own."""
@@ -179,6 +189,7 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def make_any_trial(tiny_models: dict[str, Path], treebank: Path) -> TrialMaker:
     """A resolved trial of a tiny model, two epochs of six steps; `changes` are the draft's keys."""
+    usual = Lookup()  # a model that was checked once is not checked again, wherever a test has its cache
 
     def make(family: str = "distilbert", **changes: Any) -> TrialSpec:
         draft: dict[str, Any] = {
@@ -188,7 +199,11 @@ def make_any_trial(tiny_models: dict[str, Path], treebank: Path) -> TrialMaker:
             "max_length": 32,
             "optim": {"lr": 1e-2, "batch_size": 4, "epochs": 2},
         }
-        return TrialDraft.model_validate(merged(draft, changes)).resolve(Lookup())
+        lookup = usual
+        if {"data", "model"} & changes.keys():  # a test's own files may change
+            lookup = Lookup()
+            lookup.check = usual.check
+        return TrialDraft.model_validate(merged(draft, changes)).resolve(lookup)
 
     return make
 

@@ -177,7 +177,7 @@ def _check_records(report: Report) -> None:
 
 def _recorded_rows(table: str, rows: pa.Table, wanted: Collection[Pair]) -> dict[Pair, Recorded]:
     """What the rows of each attempt would be recorded as."""
-    rows = latest(rows, KEYS[table])
+    rows = latest(rows, KEYS[table]).combine_chunks()  # `take` would join them for each attempt
     if not len(rows):
         return {}
     ids = rows["trial_id"].combine_chunks().dictionary_encode()
