@@ -7,9 +7,11 @@ into view.
 from __future__ import annotations
 
 import base64
+import functools
 import gzip
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -108,7 +110,7 @@ def document(title: str, body: Iterable[str]) -> str:
             "</main>",
             f'<script type="application/json" id="config">{_embedded(PLOTLY_CONFIG)}</script>',
             f'<script type="application/json" id="colours">{_embedded(in_dark())}</script>',
-            f'<script type="application/octet-stream" id="plotly">{_packed(PLOTLY_JS.read_bytes())}</script>',
+            f'<script type="application/octet-stream" id="plotly">{_packed(PLOTLY_JS)}</script>',
             f"<script>{_SCRIPT}</script></body></html>\n",
         ]
     )
@@ -249,6 +251,7 @@ def _embedded(content: object) -> str:
     return json.dumps(content, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
-def _packed(content: bytes) -> str:
-    """Compressed and encoded, without a timestamp: the same bytes give the same text."""
-    return base64.b64encode(gzip.compress(content, 9, mtime=0)).decode()
+@functools.cache
+def _packed(path: Path) -> str:
+    """A file compressed and encoded, without a timestamp: the same bytes give the same text."""
+    return base64.b64encode(gzip.compress(path.read_bytes(), 9, mtime=0)).decode()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders import write_treebank
 from tests.examples import each
 from tests.trials.conftest import TrialMaker
 from trials.__main__ import main
@@ -35,15 +36,16 @@ def test_it_prints_a_json_line_a_record(
     "content, code, said",
     [
         ("{", 2, "JSON"),
-        ('{"data": "UD_Naija-NSC-sample", "sede": 1}', 2, "sede"),
-        ('{"data": "UD_Naija-NSC-sample", "train_size": 801}', 2, "train_size: 801 is larger than the train split"),
+        ('{"data": "bank", "sede": 1}', 2, "sede"),
+        ('{"data": "bank", "train_size": 9}', 2, "train_size: 9 is larger than the train split"),
         ('{"data": {"folder": "/nowhere"}}', 3, "no folder /nowhere"),
-        ('{"data": "UD_Naija-NSC-sample", "model": "/nowhere"}', 3, "no model folder at /nowhere"),
+        ('{"data": "bank", "model": "/nowhere"}', 3, "no model folder at /nowhere"),
     ],
 )
 def test_a_mistake_is_one_message_and_an_exit_code(
     content: str, code: int, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    write_treebank(Path("bank"))
     path = tmp_path / "spec.json"
     path.write_text(content)
     assert main([str(path)]) == code

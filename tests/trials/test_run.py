@@ -82,7 +82,7 @@ def gentle(make_any_trial: TrialMaker) -> tuple[str, object]:
     return spec.trial_id, numbers(records_of(spec))
 
 
-@each("field", CHANGES, quick=8)
+@each("field", CHANGES, quick=4)
 def test_every_field_changes_the_trial_and_its_numbers(
     field: str, gentle: tuple[str, object], make_trial: TrialMaker
 ) -> None:

@@ -47,9 +47,10 @@ def test_new_rows_are_drawn_and_keep_what_a_person_did_to_the_figure(store: Resu
     assert before["layout"]["uirevision"] == after["layout"]["uirevision"] != ""
 
 
-def _asked(store: ResultStore, address: str) -> tuple[int, Any]:
-    answer = Client(make_app(Frames(store)).server.wsgi_app).get(address)
-    return answer.status_code, answer.get_json(silent=True)
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Client:
+    store = write_store(tmp_path_factory.mktemp("asked") / "store", TRIALS)
+    return Client(make_app(Frames(store)).server.wsgi_app)
 
 
 @pytest.mark.parametrize(
@@ -60,9 +61,10 @@ def _asked(store: ResultStore, address: str) -> tuple[int, Any]:
         ("/part/light/depth-table", {"graph": False, "table": True}),
     ],
 )
-def test_a_part_has_an_address(store: ResultStore, address: str, has: dict[str, bool]) -> None:
-    code, found = _asked(store, address)
-    assert code == 200
+def test_a_part_has_an_address(client: Client, address: str, has: dict[str, bool]) -> None:
+    answer = client.get(address)
+    found: dict[str, Any] = answer.get_json()
+    assert answer.status_code == 200
     assert {key: found[key] is not None for key in found} == has
 
 
@@ -70,11 +72,10 @@ def test_a_part_has_an_address(store: ResultStore, address: str, has: dict[str, 
     "address",
     ["/part/light/nothing", "/part/blue/depth-strip", "/part/light/depth-strip/open", "/part/light/..%2Fx"],
 )
-def test_what_is_no_part_is_not_found(store: ResultStore, address: str) -> None:
-    client = Client(make_app(Frames(store)).server.wsgi_app)
+def test_what_is_no_part_is_not_found(client: Client, address: str) -> None:
     assert b'"graph"' not in client.get(address).data
 
 
 @each("name", ["nothing.csv", "depth-strip.exe", "..%5C..%5Cpyproject.toml", "depth-strip.csv.toml"])
-def test_an_export_is_looked_up_and_never_joined_to_a_path(store: ResultStore, name: str) -> None:
-    assert _asked(store, f"/export/{name}")[0] == 404
+def test_an_export_is_looked_up_and_never_joined_to_a_path(client: Client, name: str) -> None:
+    assert client.get(f"/export/{name}").status_code == 404

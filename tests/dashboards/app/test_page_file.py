@@ -21,7 +21,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Client:
     return Client(make_app(Frames(store)).server.wsgi_app)
 
 
-@each("name", [view.name for view in VIEWS.values() if view.parts])
+@each("name", [view.name for view in VIEWS.values() if view.parts], quick=2)
 def test_every_page_with_figures_is_a_file_with_all_of_them(client: Client, name: str) -> None:
     answer = client.get(f"/page/{name}.html")
     assert answer.headers["Content-Disposition"] == f'attachment; filename="permafrost-{name}.html"'

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from dashboards.cli import app
 from dashboards.commands.dashboard import DEMO_PAGE, DEMO_STORE
-from dashboards.data.frames import Frames
+from dashboards.data.frames import Frames, Snapshot
 from dashboards.data.page_query import PageQuery, parse_query
 from dashboards.data.selection import select
 from dashboards.views.kit.cards import MY_STORE, answers_of_page, next_command, short_answers
@@ -31,6 +31,11 @@ MOST_BYTES = 15_000_000
 @pytest.fixture(scope="module")
 def store() -> ResultStore:
     return open_store(DEMO_STORE)
+
+
+@pytest.fixture(scope="module")
+def snapshot(store: ResultStore) -> Snapshot:
+    return Frames(store).refresh()
 
 
 def test_the_store_is_intact_small_and_of_no_machine(store: ResultStore) -> None:
@@ -58,17 +63,16 @@ def test_each_sweep_of_the_study_has_the_trials_that_the_datasheet_says(name: st
     assert f"{trials} " in (DEMO_STORE.parent / "README.md").read_text(encoding="utf-8")
 
 
-def test_the_page_answers_as_the_terminal_does(store: ResultStore) -> None:
-    snapshot = Frames(store).refresh()
+def test_the_page_answers_as_the_terminal_does(store: ResultStore, snapshot: Snapshot) -> None:
     shown = answers_of_page(select(snapshot, PageQuery())).answers
     assert shown
     told = answer(store.address)
     assert [each.sentence for each in shown] == [each.sentence for each in told]
 
 
-def test_the_first_page_has_an_answer_that_is_decided(store: ResultStore) -> None:
+def test_the_first_page_has_an_answer_that_is_decided(snapshot: Snapshot) -> None:
     query, _ = parse_query("?" + urlencode(DEMO_PAGE))
-    page_answers = answers_of_page(select(Frames(store).refresh(), query)).answers
+    page_answers = answers_of_page(select(snapshot, query)).answers
     assert [(answer.corpus, answer.decided) for answer in page_answers[:3]] == [
         ("EWT", True), ("Naija", True), ("SST-2", True),
     ]  # fmt: skip
@@ -77,8 +81,8 @@ def test_the_first_page_has_an_answer_that_is_decided(store: ResultStore) -> Non
     assert second == ("SST-2", "freeze the first 4 of 6 layers and the embeddings.")
 
 
-def test_its_command_runs_in_an_empty_folder(store: ResultStore) -> None:
-    sweep = Frames(store).refresh().sweeps["freezebench-core"]
+def test_its_command_runs_in_an_empty_folder(store: ResultStore, snapshot: Snapshot) -> None:
+    sweep = snapshot.sweeps["freezebench-core"]
     command = next_command(2, sweep, store.address)
     assert command is not None
     program, *words = shlex.split(command)

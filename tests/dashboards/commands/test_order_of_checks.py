@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from dashboards.cli import app
+from tests.builders import write_treebank
 from tests.dashboards.stores import specs, write_store
 from tests.examples import each
 
@@ -18,8 +19,8 @@ UNKNOWN = [
     (("export", "model", "--trial", "nothing", "-o", "out"), 5),
     (("export", "tensorboard", "--sweep", "nothing", "--dir", "out"), 5),
     (("choose", "nothing", "--out", "out"), 3),
-    (("choose", "UD_Naija-NSC-sample", "--model", "nothing", "--export", "out"), 3),
-    (("init", "UD_Naija-NSC-sample", "--model", "nothing", "--out", "out"), 3),
+    (("choose", "bank", "--model", "nothing", "--export", "out"), 3),
+    (("init", "bank", "--model", "nothing", "--out", "out"), 3),
 ]
 NO_STORE = [
     ("report", "--sweep", "starter", "-o", "out"),
@@ -34,7 +35,7 @@ WITHOUT_STORE = ("init",)
 
 def in_the_way(what: str) -> None:
     """Put a thing where the commands would write."""
-    names = ("choose-nothing.yaml", "choose-UD_Naija-NSC-sample.yaml", "trials.csv", "notes.md")
+    names = ("choose-nothing.yaml", "choose-bank.yaml", "trials.csv", "notes.md")
     if what == "file":
         Path("out").write_text("mine")
     else:
@@ -54,6 +55,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_an_unknown_name_has_its_exit_code_whatever_lies_there(
     words: tuple[str, ...], code: int, what: str, store: Path
 ) -> None:
+    write_treebank(Path("bank"))
     in_the_way(what)
     given = () if words[0] in WITHOUT_STORE else ("--store", str(store))
     done = CliRunner().invoke(app, [*words, *given])

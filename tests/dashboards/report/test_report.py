@@ -36,8 +36,16 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> ResultStore:
 
 
 @pytest.fixture(scope="module")
+def frames(store: ResultStore) -> Frames:
+    return Frames(store)
+
+
+@pytest.fixture(scope="module")
 def written(store: ResultStore, tmp_path_factory: pytest.TempPathFactory) -> Written:
-    return write_report(Frames(store), PageQuery(sweep="made-up"), tmp_path_factory.mktemp("out"), pictures=False)
+    """All but the pictures, as there is no browser."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dashboards.report.pictures.find_browser", lambda: None)
+        return write_report(Frames(store), PageQuery(sweep="made-up"), tmp_path_factory.mktemp("out"))
 
 
 @pytest.fixture(scope="module")
@@ -109,12 +117,9 @@ def test_every_figure_of_the_html_is_json_that_plotly_takes(written: Written) ->
     assert all(set(json.loads(content)) == {"data", "layout"} for _, content in figures)
 
 
-def test_the_same_store_gives_the_same_bytes(tmp_path: Path) -> None:
-    frames = _smallest(tmp_path / "s")
-    first, again = (
-        write_report(frames, PageQuery(sweep="made-up"), tmp_path / name, pictures=False) for name in ("a", "b")
-    )
-    assert [path.read_bytes() for path in again.files] == [path.read_bytes() for path in first.files]
+def test_the_same_store_gives_the_same_bytes(store: ResultStore, written: Written, tmp_path: Path) -> None:
+    again = write_report(Frames(store), PageQuery(sweep="made-up"), tmp_path, pictures=False)
+    assert [path.read_bytes() for path in again.files] == [path.read_bytes() for path in written.files]
 
 
 def test_tables_come_as_csv_and_latex_with_their_source(written: Written) -> None:
@@ -148,11 +153,10 @@ def test_a_sweep_that_is_not_there_is_told_with_those_that_are(store: ResultStor
         _sections(store, "gone")
 
 
-def test_without_a_browser_all_but_the_pictures_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_browser_all_but_the_pictures_is_written(written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "Chromium" in written.no_pictures
+    assert written.html.exists()
     monkeypatch.setattr("dashboards.report.pictures.find_browser", lambda: None)
-    found = write_report(_smallest(tmp_path / "s"), PageQuery(sweep="made-up"), tmp_path / "r")
-    assert "Chromium" in found.no_pictures
-    assert found.html.exists()
     with pytest.raises(MissingError, match="PERMAFROST_CHROMIUM"):
         FigureRenderer()
 
@@ -161,11 +165,9 @@ def test_without_a_browser_all_but_the_pictures_is_written(tmp_path: Path, monke
 
 
 @each("ending", ["csv", "md", "tex", "json"])
-def test_a_figure_is_exported_as_the_page_of_its_address_shows_it(
-    store: ResultStore, tmp_path: Path, ending: str
-) -> None:
+def test_a_figure_is_exported_as_the_page_of_its_address_shows_it(frames: Frames, tmp_path: Path, ending: str) -> None:
     for name, url in (("all", ""), ("some", "http://127.0.0.1:8050/depth?size=800&strategy=first_k")):
-        export_figure(Frames(store), "depth-forest", url, tmp_path / f"{name}.{ending}")
+        export_figure(frames, "depth-forest", url, tmp_path / f"{name}.{ending}")
     assert (tmp_path / f"some.{ending}").stat().st_size < (tmp_path / f"all.{ending}").stat().st_size
 
 
@@ -179,10 +181,10 @@ def test_a_figure_is_exported_as_the_page_of_its_address_shows_it(
     ],
 )
 def test_what_cannot_be_exported_is_told(
-    store: ResultStore, tmp_path: Path, name: str, file: str, error: type[Exception], words: str
+    frames: Frames, tmp_path: Path, name: str, file: str, error: type[Exception], words: str
 ) -> None:
     with pytest.raises(error, match=re.escape(words)):
-        export_figure(Frames(store), name, "", tmp_path / file)
+        export_figure(frames, name, "", tmp_path / file)
 
 
 @needs_browser

@@ -16,7 +16,7 @@ from werkzeug.test import Client
 from dashboards.app.app import make_app
 from dashboards.data.frames import Frames
 from orchestrator.store import open_store
-from tests.dashboards.serving.visitors import CALLBACK, changed_to, visitor
+from tests.dashboards.serving.visitors import CALLBACK, changed_to, one_visitor, visitor
 from tests.examples import each
 
 STATE = {"path": "/trials", "search": "", "scheme": "light"}
@@ -80,7 +80,7 @@ def test_a_page_is_answered() -> None:
     ],
 )
 def test_a_request_that_names_something_else_is_bad(change: dict[str, Any]) -> None:
-    assert visitor().post(CALLBACK, json=changed_to("7") | change).status_code == 400
+    assert one_visitor().post(CALLBACK, json=changed_to("7") | change).status_code == 400
 
 
 @each("value", [5, [], "x", {"startRow": "a"}, {"filterModel": {"seed": 5}}, {"sortModel": [5]}])

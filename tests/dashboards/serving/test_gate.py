@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import functools
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from werkzeug.test import Client, TestResponse
+from werkzeug.test import TestResponse
 
 from dashboards.serving.access import Access
 from dashboards.serving.gate import MAX_BODY_BYTES
-from tests.dashboards.serving.visitors import CALLBACK, LAN, TOKEN, changed_to, visitor
+from tests.dashboards.serving.visitors import CALLBACK, LAN, TOKEN, changed_to, one_visitor, visitor
 from tests.examples import each
 
 ON_LAN = Access(host=LAN, token=TOKEN, trusted_hosts=("Sweeps.Example.Org",))
 
 
 def test_who_asks_on_loopback_gets_the_page_and_its_callbacks() -> None:
-    client = visitor()
+    client = one_visitor()
     assert client.get("/", base_url="http://127.0.0.1:8050").status_code == 200
     answer = client.post(CALLBACK, json=changed_to("7"))
     assert answer.json == {"response": {"out": {"children": "value 7"}}, "multi": True}
@@ -26,7 +24,7 @@ def test_who_asks_on_loopback_gets_the_page_and_its_callbacks() -> None:
 
 @each("host", ["localhost", "localhost:9", "127.0.0.1:8050", "LOCALHOST:1"])
 def test_a_loopback_name_is_answered(host: str) -> None:
-    assert visitor().get("/", headers={"Host": host}).status_code == 200
+    assert one_visitor().get("/", headers={"Host": host}).status_code == 200
 
 
 @pytest.mark.parametrize("host", ["[::1]:8050", "[::1]", "localhost"])
@@ -38,13 +36,13 @@ def test_so_are_those_of_ipv6(host: str) -> None:
      "evil.example", "127.0.0.1.evil.example:80", "localhost.", "evil@localhost", "localhost:80:80", "127.1", "[::1]",
      "localhost, evil.example", "2130706433", LAN, ""])  # fmt: skip
 def test_another_name_is_refused_against_dns_rebinding(host: str) -> None:
-    answer = visitor().get("/_dash-layout", headers={"Host": host})
+    answer = one_visitor().get("/_dash-layout", headers={"Host": host})
     assert (answer.status_code, "--trusted-host" in answer.text) == (400, True)
 
 
 @each("host", [LAN, f"{LAN}:8050", "sweeps.example.org", "localhost"])
 def test_the_bound_host_and_the_trusted_ones_are_answered(host: str) -> None:
-    assert visitor(ON_LAN).get("/", headers={"Host": host, "Authorization": f"Bearer {TOKEN}"}).status_code == 200
+    assert one_visitor(ON_LAN).get("/", headers={"Host": host, "Authorization": f"Bearer {TOKEN}"}).status_code == 200
 
 
 @given(st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=30))
@@ -52,11 +50,6 @@ def test_no_odd_host_gets_through(host: str) -> None:
     name = host.lower().rpartition(":")[0] or host.lower()
     status = one_visitor().get("/", headers={"Host": host}).status_code
     assert status == 400 or name in ("localhost", "127.0.0.1")
-
-
-@functools.cache
-def one_visitor() -> Client:
-    return visitor()
 
 
 @each(
@@ -74,7 +67,7 @@ def one_visitor() -> Client:
     ],
 )
 def test_a_post_from_another_origin_is_refused(headers: dict[str, str]) -> None:
-    answer = visitor().post(CALLBACK, json=changed_to("7"), headers=headers)
+    answer = one_visitor().post(CALLBACK, json=changed_to("7"), headers=headers)
     assert (answer.status_code, "another origin" in answer.text) == (403, True)
 
 
@@ -82,11 +75,11 @@ def test_a_post_from_another_origin_is_refused(headers: dict[str, str]) -> None:
     "headers", [{"Origin": "http://localhost"}, {"Sec-Fetch-Site": "same-origin"}, {"Origin": "https://localhost"}, {}]
 )
 def test_a_post_from_our_own_page_or_from_a_program_is_answered(headers: dict[str, str]) -> None:
-    assert visitor().post(CALLBACK, json=changed_to("7"), headers=headers).status_code == 200
+    assert one_visitor().post(CALLBACK, json=changed_to("7"), headers=headers).status_code == 200
 
 
 def test_a_link_from_elsewhere_may_be_followed_but_nothing_embedded_or_read() -> None:
-    client = visitor()
+    client = one_visitor()
     link = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
     assert client.get("/depth?size=500", headers=link).status_code == 200
     assert client.get("/", headers=link | {"Sec-Fetch-Dest": "iframe"}).status_code == 403
@@ -95,12 +88,12 @@ def test_a_link_from_elsewhere_may_be_followed_but_nothing_embedded_or_read() ->
 
 @each("method", ["PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "PROPFIND"])
 def test_other_methods_are_refused(method: str) -> None:
-    assert visitor().open("/", method=method).status_code == 405
+    assert one_visitor().open("/", method=method).status_code == 405
 
 
 @each("path", ["/", "/_dash-layout", "/_mcp", "//_dash-update-component", "/_login"])
 def test_only_callbacks_are_posted(path: str) -> None:
-    assert visitor().post(path, json={}).status_code == 405
+    assert one_visitor().post(path, json={}).status_code == 405
 
 
 def test_a_huge_body_is_refused_before_it_is_read() -> None:
@@ -108,7 +101,7 @@ def test_a_huge_body_is_refused_before_it_is_read() -> None:
         def read(self, *_: object) -> bytes:
             raise AssertionError("the body was read")
 
-    client = visitor()
+    client = one_visitor()
     environ = {"CONTENT_LENGTH": str(MAX_BODY_BYTES + 1), "wsgi.input": Unread(), "CONTENT_TYPE": "application/json"}
     answer = client.post(CALLBACK, environ_overrides=environ)
     assert (answer.status_code, "requests are limited to 2 MiB" in answer.text) == (413, True)
@@ -116,7 +109,7 @@ def test_a_huge_body_is_refused_before_it_is_read() -> None:
 
 @each("body", [b"", b"{", b"[]", b"{}", b'{"output": "nothing.here"}', b"\xff", b"[" * 100_000])
 def test_a_broken_callback_is_a_bad_request_in_words(body: bytes) -> None:
-    answer = visitor().post(CALLBACK, data=body, content_type="application/json")
+    answer = one_visitor().post(CALLBACK, data=body, content_type="application/json")
     assert (answer.status_code, answer.mimetype) == (400, "text/plain")
     assert "Traceback" not in answer.text
 
@@ -137,13 +130,13 @@ def test_a_broken_callback_is_a_bad_request_in_words(body: bytes) -> None:
     ],
 )
 def test_every_answer_carries_the_headers(access: Access, method: str, path: str, status: int) -> None:
-    answer = visitor(access).open(path, method=method)
+    answer = one_visitor(access).open(path, method=method)
     assert answer.status_code == status
     assert_headers(answer, access)
 
 
 def test_so_do_a_refused_name_and_a_failed_callback() -> None:
-    client = visitor()
+    client = one_visitor()
     refused, failed = client.get("/", headers={"Host": "evil"}), client.post(CALLBACK, json=changed_to("13"))
     assert (refused.status_code, failed.status_code) == (400, 500)
     assert_headers(refused, Access())

@@ -12,7 +12,7 @@ from werkzeug.test import Client
 
 from dashboards.serving.access import Access
 from dashboards.serving.response_headers import FOR_EVER, cache_control
-from tests.dashboards.serving.visitors import CALLBACK, LAN, TOKEN, changed_to, small_app, visitor
+from tests.dashboards.serving.visitors import CALLBACK, LAN, TOKEN, changed_to, one_visitor, small_app, visitor
 from tests.examples import each
 
 ON_LAN = Access(host=LAN, token=TOKEN)
@@ -77,7 +77,7 @@ def test_a_failing_callback_is_one_line_in_the_log(caplog: pytest.LogCaptureFixt
      "....//....//etc/passwd", "..\\..\\etc\\passwd", "/etc/passwd", "dash.py", "../dash/dash.py",
      "x%00.js"])  # fmt: skip
 def test_no_path_leaves_its_folder(root: str, tail: str) -> None:
-    answer = visitor().open(environ_overrides={"PATH_INFO": unquote(root + tail)})
+    answer = one_visitor().open(environ_overrides={"PATH_INFO": unquote(root + tail)})
     assert "root:" not in answer.text
     assert "import " not in answer.text
     assert answer.status_code == 404 or answer.mimetype == "text/html"

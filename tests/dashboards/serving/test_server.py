@@ -110,7 +110,9 @@ def test_a_cold_server_answers_its_first_requests() -> None:
         assert [reply.status for reply in pool.map(ask, [url] * 6, paths)] == [200] * 6
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
+)
 def test_a_signal_ends_it_before_a_slow_callback_and_without_a_traceback(number: signal.Signals, code: int) -> None:
     assert end_of_busy_server(number) == (code, "", "Press Ctrl-C to stop.\n")
 

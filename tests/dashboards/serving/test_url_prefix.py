@@ -13,7 +13,7 @@ from dashboards.data.frames import Frames
 from dashboards.serving.access import Access
 from dashboards.serving.hardened import secured
 from dashboards.serving.server import Listening
-from tests.dashboards.serving.visitors import LAN, TOKEN, small_app, visitor
+from tests.dashboards.serving.visitors import LAN, TOKEN, one_visitor, small_app, visitor
 from tests.dashboards.stores import STRATEGIES, specs, write_store
 from tests.examples import each
 from trials.errors import ConfigError
@@ -56,7 +56,7 @@ def test_the_first_page_asks_for_its_scripts_below_the_prefix(client: Client) ->
             assert answer.status_code == 200
 
 
-@each("path", ["/part/light/depth-strip", "/export/depth-strip.csv", "/page/scores.html", "/report.html"])
+@each("path", ["/part/light/depth-strip", "/export/depth-strip.csv", "/page/scores.html", "/report.html"], quick=3)
 def test_a_file_is_the_same_below_a_path_whether_the_proxy_takes_the_prefix_off_or_keeps_it(
     client: Client, path: str
 ) -> None:
@@ -71,7 +71,7 @@ def test_a_file_is_the_same_below_a_path_whether_the_proxy_takes_the_prefix_off_
      "//evil.example", "/a//b", "/../a", "/a/./b", "a", '/a"onload="x', "/a<b", "/%zz", "/a, /b", "/a?b", "/a#b",
      "/a\\b", "/a b", "http://evil.example/", "/" + "a" * 600])  # fmt: skip
 def test_what_is_no_prefix_changes_nothing(header: str) -> None:
-    client = visitor()
+    client = one_visitor()
     assert client.get("/", **NEAR, headers={"X-Forwarded-Prefix": header}).data == client.get("/", **NEAR).data
 
 

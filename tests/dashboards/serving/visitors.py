@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import http.client
 import os
 import signal
@@ -53,6 +54,12 @@ def changed_to(value: str) -> dict[str, Any]:
 def visitor(access: Access | None = None, app: dash.Dash | None = None) -> Client:
     """A client of the app behind its gate, without a socket between."""
     return Client(secured(app or small_app(), access or Access()))
+
+
+@functools.cache
+def one_visitor(access: Access | None = None) -> Client:
+    """The same for all who ask nothing that could stay."""
+    return visitor(access)
 
 
 class Reply(NamedTuple):

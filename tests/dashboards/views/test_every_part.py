@@ -65,12 +65,17 @@ def _no_numbers(selection: Selection) -> Selection:
     return replace(selection, trials=trials)
 
 
+@pytest.fixture(scope="module")
+def changed(usual: Selection) -> list[Selection]:
+    """Less of one train size of it: parts share what is computed of a selection."""
+    small = only(usual, usual.trials["train_size"] == 200)
+    return [change(small) for change in (_one_seed, without_baseline, _no_numbers)]
+
+
+@each("number", range(3))
 @EVERY_PART
-@each("change", [_one_seed, without_baseline, _no_numbers])
-def test_a_part_shows_something_or_says_why_it_is_empty(
-    part: Part[Any], change: Callable[[Selection], Selection], usual: Selection
-) -> None:
-    shown = compute(part, change(only(usual, usual.trials["train_size"] == 200)), LIGHT)
+def test_a_part_shows_something_or_says_why_it_is_empty(part: Part[Any], number: int, changed: list[Selection]) -> None:
+    shown = compute(part, changed[number], LIGHT)
     strictly(shown.figure)
     assert shown.why_empty or len(shown.table)
 
@@ -92,12 +97,16 @@ def test_a_part_of_an_empty_store_says_what_to_run(part: Part[Any], empty: Selec
     assert "permafrost launch" in shown.why_empty
 
 
+@pytest.fixture(scope="module")
+def hostile(usual: Selection) -> Selection:
+    """One train size of it, with long names that are markup."""
+    small = only(usual, usual.trials["train_size"] == 200)
+    return renamed(renamed(small, "freeze", SCRIPT + LONG), "device", SCRIPT + LONG)
+
+
 @EVERY_PART
-def test_a_name_is_no_html_and_no_longer_than_there_is_room(part: Part[Any], usual: Selection) -> None:
-    selection = only(usual, usual.trials["train_size"] == 200)
-    for column in ("freeze", "device"):
-        selection = renamed(selection, column, SCRIPT + LONG)
-    figure = str(strictly(compute(part, selection, LIGHT).figure))
+def test_a_name_is_no_html_and_no_longer_than_there_is_room(part: Part[Any], hostile: Selection) -> None:
+    figure = str(strictly(compute(part, hostile, LIGHT).figure))
     assert "<script>" not in figure
     assert "</script>%{x}" not in figure
     assert LONG not in figure

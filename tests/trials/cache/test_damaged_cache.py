@@ -82,7 +82,7 @@ def losses(spec: TrialSpec) -> list[tuple[float, ...]]:
 
 @pytest.fixture(scope="module")
 def spec(make_any_trial: TrialMaker) -> TrialSpec:
-    return make_any_trial(**FROZEN)
+    return make_any_trial(**FROZEN, train_size=8)
 
 
 @pytest.fixture(scope="module")
@@ -171,9 +171,13 @@ def test_a_process_checks_states_once_and_again_when_their_file_has_changed(
 
 @pytest.mark.parametrize("pattern", ["prefix/*/train.*s", "tokens/*/*"])
 def test_files_that_change_places_with_those_of_another_key_are_noticed(
-    pattern: str, warm: tuple[Path, list[tuple[float, ...]]], cache: Path, make_any_trial: TrialMaker
+    pattern: str,
+    spec: TrialSpec,
+    warm: tuple[Path, list[tuple[float, ...]]],
+    cache: Path,
+    make_any_trial: TrialMaker,
 ) -> None:
-    other = {"freeze": FROZEN["freeze"], "frozen_dropout": False, "lowercase": True}
+    other = {**FROZEN, "train_size": 8, "lowercase": True}
     before = losses(make_any_trial(**other))
     folders = [sorted({path.parent for path in cache.glob(pattern)})]
     for one, another in folders:
@@ -183,7 +187,7 @@ def test_files_that_change_places_with_those_of_another_key_are_noticed(
                 (another / path.name).rename(path)
                 path.with_suffix(".swap").rename(another / path.name)
     encoding._encode.cache_clear()
-    assert losses(make_any_trial(**FROZEN)) == warm[1]
+    assert losses(spec) == warm[1]
     assert losses(make_any_trial(**other)) == before
 
 

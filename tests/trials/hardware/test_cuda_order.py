@@ -16,6 +16,7 @@ from tests.trials.conftest import TrialMaker, records_of, step_losses
 from trials.spec import TrialSpec
 from trials.training.step_rule import GRAPHS_VARIABLE
 
+pytestmark = pytest.mark.slow  # what torch refuses before CUDA is initialised; `test_cuda_graphs` has the steps
 ROOT = Path(__file__).parents[3]
 FROZEN: dict[str, Any] = {
     "freeze": {"strategy": "first_k", "depth": 2, "embeddings": True}, "frozen_dropout": False,

@@ -165,6 +165,7 @@ def test_a_card_that_cannot_compute_is_left_out_and_named_and_so_is_one_that_is_
         assert os.environ[machine.VISIBLE] == ",".join(places)
 
 
+@pytest.mark.slow
 def test_torch_computes_on_each_gpu_that_it_lists_here() -> None:
     assert len(listed_gpus().found) == torch.cuda.device_count()
 

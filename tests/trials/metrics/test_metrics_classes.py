@@ -58,9 +58,9 @@ def test_matthews_is_0_where_one_side_has_one_class(gold: list[int], predicted: 
     assert of_texts("matthews", ids(gold), ids(predicted)) == 0.0
 
 
-def test_matthews_of_a_million_texts_does_not_overflow() -> None:
-    gold = np.arange(1_000_000) % 2
-    predicted = np.where(np.arange(1_000_000) < 900_000, gold, 1 - gold)
+def test_matthews_of_200_000_texts_does_not_overflow() -> None:
+    gold = np.arange(200_000) % 2
+    predicted = np.where(np.arange(200_000) < 180_000, gold, 1 - gold)
     assert of_texts("matthews", gold, predicted) == pytest.approx(0.8)
 
 

@@ -22,7 +22,7 @@ def tiny(family: str, folder: Path, **changes: Any) -> ModelSpec:
 
 
 @each("head", get_args(Head))
-@each("family", ["modernbert", "ernie", "eurobert", "megatron-bert", "esm"], quick=3)
+@each("family", ["modernbert", "ernie", "eurobert", "megatron-bert", "esm"], quick=2)
 def test_these_families_can_be_cut_at_every_layer(family: str, head: Head, tmp_path: Path) -> None:
     model = tiny(family, tmp_path)
     assert [difference_when_cut(model, head, depth) for depth in (1, 2, 3, 4)] == [None] * 4

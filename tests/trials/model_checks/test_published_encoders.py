@@ -94,7 +94,7 @@ def test_a_published_encoder_is_planned_with_its_shape(hub: HubServer, name: str
     assert sum(p.numel() for p in parts.encoder_layers[1].parameters()) == a_layer
 
 
-@each("name", sorted(FACTS), quick=2)
+@each("name", sorted(FACTS), quick=1)
 def test_a_published_encoder_passes_the_rehearsal_of_words_and_of_pairs(hub: HubServer, name: str) -> None:
     spec = find_model(named_model(name))
     assert check_model(spec, "tokens") == check_model(spec, "text", pairs=True) == ()

@@ -20,7 +20,7 @@ MASK = (IDS != 0).long()
 
 def fresh(folder: Path, head: Any) -> Any:
     spec = find_model(ModelDraft(folder=str(folder)))
-    loaded = load_model(spec, head=head, n_outputs=3, dropout=0.0, init=torch.Generator().manual_seed(0))
+    loaded = load_model(spec, head=head, n_outputs=4, dropout=0.0, init=torch.Generator().manual_seed(0))
     return loaded.model.eval()
 
 

@@ -39,7 +39,7 @@ HALF = {"strategy": "first_k", "depth": 2, "embeddings": True}
 PAIRS = [*(("bert", freeze) for freeze in FREEZES), *((family, HALF) for family in MODEL_FAMILIES)]
 
 
-def fresh(spec: TrialSpec, *, head: Head = "tokens", seed: int = 0, n_outputs: int = 5) -> LoadedModel:
+def fresh(spec: TrialSpec, *, head: Head = "tokens", seed: int = 0, n_outputs: int = 4) -> LoadedModel:
     init = torch.Generator().manual_seed(seed)
     return load_model(spec.model, head=head, n_outputs=n_outputs, dropout=0.0, init=init)
 
@@ -139,7 +139,7 @@ def find(folder: Path) -> ModelSpec:
 
 def loaded(folder: Path, head: Any) -> Any:
     init = torch.Generator().manual_seed(0)
-    return load_model(find(folder), head=head, n_outputs=3, dropout=0.0, init=init).model.eval()
+    return load_model(find(folder), head=head, n_outputs=4, dropout=0.0, init=init).model.eval()
 
 
 def without(folder: Path, *names: str) -> Path:

@@ -11,6 +11,7 @@ import pytest
 from transformers import AutoModel, AutoTokenizer
 
 from tests.builders import write_conllu, write_tagged_treebank
+from tests.examples import first
 from tests.lab.starter import sample
 from tests.lab.starter.pretrain import main
 from trials.datasets.formats.conllu_reader import read_conllu
@@ -49,7 +50,7 @@ def test_the_starter_model_is_found_by_its_word() -> None:
     assert (spec.name, spec.family, spec.n_layers, spec.n_positions) == ("starter", "distilbert", 6, 128)
 
 
-@pytest.mark.parametrize("name", list(BUNDLED_TREEBANKS))
+@pytest.mark.parametrize("name", first(1, BUNDLED_TREEBANKS))
 def test_a_sample_has_800_500_500_sentences_its_licence_and_40_dev_documents_or_more_each_in_one_split(
     name: str,
 ) -> None:

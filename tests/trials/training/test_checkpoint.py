@@ -29,9 +29,9 @@ from trials.training.checkpoint_times import CheckpointTimes
 
 PREFIX = {"freeze": {"strategy": "first_k", "depth": 2, "embeddings": True}, "frozen_dropout": False}
 RECIPES: dict[str, dict[str, Any]] = {
-    "plain": {},
     "dropout everywhere": {"dropout": 0.3},
     "a frozen prefix": PREFIX,
+    "plain": {},
     "batches of like length": {"batching": "length"},
     "gradual unfreezing": {"freeze": "all_encoder", "thaw_every": 1, "optim": {"epochs": 3}},
     "adapters": {"lora": {"rank": 2}, "freeze": {"strategy": "first_k", "depth": 2}},
@@ -98,7 +98,7 @@ def interrupted_after(
     return kept
 
 
-@each("recipe", RECIPES, quick=3)
+@each("recipe", RECIPES, quick=2)
 def test_a_trial_goes_on_in_mid_epoch_with_the_bits_of_an_uninterrupted_one(
     recipe: str, make_trial: TrialMaker
 ) -> None:

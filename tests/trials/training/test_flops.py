@@ -77,10 +77,10 @@ def test_count_is_torchs_whatever_is_frozen(frozen: str, make_trial: TrialMaker)
 def test_count_is_torchs_for_texts_and_for_an_unregistered_architecture(
     make_trial: TrialMaker, texts: Path, tmp_path: Path
 ) -> None:
-    text = make_trial("bert", task="mrpc", data={"folder": str(texts)}, train_size=8)
+    text = make_trial("bert", task="mrpc", data={"folder": str(texts)}, train_size=4)
     freeze = {"strategy": "first_k", "depth": 2}
     other = make_trial(
-        model=str(save_tiny_model("layoutlmv3", tmp_path / "model", positions=40)), freeze=freeze, train_size=8
+        model=str(save_tiny_model("layoutlmv3", tmp_path / "model", positions=40)), freeze=freeze, train_size=4
     )
     for spec in (text, other):
         counted, torchs = counted_and_torchs(spec)

@@ -18,7 +18,7 @@ from trials.run import run_trial
 from trials.settings import OptimSpec
 from trials.training.loop import lr_share, new_optimizer
 
-GENTLE: dict[str, Any] = {"optim": {"lr": 1e-3}, "dropout": 0.0, "train_size": 16}
+GENTLE: dict[str, Any] = {"optim": {"lr": 1e-3, "epochs": 1}, "dropout": 0.0, "train_size": 16}
 
 
 def records_of(make_trial: TrialMaker, *family: str, **changes: Any) -> list[EpochRecord]:
@@ -36,13 +36,13 @@ def tiny(make_trial: TrialMaker, family: str = "bert") -> LoadedModel:
 # --- Precision
 
 
-def test_half_precision_trains_near_the_full_ones_losses(make_trial: TrialMaker) -> None:
+@each("precision", ["fp16", "bf16"], quick=1)
+def test_half_precision_trains_near_the_full_ones_losses(precision: str, make_trial: TrialMaker) -> None:
     full = losses(records_of(make_trial, "deberta-v2", **GENTLE))
-    for precision in ("bf16", "fp16"):
-        half = losses(records_of(make_trial, "deberta-v2", **GENTLE, precision=precision))
-        assert np.isfinite(half).all()
-        assert half == pytest.approx(full, abs=0.02)
-        assert half != full
+    half = losses(records_of(make_trial, "deberta-v2", **GENTLE, precision=precision))
+    assert np.isfinite(half).all()
+    assert half == pytest.approx(full, abs=0.02)
+    assert half != full
 
 
 # --- Rates of parts
@@ -86,7 +86,11 @@ def test_a_records_rate_is_that_of_its_last_step(make_trial: TrialMaker) -> None
 def test_without_clipping_the_steps_are_those_of_a_norm_that_is_never_reached(make_trial: TrialMaker) -> None:
     # In fp16, as the norm is that of the gradient itself and not of the scaled one, which is 65,536 times larger.
     free, wide, tight = (
-        losses(records_of(make_trial, precision="fp16", train_size=8, optim={"lr": 1e-2, "max_grad_norm": norm}))
+        losses(
+            records_of(
+                make_trial, precision="fp16", train_size=8, optim={"lr": 1e-2, "epochs": 1, "max_grad_norm": norm}
+            )
+        )
         for norm in (None, 1e3, 1e-3)
     )
     assert free == wide
