@@ -41,21 +41,20 @@ def frames(store: ResultStore) -> Frames:
 
 
 @pytest.fixture(scope="module")
-def written(store: ResultStore, tmp_path_factory: pytest.TempPathFactory) -> Written:
+def written(frames: Frames, tmp_path_factory: pytest.TempPathFactory) -> Written:
     """All but the pictures, as there is no browser."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("dashboards.report.pictures.find_browser", lambda: None)
-        return write_report(Frames(store), PageQuery(sweep="made-up"), tmp_path_factory.mktemp("out"))
+        return write_report(frames, PageQuery(sweep="made-up"), tmp_path_factory.mktemp("out"))
 
 
 @pytest.fixture(scope="module")
-def section(store: ResultStore) -> Section:
+def section(frames: Frames) -> Section:
     """The only section of the store's report."""
-    return _sections(store)[0]
+    return _sections(frames)[0]
 
 
-def _sections(store: ResultStore, sweep: str = "made-up") -> list[Section]:
-    frames = Frames(store)
+def _sections(frames: Frames, sweep: str = "made-up") -> list[Section]:
     return sections(frames.refresh(), PageQuery(sweep=sweep), versions_of(frames.store))
 
 
@@ -148,9 +147,9 @@ def test_a_sweep_without_means_still_has_a_report(tmp_path: Path, states: dict[i
     assert written.html.read_text(encoding="utf-8").count("<h2>Methods</h2>") == 1
 
 
-def test_a_sweep_that_is_not_there_is_told_with_those_that_are(store: ResultStore) -> None:
+def test_a_sweep_that_is_not_there_is_told_with_those_that_are(frames: Frames) -> None:
     with pytest.raises(NothingMatchedError, match=r"no sweep 'gone'.*made-up"):
-        _sections(store, "gone")
+        _sections(frames, "gone")
 
 
 def test_without_a_browser_all_but_the_pictures_is_written(written: Written, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,6 +42,12 @@ def usual(tmp_path_factory: pytest.TempPathFactory) -> Selection:
 
 
 @pytest.fixture(scope="module")
+def small(usual: Selection) -> Selection:
+    """One of its train sizes."""
+    return only(usual, usual.trials["train_size"] == 200)
+
+
+@pytest.fixture(scope="module")
 def diverged(tmp_path_factory: pytest.TempPathFactory) -> Selection:
     """No trial completed."""
     return made(tmp_path_factory.mktemp("diverged") / "s", Invented(state=lambda spec: "diverged"))
@@ -66,13 +72,12 @@ def _no_numbers(selection: Selection) -> Selection:
 
 
 @pytest.fixture(scope="module")
-def changed(usual: Selection) -> list[Selection]:
-    """Less of one train size of it: parts share what is computed of a selection."""
-    small = only(usual, usual.trials["train_size"] == 200)
-    return [change(small) for change in (_one_seed, without_baseline, _no_numbers)]
+def changed(small: Selection) -> list[Selection]:
+    """Less of it."""
+    return [change(small) for change in (_no_numbers, _one_seed, without_baseline)]
 
 
-@each("number", range(3))
+@each("number", range(3), quick=2)
 @EVERY_PART
 def test_a_part_shows_something_or_says_why_it_is_empty(part: Part[Any], number: int, changed: list[Selection]) -> None:
     shown = compute(part, changed[number], LIGHT)
@@ -98,9 +103,8 @@ def test_a_part_of_an_empty_store_says_what_to_run(part: Part[Any], empty: Selec
 
 
 @pytest.fixture(scope="module")
-def hostile(usual: Selection) -> Selection:
-    """One train size of it, with long names that are markup."""
-    small = only(usual, usual.trials["train_size"] == 200)
+def hostile(small: Selection) -> Selection:
+    """With long names that are markup."""
     return renamed(renamed(small, "freeze", SCRIPT + LONG), "device", SCRIPT + LONG)
 
 
@@ -113,8 +117,8 @@ def test_a_name_is_no_html_and_no_longer_than_there_is_room(part: Part[Any], hos
 
 
 @EVERY_PART
-def test_a_table_has_a_unit_or_a_plain_word_in_every_column(part: Part[Any], usual: Selection) -> None:
-    table = drawn(part, usual).table
+def test_a_table_has_a_unit_or_a_plain_word_in_every_column(part: Part[Any], small: Selection) -> None:
+    table = compute(part, small, LIGHT).table
     assert isinstance(table, pd.DataFrame)
     assert not [column for column in table.columns if column.endswith(("_s", "_bytes", "_params"))]
 

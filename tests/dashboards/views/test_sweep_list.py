@@ -13,7 +13,7 @@ from dashboards.data.page_query import PageQuery
 from dashboards.data.selection import Selection, select
 from dashboards.views.kit.cards import answers_of_page
 from dashboards.views.sweep_list import answers_of_sweep, front_sweep, sweep_list
-from tests.dashboards.stores import START, Invented, specs, write_store
+from tests.dashboards.stores import START, STRATEGIES, Invented, specs, write_store
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,8 @@ OPEN = Invented(noise=0.05, score=lambda spec: 0.8)
 def _snapshot(folder: Path, **sweeps: tuple[int, Invented]) -> Snapshot:
     """Sweeps of a train size each, the oldest first."""
     for number, (name, (size, invented)) in enumerate(sweeps.items()):
-        store = write_store(folder, specs(train_sizes=(size,)), invented, sweep=name, started=START + number)
+        trials = specs(train_sizes=(size,), strategies=STRATEGIES[:3])
+        store = write_store(folder, trials, invented, sweep=name, started=START + number)
     return Frames(store).refresh()
 
 
