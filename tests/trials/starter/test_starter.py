@@ -90,7 +90,7 @@ def options(tmp_path: Path) -> argparse.Namespace:
 def test_the_command_leaves_a_folder_that_transformers_loads(
     options: argparse.Namespace, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    main(["--corpus", *options.corpus, "--out", str(options.out), "--minutes", "0.01", "--rows", "2"])
+    main(["--corpus", *options.corpus, "--out", str(options.out), "--minutes", "0.002", "--rows", "2"])
     assert "final loss" in capsys.readouterr().out
     assert AutoModel.from_pretrained(options.out / "model").config.n_layers == 6
     assert AutoTokenizer.from_pretrained(options.out / "model").pad_token_id == 0

@@ -48,7 +48,7 @@ FREEZES: list[dict[str, Any]] = [
 ]
 
 
-@each("freeze", FREEZES)
+@each("freeze", FREEZES, quick=2)
 def test_after_each_epoch_just_what_was_thawed_has_moved(freeze: dict[str, Any], make_trial: TrialMaker) -> None:
     spec = make_trial("bert", freeze=freeze, thaw_every=1, train_size=8, optim=LEVEL | {"epochs": 5})
     records = run_trial(spec, device=CPU)
