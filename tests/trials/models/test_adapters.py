@@ -59,7 +59,7 @@ def test_so_many_parameters_learn(
 @each("embeddings, targets", [(False, "linear"), (True, "attention")])
 def test_only_adapters_and_what_else_learns_moves(embeddings: bool, targets: str, make_trial: TrialMaker) -> None:
     freeze = {"strategy": "first_k", "depth": 2, "embeddings": embeddings}
-    spec = make_trial("bert", freeze=freeze, lora=lora(targets=targets))
+    spec = make_trial("bert", freeze=freeze, lora=lora(targets=targets), train_size=8)
     _, trained = finished(run_trial(spec, device=CPU))
     before, after = plain(spec).parts, trained.loaded.parts
     for old, new in zip(before.encoder_layers, after.encoder_layers, strict=True):
@@ -88,7 +88,7 @@ def test_alpha_scales_what_an_adapter_does(make_trial: TrialMaker) -> None:
 def test_the_merged_model_predicts_the_same_and_is_a_plain_one(
     family: str, targets: str, make_trial: TrialMaker
 ) -> None:
-    spec = make_trial(family, lora=lora(targets=targets))
+    spec = make_trial(family, lora=lora(targets=targets), train_size=8)
     _, trained = finished(run_trial(spec, device=CPU))
     model = trained.loaded.model.eval()
     batch = collate(encode_for(spec).dev.examples, 0, CPU)

@@ -51,8 +51,10 @@ def test_a_mismatched_split_is_scored_once_beside_dev_and_changes_nothing_else(
     make_trial: TrialMaker, texts: Path
 ) -> None:
     other = str(texts / "test.tsv")
-    alone, both = (make_trial(task="mnli", data=files_of(texts, **m)) for m in ({}, {"mismatched": other}))
-    as_test = records_of(make_trial(task="mnli", data=files_of(texts, test=other)))[-1]
+    alone, both = (
+        make_trial(task="mnli", data=files_of(texts, **m), train_size=8) for m in ({}, {"mismatched": other})
+    )
+    as_test = records_of(make_trial(task="mnli", data=files_of(texts, test=other), train_size=8))[-1]
     records, expected = records_of(both), records_of(alone)
     assert [record.metrics for record in records] == [record.metrics for record in expected]
     assert (records[-1].test_score, expected[-1].test_metrics) == (None, None)

@@ -64,7 +64,7 @@ class Full(Memory):
 
 
 def test_a_trial_whose_checkpoints_cannot_be_written_goes_on_and_says_why(make_trial: TrialMaker) -> None:
-    spec = make_trial(optim={"epochs": 2})
+    spec = make_trial(train_size=8, optim={"epochs": 2})
     found = list(run_trial(spec, device=CPU, checkpoints=Checkpoints(Full(), CheckpointTimes(seconds=0.0))))
     assert [record.checkpoint_error for record in found] == ["[Errno 28] No space left on device"] * 2
     assert numbers([replace(record, checkpoint_error=None) for record in found]) == numbers(whole(spec))
@@ -161,16 +161,21 @@ def test_keeping_a_trial_changes_nothing_in_it(make_trial: TrialMaker) -> None:
 def test_by_epochs_it_is_kept_at_evaluations_only(make_trial: TrialMaker) -> None:
     kept = Memory()
     list(
-        run_trial(make_trial(optim={"epochs": 5}), device=CPU, checkpoints=Checkpoints(kept, CheckpointTimes(epochs=2)))
+        run_trial(
+            make_trial(train_size=8, optim={"epochs": 5}),
+            device=CPU,
+            checkpoints=Checkpoints(kept, CheckpointTimes(epochs=2)),
+        )
     )
-    assert kept.steps == [12, 24]
+    assert kept.steps == [4, 8]
 
 
 def test_by_share_it_is_kept_at_evaluations_that_took_long_beside_it(make_trial: TrialMaker) -> None:
     never, always = Memory(), Memory()
-    list(run_trial(make_trial(), device=CPU, checkpoints=Checkpoints(never, CheckpointTimes(share=1e-6))))
-    list(run_trial(make_trial(), device=CPU, checkpoints=Checkpoints(always, CheckpointTimes(share=1e6))))
-    assert (never.steps, always.steps) == ([], [6])
+    spec = make_trial(train_size=8)
+    list(run_trial(spec, device=CPU, checkpoints=Checkpoints(never, CheckpointTimes(share=1e-6))))
+    list(run_trial(spec, device=CPU, checkpoints=Checkpoints(always, CheckpointTimes(share=1e6))))
+    assert (never.steps, always.steps) == ([], [2])
 
 
 def test_frozen_weights_are_not_kept(make_trial: TrialMaker) -> None:

@@ -59,7 +59,7 @@ def test_after_each_epoch_just_what_was_thawed_has_moved(freeze: dict[str, Any],
 
 def test_thawing_waits_for_so_many_epochs_also_between_evaluations(make_trial: TrialMaker) -> None:
     freeze = {"strategy": "first_k", "depth": 2}
-    spec = make_trial(freeze=freeze, thaw_every=2, eval_every=0.5, optim=LEVEL | {"epochs": 5})
+    spec = make_trial(freeze=freeze, train_size=8, thaw_every=2, eval_every=0.5, optim=LEVEL | {"epochs": 5})
     records, seen = run_trial(spec, device=CPU), []
     for _ in range(9):
         record = next(records)
@@ -68,7 +68,12 @@ def test_thawing_waits_for_so_many_epochs_also_between_evaluations(make_trial: T
 
 
 def test_one_evaluation_at_the_end_of_an_epoch_does_not_change_what_is_learnt(make_trial: TrialMaker) -> None:
-    changes = {"freeze": {"strategy": "first_k", "depth": 3}, "thaw_every": 1, "optim": LEVEL | {"epochs": 3}}
+    changes = {
+        "freeze": {"strategy": "first_k", "depth": 3},
+        "thaw_every": 1,
+        "train_size": 16,
+        "optim": LEVEL | {"epochs": 3},
+    }
     often, seldom = (
         [
             loss
@@ -85,14 +90,14 @@ def test_the_parameters_that_learn_are_counted_at_the_end(
     thaw_every: int, n_learning: int, make_trial: TrialMaker
 ) -> None:
     freeze = {"strategy": "all_encoder", "embeddings": True}
-    spec = make_trial("bert", freeze=freeze, thaw_every=thaw_every, optim=LEVEL | {"epochs": 3})
+    spec = make_trial("bert", freeze=freeze, train_size=8, thaw_every=thaw_every, optim=LEVEL | {"epochs": 3})
     layer = 4 * (16 * 16 + 16) + (16 * 32 + 32) + (32 * 16 + 16) + 2 * 2 * 16
     records = list(run_trial(spec, device=CPU))
     assert {record.trainable_params for record in records} == {n_learning * layer + 16 * 4 + 4}
 
 
 def test_what_would_thaw_after_the_last_epoch_never_does(make_trial: TrialMaker) -> None:
-    changes = {"freeze": {"strategy": "first_k", "depth": 2}, "optim": LEVEL | {"epochs": 3}}
+    changes = {"freeze": {"strategy": "first_k", "depth": 2}, "train_size": 8, "optim": LEVEL | {"epochs": 3}}
     thawing, frozen = make_trial(**changes, thaw_every=3), make_trial(**changes)
     records, trained = finished(run_trial(thawing, device=CPU))
     assert [r.step_losses for r in records] == [r.step_losses for r in run_trial(frozen, device=CPU)]
@@ -119,7 +124,7 @@ def test_each_thaw_takes_the_highest_frozen_layer_and_the_last_the_embeddings(
 
 
 def test_a_trial_says_at_every_evaluation_how_deep_it_is_frozen(make_trial: TrialMaker) -> None:
-    spec = make_trial(freeze={"strategy": "first_k", "depth": 2}, thaw_every=1, optim={"epochs": 3})
+    spec = make_trial(freeze={"strategy": "first_k", "depth": 2}, train_size=8, thaw_every=1, optim={"epochs": 3})
     records, _ = finished(run_trial(spec, device=CPU))
     assert [record.frozen_layers for record in records] == [2, 1, 0]
     assert [record.mean_frozen_layers for record in records] == pytest.approx([2, 1.5, 1])
