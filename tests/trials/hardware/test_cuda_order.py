@@ -16,7 +16,6 @@ from tests.trials.conftest import TrialMaker, records_of, step_losses
 from trials.spec import TrialSpec
 from trials.training.step_rule import GRAPHS_VARIABLE
 
-pytestmark = pytest.mark.slow  # what torch refuses before CUDA is initialised; `test_cuda_graphs` has the steps
 ROOT = Path(__file__).parents[3]
 FROZEN: dict[str, Any] = {
     "freeze": {"strategy": "first_k", "depth": 2, "embeddings": True}, "frozen_dropout": False,
@@ -38,8 +37,8 @@ def on_a_gpu(trials: Sequence[tuple[dict[str, str], TrialSpec]], cache: Path) ->
 @pytest.fixture(scope="module")
 def specs(make_any_trial: TrialMaker) -> list[TrialSpec]:
     """A whole model, a frozen one, and one that reads its mask on the host."""
-    bert = (make_any_trial("bert", dropout=0.0), make_any_trial("bert", dropout=0.0, **FROZEN))
-    return [*bert, make_any_trial("deberta-v2")]
+    few: dict[str, Any] = {"dropout": 0.0, "train_size": 8}
+    return [make_any_trial("bert", **few), make_any_trial("bert", **few, **FROZEN), make_any_trial("deberta-v2", **few)]
 
 
 @pytest.fixture(scope="module")
