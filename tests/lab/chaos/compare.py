@@ -159,16 +159,19 @@ def attempts(store: Path) -> dict[str, int]:
     return newest
 
 
-def lost_intervals(store: Path, spared: Iterable[str] = ()) -> int:
+def lost_intervals(
+    store: Path, spared: Iterable[str] = (), late: Collection[tuple[str, int, int]] = frozenset()
+) -> int:
     """The most evaluations that one attempt did again though an earlier one's were already in the store.
 
     An attempt that goes on from a checkpoint tells the evaluations of before with the time they were made at. Where
-    the same evaluation has another time it was made again.
+    the same evaluation has another time it was made again. `late` are those, by trial, attempt and step, that came to
+    the store when a later attempt had begun.
     """
     left = set(spared)
     made: dict[tuple[str, int], dict[int, Any]] = {}  # trial and step -> attempt -> when
     for row in raw_rows(store, "epochs", ["trial_id", "attempt", "step", "time"]):
-        if row["trial_id"] not in left:
+        if row["trial_id"] not in left and (row["trial_id"], row["attempt"], row["step"]) not in late:
             made.setdefault((row["trial_id"], row["step"]), {})[row["attempt"]] = row["time"]
     again: Counter[tuple[str, int]] = Counter()
     for (trial_id, _), times in made.items():

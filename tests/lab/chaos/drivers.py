@@ -72,6 +72,8 @@ class History:
         finished: The trials with a completed attempt.
         ended: These, and trials that a schedule paused.
         ran_again: Trials and attempts that were claimed when the trial was finished, and evaluated since then.
+        late: Evaluations, by trial, attempt and step, of a driver that was slower to write them than another to take
+            its trial over.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -79,6 +81,8 @@ class History:
         self.finished: set[str] = set()
         self.ended: set[str] = set()
         self.ran_again: set[tuple[str, int]] = set()
+        self.late: set[tuple[str, int, int]] = set()
+        self._newest: dict[str, int] = {}
         self._claimed_again: set[tuple[str, int]] = set()
         self._evaluations: set[tuple[str, int, int]] = set()
         self._lock = threading.Lock()
@@ -97,6 +101,7 @@ class History:
     def note(self, name: str, content: bytes) -> None:
         """An object was written."""
         if found := _CLAIM.fullmatch(name):
+            self._newest[found[1]] = max(int(found[2]), self._newest.get(found[1], 0))
             if found[1] in self.finished:
                 self._claimed_again.add((found[1], int(found[2])))
         elif name.endswith(".parquet"):
@@ -110,6 +115,9 @@ class History:
                 rows = pq.read_table(BytesIO(content), columns=["trial_id", "attempt", "step"]).to_pylist()
                 new = {(row["trial_id"], row["attempt"], row["step"]) for row in rows} - self._evaluations
                 self._evaluations |= new
+                self.late |= {
+                    (trial, attempt, step) for trial, attempt, step in new if attempt < self._newest.get(trial, 0)
+                }
                 self.ran_again |= {evaluation[:2] for evaluation in new} & self._claimed_again
 
     def ended_twice(self) -> int:
@@ -354,7 +362,8 @@ class Fleet:
         told = Run(self._drivers, self._sweep, store, history, moments, seed).go()
         address = self._address(store)
         told.verdict = Verdict(
-            finished_again=len(history.ran_again), lost_intervals=compare.lost_intervals(history.folder)
+            finished_again=len(history.ran_again),
+            lost_intervals=compare.lost_intervals(history.folder, late=history.late),
         )
         told.verdict.unsound += [str(finding) for finding in check_store(address).findings]
         told.verdict.note(compare.compare(self.expected, compare.read_rows(open_store(address))))

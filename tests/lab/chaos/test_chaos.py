@@ -6,9 +6,12 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 from random import Random
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from orchestrator.execution.recorder import Recorder
@@ -104,6 +107,28 @@ def test_a_lost_row_a_changed_number_a_foreign_trial_and_a_row_told_twice_are_ea
     rows["epochs"] += [{**rows["epochs"][1], "trial_id": "another"}, rows["epochs"][2]]
     found = compare.compare(expected, rows)
     assert (found.missing, found.different, found.surplus, found.duplicate) == (1, 1, 1, 1)
+
+
+@pytest.mark.parametrize(("is_late", "lost"), [(False, 4), (True, 0)])
+def test_an_evaluation_done_again_is_lost_if_it_was_in_the_store_when_another_driver_took_over(
+    tmp_path: Path, *, is_late: bool, lost: int
+) -> None:
+    history = drivers.History(tmp_path)
+
+    def evaluated(attempt: int) -> None:
+        content = BytesIO()
+        rows = [{"trial_id": "a", "attempt": attempt, "step": step, "time": float(attempt)} for step in range(4)]
+        pq.write_table(pa.Table.from_pylist(rows), content)
+        history.note(f"epochs/part-{attempt}.parquet", content.getvalue())
+
+    history.note("claims/a-1.json", b"")
+    if not is_late:
+        evaluated(1)
+    history.note("claims/a-2.json", b"")
+    evaluated(2)
+    if is_late:
+        evaluated(1)
+    assert compare.lost_intervals(tmp_path, late=history.late) == lost
 
 
 def test_processes_are_known_by_where_they_work_and_no_others_are_ended(tmp_path: Path) -> None:
