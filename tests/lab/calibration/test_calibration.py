@@ -18,7 +18,7 @@ from tests.lab.calibration.worlds import FAMILIES, OTHERS, SINGLE, WORLDS, Cross
 SWEEPS = 200
 
 
-@each("name", [*OTHERS, *SINGLE, *FAMILIES], quick=3)
+@each("name", [*OTHERS, *SINGLE, *FAMILIES], quick=2)
 def test_no_world_misses_its_goals(name: str) -> None:
     assert [str(figure) for figure in figures(name, WORLDS[name], SWEEPS, seed=1) if figure.missed] == []
 
