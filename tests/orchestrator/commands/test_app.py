@@ -15,6 +15,7 @@ import trials
 from dashboards.cli import app
 from orchestrator.commands.app import COMMANDS, GROUPS, PANELS, load_command
 from orchestrator.store import ResultStore
+from tests.builders import write_sweep, write_treebank
 from tests.examples import each
 from tests.orchestrator.store.real import Real
 
@@ -125,10 +126,10 @@ def step(name, run):
     print("loaded", name, *sys.modules, file=sys.stderr)
 
 def plan():
-    sys.argv = ["launch", "--dry-run", "--store", store]
+    sys.argv = ["launch", "--dry-run", "--sweep", sweep, "--store", store]
     launch.run("launch")
 
-store = sys.argv[1]
+store, sweep = sys.argv[1:]
 from dashboards.cli import app
 step("help", lambda: app(["--help"]))
 from orchestrator import launch
@@ -137,6 +138,7 @@ step("status", lambda: app(["status", "--trials", "--store", store]))
 step("plan", plan)
 step("driver", lambda: [import_module(f"orchestrator.ray_backend.{name}") for name in DRIVER])
 """
+DEPTHS = "space: {freeze: [none, all_encoder]}\nseeds: [0, 1, 2]"
 CONTRACTS = ("trials.spec", "trials.record", "trials.draft", "orchestrator.store", "orchestrator.status")
 DRIVER = ("driver", "cluster", "gpu_packing", "staging", "jobs", "ray_internals")
 
@@ -144,10 +146,12 @@ DRIVER = ("driver", "cluster", "gpu_packing", "staging", "jobs", "ray_internals"
 @pytest.fixture(scope="module")
 def loaded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     """The modules that one process has loaded after each of these steps, one after the other."""
-    store = tmp_path_factory.mktemp("loaded")
-    ResultStore(store).create()
+    folder = tmp_path_factory.mktemp("loaded")
+    ResultStore(folder / "store").create()
+    settings = f"trial: {{data: {{folder: {write_treebank(folder / 'bank')}}}}}\n{DEPTHS}"
+    words = [str(folder / "store"), str(write_sweep(folder / "s.yaml", settings))]
     program = f"CONTRACTS, DRIVER = {CONTRACTS}, {DRIVER}\n{PROGRAM}"
-    done = subprocess.run([sys.executable, "-c", program, str(store)], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     lines = (line.split() for line in done.stderr.splitlines() if line.startswith("loaded "))
     return {step: set(modules) for _, step, *modules in lines}
