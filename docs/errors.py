@@ -50,13 +50,14 @@ def _files() -> Iterator[Path]:
 
 def _of(path: Path) -> Iterator[Message]:
     module = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    text = path.read_text(encoding="utf-8")
+    for node in ast.walk(ast.parse(text)) if "raise " in text else ():
         if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and isinstance(node.exc.func, ast.Name):
             kind = _error(node.exc.func.id, module)
             if kind is not None and node.exc.args:
-                text = " ".join(_text(node.exc.args[0]).split())
-                if sum(word.strip(f"{QUOTED}.,:;'()").isalpha() for word in text.split()) >= _LEAST_WORDS:
-                    yield Message(text, _code(kind, node.exc), module)
+                said = " ".join(_text(node.exc.args[0]).split())
+                if sum(word.strip(f"{QUOTED}.,:;'()").isalpha() for word in said.split()) >= _LEAST_WORDS:
+                    yield Message(said, _code(kind, node.exc), module)
 
 
 def _error(name: str, module: str) -> type[PermafrostError] | None:

@@ -31,7 +31,7 @@ from trials.state import State
 
 Make = Callable[[ResultStore], Source]
 SEEDS = (0, 1)
-DEPTHS = Depths.of([spec_of(depth, seed) for depth in range(2) for seed in range(4)])
+DEPTHS = Depths.of([spec_of(depth, seed) for depth in range(2) for seed in range(3)])
 SPACE = {"freeze.depth": Axis(choice=[*range(7)]), "optim.lr": Axis(choice=list(RATES))}
 
 
