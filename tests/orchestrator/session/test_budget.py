@@ -48,6 +48,7 @@ def test_hours_that_are_over_stop_at_the_next_evaluation(tmp_path: Path, capsys:
     code, outcome, said = launched_with(tmp_path, capsys, max_hours=1e-9)
     assert (code, outcome["completed"]) == (143, 0)
     assert "Stopping, --max-hours 1e-09 reached" in said
+    assert launched_with(tmp_path, capsys)[0] == 0
 
 
 def test_a_bound_that_means_nothing_is_refused_and_one_reached_with_nothing_to_go_no_interruption() -> None:
