@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.execution.trial_source import Source
-from orchestrator.search.depth_search import Depths, DepthSearch
+from orchestrator.search.depth_search import DepthSearch
 from orchestrator.search.optuna_search import AdaptiveCells
 from orchestrator.search.schedule import scheduler_of
 from orchestrator.search.steering import FixedCells, Steering
@@ -24,14 +24,13 @@ from orchestrator.sweeps.space import Axis
 from tests.lab.replay import RecordedTrials, simulate
 from tests.orchestrator.execution.sharing_driver import drive
 from tests.orchestrator.execution.test_shared_source import committed
-from tests.orchestrator.search.test_depth_search import spec_of, trials
+from tests.orchestrator.search.test_depth_search import DEPTHS, trials
 from tests.orchestrator.search.worlds import RATES, SIX_LAYERS, StopLow, grid_of, resolver, table
 from trials.spec import TrialSpec
 from trials.state import State
 
 Make = Callable[[ResultStore], Source]
 SEEDS = (0, 1)
-DEPTHS = Depths.of([spec_of(depth, seed) for depth in range(2) for seed in range(3)])
 SPACE = {"freeze.depth": Axis(choice=[*range(7)]), "optim.lr": Axis(choice=list(RATES))}
 
 

@@ -73,13 +73,13 @@ def test_a_trial_that_a_scheduler_stops_is_not_gone_on_with_and_its_cell_is_not_
 def test_the_same_seed_gives_the_same_suggestions_and_no_cell_twice(tmp_path: Path) -> None:
     ids = []
     for seed in (1, 1, 2):
-        search = SearchSpec(kind="tpe", cells=10, seed=seed, startup=5)
+        search = SearchSpec(kind="tpe", cells=20, seed=seed, startup=5)
         cells = AdaptiveCells(search, SPACE, resolver((0,)), SIX_LAYERS)
         source = Steering(cells, NoEarlyStopping(), ScheduleSpec(), nothing_known(tmp_path))
         simulate(source, table())
         ids.append([cell.specs[0].trial_id for cell in source.cells])
     assert ids[0] == ids[1] != ids[2]
-    assert len(set(ids[0])) == 10
+    assert len(set(ids[0])) == 20
 
 
 def test_the_best_setting_has_its_score_on_the_split_that_selected_nothing(tmp_path: Path) -> None:
