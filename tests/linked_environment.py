@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import sysconfig
@@ -22,7 +23,8 @@ def linked_environment(folder: Path, packages: Iterable[str]) -> Path:
     site = Path(sysconfig.get_path("purelib", "venv", vars=variables))
     for name in packages:
         found = distribution(name)
-        entries = {Path(file).parts[0] for file in found.files or ()} - {"..", "__pycache__"}
+        record = (found.read_text("RECORD") or "").splitlines()  # `found.files` makes an object of each of its lines
+        entries = {re.split("[/,]", line, maxsplit=1)[0] for line in record} - {"..", "__pycache__"}
         for entry in entries:
             target = Path(str(found.locate_file(entry)))
             if target.exists() and not (site / entry).exists():

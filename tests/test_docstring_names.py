@@ -39,6 +39,17 @@ def trees() -> dict[str, ast.Module]:
 
 
 @cache
+def by_last_names() -> dict[str, list[ast.Module]]:
+    """The modules that a name may mean, whole or by its last parts: `sweeps.plan` is `orchestrator.sweeps.plan`."""
+    found = defaultdict(list)
+    for full, tree in trees().items():
+        parts = full.split(".")
+        for start in range(len(parts)):
+            found[".".join(parts[start:])].append(tree)
+    return found
+
+
+@cache
 def nodes() -> list[ast.AST]:
     """All nodes of all modules."""
     return [node for tree in trees().values() for node in ast.walk(tree)]
@@ -88,6 +99,7 @@ def attribute(node: ast.AST, rest: list[str]) -> bool:
     return attribute(found, rest[1:]) if isinstance(found, ast.ClassDef) else len(rest) == 1
 
 
+@cache
 def exists(name: str) -> bool:
     """Whether a name is a file's or a package's, or leads from something of ours to what is defined there."""
     parts = name.split(".")
@@ -95,8 +107,7 @@ def exists(name: str) -> bool:
         return True
     for length in range(len(parts), 0, -1):
         module = ".".join(parts[:length])
-        places = [tree for full, tree in trees().items() if f".{full}".endswith(f".{module}")]
-        if any(attribute(tree, parts[length:]) for tree in places):
+        if any(attribute(tree, parts[length:]) for tree in by_last_names().get(module, ())):
             return True
     if any(
         attribute(classes()[name], parts[1:]) for name in {parts[0], *annotated().get(parts[0], ())} & set(classes())
