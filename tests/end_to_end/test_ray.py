@@ -139,6 +139,7 @@ def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Interrupted:
     cells = ("--set", "seeds=[0]", "--set", "space.optim.epochs=[2,2000]", "--set", "space.train_size=[24]")
     with launch_in(folder, *cells) as launch:
         wait_until(lambda: sum(n > 2 for n in n_rows(folder / "store").values()) == 2, launch)
+        wait_until(lambda: len(list((folder / "store" / "claims").iterdir())) == 2, launch)  # two have been let go of
         titles = set[str]()
         while len(titles) < 2:  # between two steps of a trial its worker has Ray's title again
             assert launch.poll() is None, launch.communicate()[1]
