@@ -25,13 +25,13 @@ sweep: .venv/sweep ## run the starter sweep: real freezing trials on two small t
 dashboard: .venv/sweep ## browse the results
 	$(BIN)/permafrost dashboard $(STORE)
 
-test: .venv/ready ## every promise once, in five minutes on two idle cores
+test: .venv/ready ## every promise once, in four minutes on two idle cores
 	$(BIN)/python -m pytest -m "not slow and not cluster and not browser" $(PARALLEL)
 
 test-slow: .venv/ready ## the long tests too, and all examples of those that draw them; 25 minutes
 	PERMAFROST_ALL_EXAMPLES=1 $(BIN)/python -m pytest -m "not cluster and not browser" $(PARALLEL)
 
-test-cluster: .venv/ready ## sweeps on Ray: several machines, lost workers, autoscaling, Prometheus; 25 minutes
+test-cluster: .venv/ready ## sweeps on Ray: several machines, lost workers, autoscaling, Prometheus; a quarter of an hour
 	$(BIN)/python -m pytest -m cluster
 
 test-browser: .venv/ready ## every promise of the dashboard in a Chromium, behind a proxy too (apt install chromium nginx-light)
