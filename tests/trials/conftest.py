@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import asdict
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ from transformers import AutoConfig, AutoModel, PreTrainedTokenizerFast
 from tests.builders import merged, write_tagged_treebank, write_texts
 from trials.cache.encoding import encode_for
 from trials.draft import Lookup, TrialDraft
-from trials.models import load
 from trials.models.family import MODEL_FAMILIES, Head
 from trials.models.load import LoadedModel, load_model
 from trials.record import EpochRecord
@@ -151,14 +149,6 @@ def finished(records: Generator[EpochRecord, None, Trained]) -> tuple[list[Epoch
 def one_thread() -> None:
     """As in a trial of a sweep; two threads that wait for each other make a busy machine's tests many times slower."""
     torch.set_num_threads(1)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def every_tiny_model_is_read_once() -> Iterator[None]:
-    """A process keeps two large models, and here all tiny ones, which most tests share."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(load, "_template", lru_cache(maxsize=None)(load._template.__wrapped__))
-        yield
 
 
 @pytest.fixture

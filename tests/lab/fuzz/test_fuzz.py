@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.sweeps.sweep import MAX_TRIALS
-from tests.examples import ALL, each, examples
+from tests.examples import each, examples
 from tests.lab.fuzz.__main__ import main
 from tests.lab.fuzz.configurations import Configuration, Configurations
 from tests.lab.fuzz.environments import Environment, Environments
@@ -16,7 +16,7 @@ from tests.lab.fuzz.files import BrokenFile, Files
 from tests.lab.fuzz.models import Models
 from tests.lab.fuzz.names import Names
 
-N_CONFIGURATIONS, N_FILES, N_MODELS, N_NAMES = 400 if ALL else 20, examples(80), 60 if ALL else 4, examples(100)
+N_CONFIGURATIONS, N_FILES, N_MODELS, N_NAMES = examples(400), examples(80), examples(60), examples(100)
 
 
 @pytest.fixture(scope="module")

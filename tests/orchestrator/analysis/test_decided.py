@@ -15,7 +15,7 @@ from orchestrator.analysis.freeze_names import parts
 from orchestrator.analysis.losses import collapses, excess_p
 from orchestrator.analysis.setting_phrases import share_text
 from orchestrator.analysis.wording import answer_words, excluded
-from tests.examples import ALL
+from tests.examples import examples
 from tests.orchestrator.analysis.frames import SIZE, sweep, trials, with_dev_sentences
 
 
@@ -36,7 +36,7 @@ def test_at_most_5_percent_of_sweeps_recommend_a_setting_that_loses_too_much() -
     """Four settings stand just beyond the tolerance, where errors are likeliest."""
     rng = np.random.default_rng(0)
     losses = {"first 1": 0.0, "first 2": 0.0101, "last 1": 0.0101, "last 2": 0.0101, "first 2+E": 0.0101}
-    found = [decide(sweep(rng, losses, 5)).chosen for _ in range(600 if ALL else 30)]
+    found = [decide(sweep(rng, losses, 5)).chosen for _ in range(examples(600))]
     assert np.mean([row is not None and row["freeze"] != "first 1" for row in found]) <= 0.05
 
 

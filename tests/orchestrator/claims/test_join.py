@@ -20,7 +20,7 @@ from orchestrator.claims import BusyStoreError, Membership, RemovedError, Timing
 from orchestrator.claims.holder import Holder, this_process
 from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store import open_store
-from tests.examples import ALL, examples
+from tests.examples import examples
 from tests.orchestrator.claims.join_race import race
 from tests.orchestrator.store.rows import epoch, trial
 from trials.errors import StoreError
@@ -91,13 +91,13 @@ def test_while_a_command_has_a_store_alone_no_driver_starts(storage: Storage) ->
 
 def test_two_sweeps_that_share_a_store_lose_none_of_their_rows(storage: Storage) -> None:
     open_store(storage.address, must_exist=False).append("trials", [trial("first")])
-    errors, rounds = list[Exception](), 6 if ALL else 3
+    errors: list[Exception] = []
 
     def drive(sweep: str) -> None:
         store = open_store(storage.address)
         try:
             with join(storage, sweep, say=print, timing=QUICK) as membership:
-                for number in range(rounds):
+                for number in range(6):
                     membership.check()
                     for trial_id in (f"{sweep}{number}", "shared"):
                         store.append("epochs", [epoch(trial_id, step=number + 1)])
@@ -113,12 +113,12 @@ def test_two_sweeps_that_share_a_store_lose_none_of_their_rows(storage: Storage)
         thread.join()
     assert errors == []
     store = open_store(storage.address)
-    assert store.completed_ids() == {"first", "shared", *(f"{sweep}{n}" for sweep in "st" for n in range(rounds))}
-    assert len(store.epochs()) == 3 * rounds  # the trial that both ran reads as one
+    assert store.completed_ids() == {"first", "shared", *(f"{sweep}{n}" for sweep in "st" for n in range(6))}
+    assert len(store.epochs()) == 6 + 2 * 6  # the trial that both ran reads as one
 
 
-def test_processes_that_ask_at_once_give_one_holder_each_time(local_storage: FolderStorage) -> None:
-    drivers, rounds = 8 if ALL else 4, examples(20)
+def test_eight_processes_that_ask_at_once_give_one_holder_each_time(local_storage: FolderStorage) -> None:
+    drivers, rounds = 8, examples(20)
     context = multiprocessing.get_context("spawn")
     barrier, results = context.Barrier(drivers), context.Queue()
     processes = [
