@@ -22,7 +22,6 @@ from orchestrator.analysis.trial_frame import CONDITIONS, TEXTS
 from orchestrator.store import ResultStore
 from orchestrator.store.decisions import newest_plan
 from orchestrator.store.follower import Changes, Follower
-from orchestrator.store.schema import KEYS, TABLES
 from orchestrator.store.stored_specs import ADDED, completed, stored_spec
 from orchestrator.store.sweep_plans import SweepPlan
 from trials.errors import StoreError
@@ -121,24 +120,6 @@ class FollowedTable(ABC):
     @abstractmethod
     def take(self, news: Changes) -> None:
         """Use new rows."""
-
-
-class UnownedRows(FollowedTable):
-    """A table whose rows belong to no attempt."""
-
-    def __init__(self, store: ResultStore, table: str) -> None:
-        super().__init__(store, table, TABLES[table].names)
-        self._keys, self._empty = list(KEYS[table]), TABLES[table].empty_table()
-        self._rows = self._empty
-
-    def take(self, news: Changes) -> None:
-        """Keep all; a killed compaction leaves rows twice."""
-        new = [rows.replace_schema_metadata(None) for rows in news.rows]
-        self._rows = pa.concat_tables([self._empty if news.reset else self._rows, *new])
-
-    def frame(self) -> pd.DataFrame:
-        """One row per key."""
-        return self._rows.to_pandas().drop_duplicates(self._keys, keep="last", ignore_index=True)
 
 
 class EndedTrials(FollowedTable):

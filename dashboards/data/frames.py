@@ -31,7 +31,6 @@ from dashboards.data.followed import (
     PlanFrame,
     Settings,
     TrialNumbers,
-    UnownedRows,
 )
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.analysis.trial_frame import described
@@ -92,8 +91,6 @@ class Snapshot:
         store: The store itself.
         few: Readers of the tables that are not mirrored, for a few trials at a time: keys of `FEW_COLUMNS`.
         need_tags: Mirrors the table of tags if it is not yet mirrored.
-        probes: Rows of the store's table of that name.
-        drifts: Likewise.
     """
 
     version: int
@@ -107,8 +104,6 @@ class Snapshot:
     store: ResultStore
     few: Mapping[str, TrialRows]
     need_tags: Callable[[], None]
-    probes: pd.DataFrame
-    drifts: pd.DataFrame
     _step_losses: dict[frozenset[str], pd.DataFrame] = field(default_factory=dict)
 
     def epochs(self, trials: pd.DataFrame) -> pd.DataFrame:
@@ -184,10 +179,8 @@ class Frames:
         self._ended = EndedTrials(store, self._settings, self._numbers)
         self._epochs = Mirror(self._database, store, "epochs", self._numbers)
         self._plans = FollowedPlans(store, self._settings, self._numbers)
-        self._unowned = {name: UnownedRows(store, name) for name in ("probes", "drifts")}
         # In this order: a trial's own row is committed last.
         self._followed: list[FollowedTable | FollowedPlans] = [self._ended, self._epochs, self._plans]
-        self._followed += self._unowned.values()
         self._has_tags = False
         self._few = {table: TrialRows(store, table) for table in FEW_COLUMNS}
         self._drivers: dict[str, tuple[RunningDriver, ...]] = {}
@@ -242,8 +235,6 @@ class Frames:
             store=self.store,
             few=self._few,
             need_tags=self._need_tags,
-            probes=self._unowned["probes"].frame(),
-            drifts=self._unowned["drifts"].frame(),
         )
 
     def _sweep(self, plan: PlanFrame, ended: pd.DataFrame, active: pd.DataFrame) -> Sweep:

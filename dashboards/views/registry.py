@@ -3,21 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from dashboards.views import answer, compare, errors, savings, scores, training, trials, why
 from dashboards.views.kit.part import ItemPage, Part, View
-from orchestrator.config.extras import declared, loaded
 
-
-def _with_extras(view: View) -> View:
-    """A page with the parts that extras add to it."""
-    added = tuple(map(loaded, declared("PARTS").get(view.path, ())))
-    return replace(view, parts=(*view.parts, *added)) if added else view
-
-
-_OURS = (
+_ORDERED = (
     answer.VIEW,
     scores.VIEW,
     training.VIEW,
@@ -27,7 +18,6 @@ _OURS = (
     trials.VIEW,
     compare.VIEW,
 )
-_ORDERED = tuple(map(_with_extras, _OURS))
 _views = {view.path: view for view in _ORDERED}
 _parts: dict[str, Part[Any]] = {part.name: part for view in _ORDERED for part in view.parts}
 VIEWS: Mapping[str, View] = _views

@@ -6,7 +6,6 @@ An extra says it in its `__init__.py`, as names and places in words, so that not
     GROUPS    the same for groups of commands
     API       name in `orchestrator.api`: place
     MONITORS  keys of `watch`: the module whose `monitors` makes them
-    PARTS     path of a page of the dashboard: places of the parts that are added to it
 """
 
 from __future__ import annotations

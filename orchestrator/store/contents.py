@@ -19,12 +19,11 @@ from orchestrator.store.parts import PartFolder, is_part
 from orchestrator.store.schema import (
     ALL_TABLES,
     METRICS,
-    UNOWNED,
 )
 
 # Everything that belongs to a trial is committed before its own row, and read after it: whoever sees the row sees all.
 COMMIT_ORDER = ("epochs", "tags", "predictions", "contributions", "trials", "commits")
-READ_ORDER = (*reversed(COMMIT_ORDER), *UNOWNED)
+READ_ORDER = COMMIT_ORDER[::-1]
 
 # What two runs of one trial must agree in; the other columns are measured, or say where it ran.
 COMPUTED = {
@@ -36,8 +35,6 @@ COMPUTED = {
     "tags": ("support", "predicted", "correct"),
     "predictions": ("forms", "gold", "predicted", "probability"),
     "contributions": ("values",),
-    "probes": ("score", "control_score", "selectivity", "n_places"),
-    "drifts": ("epoch", "weight_change", "cka"),
     "commits": (),
 }  # fmt: skip
 

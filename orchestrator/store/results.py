@@ -23,11 +23,10 @@ import pyarrow.compute as pc
 from orchestrator.storage.open_storage import open_storage
 from orchestrator.storage.several import SeveralStorages
 from orchestrator.storage.storage import BrokenError, FolderStorage, NewerError, Storage
-from orchestrator.store.contents import latest
 from orchestrator.store.decisions import Decision, DecisionLog, join_decisions, newest_plan, recorded
 from orchestrator.store.evidence import TRIAL_COLUMNS, Evidence, all_sentences, evidence_of
 from orchestrator.store.parts import PartFolder
-from orchestrator.store.schema import ALL_TABLES, CHECKPOINTS, KEYS, SCHEMA_VERSION, UNOWNED, proven_reads
+from orchestrator.store.schema import ALL_TABLES, CHECKPOINTS, SCHEMA_VERSION, proven_reads
 from orchestrator.store.stored_specs import ADDED, completed
 from orchestrator.store.sweep_plans import SWEEPS, SweepPlan, is_plan, newest_stamp, read_plan, write_plan
 from trials.errors import StoreError
@@ -96,18 +95,6 @@ class ResultStore:
         """One row per sentence of each scored split of a trial, or of all trials. Columns: `schema.PREDICTIONS`."""
         return self._committed("predictions", ["trial_id", "split", "sentence"], trial_id)
 
-    def probes(self) -> pa.Table:
-        """A row a linear probe. Columns: `schema.PROBES`."""
-        return self._once("probes")
-
-    def drifts(self) -> pa.Table:
-        """A row a part of the encoder of each trial whose drift was measured. Columns: `schema.DRIFTS`."""
-        return self._once("drifts")
-
-    def _once(self, table: str) -> pa.Table:
-        rows = latest(self._parts[table].read(), KEYS[table])
-        return rows.sort_by([(key, "ascending") for key in KEYS[table]])
-
     def _committed(self, table: str, keys: list[str], trial_id: str | None = None) -> pa.Table:
         """Rows of each trial's newest ended attempt, or if none has ended, of its newest; one per key, in order."""
         ended = self.trials([])  # read first, as it is written last: the other rows of these trials exist
@@ -148,7 +135,7 @@ class ResultStore:
         return steps
 
     def append(self, table: str, rows: Sequence[dict[str, Any]]) -> None:
-        """Commit rows of a table. Only the Recorder calls this, and for `schema.UNOWNED` whoever has rows."""
+        """Commit rows of a table. Only the Recorder calls this."""
         self.create()
         self._parts[table].append(rows)
 
@@ -277,7 +264,7 @@ def _read_as_one(stores: Sequence[ResultStore]) -> ResultStore:
             ranks[trial_id] = max(rank, ranks.get(trial_id, rank))
     owners = {trial_id: -rank[2] for trial_id, rank in ranks.items()}
     storages = [store.storage for store in stores]
-    return ResultStore(SeveralStorages(storages, dict.fromkeys(ALL_TABLES.keys() - set(UNOWNED), owners)))
+    return ResultStore(SeveralStorages(storages, dict.fromkeys(ALL_TABLES, owners)))
 
 
 def _is_store(storage: Storage) -> bool:

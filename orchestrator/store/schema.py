@@ -212,50 +212,9 @@ COLUMNS: dict[str, Columns] = {
             "the sentences; null for other scores, and in older stores.",
         ),
     },
-    "probes": {
-        "probe_id": (
-            _TEXT,
-            "The setting, whatever is frozen: a digest of data, model, recipe and train size.",
-        ),  # of layer probing: `probe_id`
-        "subset_seed": (_INT, "The seed of the train subset that it learned from."),
-        "depth": (_SHORT, "How many layers ran; 0 for the embeddings alone."),
-        "n_layers": (_SHORT, "Encoder layers of the model."),
-        "task": (_TEXT, "The task."),
-        "corpus": (_TEXT, "What people call the corpus."),
-        "model": (_TEXT, "What people call the pretrained model."),
-        "metric": (_TEXT, "What `score` is."),
-        "train_size": (_INT, "Sentences or texts of the train subset."),
-        "n_places": (_INT, "Words or texts that it learned from."),
-        "score": (_FLOAT, "On dev, the larger the better."),
-        "control_score": (
-            _FLOAT,
-            "On dev against control labels: accuracy, or `metric` where the task has no accuracy.",
-        ),
-        "selectivity": (_FLOAT, "The same metric on the task's own labels, less control_score."),
-        "contributions": (
-            pa.list_(pa.float32()),
-            "What each sentence or text of dev contributes to score; their mean is the score.",
-        ),
-        "selectivity_contributions": (pa.list_(pa.float32()), "What each contributes to selectivity."),
-        "seconds": (_FLOAT, "What fitting and scoring the probe and its control took."),
-        "time": (_TIME, _TIMED),
-    },
-    "drifts": {
-        "trial_id": (_TEXT, "The trial."),
-        "depth": (_SHORT, "0 for the embeddings, k for the k-th layer."),
-        "n_layers": (_SHORT, "Encoder layers of the model."),
-        "epoch": (_FLOAT, "The epoch of the weights: the best one, as no other is stored."),
-        "weight_change": (_FLOAT, "|W - W0| / |W0| of the part against the pretrained model."),
-        "cka": (
-            _FLOAT,
-            "Linear CKA of its output on dev before and after training; empty where the output is constant.",
-        ),
-        "time": (_TIME, _TIMED),
-    },
 }
 TABLES = {table: pa.schema([(name, kind) for name, (kind, _) in columns.items()]) for table, columns in COLUMNS.items()}
-EPOCHS, TRIALS, TAGS, PREDICTIONS, CONTRIBUTIONS, PROBES, DRIFTS = TABLES.values()
-UNOWNED = ("probes", "drifts")  # their rows belong to no attempt: whoever has some adds them, without a claim
+EPOCHS, TRIALS, TAGS, PREDICTIONS, CONTRIBUTIONS = TABLES.values()
 
 # One row per ended attempt, written after its row in `trials`: the evidence where a row in `trials` was lost. Only
 # checks, repairs and merges read it.
@@ -269,8 +228,6 @@ KEYS = {
     "tags": ("trial_id", "attempt", "split", "level", "tag"),
     "predictions": ("trial_id", "attempt", "split", "sentence"),
     "contributions": ("trial_id", "attempt", "split"),
-    "probes": ("probe_id", "subset_seed", "depth"),
-    "drifts": ("trial_id", "depth"),
     "commits": ("trial_id", "attempt"),
 }
 _KEY_COLUMNS = {column for keys in KEYS.values() for column in keys}

@@ -12,7 +12,7 @@ import pytest
 CHECKOUT = Path(__file__).parents[2]
 PAGES = CHECKOUT / "docs" / "pages"
 DOCUMENTS = (CHECKOUT / "README.md", CHECKOUT / "docker" / "README.md", *sorted(PAGES.rglob("*.md")))
-_EXTRAS = ("layer_probing", "published", "store_care", "trackers")
+_EXTRAS = ("published", "store_care", "trackers")
 needs_extras = pytest.mark.skipif(
     not all((CHECKOUT / "orchestrator" / "extras" / name).is_dir() for name in _EXTRAS),
     reason="the documents describe every extra, and one was deleted",

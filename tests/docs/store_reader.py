@@ -23,8 +23,6 @@ KEYS = {
     "predictions": ("trial_id", "attempt", "split", "sentence"),
     "contributions": ("trial_id", "attempt", "split"),
     "commits": ("trial_id", "attempt"),
-    "probes": ("probe_id", "subset_seed", "depth"),
-    "drifts": ("trial_id", "depth"),
 }
 NAME = re.compile(r"(part|plan|suggested)-(\d{20})(?:-([0-9a-f]{8}|[0-9a-f]{16}))?\.(parquet|json)")
 
@@ -80,7 +78,7 @@ def read(store: Path) -> dict[str, pa.Table]:
     for table in ("trials", "contributions", "predictions", "tags", "epochs"):  # the reverse of the order of commits
         rows = trials if table == "trials" else read_parts(store, table)
         found[table] = of_attempts(rows, {*(newest(rows) | ended).items()}) if len(rows) else rows
-    return found | {name: read_parts(store, name) for name in ("probes", "drifts")}
+    return found
 
 
 def plan(store: Path, sweep: str) -> list[str]:

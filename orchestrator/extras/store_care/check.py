@@ -97,8 +97,6 @@ def _marker_problem(storage: Storage) -> str | None:
 _LOST = {
     "predictions": "without it, its trials have no predictions, but stay complete",
     "contributions": "without it, its trials have no contributions, but stay complete",
-    "probes": "without it, `permafrost layers` computes its probes again",
-    "drifts": "without it, `permafrost layers` computes its drifts again",
     "commits": "without it, lost rows of `trials` may go unnoticed",
 }
 

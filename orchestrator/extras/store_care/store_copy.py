@@ -10,7 +10,7 @@ from typing import Any
 
 from orchestrator.store.contents import COMMIT_ORDER
 from orchestrator.store.results import ResultStore
-from orchestrator.store.schema import COLUMNS, KEYS, UNOWNED
+from orchestrator.store.schema import COLUMNS, KEYS
 from trials.datasets.corpus import SPLITS
 from trials.errors import RefusedError
 from trials.escaping import json_text
@@ -34,8 +34,8 @@ def export_store(store: ResultStore, folder: Path) -> dict[str, int]:
     ended = {row["trial_id"] for row in rows["trials"]}
     rows["commits"] = [{name: row[name] for name in KEYS["commits"]} for row in rows["trials"]]
     new = ResultStore(folder)
-    for table in (*COMMIT_ORDER, *UNOWNED):
-        rows[table] = [row for row in rows[table] if table in UNOWNED or row["trial_id"] in ended]
+    for table in COMMIT_ORDER:
+        rows[table] = [row for row in rows[table] if row["trial_id"] in ended]
         if rows[table]:
             new.append(table, rows[table])
     for plan in store.sweeps():

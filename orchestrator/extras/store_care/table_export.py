@@ -23,8 +23,6 @@ ABOUT = {
     "tags": "One row per label of each scored split, with the weights of the best epoch.",
     "predictions": "One row per sentence or text of each scored split, with the weights of the best epoch.",
     "contributions": "A row a scored split, with the weights of the best epoch: the score, sentence by sentence.",
-    "probes": "A row a linear probe of the untouched encoder (`permafrost layers`): one train subset, one depth.",
-    "drifts": "A row a part of the encoder of a trial with stored weights: how far training moved it.",
 }
 
 

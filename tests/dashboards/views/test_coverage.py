@@ -27,7 +27,7 @@ from tests.builders import make_spec
 from tests.dashboards.stores import Invented, append, specs, write_store
 from tests.dashboards.views.made import made
 from tests.drivers import running
-from tests.orchestrator.store.rows import drift, epoch
+from tests.orchestrator.store.rows import epoch
 
 STATES = {0: "completed", 1: "failed", 2: None}
 
@@ -69,7 +69,7 @@ def test_answers_are_computed_again_when_a_trial_has_ended(tmp_path: Path) -> No
     frames = Frames(store)
     before = select(frames.refresh(), PageQuery())
     first = answers_of_page(before)
-    store.append("drifts", [drift(before.trials["trial_id"][0])])  # a new snapshot of the same trials
+    store.append("epochs", [epoch(before.trials["trial_id"][0], step=1_000)])  # a new snapshot of the same trials
     same = select(frames.refresh(), PageQuery())
     assert same.snapshot is not before.snapshot
     assert answers_of_page(same) is first

@@ -64,7 +64,6 @@ def test_all_loads_and_a_sweep_goes_from_yaml_to_answer_page_and_report_without_
     done = run(tree, "-c", EVERYTHING + WALK)
     loaded, pages = done.stdout.splitlines()
     assert {"launch", "answer", "report", "model"} <= set(loaded.split())
-    assert ("layers-curves" in loaded) == (extra != "layer_probing")
     assert set(pages.split()) == {"200"}, done.stderr
     assert open_store(tree / "results").trials()["state"].to_pylist() == ["completed"] * 4
     assert (tree / "written" / "report.html").is_file()

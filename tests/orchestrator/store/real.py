@@ -83,8 +83,6 @@ def numbers(store: Path | str) -> dict[str, list[list[Any]]]:
         "tags": found.tags(),
         "predictions": found.predictions(),
         "contributions": found.contributions(),
-        "probes": found.probes(),
-        "drifts": found.drifts(),
     }
     keys = {name: [key for key in KEYS[name] if key != "attempt"] for name in tables}
     return {

@@ -41,18 +41,6 @@ def prediction(trial_id: str = "a", attempt: int = 1, sentence: int = 0, **chang
     return row | {"gold": ["X", "Y"], "predicted": ["X", None], "probability": [0.5, None]} | changes
 
 
-def probe(probe_id: str = "p", seed: int = 0, depth: int = 0, **changes: Any) -> dict[str, Any]:
-    """A row of `probes`."""
-    row = {"probe_id": probe_id, "subset_seed": seed, "depth": depth, "score": 0.5, "contributions": [0.25, 0.75]}
-    control = {"control_score": 0.25, "selectivity": 0.25, "selectivity_contributions": [0.0, 0.5]}
-    return row | control | {"time": TIME} | changes
-
-
-def drift(trial_id: str = "a", depth: int = 0, **changes: Any) -> dict[str, Any]:
-    """A row of `drifts`."""
-    return {"trial_id": trial_id, "depth": depth, "epoch": 3.0, "weight_change": 0.5, "time": TIME} | changes
-
-
 def plan_of(*specs: TrialSpec, name: str = "tiny", time: float = 1.0) -> SweepPlan:
     """What a sweep of these trials declares."""
     planned = tuple((spec.trial_id, spec.model_dump(mode="json")) for spec in specs)

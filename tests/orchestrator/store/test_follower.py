@@ -8,11 +8,10 @@ from typing import Any
 import pyarrow as pa
 
 from orchestrator.extras.store_care.check import check_store
-from orchestrator.storage.storage import Storage
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.follower import Follower
 from tests.builders import make_spec
-from tests.orchestrator.store.rows import TIME, complete, drift, probe
+from tests.orchestrator.store.rows import TIME, complete
 
 
 def _row(step: int) -> dict[str, Any]:
@@ -59,19 +58,6 @@ def test_a_part_that_cannot_be_read_is_told_at_every_look_and_hides_no_other(tmp
     assert _steps(changes.rows) == [1]
     assert [part.name for part in changes.broken] == ["part-00000000000000000001-0123456789abcdef.parquet"]
     assert [part.name for part in follower.poll().broken] == [changes.broken[0].name]
-
-
-def test_of_probes_and_drifts_with_one_id_the_later_counts(storage: Storage) -> None:
-    store = ResultStore(storage)
-    complete(store, make_spec(data={"sizes": (200, 2, 2)}, optim={"epochs": 2}), time=TIME)
-    assert (len(store.probes()), len(store.drifts())) == (0, 0)
-    store.append("drifts", [drift("a", time=TIME)])
-    store.append("drifts", [drift("a", time=TIME.replace(year=2027))])
-    store.append("probes", [probe("p", score=0.5)])
-    store.append("probes", [probe("p", score=0.25)])
-    assert check_store(store.storage).ok
-    assert [row["score"] for row in store.probes().to_pylist()] == [0.25]
-    assert len(store.drifts()) == 1
 
 
 def test_notes_of_early_versions_are_neither_read_nor_touched(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from orchestrator.store.sweep_plans import SweepPlan
 from tests.assets import make_store_v1 as v1
 from tests.builders import SPEC, make_spec
 from tests.examples import each
-from tests.orchestrator.store.rows import complete, drift, epoch, prediction, probe, tag, trial
+from tests.orchestrator.store.rows import complete, epoch, prediction, tag, trial
 from trials.errors import StoreError
 
 Rows = list[dict[str, Any]]
@@ -113,8 +113,7 @@ def test_one_tag_of_two_levels_and_two_splits_is_four_rows(store: ResultStore) -
 
 def snapshot(store: ResultStore) -> list[Rows]:
     predictions = (store.predictions("a"), store.predictions("b"))
-    others = (store.probes(), store.drifts())
-    tables = (store.epochs(), store.trials(), store.tags(), *others, *predictions)
+    tables = (store.epochs(), store.trials(), store.tags(), *predictions)
     return [table.to_pylist() for table in tables]
 
 
@@ -126,8 +125,6 @@ def filled(store: ResultStore) -> ResultStore:
         store.append("predictions", [prediction("a", attempt), prediction("b", 1, sentence=attempt)])
         split = {"trial_id": "a", "attempt": attempt, "split": "dev", "values": [0.5]}
         store.append("contributions", [split])
-        store.append("probes", [probe(seed=attempt)])
-        store.append("drifts", [drift(depth=attempt)])
     return store
 
 
