@@ -24,9 +24,9 @@ from orchestrator.sweeps.expansion import expand
 from orchestrator.sweeps.load_sweep import load_sweep
 from orchestrator.sweeps.search_spec import SEARCHES, ScheduleSpec, less_is_better
 from tests.dashboards.views.made import made
+from tests.docs.snippets import DOCUMENTS
 from tests.lab.replay import simulate
 from tests.orchestrator.search.worlds import EPOCHS, grid_of, nothing_known, table
-from tests.test_vocabulary import DOCUMENTS
 from tests.trials.conftest import save_tiny_model
 from trials.datasets.corpus import CORPUS_FORMATS
 from trials.draft import Lookup, TrialDraft
@@ -167,6 +167,7 @@ def test_a_published_study_is_read_from_its_file(tmp_path: Path) -> None:
 def test_every_file_of_ours_that_a_document_names_exists() -> None:
     root = Path(__file__).parents[1]
     pattern = r"`((?:tests|orchestrator|trials|dashboards|configs|docker|docs)/[\w./-]+)`"
-    named = {(name, path) for name in DOCUMENTS for path in re.findall(pattern, (root / name).read_text())}
+    documents = {*DOCUMENTS, *root.glob("*.md")}
+    named = {(file.name, path) for file in documents for path in re.findall(pattern, file.read_text(encoding="utf-8"))}
     there = {(name, path) for name, path in named if (root / path).exists() or (root / f"{path}.py").exists()}
     assert {(name, path) for name, path in named - there if path != "docs/site"} == set()  # which `make docs` makes

@@ -28,7 +28,7 @@ OTHERS = {
     "docker/make_certificates.sh": "tests/docker/test_tls.py runs it",
     "openssl": "its output goes to kubectl",
     "kubectl": "needs Kubernetes; tests/docker/test_manifests.py checks the manifests",
-    "sbatch": "needs Slurm; tests/lab/deploy/test_slurm_script.py submits the same script",
+    "sbatch": "needs Slurm",
     "nginx": "tests/dashboards/serving/test_proxy.py runs it with the same file",
     "hf": "needs the hub and an account",
     "export": "sets variables for a cluster of several machines",

@@ -15,12 +15,16 @@ from orchestrator.store import ResultStore, open_store
 from orchestrator.store.sweep_plans import SweepPlan
 from tests.builders import expanded, make_spec, write_sweep, write_treebank
 from tests.examples import each
-from tests.lab.fuzz.judging import contents
 from tests.orchestrator.store.rows import prediction, trial
 from trials.errors import ConfigError, PermafrostError
 from trials.sources.cache import is_plain, read_manifest, write_manifest
 
 NAMES = ("../evil", "../../evil", "/evil", "a/b", "a/../../evil", "..", ".", "a\\..\\evil", "%2e%2e/evil", "~/evil")
+
+
+def contents(folder: Path) -> dict[str, bytes | None]:
+    """Every file below a folder with its bytes, and every folder, to see that reading changed nothing."""
+    return {str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
 
 
 @pytest.fixture

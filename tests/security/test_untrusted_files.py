@@ -19,7 +19,6 @@ from orchestrator.config.yaml_document import Document
 from orchestrator.store import open_store
 from orchestrator.store.schema import SCHEMA_VERSION, VERSION_KEY
 from tests.examples import each
-from tests.lab.fuzz.judging import judged
 from tests.orchestrator.store.rows import prediction, trial
 from tests.trials.conftest import save_tiny_model
 from trials.datasets.formats.table_reader import read_parquet
@@ -110,7 +109,8 @@ def test_a_type_that_is_a_pickle_is_not_loaded_from_a_store(mark: Path, tmp_path
     store.append("trials", [trial("a")])
     schema = pa.schema([pickled_type(mark).with_name("trial_id")], metadata={VERSION_KEY: str(SCHEMA_VERSION)})
     pq.write_table(pa.table([pa.array(["a"])], schema=schema), unsigned_part(tmp_path / "store" / "trials"))
-    assert judged(store.trials, limit_s=5).word != "finding"  # it lacks the attempt and all the rest
+    with contextlib.suppress(StoreError):  # it lacks the attempt and all the rest
+        store.trials()
     assert not mark.exists()
 
 

@@ -28,8 +28,8 @@ from orchestrator.store import ResultStore
 from tests.builders import make_spec
 from tests.dashboards.stores import Invented, specs, write_store
 from tests.examples import each, first
-from tests.lab.fuzz.hostile_text import HOSTILE, has_control_character
 from tests.orchestrator.store.rows import prediction, tag
+from tests.security.hostile_text import HOSTILE, has_control_character
 from trials.errors import ConfigError
 from trials.escaping import (
     MAX_QUOTED,

@@ -111,23 +111,6 @@ class Nodes:
                 self._start(node, last_try=True)
         return down
 
-    def node_folder(self, node: int) -> Path:
-        """Where a node's processes work."""
-        return self._node_folder(node)
-
-    def cut(self, node: int) -> None:
-        """Take a worker node's network away."""
-        self._set_link(node, "down")
-
-    def join(self, node: int) -> None:
-        """Give it back."""
-        self._set_link(node, "up")
-
-    def _set_link(self, node: int, state: str) -> None:
-        assert self.isolated
-        assert node > 0
-        _ip("-n", self._spaces[0], "link", "set", f"v{node}", state)
-
     def _node_folder(self, node: int) -> Path:
         return self._folder / f"node{node}"
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -45,6 +45,13 @@ class Difference:
     different: int
     duplicate: int
     examples: tuple[str, ...] = ()
+
+    def problems(self) -> list[str]:
+        """What differs, with examples; empty if nothing does."""
+        counted = (self.missing, self.surplus, self.different, self.duplicate)
+        if not any(counted):
+            return []
+        return ["rows: {} missing, {} surplus, {} different, {} twice".format(*counted), *self.examples]
 
 
 def read_rows(store: ResultStore) -> dict[str, list[Row]]:
@@ -102,21 +109,10 @@ def compare(expected: Tables, found: dict[str, list[Row]]) -> Difference:
     return Difference(len(missing), len(surplus), len(different), duplicates(found), tuple(examples))
 
 
-def without_predictions(expected: Tables, trials: Collection[str]) -> Tables:
-    """The tables where the predictions of some trials are lost; all else is unchanged."""
-    left = {key: text for key, text in expected["predictions"].items() if key[0] not in trials}
-    return {**expected, "predictions": left}
-
-
 def _apart(expected: str, found: str, name: str) -> str:
     one, other = json.loads(expected), json.loads(found)
     columns = {k: (one.get(k), other.get(k)) for k in one.keys() | other.keys() if str(one.get(k)) != str(other.get(k))}
     return f"{name}: " + ", ".join(f"{k}: {str(a)[:60]} became {str(b)[:60]}" for k, (a, b) in columns.items())
-
-
-def parts_of(store: Path) -> list[Path]:
-    """The committed parts of all tables."""
-    return sorted(path for name in KEYS for path in (store / name).glob("part-*.parquet"))
 
 
 def raw_rows(store: Path, table: str, columns: Iterable[str]) -> list[Row]:
@@ -159,23 +155,17 @@ def attempts(store: Path) -> dict[str, int]:
     return newest
 
 
-def lost_intervals(
-    store: Path, spared: Iterable[str] = (), late: Collection[tuple[str, int, int]] = frozenset()
-) -> int:
+def lost_intervals(store: Path) -> int:
     """The most evaluations that one attempt did again though an earlier one's were already in the store.
 
     An attempt that goes on from a checkpoint tells the evaluations of before with the time they were made at. Where
-    the same evaluation has another time it was made again. `late` are those, by trial, attempt and step, that came to
-    the store when a later attempt had begun.
+    the same evaluation has another time it was made again.
     """
-    left = set(spared)
     made: dict[tuple[str, int], dict[int, Any]] = {}  # trial and step -> attempt -> when
     for row in raw_rows(store, "epochs", ["trial_id", "attempt", "step", "time"]):
-        if row["trial_id"] not in left and (row["trial_id"], row["attempt"], row["step"]) not in late:
-            made.setdefault((row["trial_id"], row["step"]), {})[row["attempt"]] = row["time"]
+        made.setdefault((row["trial_id"], row["step"]), {})[row["attempt"]] = row["time"]
     again: Counter[tuple[str, int]] = Counter()
     for (trial_id, _), times in made.items():
-        ordered = sorted(times)
-        for before, attempt in pairwise(ordered):
+        for before, attempt in pairwise(sorted(times)):
             again[trial_id, attempt] += times[attempt] != times[before]
     return max(again.values(), default=0)

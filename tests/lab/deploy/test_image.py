@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.lab.chaos import compare
-from tests.lab.deploy.container import Container, Mount, Setup
+from tests.lab.deploy.container import run_container
 from tests.lab.deploy.image import IMAGE_MARKS, Image
-from tests.lab.deploy.networks import Bridge
 
 MOST_BYTES, MOST_LAYERS = 1.5e9, 4
 
@@ -23,29 +23,21 @@ Run = Callable[..., str]
 
 
 @pytest.fixture
-def run(image: Image, tmp_path: Path) -> Iterator[Run]:
+def run(image: Image, tmp_path: Path) -> Run:
     """Runs a command in the image to its end, as its user, without rights and network, on a root that is read-only."""
     results, config = tmp_path / "results", image.config
     results.mkdir()
     os.chown(results, *map(int, config["User"].split(":")))
-    mounts = [Mount("/results", results), Mount("/tmp"), Mount("/var/cache/permafrost")]
-    started: list[Container] = []
+    numbers = itertools.count()
 
-    with Bridge(tmp_path) as bridge:
+    def one(*words: str) -> str:
+        environment = image.environment | {"WORKDIR": config["WorkingDir"]}
+        folder = tmp_path / f"c{next(numbers)}"
+        return run_container(
+            image.files, [*config["Entrypoint"], *words], environment, config["User"], folder, results, 240
+        )
 
-        def one(*words: str, seconds: float = 240) -> str:
-            setup = Setup(
-                image.files, [*config["Entrypoint"], *words], image.environment, config["User"], mounts=mounts,
-                working_directory=config["WorkingDir"], space=bridge.apart(),
-            )  # fmt: skip
-            started.append(Container(setup, tmp_path / f"c{len(started)}"))
-            started[-1].start()
-            assert started[-1].wait(seconds) == 0, started[-1].said()
-            return started[-1].said()
-
-        yield one
-        for container in started:
-            container.kill()
+    return one
 
 
 def test_its_layers_are_few_and_their_sizes_below_the_bound(image: Image) -> None:
