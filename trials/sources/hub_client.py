@@ -1,22 +1,20 @@
-"""Calls of the hub's two libraries: without their output, with our progress display and our error messages."""
+"""Repositories of the hub: their names, what its cache holds of them, and its libraries without output of their own."""
 
 from __future__ import annotations
 
 import logging
-import os
 import re
 import sys
 import threading
+import warnings
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 from trials.errors import DataError, ModelError
-from trials.outside.plain_files import read_text
-from trials.sources.cache import Progress, cache_root, writing
+from trials.sources.cache import Progress
 from trials.sources.download import shown
 from trials.sources.source import near_here
 from trials.starter import BUNDLED_TREEBANKS, STARTER
@@ -24,13 +22,17 @@ from trials.starter import BUNDLED_TREEBANKS, STARTER
 if TYPE_CHECKING:
     from huggingface_hub.utils.tqdm import tqdm
 
-TIMEOUT_S = 30.0
+_TIMEOUT_S = 30.0
 COMMIT = re.compile(r"[0-9a-f]{40}")
 MAIN = "main"  # the branch that a repository's newest commit is on
 _REPO = re.compile(r"([\w-][\w.-]*/)?\w([\w.-]*\w)?", re.ASCII)
 _LONGEST_PART = 96  # characters of an owner or a name, as the library has it
-_LIBRARIES = ("huggingface_hub", "datasets")
-LOG_IN = "log in (`hf auth login`, or set HF_TOKEN)"
+_LOG_IN = "log in (`hf auth login`, or set HF_TOKEN)"
+_STATUS = {
+    401: f"the token of this machine is not accepted (HTTP 401). Remove it, or {_LOG_IN} again.",
+    403: f"access is refused (HTTP 403). Use a token with the right to read it: {_LOG_IN}.",
+    429: f"too many requests (HTTP 429). Wait some minutes, or {_LOG_IN}, which allows more.",
+}
 
 
 @dataclass(frozen=True)
@@ -77,31 +79,11 @@ class Repo:
         """Where files of this repository came from; its revision is a commit."""
         return f"hub:{self.name}@{self.revision}"
 
-    def remembered(self) -> Repo | None:
-        """The repository, under the hub's own name for it, at the commit of the revision when it was last fetched
-        completely; None if it never was.
-        """
-        try:
-            commit, *name = read_text(self.memory).split()
-        except (OSError, ValueError):
-            return None
-        hub_name = name[0] if name else self.name  # older files hold a commit alone
-        return Repo(self.kind, hub_name, commit) if COMMIT.fullmatch(commit) and is_repo_name(hub_name) else None
-
-    def remember(self, at: Repo) -> None:
-        """Record for `remembered` that this revision is a commit of a repository, and is complete in the cache."""
-        for repo in {self, Repo(self.kind, self.name, at.revision), at}:
-            with writing(repo.memory):
-                repo.memory.parent.mkdir(parents=True, exist_ok=True)
-                part = repo.memory.with_suffix(f".{os.getpid()}.part")
-                part.write_text(f"{at.revision} {at.name}\n", encoding="ascii")
-                part.replace(repo.memory)
-
     @property
-    def memory(self) -> Path:
-        """The file that `remember` writes."""
-        name = f"{quote(self.revision, safe='')}.commit"
-        return cache_root() / "hub" / "refs" / self.kind / self.folder_name / name
+    def near(self) -> str:
+        """The file, folder or known name that may have been meant, as a sentence; empty if there is none."""
+        known_names = [STARTER] if self.kind == "models" else BUNDLED_TREEBANKS
+        return "" if Path(self.name).exists() else near_here(self.name, known_names)
 
 
 def is_commit(revision: str | None) -> bool:
@@ -115,19 +97,53 @@ def is_repo_name(name: str) -> bool:
     return bool(is_allowed) and all(len(part) <= _LONGEST_PART for part in name.split("/"))
 
 
-def near_repo(repo: Repo) -> str:
-    """The same for a name that may have been meant as one of this machine; empty if a path of this machine has it."""
-    names = [STARTER] if repo.kind == "models" else BUNDLED_TREEBANKS
-    return "" if Path(repo.name).exists() else near_here(repo.name, names)
+def cached_snapshots(repo: Repo) -> Iterator[tuple[Repo, Path]]:
+    """The commit that a revision had when it was last fetched, by whichever program, and its folder in the hub's cache.
+
+    The oldest repositories have two names, one with and one without owner, and may be there under either.
+
+    Raises:
+        DataError, ModelError: the cache has repositories of several owners by a name without owner.
+    """
+    from huggingface_hub import HfApi, constants
+    from huggingface_hub.errors import RevisionResolutionError
+
+    cache, (owner, _, short) = Path(constants.HF_HUB_CACHE), repo.name.rpartition("/")
+    if owner:  # a commit is the same under either name, a branch perhaps not
+        names = [repo.name, *([short] if repo.is_pinned and is_repo_name(short) else [])]
+    else:
+        folders = sorted(cache.glob(f"{repo.kind}--*--{short}"))
+        names = [short, *(path.name.removeprefix(f"{repo.kind}--").replace("--", "/") for path in folders)]
+        if len(names) > 2 and not repo.is_pinned:
+            raise repo.error(f"{repo}: the cache has several of this name. Say which: {', '.join(names[1:])}.")
+    for name in names:
+        folder = cache / f"{repo.kind}--{name.replace('/', '--')}"
+        with suppress(RevisionResolutionError, OSError, ValueError):
+            kind = repo.kind.removesuffix("s")
+            found = HfApi().resolve_revision(name, repo_type=kind, revision=repo.revision, local_files_only=True)
+            if is_commit(found.resolved):
+                yield (
+                    Repo(repo.kind, name if "/" in name else repo.name, found.resolved),
+                    folder / "snapshots" / found.resolved,
+                )
 
 
-def _no_path(repo: Repo) -> str:
-    return "" if Path(repo.name).exists() else f" Nor is it a file or folder here.{near_repo(repo)}"
+def looked_up(repo: Repo) -> tuple[Repo, Any]:
+    """A repository under the hub's own name, at the commit that its revision is now, and what the hub says of it.
+
+    The hub's cache remembers the commit. Raises what the library does.
+    """
+    from huggingface_hub import HfApi
+
+    api, kind = HfApi(), repo.kind.removesuffix("s")
+    info: Any = api.repo_info(repo.name, repo_type=kind, revision=repo.revision, timeout=_TIMEOUT_S)
+    found = api.resolve_revision(info.id, repo_type=kind, revision=repo.revision)
+    return Repo(repo.kind, info.id, found.resolved), info
 
 
 @contextmanager
 def calling(repo: Repo) -> Iterator[None]:
-    """Silence the hub's libraries during calls about one repository, and translate their errors.
+    """Silence the hub's libraries, and translate their errors in calls about one repository.
 
     Raises:
         DataError, ModelError: by the repository's kind; not found, gated, no connection, ...
@@ -135,9 +151,9 @@ def calling(repo: Repo) -> Iterator[None]:
     import httpx2
     from huggingface_hub.errors import HFValidationError
 
+    silence()
     try:
-        with silence():
-            yield
+        yield
     except (httpx2.HTTPError, OSError, HFValidationError) as error:
         raise repo.error(explain(error, repo)) from error
 
@@ -145,63 +161,38 @@ def calling(repo: Repo) -> Iterator[None]:
 def explain(error: BaseException, repo: Repo) -> str:
     """The message of an error: what went wrong and what to do, without any token."""
     import httpx2
-    from huggingface_hub import constants
-    from huggingface_hub.errors import (
-        GatedRepoError,
-        HfHubHTTPError,
-        OfflineModeIsEnabled,
-        RepositoryNotFoundError,
-        RevisionNotFoundError,
-    )
+    from huggingface_hub import constants, errors
 
-    error = root_cause(error, (HfHubHTTPError, httpx2.TransportError, OfflineModeIsEnabled))
-    hub = shown(constants.ENDPOINT)
-    page = f"{hub}/{'datasets/' if repo.kind == 'datasets' else ''}{repo.name}"
-    match error:
-        case GatedRepoError():
-            return f"{repo} is gated: accept its terms on its page, {page}, and {LOG_IN}."
-        case RevisionNotFoundError():
-            return f"{repo} has no revision {repo.revision!r}. Its branches and tags are at {page}/tree/main."
-        case RepositoryNotFoundError():
-            return f"{repo} is not at {hub}, or is private.{_no_path(repo)} Check the name; if it is private, {LOG_IN}."
-        case OfflineModeIsEnabled():
-            return f"{repo} is not on this machine, and HF_HUB_OFFLINE forbids the download. Unset it, or fetch first."
-        case HfHubHTTPError():
-            return f"{repo}: {status_message(error.response.status_code, hub)}"
-        case httpx2.TransportError():
-            reason = without_token(str(error)) or type(error).__name__
-            return (
-                f"{repo}: cannot reach {hub} ({reason}). Check the network, the proxy settings and HF_ENDPOINT, "
-                f"or work with what is on this machine (--offline).{_no_path(repo)}"
-            )
-        case OSError(strerror=str() as reason):  # the system's own, not one that a library made
-            return (
-                f"{repo}: {error.filename or constants.HF_HOME}: {reason}. Fix this, or set HF_HOME to another folder."
-            )
-    reason = without_token(str(error)).rstrip(".")
-    return f"{repo} cannot be read: {reason}. Use another revision, or give the files themselves."
-
-
-def root_cause(error: BaseException, kinds: tuple[type[BaseException], ...]) -> BaseException:
-    """The first exception in the chain of causes that is of one of these kinds; the libraries wrap errors."""
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, kinds):
-            return cause
+    cause: BaseException | None = error  # the libraries wrap errors
+    while cause and not isinstance(cause, (errors.HfHubHTTPError, httpx2.TransportError, errors.OfflineModeIsEnabled)):
         cause = cause.__cause__
-    return error
-
-
-def status_message(status: int, hub: str) -> str:
-    """What a status that is no success means and what to do, for a hub at this address."""
-    match status:
-        case 401:
-            return f"{hub} does not accept the token of this machine (HTTP 401). Remove it, or {LOG_IN} again."
-        case 403:
-            return f"{hub} refuses access (HTTP 403). Use a token with the right to read it: {LOG_IN}."
-        case 429:
-            return f"too many requests to {hub} (HTTP 429). Wait some minutes, or {LOG_IN}, which allows more."
-    return f"{hub} answered HTTP {status}. Try again later; the download resumes where it stopped."
+    error = cause or error
+    hub, reason = shown(constants.ENDPOINT), without_token(str(error)).rstrip(".") or type(error).__name__
+    page = f"{hub}/{'datasets/' if repo.kind == 'datasets' else ''}{repo.name}"
+    status = error.response.status_code if isinstance(error, errors.HfHubHTTPError) else 0
+    no_path = "" if Path(repo.name).exists() else f" Nor is it a file or folder here.{repo.near}"
+    words = {
+        errors.GatedRepoError: f" is gated: accept its terms on its page, {page}, and {_LOG_IN}.",
+        errors.RevisionNotFoundError: (
+            f" has no revision {repo.revision!r}. Its branches and tags are at {page}/tree/main."
+        ),
+        errors.RepositoryNotFoundError: (
+            f" is not at {hub}, or is private.{no_path} Check the name; if it is private, {_LOG_IN}."
+        ),
+        errors.OfflineModeIsEnabled: (
+            " is not on this machine, and HF_HUB_OFFLINE forbids the download. Unset it, or fetch first."
+        ),
+        errors.HfHubHTTPError: f", at {hub}: "
+        + _STATUS.get(status, f"unexpected answer (HTTP {status}). Try again later."),
+        httpx2.TransportError: (
+            f": cannot reach {hub} ({reason}). Check the network, the proxy settings and HF_ENDPOINT, or work with "
+            f"what is on this machine (--offline).{no_path}"
+        ),
+    }
+    said = next((text for kind, text in words.items() if isinstance(error, kind)), None)
+    if said is None and isinstance(error, OSError) and error.strerror:  # the system's own, not one of a library
+        said = f": {error.filename or constants.HF_HOME}: {error.strerror}. Fix this, or set HF_HOME to another folder."
+    return f"{repo}{said or f' cannot be read: {reason}. Use another revision, or give the files themselves.'}"
 
 
 def without_token(text: str) -> str:
@@ -214,36 +205,16 @@ def without_token(text: str) -> str:
     return " ".join(re.sub(r"hf_\w{8,}", "***", text).split())
 
 
-def card_licence(card: Any) -> str | None:
-    """The licence in a repository's card; None if it states none."""
-    stated = getattr(card, "license", None)
-    if isinstance(stated, list):
-        return ", ".join(map(str, stated)) or None
-    return str(stated) if stated else None
+def silence() -> None:
+    """Turn the libraries' progress bars and log messages off in this process; what we say of downloads is enough."""
+    from huggingface_hub.utils.tqdm import disable_progress_bars
 
-
-@contextmanager
-def silence() -> Iterator[None]:
-    """Turn the libraries' progress bars and log messages off, and restore them afterwards.
-
-    The environment may demand the bars (`..._DISABLE_PROGRESS_BARS=0`).
-    """
-    from huggingface_hub import constants
-    from huggingface_hub.utils.tqdm import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
-
-    with ExitStack() as after:
-        for logger in map(logging.getLogger, _LIBRARIES):
-            after.callback(logger.setLevel, logger.level)
-            logger.setLevel(logging.CRITICAL)
-        if constants.HF_HUB_DISABLE_PROGRESS_BARS is None and not are_progress_bars_disabled():
-            after.callback(enable_progress_bars)
-            disable_progress_bars()
-        datasets = sys.modules.get("datasets")  # a model needs none of it
-        is_free = datasets and datasets.config.HF_DATASETS_DISABLE_PROGRESS_BARS is None
-        if datasets and is_free and datasets.is_progress_bar_enabled():
-            after.callback(datasets.enable_progress_bars)
+    for library in ("huggingface_hub", "datasets"):
+        logging.getLogger(library).setLevel(logging.CRITICAL)
+    with warnings.catch_warnings(action="ignore"):  # where the environment demands the bars
+        disable_progress_bars()
+        if datasets := sys.modules.get("datasets"):  # a model needs none of it
             datasets.disable_progress_bars()
-        yield
 
 
 def bar_class(name: str, progress: Progress) -> type[tqdm]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import itertools
 import json
 import os
@@ -120,17 +119,6 @@ def test_a_split_may_be_several_files_read_in_their_order(folder: Path) -> None:
     assert turned.fingerprint != data.fingerprint
 
 
-def test_compressed_files_hold_the_same_corpus(folder: Path, tmp_path: Path) -> None:
-    packed = tmp_path / "packed"
-    packed.mkdir()
-    for path in folder.iterdir():
-        (packed / f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
-    data = draft(folder=str(packed)).resolve()
-    assert (data.format, sizes(data)) == ("conllu", (5, 3, 2))
-    unplaced = [[item._replace(place="") for item in load_corpus(d).train] for d in (data, resolved(folder))]
-    assert unplaced[0] == unplaced[1]
-
-
 def resolved(folder: Path) -> DataSpec:
     return draft(folder=str(folder)).resolve()
 
@@ -192,16 +180,6 @@ def test_the_first_items_of_a_split_are_those_of_the_whole(first: dict[str, int]
     some = load_corpus(DataDraft.model_validate({"folder": folder, "first": first}).resolve())
     for split in ("train", "dev", "test"):
         assert getattr(some, split) == getattr(whole, split)[: first.get(split)]
-
-
-def test_what_stands_behind_the_first_sentences_of_a_treebank_is_not_read(tmp_path: Path) -> None:
-    folder = write_treebank(tmp_path / "tiny", train=8)
-    with (folder / "train.conllu").open("a") as file:
-        file.write("a broken line\n\n")
-    data = DataDraft.model_validate({"folder": str(folder), "first": {"train": 8}})
-    assert len(load_corpus(data.resolve()).train) == 8
-    with pytest.raises(DataError, match=r"train\.conllu:\d+: a token line has 1 column"):
-        load_corpus(DataDraft(folder=str(folder)).resolve())
 
 
 # --- Texts in folders of classes become JSON lines in the cache, which are those of the texts as they are now.

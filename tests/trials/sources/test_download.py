@@ -11,7 +11,7 @@ import pytest
 from tests.examples import each
 from tests.servers import UdServer, git_digest
 from trials.errors import DataError
-from trials.sources.download import Remote, blob_digest, download, get_json, shown
+from trials.sources.download import Remote, download, get_json, shown
 
 CONTENT = bytes(range(256)) * 400  # some TCP packets
 NO_WAITS = (0.0,) * 4
@@ -54,11 +54,6 @@ def test_a_file_comes_whole_under_its_own_name_and_progress_tells_its_bytes(serv
     assert (tmp_path / "e").read_bytes() == b""
 
 
-def test_the_digest_is_the_one_git_gives(tmp_path: Path) -> None:
-    (tmp_path / "hello").write_bytes(b"hello\n")
-    assert blob_digest(tmp_path / "hello") == "ce013625030ba8dba906f756967f9e9ca394464a"  # git hash-object
-
-
 def test_a_file_whose_connection_was_cut_is_fetched_again(server: UdServer, tmp_path: Path) -> None:
     server.cuts["x.txt"] = [1000, 500]
     (tmp_path / "x.txt.part").write_bytes(CONTENT + b"of an earlier run")
@@ -99,13 +94,6 @@ def test_a_refusal_is_told_at_once_with_its_way_out(
     server.status, server.extra = status, headers
     assert refusal(remote(server), tmp_path / "x.txt").startswith(f"URL: {words}")
     assert len(server.asked()) == 1
-
-
-def test_a_server_without_time_is_asked_again(server: UdServer, tmp_path: Path) -> None:
-    server.status = 503
-    message = refusal(remote(server), tmp_path / "x.txt")
-    assert "still incomplete after 5 tries (the server answered 503). Run the same command again" in message
-    assert len(server.asked()) == 5
 
 
 def test_no_connection_is_told_at_once(tmp_path: Path) -> None:

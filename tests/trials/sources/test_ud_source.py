@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.examples import each, refusal_of
-from tests.servers import Files, LoopbackServer, Reply, Request, UdServer, as_json
+from tests.servers import Files, UdServer
 from trials.errors import DataError
 from trials.sources.cache import FetchedCorpus, cache_root, fetched_corpora
 from trials.sources.places.treebank import fetch_treebank
@@ -165,22 +165,6 @@ def test_what_cannot_be_a_name_or_release_is_refused_without_asking(
 ) -> None:
     assert refusal(name, release).endswith(rule)
     assert server.asked() == []
-
-
-def test_a_repository_without_a_treebank_is_named(server: UdServer) -> None:
-    serve(server, {"README.md": b"moved"})
-    assert refusal() == f"{NAME} {RELEASE}: its repository has no file like *-ud-train.conllu. Choose another one."
-
-
-class OtherServer(LoopbackServer):
-    def reply(self, request: Request, body: bytes) -> Reply:
-        return as_json({"hello": "world"})
-
-
-def test_a_server_of_another_kind_is_named(server: UdServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    with OtherServer() as other:
-        monkeypatch.setenv("PERMAFROST_UD_URL", other.url)
-        assert refusal().endswith("not a listing of files. Check PERMAFROST_UD_URL.")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from tests.copies import COMMAND, SWEEP, copied, run
 from tests.examples import each
 
-HUB = ("places/hub_dataset.py", "places/hub_model.py", "hub_rows.py")
+HUB = ("places/hub_dataset.py", "places/hub_model.py")
 TREEBANKS = ("places/treebank.py",)
 
 

@@ -1,17 +1,24 @@
-"""Datasets of the model hub at a commit, through the hub's own libraries and cached as JSON lines (`hub`)."""
+"""Datasets of the model hub at a commit, through the hub's own libraries and cached as JSON lines (`hub`).
+
+The rows are written canonically: a digest depends on them, and not on a library's version, as that of Parquet would.
+"""
 
 from __future__ import annotations
 
+import glob
 import importlib
+import json
+import math
 import re
-from collections.abc import Collection, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from trials.datasets.layout import FORMATS
 from trials.errors import DataError, unknown
+from trials.escaping import quoted
 from trials.sources.cache import (
     FetchedCorpus,
     Progress,
@@ -27,20 +34,25 @@ from trials.sources.cache import (
 )
 from trials.sources.hub_client import (
     MAIN,
-    TIMEOUT_S,
     Repo,
     bar_class,
+    cached_snapshots,
     calling,
-    card_licence,
     explain,
     is_commit,
     is_repo_name,
-    near_repo,
+    looked_up,
+    silence,
 )
-from trials.sources.hub_rows import write_rows
 from trials.sources.places.corpus_draft import CORPUS_SOURCES, DataDraft, Located, locate_splits, name_and_version
 from trials.sources.source import FileSource, Keys
 
+Convert = Callable[[Any], Any]
+
+HIDDEN = -1  # the hub's value of an unpublished label
+_PLAIN = ("string", "large_string", "bool", "null", "int", "uint")
+_FLOAT = ("float", "double")
+_AS_TEXT = ("timestamp", "date", "time", "duration", "decimal")  # JSON has none of them; their text is as exact
 _EXPORTED = re.compile(r"([^/]+)/([^/]+)/\d{4}\.parquet")  # of the hub's own conversion: configuration/split/number
 
 
@@ -61,54 +73,41 @@ def fetch_dataset(
         DataError: not found, gated, a loading script, an unknown configuration, no connection, absent where downloads
             are forbidden, or columns that are neither text nor numbers.
     """
-    readings = _readings(repo, config, MAIN if revision is None else revision)
-    barred = forbidden(offline=offline, datasets=True)
-    for where, chosen in readings:
-        if (barred or where.is_pinned) and (corpus := _cached(where, chosen)):
-            return corpus
-    where, chosen = readings[0]
-    if barred:
-        at = where if where.is_pinned else where.remembered()
-        folder = None if at is None else _dataset_folder(at, chosen)
-        raise DataError(
-            f"{where} ({chosen or 'default'}, {where.revision}) {why_not_here(folder)} and {barred} forbids the "
-            f"download; run `permafrost data fetch hub:{_name(repo, config)}@{where.revision}` first."
-            f"{near_repo(where)}"
-        )
-    try:
-        return _online(where, chosen, progress)
-    except DataError as error:
-        from huggingface_hub.errors import RepositoryNotFoundError
-
-        if len(readings) == 1 or not isinstance(error.__cause__, RepositoryNotFoundError):
-            raise
-        try:
-            return _online(*readings[1], progress)
-        except DataError as second:
-            raise (error if isinstance(second.__cause__, RepositoryNotFoundError) else second) from None
-
-
-def _readings(repo: str, config: str | None, revision: str) -> list[tuple[Repo, str | None]]:
-    """The repositories and configurations that a name may mean: `glue/sst2` is one of an owner, or one of `glue`."""
-    where = Repo("datasets", repo, revision)
+    where = Repo("datasets", repo, MAIN if revision is None else revision)
     if config is not None and not is_plain(config):
         raise DataError(f"{where}: {config!r} is not the name of a configuration.")
-    first, _, second = repo.partition("/")
-    return [(where, config), *([(Repo("datasets", first, revision), second)] if second and config is None else [])]
+    try:
+        return _found(where, config, offline=offline, progress=progress)
+    except DataError:
+        name, _, inner = repo.partition("/")
+        if inner and config is None:
+            with suppress(DataError):
+                return _found(Repo("datasets", name, where.revision), inner, offline=offline, progress=progress)
+        raise
 
 
-def _cached(repo: Repo, config: str | None) -> FetchedCorpus | None:
-    """A dataset in the cache; of `main` the newest that is there, if nothing says which commit it was."""
-    at = repo if repo.is_pinned else repo.remembered()
-    if at is not None and (corpus := whole_corpus(_dataset_folder(at, config))):
-        return corpus
-    owner = "" if "/" in repo.name else "*--"
-    pattern = f"{owner}{repo.folder_name}/{config or 'default'}/{repo.revision if repo.is_pinned else '*'}"
-    if not (repo.is_pinned or repo.revision == MAIN):
-        return None
-    there = [*(cache_root() / "hub" / "datasets").glob(pattern)]
-    newest = sorted(there, key=lambda folder: folder.stat().st_mtime, reverse=True)
-    return next(filter(None, map(whole_corpus, newest)), None)
+def _found(where: Repo, config: str | None, *, offline: bool, progress: Progress) -> FetchedCorpus:
+    barred, folder = forbidden(offline=offline, datasets=True), None
+    if barred or where.is_pinned:
+        commits = [at for at, _ in cached_snapshots(where)]
+        folders = [_dataset_folder(at, config) for at in commits]
+        if corpus := next(filter(None, map(whole_corpus, folders)), None):
+            return corpus
+        folder = next(iter(folders), None)
+    if barred:
+        raise DataError(
+            f"{where} ({config or 'default'}, {where.revision}) {why_not_here(folder)} and {barred} forbids the "
+            f"download; run `permafrost data fetch hub:{_name(where.name, config)}@{where.revision}` first.{where.near}"
+        )
+    with calling(where):
+        from huggingface_hub import HfApi
+
+        at, info = looked_up(where)
+        if info.gated:
+            HfApi().auth_check(at.name, repo_type="dataset")  # `datasets` would lose the reason on its way
+    folder = _dataset_folder(at, config)
+    with locked_folder(folder):
+        return whole_corpus(folder) or _fetch(at, where.revision, config, info, folder, progress)
 
 
 def _dataset_folder(at: Repo, config: str | None) -> Path:
@@ -119,49 +118,34 @@ def _name(repo: str, config: str | None) -> str:
     return f"{repo}/{config}" if config else repo
 
 
-def _online(repo: Repo, config: str | None, progress: Progress) -> FetchedCorpus:
-    with calling(repo):
-        from huggingface_hub import HfApi
-
-        info = HfApi().dataset_info(repo.name, revision=repo.revision, timeout=TIMEOUT_S)
-        if info.gated:
-            HfApi().auth_check(repo.name, repo_type="dataset")  # `datasets` would lose the reason on its way
-    at = Repo(repo.kind, info.id, str(info.sha))
-    folder = _dataset_folder(at, config)
-    with locked_folder(folder):
-        corpus = whole_corpus(folder) or _fetch(replace(repo, name=at.name), config, info, folder, progress)
-    repo.remember(at)
-    return corpus
-
-
-def _fetch(repo: Repo, config: str | None, info: Any, folder: Path, progress: Progress) -> FetchedCorpus:
+def _fetch(at: Repo, asked: str, config: str | None, info: Any, folder: Path, progress: Progress) -> FetchedCorpus:
     files = [sibling.rfilename for sibling in info.siblings or ()]
-    if (script := f"{repo.name.partition('/')[2]}.py") in files:
+    if (script := f"{at.name.partition('/')[2]}.py") in files:
         raise DataError(
-            f"{repo} at {repo.revision!r} is a program ({script}), which `datasets` no longer runs. "
+            f"{at} at {asked!r} is a program ({script}), which `datasets` no longer runs. "
             "Name the hub's own conversion of it: revision refs/convert/parquet."
         )
     with writing(folder), TemporaryDirectory(dir=folder, prefix="building-") as scratch:
-        splits = _load(repo, _selection(repo, config, files), info.sha, scratch, progress)
+        splits = _load(at, _selection(at, config, files), scratch, progress)
         hidden = []
         for split, rows in splits.items():
             if not is_plain(split):
-                raise DataError(f"{repo}: {split!r} is not a valid split name. Use another revision.")
+                raise DataError(f"{at}: {split!r} is not a valid split name. Use another revision.")
             path = folder / f"{split}.jsonl"
             try:
                 labelled = write_rows(rows, rows.features, path)
             except DataError as error:
-                raise DataError(f"{repo}, split {split}: {error}") from error
+                raise DataError(f"{at}, split {split}: {error}") from error
             if not labelled:
                 path.unlink()
                 hidden.append(split)
-    name = _name(repo.name, config)
+    name, licence = _name(at.name, config), getattr(info.card_data, "license", None)
     return write_manifest(
         folder,
         name=name,
         kind="hub",
-        source=f"hub:{name}@{info.sha}",
-        licence=card_licence(info.card_data),
+        source=f"hub:{name}@{at.revision}",
+        licence=", ".join(map(str, licence if isinstance(licence, list) else [licence])) if licence else None,
         files=[f"{split}.jsonl" for split in splits if split not in hidden],
         hidden=hidden,
     )
@@ -189,26 +173,35 @@ def _selection(repo: Repo, config: str | None, files: Collection[str]) -> dict[s
     return {"data_dir": config}
 
 
-def _load(repo: Repo, selection: dict[str, str], commit: str, scratch: str, progress: Progress) -> dict[str, Any]:
-    """The splits as `datasets.load_dataset` returns them, with a download that reports its progress.
+def _load(at: Repo, selection: dict[str, str], scratch: str, progress: Progress) -> dict[str, Any]:
+    """The splits as `datasets.load_dataset` returns them, of files that were downloaded with progress.
 
     `hf://` and an empty cache prevent it from loading a local folder of that name, or a version it has cached.
     """
     datasets = importlib.import_module("datasets")  # it has no types
-    with calling(repo):
+    from huggingface_hub import snapshot_download
+
+    silence()
+    with calling(at):
         try:
             builder = datasets.load_dataset_builder(
-                f"hf://datasets/{repo.name}", revision=commit, cache_dir=scratch, **selection
+                f"hf://datasets/{at.name}", revision=at.revision, cache_dir=scratch, **selection
             )
-            _download(repo, builder.config.data_files or {}, commit, progress)
+            start, data_files = f"hf://datasets/{at.name}@{at.revision}/", builder.config.data_files or {}
+            urls = {url for of_split in data_files.values() for url in of_split if url.startswith(start)}
+            if patterns := [glob.escape(url.removeprefix(start)) for url in sorted(urls)]:
+                snapshot_download(
+                    at.name, repo_type="dataset", revision=at.revision, allow_patterns=patterns,
+                    tqdm_class=bar_class(at.name, progress),
+                )  # fmt: skip
             builder.download_and_prepare()
             return dict(builder.as_dataset())
         except OSError:
             raise  # for `calling`; some are ValueErrors as well
         except ValueError as error:
-            raise DataError(_about_config(error, repo, selection)) from error
+            raise DataError(_about_config(error, at, selection)) from error
         except datasets.exceptions.DatasetsError as error:
-            raise DataError(explain(error.__cause__ or error, repo)) from error
+            raise DataError(explain(error.__cause__ or error, at)) from error
 
 
 def _about_config(error: ValueError, repo: Repo, selection: dict[str, str]) -> str:
@@ -229,15 +222,65 @@ def _several(repo: Repo, configs: Sequence[str]) -> str:
     )
 
 
-def _download(repo: Repo, data_files: dict[str, list[str]], commit: str, progress: Progress) -> None:
-    """Download the files into the hub's cache, where `datasets` finds them."""
-    from huggingface_hub import hf_hub_download
+def write_rows(rows: Iterable[Mapping[str, Any]], features: Mapping[str, Any], path: Path) -> bool:
+    """Write one JSON object per row: keys sorted, no spaces, class ids replaced by their names.
 
-    start = f"hf://datasets/{repo.name}@{commit}/"
-    for url in dict.fromkeys(url for files in data_files.values() for url in files):
-        if url.startswith(start):
-            file = url.removeprefix(start)
-            hf_hub_download(repo.name, file, repo_type="dataset", revision=commit, tqdm_class=bar_class(file, progress))
+    A hidden class (-1) and a number that is not finite become null.
+
+    Args:
+        rows: In order, every column in each.
+        features: The `datasets` feature of each column.
+
+    Returns:
+        Whether the rows have labels; False if all values of all label columns are hidden, as in GLUE's test splits.
+
+    Raises:
+        DataError: a column that holds no text or numbers (an image, bytes).
+    """
+    converts = {column: converter(column, feature) for column, feature in features.items()}
+    labels = label_columns(features)
+    n_rows, labelled = 0, False
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        for row in rows:
+            n_rows += 1
+            labelled = labelled or any(row[column] != HIDDEN for column in labels)
+            converted = {column: convert(row[column]) for column, convert in converts.items()}
+            file.write(json.dumps(converted, sort_keys=True, ensure_ascii=False, separators=(",", ":")) + "\n")
+    return labelled or not labels or not n_rows
+
+
+def label_columns(features: Mapping[str, Any]) -> list[str]:
+    """Columns whose -1 means hidden: the classes, or, for a regression, the number called `label`."""
+    classes = [column for column, feature in features.items() if type(feature).__name__ == "ClassLabel"]
+    number = str(getattr(features.get("label"), "dtype", "")).startswith(("float", "int"))
+    return classes or (["label"] if number else [])
+
+
+def converter(column: str, feature: Any) -> Convert:
+    """The function from a value, as `datasets` gives it, to what JSON holds. Raises DataError: see `write_rows`."""
+    kind = type(feature).__name__  # by name, so that a plan need not load the library
+    if isinstance(feature, dict):
+        parts = {key: converter(f"{column}.{key}", inner) for key, inner in feature.items()}
+        return _optional(lambda value: {key: part(value[key]) for key, part in parts.items()})
+    if kind in ("List", "LargeList", "Sequence"):
+        inner = converter(column, feature.feature)
+        return _optional(lambda values: [inner(value) for value in values])
+    if kind == "ClassLabel":
+        names = list(feature.names)
+        return _optional(lambda number: names[number] if number >= 0 else None)
+    if kind == "Value" and feature.dtype.startswith(_FLOAT):
+        return _optional(lambda number: number if math.isfinite(number) else None)
+    if kind == "Value" and feature.dtype.startswith(_AS_TEXT):
+        return _optional(str)
+    if kind == "Value" and feature.dtype.startswith(_PLAIN):
+        return _optional(lambda value: value)
+    raise DataError(
+        f"column {quoted(column)} holds {quoted(feature)}; only text, numbers and classes, or lists of them, are read."
+    )
+
+
+def _optional(convert: Convert) -> Convert:
+    return lambda value: None if value is None else convert(value)
 
 
 def _locate(draft: DataDraft, *, offline: bool, progress: Progress) -> Located:

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection
 from pathlib import Path
-from typing import NamedTuple
 
 from trials.errors import ConfigError, ModelError
 from trials.models.model_files import INDEX, PICKLE, TOKENIZER_FILES, WEIGHTS, is_shard
-from trials.outside.plain_files import digest_of, read_json, read_text
+from trials.outside.plain_files import digest_of, read_json
 from trials.sources.cache import Progress, forbidden, no_progress
 from trials.sources.download import blob_digest
 from trials.sources.hub_client import (
     COMMIT,
     MAIN,
-    TIMEOUT_S,
     Repo,
     bar_class,
+    cached_snapshots,
     calling,
     is_commit,
     is_repo_name,
-    near_repo,
+    looked_up,
 )
 from trials.sources.places.model_draft import MODEL_SOURCES, LocatedModel, ModelDraft, model_shape
 from trials.sources.source import FileSource, Keys
@@ -35,87 +33,60 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 _SHARD = re.compile(r"model-\d+-of-\d+\.safetensors")
 
 
-class FetchedModel(NamedTuple):
-    """A model in the hub's cache.
-
-    Attributes:
-        folder: Configuration, weights and tokenizer.
-        at: The repository, under the hub's own name for it, at the commit.
-    """
-
-    folder: Path
-    at: Repo
-
-
 def fetch_model(
-    repo: str,
-    revision: str | None,
-    *,
-    allow_pickle: bool,
-    offline: bool,
-    check: Callable[[Path], object] = lambda folder: None,
-    progress: Progress = no_progress,
-) -> FetchedModel:
+    repo: str, revision: str | None, *, allow_pickle: bool, offline: bool, progress: Progress = no_progress
+) -> LocatedModel:
     """A model from the hub's cache or from the hub.
 
-    Where downloads are forbidden, a branch means the commit that the cache has it at, which another program may have
-    fetched; `main` the newest commit that is there.
+    A branch is looked up each time; where downloads are forbidden it means the commit that the cache has it at, which
+    another program may have fetched.
 
     Args:
         repo: `owner/name`, or the name alone of the oldest ones.
         revision: Commit, tag, branch or `refs/pr/N`; a commit that was fetched before needs no network. None for the
             newest commit.
         allow_pickle: Accept weights that exist only as a pickle, which can run code when it is read.
-        check: Called with the folder of configuration and tokenizer before weights are downloaded; may raise.
         progress: Called with the bytes of all weights together, under the repository's name.
 
     Raises:
-        ModelError: not found, gated, no connection, absent where downloads are forbidden, or without weights that may
-            be read.
+        ModelError: not found, gated, no connection, absent where downloads are forbidden, without weights that may be
+            read, or of an architecture that is refused; in these cases no weights are downloaded.
     """
     where = Repo("models", repo, MAIN if revision is None else revision)
     with calling(where):
-        barred = forbidden(offline=offline)
-        here = barred or (where.is_pinned and where.remembered())
-        damaged: list[Path] = []
-        if here and (model := _cached_model(where, damaged, allow_pickle=allow_pickle)):
+        barred, damaged = forbidden(offline=offline), list[Path]()
+        if (barred or where.is_pinned) and (model := _cached_model(where, damaged, allow_pickle=allow_pickle)):
             return model
         if barred:
             why = f"is damaged on this machine ({damaged[0]} has other bytes than were fetched)" if damaged else ""
             raise ModelError(
                 f"{where} ({where.revision}) {why or 'is not on this machine'} and {barred} forbids the download; run "
-                f"`permafrost data fetch --sweep FILE` or the same command without {barred} first.{near_repo(where)}"
+                f"`permafrost data fetch --sweep FILE` or the same command without {barred} first.{where.near}"
             )
-        return _snapshot(where, allow_pickle=allow_pickle, check=check, progress=progress)
+        return _downloaded(where, allow_pickle=allow_pickle, progress=progress)
 
 
-def _cached_model(repo: Repo, damaged: list[Path], *, allow_pickle: bool) -> FetchedModel | None:
-    """The first whole model among what the cache may hold of a repository; None if there is none.
-
-    `damaged` gets the files for which others were passed over.
-    """
-    for at in _cached_commits(repo):
-        folder = _snapshot_folder(at)
+def _cached_model(repo: Repo, damaged: list[Path], *, allow_pickle: bool) -> LocatedModel | None:
+    """The whole model that the cache holds of a repository; None if it holds none, or for `damaged` files."""
+    for at, folder in cached_snapshots(repo):
         there = {path.name for path in folder.iterdir()} if (folder / CONFIG).is_file() else set()
-        weights = there & {WEIGHTS, INDEX, PICKLE}
-        wanted = {*_model_files(repo, there, allow_pickle), *_shards(folder / INDEX)} if weights else set[str]()
-        if wanted and wanted <= there:
-            if not (broken := _damaged(folder, wanted)):
-                return FetchedModel(folder, at)
-            damaged += (folder / file for file in broken)
+        if there & {WEIGHTS, INDEX, PICKLE}:
+            wanted = {*_model_files(repo, there, allow_pickle), *_shards(folder / INDEX)}
+            damaged += (folder / file for file in sorted(wanted & there) if not _is_whole(folder / file))
+            if wanted <= there and not damaged:
+                return _located(at, folder)
     return None
 
 
-def _damaged(folder: Path, files: Iterable[str]) -> list[str]:
-    """Those of a snapshot's files whose bytes are not what their names in the hub's cache say.
-
-    There a file is stored under its digest: SHA-256 where it is large, else git's. Where links are not supported it
-    has its own name, and nothing says what it should be.
-    """
-    return [file for file in sorted(files) if not _is_whole(folder / file)]
+def _located(at: Repo, folder: Path) -> LocatedModel:
+    return LocatedModel(folder, at.name.rpartition("/")[2], at.source)
 
 
 def _is_whole(path: Path) -> bool:
+    """Whether a file has the bytes that its name in the hub's cache says: SHA-256 where it is large, else git's digest.
+
+    Where links are not supported it has its own name, and nothing says what it should be.
+    """
     stored = path.resolve()
     if stored.parent.name != "blobs":
         return True
@@ -127,86 +98,26 @@ def _is_whole(path: Path) -> bool:
         return False
 
 
-def _cached_commits(repo: Repo) -> Iterator[Repo]:
-    """The commits that the cache may have of a repository's revision, the one to prefer first."""
-    if repo.is_pinned:
-        yield from (Repo(repo.kind, name, repo.revision) for name in _names_in_cache(repo))
-        return
-    remembered = repo.remembered()
-    folders = {name: _repo_folder(name) for name in ([remembered.name] if remembered else _names_in_cache(repo))}
-    dated = [(repo.memory.stat().st_mtime, remembered)] if remembered else []
-    for name, folder in folders.items():  # of whoever fetched last, this program or another
-        ref = folder / "refs" / repo.revision
-        with contextlib.suppress(OSError, ValueError):
-            commit = read_text(ref).strip()
-            if COMMIT.fullmatch(commit):
-                dated.append((ref.stat().st_mtime, Repo(repo.kind, name, commit)))
-    for _, at in sorted(dated, key=lambda pair: pair[0], reverse=True):
-        yield from _cached_commits(at)
-    if repo.revision == MAIN:
-        for name, folder in folders.items():
-            snapshots = [path for path in folder.glob("snapshots/*") if COMMIT.fullmatch(path.name)]
-            for path in sorted(snapshots, key=lambda path: path.stat().st_mtime, reverse=True):
-                yield Repo(repo.kind, name, path.name)
+def _downloaded(repo: Repo, *, allow_pickle: bool, progress: Progress) -> LocatedModel:
+    from huggingface_hub import snapshot_download
 
-
-def _names_in_cache(repo: Repo) -> list[str]:
-    """The names under which the hub's cache may hold a repository: the oldest ones have one with and one without owner.
-
-    Raises:
-        ModelError: a name without owner could be several.
-    """
-    owner, _, name = repo.name.rpartition("/")
-    if owner:  # a commit is the same under either name, a branch perhaps not
-        return [repo.name, *([name] if repo.is_pinned and is_repo_name(name) else [])]
-    if _repo_folder(name).is_dir():
-        return [name]
-    there = [path.name.split("--") for path in sorted(_repo_folder(name).parent.glob(f"models--*--{name}"))]
-    names = [f"{parts[1]}/{parts[2]}" for parts in there if len(parts) == 3]
-    if len(names) > 1 and not repo.is_pinned:
-        raise ModelError(f"{repo}: the cache has several of this name. Say which: {', '.join(names)}.")
-    return [candidate for candidate in names if is_repo_name(candidate)]
-
-
-def _repo_folder(name: str) -> Path:
-    from huggingface_hub import constants
-    from huggingface_hub.file_download import repo_folder_name
-
-    return Path(constants.HF_HUB_CACHE) / repo_folder_name(repo_id=name, repo_type="model")
-
-
-def _snapshot_folder(at: Repo) -> Path:
-    return _repo_folder(at.name) / "snapshots" / at.revision
-
-
-def _snapshot(repo: Repo, *, allow_pickle: bool, check: Callable[[Path], object], progress: Progress) -> FetchedModel:
-    from huggingface_hub import HfApi, snapshot_download
-
-    info = HfApi().model_info(repo.name, revision=repo.revision, timeout=TIMEOUT_S)
-    at = Repo(repo.kind, info.id, str(info.sha))
-    there = {sibling.rfilename for sibling in info.siblings or ()}
-    files = _model_files(repo, there, allow_pickle)
-    folders = (_snapshot_folder(Repo(at.kind, name, at.revision)) for name in _names_in_cache(at))
-    folder = next((folder for folder in folders if all((folder / file).is_file() for file in files)), None)
-    if folder is None:
-        small = [CONFIG, *(file for file in files if file in _TOKENIZER_FILES)]
-        bars = (bar_class(repo.name, no_progress), bar_class(repo.name, progress))
-        folder = Path(snapshot_download(at.name, revision=repo.revision, allow_patterns=small, tqdm_class=bars[0]))
-        check(folder)
-        at = Repo(at.kind, at.name, folder.name)
-        snapshot_download(at.name, revision=at.revision, allow_patterns=files, tqdm_class=bars[1])
-    wanted = {*files, *_shards(folder / INDEX)}
-    missing = sorted(file for file in wanted if not (folder / file).is_file())
-    if missing:
-        # Without a connection the library returns an incomplete snapshot.
+    at, info = looked_up(repo)
+    files = _model_files(repo, {sibling.rfilename for sibling in info.siblings or ()}, allow_pickle)
+    damaged = list[Path]()
+    if model := _cached_model(at, damaged, allow_pickle=allow_pickle):
+        return model._replace(source=at.source)
+    for path in damaged:
+        path.resolve().unlink(missing_ok=True)
+    small, quiet = [file for file in files if file in (CONFIG, *_TOKENIZER_FILES)], bar_class("", no_progress)
+    folder = Path(snapshot_download(at.name, revision=at.revision, allow_patterns=small, tqdm_class=quiet))
+    model_shape(folder)  # refuses before the weights are downloaded
+    snapshot_download(at.name, revision=at.revision, allow_patterns=files, tqdm_class=bar_class(repo.name, progress))
+    missing = sorted(file for file in {*files, *_shards(folder / INDEX)} if not (folder / file).is_file())
+    if missing:  # without a connection the library returns an incomplete snapshot
         raise ModelError(f"{repo}: {', '.join(missing)} were not downloaded. Run the same command to resume.")
-    if damaged := _damaged(folder, wanted):
-        bar = bar_class(repo.name, progress)
-        snapshot_download(at.name, revision=at.revision, allow_patterns=damaged, tqdm_class=bar, force_download=True)
-        if damaged := _damaged(folder, damaged):
-            raise ModelError(f"{folder / damaged[0]}: has other bytes than its digest says. Delete it and try again.")
-    repo.remember(at)
-    return FetchedModel(folder, at)
+    if broken := [file for file in files if not _is_whole(folder / file)]:
+        raise ModelError(f"{folder / broken[0]}: has other bytes than its digest says. Delete it and try again.")
+    return _located(at, folder)
 
 
 def _model_files(repo: Repo, there: Collection[str], allow_pickle: bool) -> list[str]:
@@ -243,11 +154,9 @@ def _shards(index: Path) -> set[str]:
 
 
 def _locate(draft: ModelDraft, *, offline: bool, progress: Progress) -> LocatedModel:
-    fetched = fetch_model(
-        str(draft.hub), draft.revision, allow_pickle=draft.allow_pickle, offline=offline, check=model_shape,
-        progress=progress,
-    )  # fmt: skip
-    return LocatedModel(fetched.folder, fetched.at.name.rpartition("/")[2], fetched.at.source)
+    return fetch_model(
+        str(draft.hub), draft.revision, allow_pickle=draft.allow_pickle, offline=offline, progress=progress
+    )
 
 
 def _means(word: str) -> Keys | None:
