@@ -110,7 +110,7 @@ def _write(folder: Path, encoded: EncodedCorpus) -> None:
         if _read(folder, say=lambda what: None) is not None:
             return
         for path in folder.iterdir():
-            if path.name not in (".lock", "boot"):
+            if path.name != ".lock":
                 discard(path)
         files: dict[str, tuple[int, int]] = {}  # name -> bytes, digest
         for name, split in encoded.splits.items():

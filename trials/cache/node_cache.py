@@ -3,15 +3,13 @@
     <cache>/<kind>/<key>/...      `prefix`: states of frozen layers; `tokens`: encoded corpora; `gradient_checks`:
                                   which ways of running steps were found right here
 
-A folder records the boot id of its creation, since a crash of the machine may lose bytes that a file seems to have.
-Whatever is read from it has a digest, seeded with the folder's key and the file's name, so that a flipped bit, a cut or
-a swapped file is noticed. XXH3 reads 8 GB/s where SHA-256 reads 0.6. It guards against disks and mistakes: whoever
-may write to this folder can do worse.
+Whatever is read from a folder has a digest, seeded with the folder's key and the file's name, so that a flipped bit, a
+cut or a swapped file is noticed, and bytes that a crash of the machine lost. XXH3 reads 8 GB/s where SHA-256 reads 0.6.
+It guards against disks and mistakes: whoever may write to this folder can do worse.
 """
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import json
 import os
@@ -21,12 +19,11 @@ from typing import Any
 
 import xxhash
 
-from trials.outside.plain_files import read_bytes, read_json
+from trials.outside.plain_files import read_json
 from trials.sources.cache import cache_root, discard, locked
 
 BYTES_VARIABLE = "PERMAFROST_NODE_BYTES"
 MOST_BYTES = 32 << 30
-_BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 def node_folder(kind: str, key: str, n_bytes: int) -> Path:
@@ -38,23 +35,18 @@ def node_folder(kind: str, key: str, n_bytes: int) -> Path:
     root = cache_root() / kind
     folder = root / key
     with locked(root / ".lock"):
-        if existing_folder(kind, key) is None:
-            with contextlib.suppress(FileNotFoundError):
-                discard(folder)
+        if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+            discard(folder)
         _make_room(root, n_bytes, keep=folder)
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "boot").write_bytes(_boot())
         os.utime(folder)
     return folder
 
 
 def existing_folder(kind: str, key: str) -> Path | None:
-    """The folder of a key, if it was created since the machine booted; else None."""
+    """The folder of a key; None if it is not there."""
     folder = cache_root() / kind / key
-    try:
-        return folder if not folder.is_symlink() and read_bytes(folder / "boot") == _boot() else None
-    except OSError:
-        return None
+    return folder if folder.is_dir() and not folder.is_symlink() else None
 
 
 def fast_digest(content: bytes | memoryview, *place: object) -> int:
@@ -105,10 +97,3 @@ def _make_room(root: Path, n_bytes: int, *, keep: Path) -> None:
             return
         shutil.rmtree(path, ignore_errors=True)  # a process that has it mapped can read it on
         del taken[path]
-
-
-def _boot() -> bytes:
-    try:
-        return _BOOT.read_bytes().strip()
-    except OSError:
-        return b"unknown"

@@ -4,8 +4,8 @@
     <cache>/prefix/<key>/<split>.rows     a row an example: the seconds that its states took, and a digest of states,
                                           seconds and place; zeros until the states are written
 
-Whoever uses the states later reports what they took, as if it had computed them. Every process checks the digests of
-the states that it uses when it maps them, and again once a file has changed; what does not fit is computed anew. A file
+Whoever uses the states later reports what they took, as if it had computed them. Every trial checks the digests of the
+states that it uses when it maps them; what does not fit is computed anew. A file
 that is not a plain one of the right size is deleted first, not cut or extended, since other workers may have it mapped.
 Writes use `pwrite`, so that a full disk is an error and not a signal; reads use a map that cannot write.
 """
@@ -22,18 +22,15 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from cachetools import LRUCache
 from xxhash import xxh3_64_intdigest as _xxh3
 
 from trials.cache.node_cache import fast_digest
 from trials.cache.set_up_work import note
-from trials.outside.plain_files import Stamp, opened, stamp_of
+from trials.outside.plain_files import opened, stamp_of
 from trials.sources.cache import discard, locked
 
 _ROW = np.dtype([("seconds", "<f8"), ("digest", "<u8")])
 _PLACE = struct.Struct("<qd")  # an example's index and seconds
-_checked: LRUCache[Path, tuple[tuple[Stamp, Stamp], np.ndarray]] = LRUCache(64)
-"""Of the newest files: their stamps, and (examples,) whether this process has found the states intact."""
 Compute = Callable[[Sequence[int]], Iterator[tuple[int, torch.Tensor, float]]]  # index, states, seconds
 
 
@@ -108,17 +105,10 @@ class StatesFile:
 
     def _not_intact(self, wanted: Sequence[int]) -> tuple[list[int], list[int]]:
         """Examples whose states are not in the file, and those whose states are not what was written."""
-        began_ns, stamps = time.time_ns(), self._stamps()
-        before, intact = _checked.get(self._states, (None, None))
-        if intact is None or before != stamps or len(intact) != len(self._ends) - 1:
-            intact = np.zeros(len(self._ends) - 1, bool)
-        unknown = [i for i in wanted if not intact[i]]
-        if not unknown:
-            return [], []
         rows = self._written()
         digests, seconds = rows["digest"].tolist(), rows["seconds"].tolist()
-        absent = [i for i in unknown if not (digests[i] or seconds[i])]
-        here = [i for i in unknown if digests[i] or seconds[i]]
+        absent = [i for i in wanted if not (digests[i] or seconds[i])]
+        here = [i for i in wanted if digests[i] or seconds[i]]
         if not here:
             return absent, []
         try:
@@ -126,19 +116,9 @@ class StatesFile:
         except OSError:
             return absent, here
         content, row = states.reshape(-1).data.cast("B"), 4 * self.width
-        broken = [
+        return absent, [
             i for i in here if self._digest(content[row * ends[i] : row * ends[i + 1]], i, seconds[i]) != digests[i]
         ]
-        if stamps is not None and all(stamp.is_settled(began_ns) for stamp in stamps):
-            intact[here], intact[broken] = True, False
-            _checked[self._states] = stamps, intact
-        return absent, broken
-
-    def _stamps(self) -> tuple[Stamp, Stamp] | None:
-        try:
-            return stamp_of(self._states), stamp_of(self._rows)
-        except OSError:
-            return None
 
     def _written(self) -> np.ndarray:
         rows = np.zeros(len(self._ends) - 1, _ROW)

@@ -6,15 +6,16 @@ import json
 import os
 import re
 import shutil
-import stat
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeGuard
 
+from filelock import BaseFileLock, FileLock
+
 from trials.errors import DataError
-from trials.outside.plain_files import NotPlainError, digest_of, read_json
+from trials.outside.plain_files import digest_of, read_json
 
 Progress = Callable[[str, int, int | None], None]
 """Called after every chunk of a download: file name, bytes so far, total bytes or None if unknown."""
@@ -202,30 +203,15 @@ def writing(path: Path) -> Iterator[None]:
         ) from error
 
 
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold the lock of a file, which is created with its folder; a second process waits. Raises OSError."""
-    import fcntl
+def locked(path: Path) -> BaseFileLock:
+    """The lock of a file, to be held in a `with`; a second process waits there.
 
+    The file is created with its folder, in place of whatever else has its name. Raises OSError.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    lock = _lock_file(path)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # released when the file is closed, also if the process is killed
-        yield
-    finally:
-        os.close(lock)
-
-
-def _lock_file(path: Path) -> int:
-    """A descriptor of a plain file, which replaces whatever else has its name."""
-    with suppress(FileNotFoundError):
-        if not stat.S_ISREG(path.lstat().st_mode):
-            discard(path)
-    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
-    if not stat.S_ISREG(os.fstat(lock).st_mode):
-        os.close(lock)
-        raise NotPlainError(path, "not a regular file")
-    return lock
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        discard(path)
+    return FileLock(path)
 
 
 def discard(path: Path) -> None:
@@ -243,7 +229,10 @@ def discard(path: Path) -> None:
 @contextmanager
 def locked_folder(folder: Path) -> Iterator[None]:
     """Create a folder and lock it: a second process waits, and then finds the files there. Raises DataError."""
-    with ExitStack() as stack:
-        with writing(folder):
-            stack.enter_context(locked(folder / ".lock"))
+    with writing(folder):
+        lock = locked(folder / ".lock")
+        lock.acquire()
+    try:
         yield
+    finally:
+        lock.release()

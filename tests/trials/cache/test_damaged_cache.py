@@ -15,8 +15,6 @@ from tests.trials.conftest import TrialMaker
 from trials.cache import encoding
 from trials.cache.node_cache import read_checked_json, write_json
 from trials.cache.set_up_work import SetUpWork, reported_to
-from trials.outside import plain_files
-from trials.prefix.files import StatesFile
 from trials.run import run_trial
 from trials.spec import TrialSpec
 
@@ -73,7 +71,7 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
     "a folder": replaced(Path.mkdir),
     "a link without an end": replaced(lambda path: path.symlink_to("/dev/zero")),
 }
-FILES = ("prefix/*/*.states", "prefix/*/*.rows", "tokens/*/*.npy", "tokens/*/meta.json", "*/*/boot", "**/*.lock")
+FILES = ("prefix/*/*.states", "prefix/*/*.rows", "tokens/*/*.npy", "tokens/*/meta.json", "**/*.lock")
 
 
 def losses(spec: TrialSpec) -> list[tuple[float, ...]]:
@@ -129,44 +127,25 @@ def test_a_trial_over_damaged_files_has_the_bits_of_one_that_made_them(
     assert files
     looks_unwritten = damage == "missing" or (damage, pattern) == ("zeros", FILES[1])
     assert all(work.is_note and "anew" in str(work) for work in said)
-    assert said or looks_unwritten or pattern.endswith(("boot", "lock"))
+    assert said or looks_unwritten or pattern.endswith("lock")
     said.clear()
     with reported_to(said.append, every_s=3600):  # it was made anew
         assert losses(spec) == warm[1]
     assert said == []
 
 
-def test_a_process_that_has_an_encoded_corpus_mapped_notices_that_its_files_change(
+def test_a_process_that_has_read_the_files_notices_that_they_change(
     spec: TrialSpec, warm: tuple[Path, list[tuple[float, ...]]], cache: Path
 ) -> None:
     assert losses(spec) == warm[1]
     for path in cache.glob("tokens/*/train.ids.npy"):
         roll(path)
-    assert losses(spec) == warm[1]
-
-
-def test_a_process_checks_states_once_and_again_when_their_file_has_changed(
-    spec: TrialSpec, warm: tuple[Path, list[tuple[float, ...]]], cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    checked = list[int]()
-    digest = StatesFile._digest
-
-    def counted(file: StatesFile, states: memoryview, i: int, seconds: float) -> int:
-        checked.append(i)
-        return digest(file, states, i, seconds)
-
-    monkeypatch.setattr(StatesFile, "_digest", counted)
-    monkeypatch.setattr(plain_files, "_SETTLED_NS", -(1 << 62))  # as if the files were old
-    assert losses(spec) == warm[1]
-    first = len(checked)
-    assert (first > 0, losses(spec), len(checked)) == (True, warm[1], first)
     for path in cache.glob("prefix/*/dev.states"):
         flip_one_bit_and_restore_the_times(path)
     said = list[SetUpWork]()
     with reported_to(said.append, every_s=3600):
         assert losses(spec) == warm[1]
-    assert len(checked) > first
-    assert "the states of 1 of" in str(said[0])
+    assert any("the states of 1 of" in str(work) for work in said)
 
 
 @pytest.mark.parametrize("pattern", ["prefix/*/train.*s", "tokens/*/*"])

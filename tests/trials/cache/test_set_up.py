@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
 import numpy as np
@@ -29,13 +28,6 @@ def test_items_are_reported_when_they_are_done() -> None:
     with reported_to(lambda work: told.append(str(work)), every_s=0):
         assert list(counted([1_200, 3_800], WORK, size=lambda n: n)) == [1_200, 3_800]
     assert told == ["encoding x train: 1,200 of 5,000 sentences", "encoding x train: 5,000 of 5,000 sentences"]
-
-
-def test_a_short_set_up_and_one_that_nobody_asks_about_report_nothing() -> None:
-    told = list[SetUpWork]()
-    with reported_to(told.append, every_s=math.inf):
-        assert list(counted("ab", WORK)) == ["a", "b"]
-    assert (list(counted("ab", WORK)), told) == (["a", "b"], [])
 
 
 def test_a_trial_reports_every_split_that_it_encodes_and_runs_frozen_layers_over_once(make_trial: TrialMaker) -> None:

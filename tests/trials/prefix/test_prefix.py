@@ -13,17 +13,15 @@ import pytest
 import torch
 
 from tests.examples import each
-from tests.trials.conftest import CPU, TrialMaker, finished, load_tiny, records_of, save_tiny_model
+from tests.trials.conftest import CPU, TrialMaker, load_tiny, records_of, save_tiny_model
 from trials.cache.encoding import encode_for
 from trials.cache.node_cache import BYTES_VARIABLE
 from trials.models.cut import section
 from trials.models.load import family_of
-from trials.prefix import rule
 from trials.prefix.files import StatesFile
 from trials.prefix.rule import cached_depth, prefix_depth, prefix_key
-from trials.prefix.states import SHORT, groups_to_run, on_device, run_layers
+from trials.prefix.states import SHORT, groups_to_run, run_layers
 from trials.record import EpochRecord
-from trials.run import run_trial
 from trials.starter import model_path
 from trials.tasks.task import Example
 from trials.training.batching import Batch, collate
@@ -35,12 +33,6 @@ FROZEN: dict[str, Any] = {"freeze": {"strategy": "first_k", "depth": 2, "embeddi
 
 def losses(records: list[EpochRecord]) -> list[float]:
     return [loss for r in records for loss in (*r.step_losses, r.dev_loss)]
-
-
-def test_the_model_is_whole_again_at_the_end(make_trial: TrialMaker) -> None:
-    spec = make_trial(**FROZEN)
-    _, trained = finished(run_trial(spec, device=CPU))
-    assert len(trained.loaded.stack) == spec.model.n_layers
 
 
 @each("depth", [3, 4], quick=1)
@@ -119,12 +111,6 @@ def test_whoever_uses_the_states_of_a_train_subset_reports_what_they_took_once(m
     assert second[0].prefix_paid_s == 0.0
 
 
-def test_a_part_of_the_train_split_has_its_share_of_the_price(make_trial: TrialMaker) -> None:
-    whole, part = (records_of(make_trial(**FROZEN, train_size=size))[0] for size in (24, 12))
-    assert 0 < part.prefix_s < whole.prefix_s
-    assert part.prefix_paid_s == 0.0  # subsets are nested
-
-
 @each(
     "changes, depth",
     [
@@ -151,13 +137,6 @@ def test_a_trial_of_one_epoch_computes_no_prefix(make_trial: TrialMaker) -> None
 @each("changes", [{"max_length": 16}, {"lowercase": True}, {"precision": "bf16"}, {"data": {"first": {"train": 30}}}])
 def test_what_changes_the_states_changes_the_key(changes: dict[str, Any], make_trial: TrialMaker) -> None:
     assert prefix_key(make_trial(**FROZEN, **changes), 2) != prefix_key(make_trial(**FROZEN), 2)
-
-
-def test_each_kind_of_device_has_states_of_its_own(make_trial: TrialMaker) -> None:
-    spec = make_trial(**FROZEN)
-    keys = {prefix_key(spec, 2), prefix_key(spec, 2, "NVIDIA H200"), prefix_key(spec, 2, "NVIDIA A100")}
-    assert len(keys) == 3
-    assert on_device(CPU) == rule.CPU
 
 
 def test_states_that_do_not_fit_are_computed_in_halves(make_trial: TrialMaker, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,16 +181,6 @@ def test_the_longest_unused_prefix_makes_room(
     )
     assert records[0].prefix_layers == 3
     assert old not in list((cache / "prefix").iterdir())
-
-
-def test_states_of_another_boot_are_not_believed(make_trial: TrialMaker, cache: Path) -> None:
-    spec = make_trial(**FROZEN)
-    first = losses(records_of(spec))
-    [folder] = [path for path in (cache / "prefix").iterdir() if path.is_dir()]
-    (folder / "boot").write_text("another")
-    for states in folder.glob("*.states"):
-        states.write_bytes(bytes(states.stat().st_size))  # what a crash leaves of a file that was not yet on disk
-    assert losses(records_of(spec)) == first
 
 
 def _fill(folder: Path, log: Path) -> None:
