@@ -26,14 +26,12 @@ from trials.settings import Predictions
 from trials.spec import TrialSpec, evaluation_steps, examples_seen
 from trials.tasks import TASKS
 from trials.tasks.task import as_score
-from trials.training.best_epoch import BestEpoch
 from trials.training.checkpoint import Checkpoints, TrialState
-from trials.training.final_scores import FinalScores, final_scores
+from trials.training.final_scores import BestEpoch, FinalScores, final_scores
 from trials.training.freeze_course import FreezeSchedule
 from trials.training.gradient_check import checked_mode
 from trials.training.loop import evaluate, never
-from trials.training.new_training import new_model, new_training
-from trials.training.subset import train_subset
+from trials.training.new_training import new_model, new_training, train_subset
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,7 @@ from trials.run import Trained, run_trial
 from trials.spec import TrialSpec
 from trials.training.freeze_course import train_mode
 from trials.training.loop import Training
-from trials.training.new_training import new_model, new_training
-from trials.training.subset import train_subset
+from trials.training.new_training import new_model, new_training, train_subset
 
 BERT_SIZES = {"num_hidden_layers": 4, "hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 32}
 SIZES: dict[str, dict[str, Any]] = {

@@ -1,11 +1,12 @@
-"""Check a model for a task once per content: files, tokenizer, and a training step of a small copy.
+"""Check a model for a task once per content: files, tokenizer, and a training step of a small copy; and whether its
+tokenizer fits a corpus: no subword beyond the table of embeddings, few words that it cannot spell.
 
-What is found is remembered in the cache under the model's revision, so that the next plan costs nothing:
+What is found is remembered in the cache under the model's revision, and the corpus's digest, so that the next plan
+costs nothing:
 
     <cache>/models/<key>.json     the notes on a model that passed; refusals are not remembered
 
-Of the starter model a plan checks only whether its weights are whole: the tests do the rest, and a plan of it loads no
-torch.
+The starter model is checked by the tests: a plan of it loads no torch.
 """
 
 from __future__ import annotations
@@ -14,20 +15,30 @@ import contextlib
 import hashlib
 import importlib.metadata
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from trials.cache.node_cache import read_checked_json, write_json
+from trials.datasets.corpus import SPLITS, Text, item_words
+from trials.errors import ModelError
 from trials.models.family import Head
-from trials.models.model_files import INDEX, weight_shapes
-from trials.outside.plain_files import digest_of
-from trials.settings import ModelSpec
+from trials.models.model_files import INDEX
+from trials.outside.plain_files import digest_of, read_json
+from trials.settings import DataSpec, ModelSpec
 from trials.sources.cache import cache_root
 from trials.sources.places.model_draft import attention_note
 from trials.starter import model_path
+from trials.tasks import TASKS
+from trials.tasks.task import read_corpus
 
 VERSION = 3  # of the checks: increment it when a model that passed might not pass again
 _LIBRARIES = ("transformers", "tokenizers", "torch")
+FIT_VERSION = 2  # of the check: increment it when what passed might not pass again
+_MOST_UNKNOWN = 0.2  # of the words of dev, of which nothing is said
+_AT_ONCE = 1_000  # words
+
+Encode = Callable[[Sequence[str]], Sequence[Sequence[int]]]
 
 
 def check_model(spec: ModelSpec, head: Head, *, pairs: bool = False) -> tuple[str, ...]:
@@ -40,7 +51,6 @@ def check_model(spec: ModelSpec, head: Head, *, pairs: bool = False) -> tuple[st
         ModelError: a trial of it would fail; says why in one line.
     """
     if Path(spec.path) == model_path():
-        weight_shapes(model_path())
         return ()
     index = Path(spec.path) / INDEX  # says which shard has which weight, and is in no revision
     placed = [digest_of(index).hex()] if index.is_file() else []
@@ -65,3 +75,75 @@ def remembered(notes: Callable[[], Iterable[str]], content: Sequence[object], be
         path.parent.mkdir(parents=True, exist_ok=True)
         write_json(path, found, key)
     return found
+
+
+def check_fit(spec: ModelSpec, task: str, data: DataSpec, *, lowercase: bool) -> tuple[str, ...]:
+    """Sentences about a model's tokenizer and the words of a corpus that the user should read.
+
+    Raises:
+        ModelError: A word becomes a subword that the model has no row for, or no word of dev can be spelled.
+    """
+    content = [FIT_VERSION, spec.revision, data.fingerprint, data.model_dump(mode="json")["columns"], task, lowercase]
+    return remembered(lambda: _notes(spec, task, data, lowercase=lowercase), content, "fit-")
+
+
+def _notes(spec: ModelSpec, task: str, data: DataSpec, *, lowercase: bool) -> Iterator[str]:
+    corpus = read_corpus(task, data)
+    encode, unknown, n_tokens = _tokenizer(spec, TASKS[task].head)
+    counts = {split: Counter[str]() for split in SPLITS}
+    for split, seen in counts.items():
+        for item in getattr(corpus, split):
+            seen.update(word.lower() if lowercase else word for word in item_words(item))
+    words = sorted({word for split in counts.values() for word in split})
+    n_rows, unspelled = _n_rows(spec), set[str]()
+    for start in range(0, len(words), _AT_ONCE):
+        some = words[start : start + _AT_ONCE]
+        for word, ids in zip(some, encode(some), strict=True):
+            if n_rows and max(ids, default=0) >= n_rows:
+                raise ModelError(
+                    f"{spec.path}: its tokenizer gives {word!r:.60}, a word of {data.name}, the number {max(ids):,}, "
+                    f"but its table of embeddings has {n_rows:,} rows. Where words were added to the tokenizer, call "
+                    "`resize_token_embeddings(len(tokenizer))` of the model, train, and save both."
+                )
+            if unknown is not None and unknown in ids:
+                unspelled.add(word)
+    total, n = counts["dev"].total(), sum(n for word, n in counts["dev"].items() if word in unspelled)
+    what = "words" if not isinstance(corpus.train[0], Text) else "words (what spaces separate)"
+    if total and n == total:
+        raise ModelError(
+            f"{spec.path}: all {total:,} {what} of {data.name}'s dev split are unknown to its tokenizer, which has "
+            f"{n_tokens:,} subwords. Use the tokenizer that belongs to the model, or a model of this language."
+        )
+    if n > _MOST_UNKNOWN * total:
+        capitals = [word for word in unspelled if word != word.lower()]
+        small = zip(capitals, encode([word.lower() for word in capitals]) if capitals else (), strict=True)
+        n_small = sum(counts["dev"][word] for word, ids in small if unknown not in ids)
+        advice = "Use a model of this language."
+        if 2 * n_small > n:
+            advice = "Most of them it knows in small letters: set `lowercase: true`."
+        yield (
+            f"{100 * n / total:.0f} % of the {what} of {data.name}'s dev split are unknown to its tokenizer: the model "
+            f"sees the same [UNK] for each. {advice}"
+        )
+
+
+def _n_rows(spec: ModelSpec) -> int:
+    config = read_json(Path(spec.path) / "config.json")
+    return int(config.get("vocab_size") or config.get("text_config", {}).get("vocab_size") or 0)
+
+
+def _tokenizer(spec: ModelSpec, head: Head) -> tuple[Encode, int | None, int]:
+    """What encodes words, the number of what it cannot spell, and how many subwords it has."""
+    if Path(spec.path) == model_path():  # whose plan loads no torch
+        from tokenizers import Tokenizer
+
+        starter = Tokenizer.from_file(str(model_path() / "tokenizer.json"))
+        encode: Encode = lambda words: [  # noqa: E731
+            each.ids for each in starter.encode_batch(list(words), add_special_tokens=False)
+        ]
+        return encode, starter.token_to_id("[UNK]"), starter.get_vocab_size()
+    from trials.models.load import read_tokenizer
+
+    other = read_tokenizer(spec, head)
+    encode = lambda words: other(list(words), add_special_tokens=False)["input_ids"]  # noqa: E731
+    return encode, other.unk_token_id, len(other)

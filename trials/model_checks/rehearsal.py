@@ -1,13 +1,16 @@
-"""Rehearse a trial of a model: its head and tokenizer, and a training step of a small random copy of it."""
+"""Rehearse a trial of a model: its weights, head and tokenizer, and a training step of a small random copy of it.
+
+The copy has two layers, two attention heads and a short vocabulary. The size of a head stays, because rotary angles,
+relative positions and the like depend on it; widths shrink as the number of heads does. Where that breaks a relation
+that is not known here, the widths can stay as well.
+"""
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,15 +20,16 @@ from transformers import PreTrainedTokenizerBase
 
 from trials.datasets.corpus import Item, Sentence, Text
 from trials.errors import ModelError, reason
-from trials.model_checks.small_config import small_config
-from trials.model_checks.weights_fit import check_weights
+from trials.escaping import quoted
 from trials.models.family import Head, ModelFamily, Parts, pool_at_last_subword
 from trials.models.load import (
     family_of,
+    filled_from_files,
     has_token_types,
     head_class,
     head_config,
     load_tokenizer,
+    read_model,
     read_tokenizer,
 )
 from trials.settings import ModelSpec
@@ -33,11 +37,43 @@ from trials.tasks import TASKS
 from trials.tasks.task import IGNORE, Encoding, Example
 from trials.training.batching import collate
 
+_SOME_CAPITALS = 0.01  # of the words of a vocabulary that tells capitals from small letters
 MOST_PARAMETERS = 40_000_000  # of the small copy: 160 MB, and as much for gradients
 N_LABELS = 3
 MAX_LENGTH = 24
 LONGEST = 512  # of the long items; positions of encoders that count them in a table
 LABELS = ("A", "B", "C")
+LAYERS = 2
+HEADS = 2
+EXPERTS = 16
+VOCABULARY = 64
+_LAYERS = ("num_hidden_layers", "n_layers", "num_layers", "n_layer")
+_HEADS = ("num_attention_heads", "n_heads", "n_head", "num_heads")
+_KEY_VALUE_HEADS = ("num_key_value_heads", "num_kv_heads")
+_WIDTHS = ("hidden_size", "d_model", "dim", "n_embd", "emb_dim")
+_INNER_WIDTHS = ("intermediate_size", "d_ff", "dff", "hidden_dim", "n_inner", "moe_intermediate_size")
+_EXPERTS = ("num_experts", "n_routed_experts", "num_local_experts")
+# Wrappers whose names are left in weights that were saved from inside of them.
+_UNWRAPPED = "getattr(model, '_orig_mod', getattr(model, 'module', model))"
+_WRAPPERS = {
+    "_orig_mod.": ("torch.compile", _UNWRAPPED), "module.": ("DataParallel", _UNWRAPPED),
+    "base_model.model.": ("peft, whose adapter is not merged", "model.merge_and_unload()"),
+}  # fmt: skip
+_in_layer = re.compile(r"(^|\.)(layers?|h|blocks?|groups?|encoder|transformer)\.(\d+|.*\.\d+)\.")
+_BUFFERS = (
+    "position_ids",
+    "token_type_ids",
+    "inv_freq",
+    "masked_bias",
+    "attn.bias",
+    "attention.bias",
+    "embed_positions.weights",
+)
+_MEANT = {
+    "lora": "an adapter that is not merged: call `merge_and_unload()` of peft, and save that",
+    "adapter": "adapters that are not merged: use the model without them",
+    "distance_embedding": "relative positions, which transformers 5 no longer has for this architecture: use another",
+}
 _ITEMS: dict[str, list[Item]] = {  # a long one, and two short ones
     "sentences": [
         Sentence(("way",) * LONGEST, ("A",) * LONGEST),
@@ -73,7 +109,7 @@ def rehearse(spec: ModelSpec, head: Head, *, pairs: bool = False) -> tuple[str, 
         what = "tags words" if head == "tokens" else "classifies texts"
         raise ModelError(f"{spec.path}: transformers has no head that {what} for {spec.family!r}. Use another model.")
     with torch.random.fork_rng(devices=[]):
-        check_weights(spec, head, config)
+        _check_weights(spec, head, config)
         with _panics_caught(spec):
             tokenizer, notes = _tokenizer(spec, head)
             _check_subwords(spec, tokenizer, config)
@@ -83,15 +119,52 @@ def rehearse(spec: ModelSpec, head: Head, *, pairs: bool = False) -> tuple[str, 
     return notes
 
 
-_SOME_CAPITALS = 0.01  # of the words of a vocabulary that tells capitals from small letters
+def _check_weights(spec: ModelSpec, head: Head, config: Any) -> None:
+    """Raise ModelError unless the files have every tensor of the encoder, in its shape and finite, and no other."""
+    try:
+        model, report = read_model(spec, head, config)
+    except ModelError:
+        raise
+    except Exception as error:  # the architecture's own code may raise anything
+        raise ModelError(f"{spec.path}: {spec.family!r} cannot be built ({reason(error)}).") from error
+    for wrapper, (origin, inside) in _WRAPPERS.items():
+        if any(name.startswith(wrapper) for name in report["unexpected_keys"]):
+            raise ModelError(
+                f"{spec.path}: the names of tensors begin with {wrapper!r}, of {origin}. Save the model inside it: "
+                f"`{inside}.save_pretrained(FOLDER)`."
+            )
+    n_layers = len(getattr(model, model.base_model_prefix).get_submodule(family_of(spec).stack))
+    if n_layers != spec.n_layers:
+        raise ModelError(f"{spec.path}: config.json counts {spec.n_layers} layers, but its model has {n_layers}.")
+    filled_from_files(spec, model, report)
+    _refuse_unread(spec, model, report["unexpected_keys"])
+    for name, tensor in model.named_parameters():
+        if not bool(torch.isfinite(tensor).all()):
+            raise ModelError(f"{spec.path}: {name} holds numbers that are not finite (NaN or inf). Use other weights.")
+
+
+def _refuse_unread(spec: ModelSpec, model: Any, unread: Iterable[str]) -> None:
+    """Raise ModelError if the files have tensors inside of the layers that the architecture does not read."""
+    inside = sorted(
+        name for name in unread if _in_layer.search(name) and "decoder" not in name and not name.endswith(_BUFFERS)
+    )
+    kind = getattr(model.config, "position_embedding_type", None)
+    has_relative = any("distance_embedding" in name for name, _ in model.named_parameters())
+    if not inside and isinstance(kind, str) and kind.startswith("relative") and not has_relative:
+        asks = f"config.json: position_embedding_type: {quoted(kind)} asks for {_MEANT['distance_embedding']}"
+        raise ModelError(f"{spec.path}: {asks}.")
+    if inside:
+        meant = next((text for part, text in _MEANT.items() if part in inside[0].lower()), "another architecture's")
+        more = f" and {len(inside) - 1:,} more" if len(inside) > 1 else ""
+        raise ModelError(
+            f"{spec.path}: its weights have tensors in the layers that {spec.family!r} does not read, {inside[0]}{more}"
+            f": {meant}."
+        )
 
 
 @contextmanager
 def _panics_caught(spec: ModelSpec) -> Iterator[None]:
-    """Turn a panic of the tokenizers library into a ModelError; it is no Exception, and prints a backtrace of Rust."""
-    stderr = os.dup(2)
-    with Path(os.devnull).open("w") as nothing:
-        os.dup2(nothing.fileno(), 2)
+    """Turn a panic of the tokenizers library, which is no Exception, into a ModelError."""
     try:
         yield
     except BaseException as error:
@@ -100,9 +173,6 @@ def _panics_caught(spec: ModelSpec) -> Iterator[None]:
         raise ModelError(
             f"{spec.path}: its tokenizer.json contradicts itself ({reason(error)}). Save it again."
         ) from error
-    finally:
-        os.dup2(stderr, 2)
-        os.close(stderr)
 
 
 def _tokenizer(spec: ModelSpec, head: Head) -> tuple[PreTrainedTokenizerBase, tuple[str, ...]]:
@@ -230,3 +300,60 @@ def _check_parts(model: Any, parts: Parts) -> None:
     of_parts = [id(p) for module in modules for p in module.parameters()]
     if len(of_parts) != len(set(of_parts)):
         raise ModelError("its layers share weights, so they cannot be frozen one by one")
+
+
+def small_config(config: Any, *, narrow: bool) -> Any:
+    """A copy of a configuration of `transformers` with few layers, few experts and a short vocabulary.
+
+    Args:
+        config: The configuration, which is not changed.
+        narrow: Whether its layers have two heads and a width to match, rather than their own width.
+
+    Raises:
+        Exception: whatever the configuration's class raises if the entries do not go together.
+    """
+    entries: dict[str, Any] = config.to_dict()
+    entries.pop("model_type", None)
+    _shorten(entries)
+    if narrow:
+        _narrow(entries)
+    return type(config)(**entries)
+
+
+def _shorten(entries: dict[str, Any]) -> None:
+    n_layers = _first(entries, _LAYERS)
+    for key, value in entries.items():
+        if key in _LAYERS and _is_number(value):
+            entries[key] = min(value, LAYERS)
+        elif isinstance(value, list) and n_layers > LAYERS and len(value) == n_layers:  # one entry a layer
+            entries[key] = value[:LAYERS]
+        elif key in _EXPERTS and _is_number(value):
+            entries[key] = min(value, EXPERTS)
+        elif key.endswith("vocab_size") and _is_number(value):
+            entries[key] = min(value, VOCABULARY)
+        elif key.endswith("token_id") and _is_number(value) and value >= VOCABULARY:
+            entries[key] = 1 if key == "pad_token_id" else 0
+
+
+def _narrow(entries: dict[str, Any]) -> None:
+    width, n_heads = _first(entries, _WIDTHS), _first(entries, _HEADS)
+    head_width = _first(entries, ("head_dim",)) or width // max(n_heads, 1)
+    if n_heads <= HEADS or not head_width:
+        return
+    for key, value in entries.items():
+        if key in _HEADS and value == n_heads:
+            entries[key] = HEADS
+        elif key in _KEY_VALUE_HEADS and _is_number(value):
+            entries[key] = HEADS if value == n_heads else 1
+        elif key in _INNER_WIDTHS and _is_number(value):
+            entries[key] = max(value * HEADS // n_heads // 16 * 16, 16)
+        elif _is_number(value) and value == width and "position" not in key:
+            entries[key] = head_width * HEADS
+
+
+def _first(entries: dict[str, Any], keys: tuple[str, ...]) -> int:
+    return next((entries[key] for key in keys if _is_number(entries.get(key))), 0)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 import transformers
+from safetensors import SafetensorError
 from torch import nn
 from transformers import (
     AutoConfig,
@@ -20,7 +21,7 @@ from transformers import (
     PreTrainedTokenizerBase,
 )
 
-from trials.errors import ModelError
+from trials.errors import ModelError, reason
 from trials.models.family import MODEL_FAMILIES, Head, ModelFamily, Parts, StepMode, pool_at_last_subword
 from trials.models.model_files import planned_files
 from trials.models.padding_free import lay_end_to_end
@@ -154,8 +155,18 @@ def _template(
     spec: ModelSpec, head: Head, n_outputs: int, dropout: float | None, mode: StepMode
 ) -> tuple[Any, frozenset[str], int | None]:
     """The model before its head is initialised, the names of parameters that its files lack, its first position."""
+    model, report = read_model(spec, head, head_config(spec, head, n_outputs, dropout))
+    missing = filled_from_files(spec, model, report)
+    return model, missing, prepare(model, family_of(spec), head, mode)
+
+
+def read_model(spec: ModelSpec, head: Head, config: Any) -> tuple[Any, dict[str, Any]]:
+    """A model with a head, and the library's report on which of its parameters the files have.
+
+    Raises:
+        ModelError: the weights cannot be read.
+    """
     try:
-        config = head_config(spec, head, n_outputs, dropout)
         # The library initialises the head, and load_model does so again. No GPU's generator is touched, as that would
         # create a context on each of them.
         with planned_files(spec), torch.random.fork_rng(devices=[]):
@@ -167,10 +178,10 @@ def _template(
         raise ModelError(
             f"{spec.path}: its pickle holds more than tensors and is not loaded. Use safetensors."
         ) from error
-    except (ImportError, OSError, RuntimeError, ValueError) as error:
-        raise ModelError(f"{spec.path}: its weights cannot be loaded: {error}") from error
-    missing = filled_from_files(spec, model, report)
-    return model, missing, prepare(model, family_of(spec), head, mode)
+    except (ImportError, OSError, RuntimeError, ValueError, SafetensorError) as error:
+        what = reason(error)
+        raise ModelError(f"{spec.path}: its weights cannot be loaded ({what}). Fetch or copy them again.") from error
+    return model, report
 
 
 def prepare(model: Any, family: ModelFamily, head: Head, mode: StepMode) -> int | None:

@@ -1,4 +1,4 @@
-"""The files of a model's folder that determine results: names, digest, shapes, and whether they are the planned ones.
+"""The files of a model's folder that determine results: names, digest, and whether they are the planned ones.
 
 A spec's `revision` is a digest over these files. Whoever reads them, in whatever process, does so inside
 `planned_files`: a folder that was edited, or whose model was put back, trains no trial of another revision.
@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
-
-from safetensors import SafetensorError, safe_open
 
 from trials.errors import ModelError
 from trials.escaping import quoted
@@ -26,7 +23,6 @@ from trials.outside.plain_files import (
     MOST_VOCABULARY,
     Stamp,
     digest_of,
-    opened,
     read_json,
     stamp_of,
 )
@@ -39,7 +35,6 @@ ADAPTER = "adapter_config.json"  # from_pretrained would load it, and what it na
 TOKENIZER = "tokenizer.json"
 TOKENIZER_FILES = (TOKENIZER, "vocab.txt", "vocab.json", "spm.model", "sentencepiece.bpe.model", "spiece.model")
 _TOKENIZER_CONFIG, _SPECIALS = "tokenizer_config.json", "special_tokens_map.json"
-_LENGTH_BYTES = 8  # of the number at the beginning of a file of weights, the bytes of its header
 _IDENTITY_FILES = ("config.json", WEIGHTS, _TOKENIZER_CONFIG, *TOKENIZER_FILES, "merges.txt", "added_tokens.json")
 _INSIDE = re.compile(r"[\w-][\w.-]*\.safetensors")  # a file name beside the index
 # Vocabularies that transformers reads where there is no tokenizer.json.
@@ -222,66 +217,3 @@ def check_plain(folder: Path) -> None:
 
 def _unreadable(path: Path, error: OSError) -> ModelError:
     return ModelError(f"{path}: cannot be read ({error.strerror or error}).")
-
-
-def weight_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
-    """The shape of every tensor of a model whose weights are safetensors, read from the files' headers.
-
-    Raises:
-        ModelError: a file is truncated or broken, or lacks a tensor that the index of sharded weights places in it.
-    """
-    names = shards(folder) if not (folder / WEIGHTS).is_file() else []
-    if not names:
-        return tensor_shapes(folder, [WEIGHTS])
-    placed: dict[str, str] = read_json(folder / INDEX)["weight_map"]
-    shapes: dict[str, tuple[int, ...]] = {}
-    for shard in names:
-        here = tensor_shapes(folder, [shard])
-        lost = sorted(name for name, file in placed.items() if file == shard and name not in here)
-        if lost:
-            raise ModelError(f"{folder / shard}: lacks {lost[0]}, which {INDEX} says it has. Fetch the model again.")
-        shapes |= here
-    return shapes
-
-
-def tensor_shapes(folder: Path, names: Iterable[str]) -> dict[str, tuple[int, ...]]:
-    """The shape of every tensor in the safetensors files of these names.
-
-    Raises:
-        ModelError: a file is truncated or not a safetensors file; says which of its tensors are missing.
-    """
-    shapes: dict[str, tuple[int, ...]] = {}
-    for name in names:
-        path = folder / name
-        try:
-            stamp_of(path)  # the library would open a pipe
-            with safe_open(path, framework="np") as file:
-                shapes |= {key: tuple(file.get_slice(key).get_shape()) for key in file.keys()}  # noqa: SIM118 - no dict
-        except (SafetensorError, OSError, ValueError) as error:
-            raise ModelError(
-                f"{path}: {_fault(path) or f'not a safetensors file ({error})'}. Fetch or copy it again."
-            ) from error
-    return shapes
-
-
-def _fault(path: Path) -> str | None:
-    """What a truncated file lacks; None if it is not truncated."""
-    with opened(path, MOST_CONTENT) as file:
-        size = path.stat().st_size
-        header_bytes = int.from_bytes(file.read(_LENGTH_BYTES), "little")
-        start = _LENGTH_BYTES + header_bytes
-        if size < _LENGTH_BYTES:
-            return f"is truncated: it has {size:,} bytes, no header"
-        try:
-            header = json.loads(file.read(header_bytes)) if start <= size and header_bytes <= MOST_TEXT else {}
-            ends = {str(key): int(value["data_offsets"][1]) for key, value in header.items() if key != "__metadata__"}
-        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-            return None
-    lost = sorted(name for name, end in ends.items() if start + end > size)
-    if not lost:
-        return None
-    whole = start + max(ends.values())
-    return (
-        f"is truncated: it has {size:,} of {whole:,} bytes, so {len(lost)} of {len(ends)} tensors are missing or cut "
-        f"off ({', '.join(lost[:2])}{', ...' if len(lost) > 2 else ''})"
-    )

@@ -27,8 +27,8 @@ from trials.record import ACCRUED, EpochRecord, known_sum
 from trials.seeding import GlobalStream
 from trials.spec import TrialSpec, evaluation_steps, steps_an_epoch
 from trials.tasks.task import NO_PREDICTION, Split
-from trials.training.best_epoch import BestEpoch
 from trials.training.checkpoint_times import NEVER, CheckpointTimes
+from trials.training.final_scores import BestEpoch
 from trials.training.freeze_course import FreezeSchedule
 from trials.training.loop import EvaluatedSplit, Training, never
 

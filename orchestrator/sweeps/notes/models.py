@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from orchestrator.sweeps.notes.note import NOTES, Noted
-from trials.model_checks.corpus_fit import check_fit
+from trials.model_checks.checked_models import check_fit
 from trials.models.family import CAUSAL, is_causal
 from trials.outside.plain_files import MOST_VOCABULARY, read_json
 from trials.settings import ModelSpec

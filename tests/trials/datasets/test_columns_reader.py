@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +10,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.builders import write_conllu
 from tests.examples import each
 from trials.datasets.corpus import Sentence
 from trials.datasets.formats.columns_reader import read_columns
@@ -131,18 +129,6 @@ FORMS = st.text(st.characters(exclude_categories=["C", "Z", "M"]), min_size=1).f
 SENTENCES = st.lists(st.lists(st.tuples(FORMS, st.sampled_from(["O", "B-X"])), min_size=1, max_size=4), max_size=4)
 
 
-@given(SENTENCES, st.sampled_from(["conllu", " ", "\t"]))
-def test_what_is_written_is_read_in_nfc(sentences: list[Words], gap: str) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "x"
-        lines = ("".join(f"{form}{gap}{tag}\n" for form, tag in sentence) + "\n" for sentence in sentences)
-        path.write_text("".join(lines), encoding="utf-8")
-        reader = read_conllu if gap == "conllu" else read_columns
-        found = reader(write_conllu(path, sentences) if gap == "conllu" else path, Columns())
-    composed = [[(unicodedata.normalize("NFC", form), tag) for form, tag in sentence] for sentence in sentences]
-    assert [list(zip(s.forms, s.tags, strict=True)) for s in found] == composed
-
-
 # --- What they refuse
 
 A, START = line("1", "a", "DET"), "the sentence that starts here"
@@ -227,21 +213,3 @@ def test_whatever_stands_in_a_file_it_is_read_or_refused_by_name(lines: list[str
 
 
 # --- Real corpora
-
-
-@each(
-    "name, sentences, words, tags",
-    [
-        ("conll2003pp/conllpp_train.txt", 14_041, 203_621, 9),
-        ("KazNERD/IOB2_test.txt", 11_307, None, 50),
-        ("UD_English-EWT/en_ewt-ud-dev.conllu", 2_001, 25_147, 17),  # 25,510 lines less 359 ranges and 4 empty nodes
-    ],
-)
-@pytest.mark.slow
-def test_the_published_corpora_have_their_sizes(name: str, sentences: int, words: int | None, tags: int) -> None:
-    if not (DATA / name).is_file():
-        pytest.skip(f"{name} is not at {DATA}")
-    found = READERS["conllu" if name.endswith("conllu") else "columns"](DATA / name, Columns())
-    assert len(found) == sentences
-    assert words in (None, sum(len(sentence.forms) for sentence in found))
-    assert len({tag for sentence in found for tag in sentence.tags}) == tags

@@ -7,7 +7,6 @@ import shutil
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,21 +18,18 @@ from orchestrator.own_data.corpus_check import LENGTHS, check_corpus
 from tests.builders import write_conllu, write_treebank
 from trials.datasets import text_file
 from trials.datasets.corpus import (
-    CORPUS_FORMATS,
     Corpus,
     Item,
     Sentence,
-    Text,
     fingerprint,
     labels_of,
     load_corpus,
 )
 from trials.datasets.formats.table_reader import read_parquet
-from trials.datasets.text_file import BYTES_PER_BYTE, free_bytes, read_lines
+from trials.datasets.text_file import BYTES_PER_BYTE, read_lines
 from trials.errors import DataError
 from trials.settings import Columns, DataSpec
 from trials.sources.places.corpus_draft import DataDraft
-from trials.tasks.task import read_corpus
 
 
 @pytest.fixture
@@ -95,18 +91,6 @@ def test_a_file_that_changed_or_vanished_after_the_plan_is_refused(folder: Path)
         load_corpus(data)
 
 
-def test_a_file_that_changes_while_it_is_read_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    data, read = planned(folder), CORPUS_FORMATS["conllu"]
-
-    def edited(path: Path, *options: Any) -> Any:
-        write_conllu(path, [[("new", "ADJ")]])
-        return read(path, *options)
-
-    monkeypatch.setitem(CORPUS_FORMATS._plugins, "conllu", edited)
-    with pytest.raises(DataError, match="its files changed"):
-        load_corpus(data)
-
-
 @pytest.mark.parametrize("split", ["train", "dev", "test"])
 def test_a_split_without_sentences_is_refused(folder: Path, split: str) -> None:
     (folder / f"{split}.conllu").write_text("\n")
@@ -114,11 +98,6 @@ def test_a_split_without_sentences_is_refused(folder: Path, split: str) -> None:
         load_corpus(planned(folder))
     path = folder / f"{split}.conllu"
     assert str(error.value) == f"{path}: the {split} split is empty. Give a file with sentences."
-
-
-def test_a_corpus_is_read_once_a_process_whether_its_sizes_are_known_or_not(folder: Path) -> None:
-    data = planned(folder)
-    assert read_corpus("pos", data) is read_corpus("pos", data.model_copy(update={"sizes": (1, 1, 0)}))
 
 
 # --- Without a dev split
@@ -240,13 +219,6 @@ def test_unseen_labels_are_those_that_train_lacks(train: list[Item], dev: list[I
         assert found.unseen[name] == {label: n for label, n in labels.items() if label not in known}
 
 
-def test_a_pair_is_the_words_of_both_texts_and_a_label_is_none_of_them() -> None:
-    train: list[Item] = [Text("a b", "c", "1"), Text("a  b", "c", "0"), Text("a b", "d", "0")]
-    found = check_corpus(Corpus(train, [Text("a b", "c", "0")], [Text("a b", None, "1")]))
-    assert (found.splits["train"].words, found.splits["train"].repeated) == (9, 1)
-    assert found.shared == {("dev", "train"): 1, ("test", "train"): 0, ("test", "dev"): 0}
-
-
 def test_documents_are_counted_and_those_of_two_splits_are_told() -> None:
     def items(*documents: str | None) -> list[Item]:
         return [Sentence((f"{i}",), ("A",), document=name) for i, name in enumerate(documents)]
@@ -267,15 +239,6 @@ def small(monkeypatch: pytest.MonkeyPatch) -> int:
     """A machine with room for a thousand bytes of text."""
     monkeypatch.setattr(text_file, "free_bytes", lambda: 1_000 * BYTES_PER_BYTE)
     return 1_000
-
-
-def test_the_limit_of_a_control_group_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_file, "_GROUP", tmp_path)
-    for name, text in (("max", "3000000"), ("current", "1000000")):
-        (tmp_path / f"memory.{name}").write_text(text)
-    assert free_bytes() == 2_000_000
-    (tmp_path / "memory.max").write_text("max\n")
-    assert free_bytes() > 2_000_000
 
 
 def test_what_does_not_fit_in_memory_is_not_read(tmp_path: Path, small: int) -> None:

@@ -73,12 +73,6 @@ def test_spans_survive_from_any_scheme(sentences: list[Spans], scheme: Scheme) -
     assert converted(scheme, *(write(spans, scheme) for spans in sentences)) == expected
 
 
-@given(st.lists(STRETCHES, min_size=1, max_size=3))
-def test_bioes_is_found_where_it_differs(sentences: list[Spans]) -> None:
-    written = [write(spans, "bioes") for spans in sentences]
-    assert converted("auto", *written) == converted("bioes", *written)
-
-
 # --- What it refuses
 
 
@@ -143,11 +137,6 @@ def test_the_place_of_a_slip_is_the_line_of_its_word() -> None:
         to_iob2([lines, *rest], "iob2")
 
 
-def test_iob2_without_slips_needs_no_note_and_iob1_is_told() -> None:
-    assert read_scheme([sentence("B-LOC I-LOC O")], "auto").notes() == []
-    assert "the tags are IOB1" in read_scheme([sentence("I-LOC I-LOC B-LOC O")], "auto").notes()[0]
-
-
 @each(
     "slip, meant",
     [
@@ -161,10 +150,3 @@ def test_what_a_slip_stands_for_is_said(slip: str, meant: str | None) -> None:
         message = refusal("auto", "B-ORG O O O O O O O O O", f"O {slip}")
         assert "all but 1 of 12 are" in message
         assert f"Did you mean {meant!r}? Fix it" in message
-
-
-def test_every_broken_tag_is_told_and_beyond_twenty_counted() -> None:
-    lines = refusal("iob2", "O", *["O I-LOC I-PER"] * 12).split("\n")
-    assert [line.split(",")[0] for line in lines[:3]] == ["x.txt:2: word 2", "x.txt:2: word 3", "x.txt:3: word 2"]
-    assert (len(lines), lines[-1]) == (21, "... and 4 more broken lines.")
-    assert len(refusal("auto", "NOUN VERB", "O NOUN").split("\n")) == 3

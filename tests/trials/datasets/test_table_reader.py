@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import json
 import math
 import tempfile
@@ -117,14 +116,6 @@ def test_a_quoted_cell_of_csv_may_hold_commas_quotes_and_line_ends(tmp_path: Pat
     ]
 
 
-@pytest.mark.parametrize("format_", ["tsv", "csv", "jsonl"])
-def test_a_table_may_be_packed_have_a_mark_and_windows_line_ends(tmp_path: Path, format_: str) -> None:
-    WRITERS[format_](tmp_path / "plain", [{"sentence": "a", "class": "x"}])
-    content = (tmp_path / "plain").read_text().replace("\n", "\r\n")
-    (tmp_path / "x.gz").write_bytes(gzip.compress(content.encode("utf-8-sig")))
-    assert CORPUS_FORMATS[format_](tmp_path / "x.gz", BY_NAME)[0][:3] == ("a", None, "x")
-
-
 @each(
     "format_, label, expected",
     [
@@ -143,18 +134,9 @@ def test_a_label_may_be_a_list_of_one_and_empty_where_there_is_none(tmp_path: Pa
     assert read(tmp_path, format_, [{"sentence": "a", "class": None}], BY_NAME)[0].label == ""
 
 
-def test_a_cell_of_any_length_is_read(tmp_path: Path) -> None:
-    assert read(tmp_path, "csv", "sentence,class\n" + "b" * 200_000 + ",y\n", BY_NAME)[0].text == "b" * 200_000
-
-
 @pytest.mark.parametrize("format_", ["jsonl", "parquet"])
 def test_tags_may_be_ids(tmp_path: Path, format_: str) -> None:
     assert read(tmp_path, format_, [{"tokens": ["a", "b"], "tags": [0, 12]}], WORDS)[0].tags == ("0", "12")
-
-
-@pytest.mark.parametrize("format_", ["tsv", "csv", "jsonl"])
-def test_an_empty_file_has_no_rows(tmp_path: Path, format_: str) -> None:
-    assert read(tmp_path, format_, "", BY_NAME) == read(tmp_path, format_, "\n\n", BY_NAME) == []
 
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\0")).filter(str.strip)

@@ -144,12 +144,3 @@ def test_the_broken_lines_of_all_splits_are_told_together(tmp_path: Path) -> Non
     assert [Path(line.split(":")[0]).name for line in str(error.value).split("\n")] == [
         "train.tsv", "dev.tsv", "test.tsv"
     ]  # fmt: skip
-
-
-def test_every_label_of_a_regression_that_is_no_number_is_told(tmp_path: Path) -> None:
-    (tmp_path / "train.tsv").write_text("a\tb\t1.5\nc\td\tmuch\ne\tf\tmore\n")
-    (tmp_path / "dev.tsv").write_text("a\tb\t2.5\ng\th\tinf\n")
-    data = DataDraft(folder=str(tmp_path), columns=Columns(text=0, pair=1, label=2)).resolve()
-    with pytest.raises(DataError) as error:
-        read_corpus("stsb", data)
-    assert [line.split("'")[1] for line in str(error.value).split("\n")] == ["much", "more", "inf"]

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboards.views.kit.theme import LIGHT
 from orchestrator.analysis.freeze_names import layer_strip, parts
 from tests.builders import make_spec
 from tests.examples import each
@@ -15,10 +14,8 @@ from trials.draft import DraftError, FreezeDraft
 from trials.freeze.strategies import (
     FREEZE_STRATEGIES,
     FreezeStrategy,
-    StrategyLook,
     is_nested,
     possible_depths,
-    shown_as,
 )
 from trials.settings import FreezeSpec
 
@@ -59,17 +56,6 @@ def test_each_depth_has_its_own_label_and_strip(name: str, depth: int, label: st
     assert parts(freeze.label, 6).endswith("of 6")
 
 
-def test_a_look_is_part_of_the_registration_and_optional() -> None:
-    look = StrategyLook(word="outside", phrase="{layers} outside", colour="#123456", symbol="star", dash="dot")
-    shown_as(look)(outer)
-    freezes = [frozen("ends", outer, depth, embeddings=True) for depth in (2, 4)]
-    assert [freeze.label for freeze in freezes] == ["outside 2+E", "outside 4+E"]
-    assert parts(freezes[1].label, 6) == "4 of 6 layers outside and the embeddings"
-    assert LIGHT.strategy("ends") == ("#123456", "star", "dot")
-    del outer.permafrost_look  # type: ignore[attr-defined]
-    assert LIGHT.strategy("ends")[0] != LIGHT.strategy("first_k")[0]
-
-
 @pytest.mark.parametrize(
     ("strategy", "depth", "why"),
     [
@@ -88,10 +74,6 @@ def test_the_depths_that_freeze_exactly_so_many_layers_are_listed(
     assert str(error.value).endswith(why)
 
 
-def test_a_strategy_with_one_depth_in_any_model_has_none_in_its_label() -> None:
-    assert frozen("half_k", lambda n, depth: frozenset(range(n // 2)), 3).label == "half"
-
-
 def test_sets_that_do_not_hold_each_other_are_no_chain() -> None:
     FREEZE_STRATEGIES.register("ends")(outer)
     FREEZE_STRATEGIES.register("spread")(spread)
@@ -100,21 +82,11 @@ def test_sets_that_do_not_hold_each_other_are_no_chain() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["layers", "adaptive"])
-def test_a_word_with_a_meaning_is_refused(name: str) -> None:
-    with pytest.raises(ValueError, match="has a meaning of its own"):
-        FREEZE_STRATEGIES.register(name)(outer)
-
-
 # --- Properties of every registered freeze strategy, and what each of them means.
 
 
 STRATEGIES = list(FREEZE_STRATEGIES)
 DEPTHS = st.integers(1, 48).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n)))
-
-
-def test_the_strategies_are_those_of_the_readme() -> None:
-    assert STRATEGIES == ["all_encoder", "alternating", "first_k", "last_k", "none"]
 
 
 @each("strategy", STRATEGIES)
@@ -127,22 +99,6 @@ def test_a_possible_depth_freezes_that_many_layers_of_the_model(strategy: str, n
         frozen = FREEZE_STRATEGIES[strategy](n_layers, depth)
         assert len(frozen) == depth
         assert frozen <= set(range(n_layers))
-
-
-@given(DEPTHS)
-def test_first_and_last_layers_complete_each_other(size: tuple[int, int]) -> None:
-    n_layers, depth = size
-    first, last = FREEZE_STRATEGIES["first_k"](n_layers, depth), FREEZE_STRATEGIES["last_k"](n_layers, n_layers - depth)
-    assert first.isdisjoint(last)
-    assert first | last == set(range(n_layers))
-
-
-@given(DEPTHS)
-def test_first_k_is_a_prefix_and_grows_by_one_layer(size: tuple[int, int]) -> None:
-    n_layers, depth = size
-    first_k = FREEZE_STRATEGIES["first_k"]
-    assert first_k(n_layers, depth) == set(range(depth))
-    assert depth == 0 or first_k(n_layers, depth) - first_k(n_layers, depth - 1) == {depth - 1}
 
 
 @each(

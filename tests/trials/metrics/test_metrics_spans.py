@@ -14,7 +14,7 @@ from seqeval.metrics.v1 import precision_recall_fscore_support
 from seqeval.scheme import IOB2, Entities
 
 from trials.metrics.contributions import Ids
-from trials.metrics.label_table import TagScore, span_table
+from trials.metrics.label_table import span_table
 from trials.metrics.metric import METRICS, PredictedSplit
 from trials.metrics.spans import span_types, spans
 
@@ -113,13 +113,6 @@ def test_the_table_is_seqevals_report(pairs: Pairs) -> None:
     for row in rows:
         expected = [report[row.tag][key] for key in ("precision", "recall", "f1-score", "support")]
         assert [row.precision, row.recall, row.f1, row.support] == pytest.approx(expected)
-
-
-def test_a_row_of_the_table_is_a_type() -> None:
-    gold, starts = flat([[0, 3, 0]])
-    predicted, _ = flat([[0, 3, OUTSIDE]])
-    row = TagScore("LOC", "span", support=2, predicted=1, correct=1, precision=1.0, recall=0.5, f1=2 / 3)
-    assert span_table(gold, predicted, starts, NAMES) == (row,)
 
 
 # --- conlleval

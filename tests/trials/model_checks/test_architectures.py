@@ -15,8 +15,7 @@ from transformers import CONFIG_MAPPING, AutoModel
 from tests.trials.conftest import VOCABULARY, save_tiny_tokenizer
 from trials.draft import Lookup, TrialDraft
 from trials.errors import PermafrostError
-from trials.model_checks.rehearsal import MOST_PARAMETERS
-from trials.model_checks.small_config import small_config
+from trials.model_checks.rehearsal import MOST_PARAMETERS, small_config
 from trials.models.unregistered import HEADS
 from trials.run import run_trial
 

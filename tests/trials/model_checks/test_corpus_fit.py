@@ -14,7 +14,7 @@ from transformers import AutoTokenizer, BertTokenizerFast
 from tests.builders import write_conllu
 from tests.trials.model_checks.test_checked_models import change_json, change_weights, checked, refusal
 from trials.errors import ModelError
-from trials.model_checks.corpus_fit import check_fit
+from trials.model_checks.checked_models import check_fit
 from trials.sources.places.corpus_draft import DataDraft
 from trials.sources.places.model_draft import ModelDraft, find_model
 from trials.starter import STARTER
@@ -69,7 +69,7 @@ def spoilt(number: float) -> Callable[[Tensors], object]:
         (add(f"{LAYER}output.adapters.x.weight"), "output.adapters.x.weight: adapters that are not merged"),
         (add(f"{LAYER}attention.self.distance_embedding.weight"), "distance_embedding.weight: relative positions"),
         (add(f"{LAYER}gate.weight"), "does not read, encoder.layer.0.gate.weight: another architecture's"),
-        (renamed("_orig_mod."), "the names of all tensors begin with '_orig_mod.', of torch.compile"),
+        (renamed("_orig_mod."), "the names of tensors begin with '_orig_mod.', of torch.compile"),
         (
             renamed("base_model.model."),
             "of peft, whose adapter is not merged. Save the model inside it: `model.merge_and",

@@ -49,11 +49,6 @@ def test_a_family_registered_wrongly_is_found(
     assert difference_when_cut(tiny("modernbert", tmp_path), "tokens", 2)
 
 
-def test_weights_too_large_to_load_are_not_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cut_model, "MOST_BYTES", 1_000)
-    assert "too large to try" in str(difference_when_cut(tiny("ernie", tmp_path), "tokens", 1))
-
-
 def test_the_proof_leaves_torchs_global_stream_alone(tmp_path: Path) -> None:
     state = torch.get_rng_state()
     difference_when_cut(tiny("ernie", tmp_path), "tokens", 1)

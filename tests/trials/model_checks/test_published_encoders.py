@@ -1,6 +1,6 @@
 """Encoders that people name first, with the facts of shape of their published configurations, as a plan sees them.
 
-No weights are served: their shapes are those that the configuration makes, as the files of these models have them.
+No weights are served, so these are not looked at.
 """
 
 from __future__ import annotations
@@ -12,16 +12,14 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import AutoConfig, AutoModel
 
 from tests.examples import each
 from tests.hub_repos import model, point_at
 from tests.servers import HubServer
 from tests.trials.conftest import save_tiny_tokenizer
-from trials.model_checks import weights_fit
+from trials.model_checks import rehearsal
 from trials.model_checks.checked_models import check_model
 from trials.models.load import family_of, has_token_types, head_class, head_config
-from trials.settings import ModelSpec
 from trials.sources.places.model_draft import find_model, named_model
 
 BERT: dict[str, Any] = {
@@ -70,15 +68,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HubServer]:
 @pytest.fixture
 def hub(server: HubServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> HubServer:
     point_at(server, monkeypatch, tmp_path)
-    monkeypatch.setattr(weights_fit, "_shapes", published_shapes)
-    monkeypatch.setattr(weights_fit, "_tensors", lambda spec: ())
+    monkeypatch.setattr(rehearsal, "_check_weights", lambda spec, head, config: None)
     return server
-
-
-def published_shapes(spec: ModelSpec) -> dict[str, tuple[int, ...]]:
-    with torch.device("meta"):
-        encoder = AutoModel.from_config(AutoConfig.from_pretrained(spec.path, local_files_only=True))
-    return {name: tuple(tensor.shape) for name, tensor in encoder.state_dict().items()}
 
 
 @each("name", FACTS)

@@ -21,8 +21,7 @@ from trials.spec import TrialSpec
 from trials.training.batching import collate, laid_end_to_end
 from trials.training.freeze_course import train_mode
 from trials.training.loop import Training, evaluate, mean_loss, one_step, train_steps
-from trials.training.new_training import new_model, new_training
-from trials.training.subset import train_subset
+from trials.training.new_training import new_model, new_training, train_subset
 
 CPU = torch.device("cpu")
 ROWS = [name for name in MODEL_FAMILIES if MODEL_FAMILIES[name].padding_free]
@@ -56,11 +55,6 @@ def test_a_family_takes_rows_if_its_attention_goes_through_the_interface(family:
     ].padding_free
 
 
-def test_a_decoder_takes_padded_texts(make_trial: TrialMaker, texts: Path) -> None:
-    spec = make_trial("gpt2", task="mrpc", data={"folder": str(texts)})
-    assert loaded_for(spec).first_position is None
-
-
 @each(
     "task, family",
     [*(("pos", name) for name in ROWS), *(("mrpc", name) for name in ROWS if not MODEL_FAMILIES[name].causal)],
@@ -91,21 +85,6 @@ def test_twenty_steps_have_the_losses_of_padded_batches(family: str, frozen: str
     rows, padded = both(make_trial(family, dropout=0.0, optim=optim, **FREEZES[frozen]))
     assert (rows.padding_free, padded.padding_free) == (True, False)
     assert train_steps(rows, 20) == pytest.approx(train_steps(padded, 20), abs=1e-5)
-
-
-@pytest.mark.slow
-def test_with_dropout_losses_have_the_same_mean(make_trial: TrialMaker) -> None:
-    """Not the same numbers, as fewer are drawn: means of 200 draws, within four standard errors."""
-    spec = make_trial("bert", dropout=0.3)
-    loaded, examples = loaded_for(spec), encode_for(spec).train.examples[:6]
-    assert loaded.first_position is not None
-    batches = laid_end_to_end(examples, loaded.first_position), collate(examples, 0, CPU)
-    torch.manual_seed(0)
-    with torch.no_grad():
-        drawn = np.array([[mean_loss(loaded.model.train(), batch).item() for batch in batches] for _ in range(200)])
-    difference = drawn[:, 0] - drawn[:, 1]
-    assert abs(difference.mean()) < 4 * difference.std() / np.sqrt(200)
-    assert drawn[:, 0].std() == pytest.approx(drawn[:, 1].std(), rel=0.3)
 
 
 def test_a_sentence_has_the_same_bits_beside_any_other(make_trial: TrialMaker) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 from torch.nn.functional import linear
 
 from trials.models import products
-from trials.models.products import mkl_is_slow, use_onednn
+from trials.models.products import use_onednn
 
 SIZES = st.integers(1, 150)
 
@@ -65,16 +64,3 @@ def test_large_products_of_32_bits_only_are_onednns(dtype: torch.dtype, monkeypa
     assert bool((small @ small == 8).all())
     assert bool((torch.addmm(large, large, large, beta=2, alpha=3) == 386).all())
     assert onednn.call_count == (dtype == torch.float32)
-
-
-@pytest.mark.parametrize(
-    ("vendor", "capability", "slow"),
-    [("AuthenticAMD", "AVX512", True), ("AuthenticAMD", "AVX2", False), ("GenuineIntel", "AVX512", False)],
-)
-def test_mkl_is_slow_on_amds_processors_with_avx512(
-    vendor: str, capability: str, slow: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
-    (tmp_path / "cpuinfo").write_text(f"processor\t: 0\nvendor_id\t: {vendor}\n")
-    assert mkl_is_slow(tmp_path / "cpuinfo") == slow
-    assert not mkl_is_slow(tmp_path / "absent")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +17,6 @@ from tests.trials.conftest import CPU, TrialMaker, load_tiny
 from trials.cache.encoding import EncodedCorpus, encode_for
 from trials.datasets.corpus import Text
 from trials.draft import DraftError, Lookup, TrialDraft
-from trials.metrics.metric import Output
 from trials.tasks import TASKS
 from trials.tasks.task import IGNORE, Encoding, Example
 from trials.training.batching import collate
@@ -124,11 +123,6 @@ def test_a_task_measures_glues_official_metrics(task: str, metrics: tuple[str, .
     measured = TASKS[task].measure(gold.astype(kind), predicted.astype(kind), STARTS, ("0", "1"))
     assert TASKS[task].metrics == metrics
     assert set(measured) == set(metrics)
-
-
-def test_one_task_reads_any_corpus_of_a_kind() -> None:
-    of = {kind: [name for name, task in TASKS.items() if task.reads_any == kind] for kind in get_args(Output)}
-    assert of == {"tags": ["pos"], "spans": ["ner"], "classes": ["classification"], "binary": [], "numbers": ["stsb"]}
 
 
 # --- Regression

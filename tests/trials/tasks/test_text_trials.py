@@ -16,7 +16,7 @@ from trials.cache.encoding import encode_for
 from trials.metrics.label_table import tag_table
 from trials.spec import TrialSpec
 from trials.tasks import TASKS
-from trials.training.subset import stratified_subset, train_subset
+from trials.training.new_training import stratified_subset, train_subset
 
 LONG = {"lr": 2e-2, "epochs": 5}
 
@@ -96,18 +96,6 @@ def test_the_tasks_first_metric_selects_unless_another_is_asked_for(make_trial: 
 
 
 # --- Subsets
-
-
-@given(st.lists(st.integers(0, 5), min_size=1, max_size=80), st.integers(0, 99))
-def test_of_more_classes_no_subset_is_a_whole_example_off(classes: list[int], seed: int) -> None:
-    ids = np.unique(np.array(classes), return_inverse=True)[1]
-    order = stratified_subset(ids, len(ids), seed)
-    n_classes = ids.max() + 1
-    taken = np.cumsum(ids[order][:, None] == np.arange(n_classes), axis=0)
-    wanted = np.bincount(ids) / len(ids) * np.arange(1, len(ids) + 1)[:, None]
-    slack = 1 - 1 / (2 * n_classes - 2) if n_classes > 1 else 0
-    assert sorted(order) == list(range(len(ids)))
-    assert np.abs(taken - wanted).max() <= slack + 1e-6
 
 
 @given(st.lists(st.integers(0, 3), min_size=2, max_size=40), st.integers(0, 99), st.data())

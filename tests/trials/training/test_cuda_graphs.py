@@ -23,9 +23,8 @@ from trials.training.batching import Batch, shuffled_batches
 from trials.training.checkpoint import Checkpoints
 from trials.training.freeze_course import FreezeSchedule
 from trials.training.loop import Training, evaluate
-from trials.training.new_training import new_model, new_training
+from trials.training.new_training import new_model, new_training, train_subset
 from trials.training.step_graphs import StepGraphs
-from trials.training.subset import train_subset
 
 CPU = torch.device("cpu")
 GPU = torch.device("cuda", 0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,17 +12,15 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.examples import each
 from tests.trials.conftest import TrialMaker, start, tiny_encoder
-from trials.cache.encoding import encode_for
 from trials.models.family import MODEL_FAMILIES
 from trials.models.load import load_model
 from trials.tasks.task import Example
 from trials.training.batching import Batch, collate, laid_end_to_end, shuffled_batches, square_mask, takes_square_mask
-from trials.training.device_loader import DeviceLoader, one_ahead
-from trials.training.loop import Training, evaluate, train_steps
+from trials.training.device_loader import DeviceLoader
+from trials.training.loop import train_steps
 
 CPU = torch.device("cpu")
 GPU = torch.device("cuda", 0)
@@ -101,28 +98,6 @@ def test_a_length_is_rounded_up_but_never_beyond_the_longest_example(
     assert all(torch.equal(a[:, : lengths[0]], b) for a, b in zip(one.tensors, collate(examples[:1], 9, CPU).tensors))  # noqa: B905
 
 
-def test_an_item_is_asked_for_before_the_one_before_it_is_given_out() -> None:
-    log: list[str] = []
-
-    def numbers() -> Iterator[int]:
-        for n in range(3):
-            log.append(f"read {n}")
-            yield n
-
-    for n in one_ahead(numbers()):
-        log.append(f"use {n}")
-    assert log == ["read 0", "read 1", "use 0", "read 2", "use 1", "use 2"]
-    assert list(one_ahead([])) == []
-
-
-def test_index_batches_that_end_too_early_are_no_endless_wait(make_trial: TrialMaker) -> None:
-    training = start(make_trial())
-    training.device_batches = DeviceLoader(training.examples, 0, CPU, resident=True).batches([[0, 1], [2]])
-    assert len(train_steps(training, 2)) == 2
-    with pytest.raises(StopIteration):
-        train_steps(training, 1)
-
-
 @pytest.mark.parametrize("task", ["pos", "mrpc", "stsb"])
 def test_a_trial_on_resident_examples_has_the_losses_of_one_on_collated_ones(
     task: str, make_trial: TrialMaker, texts: Path
@@ -183,48 +158,6 @@ def test_a_square_mask_shows_every_subword_to_every_other_of_its_sentence() -> N
 
 
 # --- Waiting
-
-
-READS = (torch.ops.aten._local_scalar_dense, torch.ops.aten.item, torch.ops.aten.is_nonzero)
-
-
-class Waits(TorchDispatchMode):
-    """Counts what would make the host wait for a GPU: reading a number out of a tensor."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.found = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
-        self.found += func.overloadpacket in READS
-        return func(*args, **(kwargs or {}))
-
-
-def waits_of(training: Training, n: int, **loader: Any) -> int:
-    batches = shuffled_batches(len(training.examples), 4, np.random.default_rng(0))
-    training.device_batches = DeviceLoader(training.examples, training.pad_id, CPU, **loader).batches(batches)
-    waits = Waits()
-    with waits:
-        train_steps(training, n)
-    return waits.found
-
-
-@each("family", SQUARE, quick=2)
-def test_with_a_square_mask_no_step_looks_at_a_number(family: str, make_trial: TrialMaker) -> None:
-    training = start(make_trial(family))
-    assert waits_of(training, 4, resident=True, square_mask=True) == 0  # the losses are read by tolist, uncounted
-    assert waits_of(training, 4, resident=True) == 4  # so it is the library's look at the mask that costs a wait
-
-
-def test_an_evaluation_looks_at_its_loss_alone(make_trial: TrialMaker) -> None:
-    spec = make_trial("roberta")
-    training, data = start(spec), encode_for(spec)
-    loader = DeviceLoader(data.dev.examples, training.pad_id, CPU, resident=True, square_mask=True)
-    training._loaders[id(data.dev.examples)] = loader
-    waits = Waits()
-    with waits:
-        evaluate(training, data.dev)
-    assert waits.found == 1
 
 
 # --- What only a GPU can show

@@ -23,8 +23,7 @@ from trials.run import run_trial
 from trials.spec import TrialSpec
 from trials.training.batching import collate
 from trials.training.freeze_course import FreezeSchedule
-from trials.training.new_training import new_model, new_training
-from trials.training.subset import train_subset
+from trials.training.new_training import new_model, new_training, train_subset
 
 pytestmark = pytest.mark.usefixtures("cache")
 

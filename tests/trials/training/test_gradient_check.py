@@ -161,11 +161,6 @@ def test_a_trial_runs_in_the_next_mode_and_its_row_says_why(make_trial: TrialMak
     assert record.refused_modes.startswith("rows: the loss changes by 1.")
 
 
-def test_a_trial_whose_modes_are_right_runs_in_the_fastest(make_trial: TrialMaker) -> None:
-    record = records_of(make_trial("bert"))[-1]
-    assert (record.step_mode, record.refused_modes) == ("rows", None)
-
-
 def test_without_a_right_mode_a_trial_fails_in_words(make_trial: TrialMaker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gradient_check, "tried_mode", lambda *_: (0.82, 0.005))
     with pytest.raises(MissingError, match=r"no way of training bert in fp32 .* \(rows: .* 0\.820 .*; plain: "):
@@ -205,21 +200,6 @@ def test_a_mode_that_raises_is_refused_but_not_where_the_device_answers_no_longe
         checked_mode(make_trial("distilbert"), CPU)
 
 
-@pytest.mark.parametrize("has_room", [True, False])
-def test_without_room_for_a_cache_a_mode_that_raises_gives_way_too(
-    has_room: bool, make_trial: TrialMaker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PERMAFROST_NODE_BYTES", str(1 << 30 if has_room else 1))
-
-    def failing(*given: Any) -> tuple[float, float]:
-        if given[5] == "rows":
-            raise RuntimeError("no kernel image")
-        return 1.0, 0.005
-
-    monkeypatch.setattr(gradient_check, "tried_mode", failing)
-    assert checked_mode(make_trial("bert"), CPU).mode == "padded"
-
-
 def test_a_model_that_draws_in_its_first_pass_is_right(make_trial: TrialMaker, monkeypatch: pytest.MonkeyPatch) -> None:
     """As BigBird does, which swaps its attention for another one there."""
     right, passes = mean_loss, list[int]()
@@ -242,21 +222,6 @@ def test_an_architecture_of_nobodys_trains_in_the_plainest_mode_where_none_is_ri
     found = checked_mode(make_trial(model=str(save_tiny_model("ernie", tmp_path))), CPU)
     assert found.mode == "plain"
     assert found.refused.count("1.016") == 3
-
-
-def test_a_node_tries_a_mode_once(make_trial: TrialMaker, monkeypatch: pytest.MonkeyPatch) -> None:
-    tried = list[str]()
-
-    def one(*given: Any) -> tuple[float, float]:
-        tried.append(given[5])
-        return 1.0, 0.005
-
-    monkeypatch.setattr(gradient_check, "tried_mode", one)
-    for process in range(2):
-        gradient_check._fault.cache_clear()
-        checked_mode(make_trial("bert", train_size=2 + process), CPU)
-    checked_mode(make_trial("bert", dropout=0.3), CPU)
-    assert tried == ["rows", "rows"]  # with another dropout other kernels run
 
 
 def test_random_numbers_and_weights_of_a_trial_are_not_touched(make_trial: TrialMaker) -> None:

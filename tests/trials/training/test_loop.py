@@ -16,14 +16,13 @@ from trials.cache.encoding import encode_for
 from trials.hardware.device import PeakMemory
 from trials.models.family import StepMode
 from trials.models.load import load_model
-from trials.seeding import GlobalStream, numpy_stream, stream_seed
+from trials.seeding import GlobalStream, stream_seed
 from trials.settings import OptimSpec
 from trials.tasks.task import IGNORE, NO_PREDICTION, Example, Split
 from trials.training.batching import Batch, batches_by_length, batches_of_like_length, collate, shuffled_batches
-from trials.training.best_epoch import BestEpoch
+from trials.training.final_scores import BestEpoch
 from trials.training.loop import EvaluatedSplit, evaluate, lr_share, mean_loss, new_optimizer
-from trials.training.new_training import new_model, new_training
-from trials.training.subset import nested_subset, train_subset
+from trials.training.new_training import new_model, new_training, train_subset
 
 CPU = torch.device("cpu")
 SIZES = st.integers(1, 40)
@@ -156,29 +155,6 @@ def test_the_best_weights_are_replaced_in_place_and_by_better_ones_only(make_tri
         best.update(score, dev)
         assert [weight.data_ptr() for weight in best.weights] == places
         assert all(map(torch.equal, best.weights, first)) == is_kept
-
-
-def test_collating_pads_to_the_longest_and_masks_the_padding() -> None:
-    batch = collate([example(2), example(4)], pad_id=9, device=CPU)
-    assert batch.mask is not None
-    assert batch.ids.tolist() == [[1, 2, 9, 9], [1, 2, 3, 4]]
-    assert batch.mask.tolist() == [[1, 1, 0, 0], [1, 1, 1, 1]]
-    assert (batch.mask.dtype, batch.types) == (torch.int64, None)
-    assert batch.labels.tolist() == [[0, 0, IGNORE, IGNORE], [0, 0, 0, 0]]
-
-
-@given(n=st.integers(1, 60), seed=st.integers(0, 2**32 - 1), data=st.data())
-def test_a_smaller_subset_begins_a_larger_one(n: int, seed: int, data: st.DataObject) -> None:
-    small, large = sorted(data.draw(st.tuples(st.integers(1, n), st.integers(1, n))))
-    one, other = nested_subset(n, small, seed), nested_subset(n, large, seed)
-    assert np.array_equal(one, other[:small])
-    assert len(set(other)) == large
-
-
-def test_streams_of_one_seed_differ_by_name_and_streams_of_one_name_by_seed() -> None:
-    seeds = [stream_seed(seed, name) for seed in range(3) for name in ("subset", "init", "order", "dropout")]
-    assert len(set(seeds)) == 12
-    assert numpy_stream(1, "order").random() == numpy_stream(1, "order").random()
 
 
 def test_a_global_stream_goes_on_where_it_was_and_hides_nothing_outside() -> None:
