@@ -18,7 +18,7 @@ COMMANDS |= {
     ),
     "report": (
         "dashboards.commands.report:report",
-        "Write the report of a sweep: HTML, Markdown, LaTeX and CSV tables, figures.",
+        "Write the report of a sweep: HTML, LaTeX and CSV tables, figures.",
         READ,
     ),
     "export figure": (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -122,7 +123,7 @@ def test_the_end_of_a_search_is_the_answer_on_every_surface(tmp_path: Path, case
     assert told.sentence in "\n".join(answer_lines(page))
     if tolerance == 1.0:
         write_report(Frames(open_store(store)), PageQuery(sweep="small"), tmp_path / "report", pictures=False)
-        assert told.sentence in (tmp_path / "report" / "report.md").read_text(encoding="utf-8")
+        assert escape(told.sentence) in (tmp_path / "report" / "report.html").read_text(encoding="utf-8")
     if case == "a baseline at chance":
         assert told.outcome == "not learned"
         assert all(row["low"] is None for row in told.settings)

@@ -17,7 +17,7 @@ from dashboards.app import controls as control
 from dashboards.app.callbacks import add_callbacks
 from dashboards.app.lean_dash import INDEX, LeanDash
 from dashboards.app.page_cache import PageCache
-from dashboards.app.routes import add_exports, add_moved_and_trials
+from dashboards.app.routes import add_exports, add_trials
 from dashboards.app.shell import shell
 from dashboards.data.frames import Frames, Snapshot
 from dashboards.data.page_query import PageQuery
@@ -52,7 +52,7 @@ def make_app(frames: Frames, front: PageQuery | None = None) -> dash.Dash:
     _browser_callbacks(app)
     add_callbacks(app, cache)
     add_exports(app, cache)
-    add_moved_and_trials(app, cache)
+    add_trials(app, cache)
     return app
 
 

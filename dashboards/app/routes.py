@@ -1,4 +1,4 @@
-"""Addresses of the server beside its pages: files of what they show, rows of the grid of trials, older addresses."""
+"""Addresses of the server beside its pages: files of what they show, and rows of the grid of trials."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from dashboards.data.table_files import FORMATS
 from dashboards.report.figure_export import table_file
 from dashboards.report.html import as_html, page_as_html
 from dashboards.report.sections import sections
-from dashboards.report.summary_page import summary
 from dashboards.views.answer import page_sentences
 from dashboards.views.kit.cards import in_short
 from dashboards.views.kit.part import compute
 from dashboards.views.kit.theme import LIGHT
-from dashboards.views.registry import MOVED, PARTS, VIEWS
+from dashboards.views.registry import PARTS, VIEWS
 from dashboards.views.sweep_list import answers_of_sweep
 from dashboards.views.trials import trials_csv, trials_on_paper
 from trials.errors import NothingMatchedError
@@ -50,9 +49,7 @@ def add_exports(app: dash.Dash, cache: PageCache) -> None:
         except NothingMatchedError as error:
             return not_found(str(error))
         named = {"Content-Disposition": 'attachment; filename="permafrost-report.html"'}
-        return Response(
-            as_html(query.sweep, summary(snapshot, query), all_sections), mimetype="text/html", headers=named
-        )
+        return Response(as_html(query.sweep, all_sections), mimetype="text/html", headers=named)
 
     def page(name: str) -> Response:
         view = next((view for view in VIEWS.values() if view.name == name and view.parts), None)
@@ -78,13 +75,8 @@ def add_exports(app: dash.Dash, cache: PageCache) -> None:
     app.server.add_url_rule("/report.html", view_func=report)
 
 
-def add_moved_and_trials(app: dash.Dash, cache: PageCache) -> None:
-    """Routes of older addresses, and of the rows of the grid of trials."""
-
-    def moved(old: str) -> Response:
-        """Where an older address leads; relative, as a proxy may show the dashboard below a path."""
-        search = asked_search().removesuffix("?")
-        return Response(status=302, headers={"Location": f".{MOVED[f'/{old}']}{search}"})
+def add_trials(app: dash.Dash, cache: PageCache) -> None:
+    """Routes of the rows of the grid of trials."""
 
     def trials(kind: str) -> Response:
         """The rows that the grid of trials shows, to save or to print."""
@@ -97,5 +89,3 @@ def add_moved_and_trials(app: dash.Dash, cache: PageCache) -> None:
         return Response(trials_csv(selection), mimetype="text/csv", headers=named)
 
     app.server.add_url_rule("/trials.<any(csv, json):kind>", view_func=trials)
-    olds = ", ".join(f'"{old.strip("/")}"' for old in MOVED)
-    app.server.add_url_rule(f"/<any({olds}):old>", view_func=moved)

@@ -45,7 +45,7 @@ def report(
     answers: Annotated[bool, typer.Option("--answers/--no-answers", help="End with what to freeze.")] = True,
     debug: options.Debug = False,
 ) -> None:
-    """Write the report of a sweep: HTML, Markdown, LaTeX and CSV tables, figures.
+    """Write the report of a sweep: HTML, LaTeX and CSV tables, figures.
 
     Examples:
         permafrost report

@@ -1,9 +1,8 @@
-"""Confusion of labels, errors of entities and sentences that trials label differently, from stored predictions."""
+"""Confusion of labels and errors of entities, from stored predictions."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -117,54 +116,3 @@ def _moved(gold: Ids, predicted: Ids) -> int:
         else:
             count, i, j = count + 1, i + 1, j + 1
     return count
-
-
-class Disagreement(NamedTuple):
-    """A sentence for which some trials predict different labels.
-
-    Attributes:
-        number: Of the sentence in its split.
-        words: Its words; of a text with one label, the text.
-        gold: The correct label of each word; of a text, the only one.
-        predicted: (trials, labels) what each trial predicts; None for words that were cut off.
-        differs: (labels,) whether the predictions differ.
-    """
-
-    number: int
-    words: tuple[str, ...]
-    gold: tuple[str, ...]
-    predicted: tuple[tuple[str | None, ...], ...]
-    differs: tuple[bool, ...]
-
-
-def disagreements(
-    snapshot: Snapshot, trial_ids: Sequence[str], split: str
-) -> tuple[list[Disagreement], int, tuple[str, ...]]:
-    """The sentences for which trials differ, the number of sentences that all have, and the trials without predictions.
-    Raises StoreError.
-    """
-    read = [snapshot.store.predictions(trial_id) for trial_id in trial_ids]
-    by_trial = [
-        {row["sentence"]: row for row in rows.filter(pc.equal(rows["split"], split)).to_pylist()} for rows in read
-    ]
-    without = tuple(trial_id for trial_id, rows in zip(trial_ids, by_trial, strict=True) if not rows)
-    stored = [rows for rows in by_trial if rows]
-    shared = [
-        [rows[number] for rows in stored]
-        for number in sorted(set(stored[0]).intersection(*stored[1:]) if stored else ())
-        if all(_text(rows[number]) == _text(stored[0][number]) for rows in stored)
-    ]
-    return [disagreement for rows in shared if (disagreement := _disagreement(rows))], len(shared), without
-
-
-def _text(row: Mapping[str, Any]) -> tuple[object, object]:
-    return row["forms"], row["gold"]
-
-
-def _disagreement(rows: Sequence[Mapping[str, Any]]) -> Disagreement | None:
-    predicted = tuple(tuple(row["predicted"]) for row in rows)
-    differs = tuple(len(set(labels)) > 1 for labels in zip(*predicted, strict=True))
-    first = rows[0]
-    if not any(differs):
-        return None
-    return Disagreement(first["sentence"], tuple(first["forms"] or ()), tuple(first["gold"]), predicted, differs)

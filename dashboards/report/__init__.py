@@ -1,1 +1,1 @@
-"""What a sweep says, as files for a paper: one HTML, Markdown, LaTeX and CSV tables, figures."""
+"""What a sweep says, as files for a paper: one HTML, LaTeX and CSV tables, figures."""

@@ -1,4 +1,4 @@
-"""A report as one HTML file that needs no network and whose figures can be zoomed.
+"""A report as one HTML file that needs no network and whose figures can be zoomed: a section a corpus, then methods.
 
 Figures are JSON. Plotly's cartesian bundle is embedded compressed (gzip, base64); a figure is drawn when it scrolls
 into view.
@@ -19,7 +19,6 @@ import pandas as pd
 from dashboards.data.tables import rows_of
 from dashboards.report.pictures import PLOTLY_JS
 from dashboards.report.sections import Section, methods
-from dashboards.report.summary_page import SummaryPage
 from dashboards.views.kit.part import Drawn, Part
 from dashboards.views.kit.theme import PLOTLY_CONFIG, Figure, in_dark
 from orchestrator.analysis.freeze_names import FreezeName
@@ -36,9 +35,7 @@ body { font: 15px/1.5 system-ui, 'Segoe UI', Roboto, sans-serif; color: var(--in
 h1, h2, h3 { line-height: 1.2; } h2 { margin-top: 48px; border-top: 2px solid var(--rule); padding-top: 16px; }
 .question { font-size: 18px; } .strip { font-family: ui-monospace, monospace; font-weight: 400; letter-spacing: 1px;
   white-space: nowrap; }
-.cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(300px, 1fr)); gap: 12px; }
-.card { border: 1px solid var(--rule); border-left: 4px solid #2e7d32; padding: 8px 12px; break-inside: avoid; }
-.card p { margin: 4px 0; } .answers li { font-weight: 600; margin: 6px 0; }
+.answers li { font-weight: 600; margin: 6px 0; }
 .method, footer { color: var(--pale); font-size: 13px; overflow-wrap: anywhere; }
 .wide { overflow-x: auto; } table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 13px; }
 th, td { padding: 3px 10px; border-bottom: 1px solid var(--rule); text-align: left; white-space: nowrap; }
@@ -48,10 +45,10 @@ th { white-space: normal; vertical-align: bottom; } figure { margin: 0; }
 @media print {
   body { max-width: none; margin: 0; padding: 0; font-size: 10.5pt; } details, nav { display: none; }
   [data-figure] { min-height: 0 !important; zoom: 0.72; }
-  [data-figure], .card, tr, h2, h3, figure:has([data-figure]) { break-inside: avoid; }
+  [data-figure], tr, h2, h3, figure:has([data-figure]) { break-inside: avoid; }
   h1, h2, h3, figcaption { break-after: avoid; } h2 { margin-top: 18px; padding-top: 6px; } h3 { margin: 10px 0 2px; }
   section { break-before: auto; } #methods { break-before: page; } .wide { overflow: visible; }
-  .card { font-size: 9pt; line-height: 1.35; } p { margin: 4px 0; }
+  p { margin: 4px 0; }
   .method, footer { font-size: 8pt; line-height: 1.3; } .again { display: none; }
   table { font-size: 6.5pt; width: 100%; }
   th, td { padding: 1px 3px; white-space: normal; overflow-wrap: break-word; }
@@ -66,8 +63,7 @@ const painted = (text) => printing || !dark.matches ? text
   : text.replace(/#[0-9A-F]{6}|rgba[(][0-9]+,[0-9]+,[0-9]+/gi, (colour) => inDark[colour] || colour);
 const draw = (box) => { box.dataset.drawn = '1';
   const figure = JSON.parse(painted(read(box.dataset.figure)));
-  const most = box.closest('#summary') ? 540 : 1340; // the summary is a page with all it has
-  if (printing) Object.assign(figure.layout, { width: 940, height: Math.min(figure.layout.height, most) });
+  if (printing) Object.assign(figure.layout, { width: 940, height: Math.min(figure.layout.height, 1340) });
   window.Plotly.react(box, figure.data, figure.layout, config); };
 const boxes = Array.from(document.querySelectorAll('[data-figure]'));
 const again = () => boxes.filter((box) => box.dataset.drawn).forEach(draw);
@@ -86,15 +82,14 @@ unpacked('plotly').then((code) => {
 """
 
 
-def as_html(sweep: str, first: SummaryPage, sections: Sequence[Section]) -> str:
+def as_html(sweep: str, sections: Sequence[Section]) -> str:
     """The content of the file."""
     body = [
         f"<h1>Sweep {html(sweep)}</h1>",
-        *_summary(first),
         *_contents(sections),
-        *_methods(sections),
         *(text for n, section in enumerate(sections) for text in _section(section, again=n > 0)),
-        *_appendix(first, sections),
+        *_methods(sections),
+        *_appendix(sections),
     ]
     return document(f"{sweep}: report", body)
 
@@ -130,24 +125,8 @@ def page_as_html(
     return document(f"Permafrost: {title}", body)
 
 
-def _summary(first: SummaryPage) -> Iterator[str]:
-    """A page: the question, an answer card each, a figure of the whole sweep, and the table of the answers."""
-    yield f'<section id="summary"><p class="question">{html(first.question)}</p><div class="cards">'
-    for card in first.cards:
-        where, strip, headline, figures = map(html, card)
-        squares = f'<span class="strip" aria-hidden="true">{strip}</span> ' if strip else ""
-        yield f'<div class="card"><small>{where}</small><p><b>{squares}{headline}</b></p><p>{figures}</p></div>'
-    yield "</div>"
-    for part, drawn in first.parts[:1]:  # what fits on a page; the appendix has the others
-        yield f'<figure id="{part.name}"><h3>{html(part.title)}</h3>'
-        yield f"<figcaption>{html(part.caption)}</figcaption>"
-        yield "" if drawn.figure is None else drawing(part.name, part.title, drawn.figure)
-        yield f'<p class="method">{html(part.method)}</p></figure>'
-    yield f"{as_table(first.table) if len(first.table) else ''}</section>"
-
-
 def _contents(sections: Sequence[Section]) -> Iterator[str]:
-    named = [("methods", "Methods"), *((s.key, s.title) for s in sections), ("appendix", "Appendix")]
+    named = [*((s.key, s.title) for s in sections), ("methods", "Methods"), ("appendix", "Appendix")]
     items = (f'<li><a href="#{key}">{html(title)}</a></li>' for key, title in named)
     yield f'<nav aria-label="Sections"><ul>{"".join(items)}</ul></nav>'
 
@@ -197,11 +176,8 @@ def _part(key: str, part: Part[Any], drawn: Drawn, *, again: bool = False) -> It
     yield f'<p class="method{" again" if again else ""}">{html(part.method)}</p></figure>'
 
 
-def _appendix(first: SummaryPage, sections: Sequence[Section]) -> Iterator[str]:
-    """Further figures of the whole store, and which figures have nothing to show."""
-    yield '<section id="appendix"><h2>Appendix</h2>'
-    for part, drawn in first.parts[1:]:
-        yield from _part(part.name, part, drawn)
+def _appendix(sections: Sequence[Section]) -> Iterator[str]:
+    """Which figures have nothing to show."""
     empty: dict[tuple[str, str], list[str]] = {}
     for section in sections:
         for missing in section.empty:

@@ -102,7 +102,7 @@ def answer_lines(selection: Selection) -> tuple[str, ...]:
     """The score without freezing, and what to freeze with what it saves, by train size."""
     lines = list(_baselines(selection))
     try:
-        answers = answers_of_page(_named(selection)).answers
+        answers = answers_of_page(selection).answers
     except EmptyPartError as error:
         return (*lines, str(error))
     for answer in answers:
@@ -173,7 +173,7 @@ def sections(
     """
     require_sweep(snapshot, query.sweep)
     selections = [
-        select(snapshot, model)  # of several set-ups the best
+        _named(select(snapshot, model))  # of several set-ups the best
         for corpus in _each(snapshot, query, "corpus")
         for model in _each(snapshot, corpus, "model")
     ]

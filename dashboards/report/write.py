@@ -1,4 +1,4 @@
-"""All files of a report in one folder: HTML, Markdown, tables and pictures."""
+"""All files of a report in one folder: HTML, tables and pictures."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ from dashboards.data.page_query import PageQuery
 from dashboards.data.selection import versions_of
 from dashboards.data.table_files import as_csv
 from dashboards.report.html import as_html
-from dashboards.report.markdown import as_text
 from dashboards.report.pictures import KINDS, FigureRenderer
 from dashboards.report.sections import Section, sections
-from dashboards.report.summary_page import SummaryPage, summary
 from trials.errors import ConfigError, MissingError
 from trials.sources.cache import Progress
 
@@ -53,18 +51,10 @@ def write_report(
     """
     snapshot = frames.refresh()
     all_sections = sections(snapshot, query, versions_of(frames.store), progress)
-    first = summary(snapshot, query)
-    files = dict[str, bytes]()
-    files["report.html"] = as_html(query.sweep, first, all_sections).encode()
-    files["report.md"] = as_text(query.sweep, first, all_sections).encode()
-    source = first.source.line
-    files["tables/answers.csv"] = as_csv(first.table, source).encode()
-    files["tables/answers.tex"] = as_latex(
-        first.table, caption=f"{first.question} {first.source.corpora}.", label="tab:answers", source=source
-    ).encode()
+    files = {"report.html": as_html(query.sweep, all_sections).encode()}
     for section in all_sections:
         files |= dict(_tables(section))
-    return write_files(folder, files, _pictures(first, all_sections, progress) if pictures else ())
+    return write_files(folder, files, _pictures(all_sections, progress) if pictures else ())
 
 
 def write_files(folder: Path, files: Mapping[str, bytes], pictures: Iterable[tuple[str, bytes]]) -> Written:
@@ -97,12 +87,13 @@ def _tables(section: Section) -> Iterator[tuple[str, bytes]]:
         yield f"{name}.tex", latex.encode()
 
 
-def _pictures(first: SummaryPage, all_sections: Sequence[Section], progress: Progress) -> Iterator[tuple[str, bytes]]:
-    figures = [(part.name, drawn.figure, first.source.line) for part, drawn in first.parts]
-    for section in all_sections:
-        source = section.provenance.line
-        figures += [(f"{section.key}-{part.name}", drawn.figure, source) for part, drawn in section.parts]
-    drawn = [(name, figure, source) for name, figure, source in figures if figure is not None]
+def _pictures(all_sections: Sequence[Section], progress: Progress) -> Iterator[tuple[str, bytes]]:
+    drawn = [
+        (f"{section.key}-{part.name}", drawn.figure, section.provenance.line)
+        for section in all_sections
+        for part, drawn in section.parts
+        if drawn.figure is not None
+    ]
     with FigureRenderer() as renderer:
         for n, (name, figure, source) in enumerate(drawn, start=1):
             yield from ((f"figures/{name}.{kind}", renderer.picture(figure, kind, name, source)) for kind in KINDS)

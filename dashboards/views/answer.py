@@ -98,7 +98,6 @@ VIEW = View(
     content=first_glance,
     add_callbacks=add_sweep_callbacks,
     of_all=("corpus", "model", "size"),
-    takes_in=("/choose",),
     why_dimmed=lambda selection: "",
     shows=of_page,
 )

@@ -1,4 +1,4 @@
-"""Compare: how two to six picked trials differ in scores, learning curves, settings and predictions."""
+"""Compare: how two to six picked trials differ in scores, learning curves and settings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from dashboards.views.kit.labels import with_strip
 from dashboards.views.kit.part import EmptyPartError, Part, View
 from dashboards.views.picked import picks_of, selection_of, to_compare, words_of
 from dashboards.views.picked_curves import CURVES
-from dashboards.views.picked_sentences import SENTENCES
 from dashboards.views.trial_page import settings_of
 from orchestrator.analysis.freeze_names import freeze_name, froze_by
 from orchestrator.analysis.losses import losses
@@ -186,7 +185,7 @@ VIEW = View(
     "/compare",
     "Compare",
     "How do the picked trials differ?",
-    (SCORES, PAIRS, CURVES, SETTINGS, SENTENCES),
+    (SCORES, PAIRS, CURVES, SETTINGS),
     (),
     content=picked_list,
     in_navigation=False,

@@ -133,5 +133,4 @@ VIEW = View(
     (DIFFERENCE, confusion.CONFUSION, ENTITIES),
     (*SHARED_CONTROLS, "freeze", "level"),
     resolved=at_answer,
-    takes_in=("/tags",),
 )

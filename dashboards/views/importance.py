@@ -20,6 +20,8 @@ from orchestrator.config.quantities import counted
 
 MAX_ROWS = 400  # of an analysis of variance, which inverts a matrix of rows by levels
 _REST = {"residual": "not explained", SHARED: "several together"}
+_OF_FREEZE = {"depth", "strategy", "embeddings", *_REST}  # what the other figures of the page are about
+_NOTHING = "Nothing but what is frozen varies among the completed trials."
 _BAR = 26  # pixels
 
 
@@ -39,10 +41,8 @@ def prepare_importance(selection: Selection) -> list[Panel]:
     panels = [_panel(title, mine)]
     if whole.trials["corpus"].nunique() > 1 and whole.trials["metric"].nunique() == 1:
         panels.append(_panel("all corpora of the sweep", whole))
-    if not any(len(panel.found.table) for panel in panels):
-        first = panels[0]
-        reasons = "; ".join(f"{first.labels[factor]}: {why}" for factor, why in first.found.dropped.items())
-        raise EmptyPartError(f"Nothing to analyse in {counted(first.found.n, 'completed trial')} ({reasons}).")
+    if not any(set(panel.found.table["factor"]) - _OF_FREEZE for panel in panels):
+        raise EmptyPartError(_NOTHING)
     return panels
 
 
@@ -160,6 +160,7 @@ IMPORTANCE = Part(
     prepare_importance,
     importance_table,
     draw_importance,
+    if_any=True,
     method="Analysis of variance of main effects, type II: what a setting explains beyond all others (eta squared). "
     "Not explained: interactions of settings, and chance, seeds among it. Several together: what in a sweep with gaps "
     "belongs to no setting alone, below 0 where settings hide each other's effect. All add up to 100 %. The "
@@ -177,8 +178,8 @@ def prepare_means(selection: Selection) -> Shown:
     """
     rows, labels, note = _analysed(of_corpus(selection))
     table = adjusted_means(rows, list(labels), selection.column)
-    if not len(table):
-        raise EmptyPartError("Nothing to analyse: no setting varies among the completed trials.")
+    if not set(table["factor"]) - _OF_FREEZE:
+        raise EmptyPartError(_NOTHING)
     return Shown(table.assign(setting=table["factor"].map(labels)), note and f"{note}.", selection.value_name)
 
 
@@ -230,9 +231,10 @@ MEANS = Part(
     prepare_means,
     means_table,
     draw_means,
+    if_any=True,
     method="Population marginal means (Searle, Speed and Milliken 1980) of the analysis of variance above: what its "
     "model of main effects predicts at a value, averaged over all values of the other settings with equal weights. A "
     "plain mean would credit a value with the easier settings in which it was tried. The intervals are Student's t "
-    "over the residuals; they describe the settings of this sweep and decide nothing: losses against the baseline are "
-    "on the page Scores.",
+    "over the residuals; they describe the settings of this sweep and decide nothing: losses against the baseline "
+    "are above.",
 )

@@ -86,6 +86,5 @@ LOSSES = Part(
     "together and at every look from 3 seeds on. A setting is within the tolerance if its upper end is. Each panel "
     "ends at three tolerances, or at what is recommended; arrows at its edge are settings beyond, with their loss. "
     "Click a mark to see its trials.",
-    of_store=True,
     shows=of_page,
 )

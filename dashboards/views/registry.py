@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dashboards.views import answer, compare, errors, savings, scores, training, trials, why
+from dashboards.views import answer, compare, errors, savings, scores, training, trials
 from dashboards.views.kit.part import ItemPage, Part, View
 
 _ORDERED = (
@@ -13,7 +13,6 @@ _ORDERED = (
     scores.VIEW,
     training.VIEW,
     savings.VIEW,
-    why.VIEW,
     errors.VIEW,
     trials.VIEW,
     compare.VIEW,
@@ -24,7 +23,6 @@ VIEWS: Mapping[str, View] = _views
 PARTS: Mapping[str, Part[Any]] = _parts
 _item_pages = {view.item_page.prefix: view.item_page for view in _ORDERED if view.item_page}
 ITEM_PAGES: Mapping[str, ItemPage] = _item_pages
-MOVED: Mapping[str, str] = {old: view.path for view in _ORDERED for old in view.takes_in}  # older addresses
 
 
 def register_view(view: View) -> View:

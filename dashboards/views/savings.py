@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dashboards.views.kit.part import SHARED_CONTROLS, View
-from dashboards.views.pareto import PARETO
+from dashboards.views.kit.part import View
 from dashboards.views.shares_saved import SAVINGS, TABLE
 
 VIEW = View(
     "/savings",
     "Savings",
     "What does freezing save?",
-    (PARETO, SAVINGS, TABLE),
-    (*SHARED_CONTROLS, "cost"),
-    takes_in=("/cost",),
+    (SAVINGS, TABLE),
 )

@@ -11,7 +11,6 @@ import pandas as pd
 
 from dashboards.data.page_query import COSTS
 from dashboards.data.selection import Selection
-from dashboards.views.costed import UNITS
 from dashboards.views.forest import ONLY_BASELINE
 from dashboards.views.kit.axes import rows_layout, with_note
 from dashboards.views.kit.cells import Shown, hundredths, setting_columns, shown_cells
@@ -22,12 +21,20 @@ from dashboards.views.kit.theme import Figure, Look, axis, vertical_line
 from orchestrator.analysis.savings import COSTS as SHOWN
 from orchestrator.analysis.savings import savings
 from orchestrator.config.quantities import counted
+from trials.record import COSTS as RECORDED
 
 _MARKS = (
     ("#56B4E9", "circle"), ("#0072B2", "square"), ("#D55E00", "diamond"), ("#009E73", "triangle-up"),
     ("#CC79A7", "cross"), ("#E69F00", "star"), ("#999999", "x"),
 )  # fmt: skip
 _LOOKS = dict(zip(SHOWN, cycle(_MARKS), strict=False))
+# Title of a column with its unit, and how many of the store's units make one of that.
+UNITS = {name: (column.label, column.unit) for name, column in RECORDED.items() if name in SHOWN} | {
+    "training_flops": ("training TFLOPs", 1e12),
+    "trainable_params": ("trainable parameters", 1.0),
+    "training_cost_s": ("training time (s)", 1.0),
+    "peak_memory_bytes": ("peak memory (GiB)", float(2**30)),
+}
 _STEP = 0.2  # between the costs of one setting, in rows
 
 

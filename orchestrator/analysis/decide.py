@@ -254,11 +254,6 @@ def _why_no_interval(row: Mapping[str, Any], looks: PlannedLooks, baseline: Base
     return f"{few} {'is' if few.startswith('1 ') else 'are'} too few for an interval"
 
 
-def has_learned(done: pd.DataFrame) -> bool:
-    """Whether a baseline's completed trials, rows as of `trial_frame`, show that it learned its task."""
-    return _baseline(done, "score").has_learned
-
-
 def _baseline(done: pd.DataFrame, value: str) -> Baseline:
     """From the baseline's completed trials: half of its runs collapsed, or it is not shown above a constant one."""
     scores = numbers(done, value)

@@ -1,6 +1,4 @@
-"""What freezing saves, and which settings no other beats in both score and cost.
-
-What a cell saves of its baseline: operations, parameters, training time, peak memory, energy.
+"""What a cell saves of its baseline: operations, parameters, training time, peak memory, energy.
 
 Operations, times, memory and energy are ratios of positive figures whose noise multiplies (a busy neighbour makes all
 of a trial slower by a factor), so the interval is Student's on the logarithms of the ratios, paired by seed: it cannot
@@ -27,7 +25,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from orchestrator.analysis.describe import moments, t_ends
-from orchestrator.analysis.rows import COMPLETED, Floats, Pairs, numbers, pair, require, usable
+from orchestrator.analysis.rows import COMPLETED, Floats, Pairs, numbers, pair, require
 from orchestrator.analysis.trial_frame import CONDITIONS, on_cpu
 from orchestrator.config.quantities import counted
 from trials.record import MEMORY, SAVED
@@ -212,37 +210,3 @@ def front(values: Floats) -> npt.NDArray[np.bool_]:
     better = np.any(points[None, :, :] > points[:, None, :], axis=2)
     beaten: npt.NDArray[np.bool_] = np.any(at_least & better, axis=1)
     return is_known & ~beaten
-
-
-def pareto(frame: pd.DataFrame, cost: str, value: str = "score") -> pd.DataFrame:
-    """One row a cell (the baseline too) that has completed trials with both figures, in order of first appearance.
-
-    Columns: `cell`, `n`, `score`, `cost` (means over the trials that have both), `on_front` (no other cell scores at
-    least as high at no more cost). Costs compare on one device only, so hand in the rows of one.
-
-    Raises:
-        ValueError: A column is absent, the rows belong to several objective groups, or a measured cost to several
-            devices, or a cell has two completed trials of one seed.
-    """
-    rows = _rows(frame, cost, value)
-    means = pd.DataFrame({"cell": rows["cell"], "score": numbers(rows, value), "cost": numbers(rows, cost)})
-    table = means.groupby("cell", sort=False).agg(n=("score", "size"), score=("score", "mean"), cost=("cost", "mean"))
-    points = np.column_stack([_rounded(table["score"].to_numpy()), -_rounded(table["cost"].to_numpy())])
-    return table.reset_index().assign(on_front=front(points))
-
-
-def _rows(frame: pd.DataFrame, cost: str, value: str) -> pd.DataFrame:
-    require(frame, ["group", cost])
-    rows = usable(frame, value)
-    rows = rows[np.isfinite(numbers(rows, cost))]
-    if rows["group"].nunique() > 1:
-        raise ValueError(f"{rows['group'].nunique()} objective groups: scores compare only inside one")
-    if cost not in COUNTED and "device" in rows.columns and rows["device"].nunique(dropna=False) > 1:
-        raise ValueError(f"{cost} was measured on {rows['device'].nunique(dropna=False)} devices; choose one")
-    return rows
-
-
-def _rounded(values: Floats) -> Floats:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        scale = 10.0 ** (_DIGITS - np.floor(np.log10(np.abs(values))))
-        return np.where(values == 0, 0.0, np.round(values * scale) / scale)

@@ -1,40 +1,8 @@
-"""How much of the spread of scores goes with which factor, and with which source of randomness.
-
-How much of the spread of scores goes with which factor: an analysis of variance of main effects.
+"""How much of the spread of scores goes with which factor: an analysis of variance of main effects.
 
 The interval of a share follows from that of the noncentrality of its F ratio (J. Steiger, "Beyond the F Test",
 Psychological Methods 9 (2004), 164-182): a noncentrality L of mean square M is a sum of squares L M beside all others.
 Simulated with two factors it covers 92 to 100 %; it is too wide where another factor explains most of the spread.
-
-The variance of a score by source: which of subset, initialisation, order and sentences makes scores differ.
-
-The runs of one setting under other seeds vary in their train subset, their initialisation and their order (with the
-dropout); the dev set is a sample as well. The seeds' part is that of a crossed random model
-
-    y = mean + subset + initialisation + order + interactions
-
-by the method of moments: with R_f the sum of squares that source f adds to all others, df_f its degrees of freedom, M
-the mean square of what no source explains (the interactions), Z_f the (runs, levels) indicators of the source and Q_f
-the projection that R_f is the length of,
-
-    variance of f = (R_f - df_f M) / trace(Z_f' Q_f Z_f)
-
-which in a balanced design is the analysis of variance, (M_f - M) / runs per level, and in one with gaps C. Henderson's
-method 3 ("Estimation of Variance and Covariance Components", Biometrics 9 (1953), 226-252). Sources whose levels go
-together, as those of a sweep that only lists `seeds`, cannot be separated and are estimated as one.
-
-The sentences' part is what another dev set of the same size would change: with x[s, i] what sentence i contributes to
-the score of run s, and M2 the mean square of x less the means of its run and its sentence,
-
-    variance of sentences = (variance over i of mean_s x - M2 / runs) / sentences
-
-The accuracy of words is a ratio of sums: another dev set has other words as well. There x, the correct words of a
-sentence over the mean words of all, is replaced by the ratio's linear form, x - accuracy (its words / mean words - 1).
-
-All parts add up to the variance of the score of one new run on a new dev set. Few levels estimate a variance badly, so
-each part has a 95 % interval: by chi squared, or for a difference of mean squares by the modified large-sample method
-(N. Ting, R. Burdick, F. Graybill, S. Jeyaratnam and T. Lu, "Confidence Intervals on Linear Combinations of Variance
-Components", Journal of Statistical Computation and Simulation 35 (1990), 135-143). Simulated, they cover 95 to 97 %.
 """
 
 from __future__ import annotations
@@ -47,8 +15,7 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from orchestrator.analysis.rows import Codes, Floats, measured, numbers, refuse_twice, require
-from trials.settings import Seeds
+from orchestrator.analysis.rows import Floats, measured, numbers, refuse_twice, require
 
 _COLUMNS = ["factor", "df", "sum_sq", "eta_sq", "low", "high", "partial_eta_sq", "f", "p", "n"]
 _TAIL = 0.025  # beyond each end of an interval
@@ -173,7 +140,7 @@ def _without(dummies: Mapping[str, Floats], name: str) -> list[Floats]:
     return [columns for other, columns in dummies.items() if other != name]
 
 
-def orthonormal_basis(n: int, parts: Sequence[Floats]) -> Floats:
+def _orthonormal_basis(n: int, parts: Sequence[Floats]) -> Floats:
     """Orthonormal columns (rows, rank) that span the mean and the dummies: overlapping factors leave no column over."""
     columns, sizes, _ = np.linalg.svd(np.hstack([np.ones((n, 1)), *parts]), full_matrices=False)
     # The tolerance of numpy's matrix_rank.
@@ -182,13 +149,13 @@ def orthonormal_basis(n: int, parts: Sequence[Floats]) -> Floats:
 
 
 def _adds_nothing(n: int, columns: Floats, others: Sequence[Floats]) -> bool:
-    return len(orthonormal_basis(n, [*others, columns]).T) == len(orthonormal_basis(n, others).T)
+    return len(_orthonormal_basis(n, [*others, columns]).T) == len(_orthonormal_basis(n, others).T)
 
 
 def _fit(scores: Floats, parts: Sequence[Floats]) -> Any:
     from statsmodels.regression.linear_model import OLS
 
-    return OLS(scores, orthonormal_basis(len(scores), parts)).fit()
+    return OLS(scores, _orthonormal_basis(len(scores), parts)).fit()
 
 
 def _line(name: str, full: Any, reduced: Any, total: float) -> dict[str, Any]:
@@ -217,142 +184,3 @@ def _noncentrality(f: float, df: int, df_left: int) -> tuple[float, float]:
     # Of so large a ratio only the residual mean square varies.
     low, high = (df * f * float(special.chdtri(df_left, tail)) / df_left for tail in (1 - _TAIL, _TAIL))
     return low, high
-
-
-SUBSET, INITIALISATION, ORDER = "subset", "initialisation", "order"
-INTERACTIONS, SENTENCES = "interactions", "sentences"
-
-
-@dataclass(frozen=True)
-class VarianceSource:
-    """One part of the variance of a score.
-
-    Attributes:
-        names: The source; several where their levels go together.
-        variance: The estimate, in the square of the score's unit (0..1); below 0 where the source explains less than
-            chance would.
-        low, high: Ends of its 95 % interval, at least 0; the low end is 0 where the source may not matter at all.
-        levels: Number of its levels, e.g. of initialisations; of interactions, runs.
-    """
-
-    names: tuple[str, ...]
-    variance: float
-    low: float
-    high: float
-    levels: int
-    df: int
-
-
-def variance_sources(
-    seeds: Sequence[Seeds],
-    scores: Floats,
-    sentences: Floats | None = None,
-    *,
-    words: Floats | None = None,
-    same_subset: bool = False,
-) -> tuple[VarianceSource, ...]:
-    """The sources of the variance of one setting's score; without two runs, none.
-
-    Args:
-        sentences: (runs, sentences) what each sentence contributes to them; None where it is not known.
-        words: (sentences,) words of each where the score is a mean over words; None for other scores.
-        same_subset: Whether all runs have the same train subset whatever their seed (`subset_seed`).
-    """
-    if len(scores) < 2:
-        return ()
-    # Levels that go together, as those of a plain list of seeds, cannot be taken apart: they are one source.
-    sources = _of_seeds(_levels(seeds, same_subset=same_subset), scores)
-    if sentences is None:
-        return sources
-    if words is not None:
-        # A ratio of two sums in its linear form, as in `two_way.item_losses`.
-        sentences = sentences - np.outer(sentences.mean(axis=1), words / words.mean() - 1)
-    return (*sources, _of_sentences(sentences))
-
-
-def _levels(seeds: Sequence[Seeds], *, same_subset: bool) -> dict[tuple[str, ...], Codes]:
-    """The level (runs,) of each source that varies; those that vary together are one."""
-    values = {
-        SUBSET: [0 if same_subset else run.seed for run in seeds],
-        INITIALISATION: [run.init for run in seeds],
-        ORDER: [run.order for run in seeds],
-    }
-    together: dict[tuple[int, ...], list[str]] = {}
-    for name, levels in values.items():
-        codes, uniques = pd.factorize(np.asarray(levels))
-        if len(uniques) > 1:
-            together.setdefault(tuple(codes.tolist()), []).append(name)
-    return {tuple(names): np.array(codes, dtype=np.intp) for codes, names in together.items()}
-
-
-def _of_seeds(levels: dict[tuple[str, ...], Codes], scores: Floats) -> tuple[VarianceSource, ...]:
-    n = len(scores)
-    crossed = _separated(levels, scores) if len(levels) > 1 else ()
-    if crossed:
-        return crossed
-    names = tuple(name for name in (SUBSET, INITIALISATION, ORDER) if any(name in group for group in levels))
-    variance = float(scores.var(ddof=1))
-    return (VarianceSource(names, variance, *_ends(variance, n - 1), levels=n, df=n - 1),)
-
-
-def _separated(levels: dict[tuple[str, ...], Codes], scores: Floats) -> tuple[VarianceSource, ...]:
-    """Each source by itself, then their interactions; none where the design does not separate them."""
-    n = len(scores)
-    y = scores - scores.mean()  # shortens rounding, changes no sum of squares
-    indicators = {names: np.eye(codes.max() + 1)[codes] for names, codes in levels.items()}
-    whole = orthonormal_basis(n, list(indicators.values()))
-    df_left = n - whole.shape[1]
-    if df_left < 1:
-        return ()
-    left = max(0.0, float(y @ y - _length(whole, y))) / df_left
-    sources = []
-    for names, own in indicators.items():
-        others = orthonormal_basis(n, [other for other_names, other in indicators.items() if other_names != names])
-        df = whole.shape[1] - others.shape[1]
-        if df < 1:
-            return ()
-        square = max(0.0, _length(whole, y) - _length(others, y)) / df
-        # trace(Z' Q Z): how often a level of this source counts in its sum of squares (Henderson 1953, method 3).
-        per_level = (_length(whole, own) - _length(others, own)) / df
-        low, high = (end / per_level for end in _ends_of_difference(square, df, left, df_left))
-        sources.append(VarianceSource(names, (square - left) / per_level, low, high, levels=own.shape[1], df=df))
-    return (*sources, VarianceSource((INTERACTIONS,), left, *_ends(left, df_left), levels=n, df=df_left))
-
-
-def _length(basis: Floats, columns: Floats) -> float:
-    """Sum of squares of the projections of (n,) or (n, columns) on the span of a basis (n, rank)."""
-    return float(((basis.T @ columns) ** 2).sum())
-
-
-def _of_sentences(contributions: Floats) -> VarianceSource:
-    n_runs, n = contributions.shape
-    by_sentence = contributions.mean(axis=0)
-    off = contributions - contributions.mean(axis=1, keepdims=True) - by_sentence + by_sentence.mean()
-    df_both = (n_runs - 1) * (n - 1)
-    # Mean squares of the crossed design runs x sentences, without replication.
-    square, both = n_runs * float(by_sentence.var(ddof=1)), float((off**2).sum()) / df_both
-    low, high = (end / n_runs / n for end in _ends_of_difference(square, n - 1, both, df_both))
-    return VarianceSource((SENTENCES,), (square - both) / n_runs / n, low, high, levels=n, df=n - 1)
-
-
-def _ends(square: float, df: int) -> tuple[float, float]:
-    """Ends of the 95 % interval of a variance, from a mean square."""
-    return df * square / float(special.chdtri(df, _TAIL)), df * square / float(special.chdtri(df, 1 - _TAIL))
-
-
-def _ends_of_difference(large: float, n: int, small: float, m: int) -> tuple[float, float]:
-    """Ends of the 95 % interval of a difference of the expected mean squares `large` - `small`, at least 0.
-
-    `n` and `m` are their degrees of freedom.
-    """
-    high_n, low_n, high_m, low_m = (float(special.chdtri(df, p)) / df for df in (n, m) for p in (_TAIL, 1 - _TAIL))
-    # Modified large sample: exact where either mean square is all there is, close between.
-    above, below = float(special.fdtri(n, m, 1 - _TAIL)), float(special.fdtri(n, m, _TAIL))
-    g, h = 1 - 1 / high_n, 1 / low_m - 1
-    down = g**2 * large**2 + h**2 * small**2 + ((above - 1) ** 2 - g**2 * above**2 - h**2) / above * large * small
-    g, h = 1 - 1 / high_m, 1 / low_n - 1
-    up = h**2 * large**2 + g**2 * small**2 + ((1 - below) ** 2 - h**2 * below**2 - g**2) / below * large * small
-    return (
-        max(0.0, large - small - max(down, 0.0) ** 0.5),
-        max(0.0, large - small + max(up, 0.0) ** 0.5),
-    )

@@ -121,11 +121,6 @@ def test_the_tolerance_moves_with_the_keyboard_too(url: str, watched: Watched) -
     expect(page.locator(LINE).first).to_have_attribute("aria-valuenow", "1")
 
 
-def test_older_addresses_lead_to_the_pages_that_took_them_in(url: str, watched: Watched) -> None:
-    for old, new in (("depth?size=800", "scores?size=800"), ("choose", ""), ("tags", "errors"), ("curves", "training")):
-        assert watched.open(f"{url}/{old}").url == f"{url}/{new}"
-
-
 def test_the_report_is_a_button_with_a_dialog(url: str, watched: Watched) -> None:
     page = watched.open(url)
     page.get_by_role("button", name="Report").click()
@@ -343,7 +338,7 @@ def test_controls_are_made_after_the_first_figure_where_room_was_left(url: str, 
 
 def test_what_is_in_sight_is_asked_for_first_and_each_part_once(url: str, watched: Watched) -> None:
     page = watched.open(f"{url}/scores?size=800")
-    page.locator('[data-part="across-synthesis"]').scroll_into_view_if_needed()
+    page.locator('[data-part="matters-means"]').scroll_into_view_if_needed()
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url) if "/part/" in request.url else None)
     page.evaluate("document.querySelector('#control-theme').focus()")

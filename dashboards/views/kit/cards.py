@@ -82,7 +82,7 @@ def _answered(selection: Selection, sweep: str, most: int) -> PageAnswers:
     if len(questions) > most:
         largest = questions.sort_values("train_size", ascending=False, kind="stable").head(most)
         trials = trials.merge(largest, on=[*questions])
-    # Addresses that come to the same trials, as the summary and the only section of a report, have the same answers.
+    # Addresses that come to the same trials have the same answers.
     cache, query = _known.setdefault(selection.snapshot.store, {}), selection.query
     key = sweep, _digest(trials), len(questions), selection.plan, query.budget
     with _one_at_a_time:  # who asks for the same meanwhile waits for it

@@ -42,7 +42,7 @@ class Part(Generic[Info]):
         note: What its table leaves out, and why, as one line below it on every surface; empty if nothing.
         shows: The trials that it shows, of those that a page selects: files name their source.
         any_state: Whether it shows trials in any state, so that it needs no completed one.
-        of_store: Whether it shows more than what is selected, so that a report has it once, in its summary.
+        of_store: Whether it shows more than what is selected, so that a report leaves it out.
         if_any: On a page it is left out if it has nothing to show.
         reading: How to read its figure: what is seen, and what it means. On a page they stand in place of the caption.
         detail: Whether a report has it behind what is printed.
@@ -160,7 +160,6 @@ class View:
         resolved: A selection with what this page chooses where the address leaves it open.
         of_all: Fields of the page query of which it shows all values unless the address names one.
         why_dimmed: Why the page has nothing to show for a store; empty if it has.
-        takes_in: Older addresses that lead here.
         in_navigation: Whether the navigation names it; others are reached from a page.
     """
 
@@ -177,7 +176,6 @@ class View:
     resolved: Callable[[Selection], Selection] = lambda selection: selection
     of_all: tuple[str, ...] = ()
     why_dimmed: Callable[[Selection], str] = why_empty
-    takes_in: tuple[str, ...] = ()
     in_navigation: bool = True
 
     @property

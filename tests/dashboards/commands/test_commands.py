@@ -42,9 +42,9 @@ def test_a_report_replaces_an_older_one_and_ends_with_the_path_of_the_file_to_op
 
 def test_a_folder_with_something_else_is_not_reported_into(store: str, tmp_path: Path) -> None:
     (tmp_path / "thesis").mkdir()
-    (tmp_path / "thesis" / "report.md").write_text("mine")
+    (tmp_path / "thesis" / "notes.md").write_text("mine")
     code, said = _run("report", "--store", store, "-o", str(tmp_path / "thesis"), "--no-pictures")
-    assert (code, (tmp_path / "thesis" / "report.md").read_text()) == (4, "mine")
+    assert (code, (tmp_path / "thesis" / "notes.md").read_text()) == (4, "mine")
     assert "already exists and holds no report" in said
 
 

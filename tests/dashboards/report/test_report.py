@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -50,8 +51,8 @@ def written(frames: Frames, tmp_path_factory: pytest.TempPathFactory) -> Written
 
 @pytest.fixture(scope="module")
 def said(written: Written) -> str:
-    """The report in Markdown."""
-    return (written.html.parent / "report.md").read_text(encoding="utf-8")
+    """The words of the report."""
+    return unescape(written.html.read_text(encoding="utf-8"))
 
 
 def _smallest(folder: Path, invented: Invented | None = None) -> Frames:
@@ -74,22 +75,13 @@ def test_the_method_tells_what_somebody_needs_to_do_it_again(said: str) -> None:
         "50 trials (50 completed)", "seed 0, 1, 2, 3, 4", "200, 800", "learning rate 5e-05", "batches of 16",
         "torch 2.13.0", "commit 0000", "configuration digest", "two-way", "files' digest dddddddddddd",
     ):  # fmt: skip
-        assert words in said.partition("Methods")[2]
+        assert words in said.partition("<h2>Methods")[2]
 
 
 def test_the_html_is_one_file_below_two_megabytes_that_asks_no_network(written: Written) -> None:
     text = written.html.read_text(encoding="utf-8")
     assert len(text) < 2_000_000
     assert not re.findall(r"<(?:script|link|img)[^>]+(?:src|href)=", text)
-
-
-def test_the_report_begins_with_the_question_the_answers_one_figure_and_one_table(written: Written) -> None:
-    first = written.html.read_text(encoding="utf-8").split('<section id="s1"')[0]
-    assert "How much of" in first
-    assert first.count('class="card"') == 2
-    assert "■■" in first
-    assert first.count("<table>") == 1
-    assert '<figure id="answer-losses">' in first
 
 
 @pytest.mark.slow
@@ -106,7 +98,9 @@ def test_labels_of_tables_are_unique(tmp_path: Path) -> None:
 def test_every_figure_of_the_html_is_json_that_plotly_takes(written: Written) -> None:
     text = written.html.read_text(encoding="utf-8")
     figures = re.findall(r'<script type="application/json" id="s1-([\w-]+)-data">(.*?)</script>', text)
-    assert {"depth-strip", "depth-forest", "curves-quality", "cost-pareto"} <= {name for name, _ in figures}
+    assert {"answer-losses", "depth-strip", "depth-forest", "curves-quality", "cost-savings"} <= {
+        name for name, _ in figures
+    }
     assert all(set(json.loads(content)) == {"data", "layout"} for _, content in figures)
 
 
@@ -131,7 +125,6 @@ def test_a_hostile_name_stays_a_name_in_every_file(tmp_path: Path) -> None:
     store = write_store(tmp_path / "store", trials)
     found = write_report(Frames(store), PageQuery(sweep="made-up"), tmp_path / "out", pictures=False)
     assert "<script>alert" not in found.html.read_text(encoding="utf-8")
-    assert "<script>alert" not in (tmp_path / "out" / "report.md").read_text(encoding="utf-8").replace("\\<", "")
 
 
 @pytest.mark.parametrize("states", [{0: "failed", 1: None}, {0: "completed", 1: "diverged"}])

@@ -1,4 +1,4 @@
-"""Picked trials side by side: which can be compared, what is paired, and where their predictions differ."""
+"""Picked trials side by side: which can be compared, and what is paired."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dashboards.data.selection import Selection
-from dashboards.views import compare, picked_curves, picked_sentences
+from dashboards.views import compare, picked_curves
 from dashboards.views.kit.part import compute
 from dashboards.views.kit.theme import LIGHT
 from dashboards.views.picked import picks_of
@@ -89,23 +89,6 @@ def test_only_settings_that_differ_come_first(store: ResultStore) -> None:
     table = compare.prepare_settings(_picked(store, BASE, FROZEN))
     assert table.loc[table["differs"], "setting"].tolist() == ["freeze.strategy", "freeze.layers"]
     assert "that are the same in all" in str(compare.settings_body(table))
-
-
-def test_the_words_on_which_predictions_differ_are_found(store: ResultStore) -> None:
-    info = picked_sentences.prepare_sentences(_picked(store, BASE, FROZEN))
-    assert picked_sentences.sentences_table(info).to_dict("records") == [
-        {"sentence": 0, "word": "dog", "gold": "NOUN", "trial 1": "NOUN", "trial 2": "VERB"}
-    ]
-    body = str(picked_sentences.sentences_body(info))
-    assert "1 of 2 sentences of dev are labelled differently" in body
-    assert "NOUN (1), VERB (2)" in body
-
-
-def test_trials_without_predictions_say_how_to_store_them(store: ResultStore) -> None:
-    none = compute(picked_sentences.SENTENCES, _picked(store, IDS[0, 800, 1], IDS[2, 800, 1]), LIGHT)
-    assert "predictions: all" in none.why_empty
-    one = picked_sentences.prepare_sentences(_picked(store, BASE, FROZEN, IDS[2, 800, 1]))
-    assert "of trial 3" in one.note
 
 
 def test_each_line_of_the_curves_is_named_at_its_end_apart_from_the_others(store: ResultStore) -> None:

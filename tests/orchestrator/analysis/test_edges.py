@@ -8,13 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from orchestrator.analysis.convergence import epochs_to
 from orchestrator.analysis.decide import decide, loss_table
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.analysis.describe import describe_cells
 from orchestrator.analysis.instability import instability
 from orchestrator.analysis.rows import usable
-from orchestrator.analysis.savings import pareto, savings
+from orchestrator.analysis.savings import savings
 from orchestrator.analysis.variance import anova
 from orchestrator.config.quantities import counted
 from tests.orchestrator.analysis.frames import trials
@@ -33,7 +32,6 @@ FUNCTIONS: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
     "decide": lambda frame: decide(frame, DecisionPlan(cost="train_s")).table,
     "what a decision takes": lambda frame: decide(frame).missing,
     "savings": savings,
-    "pareto": lambda frame: pareto(frame, "train_s"),
     "anova": lambda frame: anova(frame, ["freeze", "seed"]).table,
     "instability": instability,
 }
@@ -53,9 +51,7 @@ def test_sad_frames_give_the_tables_of_good_ones_without_warnings_and_a_trial_tw
         function(pd.concat([good, good.iloc[[4]]], ignore_index=True))
 
 
-def test_no_epochs_give_empty_tables_a_missing_column_is_named_and_counts_agree_with_their_nouns() -> None:
-    epochs = pd.DataFrame(columns=["trial_id", "cell", "seed", "step", "epoch", "score"])
-    assert epochs_to(epochs).empty
+def test_a_missing_column_is_named_and_counts_agree_with_their_nouns() -> None:
     with pytest.raises(ValueError, match="the frame has no column score; it has cell, seed"):
         usable(pd.DataFrame({"cell": [], "seed": []}), "score")
     assert [counted(n, "pair") for n in (0, 1, 2.5)] == ["0 pairs", "1 pair", "2.5 pairs"]

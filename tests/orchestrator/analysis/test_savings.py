@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from orchestrator.analysis.savings import COSTS, default_saving, front, pareto, savings
+from orchestrator.analysis.savings import COSTS, default_saving, front, savings
 from orchestrator.analysis.trial_frame import with_costs
-from tests.orchestrator.analysis.frames import sweep, trials
+from tests.orchestrator.analysis.frames import trials
 from trials.record import TRAINING_COST
 
 SCORES = {"none": [0.9, 0.9, 0.9], "first 2": [0.9, 0.9, 0.9]}
@@ -118,21 +118,3 @@ def test_front_is_what_no_other_point_beats(values: list[tuple[int, ...]]) -> No
     beaten = [any(all(o >= p for o, p in zip(other, one, strict=True)) and other != one for other in values)
               for one in values]  # fmt: skip
     assert front(np.array(values, dtype=np.float64)).tolist() == [not lost for lost in beaten]
-
-
-def test_means_of_score_and_cost_decide_whatever_the_order_of_summation() -> None:
-    frame = sweep(np.random.default_rng(0), {"first 2": 0.0, "first 4": 0.1, "last 4": 0.2}, 5, 0.002)
-    table = pareto(frame, "train_s").set_index("cell")
-    assert table["on_front"].drop("none").to_dict() == {"first 2": True, "first 4": True, "last 4": False}
-    assert table["cost"].to_dict() == pytest.approx({"none": 61, "first 2": 41, "first 4": 21, "last 4": 21})
-    frame = trials({"none": [0.5], "first 1": [0.7, 0.8, 0.9], "last 1": [0.9, 0.7, 0.8]})
-    assert pareto(frame, "train_s")["on_front"].tolist() == [False, True, True]
-
-
-def test_groups_and_devices_are_not_mixed() -> None:
-    frame = trials({"none": [0.5], "first 1": [0.6]})
-    with pytest.raises(ValueError, match="2 objective groups"):
-        pareto(frame.assign(group=["a", "b"]), "train_s")
-    with pytest.raises(ValueError, match="train_s was measured on 2 devices"):
-        pareto(frame.assign(device=["cpu", "gpu"]), "train_s")
-    assert len(pareto(frame.assign(device=["cpu", "gpu"]), "trainable_params")) == 2

@@ -1,18 +1,15 @@
-"""Shares of the spread by factor and by source of randomness: known values, and coverage by simulation."""
+"""Shares of the spread by factor, against published values and statsmodels."""
 
 from __future__ import annotations
-
-import itertools
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
 
-from orchestrator.analysis.variance import VarianceSource, adjusted_means, anova, variance_sources
+from orchestrator.analysis.variance import adjusted_means, anova
 from tests.examples import each
 from tests.orchestrator.analysis.frames import sweep, trials
-from trials.settings import Seeds
 
 # Dried plant weights: A. Dobson, "An Introduction to Statistical Modelling" (1983); `PlantGrowth` of R.
 PLANTS = {
@@ -126,79 +123,3 @@ def test_without_residual_freedom_shares_stand_without_tests_and_a_missing_level
     assert found.r_sq == 1
     frame = pd.DataFrame({"a": ["x", "x", None, None], "score": [1.0, 1.1, 2.0, 2.1]})
     assert anova(frame, ["a"]).table["df"].tolist() == [1, 2]
-
-
-CROSSED = [Seeds(*levels) for levels in itertools.product(range(6), repeat=3)]
-
-
-def simulated(rng: np.random.Generator, seeds: list[Seeds], sd: tuple[float, float, float], rest: float) -> np.ndarray:
-    effects = [rng.normal(0, each, 6) for each in sd]
-    return np.array([sum(e[level] for e, level in zip(effects, each, strict=True)) for each in seeds]) + rng.normal(
-        0, rest, len(seeds)
-    )
-
-
-def by_name(found: tuple[VarianceSource, ...]) -> dict[str, float]:
-    return {" and ".join(each.names): each.variance for each in found}
-
-
-def test_a_balanced_design_gives_the_mean_squares_of_the_analysis_of_variance() -> None:
-    y = np.random.default_rng(0).normal(size=(2, 3, 4))
-    seeds = [Seeds(*levels) for levels in itertools.product(range(2), range(3), range(4))]
-    found = variance_sources(seeds, y.ravel())
-    squares = [
-        y.size / n * ((y.mean(axis=tuple({0, 1, 2} - {k})) - y.mean()) ** 2).sum() for k, n in enumerate(y.shape)
-    ]
-    rest = (((y - y.mean()) ** 2).sum() - sum(squares)) / (24 - 2 - 3 - 4 + 2)
-    expected = [(square / (n - 1) - rest) / (24 / n) for square, n in zip(squares, y.shape, strict=True)]
-    assert [each.variance for each in found] == pytest.approx([*expected, rest])
-    assert [each.df for each in found] == [1, 2, 3, 17]
-
-
-def test_seeds_that_go_together_are_one_source() -> None:
-    (only,) = variance_sources([Seeds.of(seed) for seed in range(3)], np.array([1.0, 2.0, 3.0]))
-    assert only.names == ("subset", "initialisation", "order")
-    assert (only.variance, only.levels, only.df) == (1.0, 3, 2)
-    assert (only.low, only.high) == pytest.approx((0.2711, 39.50), rel=1e-3)  # 2 / chi squared of 2 degrees of freedom
-
-
-def test_intervals_hold_the_variance_of_a_source_in_95_percent_of_sweeps() -> None:
-    rng, n, variance = np.random.default_rng(3), 1000, 0.5
-    seeds = [each for each in CROSSED if max(each) < 3]
-    found = [variance_sources(seeds, simulated(rng, seeds, (1.0, variance**0.5, 0.0), 1.0)) for _ in range(n)]
-    for source, true in zip(range(4), (1.0, variance, 0.0, 1.0), strict=True):
-        held = np.mean([each[source].low <= true <= each[source].high for each in found])
-        assert 0.935 <= held <= 0.995
-
-
-def test_sources_that_seeds_do_not_separate_are_one_and_what_never_changes_is_none() -> None:
-    together = [Seeds.of(seed, init) for seed in range(3) for init in range(3)]
-    sources = by_name(variance_sources(together, np.random.default_rng(0).normal(size=9)))
-    assert list(sources) == ["subset and order", "initialisation", "interactions"]
-    few = [Seeds.of(seed, init) for seed in range(2) for init in range(2)]
-    same = variance_sources(few, np.arange(4.0), same_subset=True)
-    assert sorted(by_name(same)) == ["initialisation", "interactions", "order"]
-    uncrossed = variance_sources([Seeds(0, 0, 0), Seeds(0, 1, 0), Seeds(1, 0, 0)], np.array([1.0, 2.0, 4.0]))
-    assert list(by_name(uncrossed)) == ["subset and initialisation"]
-    assert variance_sources([Seeds.of(0)], np.array([0.5])) == ()
-
-
-def test_of_an_accuracy_of_words_the_length_of_a_sentence_is_no_source() -> None:
-    rng, accuracy, n = np.random.default_rng(4), 0.8, 400
-    seeds, found, scores = [Seeds.of(0), Seeds.of(1)], [], []
-    for _ in range(200):
-        words = rng.integers(1, 40, n).astype(float)
-        correct = np.tile(rng.binomial(words.astype(int), accuracy), (2, 1)).astype(float)
-        x = correct / words.mean()
-        scores.append(x[0].mean())
-        found.append(by_name(variance_sources(seeds, x.mean(axis=1), x, words=words))["sentences"])
-    assert np.mean(found) == pytest.approx(np.var(scores), rel=0.3)  # four standard errors of a variance of 200
-
-
-def test_sentences_are_what_another_dev_set_of_the_size_would_change() -> None:
-    rng, n_runs, n = np.random.default_rng(2), 4, 300
-    found = []
-    for _ in range(200):
-        x = rng.normal(0, 0.1, (n_runs, 1)) + rng.normal(0, 2.0, n) + rng.normal(0, 3.0, (n_runs, n))
-        found.append(by_name(variance_sources([Seeds.of(s) for s in range(n_runs)], x.mean(axis=1), x))["sentences"])
-    assert np.mean(found) == pytest.approx(4.0 / n, rel=0.03)
