@@ -80,11 +80,6 @@ class FreezeSpec(Frozen):
         return not self.layers and not self.embeddings and self.rule is None
 
     @property
-    def is_from_below(self) -> bool:
-        """Whether it freezes the lowest layers, or none, for the whole training."""
-        return self.layers == tuple(range(self.depth)) and self.rule is None
-
-    @property
     def extent(self) -> tuple[int, bool]:
         """How much is frozen, to be sorted by: encoder layers, and of equally many the embeddings."""
         return self.depth, self.embeddings

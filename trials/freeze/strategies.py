@@ -150,14 +150,6 @@ def possible_depths(strategy: str, n_layers: int) -> list[int]:
     return possible
 
 
-def is_from_below(strategy: str, n_layers: int) -> bool:
-    """Whether a strategy freezes the lowest layers at each of its depths; False for one that is not registered."""
-    if strategy not in FREEZE_STRATEGIES:
-        return False
-    depths = possible_depths(strategy, n_layers)
-    return all(frozen_layers(strategy, n_layers, depth) == frozenset(range(depth)) for depth in depths)
-
-
 def is_nested(strategy: str, n_layers: int) -> bool:
     """Whether each depth of a strategy freezes all that a smaller one does; False for one that is not registered."""
     if strategy not in FREEZE_STRATEGIES:
