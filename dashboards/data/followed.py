@@ -1,4 +1,4 @@
-"""What the dashboards follow of a store: ended trials, plans, and other tables, of each only what is new.
+"""What the dashboards follow of a store: tables as frames, and plans, of each only what is new.
 
 Parsing a spec takes longer than anything else in a large store, so one is parsed for all seeds of a setting: rows say
 which setting they are of.
@@ -6,8 +6,7 @@ which setting they are of.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +20,8 @@ from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.analysis.trial_frame import CONDITIONS, TEXTS
 from orchestrator.store import ResultStore
 from orchestrator.store.decisions import newest_plan
-from orchestrator.store.follower import Changes, Follower
+from orchestrator.store.follower import Follower
+from orchestrator.store.schema import KEYS, METRICS, TABLES
 from orchestrator.store.stored_specs import ADDED, completed, stored_spec
 from orchestrator.store.sweep_plans import SweepPlan
 from trials.errors import StoreError
@@ -38,6 +38,17 @@ _NUMBERS = (
 _ENDED = ("trial_id", "attempt", "state", *_NUMBERS, *TEXTS, "git_commit", "error", "time")
 _MAPS = {"dev": "best_metrics", "test": "test_metrics"}
 NUMBERS = tuple("score" if name == "best_score" else name for name in _NUMBERS)  # as a frame of trials calls them
+# The columns of each table that the dashboards show.
+SHOWN = {
+    "trials": (*_ENDED, *_MAPS.values(), "spec", *ADDED),
+    "epochs": (
+        "trial_id", "attempt", "step", "epoch", "train_loss", "dev_loss", "score", *METRICS, "lr", "train_s", "eval_s",
+        "time",
+    ),
+    "tags": (
+        "trial_id", "attempt", "split", "level", "tag", "support", "predicted", "correct", "precision", "recall", "f1",
+    ),
+}  # fmt: skip
 
 
 class TrialNumbers:
@@ -96,16 +107,27 @@ class Settings:
         return self._of_trial.setdefault(trial_id, (cell, seed_key))
 
 
-class FollowedTable(ABC):
-    """A table of which each part is read once.
+class FollowedTable:
+    """A table as one frame, of which each part is read once. A trial is its number, `t`, not its id of 16 characters.
 
     Attributes:
+        rows: One row per key of the table; a refresh replaces the frame and changes none that was handed out.
         problems: What cannot be read, and what to do about it.
     """
 
-    def __init__(self, store: ResultStore, table: str, columns: Sequence[str]) -> None:
-        self.problems: list[str] = []
+    def __init__(
+        self,
+        store: ResultStore,
+        table: str,
+        numbers: TrialNumbers,
+        frame: Callable[[pa.Table], pd.DataFrame] = lambda rows: rows.drop_columns("trial_id").to_pandas(),
+    ) -> None:
+        columns = [name for name in TABLES[table].names if name in SHOWN[table]]
         self._table, self._follower = table, Follower(store.storage, table, columns)
+        self._numbers, self._frame = numbers, frame
+        self._keys = ["t" if key == "trial_id" else key for key in KEYS[table]]
+        self.rows = self._numbered(pa.schema([TABLES[table].field(name) for name in columns]).empty_table())
+        self.problems: list[str] = []
 
     def refresh(self) -> bool:
         """Read new parts, and return whether there were any."""
@@ -114,50 +136,44 @@ class FollowedTable(ABC):
         news = self._follower.poll()
         way_out = {True: "Upgrade permafrost-sweeps.", False: "Its rows are not shown; run `permafrost store repair`."}
         self.problems = [f"{self._table}/{part.name}: {part.wrong}. {way_out[part.newer]}" for part in news.broken]
-        self.take(news)
+        known = self.rows.iloc[:0] if news.reset else self.rows
+        if news.rows:
+            new = self._numbered(pa.concat_tables([rows.replace_schema_metadata(None) for rows in news.rows]))
+            known = pd.concat([known, new], ignore_index=True) if len(known) else new
+            known = known.drop_duplicates(self._keys, keep="last", ignore_index=True)  # of a killed compaction
+        self.rows = known
+        pa.default_memory_pool().release_unused()
         return True
 
-    @abstractmethod
-    def take(self, news: Changes) -> None:
-        """Use new rows."""
+    def _numbered(self, rows: pa.Table) -> pd.DataFrame:
+        numbers = self._numbers.of(rows["trial_id"])
+        empty = [name for name in METRICS if name in rows.column_names and rows[name].null_count == len(rows)]
+        return self._frame(rows.drop_columns(empty)).assign(t=numbers)
 
 
-class EndedTrials(FollowedTable):
-    """The rows of trials that have ended and whose specs can be read."""
+def of_attempts(rows: pd.DataFrame, trials: pd.DataFrame) -> pd.DataFrame:
+    """Those rows of a followed table that belong to some trials, of the attempts that count, in the table's order."""
+    chosen = trials.loc[trials["t"] >= 0, ["t", "attempt"]].astype(np.int32)
+    numbers = rows["t"].to_numpy()
+    attempts = np.full(1 + max(numbers.max(initial=0), chosen["t"].max() if len(chosen) else 0), -1, dtype=np.int32)
+    attempts[chosen["t"]] = chosen["attempt"]
+    return rows[attempts[numbers] == rows["attempt"].to_numpy()]
 
-    def __init__(self, store: ResultStore, settings: Settings, numbers: TrialNumbers) -> None:
-        super().__init__(store, "trials", [*_ENDED, *_MAPS.values(), "spec", *ADDED])
-        self._settings, self._numbers = settings, numbers
-        self._rows: list[pd.DataFrame] = []
 
-    def take(self, news: Changes) -> None:
-        """Keep the columns that are shown."""
-        new = [self._tidied(rows) for rows in news.rows]
-        self._rows = new if news.reset else [*self._rows, *new]
-        if len(self._rows) > 50:
-            self._rows = [pd.concat(self._rows, ignore_index=True)]
-
-    def _tidied(self, rows: pa.Table) -> pd.DataFrame:
-        read = self._settings.of_rows(completed(rows))
-        metrics = {
-            f"{split}:{name}": pc.map_lookup(rows[column], name, "first")
-            for split, column in _MAPS.items()
-            for name in rows[column].combine_chunks().keys.unique().to_pylist()  # those of plug-ins too
-        }
-        frame = rows.select([name for name in _ENDED if name in rows.column_names]).to_pandas()
-        frame = frame.assign(**{k: v.to_pandas() for k, v in metrics.items() if v.null_count < len(v)})
-        frame["t"] = self._numbers.of(rows["trial_id"])
-        frame["cell"] = [pair[0] if pair else None for pair in read]
-        frame["seed"] = [pair[1] if pair else -1 for pair in read]
-        return frame[frame["cell"].notna()]
-
-    def newest(self) -> pd.DataFrame:
-        """One row per trial, that of its newest attempt: `t`, `cell`, `seed`, `NUMBERS`, and others of the store."""
-        if not self._rows:
-            return pd.DataFrame({name: pd.Series(dtype=object) for name in ("t", "cell", "seed", *_ENDED)})
-        frame = pd.concat(self._rows, ignore_index=True)
-        frame["time"] = frame["time"].fillna(pd.Timestamp(0, tz="UTC"))
-        return frame.sort_values(["t", "attempt"], kind="stable").drop_duplicates("t", keep="last")
+def ended_trials(rows: pa.Table, settings: Settings) -> pd.DataFrame:
+    """The columns that are shown of ended trials, with `cell` and `seed`: None where a spec cannot be read."""
+    read = settings.of_rows(completed(rows))
+    metrics = {
+        f"{split}:{name}": pc.map_lookup(rows[column], name, "first")
+        for split, column in _MAPS.items()
+        for name in rows[column].combine_chunks().keys.unique().to_pylist()  # those of plug-ins too
+    }
+    frame = rows.select([name for name in _ENDED if name in rows.column_names]).to_pandas()
+    return frame.assign(
+        **{name: values.to_pandas() for name, values in metrics.items() if values.null_count < len(values)},
+        cell=[pair[0] if pair else None for pair in read],
+        seed=[pair[1] if pair else -1 for pair in read],
+    )
 
 
 @dataclass(frozen=True)

@@ -16,27 +16,26 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from dashboards.data.duckdb_mirror import FEW_COLUMNS, Database, Mirror, TrialRows, by_step, lowest_seeds, open_database
 from dashboards.data.followed import (
     NUMBERS,
-    EndedTrials,
     FollowedPlans,
     FollowedTable,
     PlanFrame,
     Settings,
     TrialNumbers,
+    ended_trials,
+    of_attempts,
 )
+from dashboards.data.trial_rows import TrialRows
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.analysis.trial_frame import described
 from orchestrator.claims.present_drivers import RunningDriver, began_at, likely_shares, running_drivers
 from orchestrator.store import ResultStore
-from orchestrator.store.schema import METRICS
 from trials.settings import Seeds
 from trials.spec import TrialSpec
 
@@ -87,10 +86,10 @@ class Snapshot:
         specs: One spec of each cell, by cell id.
         problems: What cannot be read, and why.
         last_row: Unix time of the newest row; None if there is none.
-        database: Answers queries to the mirrored tables.
+        evaluations: All rows of the table of epochs, with the trial's number `t` in place of its id.
+        label_scores: Returns those of the table of tags, and reads it when first called.
         store: The store itself.
-        few: Readers of the tables that are not mirrored, for a few trials at a time: keys of `FEW_COLUMNS`.
-        need_tags: Mirrors the table of tags if it is not yet mirrored.
+        few: Readers of tables that are too large to be in memory, by name.
     """
 
     version: int
@@ -98,58 +97,22 @@ class Snapshot:
     sweeps: Mapping[str, Sweep]
     specs: Mapping[str, TrialSpec]
     problems: tuple[str, ...]
-    n_rows: int
     last_row: float | None
-    database: Database
+    evaluations: pd.DataFrame
+    label_scores: Callable[[], pd.DataFrame]
     store: ResultStore
     few: Mapping[str, TrialRows]
-    need_tags: Callable[[], None]
-    _step_losses: dict[frozenset[str], pd.DataFrame] = field(default_factory=dict)
 
     def epochs(self, trials: pd.DataFrame) -> pd.DataFrame:
         """The evaluations of some trials, by trial and step, with `trial_id`, `cell` and `seed`."""
-        chosen = _chosen(trials)
-        evaluations = self.database.ask(
-            "SELECT e.* FROM epochs e JOIN chosen USING (t, attempt) ORDER BY t, step", chosen=chosen
-        )
-        return evaluations.merge(trials[["t", "trial_id", "cell", "seed"]], on="t", how="left")
+        rows = of_attempts(self.evaluations, trials).sort_values(["t", "step"], kind="stable")
+        return rows.merge(trials[["t", "trial_id", "cell", "seed"]], on="t", how="left")
 
     def tags(self, trials: pd.DataFrame, split: str) -> pd.DataFrame:
         """The scores by label of some trials, with `trial_id`, `cell` and `seed`. The first call reads all of them."""
-        self.need_tags()
-        sql = "SELECT g.* FROM tags g JOIN chosen USING (t, attempt) WHERE split = $split ORDER BY t, level, tag"
-        scores = self.database.ask(sql, chosen=_chosen(trials), values={"split": split})
-        return scores.merge(trials[["t", "trial_id", "cell", "seed"]], on="t", how="left")
-
-    def moments(self, trials: pd.DataFrame, column: str) -> pd.DataFrame:
-        """A column of `epochs` over the seeds of a cell: `cell`, `epoch`, `n`, `mean`, `std` (n - 1), `min`, `max`."""
-        assert column in {"score", "train_loss", "dev_loss", *METRICS}, column
-        sql = f"""
-            SELECT cell, epoch, count({column}) AS n, avg({column}) AS mean, stddev_samp({column}) AS std,
-                min({column}) AS min, max({column}) AS max
-            FROM epochs JOIN chosen USING (t, attempt) GROUP BY ALL HAVING n > 0 ORDER BY cell, epoch
-        """  # noqa: S608
-        codes, cells = pd.factorize(trials["cell"])
-        moments = self.database.ask(sql, chosen=_chosen(trials).assign(cell=codes[trials["t"].ge(0)]))
-        return moments.assign(cell=cells.to_numpy()[moments["cell"]]) if len(moments) else moments
-
-    def step_losses(self, trials: pd.DataFrame) -> pd.DataFrame:
-        """The losses of some trials, a row per step, by trial and step: `trial_id`, `step`, `loss`. Raises StoreError.
-
-        The first call for a store reads all its evaluations and keeps those of the lowest seeds of every cell; later
-        calls read new parts only. The same call returns the same frame.
-        """
-        ids = frozenset(trials["trial_id"])
-        if ids not in self._step_losses:
-            self._step_losses[ids] = by_step(self.few["epochs"].of(trials, self._likely))
-        return self._step_losses[ids]
-
-    @cached_property
-    def _likely(self) -> set[str]:
-        """The trials whose losses are likely to be asked for."""
-        frames = [sweep.trials[["trial_id", "cell", "seed"]] for sweep in self.sweeps.values()]
-        trials = pd.concat(frames, ignore_index=True).drop_duplicates("trial_id")
-        return set(lowest_seeds(trials)["trial_id"])
+        rows = of_attempts(self.label_scores(), trials)
+        rows = rows[rows["split"] == split].sort_values(["t", "level", "tag"], kind="stable")
+        return rows.merge(trials[["t", "trial_id", "cell", "seed"]], on="t", how="left")
 
     def spec(self, cell: str, seed: int) -> TrialSpec:
         """The spec of a trial; `seed` is the key of its seeds."""
@@ -164,25 +127,20 @@ class Snapshot:
         return None
 
 
-def _chosen(trials: pd.DataFrame) -> pd.DataFrame:
-    return trials.loc[trials["t"] >= 0, ["t", "attempt"]].astype("int32")
-
-
 class Frames:
     """Follows a store. `refresh` may be called from any thread."""
 
     def __init__(self, store: ResultStore) -> None:
         self.store = store
         self._lock = threading.Lock()
-        self._database = open_database()
         self._numbers, self._settings = TrialNumbers(), Settings()
-        self._ended = EndedTrials(store, self._settings, self._numbers)
-        self._epochs = Mirror(self._database, store, "epochs", self._numbers)
+        self._ended = FollowedTable(store, "trials", self._numbers, lambda rows: ended_trials(rows, self._settings))
+        self._epochs = FollowedTable(store, "epochs", self._numbers)
         self._plans = FollowedPlans(store, self._settings, self._numbers)
         # In this order: a trial's own row is committed last.
         self._followed: list[FollowedTable | FollowedPlans] = [self._ended, self._epochs, self._plans]
-        self._has_tags = False
-        self._few = {table: TrialRows(store, table) for table in FEW_COLUMNS}
+        self._tags: FollowedTable | None = None
+        self._few = {table: TrialRows(store, table) for table in ("predictions", "contributions")}
         self._drivers: dict[str, tuple[RunningDriver, ...]] = {}
         self._drivers_at = 0.0
         self._snapshot: Snapshot | None = None
@@ -195,13 +153,14 @@ class Frames:
                 self._snapshot = self._made(self._snapshot.version + 1 if self._snapshot else 1)
             return self._snapshot
 
-    def _need_tags(self) -> None:
-        """Mirror the table of tags when it is first used."""
+    def _label_scores(self) -> pd.DataFrame:
+        """The table of tags, which is followed from its first use on."""
         with self._lock:
-            if not self._has_tags:
-                self._has_tags = True
-                self._followed.append(Mirror(self._database, self.store, "tags", self._numbers))
-                self._followed[-1].refresh()
+            if self._tags is None:
+                self._tags = FollowedTable(self.store, "tags", self._numbers)
+                self._tags.refresh()
+                self._followed.append(self._tags)
+            return self._tags.rows
 
     def _look_at_drivers(self) -> bool:
         if time.monotonic() - self._drivers_at < _DRIVER_EVERY_S:
@@ -213,10 +172,8 @@ class Frames:
         return changed
 
     def _made(self, version: int) -> Snapshot:
-        ended = self._ended.newest()
-        active = Database(self._database).ask(
-            "SELECT t, max(attempt) AS attempt, max(time) AS time FROM epochs GROUP BY t"
-        )
+        ended = _newest_attempts(self._ended.rows)
+        active = self._epochs.rows.groupby("t", as_index=False)[["attempt", "time"]].max()
         sweeps = [self._sweep(plan, ended, active) for plan in self._plans.newest]
         planned = set().union(*(set(sweep.trials["t"]) for sweep in sweeps)) if sweeps else set()
         loose = not set(ended["t"]) <= planned
@@ -229,12 +186,11 @@ class Frames:
             sweeps={sweep.name: sweep for sweep in sweeps},
             specs=self._settings.by_cell,
             problems=(*problems, *self._settings.unreadable.values()),
-            n_rows=self._epochs.n_rows,
             last_row=_newest_time(ended, active),
-            database=Database(self._database),
+            evaluations=self._epochs.rows,
+            label_scores=self._label_scores,
             store=self.store,
             few=self._few,
-            need_tags=self._need_tags,
         )
 
     def _sweep(self, plan: PlanFrame, ended: pd.DataFrame, active: pd.DataFrame) -> Sweep:
@@ -278,6 +234,13 @@ class Frames:
             trials[name] = trials[name].astype("float64") if name in trials else np.nan
         text_columns = trials.select_dtypes("str").columns  # lookups in object columns are ten times faster
         return trials.astype(dict.fromkeys(text_columns, object)).reset_index(drop=True)
+
+
+def _newest_attempts(ended: pd.DataFrame) -> pd.DataFrame:
+    """One row per trial whose spec can be read, that of its newest attempt."""
+    rows = ended[ended["cell"].notna()]
+    rows = rows.assign(time=rows["time"].fillna(pd.Timestamp(0, tz="UTC")))
+    return rows.sort_values(["t", "attempt"], kind="stable").drop_duplicates("t", keep="last")
 
 
 def _newest_time(*rows: pd.DataFrame) -> float | None:

@@ -358,7 +358,7 @@ def provenance(selection: Selection) -> Provenance:
         f"data {_some(data)}",
         f"device {_some(devices)}",
         f"{len(trials):,} of {counted(planned, 'trial')} shown, {len(selection.completed):,} completed",
-        f"{snapshot.n_rows:,} evaluations in the store",
+        f"{len(snapshot.evaluations):,} evaluations in the store",
         f"last row {_utc(snapshot.last_row) or 'none'}",
         *([f"address {escaped(query)}"] if query else []),
     )

@@ -58,7 +58,7 @@ def share_of_layers(table: pd.DataFrame) -> pd.Series:
 def draw_panels(info: Panels, look: Look) -> Figure:
     """Small multiples on the same axes: the loss against the share of layers frozen."""
     shown = info.titles[:MOST_PANELS]
-    columns = 1 if look.narrow else min(_COLUMNS, len(shown))
+    columns = min(_COLUMNS, len(shown))
     x = axis("layers frozen (%)", range=[-6, 106], tickvals=[0, 25, 50, 75, 100])
     titles = [name(title) for title in shown]
     drawn = grid(look, x, axis("loss (points)", zeroline=True), titles, columns=columns, panel_height=_EACH)

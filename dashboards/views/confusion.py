@@ -103,44 +103,31 @@ def _matrix(counts: pd.Series, labels: Sequence[str], columns: Sequence[str]) ->
 
 
 def draw_confusion(info: Confusion, look: Look) -> Figure:
-    """Left: shares of each gold label; right, on a phone below: their change against the baseline."""
+    """Left: shares of each gold label; right: their change against the baseline."""
     rows, columns = ([name(label, 24) for label in names] for names in (info.labels, info.columns))
     widest = float(np.nanmax(np.abs(info.difference), initial=0.0)) or 0.01
-    places = ((1.0, 0.78), (1.0, 0.22)) if look.narrow else ((0.45, 0.5), (1.0, 0.5))  # of the colour bars
     shares = {
-        **_map(info.shares, rows, columns, "share of the gold label (%)", *places[0]),
+        **_map(info.shares, rows, columns, "share of the gold label (%)", 0.45),
         "colorscale": look.scale(), "zmin": 0, "zmax": 100,
         "hovertemplate": "gold %{y}, predicted %{x}: %{z:.2f} %<extra></extra>",
     }  # fmt: skip
     change = {
-        **_map(info.difference, rows, columns, "minus baseline (points)", *places[1]),
-        "xaxis": "x2", "yaxis": "y2" if look.narrow else "y", "colorscale": look.diverging(),
+        **_map(info.difference, rows, columns, "minus baseline (points)", 1.0),
+        "xaxis": "x2", "yaxis": "y", "colorscale": look.diverging(),
         "zmin": -100 * widest, "zmax": 100 * widest, "zmid": 0,
         "hovertemplate": "gold %{y}, predicted %{x}: %{z:+.2f} points<extra></extra>",
     }  # fmt: skip
-    across = axis("predicted", type="category", showgrid=False, tickangle=-90 if look.narrow else -60)
+    across = axis("predicted", type="category", showgrid=False, tickangle=-60)
     down = axis("gold", type="category", autorange="reversed", showgrid=False)
     height = int(np.clip(220 + 20 * len(rows), 360, 900))
-    if look.narrow:
-        lower = {"xaxis2": {**across, "anchor": "y2"}, "yaxis2": {**down, "domain": [0, 0.44], "anchor": "x2"}}
-        drawn = layout(
-            look, x={**across, "title": {"text": ""}}, y={**down, "domain": [0.56, 1]}, height=2 * height, **lower
-        )
-    else:
-        right = {**across, "domain": [0.56, 1], "linecolor": look.muted}
-        drawn = layout(look, x={**across, "domain": [0, 0.44]}, y=down, height=height, xaxis2=right)
+    right = {**across, "domain": [0.56, 1], "linecolor": look.muted}
+    drawn = layout(look, x={**across, "domain": [0, 0.44]}, y=down, height=height, xaxis2=right)
     return with_note({"data": [shares, change], "layout": drawn}, look, info.cells.caption, info.note, width=48)
 
 
-def _map(values: Matrix, rows: list[str], columns: list[str], title: str, at: float, middle: float) -> dict[str, Any]:
+def _map(values: Matrix, rows: list[str], columns: list[str], title: str, at: float) -> dict[str, Any]:
     shown = [[None if np.isnan(v) else round(100 * float(v), 3) for v in row] for row in values]
-    bar = {
-        "title": {"text": title, "side": "right"},
-        "thickness": 10,
-        "x": at,
-        "y": middle,
-        "len": 1.0 if middle == 0.5 else 0.44,
-    }
+    bar = {"title": {"text": title, "side": "right"}, "thickness": 10, "x": at}
     return {"type": "heatmap", "x": columns, "y": rows, "z": shown, "colorbar": bar}
 
 

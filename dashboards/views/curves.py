@@ -64,18 +64,26 @@ def _curves(selection: Selection, columns: dict[str, str], scale: float) -> Curv
     done = completed_of(selection.trials, shown.table)
     in_seconds = selection.query.axis == "train_s"
     alone = one_device(done, "train_s" if in_seconds else "trainable_params")
-    parts = [
-        selection.snapshot.moments(alone.table, column).assign(panel=n) for n, column in enumerate(columns.values())
-    ]
+    epochs = selection.snapshot.epochs(alone.table)
+    epochs["cell"] = pd.Categorical(epochs["cell"], alone.table["cell"].unique())  # in the order of the trials
+    parts = [_moments(epochs, column).assign(panel=n) for n, column in enumerate(columns.values())]
     lines = _with_interval(pd.concat(parts, ignore_index=True), are_scores=scale == 100)
     if lines["mean"].isna().all():
         raise EmptyPartError(f"No evaluation has recorded {' or '.join(columns)}.")
     lines["x"] = lines["epoch"]
     if in_seconds:
-        timed = lines.merge(_seconds(selection, alone.table), on=["cell", "epoch"], how="left")
-        lines["x"] = timed["seconds"].to_numpy()
+        epochs["seconds"] = epochs.groupby("t")["train_s"].cumsum()  # up to an evaluation
+        means = epochs.groupby(["cell", "epoch"], as_index=False, observed=True)["seconds"].mean()
+        lines["x"] = lines.merge(means, on=["cell", "epoch"], how="left")["seconds"].to_numpy()
     title = "mean time in optimiser steps (s)" if in_seconds else AXES["epoch"]
     return Curves(lines, shown.table, title, tuple(columns), scale, " ".join(filter(None, [shown.note, alone.note])))
+
+
+def _moments(epochs: pd.DataFrame, column: str) -> pd.DataFrame:
+    """A column of evaluations over the seeds of a cell: `cell`, `epoch`, `n`, `mean`, `std` (n - 1), `min`, `max`."""
+    values = epochs.reindex(columns=["cell", "epoch", column]).dropna()  # a metric that no trial has is no column
+    grouped = values.groupby(["cell", "epoch"], observed=True)[column].agg(["count", "mean", "std", "min", "max"])
+    return grouped.rename(columns={"count": "n"}).reset_index().astype({"cell": object})
 
 
 def _with_interval(moments: pd.DataFrame, *, are_scores: bool) -> pd.DataFrame:
@@ -86,19 +94,6 @@ def _with_interval(moments: pd.DataFrame, *, are_scores: bool) -> pd.DataFrame:
     enough = n >= LEAST_FOR_INTERVAL
     columns = ["panel", "cell", "epoch", "n", "mean"]
     return moments[columns].assign(low=np.where(enough, low, np.nan), high=np.where(enough, high, np.nan))
-
-
-def _seconds(selection: Selection, trials: pd.DataFrame) -> pd.DataFrame:
-    """Mean training time up to an evaluation: `cell`, `epoch`, `seconds`."""
-    sql = """
-        WITH summed AS (
-            SELECT cell, epoch, sum(train_s) OVER (PARTITION BY t ORDER BY step) AS seconds
-            FROM epochs JOIN chosen USING (t, attempt)
-        )
-        SELECT cell, epoch, avg(seconds) AS seconds FROM summed GROUP BY ALL
-    """
-    chosen = trials[["t", "attempt"]].astype("int32").assign(cell=trials["cell"].astype(object))
-    return selection.snapshot.database.ask(sql, chosen=chosen)
 
 
 def draw_curves(info: Curves, look: Look) -> Figure:

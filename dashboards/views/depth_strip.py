@@ -80,7 +80,7 @@ def _small_multiples(info: Strip, look: Look) -> Figure:
         for row, text in zip(settings.itertuples(), named, strict=True)
     ]
     x = axis("", tickvals=list(at.values()), ticktext=strips, tickangle=-90, showgrid=False, range=[-1, len(at)])
-    columns = 1 if look.narrow or len(sizes) == 1 else 2 if len(at) > _WIDE_FROM else 3
+    columns = 1 if len(sizes) == 1 else 2 if len(at) > _WIDE_FROM else 3
     titles = [f"{size:,} for training" for size in sizes]
     drawn = grid(look, x, axis(f"{info.cells.value_name} (%)"), titles, columns=columns, panel_height=300)
     rows, seeds = dict(iter(info.dots.groupby("train_size"))), sorted(info.dots["seed"].unique())

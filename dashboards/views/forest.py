@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from dashboards.data.selection import Selection
-from dashboards.views.kit.axes import grid, label_margin, panel_axes, row_axis, with_note
+from dashboards.views.kit.axes import grid, panel_axes, row_axis, with_note
 from dashboards.views.kit.cells import Shown, loss_columns, setting_columns, verdicts, with_cells
 from dashboards.views.kit.labels import cell_name
 from dashboards.views.kit.marks import Diamonds, cell_colour, forest_plot
@@ -59,7 +59,7 @@ def _too_few(table: pd.DataFrame) -> str:
 
 def _forest_panels(info: Shown, paired: pd.DataFrame, look: Look) -> Figure:
     """Many settings: a panel for each of the largest train sizes side by side, with a row for each freeze."""
-    sizes = sorted(paired["train_size"].unique().tolist(), reverse=True)[: 1 if look.narrow else _MOST_BESIDE]
+    sizes = sorted(paired["train_size"].unique().tolist(), reverse=True)[:_MOST_BESIDE]
     settings = paired.drop_duplicates("freeze").sort_values(["depth", "strategy", "embeddings"])
     at = {freeze: n for n, freeze in enumerate(settings["freeze"])}
     labels = [cell_name(row, several=False) for row in settings.itertuples()]
@@ -80,7 +80,6 @@ def _forest_panels(info: Shown, paired: pd.DataFrame, look: Look) -> Figure:
         figure = forest_plot(rows, marks, look, "")
         place = {**panel_axes(n), "y": [at[freeze] for freeze in rows["freeze"]]}
         data += [trace | place for trace in figure["data"]]
-    drawn["margin"] |= {"l": label_margin(labels)}
     left_out = paired["train_size"].nunique() - len(sizes)
     note = f"{left_out} smaller train sizes are in the table; select them above." if left_out else ""
     return with_note({"data": data, "layout": drawn}, look, note, _too_few(paired))

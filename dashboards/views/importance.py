@@ -14,7 +14,7 @@ from dashboards.views.kit.labels import name, numbers
 from dashboards.views.kit.marks import interval_bars
 from dashboards.views.kit.part import EmptyPartError, Part
 from dashboards.views.kit.theme import Figure, Look, axis
-from dashboards.views.kit.varied import NOTE_WIDTH, varied
+from dashboards.views.kit.varied import varied
 from orchestrator.analysis.variance import SHARED, Anova, adjusted_means, anova
 from orchestrator.config.quantities import counted
 
@@ -70,8 +70,7 @@ def _analysed(selection: Selection) -> tuple[pd.DataFrame, dict[str, str], str]:
 def draw_importance(info: list[Panel], look: Look) -> Figure:
     """A bar per setting with its 95 % interval, largest first, then what several or none explain; a panel a corpus."""
     shown = [panel for panel in info if len(panel.found.table)]
-    counts = ["" if look.narrow else f", {counted(panel.found.n, 'trial')}" for panel in shown]  # no room on a phone
-    titles = [f"<b>{name(panel.title, 28)}</b>{n}" for panel, n in zip(shown, counts, strict=True)]
+    titles = [f"<b>{name(panel.title, 28)}</b>, {counted(panel.found.n, 'trial')}" for panel in shown]
     rows = [[name((p.labels | _REST)[factor], 28) for factor in p.found.table["factor"]] for p in shown]
     drawn = row_panels(look, axis("share of the variance (%)", range=[0, 104]), titles, rows, row_height=_BAR)
     drawn["barmode"] = "overlay"
@@ -79,7 +78,7 @@ def draw_importance(info: list[Panel], look: Look) -> Figure:
     for n, (panel, names) in enumerate(zip(shown, rows, strict=True)):
         data += _bars(panel.found.table, names, axis_name(n), look)
     notes_of_panels = dict.fromkeys(_left_out(panel) for panel in shown)
-    return with_note({"data": data, "layout": drawn}, look, *notes_of_panels, width=NOTE_WIDTH)
+    return with_note({"data": data, "layout": drawn}, look, *notes_of_panels)
 
 
 def _bars(table: pd.DataFrame, names: list[str], at: str, look: Look) -> list[dict[str, Any]]:
@@ -208,7 +207,7 @@ def draw_means(info: Shown, look: Look) -> Figure:
     cut = [f"The first {_MOST_LEVELS} values of each setting are drawn."]
     longest = info.table["factor"].value_counts().max()
     notes = [info.note, *(cut if longest > _MOST_LEVELS else [])]
-    return with_note({"data": marks, "layout": drawn}, look, *notes, width=NOTE_WIDTH)
+    return with_note({"data": marks, "layout": drawn}, look, *notes)
 
 
 def means_table(info: Shown) -> pd.DataFrame:

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.browser
 A4_PX = 688  # 210 mm without margins of 14 mm, at 96 pixels an inch
 A4_HIGH_PX = 1017  # 297 mm without margins
 # What is wider than the page: its right edge, by the element.
-WIDE = """() => Array.from(document.querySelectorAll('[data-figure] .main-svg, table, .card, p, h2, figcaption'))
+WIDE = """() => Array.from(document.querySelectorAll('[data-figure] .main-svg, table, p, h2, figcaption'))
   .filter((each) => each.getBoundingClientRect().right > document.documentElement.clientWidth + 1)
   .map((each) => each.outerHTML.slice(0, 80))"""
 
@@ -66,17 +66,6 @@ def test_64_trials_are_printed_on_16_pages_with_every_figure_and_all_ends_as_it_
     assert 5 < len(re.findall(rb"/Type\s*/Page\b", pdf)) <= 16
     assert page.evaluate("document.querySelectorAll('[data-figure]:not([data-drawn])').length") == 0
     assert _paper(page) == DARK.paper
-    page.close()
-
-
-def test_the_summary_is_one_page(browser: Browser, report: Path) -> None:
-    page = _opened(browser, report, "light")
-    page.set_viewport_size({"width": A4_PX, "height": 1000})
-    page.emulate_media(media="print")
-    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
-    bottom = page.evaluate("document.querySelector('#summary').getBoundingClientRect().bottom + window.scrollY")
-    assert page.locator("#summary [data-figure]").count() == 1
-    assert bottom < A4_HIGH_PX
     page.close()
 
 

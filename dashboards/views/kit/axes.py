@@ -8,13 +8,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from dashboards.views.kit.theme import Figure, Look, axis, layout
 from trials.escaping import escaped
 
-NARROW_TEXT, BESIDE_ROWS = 44, 28  # characters of 12 pixels below a phone's figure, and below one with row labels
-_MOST_DECADES = 3  # with more, an axis names powers of ten only
 _GAP = 0.09  # between panels, as a share of the height
 _HEAD = 34  # pixels of the title of a panel of rows
 
@@ -33,16 +30,9 @@ def row_axis(labels: Sequence[str]) -> dict[str, Any]:
 def rows_layout(
     look: Look, x: dict[str, Any], labels: Sequence[str], *, row_height: int = 24, **more: Any
 ) -> dict[str, Any]:
-    """A layout of rows of `row_height` pixels, with room for their labels: Plotly would draw twice to make it."""
+    """A layout of rows of `row_height` pixels."""
     height = int(np.clip(110 + row_height * len(labels), 240, 2000))
-    drawn = layout(look, x=x, y=row_axis(labels), height=height, **more)
-    drawn["margin"] |= {"l": label_margin(labels)}
-    return drawn
-
-
-def label_margin(labels: Sequence[str]) -> int:
-    """Pixels that the labels of rows take."""
-    return 12 + 7 * min(max(map(len, labels), default=0), 46)
+    return layout(look, x=x, y=row_axis(labels), height=height, **more)
 
 
 def with_note(figure: Figure, look: Look, *notes: str, width: int = 110) -> Figure:
@@ -51,8 +41,6 @@ def with_note(figure: Figure, look: Look, *notes: str, width: int = 110) -> Figu
     if not paragraph:
         return figure
     drawn = figure["layout"]
-    if look.narrow:
-        width = BESIDE_ROWS if "ticktext" in drawn["yaxis"] else NARROW_TEXT
     lines = "<br>".join(html.escape(escaped(line), quote=False) for line in textwrap.wrap(paragraph, width))
     title = drawn["xaxis"]["title"]
     note = f'<span style="font-size:12px;color:{look.muted}">{lines}</span>'
@@ -61,28 +49,6 @@ def with_note(figure: Figure, look: Look, *notes: str, width: int = 110) -> Figu
     if "margin" in drawn:
         named["margin"] = {**drawn["margin"], "b": drawn["margin"]["b"] + 20 * (lines.count("<br>") + 1)}
     return {**figure, "layout": {**drawn, **named}}
-
-
-def log_axis(title: str, values: npt.ArrayLike) -> dict[str, Any]:
-    """A logarithmic axis whose every tick has its number in full, with air around the values (all above 0)."""
-    array = np.asarray(values, dtype=np.float64)
-    low, high = np.log10(array.min()), np.log10(array.max())
-    air = 0.1 * (high - low) + 0.05
-    decades = range(int(np.floor(low - air)), int(np.ceil(high + air)) + 1)
-    steps = (1, 2, 5) if high - low < _MOST_DECADES else (1,)
-    ticks = [step * 10.0**decade for decade in decades for step in steps]
-    ticks = [tick for tick in ticks if low - air <= np.log10(tick) <= high + air]
-    return axis(
-        title, type="log", range=[low - air, high + air], tickvals=ticks, ticktext=[_brief(tick) for tick in ticks]
-    )
-
-
-def _brief(value: float) -> str:
-    """`200`, `5k`, `2M`."""
-    for unit, least in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if value >= least:
-            return f"{value / least:g}{unit}"
-    return f"{value:g}"
 
 
 def panels(

@@ -104,7 +104,8 @@ def graph(name: str, title: str, figure: Figure, *, kind: str = "figure") -> Any
         config=PLOTLY_CONFIG | {"responsive": "auto"},
         style={"minHeight": height},
     )
-    return html.Div(inner, role="group", **{"aria-label": f"Figure: {title}. Its numbers are in the table below."})
+    label = f"Figure: {title}. Its numbers are in the table below."
+    return html.Div(inner, role="group", className="figure", tabIndex="0", **{"aria-label": label})
 
 
 def _tools(part: Part[Any]) -> Any:

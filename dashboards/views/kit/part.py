@@ -17,7 +17,6 @@ from typing_extensions import TypedDict
 
 from dashboards.data.frames import Snapshot
 from dashboards.data.selection import Selection
-from dashboards.views.kit.screen_fit import fitted
 from dashboards.views.kit.theme import Figure, Look, empty_figure
 
 Info = TypeVar("Info")
@@ -97,7 +96,7 @@ def compute(part: Part[Any], selection: Selection, look: Look) -> Drawn:
         info = part.prepare(selection)
     except EmptyPartError as error:
         return Drawn(empty_figure(look, str(error)) if part.draw else None, pd.DataFrame, str(error))
-    figure = fitted(part.draw(info, look), look) if part.draw else None
+    figure = part.draw(info, look) if part.draw else None
     body = partial(part.body, info, look) if part.body else None
     return Drawn(figure, partial(part.table, info), "", body, part.note(info))
 

@@ -54,7 +54,7 @@ class Look:
     Attributes:
         text, muted: Colours of text; `text` is the colour of the baseline, too.
         paper, grid: Colours of the background and its grid lines.
-        narrow: Whether the screen is a phone's.
+        narrow: Whether the screen is a phone's, where panels stand below each other; other figures scroll sideways.
     """
 
     text: str
@@ -173,7 +173,7 @@ def empty_figure(look: Look, reason: str) -> Figure:
     """A figure that only says why there is nothing to draw."""
     hidden = {"visible": False, "fixedrange": True}
     note = {
-        "text": "<br>".join(html(line) for line in textwrap.wrap(reason, 40 if look.narrow else 60)),
+        "text": "<br>".join(html(line) for line in textwrap.wrap(reason, 60)),
         "xref": "paper",
         "yref": "paper",
         "x": 0.5,

@@ -16,7 +16,6 @@ LABELS = {
     "corpus": "corpus",
     "model": "model",
 }
-NOTE_WIDTH = 50  # letters in a line of a note that fits a phone
 _NAMES = {"lr": "learning rate", "head_lr": "learning rate of the head", "lora": "adapters", "thaw_every": "unfreezing"}
 
 

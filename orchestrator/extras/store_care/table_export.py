@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyarrow import csv
 
 from orchestrator.store.results import ResultStore
 from orchestrator.store.schema import COLUMNS, SCHEMA_VERSION
@@ -51,9 +54,8 @@ def export(store: ResultStore, folder: Path, form: Format) -> dict[str, int]:
         folder.mkdir(parents=True, exist_ok=True)
         rows = {name: _export(getattr(store, name)(), paths[name], form) for name in COLUMNS}
         paths[DICTIONARY].write_text(dictionary(), encoding="utf-8")
-    except (OSError, duckdb.IOException) as error:
-        why = getattr(error, "strerror", None) or error
-        raise StoreError(f"{folder}: cannot be written ({why}). Give another folder.") from error
+    except OSError as error:
+        raise StoreError(f"{folder}: cannot be written ({error.strerror or error}). Give another folder.") from error
     return rows
 
 
@@ -69,46 +71,33 @@ def _export(table: pa.Table, path: Path, form: Format) -> int:
 
 
 def _write_csv(table: pa.Table, path: Path) -> None:
-    """Write a table as DuckDB's COPY does, with texts that no spreadsheet runs and no terminal obeys."""
-    for n, field in enumerate(table.schema):
-        if pa.types.is_timestamp(field.type):  # they are in UTC; DuckDB would need its time zones
-            table = table.set_column(n, field.name, table[field.name].cast(pa.timestamp("us")))
-    with duckdb.connect() as database:
-        text = duckdb.sqltype("VARCHAR")
-        database.create_function("cell", csv_cell, [text], text)
-        rows = database.from_arrow(table).project(", ".join(_csv_columns(table)))
-        rows.query("rows", f"COPY rows TO {_quoted(str(path))} (FORMAT csv, HEADER)")
+    """Write a table with texts that no spreadsheet runs and no terminal obeys, and numbers to the bit."""
+    csv.write_csv(pa.table(dict(_csv_columns(table))), path, csv.WriteOptions(quoting_style="needed"))
 
 
-def _csv_columns(table: pa.Table) -> Iterator[str]:
-    """The columns as expressions of SQL: one per key of a map, lists as JSON."""
+def _csv_columns(table: pa.Table) -> Iterator[tuple[str, pa.Array | pa.ChunkedArray]]:
+    """The columns as CSV has them: one per key of a map, lists as JSON, times in UTC."""
     for field in table.schema:
-        name = _name(field.name)
+        column = table[field.name]
         if pa.types.is_map(field.type):
-            for key in _keys(table[field.name]):
-                yield f"{name}[{_quoted(key)}] AS {_name(str(csv_cell(f'{field.name}.{key}')))}"
+            for key in _keys(column):
+                yield str(csv_cell(f"{field.name}.{key}")), pc.map_lookup(column, key, "first")
         elif pa.types.is_list(field.type):
-            yield f"to_json({_finite(name, field.type)})::VARCHAR AS {name}"
+            lists = (None if value is None else json.dumps(_finite(value)) for value in column.to_pylist())
+            yield field.name, pa.array(lists, pa.string())
         elif pa.types.is_string(field.type):
-            yield f"cell({name}) AS {name}"
+            yield field.name, pa.array(map(csv_cell, column.to_pylist()), pa.string())
+        elif pa.types.is_timestamp(field.type):
+            yield field.name, pc.strftime(column.cast(pa.timestamp("us")), "%Y-%m-%dT%H:%M:%S+00:00")
         else:
-            is_time = pa.types.is_timestamp(field.type)
-            yield f"strftime({name}, '%Y-%m-%dT%H:%M:%S.%f+00:00') AS {name}" if is_time else name
+            yield field.name, column
 
 
-def _finite(name: str, kind: pa.DataType) -> str:
+def _finite(value: Any) -> Any:
     """A list as JSON can represent it: null for what is no finite number."""
-    if pa.types.is_list(kind):
-        return f"list_transform({name}, lambda x: {_finite('x', kind.value_type)})"
-    return f"CASE WHEN isfinite({name}) THEN {name} END" if pa.types.is_floating(kind) else name
-
-
-def _name(text: str) -> str:
-    return '"' + text.replace('"', '""') + '"'
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
+    if isinstance(value, list):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _keys(column: pa.ChunkedArray) -> list[str]:

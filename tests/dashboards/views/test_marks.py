@@ -1,4 +1,4 @@
-"""What every figure keeps to: distinct marks, axes from zero, full tick labels, and zeros in the colour of the page."""
+"""What every figure keeps to: distinct marks, axes from zero, and zeros in the colour of the page."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from dashboards.data.selection import Selection
-from dashboards.views.kit.axes import log_axis
 from dashboards.views.kit.part import Part, compute
 from dashboards.views.kit.theme import DARK, LIGHT, LOOKS
 from dashboards.views.registry import PARTS
@@ -51,7 +50,7 @@ def _mark(trace: dict[str, Any]) -> str:
 
 
 def test_no_two_traces_of_a_panel_share_colour_dash_and_symbol(figures: dict[str, dict[str, Any]]) -> None:
-    assert len(figures) > 40
+    assert len(figures) > 30
     for name, figure in figures.items():
         named = {(trace["name"], _mark(trace)) for trace in figure["data"] if trace.get("showlegend", True)
                  and trace.get("name") and not isinstance(trace.get("marker", {}).get("color"), list)}  # fmt: skip
@@ -66,15 +65,6 @@ def test_times_and_epochs_begin_at_zero_or_above(figures: dict[str, dict[str, An
                 assert axis.get("rangemode") in ("tozero", "nonnegative") or axis.get("type") == "log" or (
                     "range" in axis and min(axis["range"]) >= 0
                 ), f"{name}: {words}"  # fmt: skip
-
-
-def test_every_tick_of_a_log_axis_has_its_number_in_full(figures: dict[str, dict[str, Any]]) -> None:
-    for name, figure in figures.items():
-        for key, axis in figure["layout"].items():
-            if key.startswith(("xaxis", "yaxis")) and axis.get("type") == "log":
-                assert len(axis["ticktext"]) == len(axis["tickvals"]) >= 2, name
-    assert log_axis("parameters", [2_193, 2_232_465])["ticktext"] == ["1k", "10k", "100k", "1M"]
-    assert log_axis("seconds", [20, 700])["ticktext"] == ["20", "50", "100", "200", "500", "1k"]
 
 
 def test_zeros_of_maps_are_the_background() -> None:

@@ -8,7 +8,7 @@ wants an idle machine with two cores and takes some ten minutes. What is measure
 - *cold paint*: a new browser without a cache opens a server that has just begun to listen, until the first figure of
   the page is drawn with all its marks; *warm paint*: the same browser opens the page again.
 - *filter*: from the click on a control's option until the view's first figure is redrawn, and until all of them are;
-  the median of 20. *dots* is Depth with a dot a trial, at most 5,000 of them; *aggregated* is Curves.
+  the median of 20. *dots* is Scores with a dot a trial, at most 5,000 of them; *aggregated* is Training.
 - *new row*: from the commit of a trial to its dot.
 - *idle*: drawings within ten seconds in which nothing happens.
 - *memory*: of the server after all that, beyond that of the same server over an empty store, in MB.
@@ -43,12 +43,12 @@ EVALUATIONS, SEEDS, TIMES = 50, 20, 20
 LIMITS = {
     100_000: {"aggregated": 150, "dots": 350},
     1_000_000: {
-        "aggregated": 200,
-        "dots": 350,
-        "cold_paint": 3000,
-        "warm_paint": 1300,
-        "new_row": 4000,
-        "memory_mb": 400,
+        "aggregated": 400,
+        "dots": 700,
+        "cold_paint": 6000,
+        "warm_paint": 2600,
+        "new_row": 8000,
+        "memory_mb": 800,
     },
 }
 # When a control's option is clicked, and when each figure was drawn last.
@@ -103,12 +103,12 @@ def measure(folder: Path, rows: int, base_mb: float) -> dict[str, Any]:
     with _server(folder) as (url, process, listening_s), sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=list(FLAGS))
         found["listening_after_s"] = round(listening_s, 2)
-        found |= _paints(browser, f"{url}depth")
+        found |= _paints(browser, f"{url}scores")
         page = browser.new_page(viewport={"width": 1280, "height": 900})
         sizes = ",".join(str(200 * (n + 1)) for n in range(min(49, trials // (SEEDS * 5))))
-        found |= _named("dots", _filter(page, f"{url}depth?size={sizes}"))
-        found |= _named("aggregated", _filter(page, f"{url}curves"))
-        found["new_row"] = _new_row(page, f"{url}depth?size={sizes}", folder)
+        found |= _named("dots", _filter(page, f"{url}scores?size={sizes}"))
+        found |= _named("aggregated", _filter(page, f"{url}training"))
+        found["new_row"] = _new_row(page, f"{url}scores?size={sizes}", folder)
         page.wait_for_timeout(3000)
         page.evaluate(_WATCH)
         page.wait_for_timeout(10_000)
@@ -218,7 +218,7 @@ def _base_mb(folder: Path) -> float:
     with _server(folder) as (url, process, _), sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=list(FLAGS))
         page = browser.new_page()
-        page.goto(f"{url}depth")
+        page.goto(f"{url}scores")
         wait_until_drawn(page)
         browser.close()
         return float(process.memory_info().rss / 1e6)
