@@ -2,7 +2,7 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-TORCH ?=
+TORCH ?= $(patsubst .venv/torch-%,%,$(wildcard .venv/torch-*))# the build named last
 STORE ?= results
 SWEEP_OPTIONS ?=
 GPU_OUT ?= gpu

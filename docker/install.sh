@@ -8,9 +8,11 @@
 # --editable      the project as it lies there (make sweep)
 # --dev           the same with what its tests and linters need (make setup)
 # --slim          without what only builds, debuggers and other languages need, for images; wants strip, of binutils
-# --cpu, --cuda   insist on that build of torch, in place of another that is there; without either any build will do
+# --cpu, --cuda   insist on that build of torch, in place of another that is there
 # --cuNNN         insist on torch for an older CUDA, e.g. --cu126 for CUDA 12.6
 #
+# Without one of these three the build that is there stays. Where none is, it is the one for CUDA if an NVIDIA driver is
+# loaded, else the CPU build, without 3 GB of CUDA libraries; if pip cannot get that one, the other is taken and said.
 # PYTORCH_INDEX names another package index for the builds of torch; pip's own settings and variables hold as well.
 # Exit codes: 0 done, 2 a wrong option, otherwise that of the step that failed.
 set -eu
@@ -50,12 +52,44 @@ PIP_CONSTRAINT=$pins PIP_BUILD_CONSTRAINT=$pins
 PIP_DISABLE_PIP_VERSION_CHECK=1 PYTHONDONTWRITEBYTECODE=1
 export PIP_CONSTRAINT PIP_BUILD_CONSTRAINT PIP_DISABLE_PIP_VERSION_CHECK PYTHONDONTWRITEBYTECODE
 
-# The build of torch that is there: cpu, or that of its CUDA and cuda; nothing without one.
+# The torch that is there: its version, then cpu, or cuda and the build's own CUDA; nothing without one.
 built() {
   "$venv/bin/python" -c 'import torch; cuda = torch.version.cuda
-print("cuda cu" + cuda.replace(".", "") if cuda else "cpu")' 2>/dev/null || true
+print(torch.__version__.partition("+")[0], "cuda cu" + cuda.replace(".", "") if cuda else "cpu")' 2>/dev/null || true
 }
 is_built() { case " $(built) " in *" $1 "*) ;; *) return 1 ;; esac; }
+
+pinned=$(sed -n 's/^torch==//p' "$root/constraints.txt")
+# is_offered VERSION [OPTION ...]: whether pip, with these options, can get that version of torch for this Python.
+is_offered() {
+  wanted=$1 && shift
+  "$venv/bin/python" -m pip index versions torch --retries 1 --timeout 15 "$@" 2>/dev/null | tr -s ', ' '\n' |
+    grep -qxF "$wanted"
+}
+# As `trials.hardware.machine.may_have_gpus` asks for NVIDIA's.
+has_driver() { [ -d /proc/driver/nvidia ] || "$python" -c 'import ctypes; ctypes.CDLL("libcuda.so.1")' 2>/dev/null; }
+
+# What pip is told where no build was named: nothing where one of the pinned version is there, or where it finds the
+# right one by itself; on other systems than Linux there is but one.
+pip_option_of_machine() {
+  there=$(built) index=${PYTORCH_INDEX:-https://download.pytorch.org/whl/cpu}
+  case $there in
+    "$pinned "*) return ;;
+    *cuda*) right=cuda ;;
+    *cpu) right=cpu ;;
+    *) if has_driver; then right=cuda; else right=cpu; fi ;;
+  esac
+  [ "$(uname -s)" = Linux ] || return 0
+  if [ $right = cuda ]; then
+    if is_offered "$pinned"; then echo "torch===$pinned"; fi
+  elif is_offered "$pinned+cpu"; then
+    return
+  elif is_offered "$pinned+cpu" --extra-index-url "$index"; then
+    echo "--extra-index-url=$index"
+  else
+    say "no CPU build of torch $pinned at $index: the main index's is taken, with 3 GB for CUDA. PYTORCH_INDEX names another."
+  fi
+}
 
 "$python" -m venv "$venv"
 case $torch in
@@ -66,10 +100,13 @@ case $torch in
     if [ -n "${PYTORCH_INDEX:-}" ]; then
       set -- --extra-index-url "$PYTORCH_INDEX"
     else
-      set -- "torch===$(sed -n 's/^torch==//p' "$root/constraints.txt")"
+      set -- "torch===$pinned"
     fi
     ;;
-  *) set -- ;;
+  *)
+    option=$(pip_option_of_machine)
+    set -- ${option:+"$option"}
+    ;;
 esac
 if [ -n "$torch" ] && [ -n "$(built)" ] && ! is_built "$torch"; then
   say "replacing the build of torch that is there ($(built)) by one of $torch."
