@@ -76,6 +76,9 @@ class Stream:
     def record_event(self) -> SimpleNamespace:
         return SimpleNamespace()
 
+    def is_capturing(self) -> bool:
+        return False
+
 
 class Rerun:
     """A recorder that runs a step again in place of replaying it."""
@@ -128,6 +131,9 @@ def install() -> Cuda:
         setattr(real, name, cuda.of(name, result, initialises=True))
     real.Stream = Stream  # type: ignore[assignment,misc]
     real._lazy_init = real.init
+    # A build for CUDA asks the driver by these; a build for a CPU has no accelerator and does not.
+    torch.accelerator.current_device_index = lambda: 0  # type: ignore[assignment]
+    torch.accelerator.current_stream = lambda device=None: Stream()  # type: ignore[assignment,return-value]
     return cuda
 
 

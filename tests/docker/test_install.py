@@ -51,13 +51,16 @@ PYTHON = """#!/bin/sh
 case "$*" in
   "-m venv "*) mkdir -p "$3/bin" && cp "$0" "$3/bin/python" ;;
   *"import torch"*) cat "$STAND_IN/built" 2>/dev/null ;;
+  *libcuda*) [ -n "${DRIVER:-}" ] ;;
+  "-m pip index versions "*--extra-index-url*) echo "Available versions: $LISTED, ${LISTED_THERE:-}" ;;
+  "-m pip index versions "*) echo "Available versions: ${LISTED:-}" ;;
   "-m pip uninstall "*) echo "$*" >>"$STAND_IN/log"; rm "$STAND_IN/built" ;;
   "-m pip install "*) echo "$*" >>"$STAND_IN/log"; [ -e "$STAND_IN/built" ] || echo "$OFFERED" >"$STAND_IN/built" ;;
 esac
 """
 
 
-def install_torch(folder: Path, option: str, *, offered: str, **variables: str) -> tuple[int, str, list[str]]:
+def install_torch(folder: Path, *options: str, offered: str, **variables: str) -> tuple[int, str, list[str]]:
     """The exit code, what was said, and the calls of pip."""
     (folder / "python").write_text(PYTHON)
     (folder / "python").chmod(0o755)
@@ -70,7 +73,7 @@ def install_torch(folder: Path, option: str, *, offered: str, **variables: str) 
         "--python",
         str(folder / "python"),
         "--editable",
-        option,
+        *options,
     ]
     kept = {name: value for name, value in os.environ.items() if name != "PYTORCH_INDEX"}
     environment = kept | {"STAND_IN": str(folder), "OFFERED": offered} | variables
@@ -78,11 +81,42 @@ def install_torch(folder: Path, option: str, *, offered: str, **variables: str) 
     return done.returncode, done.stderr, (folder / "log").read_text().splitlines()
 
 
+PINNED = re.findall("^torch==(.*)$", (CHECKOUT / "constraints.txt").read_text(encoding="utf-8"), re.MULTILINE)[0]
+
+
+@each(
+    "there, driver, listed, listed_there, asked",
+    [
+        ("", "", f"{PINNED}+cpu", "", ""),  # pip's settings have a CPU build, which sorts first
+        ("", "", PINNED, f"{PINNED}+cpu", "--extra-index-url=https://download.pytorch.org/whl/cpu"),
+        ("", "yes", f"{PINNED}+cpu, {PINNED}", "", f"torch==={PINNED}"),
+        ("", "yes", f"{PINNED}+cpu", "", ""),  # better a CPU build than none
+        (f"{PINNED} cuda cu126", "", PINNED, f"{PINNED}+cpu", ""),
+        (f"{PINNED} cpu", "yes", PINNED, "", ""),
+        ("2.0.0 cpu", "yes", PINNED, f"{PINNED}+cpu", "--extra-index-url=https://download.pytorch.org/whl/cpu"),
+        ("2.0.0 cuda cu126", "", f"{PINNED}+cpu, {PINNED}", "", f"torch==={PINNED}"),
+    ],
+)
+def test_the_build_that_is_there_stays_and_where_none_is_the_driver_decides(
+    tmp_path: Path, there: str, driver: str, listed: str, listed_there: str, asked: str
+) -> None:
+    if there:
+        (tmp_path / "built").write_text(f"{there}\n")
+    lists = {"LISTED": listed, "LISTED_THERE": listed_there, "DRIVER": driver}
+    code, said, (call,) = install_torch(tmp_path, offered="cpu", **lists)
+    assert (code, said) == (0, "")
+    assert call.removeprefix("-m pip install --quiet ").split("--editable")[0].strip() == asked
+
+
+def test_where_no_cpu_build_can_be_had_one_line_says_that_the_other_is_taken(tmp_path: Path) -> None:
+    code, said, (call,) = install_torch(tmp_path, offered="cuda cu130", LISTED=PINNED, PYTORCH_INDEX="https://other")
+    assert (code, "torch" in call, "extra-index" in call) == (0, False, False)
+    assert re.fullmatch(r"install: no CPU build of torch \S+ at https://other: [^\n]+\n", said)
+
+
 def test_a_cuda_build_is_asked_for_by_its_exact_version_as_an_index_of_cpu_builds_may_be_set(tmp_path: Path) -> None:
     code, _, (call,) = install_torch(tmp_path, "--cuda", offered="cuda cu130")
-    pinned = re.search("^torch==(.*)$", (CHECKOUT / "constraints.txt").read_text(encoding="utf-8"), re.MULTILINE)
-    assert pinned is not None
-    assert (code, f"torch==={pinned[1]} " in call) == (0, True)
+    assert (code, f"torch==={PINNED} " in call) == (0, True)
 
 
 def test_a_build_for_an_older_cuda_comes_from_the_index_of_its_name_or_the_one_given(tmp_path: Path) -> None:
@@ -116,5 +150,7 @@ def test_make_names_a_build_of_torch_once_and_a_later_call_without_it_changes_no
     script.chmod(0o755)
     for words in (["TORCH=cuda"], [], ["TORCH=cuda"], ["TORCH=cpu"]):
         subprocess.run(["make", "-f", CHECKOUT / "Makefile", "setup", *words], cwd=tmp_path, check=True)
+    subprocess.run(["touch", "-d", "+1 hour", tmp_path / "constraints.txt"], check=True)  # other pins: installed anew
+    subprocess.run(["make", "-f", CHECKOUT / "Makefile", "setup"], cwd=tmp_path, check=True)
     named = [re.findall("--c[pu]+d?a?", call) for call in (tmp_path / "calls").read_text().splitlines()]
-    assert named == [["--cuda"], [], ["--cpu"], []]
+    assert named == [["--cuda"], [], ["--cpu"], [], ["--cpu"], []]
