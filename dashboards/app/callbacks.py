@@ -16,10 +16,8 @@ from flask import Response, request
 from plotly.io.json import to_json_plotly
 from pydantic import validate_call
 
-from dashboards.app import controls as control
+from dashboards.app import shell
 from dashboards.app.page_cache import PageCache, look_of
-from dashboards.app.shell import dimmed as dimmed_links
-from dashboards.app.shell import switches
 from dashboards.data.page_query import PageQuery, parse_query
 from dashboards.data.selection import Selection, provenance, state_of
 from dashboards.views.kit.components import copied, figure_of, notices, part_card, part_id, table
@@ -29,7 +27,7 @@ from dashboards.views.registry import ITEM_PAGES, PARTS, VIEWS
 from trials.errors import StoreError
 from trials.escaping import web_address
 
-_CHOSEN = (*control.NAMES, "theme")
+_CHOSEN = (*shell.NAMES, "theme")
 _SHOWN_PROBLEMS = 8
 NO_FIGURE = "No figure or format has this name."
 
@@ -110,7 +108,7 @@ def _shows(view: View, selection: Selection) -> str:
 
 def _shown_controls(view: View, selection: Selection) -> str:
     """The CSS classes of a view's controls: those that leave a choice."""
-    return " ".join(["controls", *(f"show-{name}" for name in view.controls if control.is_choice(name, selection))])
+    return " ".join(["controls", *(f"show-{name}" for name in view.controls if shell.is_choice(name, selection))])
 
 
 def _add_news(app: dash.Dash, cache: PageCache) -> None:
@@ -160,12 +158,12 @@ def _add_controls(app: dash.Dash, cache: PageCache) -> None:
     )
     @validate_call
     def make_controls(state: PageState) -> Any:
-        return control.controls(), switches(), state
+        return shell.controls(), shell.switches(), state
 
     @app.callback(
         output={
-            "values": [Output(control.control_id(name), "value") for name in _CHOSEN],
-            "lists": [Output(control.control_id(name), "data") for name in control.LISTED],
+            "values": [Output(shell.control_id(name), "value") for name in _CHOSEN],
+            "lists": [Output(shell.control_id(name), "data") for name in shell.LISTED],
             "pause": Output("control-pause", "checked"),
             "stopped": Output("tick", "disabled"),
             "resolved": Output("resolved", "data"),
@@ -181,7 +179,7 @@ def _add_controls(app: dash.Dash, cache: PageCache) -> None:
         inputs={
             "state": Input("later", "data"),
             "before": State("resolved", "data"),
-            "lists": [State(control.control_id(name), "data") for name in control.LISTED],
+            "lists": [State(shell.control_id(name), "data") for name in shell.LISTED],
         },
         prevent_initial_call=True,
     )
@@ -190,17 +188,17 @@ def _add_controls(app: dash.Dash, cache: PageCache) -> None:
         selection = cache.select(state["search"])
         query, _ = parse_query(state["search"])
         view = VIEWS.get(state["path"])
-        values = control.chosen(view.resolved(selection) if view else selection, view) | {
+        values = shell.chosen(view.resolved(selection) if view else selection, view) | {
             "theme": query.theme,
             "pause": query.pause,
         }
         values["defaults"] |= {"theme": "auto", "pause": "false"}
-        options, previous = control.choices(selection, view), before or {}
-        dimmed, why = dimmed_links(selection)
+        options, previous = shell.choices(selection, view), before or {}
+        dimmed, why = shell.dimmed(selection)
         return {
             "values": [no_update if values[name] == previous.get(name) else values[name] for name in _CHOSEN],
             "lists": [
-                no_update if options[n] == old else options[n] for n, old in zip(control.LISTED, lists, strict=True)
+                no_update if options[n] == old else options[n] for n, old in zip(shell.LISTED, lists, strict=True)
             ],
             "pause": query.pause,
             "stopped": query.pause,

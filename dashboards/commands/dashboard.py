@@ -32,15 +32,21 @@ DEMO_STORE = configs_folder("freezebench") / "store"
 # Of its sweeps the one with most corpora and seeds, at a tolerance that these seeds decide on two of the corpora.
 DEMO_PAGE = {"sweep": "freezebench-core", "tolerance": "4"}
 
+NO_TOKEN = typer.Option("--no-token", help="Ask for none: any user of this machine can look.")
+
 
 def dashboard(
     store: options.Store = DEFAULT_STORE,
     sweep: options.StoredSweep = None,
-    host: Annotated[str, typer.Option(help="Address to listen on. Other than loopback needs a token.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port, or the next free one; 0 takes any.")] = 8050,
     token_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="File with the token; otherwise PERMAFROST_DASHBOARD_TOKEN.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="File with the token.", show_default="PERMAFROST_DASHBOARD_TOKEN, else a new token"
+        ),
     ] = None,
+    no_token: Annotated[bool, NO_TOKEN] = False,
     trusted_host: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Host name that visitors use; repeatable.")
     ] = None,
@@ -67,7 +73,12 @@ def dashboard(
         from dashboards.serving.access import read_access
 
         access = read_access(
-            host=host, port=port, token_file=token_file, trusted_hosts=tuple(trusted_host or ()), url_prefix=url_prefix
+            host=host,
+            port=port,
+            token_file=token_file,
+            no_token=no_token,
+            trusted_hosts=tuple(trusted_host or ()),
+            url_prefix=url_prefix,
         )
         code = _serve(store, {} if sweep is None else {"sweep": sweep}, access, debug=debug)
     raise typer.Exit(code)
@@ -107,6 +118,7 @@ def _answer_ahead(frames: Frames, front: PageQuery | None) -> None:
 
 def demo(
     port: Annotated[int, typer.Option(help="Port, or the next free one; 0 takes any.")] = 8050,
+    no_token: Annotated[bool, NO_TOKEN] = False,
     debug: options.Debug = False,
 ) -> None:
     """Browse FreezeBench, a study of freezing that comes with Permafrost. Nothing runs and nothing is written.
@@ -124,6 +136,6 @@ def demo(
         from dashboards.serving.access import read_access
 
         say(f"store   {DEMO_STORE}\nhow     {DEMO_STORE.parent / 'README.md'}")
-        access = read_access(host="127.0.0.1", port=port, token_file=None, trusted_hosts=(), url_prefix="")
+        access = read_access(port=port, no_token=no_token)
         code = _serve(str(DEMO_STORE), DEMO_PAGE, access, debug=debug)
     raise typer.Exit(code)

@@ -1,4 +1,4 @@
-"""The dashboard's web server: one process, bound to one address, stopped within a second of Ctrl-C.
+"""The dashboard's web server: waitress in one process, bound to one address, stopped within a second of Ctrl-C.
 
 with Listening(app, Access(port=0)) as server:  # in a test
     ...  # server.url
@@ -8,29 +8,36 @@ code = serve(app, read_access(host=host, port=port), say)  # in a command
 
 from __future__ import annotations
 
-import asyncio
 import errno
+import logging
 import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from types import FrameType, TracebackType
-from typing import Self
+from typing import Any, Self
+from urllib.parse import quote
 
 import dash
 import numpy  # noqa: F401, see `_warm`
 import pandas  # noqa: F401
 from flask import Flask
+from waitress import wasyncore
+from waitress.server import create_server
 from werkzeug.test import Client
 
 from dashboards.serving.access import Access
-from dashboards.serving.connections import serve_until
-from dashboards.serving.gate import MAX_BODY_BYTES
-from dashboards.serving.hardened import secured
+from dashboards.serving.gate import secured
 from trials.errors import ConfigError
 
+_LIMITS = {  # of waitress, which closes who is silent for long and reads no more than this
+    "threads": 6,
+    "connection_limit": 256,  # below the usual limit of 1024 open files
+    "channel_timeout": 60,
+    "max_request_header_size": 64 << 10,
+    "max_request_body_size": 2 << 20,  # a callback sends the state of its controls: some KB
+}
 _PORTS_TRIED = 20  # from the one asked for
 _LOOK_S = 0.1  # between two looks whether a signal has come
 _LAST_ANSWERS_S = 0.3  # for running callbacks when the server stops
@@ -49,91 +56,74 @@ class Listening:
     """
 
     def __init__(self, app: dash.Dash, access: Access, *, debug: bool = False) -> None:
-        _refuse_own_addresses(app.server, access.url_prefix)
-        self._socket = _bound(access)
+        bound = _bound(access)
+        self._map: dict[int, Any] = {}  # waitress's open connections
         try:
             flask = secured(app, access, debug=debug)
-            _warm(flask, access, app.config.routes_pathname_prefix)
-            self._socket.setblocking(False)
-            self._socket.listen(socket.SOMAXCONN)
+            _warm(flask, access)
+            logging.getLogger("waitress").setLevel(logging.ERROR)  # a queue of requests is no news
+            self._server = create_server(flask, map=self._map, sockets=[bound], ident=None, **_LIMITS)
         except BaseException:
-            self._socket.close()
+            bound.close()
             raise
         below = access.url_prefix.removesuffix("/")
-        self.url = f"http://{_shown_host(access)}:{self._socket.getsockname()[1]}{below}/"
-        self._flask = flask
-        self._ready = threading.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._answer()), name="dashboard", daemon=True)
+        self.url = f"http://{_shown_host(access)}:{bound.getsockname()[1]}{below}/"
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._answer, name="dashboard", daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
-        self._ready.wait()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._loop.call_soon_threadsafe(self._stop.set)
+        self._stop.set()
+        self._server.pull_trigger()
         self._thread.join()
+        self._server.task_dispatcher.shutdown(timeout=_LAST_ANSWERS_S)
+        wasyncore.close_all(self._map, ignore_all=True)
 
-    async def _answer(self) -> None:
-        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        self._ready.set()
-        await serve_until(
-            self._stop,
-            self._flask,
-            self._socket,
-            max_body_bytes=4 * MAX_BODY_BYTES,  # the gate's limit has words and headers; this one spares memory
-            last_answers_s=_LAST_ANSWERS_S,
-        )
+    def _answer(self) -> None:
+        while not self._stop.is_set():
+            wasyncore.loop(timeout=1.0, use_poll=True, map=self._map, count=1)
 
 
 def serve(app: dash.Dash, access: Access, say: Callable[[str], None], *, page: str = "", debug: bool = False) -> int:
     """Serve until Ctrl-C (exit code 130) or SIGTERM (143); say the address of a page. Raises ConfigError."""
-    with _stopped_by_signal() as stopped, Listening(app, access, debug=debug) as server:
-        if access.port and f":{access.port}/" not in server.url:
-            say(f"Port {access.port} is in use.")
-        say(f"The dashboard is at {server.url}{page}" + (" and needs its token." if access.token else ""))
-        if not access.on_loopback:
-            say("Warning: plain HTTP can be read by the network, and this server is no match for it. Use ssh, or put a")
-            say("proxy before it: docs/pages/howto/dashboard.md has the file for nginx.")
-        say("Press Ctrl-C to stop.")
-        number = stopped.wait()
-    return 128 + number
+    received: list[int] = []  # an exception could interrupt anything
 
+    def note(number: int, frame: FrameType | None) -> None:
+        received.append(number)
 
-class _Stop:
-    """Waits for the first signal.
-
-    It looks again and again: Python runs a handler when its main thread runs, and if that thread begins to wait for a
-    lock just after a signal has come, it waits without end.
-    """
-
-    def __init__(self) -> None:
-        self._number = 0
-
-    def __call__(self, number: int, frame: FrameType | None) -> None:
-        self._number = self._number or number
-
-    def wait(self) -> int:
-        while not self._number:
-            time.sleep(_LOOK_S)
-        return self._number
-
-
-@contextmanager
-def _stopped_by_signal() -> Iterator[_Stop]:
-    """While the block runs, signals only set a flag: an exception could interrupt anything."""
-    stop = _Stop()
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield stop
+        with Listening(app, access, debug=debug) as server:
+            if access.port and f":{access.port}/" not in server.url:
+                say(f"Port {access.port} is in use.")
+            needs = " and needs its token." if access.token and not access.token_is_new else ""
+            say(f"The dashboard is at {server.url}{_page_with_token(page, access)}{needs}")
+            if not access.on_loopback:
+                say("Warning: plain HTTP can be read by the network, and this server is no match for it. Use ssh, or")
+                say("put a proxy before it: docs/pages/howto/dashboard.md has the file for nginx.")
+            say("Press Ctrl-C to stop.")
+            # Python runs a handler when its main thread runs: one that waits for a lock from just then on never does.
+            while not received:
+                time.sleep(_LOOK_S)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+    return 128 + received[0]
 
 
-def _warm(flask: Flask, access: Access, prefix: str) -> None:
+def _page_with_token(page: str, access: Access) -> str:
+    """The query of a page, with the token where nobody else can know it."""
+    if not (access.token and access.token_is_new):
+        return page
+    return f"{page}{'&' if page else '?'}token={quote(access.token)}"
+
+
+def _warm(flask: Flask, access: Access) -> None:
     """Request the first page before any visitor can.
 
     Dash completes an app during its first request and admits a second one meanwhile (an open tab reconnects at once);
@@ -142,17 +132,10 @@ def _warm(flask: Flask, access: Access, prefix: str) -> None:
     """
     client = Client(flask.wsgi_app)
     headers = {"Authorization": f"Bearer {access.token}"} if access.token else {}
-    for path in ("", "_dash-layout", "_dash-dependencies"):
-        answer = client.get(prefix + path, base_url="http://127.0.0.1", headers=headers, follow_redirects=True)
+    for path in ("/", "/_dash-layout", "/_dash-dependencies"):
+        answer = client.get(path, base_url="http://127.0.0.1", headers=headers, follow_redirects=True)
         if answer.status_code != 200:
             raise RuntimeError(f"the dashboard's first page failed: {answer.status}: {answer.get_data(as_text=True)}")
-
-
-def _refuse_own_addresses(flask: Flask, prefix: str) -> None:
-    """Raise ConfigError for a prefix that looks like what a proxy leaves of an address."""
-    ours = {rule.rule.split("/")[1] for rule in flask.url_map.iter_rules()}
-    if prefix and prefix.split("/")[1] in ours - {""}:
-        raise ConfigError(f"url prefix: {prefix!r} begins as an address of the dashboard itself; choose another path.")
 
 
 def _bound(access: Access) -> socket.socket:

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from dashboards.app import controls as control
 from dashboards.app.app import make_app
-from dashboards.app.shell import TICK_MS
+from dashboards.app.shell import NAMES, TICK_MS
 from dashboards.data.frames import Frames
 from dashboards.data.page_query import PageQuery
 from dashboards.report.write import write_report
@@ -202,7 +201,7 @@ def test_what_a_dark_page_prints_and_saves_is_light(url: str, browser: Browser) 
 
 def test_only_controls_that_leave_a_choice_are_shown(url: str, watched: Watched) -> None:
     page = watched.open(f"{url}/scores")
-    shown = [name for name in control.NAMES if page.locator(f".control-{name}").is_visible()]
+    shown = [name for name in NAMES if page.locator(f".control-{name}").is_visible()]
     assert shown == ["size", "strategy", "metric", "split"]
 
 

@@ -103,5 +103,5 @@ def test_the_command_serves_it_until_it_is_stopped() -> None:
         server.send_signal(signal.SIGINT)
         assert (server.stderr.read(), server.wait()) == ("", 130)
     assert said[0] == f"store   {DEMO_STORE}\n"
-    assert "http://127.0.0.1:" in said[2]
+    assert re.search(r" http://127\.0\.0\.1:\d+/\?sweep=freezebench-core&tolerance=4&token=\S+$", said[2])
     assert said[3] == "Press Ctrl-C to stop.\n"

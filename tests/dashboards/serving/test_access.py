@@ -11,18 +11,29 @@ from tests.dashboards.serving.visitors import TOKEN
 from tests.examples import each
 from trials.errors import ConfigError, RefusedError
 
+GIVEN = {"PERMAFROST_DASHBOARD_TOKEN": TOKEN}
+
+
+def test_a_token_is_made_where_none_is_given_on_loopback_too() -> None:
+    one, other = read_access(environ={}), read_access(environ={})
+    assert (one.host, one.token_is_new, len(one.token or "") >= 32) == ("127.0.0.1", True, True)
+    assert one.token != other.token
+    given = read_access(environ=GIVEN)
+    assert (given.token, given.token_is_new) == (TOKEN, False)
+    assert read_access(no_token=True, environ=GIVEN).token is None
+
 
 @each("host", ["127.0.0.1", "127.0.0.53", "localhost", "::1"])
-def test_loopback_needs_no_token(host: str) -> None:
-    assert Access(host=host).on_loopback
+def test_a_loopback_address_can_do_without(host: str) -> None:
+    assert read_access(host=host, no_token=True).on_loopback
 
 
 @each("host", ["0.0.0.0", "::", "192.0.2.7", "node7", "localhost.example.org", "127.0.0.1.nip.io"])
-def test_any_other_host_needs_a_token_and_the_refusal_says_how(host: str) -> None:
-    with pytest.raises(RefusedError, match=r"PERMAFROST_DASHBOARD_TOKEN.*--token-file.*ssh") as caught:
-        read_access(host=host, environ={})
+def test_any_other_host_cannot_and_the_refusal_says_what_to_do(host: str) -> None:
+    with pytest.raises(RefusedError, match=r"--no-token.*ssh") as caught:
+        read_access(host=host, no_token=True)
     assert caught.value.exit_code == 4
-    assert read_access(host=host, environ={"PERMAFROST_DASHBOARD_TOKEN": TOKEN}).token == TOKEN
+    assert read_access(host=host, environ=GIVEN).token == TOKEN
 
 
 def test_all_that_is_wrong_is_told() -> None:
@@ -47,14 +58,11 @@ def test_a_token_file_is_read_without_its_newline_and_goes_before_the_variable(t
     file = tmp_path / "token"
     file.touch(mode=0o600)
     file.write_text(f"{TOKEN}\n")
-    assert read_access(token_file=file, environ={"PERMAFROST_DASHBOARD_TOKEN": "y" * 20}).token == TOKEN
-
-
-@pytest.mark.parametrize("mode", [0o644, 0o640, 0o620])
-def test_a_token_file_that_others_can_open_is_refused(tmp_path: Path, mode: int) -> None:
-    file = tmp_path / "token"
-    file.write_text(TOKEN)
-    file.chmod(mode)
+    access = read_access(token_file=file, environ={"PERMAFROST_DASHBOARD_TOKEN": "y" * 20})
+    assert (access.token, access.token_is_new) == (TOKEN, False)
+    with pytest.raises(ConfigError, match="exclude each other"):
+        read_access(token_file=file, no_token=True)
+    file.chmod(0o640)
     with pytest.raises(RefusedError, match="chmod 600"):
         read_access(token_file=file, environ={})
 
@@ -64,3 +72,9 @@ def test_a_token_file_that_cannot_be_read_is_told(tmp_path: Path, name: str) -> 
     with pytest.raises(ConfigError, match=r"token file: .* cannot be read") as caught:
         read_access(token_file=tmp_path / name, environ={})
     assert caught.value.exit_code == 3
+
+
+@each("prefix", ["p", "/p//q", "/..", "/p?x", "/p q", "https://example.org/p"])
+def test_what_is_no_path_is_refused_with_what_is_one(prefix: str) -> None:
+    with pytest.raises(ConfigError, match=r"url prefix: .*a path like /user/ana/proxy/8050 is needed"):
+        Access(url_prefix=prefix)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import socket
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from urllib.parse import urlsplit
 
 import pytest
@@ -16,7 +17,6 @@ from dashboards.serving.server import Listening
 from tests.dashboards.serving.visitors import (
     CALLBACK,
     TOKEN,
-    End,
     ask,
     changed_to,
     ended_by,
@@ -103,30 +103,33 @@ def test_a_huge_body_over_a_socket_is_refused() -> None:
     assert reply.status == 413
 
 
-def test_a_cold_server_answers_its_first_requests() -> None:
-    with program() as process, ThreadPoolExecutor(6) as pool:
+def test_a_visitor_is_answered_beside_connections_that_send_half_of_a_request() -> None:
+    with Listening(small_app(), Access(port=0)) as server, ExitStack() as stack:
+        for _ in range(50):
+            one = stack.enter_context(socket.create_connection(("127.0.0.1", urlsplit(server.url).port or 0)))
+            one.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")
+        assert ask(server.url).status == 200
+
+
+def test_the_printed_address_has_the_new_token_and_leads_to_the_page() -> None:
+    with program() as process:
         url = url_of(process)
-        paths = ["/", "/_dash-layout", "/_dash-dependencies"] * 2
-        assert [reply.status for reply in pool.map(ask, [url] * 6, paths)] == [200] * 6
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/\?token=[\w-]{32}", url)
+        place = f"/?{urlsplit(url).query}"
+        assert [ask(url).status, ask(url, place).status, ask(url, place).headers["location"]] == [401, 303, "/"]
+        assert ended_by(process, signal.SIGTERM) == (143, "", "Press Ctrl-C to stop.\n")
 
 
-@pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
-)
-def test_a_signal_ends_it_before_a_slow_callback_and_without_a_traceback(number: signal.Signals, code: int) -> None:
-    assert end_of_busy_server(number) == (code, "", "Press Ctrl-C to stop.\n")
-
-
-def end_of_busy_server(number: signal.Signals) -> End:
+def test_ctrl_c_ends_it_before_a_slow_callback_and_without_a_traceback() -> None:
     """With a connection open, and a callback that would outlast the test."""
     body = json.dumps(changed_to("slow")).encode()
     head = f"POST {CALLBACK} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-    with program() as process:
+    with program("no-token") as process:
         url = url_of(process)
         with socket.create_connection(("127.0.0.1", urlsplit(url).port or 0)) as busy:
             busy.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
             assert ask(url).status == 200
-            return ended_by(process, number)
+            assert ended_by(process, signal.SIGINT) == (130, "", "Press Ctrl-C to stop.\n")
 
 
 def test_no_thread_is_left_after_many_servers() -> None:

@@ -11,12 +11,11 @@ from werkzeug.test import Client
 from dashboards.app.app import make_app
 from dashboards.data.frames import Frames
 from dashboards.serving.access import Access
-from dashboards.serving.hardened import secured
+from dashboards.serving.gate import secured
 from dashboards.serving.server import Listening
 from tests.dashboards.serving.visitors import LAN, TOKEN, one_visitor, small_app, visitor
 from tests.dashboards.stores import STRATEGIES, specs, write_store
 from tests.examples import each
-from trials.errors import ConfigError
 
 NEAR: dict[str, Any] = {"base_url": "http://127.0.0.1:8050", "environ_base": {"REMOTE_ADDR": "127.0.0.1"}}
 ANA = "/user/an%C3%A4%40x/proxy/8050"
@@ -94,25 +93,10 @@ def test_a_prefix_that_was_set_counts_for_everybody_and_before_the_header() -> N
 def test_the_cookie_is_for_the_path_alone_and_the_way_back_is_below_it() -> None:
     client = visitor(Access(token=TOKEN, url_prefix="/user/ana"))
     answer = client.get(f"//user/ana/../x?token={TOKEN}", **NEAR)
-    assert 'content="0; url=/user/ana/' in answer.text
+    assert answer.headers["Location"].startswith("/user/ana/")
     answer = client.get(f"/user/ana/scores?token={TOKEN}&size=5", **NEAR)
-    assert 'content="0; url=/user/ana/scores?size=5"' in answer.text
+    assert answer.headers["Location"] == "/user/ana/scores?size=5"
     assert "Path=/user/ana" in answer.headers["Set-Cookie"].split("; ")
-
-
-@each("prefix", ["p", "/p//q", "/..", "/p?x", "/p q", "https://example.org/p"])
-def test_an_option_that_is_no_prefix_is_refused_with_what_is_one(prefix: str) -> None:
-    with pytest.raises(ConfigError, match=r"url prefix: .*a path like /user/ana/proxy/8050 is needed"):
-        Access(url_prefix=prefix)
-
-
-@pytest.mark.parametrize("prefix", ["/assets/x", "/_dash-layout"])
-def test_a_prefix_that_begins_as_our_own_addresses_is_refused(prefix: str) -> None:
-    with (
-        pytest.raises(ConfigError, match="begins as an address of the dashboard itself"),
-        Listening(small_app(), Access(port=0, url_prefix=prefix)),
-    ):
-        pass
 
 
 def test_the_address_that_is_told_is_below_the_prefix() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import http.client
-import os
 import signal
 import socket
 import subprocess
@@ -21,7 +20,7 @@ from dash import Input, Output, dcc, html
 from werkzeug.test import Client
 
 from dashboards.serving.access import Access
-from dashboards.serving.hardened import secured
+from dashboards.serving.gate import secured
 
 TOKEN = "correct-horse-battery-staple"
 CALLBACK = "/_dash-update-component"
@@ -38,7 +37,7 @@ def small_app() -> dash.Dash:
         if value == "13":
             raise ValueError("a secret of the server")
         time.sleep(3600 if value == "slow" else 0)
-        return f"value {value}" * {"long": 5_000, "huge": 600_000}.get(value, 1)
+        return f"value {value}" * (5_000 if value == "long" else 1)
 
     app.clientside_callback("function (value) { return value; }", Output("kept", "data"), Input("in", "value"))
     return app
@@ -88,20 +87,19 @@ from orchestrator.config.console import say
 from tests.dashboards.serving.visitors import small_app
 from trials.errors import PermafrostError
 try:
-    sys.exit(serve(small_app(), read_access(host=sys.argv[1], port=int(sys.argv[2])), say))
+    sys.exit(serve(small_app(), read_access(port=0, no_token=len(sys.argv) > 1), say))
 except PermafrostError as error:
     sys.exit(print(error, file=sys.stderr) or error.exit_code)
 """
 
 
 @contextmanager
-def program(host: str = "127.0.0.1", port: int = 0, **environ: str) -> Iterator[subprocess.Popen[str]]:
+def program(*words: str) -> Iterator[subprocess.Popen[str]]:
     """The server as a process of its own, as a command runs it; killed if it outlasts the block."""
-    command = [sys.executable, "-c", _PROGRAM, host, str(port)]
+    command = [sys.executable, "-c", _PROGRAM, *words]
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **environ},
-        cwd=Path(__file__).parents[3],
-    ) as process:  # fmt: skip
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=Path(__file__).parents[3]
+    ) as process:
         try:
             yield process
         finally:

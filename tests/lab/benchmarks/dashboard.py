@@ -202,7 +202,7 @@ def _with(plan: Any, spec: Any) -> Any:
 @contextmanager
 def _server(folder: Path) -> Iterator[tuple[str, psutil.Process, float]]:
     began = time.perf_counter()
-    words = [str(Path(sys.executable).parent / "permafrost"), "dashboard", str(folder), "--port", "0"]
+    words = [str(Path(sys.executable).parent / "permafrost"), "dashboard", str(folder), "--port", "0", "--no-token"]
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as server:
         assert server.stderr is not None
         found = next(match for line in server.stderr if (match := re.search(r"http://\S+/", line)))
