@@ -152,7 +152,7 @@ def test_without_a_browser_all_but_the_pictures_is_written(written: Written, mon
 
 @each("ending", ["csv", "md", "tex", "json"])
 def test_a_figure_is_exported_as_the_page_of_its_address_shows_it(frames: Frames, tmp_path: Path, ending: str) -> None:
-    for name, url in (("all", ""), ("some", "http://127.0.0.1:8050/depth?size=800&strategy=first_k")):
+    for name, url in (("all", ""), ("some", "http://127.0.0.1:8050/scores?size=800&strategy=first_k")):
         export_figure(frames, "depth-forest", url, tmp_path / f"{name}.{ending}")
     assert (tmp_path / f"some.{ending}").stat().st_size < (tmp_path / f"all.{ending}").stat().st_size
 
