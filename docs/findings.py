@@ -22,7 +22,7 @@ from orchestrator.search.trial_results import StoredTrials
 from orchestrator.store import ResultStore
 from orchestrator.store.sweep_plans import SweepPlan
 from orchestrator.sweeps.search_spec import DepthGoalSpec, GoalSpec
-from tests.lab.replay import recorded_trials, simulate
+from tests.orchestrator.search.replay import recorded_trials, simulate
 from trials.settings import FreezeSpec
 from trials.spec import TrialSpec
 from trials.tasks import TASKS
@@ -87,7 +87,7 @@ with the same seeds (below 0: loses less than the first three).
 """
 _SEARCHES = """## What `choose_depth` would have spent
 
-The same trials replayed (`tests/lab/replay.py`): the search asks for one after the other, none trains,
+The same trials replayed (`tests/orchestrator/search/replay.py`): the search asks for one after the other, none trains,
 and it stops once the deepest freeze within the tolerance is decided or cannot be with the seeds that there are.
 
 | corpus | encoder | train size | trials of the grid: 1 point | 3 points | 10 points |

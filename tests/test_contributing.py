@@ -25,7 +25,7 @@ from orchestrator.sweeps.load_sweep import load_sweep
 from orchestrator.sweeps.search_spec import SEARCHES, ScheduleSpec, less_is_better
 from tests.dashboards.views.made import made
 from tests.docs.snippets import DOCUMENTS
-from tests.lab.replay import simulate
+from tests.orchestrator.search.replay import simulate
 from tests.orchestrator.search.worlds import EPOCHS, grid_of, nothing_known, table
 from tests.trials.conftest import save_tiny_model
 from trials.datasets.corpus import CORPUS_FORMATS

@@ -30,7 +30,7 @@ from orchestrator.sweeps.search_spec import DepthGoalSpec, GoalSpec
 from tests.builders import first_k, make_record, make_spec
 from tests.dashboards.views.made import selected
 from tests.examples import each
-from tests.lab.replay import RecordedTrials, recorded_trials, simulate
+from tests.orchestrator.search.replay import RecordedTrials, recorded_trials, simulate
 from tests.orchestrator.search.worlds import nothing_known
 from trials.record import EpochRecord, SplitReport
 from trials.spec import TrialSpec

@@ -5,9 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from tests.lab.gpu.results import read_json
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # the part that launches the product runs before this run imports torch
     import torch
@@ -20,7 +18,7 @@ class PartContext:
     """The conditions of a part.
 
     Attributes:
-        out: The folder of results; those of earlier parts are there.
+        out: The folder of results.
         work: A folder for models and caches.
         rehearse: Whether everything is tiny.
         budget_s: Seconds that the part may take.
@@ -54,12 +52,3 @@ class PartContext:
     def left_s(self, reserve: float = 0.0) -> float:
         """Seconds left, less a reserve; at least one."""
         return max(1.0, self.budget_s - reserve - (time.monotonic() - self.began))
-
-    def trials_at_a_time(self) -> int:
-        """What the packing part found fastest, else 1."""
-        return int(self.found("packing").get("best_trials_at_a_time", 1))
-
-    def found(self, part: str) -> dict[str, Any]:
-        """The figures of another part, empty if it has none."""
-        figures: dict[str, Any] = read_json(self.out / f"{part}.json").get("figures", {})
-        return figures

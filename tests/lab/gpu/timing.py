@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -59,12 +59,8 @@ def timed_steps(
     *,
     graphs: bool = True,
     warm_up: int = WARM_UP,
-    start: Callable[[], None] | None = None,
 ) -> dict[str, Any]:
-    """Seconds of optimiser steps after a warm-up, and their counted operations.
-
-    `start` is called between the two: it may wait for other processes.
-    """
+    """Seconds of optimiser steps after a warm-up, and their counted operations."""
     device = default_device()
     spec = changed(spec, optim={"epochs": 1 + (warm_up + steps) // max(1, spec.train_size // spec.optim.batch_size)})
     with cuda_graphs(graphs):
@@ -72,8 +68,6 @@ def timed_steps(
         unfreezing = FreezeSchedule(spec, training)
         unfreezing.train_to(warm_up)
         wait_for(device)
-        if start is not None:
-            start()
         before, began = training.flops, time.perf_counter()
         unfreezing.train_to(warm_up + steps)
         wait_for(device)
@@ -89,34 +83,10 @@ def timed_steps(
     return found
 
 
-def whole_trial(
-    spec: TrialSpec,
-    *,
-    graphs: bool = True,
-    report: Callable[[dict[str, Any]], None] | None = None,
-) -> dict[str, Any]:
-    """A trial from its set-up to its test score; `report` receives the sums so far at every evaluation."""
+def trial_losses(spec: TrialSpec, *, graphs: bool = True) -> list[float]:
+    """The loss of every step of a whole trial."""
     encode(spec)
-    began = time.perf_counter()
-    found: dict[str, Any] = {}
     with cuda_graphs(graphs):
-        records = []
-        for record in run_trial(spec, predictions="none"):
-            records.append(record)
-            found = {
-                "seconds": time.perf_counter() - began,
-                "step": record.step,
-                "setup_s": records[0].setup_s,
-                "prefix_s": records[0].prefix_paid_s,
-                "train_s": [r.train_s for r in records],
-                "eval_s": [r.eval_s for r in records],
-                "steps": [r.step for r in records],
-                "losses": [loss for r in records for loss in r.step_losses],
-                "energy_j": None if record.energy_j is None else sum(r.energy_j or 0.0 for r in records),
-                "peak_bytes": max(r.peak_memory_bytes or r.worker_memory_bytes or 0 for r in records),
-                "prefix_layers": record.prefix_layers,
-            }
-            if report is not None:
-                report({key: value for key, value in found.items() if key != "losses"})
+        losses = [loss for record in run_trial(spec, predictions="none") for loss in record.step_losses]
     release()
-    return found
+    return losses

@@ -1,8 +1,7 @@
-"""Studies 1 and 4 at true size without a download: random weights, random subwords, sentences of real lengths.
+"""Study 1 at true size without a download: random weights, random subwords, sentences of real lengths.
 
-The recipes and sizes are read from `configs/`; the lengths are those of the bundled treebank samples and, for the two
-GLUE tasks, log-normal with the mean and standard deviation of their public files. Nothing is tokenised: the encoded
-corpora are put where a trial looks for them.
+The recipe and sizes are read from `configs/`; the lengths are those of the bundled treebank samples. Nothing is
+tokenised: the encoded corpora are put where a trial looks for them.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import json
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,14 +27,10 @@ from trials.spec import TrialSpec
 from trials.starter import treebank_path
 from trials.tasks.task import IGNORE, Example, Split
 
-if TYPE_CHECKING:
-    from orchestrator.forecast.gpu_memory import Lengths
-
 CONFIGS = Path(__file__).parents[3] / "configs"
 SUBWORDS_A_WORD = (0.8, 0.13, 0.07)  # shares of words of 1, 2 and 3 subwords
 TREEBANKS = {"ewt": "UD_English-EWT-sample", "nsc": "UD_Naija-NSC-sample"}
-LOG_WORDS = {"sst2": (2.78, 0.59), "cola": (1.94, 0.45)}  # mean and standard deviation of the logarithm of words
-N_TAGS, N_CLASSES, FIRST_ID = 17, 2, 5  # ids below are those of special tokens
+N_TAGS, FIRST_ID = 17, 5  # ids below are those of special tokens
 # The published dimensions of the two encoders; what `AutoConfig` has by default is left out.
 ENCODERS: dict[str, dict[str, Any]] = {
     "distilbert-base-multilingual-cased": {"family": "distilbert", "vocab_size": 119_547},
@@ -61,15 +56,8 @@ class Workload:
 
     def study1(self) -> list[TrialSpec]:
         """Ten trials: two treebanks times five freezes, one seed."""
-        return self._trials("emekaeze_pos", TREEBANKS)
-
-    def study4(self, train_size: int) -> list[TrialSpec]:
-        """Fourteen trials: two tasks times seven freezes, at one train size and one seed."""
-        return self._trials("freezing_bert_glue", LOG_WORDS, train_size=train_size)
-
-    def _trials(self, study: str, corpora: Any, **changes: Any) -> list[TrialSpec]:
         sweep, published = (
-            yaml.safe_load((CONFIGS / folder / f"{study}.yaml").read_text(encoding="utf-8"))
+            yaml.safe_load((CONFIGS / folder / "emekaeze_pos.yaml").read_text(encoding="utf-8"))
             for folder in ("sweeps", "published")
         )
         recipe = {key: value for key, value in sweep["trial"].items() if key != "model"}
@@ -78,7 +66,7 @@ class Workload:
             recipe["optim"] = recipe["optim"] | {"epochs": 2, "batch_size": 8}
             recipe |= {"max_length": 32, "precision": "fp32"}
         found = []
-        for name in corpora:
+        for name in TREEBANKS:
             details = published["corpora"][name]
             sizes = (48, 24, 16) if self.tiny else tuple(size or 0 for size in details["sizes"])
             task = details["task"]
@@ -88,7 +76,7 @@ class Workload:
                     **recipe, "task": task, "data": data_spec(name, sizes), "model": model,
                     "freeze": draft.resolve(model), "train_size": sizes[0], "seed": sweep["seeds"][0],
                 }  # fmt: skip
-                found.append(TrialSpec.model_validate(spec | changes))
+                found.append(TrialSpec.model_validate(spec))
         return found
 
     def encoder(self, name: str) -> ModelSpec:
@@ -141,32 +129,16 @@ def encode(spec: TrialSpec) -> EncodedCorpus:
     return cached_or_encoded(key, lambda: _encoded(spec))
 
 
-def encoded_lengths(data: EncodedCorpus) -> Lengths:
-    """The lengths of a synthetic corpus, which no file has; those of a subset are those of the split."""
-    from orchestrator.forecast.gpu_memory import Lengths
-
-    train, dev = (np.sort([len(example.ids) for example in split.examples]) for split in (data.train, data.dev))
-    return Lengths(train, dev, dev[:0], len(train), len(dev), 0)
-
-
 def _encoded(spec: TrialSpec) -> EncodedCorpus:
     rng = np.random.default_rng(int(spec.data.fingerprint[:8], 16))
-    names = tuple(f"label{i}" for i in range(N_TAGS if spec.task == "pos" else N_CLASSES))
+    names = tuple(f"label{i}" for i in range(N_TAGS))
     config = json.loads((Path(spec.model.path) / "config.json").read_text(encoding="utf-8"))
-    make = _sentence if spec.task == "pos" else _text
     assert spec.data.sizes is not None
     splits = []
     for split, size in zip(("train", "dev", "test"), spec.data.sizes, strict=True):
-        words = _words(spec.data.name, split, size, rng)
-        splits.append(Split([make(n, spec.max_length, config["vocab_size"], len(names), rng) for n in words.tolist()]))
+        words = rng.choice(_sample_words(spec.data.name, split), size).tolist()
+        splits.append(Split([_sentence(n, spec.max_length, config["vocab_size"], len(names), rng) for n in words]))
     return EncodedCorpus(names, names, config.get("pad_token_id") or 0, *splits)
-
-
-def _words(corpus: str, split: str, size: int, rng: np.random.Generator) -> np.ndarray:
-    """(size,) words of each item."""
-    if corpus in TREEBANKS:
-        return rng.choice(_sample_words(corpus, split), size)
-    return np.maximum(1, np.round(rng.lognormal(*LOG_WORDS[corpus], size))).astype(np.int64)
 
 
 @lru_cache
@@ -186,12 +158,6 @@ def _sentence(n_words: int, max_length: int, vocabulary: int, n_labels: int, rng
     labels[at[at > 0]] = gold[at > 0]
     ids = rng.integers(FIRST_ID, vocabulary, length)
     return Example(ids, labels, gold, at, cut=int((at < 0).sum()))
-
-
-def _text(n_words: int, max_length: int, vocabulary: int, n_labels: int, rng: np.random.Generator) -> Example:
-    length = min(2 + int(rng.choice([1, 2, 3], n_words, p=SUBWORDS_A_WORD).sum()), max_length)
-    label = rng.integers(0, n_labels, 1)
-    return Example(rng.integers(FIRST_ID, vocabulary, length), label, label, np.zeros(1, np.int64))
 
 
 def nothing() -> FreezeSpec:

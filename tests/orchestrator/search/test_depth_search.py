@@ -18,7 +18,7 @@ from orchestrator.store import ResultStore
 from orchestrator.sweeps.search_spec import DepthGoalSpec, GoalSpec
 from tests.builders import first_k, make_record, make_spec
 from tests.examples import first
-from tests.lab.replay import RecordedTrials, simulate
+from tests.orchestrator.search.replay import RecordedTrials, simulate
 from tests.orchestrator.search.worlds import nothing_known
 from trials.record import EpochRecord, SplitReport
 from trials.spec import TrialSpec

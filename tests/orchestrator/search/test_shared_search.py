@@ -21,9 +21,9 @@ from orchestrator.store.decisions import Choice, Promoted, Stopped, Suggested
 from orchestrator.store.sweep_plans import SweepPlan
 from orchestrator.sweeps.search_spec import DepthGoalSpec, GoalSpec, ScheduleSpec, SearchSpec
 from orchestrator.sweeps.space import Axis
-from tests.lab.replay import RecordedTrials, simulate
 from tests.orchestrator.execution.sharing_driver import drive
 from tests.orchestrator.execution.test_shared_source import committed
+from tests.orchestrator.search.replay import RecordedTrials, simulate
 from tests.orchestrator.search.test_depth_search import DEPTHS, trials
 from tests.orchestrator.search.worlds import RATES, SIX_LAYERS, StopLow, grid_of, resolver, table
 from trials.spec import TrialSpec

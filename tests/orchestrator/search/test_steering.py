@@ -10,7 +10,7 @@ from orchestrator.search.schedule import NoEarlyStopping, scheduler_of
 from orchestrator.search.steering import FixedCells, Steering, front
 from orchestrator.sweeps.search_spec import ScheduleSpec, SearchSpec
 from orchestrator.sweeps.space import Axis
-from tests.lab.replay import SimulatedCost, simulate
+from tests.orchestrator.search.replay import SimulatedCost, simulate
 from tests.orchestrator.search.worlds import (
     DEPTHS,
     EPOCHS,

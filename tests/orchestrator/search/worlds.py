@@ -14,7 +14,7 @@ from orchestrator.store import ResultStore
 from orchestrator.sweeps.search_spec import Layers
 from orchestrator.sweeps.space import Point
 from tests.builders import make_record, make_spec
-from tests.lab.replay import RecordedTrials
+from tests.orchestrator.search.replay import RecordedTrials
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
 

@@ -1,4 +1,4 @@
-"""The starter set: a model that `transformers` loads and that knows something, samples that can be cut again."""
+"""The starter set: a model that `transformers` loads and that knows something, and samples of two treebanks."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from trials.settings import Columns
 from trials.sources.places.corpus_draft import DataDraft
 from trials.sources.places.model_draft import ModelDraft, find_model
 from trials.starter import BUNDLED_TREEBANKS, model_path, treebank_path
-
-SHARED = Path(__file__).parents[4] / "shared" / "data"
 
 
 def test_the_model_is_a_small_distilbert_that_transformers_loads() -> None:

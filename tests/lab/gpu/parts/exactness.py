@@ -22,7 +22,7 @@ from torch.nn.functional import cross_entropy
 from tests.lab.gpu.gradients import step_gradient
 from tests.lab.gpu.part_context import PartContext
 from tests.lab.gpu.results import Record
-from tests.lab.gpu.timing import whole_trial
+from tests.lab.gpu.timing import trial_losses
 from tests.lab.gpu.workload import LAYERS, changed, data_spec, encode, first, nothing
 from trials.models.family import MODEL_FAMILIES
 from trials.seeding import numpy_stream
@@ -109,7 +109,7 @@ def _measured(check: Check) -> float | str:
 
 
 def _loss_distance(spec: TrialSpec, **options: Any) -> float:
-    losses, plain = whole_trial(spec, **options)["losses"], plain_losses(changed(spec, precision="fp32"))
+    losses, plain = trial_losses(spec, **options), plain_losses(changed(spec, precision="fp32"))
     return float(np.abs(np.array(losses) - np.array(plain)).max())
 
 

@@ -10,7 +10,7 @@ import torch
 
 from tests.lab.gpu.part_context import PartContext
 from tests.lab.gpu.results import Record
-from tests.lab.gpu.workers import CONTEXT_VARIABLE
+from tests.lab.gpu.runner import CONTEXT_VARIABLE
 from trials.hardware.device import device_name, wait_for
 
 PACKAGES = ("torch", "transformers", "numpy", "accelerate", "pydantic", "pytest", "scipy", "ray")

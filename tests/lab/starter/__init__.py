@@ -1,1 +1,0 @@
-"""The scripts that made the starter set."""
