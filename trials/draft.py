@@ -14,8 +14,7 @@ from typing import Annotated, Any, ParamSpec, TypeVar
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from trials.errors import ConfigError, PermafrostError, unknown
-from trials.freeze.stored_rule import ADAPTIVE
-from trials.freeze.strategies import FREEZE_STRATEGIES, LAYERS, frozen_layers, has_depths, possible_depths
+from trials.freeze.strategies import ADAPTIVE, FREEZE_STRATEGIES, LAYERS, frozen_layers, has_depths, possible_depths
 from trials.model_checks.checked_models import check_model
 from trials.plugins.registry import HINT
 from trials.settings import EMBEDDINGS_ALONE, DataSpec, FreezeSpec, Frozen, ModelSpec, Positive, Recipe

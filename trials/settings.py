@@ -8,10 +8,11 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from trials.escaping import escaped
-from trials.freeze.stored_rule import ADAPTIVE, StoredRule
 from trials.freeze.strategies import (
+    ADAPTIVE,
     FREEZE_STRATEGIES,
     LAYERS,
+    StoredRule,
     StrategyLook,
     frozen_layers,
     look_of,

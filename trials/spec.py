@@ -17,8 +17,7 @@ from typing import Any
 
 from pydantic import model_validator
 
-from trials.freeze.stored_rule import ADAPTIVE
-from trials.freeze.strategies import FREEZE_STRATEGIES, frozen_layers
+from trials.freeze.strategies import ADAPTIVE, FREEZE_STRATEGIES, frozen_layers
 from trials.settings import (
     BASELINE,
     FROZEN_EMBEDDINGS,

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from orchestrator.config.quantities import counted
 from trials.escaping import escaped
-from trials.freeze.stored_rule import ADAPTIVE
-from trials.freeze.strategies import look_of
+from trials.freeze.strategies import ADAPTIVE, look_of
 from trials.settings import FreezeSpec, LabelParts
 from trials.spec import TrialSpec
 

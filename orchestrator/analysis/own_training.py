@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import json
 
-from trials.freeze.stored_rule import ADAPTIVE
-from trials.freeze.strategies import FREEZE_STRATEGIES, LAYERS, possible_depths
+from trials.freeze.strategies import ADAPTIVE, FREEZE_STRATEGIES, LAYERS, possible_depths
 from trials.models.family import MODEL_FAMILIES
 from trials.settings import EMBEDDINGS_ALONE, FreezeSpec
 from trials.spec import TrialSpec

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from tests.builders import make_spec, write_conllu, write_treebank
+from tests.builders import make_spec, write_treebank
 from tests.examples import each
 from trials.draft import DraftError, FreezeDraft, Lookup, TrialDraft
-from trials.errors import DataError
 from trials.settings import EMBEDDINGS_ALONE, FreezeSpec
 from trials.sources.places.corpus_draft import DataDraft
 from trials.spec import TrialSpec
@@ -93,29 +92,6 @@ def test_what_is_said_wrongly_is_refused_with_what_is_known(key: str, value: obj
 
 
 # --- Corpora
-
-
-def test_a_corpus_is_a_bundled_sample_or_a_folder_from_where_one_stands_and_called_as_one_likes(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bundled = TrialDraft.model_validate({"data": "UD_Naija-NSC-sample"}).data
-    assert bundled == DataDraft(bundled="UD_Naija-NSC-sample")
-    assert bundled.resolve().name == "UD_Naija-NSC-sample"
-    monkeypatch.chdir(folder.parent)
-    assert DataDraft(folder="tiny").resolve() == DataDraft(folder=str(folder)).resolve()
-    assert [DataDraft(folder="tiny", name=name).resolve().name for name in (None, "mine")] == ["tiny", "mine"]
-
-
-def test_a_folder_needs_one_file_a_split(folder: Path) -> None:
-    (folder / "dev.conllu").unlink()
-    with pytest.raises(
-        DataError, match=r"needs one file with 'dev' in its name, found none \(valid, val, validation, "
-    ):
-        DataDraft(folder=str(folder)).resolve()
-    write_conllu(folder / "more-train.conllu", [[("a", "DET")]])
-    found = "needs one file with 'train' in its name, found more-train.conllu, train.conllu. Rename them, or give"
-    with pytest.raises(DataError, match=f"^{folder}: {found}"):
-        DataDraft(folder=str(folder)).resolve()
 
 
 # --- Freezing

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from tests.builders import make_spec
 from tests.examples import each
-from trials.settings import Columns, DataSpec, FreezeSpec, LoraSpec, OptimSpec, Seeds
+from trials.settings import Columns, FreezeSpec, LoraSpec, OptimSpec, Seeds
 from trials.spec import LATER, SEEDS, TrialSpec
 
 FULL = make_spec(freeze={"strategy": "first_k", "layers": (0, 1), "embeddings": True})
@@ -245,16 +245,6 @@ def test_an_optimiser_that_cannot_be_is_refused(field: str, value: object) -> No
 def test_a_trial_that_cannot_be_is_refused(field: str, value: object) -> None:
     with pytest.raises(ValidationError, match=field):
         make_spec(**{field: value})
-
-
-@pytest.mark.parametrize(("test", "expected"), [(None, ()), ("test.conllu", ("test.conllu",))])
-def test_a_plan_from_before_splits_of_several_files_still_validates(
-    test: str | None, expected: tuple[str, ...]
-) -> None:
-    older = {"name": "tiny", "train": "train.conllu", "dev": "dev.conllu", "test": test, "format": "conllu"}
-    data = DataSpec.model_validate({**older, "fingerprint": "d" * 64})
-    assert (data.train, data.dev, data.test) == (("train.conllu",), ("dev.conllu",), expected)
-    assert TrialSpec.model_validate({**FULL.model_dump(), "data": data}).trial_id == FULL.trial_id
 
 
 LATER_VALUES = {

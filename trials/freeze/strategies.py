@@ -13,15 +13,21 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
+from pydantic import BaseModel, ConfigDict
+
 from trials.errors import reason
-from trials.freeze.stored_rule import ADAPTIVE
 from trials.plugins.registry import Registry
 
 FreezeStrategy = Callable[[int, int], frozenset[int]]
 
 LAYERS = "layers"  # an explicit list of layers instead of a rule
+ADAPTIVE = "adaptive"  # of trials in earlier stores, whose rule froze layers while they trained
 
 FREEZE_STRATEGIES: Registry[FreezeStrategy] = Registry("freeze strategy", reserved=(LAYERS, ADAPTIVE))
+_USUAL: dict[str, dict[str, float]] = {
+    "gradient_norm": {"intervals": 10, "percentile": 50},
+    "plasticity": {"intervals": 20, "window": 3, "tolerance": 0.2, "patience": 2},
+}
 TEXT_COLOUR = "text"  # of a look: the colour that a figure gives its text
 _LOOK = "permafrost_look"
 _MODELS_TO = 24  # layers: a strategy with one depth in each of these models has no depth in its label
@@ -156,3 +162,26 @@ def is_nested(strategy: str, n_layers: int) -> bool:
         return False
     sets = [frozen_layers(strategy, n_layers, depth) for depth in possible_depths(strategy, n_layers)]
     return all(less <= more for less, more in pairwise(sets))
+
+
+class StoredRule(BaseModel):
+    """A rule that froze layers while a trial trained, which is only shown: its name and parameters, part of the
+    identity of its trial.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="allow", allow_inf_nan=False)
+
+    name: str
+
+    @property
+    def label(self) -> str:
+        """`gradient norm`; with the parameters that were not the default, `gradient norm, percentile 75`."""
+        usual = _USUAL.get(self.name, {})
+        own = {key: value for key, value in (self.model_extra or {}).items() if usual.get(key) != value}
+        return ", ".join([self.name.replace("_", " "), *(f"{key} {_in_label(value)}" for key, value in own.items())])
+
+
+def _in_label(value: object) -> str:
+    if isinstance(value, list):
+        return "-".join(map(str, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)

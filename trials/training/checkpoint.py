@@ -14,7 +14,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 import torch
@@ -58,11 +58,11 @@ class CheckpointState(BaseModel):
     losses: tuple[float, ...]
     train_s: float
     accrued: Mapping[str, float | None]
-    flops: float | None = None  # older checkpoints lack it
+    flops: float | None
     scaler: Mapping[str, float | int]
     records: tuple[EpochRecord, ...]
     best_score: float | None
-    best_loss: float | None = None
+    best_loss: float | None
 
 
 @dataclass(frozen=True)
@@ -136,13 +136,8 @@ class Checkpoint:
 
 def _values(content: bytes) -> dict[str, Any]:
     values: dict[str, Any] = json.loads(content)
-    # A record of an older checkpoint lacks the measurements that were added since; each of them may be unknown.
-    unknown = {field.name: None for field in fields(EpochRecord) if str(field.type).endswith("| None")}
-    accrued = {name: values.pop(name, None) for name in ACCRUED}
-    for removed in ("prefix_s", "prefix_layers", "rows"):  # of rules that froze while training
-        values.pop(removed, None)
-    records = [unknown | record | {"reports": ()} for record in values["records"]]
-    return values | {"accrued": accrued, "records": records}
+    accrued = {name: values.pop(name) for name in ACCRUED}
+    return values | {"accrued": accrued, "records": [record | {"reports": ()} for record in values["records"]]}
 
 
 def _is_possible(state: CheckpointState, spec: TrialSpec) -> bool:
@@ -236,7 +231,7 @@ class TrialState:
         losses: Of the steps since the last record.
         train_s: Seconds that those steps took.
         accrued: The columns of `ACCRUED` over those steps; None where one cannot be read.
-        flops: Operations that they took; None where an older checkpoint did not count them.
+        flops: Operations that they took; None where they are not counted.
     """
 
     spec: TrialSpec
@@ -289,6 +284,7 @@ class TrialState:
             "scaler": training.scaler.state_dict(),
             "records": [{k: v for k, v in asdict(record).items() if k != "reports"} for record in self.records],
             "best_score": None,
+            "best_loss": None,
         }
         if self.best.weights:
             content |= {"best_score": self.best.score, "best_loss": self.best.dev.loss}

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import errno
 import functools
-import json
 import math
 import os
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,7 +13,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from safetensors.torch import load, save
 
 from tests.examples import each
 from tests.trials.conftest import CPU, TrialMaker, finished, numbers
@@ -208,37 +205,6 @@ def test_one_of_another_trial_or_device_is_none(kept_trial: tuple[TrialSpec, byt
     assert Checkpoint.read(content, spec.model_copy(update={"seed": 99}), torch.device("cuda")) is None
     other = TrialSpec.model_validate({**spec.model_dump(), "seed": 99})
     assert Checkpoint.read(content, other, CPU) is None
-
-
-def rewritten(content: bytes, change: Callable[[dict[str, Any]], None]) -> bytes:
-    """The checkpoint with another JSON part."""
-    tensors = load(content)
-    state = json.loads(bytes(tensors["state.json"].numpy()))
-    change(state)
-    return save(tensors | {"state.json": torch.frombuffer(bytearray(json.dumps(state).encode()), dtype=torch.uint8)})
-
-
-def without_energy(state: dict[str, Any]) -> None:
-    for part in (state, *state["records"]):
-        del part["energy_j"]
-
-
-def test_a_checkpoint_of_when_there_were_freezing_rules_is_gone_on_from(make_trial: TrialMaker) -> None:
-    spec = make_trial(**RECIPES["gradual unfreezing"])
-    kept = interrupted_after(10, spec)
-    kept.newest = rewritten(kept.newest or b"", lambda s: s.update(prefix_s=0.0, prefix_layers=0, rows=[]))
-    assert Checkpoint.read(kept.newest, spec, CPU) is not None  # else the trial would start anew
-    records = run_trial(spec, device=CPU, checkpoints=Checkpoints(kept))
-    assert numbers(list(records)) == numbers(whole(spec))
-
-
-def test_a_checkpoint_of_before_energy_was_measured_is_gone_on_from(make_trial: TrialMaker) -> None:
-    spec = make_trial(optim={"epochs": 3})
-    kept = interrupted_after(10, spec)
-    kept.newest = rewritten(kept.newest or b"", without_energy)
-    again = list(run_trial(spec, device=CPU, checkpoints=Checkpoints(kept), meter=EnergyMeter(Joules())))
-    assert numbers(again) == numbers(whole(spec))
-    assert [record.energy_j for record in again] == [None, None, 1.0]
 
 
 def test_a_trial_whose_checkpoint_is_damaged_starts_anew(make_trial: TrialMaker) -> None:
