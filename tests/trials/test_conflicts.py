@@ -102,25 +102,3 @@ def test_every_combination_runs_or_is_refused(
     records = list(run_trial(spec, device=torch.device("cpu")))
     assert all(math.isfinite(record.train_loss) for record in records)
     assert 0 < records[-1].trainable_params <= records[-1].total_params
-
-
-# Which of the combinations of one extra are refused: everything else above has run.
-@each(
-    "extra, refused",
-    [
-        (EXTRAS[0], {"all_encoder", "all_encoder+E"}),
-        (EXTRAS[1], {"first_k", "last_k+E", "alternating", "layers", "all_encoder", "all_encoder+E"}),
-        (EXTRAS[2], {"none"}),
-        (EXTRAS[3], {"all_encoder+E"}),
-    ],
-)
-def test_just_these_combinations_are_refused(extra: dict[str, Any], refused: set[str], make_trial: TrialMaker) -> None:
-    found = set()
-    for freeze in FREEZES:
-        if freeze.get("depth") == -1:
-            continue
-        try:
-            make_trial(freeze=freeze, **extra)
-        except DraftError:
-            found.add(freeze["strategy"] + ("+E" if freeze.get("embeddings") else ""))
-    assert found == refused

@@ -105,7 +105,7 @@ def _named(point: EntryPoint) -> str:
 
 
 def load(modules: Iterable[str], beside: Sequence[Path] = (), where: str = "plugins") -> None:
-    """Load plug-ins by module name, or by the path of a `.py` file.
+    """Load plug-ins by module name.
 
     Args:
         beside: Folders that are searched before Python's own.
@@ -115,27 +115,19 @@ def load(modules: Iterable[str], beside: Sequence[Path] = (), where: str = "plug
         ConfigError: A module is not there, cannot be imported, or has a name that is taken.
     """
     load_installed()
-    for given in modules:
-        name, folders = _module_of(given, beside)
+    for name in modules:
         top = name.partition(".")[0]
         if top in OURS or top in sys.stdlib_module_names:
             owner = "Permafrost" if top in OURS else "Python"
-            raise ConfigError(f"{where}: {given}: {owner} has a module of this name. Rename yours.")
-        folder = next((folder for folder in folders if PathFinder.find_spec(top, [str(folder)])), None)
+            raise ConfigError(f"{where}: {name}: {owner} has a module of this name. Rename yours.")
+        folders = [str(folder.resolve()) for folder in beside]
+        folder = next((folder for folder in folders if PathFinder.find_spec(top, [folder])), None)
         if folder is not None:
-            _pin(top, str(folder), f"{where}: {given}")
-            if str(folder) not in sys.path:
-                sys.path.append(str(folder))  # last, for what a plug-in imports from beside it
-        _import(name, f"{where}: {given}")
+            _pin(top, folder, f"{where}: {name}")
+            if folder not in sys.path:
+                sys.path.append(folder)  # last, for what a plug-in imports from beside it
+        _import(name, f"{where}: {name}")
         _loaded[name] = None
-
-
-def _module_of(given: str, beside: Sequence[Path]) -> tuple[str, list[Path]]:
-    """The name of a module, and the folders that may hold it, for a name or the path of a file."""
-    if not given.endswith(".py"):
-        return given, [folder.resolve() for folder in beside]
-    path = Path(given)
-    return path.stem, [(folder / path.parent).resolve() for folder in (*beside, Path())]
 
 
 def loaded() -> LoadedPlugins:
