@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from dataclasses import fields
 from inspect import isfunction
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.config.extras import declared, loaded
 from orchestrator.config.python_arguments import from_python
 from trials.plugins.loading import load_installed
 
@@ -73,7 +73,7 @@ _PLACES = {
     "plan": "orchestrator.api.launching:plan",
     "table": "orchestrator.api.tabulating:table",
     "train": "orchestrator.api.training:train",
-} | declared("API")
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -81,7 +81,7 @@ def __getattr__(name: str) -> Any:
     if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     load_installed()
-    member = loaded(_PLACES[name])
+    member = resolve_name(_PLACES[name])
     if not isfunction(member):
         return member
     further = [field.name for field in fields(__getattr__("ChooseOptions"))] if name == "choose" else []

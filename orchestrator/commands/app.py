@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pkgutil
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Annotated, Any
 
 import typer
@@ -14,12 +16,26 @@ import trials
 from orchestrator.commands.positions import with_finite_numbers, with_places
 from orchestrator.commands.usage_errors import OneLineGroup
 from orchestrator.config.command_line import with_plugins
-from orchestrator.config.extras import declared
 from orchestrator.config.little_memory import memory_in_words
 from orchestrator.config.signals import end_with_command
 
 # Panels of the list of commands, in its order.
 PANELS = START, RUN, READ, SHARE, OPERATE = "Start here", "Run", "Read", "Share", "Operate"
+
+
+def _declared(kind: str) -> dict[str, tuple[str, str, str]]:
+    """The commands that the folders of `orchestrator/extras` add, which nothing here knows by name.
+
+    Each says in its `__init__.py`, in words, so that nothing is imported before it is asked for, what `COMMANDS` and
+    `GROUPS` say here. A folder may be deleted, or all of them.
+    """
+    spec = find_spec("orchestrator.extras")
+    folders = spec.submodule_search_locations if spec else None
+    found: dict[str, tuple[str, str, str]] = {}
+    for name in sorted(module.name for module in pkgutil.iter_modules(folders or []) if module.ispkg):
+        found |= getattr(import_module(f"orchestrator.extras.{name}"), kind, {})
+    return found
+
 
 # Name: (where it is defined, what the list of commands says, its panel). A test compares the second with the command's
 # own help.
@@ -75,7 +91,7 @@ COMMANDS = {
         "Write the model of a trial, with the weights of its best epoch, as a standard folder.",
         SHARE,
     ),
-} | declared("COMMANDS")
+} | _declared("COMMANDS")
 GROUPS = {
     "export": (
         "orchestrator.commands.app:exports",
@@ -83,7 +99,7 @@ GROUPS = {
         SHARE,
     ),
     "data": ("orchestrator.commands.data:app", "Fetch, list and check corpora.", START),
-} | declared("GROUPS")
+} | _declared("GROUPS")
 # Commands and options of earlier versions, with what serves instead.
 REMOVED = {
     "launch --simulate": "Launch the search on the store itself: trials that are complete there are not run again.",

@@ -1,4 +1,4 @@
-"""Connect the monitors of a launch: progress, metrics, log and trackers.
+"""Connect the monitors of a launch: progress, metrics and log.
 
 with Watch(plan, store, settings, cluster="local", stop=stop, say=say) as watch:
     recorder = Recorder(results, committed=watch.metrics.flushed)
@@ -9,51 +9,21 @@ with Watch(plan, store, settings, cluster="local", stop=stop, say=say) as watch:
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from importlib import import_module
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Self
 
-from orchestrator.config.extras import declared
 from orchestrator.execution.events import Listener, last_line
 from orchestrator.execution.stop_request import StopRequest
 from orchestrator.monitoring.json_log import JsonLog
 from orchestrator.monitoring.metrics import MeteredLaunch, Meters, MetricsListener
 from orchestrator.monitoring.progress import Ending, Tally
-from orchestrator.session.outcome import trials_of
 from orchestrator.storage.address import scrubbed
 from orchestrator.storage.storage import FolderStorage, Storage
-from orchestrator.store import ResultStore
 from orchestrator.sweeps.plan import Plan
 from orchestrator.sweeps.watch_spec import WatchSpec
-from trials.spec import TrialSpec
-
-
-class Watched(NamedTuple):
-    """A launch as an extra sees it whose function `monitors` makes its monitors."""
-
-    settings: WatchSpec
-    sweep: str
-    results: ResultStore
-    say: Callable[[str], None]
-
-
-class Monitor(Listener):
-    """A listener that hears how a launch begins and ends, too."""
-
-    def launched(self, *, skipped: int) -> None:
-        """The launch begins; the store has `skipped` of its trials already."""
-
-    def over(self, trials: Callable[[], Sequence[TrialSpec]], ending: Ending) -> None:
-        """The launch has ended; `trials` gives all trials of the sweep, for which the store may have to be read."""
-
-
-def _monitors(launch: Watched) -> Iterator[Monitor]:
-    for keys, module in declared("MONITORS").items():
-        if any(getattr(launch.settings, key) is not None for key in keys):
-            yield from import_module(module).monitors(launch)
 
 
 class Watch:
@@ -74,24 +44,17 @@ class Watch:
         stop: StopRequest,
         say: Callable[[str], None],
     ) -> None:
-        """The launch begins.
-
-        Raises:
-            ConfigError: A tracker cannot be used.
-        """
+        """The launch begins."""
         name, address, n_ahead = plan.sweep.name, store.address, len(plan.ahead)
         disk = store.folder if isinstance(store, FolderStorage) else None
-        self._plan, self._store, self._stop = plan, store, stop
+        self._stop = stop
         self.tally = Tally(n_ahead)
         self.metrics = MetricsListener(MeteredLaunch(name, n_ahead, plan.n_skipped, address, cluster, disk))
         self._log = JsonLog(Path(settings.log), name, say) if settings.log else None
-        self._monitors = list(_monitors(Watched(settings, name, ResultStore(store), say)))
         logs = [self._log] if self._log else []
-        self.listeners: tuple[Listener, ...] = (self.tally, self.metrics, *logs, *self._monitors)
+        self.listeners: tuple[Listener, ...] = (self.tally, self.metrics, *logs)
         if self._log:
             self._log.launched(planned=n_ahead, skipped=plan.n_skipped, store=address)
-        for monitor in self._monitors:
-            monitor.launched(skipped=plan.n_skipped)
 
     def __enter__(self) -> Self:
         return self
@@ -104,8 +67,6 @@ class Watch:
         ending = self.ending(error)
         if self._log:
             self._log.over(ending)
-        for monitor in self._monitors:
-            monitor.over(lambda: trials_of(self._plan, ResultStore(self._store)), ending)
 
     @contextmanager
     def exporting(self, meters: AbstractContextManager[Meters]) -> Iterator[None]:

@@ -228,7 +228,7 @@ class ClusterSpec(Frozen):
         limits: Those given override the sweep's.
         environment: Of a submitted sweep.
         prices: Its prices.
-        watch: Log, notifications and trackers; those given override the sweep's.
+        watch: Log; one given overrides the sweep's.
     """
 
     address: str = "local"

@@ -19,7 +19,6 @@ from orchestrator.sweeps.plan_checks import check_search
 from orchestrator.sweeps.search_spec import GoalSpec
 from orchestrator.sweeps.space import again
 from orchestrator.sweeps.sweep import SweepSpec
-from orchestrator.sweeps.watch_spec import check_installed
 from trials.draft import Lookup
 from trials.prefix.rule import prefix_depth
 from trials.spec import TrialSpec
@@ -99,7 +98,6 @@ def make_plan(sweep: SweepSpec, document: Document, store: ResultStore, lookup: 
         ConfigError: all errors of the sweep.
         StoreError: the store cannot be read.
     """
-    check_installed(sweep.watch.trackers)
     expanded = tuple(expand(sweep, document, lookup))
     check_search(sweep, expanded, document)
     is_adaptive = sweep.search.is_adaptive

@@ -14,7 +14,7 @@
     checkpoint: auto            # when running trials save checkpoints: {epochs: 1}, {minutes: 10}, or off
     keep: weights               # store the trained tensors of each trial's best epoch, for `export model`
     predictions: auto           # stored predictions: of tagging up to a size, or `all`, or `none`
-    watch: {log: sweep.jsonl}   # JSON log, notifications, trackers: see `notification_spec`
+    watch: {log: sweep.jsonl}   # a JSON log
     plugins: [mine]             # modules that register strategies, tasks, metrics, ...: see `trials.plugins.loading`
 
 Settings that belong together vary as `cases`, each of which overrides `trial`:
@@ -92,7 +92,7 @@ class SweepSpec(Frozen):
         keep: ``weights`` stores the trained tensors of each trial's best epoch, so that a model is exported without
             training; null stores none.
         predictions: Which predictions are stored: ``auto`` for those of tagging up to a size, ``all`` or ``none``.
-        watch: Log and notifications.
+        watch: Log.
         plugins: Modules that register strategies, rules, tasks, metrics or statistics of your own; looked for beside
             the file, in the working folder, and among what is installed.
     """

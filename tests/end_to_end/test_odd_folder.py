@@ -83,7 +83,7 @@ def test_what_a_store_says(run: Run) -> None:
     run("export", "figure", "depth-table", "--url", f"?sweep={SWEEP}", "-o", "таблица.tex", "--store", STORE)
     assert CORPUS in Path("таблица.tex").read_text(encoding="utf-8")
     run("answer", "--store", STORE, "--sweep", unicodedata.normalize("NFD", SWEEP))  # as a Mac's keyboard writes it
-    run("export", "tensorboard", "--dir", "жоба", "--store", STORE)
+    run("export", "runs", "--to", "tensorboard", "--into", "жоба", "--store", STORE)
     run("stop", STORE, SWEEP, code=5)
     for words in (["verify"], ["compact"], ["gc"], ["repair"]):
         run("store", *words, "--store", STORE)

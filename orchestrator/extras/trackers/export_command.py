@@ -1,124 +1,170 @@
-"""Write a sweep of a store to a tracker: the same runs as `watch` gives while a sweep runs.
+"""Write a sweep of a store to a tracker, afterwards or while it runs.
 
-permafrost export mlflow --uri http://mlflow:5000 --experiment freezing --store results
-permafrost export tensorboard --dir runs --store results
-permafrost export wandb --project freezing --mode offline --store results
+MLFLOW_TRACKING_URI=http://mlflow:5000 permafrost export runs --to mlflow --follow
+permafrost export runs --to tensorboard --into runs
+WANDB_MODE=offline permafrost export runs --to wandb --into freezing
 """
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated, TypeVar
+import json
+import os
+import time
+from collections import Counter
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pkgutil import resolve_name
+from typing import Annotated, Literal
 
 import typer
-from pydantic import BaseModel, ValidationError
 
-from orchestrator.api.answering import chosen_sweep
+from orchestrator.api.answering import NO_ANSWER, Answers, answers_of, chosen_sweep
+from orchestrator.claims import running_drivers
 from orchestrator.config import options
 from orchestrator.config.console import DEFAULT_STORE, reported, stderr, stdout, step_progress
 from orchestrator.config.quantities import counted
-from orchestrator.config.yaml_document import faults
-from orchestrator.extras.trackers.live_tracker import TrackerTarget, failure_text, target_of
-from orchestrator.extras.trackers.stored_runs import documents_of, replay
-from orchestrator.store import open_store
+from orchestrator.config.yaml_document import shortened
+from orchestrator.extras.trackers.tracked_run import Tracker, tracked_run
+from orchestrator.storage.address import scrubbed
+from orchestrator.store import ResultStore, open_store
 from orchestrator.store.stored_specs import planned_specs
-from orchestrator.sweeps.watch_spec import MlflowSpec, WandbSpec, check_installed
-from trials.errors import ConfigError, PermafrostError, StoreError
+from trials.errors import ConfigError, PermafrostError, StoreError, one_line
+from trials.escaping import markdown
+from trials.spec import TrialSpec
 
-Spec = TypeVar("Spec", bound=BaseModel)
+# Of each tracker its class, and variables that are read on import or at every request; a person may set them otherwise.
+_TRACKERS: dict[str, tuple[str, dict[str, str]]] = {
+    "mlflow": (
+        "orchestrator.extras.trackers.mlflow_tracker:MlflowTracker",
+        {
+            "MLFLOW_DISABLE_TELEMETRY": "true",
+            "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+            "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
+            "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",  # seconds
+            "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+        },
+    ),
+    "tensorboard": ("orchestrator.extras.trackers.tensorboard_tracker:TensorboardTracker", {}),
+    "wandb": ("orchestrator.extras.trackers.wandb_tracker:WandbTracker", {"WANDB_ERROR_REPORTING": "false"}),
+}
+_POLL_S = 10.0
 
 
-def mlflow(
-    uri: Annotated[str, typer.Option("--uri", metavar="URL", help="The tracking server, without credentials.")],
-    experiment: Annotated[str, typer.Option("--experiment", metavar="NAME", help="Created if there is none.")],
+def export_runs(
+    to: Annotated[Literal["mlflow", "tensorboard", "wandb"], typer.Option("--to", help="The tracker.")],
+    into: Annotated[
+        str | None,
+        typer.Option(
+            "--into",
+            metavar="NAME",
+            help="The experiment of MLflow, the project of W&B, or the folder for `tensorboard --logdir`.",
+            show_default="the sweep's name; for TensorBoard `runs`",
+        ),
+    ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Go on until no driver runs the sweep, or Ctrl-C, which stops no sweep.")
+    ] = False,
     store: options.Store = DEFAULT_STORE,
     sweep: options.StoredSweep = None,
     debug: options.Debug = False,
 ) -> None:
-    """Write one run per trial to MLflow, nested under one of the sweep; runs of an earlier export are updated.
+    """Write one run per trial to MLflow, TensorBoard or Weights & Biases; runs of an earlier export are replaced.
 
-    A user and password, or a token, come from the environment as MLflow reads them, for the server MLFLOW_TRACKING_URI.
-
-    Examples:
-        permafrost export mlflow --uri http://mlflow:5000 --experiment freezing --store results
-
-    Exit codes: 0 written, 2 mlflow is not installed or an option is wrong, 3 no store, or the server does not answer,
-    5 no such sweep.
-    """
-    with reported(debug=debug):
-        _export(target_of("mlflow", _spec(MlflowSpec, {"uri": uri, "experiment": experiment})), store, sweep)
-
-
-def tensorboard(
-    folder: Annotated[Path, typer.Option("--dir", metavar="DIR", help="The folder for `tensorboard --logdir`.")],
-    store: options.Store = DEFAULT_STORE,
-    sweep: options.StoredSweep = None,
-    debug: options.Debug = False,
-) -> None:
-    """Write scalars and hparams for TensorBoard, one folder per trial; files of an earlier export are replaced.
+    Servers, modes and credentials come from the environment, as each tracker's own client reads them:
+    MLFLOW_TRACKING_URI (and user and password, or a token); WANDB_API_KEY or `wandb login`, WANDB_MODE, WANDB_DIR.
 
     Examples:
-        permafrost export tensorboard --dir runs --store results
+        permafrost export runs --to tensorboard --into runs --store results
 
-    Exit codes: 0 written, 2 tensorboard is not installed, 3 no store, or DIR cannot be written, 5 no such sweep.
+        permafrost export runs --to mlflow --into freezing --follow
+
+    Exit codes: 0 written, 2 the tracker's package, server or key is not given, 3 no store, or the tracker cannot be
+    reached or written, 5 no such sweep.
     """
     with reported(debug=debug):
-        _export(target_of("tensorboard", folder), store, sweep)
-
-
-def wandb(
-    project: Annotated[str, typer.Option("--project", metavar="NAME", help="The project.")],
-    mode: Annotated[str, typer.Option("--mode", help="`online`, or `offline` for `wandb sync`.")] = "online",
-    store: options.Store = DEFAULT_STORE,
-    sweep: options.StoredSweep = None,
-    debug: options.Debug = False,
-) -> None:
-    """Write one run per trial for Weights & Biases; runs of an earlier export are replaced.
-
-    Offline runs are written below WANDB_DIR, or the current folder. The key comes from WANDB_API_KEY or `wandb login`.
-
-    Examples:
-        permafrost export wandb --project freezing --mode offline --store results
-
-    Exit codes: 0 written, 2 wandb is missing or has no API key, 3 no store, or W&B does not answer, 5 no such sweep.
-    """
-    with reported(debug=debug):
-        _export(target_of("wandb", _spec(WandbSpec, {"project": project, "mode": mode})), store, sweep)
-
-
-def _spec(kind: type[Spec], values: dict[str, str]) -> Spec:
-    """Options as their key under `watch`. Raises ConfigError."""
-    try:
-        return kind.model_validate(values)
-    except ValidationError as error:
-        raise ConfigError(
-            [f"--{fault.path[0] if fault.path else 'uri'}: {fault.text}" for fault in faults(error, kind)]
-        ) from error
-
-
-def _export(target: TrackerTarget, store: str, sweep: str | None) -> None:
-    check_installed([target.name])
-    results = open_store(store)
-    plan = chosen_sweep(results, sweep)
-    specs = planned_specs(plan)
-    documents, n_done = documents_of(results, plan.name, specs), 0
-    with step_progress(stderr) as progress:
-
-        def done(_: object) -> None:
-            nonlocal n_done
-            n_done += 1
-            progress("trials", n_done, len(specs))
-
+        spec = find_spec(to)
+        if spec is None or spec.origin is None:  # a mere folder of that name, as W&B makes one, has no origin
+            raise ConfigError(f"{to} is not installed. Run: pip install 'permafrost-sweeps[{to}]'")
+        if to == "mlflow" and not os.environ.get("MLFLOW_TRACKING_URI"):
+            raise ConfigError("mlflow: set MLFLOW_TRACKING_URI to the address of the server.")
+        results = open_store(store)
+        name = chosen_sweep(results, sweep).name
+        path, environment = _TRACKERS[to]
+        for variable, value in environment.items():
+            os.environ.setdefault(variable, value)
         try:
-            tracker = target.open(plan.name)
-            n = replay(results, plan.name, specs, tracker, done)
-            tracker.finish(documents)
+            tracker: Tracker = resolve_name(path)(name, into or ("runs" if to == "tensorboard" else name))
+            n = _export(results, name, tracker, follow=follow)
         except PermafrostError:
             raise
         except Exception as error:  # whatever the tracker's client raises
-            raise ExportError(f"{target.name}: {failure_text(error)}. Run it again: no run is doubled.") from error
-    stdout.print_line(f"wrote {counted(n, 'trial')} of {plan.name} to {target.name}")
+            text = shortened(scrubbed(f"{type(error).__name__}: {one_line(str(error))}"), 200).rstrip(".")
+            raise StoreError(f"{to}: {text}. Run it again: no run is doubled.") from error
+        stdout.print_line(f"wrote {counted(n, 'trial')} of {name} to {to}")
 
 
-class ExportError(StoreError):
-    """A tracker that cannot be reached or written."""
+def _export(results: ResultStore, sweep: str, tracker: Tracker, *, follow: bool) -> int:
+    """Write what the store has of a sweep, and with `follow` what it gets; returns how many trials have a run."""
+    sent: dict[str, tuple[int, int, bool]] = {}  # of a trial: attempt, evaluations, whether it has ended
+    is_running = True
+    with step_progress(stderr) as progress:
+        try:
+            while is_running:
+                is_running = follow and bool(running_drivers(results.storage, sweep))  # before its last rows are read
+                specs = planned_specs(chosen_sweep(results, sweep))
+                _send(results, sweep, specs, tracker, sent)
+                progress("trials", sum(ended for _, _, ended in sent.values()), len(specs))
+                if is_running:
+                    time.sleep(_POLL_S)
+        except KeyboardInterrupt:
+            if not follow:
+                raise
+    tracker.finish(_documents(results, sweep))
+    return len(sent)
+
+
+def _send(
+    results: ResultStore,
+    sweep: str,
+    specs: Sequence[TrialSpec],
+    tracker: Tracker,
+    sent: dict[str, tuple[int, int, bool]],
+) -> None:
+    """Write what a tracker lacks of some trials."""
+    ended = {row["trial_id"]: row for row in results.trials().to_pylist()}  # first: what belongs to them is there then
+    epochs = results.epochs().drop_columns(["step_losses"])
+    ids: list[str] = epochs["trial_id"].to_pylist()
+    n_rows, starts = Counter(ids), {trial_id: n for n, trial_id in reversed([*enumerate(ids)])}
+    for spec in specs:
+        trial_id = spec.trial_id
+        end, rows = ended.get(trial_id), epochs.slice(starts.get(trial_id, 0), n_rows[trial_id])
+        if end is not None and len(rows) and rows["attempt"][0].as_py() != end["attempt"]:
+            end = None  # of an attempt before that of the rows, which ended since
+        if end is None and not len(rows):
+            continue
+        attempt = rows["attempt"][0].as_py() if end is None else end["attempt"]
+        has, now = sent.get(trial_id, (0, 0, False)), (attempt, len(rows), end is not None)
+        if has == now:
+            continue
+        run = tracked_run(sweep, spec, rows.to_pylist(), end)
+        if has[0] != attempt:
+            tracker.begin(run)
+        tracker.add(run, run.evaluations[has[1] if has[0] == attempt else 0 :])
+        if run.summary is not None:
+            tracker.end(run, run.summary)
+        sent[trial_id] = now
+
+
+def _documents(results: ResultStore, sweep: str) -> dict[str, str]:
+    """What the whole sweep found: `answer.json`, as `permafrost answer --json`, and `summary.md`. Raises StoreError."""
+    plan = chosen_sweep(results, sweep)
+    try:
+        answered = answers_of(results, planned_specs(plan), plan.asks)
+        lines = [text for answer in answered for text in (f"**{markdown(answer.heading)}**", markdown(answer.sentence))]
+    except ConfigError as error:  # the trials cannot be compared
+        answered, lines = Answers(), [markdown(f"no answer: {error}")]
+    text = "\n\n".join([f"# {markdown(sweep)}", *(lines or [NO_ANSWER])])
+    return {
+        "answer.json": json.dumps([answer.as_json() for answer in answered], indent=1),
+        "summary.md": f"{text}\n",
+    }

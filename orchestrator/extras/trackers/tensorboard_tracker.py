@@ -6,7 +6,7 @@ bytes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
@@ -20,61 +20,52 @@ from tensorboard.plugins.hparams import metadata, plugin_data_pb2
 from tensorboard.plugins.hparams.api_pb2 import Status
 from tensorboard.summary.writer.record_writer import RecordWriter
 
-from orchestrator.extras.trackers.tracked_run import Measured, TrackedTrial, TrialEnd, safe_name
+from orchestrator.extras.trackers.tracked_run import Measured, TrackedRun, safe_name
 
 FILE = "events.out.tfevents.permafrost"  # TensorBoard reads whatever has `tfevents` in its name
-_SUMMARY = "summary"  # the folder of the sweep's text
 
 
 class TensorboardTracker:
-    """A `Tracker` that writes event files below a folder."""
+    """A `Tracker` that writes event files below a folder. Any call raises OSError if that cannot be written."""
 
-    def __init__(self, folder: Path, sweep: str) -> None:
-        self._folder = folder.expanduser() / safe_name(sweep)
+    def __init__(self, sweep: str, folder: str) -> None:
+        self._folder = Path(folder).expanduser() / safe_name(sweep)
         self._files: dict[str, _EventFile] = {}
 
-    def begin(self, trial: TrackedTrial) -> None:
+    def begin(self, run: TrackedRun) -> None:
         """Begin the trial's file. One of an earlier name of the trial is removed."""
-        self._close(trial)
-        folder = self._folder / f"{safe_name(trial.name)}-{trial.trial_id}"
-        for old in self._folder.glob(f"*-{trial.trial_id}/{FILE}"):
+        folder = self._folder / f"{safe_name(run.name)}-{run.trial_id}"
+        for old in self._folder.glob(f"*-{run.trial_id}/{FILE}"):
             old.unlink()
             if old.parent != folder:
                 with suppress(OSError):  # other files in it stay
                     old.parent.rmdir()
-        file = self._files[trial.trial_id] = _EventFile(folder, trial.began)
-        start = plugin_data_pb2.SessionStartInfo(
-            group_name=trial.tags["permafrost.setting"], start_time_secs=trial.began
-        )
-        for name, value in trial.settings.items():
+        file = self._files[run.trial_id] = _EventFile(folder, run.began)
+        start = plugin_data_pb2.SessionStartInfo(group_name=run.tags["permafrost.setting"], start_time_secs=run.began)
+        for name, value in run.settings.items():
             kind = "bool_value" if isinstance(value, bool) else "string_value" if isinstance(value, str) else None
             setattr(start.hparams[name], kind or "number_value", value)
-        file.add_hparams(metadata.SESSION_START_INFO_TAG, trial.began, session_start_info=start)
+        file.add_hparams(metadata.SESSION_START_INFO_TAG, run.began, session_start_info=start)
 
-    def evaluated(self, trial: TrackedTrial, evaluation: Measured) -> None:
+    def add(self, run: TrackedRun, evaluations: Sequence[Measured]) -> None:
         """Add a scalar for each metric."""
-        self._files[trial.trial_id].add_scalars(evaluation)
+        for evaluation in evaluations:
+            self._files[run.trial_id].add_scalars(evaluation)
 
-    def ended(self, trial: TrackedTrial, end: TrialEnd) -> None:
+    def end(self, run: TrackedRun, summary: Measured) -> None:
         """Add the summary as scalars and the session's end, and close the file."""
-        file, status = self._files[trial.trial_id], "STATUS_SUCCESS" if end.is_fine else "STATUS_FAILURE"
-        file.add_scalars(end.summary)
-        ended = plugin_data_pb2.SessionEndInfo(status=Status.Value(status), end_time_secs=end.summary.time)
-        file.add_hparams(metadata.SESSION_END_INFO_TAG, end.summary.time, session_end_info=ended)
-        self._close(trial)
+        file, status = self._files.pop(run.trial_id), "STATUS_SUCCESS" if run.is_fine else "STATUS_FAILURE"
+        file.add_scalars(summary)
+        ended = plugin_data_pb2.SessionEndInfo(status=Status.Value(status), end_time_secs=summary.time)
+        file.add_hparams(metadata.SESSION_END_INFO_TAG, summary.time, session_end_info=ended)
+        file.close()
 
     def finish(self, documents: Mapping[str, str]) -> None:
         """Write the documents as texts, and close all files."""
-        file = _EventFile(self._folder / _SUMMARY, 0.0)
+        file = self._files["summary"] = _EventFile(self._folder / "summary", 0.0)
         for name, text in documents.items():
             file.add_text(name, text)
-        file.close()
         for file in self._files.values():
-            file.close()
-        self._files.clear()
-
-    def _close(self, trial: TrackedTrial) -> None:
-        if file := self._files.pop(trial.trial_id, None):
             file.close()
 
 

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import wandb
 
-from orchestrator.extras.trackers.tracked_run import Measured, TrackedTrial, TrialEnd, safe_name
-from orchestrator.sweeps.watch_spec import WandbSpec
+from orchestrator.extras.trackers.tracked_run import Measured, TrackedRun, safe_name
 from trials.errors import ConfigError
 
 # Nothing of the machine, its code or the terminal is recorded.
@@ -33,29 +32,30 @@ _SETTINGS = wandb.Settings(
 
 
 class WandbTracker:
-    """A `Tracker` that writes runs of a project, into `WANDB_DIR` or the current folder if it is offline."""
+    """A `Tracker` that writes runs of a project, into `WANDB_DIR` or the current folder with WANDB_MODE=offline."""
 
-    def __init__(self, spec: WandbSpec, sweep: str) -> None:
+    def __init__(self, sweep: str, project: str) -> None:
         """Raises ConfigError: there is no API key; nobody is asked for one."""
-        if spec.mode == "online" and not wandb.login(prompt=False, verify=False):
-            raise ConfigError("wandb: no API key. Set WANDB_API_KEY, or run `wandb login`.")
-        self._spec, self._sweep, self._folder = spec, safe_name(sweep), Path(os.environ.get("WANDB_DIR") or ".")
+        self._is_offline = os.environ.get("WANDB_MODE") == "offline"
+        if not self._is_offline and not wandb.login(prompt=False, verify=False):
+            raise ConfigError("wandb: no API key. Set WANDB_API_KEY, run `wandb login`, or set WANDB_MODE=offline.")
+        self._project, self._sweep, self._folder = project, safe_name(sweep), Path(os.environ.get("WANDB_DIR") or ".")
         self._runs: dict[str, Any] = {}
 
-    def begin(self, trial: TrackedTrial) -> None:
+    def begin(self, run: TrackedRun) -> None:
         """Begin a run with the trial's settings as its configuration."""
-        self._finish(trial.trial_id, is_fine=False)
-        self._runs[trial.trial_id] = self._new(trial.trial_id, trial.name, "trial", {**trial.settings, **trial.tags})
+        self._finish(run.trial_id, is_fine=False)
+        self._runs[run.trial_id] = self._new(run.trial_id, run.name, "trial", {**run.settings, **run.tags})
 
-    def evaluated(self, trial: TrackedTrial, evaluation: Measured) -> None:
-        """Log the metrics at their step."""
-        metrics = {**evaluation.metrics, "_timestamp": evaluation.time}
-        self._runs[trial.trial_id].log(metrics, step=evaluation.step, commit=True)
+    def add(self, run: TrackedRun, evaluations: Sequence[Measured]) -> None:
+        """Log the metrics at their steps."""
+        for step, time, metrics in evaluations:
+            self._runs[run.trial_id].log({**metrics, "_timestamp": time}, step=step, commit=True)
 
-    def ended(self, trial: TrackedTrial, end: TrialEnd) -> None:
+    def end(self, run: TrackedRun, summary: Measured) -> None:
         """Write the run's summary and finish it."""
-        self._runs[trial.trial_id].summary.update({**end.summary.metrics, **end.tags})
-        self._finish(trial.trial_id, is_fine=end.is_fine)
+        self._runs[run.trial_id].summary.update({**summary.metrics, **run.end_tags})
+        self._finish(run.trial_id, is_fine=run.is_fine)
 
     def finish(self, documents: Mapping[str, str]) -> None:
         """Write the documents as files of a run `sweep-NAME`; finish all runs."""
@@ -66,18 +66,17 @@ class WandbTracker:
             self._finish(key, is_fine=key == "sweep")
 
     def _new(self, run_id: str, name: str, kind: str, settings: Mapping[str, Any]) -> Any:
-        if self._spec.mode == "offline":
+        if self._is_offline:
             for old in self._folder.glob(f"*wandb/offline-run-*-{run_id}/run-{run_id}.wandb"):
                 shutil.rmtree(old.parent)
         return wandb.init(
-            project=self._spec.project,
+            project=self._project,
             id=run_id,
             name=name,
             group=self._sweep,
             job_type=kind,
             config=dict(settings),
             dir=str(self._folder),
-            mode=self._spec.mode,
             reinit="create_new",
             settings=_SETTINGS,
         )

@@ -24,7 +24,7 @@ UNKNOWN = [
     (("export", "figure", "nothing", "-o", "out"), 2),
     (("compare", "--study", "nothing", "-o", "out"), 2),
     (("export", "model", "--trial", "nothing", "-o", "out"), 5),
-    (("export", "tensorboard", "--sweep", "nothing", "--dir", "out"), 5),
+    (("export", "runs", "--to", "tensorboard", "--sweep", "nothing"), 5),
     (("choose", "nothing", "--out", "out"), 3),
     (("choose", "bank", "--model", "nothing", "--export", "out"), 3),
     (("init", "bank", "--model", "nothing", "--out", "out"), 3),
@@ -34,7 +34,7 @@ NO_STORE = [
     ("export", "figure", "depth-strip", "-o", "out"),
     ("compare", "--study", "emekaeze_pos", "-o", "out"),
     ("export", "model", "--trial", "9f2c", "-o", "out"),
-    ("export", "tensorboard", "--dir", "out"),
+    ("export", "runs", "--to", "tensorboard", "--into", "out"),
     ("export", "tables", "out"),
 ]
 WITHOUT_STORE = ("init",)

@@ -9,11 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from typer.testing import CliRunner
 
-from dashboards.cli import app
 from orchestrator.api.answering import answer
-from orchestrator.sweeps.watch_spec import WatchSpec
 from tests.orchestrator.extras.trackers.mlflow_server import mlflow_server
 from tests.orchestrator.extras.trackers.tracked_sweep import (
     BROKEN,
@@ -23,14 +20,16 @@ from tests.orchestrator.extras.trackers.tracked_sweep import (
     RETRIED,
     SPECS,
     STOPPED,
-    run_tracked,
+    driven,
+    exported,
+    play,
 )
 from tests.server_programs import free_port
 from trials.escaping import escaped
 
 
 class Tracked(NamedTuple):
-    """A sweep that was tracked while it ran, in the experiment `live`, and the server's address."""
+    """A sweep that was followed while it ran, in the experiment `live`, and the server's address."""
 
     folder: Path
     uri: str
@@ -40,22 +39,15 @@ class Tracked(NamedTuple):
 def tracked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tracked]:
     pytest.importorskip("mlflow")
     folder = tmp_path_factory.mktemp("mlflow")
-    with mlflow_server(folder) as uri:
-        said: list[str] = []
-        run_tracked(folder, watch(uri, "live"), said.append)
-        assert said == []
+    with mlflow_server(folder) as uri, pytest.MonkeyPatch.context() as patch, driven(folder):
+        patch.setenv("MLFLOW_TRACKING_URI", uri)
+        export("live", folder, "--follow")
         yield Tracked(folder, uri)
 
 
-def watch(uri: str, experiment: str) -> WatchSpec:
-    return WatchSpec.model_validate({"mlflow": {"uri": uri, "experiment": experiment}})
-
-
-def exported(tracked: Tracked, experiment: str) -> tuple[int, str]:
-    """The exit code and output of an export to an experiment."""
-    words = ["export", "mlflow", "--uri", tracked.uri, "--experiment", experiment]
-    done = CliRunner().invoke(app, [*words, "--store", str(tracked.folder / "results")])
-    return done.exit_code, done.stdout + done.stderr
+def export(experiment: str, folder: Path, *options: str) -> None:
+    done = exported(folder, "--to", "mlflow", "--into", experiment, *options)
+    assert (done.exit_code, done.stdout.splitlines()[0]) == (0, "wrote 5 trials of tiny to mlflow"), done.stderr
 
 
 def client(tracked: Tracked) -> Any:
@@ -130,37 +122,22 @@ def test_a_run_has_the_settings_and_every_evaluation_of_the_newest_attempt_and_t
 
 @pytest.mark.slow
 @pytest.mark.parametrize("experiment", ["exported", "live"])
-def test_exports_give_the_runs_that_were_tracked_live_and_none_twice(tracked: Tracked, experiment: str) -> None:
+def test_exports_give_the_runs_that_were_followed_and_none_twice(tracked: Tracked, experiment: str) -> None:
     before, ids = content(tracked, "live"), {run.info.run_id for run in runs(tracked, "live").values()}
     for _ in range(2):
-        code, text = exported(tracked, experiment)
-        assert (code, text.splitlines()[0]) == (0, "wrote 5 trials of tiny to mlflow")
+        export(experiment, tracked.folder)
     assert content(tracked, experiment) == content(tracked, "live") == before
     assert {run.info.run_id for run in runs(tracked, "live").values()} == ids
 
 
-@pytest.mark.slow
-def test_credentials_go_to_no_server_but_theirs(tracked: Tracked, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "hunter2hunter2")
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    code, text = exported(tracked, "secret")
-    assert (code, "hunter2" in text) == (2, False)
-    assert "Set MLFLOW_TRACKING_URI to the server they are for." in text
-    assert client(tracked).get_experiment_by_name("secret") is None
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", tracked.uri)
-    assert exported(tracked, "secret")[0] == 0
-    assert b"hunter2" not in (tracked.folder / "mlflow.db").read_bytes()
-
-
-def test_an_export_to_a_server_that_is_down_says_so_and_wrong_options_are_refused_by_their_names(
-    tmp_path: Path,
-) -> None:
+def test_a_server_that_is_down_or_not_named_is_told_in_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("mlflow")
-    run_tracked(tmp_path, WatchSpec())
-    code, text = exported(Tracked(tmp_path, f"http://127.0.0.1:{free_port()}"), "down")
-    assert code == 3
-    assert "mlflow: MlflowException: API request" in text
-    assert text.endswith("Run it again: no run is doubled.\n")
-    code, text = exported(Tracked(tmp_path, "http://me:hunter2@host"), "x")
-    assert (code, "hunter2" in text) == (2, False)
-    assert "--uri: uri must be http://HOST:PORT" in text
+    *_, _ = play(tmp_path)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{free_port()}")
+    done = exported(tmp_path, "--to", "mlflow")
+    assert done.exit_code == 3
+    assert "mlflow: MlflowException: API request" in done.stderr
+    assert done.stderr.endswith("Run it again: no run is doubled.\n")
+    monkeypatch.delenv("MLFLOW_TRACKING_URI")
+    done = exported(tmp_path, "--to", "mlflow")
+    assert (done.exit_code, "set MLFLOW_TRACKING_URI" in done.stderr) == (2, True)

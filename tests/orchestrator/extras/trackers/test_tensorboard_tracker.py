@@ -6,12 +6,18 @@ import math
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from dashboards.cli import app
 from orchestrator.api.answering import answer
-from orchestrator.sweeps.watch_spec import WatchSpec
-from tests.orchestrator.extras.trackers.tracked_sweep import BROKEN, COMPLETE, DIVERGED, RETRIED, SPECS, run_tracked
+from tests.orchestrator.extras.trackers.tracked_sweep import (
+    BROKEN,
+    COMPLETE,
+    DIVERGED,
+    RETRIED,
+    SPECS,
+    driven,
+    exported,
+    play,
+)
 from trials.escaping import markdown
 from trials.spec import TrialSpec
 
@@ -23,16 +29,22 @@ from tensorboard.plugins.hparams.api_pb2 import Status
 
 
 @pytest.fixture(scope="module")
-def live(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the sweep, tracked while it ran."""
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of the store, with the runs of an export in `runs`."""
     folder = tmp_path_factory.mktemp("tensorboard")
-    run_tracked(folder, WatchSpec(tensorboard=str(folder / "live")))
-    return folder / "live" / "tiny"
+    *_, _ = play(folder)
+    export(folder, folder / "runs")
+    return folder
 
 
-def export(live: Path, folder: Path) -> None:
-    words = ["export", "tensorboard", "--dir", str(folder), "--store", str(live.parents[1] / "results")]
-    done = CliRunner().invoke(app, words)
+@pytest.fixture
+def live(folder: Path) -> Path:
+    """The runs of the sweep."""
+    return folder / "runs" / "tiny"
+
+
+def export(folder: Path, into: Path, *options: str) -> None:
+    done = exported(folder, "--to", "tensorboard", "--into", str(into), *options)
     assert (done.exit_code, done.stdout) == (0, "wrote 5 trials of tiny to tensorboard\n")
 
 
@@ -80,18 +92,31 @@ def test_the_answer_of_the_sweep_is_a_text(live: Path) -> None:
     assert f"\n{markdown(found.sentence)}\n" in text.decode()
 
 
-def test_an_export_is_what_was_tracked_live_and_replaces_an_earlier_one_whatever_the_corpus_was_called(
-    live: Path, tmp_path: Path
-) -> None:
-    export(live, tmp_path)
-    tracked, before = files(live), files(tmp_path / "tiny")
-    (broken,) = (name for name in tracked if BROKEN.trial_id in name)  # never evaluated: its only time is its end's
-    assert tracked.keys() == before.keys()
-    assert {name for name in tracked if tracked[name] != before[name]} <= {broken}
-    (folder,) = (tmp_path / "tiny").glob(f"*-{COMPLETE.trial_id}")
-    folder.rename(folder.with_name(f"other-{COMPLETE.trial_id}"))
-    export(live, tmp_path)
-    assert files(tmp_path / "tiny") == before
+def test_another_export_replaces_an_earlier_one_whatever_the_corpus_was_called(folder: Path, live: Path) -> None:
+    before = files(live)
+    (renamed,) = live.glob(f"*-{COMPLETE.trial_id}")
+    renamed.rename(renamed.with_name(f"other-{COMPLETE.trial_id}"))
+    export(folder, folder / "runs")
+    assert files(live) == before
+
+
+def test_a_sweep_that_is_followed_gives_the_runs_of_an_export_afterwards(live: Path, tmp_path: Path) -> None:
+    with driven(tmp_path):
+        export(tmp_path, tmp_path / "runs", "--follow")
+    followed, afterwards = files(tmp_path / "runs" / "tiny"), files(live)
+    assert followed.keys() == afterwards.keys()
+    differing = {name for name in followed if followed[name] != afterwards[name]}
+    assert all(BROKEN.trial_id in name for name in differing)  # never evaluated: its only time is its end's
+
+
+def test_ctrl_c_ends_the_export_alone_and_closes_what_was_begun(tmp_path: Path) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    with driven(tmp_path, interrupt):
+        done = exported(tmp_path, "--to", "tensorboard", "--into", str(tmp_path / "runs"), "--follow")
+    assert (done.exit_code, done.stdout) == (0, "wrote 3 trials of tiny to tensorboard\n")
+    assert scalars(read(tmp_path / "runs" / "tiny", COMPLETE), "score") == [(13, 0.75)]
 
 
 def test_names_from_outside_stay_in_the_folder(live: Path) -> None:

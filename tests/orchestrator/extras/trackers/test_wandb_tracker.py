@@ -6,10 +6,7 @@ import math
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from dashboards.cli import app
-from orchestrator.sweeps.watch_spec import WatchSpec
 from tests.orchestrator.extras.trackers.offline_run import OfflineRun, read_offline_run
 from tests.orchestrator.extras.trackers.tracked_sweep import (
     BROKEN,
@@ -18,29 +15,24 @@ from tests.orchestrator.extras.trackers.tracked_sweep import (
     RETRIED,
     SPECS,
     STOPPED,
-    run_tracked,
+    driven,
+    exported,
 )
 
 pytestmark = pytest.mark.slow  # its service takes seconds; the other trackers are told the same
-WATCH = WatchSpec.model_validate({"wandb": {"project": "freezing", "mode": "offline"}})
-OPTIONS = ["export", "wandb", "--project", "freezing", "--mode", "offline", "--store"]
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of a sweep that was tracked while it ran, in `live`, and exported twice to `exported`."""
+    """Of a sweep that was followed while it ran, in `live`, and exported twice to `exported`."""
     wandb = pytest.importorskip("wandb")
     folder = tmp_path_factory.mktemp("wandb")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("WANDB_DIR", str(folder / "live"))
-        (folder / "live").mkdir()
-        said: list[str] = []
-        run_tracked(folder, WATCH, said.append)
-        assert said == []
-        patch.setenv("WANDB_DIR", str(folder / "exported"))
-        (folder / "exported").mkdir()
-        for _ in range(2):
-            done = CliRunner().invoke(app, [*OPTIONS, str(folder / "results")])
+    with pytest.MonkeyPatch.context() as patch, driven(folder):
+        patch.setenv("WANDB_MODE", "offline")
+        for name, *options in (("live", "--follow"), ("exported",), ("exported",)):
+            (folder / name).mkdir(exist_ok=True)
+            patch.setenv("WANDB_DIR", str(folder / name))
+            done = exported(folder, "--to", "wandb", "--into", "freezing", *options)
             assert (done.exit_code, done.stdout) == (0, "wrote 5 trials of tiny to wandb\n")
         wandb.teardown()  # as at the end of a process: its service writes the files out after a run has finished
     return folder
@@ -75,7 +67,7 @@ def test_its_summary_says_how_it_ended(folder: Path) -> None:
     assert found[BROKEN.trial_id].summary["permafrost.error"] == "FileNotFoundError: //***@host"
 
 
-def test_exports_are_the_runs_that_were_tracked_live_none_twice_and_nothing_of_the_machine_is_in_one(
+def test_exports_are_the_runs_that_were_followed_none_twice_and_nothing_of_the_machine_is_in_one(
     folder: Path,
 ) -> None:
     assert repr(runs(folder / "live")) == repr(runs(folder / "exported"))
@@ -90,6 +82,7 @@ def test_online_without_a_key_asks_nobody(folder: Path, tmp_path: Path, monkeypa
     monkeypatch.delenv("WANDB_API_KEY", raising=False)
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
     monkeypatch.setenv("WANDB_DIR", str(tmp_path))
-    done = CliRunner().invoke(app, ["export", "wandb", "--project", "x", "--store", str(folder / "results")])
+    monkeypatch.delenv("WANDB_MODE", raising=False)
+    done = exported(folder, "--to", "wandb")
     assert done.exit_code == 2
     assert "no API key. Set WANDB_API_KEY" in done.stderr

@@ -1,22 +1,23 @@
-"""A sweep of five trials without training: completed, lost and tried again, diverged, never evaluated, never ended.
-
-Its events go to a recorder and to the trackers of a launch, as a driver sends them.
-"""
+"""A sweep of five trials without training: completed, lost and tried again, diverged, never evaluated, never ended."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from orchestrator.execution.events import Listeners
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from dashboards.cli import app
 from orchestrator.execution.recorder import Recorder
-from orchestrator.execution.stop_request import StopRequest
-from orchestrator.session.monitors import Watch
+from orchestrator.extras.trackers import export_command
+from orchestrator.storage.storage import Storage
 from orchestrator.store import ResultStore, open_store
 from orchestrator.sweeps.plan import Plan
 from orchestrator.sweeps.sweep import SweepSpec
-from orchestrator.sweeps.watch_spec import WatchSpec
 from tests.builders import first_attempts, make_record, make_spec
 from trials.record import EpochRecord
 from trials.state import State
@@ -40,31 +41,51 @@ def evaluation(epoch: int, *, last: bool = False, score: float = 0.5) -> EpochRe
     return make_record(**values, **once, time=START + 60 * epoch)
 
 
-def run_tracked(folder: Path, watch: WatchSpec, say: Callable[[str], None] = print) -> ResultStore:
-    """Run it into a store of this folder."""
+def play(folder: Path) -> Iterator[ResultStore]:
+    """Write its rows into a store of this folder, in two parts with a pause between them, as a driver would."""
     results = open_store(folder / "results", must_exist=False)
     results.add_plan(PLAN.declared())
-    with Watch(PLAN, results.storage, watch, cluster="inline", stop=StopRequest(), say=say) as monitors:
-        recorder = Recorder(results)
-        _play(Listeners(recorder, *monitors.listeners))
-        recorder.close()
-    return results
-
-
-def _play(listener: Listeners) -> None:
+    recorder = Recorder(results)
     for spec in SPECS:
-        listener.started(spec, 1)
-    listener.evaluated(COMPLETE, evaluation(1, score=0.75))
-    listener.evaluated(RETRIED, evaluation(1, score=0.25))
-    listener.retried(RETRIED, State.LOST, "the worker is gone")
-    listener.evaluated(DIVERGED, evaluation(1))
-    listener.evaluated(DIVERGED, make_record(step=26, epoch=2.0, dev_loss=math.nan, score=0.0, last=False, time=START))
-    listener.ended(DIVERGED, State.DIVERGED, "the loss is nan")
-    listener.started(RETRIED, 2)
-    listener.evaluated(COMPLETE, evaluation(2, last=True, score=0.875))
-    listener.ended(COMPLETE, State.COMPLETED, None)
+        recorder.started(spec, 1)
+    recorder.evaluated(COMPLETE, evaluation(1, score=0.75))
+    recorder.evaluated(RETRIED, evaluation(1, score=0.25))
+    recorder.retried(RETRIED, State.LOST, "the worker is gone")
+    recorder.evaluated(DIVERGED, evaluation(1))
+    recorder.flush()
+    yield results
+    recorder.evaluated(DIVERGED, make_record(step=26, epoch=2.0, dev_loss=math.nan, score=0.0, last=False, time=START))
+    recorder.ended(DIVERGED, State.DIVERGED, "the loss is nan")
+    recorder.started(RETRIED, 2)
+    recorder.evaluated(COMPLETE, evaluation(2, last=True, score=0.875))
+    recorder.ended(COMPLETE, State.COMPLETED, None)
     for epoch, last in ((1, False), (2, True)):
-        listener.evaluated(RETRIED, evaluation(epoch, last=last, score=0.5 + epoch / 8))
-    listener.ended(RETRIED, State.COMPLETED, None)
-    listener.evaluated(STOPPED, evaluation(1))
-    listener.ended(BROKEN, State.FAILED, "no model\nFileNotFoundError: //me:pw@host")
+        recorder.evaluated(RETRIED, evaluation(epoch, last=last, score=0.5 + epoch / 8))
+    recorder.ended(RETRIED, State.COMPLETED, None)
+    recorder.evaluated(STOPPED, evaluation(1))
+    recorder.ended(BROKEN, State.FAILED, "no model\nFileNotFoundError: //me:pw@host")
+    recorder.close()
+    yield results
+
+
+def exported(folder: Path, *options: str) -> Result:
+    """`permafrost export runs` of its store."""
+    return CliRunner().invoke(app, ["export", "runs", *options, "--store", str(folder / "results")])
+
+
+@contextmanager
+def driven(folder: Path, ends: Callable[[], None] | None = None) -> Iterator[None]:
+    """A driver that a reader sees twice, with the first part and then with all; or `ends` is called instead."""
+    parts, looks = play(folder), iter(range(2))
+
+    def drivers(store: Storage, sweep: str) -> bool:
+        look = next(looks, None)
+        if look == 1:
+            (ends or parts.__next__)()
+        return look is not None
+
+    next(parts)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(export_command, "_POLL_S", 0.0)
+        patch.setattr(export_command, "running_drivers", drivers)
+        yield
