@@ -13,7 +13,7 @@ from scipy import special
 
 from orchestrator.analysis.cells import by_cell
 from orchestrator.analysis.decide import loss_table
-from orchestrator.analysis.describe import describe, describe_cells, mean_interval
+from orchestrator.analysis.describe import describe, mean_interval
 from orchestrator.analysis.rows import Floats, finite, pair
 from orchestrator.analysis.savings import savings
 from orchestrator.analysis.trial_frame import trial_frame, with_sentences
@@ -37,7 +37,6 @@ class SeedMean:
             seed.
         n: Seeds, or pairs of seeds.
         std: Over seeds (n - 1), for a saving that of the logarithm of the share left; None with one seed.
-        values: Of each seed, in the order of the seeds; empty for counts, times and savings.
     """
 
     mean: float
@@ -45,7 +44,6 @@ class SeedMean:
     high: float | None
     n: int
     std: float | None = None
-    values: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -67,7 +65,7 @@ class Setup:
     """
 
     cells: Mapping[str, tuple[Trial, ...]]
-    measured: dict[tuple[Metric, int | None, str], dict[str, SeedMean | None]] = field(default_factory=dict, repr=False)
+    measured: dict[tuple[Metric, int | None], dict[str, SeedMean | None]] = field(default_factory=dict, repr=False)
 
     @property
     def devices(self) -> list[str]:
@@ -97,8 +95,7 @@ class Setup:
         return frame.set_index("trial_id", drop=False)
 
 
-def completed(trials: Sequence[Row], epochs: Sequence[Row]) -> list[Trial]:
-    """The completed trials of a store's rows; `sentences` of a row of `trials` are contributions by split, if known."""
+def _completed(trials: Sequence[Row], epochs: Sequence[Row]) -> list[Trial]:
     evaluations: dict[str, list[Row]] = {}
     for row in epochs:
         evaluations.setdefault(row["trial_id"], []).append(row)
@@ -113,12 +110,15 @@ def completed(trials: Sequence[Row], epochs: Sequence[Row]) -> list[Trial]:
     ]
 
 
-def setups(trials: Sequence[Trial]) -> list[Setup]:
-    """The trials by set-up; a baseline belongs to every set-up whose baseline it is."""
-    by_id = {trial.spec.trial_id: trial for trial in trials}
+def setups(trials: Sequence[Row], epochs: Sequence[Row]) -> list[Setup]:
+    """The completed trials of a store's rows by set-up; a baseline belongs to every set-up whose baseline it is.
+
+    `sentences` of a row of `trials` are contributions by split, if known.
+    """
+    by_id = {trial.spec.trial_id: trial for trial in _completed(trials, epochs)}
     by_setup: dict[tuple[str, bool | None], dict[str, tuple[Trial, ...]]] = {}
     baselines = {}
-    for cell_id, specs in by_cell(trial.spec for trial in trials).items():
+    for cell_id, specs in by_cell(trial.spec for trial in by_id.values()).items():
         spec, cell = specs[0], [by_id[member.trial_id] for member in sorted(specs, key=lambda spec: spec.seeds.key)]
         if spec.freeze.is_baseline:
             baselines[cell_id] = tuple(cell)
@@ -131,32 +131,26 @@ def setups(trials: Sequence[Trial]) -> list[Setup]:
     return [Setup(members) for members in by_setup.values()]
 
 
-def measure(
-    metric: Metric, at_epoch: int | None, setup: Setup, cell_id: str, *, column: str | None = None
-) -> SeedMean | None:
+def measure(metric: Metric, at_epoch: int | None, setup: Setup, cell_id: str) -> SeedMean | None:
     """The value of a published metric in one of a set-up's cells; None if our rows do not have it.
 
     A quality is taken at the published split and evaluation (or after `at_epoch` epochs); differences and savings are
-    paired by seed, savings on the same device; a training time is the training cost. `column` defaults to the metric's
-    first.
+    paired by seed, savings on the same device.
     """
-    asked = metric, at_epoch, column or metric.columns[0]
+    asked = metric, at_epoch
     if asked not in setup.measured:
         setup.measured[asked] = _of_cells(*asked, setup)
     return setup.measured[asked].get(cell_id)
 
 
-def _of_cells(metric: Metric, at_epoch: int | None, column: str, setup: Setup) -> dict[str, SeedMean | None]:
+def _of_cells(metric: Metric, at_epoch: int | None, setup: Setup) -> dict[str, SeedMean | None]:
     """The value in each cell."""
-    frame = setup.frame
+    frame, column = setup.frame, metric.columns[0]
     if column in _SAVED:
         return _saved(setup, _SAVED[column])
     if column in COUNTED:
         counts = _COUNTS[column](frame).groupby(frame["cell"]).first()
         return {cell: _seed_mean(count, math.nan, math.nan, 1) for cell, count in counts.items()}
-    if column == "train_s":
-        table = describe_cells(frame, ["cell"], TRAINING_COST)
-        return {row.cell: _seed_mean(row.mean, row.low, row.high, row.n) for row in table.itertuples()}
     scores = {trial.spec.trial_id: _score(trial, column, metric, at_epoch) for trial in setup.trials}
     if not metric.to_baseline:
         of_cells = {cell: finite([scores[t.spec.trial_id] for t in trials]) for cell, trials in setup.cells.items()}
@@ -196,7 +190,7 @@ def _seed_mean(mean: float, low: float, high: float, n: int, values: Sequence[fl
         return None
     ends = [None if math.isnan(low) else float(end) for end in (low, high)]
     std = describe(values).std if len(values) > 1 else None
-    return SeedMean(float(mean), ends[0], ends[1], int(n), std, tuple(map(float, values)))
+    return SeedMean(float(mean), ends[0], ends[1], int(n), std)
 
 
 def _score(trial: Trial, column: str, metric: Metric, at_epoch: int | None) -> float:

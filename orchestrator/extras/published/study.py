@@ -87,7 +87,6 @@ class PublishedCorpus(Frozen):
         version: Its release.
         task: Our name of the task.
         sizes: Sentences or texts of train, dev and test; null for an unused split.
-        majority: Accuracy on dev of always predicting the most frequent class.
         lookalikes: Corpora of the same counts (part of a name, lower case), and the splits in which they differ.
     """
 
@@ -95,7 +94,6 @@ class PublishedCorpus(Frozen):
     version: str
     task: str
     sizes: tuple[int, int, int | None] | Unknown
-    majority: Share | None = None
     lookalikes: dict[str, tuple[Literal["train", "dev", "test"], ...]] = {}
 
 
@@ -127,21 +125,13 @@ class PublishedFreeze(Frozen):
         label: Its name in the study.
         strategy: Our name of the rule; `layers` stands for a list.
         layers: Indices of the frozen encoder layers.
-        depths: Fewest and most layers, if `layers` is unknown.
         embeddings: Whether the embeddings were frozen as well.
     """
 
     label: str
     strategy: str
     layers: tuple[int, ...] | Unknown
-    depths: tuple[int, int] | None = None
     embeddings: bool | Unknown
-
-    @model_validator(mode="after")
-    def _depths_stand_for_layers(self) -> PublishedFreeze:
-        if (self.layers == UNKNOWN) != (self.depths is not None):
-            raise ValueError("`depths: [fewest, most]` is required with `layers: unknown`, and only then")
-        return self
 
     @property
     def is_exact(self) -> bool:
@@ -168,44 +158,27 @@ class Concern(Frozen):
     freezes: tuple[str, ...] = ()
 
 
-class Erratum(Frozen):
-    """An error or an open question of a study.
+class Remark(Frozen):
+    """An error or an open question of a study, or a difference between its procedure and ours whatever the settings.
 
     Attributes:
-        id: A short name, unique in the file.
-        text: What is wrong or unclear, as `compare` prints it.
+        text: What is wrong, unclear or different, as `compare` prints it.
         concerns: The numbers that it affects; empty if it affects only the text.
+        id: A short name.
     """
 
-    id: str
     text: str
     concerns: tuple[Concern, ...] = ()
+    id: str = ""
 
-
-class StatedDifference(Frozen):
-    """A difference between a study's procedure and ours, whatever the settings.
-
-    Attributes:
-        text: The difference, as `compare` prints it.
-        concerns: The numbers that it affects.
-    """
-
-    text: str
-    concerns: tuple[Concern, ...]
-
-
-class PublishedClaim(Frozen):
-    """A number in the running text.
-
-    Attributes:
-        about: What the number measures.
-        value: The number, or both ends of a range.
-        said: How the text qualifies it.
-    """
-
-    about: str
-    value: float | tuple[float, float]
-    said: Literal["exactly", "about", "above", "below", "up to", "between"]
+    def is_about(self, result: Published) -> bool:
+        """Whether it affects a number."""
+        return any(
+            result.group in (concern.groups or (result.group,))
+            and result.metric in (concern.columns or (result.metric,))
+            and result.freeze in (concern.freezes or (result.freeze,))
+            for concern in self.concerns
+        )
 
 
 FOLDER = configs_folder("published")
@@ -290,13 +263,11 @@ class Study(Frozen):
         title, authors, year: Of the publication.
         url, doi: Where it is; `doi` is null without one.
         sources: The texts that the numbers were copied from.
-        trials: Number of reported runs.
         protocol: How it trained.
         corpora, metrics, freezes: What its tables refer to, by a key for each.
         errata: Errors and open questions.
         differences: Between its procedure and ours, beyond the settings of the protocol.
         results: Its numbers, a table each.
-        claims: Numbers of its running text.
     """
 
     study: str
@@ -306,22 +277,19 @@ class Study(Frozen):
     url: str
     doi: str | None
     sources: dict[str, str]
-    trials: int | Unknown
     protocol: Protocol
     corpora: dict[str, PublishedCorpus]
     metrics: dict[str, Metric]
     freezes: dict[str, PublishedFreeze]
-    errata: tuple[Erratum, ...]
-    differences: tuple[StatedDifference, ...] = ()
+    errata: tuple[Remark, ...]
+    differences: tuple[Remark, ...] = ()
     results: tuple[Group, ...]
-    claims: tuple[PublishedClaim, ...] = ()
 
     @model_validator(mode="after")
     def _words_are_known(self) -> Study:
         groups = [group.id for group in self.results]
-        concerns = [concern for erratum in self.errata for concern in erratum.concerns]
-        concerns += [concern for difference in self.differences for concern in difference.concerns]
-        metrics = [metric_of(column) for group in self.results for column in group.columns]
+        concerns = [concern for remark in (*self.errata, *self.differences) for concern in remark.concerns]
+        metrics = [re.split("[@.]", column)[0] for group in self.results for column in group.columns]
         freezes = [row for group in self.results for row in group.rows]
         used = [("corpus", group.corpus, list(self.corpora)) for group in self.results if group.corpus is not None]
         used += [("metric", name, list(self.metrics)) for name in [*metrics, *(m for c in concerns for m in c.columns)]]
@@ -341,19 +309,11 @@ class Study(Frozen):
         url = "" if self.url == UNKNOWN else f" {self.url}"
         return f"{', '.join(self.authors)} ({year}). {self.title}.{url}"
 
-    def results_flat(self) -> Iterator[Published]:
-        """Every number in the order of the file, with the statistics of one metric combined."""
-        for group in self.results:
+    def results_flat(self, only: Group | None = None) -> Iterator[Published]:
+        """Every number, or those of one table, in the order of the file; the statistics of one metric are combined."""
+        for group in self.results if only is None else (only,):
             for freeze, cells in group.rows.items():
                 yield from _results_of_row(group, freeze, cells)
-
-    def errata_of(self, result: Published) -> tuple[Erratum, ...]:
-        """The errata that concern a number."""
-        return tuple(e for e in self.errata if any(_concerns(concern, result) for concern in e.concerns))
-
-    def differences_of(self, result: Published) -> tuple[str, ...]:
-        """How the procedure behind a number differs from ours, whatever the settings."""
-        return tuple(d.text for d in self.differences if any(_concerns(concern, result) for concern in d.concerns))
 
 
 def load_study(name: str) -> Study:
@@ -376,13 +336,6 @@ def read_study(path: Path) -> Study:
         raise ConfigError([document.place(fault.path) + fault.text for fault in faults(error, Study)]) from error
 
 
-def metric_of(column: str) -> str:
-    """The metric of a table's column."""
-    match = COLUMN.fullmatch(column)
-    assert match is not None
-    return match["metric"]
-
-
 def _results_of_row(group: Group, freeze: str, cells: tuple[Cell, ...]) -> Iterator[Published]:
     numbers: dict[tuple[str, int | None], dict[str, float]] = {}
     for column, cell in zip(group.columns, cells, strict=True):
@@ -400,8 +353,3 @@ def _results_of_row(group: Group, freeze: str, cells: tuple[Cell, ...]) -> Itera
     for (metric, epoch), values in numbers.items():
         figure = PublishedNumber.model_validate(values)
         yield Published(group=group.id, freeze=freeze, metric=metric, at_epoch=epoch, figure=figure)
-
-
-def _concerns(concern: Concern, result: Published) -> bool:
-    here = ((concern.groups, result.group), (concern.columns, result.metric), (concern.freezes, result.freeze))
-    return all(not wanted or value in wanted for wanted, value in here)

@@ -87,7 +87,6 @@ STUDY = (Path(__file__).parents[4] / "configs" / "published" / "brown_pos.yaml")
         ("      first_3: [", "      first_5: [", "freeze unknown 'first_5', did you mean 'first_3'"),
         ("test_minus_dev]", "test_minus_dev.std]", "needs the column test_minus_dev.mean beside it"),
         ("test_minus_dev]", "'test-dev']", "must be a metric, optionally with @EPOCH and .STATISTIC"),
-        ("layers: [0, 1, 2]", "layers: unknown", "is required with `layers: unknown`"),
         (
             "batch_size: 8",
             "batchsize: 8",
