@@ -11,7 +11,7 @@ choose names freely: a different name is shown, not refused, unless it is that o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from orchestrator.config.quantities import counted
@@ -149,11 +149,15 @@ def _side(
 ) -> Side | None:
     lines: list[Line] = []
     shown, absent = [], []
+    measured: dict[tuple[Metric, int | None], dict[str, SeedMean | None]] = {}
     for result in sorted(usable, key=lambda result: _place(group, result)):
         if reason := _forbidden_here(study, group, result, setup):
             refused.setdefault(reason, {})[f"{result.metric} of {group.id}"] = None
         elif not _by_definition(study, result):
-            new_lines = list(_lines(study, result, setup, margin))
+            metric = study.metrics[result.metric]
+            if (metric, result.at_epoch) not in measured:
+                measured[metric, result.at_epoch] = measure(metric, result.at_epoch, setup)
+            new_lines = list(_lines(study, result, setup, measured[metric, result.at_epoch], margin))
             lines += new_lines
             shown += [result] * bool(new_lines)
             absent += [study.freezes[result.freeze].label] * (not new_lines)
@@ -163,7 +167,7 @@ def _side(
     corpus = study.corpora[group.corpus] if group.corpus else None
     metrics = [study.metrics[result.metric] for result in shown]
     trials = [setup.spec, *(trial.spec for trial in setup.trials)]
-    differs, silent = _protocol_differences(study.protocol, trials, setup.devices)
+    differs, silent = _protocol_differences(study.protocol, trials, _devices(setup))
     if corpus and not _known_as(corpus, setup.spec.data.name):
         differs.insert(0, f"our corpus is called {setup.spec.data.name}")
     if any(metric.split == "test" and metric.epoch != "best" for metric in metrics):
@@ -187,19 +191,24 @@ def _side(
     )
 
 
-def _lines(study: Study, result: Published, setup: Setup, margin: float) -> Iterator[Line]:
+def _lines(
+    study: Study, result: Published, setup: Setup, measured: Mapping[str, SeedMean | None], margin: float
+) -> Iterator[Line]:
     """A published number beside each of our cells with that freeze."""
     metric, theirs = study.metrics[result.metric], result.figure
-    for cell in setup.cells.values():
-        spec = cell[0].spec
-        if not _may_be(study.freezes[result.freeze], study.protocol.n_layers, spec):
-            continue
-        if (ours := measure(metric, result.at_epoch, setup, spec.cell_id)) is not None:
-            judged = _verdict(study.protocol, metric, theirs, ours, setup.devices, margin)
+    devices = _devices(setup)
+    for cell_id, cell in setup.cells.items():
+        spec, ours = cell[0].spec, measured.get(cell_id)
+        if ours is not None and _may_be(study.freezes[result.freeze], study.protocol.n_layers, spec):
+            judged = _verdict(study.protocol, metric, theirs, ours, devices, margin)
             difference = max(ours.mean - theirs.high, 0.0) + min(ours.mean - theirs.low, 0.0)
             is_count = metric.columns[0] in COUNTED
             yield Line(result.metric, result.at_epoch, metric.unit, spec.freeze.label, theirs, ours, is_count,
                        difference, judged)  # fmt: skip
+
+
+def _devices(setup: Setup) -> list[str]:
+    return [trial.row.get("device") or "an unknown device" for trial in setup.trials]
 
 
 def _verdict(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -52,25 +52,14 @@ class Trial:
 
     spec: TrialSpec
     row: Row
-    epochs: tuple[Row, ...]
+    epochs: Sequence[Row]
 
 
 @dataclass(frozen=True)
 class Setup:
-    """Trials that differ only in freeze and seed.
-
-    Attributes:
-        cells: The trials of one freeze, by their seeds, by cell id.
-        measured: What `measure` has found in each cell, by what was asked.
-    """
+    """Trials that differ only in freeze and seed: those of one freeze, by their seeds, by cell id."""
 
     cells: Mapping[str, tuple[Trial, ...]]
-    measured: dict[tuple[Metric, int | None], dict[str, SeedMean | None]] = field(default_factory=dict, repr=False)
-
-    @property
-    def devices(self) -> list[str]:
-        """Where each trial ran."""
-        return [trial.row.get("device") or "an unknown device" for trial in self.trials]
 
     @property
     def spec(self) -> TrialSpec:
@@ -83,11 +72,6 @@ class Setup:
         """The trials of all cells."""
         return [trial for cell in self.cells.values() for trial in cell]
 
-    @property
-    def baseline(self) -> tuple[Trial, ...]:
-        """The trials that freeze nothing."""
-        return self.cells.get(self.spec.baseline_id, ())
-
     @cached_property
     def frame(self) -> pd.DataFrame:
         """`analysis.trial_frame` of all cells, by trial id."""
@@ -95,56 +79,41 @@ class Setup:
         return frame.set_index("trial_id", drop=False)
 
 
-def _completed(trials: Sequence[Row], epochs: Sequence[Row]) -> list[Trial]:
-    evaluations: dict[str, list[Row]] = {}
-    for row in epochs:
-        evaluations.setdefault(row["trial_id"], []).append(row)
-    return [
-        Trial(
-            stored_spec(row["spec"], row["trial_id"]),
-            row,
-            tuple(sorted(evaluations.get(row["trial_id"], ()), key=lambda epoch: epoch["step"])),
-        )
-        for row in trials
-        if row["state"] == State.COMPLETED
-    ]
-
-
 def setups(trials: Sequence[Row], epochs: Sequence[Row]) -> list[Setup]:
     """The completed trials of a store's rows by set-up; a baseline belongs to every set-up whose baseline it is.
 
     `sentences` of a row of `trials` are contributions by split, if known.
     """
-    by_id = {trial.spec.trial_id: trial for trial in _completed(trials, epochs)}
+    evaluations: dict[str, list[Row]] = {}
+    for row in sorted(epochs, key=lambda row: int(row["step"])):
+        evaluations.setdefault(row["trial_id"], []).append(row)
+    completed = [row for row in trials if row["state"] == State.COMPLETED]
+    specs = {row["trial_id"]: stored_spec(row["spec"], row["trial_id"]) for row in completed}
+    by_id = {
+        row["trial_id"]: Trial(specs[row["trial_id"]], row, evaluations.get(row["trial_id"], [])) for row in completed
+    }
     by_setup: dict[tuple[str, bool | None], dict[str, tuple[Trial, ...]]] = {}
     baselines = {}
-    for cell_id, specs in by_cell(trial.spec for trial in by_id.values()).items():
-        spec, cell = specs[0], [by_id[member.trial_id] for member in sorted(specs, key=lambda spec: spec.seeds.key)]
+    for cell_id, members in by_cell(specs.values()).items():
+        spec = members[0]
+        cell = tuple(by_id[spec.trial_id] for spec in sorted(members, key=lambda spec: spec.seeds.key))
         if spec.freeze.is_baseline:
-            baselines[cell_id] = tuple(cell)
+            baselines[cell_id] = cell
         else:
-            by_setup.setdefault((spec.baseline_id, spec.frozen_dropout), {})[cell_id] = tuple(cell)
+            by_setup.setdefault((spec.baseline_id, spec.frozen_dropout), {})[cell_id] = cell
     for cell_id, baseline in baselines.items():
-        having = [members for (base, _), members in by_setup.items() if base == cell_id]
-        for members in having or [by_setup.setdefault((cell_id, None), {})]:
-            members[cell_id] = baseline
-    return [Setup(members) for members in by_setup.values()]
+        having = [cells for (base, _), cells in by_setup.items() if base == cell_id]
+        for cells in having or [by_setup.setdefault((cell_id, None), {})]:
+            cells[cell_id] = baseline
+    return [Setup(cells) for cells in by_setup.values()]
 
 
-def measure(metric: Metric, at_epoch: int | None, setup: Setup, cell_id: str) -> SeedMean | None:
-    """The value of a published metric in one of a set-up's cells; None if our rows do not have it.
+def measure(metric: Metric, at_epoch: int | None, setup: Setup) -> dict[str, SeedMean | None]:
+    """The value of a published metric in each of a set-up's cells; None if our rows do not have it.
 
     A quality is taken at the published split and evaluation (or after `at_epoch` epochs); differences and savings are
     paired by seed, savings on the same device.
     """
-    asked = metric, at_epoch
-    if asked not in setup.measured:
-        setup.measured[asked] = _of_cells(*asked, setup)
-    return setup.measured[asked].get(cell_id)
-
-
-def _of_cells(metric: Metric, at_epoch: int | None, setup: Setup) -> dict[str, SeedMean | None]:
-    """The value in each cell."""
     frame, column = setup.frame, metric.columns[0]
     if column in _SAVED:
         return _saved(setup, _SAVED[column])
