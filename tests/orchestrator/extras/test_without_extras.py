@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -46,20 +45,11 @@ print(*(client.get(f"/page/{view.name}.html").status_code for view in VIEWS.valu
 
 
 @pytest.mark.slow
-def test_a_sweep_runs_and_is_answered_in_a_copy_without_extras(tmp_path: Path) -> None:
-    tree = copied(tmp_path, "extras")
-    words = ("--max-trials", "1", "--cluster", "inline", "--store", "results")
-    launched = run(tree, "-m", "orchestrator.launch", *words)
-    assert launched.returncode == 143, launched.stderr  # at its limit
-    assert "112 trials, 1 completed" in run(tree, "-m", "orchestrator.status", "--store", "results").stdout
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("extra", EXTRAS)
+@pytest.mark.parametrize("deleted", ["extras", *(f"extras/{extra}" for extra in EXTRAS)])
 def test_all_loads_and_a_sweep_goes_from_yaml_to_answer_page_and_report_without_an_extra(
-    extra: str, tmp_path: Path
+    deleted: str, tmp_path: Path
 ) -> None:
-    tree = copied(tmp_path, f"extras/{extra}")
+    tree = copied(tmp_path, deleted)
     (tree / "s.yaml").write_text(SWEEP, encoding="utf-8")
     done = run(tree, "-c", EVERYTHING + WALK)
     loaded, pages = done.stdout.splitlines()
@@ -67,16 +57,3 @@ def test_all_loads_and_a_sweep_goes_from_yaml_to_answer_page_and_report_without_
     assert set(pages.split()) == {"200"}, done.stderr
     assert open_store(tree / "results").trials()["state"].to_pylist() == ["completed"] * 4
     assert (tree / "written" / "report.html").is_file()
-
-
-@pytest.mark.slow
-def test_the_tests_that_stay_without_extras_import_nothing_of_them(tmp_path: Path) -> None:
-    tree = copied(tmp_path, *(f"extras/{extra}" for extra in EXTRAS))
-    for name in ("tests", "docs", "docker"):
-        shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for path in (*ROOT.glob("*.md"), ROOT / "pyproject.toml", ROOT / "Makefile", ROOT / "constraints.txt"):
-        shutil.copy(path, tree)
-    for extra in EXTRAS:
-        shutil.rmtree(tree / "tests" / "orchestrator" / "extras" / extra)
-    done = run(tree, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider")
-    assert done.returncode == 0, done.stdout[-3_000:]
