@@ -132,7 +132,8 @@ def compare_study(study: Study, trials: Sequence[Row], epochs: Sequence[Row], *,
             corpus = study.corpora[group.corpus]
             assert corpus.sizes != UNKNOWN
             size = group.train_size or corpus.sizes[0]
-            refused.setdefault(f"{_full_name(corpus)}: we have no trial with {size:,} train items", {})[group.id] = None
+            name = f"{_full_name(corpus)} ({_counts(corpus.sizes)})"
+            refused.setdefault(f"{name}: we have no trial with {size:,} train items", {})[group.id] = None
     n_trials = len({trial.spec.trial_id for setup in ours for trial in setup.trials})
     return Comparison(
         study.study, n_trials, tuple(sides), {reason: tuple(what) for reason, what in refused.items()}, margin

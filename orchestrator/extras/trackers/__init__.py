@@ -3,7 +3,7 @@
 COMMANDS = {
     "export runs": (
         "orchestrator.extras.trackers.export_command:export_runs",
-        "Write one run per trial to MLflow, TensorBoard or Weights & Biases, also while the sweep runs.",
+        "Write one run per trial to MLflow, TensorBoard or Weights & Biases; runs of an earlier export are replaced.",
         "Share",
     ),
 }
