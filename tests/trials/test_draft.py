@@ -91,9 +91,6 @@ def test_what_is_said_wrongly_is_refused_with_what_is_known(key: str, value: obj
     assert message in str(error.value)
 
 
-# --- Corpora
-
-
 # --- Freezing
 
 

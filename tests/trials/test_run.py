@@ -51,9 +51,6 @@ CHANGES: dict[str, dict[str, Any]] = {
 # (train, dev) an epoch of BASE. Raise SCHEMA_VERSION where not only the draws change but what they are drawn from.
 GOLDEN = [(1.0750363, 0.7328690), (0.6415948, 0.5529825)]
 BASE: dict[str, Any] = {"freeze": {"strategy": "first_k", "depth": 1}}
-TESTED_BELOW = {"optim.embedding_updates"}  # its other value is refused
-# Fields that name the task, data and model; other files are other trials, tested below.
-RESOLVED = {"task", "data", "model", "freeze", "optim"}
 
 
 def test_the_same_spec_gives_the_same_bits_twice_and_in_any_order(make_trial: TrialMaker) -> None:

@@ -17,7 +17,6 @@ from trials.datasets.formats.conllu_reader import read_conllu
 from trials.errors import DataError
 from trials.settings import Columns
 
-DATA = Path(__file__).parents[4] / "shared" / "data"
 DEFAULT = Columns()
 READERS: dict[str, Callable[[Path, Columns], list[Sentence]]] = {"columns": read_columns, "conllu": read_conllu}
 Words = list[tuple[str, str]]  # of every sentence its words and its tags, each separated by `|`
@@ -125,10 +124,6 @@ def test_a_treebank_holds_words_with_an_integer_id(tmp_path: Path, content: str,
     assert read(tmp_path, "conllu", content) == expected
 
 
-FORMS = st.text(st.characters(exclude_categories=["C", "Z", "M"]), min_size=1).filter(lambda form: form != "#")
-SENTENCES = st.lists(st.lists(st.tuples(FORMS, st.sampled_from(["O", "B-X"])), min_size=1, max_size=4), max_size=4)
-
-
 # --- What they refuse
 
 A, START = line("1", "a", "DET"), "the sentence that starts here"
@@ -210,6 +205,3 @@ def test_whatever_stands_in_a_file_it_is_read_or_refused_by_name(lines: list[str
             sentences, message = [], str(error)
     assert all(len(forms.split("|")) == len(tags.split("|")) > 0 and tags for forms, tags in sentences)
     assert message.startswith(f"{folder}/x:") or not message
-
-
-# --- Real corpora

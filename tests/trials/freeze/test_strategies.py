@@ -86,7 +86,6 @@ def test_sets_that_do_not_hold_each_other_are_no_chain() -> None:
 
 
 STRATEGIES = list(FREEZE_STRATEGIES)
-DEPTHS = st.integers(1, 48).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n)))
 
 
 @each("strategy", STRATEGIES)

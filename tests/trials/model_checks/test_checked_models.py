@@ -32,8 +32,6 @@ from trials.model_checks.checked_models import check_model
 from trials.models.family import Head
 from trials.sources.places.model_draft import ModelDraft, find_model
 
-Change = Callable[[Path], object]
-
 
 @pytest.fixture
 def model(tiny_models: dict[str, Path], tmp_path: Path) -> Path:

@@ -157,9 +157,6 @@ def test_a_square_mask_shows_every_subword_to_every_other_of_its_sentence() -> N
     assert found.tolist() == [[[[True, True, False]] * 3]]
 
 
-# --- Waiting
-
-
 # --- What only a GPU can show
 
 
