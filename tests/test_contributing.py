@@ -18,15 +18,12 @@ from dashboards.views.kit.theme import LIGHT
 from dashboards.views.registry import PARTS
 from orchestrator.analysis.summary import STATISTICS
 from orchestrator.extras.published.study import read_study
-from orchestrator.search.steering import FixedCells, Steering
 from orchestrator.store.schema import epochs_columns
 from orchestrator.sweeps.expansion import expand
 from orchestrator.sweeps.load_sweep import load_sweep
-from orchestrator.sweeps.search_spec import SEARCHES, ScheduleSpec, less_is_better
+from orchestrator.sweeps.search_spec import SEARCHES, less_is_better
 from tests.dashboards.views.made import made
 from tests.docs.snippets import DOCUMENTS
-from tests.orchestrator.search.replay import simulate
-from tests.orchestrator.search.worlds import EPOCHS, grid_of, nothing_known, table
 from tests.trials.conftest import save_tiny_model
 from trials.datasets.corpus import CORPUS_FORMATS
 from trials.draft import Lookup, TrialDraft
@@ -130,13 +127,6 @@ def test_a_search_kind_is_a_word_of_a_sweep(run: Run, tmp_path: Path) -> None:
     sweep, document = load_sweep(tmp_path / "sweep.yaml", [])
     trials = expand(sweep, document, Lookup(offline=True))
     assert [(spec.train_size, spec.optim.epochs) for spec in trials] == [(10, 1), (10, 3), (30, 1), (30, 3)]
-
-
-def test_a_scheduler_stops_the_trials_that_it_judges(run: Run, tmp_path: Path) -> None:
-    scheduler = run("orchestrator/search/stop_bad_starts.py").StopBadStarts()
-    cells = FixedCells(grid_of())
-    spent = simulate(Steering(cells, scheduler, ScheduleSpec(), nothing_known(tmp_path)), table(), slots=2)
-    assert 4 * len(grid_of()) < spent.epochs < EPOCHS * len(grid_of())
 
 
 def test_a_view_prepares_and_draws_its_part(run: Run, tmp_path: Path) -> None:

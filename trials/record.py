@@ -60,7 +60,6 @@ class RecordColumn:
         label: What a page calls it among a trial's costs, with the unit that it is shown in; empty if it is no cost.
         unit: How many of the column's units make one of the label's.
         saved: What a sentence calls it as something that freezing saves; empty if savings of it are not shown.
-        result: How the result of a search states its mean; empty if no search may minimise it.
         counter: Name and help of the Prometheus counter that adds it up; None if there is none.
         accrues: Whether it adds up within optimiser steps, beside `train_s`: checkpoints hold what has accrued since
             the last evaluation, and forecasts estimate it from seconds of training.
@@ -73,7 +72,6 @@ class RecordColumn:
     label: str = ""
     unit: float = 1.0
     saved: str = ""
-    result: str = ""
     counter: tuple[str, str] | None = None
     accrues: bool = False
 
@@ -144,7 +142,6 @@ class EpochRecord:
             per_trial="sum",
             label="training (s)",
             saved="time of the optimiser steps",
-            result="{:.1f} s of training",
             counter=("train_seconds_total", "Seconds that trials spent in optimiser steps."),
         )
     )
@@ -174,7 +171,6 @@ class EpochRecord:
             per_trial="sum",
             label="energy (J)",
             saved="energy",
-            result="{:.0f} J",
             counter=("energy_joules_total", "Joules of optimiser steps, where the device counts them."),
             accrues=True,
         )
@@ -187,7 +183,6 @@ class EpochRecord:
             label="peak memory (MiB)",
             unit=2.0**20,
             saved="peak memory",
-            result="{:,.0f} bytes",
         )
     )
     worker_memory_bytes: int | None = field(

@@ -19,11 +19,10 @@ import pyarrow.compute as pc
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.analysis.trial_frame import CONDITIONS, TEXTS
 from orchestrator.store import ResultStore
-from orchestrator.store.decisions import newest_plan
 from orchestrator.store.follower import Follower
 from orchestrator.store.schema import KEYS, METRICS, TABLES
 from orchestrator.store.stored_specs import ADDED, completed, stored_spec
-from orchestrator.store.sweep_plans import SweepPlan
+from orchestrator.store.sweep_plans import SweepPlan, newest_plan
 from trials.errors import StoreError
 from trials.record import MEASURED
 from trials.spec import TrialSpec

@@ -12,8 +12,6 @@ baseline differs from its cell in what is frozen alone.
 
 Time is the training cost (`trial_frame.with_costs`): without the time that the states of frozen layers took, freezing
 would look cheaper than it is. Set-up and evaluation are left out, as freezing does not change what they do.
-
-Which settings no other beats in all objectives at once.
 """
 
 from __future__ import annotations
@@ -192,21 +190,3 @@ def _table(
 
 
 _DIGITS = 11  # of a mean: digits beyond are rounding, and means of equal values must stay equal
-
-
-def front(values: Floats) -> npt.NDArray[np.bool_]:
-    """Which points are on the Pareto front.
-
-    Args:
-        values: (points, objectives), larger is better; a point with a NaN is never on the front.
-
-    Returns:
-        (points,): True where no other point is at least as good in all objectives and better in one. Equal points
-        stand or fall together.
-    """
-    is_known: npt.NDArray[np.bool_] = np.asarray(np.isfinite(values).all(axis=1))
-    points: Floats = np.where(is_known[:, None], values, -np.inf)  # what is unknown beats nothing
-    at_least = np.all(points[None, :, :] >= points[:, None, :], axis=2)  # (point, other)
-    better = np.any(points[None, :, :] > points[:, None, :], axis=2)
-    beaten: npt.NDArray[np.bool_] = np.any(at_least & better, axis=1)
-    return is_known & ~beaten

@@ -48,7 +48,7 @@ class Table(ShownInCell):
         cls, store: ResultStore, plan: SweepPlan, specs: Sequence[TrialSpec], rows: Collection[Mapping[str, Any]]
     ) -> Table:
         """The settings of a sweep's trials, from rows with `evidence.TRIAL_COLUMNS` that were read already."""
-        hidden = earlier_note(store, plan, {row["trial_id"] for row in rows})
+        hidden = earlier_note(store, plan, {row["trial_id"] for row in rows} - {spec.trial_id for spec in specs})
         notes = [*cut_off_notes(specs, rows), *([hidden] if hidden else [])]
         return cls(tuple(summarise(specs, rows)), tuple(notes))
 

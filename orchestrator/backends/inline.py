@@ -9,9 +9,8 @@ from functools import partial
 from orchestrator.backends.backend import BACKENDS, Work
 from orchestrator.execution.events import Listener, failure
 from orchestrator.execution.stop_request import StopRequest
-from orchestrator.execution.trial_queue import Attempt, TrialQueue
+from orchestrator.execution.trial_queue import Attempt, TrialQueue, prune_reason
 from orchestrator.execution.trial_settings import TrialSettings
-from orchestrator.execution.trial_source import Verdict, prune_reason
 from orchestrator.sweeps.cluster_spec import seen_gpus
 from orchestrator.sweeps.trial_resources import Resources
 from trials.cache.set_up_work import reported_to
@@ -76,11 +75,11 @@ def _run(
 ) -> tuple[State | None, str | None]:
     """Run an attempt; its state and the reason if it is not completed. The state is None if the sweep was stopped."""
     for record in (unplaced.placed(gpus=unplaced.gpus, worker_slots=1) for unplaced in records):
-        verdict = queue.evaluated(attempt.spec, record)
+        continues = queue.evaluated(attempt.spec, record)
         listener.evaluated(attempt.spec, record)
         if record.last:
             return State.COMPLETED, None
-        if stop.asked or verdict is not Verdict.CONTINUE:
+        if stop.asked or not continues:
             records.close()
-            return (None, None) if verdict is Verdict.CONTINUE else (State.PRUNED, prune_reason(verdict, record))
+            return (None, None) if continues else (State.PRUNED, prune_reason(record))
     raise AssertionError("a trial ends with its last record")

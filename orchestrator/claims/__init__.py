@@ -1,16 +1,16 @@
 """Any number of drivers on one store, each trial run by one of them at a time, with nothing but the store between them.
 
     with join(store.storage, "my-sweep", say=say) as membership:
-        claims = Claims(store.storage, membership)
+        claims = Claims(store.storage.at(CLAIMS), membership)
         number = claims.take(trial_id)      # the attempt that this driver may run; None: another driver has the trial
         ...
         membership.check()                  # before each commit
 
-*Presence.* A driver is present in a store by an object `drivers/<token>-<count>-<mode>.json`. Each heartbeat writes the
-next one, lists them, and only then deletes the previous one. A presence is dead if its process is known to have ended,
-or if its count did not change while *we* watched it for `stale_s`; the clocks of two machines are never compared. What
-is dead is removed, and then everything is listed again: a driver that resumed meanwhile either finds its object gone,
-and knows that it was removed, or has written its next one, which is listed. A token that was removed never comes back.
+*Presence.* A driver is present in a store by an object `drivers/<token>-<count>.json`. Each heartbeat writes the next
+one, lists them, and only then deletes the previous one. A driver is dead if its count did not change while *we* watched
+it for `stale_s`; the clocks of two machines are never compared. What is dead is removed, and then everything is listed
+again: a driver that resumed meanwhile either finds its object gone, and knows that it was removed, or has written its
+next one, which is listed. A token that was removed never comes back.
 
 *Check.* After a heartbeat nobody removes the driver for `stale_s` from its start. During the first half of that time
 `check` answers from memory, which leaves the second half for the commit that follows; later it makes a heartbeat first.
@@ -23,17 +23,15 @@ before presences, so the driver of each listed claim was present before.
 *Ends.* A claim is deleted only after the row that ends its trial is committed, and whoever has created a claim reads
 the rows before the trial runs: either the older claim was still there, or its row is.
 
-*Alone.* Maintenance, and a driver where `Storage.create` does not keep its promise, are present in the mode `alone`.
-Who wants that asks first; of one that asks and one that joins, the later writer sees the other and withdraws.
-
 No protocol can stop a driver that is suspended for minutes between `check` and the end of a commit. The rows that it
 then writes belong to an attempt of its own, and readers use one attempt.
 """
 
-from orchestrator.claims.claims import Claims
-from orchestrator.claims.joining import BusyStoreError, join
-from orchestrator.claims.membership import Membership, RemovedError
+from orchestrator.claims.claims import CLAIMS, SEARCHES, Claims, hold_search
+from orchestrator.claims.membership import DRIVERS, TIMING, BusyStoreError, Membership, RemovedError, Timing, join
 from orchestrator.claims.present_drivers import running_drivers
-from orchestrator.claims.roster import TIMING, Timing
 
-__all__ = ["TIMING", "BusyStoreError", "Claims", "Membership", "RemovedError", "Timing", "join", "running_drivers"]
+__all__ = [
+    "CLAIMS", "DRIVERS", "SEARCHES", "TIMING", "BusyStoreError", "Claims", "Membership", "RemovedError", "Timing",
+    "hold_search", "join", "running_drivers",
+]  # fmt: skip

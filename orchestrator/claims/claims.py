@@ -1,4 +1,7 @@
-"""Which driver has which trial: objects `claims/<trial_id>-<number>.json`, each created once and never changed."""
+"""Which driver has which trial: objects `claims/<trial_id>-<number>.json`, each created once and never changed.
+
+`searches/<sweep>-<number>.json` says likewise which driver has the search of a sweep.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,12 @@ from orchestrator.claims.membership import Membership
 from orchestrator.storage.storage import Storage
 from trials.errors import StoreError
 
-CLAIMS = "claims"  # the folder
+CLAIMS, SEARCHES = "claims", "searches"  # folders
 _NAME = re.compile(r"(.+)-(\d{6,})\.json")
 
 
 class Claims:
-    """The claims of a store, as one driver sees them. `refresh` looks; the rest goes by the last look.
+    """The claims in a folder, as one driver sees them. `refresh` looks; the rest goes by the last look.
 
     A look may be old, and is never wrong about what is free: a driver that was not present never is again, and what was
     claimed since then cannot be created. That is why the older claims to a trial stay until it has ended.
@@ -25,8 +28,8 @@ class Claims:
         others: The tokens of the other drivers at the last look.
     """
 
-    def __init__(self, store: Storage, membership: Membership) -> None:
-        self._folder, self._membership = store.at(CLAIMS), membership
+    def __init__(self, folder: Storage, membership: Membership) -> None:
+        self._folder, self._membership = folder, membership
         self._newest: dict[str, int] = {}
         self._drivers: dict[str, str] = {}  # by name of the claim
         self.others: frozenset[str] = frozenset()
@@ -35,7 +38,7 @@ class Claims:
         """Look at all claims, and then at who is present. Raises StoreError."""
         # In this order: the driver of each listed claim was present before, so if it is not listed, it has ended.
         self._newest = newest(listed(self._folder))
-        self.others = frozenset(self._membership.others())
+        self.others = self._membership.others()
 
     def is_claimed(self, trial_id: str) -> bool:
         """Whether there is a claim, of any driver."""
@@ -43,8 +46,19 @@ class Claims:
 
     def is_free(self, trial_id: str) -> bool:
         """Whether no other driver has the trial. Raises StoreError."""
-        number = self._newest.get(trial_id)
-        return number is None or self._driver(_name(trial_id, number)) not in self.others
+        return self.owner(trial_id) not in self.others
+
+    def owner(self, trial_id: str) -> str:
+        """The token of the driver with the newest claim; empty if there is none. Raises StoreError."""
+        if trial_id not in self._newest:
+            return ""
+        name = _name(trial_id, self._newest[trial_id])
+        if name not in self._drivers:
+            driver = driver_of(self._folder, name)
+            if driver is None:  # deleted since the last look, as its trial has ended: nobody's
+                return ""
+            self._drivers[name] = driver
+        return self._drivers[name]
 
     def take(self, trial_id: str, at_least: int = 1) -> int | None:
         """Claim the next attempt at a trial, also one's own next one.
@@ -70,16 +84,6 @@ class Claims:
             self.refresh()
         return None
 
-    def release(self, trial_id: str) -> None:
-        """Give up one's own newest claim to a trial that has not begun. Raises StoreError.
-
-        Nothing is deleted, as a deletion that takes effect late could hit a later claim of the same name: the next
-        number names no driver.
-        """
-        number = self._newest[trial_id] + 1
-        self._folder.create(_name(trial_id, number), _content(f"released-{self._membership.token}", trial_id, number))
-        self._newest[trial_id] = number
-
     def drop(self, trial_id: str) -> None:
         """Delete one's own newest claim to a trial that turned out to have ended. Raises StoreError."""
         self._folder.delete(_name(trial_id, self._newest.pop(trial_id)))
@@ -101,13 +105,25 @@ class Claims:
                 self._newest.pop(trial_id, None)
         self._folder.each(self._folder.delete, names)
 
-    def _driver(self, name: str) -> str:
-        if name not in self._drivers:
-            driver = driver_of(self._folder, name)
-            if driver is None:  # deleted since the last look, as its trial has ended: nobody's
-                return ""
-            self._drivers[name] = driver
-        return self._drivers[name]
+
+def hold_search(store: Storage, membership: Membership, sweep: str) -> None:
+    """Become the only driver of a sweep's search for as long as this one is present.
+
+    Raises:
+        BusyStoreError: another driver has it.
+        StoreError: the storage does not answer, or cannot be written.
+    """
+    claims = Claims(store.at(SEARCHES), membership)
+
+    def rivals() -> tuple[str, ...]:
+        claims.refresh()
+        number = claims.take(sweep)
+        if number is None:
+            return (claims.owner(sweep),)
+        claims.delete({sweep: number - 1})  # never the newest, whose number nobody may have again
+        return ()
+
+    membership.await_turn(rivals, "A search is one driver's at a time: wait until that one ends, or stop it.")
 
 
 def listed(folder: Storage) -> list[str]:

@@ -1,40 +1,169 @@
-"""Our own presence in a store: it sends heartbeats, checks that nobody has removed it, and leaves."""
+"""Who works on a store: the presence of each process, which sends heartbeats while it lives.
+
+A presence is a sequence of objects `drivers/<token>-<count>.json` of one process: each heartbeat writes the next one
+and deletes the previous one, because objects never change. A listing is enough to see who is present and who has
+moved; an object is read only to find out whose it is.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import getpass
+import json
+import os
+import re
+import socket
 import threading
+import time
 import uuid
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 
-from orchestrator.claims.holder import Holder
-from orchestrator.claims.roster import TIMING, Member, Mode, Roster, Timing
+from orchestrator.storage.storage import Storage
 from trials.errors import StoreError
 
-__all__ = ["TIMING", "Membership", "RemovedError", "Timing"]
+DRIVERS = "drivers"  # the folder
+STALE_S = 60.0  # six heartbeats: storage may be unavailable for a while
+TIME_FORMAT = "%Y-%m-%d %H:%M:%S UTC"
+_NAME = re.compile(r"([0-9a-f]{16})-(\d{8})\.json")
+
+# CLOCK_MONOTONIC stops while a machine sleeps, and closing a laptop's lid is the most common way to suspend a driver.
+_CLOCK: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+class BusyStoreError(StoreError):
+    """Another process does what only one can do at a time."""
 
 
 class RemovedError(StoreError):
     """Others counted this driver as ended and have its trials; it may no longer commit."""
 
 
+def _now() -> float:
+    return time.clock_gettime(_CLOCK)
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Intervals and clocks; `stale_s` must be the same for all drivers of a store.
+
+    Attributes:
+        beat_s: Seconds between two heartbeats.
+        stale_s: Seconds without a heartbeat after which a driver counts as dead.
+        poll_s: Seconds between two looks at the others.
+        exit_s: Maximum seconds that leaving waits for the storage.
+        now: A monotonic clock that keeps running while the machine sleeps.
+        sleep: Waits for a number of seconds.
+    """
+
+    beat_s: float = 10.0
+    stale_s: float = STALE_S
+    poll_s: float = 1.0
+    exit_s: float = 10.0  # a storage that is down must not hold up who pressed Ctrl-C
+    now: Callable[[], float] = _now
+    sleep: Callable[[float], None] = time.sleep
+
+    def __post_init__(self) -> None:
+        assert 0 < self.beat_s <= self.stale_s / 2, "a driver must not look dead between two heartbeats"
+
+
+TIMING = Timing()
+
+
+@dataclass(frozen=True)
+class Holder:
+    """A process that works on a store: the driver of a sweep.
+
+    Attributes:
+        host, user, pid: As `ps` shows them there.
+        since, alive: Times of its start and last heartbeat by its own clock: for display, never compared.
+        ray: Address of its Ray dashboard; empty if it has none, or not yet.
+        sweep: The sweep that it runs.
+        likely, most: Shares of the work not begun that a search is likely to run (None: unknown), and that it may.
+    """
+
+    host: str
+    user: str
+    pid: int
+    since: str
+    alive: str
+    ray: str = ""
+    sweep: str = ""
+    likely: float | None = 1.0
+    most: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not all(type(text) is str for text in (self.host, self.user, self.since, self.alive, self.ray, self.sweep)):
+            raise ValueError("all but its pid and shares must be text")
+        if type(self.pid) is not int or not 0 < self.pid < 2**31:
+            raise ValueError(f"pid {self.pid!r}: must be a process id")
+        if not 0 <= (1.0 if self.likely is None else self.likely) <= 1 or not 0 <= self.most <= 1:
+            raise ValueError(f"likely {self.likely!r}, most {self.most!r}: must be shares")
+
+    def __str__(self) -> str:
+        return f"{self.user}@{self.host} (process {self.pid})"
+
+    def as_json(self) -> bytes:
+        """The content of its presence, with the current time as that of the last heartbeat."""
+        return (json.dumps(asdict(replace(self, alive=_utc_now())), indent=1) + "\n").encode()
+
+
+def this_process(sweep: str = "") -> Holder:
+    """The process that calls this, as the driver of a sweep."""
+    now = _utc_now()
+    return Holder(socket.gethostname(), _user(), os.getpid(), now, now, sweep=sweep)
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container may run as a user id without a name
+        return str(os.getuid())
+
+
+def _utc_now() -> str:
+    return datetime.fromtimestamp(time.time(), UTC).strftime(TIME_FORMAT)
+
+
+def present(folder: Storage) -> dict[str, list[str]]:
+    """The objects of each process in the folder of presences, oldest first, by token. Raises StoreError."""
+    names: dict[str, list[str]] = {}
+    try:
+        listed = folder.files("0", "g")  # tokens are hexadecimal
+    except OSError as error:
+        raise StoreError(f"{folder}: cannot be read ({error}).") from error
+    for name in sorted(listed):
+        if match := _NAME.fullmatch(name):
+            names.setdefault(match[1], []).append(name)
+    return names
+
+
+def holder_of(folder: Storage, name: str) -> Holder | None:
+    """The process whose object this is; None if it no longer exists, or cannot be understood. Raises StoreError."""
+    try:
+        return Holder(**json.loads(folder.read(name).decode("utf-8")))
+    except (FileNotFoundError, ValueError, TypeError, RecursionError):
+        return None
+    except OSError as error:
+        raise StoreError(f"{folder}/{name}: cannot be read ({error}).") from error
+
+
 class Membership:
-    """One process's presence, from asking to its end.
+    """The presence of this process in a store, and the others as it watches them.
 
     Attributes:
         token: Identifies it; that of its claims.
-        roster: The others.
         timing: As it joined.
     """
 
     def __init__(
-        self, roster: Roster, me: Holder, timing: Timing, say: Callable[[str], None], check_store: Callable[[], None]
+        self, store: Storage, me: Holder, timing: Timing, say: Callable[[str], None], check_store: Callable[[], None]
     ) -> None:
         """`check_store` raises StoreError if the store that it is present in is gone; a write would make it again."""
-        self.roster, self._me, self.timing, self._say, self._check_store = roster, me, timing, say, check_store
+        self._folder, self._me, self.timing = store.at(DRIVERS), me, timing
+        self._say, self._check_store = say, check_store
         self.token = uuid.uuid4().hex[:16]
-        self._mode: Mode = "shares"
         self._count = 0
         self._standing: str | None = None  # the newest object that a listing has shown
         self._confirmed_s = float("-inf")
@@ -42,6 +171,10 @@ class Membership:
         self._lock = threading.Lock()
         self._ending = threading.Event()
         self._keeper = threading.Thread(target=self._keep, name="heartbeats", daemon=True)
+        self._polled_s = float("inf")
+        self._newest: dict[str, str] = {}  # of the others, as they were last seen
+        self._silent_s: dict[str, float] = {}
+        self._moved: set[str] = set()
 
     @property
     def is_sure(self) -> bool:
@@ -61,89 +194,164 @@ class Membership:
             return
         with self._lock:  # a heartbeat in progress may answer it
             if not self.is_sure and not self._lost:
-                self._beat(self._mode)
+                self._beat()
             if self._lost:
                 raise RemovedError(self._lost)
 
-    def others(self) -> dict[str, Member]:
-        """The other processes that may be alive, by token. Raises StoreError."""
-        return self.roster.alive(but=self.token)
+    def others(self) -> frozenset[str]:
+        """The tokens of the other processes that may be alive; those that are dead are removed first. Raises
+        StoreError.
+        """
+        while True:
+            began_s, seen = self.timing.now(), present(self._folder)
+            seen.pop(self.token, None)
+            self._watch({token: names[-1] for token, names in seen.items()}, began_s)
+            dead = [token for token in seen if self._silent_s[token] >= self.timing.stale_s]
+            if not dead:
+                return frozenset(seen)
+            for token in dead:  # then everything is listed again: it may have resumed
+                holder = holder_of(self._folder, seen[token][-1])
+                silent_s = self._silent_s[token]
+                self._say(f"{holder or 'a driver'} sent no heartbeat for {silent_s:.0f} s and counts as ended.")
+                self._remove(seen[token])
 
     def is_first(self) -> bool:
         """Whether this one is to do what one driver should: its token is the first of all. Raises StoreError."""
         return all(self.token < other for other in self.others())
 
-    def enter(self, *, alone: bool) -> bool:
-        """Become present; whether that is so now. If not, it is withdrawn, as another process has the store or asks.
+    def await_turn(self, rivals: Callable[[], Collection[str]], rule: str) -> None:
+        """Wait until no other process is in the way: one that was killed is, until it counts as ended.
+
+        Args:
+            rivals: Asks the storage who is, by token, after a look at `others`.
+            rule: Why there can be only one, as a sentence.
 
         Raises:
-            StoreError: the storage does not answer.
+            BusyStoreError: One sent a heartbeat while it was watched.
+            StoreError: The storage does not answer.
         """
-        others = self._beat("asks" if alone else "shares")
-        may = not others if alone else all(other.mode == "shares" for other in others.values())
-        if may and alone and not self._lost:
-            self._mode = "alone"
-            self._beat(self._mode)
-        if may and not self._lost:
-            return True
-        self._withdraw()
-        return False
+        began_s, is_said = self.timing.now(), False
+        while tokens := rivals():
+            names = {token: name for token, name in self._newest.items() if token in tokens}
+            if token := next((token for token in names if token in self._moved), None):
+                raise BusyStoreError(f"{self._folder}: {self._words_on(names[token])}. {rule}")
+            if not is_said and self.timing.now() - began_s > 1.5 * self.timing.beat_s:
+                is_said = True
+                for name in names.values():
+                    wait = f"waiting {self.timing.stale_s:.0f} s for another one before it counts as ended"
+                    self._say(f"{self._folder}: {self._words_on(name)}; {wait}.")
+            self.timing.sleep(self.timing.poll_s)
 
     def announce(self, **news: str | float | None) -> None:
         """Publish the address of this driver's Ray dashboard, or what it is likely to run, with the next heartbeat."""
         self._me = replace(self._me, **news)  # type: ignore[arg-type]  # fields of a Holder
 
-    def keep(self) -> None:
-        """Send heartbeats from now on."""
-        self._keeper.start()
-
     def leave(self) -> None:
-        """End the presence, also one that was being asked for; waits at most `exit_s` for a storage."""
+        """End the presence; waits at most `exit_s` for a storage."""
         self._ending.set()
+        if not self._count:
+            return
         with contextlib.suppress(RuntimeError):  # it runs already, unless a signal came before its first heartbeat
             self._keeper.start()
         self._keeper.join(self.timing.exit_s)
         if self._keeper.is_alive():
             self._say_left("it does not answer")
 
+    def enter(self) -> None:
+        """Become present, and send heartbeats from now on. Raises StoreError."""
+        try:
+            self._beat()
+        except StoreError:  # a storage that does not answer is not asked again
+            self._count = 0
+            raise
+        self._keeper.start()
+
     def _keep(self) -> None:
         while not self._ending.wait(self.timing.beat_s):
             with contextlib.suppress(StoreError), self._lock:  # if it persists, `check` reports it
                 if not self._lost:
-                    self._beat(self._mode)
+                    self._beat()
         try:
-            self._withdraw()
+            self._remove(present(self._folder).get(self.token, ()))
         except StoreError as error:
             self._say_left(str(error))
 
-    def _say_left(self, why: str) -> None:
-        self._say(
-            f"{self.roster.storage}: this driver's presence could not be deleted ({why}). "
-            f"Drivers on other machines wait {self.timing.stale_s:.0f} s for it."
-        )
-
-    def _beat(self, mode: Mode) -> dict[str, Member]:
-        """Send a heartbeat; the others that are listed after it."""
+    def _beat(self) -> None:
+        """Send a heartbeat, and find out whether this presence was removed before it."""
         began_s = self.timing.now()
         self._count += 1  # even if the write fails: it may take effect later
-        written = f"{self.token}-{self._count:08d}-{mode}.json"
-        self.roster.storage.write(written, self._me.as_json())
-        others = self.roster.members()
-        mine = others.pop(self.token, None)
-        names = mine.names if mine else ()
+        written = f"{self.token}-{self._count:08d}.json"
+        self._folder.write(written, self._me.as_json())
+        names = present(self._folder).get(self.token, [])
         if {written, self._standing or written} <= set(names):
             self._standing, self._confirmed_s = written, began_s
-            names = tuple(name for name in names if name < written)
+            names = [name for name in names if name < written]
         else:
             self._lost = (
-                f"{self.roster.storage}: another driver or user removed this driver ({self._me}) while it sent no "
+                f"{self._folder}: another driver or user removed this driver ({self._me}) while it sent no "
                 "heartbeat. What was committed before is intact; other drivers run the rest. Nothing needs to be done."
             )
         with contextlib.suppress(StoreError):  # the next heartbeat or the end deletes them
-            self.roster.remove(names)
-        return others
+            self._remove(names)
 
-    def _withdraw(self) -> None:
-        mine = self.roster.members().get(self.token)
-        if mine:
-            self.roster.remove(mine.names)
+    def _watch(self, newest: dict[str, str], began_s: float) -> None:
+        """Polls that hung and times when we slept do not count as silence."""
+        gap_s = max(0.0, min(began_s - self._polled_s, 2 * self.timing.poll_s))
+        for token, name in newest.items():
+            same = self._newest.get(token) == name
+            self._silent_s[token] = self._silent_s[token] + gap_s if same else 0.0
+            if not same and token in self._newest:
+                self._moved.add(token)
+        self._newest = newest
+        self._polled_s = self.timing.now()
+
+    def _remove(self, names: Iterable[str]) -> None:
+        try:
+            for name in names:
+                self._folder.delete(name)
+        except OSError as error:
+            raise StoreError(f"{self._folder}: {name} cannot be deleted ({error}). Delete it by hand.") from error
+
+    def _words_on(self, name: str) -> str:
+        holder = holder_of(self._folder, name)
+        if holder is None:
+            return "another driver works there"
+        doing = f"runs sweep {holder.sweep}" if holder.sweep else "works"
+        return f"{holder} {doing} there since {holder.since}, last heartbeat {holder.alive} by its clock"
+
+    def _say_left(self, why: str) -> None:
+        self._say(
+            f"{self._folder}: this driver's presence could not be deleted ({why}). "
+            f"Other drivers wait {self.timing.stale_s:.0f} s for it."
+        )
+
+
+@contextlib.contextmanager
+def join(
+    store: Storage,
+    sweep: str = "",
+    *,
+    say: Callable[[str], None],
+    check_store: Callable[[], None] = lambda: None,
+    timing: Timing = TIMING,
+    me: Holder | None = None,
+) -> Iterator[Membership]:
+    """Be present in a store while the block runs, beside any number of other drivers.
+
+    Args:
+        store: Its storage. The store has its marker already: a folder with only a presence is not recognised as one.
+        sweep: The sweep that this driver runs.
+        say: Receives a line about a process that is waited for or has ended.
+        check_store: Raises StoreError if the store is gone; asked before each commit.
+        timing: The same for all drivers of the store.
+        me: This process, unless a test says otherwise.
+
+    Raises:
+        StoreError: the storage does not answer, or cannot be written.
+    """
+    membership = Membership(store, me or this_process(sweep), timing, say, check_store)
+    try:
+        membership.enter()
+        yield membership
+    finally:
+        membership.leave()

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from orchestrator.claims.claims import CLAIMS, drivers_of
-from orchestrator.claims.holder import ALIVE_FORMAT, Holder, Presence, this_process
-from orchestrator.claims.roster import STALE_S, TIMING, Roster
+from orchestrator.claims.membership import DRIVERS, STALE_S, TIME_FORMAT, Holder, holder_of, present
 from orchestrator.storage.storage import Storage
 
 
@@ -34,19 +33,18 @@ class RunningDriver:
 def running_drivers(store: Storage, sweep: str | None = None) -> list[RunningDriver]:
     """The drivers that are running a sweep, or any; the oldest first, as far as can be seen from here.
 
-    For a process on another machine its last heartbeat decides, although it was timed by another clock: good enough for
-    display, and nothing is deleted because of it.
+    The time of its last heartbeat decides, although it was timed by another clock: good enough for display, and
+    nothing is deleted because of it.
 
     Raises:
         StoreError: the place cannot be read.
     """
-    me = this_process()
-    roster, holders = Roster(store, me, TIMING, lambda _: None), dict[str, Holder]()
-    for token, member in roster.members().items():
-        holder = roster.holder(member)
+    folder, holders = store.at(DRIVERS), dict[str, Holder]()
+    for token, names in present(folder).items():
+        holder = holder_of(folder, names[-1])
         if holder is not None and holder.sweep and sweep in (None, holder.sweep):
-            presence = holder.presence(me)
-            if presence is Presence.HERE or (presence is Presence.UNKNOWN and _is_fresh(holder)):
+            alive = _unix_s(holder.alive)
+            if alive is not None and abs(datetime.now(UTC).timestamp() - alive) < STALE_S:
                 holders[token] = holder
     if not holders:
         return []
@@ -60,7 +58,7 @@ def running_drivers(store: Storage, sweep: str | None = None) -> list[RunningDri
 
 def began_at(drivers: Iterable[RunningDriver]) -> float | None:
     """Unix time at which the first of some drivers started, by that one's clock; None if none runs."""
-    return min((at for driver in drivers if (at := driver.holder.since_unix_s) is not None), default=None)
+    return min((at for driver in drivers if (at := _unix_s(driver.holder.since)) is not None), default=None)
 
 
 def likely_shares(drivers: Iterable[RunningDriver]) -> tuple[float | None, float]:
@@ -68,9 +66,9 @@ def likely_shares(drivers: Iterable[RunningDriver]) -> tuple[float | None, float
     return next(((driver.holder.likely, driver.holder.most) for driver in drivers), (1.0, 1.0))
 
 
-def _is_fresh(holder: Holder) -> bool:
+def _unix_s(stated: str) -> float | None:
+    """The time that a driver states; None if that is not a time."""
     try:
-        alive = datetime.strptime(holder.alive, ALIVE_FORMAT).replace(tzinfo=UTC)
-    except (ValueError, TypeError):
-        return False
-    return abs(datetime.now(UTC) - alive) < timedelta(seconds=STALE_S)
+        return datetime.strptime(stated, TIME_FORMAT).replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        return None

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from orchestrator.claims import running_drivers
-from orchestrator.claims.holder import this_process
+from orchestrator.claims.membership import this_process
 from orchestrator.config import options
 from orchestrator.config.console import DEFAULT_STORE, reported, say, write
 from orchestrator.execution.stop_request import ask_to_stop

@@ -39,7 +39,7 @@ class Listener(Protocol):
         return
 
     def retried(self, spec: TrialSpec, state: State, error: str | None) -> None:
-        """An attempt has ended and another follows; after `pruned` (the trial is paused) one may follow."""
+        """An attempt has ended and another follows."""
         return
 
     def ended(self, spec: TrialSpec, state: State, error: str | None) -> None:

@@ -28,7 +28,7 @@ class Recorder(Listener):
 
     `before_commit` is called before each commit; it raises if others counted this driver as ended, and nothing is
     written. `committed` receives the seconds that each commit took, including compaction, and `over` the trials that
-    ended or paused, each with its attempt, once their rows are committed. `may_compact` says whether this driver is the
+    ended, each with its attempt, once their rows are committed. `may_compact` says whether this driver is the
     one that compacts. With `keeps_weights` the rows of completed trials record their stored weights, too.
     """
 
@@ -47,7 +47,6 @@ class Recorder(Listener):
         self._store, self._before_commit, self._committed = store, before_commit, committed
         self._attempts: dict[str, int] = {}
         self._over: dict[str, int] = {}
-        self._paused: dict[str, int] = {}
         self._commits = 0
         self._records: dict[str, list[EpochRecord]] = {}
         self._rows: dict[str, dict[str, list[dict[str, Any]]]] = {}  # of running attempts, by table
@@ -75,8 +74,6 @@ class Recorder(Listener):
 
     def retried(self, spec: TrialSpec, state: State, error: str | None) -> None:
         """Buffer the attempt's row; the trial's checkpoint is kept."""
-        if state is State.PRUNED:
-            self._paused[spec.trial_id] = self._attempts[spec.trial_id]
         self._buffer(spec, state, error)
 
     def ended(self, spec: TrialSpec, state: State, error: str | None) -> None:
@@ -110,11 +107,10 @@ class Recorder(Listener):
         for table, rows in self._buffered.items():
             self._store.append(table, rows)
             rows.clear()
-        if self._over or self._paused:  # only after their rows are committed
-            if self._over:
-                forget(self._store.storage, set(self._over))
-            self._tell_over(self._paused | self._over)
-            self._over, self._paused = {}, {}
+        if self._over:  # only after their rows are committed
+            forget(self._store.storage, set(self._over))
+            over, self._over = self._over, {}
+            self._tell_over(over)
         if self._commits >= COMPACT_EVERY and self._may_compact():
             self._store.compact()
             pa.default_memory_pool().release_unused()  # it would keep the memory of the largest compaction

@@ -1,19 +1,14 @@
-"""The trials of a source that other drivers of the store share: each is claimed before it runs.
+"""The trials of a source that other drivers of the store share: each is claimed when it is asked for.
 
-A thread claims, so that neither trials nor Ray wait for the storage. Where trials are short it claims one ahead. A
-trial that another driver has is waited for: until it has ended, or until that driver has.
+A trial that another driver has is waited for: until it has ended, or until that driver has.
 """
 
 from __future__ import annotations
 
-import contextlib
-import threading
-import time
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
-from orchestrator.claims import Claims, Membership, RemovedError
-from orchestrator.execution.trial_source import Chances, Listed, Order, Source, Verdict
+from orchestrator.claims import CLAIMS, Claims, Membership, RemovedError
+from orchestrator.execution.trial_queue import Chances, Order, Source
 from orchestrator.storage.storage import Storage
 from orchestrator.store import ResultStore
 from orchestrator.store.follower import Follower
@@ -30,9 +25,6 @@ class SharedTrials:
     - Rows are read, then claims are listed. A trial with a new ended attempt and without a claim has ended for good, as
       a claim is deleted only after the row that ends its trial is committed.
     - A trial is claimed, then rows are read. If the claim was free because the trial has just ended, its row is there.
-
-    A trial that a schedule paused has ended, too, until it is wanted again: the next attempt resumes it, with any
-    driver.
     """
 
     def __init__(self, store: Storage, membership: Membership, numbers: Mapping[str, int]) -> None:
@@ -40,7 +32,7 @@ class SharedTrials:
         later one ends the trial for this launch, whoever makes it.
         """
         self._membership, self._numbers = membership, dict(numbers)
-        self._claims = Claims(store, membership)
+        self._claims = Claims(store.at(CLAIMS), membership)
         self._rows = Follower(store, "trials", ("trial_id", "attempt", "state"))
         self._ended: dict[str, tuple[int, State]] = {}  # a completed attempt of each trial, else the newest
         self._known: dict[str, int] = {}  # attempts with rows that did not end the trial
@@ -59,11 +51,11 @@ class SharedTrials:
         self._membership.check()  # a driver that was removed must not claim
         self._read_rows()
         self._claims.refresh()
-        ended, free = {}, []
+        ended, free = dict[str, State](), list[str]()
         for trial_id in waiting:
             attempt, state = self._ended.get(trial_id, (0, None))
             is_new = attempt >= max(self._numbers.get(trial_id, 1), self._mine.get(trial_id, 0) + 1)
-            is_over = is_new and (state is State.PRUNED or not self._claims.is_claimed(trial_id))
+            is_over = is_new and not self._claims.is_claimed(trial_id)
             self._known[trial_id] = attempt
             if state is not None and (state is State.COMPLETED or is_over):
                 ended[trial_id] = state
@@ -94,10 +86,6 @@ class SharedTrials:
             self._mine[trial_id] = claimed
         return claimed
 
-    def release(self, trial_id: str) -> None:
-        """Give up a trial that was claimed and has not begun. Raises StoreError."""
-        self._claims.release(trial_id)
-
     def forget(self, attempts: Mapping[str, int]) -> None:
         """Delete the claims to trials' attempts that ended here and whose rows are committed. Raises StoreError."""
         self._claims.delete(attempts)
@@ -119,205 +107,93 @@ class SharedTrials:
                     self._ended[row["trial_id"]] = (row["attempt"], State(row["state"]))
 
 
-AHEAD_S = 10.0  # a trial is claimed ahead where trials take less than this, and given up if it did not start after it
-_WAIT_S = 0.05  # the most that `next` waits for a claim
+class SharedSource(Source):
+    """A `Source` that hands out what this driver has claimed."""
 
-
-class SharedSource:
-    """A `Source` that hands out what this driver has claimed. Close it, also after an error."""
-
-    def __init__(
-        self,
-        source: Source,
-        store: ResultStore,
-        membership: Membership,
-        numbers: Mapping[str, int],
-        *,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """Share the trials of a source; ahead of need, one is only claimed where the order depends on no result."""
+    def __init__(self, source: Source, store: ResultStore, membership: Membership, numbers: Mapping[str, int]) -> None:
+        """Share the trials of a source; `numbers` as of `SharedTrials`."""
         self._source, self._trials = source, SharedTrials(store.storage, membership, numbers)
-        self._claiming = threading.Lock()  # of the trials
-        self._list = source if isinstance(source, Listed) else None
-        self._timing, self._clock = membership.timing, clock
-        self._looked_s = float("-inf")
-        self._free: list[str] = []  # of the trials elsewhere, those whose driver has ended
-
-        # Of both threads, guarded by `_changed`, as the source is.
-        self._changed = threading.Condition()
-        self._claimed: deque[Order] = deque()
-        self._in_hand: Order | None = None  # being claimed
-        self._elsewhere: dict[str, Order] = {}
-        self._news: deque[tuple[TrialSpec, State]] = deque()
-        self._over: dict[str, int] = {}  # trials that ended here, and their attempts
-        self._taken_s: dict[str, float] = {}
-        self._last_taken_s = self._trial_s = self._claimed_s = float("inf")
-        self._is_wanted, self._is_closed = False, False
-        self._error: Exception | None = None
-        self._thread = threading.Thread(target=self._run, name="claims", daemon=True)
-        self._thread.start()
+        self._timing = membership.timing
+        self._looked_s, self._is_waiting = float("-inf"), False
+        self._elsewhere: dict[str, TrialSpec] = {}
+        self._free: list[str] = []  # of these, the ones whose driver has ended
+        self._news: list[tuple[TrialSpec, State]] = []
 
     def __getstate__(self) -> dict[str, object]:
         return {}  # Tune pickles what takes from it into a snapshot that nothing reads
-
-    # --- As a source
 
     @property
     def is_over(self) -> bool:
         """Whether no trial will follow, provided that none is running here; other drivers have ended theirs, as was
         told.
         """
-        with self._changed:
-            waits = self._claimed or self._in_hand or self._elsewhere or self._news
-            return not waits and self._source.is_over
+        return not (self._elsewhere or self._news) and self._source.is_over
 
     def next(self) -> Order | None:
-        """The next trial that this driver has claimed; None if there is none at the moment. Raises StoreError."""
-        with self._changed:
-            if not self._claimed:
-                self._is_wanted = True
-                self._changed.notify_all()
-                self._changed.wait_for(lambda: self._claimed or not self._is_wanted or self._error, _WAIT_S)
-            if self._error is not None:
-                raise self._error
-            order = self._claimed.popleft() if self._claimed else None
-            if order is not None:
-                self._taken_s[order.spec.trial_id] = self._last_taken_s = self._clock()
-                self._changed.notify_all()
-            return order
+        """The next trial that no other driver has, claimed; None if there is none at the moment. Raises StoreError."""
+        self._look()
+        while (spec := self._following()) is not None:
+            if (number := self._trials.claim(spec.trial_id)) is not None:
+                self._is_waiting = False
+                return Order(spec, number)
+            self._elsewhere[spec.trial_id] = spec
+        self._is_waiting = True
+        return None
+
+    def _following(self) -> TrialSpec | None:
+        """What to claim next: what a driver that has ended left, else the next trial of the source."""
+        if self._free:
+            return self._elsewhere.pop(self._free.pop(0))
+        order = self._source.next()
+        return None if order is None else order.spec
+
+    def _look(self) -> None:
+        """At first, and as long as other drivers have trials that are waited for; a claim itself needs no look."""
+        every_s = self._timing.poll_s if self._is_waiting else self._timing.beat_s
+        is_first = self._looked_s == float("-inf")
+        if not (is_first or (self._elsewhere and self._timing.now() - self._looked_s >= every_s)):
+            return
+        ended, self._free = self._trials.look(self._elsewhere)
+        self._looked_s = self._timing.now()
+        for trial_id, state in ended.items():
+            spec = self._elsewhere.pop(trial_id)
+            if self._source.settle(spec, state):
+                self._news.append((spec, state))
 
     def again(self, trial_id: str, number: int) -> int:
         """Claim a further attempt at a trial that runs here. Raises StoreError."""
-        with self._claiming:
-            claimed = self._trials.again(trial_id, number)
+        claimed = self._trials.again(trial_id, number)
         if claimed is None:
             raise RemovedError(f"trial {trial_id}: another driver counted this one as ended and runs it.")
         return claimed
 
-    def evaluated(self, spec: TrialSpec, record: EpochRecord) -> Verdict:
+    def evaluated(self, spec: TrialSpec, record: EpochRecord) -> bool:
         """Forward the record."""
-        with self._changed:
-            return self._source.evaluated(spec, record)
+        return self._source.evaluated(spec, record)
 
     def ended(self, spec: TrialSpec, state: State) -> None:
         """Forward the end."""
-        with self._changed:
-            self._trial_s = self._clock() - self._taken_s.pop(spec.trial_id, float("-inf"))
-            self._source.ended(spec, state)
+        self._source.ended(spec, state)
 
     def settle(self, spec: TrialSpec, state: State) -> bool:
         """Forward that another driver has ended the trial."""
-        with self._changed:
-            return self._source.settle(spec, state)
+        return self._source.settle(spec, state)
 
     def settled_elsewhere(self) -> list[tuple[TrialSpec, State]]:
         """Trials that are over as other drivers have ended them, each once."""
-        with self._changed:
-            news, self._news = list(self._news), deque()
-            return news
+        news, self._news = self._news, []
+        return news
 
     def chances(self) -> Chances | None:
         """Those of the source."""
-        with self._changed:
-            return self._source.chances()
+        return self._source.chances()
 
     def found(self, columns: int = 100) -> list[str]:
         """The conclusions of the source."""
-        with self._changed:
-            return self._source.found(columns)
-
-    # --- With other drivers
+        return self._source.found(columns)
 
     def committed(self, attempts: Mapping[str, int]) -> None:
-        """The rows of these trials' attempts, which ended here, are committed: their claims are not needed any more."""
-        with self._changed:
-            self._over |= attempts
-
-    def close(self) -> None:
-        """End the thread and delete what claims are not needed any more."""
-        with self._changed:
-            self._is_closed = True
-            self._changed.notify_all()
-        self._thread.join(self._timing.exit_s)
-
-    def _run(self) -> None:
-        try:
-            while True:
-                with self._changed:
-                    self._changed.wait_for(self._is_needed, self._timing.poll_s)
-                    if self._is_closed:
-                        break
-                with self._claiming:
-                    self._work()
-        except Exception as error:  # the driver's thread raises it
-            with self._changed:
-                self._error = error
-                self._changed.notify_all()
-        with contextlib.suppress(Exception):  # a later launch finds that these trials are complete
-            self._trials.forget(self._over)
-
-    def _is_needed(self) -> bool:
-        return self._is_closed or self._is_wanted or self._may_go_ahead()
-
-    def _may_go_ahead(self) -> bool:
-        """Whether trials are short, none is claimed ahead, and none that would be is known to be elsewhere."""
-        is_short = self._trial_s < AHEAD_S and self._clock() - self._last_taken_s < AHEAD_S
-        return self._list is not None and is_short and not self._claimed and not self._source.is_over
-
-    def _work(self) -> None:
-        if self._should_look():
-            self._look()
-        with self._changed:
-            wanted = self._is_wanted or self._may_go_ahead()
-            over, self._over = self._over, {}
-            idle = bool(self._claimed) and not wanted and self._clock() - self._claimed_s > AHEAD_S
-            order = self._claimed.popleft() if idle else None
-            if order is not None:
-                self._elsewhere[order.spec.trial_id] = order
-        if order is not None:
-            self._trials.release(order.spec.trial_id)
-        while wanted and (order := self._following()) is not None:
-            wanted = not self._claim(order)
-        with self._changed:
-            self._is_wanted = False
-            self._changed.notify_all()
-        self._trials.forget(over)
-
-    def _should_look(self) -> bool:
-        """At first, and as long as other drivers have trials that are waited for; a claim itself needs no look."""
-        with self._changed:
-            every_s = self._timing.poll_s if self._is_wanted else self._timing.beat_s
-            waits = bool(self._elsewhere) or self._looked_s == float("-inf")
-        return waits and self._timing.now() - self._looked_s >= every_s
-
-    def _look(self) -> None:
-        with self._changed:
-            elsewhere = dict(self._elsewhere)
-        ended, self._free = self._trials.look(elsewhere)
-        self._looked_s = self._timing.now()
-        with self._changed:
-            for trial_id, state in ended.items():
-                spec = self._elsewhere.pop(trial_id).spec
-                if self._source.settle(spec, state):
-                    self._news.append((spec, state))
-
-    def _following(self) -> Order | None:
-        """What to claim next: what a driver that has ended left, else the next trial of the source."""
-        with self._changed:
-            self._in_hand = self._elsewhere.pop(self._free.pop(0)) if self._free else self._source.next()
-            return self._in_hand
-
-    def _claim(self, order: Order) -> bool:
-        """Claim a trial; whether this driver has it now."""
-        number = self._trials.claim(order.spec.trial_id)
-        with self._changed:
-            self._in_hand = None
-            if number is None:
-                self._elsewhere[order.spec.trial_id] = order
-                if self._list is not None:
-                    self._list.jump()
-            else:
-                self._claimed.append(order._replace(number=number))
-                self._claimed_s = self._clock()  # Tune asks once a second, when the last trial may be long ago
-            self._changed.notify_all()
-        return number is not None
+        """The rows of these attempts, which ended here, are committed: their claims are not needed any more. Raises
+        StoreError.
+        """
+        self._trials.forget(attempts)

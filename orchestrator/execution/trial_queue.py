@@ -1,5 +1,7 @@
 """The queue of trials that every driver takes from: which is next, which is retried, and when to give up.
 
+A `Source` decides which trials run, in which order, and whether one goes on after an evaluation.
+
 Each kind of failure has its policy:
 
     lost            its worker or node is gone or was told to leave, which is not its fault: retried elsewhere, up to
@@ -8,7 +10,7 @@ Each kind of failure has its policy:
                     twice as many parts, until a part is one example
     unavailable     a disk or network did not answer: retried after 1, 2, 4, ... seconds, `limits.unavailable` times
     diverged        ended; its rows are kept
-    pruned          ended, or paused until its source hands it out again
+    pruned          ended
     failed          ended: the same would happen again
 
 If the first `limits.alike` trials all fail, or are lost for good, with the same message, the whole sweep is stopped:
@@ -17,18 +19,101 @@ something is wrong with it.
 
 from __future__ import annotations
 
-import math
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple, Protocol
 
 from orchestrator.config.limits import Limits
 from orchestrator.execution.events import last_line
-from orchestrator.execution.trial_source import Order, Source, Verdict
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
 from trials.state import State
+
+
+class Order(NamedTuple):
+    """A trial to start; `number` is that of the attempt, where the trial was claimed."""
+
+    spec: TrialSpec
+    number: int | None = None
+
+
+class Chances(NamedTuple):
+    """What a search is likely to run: the chance of each trial that has not begun, and at most how many of them."""
+
+    of_trials: Sequence[tuple[TrialSpec, float]]
+    at_most: int | None
+
+
+class Source(Protocol):
+    """Decides which trials run and for how long. It depends on no driver, store or clock."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no trial will follow, provided that none is running."""
+        ...
+
+    def next(self) -> Order | None:
+        """The next trial, which counts as running from now on; None if there is none at the moment."""
+        ...
+
+    def evaluated(self, spec: TrialSpec, record: EpochRecord) -> bool:
+        """A running trial has yielded a record; whether it continues, as it does unless a source says otherwise."""
+        return True
+
+    def ended(self, spec: TrialSpec, state: State) -> None:
+        """A trial no longer runs: pruned if it was not to continue, otherwise as its state says."""
+        return
+
+    def settle(self, spec: TrialSpec, state: State) -> bool:
+        """A trial that was handed out never ran here: another driver has ended it, and its rows are in the store.
+
+        Returns whether that ends it for this source; one that was pruned for another sweep may be handed out again.
+        """
+        ...
+
+    def settled_elsewhere(self) -> Sequence[tuple[TrialSpec, State]]:
+        """Trials that other drivers have ended since this was last asked."""
+        return ()
+
+    def chances(self) -> Chances | None:
+        """What it is likely to run from now on; None if that is everything, or nobody can tell."""
+        return None
+
+    def found(self, columns: int = 100) -> list[str]:
+        """Its conclusions so far, for a terminal of so many columns; empty if the table of cells says it all."""
+        return []
+
+
+class Listed(Source):
+    """Trials in a fixed order, each run to its end; drivers that share them start at different ones."""
+
+    def __init__(self, specs: Iterable[TrialSpec], *, start: float = 0.0) -> None:
+        """`start` is the share of the trials before the first one, from 0 to 1; these come last."""
+        trials = list(specs)
+        at = int(start * len(trials))
+        self._left = [*trials[at:], *trials[:at]][::-1]
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all were handed out."""
+        return not self._left
+
+    def next(self) -> Order | None:
+        """The next trial of the list."""
+        return Order(self._left.pop()) if self._left else None
+
+    def settle(self, spec: TrialSpec, state: State) -> bool:
+        """A trial that another sweep's schedule pruned comes again."""
+        if state is State.PRUNED:
+            self._left.append(spec)
+        return state is not State.PRUNED
+
+
+def prune_reason(record: EpochRecord) -> str:
+    """The text in the row of a pruned trial."""
+    return f"stopped after epoch {record.epoch:g} by the sweep's schedule"
 
 
 @dataclass(frozen=True)
@@ -38,13 +123,11 @@ class Attempt:
     Attributes:
         number: From 1, counted over all launches; part of its rows and checkpoints.
         accumulation: Number of parts that its batches are split into.
-        until: It pauses at the first evaluation at or after this epoch; None to run to its end.
     """
 
     spec: TrialSpec
     number: int
     accumulation: int = 1
-    until: float | None = None
 
 
 def _next(attempt: Attempt) -> Attempt:
@@ -66,15 +149,12 @@ class TrialQueue:
         """Make a queue, which fetches the first order of its source at once.
 
         Args:
-            most: The number of trials to run at most; one that is promoted is not counted again.
+            most: The number of trials to run at most.
             again: Claims a retry of a trial under a number or a higher one, which it returns.
         """
         self._source, self._limits, self._clock, self._again = source, limits, clock, again
-        self._numbers: dict[str, int] = {}  # of the next attempt at a trial that ended here, if it comes again
-        self._most, self._begun, self._is_full = most, set[str](), False
+        self._most, self._n_begun, self._is_full = most, 0, False
         self._ahead = source.next()
-        self._verdicts: dict[str, Verdict] = {}
-        self._accumulation: dict[str, int] = {}  # of paused trials
         self._waiting: list[tuple[float, Attempt]] = []
         self._running: dict[str, Attempt] = {}
         self._failures: dict[str, Counter[State]] = {}
@@ -87,10 +167,7 @@ class TrialQueue:
             attempt = self._waiting.pop(0)[1]
             attempt = replace(attempt, number=self._again(attempt.spec.trial_id, attempt.number))
         elif (order := self._next_order()) is not None:
-            trial_id = order.spec.trial_id
-            parts = self._accumulation.get(trial_id, 1)
-            number = order.number or self._numbers.get(trial_id, 1)
-            attempt = Attempt(order.spec, number, parts, order.until)
+            attempt = Attempt(order.spec, order.number or 1)
         else:
             return None
         self._running[attempt.spec.trial_id] = attempt
@@ -104,11 +181,11 @@ class TrialQueue:
         if self._is_full:
             return None
         order, self._ahead = self._ahead or self._source.next(), None
-        if order is not None and order.spec.trial_id not in self._begun:
-            if len(self._begun) == self._most:
+        if order is not None:
+            if self._n_begun == self._most:
                 self._ahead, self._is_full = order, True
                 return None
-            self._begun.add(order.spec.trial_id)
+            self._n_begun += 1
         return order
 
     @property
@@ -125,28 +202,23 @@ class TrialQueue:
         """The running attempt at a trial."""
         return self._running.get(trial_id)
 
-    def evaluated(self, spec: TrialSpec, record: EpochRecord) -> Verdict:
+    def evaluated(self, spec: TrialSpec, record: EpochRecord) -> bool:
         """Handle a record, which resets the trial's failure counts; whether the trial continues."""
         self._failures.pop(spec.trial_id, None)
-        verdict = self._source.evaluated(spec, record)
-        if verdict is not Verdict.CONTINUE:
-            self._verdicts[spec.trial_id] = verdict
-        return verdict
+        return self._source.evaluated(spec, record)
 
     def ended(self, spec: TrialSpec, state: State, error: str | None, *, relieved: bool = False) -> float | None:
-        """Handle the end of an attempt; the seconds until the trial is retried, infinity if it is paused, perhaps for
-        ever, None if the trial has ended too. `relieved`: it ran out of memory that it will share with fewer others.
+        """Handle the end of an attempt; the seconds until the trial is retried, None if the trial has ended too.
+
+        `relieved`: it ran out of memory that it will share with fewer others.
         """
         attempt = self._running.pop(spec.trial_id)
-        verdict = self._verdicts.pop(spec.trial_id, None)
         following = (0.0, _next(attempt)) if relieved else self._following(attempt, state)
         if following is None:
             self._failures.pop(spec.trial_id, None)
-            self._numbers[spec.trial_id] = attempt.number + 1
-            self._accumulation[spec.trial_id] = attempt.accumulation
             self._note(state, error)
             self._source.ended(spec, state)
-            return math.inf if state is State.PRUNED and verdict is Verdict.PAUSE else None
+            return None
         delay, attempt = following
         self._waiting.append((self._clock() + delay, attempt))
         return delay

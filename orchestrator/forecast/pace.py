@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from orchestrator.config.quantities import time_left as time_left_text
-from orchestrator.execution.trial_source import Chances
+from orchestrator.execution.trial_queue import Chances
 from trials.prefix.work import epoch_passes, shape_key
 from trials.record import EpochRecord
 from trials.spec import TrialSpec

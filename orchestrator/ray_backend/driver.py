@@ -21,8 +21,7 @@ from ray.tune.search import Searcher
 from orchestrator.execution.events import Listener
 from orchestrator.execution.slots import Slots
 from orchestrator.execution.stop_request import StopRequest
-from orchestrator.execution.trial_queue import TrialQueue
-from orchestrator.execution.trial_source import Verdict, prune_reason
+from orchestrator.execution.trial_queue import TrialQueue, prune_reason
 from orchestrator.ray_backend.cluster import resources_of
 from orchestrator.ray_backend.ray_internals import KILLED, forget_finished, killed_workers_are_lost, signals_stay_ours
 from orchestrator.ray_backend.trainable import (
@@ -30,8 +29,8 @@ from orchestrator.ray_backend.trainable import (
     HELD,
     NOTES,
     RECORD,
+    STOPPED,
     UNSEEN,
-    VERDICT,
     SetUpBoard,
     TrialTrainable,
     WorkerSettings,
@@ -85,7 +84,6 @@ class PlannedTrials(Searcher):  # type: ignore[misc]  # Ray has no types here
             "spec": spec.model_dump_json(),  # as text: Tune traverses every level of a config, several times
             "attempt": attempt.number,
             "accumulation": attempt.accumulation,
-            "until": attempt.until,
             "resources": resources_of(kind, share),
             "worker_slots": self._slots.on_one_node(kind),
             "share": share,
@@ -145,7 +143,7 @@ def run_sweep(
                 name="sweep",
                 storage_path=str(scratch),
                 callbacks=[_ListenerCallback(queue, slots, listener, stop), _NoProgress()],
-                stop=_StopOnVerdict(queue, stop),
+                stop=_StopAtResult(queue, stop),
                 checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
                 verbose=0,
             ),
@@ -217,7 +215,7 @@ class _ListenerCallback(tune.Callback):  # type: ignore[misc]  # Ray has no type
             return
         # Removed from the result, as Tune keeps last results for a while, and this one may hold predictions.
         record: EpochRecord = result[RECORD].pop("record")
-        verdict: Verdict = result[RECORD].pop(VERDICT, Verdict.CONTINUE)
+        is_stopped: bool = result[RECORD].pop(STOPPED, False)
         for note in result[RECORD].pop(NOTES, ()):
             self._listener.preparing(spec, SetUpWork(note))
         self._had_gpu = self._had_gpu or record.gpus > 0
@@ -225,8 +223,8 @@ class _ListenerCallback(tune.Callback):  # type: ignore[misc]  # Ray has no type
         self._listener.evaluated(spec, record)
         if record.last:
             self._end(spec, State.COMPLETED, None, worker_ends=worker_ends)
-        elif verdict is not Verdict.CONTINUE:
-            self._end(spec, State.PRUNED, prune_reason(verdict, record), worker_ends=worker_ends)
+        elif is_stopped:
+            self._end(spec, State.PRUNED, prune_reason(record), worker_ends=worker_ends)
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         # A trial that raises is reported as a result, so this is a worker that died or could not start. If its
@@ -282,11 +280,11 @@ def _state_of_lost(error: str) -> State:
     return State.FAILED if "creation task" in error else State.LOST
 
 
-class _StopOnVerdict(tune.Stopper):  # type: ignore[misc]  # Ray has no types here
+class _StopAtResult(tune.Stopper):  # type: ignore[misc]  # Ray has no types here
     """Ends a running trial at its next result, once the sweep is asked to stop or if the queue says so.
 
-    Tune calls this before the callbacks, so the evaluation is passed to the queue here, and its verdict is added to the
-    result.
+    Tune calls this before the callbacks, so the evaluation is passed to the queue here, and what it says is added to
+    the result.
     """
 
     def __init__(self, queue: TrialQueue, stop: StopRequest) -> None:
@@ -297,8 +295,8 @@ class _StopOnVerdict(tune.Stopper):  # type: ignore[misc]  # Ray has no types he
         attempt = None if step is None else self._queue.running(step["trial_id"])
         if step is None or attempt is None or attempt.number != step["attempt"]:
             return self._stop.asked
-        step[VERDICT] = self._queue.evaluated(attempt.spec, step["record"])
-        return self._stop.asked or step[VERDICT] is Verdict.STOP
+        step[STOPPED] = not self._queue.evaluated(attempt.spec, step["record"])
+        return self._stop.asked or step[STOPPED]
 
     def stop_all(self) -> bool:
         return False

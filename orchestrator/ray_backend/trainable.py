@@ -92,7 +92,7 @@ RECORD, FAILURE = "permafrost_record", "permafrost_failure"
 NOTES = "notes"  # inside a record's result: what the set-up has to say
 HELD = "held"  # inside a record's result: the most bytes that the process held of its GPU; None without one
 UNSEEN = "unseen"  # inside a failure: whether the worker did not see the GPU that it was given
-VERDICT = "verdict"  # inside a record's result, added by the driver
+STOPPED = "stopped"  # inside a record's result, added by the driver
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,6 @@ class TrialTrainable(tune.Trainable):  # type: ignore[misc]  # Ray has no types 
     _records: Iterator[EpochRecord] | None = None
     _memory: MemoryLevel
     _leaving = False
-    _until: float | None = None
     _trial_id = ""
     _attempt = 0
     _notes: list[str]
@@ -149,7 +148,7 @@ class TrialTrainable(tune.Trainable):  # type: ignore[misc]  # Ray has no types 
         """Take the next trial."""
         self._drop()
         spec = TrialSpec.model_validate_json(new_config["spec"])
-        self._label, self._gpus, self._until = spec.label, float(new_config["share"].gpus), new_config["until"]
+        self._label, self._gpus = spec.label, float(new_config["share"].gpus)
         self._slots = int(new_config["worker_slots"])
         self._trial_id, self._attempt, self._notes = spec.trial_id, new_config["attempt"], []
         self._records = self.records(spec, new_config)
@@ -186,13 +185,10 @@ class TrialTrainable(tune.Trainable):  # type: ignore[misc]  # Ray has no types 
             from trials.hardware.device import reserved_peak
 
             held = reserved_peak() if self._gpus else None  # before the trial is dropped, with what it holds
-            is_paused = self._until is not None and record.epoch >= self._until - 1e-9
-            if is_paused:
-                self._drop()  # before the driver knows: whoever resumes the trial needs its checkpoint
             step = {"record": record, "trial_id": self._trial_id, "attempt": self._attempt}
             step |= {NOTES: self._notes, HELD: held}
             self._notes = []
-            return {RECORD: step, "done": (record.last or is_paused) and self._settled()}
+            return {RECORD: step, "done": record.last and self._settled()}
         if self._leaving:
             sys.exit(0)  # the driver sees a lost worker, and the trial continues elsewhere
         # Only here, as the exception kept the trial's memory alive.

@@ -20,8 +20,8 @@ from orchestrator.analysis.decide import decide, loss_table
 from orchestrator.analysis.decided import Decided
 from orchestrator.analysis.setting_phrases import lost, rests_on
 from orchestrator.analysis.trial_frame import trial_frame, with_sentences
+from orchestrator.execution.trial_queue import Chances, Order, Source
 from orchestrator.execution.trial_rows import trial_row
-from orchestrator.execution.trial_source import Chances, Order, Source, Verdict
 from orchestrator.search.choose_depth import Budget, Want, wants, why
 from orchestrator.search.trial_results import StoredTrials, TrialProgress
 from orchestrator.sweeps.search_spec import GoalSpec
@@ -117,10 +117,10 @@ class DepthSearch(Source):
             self._end(spec, self._stored.row(spec.trial_id), stored)
         return None
 
-    def evaluated(self, spec: TrialSpec, record: EpochRecord) -> Verdict:
+    def evaluated(self, spec: TrialSpec, record: EpochRecord) -> bool:
         """Every trial continues to its end."""
         self._records[spec.trial_id].append(record)
-        return Verdict.CONTINUE
+        return True
 
     def ended(self, spec: TrialSpec, state: State) -> None:
         """Record its results; the pair of a failed trial counts as failed."""

@@ -12,7 +12,8 @@ import contextlib
 import itertools
 import logging
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeGuard
 
 import numpy as np
@@ -22,7 +23,7 @@ from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from orchestrator.search.trial_results import Cell
-from orchestrator.store.decisions import Suggested
+from orchestrator.store.sweep_plans import Suggestion
 from orchestrator.sweeps.search_points import at_random
 from orchestrator.sweeps.search_spec import Layers, SearchSpec, less_is_better
 from orchestrator.sweeps.space import Axis, Point, Space, Taken, again, walk
@@ -35,42 +36,57 @@ MOST_REPEATS = 25  # repeated suggestions in a row before a random point is draw
 
 
 class AdaptiveCells:
-    """Cells suggested by a sampler: this driver's, and those of other drivers and earlier launches."""
+    """Cells suggested by a sampler: first those of earlier launches, then new ones."""
 
-    is_adaptive = True
-
-    def __init__(self, search: SearchSpec, space: Space, resolve: Resolve, n_layers: Layers) -> None:
+    def __init__(
+        self,
+        search: SearchSpec,
+        space: Space,
+        resolve: Resolve,
+        n_layers: Layers,
+        *,
+        earlier: Iterable[Suggestion] = (),
+        record: Callable[[Suggestion, Sequence[TrialSpec]], None] = lambda suggestion, specs: None,
+    ) -> None:
+        """`record` stores a new suggestion with its replicates before any of them runs."""
         assert search.cells is not None
         self._search, self._space, self._resolve, self._n_layers = search, space, resolve, n_layers
+        self._earlier, self._record = deque(earlier), record
         self._suggested: dict[str, tuple[dict[str, int | float], Distributions]] = {}  # by cell id
         self._over: dict[str, FrozenTrial] = {}  # of cells that have ended
         self._number = 0
 
-    def suggest(self, past: Sequence[Cell]) -> tuple[Suggested, Sequence[TrialSpec]] | None:
-        """The next cell not suggested before; None if there are enough, or no new one is found."""
-        if self._is_full:
-            return None
-        for repeats in range(10 * MOST_REPEATS):
-            number, self._number = self._number, self._number + 1
+    def suggest(self, past: Sequence[Cell]) -> Sequence[TrialSpec] | None:
+        """The replicates of the next cell not suggested before; None if there are enough, or no new one is found."""
+        while self._earlier:
+            specs = self._add(self._earlier.popleft())
+            if specs is not None:
+                return specs
+        for repeats in range(0 if self._is_full else 10 * MOST_REPEATS):
             if repeats < MOST_REPEATS:
-                point = suggested_point(self._search, self._space, self._n_layers, number, list(map(self._known, past)))
+                known = list(map(self._known, past))
+                point = suggested_point(self._search, self._space, self._n_layers, self._number, known)
             else:
-                draw = at_random(np.random.default_rng([self._search.seed, number]))
+                draw = at_random(np.random.default_rng([self._search.seed, self._number]))
                 point = walk(self._space, draw, self._n_layers)
-            if self._is_new(specs := self._resolve(point)):
-                return Suggested(number, point.parameters), specs
+            suggestion = Suggestion(self._number, point.parameters)
+            self._number += 1
+            specs = self._add(suggestion)
+            if specs is not None:
+                self._record(suggestion, specs)
+                return specs
         return None
 
-    def add(self, suggested: Suggested) -> Sequence[TrialSpec] | None:
-        """The replicates; None if there are enough cells, or the space has changed and no longer contains it."""
+    def _add(self, suggestion: Suggestion) -> Sequence[TrialSpec] | None:
+        """The replicates; None if there are enough cells, or it is no new cell of the space."""
         axes: dict[str, Axis] = {}
-        point = again(self._space, suggested.parameters, self._n_layers, axes.__setitem__)
+        point = again(self._space, suggestion.parameters, self._n_layers, axes.__setitem__)
         specs = None if point is None or self._is_full else self._resolve(point)
+        self._number = max(self._number, suggestion.number + 1)
         if point is None or not self._is_new(specs):
             return None
         distributions = {name: distribution_of(axis) for name, axis in axes.items()}
         self._suggested[specs[0].cell_id] = point.parameters, distributions
-        self._number = max(self._number, suggested.number + 1)
         return specs
 
     @property
@@ -83,7 +99,7 @@ class AdaptiveCells:
     def _known(self, cell: Cell) -> FrozenTrial:
         if cell.cell_id in self._over:
             return self._over[cell.cell_id]
-        trial = frozen_trial(cell, *self._suggested[cell.cell_id], self._search.objectives)
+        trial = frozen_trial(cell, *self._suggested[cell.cell_id], self._search.objective)
         if cell.is_over:
             self._over[cell.cell_id] = trial
         return trial
@@ -98,7 +114,8 @@ def suggested_point(
         LayersError: An axis has no value for the model.
     """
     with _quiet():
-        study = optuna.create_study(directions=directions(search), sampler=_sampler(search, number))
+        direction = StudyDirection.MINIMIZE if less_is_better(search.objective) else StudyDirection.MAXIMIZE
+        study = optuna.create_study(direction=direction, sampler=_sampler(search, number))
         study.add_trials(past)
         trial = study.ask()
 
@@ -140,36 +157,28 @@ def _ascends(values: Sequence[object]) -> bool:
     return len(numbers) == len(values) > 1 and all(a < b for a, b in itertools.pairwise(numbers))
 
 
-def directions(search: SearchSpec) -> list[StudyDirection]:
-    """The direction of each objective."""
-    return [StudyDirection.MINIMIZE if less_is_better(name) else StudyDirection.MAXIMIZE for name in search.objectives]
-
-
 def frozen_trial(
-    cell: Cell, parameters: dict[str, int | float], distributions: Distributions, objectives: Sequence[str]
+    cell: Cell, parameters: dict[str, int | float], distributions: Distributions, objective: str
 ) -> FrozenTrial:
-    """A cell as a trial of an Optuna study; one that has ended, or pauses, is never left running.
+    """A cell as a trial of an Optuna study; one that has ended is never left running.
 
-    Stopped, paused and diverged cells are pruned, which is worse than every complete one; failed ones are ignored.
+    Stopped and diverged cells are pruned, which is worse than every complete one; failed ones are ignored.
     """
     states = set(cell.over.values())
-    state, values, best = TrialState.RUNNING, None, dict[int, float]()
+    state, value, best = TrialState.RUNNING, None, dict[int, float]()
     if State.DIVERGED in states:
         state = TrialState.PRUNED
-    elif cell.is_over and State.COMPLETED in states:
-        means = [mean for mean in map(cell.mean, objectives) if mean is not None]
-        is_known = len(means) == len(objectives)
-        state, values = (TrialState.COMPLETE, means) if is_known else (TrialState.FAIL, None)
-    elif cell.is_over and states != {State.PRUNED}:
-        state = TrialState.FAIL
-    elif len(cell.waiting) + len(cell.over) == len(cell.specs):
-        epoch = max(trial.evaluations[-1].epoch for trial in cell.progress.values() if trial.evaluations)
-        state, best = TrialState.PRUNED, {round(epoch): cell.mean_best() or 0.0}
-    if state is TrialState.PRUNED and len(objectives) > 1:  # Optuna has no pruning for several objectives
-        state, best = TrialState.FAIL, {}
+    elif State.PRUNED in states:
+        seen = [trial.evaluations for trial in cell.progress.values() if trial.evaluations]
+        scores = [max(evaluation.score for evaluation in evaluations) for evaluations in seen]
+        epoch = min(evaluations[-1].epoch for evaluations in seen)  # of a seed that was stopped
+        state, best = TrialState.PRUNED, {round(epoch): float(np.mean(scores))}
+    elif cell.is_over:
+        value = cell.mean(objective)
+        state = TrialState.FAIL if value is None else TrialState.COMPLETE
     return optuna.trial.create_trial(
         state=state,
-        values=values,
+        value=value,
         params=dict(parameters),
         distributions=dict(distributions),
         intermediate_values=best,

@@ -14,15 +14,13 @@ from orchestrator.analysis.cells import objective_group
 from orchestrator.store import ResultStore
 from orchestrator.store.evidence import SENTENCE_COLUMNS, TRIAL_COLUMNS
 from orchestrator.store.follower import Changes, Follower
-from orchestrator.sweeps.search_spec import COSTS as OBJECTIVES
 from trials.errors import StoreError
-from trials.record import EpochRecord, loss_fall, trial_totals
+from trials.record import EpochRecord, loss_fall
 from trials.spec import TrialSpec
 from trials.state import State
 
 UNSELECTED = ("test_score", "constant_score", "loss_fall")  # results that no search may have as an objective
-COSTS = (*OBJECTIVES, "training_flops", "prefix_s")  # the last two decide what a freeze saves
-Results = Mapping[str, float | None]  # objective, cost, or one of `UNSELECTED` -> value of a complete trial
+Results = Mapping[str, float | None]  # objective, or one of `UNSELECTED` -> value of a complete trial
 Floats = npt.NDArray[np.float64]
 
 
@@ -74,15 +72,6 @@ class TrialProgress:
         self.evaluations.append(evaluation)
         return True
 
-    def has_reached(self, until: float) -> bool:
-        """Whether it was evaluated at epoch `until` or later."""
-        return bool(self.evaluations) and self.evaluations[-1].epoch >= until - 1e-9
-
-    def best(self, until: float = float("inf")) -> float:
-        """The best score up to the first evaluation at or after epoch `until`, where a trial pauses."""
-        n = sum(evaluation.epoch < until - 1e-9 for evaluation in self.evaluations)
-        return max(evaluation.score for evaluation in self.evaluations[: n + 1])
-
 
 @dataclass
 class Cell:
@@ -90,20 +79,16 @@ class Cell:
 
     Attributes:
         specs: The replicates, one per seed.
-        until: The epoch at which they pause; None to run to the end.
-        pauses: All of these epochs so far.
-        ranked: How many of these the scheduler knows of that the trials have come to.
+        progress: That of each, by trial id.
         over: Ended trials with their state.
-        waiting: Trials that are paused at `until`.
     """
 
     specs: Sequence[TrialSpec]
     progress: dict[str, TrialProgress] = field(default_factory=dict)
-    until: float | None = None
-    pauses: list[float] = field(default_factory=list)
-    ranked: int = 0
     over: dict[str, State] = field(default_factory=dict)
-    waiting: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.progress = {spec.trial_id: TrialProgress() for spec in self.specs} | self.progress
 
     @property
     def cell_id(self) -> str:
@@ -123,11 +108,6 @@ class Cell:
     def results(self) -> list[Results]:
         """Results of the complete trials."""
         return [trial.results for trial in self.progress.values() if trial.results is not None]
-
-    def mean_best(self, until: float = float("inf")) -> float | None:
-        """Mean of `TrialProgress.best` over the trials that have been evaluated; None without any."""
-        scores = [trial.best(until) for trial in self.progress.values() if trial.evaluations]
-        return statistics.fmean(scores) if scores else None
 
     def mean(self, objective: str) -> float | None:
         """Mean of an objective over the complete trials; None if any of them lacks it."""
@@ -155,11 +135,10 @@ def stacked(losses: Sequence[Floats]) -> Floats:
 def results_of(records: Sequence[EpochRecord]) -> Results:
     """The results of a complete trial from its records."""
     best, last = max(records, key=lambda record: record.score), records[-1]
-    totals = trial_totals(records) | {"trainable_params": last.trainable_params}
     constant = next((report.constant_score for report in last.reports if report.split == "dev"), None)
     fall = loss_fall([loss for record in records for loss in record.step_losses])
     unselected = dict(zip(UNSELECTED, (last.test_score, constant, fall), strict=True))
-    return {**best.metrics, "score": best.score, **unselected, **_costs(totals)}
+    return {**best.metrics, "score": best.score, **unselected}
 
 
 class StoredTrials:
@@ -169,7 +148,7 @@ class StoredTrials:
     """
 
     def __init__(self, store: ResultStore) -> None:
-        columns = dict.fromkeys((*TRIAL_COLUMNS, "best_metrics", *UNSELECTED, *COSTS))
+        columns = dict.fromkeys((*TRIAL_COLUMNS, "best_metrics", *UNSELECTED))
         self._trials = Follower(store.storage, "trials", tuple(columns))
         self._epochs = Follower(
             store.storage, "epochs", ("trial_id", "attempt", "step", "epoch", "examples_seen", "score")
@@ -249,8 +228,4 @@ def _rows_of(changes: Changes) -> Iterator[dict[str, Any]]:
 
 def _stored(row: Mapping[str, Any]) -> Results:
     scores = {"score": row["best_score"]} | {name: row[name] for name in UNSELECTED}
-    return {**dict(row["best_metrics"] or ()), **scores, **_costs(row)}
-
-
-def _costs(values: Mapping[str, Any]) -> Results:
-    return {name: None if values[name] is None else float(values[name]) for name in COSTS}
+    return {**dict(row["best_metrics"] or ()), **scores}

@@ -20,7 +20,7 @@ from orchestrator.analysis.freeze_names import strip_and_word
 from orchestrator.config.console import SafeConsole
 from orchestrator.config.quantities import counted, duration, points
 from orchestrator.execution.events import Listener, last_line
-from orchestrator.execution.trial_source import Chances
+from orchestrator.execution.trial_queue import Chances
 from orchestrator.forecast.pace import Pace
 from orchestrator.session.tables import TrialName, unbroken
 from orchestrator.sweeps.plan import Plan
@@ -147,13 +147,9 @@ class LiveDisplay(Listener):
         self._scores[spec.trial_id] = max(self._scores.get(spec.trial_id, record.score), record.score)
 
     def retried(self, spec: TrialSpec, state: State, error: str | None) -> None:
-        """Print that the trial will run again, and why; for a paused trial only if there is no display."""
+        """Print that the trial will run again, and why."""
         self._pace.forget(spec)
-        _, record = self._running.pop(spec.trial_id, (spec, None))
-        if state is State.PRUNED:
-            if not self._is_live and record is not None:
-                self._say(f"paused: {spec.label}  epoch {record.epoch:g}  {_scored(spec, record)}")
-            return
+        self._running.pop(spec.trial_id, None)
         self._say(f"retry: {spec.label}  {state.value}: {last_line(error)}")
 
     def ended(self, spec: TrialSpec, state: State, error: str | None) -> None:

@@ -13,17 +13,15 @@ import contextlib
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 
-from orchestrator.claims import Membership, join
-from orchestrator.claims.claims import CLAIMS
-from orchestrator.claims.roster import DRIVERS
+from orchestrator.claims import CLAIMS, DRIVERS, SEARCHES, Membership, hold_search, join
 from orchestrator.config.console import DEFAULT_STORE, SafeConsole, download_progress
 from orchestrator.config.quantities import counted
 from orchestrator.config.yaml_document import Document
 from orchestrator.execution.stop_request import FOLDER, StopRequest
-from orchestrator.search.kinds import decides
+from orchestrator.search.sources import is_search
 from orchestrator.session.bounds import Bounds
 from orchestrator.session.outcome import Outcome, early_end, outcome_of
 from orchestrator.session.sweep_run import SweepRun
@@ -38,7 +36,7 @@ from orchestrator.sweeps.sweep import SweepSpec
 from trials.draft import Lookup
 from trials.errors import StoreError
 
-_MADE_AGAIN = (DRIVERS, CLAIMS, CHECKPOINTS, FOLDER)  # folders that are worth nothing without the rows
+_MADE_AGAIN = (DRIVERS, CLAIMS, SEARCHES, CHECKPOINTS, FOLDER)  # folders that are worth nothing without the rows
 
 
 @dataclass(frozen=True)
@@ -109,7 +107,7 @@ class Launch(Terms):
 
         Raises:
             ConfigError: This machine lacks what a trial needs.
-            BusyStoreError: Another process has the store alone.
+            BusyStoreError: Another driver has what only one can have: the search, or a store without claims.
             StoreError: The store cannot be read or written.
         """
         results, stop, committed = self.results, StopRequest(), set[str]()
@@ -117,15 +115,12 @@ class Launch(Terms):
         results.create()
         with stop.signals.handled(self.say):
             try:
-                with self._join(plan.sweep.name) as membership:
+                with self._join(plan) as membership:
                     remove_temporary_files(results.storage, membership)
                     results.add_plan(plan.declared())
                     plan = brought_up_to_date(plan, results)  # other drivers may have run trials until now
                     run = SweepRun(self, plan, membership, stop, committed)
-                    with closing(run):  # claims no further trial
-                        run.run()
-                    if decides(plan) and not membership.others():  # after an error the next launch does it
-                        results.join_decisions(plan.sweep.name)
+                    run.run()
             except (StoreError, OSError) as error:
                 if results.is_gone:
                     raise _gone(results, plan.n_skipped + len(committed)) from error
@@ -136,14 +131,21 @@ class Launch(Terms):
             self.bounds.settle(stop, left=0 if run.queue.is_over and not run.has_work else left)
             yield Ended(plan, outcome, stop, tuple(run.source.found(self.console.width)))
 
-    def _join(self, sweep: str) -> AbstractContextManager[Membership]:
-        """Be present in the store, beside other drivers where its storage lets them claim trials."""
-        honours = self.results.storage.honours_create()
+    @contextmanager
+    def _join(self, plan: Plan) -> Iterator[Membership]:
+        """Be present in the store: beside other drivers, but for a search or where its storage lets none claim."""
+        storage = self.results.storage
+        honours = storage.honours_create()
         if not honours:
             self.say(
                 "note    this storage ignores a condition that claims need, so one driver at a time works on the store."
             )
-        return join(self.results.storage, sweep, say=self.say, check_store=self.results.check_there, alone=not honours)
+        with join(storage, plan.sweep.name, say=self.say, check_store=self.results.check_there) as membership:
+            if not honours:
+                membership.await_turn(membership.others, "Wait until it ends, or stop it.")
+            elif is_search(plan):
+                hold_search(storage, membership, plan.sweep.name)
+            yield membership
 
 
 def _gone(results: ResultStore, n_committed: int) -> StoreError:

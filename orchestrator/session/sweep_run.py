@@ -8,8 +8,7 @@ from orchestrator.execution.recorder import Recorder
 from orchestrator.execution.shared_source import SharedSource
 from orchestrator.execution.stop_request import StopRequest
 from orchestrator.execution.trial_queue import TrialQueue
-from orchestrator.search.kinds import source_of
-from orchestrator.search.kinds.kind import PlanInStore
+from orchestrator.search.sources import source_of
 from orchestrator.session.launch_work import LaunchWork
 from orchestrator.session.monitors import Watch
 from orchestrator.session.outcome import trials_of
@@ -19,7 +18,7 @@ from orchestrator.sweeps.plan import Plan
 
 
 class SweepRun:
-    """The run of a plan that is up to date. Close it, also after an error.
+    """The run of a plan that is up to date.
 
     Attributes:
         source: Decides which trials run, among drivers.
@@ -34,18 +33,14 @@ class SweepRun:
         self._committed, results, bounds = committed, terms.results, terms.bounds
         # Drivers that start at different trials of a list rarely want the same one; a single one keeps the order.
         start = int(membership.token, 16) / 16**16 if membership.others() else 0.0
-        asked = PlanInStore(plan, results, membership.check, bounds.clock(terms.began))
-        self.source = SharedSource(source_of(asked, start=start), results, membership, plan.attempts)
+        own = source_of(plan, results, check=membership.check, time_left=bounds.clock(terms.began), start=start)
+        self.source = SharedSource(own, results, membership, plan.attempts)
         self.queue = TrialQueue(self.source, plan.sweep.limits, most=bounds.trials or None, again=self.source.again)
 
     @property
     def has_work(self) -> bool:
         """Whether any trial is left to run. A search is replayed as far as its trials are stored."""
         return not self.queue.is_exhausted
-
-    def close(self) -> None:
-        """Claim no further trial."""
-        self.source.close()
 
     def run(self) -> None:
         """Run the trials, and commit their rows, until all have ended or the sweep is stopped."""
@@ -92,7 +87,7 @@ class SweepRun:
             finally:  # also if a signal cuts off what stands above
                 work.commit()
                 recorder.close()
-            if self.queue.is_exhausted:  # neither stopped nor at a limit: paused trials will never resume
+            if self.queue.is_exhausted:  # a worker may have saved a trial that was stopped after its row was written
                 forget(store, {spec.trial_id for spec in trials_of(plan, results)})
 
     def _is_last(self) -> bool:

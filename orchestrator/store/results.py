@@ -10,7 +10,7 @@ store.evidence(specs).frame         # what every answer, report and card rests o
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 from pathlib import Path
@@ -23,12 +23,20 @@ import pyarrow.compute as pc
 from orchestrator.storage.open_storage import open_storage
 from orchestrator.storage.several import SeveralStorages
 from orchestrator.storage.storage import BrokenError, FolderStorage, NewerError, Storage
-from orchestrator.store.decisions import Decision, DecisionLog, join_decisions, newest_plan, recorded
 from orchestrator.store.evidence import TRIAL_COLUMNS, Evidence, all_sentences, evidence_of
 from orchestrator.store.parts import PartFolder
 from orchestrator.store.schema import ALL_TABLES, CHECKPOINTS, SCHEMA_VERSION, proven_reads
 from orchestrator.store.stored_specs import ADDED, completed
-from orchestrator.store.sweep_plans import SWEEPS, SweepPlan, is_plan, newest_stamp, read_plan, write_plan
+from orchestrator.store.sweep_plans import (
+    SWEEPS,
+    Suggestion,
+    SweepPlan,
+    is_plan,
+    newest_plan,
+    newest_stamp,
+    read_plan,
+    write_plan,
+)
 from trials.errors import StoreError
 from trials.sources.cache import is_plain
 from trials.spec import TrialSpec
@@ -139,13 +147,10 @@ class ResultStore:
         self.create()
         self._parts[table].append(rows)
 
-    def compact(self, *, alone: bool = False) -> None:
-        """Merge the small parts of each table, and the decisions of each search; all of these where no driver runs."""
+    def compact(self) -> None:
+        """Merge the small parts of each table."""
         for parts in self._parts.values():
             parts.compact()
-        sweeps = self.storage.at(SWEEPS)
-        for name in sweeps.folders():
-            join_decisions(sweeps.at(name), alone=alone)
 
     def sweeps(self) -> list[SweepPlan]:
         """The newest plan of every sweep, the oldest sweep first."""
@@ -164,7 +169,7 @@ class ResultStore:
         return replace(plan, trials=tuple(earlier.items()))
 
     def add_plan(self, plan: SweepPlan) -> None:
-        """Add a plan, unless the sweep's newest plan has the same trials and goal. No plan is ever overwritten.
+        """Add a plan, unless the sweep's newest plan declares the same. No plan is ever overwritten.
 
         Raises:
             StoreError: the name is not a plain file name, or the storage cannot be written.
@@ -172,23 +177,28 @@ class ResultStore:
         folder = self._folder_of(plan.name)
         self.create()
         newest = newest_plan(folder)
-        if newest is None or (newest.trials, newest.goal) != (plan.trials, plan.goal):
+        if newest is None or replace(newest, time=plan.time, source=plan.source) != plan:
             sweeps = self.storage.at(SWEEPS)
             write_plan(
                 folder, plan, after_ns=max(newest_stamp(sweeps.at(name)) for name in (plan.name, *sweeps.folders()))
             )
 
-    def decision_log(self, sweep: str, *, before_write: Callable[[], None] = lambda: None) -> DecisionLog:
-        """The decisions of a sweep's search, for a driver that runs it. Raises BrokenError, or as `add_plan` does."""
-        return DecisionLog(self._folder_of(sweep), before_write=before_write)
+    def extend_plan(self, more: SweepPlan) -> None:
+        """Replace a sweep's newest plan by one with more trials and suggestions. Raises as `add_plan` does."""
+        folder = self._folder_of(more.name)
+        newest = newest_plan(folder)
+        older = list(folder.files("plan-", "plan."))[-1:] if newest else []
+        if newest is not None:
+            trials = tuple((dict(newest.trials) | dict(more.trials)).items())
+            more = replace(newest, trials=trials, suggestions=(*newest.suggestions, *more.suggestions))
+        write_plan(folder, more)
+        for name in older:  # whose trials the new one has
+            folder.delete(name)
 
-    def decisions(self, sweep: str) -> list[Decision]:
-        """What a search decided, in all its launches and in order. Raises BrokenError."""
-        return recorded(self._folder_of(sweep))
-
-    def join_decisions(self, sweep: str) -> None:
-        """Write the decisions of a sweep that no driver runs in as few objects as possible. Raises BrokenError."""
-        join_decisions(self._folder_of(sweep), alone=True)
+    def suggestions(self, sweep: str) -> tuple[Suggestion, ...]:
+        """What the sampler of a search suggested, in all its launches and in order. Raises BrokenError."""
+        plan = newest_plan(self._folder_of(sweep))
+        return () if plan is None else plan.suggestions
 
     def _folder_of(self, sweep: str) -> Storage:
         if not is_plain(sweep):

@@ -1,6 +1,6 @@
 """Tensors of trials, next to the rows: one safetensors object a trial, with the digest of its content in its name.
 
-    <store>/checkpoints/<trial_id>-<attempt>-<step>-<digest>.safetensors    of a running or paused trial
+    <store>/checkpoints/<trial_id>-<attempt>-<step>-<digest>.safetensors    of a running trial
     <store>/weights/<trial_id>-<digest>.safetensors                         of a completed one, with `keep: weights`
 
 Weights are the tensors that the trial trained, at its best epoch; the frozen ones are the pretrained model's.

@@ -1,19 +1,19 @@
-"""The plans of sweeps in a store: one file per launch that declared something new, and cells that a search suggested.
+"""The plans of sweeps in a store: one file per launch that declared something new.
 
     <store>/sweeps/<sweep>/plan-<time>-<digest>.json           all trials known at that time
-    <store>/sweeps/<sweep>/suggested-<time>-<digest>.json      more cells, with the sampler's parameters (`decisions`)
 
-The trials of a sweep are those of its newest plan and of the cells suggested after it. The times in their names and
-in the plans never go back, even if the machine's clock is set back.
+The trials of a sweep are those of its newest plan. The driver of an adaptive search replaces it by one with a cell
+more, before that runs. The times in the names and in the plans never go back, even if the machine's clock is set back.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.storage.storage import BrokenError, Storage
@@ -29,6 +29,13 @@ SWEEPS = "sweeps"
 BESIDE = ("train-", "baseline-", "rates-", "lora-")  # before the name of a question, or of its corpus
 
 
+class Suggestion(NamedTuple):
+    """A cell as a sampler identifies it: the number of the suggestion, and the value of each parameter."""
+
+    number: int
+    parameters: dict[str, int | float]
+
+
 @dataclass(frozen=True)
 class SweepPlan:
     """The trials that one launch of a sweep declared.
@@ -37,7 +44,7 @@ class SweepPlan:
         time: Unix time of the launch.
         source: The YAML file it came from.
         trials: (trial_id, spec as JSON values) in the sweep's order.
-        decisions: Number of the first decision of its search that it does not include.
+        suggestions: What the sampler of an adaptive search suggested, in order; its trials are among them.
         goal: What the sweep asks, as of `decision_plan.DecisionPlan.as_json`; empty for the defaults.
     """
 
@@ -45,7 +52,7 @@ class SweepPlan:
     time: float
     source: str
     trials: tuple[tuple[str, dict[str, Any]], ...]
-    decisions: int = 0
+    suggestions: tuple[Suggestion, ...] = ()
     goal: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -69,7 +76,7 @@ def write_plan(folder: Storage, plan: SweepPlan, *, after_ns: int = 0) -> None:
 def as_json(plan: SweepPlan) -> dict[str, Any]:
     """A plan as its file has it."""
     content = {"name": plan.name, "time": plan.time, "source": plan.source, "trials": plan.trials}
-    later = {"decisions": plan.decisions, "goal": plan.goal}
+    later = {"suggestions": [one._asdict() for one in plan.suggestions], "goal": plan.goal}
     return content | {name: value for name, value in later.items() if value}
 
 
@@ -84,9 +91,33 @@ def stamped_plan(folder: Storage, plan: SweepPlan, after_ns: int = 0) -> tuple[i
 
 
 def newest_stamp(folder: Storage) -> int:
-    """The time of the newest plan or suggested cell in a sweep's folder, in nanoseconds; 0 if there is none."""
-    kinds = ("plan-", "suggested-")
-    return max((stamp_of(name) for name in folder.files() if name.startswith(kinds)), default=0)
+    """The time of the newest plan in a sweep's folder, in nanoseconds; 0 if there is none."""
+    return max((stamp_of(name) for name in folder.files() if name.startswith("plan-")), default=0)
+
+
+def newest_plan(folder: Storage, names: Collection[str] | None = None) -> SweepPlan | None:
+    """The newest plan in a sweep's folder. Raises BrokenError.
+
+    Args:
+        folder: Of the sweep.
+        names: Its files, where they were listed just now.
+    """
+    for left in reversed(range(_READS)):
+        newest = max(filter(is_plan, folder.files() if names is None else names), default=None)
+        if newest is None:
+            return None
+        try:
+            return decoded_plan(f"{folder}/{newest}", read_intact(folder, newest).to_pybytes())
+        except FileNotFoundError as error:  # the driver of a search replaced it meanwhile
+            names = None
+            if not left:
+                raise broken_plan(f"{folder}/{newest}", error) from error
+        except OSError as error:
+            raise broken_plan(f"{folder}/{newest}", error) from error
+    raise AssertionError
+
+
+_READS = 10
 
 
 def read_plan(folder: Storage, name: str) -> SweepPlan:
@@ -119,14 +150,25 @@ DECODING_ERRORS = (ValueError, KeyError, TypeError, AttributeError, OverflowErro
 def plan_of(content: Any) -> SweepPlan:
     """A plan from JSON values. Raises one of `DECODING_ERRORS`."""
     trials = tuple((str(trial_id), dict(spec)) for trial_id, spec in content["trials"])
-    decisions = int(content.get("decisions", 0))
+    suggestions = tuple(map(_suggestion, content.get("suggestions", ())))
     goal = dict(content.get("goal", {}))
     DecisionPlan.of_json(goal)
-    return SweepPlan(str(content["name"]), float(content["time"]), str(content["source"]), trials, decisions, goal)
+    return SweepPlan(str(content["name"]), float(content["time"]), str(content["source"]), trials, suggestions, goal)
+
+
+def _suggestion(entry: Any) -> Suggestion:
+    parameters = {str(name): _number(value) for name, value in entry["parameters"].items()}
+    return Suggestion(int(_number(entry["number"])), parameters)
+
+
+def _number(value: object) -> int | float:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
+        raise TypeError(f"{value!r} is not a number")
+    return value
 
 
 def broken_plan(path: str, error: Exception) -> BrokenError:
-    """The error of a plan or suggested cells that cannot be read."""
+    """The error of a plan that cannot be read."""
     return BrokenError(
         path, f"not a readable plan ({error})", "Run `permafrost store repair`; the next launch writes the plan again"
     )

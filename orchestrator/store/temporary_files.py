@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from orchestrator.claims.membership import Membership
-from orchestrator.claims.roster import DRIVERS
+from orchestrator.claims.membership import DRIVERS, Membership
 from orchestrator.storage.storage import TEMPORARY_FILE, FolderStorage, Storage
 from orchestrator.store.schema import QUARANTINE
 

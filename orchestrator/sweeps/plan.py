@@ -9,8 +9,7 @@ from dataclasses import dataclass, field, replace
 from orchestrator.config.quantities import counted
 from orchestrator.config.yaml_document import Document
 from orchestrator.store import ResultStore
-from orchestrator.store.decisions import next_number, suggested
-from orchestrator.store.sweep_plans import SweepPlan
+from orchestrator.store.sweep_plans import Suggestion, SweepPlan
 from orchestrator.sweeps.earlier_launch import change_notes, held_to_last
 from orchestrator.sweeps.expansion import expand, layers_of, replicates
 from orchestrator.sweeps.notes import Noted
@@ -36,7 +35,7 @@ class Plan:
         notes: Sentences about the data and the models that the user should read.
         stand_ins: For an adaptive search: trials of random cells, as many as it may still suggest.
         kept_steps: Optimiser step of the checkpoint from which a trial to run resumes; absent for one that starts anew.
-        decisions: Number of the first decision of its search that it does not include.
+        suggestions: Of an adaptive search: what its sampler suggested so far, in order.
         sweep: As its file has it, its goal held to the seeds of the last plan (`held_to_last`).
     """
 
@@ -48,7 +47,7 @@ class Plan:
     notes: tuple[str, ...] = ()
     stand_ins: tuple[TrialSpec, ...] = ()
     kept_steps: dict[str, int] = field(default_factory=dict)
-    decisions: int = 0
+    suggestions: tuple[Suggestion, ...] = ()
     lookup: Lookup = field(default_factory=Lookup, repr=False)
 
     @property
@@ -83,12 +82,13 @@ class Plan:
 
     def declared(self) -> SweepPlan:
         """The plan as it is stored."""
-        return replace(self.sweep_plan(self.trials), decisions=self.decisions)
+        return self.sweep_plan(self.trials, self.suggestions)
 
-    def sweep_plan(self, trials: Iterable[TrialSpec]) -> SweepPlan:
-        """Some of its trials as a stored plan."""
+    def sweep_plan(self, trials: Iterable[TrialSpec], suggestions: tuple[Suggestion, ...] = ()) -> SweepPlan:
+        """Some of its trials and suggestions as a stored plan."""
         specs = tuple((spec.trial_id, spec.model_dump(mode="json")) for spec in trials)
-        return SweepPlan(self.sweep.name, time.time(), self.source, specs, goal=self.sweep.decision_plan.as_json())
+        goal = self.sweep.decision_plan.as_json()
+        return SweepPlan(self.sweep.name, time.time(), self.source, specs, suggestions, goal)
 
 
 def make_plan(sweep: SweepSpec, document: Document, store: ResultStore, lookup: Lookup) -> Plan:
@@ -133,8 +133,8 @@ def brought_up_to_date(plan: Plan, store: ResultStore) -> Plan:
 def _with_suggested(plan: Plan, store: ResultStore) -> Plan:
     """The plan with earlier suggestions that are still in the space, and stand-ins for the rest."""
     sweep, by_id, n_layers = plan.sweep, dict[str, TrialSpec](), layers_of(plan.sweep, plan.lookup)
-    decisions = store.decisions(sweep.name)
-    for suggestion in suggested(decisions):
+    suggestions = store.suggestions(sweep.name)
+    for suggestion in suggestions:
         point = again(sweep.space, suggestion.parameters, n_layers, lambda name, axis: None)
         if point is not None:
             by_id |= {spec.trial_id: spec for spec in replicates(sweep, point, plan.lookup)}
@@ -144,7 +144,7 @@ def _with_suggested(plan: Plan, store: ResultStore) -> Plan:
     wanted = set(list(cells)[: max(left, 0)])
     stand_ins = tuple(spec for spec in plan.stand_ins if spec.cell_id in wanted)
     trials = tuple(by_id.values())
-    return replace(plan, trials=trials, stand_ins=stand_ins, decisions=next_number(decisions))
+    return replace(plan, trials=trials, stand_ins=stand_ins, suggestions=suggestions)
 
 
 def as_neighbours(specs: Iterable[TrialSpec]) -> list[TrialSpec]:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from orchestrator.analysis.cells import by_cell, objective_group
 from orchestrator.config.yaml_document import Document, KeyPath
-from orchestrator.sweeps.search_spec import COSTS
 from trials.errors import ConfigError, unknown
 from trials.spec import TrialSpec
 from trials.tasks import TASKS
@@ -22,7 +21,7 @@ Problem = tuple[KeyPath, str]
 
 def check_search(sweep: SweepSpec, trials: Sequence[TrialSpec], document: Document) -> None:
     """Validate a sweep with its trials; for an adaptive search, with samples of them. Raises ConfigError."""
-    problems = [*_contradictions(sweep), *_objectives(sweep, trials), *_ranks(sweep, trials), *_goal(sweep, trials)]
+    problems = [*_contradictions(sweep), *_objective(sweep, trials), *_ranks(sweep, trials), *_goal(sweep, trials)]
     problems += _pairs(sweep, trials)
     if problems:
         raise ConfigError([document.place(path) + text for path, text in problems])
@@ -36,11 +35,6 @@ def _contradictions(sweep: SweepSpec) -> Iterator[Problem]:
             ("goal",),
             f"needs all cells from the start, but `search: {sweep.search.kind}` chooses them from results. Use a grid.",
         )
-    if sweep.schedule.kind == "asha" and sweep.checkpoint.is_off:
-        yield (
-            ("schedule",),
-            "asha resumes paused trials, but with `checkpoint: off` they would start again. Leave `checkpoint` out.",
-        )
 
 
 def _pairs(sweep: SweepSpec, trials: Sequence[TrialSpec]) -> Iterator[Problem]:
@@ -53,27 +47,16 @@ def _pairs(sweep: SweepSpec, trials: Sequence[TrialSpec]) -> Iterator[Problem]:
         )
 
 
-def _objectives(sweep: SweepSpec, trials: Sequence[TrialSpec]) -> Iterator[Problem]:
-    tasks = sorted({spec.task for spec in trials})
-    for i, name in enumerate(sweep.search.objectives):
-        if name.startswith("test"):
-            yield (
-                ("search", "objectives", i),
-                f"{name}: a search selects on dev, and the test split shows how good its choice is. Use `score`.",
-            )
-            continue
-        if name == "peak_memory_bytes" and sweep.resources.gpus in (0, "auto"):  # on a cluster `auto` may be either
-            yield (
-                ("search", "objectives", i),
-                "peak_memory_bytes: a trial on a CPU shares its process's memory with those before it, so it has none "
-                "of its own to compare. Use `trainable_params`, or give trials a GPU (`resources.gpus`).",
-            )
-            continue
-        for task in tasks:
-            allowed = ["score", *TASKS[task].metrics, *COSTS]
-            if name not in allowed:
-                yield ("search", "objectives", i), f"{unknown(name, allowed)} ({task} reports these.)"
-                break
+def _objective(sweep: SweepSpec, trials: Sequence[TrialSpec]) -> Iterator[Problem]:
+    name, path = sweep.search.objective, ("search", "objective")
+    if name.startswith("test"):
+        yield path, f"{name}: a search selects on dev, and the test split shows how good its choice is. Use `score`."
+        return
+    for task in sorted({spec.task for spec in trials}):
+        allowed = ["score", *TASKS[task].metrics]
+        if name not in allowed:
+            yield path, f"{unknown(name, allowed)} ({task} reports these.)"
+            return
 
 
 def _ranks(sweep: SweepSpec, trials: Sequence[TrialSpec]) -> Iterator[Problem]:

@@ -1,8 +1,7 @@
 """The keys that decide which trials of a sweep run: search, schedule, goal.
 
 search: {kind: tpe, cells: 40}                                   # the best score
-search: {kind: pareto, cells: 60, objectives: [score, train_s]}  # trade-offs between objectives
-schedule: {kind: asha, first: 1, factor: 3}                      # promising cells continue, the others pause
+schedule: {kind: asha, first: 1, factor: 3}                      # promising trials continue, the others stop
 goal: {choose_depth: {tolerance: 0.5, trials: 60}}               # the deepest freeze within a tolerance
 goal: {tolerance: 0.5, cost: training_cost_s}                    # what is asked, where all trials run
 """
@@ -19,18 +18,15 @@ from orchestrator.analysis.decision_plan import MIN_SAVING, DecisionPlan
 from orchestrator.sweeps.space import Point, Space
 from trials.metrics.metric import METRICS
 from trials.plugins.registry import Registry
-from trials.record import RECORD_COLUMNS, SAVED
+from trials.record import SAVED
 from trials.settings import Frozen, Positive, Seed
 
-COSTS = {name: column.result for name, column in RECORD_COLUMNS.items() if column.result}
-"""Objectives other than metrics, and how the mean of each is stated."""
-COSTS["trainable_params"] = "{:,.0f} trainable parameters"
 Layers = Callable[[Point], int]  # encoder layers of a point's model
 
 
 def less_is_better(objective: str) -> bool:
-    """Whether an objective is minimised: a cost, or a metric such as an error rate."""
-    return objective in COSTS or (objective in METRICS and not METRICS[objective].higher_is_better)
+    """Whether an objective is minimised, as an error rate is."""
+    return objective in METRICS and not METRICS[objective].higher_is_better
 
 
 @dataclass(frozen=True)
@@ -50,10 +46,6 @@ class SearchKind:
 
 
 SEARCHES: Registry[SearchKind] = Registry("search")
-_NO_PLACEMENT = (
-    "`placement` was removed. List the sets of layers under `space`, as in `freeze: [none, {strategy: layers, layers: "
-    "[0, 2]}]`"
-)
 
 
 class SearchSpec(Frozen):
@@ -62,25 +54,22 @@ class SearchSpec(Frozen):
     Attributes:
         kind: ``grid`` for every combination; ``random`` for samples; ``sobol`` for evenly spread samples (Sobol'
             1967, scrambled); ``tpe`` for a tree-structured Parzen estimator (Bergstra et al. 2011), which samples where
-            cells scored well; ``pareto`` for the same with several objectives.
+            cells scored well.
         cells: Number of cells, not counting seeds; not for a grid.
         seed: Seed of the sampling, not of the trials.
-        startup: Random cells of ``tpe`` and ``pareto`` before the first model-based one.
-        objectives: What is optimised: ``score``, another dev metric of the task, or a cost (`train_s`, `energy_j`,
-            `peak_memory_bytes`, `trainable_params`). Costs are minimised, metrics maximised.
+        startup: Random cells of ``tpe`` before the first model-based one.
+        objective: What is optimised: ``score``, or another dev metric of the task.
     """
 
     kind: str = "grid"
     cells: Positive | None = None
     seed: Seed = 0
     startup: Positive = 10
-    objectives: Annotated[tuple[str, ...], Field(min_length=1, max_length=3)] = ("score",)
+    objective: str = "score"
 
     @field_validator("kind")
     @classmethod
     def _is_registered(cls, kind: str) -> str:
-        if kind == "placement":
-            raise ValueError(_NO_PLACEMENT)
         SEARCHES[kind]
         return kind
 
@@ -89,10 +78,6 @@ class SearchSpec(Frozen):
         if SEARCHES[self.kind].needs_cells != (self.cells is not None):
             counted = "`, `".join(kind for kind in SEARCHES if SEARCHES[kind].needs_cells)
             raise ValueError(f"`cells: N` is required with `kind: {counted}` and not allowed with any other")
-        if len(set(self.objectives)) < len(self.objectives):
-            raise ValueError(f"objectives {list(self.objectives)}: one is repeated")
-        if (self.kind == "pareto") != (len(self.objectives) > 1):
-            raise ValueError("`kind: pareto` needs two objectives or three, every other kind one")
         return self
 
     @property
@@ -102,10 +87,11 @@ class SearchSpec(Frozen):
 
 
 class ScheduleSpec(Frozen):
-    """Which cells continue and which stop early; a bare word is a kind.
+    """Which trials continue and which stop early; a bare word is a kind.
 
     Attributes:
-        kind: ``none``; ``asha`` (Li et al. 2020): cells pause at rungs, and whenever a slot is free the best continue.
+        kind: ``none``; ``asha`` (Li et al. 2020): a trial stops at a rung unless its cell is among the best that
+            came there so far.
         by: What rungs count: ``epochs`` or ``examples`` seen.
         first: The first rung.
         factor: One in `factor` cells continues, and each rung is `factor` times as far as the previous one.
@@ -118,13 +104,6 @@ class ScheduleSpec(Frozen):
     first: Annotated[float, Field(gt=0)] = 1.0
     factor: Annotated[float, Field(ge=2, le=100)] = 3.0
     each_group: bool = False
-
-    @field_validator("kind", mode="before")
-    @classmethod
-    def _is_not_removed(cls, kind: object) -> object:
-        if kind in ("halving", "median"):
-            raise ValueError(f"`{kind}` was removed. Use `asha`")
-        return kind
 
 
 class DepthGoalSpec(Frozen):

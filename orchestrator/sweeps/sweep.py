@@ -147,7 +147,7 @@ class SweepSpec(Frozen):
     def search_words(self) -> Iterator[str]:
         """One line per key that decides which trials run; none if all of them do."""
         if self.search.is_adaptive:
-            yield f"{self.search.kind} for {', '.join(self.search.objectives)}"
+            yield f"{self.search.kind} for {self.search.objective}"
         if self.schedule.kind != "none":
             yield f"{self.schedule.kind}: from {self.schedule.first:g} {self.schedule.by}"
         if self.goal is not None and self.goal.choose_depth is not None:

@@ -84,21 +84,8 @@ def read(store: Path) -> dict[str, pa.Table]:
 def plan(store: Path, sweep: str) -> list[str]:
     """The trials that a sweep consists of, by their ids. Raises RefusedError."""
     folder = store / "sweeps" / sweep
-    name, content = [*objects(folder, "plan")][-1]
-    newest = json.loads(content)
-    trials = [trial for trial, _ in newest["trials"]]
-    found: list[dict[str, Any]] = []
-    for other, suggested in objects(folder, "suggested"):
-        values, time_ns = json.loads(suggested), int(other.split("-")[1])
-        found += values["suggestions"] if "suggestions" in values else [values | {"time_ns": time_ns}]
-    joined = {one.get("decision") for one in found}
-    for file in sorted(folder.glob("decided-*.json")):
-        if int(file.stem.split("-")[1]) not in joined:
-            found += json.loads(file.read_bytes())["suggestions"]
-    for one in sorted(found, key=lambda one: (one.get("decision", -1), int(one["time_ns"]))):
-        if one["time_ns"] > int(name.split("-")[1]) or one.get("decision", -1) >= newest.get("decisions", 0):
-            trials += [trial for trial, _ in one["trials"]]
-    return [*dict.fromkeys(trials)]
+    _, content = [*objects(folder, "plan")][-1]
+    return [trial for trial, _ in json.loads(content)["trials"]]
 
 
 def digest(table: str, rows: pa.Table) -> str:

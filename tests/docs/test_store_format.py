@@ -12,10 +12,9 @@ import pytest
 
 from docs import reference
 from orchestrator.store import open_store
-from orchestrator.store.decisions import Suggested
 from orchestrator.store.schema import TABLES
 from orchestrator.store.stored_specs import ADDED
-from orchestrator.store.sweep_plans import SweepPlan
+from orchestrator.store.sweep_plans import Suggestion, SweepPlan
 from tests.builders import make_spec
 from tests.docs import store_reader
 from tests.examples import first
@@ -89,12 +88,9 @@ def test_a_plan_and_what_a_search_adds_are_read(tmp_path: Path) -> None:
     store = open_store(tmp_path / "store", must_exist=False)
     for trials in (["a", "b"], ["b", "c"]):
         store.add_plan(SweepPlan("s", 1.0, "s.yaml", tuple((trial, {}) for trial in trials)))
-    log = store.decision_log("s")
     for n, added in enumerate("defghi"):
-        log.make(Suggested(n, {"lr": 0.5}), SweepPlan("s", 2.0, "s.yaml", ((added, {}),)))
-    for _ in range(2):
-        assert store_reader.plan(tmp_path / "store", "s") == [i for i, _ in store.sweeps()[0].trials] == [*"bcdefghi"]
-        store.join_decisions("s")
+        store.extend_plan(SweepPlan("s", 2.0, "s.yaml", ((added, {}),), (Suggestion(n, {"lr": 0.5}),)))
+    assert store_reader.plan(tmp_path / "store", "s") == [i for i, _ in store.sweeps()[0].trials] == [*"bcdefghi"]
 
 
 def test_corrupted_parts_and_newer_stores_are_refused(tmp_path: Path) -> None:

@@ -20,8 +20,7 @@ from orchestrator.config.limits import Limits
 from orchestrator.execution.recorder import Recorder
 from orchestrator.execution.slots import ANY, Share, Slots
 from orchestrator.execution.stop_request import StopRequest
-from orchestrator.execution.trial_queue import TrialQueue
-from orchestrator.execution.trial_source import Listed
+from orchestrator.execution.trial_queue import Listed, TrialQueue
 from orchestrator.ray_backend.cluster import local_cluster
 from orchestrator.store import ResultStore
 from tests.builders import make_record, make_spec

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from orchestrator.claims import Timing, hold_search, join
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.contents import read_table
-from orchestrator.store.decisions import Choice
 from tests.builders import write_sweep, write_tagged_treebank
 from tests.end_to_end.conftest import TIMES, Command, Here
 from tests.examples import first
@@ -35,7 +33,6 @@ seeds: [0, 1]
 """
 GRID = f"{TRIAL}{SPACE}  optim.lr: [1e-4, 1e-3]\nseeds: [0, 1]\n"
 ASHA = GRID + "schedule: {kind: asha, first: 1, factor: 2}\n"
-BOTH = TPE + "schedule: {kind: asha, first: 1, factor: 2}\n"
 
 
 @pytest.fixture
@@ -56,10 +53,6 @@ def rows(store: ResultStore) -> list[dict[str, Any]]:
     return found
 
 
-def choices(store: ResultStore) -> list[Choice]:
-    return [one.choice for one in store.decisions("search")]
-
-
 def is_kept(store: Path) -> bool:
     return any((store / "checkpoints").glob("*"))
 
@@ -78,40 +71,29 @@ def test_a_search_that_was_cut_goes_on_as_if_it_had_not_been(folder: Path, here:
     whole = here("launch", *shared, folder / "whole")
     for n in ("2", "1"):
         assert here("launch", *shared, folder / "cut", "--max-trials", n).exit_code == 143
-        assert is_kept(folder / "cut") == ("asha" in text)  # paused trials will go on from where they are
     cut = here("launch", *shared, folder / "cut")
     assert (whole.exit_code, cut.exit_code) == (0, 0), cut.stderr
     stores = open_store(folder / "whole"), open_store(folder / "cut")
-    assert choices(stores[0]) == choices(stores[1])
+    assert stores[0].suggestions("search") == stores[1].suggestions("search")
     assert rows(stores[0]) == rows(stores[1])
     assert states(stores[0]) == states(stores[1])
     assert not is_kept(folder / "cut")
 
 
-@pytest.mark.cluster  # without Ray, in threads: orchestrator/search/test_shared_search.py
-def test_two_launches_of_a_search_share_it_and_decide_once(folder: Path, permafrost: Command, here: Here) -> None:
-    words = ("launch", "--sweep", sweep(folder, BOTH), "--store", folder / "s", "--cluster", "local")
-    with ThreadPoolExecutor(2) as pool:
-        done = [future.result() for future in [pool.submit(permafrost, *words) for _ in range(2)]]
-    assert [one.returncode for one in done] == [0, 0], [one.stderr for one in done]
-    found = [[line for line in one.stdout.splitlines() if line.startswith("best")] for one in done]
-    assert found[0] == found[1] != []
-    store = open_store(folder / "s")
-    ended = read_table(store.storage.at("trials"), "trials").rows.select(["trial_id", "attempt"]).to_pylist()
-    assert len({tuple(row.values()) for row in ended}) == len(ended)
-    assert set(states(store).values()) <= {State.COMPLETED, State.PRUNED}
-    assert not is_kept(folder / "s")
-    assert here("store", "verify", "--store", folder / "s").exit_code == 0
-    before = states(store)
-    again = here(*words)
-    assert "nothing to do: " in again.stderr
-    assert states(store) == before
-    kinds = {name.partition("-")[0] for name in store.storage.at("sweeps").at("search").files()}
-    assert kinds <= {"plan", "suggested"}  # no decision in an object of its own
+def test_a_second_launch_of_a_search_is_refused_in_one_line(folder: Path, here: Here) -> None:
+    store = open_store(folder / "s", must_exist=False)
+    store.create()
+    with join(store.storage, "search", say=print, timing=Timing(beat_s=0.2)) as membership:
+        hold_search(store.storage, membership, "search")
+        second = here("launch", "--sweep", sweep(folder, TPE), "--store", folder / "s", "--cluster", "inline")
+    assert second.exit_code == 3
+    (line,) = [line for line in second.stderr.splitlines() if "one driver's at a time" in line]
+    assert "runs sweep search there since" in line
+    assert rows(store) == []
 
 
 @pytest.mark.cluster
-def test_on_ray_a_paused_trial_goes_on_to_the_same_bits_and_nothing_is_left_running(
+def test_on_ray_a_stopped_trial_leaves_nothing_and_the_others_have_the_bits_of_a_grid(
     folder: Path, permafrost: Command, here: Here
 ) -> None:
     done = permafrost("launch", "--sweep", sweep(folder, ASHA), "--store", folder / "ray")
@@ -120,16 +102,13 @@ def test_on_ray_a_paused_trial_goes_on_to_the_same_bits_and_nothing_is_left_runn
     ended = Counter(states(store).values())
     assert set(ended) == {State.COMPLETED, State.PRUNED}
     assert ended.total() == 16
-    assert not any((folder / "ray" / "checkpoints").glob("*"))
+    assert not is_kept(folder / "ray")
     assert "best    " in done.stdout
     assert here("store", "verify", "--store", folder / "ray").exit_code == 0
     grid = here("launch", "--sweep", sweep(folder, GRID, "grid"), "--store", folder / "grid", "--cluster", "inline")
     assert grid.exit_code == 0, grid.stderr
-    complete = {trial_id for trial_id, state in states(store).items() if state == State.COMPLETED}
     whole = {(row["trial_id"], row["epoch"]): row for row in rows(open_store(folder / "grid"))}
-    resumed = [row for row in rows(store) if row["trial_id"] in complete]
-    assert len(resumed) == 4 * len(complete) > 0
-    assert resumed == [whole[row["trial_id"], row["epoch"]] for row in resumed]
+    assert [whole[row["trial_id"], row["epoch"]] for row in rows(store)] == rows(store)
     again = permafrost("launch", "--sweep", sweep(folder, ASHA), "--store", folder / "ray")
     assert "nothing to do: all trials that this sweep needs are complete in the store" in again.stderr
 

@@ -1,26 +1,21 @@
-"""Check the plans of a store's sweeps, and the settings that their searches suggested."""
+"""Check the plans of a store's sweeps."""
 
 from __future__ import annotations
 
 from orchestrator.extras.store_care.check_rows import Report
 from orchestrator.storage.storage import BrokenError, Storage
-from orchestrator.store.decisions import decoded_decisions, is_decision
 from orchestrator.store.stored_specs import checked_spec
 from orchestrator.store.sweep_plans import SWEEPS, SweepPlan, decoded_plan, is_plan
 
 
 def check_plans(storage: Storage, report: Report) -> list[SweepPlan]:
-    """The newest readable plan of each sweep, and the settings that its search suggested."""
+    """The newest readable plan of each sweep."""
     newest = []
     for sweep in storage.at(SWEEPS).folders():
-        folder, plans, suggested = storage.at(SWEEPS).at(sweep), list[SweepPlan](), list[SweepPlan]()
-        for name in filter(lambda name: is_plan(name) or is_decision(name), folder.files()):
+        folder, plans = storage.at(SWEEPS).at(sweep), list[SweepPlan]()
+        for name in filter(is_plan, folder.files()):
             try:
-                path, content = f"{folder}/{name}", folder.read(name)
-                if is_plan(name):
-                    decoded = [decoded_plan(path, content)]
-                else:
-                    decoded = [decision.plan for decision in decoded_decisions(path, content)]
+                plan = decoded_plan(f"{folder}/{name}", folder.read(name))
             except FileNotFoundError:
                 continue
             except (OSError, BrokenError) as error:
@@ -28,10 +23,9 @@ def check_plans(storage: Storage, report: Report) -> list[SweepPlan]:
                 means = "`status` fails; the next launch writes the plan again"
                 report.remove_file((SWEEPS, sweep), name, wrong, means)
                 continue
-            (plans if is_plan(name) else suggested).extend(decoded)
-            for plan in decoded:
-                _check_specs(f"{SWEEPS}/{sweep}/{name}", plan, report)
-        newest += [*plans[-1:], *suggested]
+            plans.append(plan)
+            _check_specs(f"{SWEEPS}/{sweep}/{name}", plan, report)
+        newest += plans[-1:]
     return newest
 
 

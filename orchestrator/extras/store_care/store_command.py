@@ -105,8 +105,7 @@ def compact(store: options.Store = DEFAULT_STORE, debug: options.Debug = False) 
     with reported(debug=debug):
         results = open_store(store)
         before = _parts(results.storage)
-        with alone(results.storage, "compact"):
-            results.compact(alone=True)
+        results.compact()
         after = _parts(results.storage)
         for name, n in before.items():
             _line(f"{name}: {counted(n, 'part')} before, {after[name]:,} now")
@@ -191,7 +190,8 @@ def alone(storage: Storage, doing: str) -> Iterator[None]:
         StoreError: a driver is running a sweep of the store, or another command has it alone.
     """
     try:
-        with join(storage, say=say, alone=True):
+        with join(storage, say=say) as membership:
+            membership.await_turn(membership.others, "Wait until it ends, or stop that process.")
             yield
     except BusyStoreError as error:
         raise StoreError(f"cannot {doing} now: {error}") from error

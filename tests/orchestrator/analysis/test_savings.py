@@ -5,11 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy import stats
 
-from orchestrator.analysis.savings import COSTS, default_saving, front, savings
+from orchestrator.analysis.savings import COSTS, default_saving, savings
 from orchestrator.analysis.trial_frame import with_costs
 from tests.orchestrator.analysis.frames import trials
 from trials.record import TRAINING_COST
@@ -108,13 +106,3 @@ def test_all_costs_come_in_one_table_and_an_unknown_one_is_refused() -> None:
     assert row(with_costs(trials(SCORES).drop(columns="prefix_s")))["cost_mean"] == 41.0
     frame = timed([10.0, 10.0], [3.0, 3.0], prefix=[0.0, 0.0, 2.0, np.nan])  # type: ignore[arg-type]
     assert row(frame)["cost_mean"] == 4.0
-
-
-points = st.integers(1, 3).flatmap(lambda k: st.lists(st.tuples(*[st.integers(0, 4)] * k), min_size=1, max_size=12))
-
-
-@given(points)
-def test_front_is_what_no_other_point_beats(values: list[tuple[int, ...]]) -> None:
-    beaten = [any(all(o >= p for o, p in zip(other, one, strict=True)) and other != one for other in values)
-              for one in values]  # fmt: skip
-    assert front(np.array(values, dtype=np.float64)).tolist() == [not lost for lost in beaten]

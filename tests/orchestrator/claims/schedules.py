@@ -103,13 +103,11 @@ class SteppedStorage(FolderStorage):
     """A place in memory, each of whose operations is a step of one program.
 
     Attributes:
-        late: Whether listings show of others only what was there at this program's first one.
         dead: Whether the program was killed: nothing that it does has an effect.
     """
 
-    def __init__(self, memory: Memory, program: Program, *, paged: bool = False, late: bool = False) -> None:
-        self._memory, self._program, self._paged, self.late = memory, program, paged, late
-        self._first: set[str] | None = None
+    def __init__(self, memory: Memory, program: Program, *, paged: bool = False) -> None:
+        self._memory, self._program, self._paged = memory, program, paged
         self._inside = ""
         self._parts: list[SteppedStorage] = []
         self.address, self.dead = "memory", False
@@ -118,7 +116,7 @@ class SteppedStorage(FolderStorage):
         return f"memory/{self._inside}"
 
     def at(self, name: str) -> SteppedStorage:
-        part = SteppedStorage(self._memory, self._program, paged=self._paged, late=self.late)
+        part = SteppedStorage(self._memory, self._program, paged=self._paged)
         part._inside = f"{self._inside}{name}/"
         self._parts.append(part)
         return part
@@ -133,9 +131,6 @@ class SteppedStorage(FolderStorage):
         if self.dead:
             return {}
         names = self._pages() if self._paged else self._program.step(self._names, self._told)
-        if self.late:
-            self._first = set(names) if self._first is None else self._first
-            names = [name for name in names if name in self._first or self._owner(name) == self._program.name]
         return dict.fromkeys((name.removeprefix(self._inside) for name in names), 1)
 
     def _pages(self) -> list[str]:
@@ -152,9 +147,6 @@ class SteppedStorage(FolderStorage):
     def _names(self) -> list[str]:
         inside = [name for name in self._memory.content if name.startswith(self._inside)]
         return sorted(inside, key=self._memory.wrote.__getitem__)
-
-    def _owner(self, name: str) -> str:
-        return self._memory.wrote[name][0]
 
     def _told(self, names: Sequence[str]) -> object:
         return tuple(self._memory.wrote[name] for name in names)

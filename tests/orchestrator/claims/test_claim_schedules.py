@@ -1,16 +1,15 @@
-"""In no order of their steps do two drivers run one trial, or one that is finished, nor are two alone in a store."""
+"""In no order of their steps do two drivers run one trial, or one that is finished."""
 
 from __future__ import annotations
 
 import os
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import pytest
 
-from orchestrator.claims import BusyStoreError, Membership, RemovedError, Timing, join
-from orchestrator.claims.holder import Holder, this_process
+from orchestrator.claims import Membership, RemovedError, Timing, join
 from orchestrator.execution.shared_source import SharedTrials
 from orchestrator.store.parts import PartFolder
 from orchestrator.store.schema import TRIALS
@@ -20,8 +19,6 @@ from tests.orchestrator.store.rows import trial
 
 STALE_S = 1000.0
 MOST_LOOKS = 12
-HERE = replace(this_process("s"), host="here")
-ELSEWHERE = replace(HERE, host="elsewhere")
 EXHAUSTIVE = pytest.mark.skipif(
     "PERMAFROST_EXHAUSTIVE" not in os.environ, reason="searches for many minutes; make chaos runs it"
 )
@@ -33,11 +30,10 @@ class KilledError(Exception):
 
 @dataclass
 class Room:
-    """Who has the store alone, who runs the trial and who has committed it, at a time that only `tick` moves."""
+    """Who runs the trial and who has committed it, at a time that only `tick` moves."""
 
     memory: Memory
     now_s: float = 0.0
-    inside: dict[str, Membership] = field(default_factory=dict)
     running: dict[str, Membership] = field(default_factory=dict)
     attempts: dict[int, str] = field(default_factory=dict)
     finished: bool = False
@@ -62,51 +58,25 @@ class Room:
 
     def fault(self) -> str:
         """At no time are two sure; one that is not sure asks the storage before it commits."""
-        for who in (self.inside, self.running):
-            sure = [name for name, membership in who.items() if membership.is_sure]
-            if len(sure) > 1:
-                return f"{sure} hold at once"
-        return self.wrong
+        sure = [name for name, membership in self.running.items() if membership.is_sure]
+        return f"{sure} hold at once" if len(sure) > 1 else self.wrong
 
     def state(self) -> object:
-        return self.now_s, tuple(sorted(self.inside)), tuple(sorted(self.running)), tuple(self.attempts.items())
+        return self.now_s, tuple(sorted(self.running)), tuple(self.attempts.items())
 
 
-def alone(room: Room, me: Holder, checks: int, **faults: bool) -> Callable[[Program], None]:
-    """Has the store alone, commits a few times and leaves, or is refused."""
-
-    def body(program: Program) -> None:
-        storage, timing = SteppedStorage(room.memory, program, **faults), room.timing(program)
-        try:
-            with join(storage, "s", alone=True, say=print, timing=timing, me=me) as membership:
-                room.inside[program.name] = membership
-                for _ in range(checks):
-                    program.step(lambda: None)
-                    membership.check()
-                program.step(lambda: None)
-                del room.inside[program.name]
-        except BusyStoreError:
-            pass
-        except RemovedError:
-            del room.inside[program.name]
-
-    return body
-
-
-def driver(
-    room: Room, me: Holder, *, is_killed: bool = False, retries: bool = False, **faults: bool
-) -> Callable[[Program], None]:
+def driver(room: Room, *, is_killed: bool = False, retries: bool = False, **faults: bool) -> Callable[[Program], None]:
     """Runs the trial, or waits until another driver has ended it or time stands still; or is killed while it runs."""
 
     def body(program: Program) -> None:
         storage = SteppedStorage(room.memory, program, **faults)
         try:
-            with join(storage, "s", say=print, timing=room.timing(program), me=me) as membership:
+            with join(storage, "s", say=print, timing=room.timing(program)) as membership:
                 try:
                     share(program, storage, membership)
                 except KilledError:
                     storage.die()
-        except (BusyStoreError, RemovedError):
+        except RemovedError:
             pass
         finally:
             room.running.pop(program.name, None)
@@ -164,58 +134,20 @@ def world(*bodies: Callable[[Room], Callable[[Program], None]], ticks: int = 0) 
     return make
 
 
-def alone_at(me: Holder, checks: int = 1, **faults: bool) -> Callable[[Room], Callable[[Program], None]]:
-    return lambda room: alone(room, me, checks, **faults)
+def driver_with(**faults: bool) -> Callable[[Room], Callable[[Program], None]]:
+    return lambda room: driver(room, **faults)
 
 
-def driver_at(me: Holder, **faults: bool) -> Callable[[Room], Callable[[Program], None]]:
-    return lambda room: driver(room, me, **faults)
+DRIVER, PAGED = driver_with(), driver_with(paged=True)
+RETRIES, KILLED = driver_with(retries=True), driver_with(is_killed=True)
 
 
-THERE, AWAY = driver_at(HERE), driver_at(ELSEWHERE)
-RETRIES = driver_at(HERE, retries=True)
-KILLED = driver_at(ELSEWHERE, is_killed=True)
-ASKS, HOLDS = (0,) * 2, (0,) * 6  # how far the first one is after so many steps
-
-
-# --- Alone in a store
-
-
-@pytest.mark.slow
-def test_two_that_ask_at_once_are_never_both_alone() -> None:
-    assert every_order(world(alone_at(HERE, 0), alone_at(HERE, 0))) > 1000
-
-
-def test_the_search_finds_two_where_a_listing_may_be_old() -> None:
-    with pytest.raises(AssertionError, match="hold at once"):
-        every_order(world(alone_at(HERE, late=True), alone_at(HERE, late=True)))
-
-
-@pytest.mark.slow
-def test_one_that_was_silent_and_one_that_removes_it_are_never_both_sure() -> None:
-    assert every_order(world(alone_at(HERE), alone_at(ELSEWHERE), ticks=1), first=HOLDS) > 1000
-
-
-@pytest.mark.parametrize("paged", [False, True])
-def test_three_that_ask_and_a_clock_in_random_orders(paged: bool) -> None:
-    asks = [alone_at(me, paged=paged) for me in (HERE, ELSEWHERE, ELSEWHERE)]
+@pytest.mark.parametrize("other", [DRIVER, PAGED])
+def test_drivers_a_killed_one_and_a_clock_in_random_orders_run_no_finished_trial(
+    other: Callable[[Room], Callable[[Program], None]],
+) -> None:
     runs = examples(200)
-    assert some_orders(world(*asks, ticks=3), random.Random(0), runs) > runs / 2
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1200)
-@pytest.mark.parametrize(("first", "ticks"), [(HOLDS, 2), (ASKS, 1), pytest.param((), 1, marks=EXHAUSTIVE)])
-def test_in_no_order_are_two_alone_whoever_falls_silent(first: tuple[int, ...], ticks: int) -> None:
-    assert every_order(world(alone_at(HERE), alone_at(ELSEWHERE), ticks=ticks), first=first) > 5_000
-
-
-# --- A trial that drivers share
-
-
-def test_drivers_a_killed_one_and_a_clock_in_random_orders_run_no_finished_trial() -> None:
-    runs = examples(200)
-    assert some_orders(world(RETRIES, AWAY, KILLED, ticks=4), random.Random(0), runs) > runs / 2
+    assert some_orders(world(RETRIES, other, KILLED, ticks=4), random.Random(0), runs) > runs / 2
 
 
 def test_the_search_finds_a_finished_trial_that_runs_where_rows_are_not_read_after_a_claim(
@@ -223,7 +155,7 @@ def test_the_search_finds_a_finished_trial_that_runs_where_rows_are_not_read_aft
 ) -> None:
     monkeypatch.setattr(SharedTrials, "_is_news", lambda self, trial_id: False)
     with pytest.raises(AssertionError, match=r"runs a finished trial|both run"):
-        every_order(world(THERE, AWAY))
+        every_order(world(DRIVER, DRIVER))
 
 
 @EXHAUSTIVE
@@ -232,10 +164,10 @@ def test_the_search_finds_a_finished_trial_that_runs_where_rows_are_not_read_aft
 @pytest.mark.parametrize(
     ("make", "first", "least"),
     [
-        (world(THERE, AWAY), (), 1001),
-        (world(RETRIES, AWAY), (), 1001),
-        (world(KILLED, THERE, ticks=2), (0,) * 9, 794),  # all that there are, as few steps are left after nine
-        (world(AWAY, THERE, ticks=2), (0,) * 9, 1001),
+        (world(DRIVER, DRIVER), (), 1001),
+        (world(RETRIES, DRIVER), (), 1001),
+        (world(KILLED, DRIVER, ticks=2), (0,) * 9, 794),  # all that there are, as few steps are left after nine
+        (world(DRIVER, DRIVER, ticks=2), (0,) * 9, 1001),
     ],
     ids=["both run", "one runs a second attempt", "the first is killed", "the first is silent"],
 )

@@ -63,7 +63,7 @@ OURS = ("value_error", "assertion_error")
 SWEEP: dict[str, Any] = {
     "name": "a", "trial": {"task": "pos"}, "seeds": [0],
     "space": {"optim.lr": [1e-3], "train_size": {"choice": [3, 4]}},
-    "search": {"kind": "random", "cells": 2, "seed": 0, "objectives": ["score"]},
+    "search": {"kind": "random", "cells": 2, "seed": 0, "objective": "score"},
     "schedule": {"kind": "asha", "first": 1, "factor": 3},
     "resources": {"cpus": 1, "gpus": 0, "device": "any"}, "checkpoint": {"epochs": 1, "minutes": 2, "auto": False},
     "goal": {"choose_depth": {"tolerance": 1, "confidence": 0.95}}, "limits": {"lost": 3, "alike": 2},

@@ -12,12 +12,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from orchestrator.claims import RemovedError, Timing, join
-from orchestrator.claims.holder import this_process
+from orchestrator.claims.membership import this_process
 from orchestrator.config.limits import Limits
 from orchestrator.execution.recorder import Recorder
 from orchestrator.execution.shared_source import SharedSource
-from orchestrator.execution.trial_queue import Attempt, TrialQueue
-from orchestrator.execution.trial_source import Listed, Source, Verdict
+from orchestrator.execution.trial_queue import Attempt, Listed, Source, TrialQueue
 from orchestrator.store import ResultStore, open_store
 from tests.builders import make_record, make_spec
 from trials.record import EpochRecord
@@ -70,33 +69,30 @@ def drive(
         recorder = Recorder(
             store, before_commit=membership.check, over=source.committed, may_compact=membership.is_first
         )
-        try:
-            while not queue.is_over:
-                attempt = queue.take()
-                for spec, _ in queue.settled_elsewhere():
-                    told(f"settled {spec.seed}")
-                if attempt is None:
-                    recorder.tick()
-                    time.sleep(0.02)
-                    continue
-                spec = attempt.spec
-                told(f"began {spec.seed} {attempt.number}")
-                recorder.started(spec, attempt.number)
-                run(attempt, records(spec), queue, recorder, state)
-                told(f"ended {spec.seed}")
-            recorder.close()
-        finally:
-            source.close()
+        while not queue.is_over:
+            attempt = queue.take()
+            for spec, _ in queue.settled_elsewhere():
+                told(f"settled {spec.seed}")
+            if attempt is None:
+                recorder.tick()
+                time.sleep(0.02)
+                continue
+            spec = attempt.spec
+            told(f"began {spec.seed} {attempt.number}")
+            recorder.started(spec, attempt.number)
+            run(attempt, records(spec), queue, recorder, state)
+            told(f"ended {spec.seed}")
+        recorder.close()
     return inner
 
 
 def run(attempt: Attempt, records: Iterable[EpochRecord], queue: TrialQueue, recorder: Recorder, state: State) -> None:
-    """Run an attempt to its state, or until its source pauses or stops it."""
+    """Run an attempt to its state, or until its source stops it."""
     spec = attempt.spec
     for record in records:
-        verdict = queue.evaluated(spec, record)
+        continues = queue.evaluated(spec, record)
         recorder.evaluated(spec, record)
-        if not record.last and verdict is not Verdict.CONTINUE:
+        if not record.last and not continues:
             state = State.PRUNED
             break
     report = recorder.ended if queue.ended(spec, state, None) is None else recorder.retried

@@ -7,25 +7,20 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from itertools import islice
 from pathlib import Path
 
 import pytest
 
-from orchestrator.claims import Claims, join
+from orchestrator.claims import CLAIMS, Claims, join
 from orchestrator.config.limits import Limits
-from orchestrator.execution import shared_source
 from orchestrator.execution.shared_source import SharedSource, SharedTrials
-from orchestrator.execution.trial_queue import TrialQueue
-from orchestrator.execution.trial_source import Listed
+from orchestrator.execution.trial_queue import Listed, TrialQueue
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.contents import read_table
 from tests.builders import make_spec
-from tests.drivers import running
 from tests.orchestrator.execution.sharing_driver import QUICK, asleep, drive
 from tests.orchestrator.store.rows import trial
 from tests.s3_faults import Faults
@@ -147,34 +142,13 @@ def test_a_trial_that_ended_between_a_look_and_its_claim_does_not_run(store: Res
 
 def test_a_trial_of_a_driver_that_left_goes_on_under_the_next_number(store: ResultStore) -> None:
     with join(store.storage, "s", say=print) as gone:
-        claims = Claims(store.storage, gone)
+        claims = Claims(store.storage.at(CLAIMS), gone)
         claims.refresh()
         assert claims.take("t", 3) == 3
     with two(store) as (one, other):
         assert one.look(["t"]) == ({}, ["t"])
         other.look([])
         assert (one.claim("t"), other.claim("t")) == (4, None)
-
-
-def test_a_trial_that_was_paused_goes_on_with_another_driver_and_ends_for_those_that_wait(store: ResultStore) -> None:
-    with two(store) as (one, other):
-        assert one.claim("t") == 1
-        store.append("trials", [trial("t", 1, "pruned")])
-        assert other.look(["t"]) == ({"t": State.PRUNED}, [])  # also before its claim is deleted
-        one.forget({"t": 1})
-        assert other.look(["t"]) == ({}, ["t"])
-        assert (other.claim("t"), one.claim("t"), one.look(["t"])) == (2, None, ({}, []))
-        store.append("trials", [trial("t", 2)])
-        assert one.look(["t"]) == ({"t": State.COMPLETED}, [])
-
-
-def test_a_driver_that_resumed_a_paused_trial_keeps_that_claim_when_the_pause_is_committed(store: ResultStore) -> None:
-    with two(store) as (one, other):
-        assert (one.claim("t"), one.claim("t")) == (1, 2)
-        store.append("trials", [trial("t", 1, "pruned")])
-        one.forget({"t": 1})
-        assert list(store.storage.at("claims").files()) == ["t-000002.json"]
-        assert (other.look([]), other.claim("t")) == (({}, []), None)
 
 
 def test_a_driver_that_ends_a_trial_after_it_was_removed_leaves_the_claim_of_the_next_one(store: ResultStore) -> None:
@@ -190,49 +164,11 @@ def test_a_driver_that_ends_a_trial_after_it_was_removed_leaves_the_claim_of_the
         assert other.look(["t"]) == ({}, [])
 
 
-def test_a_trial_that_was_claimed_ahead_and_did_not_start_is_given_up(store: ResultStore) -> None:
-    with two(store) as (one, other):
-        assert (one.claim("t"), other.claim("t")) == (1, None)
-        one.release("t")
-        assert other.look(["t"]) == ({}, ["t"])
-        assert other.claim("t") == 3
-
-
-def test_a_claim_that_came_after_it_was_asked_for_is_kept_for_the_next_asking(
-    store: ResultStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(shared_source, "_WAIT_S", 0.0)
-    now = [0.0]
-    with join(store.storage, "s", say=print, timing=QUICK) as membership:
-        source = SharedSource(Listed(SPECS[:2]), store, membership, {}, clock=lambda: now[0])
-        assert next(filter(None, iter(source.next, "never")))
-        now[0] = 100.0  # the trial took long, so the next one is not claimed ahead
-        assert source.next() is None
-        time.sleep(10 * QUICK.poll_s)
-        order = source.next()
-        source.close()
-    assert order is not None
-    assert order.number == 1
-
-
-def test_a_driver_that_meets_another_one_goes_on_elsewhere_in_the_list_and_leaves_none_out(store: ResultStore) -> None:
-    with (
-        running(store.storage, "s", SPECS[0].trial_id),
-        join(store.storage, "s", say=print, timing=QUICK) as membership,
-    ):
-        source = SharedSource(Listed(SPECS), store, membership, {})
-        found = [order.spec.seed for order in islice(iter(source.next, "never"), 60) if order is not None]
-        source.close()
-    assert found[0] > 1
-    assert sorted(found) == list(range(1, 24))
-
-
 def test_a_queue_of_it_can_be_pickled_as_tune_does(store: ResultStore) -> None:
     with join(store.storage, "s", say=print) as membership:
         source = SharedSource(Listed(SPECS), store, membership, {})
         queue = TrialQueue(source, Limits(), again=source.again)
         assert isinstance(pickle.loads(pickle.dumps(queue)), TrialQueue)  # our own bytes
-        source.close()
 
 
 def test_an_error_of_the_storage_ends_the_driver(store: ResultStore, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,8 +179,16 @@ def test_an_error_of_the_storage_ends_the_driver(store: ResultStore, monkeypatch
     with join(store.storage, "s", say=print) as membership:
         source = SharedSource(Listed(SPECS), store, membership, {})
         with pytest.raises(OSError, match="broken"):
-            list(iter(source.next, "never"))
-        source.close()
+            source.next()
+
+
+def test_a_trial_that_another_sweep_stopped_is_run_by_one_that_wants_its_end(store: ResultStore) -> None:
+    with two(store) as (one, other):
+        assert one.claim("t") == 1
+        store.append("trials", [trial("t", 1, "pruned")])
+        one.forget({"t": 1})
+        assert other.look(["t"]) == ({"t": State.PRUNED}, [])
+        assert (other.claim("t"), one.claim("t")) == (2, None)
 
 
 # --- Processes

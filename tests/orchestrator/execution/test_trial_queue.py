@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from orchestrator.config.limits import Limits
 from orchestrator.execution.events import failure
-from orchestrator.execution.trial_queue import TrialQueue
-from orchestrator.execution.trial_source import Listed
+from orchestrator.execution.trial_queue import Listed, TrialQueue
 from tests.builders import Clock, make_record, make_spec
 from trials.errors import DataError, DivergedError, NoDeviceError, PreemptedError, StoreError
 from trials.state import State

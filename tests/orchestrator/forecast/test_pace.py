@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from orchestrator.execution.trial_source import Chances
+from orchestrator.execution.trial_queue import Chances
 from orchestrator.forecast.pace import Pace
 from tests.builders import make_record, make_spec
 from trials.spec import TrialSpec

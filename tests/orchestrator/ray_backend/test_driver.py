@@ -14,8 +14,7 @@ from orchestrator.config.limits import Limits
 from orchestrator.execution.events import Listener
 from orchestrator.execution.slots import ANY, Node, Share, Slots
 from orchestrator.execution.stop_request import StopRequest
-from orchestrator.execution.trial_queue import TrialQueue
-from orchestrator.execution.trial_source import Listed
+from orchestrator.execution.trial_queue import Listed, TrialQueue
 from orchestrator.ray_backend.driver import PlannedTrials, _ListenerCallback, tune_folder
 from orchestrator.ray_backend.trainable import FAILURE, HELD, RECORD, UNSEEN, WorkerSettings
 from tests.builders import make_record, make_spec

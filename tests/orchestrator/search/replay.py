@@ -1,7 +1,6 @@
 """Replay a search on the finished trials of a store, without training: what it finds and spends.
 
-Trials take as long as they took, several at the same time. A paused or stopped trial has spent its epochs until then; a
-resumed one spends only the following epochs, as it would from its checkpoint.
+Trials take as long as they took, several at the same time. A stopped trial has spent its epochs until then.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from orchestrator.execution.trial_source import Order, Source, Verdict
+from orchestrator.execution.trial_queue import Order, Source
 from orchestrator.store import ResultStore
 from orchestrator.store.schema import METRICS
 from trials.errors import StoreError
@@ -75,44 +74,35 @@ def simulate(source: Source, recorded: RecordedTrials, *, slots: int = 1) -> Sim
     Raises:
         StoreError: The source asks for a trial that is not recorded.
     """
-    spent, running, done, now = SimulatedCost(), list[_ReplayedTrial](), dict[str, float](), 0.0
-    n_begun = 0
+    spent, running = SimulatedCost(), list[_ReplayedTrial]()
     while True:
         while len(running) < slots and (order := source.next()) is not None:
             records = recorded.get(order.spec.trial_id)
             if records is None:
                 raise StoreError(f"{order.spec.label}: not complete in the store. Run the sweep there as a grid.")
-            begun = done.setdefault(order.spec.trial_id, 0.0)
-            spent.trials += begun == 0.0
-            n_begun += 1
-            heapq.heappush(running, _ReplayedTrial(now + _seconds(records, 0, begun), n_begun, order, records, 0))
+            spent.trials += 1
+            at_s = spent.seconds + records[0].spent_s
+            heapq.heappush(running, _ReplayedTrial(at_s, spent.trials, order, records, 0))
         if not running:
             return spent
         trial = heapq.heappop(running)
-        now = spent.seconds = trial.at_s
-        if _continues(trial, source, done, spent):
+        spent.seconds = trial.at_s
+        if _continues(trial, source, spent):
             trial.index += 1
-            trial.at_s = now + _seconds(trial.records, trial.index, done[trial.order.spec.trial_id])
+            trial.at_s += trial.records[trial.index].spent_s
             heapq.heappush(running, trial)
 
 
-def _continues(trial: _ReplayedTrial, source: Source, done: dict[str, float], spent: SimulatedCost) -> bool:
+def _continues(trial: _ReplayedTrial, source: Source, spent: SimulatedCost) -> bool:
     """Report an evaluation to the source; whether the trial continues."""
     record, spec = trial.records[trial.index], trial.order.spec
-    spent.epochs += max(0.0, record.epoch - done[spec.trial_id])
-    done[spec.trial_id] = max(done[spec.trial_id], record.epoch)
-    verdict = source.evaluated(spec, record)
+    spent.epochs += record.epoch - (trial.records[trial.index - 1].epoch if trial.index else 0.0)
+    continues = source.evaluated(spec, record)
     if record.last:
         source.ended(spec, State.COMPLETED)
-    elif verdict is not Verdict.CONTINUE:
+    elif not continues:
         source.ended(spec, State.PRUNED)
-    return not record.last and verdict is Verdict.CONTINUE
-
-
-def _seconds(records: Sequence[EpochRecord], index: int, done: float) -> float:
-    """Seconds to an evaluation from the one before; 0 if it was made before the trial paused."""
-    record = records[index]
-    return 0.0 if record.epoch <= done + 1e-9 else record.spent_s
+    return continues and not record.last
 
 
 def _last_record(

@@ -1,85 +1,161 @@
-"""Searches and schedulers together, on a table whose best cell is known."""
+"""Searches and schedules together, on a table whose best cell is known, also cut and resumed."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.execution.recorder import Recorder
 from orchestrator.search.optuna_search import AdaptiveCells
-from orchestrator.search.schedule import NoEarlyStopping, scheduler_of
-from orchestrator.search.steering import FixedCells, Steering, front
+from orchestrator.search.steering import Asha, FixedCells, Steering, best_cell
+from orchestrator.search.trial_results import Evaluation, StoredTrials
+from orchestrator.store import ResultStore
+from orchestrator.store.sweep_plans import Suggestion, SweepPlan
 from orchestrator.sweeps.search_spec import ScheduleSpec, SearchSpec
 from orchestrator.sweeps.space import Axis
-from tests.orchestrator.search.replay import SimulatedCost, simulate
+from tests.builders import make_spec
+from tests.orchestrator.search.replay import RecordedTrials, SimulatedCost, simulate
 from tests.orchestrator.search.worlds import (
     DEPTHS,
     EPOCHS,
     RATES,
     SIX_LAYERS,
-    StopLow,
     grid_of,
     nothing_known,
     resolver,
     table,
 )
+from trials.spec import TrialSpec
 from trials.state import State
 
 SPACE = {"freeze.depth": Axis(choice=list(DEPTHS)), "optim.lr": Axis(choice=list(RATES))}
 GRID = len(DEPTHS) * len(RATES) * EPOCHS  # epochs, with one seed
+NONE, ASHA = ScheduleSpec(), ScheduleSpec(kind="asha")
+SEEDS = (0, 1)
 
 
 def scheduled(folder: Path, schedule: ScheduleSpec, seeds: tuple[int, ...] = (0,)) -> tuple[Steering, SimulatedCost]:
-    source = Steering(FixedCells(grid_of(seeds)), scheduler_of(schedule), schedule, nothing_known(folder))
+    source = Steering(FixedCells(grid_of(seeds)), schedule, nothing_known(folder))
     return source, simulate(source, table(seeds), slots=4)
 
 
 def best(source: Steering) -> tuple[int, float]:
-    (found,) = front(source.cells, ("score",))
+    found = best_cell(source.cells)
+    assert found is not None
     return found.specs[0].freeze.depth, found.specs[0].optim.lr
 
 
 def test_without_a_schedule_every_trial_runs_to_its_end(tmp_path: Path) -> None:
-    source, spent = scheduled(tmp_path, ScheduleSpec())
+    source, spent = scheduled(tmp_path, NONE)
     assert (spent.epochs, spent.trials) == (GRID, GRID / EPOCHS)
     assert best(source) == (2, 1e-3)
     assert source.is_over
 
 
-def test_asha_finds_the_best_cell_with_fewer_epochs_and_promoted_cells_go_on_with_all_their_seeds(
-    tmp_path: Path,
-) -> None:
-    source, spent = scheduled(tmp_path, ScheduleSpec(kind="asha"), (0, 1, 2))
+def test_asha_finds_the_best_cell_with_fewer_epochs_and_stops_at_rungs(tmp_path: Path) -> None:
+    source, spent = scheduled(tmp_path, ASHA, (0, 1, 2))
     assert best(source) == (2, 1e-3)
-    assert spent.epochs <= 0.4 * GRID * 3
-    lengths = [{len(seen.evaluations) for seen in cell.progress.values()} for cell in source.cells]
-    assert {*map(frozenset, lengths)} == {frozenset([n]) for n in (1, 3, EPOCHS)}
+    assert spent.epochs <= 0.5 * GRID * 3
+    assert {len(seen.evaluations) for cell in source.cells for seen in cell.progress.values()} == {1, 3, EPOCHS}
     # Rungs between two evaluations are those of the next one.
     fine, spent = scheduled(tmp_path, ScheduleSpec(kind="asha", first=0.25))
     assert {len(seen.evaluations) for cell in fine.cells for seen in cell.progress.values()} >= {1, EPOCHS}
-    assert best(fine) == (2, 1e-3)
     assert spent.epochs < GRID
 
 
-def test_a_trial_that_a_scheduler_stops_is_not_gone_on_with_and_its_cell_is_not_ranked(tmp_path: Path) -> None:
-    source = Steering(FixedCells(grid_of()), StopLow(), ScheduleSpec(), nothing_known(tmp_path))
-    spent = simulate(source, table())
-    stopped = [cell for cell in source.cells if set(cell.over.values()) == {State.PRUNED}]
-    assert 5 < len(stopped) < len(source.cells)
-    assert {len(seen.evaluations) for cell in stopped for seen in cell.progress.values()} == {3}
-    assert spent.epochs == GRID - (EPOCHS - 3) * len(stopped)
-    assert best(source) == (2, 1e-3)
+@given(scores=st.lists(st.floats(0, 1), min_size=1, max_size=40), factor=st.integers(2, 5))
+def test_at_a_rung_a_trial_goes_on_if_its_cell_is_among_the_best_share_of_those_that_came_so_far(
+    scores: list[float], factor: int
+) -> None:
+    asha = Asha(ScheduleSpec(kind="asha", factor=factor))
+    for n, score in enumerate(scores, 1):
+        spec, better = make_spec(optim={"lr": n * 1e-5}), sum(other > score for other in scores[:n])
+        assert asha.continues(spec, [Evaluation(1.0, 10, score)]) == (better < max(1, n // factor))
+    assert asha.continues(spec, [Evaluation(1.0, 10, 0.0), Evaluation(1.5, 15, 0.0)])  # at no rung
+    assert asha.continues(make_spec(optim={"lr": 1e-5}, seed=9), [Evaluation(1.0, 10, 99.0)])  # the mean of two seeds
+    assert asha.continues(make_spec(task="ner"), [Evaluation(1.0, 10, -1.0)])  # of another group
 
 
-def test_the_same_seed_gives_the_same_suggestions_and_no_cell_twice(tmp_path: Path) -> None:
-    ids = []
-    for seed in (1, 1, 2):
-        search = SearchSpec(kind="tpe", cells=20, seed=seed, startup=5)
-        cells = AdaptiveCells(search, SPACE, resolver((0,)), SIX_LAYERS)
-        source = Steering(cells, NoEarlyStopping(), ScheduleSpec(), nothing_known(tmp_path))
-        simulate(source, table())
-        ids.append([cell.specs[0].trial_id for cell in source.cells])
-    assert ids[0] == ids[1] != ids[2]
-    assert len(set(ids[0])) == 20
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_same_seed_gives_the_same_suggestions_and_no_cell_twice(tmp_path: Path, seed: int) -> None:
+    ids = [[cell.specs[0].trial_id for cell in search_of(tmp_path / str(n), seed).cells] for n in range(2)]
+    assert ids[0] == ids[1]
+    assert len(set(ids[0])) == 16
+
+
+def search_of(folder: Path, seed: int) -> Steering:
+    source = suggesting(ResultStore(folder), NONE, seed=seed)
+    simulate(source, table(SEEDS))
+    return source
+
+
+def suggesting(store: ResultStore, schedule: ScheduleSpec, seed: int = 0) -> Steering:
+    """A search as a launch makes it: what was suggested is in the plan of the store."""
+
+    def record(suggestion: Suggestion, specs: Sequence[TrialSpec]) -> None:
+        trials = tuple((spec.trial_id, spec.model_dump(mode="json")) for spec in specs)
+        store.extend_plan(SweepPlan("s", 1.0, "s.yaml", trials, (suggestion,)))
+
+    store.create()
+    search = SearchSpec(kind="tpe", cells=16, startup=5, seed=seed)
+    earlier = store.suggestions("s")
+    cells = AdaptiveCells(search, SPACE, resolver(SEEDS), SIX_LAYERS, earlier=earlier, record=record)
+    return Steering(cells, schedule, StoredTrials(store))
+
+
+def run(source: Steering, recorded: RecordedTrials, store: ResultStore, most: int | None = None) -> None:
+    """Run trials one after the other with their rows in a store, so many at most; then the driver is gone."""
+    recorder, n = Recorder(store), 0
+    while n != most and (order := source.next()) is not None:
+        n, spec, state = n + 1, order.spec, State.COMPLETED
+        recorder.started(spec, 1)
+        for record in recorded[spec.trial_id]:
+            recorder.evaluated(spec, record)
+            if not source.evaluated(spec, record):
+                state = State.PRUNED
+                break
+        source.ended(spec, state)
+        recorder.ended(spec, state, None)
+    recorder.close()
+
+
+@pytest.mark.parametrize("schedule", [NONE, ASHA], ids=["tpe", "tpe asha"])
+def test_a_search_that_was_cut_goes_on_from_its_store_as_if_it_had_not_been(
+    tmp_path: Path, schedule: ScheduleSpec
+) -> None:
+    whole, cut, recorded = ResultStore(tmp_path / "whole"), ResultStore(tmp_path / "cut"), table(SEEDS)
+    uncut = suggesting(whole, schedule)
+    run(uncut, recorded, whole)
+    for most in (1, 4, 9):
+        run(suggesting(cut, schedule), recorded, cut, most)
+    resumed = suggesting(cut, schedule)
+    run(resumed, recorded, cut)
+    assert (resumed.found(), cut.suggestions("s")) == (uncut.found(), whole.suggestions("s"))
+    assert [cell.over for cell in resumed.cells] == [cell.over for cell in uncut.cells]
+    assert len(cut.storage.at("sweeps").at("s").files()) == 1
+    later = suggesting(cut, schedule)
+    assert (later.next(), later.is_over, later.found()) == (None, True, uncut.found())
+    if schedule is ASHA:  # what was stopped runs to its end where no schedule stops it
+        order = suggesting(cut, NONE).next()
+        assert order is not None
+        states = {row["trial_id"]: row["state"] for row in cut.trials(["state"]).to_pylist()}
+        assert states[order.spec.trial_id] == State.PRUNED
+
+
+@pytest.mark.parametrize(("state", "comes_again"), [(State.PRUNED, True), (State.FAILED, False)])
+def test_a_trial_that_another_sweep_stopped_is_handed_out_again_and_one_that_failed_is_not(
+    tmp_path: Path, state: State, comes_again: bool
+) -> None:
+    source = Steering(FixedCells(grid_of()), NONE, nothing_known(tmp_path))
+    order = source.next()
+    assert order is not None
+    assert source.settle(order.spec, state) is not comes_again
+    assert (order.spec.trial_id in {following.spec.trial_id for following in iter(source.next, None)}) is comes_again
 
 
 def test_the_best_setting_has_its_score_on_the_split_that_selected_nothing(tmp_path: Path) -> None:
@@ -87,7 +163,7 @@ def test_the_best_setting_has_its_score_on_the_split_that_selected_nothing(tmp_p
         trial_id: [*records[:-1], replace(records[-1], test_score=records[-1].score - 0.1)]
         for trial_id, records in table((0, 1, 2)).items()
     }
-    source = Steering(FixedCells(grid_of((0, 1, 2))), NoEarlyStopping(), ScheduleSpec(), nothing_known(tmp_path))
+    source = Steering(FixedCells(grid_of((0, 1, 2))), NONE, nothing_known(tmp_path))
     simulate(source, table_of)
     dev, test, *_ = source.found()
     assert "on dev, which selected it (3 seeds)" in dev

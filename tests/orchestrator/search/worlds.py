@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from orchestrator.search.schedule import NoEarlyStopping
 from orchestrator.search.trial_results import StoredTrials
 from orchestrator.store import ResultStore
 from orchestrator.sweeps.search_spec import Layers
@@ -58,13 +57,6 @@ def grid_of(seeds: Sequence[int] = (0,)) -> list[TrialSpec]:
 def table(seeds: Sequence[int] = (0,), *, noise: float = 0.002) -> RecordedTrials:
     cells = [(depth, lr, seed) for depth in DEPTHS for lr in RATES for seed in seeds]
     return {spec_of(*cell).trial_id: records(*cell, noise=noise) for cell in cells}
-
-
-class StopLow(NoEarlyStopping):
-    """Stops a trial that scores below 0.68 at its third epoch."""
-
-    def continues(self, cell: str, group: Hashable, seed: int, time: float, score: float) -> bool:
-        return time != 3 or score >= 0.68
 
 
 def nothing_known(folder: Path) -> StoredTrials:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from dataclasses import replace
-
 import pytest
 
 from orchestrator.claims import join
-from orchestrator.claims.holder import this_process
+from orchestrator.claims.membership import this_process
 from orchestrator.storage.storage import FolderStorage
 from orchestrator.store import ResultStore
 from orchestrator.store.temporary_files import remove_temporary_files
@@ -33,9 +29,6 @@ def left(store: ResultStore) -> list[str]:
 
 
 def test_temporary_files_of_killed_writers_are_removed_and_nothing_else(store: ResultStore) -> None:
-    ended = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True)
-    dead = replace(this_process("other"), pid=int(ended.stdout))
-    store.storage.at("drivers").write(f"{'0' * 16}-00000001-shares.json", dead.as_json())
     with join(store.storage, "tiny", say=print) as membership:
         remove_temporary_files(store.storage, membership)
     assert left(store) == []
@@ -53,7 +46,7 @@ def test_what_a_driver_writes_before_it_is_present_stays(local_storage: FolderSt
 
 @pytest.mark.parametrize("content", [b"", this_process("other").as_json()])
 def test_while_another_driver_may_be_alive_they_stay(store: ResultStore, content: bytes) -> None:
-    store.storage.at("drivers").write(f"{'0' * 16}-00000001-shares.json", content)
+    store.storage.at("drivers").write(f"{'0' * 16}-00000001.json", content)
     with join(store.storage, "tiny", say=print) as membership:
         remove_temporary_files(store.storage, membership)
     assert left(store) == list(LEFT)

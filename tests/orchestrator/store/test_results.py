@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import tempfile
+import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -17,11 +20,10 @@ from orchestrator.extras.store_care.check import check_store
 from orchestrator.extras.store_care.repair import repair
 from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.decisions import Suggested
 from orchestrator.store.parts import PartFolder
 from orchestrator.store.results import MARKER
 from orchestrator.store.schema import EPOCHS, PREDICTIONS, SCHEMA_VERSION, TABLES, TAGS, TRIALS
-from orchestrator.store.sweep_plans import SweepPlan
+from orchestrator.store.sweep_plans import Suggestion, SweepPlan
 from tests.assets import make_store_v1 as v1
 from tests.builders import SPEC, make_spec
 from tests.examples import each
@@ -249,11 +251,33 @@ def test_the_newest_plan_stays_the_newest_when_the_clock_is_set_back(
     store.add_plan(plan("other", "a", time=200.0))
     monkeypatch.setattr("time.time_ns", lambda: 10**9)  # 1970
     store.add_plan(plan("tiny", "a", "b", time=1.0))
-    store.decision_log("tiny").make(Suggested(0, {}), plan("tiny", "c", time=1.0))
+    store.extend_plan(replace(plan("tiny", "c", time=1.0), suggestions=(Suggestion(0, {"lr": 0.5}),)))
     newest = store.sweeps()[-1]
     assert (newest.name, [trial_id for trial_id, _ in newest.trials]) == ("tiny", ["a", "b", "c"])
     store.add_plan(plan("other", "b", time=1.0))
     assert [found.name for found in store.sweeps()] == ["tiny", "other"]
+
+
+def test_suggestions_are_rows_of_the_plan_which_is_replaced_and_read_while_it_is(store: ResultStore) -> None:
+    store.add_plan(plan("s", "a"))
+    read, is_over = list[int](), threading.Event()
+
+    def follow() -> None:
+        while not is_over.is_set():
+            read.append(len(open_store(store.address).sweeps()[0].trials))
+
+    with ThreadPoolExecutor(1) as pool:
+        following = pool.submit(follow)
+        for n in range(20):
+            store.extend_plan(replace(plan("s", f"t{n}"), suggestions=(Suggestion(n, {"lr": 0.5, "depth": n}),)))
+        is_over.set()
+        following.result()
+    assert read == sorted(read)
+    assert store.suggestions("s") == tuple(Suggestion(n, {"lr": 0.5, "depth": n}) for n in range(20))
+    assert [trial_id for trial_id, _ in store.sweeps()[0].trials] == ["a", *(f"t{n}" for n in range(20))]
+    assert len(store.storage.at("sweeps").at("s").files()) == 1
+    store.add_plan(store.sweeps()[0])
+    assert len(store.storage.at("sweeps").at("s").files()) == 1
 
 
 def test_what_a_kill_left_of_a_plan_is_not_read(local_store: ResultStore) -> None:

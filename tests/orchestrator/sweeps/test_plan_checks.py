@@ -50,18 +50,13 @@ def refusal(folder: Path, data: Path, text: str) -> list[str]:
     "text, said",
     [
         (
-            "search: {kind: tpe, cells: 3, objectives: [macro_f2]}",
-            "3: search.objectives[0]: unknown 'macro_f2', did you",
+            "search: {kind: tpe, cells: 3, objective: macro_f2}",
+            "3: search.objective: unknown 'macro_f2', did you",
         ),
         (
-            "search: {kind: pareto, cells: 3, objectives: [score, peak_memory_bytes]}",
-            "3: search.objectives[1]: peak_mem",
+            "search: {kind: tpe, cells: 3, objective: test_score}",
+            "3: search.objective: test_score: a search sel",
         ),
-        (
-            "search: {kind: tpe, cells: 3, objectives: [test_score]}",
-            "3: search.objectives[0]: test_score: a search sel",
-        ),
-        ("search: {kind: pareto, cells: 3}", "3: search: `kind: pareto` needs two objectives or three"),
         ("search: {kind: tpe}", "3: search: `cells: N` is required with"),
         ("space: {train_size: [50, 100]}\nschedule: asha", "4: schedule: asha ranks cells by score, but these belong"),
         ("space: {train_size: [50, 100]}\nsearch: {kind: tpe, cells: 8}", "4: search: tpe ranks cells by score"),
@@ -69,7 +64,6 @@ def refusal(folder: Path, data: Path, text: str) -> list[str]:
             "schedule: {kind: asha, first: 4}",
             "3: schedule.first: 4 epochs cover every trial completely (at most 4).",
         ),
-        ("checkpoint: off\nschedule: asha", "4: schedule: asha resumes paused trials"),
         (f"{DEPTHS}{GOAL}\nschedule: asha", "5: goal: schedule and goal exclude each other, as each decides"),
         (f"{DEPTHS}{GOAL}\nsearch: {{kind: tpe, cells: 3}}", "5: goal: needs all cells from the start, but"),
         (SEEDS + GOAL, "4: goal.choose_depth: has no freeze to choose."),

@@ -161,11 +161,8 @@ def test_an_axis_that_says_nothing_or_too_much_is_refused(tmp_path: Path, axis: 
             "resources: {gpus: 1000}",
             ":2: resources.gpus: 1000: must be at most 1 or 'auto' or 'packed'. A trial trains on one GPU",
         ),
-        ("search: placement", ":2: search.kind: 'placement': `placement` was removed. List the sets of layers under"),
         ("search: {kind: sobol, cells: 3, order: [1, 0]}", ":2: search.order: was removed with `kind: placement`"),
         ("racing: {test: student}", ":2: racing: was removed. Remove this key to run all seeds, or use"),
-        ("schedule: median", ":2: schedule.kind: 'median': `median` was removed. Use `asha`"),
-        ("schedule: {kind: halving, first: 2}", ":2: schedule.kind: 'halving': `halving` was removed. Use `asha`"),
         (
             "space: {freeze: [none, {strategy: adaptive, rule: {name: schedule, depths: [0, 2]}}]}",
             ":2: space.freeze[1]: rules that freeze while training were removed. Compare fixed depths (`first_k`; ",

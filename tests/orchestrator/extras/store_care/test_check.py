@@ -260,7 +260,7 @@ def test_a_part_of_a_newer_version_is_reported_as_that(store: ResultStore) -> No
 def test_a_foreign_file_is_a_note_and_a_presence_that_nobody_can_read_nothing_as_drivers_remove_it(
     store: ResultStore,
 ) -> None:
-    store.storage.at("drivers").write(f"{'a' * 16}-00000001-shares.json", b"{")
+    store.storage.at("drivers").write(f"{'a' * 16}-00000001.json", b"{")
     shutil.copy(__file__, store.root / "epochs" / "notes.txt")
     assert check_store(store.storage).notes == ["epochs/notes.txt: not a part; it is ignored."]
     for n in range(2):
