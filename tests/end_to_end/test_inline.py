@@ -15,7 +15,7 @@ import pytest
 from typer.testing import Result
 
 from orchestrator.store import open_store
-from tests.end_to_end.conftest import Here, environment, printed_commands, run_here, write_small_sweep
+from tests.end_to_end.conftest import Here, environment, run_here, write_small_sweep
 
 Done = tuple[Path, Result]
 
@@ -113,18 +113,6 @@ def test_a_signal_after_the_last_trial_leaves_the_table_the_answer_and_exit_code
     assert "\n  Not learned" in out
     assert "The baseline has not learned the task" in " ".join(out.split())
     assert len(open_store(tmp_path / "store").completed_ids()) == 8
-
-
-@pytest.mark.slow
-def test_the_command_that_a_cut_launch_prints_resumes_it(sweep: Path, tmp_path: Path) -> None:
-    script = Path(sys.executable).with_name("permafrost")
-    words = ["launch", "--sweep", str(sweep), "--store", "my store", "--cluster", "inline", "--max-trials", "1"]
-    cut = subprocess.run([script, *words], cwd=tmp_path, capture_output=True, text=True, env=environment())
-    assert cut.returncode == 143, cut.stderr
-    printed, shown = printed_commands(cut.stderr)
-    resumed = subprocess.run([*printed, "--dry-run"], cwd=tmp_path, capture_output=True, text=True, env=environment())
-    assert (resumed.returncode, "1 complete in the store, 7 to run" in resumed.stderr) == (0, True), resumed.stderr
-    assert shown[1:] == ["status", "--store", str(tmp_path / "my store")]
 
 
 @pytest.mark.slow
