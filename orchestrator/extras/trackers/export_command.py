@@ -51,7 +51,9 @@ _POLL_S = 10.0
 
 
 def export_runs(
-    to: Annotated[Literal["mlflow", "tensorboard", "wandb"], typer.Option("--to", help="The tracker.")],
+    to: Annotated[
+        Literal["mlflow", "tensorboard", "wandb"], typer.Option("--to", help="`mlflow`, `tensorboard` or `wandb`.")
+    ],
     into: Annotated[
         str | None,
         typer.Option(
