@@ -31,7 +31,7 @@ test: .venv/ready ## every promise once, in four minutes on two idle cores
 test-slow: .venv/ready ## the long tests too, and all examples of those that draw them; 25 minutes
 	PERMAFROST_ALL_EXAMPLES=1 $(BIN)/python -m pytest -m "not cluster and not browser" $(PARALLEL)
 
-test-cluster: .venv/ready ## sweeps on Ray: several machines, lost workers, autoscaling, Prometheus; a quarter of an hour
+test-cluster: .venv/ready ## sweeps on Ray: several machines, lost workers, autoscaling; a quarter of an hour
 	$(BIN)/python -m pytest -m cluster
 
 test-browser: .venv/ready ## every promise of the dashboard in a Chromium, behind a proxy too (apt install chromium nginx-light)

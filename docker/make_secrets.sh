@@ -1,5 +1,5 @@
 #!/bin/sh
-# Make the secrets that compose.yaml mounts, each in a file of its own: tokens, keys, a password. Those that are there
+# Make the secrets that compose.yaml mounts, each in a file of its own: tokens and keys. Those that are there
 # stay as they are.
 #
 #   docker/make_secrets.sh [DIR]      docker/secrets if not given
@@ -21,7 +21,6 @@ keep() { # NAME TEXT: whole or not at all
 
 keep ray_token "$(random 32)"
 keep dashboard_token "$(random 32)"
-keep grafana_password "$(random 16)"
 keep s3_access_key "$(random 10)"
 keep s3_secret_key "$(random 20)"
 identity='{"name": "permafrost", "credentials": [{"accessKey": "%s", "secretKey": "%s"}], "actions": ["Admin"]}'

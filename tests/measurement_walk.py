@@ -19,7 +19,6 @@ from dashboards.views.kit.part import compute
 from dashboards.views.kit.theme import LIGHT
 from dashboards.views.trial_page import trial_page
 from orchestrator.commands.app import app
-from orchestrator.monitoring.metrics import METRICS
 from orchestrator.store import ResultStore
 from orchestrator.store.schema import COLUMNS
 from orchestrator.sweeps.load_sweep import load_sweep
@@ -68,7 +67,6 @@ def shown(folder: Path) -> dict[str, Any]:
         "page": "CPU time (s)" in page,
         "trials": [by_depth[4], by_depth[0]],
         "costs": [float(costs[column].iloc[0]) for column in ("CPU time (s)", "CPU time saved (%)")],
-        "prometheus": METRICS["permafrost_cpu_seconds_total"].help,
         "resumed": resumed(spec),
     }
 

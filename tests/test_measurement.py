@@ -60,10 +60,9 @@ def test_it_is_stored_at_each_evaluation_and_added_up_by_trial(shown: Any) -> No
 
 
 @pytest.mark.slow
-def test_status_the_pages_and_the_metrics_show_it(shown: Any) -> None:
+def test_status_and_the_pages_show_it(shown: Any) -> None:
     assert shown["trial"] in shown["status"]
     assert shown["page"]
-    assert shown["prometheus"] == "CPU seconds of optimiser steps."
 
 
 @pytest.mark.slow

@@ -60,7 +60,6 @@ class RecordColumn:
         label: What a page calls it among a trial's costs, with the unit that it is shown in; empty if it is no cost.
         unit: How many of the column's units make one of the label's.
         saved: What a sentence calls it as something that freezing saves; empty if savings of it are not shown.
-        counter: Name and help of the Prometheus counter that adds it up; None if there is none.
         accrues: Whether it adds up within optimiser steps, beside `train_s`: checkpoints hold what has accrued since
             the last evaluation, and forecasts estimate it from seconds of training.
     """
@@ -72,7 +71,6 @@ class RecordColumn:
     label: str = ""
     unit: float = 1.0
     saved: str = ""
-    counter: tuple[str, str] | None = None
     accrues: bool = False
 
 
@@ -142,7 +140,6 @@ class EpochRecord:
             per_trial="sum",
             label="training (s)",
             saved="time of the optimiser steps",
-            counter=("train_seconds_total", "Seconds that trials spent in optimiser steps."),
         )
     )
     eval_s: float = field(
@@ -171,7 +168,6 @@ class EpochRecord:
             per_trial="sum",
             label="energy (J)",
             saved="energy",
-            counter=("energy_joules_total", "Joules of optimiser steps, where the device counts them."),
             accrues=True,
         )
     )

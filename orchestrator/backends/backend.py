@@ -13,7 +13,6 @@ from orchestrator.config.yaml_document import Document
 from orchestrator.execution.events import Listener
 from orchestrator.execution.stop_request import StopRequest
 from orchestrator.execution.trial_queue import TrialQueue
-from orchestrator.monitoring.metrics import Meters
 from orchestrator.store import ResultStore
 from orchestrator.sweeps.cluster_spec import ClusterSpec
 from orchestrator.sweeps.plan import Plan
@@ -43,15 +42,8 @@ class Work(ABC):
         """Print a message of one or more lines, unwrapped."""
 
     @abstractmethod
-    def heard(
-        self, hourly: float, meters: AbstractContextManager[Meters] | None = None
-    ) -> AbstractContextManager[Listener]:
-        """What hears of the trials within the block, up to the limits of the launch.
-
-        Args:
-            hourly: What an hour of one trial costs.
-            meters: Export the metrics of the launch by these; what carries them outlives the block.
-        """
+    def heard(self, hourly: float) -> AbstractContextManager[Listener]:
+        """What hears of the trials, an hour of one of which costs so much, within the block, up to the limits."""
 
     @abstractmethod
     def announce(self, dashboard: str) -> None:

@@ -32,7 +32,6 @@ def on_ray(work: Work) -> None:
     with seen, ray(job_metadata(sweep.name, work.results.address)) as cluster, ExitStack() as watching:
         work.stop.signals.running(lambda: work.queue.is_over)
         from orchestrator.ray_backend.driver import run_sweep  # Ray reads the settings of the cluster on import
-        from orchestrator.ray_backend.prometheus import RayMeters
         from orchestrator.ray_backend.ray_internals import once_disconnected
         from orchestrator.ray_backend.trainable import WorkerSettings
 
@@ -56,7 +55,7 @@ def on_ray(work: Work) -> None:
         settings = WorkerSettings.of(sweep, work.results.address, origin=cluster.node_id, plugins=plugins)
         # What the end of a launch shows takes half a second to import, while this process has nothing else to do.
         threading.Thread(target=import_module, args=("orchestrator.analysis.answer",), daemon=True).start()
-        with work.heard(hourly, RayMeters()) as listener:
+        with work.heard(hourly) as listener:
             run_sweep(work.queue, listener, slots=slots, settings=settings, stop=work.stop)
             work.stop.ended(all_ran=work.queue.is_over)
         work.commit()  # before Ray is left, which resets the handlers of signals

@@ -30,7 +30,6 @@ KeyPath = tuple[str | int, ...]
 MAX_VALUE = 200  # characters of a value in a message
 MAX_MISTAKES = 50  # in a message
 _REMOVED = {  # keys of earlier versions, by the end of their path
-    "watch.notify": "was removed. Run a command after the sweep: `permafrost launch && curl ...`.",
     "prices.kwh": "was removed with the forecast of energy. Remove this key.",
     "exhibits": "was removed: every table of a study is shown. Remove this key.",
     "racing": "was removed. Remove this key to run all seeds, or use `schedule: asha` or `goal: choose_depth`.",

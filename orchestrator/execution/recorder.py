@@ -27,16 +27,15 @@ class Recorder(Listener):
     """A `Listener` that writes rows. Close it, also after an error: the remaining rows are committed then.
 
     `before_commit` is called before each commit; it raises if others counted this driver as ended, and nothing is
-    written. `committed` receives the seconds that each commit took, including compaction, and `over` the trials that
-    ended, each with its attempt, once their rows are committed. `may_compact` says whether this driver is the
-    one that compacts. With `keeps_weights` the rows of completed trials record their stored weights, too.
+    written. `over` receives the trials that ended, each with its attempt, once their rows are committed. `may_compact`
+    says whether this driver is the one that compacts. With `keeps_weights` the rows of completed trials record their
+    stored weights, too.
     """
 
     def __init__(
         self,
         store: ResultStore,
         before_commit: Callable[[], None] = lambda: None,
-        committed: Callable[[float], None] = lambda seconds: None,
         *,
         over: Callable[[dict[str, int]], None] = lambda attempts: None,
         may_compact: Callable[[], bool] = lambda: True,
@@ -44,7 +43,7 @@ class Recorder(Listener):
     ) -> None:
         self._tell_over, self._may_compact = over, may_compact
         self._keeps_weights = keeps_weights
-        self._store, self._before_commit, self._committed = store, before_commit, committed
+        self._store, self._before_commit = store, before_commit
         self._attempts: dict[str, int] = {}
         self._over: dict[str, int] = {}
         self._commits = 0
@@ -98,8 +97,7 @@ class Recorder(Listener):
 
     def flush(self) -> None:
         """Commit the buffered rows in `COMMIT_ORDER`: whatever belongs to a trial in the store is there, too."""
-        began, is_commit = time.monotonic(), any(self._buffered.values())
-        if is_commit:
+        if any(self._buffered.values()):
             self._before_commit()
             self._commits += 1
         if self._keeps_weights:
@@ -116,8 +114,6 @@ class Recorder(Listener):
             pa.default_memory_pool().release_unused()  # it would keep the memory of the largest compaction
             self._commits = 0
         self._flushed = time.monotonic()
-        if is_commit:
-            self._committed(self._flushed - began)
 
     def _record_weights(self) -> None:
         rows = {row["trial_id"]: row for row in self._buffered["trials"] if row["state"] == State.COMPLETED}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
@@ -13,10 +13,8 @@ from orchestrator.claims import Membership
 from orchestrator.execution.events import Listener, Listeners
 from orchestrator.execution.recorder import Recorder
 from orchestrator.execution.shared_source import SharedSource
-from orchestrator.monitoring.metrics import Meters
 from orchestrator.session.bounds import Meter, on_bounds
 from orchestrator.session.display import LiveDisplay
-from orchestrator.session.monitors import Watch
 from orchestrator.session.outcome import trials_of
 from orchestrator.session.so_far import SoFar
 from orchestrator.session.terms import Terms
@@ -29,7 +27,6 @@ class LaunchWork(Work):
     source: SharedSource
     membership: Membership
     recorder: Recorder
-    watch: Watch
     terms: Terms
 
     def say(self, message: str) -> None:
@@ -37,7 +34,7 @@ class LaunchWork(Work):
         self.terms.say(message)
 
     @contextmanager
-    def heard(self, hourly: float, meters: AbstractContextManager[Meters] | None = None) -> Iterator[Listener]:
+    def heard(self, hourly: float) -> Iterator[Listener]:
         """What hears of the trials, each of which costs so much an hour, while they run: up to the limits."""
         specs = partial(trials_of, self.plan, self.results)
         display = LiveDisplay(
@@ -47,10 +44,10 @@ class LaunchWork(Work):
             announce=self.membership.announce,
             so_far=SoFar(self.results, specs, self.plan.sweep.decision_plan).lines,
         )
-        meter, exported = Meter(hourly), nullcontext() if meters is None else self.watch.exporting(meters)
+        meter = Meter(hourly)
         limits = on_bounds(self.terms.bounds, meter, self.stop, self.say, began=self.terms.began)
-        with limits, display, exported:
-            yield Listeners(self.recorder, display, meter, *self.watch.listeners)
+        with limits, display:
+            yield Listeners(self.recorder, display, meter)
 
     def announce(self, dashboard: str) -> None:
         """Say it in this driver's file."""
@@ -65,7 +62,6 @@ class LaunchWork(Work):
         """End the process."""
         try:
             self.recorder.flush()
-            self.watch.over(error)
             self.membership.leave()
         except Exception as also:
             self.say(f"error: {also}")

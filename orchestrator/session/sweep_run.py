@@ -10,7 +10,6 @@ from orchestrator.execution.stop_request import StopRequest
 from orchestrator.execution.trial_queue import TrialQueue
 from orchestrator.search.sources import source_of
 from orchestrator.session.launch_work import LaunchWork
-from orchestrator.session.monitors import Watch
 from orchestrator.session.outcome import trials_of
 from orchestrator.session.terms import Terms
 from orchestrator.store.stored_tensors import forget
@@ -54,14 +53,10 @@ class SweepRun:
             if driver.token != self._membership.token:
                 self._terms.say(f"with    {driver}")
         sweep, store, say = plan.sweep, results.storage, self._terms.say
-        with (
-            Watch(plan, store, sweep.watch, cluster=where.address, stop=self._stop, say=say) as watch,
-            self._stop.on_requests(store, sweep.name, say, is_last=self._is_last),
-        ):
+        with self._stop.on_requests(store, sweep.name, say, is_last=self._is_last):
             recorder = Recorder(
                 results,
                 before_commit=self._membership.check,
-                committed=watch.metrics.flushed,
                 over=self._over,
                 may_compact=self._membership.is_first,
                 keeps_weights=sweep.keep == "weights",
@@ -76,7 +71,6 @@ class SweepRun:
                 source=self.source,
                 membership=self._membership,
                 recorder=recorder,
-                watch=watch,
                 terms=self._terms,
             )
             try:

@@ -25,7 +25,6 @@ from orchestrator.config.quantities import counted, gpus_in_words
 from orchestrator.config.yaml_document import Document, faults, most
 from orchestrator.sweeps.sweep import SweepSpec
 from orchestrator.sweeps.trial_resources import Resources
-from orchestrator.sweeps.watch_spec import WatchSpec
 from trials.errors import ConfigError
 from trials.hardware.machine import Gpu, cuda_gpus, processor_name, shown_gpus, usable_cores
 from trials.settings import Frozen, Positive
@@ -228,7 +227,6 @@ class ClusterSpec(Frozen):
         limits: Those given override the sweep's.
         environment: Of a submitted sweep.
         prices: Its prices.
-        watch: Log; one given overrides the sweep's.
     """
 
     address: str = "local"
@@ -240,7 +238,6 @@ class ClusterSpec(Frozen):
     limits: Limits = Limits()
     environment: Environment = Environment()
     prices: Prices = Prices()
-    watch: WatchSpec = WatchSpec()
 
     @property
     def is_here(self) -> bool:
@@ -263,10 +260,10 @@ class ClusterSpec(Frozen):
         return self.prices.hourly(resources.cpus, gpus, resources.device)
 
     def over(self, sweep: SweepSpec) -> SweepSpec:
-        """The sweep with this cluster's resources, limits and monitoring."""
+        """The sweep with this cluster's resources and limits."""
         changes = {
             name: getattr(sweep, name).model_copy(update={key: getattr(mine, key) for key in mine.model_fields_set})
-            for name in ("resources", "limits", "watch")
+            for name in ("resources", "limits")
             if (mine := getattr(self, name)).model_fields_set
         }
         return sweep.model_copy(update=changes)

@@ -14,7 +14,6 @@
     checkpoint: auto            # when running trials save checkpoints: {epochs: 1}, {minutes: 10}, or off
     keep: weights               # store the trained tensors of each trial's best epoch, for `export model`
     predictions: auto           # stored predictions: of tagging up to a size, or `all`, or `none`
-    watch: {log: sweep.jsonl}   # a JSON log
     plugins: [mine]             # modules that register strategies, tasks, metrics, ...: see `trials.plugins.loading`
 
 Settings that belong together vary as `cases`, each of which overrides `trial`:
@@ -40,7 +39,6 @@ from orchestrator.config.quantities import counted
 from orchestrator.sweeps.search_spec import GoalSpec, ScheduleKey, ScheduleSpec, SearchKey, SearchSpec
 from orchestrator.sweeps.space import CASES, Axis, continuous, n_points
 from orchestrator.sweeps.trial_resources import Resources
-from orchestrator.sweeps.watch_spec import WatchSpec
 from trials.escaping import composed
 from trials.settings import Frozen, Predictions, Seed
 from trials.training.checkpoint_times import CheckpointKey, CheckpointSpec
@@ -92,7 +90,6 @@ class SweepSpec(Frozen):
         keep: ``weights`` stores the trained tensors of each trial's best epoch, so that a model is exported without
             training; null stores none.
         predictions: Which predictions are stored: ``auto`` for those of tagging up to a size, ``all`` or ``none``.
-        watch: Log.
         plugins: Modules that register strategies, rules, tasks, metrics or statistics of your own; looked for beside
             the file, in the working folder, and among what is installed.
     """
@@ -109,7 +106,6 @@ class SweepSpec(Frozen):
     limits: Limits = Limits()
     keep: Literal["weights"] | None = None
     predictions: Predictions = "auto"
-    watch: WatchSpec = WatchSpec()
     plugins: Annotated[tuple[str, ...], BeforeValidator(listed_word)] = ()
 
     @model_validator(mode="after")

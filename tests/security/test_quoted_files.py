@@ -1,21 +1,17 @@
-"""Files that are not the corpus: none is quoted, and none is written to as a log."""
+"""Files that are not the corpus: none is quoted."""
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from pydantic import ValidationError
 
 from orchestrator.extras.published.study import read_study
-from orchestrator.monitoring.json_log import JsonLog
 from orchestrator.sweeps.cluster_spec import find_cluster
 from orchestrator.sweeps.expansion import expand
 from orchestrator.sweeps.load_sweep import load_sweep
-from orchestrator.sweeps.watch_spec import WatchSpec
 from tests.builders import write_treebank
 from tests.examples import each, first
 from trials.draft import Lookup
@@ -68,38 +64,6 @@ def test_an_error_quotes_little_of_a_file(form: str, tmp_path: Path) -> None:
     assert secret[: MAX_QUOTED + 1] not in str(caught.value)
 
 
-@each("path", [".bashrc", "a/.ssh/x.jsonl", ".x.jsonl", "log", "/etc/passwd", "x.jsonl/", "~/.a.jsonl"])
-def test_only_a_jsonl_that_is_no_dot_file_may_be_a_log(path: str) -> None:
-    with pytest.raises(ValidationError, match=r"ends in \.jsonl"):
-        WatchSpec(log=path)
-    assert WatchSpec(log="../logs/sweep.jsonl").log == "../logs/sweep.jsonl"
-
-
-@each("content", ["a", "[]\n", "{}\n", '{"time": 1}\n', "\xff", "9" * 5000 + "\n", "[" * 9999])
-def test_a_file_that_is_no_log_of_a_sweep_is_not_written_to(content: str, tmp_path: Path) -> None:
-    path = tmp_path / "x.jsonl"
-    path.write_text(content, encoding="latin-1")
-    with pytest.raises(ConfigError, match="is not a log of a sweep"):
-        JsonLog(path, "tiny", print)
-    assert path.read_text(encoding="latin-1") == content
-
-
-def test_neither_is_a_link_or_a_pipe(tmp_path: Path) -> None:
-    (tmp_path / "link.jsonl").symlink_to(tmp_path / "new")
-    os.mkfifo(tmp_path / "pipe.jsonl")
-    for name in ("link.jsonl", "pipe.jsonl"):
-        with pytest.raises(ConfigError, match="is not a log of a sweep"):
-            JsonLog(tmp_path / name, "tiny", print)
-    assert not (tmp_path / "new").exists()
-
-
-def test_an_earlier_log_is_continued(tmp_path: Path) -> None:
-    path = tmp_path / "x.jsonl"
-    for _ in range(2):
-        JsonLog(path, "tiny", print).launched(planned=1, skipped=0, store="results")
-    assert [json.loads(line)["event"] for line in path.read_text().splitlines()] == ["launched"] * 2
-
-
 SECRETS = [f"user{n}: $6$hunter22{n}" for n in range(25)]
 
 
@@ -123,7 +87,7 @@ LONG = "hunter22" * 20
         f"name: a\ntrial: {{{LONG}: {LONG}}}", f"name: a\ntrial: {LONG}", f"name: {LONG} x\ntrial: {{task: {LONG}}}",
         f"name: a\nspace: {{{LONG}: [1]}}", f"name: a\n? {LONG}\x07{LONG}\n: 1", f"name: a\nseeds: {LONG}",
         f"name: a\ntrial: {{data: {{bundled: {LONG}}}, freeze: {LONG}, model: {LONG}}}", f"name: a\nsearch: {LONG}",
-        f"name: a\ntrial: {{task: pos}}\nwatch: {{log: {LONG}}}", f"{LONG}", f"- {LONG}", f"name: '{LONG}",
+        f"name: a\ntrial: {{task: pos}}\nwatch: {{wandb: {LONG}}}", f"{LONG}", f"- {LONG}", f"name: '{LONG}",
     ])  # fmt: skip
 def test_a_sweep_quotes_at_most_40_characters_of_anything(text: str, tmp_path: Path) -> None:
     path = tmp_path / "x.yaml"

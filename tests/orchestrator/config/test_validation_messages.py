@@ -68,7 +68,6 @@ SWEEP: dict[str, Any] = {
     "resources": {"cpus": 1, "gpus": 0, "device": "any"}, "checkpoint": {"epochs": 1, "minutes": 2, "auto": False},
     "goal": {"choose_depth": {"tolerance": 1, "confidence": 0.95}}, "limits": {"lost": 3, "alike": 2},
     "keep": "weights", "predictions": "auto",
-    "watch": {"log": "a.jsonl"},
 }  # fmt: skip
 CLUSTER: dict[str, Any] = {
     "address": "auto", "resources": {"cpus": 1}, "concurrency": 2, "store": "s", "limits": {"lost": 3},

@@ -168,7 +168,6 @@ def test_an_axis_that_says_nothing_or_too_much_is_refused(tmp_path: Path, axis: 
             ":2: space.freeze[1]: rules that freeze while training were removed. Compare fixed depths (`first_k`; ",
         ),
         ("space:\n  cases: [{freeze: none}, {freeze: adaptive}]", ":3: space.cases[1].freeze: rules that freeze while"),
-        ("watch: {notify: {webhook: {url_env: X}}}", ":2: watch.notify: was removed. Run a command after the sweep"),
     ],
 )
 def test_what_a_sweep_cannot_say_is_refused_at_its_line_with_the_way_out(folder: Path, text: str, said: str) -> None:

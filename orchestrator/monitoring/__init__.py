@@ -1,1 +1,0 @@
-"""Metrics, JSON log and notifications of a running sweep."""
