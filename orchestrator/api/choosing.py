@@ -11,7 +11,6 @@ from orchestrator.api.adapters import TIME, with_lora
 from orchestrator.api.answering import Answers
 from orchestrator.api.choice import Choice, searched_once_learned
 from orchestrator.api.encoder_choice import choice_over_models
-from orchestrator.api.launching import here
 from orchestrator.api.planned_question import BEST, PlannedQuestion, export_folder, plan_question, say_plan
 from orchestrator.api.rates import rates_of
 from orchestrator.api.training import train
@@ -21,6 +20,7 @@ from orchestrator.own_data.choose_options import ChooseOptions
 from orchestrator.session.bounds import Bounds
 from orchestrator.session.session import Launch
 from orchestrator.store import ResultStore
+from orchestrator.sweeps.cluster_spec import find_cluster
 from trials.draft import Lookup
 from trials.errors import ConfigError, unknown
 from trials.sources.places.model_draft import named_model
@@ -60,7 +60,7 @@ def choose(options: ChooseOptions | str = "", **others: Any) -> Choice:
 
 def _begun(asked: ChooseOptions) -> tuple[Launch, Path]:
     """Where and until when it runs, and the folder of its sweep files; options are checked before data are read."""
-    where = here(asked.cluster, cpus=asked.cpus, gpus=asked.gpus)
+    where = find_cluster(asked.cluster, cpus=asked.cpus, gpus=asked.gpus)
     launch = Launch.begin(where, Bounds(hours=asked.max_hours), asked.store, CONSOLE)
     folder = _folder(asked, launch.results)
     asked.check()

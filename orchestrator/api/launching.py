@@ -24,7 +24,6 @@ from orchestrator.sweeps.cluster_spec import ClusterSpec, find_cluster
 from orchestrator.sweeps.load_sweep import declared_sweep, load_sweep
 from orchestrator.sweeps.plan import Plan
 from orchestrator.sweeps.sweep import SweepSpec
-from trials.errors import ConfigError
 from trials.spec import TrialSpec
 
 LISTED = 10  # trials that a plan shows by name
@@ -170,18 +169,19 @@ def launch(
         sweep: The sweep.
         store: A folder, s3://bucket/prefix or gs://bucket/prefix; created if there is none.
         cluster: `local` for Ray on this machine, `inline` for this process, `auto` for the Ray cluster of this
-            machine, or a cluster file. A remote cluster takes the command `permafrost launch`.
+            machine, or a cluster file.
         cpus, gpus: Cores and GPUs of this machine that it uses; None for all that this process may.
         max_hours: Limit of this launch; launch again to go on.
         max_trials: The most trials that it runs.
         offline: Refuse to download.
 
     Raises:
-        ConfigError: All errors of the sweep, each with its key; or the cluster is a remote one.
+        ConfigError: All errors of the sweep, each with its key.
         RefusedError: Another driver runs this sweep.
         StoreError: The store cannot be read or written.
     """
-    launch = Launch.begin(here(cluster, cpus=cpus, gpus=gpus), Bounds(max_hours, max_trials), store, CONSOLE)
+    bounds = Bounds(max_hours, max_trials)
+    launch = Launch.begin(find_cluster(cluster, cpus=cpus, gpus=gpus), bounds, store, CONSOLE)
     with launch.lookup(offline=offline) as lookup:
         plan = launch.plan(*declared_by(sweep), lookup)
     with launch.run(plan) as ended:
@@ -189,14 +189,6 @@ def launch(
         for line in resume_lines(done.stopped, "launch"):
             launch.say(line)
     return done
-
-
-def here(cluster: str, *, cpus: int | None = None, gpus: int | None = None) -> ClusterSpec:
-    """The cluster that a word or file names. Raises ConfigError if this process cannot drive it."""
-    where = find_cluster(cluster, cpus=cpus, gpus=gpus)
-    if where.is_remote:
-        raise ConfigError(f"{cluster}: is a remote cluster. Submit the sweep with `permafrost launch --cluster`.")
-    return where
 
 
 def declared_by(sweep: SweepLike) -> tuple[SweepSpec, Document]:

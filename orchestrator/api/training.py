@@ -11,7 +11,7 @@ from rich.console import Console
 
 from orchestrator.analysis.freeze_names import freeze_name
 from orchestrator.api.answering import chosen_sweep
-from orchestrator.api.launching import here, outcome_lines, resume_lines
+from orchestrator.api.launching import outcome_lines, resume_lines
 from orchestrator.api.model_export import export_model, refuse_folder
 from orchestrator.api.trained_setting import WATCHED, chosen_trial, on_all_of_train
 from orchestrator.config.console import DEFAULT_STORE
@@ -22,7 +22,7 @@ from orchestrator.session.outcome import Outcome
 from orchestrator.session.session import Launch
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.sweep_plans import SweepPlan
-from orchestrator.sweeps.cluster_spec import settled
+from orchestrator.sweeps.cluster_spec import find_cluster, settled
 from orchestrator.sweeps.plan import Plan, brought_up_to_date
 from orchestrator.sweeps.sweep import SweepSpec
 from trials.errors import ConfigError
@@ -116,7 +116,7 @@ def train(
         RefusedError: The folder exists.
         StoreError: The store cannot be read or written.
     """
-    where, folder = here(cluster, cpus=cpus, gpus=gpus), Path(out)
+    where, folder = find_cluster(cluster, cpus=cpus, gpus=gpus), Path(out)
     if seeds < 1:
         raise ConfigError(f"--seeds {seeds}: must be 1 or more.")
     refuse_folder(folder)

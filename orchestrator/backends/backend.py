@@ -1,15 +1,12 @@
-"""The contract of a backend, which runs the trials of a launch, and of a cluster that a launch is submitted to."""
+"""The contract of a backend, which runs the trials of a launch."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
-from orchestrator.config.console import Say
-from orchestrator.config.yaml_document import Document
 from orchestrator.execution.events import Listener
 from orchestrator.execution.stop_request import StopRequest
 from orchestrator.execution.trial_queue import TrialQueue
@@ -70,40 +67,4 @@ class Backend(Protocol):
         ...
 
 
-class Submission(NamedTuple):
-    """A launch that is submitted to a cluster.
-
-    Attributes:
-        sweep: Its name.
-        store: Address of its store; None if nobody gave one.
-        flags: Further options of its command line.
-    """
-
-    document: Document
-    sweep: str
-    store: str | None
-    flags: Sequence[str]
-
-
-class RemoteCluster(Protocol):
-    """A kind of cluster that launches are submitted to, by the address of one.
-
-    Each method returns an exit code. `write` receives the output of the launch, `say` what happens on this machine.
-    They raise MissingError if the cluster does not answer, and RefusedError if it refuses.
-    """
-
-    def submit(self, cluster: ClusterSpec, launch: Submission, *, detach: bool, say: Say, write: Say) -> int:
-        """Submit a launch, and follow it unless detached. Raises ConfigError if it cannot reach store or files."""
-        ...
-
-    def follow_newest(self, address: str, sweep: str | None, say: Say, write: Say) -> int:
-        """Follow the newest launch of a sweep, or of any, to its end."""
-        ...
-
-    def stop(self, address: str, sweep: str | None, *, wait: bool, say: Say, write: Say) -> int:
-        """Ask the newest launch of a sweep, or of any, to stop. Raises NothingMatchedError if it is over."""
-        ...
-
-
 BACKENDS: Registry[Backend] = Registry("backend")
-REMOTES: Registry[RemoteCluster] = Registry("kind of cluster")

@@ -16,7 +16,6 @@ def on_ray(work: Work) -> None:
     """Run them in workers of Ray Tune."""
     from orchestrator.ray_backend.cluster import ending_without_nodes, local_cluster, own_cluster
     from orchestrator.ray_backend.gpu_packing import slots_for
-    from orchestrator.ray_backend.jobs import job_metadata
     from orchestrator.ray_backend.shared_folder import unshared_note
     from orchestrator.ray_backend.staged_plugins import stage_plugins
 
@@ -29,7 +28,7 @@ def on_ray(work: Work) -> None:
     local = partial(local_cluster, preload=each_works, cpus=cores, gpus=len(gpus))
     ray = own_cluster if where.address == "auto" else local
     seen = seen_gpus(where) if gpus else nullcontext()
-    with seen, ray(job_metadata(sweep.name, work.results.address)) as cluster, ExitStack() as watching:
+    with seen, ray() as cluster, ExitStack() as watching:
         work.stop.signals.running(lambda: work.queue.is_over)
         from orchestrator.ray_backend.driver import run_sweep  # Ray reads the settings of the cluster on import
         from orchestrator.ray_backend.ray_internals import once_disconnected

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from rich.padding import Padding
 
-from orchestrator.commands.launch_command import DEFAULT_SWEEP, given_flags, submit_to
+from orchestrator.commands.launch_command import DEFAULT_SWEEP
 from orchestrator.config import options
 from orchestrator.config.console import reported, say, stderr, stdout
 from orchestrator.config.quantities import counted
@@ -66,9 +66,6 @@ def plan(
     with reported(debug=debug):
         where = find_cluster(cluster, cpus=cpus, gpus=gpus)
         declared, document = load_sweep(sweep, settings or [])
-        if where.is_remote:
-            flags = ["--dry-run", *given_flags({"--offline": offline, "--json": as_json, "--debug": debug})]
-            submit_to(where, document, declared.name, store, flags, pilot=pilot)
         launch, fetched = Launch.begin(where, Bounds(), store, stderr), dict[str, None]()
         with launch.lookup(offline=offline, fetched=lambda name: fetched.update({name: None})) as lookup:
             ahead = launch.plan(declared, document, lookup)

@@ -22,7 +22,7 @@ from orchestrator.api.tabulating import Table
 from orchestrator.claims import running_drivers
 from orchestrator.commands.trial_list import list_trials
 from orchestrator.config import options
-from orchestrator.config.console import DEFAULT_STORE, reported, say, stdout, write
+from orchestrator.config.console import DEFAULT_STORE, reported, stdout
 from orchestrator.config.quantities import counted
 from orchestrator.forecast import stored_pace
 from orchestrator.session.following import follow_store
@@ -31,7 +31,6 @@ from orchestrator.store import ResultStore, open_store
 from orchestrator.store.evidence import TRIAL_COLUMNS
 from orchestrator.store.stored_specs import planned_specs
 from orchestrator.store.sweep_plans import SweepPlan
-from orchestrator.sweeps.cluster_spec import find_cluster
 from orchestrator.sweeps.corpus_words import dev_size
 
 
@@ -46,7 +45,6 @@ def status(
     earlier: Annotated[
         bool, typer.Option("--all", help="Show the trials that an earlier version of a sweep declared, too.")
     ] = False,
-    cluster: options.Cluster = "local",
     as_json: options.Json = False,
     each_trial: Annotated[bool, typer.Option("--trials", help="List every trial with its id.")] = False,
     debug: options.Debug = False,
@@ -60,14 +58,9 @@ def status(
 
         permafrost status --trials
 
-        permafrost status --follow --cluster http://head:8265
+        permafrost status --follow --store s3://bucket/results
     """
     with reported(debug=debug):
-        where = find_cluster(cluster)
-        if where.is_remote:
-            from orchestrator.backends import REMOTES
-
-            raise typer.Exit(REMOTES[where.backend].follow_newest(where.address, sweep, say, write))
         results = open_store(store)
         if follow:
             follow_store(results, chosen_sweep(results, sweep), stdout.print_line)

@@ -37,7 +37,7 @@ Cluster = Annotated[
         "--cluster",
         metavar="WHERE",
         help="`local`: Ray on this machine. `auto`: the Ray cluster of this machine. `inline`: without Ray. "
-        "http://HEAD:8265: submit a job to that cluster. Or a file like those in configs/clusters/.",
+        "Or a file like those in configs/clusters/.",
     ),
 ]
 

@@ -1,1 +1,1 @@
-"""Everything that imports Ray: cluster, driver, trainable, GPU packing, file staging, jobs, two patches of Tune."""
+"""Everything that imports Ray: cluster, driver, trainable, GPU packing, file staging, patches of Tune."""

@@ -12,7 +12,7 @@ import shutil
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -234,13 +234,10 @@ def checked(slots: Slots, cluster: Cluster, *, may_grow: bool) -> Slots:
 
 
 @contextmanager
-def local_cluster(
-    metadata: Mapping[str, str] | None = None, *, preload: bool = False, cpus: int | None = None, gpus: int = 0
-) -> Iterator[Cluster]:
+def local_cluster(*, preload: bool = False, cpus: int | None = None, gpus: int = 0) -> Iterator[Cluster]:
     """A Ray cluster on this machine, on loopback and with a token of its own; shut down afterwards.
 
     Args:
-        metadata: Shown by Ray's dashboard for this driver, in its list of jobs.
         preload: Whether the workers, which Ray starts at once, one per core, import what trials need.
         cpus: Its cores; all that this process may use by default.
         gpus: Its GPUs, the first that this process sees. Without any, they are hidden from all of its processes.
@@ -276,7 +273,7 @@ def local_cluster(
 
         where = {"address": "local", "include_dashboard": True, "dashboard_host": "127.0.0.1", "_temp_dir": str(folder)}
         size = {"num_cpus": cpus or usable_cores(), "num_gpus": gpus}
-        with _connected(metadata, hint, failed, **where, **size) as cluster:
+        with _connected(hint, failed, **where, **size) as cluster:
             from orchestrator.ray_backend.ray_internals import use_started_workers
 
             use_started_workers()
@@ -325,11 +322,8 @@ def room_in(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def own_cluster(metadata: Mapping[str, str] | None = None) -> Iterator[Cluster]:
+def own_cluster() -> Iterator[Cluster]:
     """The Ray cluster that this machine belongs to, or that RAY_ADDRESS names; it keeps running afterwards.
-
-    Args:
-        metadata: As for `local_cluster`. That of a submitted job takes precedence.
 
     Raises:
         ConfigError: the cluster does not exist, or RAY_AUTH_MODE has an unknown value.
@@ -340,7 +334,7 @@ def own_cluster(metadata: Mapping[str, str] | None = None) -> Iterator[Cluster]:
     def failed(error: str) -> PermafrostError:
         return ConfigError(f"--cluster auto: Ray is not running here ({error}). Start it, or use --cluster local.")
 
-    with _connected(metadata, hint, failed, address="auto") as cluster:
+    with _connected(hint, failed, address="auto") as cluster:
         yield cluster
 
 
@@ -350,9 +344,7 @@ _REFUSED = "InvalidAuthToken"
 
 
 @contextmanager
-def _connected(
-    metadata: Mapping[str, str] | None, token_hint: str, failed: Callable[[str], Exception], **options: Any
-) -> Iterator[Cluster]:
+def _connected(token_hint: str, failed: Callable[[str], Exception], **options: Any) -> Iterator[Cluster]:
     for name, value in _SETTINGS.items():
         os.environ.setdefault(name, value)
     import ray  # only now: importing it takes seconds, and it reads the settings above
@@ -368,7 +360,7 @@ def _connected(
 
     read_token_again()
     keep_lines_off_stdout()
-    job = OwnPathJob(metadata=dict(metadata or {}))
+    job = OwnPathJob()
     with ExitStack() as starting:
         for is_second in (False, True):
             wait_for_dashboard = starting.enter_context(starting_at_once())

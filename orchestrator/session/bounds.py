@@ -65,10 +65,6 @@ class Bounds:
         elif not stop.asked and self.trials is not None:
             stop.bound = f"--max-trials {self.trials} reached"
 
-    def options(self) -> list[str]:
-        """The command-line options, for the launch on a cluster."""
-        return [word for name, value in self.given().items() for word in (name, f"{value:g}")]
-
 
 def limit_note(bounds: Bounds, forecast: Forecast, hourly: float) -> str | None:
     """A note if a limit is below the forecast for the longest trial. `hourly` is the price of one trial-hour."""

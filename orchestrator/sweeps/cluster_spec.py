@@ -1,22 +1,19 @@
-"""Where a sweep runs, as given by `--cluster`: a word, the address of a Ray cluster's dashboard, or a file.
+"""Where a sweep runs, as given by `--cluster`: a word or a file.
 
-address: http://head:8265         # or `auto`, `local`, `inline`
+address: auto                     # or `local`, `inline`
 resources: {cpus: 4, gpus: packed, device: A100}     # override the sweep's
 concurrency: 64                   # trials requested at once, so that an autoscaler adds nodes
 store: s3://bucket/freezing       # unless --store is given
 limits: {lost: 20}                # override the sweep's
-environment: {packages: pinned, variables: {HF_HUB_OFFLINE: "1"}}
 prices: {currency: USD, cpu_hour: 0.04, gpu_hour: {A100: 2.1}}
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Annotated, Literal
-from urllib.parse import urlsplit
+from typing import Annotated
 
 from pydantic import Field, ValidationError
 
@@ -172,8 +169,10 @@ def _cores(n: int) -> str:
 
 
 WORDS = ("local", "auto", "inline")
+SUBMIT = (
+    "ray job submit --address http://HEAD:8265 --working-dir . -- permafrost launch --cluster auto --store s3://BUCKET"
+)
 _FILES = (".yaml", ".yml")
-_HOST = re.compile(r"[\w.:%-]+")
 Price = Annotated[float, Field(ge=0)]
 
 
@@ -199,25 +198,12 @@ class Prices(Frozen):
         return cpus * self.cpu_hour + gpus * listed
 
 
-class Environment(Frozen):
-    """The environment of a submitted sweep's processes.
-
-    Attributes:
-        packages: ``installed`` uses the nodes' own packages, as in our images; ``pinned`` makes Ray install the
-            versions that are installed here. The code of this project is always uploaded.
-        variables: Environment variables of all its processes. No secrets: Ray's dashboard shows them.
-    """
-
-    packages: Literal["installed", "pinned"] = "installed"
-    variables: dict[Annotated[str, Field(pattern=r"^[A-Za-z_]\w*$")], str] = {}
-
-
 class ClusterSpec(Frozen):
     """Where a sweep runs; not part of a trial's identity.
 
     Attributes:
         address: ``local`` for a Ray on this machine, ``auto`` for the one that this machine belongs to, ``inline`` for
-            none, or the address of a Ray dashboard, to which the sweep is submitted as a job.
+            none.
         resources: Those given override the sweep's.
         cpus, gpus: Cores and GPUs of this machine that a launch uses, for `local` and `inline`; None for all that this
             process may use. 0 GPUs are hidden from its trials.
@@ -225,7 +211,6 @@ class ClusterSpec(Frozen):
             slots, which changes as nodes join and leave.
         store: The results store, unless the command line names one.
         limits: Those given override the sweep's.
-        environment: Of a submitted sweep.
         prices: Its prices.
     """
 
@@ -236,18 +221,12 @@ class ClusterSpec(Frozen):
     concurrency: Positive | None = None
     store: str | None = None
     limits: Limits = Limits()
-    environment: Environment = Environment()
     prices: Prices = Prices()
 
     @property
     def is_here(self) -> bool:
         """Whether its trials run on this machine alone."""
         return self.address in ("local", "inline")
-
-    @property
-    def is_remote(self) -> bool:
-        """Whether the sweep is submitted to a cluster rather than driven from here."""
-        return self.address not in WORDS
 
     @property
     def backend(self) -> str:
@@ -276,7 +255,7 @@ def find_cluster(text: str, *, cpus: int | None = None, gpus: int | None = None)
         cpus, gpus: What it may use of this machine, instead of what its file says.
 
     Raises:
-        ConfigError: not a known word, an address or a readable cluster file; or not of this machine, and parts of it.
+        ConfigError: not a known word or a readable cluster file; or not of this machine, and parts of it.
     """
     for name, n, least in (("cpus", cpus, 1), ("gpus", gpus, 0)):
         if n is not None and n < least:
@@ -313,36 +292,14 @@ def _file(text: str) -> Path:
             [f"--cluster {text!r:.200} is not a path ({getattr(error, 'strerror', None) or error})."]
         ) from error
     if path.suffix not in _FILES and not is_there:
-        raise ConfigError(
-            [
-                f"--cluster {text}: must be {', '.join(WORDS)}, the address of a Ray's dashboard as http://HEAD:8265, "
-                "or a file like those in configs/clusters/."
-            ]
-        )
+        raise ConfigError([f"--cluster {text}: must be {', '.join(WORDS)}, or a file like those in configs/clusters/."])
     return path
 
 
 def _checked_address(address: str, place: str) -> str:
-    """The address. Raises ConfigError if no sweep can be submitted to it."""
+    """The address. Raises ConfigError if it is none of `WORDS`; the text may contain a password."""
     if address in WORDS:
         return address
-    try:
-        parts, port = urlsplit(address), urlsplit(address).port
-    except ValueError:  # the text may contain a password
-        raise ConfigError([f"{place}not a valid address. Write it as http://HEAD:8265."]) from None
-    if parts.username or parts.password:
-        raise ConfigError(
-            f"{place}the address contains a password. Ray's token comes from RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH."
-        )
-    if address.startswith("ray://"):
-        raise ConfigError(
-            [
-                f"{place}{address}: a sweep's driver must run on the cluster, or a broken connection ends it. Give "
-                "the address of its dashboard, http://HEAD:8265, to submit the sweep as a job."
-            ]
-        )
-    is_plain = parts.scheme in ("http", "https") and parts.path in ("", "/") and not (parts.query or parts.fragment)
-    is_plain = is_plain and address.isprintable()  # urlsplit removes line ends
-    if not is_plain or not parts.hostname or not _HOST.fullmatch(parts.hostname) or port == 0:
-        raise ConfigError([f"{place}{address}: must be {', '.join(WORDS)}, or http://HEAD:8265 (https:// behind TLS)."])
-    return address.rstrip("/")
+    if "://" in address:
+        raise ConfigError([f"{place}a launch joins no address. Submit it to that cluster: {SUBMIT}"])
+    raise ConfigError([f"{place}{address}: must be {', '.join(WORDS)}."])

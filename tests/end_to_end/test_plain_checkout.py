@@ -14,23 +14,19 @@ from tests.linked_environment import OURS, linked_environment
 CHECKOUT = Path(__file__).parents[2]
 ASK = """
 from dashboards.cli import app
-from orchestrator.ray_backend.job_package import pinned_packages
 try:
     app(["--version"])
 except SystemExit:
-    print(*pinned_packages())
+    pass
 app(["doctor", "--json"])
 """
 
 
-def test_it_knows_its_version_what_it_requires_and_what_a_job_asks_the_nodes_for(tmp_path: Path) -> None:
+def test_it_knows_its_version_and_what_it_requires(tmp_path: Path) -> None:
     python = linked_environment(tmp_path / "venv", {found.metadata["Name"] for found in distributions()} - {OURS})
     variables = environment() | {"PYTHONPATH": str(CHECKOUT)}
     done = subprocess.run([python, "-c", ASK], cwd=tmp_path, capture_output=True, text=True, env=variables)
-    version, pinned, checked = done.stdout.split("\n", 2)
+    version, checked = done.stdout.split("\n", 1)
     assert version == f"permafrost {trials.__version__}", done.stderr
     (packages,) = [each for each in json.loads(checked)["findings"] if each["check"] == "packages"]
     assert (packages["level"], "torch" in packages["what"]) == ("ok", True)
-    names = {word.partition("==")[0] for word in pinned.split()}
-    assert names >= {"torch", "transformers", "conllu"}
-    assert not names & {"ray", OURS}

@@ -53,11 +53,9 @@ def test_a_sweep_is_built_planned_launched_and_answered_in_python(capsys: pytest
     assert "&lt;b&gt;bank (pos), starter, train size 24" in ended.answers()._repr_html_()
 
 
-def test_errors_name_the_key_as_those_of_a_file_do_and_a_remote_cluster_is_left_to_the_command() -> None:
+def test_errors_name_the_key_as_those_of_a_file_do() -> None:
     with pytest.raises(ConfigError, match=r"small: trial\.optim\.epoch: "):
         api.plan({**SMALL, "trial": {**SMALL["trial"], "optim": {"epoch": 3}}})
-    with pytest.raises(ConfigError, match="permafrost launch --cluster"):
-        api.launch(SMALL, cluster="http://head:8265")
 
 
 def test_the_newest_sweep_that_compares_settings_is_answered_not_that_of_a_trained_model() -> None:

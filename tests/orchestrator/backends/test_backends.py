@@ -37,7 +37,6 @@ def test_a_backend_that_is_registered_runs_the_trials_of_a_launch(
 def test_without_ray_trials_run_inline_and_a_local_ray_is_refused_in_a_line(tmp_path: Path) -> None:
     tree = copied(tmp_path, "ray_backend")
     (tree / "orchestrator" / "backends" / "ray.py").unlink()
-    (tree / "orchestrator" / "backends" / "ray_jobs.py").unlink()
     (tree / "s.yaml").write_text(SWEEP, encoding="utf-8")
     assert run(tree, *LAUNCH, "inline").returncode == 143  # at its limit
     refused = run(tree, *LAUNCH, "local")

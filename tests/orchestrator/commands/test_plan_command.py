@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -87,13 +86,6 @@ def test_a_launch_with_a_pilot_has_the_forecast_that_the_message_without_promise
     assert ("Add --pilot" in shown[0], "Add --pilot" in shown[1]) == (True, False)
     assert "wall time, 1 slot" in shown[1]
     assert "estimated from pilots of 1 shape" in shown[1]
-
-
-@pytest.mark.parametrize("command", [plan, launch])
-def test_a_pilot_is_not_run_here_for_a_cluster_elsewhere(command: Callable[..., None], trained: ResultStore) -> None:
-    with pytest.raises(typer.Exit) as ended:
-        command(next_sweep(trained, "[2]"), "http://head:8265", trained.address, pilot=True)
-    assert ended.value.exit_code == 2
 
 
 def test_a_forecast_durations_sizes_and_energies_are_told_as_people_do() -> None:

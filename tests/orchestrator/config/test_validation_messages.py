@@ -71,7 +71,6 @@ SWEEP: dict[str, Any] = {
 }  # fmt: skip
 CLUSTER: dict[str, Any] = {
     "address": "auto", "resources": {"cpus": 1}, "concurrency": 2, "store": "s", "limits": {"lost": 3},
-    "environment": {"packages": "pinned", "variables": {"A": "b"}},
     "prices": {"currency": "USD", "cpu_hour": 0.1, "gpu_hour": {"A100": 2.0}},
 }  # fmt: skip
 DRAFT: dict[str, Any] = {

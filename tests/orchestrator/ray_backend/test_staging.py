@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from orchestrator.ray_backend import staging as staging
-from orchestrator.ray_backend.job_package import package_plugins
 from orchestrator.ray_backend.shared_folder import elsewhere, holds, unshared_folder_note
 from orchestrator.ray_backend.staged_plugins import StagedPlugins, stage_plugins
 from orchestrator.ray_backend.staging import staged
@@ -19,7 +18,7 @@ from tests.builders import write_tagged_treebank
 from tests.plugin_packages import fresh_plugins as fresh_plugins
 from tests.plugin_packages import install
 from trials.draft import Lookup, TrialDraft
-from trials.errors import ConfigError, DataError
+from trials.errors import DataError
 from trials.freeze.strategies import FREEZE_STRATEGIES
 from trials.plugins.loading import LoadedPlugins, load
 from trials.spec import TrialSpec
@@ -67,16 +66,6 @@ def test_another_node_gets_the_files_as_they_were_when_the_sweep_started(
         monkeypatch.delitem(sys.modules, name)
     LoadedPlugins(staged.modules, dict.fromkeys(staged.names, str(folder))).load()
     assert FREEZE_STRATEGIES["ends"](6, 2) == {0, 5}
-
-
-def test_a_job_takes_them_along_and_overwrites_no_file_of_the_same_name(site: Path, tmp_path: Path) -> None:
-    (job := tmp_path / "job").mkdir()
-    assert package_plugins(job) == ["--plugin", "freeze_ends"]
-    sent = sorted(str(path.relative_to(job)) for path in job.rglob("*.*"))
-    assert sent == ["freeze_ends/__init__.py", "freeze_ends/order.py"]
-    (job / "freeze_ends" / "order.py").write_text("a corpus in Python")
-    with pytest.raises(ConfigError, match=r"order\.py: a plug-in's file has the name of another"):
-        package_plugins(job)
 
 
 # --- The files of a trial are brought to a node once, and are the planned ones.
