@@ -6,6 +6,8 @@ import threading
 from contextlib import ExitStack, nullcontext
 from functools import partial
 from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from orchestrator.backends.backend import BACKENDS, Work
 from orchestrator.sweeps.cluster_spec import cores_here, gpus_here, seen_gpus
@@ -16,10 +18,9 @@ def on_ray(work: Work) -> None:
     """Run them in workers of Ray Tune."""
     from orchestrator.ray_backend.cluster import ending_without_nodes, local_cluster, own_cluster
     from orchestrator.ray_backend.gpu_packing import slots_for
-    from orchestrator.ray_backend.shared_folder import unshared_note
-    from orchestrator.ray_backend.staged_plugins import stage_plugins
+    from orchestrator.ray_backend.staging import stage
 
-    sweep, where, plugins = work.plan.sweep, work.cluster, stage_plugins()
+    sweep, where = work.plan.sweep, work.cluster
     # Ray starts a worker per core. If each of them runs trials, they may import what these need at once.
     cores, uses_gpus = cores_here(where), bool(sweep.resources.gpus)
     one_each = sweep.resources.cpus == 1 and not uses_gpus and where.concurrency is None
@@ -28,7 +29,9 @@ def on_ray(work: Work) -> None:
     local = partial(local_cluster, preload=each_works, cpus=cores, gpus=len(gpus))
     ray = own_cluster if where.address == "auto" else local
     seen = seen_gpus(where) if gpus else nullcontext()
-    with seen, ray() as cluster, ExitStack() as watching:
+    with TemporaryDirectory(prefix="permafrost-staged-") as folder, seen, ExitStack() as watching:
+        plugins = stage(Path(folder), () if where.is_here else work.plan.ahead, work.say)
+        cluster = watching.enter_context(ray(Path(folder) if plugins.modules or not where.is_here else None))
         work.stop.signals.running(lambda: work.queue.is_over)
         from orchestrator.ray_backend.driver import run_sweep  # Ray reads the settings of the cluster on import
         from orchestrator.ray_backend.ray_internals import once_disconnected
@@ -48,10 +51,8 @@ def on_ray(work: Work) -> None:
         shares = slots.shares.items()
         hourly = max(where.prices.hourly(share.cpus, share.gpus, kind) for kind, share in shares)
         work.say(f"ray     {slots.described()}; dashboard {cluster.dashboard} ({cluster.token_hint})")
-        if not sweep.checkpoint.is_off and (note := unshared_note(work.results.storage)):
-            work.say(f"note    {note}")
         work.announce(cluster.dashboard if cluster.dashboard.startswith("http") else "")
-        settings = WorkerSettings.of(sweep, work.results.address, origin=cluster.node_id, plugins=plugins)
+        settings = WorkerSettings.of(sweep, work.results.address, plugins=plugins)
         # What the end of a launch shows takes half a second to import, while this process has nothing else to do.
         threading.Thread(target=import_module, args=("orchestrator.analysis.answer",), daemon=True).start()
         with work.heard(hourly) as listener:

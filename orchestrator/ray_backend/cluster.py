@@ -163,6 +163,7 @@ _SETTINGS = {
     "RAY_AIR_NEW_OUTPUT": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",  # a worker that was given no GPU sees none; by default it sees all
     "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_OVERRIDE_JOB_RUNTIME_ENV": "1",  # in a job submitted with a folder, workers get that of the launch
     "RAY_idle_worker_killing_time_threshold_ms": "60000",  # default 1 s: before the first trial needs them
     "RAY_task_events_max_num_task_in_gcs": "10000",  # of 4 KB in the head's memory, five per trial; default 100,000
 }
@@ -191,12 +192,10 @@ class Cluster:
 
     Attributes:
         token_hint: Where its token is, or that it asks for none.
-        node_id: This driver's node, on which the paths of planned trials are valid.
     """
 
     dashboard: str
     token_hint: str
-    node_id: str
 
     def nodes(self) -> list[Node]:
         """The nodes that are alive now."""
@@ -234,10 +233,13 @@ def checked(slots: Slots, cluster: Cluster, *, may_grow: bool) -> Slots:
 
 
 @contextmanager
-def local_cluster(*, preload: bool = False, cpus: int | None = None, gpus: int = 0) -> Iterator[Cluster]:
+def local_cluster(
+    staged: Path | None = None, *, preload: bool = False, cpus: int | None = None, gpus: int = 0
+) -> Iterator[Cluster]:
     """A Ray cluster on this machine, on loopback and with a token of its own; shut down afterwards.
 
     Args:
+        staged: The working folder of its workers, each of which gets a copy; None for that of this process.
         preload: Whether the workers, which Ray starts at once, one per core, import what trials need.
         cpus: Its cores; all that this process may use by default.
         gpus: Its GPUs, the first that this process sees. Without any, they are hidden from all of its processes.
@@ -273,7 +275,7 @@ def local_cluster(*, preload: bool = False, cpus: int | None = None, gpus: int =
 
         where = {"address": "local", "include_dashboard": True, "dashboard_host": "127.0.0.1", "_temp_dir": str(folder)}
         size = {"num_cpus": cpus or usable_cores(), "num_gpus": gpus}
-        with _connected(hint, failed, **where, **size) as cluster:
+        with _connected(staged, hint, failed, **where, **size) as cluster:
             from orchestrator.ray_backend.ray_internals import use_started_workers
 
             use_started_workers()
@@ -322,8 +324,11 @@ def room_in(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def own_cluster() -> Iterator[Cluster]:
+def own_cluster(staged: Path | None = None) -> Iterator[Cluster]:
     """The Ray cluster that this machine belongs to, or that RAY_ADDRESS names; it keeps running afterwards.
+
+    Args:
+        staged: As of `local_cluster`.
 
     Raises:
         ConfigError: the cluster does not exist, or RAY_AUTH_MODE has an unknown value.
@@ -334,7 +339,7 @@ def own_cluster() -> Iterator[Cluster]:
     def failed(error: str) -> PermafrostError:
         return ConfigError(f"--cluster auto: Ray is not running here ({error}). Start it, or use --cluster local.")
 
-    with _connected(hint, failed, address="auto") as cluster:
+    with _connected(staged, hint, failed, address="auto") as cluster:
         yield cluster
 
 
@@ -344,7 +349,9 @@ _REFUSED = "InvalidAuthToken"
 
 
 @contextmanager
-def _connected(token_hint: str, failed: Callable[[str], Exception], **options: Any) -> Iterator[Cluster]:
+def _connected(
+    staged: Path | None, token_hint: str, failed: Callable[[str], Exception], **options: Any
+) -> Iterator[Cluster]:
     for name, value in _SETTINGS.items():
         os.environ.setdefault(name, value)
     import ray  # only now: importing it takes seconds, and it reads the settings above
@@ -360,13 +367,13 @@ def _connected(token_hint: str, failed: Callable[[str], Exception], **options: A
 
     read_token_again()
     keep_lines_off_stdout()
-    job = OwnPathJob()
+    options |= {"job_config": OwnPathJob()} | ({"runtime_env": {"working_dir": str(staged)}} if staged else {})
     with ExitStack() as starting:
         for is_second in (False, True):
             wait_for_dashboard = starting.enter_context(starting_at_once())
             try:
                 with sigterm_stays_ours():
-                    ray.init(logging_level=logging.ERROR, log_to_driver=False, job_config=job, **options)
+                    ray.init(logging_level=logging.ERROR, log_to_driver=False, **options)
                 break
             except Exception as error:  # Ray raises its own, and any that a wrong setting of its many causes
                 is_refused = _REFUSED in str(error) and options["address"] == "local"
@@ -378,8 +385,7 @@ def _connected(token_hint: str, failed: Callable[[str], Exception], **options: A
         try:
             why_off = wait_for_dashboard()
             url = dashboard_url()
-            node_id = ray.get_runtime_context().get_node_id()
-            yield Cluster(f"http://{url}" if url else f"off: {why_off or 'Ray has none'}", token_hint, node_id)
+            yield Cluster(f"http://{url}" if url else f"off: {why_off or 'Ray has none'}", token_hint)
         except ClusterLostError:
             shut_down = leave_behind
             raise

@@ -1,173 +1,102 @@
-"""Copy the files of a trial to a node that does not have them, once per node.
+"""What workers of a cluster need of the driver's node: corpora, models and plug-ins, as Ray's `working_dir`.
 
-A spec names files on the driver's node. A worker on another node requests them through Ray, in pieces, and stores them
-in its node's cache under the digests of corpus and model: the first worker that needs them copies them, others wait.
-`corpus_files`, `model_files` and `piece` run on the driver's node.
+The driver links them into a folder before it connects. Ray copies that to each node once, and it is the working folder
+of every worker there. What is too large for Ray lies in a folder that all nodes share, or is a model of the hub, which
+each node fetches.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
-from trials.cache.node_cache import existing_folder, node_folder
-from trials.cache.set_up_work import note
-from trials.datasets.corpus import SPLITS, fingerprint, planned_stamps
-from trials.errors import DataError, ModelError, PermafrostError, reason
-from trials.models.model_files import planned_files, revision_of
-from trials.outside.plain_files import MOST_CONTENT, opened
+from orchestrator.config.quantities import size
+from trials.datasets.corpus import SPLITS, planned_stamps
+from trials.errors import ModelError
+from trials.models.model_files import planned_files
+from trials.plugins.loading import LoadedPlugins, loaded
 from trials.settings import DataSpec, ModelSpec
-from trials.sources.cache import cache_root, discard, locked
+from trials.sources.places.model_draft import find_model, named_model
 from trials.spec import TrialSpec
 
-KIND, PIECE_BYTES = "staged", 32 << 20
-_DONE = "done"
-
-Ask = Callable[..., Any]  # calls a function of this module on the driver's node
+MOST_BYTES = 400 << 20  # Ray refuses more than 500 MiB
 
 
-@dataclass(frozen=True)
-class OriginFile:
-    """A file on the driver's node.
-
-    Attributes:
-        name: Its name in the target folder.
-    """
-
-    name: str
-    path: str
-    n_bytes: int
-
-
-def with_local_files(spec: TrialSpec, origin: str) -> TrialSpec:
-    """The same trial with paths that are valid on this node.
-
-    Args:
-        spec: The trial as planned on the node `origin`.
-        origin: Ray's id of that node.
+def stage(folder: Path, specs: Iterable[TrialSpec], say: Callable[[str], None]) -> LoadedPlugins:
+    """Put plug-ins, and the files of trials as far as there is room, into an empty folder; the plug-ins for workers.
 
     Raises:
-        ConnectionError: that node does not answer.
-        DataError, ModelError: its files are not those that were planned.
-        OSError: there is no room for them here.
+        ConfigError: The plug-ins are too large, or something is registered that no other process can import.
+        DataError, ModelError: Files are not those that were planned.
     """
-    import ray
+    plugins, specs = loaded(), tuple(specs)
+    files = plugins.files()
+    _link(folder, files)
+    room = MOST_BYTES - sum(path.stat().st_size for path in files.values())
+    parts = [_corpus_files(data) for data in {spec.data.fingerprint: spec.data for spec in specs}.values()]
+    parts += [_model_files(model) for model in {spec.model.revision: spec.model for spec in specs}.values()]
+    for n_bytes, whole, files in sorted(parts, key=lambda part: part[0]):
+        room -= n_bytes
+        if room >= 0:
+            _link(folder, files)
+        else:
+            say(f"note    {whole}: {size(n_bytes)} are too much to send; each node needs a copy there, or the hub")
+    return LoadedPlugins(plugins.modules, dict.fromkeys(plugins.folders, "."))
 
-    if ray.get_runtime_context().get_node_id() == origin:
-        return spec
-    return staged(spec, asking(origin))
+
+def load_staged(plugins: LoadedPlugins) -> None:
+    """Import plug-ins in a worker, whose working folder has them. Raises ConfigError."""
+    LoadedPlugins(plugins.modules, dict.fromkeys(plugins.folders, str(Path.cwd()))).load()
 
 
-def staged(spec: TrialSpec, ask: Ask) -> TrialSpec:
-    """The same trial with its files in this node's cache; missing ones are copied."""
-    data, model = _corpus(spec.data, ask), _model(spec.model, ask)
+def with_local_files(spec: TrialSpec) -> TrialSpec:
+    """The same trial with paths that are valid on this node; whoever reads the files compares them with the plan.
+
+    Raises:
+        ModelError: The model is neither here nor on the hub.
+    """
+    data, model = spec.data, spec.model
+    if (corpus := Path(_corpus_folder(data)).absolute()).is_dir():
+        data = data.model_copy(
+            update={split: tuple(str(corpus / name) for name in _names(data, split)) for split in SPLITS}
+        )
+    if (staged := Path(_model_folder(model)).absolute()).is_dir():
+        model = model.model_copy(update={"path": str(staged)})
+    elif not Path(model.path).is_dir():
+        if not (model.source or "").startswith("hub:"):
+            raise ModelError(f"{model.path}: is not on this node. Put the model into a folder that all nodes share.")
+        draft = named_model(str(model.source)).model_copy(update={"allow_pickle": model.pickle})
+        model = model.model_copy(update={"path": find_model(draft).path})
     # Without validation, which would take longer than the rest: the spec is valid and only its paths change.
-    return TrialSpec.model_construct(**{name: getattr(spec, name) for name in TrialSpec.model_fields} | {
-        "data": data, "model": model
-    })  # fmt: skip
+    fields = {name: getattr(spec, name) for name in TrialSpec.model_fields}
+    return TrialSpec.model_construct(**fields | {"data": data, "model": model})
 
 
-def _corpus(data: DataSpec, ask: Ask) -> DataSpec:
-    names = {
-        split: [f"{split}-{n}{Path(path).suffix}" for n, path in enumerate(getattr(data, split))] for split in SPLITS
-    }
-
-    def here(folder: Path) -> dict[str, tuple[str, ...]]:
-        return {split: tuple(str(folder / name) for name in names[split]) for split in SPLITS}
-
-    def is_right(folder: Path) -> bool:
-        with suppress(DataError):
-            return fingerprint(**here(folder)) == data.fingerprint
-        return False
-
-    in_order = [name for split in SPLITS for name in names[split]]
-    folder = cached(f"corpus-{data.fingerprint}", lambda: ask(corpus_files, data, in_order), is_right, ask)
-    return data.model_copy(update=here(folder))
+def _corpus_files(data: DataSpec) -> tuple[int, str, dict[str, Path]]:
+    n_bytes = sum(stamp.n_bytes for stamp in planned_stamps(data))
+    pairs = [pair for split in SPLITS for pair in zip(_names(data, split), getattr(data, split), strict=True)]
+    return n_bytes, data.train[0], {f"{_corpus_folder(data)}/{name}": Path(path).absolute() for name, path in pairs}
 
 
-def _model(model: ModelSpec, ask: Ask) -> ModelSpec:
-    def is_right(folder: Path) -> bool:
-        with suppress(ModelError):
-            return revision_of(folder, pickle=model.pickle) == model.revision
-        return False
-
-    folder = cached(f"model-{model.revision}", lambda: ask(model_files, model), is_right, ask)
-    return model.model_copy(update={"path": str(folder)})
-
-
-def cached(key: str, listed: Callable[[], list[OriginFile]], is_right: Callable[[Path], bool], ask: Ask) -> Path:
-    """The cache folder of a key with its files; the first worker copies them."""
-    if (folder := _complete(key)) and is_right(folder):
-        return folder
-    with locked(cache_root() / KIND / f".{key}.lock"):
-        if folder := _complete(key):
-            if is_right(folder):
-                return folder
-            note(f"cache: the files in {folder} are not those that were copied; they are copied anew.")
-            discard(folder)
-        files = listed()
-        folder = node_folder(KIND, key, sum(file.n_bytes for file in files))
-        for file in files:
-            _copy(folder / file.name, file, ask)
-        if not is_right(folder):
-            raise ConnectionError(f"{key}: the files from the driver's node are not what was planned.")
-        (folder / _DONE).touch()
-    return folder
-
-
-def _complete(key: str) -> Path | None:
-    folder = existing_folder(KIND, key)
-    if folder is None or not (folder / _DONE).exists():
-        return None
-    os.utime(folder)  # the least recently used folder is deleted first
-    return folder
-
-
-def _copy(target: Path, file: OriginFile, ask: Ask) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with target.open("wb") as out:
-        for start in range(0, file.n_bytes, PIECE_BYTES):
-            out.write(ask(piece, file.path, start))
-
-
-def corpus_files(data: DataSpec, names: list[str]) -> list[OriginFile]:
-    """The files of a corpus, under these names. Raises DataError if they are not those that were planned."""
-    stamps = planned_stamps(data)
-    paths = [path for split in SPLITS for path in getattr(data, split)]
-    return [OriginFile(name, path, at.n_bytes) for name, path, at in zip(names, paths, stamps, strict=True)]
-
-
-def model_files(model: ModelSpec) -> list[OriginFile]:
-    """The relevant files of a model's folder. Raises ModelError if they are not those that were planned."""
+def _model_files(model: ModelSpec) -> tuple[int, str, dict[str, Path]]:
     with planned_files(model) as stamps:
-        return [OriginFile(name, str(Path(model.path) / name), at.n_bytes) for name, at in stamps.items()]
+        files = {f"{_model_folder(model)}/{name}": Path(model.path).absolute() / name for name in stamps}
+        return sum(stamp.n_bytes for stamp in stamps.values()), model.path, files
 
 
-def piece(path: str, start: int) -> bytes:
-    """The bytes of a file from an offset on, `PIECE_BYTES` at most. Raises OSError."""
-    with opened(path, MOST_CONTENT) as file:
-        file.seek(start)
-        return file.read(PIECE_BYTES)
+def _corpus_folder(data: DataSpec) -> str:
+    return f"corpus-{data.fingerprint}"
 
 
-def asking(origin: str) -> Ask:
-    """Calls functions on a node, in a Ray task."""
-    import ray
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+def _model_folder(model: ModelSpec) -> str:
+    return f"model-{model.revision}"
 
-    there = NodeAffinitySchedulingStrategy(origin, soft=False)
 
-    def ask(function: Callable[..., Any], *arguments: Any) -> Any:
-        task = ray.remote(function).options(num_cpus=0, scheduling_strategy=there, name=f"staging: {function.__name__}")
-        try:
-            return ray.get(task.remote(*arguments))
-        except ray.exceptions.RayError as error:  # the node is gone or its disk did not answer: it may work later
-            if isinstance(cause := getattr(error, "cause", None), PermafrostError):
-                raise cause from None
-            raise ConnectionError(f"the driver's node did not send what it was asked for: {reason(error)}") from error
+def _names(data: DataSpec, split: str) -> list[str]:
+    return [f"{split}-{n}{Path(path).suffix}" for n, path in enumerate(getattr(data, split))]
 
-    return ask
+
+def _link(folder: Path, files: dict[str, Path]) -> None:
+    for name, path in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).symlink_to(path)

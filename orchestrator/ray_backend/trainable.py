@@ -25,11 +25,11 @@ from ray.exceptions import RayError
 from orchestrator.execution.events import failure
 from orchestrator.execution.trial_settings import TrialSettings
 from orchestrator.ray_backend.ray_internals import set_process_title, taken_from_head, write_to_head
-from orchestrator.ray_backend.staged_plugins import StagedPlugins
-from orchestrator.ray_backend.staging import with_local_files
+from orchestrator.ray_backend.staging import load_staged, with_local_files
 from trials.cache.set_up_work import EVERY_S, SetUpWork, reported_to
 from trials.errors import NoDeviceError, is_device_broken
 from trials.hardware.machine import VISIBLE
+from trials.plugins.loading import LoadedPlugins
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
 
@@ -100,12 +100,10 @@ class WorkerSettings(TrialSettings):
     """The settings that all workers of a sweep share.
 
     Attributes:
-        origin: Ray's id of the driver's node, on which the paths of specs are valid; None if they are valid everywhere.
-        plugins: What a worker loads before its first trial; None for nothing.
+        plugins: What a worker loads before its first trial, from its working folder; None for nothing.
     """
 
-    origin: str | None = None
-    plugins: StagedPlugins | None = None
+    plugins: LoadedPlugins | None = None
 
 
 class WornWorkerError(Exception):
@@ -140,8 +138,8 @@ class TrialTrainable(tune.Trainable):  # type: ignore[misc]  # Ray has no types 
         self._memory = MemoryLevel()
         signal.signal(signal.SIGTERM, self._on_sigterm)
         settings: WorkerSettings = config["settings"]
-        if settings.plugins is not None and settings.origin is not None:
-            settings.plugins.load(settings.origin)
+        if settings.plugins is not None:
+            load_staged(settings.plugins)
         self.reset_config(config)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
@@ -155,12 +153,11 @@ class TrialTrainable(tune.Trainable):  # type: ignore[misc]  # Ray has no types 
         return True
 
     def records(self, spec: TrialSpec, config: dict[str, Any]) -> Iterator[EpochRecord]:
-        """What the trial yields; its files are copied to this node before its first step."""
+        """What the trial yields."""
         from trials.hardware.device import device_for
 
         settings: WorkerSettings = config["settings"]
-        spec = with_local_files(spec, settings.origin) if settings.origin else spec
-        device = device_for(config["share"].gpus)
+        spec, device = with_local_files(spec), device_for(config["share"].gpus)
         yield from settings.records(
             spec, config["attempt"], config["accumulation"], device=device, leaving=lambda: self._leaving
         )
