@@ -16,8 +16,6 @@ from dataclasses import dataclass
 from orchestrator.analysis.cells import grouped
 from orchestrator.config.quantities import counted, gpus_in_words
 from trials.errors import ConfigError
-from trials.record import EpochRecord
-from trials.spec import TrialSpec
 
 REFRESH_S = 2.0
 ANY = ""  # the kind of a trial that may run on any node
@@ -150,19 +148,15 @@ class Slots:
         self._taken[trial_id] = kind
         return self.shares[kind]
 
-    def started(self, trial_id: str) -> None:
-        """The worker of a trial is up."""
-
-    def measured(self, spec: TrialSpec, record: EpochRecord, held_bytes: int | None = None) -> EpochRecord:
-        """A running trial was evaluated, whose process held so much of its GPU; its record, with its company."""
-        return record
+    def measured(self, held_bytes: int) -> None:
+        """A running trial was evaluated, whose process has held so much of its GPU."""
 
     def relieved(self, trial_id: str) -> bool:
         """Whether a trial that ran out of memory will have fewer beside it when it runs again."""
         return False
 
-    def give_back(self, trial_id: str, *, worker_ends: bool = False) -> None:
-        """Free the slot of a trial, if it has one. `worker_ends`: its worker takes no other trial."""
+    def give_back(self, trial_id: str) -> None:
+        """Free the slot of a trial, if it has one."""
         self._taken.pop(trial_id, None)
 
     def _refresh(self) -> None:

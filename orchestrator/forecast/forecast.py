@@ -162,7 +162,7 @@ def forecast_of(
         StoreError: The store cannot be read.
     """
     resources = plan.sweep.resources
-    history = read_history(store, cluster, resources, plan.ahead)
+    history = read_history(store, cluster, resources)
     target, timed = history.target, list[Observation]()
     if pilots is not None:
         observed = {observation.shape for observation in history.observations}

@@ -9,11 +9,9 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from orchestrator.forecast.gpu_memory import inputs_of
-from orchestrator.forecast.gpu_share import Read, packed_share
 from orchestrator.store import ResultStore
 from orchestrator.store.stored_specs import stored_spec
-from orchestrator.sweeps.cluster_spec import ClusterSpec, cores_here, gpus_here
+from orchestrator.sweeps.cluster_spec import ClusterSpec, gpus_here
 from orchestrator.sweeps.trial_resources import Resources
 from trials.errors import StoreError
 from trials.hardware.machine import processor_name
@@ -91,36 +89,19 @@ class History:
     target: Target
 
 
-def read_history(
-    store: ResultStore,
-    cluster: ClusterSpec,
-    resources: Resources,
-    planned: Sequence[TrialSpec],
-    read: Read = inputs_of,
-) -> History:
-    """The past trials on the device that a sweep will run on. Raises StoreError.
-
-    Args:
-        planned: Trials that may share a GPU.
-        read: The sizes and lengths of a trial.
-    """
+def read_history(store: ResultStore, cluster: ClusterSpec, resources: Resources) -> History:
+    """The past trials on the device that a sweep will run on. Raises StoreError."""
     table = store.trials(_COLUMNS)
     table = table.filter(pc.equal(table["state"], State.COMPLETED)).sort_by("time")
     rows = table.drop_columns(["spec"]).to_pylist()
-    target = _target(rows, cluster, resources, planned, read)
+    target = _target(rows, cluster, resources)
     chosen = [i for i, row in enumerate(rows) if _is_comparable(row, target)][-MOST_ROWS:]
     return History(tuple(_observed([rows[i] | {"spec": table["spec"][i].as_py()} for i in chosen], target)), target)
 
 
-def _target(
-    rows: Sequence[dict[str, Any]],
-    cluster: ClusterSpec,
-    resources: Resources,
-    planned: Sequence[TrialSpec],
-    read: Read,
-) -> Target:
+def _target(rows: Sequence[dict[str, Any]], cluster: ClusterSpec, resources: Resources) -> Target:
     """The device: the CPU or the GPU of this machine; of a cluster, and of a machine without a GPU for trials on one,
-    that of the newest trial. Trials that share a GPU have the share that a launch would begin with, where none ran yet.
+    that of the newest trial. How many share a GPU nobody knows before one has run: then each counts as alone.
     """
     asked, here = resources.gpus, ""
     if cluster.is_here:
@@ -132,12 +113,7 @@ def _target(
         if (asked == "auto" or has_gpu == (asked != 0)) and here in ("", row["device"]):
             share = row["gpus"] if isinstance(asked, str) else asked
             return Target(row["device"], resources.cpus, float(share or 0.0))
-    if isinstance(asked, float):
-        return Target(here or None, resources.cpus, asked)
-    share = 1.0
-    if here and asked == "packed":
-        share = packed_share(gpus_here(cluster), cores_here(cluster), resources.cpus, planned, read)
-    return Target(here or None, resources.cpus, share)
+    return Target(here or None, resources.cpus, asked if isinstance(asked, float) else 1.0)
 
 
 def _is_comparable(row: dict[str, Any], target: Target) -> bool:

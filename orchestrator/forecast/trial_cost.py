@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from orchestrator.analysis.cells import grouped
 from orchestrator.config.quantities import counted
-from orchestrator.forecast.gpu_memory import sizes_of
 from orchestrator.forecast.history import Observation
+from trials.outside.plain_files import read_json
 from trials.prefix.work import forward_passes, group_key, scored_items, shape_key, train_passes
 from trials.settings import ModelSpec
 from trials.spec import TrialSpec
@@ -84,9 +85,20 @@ def _source(alike: Sequence[Observation]) -> str:
 def _layer_ratio(model: ModelSpec, other: ModelSpec) -> float | None:
     """How many times the parameters of the other's layers those of a model have; None if a config cannot be read."""
     try:
-        return sizes_of(model).layer / sizes_of(other).layer
+        return _layer_parameters(model) / _layer_parameters(other)
     except (OSError, ValueError):
         return None
+
+
+def _layer_parameters(model: ModelSpec) -> int:
+    """Of one layer, without biases and norms. Raises OSError, ValueError: config.json or its width is missing."""
+    config = read_json(Path(model.path) / "config.json")
+    width = next((config[key] for key in ("hidden_size", "dim", "d_model", "n_embd") if config.get(key)), 0)
+    if not width:
+        raise ValueError(f"{model.path}/config.json: has no hidden size")
+    inner_keys = ("intermediate_size", "hidden_dim", "d_ff", "encoder_ffn_dim", "n_inner")
+    inner: int = next((config[key] for key in inner_keys if config.get(key)), 4 * width)
+    return int(4 * width**2 + 2 * width * inner)
 
 
 def _between(passes: float, known: Sequence[tuple[float, float]]) -> float:

@@ -190,8 +190,6 @@ class _ListenerCallback(tune.Callback):  # type: ignore[misc]  # Ray has no type
 
     def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         spec, number = self._spec(trial), trial.config["attempt"]
-        if spec is not None:
-            self._slots.started(spec.trial_id)
         if spec is not None and self._started.get(spec.trial_id) != number:
             self._started[spec.trial_id] = number
             self._board.started(spec.trial_id, number)
@@ -204,14 +202,13 @@ class _ListenerCallback(tune.Callback):  # type: ignore[misc]  # Ray has no type
         if spec is None:
             return
         self._board.over(spec.trial_id)
-        worker_ends = not result.get("done")  # of a trial that ends: its worker is replaced, see `TrialTrainable.step`
         if FAILURE in result:
             failed = result[FAILURE]
             is_gone = failed[UNSEEN] and self._had_gpu
             if is_gone:  # or every trial that is left would fail there, one after the other
                 self._stop.reason = self._stop.reason or f"a GPU is gone: {failed['error']}"
             state = State.LOST if is_gone else State(failed["state"])
-            self._end(spec, state, failed["error"], worker_ends=worker_ends)
+            self._end(spec, state, failed["error"])
             return
         # Removed from the result, as Tune keeps last results for a while, and this one may hold predictions.
         record: EpochRecord = result[RECORD].pop("record")
@@ -219,12 +216,12 @@ class _ListenerCallback(tune.Callback):  # type: ignore[misc]  # Ray has no type
         for note in result[RECORD].pop(NOTES, ()):
             self._listener.preparing(spec, SetUpWork(note))
         self._had_gpu = self._had_gpu or record.gpus > 0
-        record = self._slots.measured(spec, record, result[RECORD].pop(HELD, None))
+        self._slots.measured(result[RECORD].pop(HELD, None) or 0)
         self._listener.evaluated(spec, record)
         if record.last:
-            self._end(spec, State.COMPLETED, None, worker_ends=worker_ends)
+            self._end(spec, State.COMPLETED, None)
         elif is_stopped:
-            self._end(spec, State.PRUNED, prune_reason(record), worker_ends=worker_ends)
+            self._end(spec, State.PRUNED, prune_reason(record))
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         # A trial that raises is reported as a result, so this is a worker that died or could not start. If its
@@ -233,16 +230,16 @@ class _ListenerCallback(tune.Callback):  # type: ignore[misc]  # Ray has no type
         spec = self._spec(trial)
         if spec is not None:
             error = _error_of(trial)
-            self._end(spec, _state_of_lost(error), f"its worker was lost: {error}", worker_ends=True)
+            self._end(spec, _state_of_lost(error), f"its worker was lost: {error}")
 
     def _spec(self, trial: Trial) -> TrialSpec | None:
         """The spec that Tune's trial is an attempt at; None if that attempt has ended."""
         attempt = self._queue.running(trial.config["trial_id"])
         return attempt.spec if attempt is not None and attempt.number == trial.config["attempt"] else None
 
-    def _end(self, spec: TrialSpec, state: State, error: str | None, *, worker_ends: bool) -> None:
+    def _end(self, spec: TrialSpec, state: State, error: str | None) -> None:
         relieved = state is State.OUT_OF_MEMORY and self._slots.relieved(spec.trial_id)
-        self._slots.give_back(spec.trial_id, worker_ends=worker_ends)
+        self._slots.give_back(spec.trial_id)
         self._started.pop(spec.trial_id, None)
         self._board.over(spec.trial_id)
         again = self._queue.ended(spec, state, error, relieved=relieved)

@@ -1,8 +1,8 @@
 """The share of a node that a trial gets, by kind of node; where trials share a GPU, by what memory they take.
 
-The first trial starts at once, others follow two at a time on each node. How many share a GPU is estimated before that;
-what the first trial's process held corrects it, and so does each larger trial; others only lower it. Where memory runs
-out all the same, the trial runs again with half as many on its GPU, and so do all that follow.
+The first trial runs alone. What its process has held of the GPU at its first evaluation says how many share one from
+then on, and one that holds more lowers that. Where memory runs out all the same, the trial runs again with half as many
+on its GPU, and so do all that follow.
 """
 
 from __future__ import annotations
@@ -10,23 +10,22 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.config.quantities import counted, size
 from orchestrator.execution.slots import Node, Share, Slots, chosen_kinds, kinds_of
-from orchestrator.forecast.gpu_share import SPARE, Read, estimated_bytes, fitting, most_on_a_gpu, share_of
 from orchestrator.ray_backend.cluster import Cluster, checked, node_of
 from orchestrator.sweeps.trial_resources import Resources
 from trials.errors import ConfigError, MissingError, reason
 from trials.hardware.machine import CudaGpus, Gpu, SilentError, listed_gpus
-from trials.record import EpochRecord
 from trials.spec import TrialSpec
 
 SAY_S, ANSWER_S = 20.0, 120.0  # for nodes to say what GPUs they have: one has to be free, and torch to be imported
 CRUMB = 0.0001  # of a GPU, the least that Ray counts
-FULL = 0.75  # of the trials that may share GPUs: with fewer on average, a trial did not have the company of the others
-AT_ONCE = 2  # workers that start on a node at the same time, once the first is up
+CONTEXT_BYTES = 512 << 20  # of the device, for the CUDA of each process: its context, kernels and libraries
+HOST_BYTES = 2 << 30  # of the host, for each process: torch, CUDA, a corpus
+RESERVE = 0.04  # of a device, for what nobody counts
 
 Say = Callable[[str], None]
 
@@ -37,43 +36,11 @@ class Packed:
 
     Attributes:
         gpus: What is known of each, at least of one on each node; empty where no node answered.
-        most: How many trials cores and host memory allow on a GPU, and how many there are for each.
-        now: How many share one.
-        fewest: How many at most since memory ran out with more.
+        now: How many may share one: first as many as cores, host memory and the number of trials allow.
     """
 
     gpus: Sequence[Gpu]
-    most: int
-    now: int = 1
-    fewest: float = math.inf
-
-
-class Company:
-    """How many trials run at the same time, over the time of each."""
-
-    def __init__(self) -> None:
-        self._joined: dict[str, tuple[float, float]] = {}  # trial -> when, and the trials times seconds until then
-        self._at, self._sum = 0.0, 0.0
-
-    def joined(self, trial_id: str, now: float) -> None:
-        """A trial runs from now on."""
-        self._add_up(now)
-        self._joined.setdefault(trial_id, (now, self._sum))
-
-    def left(self, trial_id: str, now: float) -> None:
-        """A trial has ended."""
-        self._add_up(now)
-        self._joined.pop(trial_id, None)
-
-    def mean(self, trial_id: str, now: float) -> float:
-        """The mean number of trials since this one began, itself included."""
-        self._add_up(now)
-        began, before = self._joined.get(trial_id, (now, self._sum))
-        return (self._sum - before) / (now - began) if now > began else float(len(self._joined))
-
-    def _add_up(self, now: float) -> None:
-        self._sum += len(self._joined) * (now - self._at)
-        self._at = now
+    now: int
 
 
 class PackedSlots(Slots):
@@ -84,134 +51,94 @@ class PackedSlots(Slots):
         packed: Mapping[str, Packed],
         cpus: int,
         nodes: Callable[[], Sequence[Node]],
-        specs: Sequence[TrialSpec],
-        read: Read,
         *,
         concurrency: int | None = None,
         say: Say = lambda line: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`read` returns the sizes of a trial's model and the lengths in its corpus; `specs` are those that may run."""
-        self._packed, self._cpus, self._read, self._say = dict(packed), cpus, read, say
-        self._estimate = estimated_bytes(specs, read)
-        self._held: float | None = None  # the most that a process was measured to hold
-        self._scale = (
-            0.0,
-            1.0,
-        )  # of the measured trial with the largest estimate: that, and what it held as a multiple
-        self._began = False
-        self._starting = set[str]()  # trials whose worker is new, and not up yet
-        self._idle = 0  # workers whose trial has ended: the next one takes its place at once
+        self._packed, self._cpus, self._say = dict(packed), cpus, say
+        self._held = 0  # the most bytes that a process was measured to hold; 0 before any was
         self._with: dict[str, int] = {}  # trial -> how many were to share its GPU when it started
-        self._company = {kind: Company() for kind in self._packed}
         super().__init__({}, nodes, concurrency=concurrency, clock=clock)
-        for kind in self._packed:
-            self._set(kind, self._fitting(kind))
-            free = [gpu.free_bytes for gpu in self._packed[kind].gpus if gpu.free_bytes is not None]
-            if self._estimate and free and not fitting(self._packed[kind].gpus, self._estimate):
-                needs = f"a trial may take {size(self._estimate)}, of which {size(min(free))} are free"
-                self._say(f"note    {needs} on {kind if kind != 'gpu' else 'the GPU'}")
+        for kind, each in self._packed.items():
+            self._share_among(each.now, kind)
+
+    @property
+    def _is_first(self) -> bool:
+        """Whether the next trial is to run alone."""
+        return not self._held and any(packed.now > 1 for packed in self._packed.values())
+
+    def described(self) -> str:
+        """For display; how many share a GPU is not known before the first trial has run."""
+        return f"one trial alone, then at most {super().described()}" if self._is_first else super().described()
 
     def free_kind(self) -> str | None:
-        """As of `Slots`; nor while as many workers start as may at the same time. With a `concurrency`, trials beyond
-        the room that there is do not wait for that: an autoscaler has to see them.
-        """
-        self._refresh()
-        n_nodes = max(1, sum(self._n_nodes[kind] for kind in self._packed))
-        at_once = (AT_ONCE if self._began else 1) * n_nodes
-        has_room = self._concurrency is None or len(self._taken) < sum(self._room.values())
-        may_wait = has_room and any(packed.now > 1 for packed in self._packed.values())
-        if may_wait and not self._idle and len(self._starting) >= at_once:
-            return None
-        return super().free_kind()
+        """As of `Slots`; nothing beside the first trial until it is measured."""
+        return None if self._is_first and self._taken else super().free_kind()
+
+    def on_one_node(self, kind: str) -> int:
+        """As of `Slots`; the first trial is alone."""
+        return 1 if self._is_first else super().on_one_node(kind)
 
     def take(self, trial_id: str, kind: str) -> Share:
         """Assign a slot to a trial."""
-        if self._idle:  # or Tune would give it to a trial whose own worker is starting, and throw that one away
-            self._idle -= 1
-        else:
-            self._starting.add(trial_id)
         self._with[trial_id] = self._packed[kind].now
         return super().take(trial_id, kind)
 
-    def started(self, trial_id: str) -> None:
-        """Another worker may start."""
-        self._starting.discard(trial_id)
-        self._began = True
-        if (kind := self._taken.get(trial_id)) is not None:
-            self._company[kind].joined(trial_id, self._clock())
-
-    def give_back(self, trial_id: str, *, worker_ends: bool = False) -> None:
+    def give_back(self, trial_id: str) -> None:
         """Free the slot of a trial, if it has one."""
-        if self._with.pop(trial_id, None) and trial_id not in self._starting:
-            self._idle += not worker_ends
-            self._company[self._taken[trial_id]].left(trial_id, self._clock())
-        self._starting.discard(trial_id)
+        self._with.pop(trial_id, None)
         super().give_back(trial_id)
 
-    def measured(self, spec: TrialSpec, record: EpochRecord, held_bytes: int | None = None) -> EpochRecord:
-        """The record of a trial, with the trials that ran beside it, while others started or the last ones ended, as
-        its `worker_slots`: it was faster then. What its process held of the GPU corrects the estimate; the record's
-        peak leaves out the pools of CUDA graphs.
-        """
-        kind = self._taken.get(spec.trial_id)
-        if kind is None:
-            return record
-        if held_bytes:
-            self._correct(spec, float(held_bytes), kind)
-        beside = self._company[kind].mean(spec.trial_id, self._clock()) / max(1, self._n_nodes[kind])
-        slots = record.worker_slots
-        if slots is None or record.gpus >= 1 or beside >= FULL * slots:
-            return record
-        return replace(record, worker_slots=max(1, round(beside)))
-
-    def _correct(self, spec: TrialSpec, held: float, kind: str) -> None:
-        """Correct the estimate by what a trial's process held. Only the first and those whose estimate is larger than
-        all measured before let more share a GPU: the scale of a trial that is nearly all frozen is not that of others.
-        """
-        may_raise = self._held is None
-        self._held = max(held, self._held or 0.0)
-        estimate = estimated_bytes([spec], self._read)
-        if estimate is not None and estimate >= self._scale[0]:
-            may_raise = may_raise or estimate > self._scale[0]
-            self._scale = estimate, held / estimate
-        for each, packed in self._packed.items():
-            n = self._fitting(each)
-            if (may_raise and n > packed.now) or (n < packed.now and self._fitting(each, spare=1.0) < packed.now):
-                self._set(each, n)
-                self._say(f"note    a trial took {size(held)} of {kind or 'a GPU'}: {self._words(each)} from now on")
+    def measured(self, held_bytes: int) -> None:
+        """Let as many trials share a GPU as fit, by the trial that held most."""
+        if held_bytes <= self._held:
+            return
+        was_first, self._held = self._is_first, held_bytes
+        for kind, packed in self._packed.items():
+            if (n := max(1, min(fitting(packed.gpus, held_bytes), packed.now))) < packed.now or was_first:
+                self._share_among(n, kind)
+                self._say(f"note    a trial took {size(held_bytes)} of its GPU: {self._words(kind)} from now on")
+        if was_first:
+            self._with = {trial_id: self._packed[self._taken[trial_id]].now for trial_id in self._with}
 
     def relieved(self, trial_id: str) -> bool:
         """Whether a trial whose memory ran out shared its GPU; then half as many share one from now on."""
         kind = self._taken.get(trial_id)
         if kind is None:
             return False
-        packed, beside = self._packed[kind], sum(other == kind for other in self._taken.values())
+        now, beside = self._packed[kind].now, sum(other == kind for other in self._taken.values())
         if beside < 2 or self._with[trial_id] < 2:
             return False
-        if self._with[trial_id] == packed.now:  # else fewer share one already since it started
-            packed.fewest = max(1, min(packed.now - 1, (min(beside, packed.now) + 1) // 2))
-            self._set(kind, int(packed.fewest))
+        if self._with[trial_id] == now:  # else fewer share one already since it started
+            self._share_among(max(1, min(now - 1, (min(beside, now) + 1) // 2)), kind)
             self._say(f"note    memory ran out with {counted(beside, 'trial')}: {self._words(kind)} from now on")
         return True
 
-    def _fitting(self, kind: str, spare: float = SPARE) -> int:
-        """How many trials share a GPU, by what is known now; 1 where nothing is. `spare` is for what is not measured:
-        until the largest trial is, its estimate.
-        """
-        packed, (largest, scale) = self._packed[kind], self._scale
-        estimate = (self._estimate or 0.0) * scale
-        needed = max(self._held or 0.0, estimate * (spare if largest < (self._estimate or 0.0) else 1.0))
-        fits = fitting(packed.gpus, needed, spare=1.0) if needed else 1
-        return int(max(1, min(fits, packed.most, packed.fewest)))
-
-    def _set(self, kind: str, n: int) -> None:
+    def _share_among(self, n: int, kind: str) -> None:
         self._packed[kind].now = n
-        self.shares[kind], self._idle = Share(self._cpus, share_of(n)), 0  # a worker of another share takes no trial
+        self.shares[kind] = Share(self._cpus, share_of(n))
         self._refreshed_s = float("-inf")
 
     def _words(self, kind: str) -> str:
         return f"{counted(self._packed[kind].now, 'trial')} on {f'each {kind}' if kind != 'gpu' else 'a GPU'}"
+
+
+def fitting(gpus: Sequence[Gpu], held_bytes: float) -> int:
+    """How many trials that hold so much fit on the smallest of some GPUs, beside other programs; 0 if none."""
+    free = [(gpu.n_bytes if gpu.free_bytes is None else gpu.free_bytes) - RESERVE * gpu.n_bytes for gpu in gpus]
+    return max(0, int(min(free, default=0.0) // (CONTEXT_BYTES + held_bytes)))
+
+
+def most_on_a_gpu(nodes: Sequence[Node], cpus: int) -> int:
+    """How many trials of so many cores the nodes can feed on each of their GPUs, on the node that can feed most."""
+    by_host = (min(node.cpus // cpus, node.memory_bytes / HOST_BYTES) / node.gpus for node in nodes)
+    return max(1, int(max(by_host, default=1)))
+
+
+def share_of(n: int) -> float:
+    """The fraction of a GPU that each of `n` trials requests; Ray counts in ten-thousandths."""
+    return math.floor(10_000 / n) / 10_000
 
 
 def slots_for(
@@ -219,7 +146,6 @@ def slots_for(
     resources: Resources,
     specs: Sequence[TrialSpec],
     *,
-    read: Read | None = None,
     concurrency: int | None = None,
     here: Sequence[Gpu] = (),
     most: int | None = None,
@@ -231,7 +157,6 @@ def slots_for(
 
     Args:
         specs: The trials that may run.
-        read: As of `PackedSlots`; by default their files are read.
         here: The GPUs of this machine, if it is all of the cluster; else the nodes are asked.
         most: The most trials that will run.
 
@@ -260,11 +185,7 @@ def slots_for(
         return checked(
             Slots(dict.fromkeys(kinds, whole), cluster.nodes, concurrency=concurrency), cluster, may_grow=False
         )
-    if read is None:
-        from orchestrator.forecast.gpu_memory import inputs_of
-
-        read = inputs_of
-    slots = PackedSlots(packed, resources.cpus, cluster.nodes, specs, read, concurrency=concurrency, say=say)
+    slots = PackedSlots(packed, resources.cpus, cluster.nodes, concurrency=concurrency, say=say)
     return checked(slots, cluster, may_grow=concurrency is not None)
 
 

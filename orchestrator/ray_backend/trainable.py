@@ -132,8 +132,6 @@ class TrialTrainable(tune.Trainable):  # type: ignore[misc]  # Ray has no types 
 
         if not config["share"].gpus:
             os.environ[VISIBLE] = ""  # whatever the settings of its Ray let it see
-        else:  # one worker of a GPU after the other, so that not all of them import at once (`PackedSlots`)
-            import trials.run  # noqa: F401
         torch.set_num_threads(config["share"].cpus)
         self._memory = MemoryLevel()
         signal.signal(signal.SIGTERM, self._on_sigterm)

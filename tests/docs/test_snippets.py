@@ -29,6 +29,7 @@ OTHERS = {
     "openssl": "its output goes to kubectl",
     "kubectl": "needs Kubernetes; tests/docker/test_manifests.py checks the manifests",
     "sbatch": "needs Slurm",
+    "ray": "needs a cluster; tests/end_to_end/test_cluster.py submits to one",
     "nginx": "tests/dashboards/serving/test_proxy.py runs it with the same file",
     "hf": "needs the hub and an account",
     "export": "sets variables for a cluster of several machines",

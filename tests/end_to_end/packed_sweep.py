@@ -29,7 +29,6 @@ def main(folder: Path) -> None:
     from orchestrator.ray_backend.cluster import local_cluster
     from orchestrator.store import ResultStore
     from tests.builders import make_record, make_spec
-    from tests.orchestrator.forecast.worlds import LENGTHS, SIZES
     from trials.hardware.machine import Gpu
     from trials.record import EpochRecord
     from trials.spec import TrialSpec
@@ -47,6 +46,10 @@ def main(folder: Path) -> None:
             def records(self, spec: TrialSpec, config: dict[str, Any]) -> Iterator[EpochRecord]:
                 import torch
 
+                from trials.hardware import device
+
+                device.reserved_peak = lambda: 1 << 30
+                yield make_record(last=False)
                 if spec.seed == BROKEN:
                     raise RuntimeError(f"CUDA error: an illegal memory access was encountered by {os.getpid()}")
                 own = running / spec.trial_id
@@ -67,7 +70,7 @@ def main(folder: Path) -> None:
 
         kind = next(node.kind for node in cluster.nodes())
         packed = {kind: Packed([Gpu("a card", 80 << 30)], EXPECTED)}
-        slots = PackedSlots(packed, 1, cluster.nodes, specs, lambda spec: (SIZES, LENGTHS), say=said.append)
+        slots = PackedSlots(packed, 1, cluster.nodes, say=said.append)
         before, recorder = slots.described(), Recorder(store)
         queue, settings = TrialQueue(Listed(specs), Limits()), WorkerSettings("none", str(folder), None)
         run_sweep(queue, recorder, slots=slots, settings=settings, stop=StopRequest(), trainable=OnSmallGpu)

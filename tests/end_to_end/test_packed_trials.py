@@ -20,10 +20,11 @@ def test_without_memory_trials_run_again_as_they_are_with_fewer_beside_them(tmp_
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=environment())
     assert done.returncode == 0, done.stderr[-3000:]
     found = json.loads(done.stdout)
-    assert found["before"] == "4 trials at a time, 0.25 of a GPU each"
+    assert found["before"] == "one trial alone, then at most 4 trials at a time, 0.25 of a GPU each"
     assert found["after"] == "2 trials at a time, 0.5 of a GPU each"
-    assert len(found["said"]) == 1
-    assert "2 trials on a GPU from now on" in found["said"][0]
+    assert [line.partition(": ")[2] for line in found["said"]] == [
+        "4 trials on a GPU from now on", "2 trials on a GPU from now on",
+    ]  # fmt: skip
     rows = {row.pop("seed"): row for row in found["rows"]}
     broken = rows.pop(BROKEN)
     assert broken["state"] == "failed"

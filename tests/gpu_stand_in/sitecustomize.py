@@ -15,7 +15,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-NAME, N_BYTES = "NVIDIA H100 (simulated)", 80 << 30
+NAME, N_BYTES, HELD = "NVIDIA H100 (simulated)", 80 << 30, 1 << 30
 
 
 def visible() -> list[str]:
@@ -78,6 +78,7 @@ def patch_device(device: Any) -> None:
 
     device.device_for = device_for
     device.device_name = lambda on: NAME if visible() else cpu_name(on)
+    device.reserved_peak = lambda: HELD if visible() else None
 
 
 PATCHES: dict[str, Callable[[Any], None]] = {

@@ -7,15 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from orchestrator.forecast.gpu_memory import EncoderSizes, Lengths
 from orchestrator.forecast.history import History, Observation, Target
 from tests.builders import first_k, make_spec
 from trials.prefix.work import forward_passes, scored_items, train_passes
 from trials.spec import TrialSpec, steps_an_epoch
 from trials.starter import model_path, treebank_path
 
-SIZES = EncoderSizes(layers=6, width=128, inner=512, table=1_000_000, table_width=128)
-LENGTHS = Lengths(np.arange(5, 60), np.arange(5, 60), np.arange(5, 60), 800, 200, 200)
 DEVICE = "cpu of a test"
 
 

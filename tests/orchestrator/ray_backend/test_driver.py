@@ -19,7 +19,6 @@ from orchestrator.ray_backend.driver import PlannedTrials, _ListenerCallback, tu
 from orchestrator.ray_backend.trainable import FAILURE, HELD, RECORD, UNSEEN, WorkerSettings
 from tests.builders import make_record, make_spec
 from tests.examples import each
-from trials.record import EpochRecord
 from trials.spec import TrialSpec
 from trials.state import State
 
@@ -76,34 +75,12 @@ def test_slots_learn_what_the_process_of_a_trial_held_of_its_gpu() -> None:
     learned = list[int | None]()
 
     class Learning(Slots):
-        def measured(self, spec: TrialSpec, record: EpochRecord, held_bytes: int | None = None) -> EpochRecord:
+        def measured(self, held_bytes: int) -> None:
             learned.append(held_bytes)
-            return record
 
     callback, trial = running_one(Learning({ANY: Share()}, list))
     callback.on_trial_result(0, [], trial, {RECORD: {"record": make_record(last=True), HELD: 3 << 30}})
     assert learned == [3 << 30]
-
-
-@each("result, ends", [
-        ({RECORD: {"record": make_record(last=True)}, "done": True}, False),
-        ({RECORD: {"record": make_record(last=True)}, "done": False}, True),  # its memory was not freed
-        ({FAILURE: {"state": "failed", "error": "CUDA error: ...", UNSEEN: False}, "done": False}, True),
-        (None, True),  # it was lost
-    ])  # fmt: skip
-def test_slots_learn_whether_the_worker_of_a_trial_ends_with_it(result: dict[str, Any] | None, ends: bool) -> None:
-    learned = list[bool]()
-
-    class Learning(Slots):
-        def give_back(self, trial_id: str, *, worker_ends: bool = False) -> None:
-            learned.append(worker_ends)
-
-    callback, trial = running_one(Learning({ANY: Share()}, list))
-    if result is None:
-        callback.on_trial_error(0, [], trial)
-    else:
-        callback.on_trial_result(0, [], trial, result)
-    assert learned == [ends]
 
 
 # --- A GPU that vanishes ends the launch, not the trials that are left.
