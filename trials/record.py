@@ -162,9 +162,8 @@ class EpochRecord:
     )
     energy_j: float | None = field(
         metadata=_column(
-            "Joules that the device itself counted during train_s: of a GPU's board, or of all CPU packages of the "
-            "machine, idle power included, without memory modules. Empty where a counter cannot be read, where trials "
-            "shared the GPU, and where other processes did over a tenth of the CPUs' work.",
+            "Joules that a GPU's board itself counted during train_s, idle power included. Empty on a CPU, where the "
+            "counter cannot be read, and where trials shared the GPU.",
             per_trial="sum",
             label="energy (J)",
             saved="energy",

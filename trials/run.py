@@ -170,7 +170,7 @@ def _train_to(stop: int, state: TrialState, checkpoints: Checkpoints | None, clo
         DivergedError: the training loss is not finite.
         PreemptedError: the process was asked to stop.
     """
-    training, pause = state.training, meter.watched(checkpoints.due if checkpoints else never)
+    training, pause = state.training, checkpoints.due if checkpoints else never
     while training.step < stop:
         before = training.flops
         meter.start()

@@ -59,13 +59,6 @@ def place_of(name: str) -> str | None:
     return getattr(getattr(sys.modules.get(name), "__spec__", None), "origin", None)
 
 
-def hidden_by(folder: str) -> dict[str, str]:
-    """Files of a folder that have the name of one of our packages and are not ours, by that name."""
-    specs = {name: PathFinder.find_spec(name, [folder]) for name in OURS}
-    ours = {name: place_of(name) for name in OURS}
-    return {name: spec.origin for name, spec in specs.items() if spec and spec.origin and spec.origin != ours[name]}
-
-
 if _PinnedFinder not in sys.meta_path:
     sys.meta_path.insert(0, _PinnedFinder)
     for _name in OURS:
