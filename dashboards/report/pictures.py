@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shutil
 import struct
 import tempfile
 import zlib
@@ -19,18 +20,24 @@ from typing import Any, Self
 from xml.sax.saxutils import escape
 
 from dashboards.views.kit.theme import Figure
-from orchestrator.deploy.machine_checks import find_browser
 from orchestrator.deploy.ray_session import temporary_files_in
 from trials.errors import MissingError
 
 PLOTLY_JS = Path(__file__).parents[1] / "assets" / "plotly-cartesian-4.1.1.min.js"
 KINDS = ("svg", "pdf", "png")
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 LONGEST_TMPDIR = 40  # bytes; Chromium adds some fifty for a socket, whose path has at most 107
 WIDTH = 900  # CSS pixels
 KEYWORD = b"Source"  # of the text chunk of a PNG
 _SVG_START = re.compile(rb"<svg\b[^>]*>")
 _HEADER_END = 33  # of a PNG: 8 bytes of signature and the chunk IHDR
 _UID = re.compile(rb'id="defs-([0-9a-f]{6})"')
+
+
+def find_browser() -> str | None:
+    """Path of a Chromium: the one that PERMAFROST_CHROMIUM names, else the first on the path; None if there is none."""
+    named = os.environ.get("PERMAFROST_CHROMIUM")
+    return named or next((there for name in BROWSERS if (there := shutil.which(name))), None)
 
 
 class FigureRenderer:

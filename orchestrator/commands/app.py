@@ -66,8 +66,8 @@ COMMANDS = {
         RUN,
     ),
     "doctor": (
-        "orchestrator.commands.operate:doctor",
-        "Check that this machine is ready: Python, packages, devices, disk, Ray, data and models, browser.",
+        "orchestrator.commands.doctor_command:doctor",
+        "Check that this machine is ready: Python, torch and CUDA, the store, the disk, and that Ray starts.",
         START,
     ),
     "status": ("orchestrator.commands.status_command:status", "Show the sweeps of a store and their progress.", RUN),

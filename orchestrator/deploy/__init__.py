@@ -1,1 +1,1 @@
-"""Checks that a machine is ready, and a local Ray."""
+"""The folder of a local Ray, and its token."""

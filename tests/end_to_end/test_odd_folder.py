@@ -65,7 +65,7 @@ def trial(folder: Path) -> str:
 @pytest.mark.slow
 def test_what_is_planned_and_checked(run: Run) -> None:
     assert SWEEP in run("plan", "--sweep", f"{SWEEP}.yaml", "--store", STORE)
-    assert SWEEP in run("doctor", "--sweep", f"{SWEEP}.yaml", "--store", STORE)
+    run("doctor", "--store", STORE)
     run("data", "check", CORPUS)
     run("data", "list")
     run("init", CORPUS, "--out", "новый")

@@ -11,7 +11,6 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from orchestrator.deploy.machine_checks import imports
 from orchestrator.store import open_store
 from tests.builders import write_sweep
 from tests.end_to_end.conftest import environment
@@ -76,19 +75,6 @@ def test_a_module_of_our_name_that_was_imported_before_is_named(tmp_path: Path) 
     words = [sys.executable, "-c", "import trials; from orchestrator import api"]
     done = subprocess.run(words, cwd=tmp_path, env=environment() | {"PYTHONPATH": ""}, capture_output=True, text=True)
     assert f"{tmp_path / 'trials.py'} was imported as `trials` before" in done.stderr.splitlines()[-1]
-
-
-def test_doctor_says_which_files_are_imported_and_which_are_not(tmp_path: Path) -> None:
-    checkout = str(Path(__file__).parents[2])
-    found, *hidden = imports(own_folder(tmp_path, all_three=True))
-    assert found.what.split(", ") == [
-        f"{checkout}/{name}/__init__.py" for name in ("orchestrator", "trials", "dashboards")
-    ]
-    assert [one.what.partition(" has ")[0] for one in hidden] == [
-        str(tmp_path / name / "__init__.py") for name in ("orchestrator", "trials", "dashboards")
-    ]
-    assert "not `python -m orchestrator`" in hidden[0].fix
-    assert [one.level for one in imports(Path(checkout))] == ["ok"]
 
 
 @pytest.mark.cluster

@@ -13,10 +13,9 @@ from dashboards.data.frames import Frames
 from dashboards.data.page_query import PageQuery
 from dashboards.data.selection import short_commit, versions_of
 from dashboards.report.figure_export import export_figure
-from dashboards.report.pictures import FigureRenderer
+from dashboards.report.pictures import FigureRenderer, find_browser
 from dashboards.report.sections import sections
 from dashboards.report.write import Written, write_report
-from orchestrator.deploy.machine_checks import find_browser
 from orchestrator.store import ResultStore
 from tests.dashboards.stores import STRATEGIES, Invented, specs, write_store
 from tests.examples import each
