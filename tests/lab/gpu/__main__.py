@@ -31,7 +31,7 @@ from trials.hardware.machine import cuda_gpus
 
 NEEDED = (  # of a launch without Ray, and of the parts
     "torch", "transformers", "numpy", "safetensors", "tokenizers", "yaml", "pyarrow", "pydantic", "typer", "rich",
-    "conllu", "xxhash", "obstore", "scipy", "packaging",
+    "conllu", "xxhash", "obstore", "scipy", "pynvml",
 )  # fmt: skip
 
 
