@@ -32,8 +32,8 @@ MACHINE = (
 PACKAGES = (
     # the orchestrator's and the trials'
     "annotated-doc", "annotated-types", "cachetools", "conllu", "httpcore2", "httpx2", "nvidia-ml-py", "obstore",
-    "optuna", "colorlog", "pydantic", "pydantic-core", "truststore", "typer", "typing-extensions", "typing-inspection", "xxhash",
-    "rich", "markdown-it-py", "mdurl", "pygments", "shellingham",
+    "optuna", "colorlog", "pydantic", "pydantic-core", "truststore", "typer", "typing-extensions", "typing-inspection",
+    "xxhash", "rich", "markdown-it-py", "mdurl", "pygments", "shellingham",
     # Ray's
     "ray", "aiohttp-cors", "attrs", "colorful", "distlib", "jsonschema", "jsonschema-specifications", "opencensus",
     "opencensus-context", "opentelemetry-api", "opentelemetry-exporter-prometheus", "opentelemetry-proto",
