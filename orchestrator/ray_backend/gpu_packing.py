@@ -176,7 +176,7 @@ def slots_for(
         each = -(-min(len(specs), most or len(specs)) // int(sum(node.gpus for of in chosen.values() for node in of)))
         for kind, answer in found.items():
             by_cores = most_on_a_gpu(chosen[kind], resources.cpus)
-            packed[kind] = Packed(answer.found, max(1, min(by_cores, each)))
+            packed[kind] = Packed(answer.found, max(1, min(by_cores, each)) if answer.found else 1)
     if gpus == "packed" and not packed and kinds_of(nodes, gpus=True):
         raise ConfigError("resources.gpus: packed: torch can use no GPU of the cluster. Use auto or 0.", exit_code=3)
     if not packed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,6 +21,7 @@ from trials.errors import ConfigError, MissingError
 from trials.hardware.machine import CudaGpus, Gpu, SilentError
 
 GB = 10**9
+NUMBERS = itertools.count()
 SPECS = [make_spec(seed=seed) for seed in range(40)]
 
 
@@ -52,7 +54,7 @@ def filled(slots: PackedSlots) -> list[str]:
     """All that start, each as soon as it may."""
     taken = list[str]()
     while (kind := slots.free_kind()) is not None:
-        taken.append(SPECS[len(taken)].trial_id)
+        taken.append(f"trial {next(NUMBERS)}")
         slots.take(taken[-1], kind)
     return taken
 
@@ -83,14 +85,15 @@ def test_the_first_trial_is_alone_until_it_is_measured_and_then_as_many_join_it_
     said = list[str]()
     slots = packed([card(16 * GB)], say=said.append)
     assert slots.described() == "one trial alone, then at most 16 trials at a time, 0.0625 of a GPU each on A100"
-    assert (slots.on_one_node("A100"), len(filled(slots))) == (1, 1)
+    (first,) = filled(slots)
+    assert slots.on_one_node("A100") == 1
     slots.measured(0)  # of a process that did not use CUDA
     assert slots.free_kind() is None
     slots.measured(GB)
     assert said == ["note    a trial took 1 GB of its GPU: 9 trials on each A100 from now on"]
-    assert (slots.on_one_node("A100"), slots.total(), len(filled(slots))) == (9, 9, 8)
+    assert (slots.total(), slots.on_one_node("A100"), len(filled(slots))) == (9, 9, 8)
     assert slots.described() == "9 trials at a time, 0.1111 of a GPU each on A100"
-    assert slots.relieved(SPECS[0].trial_id)  # with the others it counts as one of nine
+    assert slots.relieved(first)  # with the others it counts as one of nine
     assert on_one(slots) == 5
 
 
