@@ -118,12 +118,6 @@ def say(message: str) -> None:
     stderr.say(message)
 
 
-def write(text: str) -> None:
-    """Write what another program printed on stdout, as it is."""
-    sys.stdout.write(text)
-    sys.stdout.flush()
-
-
 @contextmanager
 def reported(*, debug: bool) -> Iterator[None]:
     """Turn an exception of the block into a message on stderr and the public exit code."""
