@@ -39,7 +39,7 @@ OTHERS = {
     "python3": "tests/lab/gpu/test_gpu.py runs that program, in parts",
 }
 CONTENT = {  # where a snippet's first key belongs
-    "sweep": {"name", "space", "search", "schedule", "goal", "watch"},
+    "sweep": {"name", "space", "search", "schedule", "goal"},
     "trial": {"model", "data", "freeze", "optim"},
     "cluster": {"address"},
 }
