@@ -221,7 +221,6 @@ class HubServer(LoopbackServer):
         repos: What there is.
         accepts: The only token it takes; None takes any and none.
         status: What any request is answered with, if not 200.
-        cuts: For each file the bytes after which the connection is cut; one entry is used up by each GET.
         moved: Former names of repositories, and the present ones, to which the hub redirects.
     """
 
@@ -240,7 +239,6 @@ class HubServer(LoopbackServer):
         self.repos = {(repo.kind, repo.name): repo for repo in repos}
         self.accepts: str | None = None
         self.status: int | None = None
-        self.cuts: dict[str, list[int]] = {}
         self.moved: dict[str, str] = {}
 
     def reply(self, request: Request, body: bytes) -> Reply:
@@ -259,7 +257,7 @@ class HubServer(LoopbackServer):
                 if repo is None:
                     return self._refusal(401, "RepoNotFound")
                 words = [unquote(word) for word in rest]
-                fields = query | parse_qs(body.decode()) | {"method": [request.method]}
+                fields = query | parse_qs(body.decode())
                 answer: Reply = getattr(self, name)(repo, fields, *words)
                 return answer
         return Reply(404)
@@ -312,8 +310,7 @@ class HubServer(LoopbackServer):
         if file not in files:
             return as_json({}, 404, X_Error_Code="EntryNotFound", X_Repo_Commit=commit)
         headers = {"ETag": f'"{git_digest(files[file])}"', "X-Repo-Commit": commit, "Accept-Ranges": "bytes"}
-        cuts = self.cuts.get(file, []) if fields["method"] == ["GET"] else []
-        return Reply(body=files[file], headers=headers, cut=cuts.pop(0) if cuts else None)
+        return Reply(body=files[file], headers=headers)
 
 
 def _entries(files: Files) -> dict[str, dict[str, Any]]:

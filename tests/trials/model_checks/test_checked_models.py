@@ -119,7 +119,10 @@ def test_quantised_weights_are_refused(model: Path) -> None:
     )
 
 
-def test_an_adapter_beside_the_weights_is_refused(model: Path) -> None:
+@each("beside", [["config.json", "model.safetensors"], []])
+def test_an_adapter_is_refused_alone_and_beside_the_weights(beside: list[str], model: Path) -> None:
+    for name in {"config.json", "model.safetensors"} - {*beside}:
+        (model / name).unlink()
     (model / "adapter_config.json").write_text('{"base_model_name_or_path": "elsewhere"}')
     assert refusal(model).startswith("MODEL/adapter_config.json: the weights are those of an adapter")
 

@@ -156,6 +156,11 @@ def model_shape(folder: Path) -> tuple[str, int, int]:
 
 def _config(folder: Path) -> dict[str, Any]:
     path = folder / "config.json"
+    if (folder / ADAPTER).is_file():
+        raise ModelError(
+            f"{folder / ADAPTER}: the weights are those of an adapter, not of a whole model. Merge it into its model "
+            "(`merge_and_unload` of peft) and save that."
+        )
     if not path.exists():
         inner = sorted(path.parent for path in folder.glob("*/config.json"))
         listed = ", ".join(str(path) for path in inner[:3])
@@ -200,11 +205,6 @@ def _refuse_quantised(folder: Path, config: dict[str, Any]) -> None:
         raise ModelError(
             f"{folder / 'config.json'}: quantization_config: its weights are quantised{method}, so they cannot be "
             "trained. Use the model that they were made from, with weights in floating point."
-        )
-    if (folder / ADAPTER).is_file():
-        raise ModelError(
-            f"{folder / ADAPTER}: the weights are those of an adapter, not of a whole model. Merge it into its model "
-            "(`merge_and_unload` of peft) and save that."
         )
 
 
