@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
 
 from tests.examples import each
 from trials.datasets.corpus import Sentence
@@ -185,23 +182,3 @@ def test_columns_that_are_not_there_are_named(
     with pytest.raises(DataError) as error:
         read(tmp_path, reader, A if reader == "conllu" else "a O\n", Columns.model_validate({key: value}))
     assert str(error.value).startswith(f"{tmp_path}/x{message}")
-
-
-CELL = st.text("aO01-._ #\t=\u00a0\u00b2\r\x0b\x85", max_size=4)
-
-
-@given(
-    st.lists(st.lists(CELL, min_size=10, max_size=10).map("\t".join) | CELL, max_size=6),
-    st.sampled_from(["columns", "conllu"]),
-)
-@example(["\u00a0"], "columns")  # to Python a blank line, here a word
-@example(["#"], "conllu")
-@example(["# =", "1\ta\t_\tX\t_\t_\t_\t_\t_\t_"], "conllu")
-def test_whatever_stands_in_a_file_it_is_read_or_refused_by_name(lines: list[str], reader: str) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            sentences, message = read(Path(folder), reader, "\n".join(lines)), ""
-        except DataError as error:
-            sentences, message = [], str(error)
-    assert all(len(forms.split("|")) == len(tags.split("|")) > 0 and tags for forms, tags in sentences)
-    assert message.startswith(f"{folder}/x:") or not message

@@ -255,12 +255,6 @@ def test_a_column_that_is_twice_there_or_not_is_named(
     assert refusal(tmp_path, "tsv", content, columns) == f"x.tsv:1: {rule}"
 
 
-@pytest.mark.parametrize("format_", ["jsonl", "parquet"])
-def test_positions_are_refused_where_columns_have_names(tmp_path: Path, format_: str) -> None:
-    message = refusal(tmp_path, format_, [{"sentence": "a", "class": "x"}], BY_PLACE)
-    assert message == f"x.{format_}: columns.text: this format's columns have names; give one for 0."
-
-
 @each("format_", WRITERS)
 @each(
     "columns, rule",

@@ -77,15 +77,6 @@ def test_only_families_with_token_types_are_given_any(
     assert (batch.types is not None and batch.types.shape == batch.ids.shape) == has_types
 
 
-def test_token_types_change_what_bert_sees(make_trial: TrialMaker, texts: Path) -> None:
-    spec = make_trial("bert", task="rte", data={"folder": str(texts)})
-    model = load_tiny(spec, head="text", n_outputs=2).model.eval()
-    batch = collate(encode_for(spec).train.examples[:2], 0, CPU)
-    plain = collate([Example(e.ids, e.labels, e.gold, e.at) for e in encode_for(spec).train.examples[:2]], 0, CPU)
-    assert batch.logits(model).shape == (2, 1, 2)
-    assert not torch.equal(batch.logits(model), plain.logits(model))
-
-
 def test_a_class_that_train_lacks_is_not_learnt_but_counted(tokenizer: PreTrainedTokenizerBase) -> None:
     names = ("0", "1", "maybe")
     texts = [Text("a", None, "maybe"), Text("b", None, "1")]

@@ -63,12 +63,6 @@ def test_words_beyond_the_longest_input_are_counted_and_those_of_dropped_charact
     assert [encode(tokenizer, *words, max_length=length).cut for length in (4, 5, 6, 7, 8)] == [3, 3, 2, 0, 0]
 
 
-def test_a_tag_that_train_lacks_cannot_be_right(tokenizer: PreTrainedTokenizerBase) -> None:
-    example = encode(tokenizer, ("a", "INTJ"), ("b", "VERB"))
-    assert example.labels.tolist() == [IGNORE, IGNORE, 2, IGNORE]
-    assert (example.gold.tolist(), example.at.tolist()) == ([3, 2], [1, 2])
-
-
 def test_a_word_of_nothing_but_dropped_characters_is_an_error_not_a_shift(tokenizer: PreTrainedTokenizerBase) -> None:
     example = encode(tokenizer, ("a", "NOUN"), ("\u200b", "ADJ"), ("b", "VERB"))
     assert [int(label) for label in example.labels if label != IGNORE] == [1, 2]

@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.examples import each
-from tests.trials.conftest import TrialMaker, start, tiny_encoder
+from tests.trials.conftest import TrialMaker, start
 from trials.models.family import MODEL_FAMILIES
 from trials.models.load import load_model
 from trials.tasks.task import Example
-from trials.training.batching import Batch, collate, laid_end_to_end, shuffled_batches, square_mask, takes_square_mask
+from trials.training.batching import Batch, collate, laid_end_to_end, shuffled_batches, takes_square_mask
 from trials.training.device_loader import DeviceLoader
 from trials.training.loop import train_steps
 
@@ -140,21 +140,6 @@ def test_a_square_mask_gives_the_logits_of_a_flat_one(
         shown = mask.bool() if head == "tokens" else slice(None)
         assert square.inputs["attention_mask"].shape == (len(mask), 1, 6, 6)
         torch.testing.assert_close(square.logits(model)[shown], flat.logits(model)[shown], atol=1e-6, rtol=1e-5)
-
-
-@pytest.mark.parametrize("family", ["deberta-v2", "modernbert"])
-def test_other_architectures_keep_their_flat_mask(family: str) -> None:
-    assert not takes_square_mask(tiny_encoder(family))
-
-
-def test_attention_that_adds_its_mask_is_given_a_flat_one() -> None:
-    assert not takes_square_mask(tiny_encoder("bert", attn_implementation="eager"))
-    assert not takes_square_mask(torch.nn.Linear(1, 1))
-
-
-def test_a_square_mask_shows_every_subword_to_every_other_of_its_sentence() -> None:
-    found = square_mask(torch.tensor([[1, 1, 0]]))
-    assert found.tolist() == [[[[True, True, False]] * 3]]
 
 
 # --- What only a GPU can show
