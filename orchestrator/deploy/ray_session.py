@@ -11,7 +11,6 @@ whoever reads it can run code as its owner. So both are checked before Ray is as
 
 from __future__ import annotations
 
-import fcntl
 import itertools
 import os
 import re
@@ -22,6 +21,8 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+
+from filelock import FileLock, Timeout
 
 from orchestrator.config.secret_file import read_secret_file
 from trials.errors import ConfigError, MissingError, RefusedError
@@ -92,15 +93,18 @@ def session_folder(environment: Mapping[str, str] = os.environ) -> Iterator[Path
     """
     user = _private_folder(user_folder(environment))
     for number in itertools.count():
-        with (user / f"{number}.lock").open("a") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                continue
+        lock = FileLock(user / f"{number}.lock", blocking=False)
+        try:
+            lock.acquire()
+        except Timeout:
+            continue
+        try:
             folder = user / str(number)
             shutil.rmtree(folder, ignore_errors=True)
             yield _private_folder(folder)
-            return
+        finally:
+            lock.release()
+        return
 
 
 @contextmanager

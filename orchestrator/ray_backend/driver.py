@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import shutil
 import tempfile
@@ -12,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock
 from ray import tune
 from ray.tune.experiment import Trial
 from ray.tune.progress_reporter import TrialProgressCallback
@@ -306,12 +306,11 @@ def tune_folder() -> Iterator[Path]:
     The driver holds a lock on it, so the next launch knows which folders a killed one has left, and removes them.
     """
     for left in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        with suppress(OSError), (left / _LOCK).open("r+") as lock:  # another user's cannot be opened
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(left, ignore_errors=True)
+        if (left / _LOCK).exists():
+            with suppress(OSError), FileLock(left / _LOCK, blocking=False):  # another user's cannot be opened
+                shutil.rmtree(left, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=_PREFIX, ignore_cleanup_errors=True) as name:
         folder = Path(name)
-        with (folder / f".{_LOCK}").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with FileLock(folder / f".{_LOCK}"):
             (folder / f".{_LOCK}").rename(folder / _LOCK)  # only now: until it is held anyone could take it
             yield folder
