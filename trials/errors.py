@@ -6,8 +6,9 @@ import difflib
 import errno
 from collections.abc import Iterable, Mapping
 
-from trials.escaping import beginning, escaped, quoted
+from trials.escaping import escaped
 
+MAX_QUOTED = 40  # characters of a file's content in a message
 LONGEST_LINE = 2_000  # characters per line of a message
 MOST_OPTIONS = 3  # that a message offers
 _COLUMNS = ("words", "tags", "text", "pair", "label")
@@ -174,6 +175,20 @@ def reason(error: BaseException) -> str:
     line = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
     sentence = line.split(". ")[0].rstrip(".")
     return sentence if len(sentence) <= LONGEST_REASON else f"{sentence[:LONGEST_REASON]}..."
+
+
+def quoted(value: object) -> str:
+    """A value from a file, for a message: what `beginning` leaves of it, text in quotation marks."""
+    if not isinstance(value, str):
+        return beginning(repr(value))
+    text = beginning(value)
+    return f'"{text}"' if "'" in text else f"'{text}'"
+
+
+def beginning(text: str) -> str:
+    """The first `MAX_QUOTED` characters of a text from a file, escaped."""
+    text = escaped(text[: MAX_QUOTED + 1])
+    return text if len(text) <= MAX_QUOTED else f"{text[:MAX_QUOTED]}..."
 
 
 def unknown(name: str, known_names: Iterable[str], *, in_file: bool = False) -> str:

@@ -1,7 +1,7 @@
 """Text from outside: names of folders and files, labels, words, messages of libraries and services.
 
 Every surface passes it through one of these functions, so that no character of it acts: in a terminal or log
-(`escaped`), an error (`quoted`, `beginning`), LaTeX (`latex`, `latex_comment`), HTML (`html`), Markdown (`markdown`),
+(`escaped`), an error (`trials.errors.quoted`), LaTeX (`latex`, `latex_comment`), HTML (`html`), Markdown (`markdown`),
 a spreadsheet (`csv_cell`), a link (`web_address`). Names that a sweep declares obey a pattern; those of folders and
 hubs are shown escaped rather than refused, as existing stores hold them.
 """
@@ -13,8 +13,6 @@ import re
 import unicodedata
 from html import escape
 from urllib.parse import urlsplit
-
-MAX_QUOTED = 40  # characters of a file's content in a message
 
 _JOINERS = "\u200c\u200d"  # letters of Persian and Hindi, and emoji, need them
 _TEX = str.maketrans(
@@ -42,20 +40,6 @@ def escaped(text: str) -> str:
 
 def _is_visible(character: str) -> bool:
     return character.isprintable() or character in _JOINERS or unicodedata.category(character) == "Zs"
-
-
-def quoted(value: object) -> str:
-    """A value from a file, for a message: what `beginning` leaves of it, text in quotation marks."""
-    if not isinstance(value, str):
-        return beginning(repr(value))
-    text = beginning(value)
-    return f'"{text}"' if "'" in text else f"'{text}'"
-
-
-def beginning(text: str) -> str:
-    """The first `MAX_QUOTED` characters of a text from a file, escaped."""
-    text = escaped(text[: MAX_QUOTED + 1])
-    return text if len(text) <= MAX_QUOTED else f"{text[:MAX_QUOTED]}..."
 
 
 def html(text: str) -> str:

@@ -20,8 +20,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from trials.errors import ConfigError, unknown
-from trials.escaping import beginning, quoted
+from trials.errors import ConfigError, beginning, quoted, unknown
 from trials.outside.plain_files import read_text
 from trials.outside.validation_rules import rule_of, together
 

@@ -15,8 +15,7 @@ from orchestrator.sweeps.load_sweep import load_sweep
 from tests.builders import write_treebank
 from tests.examples import each, first
 from trials.draft import Lookup
-from trials.errors import ConfigError, DataError
-from trials.escaping import MAX_QUOTED
+from trials.errors import MAX_QUOTED, ConfigError, DataError
 from trials.sources.places.corpus_draft import DataDraft
 
 

@@ -30,18 +30,8 @@ from tests.dashboards.stores import Invented, specs, write_store
 from tests.examples import each, first
 from tests.orchestrator.store.rows import prediction, tag
 from tests.security.hostile_text import HOSTILE, has_control_character
-from trials.errors import ConfigError
-from trials.escaping import (
-    MAX_QUOTED,
-    csv_cell,
-    escaped,
-    json_text,
-    latex,
-    latex_comment,
-    markdown,
-    quoted,
-    web_address,
-)
+from trials.errors import MAX_QUOTED, ConfigError, quoted
+from trials.escaping import csv_cell, escaped, json_text, latex, latex_comment, markdown, web_address
 from trials.settings import DataSpec
 
 TEXT = st.text(max_size=30) | st.sampled_from(HOSTILE)

@@ -13,8 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from trials.datasets.corpus import SPLITS, Corpus, Item, Sentence, Text, labels_of
-from trials.errors import DataError
-from trials.escaping import quoted
+from trials.errors import DataError, quoted
 
 _NONE = ("", "-", "NA", "N/A", "n/a", "nan", "NaN", "NULL", "null", "None", "?", "-1", "-1.0")
 _RARE = 0.1  # of the train texts: fewer of -1 beside 0 and 1 are none

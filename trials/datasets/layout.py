@@ -12,8 +12,7 @@ from trials.datasets.corpus import CORPUS_FORMATS, labels_of
 from trials.datasets.recognisers import BINARY, matches, recognised
 from trials.datasets.split_names import split_of_suffix
 from trials.datasets.text_file import read_lines
-from trials.errors import ConfigError, DataError, UnclearError
-from trials.escaping import beginning, quoted
+from trials.errors import ConfigError, DataError, UnclearError, beginning, quoted
 from trials.plugins.registry import Registry
 from trials.settings import Columns, Files
 

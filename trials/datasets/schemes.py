@@ -17,8 +17,7 @@ from typing import Literal, NamedTuple
 from trials.datasets.broken_lines import BrokenLines
 from trials.datasets.cell_evidence import OUTSIDE, Tag, meant_tag, parse_tag, spellings_of
 from trials.datasets.corpus import Sentence
-from trials.errors import DataError
-from trials.escaping import quoted
+from trials.errors import DataError, quoted
 from trials.settings import Scheme
 
 Written = Literal["iob1", "iob2", "bioes", "io"]

@@ -15,8 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from trials.errors import ModelError
-from trials.escaping import quoted
+from trials.errors import ModelError, quoted
 from trials.outside.plain_files import (
     MOST_CONTENT,
     MOST_TEXT,

@@ -15,8 +15,7 @@ from transformers import (
     AutoModelForTokenClassification,
 )
 
-from trials.errors import ModelError, reason, unknown
-from trials.escaping import quoted
+from trials.errors import ModelError, quoted, reason, unknown
 from trials.models.family import MODEL_FAMILIES, ModelFamily, is_norm
 
 Paths = tuple[str, ...]

@@ -21,8 +21,7 @@ from trials.datasets.recognisers import matches
 from trials.datasets.split_names import by_split, looks_like_split, split_named
 from trials.datasets.table_rows import TABLES, first_rows, parquet_rows
 from trials.datasets.text_file import read_lines
-from trials.errors import DataError
-from trials.escaping import quoted
+from trials.errors import DataError, quoted
 from trials.outside.plain_files import stamp_of
 from trials.sources.cache import cache_root, locked_folder, whole_corpus, write_manifest, writing
 from trials.sources.split_files import entries

@@ -10,8 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
-from trials.errors import DataError, ModelError
-from trials.escaping import quoted
+from trials.errors import DataError, ModelError, quoted
 from trials.plugins.registry import Registry
 from trials.settings import Frozen
 

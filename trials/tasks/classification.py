@@ -11,8 +11,7 @@ import numpy as np
 
 from trials.datasets.broken_lines import convert_all
 from trials.datasets.corpus import Item, Text
-from trials.errors import DataError
-from trials.escaping import quoted
+from trials.errors import DataError, quoted
 from trials.metrics.label_table import TagScore, tag_table
 from trials.metrics.metric import Output, PredictedSplit
 from trials.models.family import Head

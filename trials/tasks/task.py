@@ -33,8 +33,7 @@ from trials.datasets.documents import DOCUMENT
 from trials.datasets.labels import cleaned
 from trials.datasets.table_rows import column_cells, first_rows
 from trials.datasets.text_file import read_lines
-from trials.errors import DataError
-from trials.escaping import quoted
+from trials.errors import DataError, quoted
 from trials.metrics.label_table import TagScore
 from trials.metrics.metric import METRICS, NO_CLASS, Output, PredictedSplit, metrics_for
 from trials.models.family import Head

@@ -23,8 +23,7 @@ from trials.datasets.documents import documents_at
 from trials.datasets.formats.word_columns import find_positions
 from trials.datasets.layout import FORMAT_LAYOUTS, FormatLayout
 from trials.datasets.text_file import read_lines
-from trials.errors import DataError
-from trials.escaping import quoted
+from trials.errors import DataError, quoted
 from trials.settings import Columns
 
 

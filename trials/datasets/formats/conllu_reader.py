@@ -19,8 +19,7 @@ from trials.datasets.corpus import CORPUS_FORMATS, Sentence
 from trials.datasets.documents import documents_at
 from trials.datasets.layout import FORMAT_LAYOUTS, Asked, FormatLayout
 from trials.datasets.text_file import read_lines
-from trials.errors import DataError, UnclearError, unknown
-from trials.escaping import quoted
+from trials.errors import DataError, UnclearError, quoted, unknown
 from trials.settings import Columns
 
 TAGS = ("upos", "xpos")

@@ -22,8 +22,7 @@ from trials.datasets.cell_evidence import TagEvidence, are_classes
 from trials.datasets.column_names import ALIASES, MOST_TAGS, NO_PAIR, OF_A_WORD, PAIRS, is_header
 from trials.datasets.corpus import CORPUS_FORMATS, Text
 from trials.datasets.table_rows import column_cells, first_rows, printed_list
-from trials.errors import ConfigError, DataError, UnclearError, unknown
-from trials.escaping import beginning, quoted
+from trials.errors import ConfigError, DataError, UnclearError, beginning, quoted, unknown
 from trials.settings import Columns
 
 Column = str | int

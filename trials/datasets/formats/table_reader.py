@@ -24,8 +24,8 @@ from trials.datasets.formats.table_evidence import document_column, find_columns
 from trials.datasets.layout import FORMAT_LAYOUTS, Asked, FormatLayout
 from trials.datasets.table_rows import TABLES, csv_delimiter, dialect_of, flat, parquet_rows, printed_list, rows_of
 from trials.datasets.text_file import read_lines
-from trials.errors import DataError, unknown
-from trials.escaping import composed, quoted
+from trials.errors import DataError, quoted, unknown
+from trials.escaping import composed
 from trials.settings import Columns
 
 Cells = Mapping[str, Any]  # of a row, by key of `Columns`

@@ -17,8 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from trials.datasets.layout import FORMATS
-from trials.errors import DataError, unknown
-from trials.escaping import quoted
+from trials.errors import DataError, quoted, unknown
 from trials.sources.cache import (
     FetchedCorpus,
     Progress,

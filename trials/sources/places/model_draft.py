@@ -7,8 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from pydantic import model_validator
 
-from trials.errors import ModelError
-from trials.escaping import beginning, quoted
+from trials.errors import ModelError, beginning, quoted
 from trials.models.family import MODEL_FAMILIES, REFUSED
 from trials.models.model_files import ADAPTER, INDEX, PICKLE, WEIGHTS, revision_of
 from trials.outside.plain_files import read_json
