@@ -161,7 +161,7 @@ class Membership:
         self, store: Storage, me: Holder, timing: Timing, say: Callable[[str], None], check_store: Callable[[], None]
     ) -> None:
         """`check_store` raises StoreError if the store that it is present in is gone; a write would make it again."""
-        self._folder, self._me, self.timing = store.at(DRIVERS), me, timing
+        self._store, self._folder, self._me, self.timing = store, store.at(DRIVERS), me, timing
         self._say, self._check_store = say, check_store
         self.token = uuid.uuid4().hex[:16]
         self._count = 0
@@ -234,12 +234,12 @@ class Membership:
         while tokens := rivals():
             names = {token: name for token, name in self._newest.items() if token in tokens}
             if token := next((token for token in names if token in self._moved), None):
-                raise BusyStoreError(f"{self._folder}: {self._words_on(names[token])}. {rule}")
+                raise BusyStoreError(f"{self._store}: {self._words_on(names[token])}. {rule}")
             if not is_said and self.timing.now() - began_s > 1.5 * self.timing.beat_s:
                 is_said = True
                 for name in names.values():
                     wait = f"waiting {self.timing.stale_s:.0f} s for another one before it counts as ended"
-                    self._say(f"{self._folder}: {self._words_on(name)}; {wait}.")
+                    self._say(f"{self._store}: {self._words_on(name)}; {wait}.")
             self.timing.sleep(self.timing.poll_s)
 
     def announce(self, **news: str | float | None) -> None:

@@ -27,16 +27,10 @@ from typing import NamedTuple, Protocol
 
 from orchestrator.config.limits import Limits
 from orchestrator.execution.events import last_line
+from orchestrator.execution.shared_trials import SharedTrials
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
 from trials.state import State
-
-
-class Order(NamedTuple):
-    """A trial to start; `number` is that of the attempt, where the trial was claimed."""
-
-    spec: TrialSpec
-    number: int | None = None
 
 
 class Chances(NamedTuple):
@@ -54,7 +48,7 @@ class Source(Protocol):
         """Whether no trial will follow, provided that none is running."""
         ...
 
-    def next(self) -> Order | None:
+    def next(self) -> TrialSpec | None:
         """The next trial, which counts as running from now on; None if there is none at the moment."""
         ...
 
@@ -72,10 +66,6 @@ class Source(Protocol):
         Returns whether that ends it for this source; one that was pruned for another sweep may be handed out again.
         """
         ...
-
-    def settled_elsewhere(self) -> Sequence[tuple[TrialSpec, State]]:
-        """Trials that other drivers have ended since this was last asked."""
-        return ()
 
     def chances(self) -> Chances | None:
         """What it is likely to run from now on; None if that is everything, or nobody can tell."""
@@ -100,9 +90,9 @@ class Listed(Source):
         """Whether all were handed out."""
         return not self._left
 
-    def next(self) -> Order | None:
+    def next(self) -> TrialSpec | None:
         """The next trial of the list."""
-        return Order(self._left.pop()) if self._left else None
+        return self._left.pop() if self._left else None
 
     def settle(self, spec: TrialSpec, state: State) -> bool:
         """A trial that another sweep's schedule pruned comes again."""
@@ -144,49 +134,58 @@ class TrialQueue:
         clock: Callable[[], float] = time.monotonic,
         *,
         most: int | None = None,
-        again: Callable[[str, int], int] = lambda trial_id, number: number,
+        shared: SharedTrials | None = None,
     ) -> None:
-        """Make a queue, which fetches the first order of its source at once.
+        """Make a queue, which fetches the first trial of its source at once.
 
         Args:
             most: The number of trials to run at most.
-            again: Claims a retry of a trial under a number or a higher one, which it returns.
+            shared: Claims each attempt, where other drivers may want the same trials.
         """
-        self._source, self._limits, self._clock, self._again = source, limits, clock, again
+        self._source, self._limits, self._clock, self._shared = source, limits, clock, shared
         self._most, self._n_begun, self._is_full = most, 0, False
-        self._ahead = source.next()
+        self._news: list[tuple[TrialSpec, State]] = []
+        self._ahead = self._following_attempt()
         self._waiting: list[tuple[float, Attempt]] = []
         self._running: dict[str, Attempt] = {}
         self._failures: dict[str, Counter[State]] = {}
         self._all_alike: list[str] | None = []
+
+    def __getstate__(self) -> dict[str, object]:
+        return {}  # Tune pickles what takes from it into a snapshot that nothing reads
 
     def take(self) -> Attempt | None:
         """The next attempt, now running; None if there is none at the moment."""
         self._waiting.sort(key=lambda waiting: waiting[0])
         if self._waiting and self._waiting[0][0] <= self._clock():
             attempt = self._waiting.pop(0)[1]
-            attempt = replace(attempt, number=self._again(attempt.spec.trial_id, attempt.number))
-        elif (order := self._next_order()) is not None:
-            attempt = Attempt(order.spec, order.number or 1)
+            if self._shared is not None:
+                attempt = replace(attempt, number=self._shared.again(attempt.spec.trial_id, attempt.number))
         else:
-            return None
+            following, self._ahead = self._ahead or (None if self._is_full else self._following_attempt()), None
+            if following is None:
+                return None
+            if self._n_begun == self._most:
+                self._ahead, self._is_full = following, True
+                return None
+            self._n_begun += 1
+            attempt = following
         self._running[attempt.spec.trial_id] = attempt
         return attempt
 
-    def settled_elsewhere(self) -> Sequence[tuple[TrialSpec, State]]:
-        """Those of the source, each once: for the listener of whoever takes from this queue."""
-        return self._source.settled_elsewhere()
+    def settled_elsewhere(self) -> list[tuple[TrialSpec, State]]:
+        """Trials that are over as other drivers have ended them, each once: for the listener of whoever takes here."""
+        news, self._news = self._news, []
+        return news
 
-    def _next_order(self) -> Order | None:
-        if self._is_full:
-            return None
-        order, self._ahead = self._ahead or self._source.next(), None
-        if order is not None:
-            if self._n_begun == self._most:
-                self._ahead, self._is_full = order, True
-                return None
-            self._n_begun += 1
-        return order
+    def _following_attempt(self) -> Attempt | None:
+        """The first attempt of this launch at the next trial, claimed."""
+        if self._shared is None:
+            spec = self._source.next()
+            return None if spec is None else Attempt(spec, 1)
+        self._news += [(spec, state) for spec, state in self._shared.settled() if self._source.settle(spec, state)]
+        found = self._shared.next(self._source.next)
+        return None if found is None else Attempt(*found)
 
     @property
     def is_over(self) -> bool:
@@ -195,8 +194,9 @@ class TrialQueue:
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether the source has no trial left; a queue may end before that, at `most` trials."""
-        return self._ahead is None and self._source.is_over
+        """Whether no trial is left, also none that another driver has; a queue may end before, at `most` trials."""
+        is_waiting = bool(self._news) or (self._shared is not None and self._shared.is_waiting)
+        return self._ahead is None and not is_waiting and self._source.is_over
 
     def running(self, trial_id: str) -> Attempt | None:
         """The running attempt at a trial."""

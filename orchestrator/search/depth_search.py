@@ -20,7 +20,7 @@ from orchestrator.analysis.decide import decide, loss_table
 from orchestrator.analysis.decided import Decided
 from orchestrator.analysis.setting_phrases import lost, rests_on
 from orchestrator.analysis.trial_frame import trial_frame, with_sentences
-from orchestrator.execution.trial_queue import Chances, Order, Source
+from orchestrator.execution.trial_queue import Chances, Source
 from orchestrator.execution.trial_rows import trial_row
 from orchestrator.search.choose_depth import Budget, Want, wants, why
 from orchestrator.search.trial_results import StoredTrials, TrialProgress
@@ -105,7 +105,7 @@ class DepthSearch(Source):
         """Whether the depth is decided or the budget is used up."""
         return not self._records and self._next_spec() is None
 
-    def next(self) -> Order | None:
+    def next(self) -> TrialSpec | None:
         """A trial of the most needed pair, or of one that will probably be needed."""
         while (spec := self._next_spec()) is not None:
             self._used.add(spec.trial_id)
@@ -113,7 +113,7 @@ class DepthSearch(Source):
             if stored.results is None:
                 self._records[spec.trial_id] = []
                 self._most_running = max(self._most_running, len(self._records))
-                return Order(spec)
+                return spec
             self._end(spec, self._stored.row(spec.trial_id), stored)
         return None
 

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from orchestrator.analysis.cells import by_cell, cell_label, grouped, objective_group, varying_settings
 from orchestrator.config.quantities import counted, points
-from orchestrator.execution.trial_queue import Order, Source
+from orchestrator.execution.trial_queue import Source
 from orchestrator.search.trial_results import Cell, Evaluation, StoredTrials, centred, stacked
 from orchestrator.sweeps.search_spec import ScheduleSpec, less_is_better
 from trials.metrics.metric import metric_label
@@ -103,13 +103,13 @@ class Steering(Source):
         """Whether no trial will follow, provided that none is running."""
         return not (self._records or self._ready or self._suggested())
 
-    def next(self) -> Order | None:
+    def next(self) -> TrialSpec | None:
         """The next replicate, else the first trial of a new cell; those that the store has are taken from there."""
         while self._ready or self._suggested():
             spec = self._ready.popleft()
             if not self._from_store(spec):
                 self._records[spec.trial_id] = []
-                return Order(spec)
+                return spec
         return None
 
     def evaluated(self, spec: TrialSpec, record: EpochRecord) -> bool:

@@ -12,7 +12,7 @@ from orchestrator.backends.backend import Work
 from orchestrator.claims import Membership
 from orchestrator.execution.events import Listener, Listeners
 from orchestrator.execution.recorder import Recorder
-from orchestrator.execution.shared_source import SharedSource
+from orchestrator.execution.trial_queue import Source
 from orchestrator.session.bounds import Meter, on_bounds
 from orchestrator.session.display import LiveDisplay
 from orchestrator.session.outcome import trials_of
@@ -24,7 +24,7 @@ from orchestrator.session.terms import Terms
 class LaunchWork(Work):
     """The work of a backend."""
 
-    source: SharedSource
+    source: Source
     membership: Membership
     recorder: Recorder
     terms: Terms

@@ -5,7 +5,7 @@ from __future__ import annotations
 from orchestrator.backends import BACKENDS
 from orchestrator.claims import Membership, running_drivers
 from orchestrator.execution.recorder import Recorder
-from orchestrator.execution.shared_source import SharedSource
+from orchestrator.execution.shared_trials import SharedTrials
 from orchestrator.execution.stop_request import StopRequest
 from orchestrator.execution.trial_queue import TrialQueue
 from orchestrator.search.sources import source_of
@@ -20,7 +20,7 @@ class SweepRun:
     """The run of a plan that is up to date.
 
     Attributes:
-        source: Decides which trials run, among drivers.
+        source: Decides which trials run.
         queue: Hands out trials of the source.
     """
 
@@ -32,9 +32,10 @@ class SweepRun:
         self._committed, results, bounds = committed, terms.results, terms.bounds
         # Drivers that start at different trials of a list rarely want the same one; a single one keeps the order.
         start = int(membership.token, 16) / 16**16 if membership.others() else 0.0
-        own = source_of(plan, results, check=membership.check, time_left=bounds.clock(terms.began), start=start)
-        self.source = SharedSource(own, results, membership, plan.attempts)
-        self.queue = TrialQueue(self.source, plan.sweep.limits, most=bounds.trials or None, again=self.source.again)
+        clock = bounds.clock(terms.began)
+        self.source = source_of(plan, results, check=membership.check, time_left=clock, start=start)
+        self._shared = SharedTrials(results.storage, membership, plan.attempts)
+        self.queue = TrialQueue(self.source, plan.sweep.limits, most=bounds.trials or None, shared=self._shared)
 
     @property
     def has_work(self) -> bool:
@@ -90,4 +91,4 @@ class SweepRun:
 
     def _over(self, attempts: dict[str, int]) -> None:
         self._committed.update(attempts)
-        self.source.committed(attempts)
+        self._shared.forget(attempts)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from orchestrator.claims import Membership, RemovedError, Timing, join
-from orchestrator.execution.shared_source import SharedTrials
+from orchestrator.execution.shared_trials import SharedTrials
 from orchestrator.store.parts import PartFolder
 from orchestrator.store.schema import TRIALS
 from tests.examples import examples
@@ -99,8 +99,6 @@ def driver(room: Room, *, is_killed: bool = False, retries: bool = False, **faul
         if retries:
             rows.append([trial("t", attempt, "lost")])
             attempt = trials.again("t", attempt + 1)
-            if attempt is None:
-                return
             program.step(lambda: None)
             membership.check()
         rows.append([trial("t", attempt)])

@@ -15,7 +15,7 @@ from orchestrator.claims import RemovedError, Timing, join
 from orchestrator.claims.membership import this_process
 from orchestrator.config.limits import Limits
 from orchestrator.execution.recorder import Recorder
-from orchestrator.execution.shared_source import SharedSource
+from orchestrator.execution.shared_trials import SharedTrials
 from orchestrator.execution.trial_queue import Attempt, Listed, Source, TrialQueue
 from orchestrator.store import ResultStore, open_store
 from tests.builders import make_record, make_spec
@@ -63,12 +63,9 @@ def drive(
     with join(store.storage, say=print, timing=timing, me=replace(me, host=host or me.host)) as membership:
         start = int(membership.token, 16) / 16**16 if membership.others() else 0.0
         numbers = {trial_id: n + 1 for trial_id, n in store.attempts().items()}
-        inner = make(start)
-        source = SharedSource(inner, store, membership, numbers)
-        queue = TrialQueue(source, Limits(alike=1000), again=source.again)
-        recorder = Recorder(
-            store, before_commit=membership.check, over=source.committed, may_compact=membership.is_first
-        )
+        source, shared = make(start), SharedTrials(store.storage, membership, numbers)
+        queue = TrialQueue(source, Limits(alike=1000), shared=shared)
+        recorder = Recorder(store, before_commit=membership.check, over=shared.forget, may_compact=membership.is_first)
         while not queue.is_over:
             attempt = queue.take()
             for spec, _ in queue.settled_elsewhere():
@@ -83,7 +80,7 @@ def drive(
             run(attempt, records(spec), queue, recorder, state)
             told(f"ended {spec.seed}")
         recorder.close()
-    return inner
+    return source
 
 
 def run(attempt: Attempt, records: Iterable[EpochRecord], queue: TrialQueue, recorder: Recorder, state: State) -> None:

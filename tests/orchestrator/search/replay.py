@@ -14,11 +14,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from orchestrator.execution.trial_queue import Order, Source
+from orchestrator.execution.trial_queue import Source
 from orchestrator.store import ResultStore
 from orchestrator.store.schema import METRICS
 from trials.errors import StoreError
 from trials.record import RECORD_COLUMNS, EpochRecord, SplitReport
+from trials.spec import TrialSpec
 from trials.state import State
 
 _OF_TRIAL = ("trainable_params", "total_params", "device", "test_score", "constant_score")
@@ -63,7 +64,7 @@ class _ReplayedTrial:
 
     at_s: float
     number: int  # so that ties are in the order of their start
-    order: Order = field(compare=False)
+    spec: TrialSpec = field(compare=False)
     records: Sequence[EpochRecord] = field(compare=False)
     index: int = field(compare=False)
 
@@ -76,13 +77,13 @@ def simulate(source: Source, recorded: RecordedTrials, *, slots: int = 1) -> Sim
     """
     spent, running = SimulatedCost(), list[_ReplayedTrial]()
     while True:
-        while len(running) < slots and (order := source.next()) is not None:
-            records = recorded.get(order.spec.trial_id)
+        while len(running) < slots and (spec := source.next()) is not None:
+            records = recorded.get(spec.trial_id)
             if records is None:
-                raise StoreError(f"{order.spec.label}: not complete in the store. Run the sweep there as a grid.")
+                raise StoreError(f"{spec.label}: not complete in the store. Run the sweep there as a grid.")
             spent.trials += 1
             at_s = spent.seconds + records[0].spent_s
-            heapq.heappush(running, _ReplayedTrial(at_s, spent.trials, order, records, 0))
+            heapq.heappush(running, _ReplayedTrial(at_s, spent.trials, spec, records, 0))
         if not running:
             return spent
         trial = heapq.heappop(running)
@@ -95,7 +96,7 @@ def simulate(source: Source, recorded: RecordedTrials, *, slots: int = 1) -> Sim
 
 def _continues(trial: _ReplayedTrial, source: Source, spent: SimulatedCost) -> bool:
     """Report an evaluation to the source; whether the trial continues."""
-    record, spec = trial.records[trial.index], trial.order.spec
+    record, spec = trial.records[trial.index], trial.spec
     spent.epochs += record.epoch - (trial.records[trial.index - 1].epoch if trial.index else 0.0)
     continues = source.evaluated(spec, record)
     if record.last:

@@ -111,8 +111,8 @@ def suggesting(store: ResultStore, schedule: ScheduleSpec, seed: int = 0) -> Ste
 def run(source: Steering, recorded: RecordedTrials, store: ResultStore, most: int | None = None) -> None:
     """Run trials one after the other with their rows in a store, so many at most; then the driver is gone."""
     recorder, n = Recorder(store), 0
-    while n != most and (order := source.next()) is not None:
-        n, spec, state = n + 1, order.spec, State.COMPLETED
+    while n != most and (spec := source.next()) is not None:
+        n, state = n + 1, State.COMPLETED
         recorder.started(spec, 1)
         for record in recorded[spec.trial_id]:
             recorder.evaluated(spec, record)
@@ -141,10 +141,10 @@ def test_a_search_that_was_cut_goes_on_from_its_store_as_if_it_had_not_been(
     later = suggesting(cut, schedule)
     assert (later.next(), later.is_over, later.found()) == (None, True, uncut.found())
     if schedule is ASHA:  # what was stopped runs to its end where no schedule stops it
-        order = suggesting(cut, NONE).next()
-        assert order is not None
+        spec = suggesting(cut, NONE).next()
+        assert spec is not None
         states = {row["trial_id"]: row["state"] for row in cut.trials(["state"]).to_pylist()}
-        assert states[order.spec.trial_id] == State.PRUNED
+        assert states[spec.trial_id] == State.PRUNED
 
 
 @pytest.mark.parametrize(("state", "comes_again"), [(State.PRUNED, True), (State.FAILED, False)])
@@ -152,10 +152,10 @@ def test_a_trial_that_another_sweep_stopped_is_handed_out_again_and_one_that_fai
     tmp_path: Path, state: State, comes_again: bool
 ) -> None:
     source = Steering(FixedCells(grid_of()), NONE, nothing_known(tmp_path))
-    order = source.next()
-    assert order is not None
-    assert source.settle(order.spec, state) is not comes_again
-    assert (order.spec.trial_id in {following.spec.trial_id for following in iter(source.next, None)}) is comes_again
+    spec = source.next()
+    assert spec is not None
+    assert source.settle(spec, state) is not comes_again
+    assert (spec.trial_id in {following.trial_id for following in iter(source.next, None)}) is comes_again
 
 
 def test_the_best_setting_has_its_score_on_the_split_that_selected_nothing(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from orchestrator.claims import CLAIMS, Claims, join
 from orchestrator.config.limits import Limits
-from orchestrator.execution.shared_source import SharedSource, SharedTrials
+from orchestrator.execution.shared_trials import SharedTrials
 from orchestrator.execution.trial_queue import Listed, TrialQueue
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.contents import read_table
@@ -164,22 +164,10 @@ def test_a_driver_that_ends_a_trial_after_it_was_removed_leaves_the_claim_of_the
         assert other.look(["t"]) == ({}, [])
 
 
-def test_a_queue_of_it_can_be_pickled_as_tune_does(store: ResultStore) -> None:
+def test_a_queue_can_be_pickled_as_tune_does(store: ResultStore) -> None:
     with join(store.storage, "s", say=print) as membership:
-        source = SharedSource(Listed(SPECS), store, membership, {})
-        queue = TrialQueue(source, Limits(), again=source.again)
+        queue = TrialQueue(Listed(SPECS), Limits(), shared=SharedTrials(store.storage, membership, {}))
         assert isinstance(pickle.loads(pickle.dumps(queue)), TrialQueue)  # our own bytes
-
-
-def test_an_error_of_the_storage_ends_the_driver(store: ResultStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(self: SharedTrials, waiting: object) -> None:
-        raise OSError("broken")
-
-    monkeypatch.setattr(SharedTrials, "look", broken)
-    with join(store.storage, "s", say=print) as membership:
-        source = SharedSource(Listed(SPECS), store, membership, {})
-        with pytest.raises(OSError, match="broken"):
-            source.next()
 
 
 def test_a_trial_that_another_sweep_stopped_is_run_by_one_that_wants_its_end(store: ResultStore) -> None:

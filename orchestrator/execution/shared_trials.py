@@ -1,0 +1,146 @@
+"""The trials of a store that other drivers share: each is claimed when it is asked for.
+
+A trial that another driver has is waited for: until it has ended, or until that driver has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from orchestrator.claims import CLAIMS, Claims, Membership, RemovedError
+from orchestrator.storage.storage import Storage
+from orchestrator.store.follower import Follower
+from trials.spec import TrialSpec
+from trials.state import State
+
+
+class SharedTrials:
+    """What a driver knows of the trials of a store: which it may run, and which have ended. Not for several threads.
+
+    Two rules make that exact, whatever happens between their steps:
+
+    - Rows are read, then claims are listed. A trial with a new ended attempt and without a claim has ended for good, as
+      a claim is deleted only after the row that ends its trial is committed.
+    - A trial is claimed, then rows are read. If the claim was free because the trial has just ended, its row is there.
+    """
+
+    def __init__(self, store: Storage, membership: Membership, numbers: Mapping[str, int]) -> None:
+        """`numbers` are those of each trial's next attempt, if that is not 1, as of the start of this launch: it or a
+        later one ends the trial for this launch, whoever makes it.
+        """
+        self._membership, self._numbers = membership, dict(numbers)
+        self._claims = Claims(store.at(CLAIMS), membership)
+        self._rows = Follower(store, "trials", ("trial_id", "attempt", "state"))
+        self._ended: dict[str, tuple[int, State]] = {}  # a completed attempt of each trial, else the newest
+        self._known: dict[str, int] = {}  # attempts with rows that did not end the trial
+        self._mine: dict[str, int] = {}  # the newest attempt claimed here
+        self._elsewhere: dict[str, TrialSpec] = {}  # trials that other drivers had when they were wanted here
+        self._free: list[str] = []  # of these, the ones whose driver has ended
+        self._looked_s, self._is_waiting = float("-inf"), False
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether another driver has, or had at the last look, a trial that is wanted here."""
+        return bool(self._elsewhere)
+
+    def next(self, following: Callable[[], TrialSpec | None]) -> tuple[TrialSpec, int] | None:
+        """The next trial that no other driver has, and the number of its attempt, which is claimed.
+
+        Args:
+            following: The next trial that is wanted, if any; asked where no driver that has ended left one.
+
+        Raises:
+            RemovedError: others counted this driver as ended.
+            StoreError: the storage does not answer.
+        """
+        while True:
+            spec = self._elsewhere.pop(self._free.pop(0)) if self._free else following()
+            if spec is None:
+                self._is_waiting = True
+                return None
+            if (number := self.claim(spec.trial_id)) is not None:
+                self._is_waiting = False
+                return spec, number
+            self._elsewhere[spec.trial_id] = spec
+
+    def settled(self) -> list[tuple[TrialSpec, State]]:
+        """Trials that were wanted here and that other drivers have ended, each once. Raises as `next` does.
+
+        Looks at first, and as long as trials are waited for: as often as others may end where nothing else is to do.
+        """
+        every_s = self._membership.timing.poll_s if self._is_waiting else self._membership.timing.beat_s
+        now_s = self._membership.timing.now()
+        if self._looked_s != float("-inf") and not (self._elsewhere and now_s - self._looked_s >= every_s):
+            return []
+        ended, self._free = self.look(self._elsewhere)
+        self._looked_s = self._membership.timing.now()
+        return [(self._elsewhere.pop(trial_id), state) for trial_id, state in ended.items()]
+
+    def look(self, waiting: Iterable[str]) -> tuple[dict[str, State], list[str]]:
+        """Look at trials that other drivers had.
+
+        Returns:
+            Those that have ended, with their state, and those that nobody has any more.
+
+        Raises:
+            RemovedError: others counted this driver as ended.
+            StoreError: the storage does not answer.
+        """
+        self._membership.check()  # a driver that was removed must not claim
+        self._read_rows()
+        self._claims.refresh()
+        ended, free = dict[str, State](), list[str]()
+        for trial_id in waiting:
+            attempt, state = self._ended.get(trial_id, (0, None))
+            is_new = attempt >= max(self._numbers.get(trial_id, 1), self._mine.get(trial_id, 0) + 1)
+            is_over = is_new and not self._claims.is_claimed(trial_id)
+            self._known[trial_id] = attempt
+            if state is not None and (state is State.COMPLETED or is_over):
+                ended[trial_id] = state
+                self._numbers[trial_id] = attempt + 1
+                continue
+            if self._claims.is_free(trial_id):
+                free.append(trial_id)
+        return ended, free
+
+    def claim(self, trial_id: str) -> int | None:
+        """Claim a trial; the number of its next attempt, None if another driver has it or has ended it."""
+        if self._is_news(trial_id):
+            return None
+        number = self._claims.take(trial_id, self._newest_known(trial_id) + 1)
+        if number is None:
+            return None
+        self._read_rows()
+        if self._is_news(trial_id):
+            self._claims.drop(trial_id)
+            return None
+        self._mine[trial_id] = number
+        return number
+
+    def again(self, trial_id: str, number: int) -> int:
+        """Claim a further attempt at a trial that runs here. Raises as `next` does."""
+        claimed = self._claims.take(trial_id, number)
+        if claimed is None:
+            raise RemovedError(f"trial {trial_id}: another driver counted this one as ended and runs it.")
+        self._mine[trial_id] = claimed
+        return claimed
+
+    def forget(self, attempts: Mapping[str, int]) -> None:
+        """Delete the claims to trials' attempts that ended here and whose rows are committed. Raises StoreError."""
+        self._claims.delete(attempts)
+
+    def _newest_known(self, trial_id: str) -> int:
+        """The newest attempt that may have rows: from before this launch, or one that did not end the trial."""
+        return max(self._numbers.get(trial_id, 1) - 1, self._known.get(trial_id, 0), self._mine.get(trial_id, 0))
+
+    def _is_news(self, trial_id: str) -> bool:
+        """Whether the trial is complete, or an attempt that this driver did not know of has ended."""
+        attempt, state = self._ended.get(trial_id, (0, None))
+        return state is State.COMPLETED or attempt > self._newest_known(trial_id)
+
+    def _read_rows(self) -> None:
+        for part in self._rows.poll().rows:
+            for row in part.to_pylist():
+                attempt, state = self._ended.get(row["trial_id"], (0, None))
+                if state is not State.COMPLETED and row["attempt"] >= attempt:
+                    self._ended[row["trial_id"]] = (row["attempt"], State(row["state"]))
