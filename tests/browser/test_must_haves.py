@@ -318,37 +318,6 @@ def test_a_choice_taken_back_at_once_is_taken_back(url: str, watched: Watched) -
     expect(page.locator("#control-split")).to_have_value("dev")
 
 
-def test_the_script_of_the_grid_is_loaded_where_a_grid_is_shown(url: str, watched: Watched) -> None:
-    page = watched.open(f"{url}/scores")
-    assert page.locator("script[src*=ag_grid]").count() == 0
-    page.get_by_role("link", name="Trials", exact=True).click()
-    page.locator(".ag-cell").first.wait_for()
-
-
-def test_controls_are_made_after_the_first_figure_where_room_was_left(url: str, watched: Watched) -> None:
-    page = watched.open(f"{url}/scores")
-    with_controls = page.locator(PLOT).bounding_box()
-    page.evaluate("document.getElementById('controls').replaceChildren()")
-    assert page.locator(PLOT).bounding_box() == pytest.approx(with_controls, abs=1)
-    page.reload()
-    page.locator(f"{PLOT} .points path").first.wait_for()
-    page.locator("#control-split").wait_for()
-
-
-def test_what_is_in_sight_is_asked_for_first_and_each_part_once(url: str, watched: Watched) -> None:
-    page = watched.open(f"{url}/scores?size=800")
-    page.locator('[data-part="matters-means"]').scroll_into_view_if_needed()
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url) if "/part/" in request.url else None)
-    page.evaluate("document.querySelector('#control-theme').focus()")
-    page.evaluate("window.dash_clientside.set_props('url', {search: '?size=200'})")
-    page.wait_for_url("**/scores?size=200")
-    wait_until_drawn(page)
-    names = [address.rpartition("/")[2].partition("?")[0] for address in asked]
-    assert names[0] != "depth-strip"
-    assert sorted(names) == sorted(part.name for part in VIEWS["/scores"].parts if not part.on_demand)
-
-
 def test_what_the_url_cannot_mean_is_told(url: str, watched: Watched) -> None:
     page = watched.open(f"{url}/scores?sweep=gone&tolerance=much&nonsense=1")
     for words in ("There is no sweep 'gone' here", "'much' must be a number", "'nonsense'"):

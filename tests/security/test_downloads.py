@@ -103,23 +103,6 @@ def test_a_file_longer_than_listed_is_not_read_to_its_end(liar: Liar, here: Path
     assert list(here.iterdir()) == []
 
 
-@each("reset", ["9" * 30, "-1", "\xb2", "soon", "1e9", ""])
-def test_a_time_that_is_none_is_in_some_minutes(reset: str, liar: Liar) -> None:
-    liar.answer = Reply(429, headers={"X-RateLimit-Reset": reset})
-    assert "too many requests from this address. Try again " in fetch()
-
-
-def test_a_redirect_without_end_is_told(liar: Liar) -> None:
-    liar.answer = Reply(302, headers={"Location": f"{liar.url}/again"})
-    assert "cannot connect" in fetch()
-
-
-@each("place", ["file:///etc/passwd", "ftp://a/b", "http://[bad", "http://\u2028/"])
-def test_a_redirect_to_no_web_address_is_told(place: str, liar: Liar) -> None:
-    liar.answer = Reply(302, headers={"Location": place.encode("ascii", "ignore").decode()})
-    assert fetch().isprintable()
-
-
 # --- Secrets
 
 

@@ -1,8 +1,7 @@
 """A Ray cluster of several nodes on this machine: a head and two workers, each started with `ray start`.
 
-With the rights for it every node gets a network namespace of its own, joined by a bridge inside the head's, so that a
-node's network can be cut, no port is taken twice and nothing of the machine's own network is touched. Without them all
-nodes share loopback, on free ports.
+With the rights for it every node gets a network namespace of its own, joined by a bridge inside the head's, so that no
+port is taken twice and nothing of the machine's own network is touched. Without them all nodes share loopback.
 
     with Nodes(Path("/tmp/a-folder")) as nodes:      # everything that was started is gone afterwards
         subprocess.run([*nodes.prefix, ...], env=nodes.environment, cwd=nodes.driver_folder)
@@ -32,7 +31,6 @@ _PORT, _DASHBOARD = 6379, 8265
 _NUMBERS = itertools.count()
 
 # A lost node, or a lost head, is noticed after seconds and not after minutes, so that a run takes less than one.
-NOTICED_S = 9.0
 _SETTINGS = {
     "RAY_gcs_rpc_server_reconnect_timeout_s": "10",
     "RAY_health_check_initial_delay_ms": "1000",
@@ -175,7 +173,6 @@ class Local:
     """`--cluster local`: each driver starts a Ray of its own, so there is nothing to start or mend."""
 
     name = "local"
-    isolated = False
 
     def __init__(self, folder: Path, extra: dict[str, str] | None = None) -> None:
         self._folder, self.driver_folder, self.prefix = folder, folder / "driver", list[str]()

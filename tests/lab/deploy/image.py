@@ -10,7 +10,6 @@ import secrets
 import shutil
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,23 +50,19 @@ class Buildah:
 
 @dataclass(frozen=True)
 class Image:
-    """What two builds of it gave.
+    """What its build gave.
 
     Attributes:
         secret: A word of the pip.conf that the build was given.
         storage: All layers of all stages, and their histories.
         files: Where its files are mounted.
         about: As `buildah inspect` tells.
-        ids: Of the first and the second build.
-        seconds: What each took.
     """
 
     secret: str
     storage: Path
     files: Path
     about: dict[str, Any]
-    ids: list[str]
-    seconds: list[float]
 
     @property
     def config(self) -> dict[str, Any]:
@@ -83,7 +78,7 @@ class Image:
 
 @contextlib.contextmanager
 def built_image() -> Iterator[Image]:
-    """Built twice; gone afterwards."""
+    """Built once; gone afterwards."""
     with tempfile.TemporaryDirectory(prefix="image-", dir="/var/tmp") as name:
         folder, settings, secret = Path(name), pip_settings(), secrets.token_hex(16)
         buildah = Buildah(folder)
@@ -95,14 +90,10 @@ def built_image() -> Iterator[Image]:
             words += [f"--secret=id=pip.conf,src={folder}/pip.conf"]
             words += [f"--volume={place}:{place}:ro" for place in local_folders(settings)]
             words += [f"--build-arg=PYTORCH_INDEX={url}" for url in settings.get("PIP_EXTRA_INDEX_URL", "").split()[:1]]
-            ids, seconds = [], []
-            for _ in range(2):
-                began = time.monotonic()
-                ids.append(buildah("build", "--quiet", *words, "."))
-                seconds.append(time.monotonic() - began)
-            made = buildah("from", "--pull-never", ids[0])
-            about = json.loads(buildah("inspect", "--type=image", ids[0]))
-            yield Image(secret, buildah.storage, Path(buildah("mount", made)), about, ids, seconds)
+            built = buildah("build", "--quiet", *words, ".")
+            made = buildah("from", "--pull-never", built)
+            about = json.loads(buildah("inspect", "--type=image", built))
+            yield Image(secret, buildah.storage, Path(buildah("mount", made)), about)
         finally:
             buildah("rm", "--all")
 
