@@ -19,9 +19,9 @@ import pyarrow.compute as pc
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.analysis.trial_frame import CONDITIONS, TEXTS
 from orchestrator.store import ResultStore
-from orchestrator.store.follower import Follower
+from orchestrator.store.parts import Follower
 from orchestrator.store.schema import KEYS, METRICS, TABLES
-from orchestrator.store.stored_specs import ADDED, completed, stored_spec
+from orchestrator.store.stored_specs import stored_spec
 from orchestrator.store.sweep_plans import SweepPlan, newest_plan
 from trials.errors import StoreError
 from trials.record import MEASURED
@@ -39,7 +39,7 @@ _MAPS = {"dev": "best_metrics", "test": "test_metrics"}
 NUMBERS = tuple("score" if name == "best_score" else name for name in _NUMBERS)  # as a frame of trials calls them
 # The columns of each table that the dashboards show.
 SHOWN = {
-    "trials": (*_ENDED, *_MAPS.values(), "spec", *ADDED),
+    "trials": (*_ENDED, *_MAPS.values(), "spec", "cell_id", "seed_key"),
     "epochs": (
         "trial_id", "attempt", "step", "epoch", "train_loss", "dev_loss", "score", *METRICS, "lr", "train_s", "eval_s",
         "time",
@@ -133,7 +133,10 @@ class FollowedTable:
         if not self._follower.changed():
             return False
         news = self._follower.poll()
-        way_out = {True: "Upgrade permafrost-sweeps.", False: "Its rows are not shown; run `permafrost store repair`."}
+        way_out = {
+            True: "Upgrade permafrost-sweeps.",
+            False: "Not shown; the same launch runs its trials again.",
+        }
         self.problems = [f"{self._table}/{part.name}: {part.wrong}. {way_out[part.newer]}" for part in news.broken]
         known = self.rows.iloc[:0] if news.reset else self.rows
         if news.rows:
@@ -161,7 +164,7 @@ def of_attempts(rows: pd.DataFrame, trials: pd.DataFrame) -> pd.DataFrame:
 
 def ended_trials(rows: pa.Table, settings: Settings) -> pd.DataFrame:
     """The columns that are shown of ended trials, with `cell` and `seed`: None where a spec cannot be read."""
-    read = settings.of_rows(completed(rows))
+    read = settings.of_rows(rows)
     metrics = {
         f"{split}:{name}": pc.map_lookup(rows[column], name, "first")
         for split, column in _MAPS.items()

@@ -14,8 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from orchestrator.store import ResultStore
-from orchestrator.store.contents import BrokenPart, latest, read_part
-from orchestrator.store.parts import PartFolder
+from orchestrator.store.parts import BrokenPart, PartFolder, latest
 from orchestrator.store.schema import KEYS, TABLES
 
 _COLUMNS = {
@@ -50,7 +49,7 @@ class TrialRows:
     def _read_parts(self, missing: set[str]) -> None:
         def read(name: str) -> pa.Table | BrokenPart | None:
             is_known = name in self._holds and not self._holds[name] & missing
-            return None if is_known else read_part(self._parts, name, self._columns)
+            return None if is_known else self._parts.read_part(name, self._columns)
 
         loaded = self._loaded | missing
         names, parts = self._parts.read_each(read)

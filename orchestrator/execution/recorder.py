@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -11,10 +12,8 @@ import pyarrow as pa
 from orchestrator.execution.events import Listener
 from orchestrator.execution.trial_rows import epoch_row, report_rows, trial_row
 from orchestrator.store import ResultStore
-from orchestrator.store.contents import COMMIT_ORDER
-from orchestrator.store.row_digests import NOTHING, RECORDED, as_columns, of_columns, recorded
-from orchestrator.store.schema import TABLES
-from orchestrator.store.stored_tensors import WEIGHTS, forget, recorded_weights
+from orchestrator.store.schema import COMMIT_ORDER, COUNTED
+from orchestrator.store.stored_tensors import forget
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
 from trials.state import State
@@ -28,8 +27,7 @@ class Recorder(Listener):
 
     `before_commit` is called before each commit; it raises if others counted this driver as ended, and nothing is
     written. `over` receives the trials that ended, each with its attempt, once their rows are committed. `may_compact`
-    says whether this driver is the one that compacts. With `keeps_weights` the rows of completed trials record their
-    stored weights, too.
+    says whether this driver is the one that compacts.
     """
 
     def __init__(
@@ -39,23 +37,21 @@ class Recorder(Listener):
         *,
         over: Callable[[dict[str, int]], None] = lambda attempts: None,
         may_compact: Callable[[], bool] = lambda: True,
-        keeps_weights: bool = False,
     ) -> None:
         self._tell_over, self._may_compact = over, may_compact
-        self._keeps_weights = keeps_weights
         self._store, self._before_commit = store, before_commit
         self._attempts: dict[str, int] = {}
         self._over: dict[str, int] = {}
         self._commits = 0
         self._records: dict[str, list[EpochRecord]] = {}
-        self._rows: dict[str, dict[str, list[dict[str, Any]]]] = {}  # of running attempts, by table
+        self._counts: dict[str, Counter[str]] = {}  # rows of running attempts, by table
         self._buffered: dict[str, list[dict[str, Any]]] = {table: [] for table in COMMIT_ORDER}
         self._flushed = time.monotonic()
 
     def started(self, spec: TrialSpec, attempt: int) -> None:
         """Start an attempt."""
         self._records[spec.trial_id], self._attempts[spec.trial_id] = [], attempt
-        self._rows[spec.trial_id] = {table: [] for table in RECORDED}
+        self._counts[spec.trial_id] = Counter()
 
     def evaluated(self, spec: TrialSpec, record: EpochRecord) -> None:
         """Buffer an epoch row."""
@@ -67,7 +63,7 @@ class Recorder(Listener):
                 rows.setdefault(table, []).extend(new)
         for table, new in rows.items():
             self._buffered[table] += new
-            self._rows[spec.trial_id][table] += new
+            self._counts[spec.trial_id][table] += len(new)
         if not record.last:  # the trial's own row follows at once, and is committed with these
             self.tick()
 
@@ -81,12 +77,9 @@ class Recorder(Listener):
         self._buffer(spec, state, error)
 
     def _buffer(self, spec: TrialSpec, state: State, error: str | None) -> None:
-        records, rows = self._records.pop(spec.trial_id, []), self._rows.pop(spec.trial_id, {})
-        attempt = self._attempts[spec.trial_id]
-        counts = dict.fromkeys(RECORDED, NOTHING) | {
-            name: recorded(name, pa.Table.from_pylist(some, TABLES[name])) for name, some in rows.items() if some
-        }
-        self._buffered["trials"].append(trial_row(spec, attempt, records, state, error) | as_columns(counts))
+        records, counts = self._records.pop(spec.trial_id, []), self._counts.pop(spec.trial_id, Counter())
+        attempt, row_counts = self._attempts[spec.trial_id], [(table, counts[table]) for table in COUNTED]
+        self._buffered["trials"].append(trial_row(spec, attempt, records, state, error) | {"row_counts": row_counts})
         self._buffered["commits"].append({"trial_id": spec.trial_id, "attempt": attempt})
         self.tick()
 
@@ -100,8 +93,6 @@ class Recorder(Listener):
         if any(self._buffered.values()):
             self._before_commit()
             self._commits += 1
-        if self._keeps_weights:
-            self._record_weights()
         for table, rows in self._buffered.items():
             self._store.append(table, rows)
             rows.clear()
@@ -114,11 +105,6 @@ class Recorder(Listener):
             pa.default_memory_pool().release_unused()  # it would keep the memory of the largest compaction
             self._commits = 0
         self._flushed = time.monotonic()
-
-    def _record_weights(self) -> None:
-        rows = {row["trial_id"]: row for row in self._buffered["trials"] if row["state"] == State.COMPLETED}
-        for trial_id, weights in recorded_weights(self._store.storage, rows.keys()).items():
-            rows[trial_id] |= as_columns(of_columns(rows[trial_id]) | {WEIGHTS: weights})
 
     def close(self) -> None:
         """Commit the remaining rows, and compact the store unless another driver is to."""

@@ -11,8 +11,7 @@ import pyarrow as pa
 
 from orchestrator.execution.trial_rows import epoch_row
 from orchestrator.store import ResultStore
-from orchestrator.store.contents import COMPUTED
-from orchestrator.store.schema import EPOCHS
+from orchestrator.store.schema import COMPUTED, EPOCHS
 from orchestrator.store.stored_specs import LISTING, stored_spec
 from trials.errors import ConfigError, NothingMatchedError
 from trials.record import EpochRecord

@@ -5,11 +5,11 @@ A trial that another driver has is waited for: until it has ended, or until that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from orchestrator.claims import CLAIMS, Claims, Membership, RemovedError
 from orchestrator.storage.storage import Storage
-from orchestrator.store.follower import Follower
+from orchestrator.store.parts import Follower
 from trials.spec import TrialSpec
 from trials.state import State
 
@@ -24,11 +24,17 @@ class SharedTrials:
     - A trial is claimed, then rows are read. If the claim was free because the trial has just ended, its row is there.
     """
 
-    def __init__(self, store: Storage, membership: Membership, numbers: Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        store: Storage,
+        membership: Membership,
+        numbers: Mapping[str, int],
+        lost: Collection[tuple[str, int]] = frozenset(),
+    ) -> None:
         """`numbers` are those of each trial's next attempt, if that is not 1, as of the start of this launch: it or a
-        later one ends the trial for this launch, whoever makes it.
+        later one ends the trial for this launch, whoever makes it. `lost` are completed attempts that have lost rows.
         """
-        self._membership, self._numbers = membership, dict(numbers)
+        self._membership, self._numbers, self._lost = membership, dict(numbers), lost
         self._claims = Claims(store.at(CLAIMS), membership)
         self._rows = Follower(store, "trials", ("trial_id", "attempt", "state"))
         self._ended: dict[str, tuple[int, State]] = {}  # a completed attempt of each trial, else the newest
@@ -142,5 +148,6 @@ class SharedTrials:
         for part in self._rows.poll().rows:
             for row in part.to_pylist():
                 attempt, state = self._ended.get(row["trial_id"], (0, None))
-                if state is not State.COMPLETED and row["attempt"] >= attempt:
+                is_lost = (row["trial_id"], row["attempt"]) in self._lost
+                if not is_lost and state is not State.COMPLETED and row["attempt"] >= attempt:
                     self._ended[row["trial_id"]] = (row["attempt"], State(row["state"]))

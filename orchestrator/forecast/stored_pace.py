@@ -11,7 +11,7 @@ import pyarrow as pa
 from orchestrator.claims.present_drivers import RunningDriver, began_at, likely_shares
 from orchestrator.forecast.pace import Pace
 from orchestrator.store import ResultStore
-from orchestrator.store.follower import Follower
+from orchestrator.store.parts import Follower
 from orchestrator.store.stored_specs import stored_spec
 from orchestrator.store.sweep_plans import SweepPlan
 from trials.record import paid_prefix_s

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from orchestrator.claims import running_drivers
 from orchestrator.store import ResultStore
-from orchestrator.store.follower import Follower
+from orchestrator.store.parts import Follower
 from orchestrator.store.stored_specs import stored_spec
 from trials.spec import TrialSpec
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from orchestrator.analysis.cells import objective_group
 from orchestrator.store import ResultStore
 from orchestrator.store.evidence import SENTENCE_COLUMNS, TRIAL_COLUMNS
-from orchestrator.store.follower import Changes, Follower
+from orchestrator.store.parts import Changes, Follower
 from trials.errors import StoreError
 from trials.record import EpochRecord, loss_fall
 from trials.spec import TrialSpec

@@ -10,7 +10,7 @@ from orchestrator.claims import running_drivers
 from orchestrator.config.quantities import counted, points
 from orchestrator.execution.events import last_line
 from orchestrator.store import ResultStore
-from orchestrator.store.follower import Follower
+from orchestrator.store.parts import Follower
 from orchestrator.store.stored_specs import stored_spec
 from orchestrator.store.sweep_plans import SweepPlan
 from trials.metrics.metric import metric_label

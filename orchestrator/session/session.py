@@ -26,10 +26,9 @@ from orchestrator.session.bounds import Bounds
 from orchestrator.session.outcome import Outcome, early_end, outcome_of
 from orchestrator.session.sweep_run import SweepRun
 from orchestrator.session.terms import Terms
-from orchestrator.storage.storage import FolderStorage
+from orchestrator.storage.storage import FolderStorage, temporary_files
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.schema import CHECKPOINTS
-from orchestrator.store.temporary_files import remove_temporary_files
 from orchestrator.sweeps.cluster_spec import ClusterSpec, check_room_here, settled
 from orchestrator.sweeps.plan import Plan, brought_up_to_date, make_plan
 from orchestrator.sweeps.sweep import SweepSpec
@@ -116,7 +115,10 @@ class Launch(Terms):
         with stop.signals.handled(self.say):
             try:
                 with self._join(plan) as membership:
-                    remove_temporary_files(results.storage, membership)
+                    left_by_killed = temporary_files(results.storage, without=(DRIVERS,))
+                    if left_by_killed and not membership.others():  # listed last: who comes later writes other files
+                        for file in left_by_killed:
+                            file.unlink(missing_ok=True)
                     results.add_plan(plan.declared())
                     plan = brought_up_to_date(plan, results)  # other drivers may have run trials until now
                     run = SweepRun(self, plan, membership, stop, committed)

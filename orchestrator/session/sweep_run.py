@@ -34,7 +34,7 @@ class SweepRun:
         start = int(membership.token, 16) / 16**16 if membership.others() else 0.0
         clock = bounds.clock(terms.began)
         self.source = source_of(plan, results, check=membership.check, time_left=clock, start=start)
-        self._shared = SharedTrials(results.storage, membership, plan.attempts)
+        self._shared = SharedTrials(results.storage, membership, plan.attempts, results.lost_attempts())
         self.queue = TrialQueue(self.source, plan.sweep.limits, most=bounds.trials or None, shared=self._shared)
 
     @property
@@ -60,7 +60,6 @@ class SweepRun:
                 before_commit=self._membership.check,
                 over=self._over,
                 may_compact=self._membership.is_first,
-                keeps_weights=sweep.keep == "weights",
             )
             work = LaunchWork(
                 plan=plan,

@@ -12,7 +12,7 @@ import re
 import shutil
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import takewhile
 from pathlib import Path
@@ -32,7 +32,7 @@ class BrokenError(StoreError):
     """
 
     def __init__(
-        self, path: str, wrong: str, way_out: str = "Move it out of the store: `permafrost store repair`"
+        self, path: str, wrong: str, way_out: str = "Delete it: the same launch runs again what it held"
     ) -> None:
         self.wrong = wrong
         super().__init__(f"{path}: {wrong}. {way_out}.")
@@ -202,24 +202,6 @@ class FolderStorage(Storage):
             raise StoreError(f"{self}: cannot be read ({error.strerror}). Make it readable first.") from error
         return sizes
 
-    def odd(self) -> list[str]:
-        """What is neither a file nor a folder, nor leads to one: pipes, sockets, devices, links to nowhere."""
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(self.folder) as entries:
-            return sorted(entry.name for entry in entries if not (entry.is_file() or entry.is_dir()))
-        return []
-
-    def move(self, name: str, target: FolderStorage) -> None:
-        """Move whatever has this name, if anything, with its mode; a link is moved itself. Raises StoreError."""
-        try:
-            target.folder.mkdir(parents=True, exist_ok=True)
-            (self.folder / name).rename(target.folder / name)
-            for folder in (target.folder, self.folder):
-                _flush_names(folder)
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            raise StoreError(f"{self}/{name}: cannot be moved ({error.strerror}). Move it out by hand.") from error
-
     def folders(self) -> list[str]:
         """The names of the folders inside."""
         return sorted(path.name for path in self.folder.glob("*") if path.is_dir())
@@ -298,6 +280,19 @@ class FolderStorage(Storage):
         """Check that the folder, or the one it will be created in, is writable."""
         if not os.access(self._existing(), os.W_OK):
             raise StoreError(f"{self}: cannot be written. Give another folder with --store.")
+
+
+def temporary_files(storage: Storage, *, without: Collection[str]) -> list[Path]:
+    """What killed writers left in the folders inside, but for those of some names. Object stores have nothing of it."""
+    if not isinstance(storage, FolderStorage):
+        return []
+    found = []
+    for folder, inside, names in os.walk(storage.folder):
+        if Path(folder) == storage.folder:  # others may write here, and in some folders, before they are present
+            inside[:] = [name for name in inside if name not in without]
+        else:
+            found += [Path(folder) / name for name in filter(TEMPORARY_FILE.fullmatch, names)]
+    return found
 
 
 def temporary_name(name: str) -> str:

@@ -3,15 +3,18 @@
 Parts never change and their names are never reused. Compaction writes the rows of some parts into a new one and then
 deletes the old ones, so a row may be in two parts for a moment: readers drop duplicates.
 
+    follower = Follower(store.storage, "epochs", ["trial_id", "step", "score"])
+    changes = follower.poll()      # first all parts, then only new ones
+
 Why there is no manifest of the valid parts: it would be one more object that each commit has to replace, and what it
 would guarantee is guaranteed without it:
 
 - *Commits are atomic.* The rows of a trial are in several tables and are committed with the trial's own row last
-  (`contents.COMMIT_ORDER`): that row is the commit record. It holds the number and a digest of the trial's rows in each
-  other table (`row_digests`), so that a lost part is noticed. Of the commit record itself only `commits`, which is
-  written after it, has a copy of the key. Readers read the trials first and then the other tables
-  (`results`), so they see everything that belongs to a trial whose row they have seen. For the same reason a part may
-  be split into two objects (`Storage.largest_bytes`): nothing counts before the trial's row exists.
+  (`schema.COMMIT_ORDER`): that row is the commit record. It holds the number of the trial's rows in each other table
+  (`row_counts`), so that a lost part is noticed. Of the commit record itself only `commits`, which is written after it,
+  has a copy of the key. Readers read the trials first and then the other tables (`results`), so they see everything
+  that belongs to a trial whose row they have seen. For the same reason a part may be split into two objects
+  (`Storage.largest_bytes`): nothing counts before the trial's row exists.
 - *Compaction neither loses nor duplicates rows.* The new part exists before an old one is deleted, so each row is in
   some part at any moment. A row that is in two parts is dropped by its key, which also makes a repeated PUT or a kill
   harmless. Of two concurrent compactions each deletes only what is in a part of its own.
@@ -19,39 +22,74 @@ would guarantee is guaranteed without it:
   new part's name sorts after those of all parts that it replaces, so if an old one is missing from a page, the new one
   is on that page or a later one. A local folder, whose listing has no order, is read twice.
 - *A part may vanish between listing and reading.* Then everything is listed again.
-- *A corrupted part is not read.* Its name contains its digest (`names`), and compaction verifies it like any reader.
+- *A corrupted part is left out.* The digest in its name covers every byte, those between Parquet's pages, too, which
+  the checksums of pages do not. Readers report it, the next launch runs again what was in it, and compaction leaves it
+  where it is.
 """
 
 from __future__ import annotations
 
+import functools
+import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from orchestrator.storage.storage import BrokenError, NewerError, Storage
-from orchestrator.store.parquet_files import decoded_bytes, encoded, rewritten
 from orchestrator.store.schema import (
     SCHEMA_VERSION,
+    TABLES,
     VERSION_KEY,
     WRONG_DIGEST,
     is_intact,
-    proven_reads,
     read_intact,
     stamp_of,
     stamped,
     unusable,
 )
 from trials.errors import StoreError, is_out_of_memory
+from trials.escaping import escaped
 
 T = TypeVar("T")
 
 PART_BYTES = 8 * 2**20  # size of a compacted part
 LARGEST_BYTES = 2 * 10**9  # in memory; `PART_BYTES` become a hundred times as much at most
+GROUP_BYTES = 4 * 2**20  # in memory: the rows that are rewritten at a time and form a row group
 _ATTEMPTS = 20  # parts vanish while another process compacts
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class BrokenPart:
+    """A part that cannot be read.
+
+    Attributes:
+        newer: Whether it is intact, but of a newer version.
+    """
+
+    name: str
+    wrong: str
+    newer: bool
+
+
+@functools.cache
+def report(problem: str) -> None:
+    """Say what readers leave out, once in a process: on stderr, unless logging is set up otherwise."""
+    _log.warning("%s", escaped(problem))
+
+
+def left_out(place: str, wrong: str) -> str:
+    """What is said of a file that cannot be used."""
+    return (
+        f"{place}: {wrong}. It is left out, and the same launch runs again what it held. Then delete it, or write a "
+        "clean store with `permafrost export store`."
+    )
 
 
 class PartFolder:
@@ -81,17 +119,43 @@ class PartFolder:
     def read(self, trial_id: str | None = None, columns: Sequence[str] | None = None) -> pa.Table:
         """All rows of all parts, or those of one trial, oldest part first; may contain duplicates.
 
-        With `columns` only these, in the table's order: most bytes of a trial's row are its spec and versions.
+        With `columns` only these, in the table's order: most bytes of a trial's row are its spec and versions. Parts
+        that are broken are reported and left out.
 
         Raises:
-            StoreError: a part is not Parquet or comes from a newer version, or the storage cannot be read.
+            StoreError: a part comes from a newer version, or the storage cannot be read.
         """
         if columns is not None:
             columns = [name for name in self.schema.names if name in columns]
         none = pa.Table.from_batches([], self.schema)  # `empty_table` would import pandas, which takes 0.3 s
         none = none if columns is None else none.select(columns)
-        _, tables = self.read_each(lambda name: self._read_part(name, trial_id, columns))
+
+        def take(name: str) -> pa.Table:
+            try:
+                return self.decoded(name, self._content(name), trial_id, columns)
+            except NewerError:
+                raise
+            except BrokenError as error:
+                report(left_out(f"{self.storage}/{name}", error.wrong))
+                return none
+
+        _, tables = self.read_each(take)
         return pa.concat_tables([none, *tables.values()])
+
+    def read_part(self, name: str, columns: Sequence[str] | None = None) -> pa.Table | BrokenPart:
+        """The rows of a part, with all columns or some; a `BrokenPart` if it cannot be read.
+
+        Raises:
+            FileNotFoundError: it no longer exists.
+        """
+        try:
+            return self.decoded(name, read_intact(self.storage, name), columns=columns)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            return BrokenPart(name, f"cannot be read ({error.strerror or error})", newer=False)
+        except BrokenError as error:
+            return BrokenPart(name, error.wrong, newer=isinstance(error, NewerError))
 
     def read_each(self, read: Callable[[str], T]) -> tuple[dict[str, int], dict[str, T]]:
         """The size of each committed part and the result of `read` for it, oldest first.
@@ -119,24 +183,36 @@ class PartFolder:
 
     def compact(self) -> None:
         """Merge parts of neighbouring age, up to `PART_BYTES` or the storage's limit. A kill at any moment loses none.
-        Raises StoreError as `read` does; or old parts could not be deleted, which is harmless.
+        Raises StoreError: the storage cannot be read, or old parts could not be deleted, which is harmless.
 
         Parts of full size are left alone and rows are rewritten a group at a time, so the time depends on what is new
         since the last compaction, and the memory on a few groups, however large the table is.
         """
-        for old in list(_runs(self.sizes(), min(PART_BYTES, self.storage.largest_bytes or PART_BYTES))):
+        for run in list(_runs(self.sizes(), min(PART_BYTES, self.storage.largest_bytes or PART_BYTES))):
             try:
-                contents = self.storage.each(proven_reads(self.storage).read, old)
+                contents = dict(zip(run, self.storage.each(self._content, run), strict=True))
             except FileNotFoundError:  # another process is compacting
                 return
-            parts = zip(old, contents, strict=True)
-            rows = (group for name, content in parts for group in self._groups(name, pa.py_buffer(content)))
-            # It takes the position of its parts in the order, after all of them.
-            self._commit(rewritten(rows, self.storage.largest_bytes), stamp_of(old[-1]) + 1)
-            self.storage.each(self.storage.delete, old)
+            old = [name for name in run if is_intact(name, contents[name])]
+            if len(old) < 2:
+                continue
+            rows = (group for name in old for group in self._groups(name, contents[name]))
+            with suppress(BrokenError):
+                # It takes the position of its parts in the order, after all of them.
+                self._commit(rewritten(rows, self.storage.largest_bytes), stamp_of(old[-1]) + 1)
+                self.storage.each(self.storage.delete, old)
 
-    def _read_part(self, name: str, trial_id: str | None = None, columns: Sequence[str] | None = None) -> pa.Table:
-        return self.decoded(name, read_intact(self.storage, name), trial_id, columns)
+    def _content(self, name: str) -> pa.Buffer:
+        """The bytes of a part. Raises FileNotFoundError and StoreError."""
+        try:
+            return read_intact(self.storage, name)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            wrong = f"{self.storage}/{name}: cannot be read ({error.strerror or error})"
+            raise StoreError(
+                f"{wrong}. Make it readable, or delete it: the same launch runs again what was in it."
+            ) from error
 
     def decoded(
         self, name: str, content: pa.Buffer, trial_id: str | None = None, columns: Sequence[str] | None = None
@@ -251,3 +327,161 @@ def _fill(table: pa.Table, schema: pa.Schema) -> pa.Table:
         for field in schema
     ]
     return pa.Table.from_arrays(columns, schema=schema)
+
+
+def repeated(rows: pa.Table, keys: Sequence[str]) -> list[list[int]]:
+    """For each key that occurs more than once, the indices of its rows, ascending."""
+    names = list(keys)
+    numbered = rows.select(names).append_column("at", pa.array(range(len(rows)), pa.int64()))
+    counts = numbered.group_by(names).aggregate([("at", "count")])
+    many = counts.filter(pc.greater(counts["at_count"], 1)).select(names)
+    if not len(many):  # the usual case; lists of all rows take memory
+        return []
+    groups = numbered.join(many, names, join_type="inner").group_by(names).aggregate([("at", "list")])
+    return sorted(sorted(at) for at in groups["at_list"].to_pylist())
+
+
+def latest(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
+    """One row per key, the later of duplicates, in the order of the rows."""
+    doubles = {row for at in repeated(rows, keys) for row in at[:-1]}
+    return rows if not doubles else rows.take(pa.array([n for n in range(len(rows)) if n not in doubles], pa.int64()))
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What is new since the last poll.
+
+    Attributes:
+        reset: Whether these are all rows, and those of earlier polls must be dropped.
+        rows: A table for each new readable part, oldest first, with the columns asked for.
+        broken: All parts that cannot be read, new or not.
+    """
+
+    reset: bool
+    rows: tuple[pa.Table, ...]
+    broken: tuple[BrokenPart, ...]
+
+
+class Follower:
+    """Reads each part of a table once, as they never change.
+
+    If one disappears, because it was compacted or deleted, the rows that were read before are outdated: the changes are
+    then marked `reset` and contain everything.
+    """
+
+    def __init__(self, storage: Storage, table: str, columns: Sequence[str]) -> None:
+        self._parts = PartFolder(storage.at(table), TABLES[table])
+        self._columns = [name for name in TABLES[table].names if name in columns]
+        self._seen: dict[str, BrokenPart | None] = {}
+
+    def changed(self) -> bool:
+        """Whether a poll would return anything; needs a listing only."""
+        return self._parts.sizes().keys() != self._seen.keys()
+
+    def poll(self) -> Changes:
+        """What is new since the last poll. Raises StoreError."""
+        names, parts = self._parts.read_each(lambda name: None if name in self._seen else self._read(name))
+        if reset := not self._seen.keys() <= names.keys():
+            _, parts = self._parts.read_each(lambda name: parts.get(name) or self._read(name))
+            self._seen = {}
+        new = {name: part for name, part in parts.items() if part is not None}
+        self._seen |= {name: part if isinstance(part, BrokenPart) else None for name, part in new.items()}
+        rows = tuple(part for part in new.values() if isinstance(part, pa.Table))
+        return Changes(reset, rows, tuple(part for part in self._seen.values() if part is not None))
+
+    def _read(self, name: str) -> pa.Table | BrokenPart:
+        return self._parts.read_part(name, self._columns)
+
+
+def encoded(table: pa.Table, limit: int | None) -> list[pa.Buffer]:
+    """The table as one file, or as several in order that are no larger than `limit` bytes."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd")
+    content = sink.getvalue()
+    if limit is None or content.size <= limit or len(table) < 2:
+        return [content]
+    half = len(table) // 2
+    return encoded(table.slice(0, half), limit) + encoded(table.slice(half), limit)
+
+
+def rewritten(tables: Iterable[pa.Table], limit: int | None) -> list[pa.Buffer]:
+    """The rows of all tables, as `encoded`, without all of them in memory: in a file they are much smaller."""
+    groups = _joined(tables)
+    first = next(groups, None)
+    if first is None:
+        return []
+    sink = pa.BufferOutputStream()
+    with pq.ParquetWriter(sink, first.schema, compression="zstd") as writer:
+        writer.write_table(first)
+        for group in groups:
+            writer.write_table(group)
+    content = sink.getvalue()
+    if limit is None or content.size <= limit:
+        return [content]
+    return encoded(pq.read_table(pa.BufferReader(content)), limit)
+
+
+def _joined(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """The rows in groups of about `GROUP_BYTES`; larger tables are passed on as they are."""
+    held, size = list[pa.Table](), 0
+    for table in tables:
+        if held and size + table.nbytes > GROUP_BYTES:
+            yield pa.concat_tables(held)
+            held, size = [], 0
+        held.append(table)
+        size += table.nbytes
+    if held:
+        yield pa.concat_tables(held)
+
+
+def decoded_bytes(content: pa.Buffer, columns: Collection[str] | None = None) -> int:
+    """At least as many bytes as the rows of a Parquet file, or these columns of it, take in memory; not decoded.
+
+    A few kilobytes may say "a billion times the same number" or "the same megabyte of text". Values are counted in the
+    file's metadata. Of texts, where they could be too long, each distinct one is read once.
+
+    Raises:
+        OSError, pa.ArrowException: it is not a Parquet file.
+    """
+    metadata = pq.read_metadata(pa.BufferReader(content))
+    total: int = _VALUE_BYTES * metadata.num_rows
+    for n in range(metadata.num_columns):
+        if columns is not None and metadata.schema.column(n).path.partition(".")[0] not in columns:
+            continue
+        chunks = [metadata.row_group(group).column(n) for group in range(metadata.num_row_groups)]
+        column, n_values = metadata.schema.column(n), max(sum(chunk.num_values for chunk in chunks), metadata.num_rows)
+        total += _VALUE_BYTES * n_values
+        if column.physical_type.endswith("BYTE_ARRAY") and n_values <= _MOST_TEXTS:
+            # No text is longer than all distinct ones, which are in the file.
+            text_bytes = n_values * sum(chunk.total_uncompressed_size for chunk in chunks)
+            is_sure = text_bytes < _SURELY_FINE or column.physical_type != "BYTE_ARRAY"
+            total += text_bytes if is_sure else _text_bytes(content, column.path)
+    return total
+
+
+_VALUE_BYTES = 16
+_MOST_TEXTS = 125_000_000  # more values are too many anyway
+_SURELY_FINE = 10**8
+
+
+def _text_bytes(content: pa.Buffer, column: str) -> int:
+    """Bytes of all texts of a column, which is read without their repetitions."""
+    file, total = pq.ParquetFile(pa.BufferReader(content), read_dictionary=[column]), 0
+    for group in range(file.num_row_groups):
+        for chunk in file.read_row_group(group, columns=[column]).column(0).chunks:
+            values = _innermost(chunk)
+            if pa.types.is_nested(values.type):
+                raise pa.ArrowInvalid(f"{column} is a column of no table")
+            if pa.types.is_dictionary(values.type):
+                lengths = pc.binary_length(values.dictionary).take(values.indices)
+            else:
+                lengths = pc.binary_length(values)
+            total += pc.sum(lengths.cast(pa.int64())).as_py() or 0
+    return total
+
+
+def _innermost(values: pa.Array) -> pa.Array:
+    """The values of a nested column of which one leaf was read; a map is then a list of structs with one field."""
+    while pa.types.is_list(values.type) or (pa.types.is_struct(values.type) and values.type.num_fields == 1):
+        values = values.flatten() if pa.types.is_list(values.type) else values.field(0)
+    return values

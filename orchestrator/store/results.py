@@ -10,7 +10,9 @@ store.evidence(specs).frame         # what every answer, report and card rests o
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import reduce
 from pathlib import Path
@@ -20,13 +22,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from orchestrator.config.quantities import counted
 from orchestrator.storage.open_storage import open_storage
 from orchestrator.storage.several import SeveralStorages
 from orchestrator.storage.storage import BrokenError, FolderStorage, NewerError, Storage
 from orchestrator.store.evidence import TRIAL_COLUMNS, Evidence, all_sentences, evidence_of
-from orchestrator.store.parts import PartFolder
-from orchestrator.store.schema import ALL_TABLES, CHECKPOINTS, SCHEMA_VERSION, proven_reads
-from orchestrator.store.stored_specs import ADDED, completed
+from orchestrator.store.parts import PartFolder, report
+from orchestrator.store.schema import ALL_TABLES, CHECKPOINTS, SCHEMA_VERSION
 from orchestrator.store.sweep_plans import (
     SWEEPS,
     Suggestion,
@@ -44,6 +46,7 @@ from trials.state import State
 
 MARKER = "store.json"
 FORMAT = "permafrost-store"
+NEEDED = ("epochs", "tags", "contributions")  # tables that a completed trial must be whole in; predictions are a bonus
 
 
 class ResultStore:
@@ -53,8 +56,10 @@ class ResultStore:
         storage: The folder or object store that it is in.
     """
 
-    def __init__(self, storage: Storage | Path) -> None:
+    def __init__(self, storage: Storage | Path, *, is_marked: bool = True) -> None:
+        """Without `is_marked` its marker is broken, and written again at the first write."""
         self.storage = FolderStorage(storage) if isinstance(storage, Path) else storage
+        self._is_marked = is_marked
         self._parts = {name: PartFolder(self.storage.at(name), schema) for name, schema in ALL_TABLES.items()}
 
     @property
@@ -70,19 +75,8 @@ class ResultStore:
 
     def trials(self, columns: Sequence[str] | None = None) -> pa.Table:
         """One row per ended trial, that of its newest attempt. Columns: `schema.TRIALS`, or some of them."""
-        adds = columns is None or not set(ADDED).isdisjoint(columns)
-        read = (
-            None if columns is None else sorted({"trial_id", "attempt", *columns, *((*ADDED, "spec") if adds else ())})
-        )
-        rows = _newest(self._parts["trials"].read(columns=read), ["trial_id"])
-        if not adds:
-            return rows
-        rows = completed(rows)
-        return (
-            rows
-            if columns is None
-            else rows.select([n for n in rows.column_names if n in {*columns, "trial_id", "attempt"}])
-        )
+        read = None if columns is None else ["trial_id", "attempt", *columns]
+        return _newest(self._parts["trials"].read(columns=read), ["trial_id"])
 
     def epochs(self) -> pa.Table:
         """One row per evaluation of each trial's newest ended attempt, or if none has ended, of its newest.
@@ -114,18 +108,42 @@ class ResultStore:
         return _newest(rows.filter(wanted), keys)
 
     def evidence(self, specs: Sequence[TrialSpec]) -> Evidence:
-        """What answers rest on: the planned trials of a sweep, with what the store holds of them. Raises StoreError."""
-        return evidence_of(specs, self.trials(list(TRIAL_COLUMNS)), self.contributions())
+        """What answers rest on: the planned trials of a sweep, with what the store holds of them. Raises StoreError.
+
+        A trial that has lost contributions is left out, as it will run again.
+        """
+        trials, contributions = self.trials([*TRIAL_COLUMNS, "row_counts"]), self.contributions()
+        lost = lost_rows(trials, {"contributions": contributions})
+        self._report_lost({trial_id for trial_id, _ in lost})
+        whole = pa.array([pair not in lost for pair in _pairs(trials)], pa.bool_())
+        return evidence_of(specs, trials.filter(whole), contributions)
 
     def sentences(self) -> dict[str, dict[str, dict[str, npt.NDArray[Any]]]]:
         """Trial id -> split -> those of `evidence.SENTENCE_COLUMNS` that are stored. Raises StoreError."""
         return all_sentences(self.contributions())
 
     def completed_ids(self) -> frozenset[str]:
-        """The trials that do not have to run again."""
-        rows = self._parts["trials"].read(columns=["trial_id", "state"])
-        pairs = zip(rows["trial_id"].to_pylist(), rows["state"].to_pylist(), strict=True)
-        return frozenset(trial_id for trial_id, state in pairs if state == State.COMPLETED)
+        """The trials that do not have to run again: they are complete, and have lost nothing that numbers rest on."""
+        trials, lost = self._completed()
+        whole = frozenset(pair[0] for pair in _pairs(trials) if pair not in lost)
+        self._report_lost({trial_id for trial_id, _ in lost} - whole)
+        return whole
+
+    def lost_attempts(self) -> frozenset[tuple[str, int]]:
+        """The completed attempts that have lost rows on which numbers rest."""
+        return self._completed()[1]
+
+    def _completed(self) -> tuple[pa.Table, frozenset[tuple[str, int]]]:
+        """The rows of completed attempts, and those of them that have lost rows."""
+        trials = self._parts["trials"].read(columns=["trial_id", "attempt", "state", "row_counts"])
+        trials = trials.filter(pc.equal(trials["state"], State.COMPLETED))
+        tables = {name: self._parts[name].read(columns=["trial_id", "attempt"]) for name in NEEDED}
+        return trials, frozenset(lost_rows(trials, tables))
+
+    def _report_lost(self, trial_ids: Collection[str]) -> None:
+        if trial_ids:
+            n = f"{counted(len(trial_ids), 'completed trial')}, {min(trial_ids)} among them, have lost rows"
+            report(f"{self.address}: {n}. They are left out, and the same launch runs them again.")
 
     def attempts(self) -> dict[str, int]:
         """The number of the newest attempt of every trial that has any row."""
@@ -159,11 +177,14 @@ class ResultStore:
         return sorted((plan for plan in plans if plan is not None), key=lambda plan: plan.time)
 
     def earlier_trials(self, plan: SweepPlan) -> SweepPlan:
-        """The trials that earlier plans of a sweep declared and its newest one does not. Raises BrokenError."""
+        """The trials that earlier plans of a sweep declared and its newest one does not."""
         if not is_plain(plan.name):  # no plan of ours
             return replace(plan, trials=())
         folder = self._folder_of(plan.name)
-        declared = [read_plan(folder, name).trials for name in folder.files("plan-", "plan.") if is_plan(name)]
+        declared = list[tuple[tuple[str, dict[str, Any]], ...]]()
+        for name in filter(is_plan, folder.files("plan-", "plan.")):
+            with suppress(BrokenError, FileNotFoundError):  # `sweeps` reports it; a search replaced it
+                declared.append(read_plan(folder, name).trials)
         now = dict(plan.trials)
         earlier = {trial_id: spec for trials in declared for trial_id, spec in trials if trial_id not in now}
         return replace(plan, trials=tuple(earlier.items()))
@@ -222,15 +243,11 @@ class ResultStore:
             raise StoreError(f"{self.address}: the store is gone.")
 
     def create(self) -> None:
-        """Write the store's marker, if it does not exist."""
-        if not self.storage.exists(MARKER):
-            mark(self.storage)
-
-
-def mark(storage: Storage) -> None:
-    """Write the marker, which says that this is a store, and its version."""
-    content = json.dumps({"format": FORMAT, "schema_version": SCHEMA_VERSION}, indent=1)
-    storage.write(MARKER, f"{content}\n".encode())
+        """Write the store's marker, which says that this is a store, and its version, if there is no good one."""
+        if not self._is_marked or not self.storage.exists(MARKER):
+            content = json.dumps({"format": FORMAT, "schema_version": SCHEMA_VERSION}, indent=1)
+            self.storage.write(MARKER, f"{content}\n".encode())
+            self._is_marked = True
 
 
 def open_store(path: str | Path, *, must_exist: bool = True) -> ResultStore:
@@ -254,7 +271,15 @@ def open_store(path: str | Path, *, must_exist: bool = True) -> ResultStore:
         if not _is_store(storage):  # another launch may have created it meanwhile
             _check_place(storage, is_free=is_free, must_exist=must_exist)
             return ResultStore(storage)
-    check_marker(storage)
+    try:
+        check_marker(storage)
+    except NewerError:
+        raise
+    except BrokenError as error:
+        if not holds_rows(storage):
+            raise
+        report(f"{storage}/{MARKER}: {error.wrong}. The rows are read all the same; the next launch writes it again.")
+        return ResultStore(storage, is_marked=False)
     return ResultStore(storage)
 
 
@@ -302,14 +327,10 @@ def check_marker(storage: Storage) -> None:
     path = f"{storage}/{MARKER}"
 
     def broken(wrong: str) -> BrokenError:
-        is_ours = holds_rows(storage)
-        return BrokenError(path, wrong, "Run `permafrost store repair`" if is_ours else "Give another folder")
+        return BrokenError(path, wrong, "Give another folder")
 
     try:
-        try:
-            content = json.loads(storage.read(MARKER).decode("utf-8"))
-        except ValueError:  # perhaps only this read was wrong
-            content = json.loads(proven_reads(storage).read(MARKER).decode("utf-8"))
+        content = json.loads(storage.read(MARKER).decode("utf-8"))
         right_format, version = content["format"] == FORMAT, int(content["schema_version"])
     except FileNotFoundError:
         raise broken("is not there") from None
@@ -325,6 +346,26 @@ def check_marker(storage: Storage) -> None:
 def holds_rows(storage: Storage) -> bool:
     """Whether there are parts of a store, whatever its marker says."""
     return any(PartFolder(storage.at(name), schema).names() for name, schema in ALL_TABLES.items())
+
+
+def lost_rows(trials: pa.Table, tables: Mapping[str, pa.Table]) -> dict[tuple[str, int], dict[str, tuple[int, int]]]:
+    """By attempt and table, how many rows are there and how many were committed, where some are lost.
+
+    Args:
+        trials: Rows of ended attempts: `trial_id`, `attempt`, `row_counts`.
+        tables: By name, all rows of some tables: `trial_id`, `attempt`. One that is in two parts may count twice.
+    """
+    there = {name: Counter(_pairs(rows)) for name, rows in tables.items()}
+    lost = dict[tuple[str, int], dict[str, tuple[int, int]]]()
+    for pair, counts in zip(_pairs(trials), trials["row_counts"].to_pylist(), strict=True):
+        for name, n_rows in counts or ():
+            if name in there and there[name][pair] < n_rows:
+                lost.setdefault(pair, {})[name] = (there[name][pair], n_rows)
+    return lost
+
+
+def _pairs(rows: pa.Table) -> Iterator[tuple[str, int]]:
+    return zip(rows["trial_id"].to_pylist(), rows["attempt"].to_pylist(), strict=True)
 
 
 def newest_attempts(rows: pa.Table) -> dict[str, int]:

@@ -1,11 +1,10 @@
 """The columns of the store, version 1. A file says in its metadata which version wrote it.
 
-Columns are only ever added; an older file is read with nulls in the new ones.
+Columns are only ever added; a file that lacks one is read with nulls in it.
 `_s` are seconds, `_bytes` bytes, `_j` joules. An export brings the descriptions along.
 
 An object's name is a time, so that names sort by age, then a digest of the content:
 `part-01795183308170301531-9f2c51d0a1b2c3d4.parquet`. Two writers that use the same name have written the same bytes.
-Names of the first version end in eight random digits; they remain valid, but cannot be verified.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from orchestrator.storage.proven_reads import ProvenReads
 from orchestrator.storage.storage import Storage
 from trials.metrics.metric import METRICS as REGISTERED
 from trials.metrics.metric import TaskMetric
@@ -26,7 +24,6 @@ from trials.record import RECORD_COLUMNS, EpochRecord
 from trials.state import State
 
 CHECKPOINTS = "checkpoints"  # the folder
-QUARANTINE = "quarantine"  # what repairs moved out
 WRONG_DIGEST = "its bytes do not match the digest in its name"
 _DIGITS = 16
 _DIGEST = re.compile(rf"-([0-9a-f]{{{_DIGITS}}})\.[a-z]+")
@@ -48,29 +45,17 @@ def stamp_of(name: str) -> int:
     return int(parts[1]) if len(parts) > 1 and parts[1].isascii() and parts[1].isdigit() else 0
 
 
-def promised(name: str) -> str | None:
-    """The digest in a name; None for names of the first version."""
-    match = _DIGEST.search(name)
-    return match[1] if match else None
-
-
 def is_intact(name: str, content: bytes | pa.Buffer) -> bool:
-    """Whether the bytes match the digest in a name, if it has one."""
-    return promised(name) in (None, digest(content))
-
-
-def proven_reads(storage: Storage) -> ProvenReads:
-    """The storage, read so that a wrong read is no finding."""
-    if isinstance(storage, ProvenReads):
-        return storage
-    return ProvenReads(storage, lambda name, content: promised(name) is not None and is_intact(name, content), [])
+    """Whether the bytes match the digest in a name."""
+    match = _DIGEST.search(name)
+    return match is not None and match[1] == digest(content)
 
 
 def read_intact(storage: Storage, name: str) -> pa.Buffer:
-    """An object, from a cache where its bytes match the digest in its name, else as `proven_reads` reads it."""
+    """An object, read again past the cache if its bytes do not match the digest in its name: that read may be right."""
     with storage.open(name) as file:
         content = file.read_buffer()
-    return content if is_intact(name, content) else pa.py_buffer(proven_reads(storage).read(name))
+    return content if is_intact(name, content) else pa.py_buffer(storage.read(name))
 
 
 SCHEMA_VERSION = 1
@@ -99,7 +84,7 @@ _TIMED = "When it was computed, UTC."
 _SPLIT = "dev, test or mismatched."
 _ID: Columns = {
     "trial_id": (_TEXT, "The trial: a digest of everything that decides its numbers."),
-    "attempt": (_SHORT, "Which attempt at it, from 1 on; 0 and below are of merges by earlier versions."),
+    "attempt": (_SHORT, "Which attempt at it, from 1 on."),
 }
 
 
@@ -156,20 +141,15 @@ COLUMNS: dict[str, Columns] = {
         ),
         "error": (_TEXT, "Why it ended otherwise than completed."),
         "spec": (_TEXT, "Everything that decides the trial, as JSON."),
-        # What follows from it, so that no reader has to parse it for each trial; worked out for older rows when read.
+        # What follows from it, so that no reader has to parse it for each trial.
         "cell_id": (_TEXT, "The setting, whatever its seeds: the trials of one are its replicates."),
         "baseline_id": (_TEXT, "The setting that differs from it only in that nothing is frozen."),
         "seed_key": (_INT, "All seeds of the trial in one number, the seed itself where all are equal. Pair by it."),
         "freeze": (_TEXT, "What tables call the freeze, e.g. `none`, `embeddings`, `first 2+E`. Group by it."),
         "time": (_TIME, "When it ended, UTC."),
-        # Of its rows in each other table, and of its stored weights (`row_digests`); null in older stores.
         "row_counts": (
             pa.map_(_TEXT, _INT),
-            "How many rows this attempt has in each other table, and files of weights.",
-        ),
-        "row_digests": (
-            pa.map_(_TEXT, _TEXT),
-            "A digest of those rows, whatever parts they are in. `permafrost store verify` compares both.",
+            "How many rows this attempt has in each other table. A completed trial that lacks some runs again.",
         ),
     },
     "tags": {
@@ -204,20 +184,20 @@ COLUMNS: dict[str, Columns] = {
         "documents": (
             pa.list_(_SHORT),
             "The document of each, from 0 in the order of the corpus, as sentences of one resemble each other; null "
-            "where the corpus does not say, and in older stores.",
+            "where the corpus does not say.",
         ),
         "words": (
             pa.list_(_SHORT),
             "The words of each, where the score is a share of all words: then it is a ratio of two sums that vary with "
-            "the sentences; null for other scores, and in older stores.",
+            "the sentences; null for other scores.",
         ),
     },
 }
 TABLES = {table: pa.schema([(name, kind) for name, (kind, _) in columns.items()]) for table, columns in COLUMNS.items()}
 EPOCHS, TRIALS, TAGS, PREDICTIONS, CONTRIBUTIONS = TABLES.values()
 
-# One row per ended attempt, written after its row in `trials`: the evidence where a row in `trials` was lost. Only
-# checks, repairs and merges read it.
+# One row per ended attempt, written after its row in `trials`: the evidence where a row in `trials` was lost, which
+# only `store verify` reads.
 COMMITS = pa.schema([("trial_id", pa.string()), ("attempt", pa.int32())])
 ALL_TABLES = {**TABLES, "commits": COMMITS}
 
@@ -230,6 +210,21 @@ KEYS = {
     "contributions": ("trial_id", "attempt", "split"),
     "commits": ("trial_id", "attempt"),
 }
+# Everything that belongs to a trial is committed before its own row, and read after it: whoever sees the row sees all.
+COMMIT_ORDER = ("epochs", "tags", "predictions", "contributions", "trials", "commits")
+COUNTED = ("epochs", "tags", "predictions", "contributions")  # in `row_counts`
+# What two runs of one trial must agree in; the other columns are measured, or say where it ran.
+COMPUTED = {
+    "epochs": ("epoch", "train_loss", "step_losses", "dev_loss", "score", *METRICS, "examples_seen", "lr"),
+    "trials": (
+        "state", "total_params", "trainable_params", "best_score", "best_epoch", "last_epoch", "test_score",
+        "best_metrics", "test_metrics",
+    ),
+    "tags": ("support", "predicted", "correct"),
+    "predictions": ("forms", "gold", "predicted", "probability"),
+    "contributions": ("values",),
+    "commits": (),
+}  # fmt: skip
 _KEY_COLUMNS = {column for keys in KEYS.values() for column in keys}
 
 

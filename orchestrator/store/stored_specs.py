@@ -9,16 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import pyarrow as pa
 from pydantic import ValidationError
 
 from orchestrator.config.yaml_document import faults
-from orchestrator.store.schema import TRIALS
 from orchestrator.store.sweep_plans import SweepPlan
 from trials.errors import StoreError
 from trials.spec import TrialSpec
 
-ADDED = ("cell_id", "baseline_id", "seed_key", "freeze")  # later than the others: older rows have none of them
 LISTING = "permafrost status --trials"  # the command that lists the trials of a store
 
 
@@ -41,27 +38,6 @@ def spec_columns(spec: TrialSpec) -> dict[str, Any]:
         "seed_key": spec.seeds.key,
         "freeze": spec.freeze.label,
     }
-
-
-def completed(rows: pa.Table) -> pa.Table:
-    """Rows of trials, with `trial_id`, `spec` and `ADDED`, where an older version left these null.
-
-    They stay null where the spec cannot be read.
-    """
-    if not rows["cell_id"].null_count:
-        return rows
-    columns: dict[str, list[Any]] = {name: rows[name].to_pylist() for name in ADDED}
-    for i, (trial_id, text) in enumerate(zip(rows["trial_id"].to_pylist(), rows["spec"].to_pylist(), strict=True)):
-        if columns["cell_id"][i] is None:
-            try:
-                added = spec_columns(stored_spec(text or "", trial_id))
-            except StoreError:
-                continue
-            for name in ADDED:
-                columns[name][i] = added[name]
-    for name, values in columns.items():
-        rows = rows.set_column(rows.column_names.index(name), name, pa.array(values, TRIALS.field(name).type))
-    return rows
 
 
 def stored_spec(content: str | Mapping[str, Any] | None, trial_id: str) -> TrialSpec:

@@ -9,15 +9,13 @@ Weights are the tensors that the trial trained, at its best epoch; the frozen on
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
 
 from orchestrator.storage.open_storage import open_storage
 from orchestrator.storage.storage import Storage
-from orchestrator.store.row_digests import Recorded
-from orchestrator.store.schema import CHECKPOINTS, digest, is_intact, promised, proven_reads
+from orchestrator.store.schema import CHECKPOINTS, digest, is_intact
 from trials.errors import StoreError
 
-CHECKPOINT_FILE = re.compile(r"([0-9a-f]{16})-\d{6,}-\d{12,}(-[0-9a-f]{16})?\.safetensors")
+CHECKPOINT_FILE = re.compile(r"([0-9a-f]{16})-\d{6,}-\d{12,}-[0-9a-f]{16}\.safetensors")
 WEIGHTS = "weights"  # the folder
 WEIGHTS_FILE = re.compile(r"([0-9a-f]{16})-[0-9a-f]{16}\.safetensors")
 ROOM_BYTES = 16_000_000
@@ -38,7 +36,7 @@ class StoredCheckpoints:
         """The newest checkpoint of this attempt and earlier ones."""
         for name in reversed(self._names()):
             try:
-                content = proven_reads(self._storage).read(name)
+                content = self._storage.read(name)
             except FileNotFoundError:  # another process has replaced it by a newer one
                 continue
             if is_intact(name, content):
@@ -94,12 +92,6 @@ def find_weights(store: Storage, trial_id: str) -> bytes | None:
         if is_intact(name, content):
             return content
     return None
-
-
-def recorded_weights(store: Storage, trial_ids: Collection[str]) -> dict[str, Recorded]:
-    """What the rows of these trials record of their weights, for those that have any."""
-    names = weights_of(store) if trial_ids else {}
-    return {i: Recorded(1, promised(names[i][-1]) or "") for i in trial_ids if i in names}
 
 
 def weights_of(store: Storage) -> dict[str, list[str]]:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.storage.storage import BrokenError, Storage
+from orchestrator.store.parts import left_out, report
 from orchestrator.store.schema import (
     WRONG_DIGEST,
     is_intact,
@@ -24,6 +25,7 @@ from orchestrator.store.schema import (
     stamp_of,
     stamped,
 )
+from trials.errors import StoreError
 
 SWEEPS = "sweeps"
 BESIDE = ("train-", "baseline-", "rates-", "lora-")  # before the name of a question, or of its corpus
@@ -96,35 +98,39 @@ def newest_stamp(folder: Storage) -> int:
 
 
 def newest_plan(folder: Storage, names: Collection[str] | None = None) -> SweepPlan | None:
-    """The newest plan in a sweep's folder. Raises BrokenError.
+    """The newest plan in a sweep's folder that is not broken; broken ones are reported.
 
     Args:
         folder: Of the sweep.
         names: Its files, where they were listed just now.
+
+    Raises:
+        StoreError: plans keep vanishing.
     """
-    for left in reversed(range(_READS)):
-        newest = max(filter(is_plan, folder.files() if names is None else names), default=None)
-        if newest is None:
-            return None
+    for _ in range(_READS):
         try:
-            return decoded_plan(f"{folder}/{newest}", read_intact(folder, newest).to_pybytes())
-        except FileNotFoundError as error:  # the driver of a search replaced it meanwhile
+            for name in sorted(filter(is_plan, folder.files() if names is None else names), reverse=True):
+                try:
+                    return read_plan(folder, name)
+                except BrokenError as error:
+                    report(left_out(f"{folder}/{name}", error.wrong))
+        except FileNotFoundError:  # the driver of a search replaced it meanwhile
             names = None
-            if not left:
-                raise broken_plan(f"{folder}/{newest}", error) from error
-        except OSError as error:
-            raise broken_plan(f"{folder}/{newest}", error) from error
-    raise AssertionError
+        else:
+            return None
+    raise StoreError(f"{folder}: plans vanish while they are read. Try again.")
 
 
 _READS = 10
 
 
 def read_plan(folder: Storage, name: str) -> SweepPlan:
-    """Read a plan. Raises BrokenError."""
+    """Read a plan. Raises BrokenError and FileNotFoundError."""
     path = f"{folder}/{name}"
     try:
         return decoded_plan(path, read_intact(folder, name).to_pybytes())
+    except FileNotFoundError:
+        raise
     except OSError as error:
         raise broken_plan(path, error) from error
 
@@ -169,9 +175,7 @@ def _number(value: object) -> int | float:
 
 def broken_plan(path: str, error: Exception) -> BrokenError:
     """The error of a plan that cannot be read."""
-    return BrokenError(
-        path, f"not a readable plan ({error})", "Run `permafrost store repair`; the next launch writes the plan again"
-    )
+    return BrokenError(path, f"not a readable plan ({error})", "Delete it: the next launch writes the plan again")
 
 
 def is_beside(name: str, sweeps: Collection[str]) -> bool:

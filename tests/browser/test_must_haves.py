@@ -421,7 +421,7 @@ def test_a_broken_part_is_told_and_the_rest_shown(tmp_path: Path, served: Served
     (store.root / "epochs" / "part-00000000000000000001-0000000000000000.parquet").write_bytes(b"broken")
     address = served(make_app(Frames(store)))
     page = watched.open(f"{address}scores")
-    expect(page.get_by_text("permafrost store repair")).to_be_visible()
+    expect(page.get_by_text("the same launch runs its trials again")).to_be_visible()
     assert len(_dots(page)) == 50
 
 

@@ -85,7 +85,7 @@ def test_what_a_store_says(run: Run) -> None:
     run("answer", "--store", STORE, "--sweep", unicodedata.normalize("NFD", SWEEP))  # as a Mac's keyboard writes it
     run("export", "runs", "--to", "tensorboard", "--into", "жоба", "--store", STORE)
     run("stop", STORE, SWEEP, code=5)
-    for words in (["verify"], ["compact"], ["gc"], ["repair"]):
+    for words in (["verify"], ["compact"]):
         run("store", *words, "--store", STORE)
     run("export", "tables", "таблицы", "--store", STORE)
     run("export", "store", "другой", "--store", STORE)

@@ -5,33 +5,98 @@ from orchestrator.extras.store_care.check import check_store
 report = check_store("results")     # or s3://...; or a `Storage`
 report.ok, report.findings, report.notes, report.states
 
-Nothing is written, and a sweep may be running: what a running sweep has not finished yet is not a finding.
+Nothing is written, and a sweep may be running: what a running sweep has not finished yet is not a finding. Trials are
+read first and epochs last, the reverse of the order in which they are committed, so everything that belongs to a trial
+that was read is read too.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
-from orchestrator.config.quantities import counted
-from orchestrator.extras.store_care.check_plans import check_plans
-from orchestrator.extras.store_care.check_rows import Report, check_rows
-from orchestrator.extras.store_care.check_tensors import check_tensors
+import pyarrow as pa
+import pyarrow.compute as pc
+from safetensors import SafetensorError, deserialize
+
 from orchestrator.storage.open_storage import open_storage
-from orchestrator.storage.storage import BrokenError, FolderStorage, NewerError, Storage
-from orchestrator.store.contents import TableContents, read_contents
-from orchestrator.store.results import MARKER, check_marker, holds_rows
+from orchestrator.storage.storage import BrokenError, NewerError, Storage
+from orchestrator.store.parts import BrokenPart, PartFolder, is_part, latest, repeated
+from orchestrator.store.results import MARKER, NEEDED, check_marker, holds_rows, lost_rows
 from orchestrator.store.schema import (
     ALL_TABLES,
     CHECKPOINTS,
-    QUARANTINE,
-    promised,
-    proven_reads,
+    COMMIT_ORDER,
+    COUNTED,
+    KEYS,
+    WRONG_DIGEST,
+    is_intact,
 )
-from orchestrator.store.stored_tensors import WEIGHTS
-from orchestrator.store.sweep_plans import SWEEPS, SweepPlan
+from orchestrator.store.stored_specs import checked_spec
+from orchestrator.store.stored_tensors import CHECKPOINT_FILE, WEIGHTS, WEIGHTS_FILE
+from orchestrator.store.sweep_plans import SWEEPS, SweepPlan, decoded_plan, is_plan
 from trials.errors import StoreError
+from trials.state import State
+
+_AGAIN = "it runs again at the next launch"
+_MEANS = {  # what the loss of a part means
+    "predictions": "its trials have no predictions, but stay complete",
+    "commits": "lost rows of `trials` may go unnoticed",
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that is wrong with a store.
+
+    Attributes:
+        place: A file of the store, or a trial.
+    """
+
+    place: str
+    wrong: str
+    means: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.wrong}; {self.means}"
+
+
+@dataclass
+class Report:
+    """What is wrong with a store.
+
+    Attributes:
+        notes: Remarks on what does no harm.
+        states: Trials by the state that readers show, or `not ended`.
+    """
+
+    store: str
+    findings: list[Finding] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    states: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.findings
+
+    def find(self, place: str, wrong: str, means: str) -> None:
+        """Add a finding."""
+        self.findings.append(Finding(place, wrong, means))
+
+    def note_strange(self, folder: str, names: Sequence[str], what: str) -> None:
+        """One line about the files of a folder that have no name of ours, however many."""
+        if names:
+            more = f", like {len(names) - 1:,} others" if len(names) > 1 else ""
+            self.notes.append(f"{folder}/{names[0]}: {what}; it is ignored{more}.")
+
+    def as_json(self) -> dict[str, Any]:
+        """For `permafrost store verify --json`."""
+        return {**asdict(self), "ok": self.ok}
 
 
 def check_store(store: str | Path | Storage) -> Report:
@@ -41,91 +106,139 @@ def check_store(store: str | Path | Storage) -> Report:
         ConfigError: not a valid address.
         StoreError: no store there, a store of a newer version, or a storage that does not answer.
     """
-    storage = proven_reads(store if isinstance(store, Storage) else open_storage(store))
-    marker_problem = _marker_problem(storage)  # first: it may not be a store
-    report = Report(storage.address, read_contents(storage))
-    if marker_problem:
-        report.remove_file((), MARKER, marker_problem, "no command opens this store")
-    plans = check_plans(storage, report)
-    for name, table in report.tables.items():
-        _check_parts(name, table, report)
-    check_rows(report)
-    report.states = dict(sorted(Counter(_states(report.tables, plans).values()).items()))
-    check_tensors(storage, report)
-    if report.losses:
-        first, lost = next(iter(report.losses.items()))
-        more = f", like {len(report.losses) - 1:,} others" if len(report.losses) > 1 else ""
-        report.notes.append(f"trial {first}: {lost}; nothing runs again for that{more}.")
-    _check_odd(storage.inner, report)
-    if storage.repeated:
-        report.notes.append(
-            f"{counted(len(storage.repeated), 'object')} were read wrongly at first and then rightly: the line or a "
-            f"disk flips bits, the store is not at fault. The first: {storage.repeated[0]}"
-        )
-    if quarantined := _n_files(storage.at(QUARANTINE)):
-        report.notes.append(
-            f"{QUARANTINE}: {quarantined} files moved out by repairs. Delete them once nobody needs them."
-        )
+    storage = store if isinstance(store, Storage) else open_storage(store)
+    report = Report(storage.address)
+    _check_marker(storage, report)  # first: it may not be a store
+    tables = {name: _read_table(storage, name, report) for name in reversed(COMMIT_ORDER)}
+    plans = _check_plans(storage, report)
+    _check_rows(tables, report)
+    states = dict.fromkeys((trial_id for plan in plans for trial_id, _ in plan.trials), "not ended")
+    states |= dict.fromkeys(tables["epochs"]["trial_id"].unique().to_pylist(), "not ended")
+    ended = sorted(zip(_pairs(tables["trials"]), tables["trials"]["state"].to_pylist(), strict=True))
+    states |= {trial_id: str(state) for (trial_id, _), state in sorted(ended, key=lambda row: row[0][1])}
+    report.states = dict(sorted(Counter(states.values()).items()))
+    means = "its trial continues from an older checkpoint or starts again"
+    _check_tensors(storage.at(CHECKPOINTS), CHECKPOINT_FILE, "a checkpoint", means, report)
+    means = "`export model` trains its trial again"
+    _check_tensors(storage.at(WEIGHTS), WEIGHTS_FILE, "the weights of a trial", means, report)
     return report
 
 
-def _check_odd(storage: Storage, report: Report) -> None:
-    """Find what has the place of a file and is none; it is never opened."""
-    if not isinstance(storage, FolderStorage):
-        return
-    sweeps = [(SWEEPS, name) for name in storage.at(SWEEPS).folders()]
-    for folders in [(), *((name,) for name in (*ALL_TABLES, CHECKPOINTS, WEIGHTS)), *sweeps]:
-        for name in storage.at("/".join(folders)).odd():
-            report.remove_file(folders, name, "neither a file nor a folder", "it is never opened")
-
-
-def _marker_problem(storage: Storage) -> str | None:
-    """What is wrong with the marker. Raises StoreError: this is not a store, or one of a newer version."""
+def _check_marker(storage: Storage, report: Report) -> None:
+    """Raises StoreError: this is not a store, or one of a newer version."""
     try:
         check_marker(storage)
     except NewerError:
         raise
     except BrokenError as error:
         if holds_rows(storage):
-            return error.wrong
-        if storage.exists(MARKER):
+            report.find(MARKER, error.wrong, "the next launch writes it again")
+        elif storage.exists(MARKER):
             raise
-        raise StoreError(f"{storage}: no store there. Give the folder of one with --store.") from None
-    return None
-
-
-_LOST = {
-    "predictions": "without it, its trials have no predictions, but stay complete",
-    "contributions": "without it, its trials have no contributions, but stay complete",
-    "commits": "without it, lost rows of `trials` may go unnoticed",
-}
-
-
-def _check_parts(name: str, table: TableContents, report: Report) -> None:
-    for part in table.broken:
-        if part.newer:
-            report.newer.append(f"{name}/{part.name}")
-            report.find(f"{name}/{part.name}", part.wrong, "nothing can be read. Upgrade permafrost-sweeps")
         else:
-            means = _LOST.get(name, "without it, its trials run again where they are needed")
-            means = f"nothing can be read; {means}"
-            report.remove_file((name,), part.name, part.wrong, means)
-    report.note_strange(name, table.strange, "not a part")
-    undated = sum(promised(part) is None for part in table.names)
-    if undated:
-        report.notes.append(
-            f"{name}: {undated} parts have no digest in their names (an older version wrote them); only contradictions "
-            "inside them can be detected."
+            raise StoreError(f"{storage}: no store there. Give the folder of one with --store.") from None
+
+
+def _read_table(storage: Storage, name: str, report: Report) -> pa.Table:
+    """The readable rows of a table, oldest part first."""
+    parts = PartFolder(storage.at(name), ALL_TABLES[name])
+    _, read = parts.read_each(parts.read_part)
+    for part in read.values():
+        if isinstance(part, BrokenPart):
+            means = f"left out: {_MEANS.get(name, 'its trials run again at the next launch')}. Then delete it"
+            report.find(f"{name}/{part.name}", part.wrong, "upgrade permafrost-sweeps" if part.newer else means)
+    report.note_strange(name, [file for file in parts.storage.files() if not is_part(file)], "not a part")
+    rows = (part.replace_schema_metadata(None) for part in read.values() if isinstance(part, pa.Table))
+    return pa.concat_tables([ALL_TABLES[name].empty_table(), *rows])
+
+
+def _check_plans(storage: Storage, report: Report) -> list[SweepPlan]:
+    """The newest readable plan of each sweep."""
+    newest = []
+    for sweep in storage.at(SWEEPS).folders():
+        folder, plans = storage.at(SWEEPS).at(sweep), list[SweepPlan]()
+        for name in filter(is_plan, folder.files()):
+            place = f"{SWEEPS}/{sweep}/{name}"
+            try:
+                plan = decoded_plan(f"{folder}/{name}", folder.read(name))
+            except FileNotFoundError:
+                continue
+            except (OSError, BrokenError) as error:
+                wrong = error.wrong if isinstance(error, BrokenError) else f"cannot be read ({error})"
+                report.find(place, wrong, "the next launch writes the plan again. Then delete it")
+                continue
+            plans.append(plan)
+            _check_plan(place, plan, report)
+        newest += plans[-1:]
+    return newest
+
+
+def _check_plan(place: str, plan: SweepPlan, report: Report) -> None:
+    wrong = {i: problem for i, spec in plan.trials if isinstance(problem := checked_spec(spec, i), str)}
+    if wrong:
+        first, problem = next(iter(wrong.items()))
+        report.find(
+            place,
+            f"{len(wrong)} of {len(plan.trials)} trials do not match their ids; the first, {first}: {problem}",
+            "`status` may show them wrongly; the next launch writes the plan again",
         )
 
 
-def _states(tables: Mapping[str, TableContents], plans: list[SweepPlan]) -> dict[str, str]:
-    """Each trial's state as readers show it."""
-    states = dict.fromkeys((trial_id for plan in plans for trial_id, _ in plan.trials), "not ended")
-    states |= dict.fromkeys(tables["epochs"].rows["trial_id"].unique().to_pylist(), "not ended")
-    rows = tables["trials"].rows.select(["trial_id", "attempt", "state"]).to_pylist()
-    return states | {row["trial_id"]: str(row["state"]) for row in sorted(rows, key=lambda row: row["attempt"] or 0)}
+def _check_rows(tables: dict[str, pa.Table], report: Report) -> None:
+    """Check rows against each other, and against what the rows of ended trials record of them."""
+    for name, keys in KEYS.items():
+        if n := sum(len(at) - 1 for at in repeated(tables[name], keys)):
+            report.notes.append(f"{name}: {n} rows have the key of a later one, which readers use.")
+    trials, commits = tables["trials"], tables["commits"]
+    for row in trials.select(["trial_id", "spec"]).to_pylist():
+        if isinstance(spec := checked_spec(row["spec"], row["trial_id"]), str):
+            report.find(f"trial {row['trial_id']}", spec, "another version may have written it")
+    ended, completed = set(_pairs(trials)), set(_pairs(trials.filter(pc.equal(trials["state"], State.COMPLETED))))
+    spared = list[str]()  # trials that do not run again for what they lost
+    lost = lost_rows(trials, {name: latest(tables[name], KEYS[name]) for name in COUNTED})
+    for (trial_id, attempt), by_table in lost.items():
+        what = "; ".join(f"{there:,} of {n:,} rows of {table} are there" for table, (there, n) in by_table.items())
+        if (trial_id, attempt) in completed and not by_table.keys().isdisjoint(NEEDED):
+            report.find(f"trial {trial_id}", f"attempt {attempt} is completed, but {what}", _AGAIN)
+        else:
+            spared.append(f"trial {trial_id}: {what}")
+    if spared:
+        more = f", like {len(spared) - 1:,} others" if len(spared) > 1 else ""
+        report.notes.append(f"{spared[0]}; nothing runs again for that{more}.")
+    for trial_id, attempt in sorted(set(_pairs(commits)) - ended):
+        wrong = f"attempt {attempt} has ended, but its row in `trials` is lost"
+        report.find(f"trial {trial_id}", wrong, _AGAIN)
+    if without := len(ended - set(_pairs(commits))):
+        report.notes.append(
+            f"commits: {without} ended attempts are not in it (their driver was killed, or a part is lost); if their "
+            "rows in `trials` are lost, too, nothing will tell."
+        )
 
 
-def _n_files(folder: Storage) -> int:
-    return len(folder.files()) + sum(_n_files(folder.at(name)) for name in folder.folders())
+def _pairs(rows: pa.Table) -> Iterator[tuple[str, int]]:
+    return zip(rows["trial_id"].to_pylist(), rows["attempt"].to_pylist(), strict=True)
+
+
+def _check_tensors(folder: Storage, ours: re.Pattern[str], what: str, means: str, report: Report) -> None:
+    """Check the files of a folder whose names hold a trial and a digest."""
+    names, place = list(folder.files()), str(folder).rpartition("/")[2]
+    report.note_strange(place, [name for name in names if not ours.fullmatch(name)], f"not {what}")
+    for name in filter(ours.fullmatch, names):
+        if wrong := _tensor_problem(folder, name):
+            report.find(f"{place}/{name}", wrong, means)
+
+
+def _tensor_problem(folder: Storage, name: str) -> str | None:
+    """Why a file whose name holds its digest cannot be used; None if it can, or is gone."""
+    try:
+        content = folder.read(name)
+        if not is_intact(name, content):
+            return WRONG_DIGEST
+        deserialize(content)  # type: ignore[no-untyped-call]
+    except FileNotFoundError:  # a running sweep has replaced it
+        return None
+    except OSError as error:
+        return f"cannot be read ({error})"
+    except SafetensorError as error:
+        return f"not a readable safetensors file ({error})"
+    return None

@@ -8,9 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from orchestrator.store.contents import COMMIT_ORDER
 from orchestrator.store.results import ResultStore
-from orchestrator.store.schema import COLUMNS, KEYS
+from orchestrator.store.schema import COLUMNS, COMMIT_ORDER, KEYS
 from trials.datasets.corpus import SPLITS
 from trials.errors import RefusedError
 from trials.escaping import json_text

@@ -126,4 +126,4 @@ def test_a_broken_part_and_a_newer_one_are_told_and_the_rest_is_shown(store: Res
     (folder / "part-00000000000000000001-0000000000000000.parquet").write_bytes(b"broken")
     snapshot = Frames(store).refresh()
     assert len(_trials(snapshot)) == 10
-    assert "permafrost store repair" in snapshot.problems[0]
+    assert "the same launch runs its trials again" in snapshot.problems[0]

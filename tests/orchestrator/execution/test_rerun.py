@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from orchestrator.execution.rerun import Difference, Row, differences, find_trial, rerun
 from orchestrator.execution.trial_rows import epoch_row
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.contents import COMPUTED
-from orchestrator.store.schema import EPOCHS, METRICS
+from orchestrator.store.schema import COMPUTED, EPOCHS, METRICS
 from tests.builders import make_record, make_spec
 from tests.examples import each
 from tests.orchestrator.store.rows import trial

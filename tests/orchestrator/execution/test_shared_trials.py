@@ -19,7 +19,8 @@ from orchestrator.config.limits import Limits
 from orchestrator.execution.shared_trials import SharedTrials
 from orchestrator.execution.trial_queue import Listed, TrialQueue
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.contents import read_table
+from orchestrator.store.parts import PartFolder
+from orchestrator.store.schema import TRIALS
 from tests.builders import make_spec
 from tests.orchestrator.execution.sharing_driver import QUICK, asleep, drive
 from tests.orchestrator.store.rows import trial
@@ -40,7 +41,7 @@ def store(tmp_path: Path) -> ResultStore:
 
 def committed(store: ResultStore) -> Counter[str]:
     """The number of rows of each trial that say it completed, over all of its attempts."""
-    rows = read_table(store.storage.at("trials"), "trials").rows.select(["trial_id", "state"]).to_pylist()
+    rows = PartFolder(store.storage.at("trials"), TRIALS).read().select(["trial_id", "state"]).to_pylist()
     return Counter(row["trial_id"] for row in rows if row["state"] == State.COMPLETED)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.storage.storage import FolderStorage, Storage
+from orchestrator.storage.storage import FolderStorage, Storage, temporary_files
 from trials.errors import StoreError
 
 
@@ -116,3 +116,12 @@ def test_a_folder_is_found_to_honour_create_and_one_that_overwrites_is_not(folde
 
     assert (folder.honours_create(), Overwriting(folder.folder).honours_create()) == (True, False)
     assert list(folder.folder.iterdir()) == []
+
+
+def test_what_killed_writers_left_is_found_but_where_others_write_before_they_are_present(tmp_path: Path) -> None:
+    left = [tmp_path / name for name in ("epochs/.part-1.parquet.0123abcd.tmp", "sweeps/a/.plan-1.json.0123abcd.tmp")]
+    others = [tmp_path / name for name in (".probe.0123abcd.tmp", "drivers/.a.0123abcd.tmp", "epochs/part-1.parquet")]
+    for path in (*left, *others):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    assert sorted(temporary_files(FolderStorage(tmp_path), without=("drivers",))) == left

@@ -27,10 +27,6 @@ class Killed(FolderStorage):
         self._step()
         super().delete(name)
 
-    def move(self, name: str, target: FolderStorage) -> None:
-        self._step()
-        super().move(name, target)
-
     def _step(self) -> None:
         self._left[0] -= 1
         if self._left[0] < 0:

@@ -14,8 +14,7 @@ import typer
 from orchestrator.commands.launch_command import launch
 from orchestrator.execution.recorder import Recorder
 from orchestrator.store import open_store
-from orchestrator.store.contents import COMPUTED
-from orchestrator.store.schema import KEYS
+from orchestrator.store.schema import COMPUTED, KEYS
 from orchestrator.store.stored_tensors import StoredCheckpoints
 from tests.builders import expanded, write_sweep
 from tests.small_sweeps import POS, write_bank

@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-import pyarrow as pa
-
+from orchestrator.storage.storage import Storage
 from orchestrator.store import ResultStore
-from orchestrator.store.contents import COMMIT_ORDER
-from orchestrator.store.row_digests import RECORDED, as_columns, recorded
-from orchestrator.store.schema import TABLES
+from orchestrator.store.schema import COMMIT_ORDER, COUNTED
+from orchestrator.store.stored_specs import spec_columns
 from orchestrator.store.sweep_plans import SweepPlan
 from trials.spec import TrialSpec, evaluation_steps, steps_an_epoch
 
@@ -53,14 +51,9 @@ def complete(
     attempt: int = 1,
     *,
     without: Sequence[str] = (),
-    spec_text: str | None = None,
-    recording: bool = True,
     **changes: Any,
 ) -> None:
-    """Everything that a completed trial leaves, in the order it is committed: two labels, two sentences a split.
-
-    With `recording` its own row records the others; rows of the oldest versions do not.
-    """
+    """Everything that a completed trial leaves, in the order it is committed: two labels, two sentences a split."""
     steps = evaluation_steps(steps_an_epoch(spec) * spec.optim.epochs, spec.optim.epochs, spec.eval_every)
     scores = [n / 16 for n in range(1, len(steps) + 1)]
     key: dict[str, Any] = {"trial_id": spec.trial_id, "attempt": attempt}
@@ -76,12 +69,21 @@ def complete(
         "tags": [tag(**key, split=split, name=name, support=2) for split in splits for name in ("NOUN", "VERB")],
         "predictions": [prediction(**key, split=split, sentence=n) for split in splits for n in (0, 1)],
         "contributions": [{**key, "split": split, "values": [0.25, 0.75]} for split in splits],
-        "trials": [trial(**key, spec=spec_text or spec.model_dump_json(), **(found | changes))],
+        "commits": [key],
     }
-    if recording:
-        found_rows = {name: pa.Table.from_pylist(rows[name], TABLES[name]) for name in RECORDED}
-        rows["trials"][0] |= as_columns({name: recorded(name, of_table) for name, of_table in found_rows.items()})
-        rows["commits"] = [key]
+    counts = [(name, len(rows[name])) for name in COUNTED]
+    rows["trials"] = [trial(**(spec_columns(spec) | key | {"row_counts": counts} | found | changes))]
     for table in COMMIT_ORDER:
         if table in rows and table not in without:
             store.append(table, rows[table])
+
+
+def spoil(storage: Storage, folder: str, number: int = 0) -> str:
+    """Turn one bit over in the middle of a file; its path in the store."""
+    for inner in folder.split("/"):
+        storage = storage.at(inner)
+    name = list(storage.files())[number]
+    content = bytearray(storage.read(name))
+    content[len(content) // 2] ^= 4
+    storage.write(name, bytes(content))
+    return f"{folder}/{name}"

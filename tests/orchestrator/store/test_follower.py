@@ -7,11 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from orchestrator.extras.store_care.check import check_store
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.follower import Follower
-from tests.builders import make_spec
-from tests.orchestrator.store.rows import TIME, complete
+from orchestrator.store.parts import Follower
 
 
 def _row(step: int) -> dict[str, Any]:
@@ -58,16 +55,3 @@ def test_a_part_that_cannot_be_read_is_told_at_every_look_and_hides_no_other(tmp
     assert _steps(changes.rows) == [1]
     assert [part.name for part in changes.broken] == ["part-00000000000000000001-0123456789abcdef.parquet"]
     assert [part.name for part in follower.poll().broken] == [changes.broken[0].name]
-
-
-def test_notes_of_early_versions_are_neither_read_nor_touched(tmp_path: Path) -> None:
-    store = ResultStore(tmp_path)
-    complete(store, make_spec(), time=TIME)
-    old = store.root / "notes" / "part-01795183308170301531-9f2c51d0a1b2c3d4.parquet"
-    old.parent.mkdir()
-    old.write_bytes(b"whatever an early version wrote")
-    store.compact()
-    report = check_store(store.storage)
-    assert (report.findings, report.notes) == ([], [])
-    assert len(open_store(store.root).trials()) == 1
-    assert old.read_bytes() == b"whatever an early version wrote"

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +15,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.extras.store_care.check import check_store
-from orchestrator.extras.store_care.repair import repair
 from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.parts import PartFolder
 from orchestrator.store.results import MARKER
 from orchestrator.store.schema import EPOCHS, PREDICTIONS, SCHEMA_VERSION, TABLES, TAGS, TRIALS
 from orchestrator.store.sweep_plans import Suggestion, SweepPlan
-from tests.assets import make_store_v1 as v1
 from tests.builders import SPEC, make_spec
 from tests.examples import each
 from tests.orchestrator.store.rows import complete, epoch, prediction, tag, trial
@@ -198,39 +194,6 @@ def test_any_value_reads_back_bit_by_bit(values: list[tuple[float, float, int, s
         ]
 
 
-# --- The golden store of version 1
-
-
-def known(rows: Rows, expected: Rows) -> Rows:
-    """The columns that version 1 had; those added since are null."""
-    names = expected[0].keys()
-    assert all(row[name] is None for row in rows for name in row if name not in names)
-    return [{name: row[name] for name in names} for row in rows]
-
-
-def test_a_store_of_version_1_still_reads_exactly() -> None:
-    store = open_store(Path(v1.__file__).parent / "store_v1")
-    assert known(store.epochs().to_pylist(), v1.EPOCHS) == v1.EPOCHS
-    assert known(store.trials().to_pylist(), v1.TRIALS) == v1.TRIALS
-    assert (len(store.tags()), len(store.predictions("0123456789abcdef"))) == (0, 0)
-    assert store.sweeps() == [v1.PLAN]
-    assert store.completed_ids() == {"0123456789abcdef"}
-    assert store.attempts() == {"0123456789abcdef": 2, "fedcba9876543210": 1}
-
-
-def test_a_store_of_version_1_can_be_added_to_and_compacted_wherever_it_lies(storage: Storage) -> None:
-    folder = Path(v1.__file__).parent / "store_v1"
-    for path in filter(Path.is_file, folder.rglob("*")):
-        inside = reduce(lambda storage, name: storage.at(name), path.relative_to(folder).parts[:-1], storage)
-        inside.write(path.name, path.read_bytes())
-    store = open_store(storage.address)
-    assert store.sweeps() == [v1.PLAN]
-    store.append("trials", [trial("z")])
-    store.compact()
-    assert known(store.epochs().to_pylist(), v1.EPOCHS) == v1.EPOCHS
-    assert store.completed_ids() == {"0123456789abcdef", "z"}
-
-
 # --- Plans
 
 
@@ -288,15 +251,17 @@ def test_what_a_kill_left_of_a_plan_is_not_read(local_store: ResultStore) -> Non
 
 
 @pytest.mark.parametrize("content", [b"{", b'{"name": "a", "time": 1, "source": "", "trials": [1]}', b"\xff"])
-def test_a_broken_plan_is_an_error_with_the_way_out(local_store: ResultStore, content: bytes) -> None:
+def test_a_broken_plan_is_left_out_and_the_next_launch_writes_it_again(
+    local_store: ResultStore, content: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
     local_store.add_plan(plan("tiny", "a"))
-    (path,) = (local_store.root / "sweeps" / "tiny").iterdir()
+    local_store.add_plan(plan("tiny", "a", "b", time=2.0))
+    path = max((local_store.root / "sweeps" / "tiny").iterdir())
     path.write_bytes(content)
-    for read in (local_store.sweeps, lambda: local_store.add_plan(plan("tiny", "b"))):
-        with pytest.raises(StoreError) as error:
-            read()
-        assert str(error.value).startswith(f"{path}: not a readable plan (")
-        assert str(error.value).endswith("Run `permafrost store repair`; the next launch writes the plan again.")
+    assert local_store.sweeps() == [plan("tiny", "a")]
+    assert caplog.messages[0].startswith(f"{path}: not a readable plan (")
+    local_store.add_plan(plan("tiny", "a", "b", time=3.0))
+    assert local_store.sweeps() == [plan("tiny", "a", "b", time=3.0)]
 
 
 # --- What is no store
@@ -362,17 +327,19 @@ def test_a_mark_that_this_version_cannot_read_is_refused_with_the_way_out(
         assert message.endswith(way_out)
 
 
-@pytest.mark.parametrize("content", [None, b'{"format": "x", "schema_version": 1}'])
-def test_a_store_whose_mark_is_lost_or_broken_is_refused_with_the_command_that_writes_it(
-    local_store: ResultStore, content: bytes | None
+@pytest.mark.parametrize("content", [None, b"{", b'{"format": "x", "schema_version": 1}'])
+def test_a_store_whose_mark_is_lost_or_broken_is_read_and_gets_it_back_with_the_next_row(
+    local_store: ResultStore, content: bytes | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     local_store.append("epochs", [epoch()])
     marker = local_store.root / MARKER
+    whole = marker.read_bytes()
     marker.unlink() if content is None else marker.write_bytes(content)
-    for must_exist in (True, False):
-        message = refusal(local_store.root, must_exist=must_exist)
-        assert message.startswith(f"{marker}: ")
-        assert message.endswith("Run `permafrost store repair`.")
+    opened = open_store(local_store.root)
+    assert len(opened.epochs()) == 1
+    assert caplog.messages[0].startswith(f"{marker}: ")
+    opened.append("epochs", [epoch(step=2)])
+    assert marker.read_bytes() == whole
 
 
 UNUSABLE: list[tuple[str, dict[str, Any], str]] = [
@@ -383,19 +350,32 @@ UNUSABLE: list[tuple[str, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("table", "change", "wrong"), UNUSABLE)
-def test_a_row_that_no_reader_can_use_makes_its_part_a_broken_one_until_a_repair(
-    local_store: ResultStore, table: str, change: dict[str, Any], wrong: str
+def test_a_row_that_no_reader_can_use_makes_its_part_a_broken_one(
+    local_store: ResultStore, table: str, change: dict[str, Any], wrong: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = local_store
     store.append("epochs", [epoch()])
     store.append("trials", [trial(state="failed")])
     store.append(table, [(epoch if table == "epochs" else trial)("b") | change])
-    with pytest.raises(StoreError) as error:
-        getattr(store, table)()
-    assert str(error.value).endswith(f"{wrong}. Move it out of the store: `permafrost store repair`.")
-    assert not check_store(store.storage).ok
-    repair(store.storage)
     assert [row["trial_id"] for row in getattr(store, table)().to_pylist()] == ["a"]
+    assert f"{wrong}. It is left out" in caplog.messages[0]
+
+
+# --- Trials that lost rows
+
+
+def test_a_completed_trial_that_lost_rows_runs_again_and_is_in_no_answer_until_then(
+    store: ResultStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    specs = [make_spec(seed=seed) for seed in range(4)]
+    for spec, lost in zip(specs, ("epochs", "contributions", "predictions", "commits"), strict=True):
+        complete(store, spec, without=[lost])
+    assert store.completed_ids() == {specs[2].trial_id, specs[3].trial_id}
+    assert f": 2 completed trials, {min(spec.trial_id for spec in specs[:2])} among them, have lost" in caplog.text
+    states = store.evidence(specs).frame.set_index("trial_id")["state"]
+    assert [states[spec.trial_id] == "completed" for spec in specs] == [True, False, True, True]
+    complete(store, specs[0], 2)
+    assert specs[0].trial_id in store.completed_ids()
 
 
 @pytest.mark.parametrize("must_exist", [True, False])

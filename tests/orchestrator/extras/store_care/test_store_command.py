@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
-import shutil
-import time
 from datetime import datetime
 from pathlib import Path
 
@@ -16,17 +13,14 @@ from typer.testing import CliRunner, Result
 
 from orchestrator.commands.app import app
 from orchestrator.extras.store_care.check import check_store
-from orchestrator.extras.store_care.garbage import OLD_S, find_garbage
 from orchestrator.extras.store_care.table_export import ABOUT, dictionary
-from orchestrator.storage.storage import FolderStorage, Storage
+from orchestrator.storage.storage import Storage
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.schema import TABLES
 from tests.builders import make_spec
-from tests.drivers import running
 from tests.examples import each
-from tests.orchestrator.extras.store_care.test_repair import spoil
-from tests.orchestrator.store.real import Real, run_sweep
-from tests.orchestrator.store.rows import complete, epoch, plan_of, trial
+from tests.orchestrator.store.real import Real
+from tests.orchestrator.store.rows import complete, epoch, plan_of, spoil
 
 FIRST, SECOND = (make_spec(seed=seed, data={"sizes": (200, 2, 2)}, optim={"epochs": 2}) for seed in range(2))
 
@@ -49,7 +43,7 @@ def export_tables(*words: object) -> Result:
     return command("tables", *words, group="export")
 
 
-# --- verify and repair
+# --- verify
 
 
 def test_each_finding_is_a_line_and_the_exit_code_is_1(store: ResultStore) -> None:
@@ -58,13 +52,13 @@ def test_each_finding_is_a_line_and_the_exit_code_is_1(store: ResultStore) -> No
     assert done.exit_code == 1
     assert done.stdout.startswith(f"{name}: not a readable Parquet file (its bytes do not match the digest in its name")
     assert f"\ntrial {FIRST.trial_id}: attempt 1 is completed, but 0 of 4 rows of tags are there" in done.stdout
-    assert done.stdout.endswith("2 problems. Fix with `permafrost store repair`.\n")
+    assert done.stdout.endswith("2 problems. The same launch runs again what is lost.\n")
     found = json.loads(command("verify", "--store", store.address, "--json").stdout)
     assert (found["store"], found["ok"], found["findings"][0]["place"]) == (store.address, False, name)
     assert found["states"] == {"completed": 2}
 
 
-@each("words", [["verify"], ["verify", "--json"], ["repair"], ["compact"], ["gc"]])
+@each("words", [["verify"], ["verify", "--json"], ["compact"]])
 def test_where_there_is_no_store_the_exit_code_is_3(words: list[str], tmp_path: Path) -> None:
     done = command(*words, "--store", tmp_path / "none")
     assert (done.exit_code, done.stdout) == (3, "")
@@ -72,29 +66,7 @@ def test_where_there_is_no_store_the_exit_code_is_3(words: list[str], tmp_path: 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_repair_tells_what_it_moved_and_what_runs_again(store: ResultStore) -> None:
-    name = spoil(store.storage, "tags")
-    listed = command("repair", "--store", store.address)
-    assert (listed.exit_code, command("verify", "--store", store.address).exit_code) == (1, 1)
-    assert f"would move {name}\n" in listed.stdout
-    assert listed.stdout.endswith("nothing was changed. Add --apply to do this.\n")
-    done = command("repair", "--store", store.address, "--apply")
-    assert done.exit_code == 0, done.output
-    assert f"moved {name}\n" in done.stdout
-    why = "no longer counts as completed, so the next launch runs it: 0 of 4 rows of tags are there"
-    assert f"trial {FIRST.trial_id} {why}" in done.stdout
-    assert command("verify", "--store", store.address).exit_code == 0
-    assert "nothing to repair." in command("repair", "--store", store.address).stdout
-
-
-def test_repair_says_with_its_exit_code_that_something_is_left(store: ResultStore) -> None:
-    store.append("trials", [trial("0123456789abcdef", state="failed", spec="{}")])
-    done = command("repair", "--store", store.address, "--apply", "--json")
-    assert done.exit_code == 1
-    assert [finding["place"] for finding in json.loads(done.stdout)["left"]] == ["trial 0123456789abcdef"]
-
-
-# --- compact and gc
+# --- compact
 
 
 def test_compact_puts_the_parts_together(store: ResultStore) -> None:
@@ -102,69 +74,6 @@ def test_compact_puts_the_parts_together(store: ResultStore) -> None:
     assert done.exit_code == 0, done.output
     assert "epochs: 2 parts before, 1 now" in done.stdout
     assert check_store(store.storage).ok
-
-
-@pytest.fixture
-def littered(real: Real, tmp_path: Path) -> Path:
-    """A store with a checkpoint that is needed, one that is not, and temporary files of today and of old."""
-    copy = real.copy(tmp_path)
-    (kept,) = (copy / "checkpoints").iterdir()
-    completed = sorted(open_store(copy).completed_ids())[0]
-    shutil.copy(kept, kept.with_name(kept.name.replace(kept.name[:16], completed)))
-    for name, age_s in ((".part-1.parquet.01234567.tmp", OLD_S + 60), (".part-2.parquet.01234567.tmp", OLD_S - 600)):
-        (copy / "epochs" / name).write_bytes(b"PAR1")
-        os.utime(copy / "epochs" / name, (time.time() - age_s,) * 2)
-    return copy
-
-
-def test_gc_lists_what_nobody_needs_and_deletes_it_only_when_told_to(littered: Path, real: Real) -> None:
-    before = sorted(littered.rglob("*"))
-    listed = command("gc", "--store", littered)
-    assert listed.exit_code == 0, listed.output
-    assert "epochs/.part-1.parquet.01234567.tmp  4 bytes, temporary file of a killed writer\n" in listed.stdout
-    assert "checkpoint of a completed trial\n2 files, " in listed.stdout
-    assert listed.stdout.endswith("delete with --yes.\n")
-    assert sorted(littered.rglob("*")) == before
-    assert "deleted 2 files" in command("gc", "--store", littered, "--yes").stdout
-    assert len(list((littered / "checkpoints").iterdir())) == 1
-    assert (littered / "epochs" / ".part-2.parquet.01234567.tmp").exists()
-    assert command("gc", "--store", littered).stdout == "nothing to delete.\n"
-    assert check_store(littered).ok
-    run_sweep(real.sweep, littered)
-    assert len(open_store(littered).completed_ids()) == 3
-
-
-def test_gc_takes_claims_to_completed_trials_and_leaves_those_to_others(store: ResultStore) -> None:
-    done = min(store.completed_ids())
-    for trial_id in (done, "0" * 16):
-        store.storage.at("claims").create(f"{trial_id}-000001.json", b'{"driver": "of a killed one"}')
-    assert "claim to a completed trial" in command("gc", "--store", store.address).stdout
-    command("gc", "--store", store.address, "--yes")
-    assert list(store.storage.at("claims").files()) == [f"{'0' * 16}-000001.json"]
-
-
-def test_gc_leaves_a_store_alone_that_has_to_be_repaired_and_its_quarantine(store: ResultStore) -> None:
-    spoil(store.storage, "trials")
-    done = command("gc", "--store", store.address, "--yes")
-    assert done.exit_code == 3
-    assert "Run `permafrost store repair` first: until then it is unknown which files are needed." in done.stderr
-    command("repair", "--store", store.address, "--apply")
-    assert find_garbage(store.storage, time.time() + 10 * OLD_S) == []
-
-
-# --- Beside a driver
-
-
-@each("words", [("repair", "--apply"), ("compact",), ("gc", "--yes")])
-def test_a_store_that_a_driver_writes_to_is_left_alone(littered: Path, words: tuple[str, ...]) -> None:
-    storage = FolderStorage(littered)
-    with running(storage, "small"):
-        before = sorted(littered.glob("*/part-*"))
-        done = command(*words, "--store", littered)
-        assert done.exit_code == 3
-        assert "runs sweep small there since" in done.stderr
-        assert sorted(littered.glob("*/part-*")) == before
-        assert command("verify", "--store", littered).exit_code == 0
 
 
 # --- export
