@@ -99,11 +99,11 @@ setup: .venv/ready ## make .venv with the pinned dependencies and the tools of t
 	docker/install.sh --dev --venv .venv --python $(PYTHON)
 	touch $@
 
-servers: .venv/servers/ready ## make .venv/servers for tests: MLflow, an S3, Kubernetes' schemas; their dependencies do not fit beside our pins
+servers: .venv/servers/ready ## make .venv/servers for tests: MLflow, Kubernetes' schemas; their dependencies do not fit beside our pins
 
 .venv/servers/ready: .venv/ready
 	$(PYTHON) -m venv .venv/servers
-	.venv/servers/bin/pip install --quiet --disable-pip-version-check mlflow==3.17.2 'moto[s3,server]==5.2.5' kubernetes-validate==1.37.0
+	.venv/servers/bin/pip install --quiet --disable-pip-version-check mlflow==3.17.2 kubernetes-validate==1.37.0
 	touch $@
 
 clean: ## remove what was made, but no results

@@ -131,9 +131,6 @@ else
       -o -path "$packages/pip[/-]*" -o -path "$venv/bin/pip*" -o -name '*.dev.js' -o -name '*.[achf]' -o -name '*.cpp' \
       -o -name '*.cc' -o -name '*.cu' -o -name '*.cuh' -o -name '*.hpp' -o -name '*.px[di]' -o -name '*.pyx' \
       -o -name '*.pyi' -o -name '*.map' \) -delete
-    # Of Amazon's services those of stores, their credentials, and Ray's autoscaler.
-    find "$packages/botocore/data" -mindepth 1 -maxdepth 1 -type d ! -name s3 ! -name sts ! -name 'sso*' ! -name signin \
-      ! -name ec2 ! -name iam -exec rm -r {} +
     # Names for debuggers; libraries in *.libs were laid out anew by another tool, and strip would spoil them.
     find "$packages" -type f \( -name '*.so' -o -name '*.so.*' -o -name raylet -o -name gcs_server \) \
       ! -path '*.libs/*' ! -path '*/nvidia/*' -exec strip --strip-unneeded {} +

@@ -1,25 +1,31 @@
-"""Storage on S3 or Google Cloud Storage, through obstore.
+"""Storage on S3 or Google Cloud Storage, through obstore, which finds credentials and retries what is transient.
 
 Both guarantee: an object exists completely once its PUT is acknowledged, an aborted PUT leaves nothing, of two PUTs
 under one name the last wins (the first, if there is a condition), and a listing contains all that existed before it.
 
 A write whose answer is lost is sent again under the same name with the same content, which changes nothing. If
 the first one arrives late, after the part was compacted and deleted, its rows are in two parts; readers drop one.
+
+Credentials come from the environment or the provider's own files. They are never stored here, and error messages are
+shown without anything that looks like one.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
+import re
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from datetime import timedelta
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import pyarrow as pa
 from cachetools import LRUCache
-from obstore.exceptions import AlreadyExistsError
+from obstore.exceptions import AlreadyExistsError, BaseError
+from obstore.store import GCSStore, S3Store
 
-from orchestrator.storage.address import Address
-from orchestrator.storage.connection import ACCESS, NO_PATH, Connection, Service
+from orchestrator.storage.address import Address, endpoint_url, scrubbed
 from orchestrator.storage.storage import LAST, TEMPORARY_FILE, Storage
 from trials.errors import StoreError
 
@@ -27,52 +33,30 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from obstore import ListResult, ObjectMeta
+    from obstore.auth.boto3 import Boto3CredentialProvider
+    from obstore.store import ClientConfig, GCSConfig, RetryConfig, S3Config
 
 T = TypeVar("T")
+Service: TypeAlias = S3Store | GCSStore
 
 LARGEST_BYTES = 8 * 2**20  # an object is one request, which has to end in `REQUEST_S`
 CACHE_BYTES = 256 * 2**20
-PAGE = 1_000  # names in an answer of S3 and Google
+PATIENCE_S = 30.0  # for retries of a request; its last attempt may take `REQUEST_S` beyond
+CONNECT_S, REQUEST_S = 5.0, 20.0
+_RENEWED_S = 600.0  # boto3 renews credentials that have less time left, so what it hands out is valid for as long
+ACCESS = {
+    "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile, SSO or role with permafrost-sweeps[aws]; and "
+    "AWS_REGION",
+    "gs": "the file that GOOGLE_APPLICATION_CREDENTIALS names",
+}
+_NO_PATH = "invalid path"  # in the message of obstore about a listing with names such as `a//b`
+_FAULT = re.compile(rf"status code: 4(?!08|09|25|29)\d\d|Received redirect|{_NO_PATH}|[Cc]redential")  # the caller's
+_CAUSE = re.compile(r'(?:message|error): "[^"\n]+"|InvalidCertificate\([\s\w(]*|TimedOut|IncompleteMessage')
+_LONGEST_MESSAGE = 400
 
-
-class ObjectCache:
-    """What this process has read from object stores: objects never change, so each is fetched once."""
-
-    def __init__(self, limit_bytes: int = CACHE_BYTES) -> None:
-        self._objects: LRUCache[str, bytes] = LRUCache(limit_bytes, getsizeof=len)
-        self._lock = threading.Lock()
-
-    def get(self, key: str) -> bytes | None:
-        """The object, if it is in the cache."""
-        with self._lock:
-            return self._objects.get(key)
-
-    def put(self, key: str, content: bytes) -> None:
-        """Add an object, if it fits."""
-        with self._lock, contextlib.suppress(ValueError):
-            self._objects[key] = content
-
-    def drop(self, key: str) -> None:
-        """Remove an object."""
-        with self._lock:
-            self._objects.pop(key, None)
-
-
-CACHE = ObjectCache()  # shared by the whole process
-
-
-def halfway(low: str, high: str) -> str:
-    """A text after `low` and, of printable ASCII, before `high`: the middle of where they differ by two characters."""
-    start = ""
-    for n in range(max(len(low), len(high)) + 1):
-        first = ord(low[n]) if n < len(low) else 0x20
-        last = min(ord(high[n]), 0x7F) if n < len(high) else 0x7F
-        if last - first > 1:
-            return start + chr((first + last) // 2)
-        start += chr(first)
-        if first < last:
-            high = ""
-    return start + "O"
+# What this process has read, by address and name: objects never change, so each is fetched once.
+_cache: LRUCache[str, bytes] = LRUCache(CACHE_BYTES, getsizeof=len)
+_cache_lock = threading.Lock()
 
 
 class ObjectStorage(Storage):
@@ -81,11 +65,11 @@ class ObjectStorage(Storage):
     at_once = 8
     largest_bytes = LARGEST_BYTES
 
-    def __init__(
-        self, connection: Connection, address: Address, *, cache: ObjectCache = CACHE, inside: tuple[str, ...] = ()
-    ) -> None:
+    def __init__(self, address: Address, *, bucket: Service | None = None, inside: tuple[str, ...] = ()) -> None:
+        """The bucket is not accessed yet. Raises StoreError: there are no credentials."""
         self.address = str(address)
-        self._connection, self._root, self._cache, self._inside = connection, address, cache, inside
+        self._root, self._inside = address, inside
+        self._bucket = _connect(address) if bucket is None else bucket
         self._path = "/".join(filter(None, (address.path, *inside)))
         self._seen: set[str] = set()
 
@@ -94,48 +78,37 @@ class ObjectStorage(Storage):
 
     def at(self, name: str) -> ObjectStorage:
         """The prefix of this name below this one."""
-        return ObjectStorage(self._connection, self._root, cache=self._cache, inside=(*self._inside, name))
+        return ObjectStorage(self._root, bucket=self._bucket, inside=(*self._inside, name))
 
     def files(self, after: str = "", before: str = LAST) -> dict[str, int]:
         """Name and bytes of each object, but for empty ones, with which other programs mark folders."""
         if (after, before) == ("", LAST):
-            sizes = {_name(entry["path"]): entry["size"] for entry in self._listed()["objects"]}
-        else:
-            sizes = self._below(after, before)
-            sizes.pop(before, None)
+            return _shown({_name(entry["path"]): entry["size"] for entry in self._listed()["objects"]})
+        sizes = self._below(after, before)
+        sizes.pop(before, None)
         return _shown(sizes)
 
     def inside(self) -> dict[str, dict[str, int]]:
-        """The files of each folder inside: from one listing, or of many names from several at a time."""
-        listed, ranges = dict[str, int](), [("", LAST)]
-        while ranges:
-            pages = self.each(lambda bounds: self._below(*bounds, PAGE), ranges)
-            full = [(max(page), before) for page, (_, before) in zip(pages, ranges, strict=True) if len(page) == PAGE]
-            halves = [(last, halfway(last, before), before) for last, before in full]
-            ranges = [bounds for last, middle, before in halves for bounds in ((last, middle), (middle, before))]
-            for page in pages:
-                listed |= page
+        """The files of each folder inside, from one listing."""
         folders: dict[str, dict[str, int]] = {}
-        for path, size in listed.items():
+        for path, size in self._below("", LAST).items():
             folder, slash, name = path.partition("/")
             if slash:
                 folders.setdefault(folder, {})[name] = size
         return {folder: files for folder in sorted(folders) if (files := _shown(folders[folder]))}
 
-    def _below(self, after: str, before: str, most: int | None = None) -> dict[str, int]:
-        """Path below this prefix and bytes of each object after one name and up to another, or of the first ones; no
-        page beyond is asked for.
+    def _below(self, after: str, before: str) -> dict[str, int]:
+        """Path below this prefix and bytes of each object after one name and up to another; no page beyond is asked
+        for.
         """
 
-        def listed(bucket: Service) -> dict[str, int]:
+        def listed() -> dict[str, int]:
             sizes, start = dict[str, int](), f"{self._path}/".removeprefix("/")
-            for page in bucket.list(self._path, offset=f"{start}{after}" if after else None):
+            for page in self._bucket.list(self._path, offset=f"{start}{after}" if after else None):
                 for entry in page:
                     if (path := entry["path"].removeprefix(start)) > before:
                         return sizes
                     sizes[path] = entry["size"]
-                    if len(sizes) == most:
-                        return sizes
             return sizes
 
         try:
@@ -149,7 +122,7 @@ class ObjectStorage(Storage):
 
     def _listed(self) -> ListResult[Sequence[ObjectMeta]]:
         try:
-            return self._ask(lambda bucket: bucket.list_with_delimiter(self._path), "read")
+            return self._ask(lambda: self._bucket.list_with_delimiter(self._path), "read")
         except FileNotFoundError:
             return {"objects": [], "common_prefixes": []}
 
@@ -157,7 +130,7 @@ class ObjectStorage(Storage):
         """Whether the object exists; once it does, the service is not asked again."""
         if name not in self._seen:
             try:
-                self._ask(lambda bucket: bucket.head(self._named(name)), "read")
+                self._ask(lambda: self._bucket.head(self._named(name)), "read")
             except FileNotFoundError:
                 return False
             self._seen.add(name)
@@ -165,33 +138,36 @@ class ObjectStorage(Storage):
 
     def open(self, name: str) -> pa.NativeFile:
         """Open an object, in memory."""
-        content = self._cache.get(self._key(name))
+        key = f"{self.address} {self._named(name)}"
+        with _cache_lock:
+            content = _cache.get(key)
         if content is None:
             content = self.read(name)
-            self._cache.put(self._key(name), content)
+            with _cache_lock, contextlib.suppress(ValueError):  # it may be too large
+                _cache[key] = content
         return pa.BufferReader(content)
 
     def read(self, name: str) -> bytes:
         """The object's current content."""
-        return self._ask(lambda bucket: bytes(bucket.get(self._named(name)).bytes()), "read")
+        return self._ask(lambda: bytes(self._bucket.get(self._named(name)).bytes()), "read")
 
     def write(self, name: str, content: bytes | pa.Buffer) -> None:
         """Write an object in one request, with retries."""
         octets = memoryview(content).cast("B")  # pyarrow's are signed
-        self._put(lambda bucket: bucket.put(self._named(name), octets, use_multipart=False))
+        self._put(lambda: self._bucket.put(self._named(name), octets, use_multipart=False))
         self._seen.add(name)
 
     def create(self, name: str, content: bytes) -> bool:
         """Write an object in one request that S3 and Google refuse if there is one."""
         try:
-            self._put(lambda bucket: bucket.put(self._named(name), content, mode="create"))
+            self._put(lambda: self._bucket.put(self._named(name), content, mode="create"))
         except AlreadyExistsError:
             with contextlib.suppress(FileNotFoundError):  # it was deleted meanwhile, or is just being created
                 return self.read(name) == content  # of a request that is sent again the first may have succeeded
             return False
         return True
 
-    def _put(self, action: Callable[[Service], object]) -> None:
+    def _put(self, action: Callable[[], object]) -> None:
         try:
             self._ask(action, "written")
         except FileNotFoundError:
@@ -199,10 +175,11 @@ class ObjectStorage(Storage):
 
     def delete(self, name: str) -> None:
         """Delete an object, if it exists."""
-        self._cache.drop(self._key(name))
+        with _cache_lock:
+            _cache.pop(f"{self.address} {self._named(name)}", None)
         self._seen.discard(name)
         with contextlib.suppress(FileNotFoundError):
-            self._ask(lambda bucket: bucket.delete(self._named(name)), "written")
+            self._ask(lambda: self._bucket.delete(self._named(name)), "written")
 
     def is_free(self) -> bool:
         """Whether no object has this prefix."""
@@ -213,7 +190,7 @@ class ObjectStorage(Storage):
     def check_writable(self) -> None:
         """Check that the bucket exists."""
         try:
-            self._ask(lambda bucket: bucket.list_with_delimiter(self._path), "read")
+            self._ask(lambda: self._bucket.list_with_delimiter(self._path), "read")
         except FileNotFoundError:
             host = self._root.host
             raise StoreError(f"{self}: there is no bucket {host!r}. Create it first.") from None
@@ -221,17 +198,86 @@ class ObjectStorage(Storage):
     def _named(self, name: str) -> str:
         return f"{self._path}/{name}".removeprefix("/")
 
-    def _key(self, name: str) -> str:
-        return f"{self._connection.service} {self._named(name)}"
+    def _ask(self, action: Callable[[], T], doing: str) -> T:
+        """What a request gives.
 
-    def _ask(self, action: Callable[[Service], T], doing: str) -> T:
-        def describe(reason: str, is_ours: bool) -> str:
-            way_out = f"Access needs {ACCESS[self._root.scheme]}" if is_ours else "Try again when it answers"
-            if NO_PATH in reason:
+        Raises:
+            FileNotFoundError: the object or the bucket does not exist.
+            AlreadyExistsError: of obstore: the object that is created exists.
+            StoreError: without secrets, and not chained to the library's own error.
+        """
+        try:
+            return action()
+        except (FileNotFoundError, AlreadyExistsError) as error:
+            raise type(error) from None
+        except (BaseError, OSError, ValueError) as error:
+            if "status code: 404" in str(error):
+                raise FileNotFoundError from None
+            reason = _short(str(error))
+            way_out = "Try again when it answers"
+            if _NO_PATH in reason:
                 way_out = "Delete that object, whose name is no path"
-            return f"{self}: cannot be {doing} ({reason}). What was committed before is intact. {way_out}."
+            elif isinstance(error, ValueError) or _FAULT.search(str(error)):
+                way_out = f"Access needs {ACCESS[self._root.scheme]}"
+            what = f"{self}: cannot be {doing} ({reason}). What was committed before is intact."
+            raise StoreError(f"{what} {way_out}.") from None
 
-        return self._connection.ask(action, describe)
+
+def _connect(address: Address) -> Service:
+    """Raises ConfigError, and StoreError: there are no credentials."""
+    url = endpoint_url(address)
+    client: ClientConfig = {
+        "allow_http": True,
+        "connect_timeout": timedelta(seconds=CONNECT_S),
+        "timeout": timedelta(seconds=REQUEST_S),
+    }
+    retries: RetryConfig = {"max_retries": 1_000, "retry_timeout": timedelta(seconds=PATIENCE_S)}
+    try:
+        if address.scheme == "gs":
+            google: GCSConfig = {"base_url": url} if url else {}
+            return GCSStore(address.host, config=google, client_options=client, retry_config=retries)
+        provider = None if "AWS_ACCESS_KEY_ID" in os.environ else _boto3_provider()
+        amazon: S3Config = {"disable_bulk_delete": True}  # not every S3 has it, and we delete one by one
+        if url:
+            amazon["endpoint"] = url
+        given = address.options.get("region") or os.environ.get("AWS_REGION")
+        amazon["region"] = given or (provider.config.get("region") if provider else None) or "us-east-1"
+        return S3Store(
+            address.host,
+            config=amazon,
+            client_options=client,
+            retry_config=retries,
+            credential_provider=provider,
+        )
+    except (BaseError, OSError, ValueError) as error:
+        reason, way_out = _short(str(error)), ACCESS[address.scheme]
+        raise StoreError(f"{address.without_options}: cannot be reached ({reason}). Access needs {way_out}.") from None
+
+
+def _boto3_provider() -> Boto3CredentialProvider | None:
+    """Finds credentials as the AWS CLI does; without boto3 None, and obstore asks the machine and its identity.
+
+    Raises:
+        ValueError: there are none.
+    """
+    try:
+        from botocore.exceptions import BotoCoreError  # slow
+        from obstore.auth.boto3 import Boto3CredentialProvider
+    except ImportError:
+        return None
+    try:
+        return Boto3CredentialProvider(ttl=timedelta(seconds=_RENEWED_S))
+    except BotoCoreError as error:
+        raise ValueError(str(error)) from None
+
+
+def _short(message: str) -> str:
+    """A library's message on one line, with the cause that obstore names only in its details, without secrets."""
+    message, _, details = message.partition("\n\nDebug source")
+    if "HTTP error" in message:
+        message += "".join(": " + " ".join(re.findall(r"[^\s()]+", cause)) for cause in _CAUSE.findall(details)[-1:])
+    line = " ".join(re.sub(r"^.*? in [\d.]+\S?s - |<\?xml.*?\?>|</?\w*>", " ", scrubbed(message)).split())
+    return line.rstrip(".") if len(line) <= _LONGEST_MESSAGE else f"{line[:_LONGEST_MESSAGE]}..."
 
 
 def _shown(sizes: dict[str, int]) -> dict[str, int]:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.builders import write_sweep
-from tests.server_programs import free_port, server_program, wait_for
+from tests.server_programs import free_port, wait_for
 
 pytestmark = pytest.mark.slow
 CHECKOUT = Path(__file__).parents[2]
@@ -26,7 +26,7 @@ space:
   freeze: [{strategy: first_k, depth: 4, embeddings: true}]
 seeds: [0]
 """
-# Run by the server's Python, which has Amazon's client: a user who may use S3 and nothing else, and a bucket.
+# A user who may use S3 and nothing else, and a bucket.
 USER = """
 import json, sys
 import boto3
@@ -73,14 +73,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     # What an authority's own certificate is, a server's is not.
     named += ["-addext", "basicConstraints=critical,CA:FALSE"]
     subprocess.run([*made, *named], check=True, capture_output=True)
-    program, port = server_program("moto_server"), free_port()
-    words = [program, "-H", "127.0.0.1", "-p", str(port), "-c", certificate, "-k", key]
+    port = free_port()
+    words = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port), "-c", certificate, "-k", key]
     started = os.environ | {"INITIAL_NO_AUTH_ACTION_COUNT": UNCHECKED}
     with (folder / "log").open("w") as log, subprocess.Popen(words, env=started, stdout=log, stderr=log) as process:
         try:
             wait_for(port, process)
             url = f"https://127.0.0.1:{port}"
-            user = [str(Path(program).with_name("python")), "-c", USER, url, certificate]
+            user = [sys.executable, "-c", USER, url, certificate]
             told = subprocess.run(user, check=True, capture_output=True, text=True).stdout.split()
             yield Server(url, told[0], told[1], certificate)
         finally:

@@ -13,8 +13,7 @@ from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store import ResultStore, open_store
 from tests.examples import first
 from tests.orchestrator.store.real import Real, make_real
-from tests.s3_faults import Faults
-from tests.s3_server import ENVIRONMENT, S3Process
+from tests.s3 import ENVIRONMENT, S3Process
 from tests.small_sweeps import POS, launched, write_bank
 
 _NUMBERS = itertools.count()
@@ -40,13 +39,6 @@ def s3(s3_process: S3Process, monkeypatch: pytest.MonkeyPatch) -> S3Process:
 def prefix() -> str:
     """One that no other test has."""
     return f"tests/{next(_NUMBERS)}"
-
-
-@pytest.fixture
-def faults(s3: S3Process) -> Iterator[Faults]:
-    """The server behind a proxy that can misbehave."""
-    with Faults(s3.url) as proxy:
-        yield proxy
 
 
 @pytest.fixture

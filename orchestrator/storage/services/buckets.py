@@ -11,7 +11,6 @@ from orchestrator.storage.storage import Storage
 @SERVICES.register("gs")
 def bucket(address: Address) -> Storage:
     """The storage of a bucket, or below a prefix in it."""
-    from orchestrator.storage.connection import connect  # obstore and boto3 are needed now
-    from orchestrator.storage.object_storage import ObjectStorage
+    from orchestrator.storage.object_storage import ObjectStorage  # obstore is needed now
 
-    return ObjectStorage(connect(address), address)
+    return ObjectStorage(address)

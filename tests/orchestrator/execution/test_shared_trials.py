@@ -24,8 +24,7 @@ from orchestrator.store.schema import TRIALS
 from tests.builders import make_spec
 from tests.orchestrator.execution.sharing_driver import QUICK, asleep, drive
 from tests.orchestrator.store.rows import trial
-from tests.s3_faults import Faults
-from tests.s3_server import ENVIRONMENT, S3Process
+from tests.s3 import S3Process
 from trials.state import State
 
 SPECS = [make_spec(seed=seed) for seed in range(24)]
@@ -91,20 +90,12 @@ def test_a_trial_that_failed_with_another_driver_has_ended_for_this_launch_and_r
     assert sorted(line for line in again if line.startswith("began")) == [f"began {seed} 2" for seed in range(6)]
 
 
-def test_on_an_object_store_that_errs_and_loses_answers_each_trial_is_committed_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    for name, value in ENVIRONMENT.items():
-        monkeypatch.setenv(name, value)
-    with S3Process() as server, Faults(server.url, seed=1) as faults:
-        store = open_store(server.address("shared", faults.url), must_exist=False)
-        store.create()
-        faults.error_share, faults.lost_answers = 0.05, 3
-        drive_all(store, [range(4)] * 2)
-        faults.error_share = 0.0
-        assert committed(store) == {spec.trial_id: 1 for spec in SPECS[:4]}
-        assert store.storage.at("drivers").files() == {}
-    assert faults.spoilt.total() > 0
+def test_on_an_object_store_each_trial_is_committed_once(s3: S3Process, prefix: str) -> None:
+    store = open_store(s3.address(prefix), must_exist=False)
+    store.create()
+    drive_all(store, [range(4)] * 2)
+    assert committed(store) == {spec.trial_id: 1 for spec in SPECS[:4]}
+    assert store.storage.at("drivers").files() == {}
 
 
 # --- What one driver does with what it finds

@@ -1,192 +1,144 @@
-"""An object store that fails, is slow, cuts connections: every row is there once, and no error tells a key."""
+"""A store on S3: listings in pages, failures that pass and that last, credentials that nobody is told, the cache."""
 
 from __future__ import annotations
 
-import socket
-import threading
+import urllib.error
 import urllib.request
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
 
-from orchestrator.storage import connection as connection_module
 from orchestrator.storage import object_storage
-from orchestrator.storage.address import parse_address
-from orchestrator.storage.connection import connect
-from orchestrator.storage.object_storage import ObjectCache, ObjectStorage, halfway
+from orchestrator.storage.open_storage import open_storage
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.sweep_plans import SweepPlan
-from tests.examples import first
-from tests.orchestrator.store.rows import epoch, tag, trial
-from tests.s3_faults import Faults
-from tests.s3_objects import ACCESS_KEY, BUCKET, RENEWED_KEY, SECRET_KEY
-from tests.s3_server import S3Process
+from tests.orchestrator.store.rows import epoch, trial
+from tests.s3 import BUCKET, ENVIRONMENT, S3Process
+from tests.servers import LoopbackServer, Reply, Request
 from trials.errors import StoreError
 
 
-def opened(address: str, *, patience_s: float = 20.0) -> ResultStore:
-    """A store with a cache of its own, as a new process has it."""
-    parsed = parse_address(address)
-    return ResultStore(ObjectStorage(connect(parsed, patience_s), parsed, cache=ObjectCache()))
+class Proxy(LoopbackServer):
+    """Hands requests on to an S3.
+
+    Attributes:
+        failing: How many of the next requests are answered `refusal` instead.
+    """
+
+    def __init__(self, target: str) -> None:
+        super().__init__()
+        self.target, self.failing, self.refusal = target, 0, Reply(503)
+
+    def reply(self, request: Request, body: bytes) -> Reply:
+        if self.failing:
+            self.failing -= 1
+            return self.refusal
+        headers = {name: text for name, text in request.headers.items() if name not in ("host", "expect")}
+        asked = urllib.request.Request(f"{self.target}{request.path}", body or None, headers, method=request.method)
+        try:
+            with urllib.request.urlopen(asked) as answer:
+                return Reply(answer.status, answer.read(), _plain(answer.headers.items()))
+        except urllib.error.HTTPError as error:
+            return Reply(error.code, error.read(), _plain(error.headers.items()))
+
+
+def _plain(headers: list[tuple[str, str]]) -> dict[str, str]:
+    hop = ("connection", "transfer-encoding", "server", "date")
+    return {name: text for name, text in headers if name.lower() not in hop}
+
+
+@pytest.fixture
+def proxy(s3: S3Process) -> Iterator[Proxy]:
+    with Proxy(s3.url) as server:
+        yield server
+
+
+@pytest.fixture
+def address(proxy: Proxy, prefix: str) -> str:
+    """A store's, through the proxy."""
+    return f"s3://{BUCKET}/{prefix}?endpoint_override={proxy.url}"
+
+
+@pytest.fixture
+def store(address: str) -> ResultStore:
+    return open_store(address, must_exist=False)
 
 
 def steps(store: ResultStore) -> list[int]:
     return list(store.epochs()["step"].to_pylist())
 
 
-@pytest.fixture
-def direct(s3: S3Process, prefix: str) -> ResultStore:
-    """The store, past the proxy."""
-    return opened(s3.address(prefix))
+def test_names_in_several_pages_are_listed_and_those_beyond_are_not_asked_for(s3: S3Process, prefix: str) -> None:
+    storage = open_storage(s3.address(prefix))  # three names a page
+    for n in range(7):
+        storage.write(f"part-{n}", b"x")
+        storage.at("sweeps").at(f"s{n % 2}").write(f"plan-{n}", b"xy")
+    storage.write("empty", b"")  # as other programs mark a folder
+    assert storage.files() == {f"part-{n}": 1 for n in range(7)}
+    assert storage.files("part-3", "part-6") == {"part-4": 1, "part-5": 1}
+    assert (storage.folders(), storage.at("sweeps").folders()) == (["sweeps"], ["s0", "s1"])
+    assert storage.at("sweeps").inside() == {
+        "s0": {f"plan-{n}": 2 for n in (0, 2, 4, 6)}, "s1": {f"plan-{n}": 2 for n in (1, 3, 5)},
+    }  # fmt: skip
 
 
-@pytest.fixture
-def through(s3: S3Process, prefix: str, faults: Faults) -> ResultStore:
-    """The same store, through the proxy."""
-    return opened(s3.address(prefix, faults.url))
-
-
-# --- Faults
-
-
-@pytest.mark.slow
-def test_a_third_of_500s_and_slow_answers_lose_and_double_nothing(
-    through: ResultStore, direct: ResultStore, faults: Faults
-) -> None:
-    faults.error_share, faults.slow_share, faults.slow_s = 0.3, 0.1, 0.2
-    for step in range(15):
-        through.append("epochs", [epoch(step=step)])
-        through.append("tags", [tag(name=f"T{step}")])
-    through.append("trials", [trial()])
-    through.compact()
-    assert steps(through) == list(range(15))
-    assert sum(count for kind, count in faults.spoilt.items() if kind) > 15
-    assert steps(direct) == list(range(15))
-    assert (len(direct.tags()), len(direct.trials())) == (15, 1)
-
-
-def test_a_put_cut_in_the_middle_leaves_nothing_and_is_sent_again_and_one_always_cut_is_an_error(
-    through: ResultStore, direct: ResultStore, faults: Faults
-) -> None:
-    through.append("epochs", [epoch(step=1)])
-    faults.cut_puts = 2
-    through.append("epochs", [epoch(step=2)])
-    assert faults.spoilt["cut"] == 2
-    assert steps(direct) == [1, 2]
-    assert len(direct.storage.at("epochs").files()) == 2
-    faults.cut_puts = 1000
-    with pytest.raises(StoreError, match="cannot be written"):
-        opened(through.address, patience_s=0.5).append("epochs", [epoch(step=3)])
-    assert steps(direct) == [1, 2]
-    assert len(direct.storage.at("epochs").files()) == 2
-
-
-def test_an_answer_cut_in_the_middle_is_asked_for_again(
-    through: ResultStore, direct: ResultStore, faults: Faults
-) -> None:
-    direct.append("epochs", [epoch(step=step) for step in range(2000)])
-    faults.cut_gets = 2
-    assert steps(through) == list(range(2000))
-    assert faults.spoilt["cut answer"] == 2
-
-
-def test_a_put_whose_answer_is_lost_is_one_part_and_rows_are_there_once_when_a_server_answers_again(
-    through: ResultStore, direct: ResultStore, faults: Faults
-) -> None:
-    through.append("epochs", [])
-    faults.lost_answers = 2
-    through.append("epochs", [epoch(step=1)])
-    assert faults.spoilt["lost"] == 2
-    assert len(direct.storage.at("epochs").files()) == 1
-    threading.Timer(1.0, lambda: setattr(faults, "status", None)).start()
-    faults.status = 500
-    through.append("epochs", [epoch(step=2)])
-    assert steps(direct) == [1, 2]
-
-
-def test_an_object_without_bytes_counts_as_not_there(direct: ResultStore) -> None:
-    direct.append("epochs", [epoch()])
-    direct.storage.at("epochs").write("part-0.parquet", b"")
-    direct.storage.at("sweeps").at("tiny").write("plan-9.json", b"")
-    assert steps(direct) == [1]
-    assert direct.sweeps() == []
+def test_failures_that_pass_cost_no_row_and_double_none(store: ResultStore, proxy: Proxy) -> None:
+    for step in range(3):
+        proxy.failing = 2
+        store.append("epochs", [epoch(step=step)])
+    proxy.failing = 2
+    assert steps(store) == [0, 1, 2]
+    assert len(store.storage.at("epochs").files()) == 3
 
 
 def test_a_lasting_failure_names_the_storage_and_says_that_the_rest_is_whole(
-    through: ResultStore, direct: ResultStore, faults: Faults
+    address: str, store: ResultStore, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    impatient = opened(through.address, patience_s=0.5)
-    impatient.append("epochs", [epoch(step=1)])
-    faults.status = 503
-    for act in (lambda: impatient.append("epochs", [epoch(step=2)]), impatient.epochs):
+    store.append("epochs", [epoch(step=1)])
+    monkeypatch.setattr(object_storage, "PATIENCE_S", 0.3)
+    impatient = open_store(address)
+    proxy.failing = 10**6
+    for act in (lambda: impatient.append("epochs", [epoch(step=2)]), impatient.trials):
         with pytest.raises(StoreError) as error:
             act()
-        assert str(error.value).startswith(f"{direct.storage}/")
+        assert str(error.value).startswith(f"{store.storage}/")
         assert "status code: 503" in str(error.value)
         assert str(error.value).endswith("What was committed before is intact. Try again when it answers.")
-    assert steps(direct) == [1]
+    proxy.failing = 0
+    assert steps(store) == [1]
 
 
-@pytest.mark.slow
-def test_a_server_that_never_answers_is_given_up(s3: S3Process, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection_module, "REQUEST_S", 1.0)
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        store = opened(s3.address(prefix, f"http://127.0.0.1:{silent.getsockname()[1]}"), patience_s=0.5)
-        with pytest.raises(StoreError, match="cannot be read"):
-            store.trials()
-
-
-# --- Secrets
-
-
-def test_a_refused_key_is_an_error_at_once_and_told_to_nobody(
-    s3: S3Process, prefix: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAWRONGWRONGWRONG7")
-    store = opened(s3.address(prefix), patience_s=1e6)  # a retry would outlast the test
+def test_a_refused_key_is_an_error_at_once_and_told_to_nobody(store: ResultStore, proxy: Proxy) -> None:
+    key = ENVIRONMENT["AWS_ACCESS_KEY_ID"]
+    proxy.failing, proxy.refusal = (
+        10**6,
+        Reply(403, f"<Error><Message>The key {key} is wrong</Message></Error>".encode()),
+    )
     for act in (lambda: store.append("epochs", [epoch()]), store.trials, lambda: open_store(store.address)):
         with pytest.raises(StoreError) as error:
             act()
-        assert "AKIA" not in str(error.value)
-        assert SECRET_KEY not in str(error.value)
+        assert key not in str(error.value)
+        assert ENVIRONMENT["AWS_SECRET_ACCESS_KEY"] not in str(error.value)
         assert "Access needs AWS_ACCESS_KEY_ID" in str(error.value)
         assert error.value.__cause__ is None
         assert error.value.__suppress_context__  # a traceback does not show what the library said either
 
 
-@pytest.fixture
-def credentials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A file that some other program renews, in the place of variables."""
-    path = tmp_path / "credentials"
-    path.write_text(CREDENTIALS.format(ACCESS_KEY))
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(path))
-    return path
-
-
-CREDENTIALS = f"[default]\naws_access_key_id = {{}}\naws_secret_access_key = {SECRET_KEY}\n"
-
-
-def test_credentials_that_expire_in_between_are_read_anew_and_an_error_if_they_stay_so(
-    faults: Faults, prefix: str, s3: S3Process, credentials: Path
+def test_keys_are_found_in_a_file_of_amazons_client(
+    s3: S3Process, prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = opened(s3.address(prefix, faults.url))
-    store.append("epochs", [epoch(step=1)])
-    faults.expired = ACCESS_KEY
-    threading.Timer(0.5, lambda: credentials.write_text(CREDENTIALS.format(RENEWED_KEY))).start()
-    store.append("epochs", [epoch(step=2)])
-    assert faults.spoilt["expired"] > 0
-    assert steps(store) == [1, 2]
-    impatient = opened(s3.address(prefix, faults.url), patience_s=0.3)
-    impatient.append("epochs", [epoch(step=3)])
-    faults.expired = RENEWED_KEY
-    with pytest.raises(StoreError, match="ExpiredToken"):
-        impatient.append("epochs", [epoch(step=4)])
+    pytest.importorskip("boto3")
+    keys = "\n".join(f"{name.lower()} = {value}" for name, value in ENVIRONMENT.items())
+    (tmp_path / "credentials").write_text(f"[default]\n{keys}\n")
+    for name in ENVIRONMENT:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+    open_store(s3.address(prefix), must_exist=False).append("trials", [trial()])
+    monkeypatch.setenv("AWS_PROFILE", "none")
+    with pytest.raises(StoreError, match=r"cannot be reached \(The config profile .* Access needs AWS_ACCESS_KEY_ID"):
+        open_store(s3.address(prefix))
 
 
 def test_a_bucket_that_is_not_there_is_told_when_a_store_is_opened(s3: S3Process) -> None:
@@ -205,139 +157,36 @@ def test_google_without_its_credentials_says_where_they_are_looked_for(
     assert str(error.value).endswith("Access needs the file that GOOGLE_APPLICATION_CREDENTIALS names.")
 
 
-# --- Opening
-
-
 def test_the_environment_may_say_where_s3_is(s3: S3Process, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", s3.url)
     open_store(f"s3://bucket/{prefix}", must_exist=False).append("trials", [trial()])
     assert len(open_store(s3.address(prefix)).trials()) == 1
 
 
-# --- Names of other programs
-
-
-def test_names_that_are_not_asked_for_are_not_listed_however_many(s3: S3Process) -> None:
-    with S3Process(page=60) as process, Faults(process.url) as faults:
-        direct, through = opened(process.address("x")), opened(process.address("x", faults.url))
-        direct.append("trials", [trial()])
-        direct.add_plan(SweepPlan("tiny", 1.0, "tiny.yaml", ()))
-        trials, sweeps = direct.storage.at("trials"), direct.storage.at("sweeps")
-        for name in [f"{kind}-{n}" for kind in ("notes", "queue") for n in range(130)]:
-            trials.write(name, b"x")
-        for folder in (sweeps, sweeps.at("tiny"), sweeps.at("empty")):
-            folder.write("notes.txt", b"x")
-        assert len(trials.files()) == 261
-        assert list(trials.files("notes-128", "notes-13")) == ["notes-129"]
-        assert (through.completed_ids(), [plan.name for plan in through.sweeps()]) == (frozenset("a"), ["tiny"])
-        assert len([path for method, path in faults.asked if path.strip("/") == BUCKET]) == 2
-
-
-@pytest.mark.parametrize("strange", first(1, [True, False]))
-def test_many_names_are_listed_by_several_requests_at_a_time(
-    strange: bool, s3: S3Process, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(object_storage, "PAGE", 100)  # a multiple of what obstore hands over at a time
-    with S3Process(page=100) as process, Faults(process.url) as faults:
-        direct, through = (opened(process.address("x", url)).storage.at("sweeps") for url in (None, faults.url))
-        folders = ("a", "a-b", *"cdef")
-        for folder in folders:
-            for n in range(0 if strange and folder == "a" else 40):
-                direct.at(folder).write(f"plan-{n:02}", b"x")
-            if folder == "a":
-                assert [*through.inside()] == ([] if strange else ["a"])
-                assert len(faults.asked) == 1
-        for n in range(400 if strange else 0):
-            direct.write(f"{n % 16:x}{n:04}", b"x")
-        n_before = len(faults.asked)
-        assert through.inside() == {folder: direct.at(folder).files() for folder in folders[strange:]}
-        assert len(faults.asked) - n_before == (11 if strange else 5)
-
-
-@given(st.text(), st.text(), st.sampled_from(["", "a", "x/"]))
-def test_halfway_is_between(one: str, other: str, start: str) -> None:
-    low, high = sorted((start + one, start + other))
-    assume(low != high)
-    assert low < halfway(low, high)
-    assert halfway(low, high) < high or not (low + high).isascii() or not (low + high).isprintable()
-
-
-@pytest.mark.parametrize("name", ["trials/z//x", "trials/./x"])
-def test_a_name_that_is_no_path_is_told_at_once_or_not_in_the_way(name: str, s3: S3Process, prefix: str) -> None:
-    store = opened(s3.address(prefix), patience_s=1e6)
+def test_a_name_that_is_no_path_is_told(s3: S3Process, store: ResultStore, prefix: str) -> None:
     store.append("trials", [trial()])
-    key = quote(f"{BUCKET}/{prefix}/{name}")
-    authorization = {"Authorization": f"AWS4-HMAC-SHA256 Credential={ACCESS_KEY}/"}
-    urllib.request.urlopen(urllib.request.Request(f"{s3.url}/{key}", b"x", authorization, method="PUT")).close()
-    if name < "trials/part":
-        assert store.completed_ids() == {"a"}
-    else:
-        with pytest.raises(StoreError, match="Delete that object, whose name is no path"):
-            store.completed_ids()
+    key = quote(f"{BUCKET}/{prefix}/trials/z//x")
+    urllib.request.urlopen(urllib.request.Request(f"{s3.url}/{key}", b"x", method="PUT")).close()
+    with pytest.raises(StoreError, match="Delete that object, whose name is no path"):
+        store.storage.at("trials").inside()
 
 
 # --- The cache
 
 
-def test_a_part_is_fetched_once(through: ResultStore, direct: ResultStore, faults: Faults) -> None:
+def test_a_part_is_fetched_once(store: ResultStore, proxy: Proxy) -> None:
     for step in range(5):
-        direct.append("epochs", [epoch(step=step)])
+        store.append("epochs", [epoch(step=step)])
     for _ in range(3):
-        assert steps(through) == list(range(5))
-    fetched = [path for method, path in faults.asked if method == "GET" and path.endswith(".parquet")]
+        assert steps(store) == list(range(5))
+    store.add_plan(SweepPlan("tiny", 1.0, "tiny.yaml", ()))
+    fetched = [asked.path for asked in proxy.log if asked.method == "GET" and asked.path.endswith(".parquet")]
     assert len(fetched) == len(set(fetched)) == 5
-    direct.append("epochs", [epoch(step=5)])
-    assert steps(through) == list(range(6))
 
 
-def test_a_cache_holds_no_more_than_its_limit_and_drops_the_oldest() -> None:
-    cache = ObjectCache(limit_bytes=10)
-    for name in "abc":
-        cache.put(name, b"1234")
-        cache.get("a")
-    assert [cache.get(name) is not None for name in "abc"] == [True, False, True]
-    cache.put("large", b"x" * 11)
-    cache.put("a", b"12")
-    cache.drop("c")
-    assert [cache.get(name) for name in ("a", "c", "large")] == [b"12", None, None]
-
-
-# --- Objects that are created only if they are absent
-
-
-def test_a_creation_whose_answer_was_lost_is_the_callers(
-    through: ResultStore, direct: ResultStore, faults: Faults
-) -> None:
-    through.storage.write("connected", b"x")
-    faults.lost_answers = 1
-    assert through.storage.create("claim", b"mine")
-    assert faults.spoilt["lost"] == 1
-    assert not direct.storage.create("claim", b"another's")
-    assert direct.storage.read("claim") == b"mine"
-
-
-@pytest.mark.parametrize("has_conditions", first(1, [False, True]))
-def test_a_service_that_ignores_the_condition_is_found_out(s3: S3Process, has_conditions: bool) -> None:
-    with S3Process(has_conditions=has_conditions) as process:
-        storage = opened(process.address("x")).storage
-        assert storage.honours_create() is has_conditions
-        assert storage.is_free()
-
-
-# --- Where a bucket is
-
-
-def test_the_region_of_a_bucket_of_amazons_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Amazon(BaseHTTPRequestHandler):
-        def do_HEAD(self) -> None:
-            self.send_response(301)
-            self.send_header("x-amz-bucket-region", {"/here": "eu-west-1"}[self.path])
-            self.end_headers()
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-            pass
-
-    with HTTPServer(("127.0.0.1", 0), Amazon) as server:
-        threading.Thread(target=server.handle_request, daemon=True).start()
-        monkeypatch.setattr(connection_module, "_REGIONS_URL", f"http://127.0.0.1:{server.server_port}")
-        assert connection_module._region("here") == "eu-west-1"
+def test_a_bit_that_turned_over_in_the_cache_is_noticed_and_the_part_read_again(store: ResultStore) -> None:
+    store.append("epochs", [epoch(step=1)])
+    assert steps(store) == [1]
+    for key, content in list(object_storage._cache.items()):
+        object_storage._cache[key] = content[:-9] + bytes([content[-9] ^ 1]) + content[-8:]
+    assert steps(store) == [1]
