@@ -194,18 +194,20 @@ def _check_rows(tables: dict[str, pa.Table], report: Report) -> None:
         if isinstance(spec := checked_spec(row["spec"], row["trial_id"]), str):
             report.find(f"trial {row['trial_id']}", spec, "another version may have written it")
     ended, completed = set(_pairs(trials)), set(_pairs(trials.filter(pc.equal(trials["state"], State.COMPLETED))))
-    spared = list[str]()  # trials that do not run again for what they lost
     lost = lost_rows(trials, {name: latest(tables[name], KEYS[name]) for name in COUNTED})
+    needed = {pair for pair, by_table in lost.items() if not by_table.keys().isdisjoint(NEEDED)}
+    whole = {trial_id for trial_id, _ in completed - needed}  # trials that do not run again
+    spared = list[str]()
     for (trial_id, attempt), by_table in lost.items():
         what = "; ".join(f"{there:,} of {n:,} rows of {table} are there" for table, (there, n) in by_table.items())
-        if (trial_id, attempt) in completed and not by_table.keys().isdisjoint(NEEDED):
+        if (trial_id, attempt) in completed & needed and trial_id not in whole:
             report.find(f"trial {trial_id}", f"attempt {attempt} is completed, but {what}", _AGAIN)
         else:
             spared.append(f"trial {trial_id}: {what}")
     if spared:
         more = f", like {len(spared) - 1:,} others" if len(spared) > 1 else ""
         report.notes.append(f"{spared[0]}; nothing runs again for that{more}.")
-    for trial_id, attempt in sorted(set(_pairs(commits)) - ended):
+    for trial_id, attempt in sorted(pair for pair in set(_pairs(commits)) - ended if pair[0] not in whole):
         wrong = f"attempt {attempt} has ended, but its row in `trials` is lost"
         report.find(f"trial {trial_id}", wrong, _AGAIN)
     if without := len(ended - set(_pairs(commits))):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from dashboards.data.trial_rows import TrialRows
@@ -24,9 +25,9 @@ class Counting(FolderStorage):
     def at(self, name: str) -> Counting:
         return Counting(self.folder / name, self.opened)
 
-    def read(self, name: str) -> bytes:
+    def open(self, name: str) -> pa.NativeFile:
         self.opened.append(name)
-        return super().read(name)
+        return super().open(name)
 
 
 def _store(folder: Path, parts: int) -> tuple[ResultStore, Counting]:

@@ -29,7 +29,7 @@ KEYS = {
 # What two runs of one trial may differ in: times, attempts, memory, neighbours, and the commit of a worked-on checkout.
 FREE = {
     "attempt", "setup_s", "prefix_s", "prefix_paid_s", "train_s", "eval_s", "energy_j", "peak_memory_bytes",
-    "worker_memory_bytes", "worker_slots", "time", "git_commit", "row_digests",
+    "worker_memory_bytes", "worker_slots", "time", "git_commit",
 }  # fmt: skip
 
 Row = dict[str, Any]

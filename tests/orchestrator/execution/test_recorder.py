@@ -62,7 +62,7 @@ def test_a_recorded_epoch_reads_back_as_it_was_reported_and_metrics_of_other_tas
 def test_every_column_of_an_epoch_and_of_a_trial_is_filled_and_every_metric_of_a_task_has_one() -> None:
     everything = replace(LAST, metrics=dict.fromkeys(METRICS, 0.5))
     assert set(epoch_row(SPEC, 1, everything)) == set(EPOCHS.names)
-    assert set(row(LAST)) == set(TRIALS.names) - {"row_counts", "row_digests"}
+    assert set(row(LAST)) == set(TRIALS.names) - {"row_counts"}
     assert {metric for task in TASKS.values() for metric in task.metrics} <= set(METRICS)
 
 

@@ -36,6 +36,7 @@ class Proxy(LoopbackServer):
             self.failing -= 1
             return self.refusal
         headers = {name: text for name, text in request.headers.items() if name not in ("host", "expect")}
+        headers["content-type"] = "application/octet-stream"  # urllib would say that it is a form
         asked = urllib.request.Request(f"{self.target}{request.path}", body or None, headers, method=request.method)
         try:
             with urllib.request.urlopen(asked) as answer:
