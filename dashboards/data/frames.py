@@ -34,7 +34,7 @@ from dashboards.data.followed import (
 from dashboards.data.trial_rows import TrialRows
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.analysis.trial_frame import described
-from orchestrator.claims.present_drivers import RunningDriver, began_at, likely_shares, running_drivers
+from orchestrator.claims.claims import RunningDriver, began_at, likely_shares, running_drivers
 from orchestrator.store import ResultStore
 from trials.settings import Seeds
 from trials.spec import TrialSpec

@@ -27,9 +27,8 @@ No protocol can stop a driver that is suspended for minutes between `check` and 
 then writes belong to an attempt of its own, and readers use one attempt.
 """
 
-from orchestrator.claims.claims import CLAIMS, SEARCHES, Claims, hold_search
+from orchestrator.claims.claims import CLAIMS, SEARCHES, Claims, hold_search, running_drivers
 from orchestrator.claims.membership import DRIVERS, TIMING, BusyStoreError, Membership, RemovedError, Timing, join
-from orchestrator.claims.present_drivers import running_drivers
 
 __all__ = [
     "CLAIMS", "DRIVERS", "SEARCHES", "TIMING", "BusyStoreError", "Claims", "Membership", "RemovedError", "Timing",

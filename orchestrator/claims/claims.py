@@ -1,4 +1,4 @@
-"""Which driver has which trial: objects `claims/<trial_id>-<number>.json`, each created once and never changed.
+"""Which driver runs what: objects `claims/<trial_id>-<number>.json`, each created once and never changed.
 
 `searches/<sweep>-<number>.json` says likewise which driver has the search of a sweep.
 """
@@ -9,8 +9,10 @@ import contextlib
 import json
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
 
-from orchestrator.claims.membership import Membership
+from orchestrator.claims.membership import DRIVERS, STALE_S, TIME_FORMAT, Holder, Membership, holder_of, present
 from orchestrator.storage.storage import Storage
 from trials.errors import StoreError
 
@@ -126,6 +128,70 @@ def hold_search(store: Storage, membership: Membership, sweep: str) -> None:
     membership.await_turn(rivals, "A search is one driver's at a time: wait until that one ends, or stop it.")
 
 
+@dataclass(frozen=True)
+class RunningDriver:
+    """A driver that is running a sweep.
+
+    Attributes:
+        token: Identifies it.
+        holder: Its process.
+        trials: The ids of the trials that it has claimed and not ended.
+    """
+
+    token: str
+    holder: Holder
+    trials: frozenset[str]
+
+    def __str__(self) -> str:
+        n = len(self.trials)
+        return f"{self.holder} since {self.holder.since}, {n} trial{'' if n == 1 else 's'}"
+
+
+def running_drivers(store: Storage, sweep: str | None = None) -> list[RunningDriver]:
+    """The drivers that are running a sweep, or any; the oldest first, as far as can be seen from here.
+
+    The time of its last heartbeat decides, although it was timed by another clock: good enough for display, and
+    nothing is deleted because of it.
+
+    Raises:
+        StoreError: the place cannot be read.
+    """
+    folder, holders = store.at(DRIVERS), dict[str, Holder]()
+    for token, names in present(folder).items():
+        holder = holder_of(folder, names[-1])
+        if holder is not None and holder.sweep and sweep in (None, holder.sweep):
+            alive = _unix_s(holder.alive)
+            if alive is not None and abs(datetime.now(UTC).timestamp() - alive) < STALE_S:
+                holders[token] = holder
+    if not holders:
+        return []
+    claims = store.at(CLAIMS)
+    owners = {trial_id: driver_of(claims, _name(trial_id, n)) for trial_id, n in newest(listed(claims)).items()}
+    drivers = [
+        RunningDriver(token, holder, frozenset(i for i, owner in owners.items() if owner == token))
+        for token, holder in holders.items()
+    ]
+    return sorted(drivers, key=lambda driver: (driver.holder.since, driver.holder.host, driver.holder.pid))
+
+
+def began_at(drivers: Iterable[RunningDriver]) -> float | None:
+    """Unix time at which the first of some drivers started, by that one's clock; None if none runs."""
+    return min((at for driver in drivers if (at := _unix_s(driver.holder.since)) is not None), default=None)
+
+
+def likely_shares(drivers: Iterable[RunningDriver]) -> tuple[float | None, float]:
+    """Shares of the work not begun that drivers of one sweep are likely to run (None: unknown), and that they may."""
+    return next(((driver.holder.likely, driver.holder.most) for driver in drivers), (1.0, 1.0))
+
+
+def _unix_s(stated: str) -> float | None:
+    """The time that a driver states; None if that is not a time."""
+    try:
+        return datetime.strptime(stated, TIME_FORMAT).replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        return None
+
+
 def listed(folder: Storage) -> list[str]:
     """The names of all claims.
 
@@ -149,12 +215,6 @@ def newest(names: Iterable[str]) -> dict[str, int]:
 def trial_of(name: str) -> str:
     """The trial that a claim of this name is to."""
     return name.rpartition("-")[0]
-
-
-def drivers_of(folder: Storage) -> Mapping[str, str]:
-    """Trial -> the token of the driver that has its newest claim; claims that cannot be read are left out."""
-    tokens = {i: driver_of(folder, _name(i, number)) for i, number in newest(listed(folder)).items()}
-    return {trial_id: token for trial_id, token in tokens.items() if token}
 
 
 def driver_of(folder: Storage, name: str) -> str | None:

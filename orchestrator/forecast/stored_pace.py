@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from orchestrator.claims.present_drivers import RunningDriver, began_at, likely_shares
+from orchestrator.claims.claims import RunningDriver, began_at, likely_shares
 from orchestrator.forecast.pace import Pace
 from orchestrator.store import ResultStore
 from orchestrator.store.parts import Follower
