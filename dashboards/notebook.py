@@ -10,7 +10,7 @@ from __future__ import annotations
 import plotly.graph_objects as go
 
 from dashboards.data.frames import Frames
-from dashboards.report.figure_export import drawn_part
+from dashboards.report.files import drawn_part
 from orchestrator.config.console import DEFAULT_STORE
 from orchestrator.store import ResultStore, open_store
 from trials.errors import ConfigError

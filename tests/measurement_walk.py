@@ -14,9 +14,9 @@ import torch
 from plotly.io.json import to_json_plotly
 from typer.testing import CliRunner
 
-from dashboards.views import shares_saved
+from dashboards.views import savings
+from dashboards.views.kit.drawing import LIGHT
 from dashboards.views.kit.part import compute
-from dashboards.views.kit.theme import LIGHT
 from dashboards.views.trial_page import trial_page
 from orchestrator.commands.app import app
 from orchestrator.store import ResultStore
@@ -55,7 +55,7 @@ def shown(folder: Path) -> dict[str, Any]:
     epochs = [row[NAME] for row in store.epochs().to_pylist() if row["trial_id"] == trial["trial_id"]]
     status = CliRunner().invoke(app, ["status", "--trials", "--json", "--store", str(folder / "results")])
     page = to_json_plotly(trial_page(selection.snapshot, trial["trial_id"], LIGHT))
-    costs = compute(shares_saved.TABLE, selection, LIGHT).table
+    costs = compute(savings.TABLE, selection, LIGHT).table
     by_depth: dict[int, list[float]] = {}
     for row in store.trials([NAME, "freeze_depth", "seed"]).sort_by("seed").to_pylist():
         by_depth.setdefault(row["freeze_depth"], []).append(row[NAME])

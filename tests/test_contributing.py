@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 import torch
 
+from dashboards.views.kit.drawing import LIGHT
 from dashboards.views.kit.part import compute
-from dashboards.views.kit.theme import LIGHT
 from dashboards.views.registry import PARTS
 from orchestrator.analysis.summary import STATISTICS
 from orchestrator.extras.published.study import read_study

@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 from dashboards.cli import app
 from dashboards.data.frames import Frames
 from dashboards.data.page_query import PageQuery
+from dashboards.report.files import write_report
 from dashboards.report.sections import answer_lines
-from dashboards.report.write import write_report
 from dashboards.views.kit.cards import answers_of_page
 from orchestrator.analysis.answer_text import lines_of
 from orchestrator.analysis.two_way import WITHIN

@@ -19,10 +19,10 @@ from dashboards.cli import app
 from dashboards.data.frames import Frames
 from dashboards.data.page_query import PageQuery, parse_query
 from dashboards.data.selection import select
-from dashboards.report.write import write_report
+from dashboards.report.files import write_report
 from dashboards.views.compare import prepare_scores
 from dashboards.views.kit.cards import answers_of_page, cards_or_table, settings_table
-from dashboards.views.kit.theme import LIGHT
+from dashboards.views.kit.drawing import LIGHT
 from dashboards.views.registry import PARTS
 from dashboards.views.trial_page import trial_page
 from dashboards.views.trials import answer_rows

@@ -28,7 +28,7 @@ from dashboards.data.page_query import PageQuery
 from dashboards.data.selection import select
 from dashboards.views.answer import page_sentences
 from dashboards.views.kit.components import part_id
-from dashboards.views.kit.theme import in_dark
+from dashboards.views.kit.drawing import in_dark
 from dashboards.views.sweep_list import front_sweep
 
 _INDEX = """<!DOCTYPE html>

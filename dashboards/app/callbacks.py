@@ -21,8 +21,8 @@ from dashboards.app.page_cache import PageCache, look_of
 from dashboards.data.page_query import PageQuery, parse_query
 from dashboards.data.selection import Selection, provenance, state_of
 from dashboards.views.kit.components import copied, figure_of, notices, part_card, part_id, table
+from dashboards.views.kit.drawing import LOOKS
 from dashboards.views.kit.part import PageState, View
-from dashboards.views.kit.theme import LOOKS
 from dashboards.views.registry import ITEM_PAGES, PARTS, VIEWS
 from trials.errors import StoreError
 from trials.escaping import web_address

@@ -11,8 +11,8 @@ from typing import Any
 from dashboards.data.frames import Frames, Snapshot
 from dashboards.data.page_query import PageQuery, parse_query
 from dashboards.data.selection import Selection, select
+from dashboards.views.kit.drawing import LIGHT, LOOKS, Look
 from dashboards.views.kit.part import Drawn, Part, compute
-from dashboards.views.kit.theme import LIGHT, LOOKS, Look
 from dashboards.views.registry import PARTS
 
 _SELECTIONS, _DRAWN = 4, 12  # in memory; for a large store one takes some megabytes

@@ -9,14 +9,14 @@ from dashboards.app.callbacks import NO_FIGURE, asked_search, not_found
 from dashboards.app.page_cache import PageCache
 from dashboards.data.page_query import parse_query
 from dashboards.data.selection import provenance, versions_of
-from dashboards.data.table_files import FORMATS
-from dashboards.report.figure_export import table_file
+from dashboards.data.tables import FORMATS
+from dashboards.report.files import table_file
 from dashboards.report.html import as_html, page_as_html
 from dashboards.report.sections import sections
 from dashboards.views.answer import page_sentences
 from dashboards.views.kit.cards import in_short
+from dashboards.views.kit.drawing import LIGHT
 from dashboards.views.kit.part import compute
-from dashboards.views.kit.theme import LIGHT
 from dashboards.views.registry import PARTS, VIEWS
 from dashboards.views.sweep_list import answers_of_sweep
 from dashboards.views.trials import trials_csv, trials_on_paper

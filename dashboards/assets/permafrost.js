@@ -18,7 +18,7 @@
     if (asked === "light" || asked === "dark") return asked;
     return window.matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
   };
-  // The first figure of a phone or a small window has one column: a key of LOOKS in dashboards/views/kit/theme.py.
+  // The first figure of a phone or a small window has one column: a key of LOOKS in dashboards/views/kit/drawing.py.
   const look = (search) => theme(search) + (window.matchMedia("(max-width: 900px)").matches ? "-narrow" : "");
   const word = (value) => (Array.isArray(value) ? value.join(",") : value === null || value === undefined ? "" : String(value).trim());
 

@@ -57,8 +57,8 @@ def report(
     with reported(debug=debug):
         from dashboards.data.frames import Frames
         from dashboards.data.page_query import PageQuery
+        from dashboards.report.files import write_report
         from dashboards.report.sections import require_sweep
-        from dashboards.report.write import write_report
 
         if cost is not None and cost not in COSTS:
             raise ConfigError(f"--cost: {cost!r} is not one of {', '.join(COSTS)}.")
@@ -115,7 +115,7 @@ def export(
     """
     with reported(debug=debug):
         from dashboards.data.frames import Frames
-        from dashboards.report.figure_export import export_figure
+        from dashboards.report.files import export_figure
 
         path = out or Path(f"{figure}.csv")
         for notice in export_figure(Frames(open_store(store)), figure, url, path):

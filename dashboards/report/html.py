@@ -19,8 +19,8 @@ import pandas as pd
 from dashboards.data.tables import rows_of
 from dashboards.report.pictures import PLOTLY_JS
 from dashboards.report.sections import Section, methods
+from dashboards.views.kit.drawing import PLOTLY_CONFIG, Figure, in_dark
 from dashboards.views.kit.part import Drawn, Part
-from dashboards.views.kit.theme import PLOTLY_CONFIG, Figure, in_dark
 from orchestrator.analysis.freeze_names import FreezeName
 from trials.escaping import html
 

@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any, Self
 from xml.sax.saxutils import escape
 
-from dashboards.views.kit.theme import Figure
+from dashboards.views.kit.drawing import Figure
 from orchestrator.deploy.ray_session import temporary_files_in
 from trials.errors import MissingError
 

@@ -10,9 +10,8 @@ from dashboards.data.frames import Snapshot
 from dashboards.data.page_query import COSTS, PageQuery
 from dashboards.data.selection import Provenance, Selection, provenance, select
 from dashboards.views.kit.cards import answers_of_page
-from dashboards.views.kit.labels import freeze_column
+from dashboards.views.kit.drawing import LIGHT, freeze_column
 from dashboards.views.kit.part import Drawn, EmptyPartError, Part, compute
-from dashboards.views.kit.theme import LIGHT
 from dashboards.views.registry import PARTS
 from orchestrator.analysis.describe import describe_cells
 from orchestrator.analysis.savings import savings

@@ -13,9 +13,8 @@ from dash import html
 from dashboards.data.selection import Selection, of_page, state_of
 from dashboards.views.kit.cards import resume_command
 from dashboards.views.kit.components import copied
-from dashboards.views.kit.labels import cell_name
+from dashboards.views.kit.drawing import STATES, Figure, Look, axis, cell_name, layout
 from dashboards.views.kit.part import EmptyPartError, Part
-from dashboards.views.kit.theme import STATES, Figure, Look, axis, layout
 from orchestrator.config.quantities import counted
 from orchestrator.forecast.stored_pace import TRIAL_COLUMNS, Begun, time_left
 from trials.settings import Seeds

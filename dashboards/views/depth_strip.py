@@ -10,12 +10,25 @@ import pandas as pd
 
 from dashboards.data.selection import Selection
 from dashboards.views.forest import MANY
-from dashboards.views.kit.axes import grid, panel_axes, with_note
 from dashboards.views.kit.cells import Places, Shown, beside_each_other, cells_of, places, setting_columns
-from dashboards.views.kit.labels import cell_name, freeze_column, name, numbers
-from dashboards.views.kit.marks import cell_colour, cell_symbol, mean_marks
+from dashboards.views.kit.drawing import (
+    Figure,
+    Look,
+    axis,
+    cell_colour,
+    cell_name,
+    cell_symbol,
+    dodge,
+    freeze_column,
+    grid,
+    layout,
+    mean_marks,
+    name,
+    numbers,
+    panel_axes,
+    with_note,
+)
 from dashboards.views.kit.part import Part
-from dashboards.views.kit.theme import Figure, Look, axis, dodge, layout
 from orchestrator.analysis.freeze_names import layer_strip
 
 MAX_DOTS = 5000

@@ -7,16 +7,11 @@ from typing import NamedTuple
 import pandas as pd
 
 from dashboards.data.selection import Selection
-from dashboards.views import confusion
-from dashboards.views.entity_errors import ENTITIES
+from dashboards.views.error_counts import CONFUSION, ENTITIES, ComparedCells, at_answer, compared_cells
 from dashboards.views.forest import NO_PAIRS
-from dashboards.views.kit.axes import with_note
 from dashboards.views.kit.cells import hundredths, loss_columns, verdicts
-from dashboards.views.kit.compared import ComparedCells, at_answer, compared_cells
-from dashboards.views.kit.labels import name, numbers
-from dashboards.views.kit.marks import Diamonds, forest_plot
+from dashboards.views.kit.drawing import Diamonds, Figure, Look, forest_plot, name, numbers, with_note
 from dashboards.views.kit.part import SHARED_CONTROLS, EmptyPartError, Part, View
-from dashboards.views.kit.theme import Figure, Look
 from orchestrator.analysis.decide import loss_table
 from orchestrator.analysis.decision_plan import ERROR, DecisionPlan
 from orchestrator.config.quantities import counted
@@ -130,7 +125,7 @@ VIEW = View(
     "/errors",
     "Errors",
     "Which labels suffer?",
-    (DIFFERENCE, confusion.CONFUSION, ENTITIES),
+    (DIFFERENCE, CONFUSION, ENTITIES),
     (*SHARED_CONTROLS, "freeze", "level"),
     resolved=at_answer,
 )

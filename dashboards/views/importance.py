@@ -8,13 +8,19 @@ import numpy as np
 import pandas as pd
 
 from dashboards.data.selection import Selection, of_corpus, whole_sweep
-from dashboards.views.kit.axes import axis_name, row_panels, with_note
-from dashboards.views.kit.cells import Shown, hundredths
-from dashboards.views.kit.labels import name, numbers
-from dashboards.views.kit.marks import interval_bars
+from dashboards.views.kit.cells import Shown, hundredths, varied
+from dashboards.views.kit.drawing import (
+    Figure,
+    Look,
+    axis,
+    axis_name,
+    interval_bars,
+    name,
+    numbers,
+    row_panels,
+    with_note,
+)
 from dashboards.views.kit.part import EmptyPartError, Part
-from dashboards.views.kit.theme import Figure, Look, axis
-from dashboards.views.kit.varied import varied
 from orchestrator.analysis.variance import SHARED, Anova, adjusted_means, anova
 from orchestrator.config.quantities import counted
 

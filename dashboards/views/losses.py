@@ -13,12 +13,9 @@ import numpy as np
 
 from dashboards.data.page_query import COSTS
 from dashboards.data.selection import of_page
-from dashboards.views.kit.axes import grid, panel_axes, with_note
-from dashboards.views.kit.labels import name
+from dashboards.views.kit.drawing import Figure, Look, axis, grid, name, panel_axes, with_note
 from dashboards.views.kit.part import Part
-from dashboards.views.kit.theme import Figure, Look, axis
-from dashboards.views.loss_drawing import PanelDrawing
-from dashboards.views.loss_panels import LossPanel, LossPanels, losses_table, prepare_losses
+from dashboards.views.loss_panels import LossPanel, LossPanels, PanelDrawing, losses_table, prepare_losses
 from orchestrator.config.quantities import counted, points
 
 _COLUMNS, _HIGH, _NARROW_HIGH = 2, 400, 320  # panels in a row; pixels of one

@@ -11,7 +11,7 @@ from dash import dcc, html
 from dashboards.data.frames import Snapshot
 from dashboards.data.page_query import SPLITS, PageQuery
 from dashboards.views.kit.components import frame_table, graph, marked
-from dashboards.views.kit.theme import Figure, Look, axis, layout
+from dashboards.views.kit.drawing import Figure, Look, axis, layout
 from orchestrator.analysis.cells import flatten
 from orchestrator.analysis.freeze_names import freeze_name, froze_by
 from orchestrator.config.quantities import points

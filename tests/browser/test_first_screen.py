@@ -138,14 +138,6 @@ def test_labels_lie_on_no_mark_and_a_handle_stands_at_each_panel_over_nothing(
         assert all(handle[1] <= width for handle in found["handles"])
 
 
-def test_the_name_of_every_page_is_seen_on_a_phone(addresses: dict[str, str], browser: Browser) -> None:
-    with watching(browser, viewport={"width": 390, "height": 844}) as watched:
-        page = watched.open(addresses["decided"])
-        box = page.locator(".views").get_by_role("link", name="Trials", exact=True).bounding_box()
-        assert box is not None
-        assert box["x"] + box["width"] <= 390
-
-
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_an_opened_menu_has_no_serious_finding_of_axe(scheme: str, addresses: dict[str, str], browser: Browser) -> None:
     with watching(browser, color_scheme=scheme) as watched:

@@ -15,8 +15,8 @@ from dashboards.app.app import make_app
 from dashboards.app.shell import NAMES, TICK_MS
 from dashboards.data.frames import Frames
 from dashboards.data.page_query import PageQuery
-from dashboards.report.write import write_report
-from dashboards.views.kit.theme import DARK, LIGHT
+from dashboards.report.files import write_report
+from dashboards.views.kit.drawing import DARK, LIGHT
 from dashboards.views.registry import VIEWS
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.sweep_plans import SweepPlan
@@ -144,23 +144,6 @@ def test_the_answer_and_its_figure_are_seen_without_scrolling(
             assert box is not None
             assert 0 <= box["y"] <= size[1] / 2
         expect(page.locator(".answer")).to_have_count(2)
-
-
-@each("path", ["scores", "training", "savings"])
-def test_the_first_figure_begins_within_200_pixels_of_the_top(url: str, browser: Browser, path: str) -> None:
-    with watching(browser, viewport={"width": 1440, "height": 900}) as watched:
-        box = watched.open(f"{url}/{path}").locator(".js-plotly-plot").first.bounding_box()
-        assert box is not None
-        assert box["y"] <= 200
-
-
-def test_on_paper_a_figure_is_scaled_to_the_sheet(url: str, watched: Watched) -> None:
-    page = watched.open(f"{url}/scores")
-    page.pdf(format="A4")
-    graph = page.locator(f"{DOTS} .dash-graph")
-    scale, width = graph.evaluate("(e) => [Number(e.style.getPropertyValue('--on-paper')), e.offsetWidth]")
-    assert width > 1000
-    assert scale * width == pytest.approx(690, abs=1)
 
 
 def test_a_dark_page_of_trials_is_printed_white_with_all_rows_and_columns_and_no_control(
@@ -306,16 +289,6 @@ def test_a_control_writes_the_url_and_back_undoes_one_step(url: str, watched: Wa
 def _choose(page: Page, control: str, option: str) -> None:
     page.locator(f"#control-{control}").click()
     page.get_by_role("option", name=option, exact=True).click()
-
-
-def test_a_choice_taken_back_at_once_is_taken_back(url: str, watched: Watched) -> None:
-    page = watched.open(f"{url}/scores?size=800")
-    for option in ("test", "dev", "test", "dev"):
-        _choose(page, "split", option)
-    page.wait_for_url("**/scores?size=800")
-    wait_until_drawn(page)
-    expect(page.locator(f"{DOTS} .ytitle")).to_have_text("dev accuracy (%)")
-    expect(page.locator("#control-split")).to_have_value("dev")
 
 
 def test_what_the_url_cannot_mean_is_told(url: str, watched: Watched) -> None:

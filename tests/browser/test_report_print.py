@@ -10,8 +10,8 @@ from playwright.sync_api import Browser, Page
 
 from dashboards.data.frames import Frames
 from dashboards.data.page_query import PageQuery
-from dashboards.report.write import write_report
-from dashboards.views.kit.theme import DARK, LIGHT
+from dashboards.report.files import write_report
+from dashboards.views.kit.drawing import DARK, LIGHT
 from tests.dashboards.stores import STRATEGIES, specs, write_store
 
 pytestmark = pytest.mark.browser

@@ -11,7 +11,7 @@ from docs import errors
     ("words", "code", "module"),
     [
         ("is no setting of this model of … layers.", 2, "orchestrator.api.freezing"),
-        ("no such figure. Known: …", 2, "dashboards.report.figure_export"),
+        ("no such figure. Known: …", 2, "dashboards.report.files"),
         ("its tokenizer has no padding token", 3, "trials.models.load"),
         ("has no sweep …; it has …", 5, "orchestrator.api.answering"),
     ],

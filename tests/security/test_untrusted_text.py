@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from dashboards.data.frames import Frames
 from dashboards.data.page_query import PageQuery
-from dashboards.report.write import write_report
+from dashboards.report.files import write_report
 from orchestrator.api.model_card import model_card
 from orchestrator.commands.answer_command import answer
 from orchestrator.commands.status_command import status

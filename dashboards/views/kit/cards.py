@@ -23,7 +23,7 @@ from dashboards.data.frames import Sweep
 from dashboards.data.selection import Selection, of_page
 from dashboards.views.kit.cells import hundredths, loss_columns
 from dashboards.views.kit.components import copied, squares_of
-from dashboards.views.kit.labels import freeze_column
+from dashboards.views.kit.drawing import freeze_column
 from dashboards.views.kit.part import EmptyPartError
 from orchestrator.analysis.answer import Answer, answers
 from orchestrator.analysis.answer_text import Loss

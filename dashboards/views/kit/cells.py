@@ -1,4 +1,4 @@
-"""Which settings a figure shows, over which trials, and where they stand on its axis.
+"""Which settings a figure shows, over which trials, where they stand on its axis, and in what they differ.
 
 A cell is a setting: everything that two trials have in common but the seed.
 """
@@ -11,14 +11,57 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from dashboards.data.selection import Selection
-from dashboards.views.kit.labels import freeze_column, name, short, with_strip
-from dashboards.views.kit.theme import axis, dodge
+from dashboards.views.kit.drawing import axis, dodge, freeze_column, name, short, with_strip
+from orchestrator.analysis.cells import setting, varying_settings
 from orchestrator.analysis.describe import describe_cells
 from orchestrator.analysis.freeze_names import freeze_name
 from orchestrator.analysis.savings import COUNTED
 from orchestrator.analysis.summary import statistics_of
 from orchestrator.analysis.trial_frame import CONDITIONS
 from orchestrator.config.quantities import counted
+
+# Of two that determine each other, as depth and strategy often do, an analysis keeps the first.
+LABELS = {
+    "depth": "frozen layers",
+    "strategy": "strategy",
+    "embeddings": "embeddings",
+    "train_size": "train size",
+    "corpus": "corpus",
+    "model": "model",
+}
+_NAMES = {"lr": "learning rate", "head_lr": "learning rate of the head", "lora": "adapters", "thaw_every": "unfreezing"}
+
+
+def varied(selection: Selection) -> tuple[pd.DataFrame, dict[str, str]]:
+    """The completed trials with a column for each setting that only some sweeps vary, and the name of each setting by
+    its column; those of `LABELS` are always there.
+    """
+    done = selection.completed
+    columns = varying_columns(selection, done) if "setup" in done and done["setup"].nunique() > 1 else {}
+    return done.assign(**columns), LABELS | {key: setting_name(key) for key in columns}
+
+
+def varying_columns(selection: Selection, trials: pd.DataFrame) -> dict[str, pd.Series]:
+    """The settings in which some trials differ beyond those that every table has, by `set:` and their dotted names."""
+    all_specs, cells = selection.snapshot.specs, trials["cell"].unique()
+    specs = {cell: all_specs[cell] for cell in cells if cell in all_specs}
+    keys = [key for key in varying_settings(specs.values()) if key != "model.name"]
+    return {
+        f"set:{key}": trials["cell"].map({cell: plain_setting(setting(spec, key)) for cell, spec in specs.items()})
+        for key in keys
+    }
+
+
+def setting_name(key: str) -> str:
+    """The name of a dotted setting for people; it may begin with `set:`."""
+    last = key.removeprefix("set:").rpartition(".")[2]
+    return _NAMES.get(last, last.replace("_", " "))
+
+
+def plain_setting(value: object) -> object:
+    """The value of a setting as a number or text."""
+    return "default" if value is None else value if isinstance(value, (int, float)) else str(value)
+
 
 KEYS = ["train_size", "cell", "baseline", "freeze", "strategy", "depth", "embeddings", "n_layers"]
 MAX_CELLS = 30  # in a figure that draws a line or a row per cell
@@ -55,14 +98,14 @@ def cells_of(selection: Selection) -> Shown:
     return Shown(table.sort_values(_ORDER, ignore_index=True), value_name=selection.value_name)
 
 
-def shown_cells(trials: pd.DataFrame, at_most: int = MAX_CELLS, *, sizes: int | None = None) -> Shown:
-    """The cells of the largest train sizes, `at_most` in all and of at most `sizes` sizes; no size is shown in part
-    unless the largest alone has too many. Columns: `KEYS`; ordered as of `cells_of`.
+def shown_cells(trials: pd.DataFrame, at_most: int = MAX_CELLS) -> Shown:
+    """The cells of the largest train sizes, `at_most` in all; no size is shown in part unless the largest alone has too
+    many. Columns: `KEYS`; ordered as of `cells_of`.
     """
     cells = trials[KEYS].drop_duplicates("cell").sort_values(_ORDER, ignore_index=True)
     counts = cells["train_size"].value_counts().sort_index(ascending=False)
     fits = max(1, int((counts.cumsum() <= at_most).sum()))
-    shown = counts.index[: fits if sizes is None else min(fits, sizes)]
+    shown = counts.index[:fits]
     table = cells[cells["train_size"].isin(shown)].head(at_most).reset_index(drop=True)
     if len(table) == len(cells):
         return Shown(table)
@@ -144,12 +187,6 @@ def places(table: pd.DataFrame) -> Places:
     )
 
 
-def places_of(cells: pd.DataFrame, trials: pd.DataFrame) -> Places:
-    """Positions of some cells, labelled with how many of the trials each has."""
-    counts = cells["cell"].map(trials["cell"].value_counts()).fillna(0).astype(int)
-    return places(cells.assign(n=counts))
-
-
 def beside_each_other(trials: pd.DataFrame, spots: Places) -> pd.Series:
     """Where the dots of trials stand at the places of their cells: by seed, in the same order in every cell."""
     codes, seeds = pd.factorize(trials["seed"], sort=True)
@@ -176,11 +213,6 @@ def panel_titles(table: pd.DataFrame, where: Sequence[str]) -> list[str]:
     varying = [key for key in where if heads[key].nunique() > 1] or ["corpus"]
     rows = heads[varying].astype(object).to_numpy().tolist()
     return [", ".join(f"{word:,}" if isinstance(word, int) else str(word) for word in row) for row in rows]
-
-
-def drawn_of(most: int, n: int, what: str) -> str:
-    """The note of a figure that draws at most so many; empty if it draws all."""
-    return f"{most} of {n} {what} are drawn; the table has all." if n > most else ""
 
 
 def verdicts(table: pd.DataFrame) -> list[str]:

@@ -12,8 +12,8 @@ import pandas as pd
 from dash import dcc, html
 
 from dashboards.data.tables import rows_of
+from dashboards.views.kit.drawing import PLOTLY_CONFIG, Figure
 from dashboards.views.kit.part import Drawn, Part
-from dashboards.views.kit.theme import PLOTLY_CONFIG, Figure
 from orchestrator.analysis.freeze_names import FreezeName
 
 MAX_ROWS, MAX_LINKED_ROWS = 200, 50

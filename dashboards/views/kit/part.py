@@ -17,7 +17,7 @@ from typing_extensions import TypedDict
 
 from dashboards.data.frames import Snapshot
 from dashboards.data.selection import Selection
-from dashboards.views.kit.theme import Figure, Look, empty_figure
+from dashboards.views.kit.drawing import Figure, Look, empty_figure
 
 Info = TypeVar("Info")
 
@@ -121,7 +121,7 @@ class PageState(TypedDict):
     """What a browser shows.
 
     Attributes:
-        scheme: A key of `theme.LOOKS`.
+        scheme: A key of `drawing.LOOKS`.
     """
 
     path: str

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboards.data.predictions import CUT_OFF, EntityErrors, PredictedLabels, confusion, entity_errors, has_spans
+from dashboards.views.error_counts import CUT_OFF, EntityErrors, PredictedLabels, confusion, entity_errors, has_spans
 from tests.examples import each
 from trials.metrics.metric import PredictedSplit
 from trials.metrics.spans import span_counts

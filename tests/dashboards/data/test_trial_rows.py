@@ -8,7 +8,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from dashboards.data.trial_rows import TrialRows
+from dashboards.data.frames import TrialRows
 from orchestrator.storage.storage import FolderStorage
 from orchestrator.store import ResultStore
 

@@ -13,7 +13,7 @@ import pytest
 
 from dashboards.data.frames import Frames
 from dashboards.data.page_query import PageQuery
-from dashboards.report.write import write_report
+from dashboards.report.files import write_report
 from tests.dashboards.stores import specs, write_store
 
 NO_TEX = "no pdflatex on this machine; apt-get install texlive-latex-base"

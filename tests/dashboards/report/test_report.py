@@ -11,11 +11,10 @@ import pytest
 
 from dashboards.data.frames import Frames
 from dashboards.data.page_query import PageQuery
-from dashboards.data.selection import short_commit, versions_of
-from dashboards.report.figure_export import export_figure
+from dashboards.data.selection import versions_of
+from dashboards.report.files import Written, export_figure, write_report
 from dashboards.report.pictures import FigureRenderer, find_browser
 from dashboards.report.sections import sections
-from dashboards.report.write import Written, write_report
 from orchestrator.store import ResultStore
 from tests.dashboards.stores import STRATEGIES, Invented, specs, write_store
 from tests.examples import each
@@ -81,17 +80,6 @@ def test_the_html_is_one_file_below_two_megabytes_that_asks_no_network(written: 
     text = written.html.read_text(encoding="utf-8")
     assert len(text) < 2_000_000
     assert not re.findall(r"<(?:script|link|img)[^>]+(?:src|href)=", text)
-
-
-@pytest.mark.slow
-def test_labels_of_tables_are_unique(tmp_path: Path) -> None:
-    trials = [*specs(seeds=range(3)), *specs(seeds=range(3), lowercase=True)]
-    written = write_report(
-        Frames(write_store(tmp_path / "s", trials)), PageQuery(sweep="made-up"), tmp_path / "r", pictures=False
-    )
-    labels = [label for path in written.files if path.suffix == ".tex"
-              for label in re.findall(r"\\label\{(.+?)\}", path.read_text(encoding="utf-8"))]  # fmt: skip
-    assert len(labels) == len(set(labels)) > 10
 
 
 def test_every_figure_of_the_html_is_json_that_plotly_takes(written: Written) -> None:
@@ -183,8 +171,3 @@ def test_a_picture_is_drawn_and_the_same_figure_gives_the_same_svg(store: Result
     assert b"first 2, 200 (n=5)" in svg
     assert (tmp_path / "one.pdf").read_bytes().startswith(b"%PDF")
     assert (tmp_path / "one.png").read_bytes().startswith(b"\x89PNG")
-
-
-@pytest.mark.parametrize(("commit", "shown"), [("a" * 40 + "+", "a" * 10 + "+"), ("b" * 40, "b" * 10), ("c0+", "c0+")])
-def test_a_commit_keeps_the_mark_of_changed_code(commit: str, shown: str) -> None:
-    assert short_commit(commit) == shown

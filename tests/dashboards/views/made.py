@@ -15,8 +15,8 @@ from plotly.io.json import to_json_plotly
 from dashboards.data.frames import Frames
 from dashboards.data.page_query import parse_query
 from dashboards.data.selection import Selection, select
+from dashboards.views.kit.drawing import DARK, LIGHT
 from dashboards.views.kit.part import Drawn, Part, compute
-from dashboards.views.kit.theme import DARK, LIGHT
 from orchestrator.store import ResultStore
 from tests.dashboards.stores import Invented, specs, write_store
 from trials.spec import TrialSpec

@@ -34,7 +34,7 @@ from tests.builders import SPEC
 from tests.dashboards.stores import specs
 from tests.dashboards.views.conftest import CLEAR
 from tests.dashboards.views.made import Select, drawn, made, without_baseline
-from tests.orchestrator.analysis.frames import sweep, trials
+from tests.orchestrator.analysis.frames import sweep
 from trials.draft import FreezeDraft
 from trials.settings import FreezeSpec, ModelSpec, Seeds
 
@@ -77,13 +77,6 @@ def test_corpora_with_the_same_answer_share_a_sentence_and_each_other_has_its_ow
     )
     more = f"about {undecided.further_seeds} more seeds to decide."
     assert told == [("a, b, c", "freeze the first 2 of 6 layers."), ("d", more), ("e", "not learned.")]
-
-
-def test_sizes_of_a_corpus_that_differ_are_told_apart(clear: Select) -> None:
-    large, small = _answers(clear(""))
-    other = replace(small, decided_by=decide(trials({"none": [0.9] * 3, "first 2": [0.9] * 3})))
-    words = "freeze the first 2 of 6 layers (800 for training); not decided (200 for training)."
-    assert short_answers([large, other]) == [("tiny", words)]
 
 
 def test_the_cost_and_the_budget_of_the_page_count(clear: Select) -> None:

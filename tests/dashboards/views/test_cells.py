@@ -9,8 +9,8 @@ import pytest
 
 from dashboards.views import depth_strip, forest
 from dashboards.views.kit import cells
+from dashboards.views.kit.drawing import LIGHT
 from dashboards.views.kit.part import compute
-from dashboards.views.kit.theme import LIGHT
 from tests.dashboards.stores import specs
 from tests.dashboards.views.made import made, strictly
 
@@ -22,7 +22,6 @@ def test_the_cells_shown_are_those_of_whole_train_sizes_the_largest_first(tmp_pa
     assert few.table["train_size"].tolist() == [200] * 5 + [400] * 5
     assert few.note == "10 of 15 settings are drawn: train sizes 200, 400. Select train sizes to see others."
     assert len(cells.shown_cells(trials, 3).table) == 3
-    assert set(cells.shown_cells(trials, sizes=1).table["train_size"]) == {400}
 
 
 def test_counted_costs_need_no_device() -> None:

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from dashboards.data.selection import Selection
-from dashboards.views import compare, picked_curves
+from dashboards.views import compare
+from dashboards.views.compare import picks_of
+from dashboards.views.kit.drawing import LIGHT
 from dashboards.views.kit.part import compute
-from dashboards.views.kit.theme import LIGHT
-from dashboards.views.picked import picks_of
 from orchestrator.store import ResultStore
 from tests.dashboards.stores import STRATEGIES, Invented, specs, write_store
 from tests.dashboards.views.made import html_of, selected, strictly
@@ -92,8 +92,8 @@ def test_only_settings_that_differ_come_first(store: ResultStore) -> None:
 
 
 def test_each_line_of_the_curves_is_named_at_its_end_apart_from_the_others(store: ResultStore) -> None:
-    info = picked_curves.prepare_curves(_picked(store, *list(IDS.values())[:6]))
-    figure = strictly(picked_curves.draw_curves(info, LIGHT))
+    info = compare.prepare_curves(_picked(store, *list(IDS.values())[:6]))
+    figure = strictly(compare.draw_curves(info, LIGHT))
     lines = [trace for trace in figure["data"] if trace["yaxis"] == "y"]
     assert len({(trace["line"]["color"], trace["line"]["dash"]) for trace in lines}) == 6
     labels = [note for note in figure["layout"]["annotations"] if note["yref"] == "y"]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dashboards.views import shares_saved
-from dashboards.views.kit.theme import LIGHT
+from dashboards.views import savings
+from dashboards.views.kit.drawing import LIGHT
 from tests.dashboards.stores import Invented, specs
 from tests.dashboards.views.made import Select, made, strictly
 
@@ -17,7 +17,7 @@ TIME = "?cost=training_cost_s"
 
 
 def test_savings_have_a_row_a_cell_and_cost(small: Select) -> None:
-    info = shares_saved.prepare_savings(small())
+    info = savings.prepare_savings(small())
     counted = info.table[info.table["cost"] == "trainable_params"]
     assert counted["freeze"].tolist() == ["first 2", "alternating", "first 4", "all"]
     assert counted["saved"].iloc[0] == pytest.approx(2 * 7_087_872 / 134_352_401)
@@ -28,8 +28,8 @@ def test_savings_have_a_row_a_cell_and_cost(small: Select) -> None:
 
 def test_a_cost_of_two_devices_is_told_in_place_of_a_figure(tmp_path: Path) -> None:
     apart = Invented(device=lambda spec: "T4" if spec.freeze.depth == 6 else "cpu")
-    info = shares_saved.prepare_savings(made(tmp_path / "s", apart, trials=specs(train_sizes=(200,))))
-    figure = strictly(shares_saved.draw_savings(info, LIGHT))
+    info = savings.prepare_savings(made(tmp_path / "s", apart, trials=specs(train_sizes=(200,))))
+    figure = strictly(savings.draw_savings(info, LIGHT))
     words = next(trace for trace in figure["data"] if trace["mode"] == "text")
     assert words["text"] == [" training time: different devices: T4 and cpu"]
     assert [round(y) for y in words["y"]] == [3]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -14,15 +13,13 @@ from dashboards.data.frames import Frames
 from dashboards.data.page_query import PageQuery
 from dashboards.data.selection import Selection, select
 from dashboards.views.coverage import (
-    draw_coverage,
     prepare_coverage,
     prepare_failures,
     prepare_progress,
     progress,
 )
 from dashboards.views.kit.cards import answers_of_page
-from dashboards.views.kit.theme import DARK, LIGHT
-from dashboards.views.stability import prepare_stability
+from dashboards.views.scores import prepare_stability
 from tests.builders import make_spec
 from tests.dashboards.stores import Invented, append, specs, write_store
 from tests.dashboards.views.made import made
@@ -44,15 +41,6 @@ def test_every_planned_trial_has_its_field(tmp_path: Path) -> None:
     assert found.seeds == [0, 1, 2]
     assert [list(row) for row in found.states] == [["completed", "failed", "missing"]] * 10
     assert all(trial_id for row in found.ids for trial_id in row)
-
-
-def test_a_field_says_its_state_in_colour_mark_and_words(tmp_path: Path) -> None:
-    found = prepare_coverage(_selection(tmp_path))
-    for look in (LIGHT, DARK):
-        field = draw_coverage(found, look)["data"][0]
-        assert field["text"][0] == ["✓", "✗", "○"]
-        assert [words for _, words in field["customdata"][0]][1].startswith("failed, trial ")
-        json.dumps(field, allow_nan=False)
 
 
 def test_failures_are_grouped_by_what_was_said_last(tmp_path: Path) -> None:

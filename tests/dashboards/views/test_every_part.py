@@ -12,8 +12,8 @@ import pytest
 from plotly.io.json import to_json_plotly
 
 from dashboards.data.selection import Selection
+from dashboards.views.kit.drawing import LIGHT
 from dashboards.views.kit.part import ItemPage, Part, View, compute
-from dashboards.views.kit.theme import LIGHT
 from dashboards.views.registry import ITEM_PAGES, PARTS, VIEWS
 from orchestrator.store import open_store
 from tests.dashboards.stores import STRATEGIES, Invented, specs

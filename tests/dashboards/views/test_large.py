@@ -10,9 +10,8 @@ import pytest
 
 from dashboards.data.selection import Selection
 from dashboards.views import depth_strip, forest
-from dashboards.views.kit.cells import MAX_TICKS, cells_of, places
+from dashboards.views.kit.drawing import LIGHT
 from dashboards.views.kit.part import compute
-from dashboards.views.kit.theme import LIGHT
 from tests.dashboards.stores import specs, write_store
 from tests.dashboards.views.made import selected
 
@@ -29,12 +28,6 @@ def _figure(part: Any, selection: Selection) -> dict[str, Any]:
     figure = compute(part, selection, LIGHT).figure
     assert figure is not None
     return figure
-
-
-def test_an_axis_names_no_more_places_than_one_can_read(large: Selection) -> None:
-    spots = places(cells_of(large).table)
-    assert len(spots.at) == 5 * len(SIZES)
-    assert len(spots.ticks) == len(spots.labels) <= MAX_TICKS
 
 
 def test_the_forest_draws_the_largest_sizes_and_its_table_has_all(large: Selection) -> None:

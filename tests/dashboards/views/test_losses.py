@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -10,14 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboards.data.frames import Frames
-from dashboards.data.page_query import parse_query
-from dashboards.data.selection import Selection, select
+from dashboards.data.selection import Selection
 from dashboards.views import loss_panels, losses
-from dashboards.views.kit.label_places import beside_marks, label_width
-from dashboards.views.kit.theme import DARK, LIGHT
+from dashboards.views.kit.drawing import DARK, LIGHT
+from dashboards.views.loss_panels import beside_marks, label_width
 from dashboards.views.trials import trials_csv
-from tests.dashboards.stores import Invented, specs, write_store
+from tests.dashboards.stores import Invented, specs
 from tests.dashboards.views.conftest import CLEAR, FIVE
 from tests.dashboards.views.made import Select, made, pages_of, strictly
 
@@ -91,17 +88,6 @@ def test_a_corpus_with_a_large_loss_does_not_press_the_others_flat(steep: dict[s
     assert "matches" not in layout["yaxis2"]
 
 
-def test_the_recommended_mark_has_its_strip_even_where_marks_crowd(clear: Select) -> None:
-    info = loss_panels.prepare_losses(clear("?size=800"))
-    (panel,) = info.panels
-    crowded = panel.table.assign(saved=0.3, loss=panel.table["loss"].where(panel.table["freeze"] == "first 2", 0.21))
-    drawn = losses.draw_losses(info._replace(panels=(panel._replace(table=crowded),)), LIGHT)
-    strip = "□ ■■□□□□"
-    labels = [text for trace in drawn["data"] for text in trace.get("text", ())]
-    led = [each["text"] for each in drawn["layout"]["annotations"] if each["showarrow"]]
-    assert (strip in labels) != (strip in led)
-
-
 def test_a_mark_opens_the_trials_of_its_setting(clear: Select) -> None:
     figure = losses.draw_losses(loss_panels.prepare_losses(clear("?size=800")), LIGHT)
     for trace in figure["data"]:
@@ -109,24 +95,6 @@ def test_a_mark_opens_the_trials_of_its_setting(clear: Select) -> None:
             assert urlsplit(address).path == "/trials"
             rows = trials_csv(clear(f"?{urlsplit(address).query}")).splitlines()
             assert len(rows) == 1 + 5, name
-
-
-def test_so_does_the_mark_of_a_depth_of_all_layers_which_the_list_calls_all(tmp_path: Path) -> None:
-    trials = specs(seeds=range(5), train_sizes=(800,), strategies=[("none", ()), ("first_k", tuple(range(6)))])
-    frames = Frames(write_store(tmp_path / "s", trials, CLEAR))
-    figure = losses.draw_losses(loss_panels.prepare_losses(select(frames.refresh(), parse_query("")[0])), LIGHT)
-    addresses = [address for trace in figure["data"] for _, _, address in trace["customdata"]]
-    assert len(addresses) == 2
-    for address in addresses:
-        opened = select(frames.refresh(), parse_query(f"?{urlsplit(address).query}")[0])
-        assert len(trials_csv(opened).splitlines()) == 1 + 5
-
-
-def test_the_number_of_the_tolerance_stands_beside_each_panel(steep: dict[str, Any]) -> None:
-    notes = [each for each in steep["layout"]["annotations"] if each["text"] == "1"]
-    assert [(each["xref"], each["yref"], each["xanchor"]) for each in notes] == [
-        ("x domain", "y", "left"), ("x2 domain", "y2", "left"),
-    ]  # fmt: skip
 
 
 @given(

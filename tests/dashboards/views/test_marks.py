@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from dashboards.data.selection import Selection
+from dashboards.views.kit.drawing import DARK, LIGHT, LOOKS
 from dashboards.views.kit.part import Part, compute
-from dashboards.views.kit.theme import DARK, LIGHT, LOOKS
 from dashboards.views.registry import PARTS
 from tests.dashboards.stores import STRATEGIES, specs, write_store
 from tests.dashboards.views.made import selected, strictly

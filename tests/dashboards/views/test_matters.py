@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dashboards.views import importance
-from dashboards.views.kit.theme import LIGHT
+from dashboards.views.kit.drawing import LIGHT
 from tests.dashboards.stores import Invented, specs
 from tests.dashboards.views.made import made, strictly
 
@@ -20,13 +20,6 @@ def test_a_score_that_only_depth_moves_is_explained_by_depth(tmp_path: Path) -> 
     left_out = table[table["note"].str.startswith("left out")].set_index("setting")["note"]
     assert left_out["strategy"] == "left out: fixed by frozen layers"
     assert left_out["embeddings"] == "left out: one level"
-
-
-def test_many_trials_are_analysed_in_part_and_that_is_told(tmp_path: Path) -> None:
-    trials = specs(train_sizes=range(100, 1100, 100), seeds=range(13))
-    panel = importance.prepare_importance(made(tmp_path / "s", Invented(evaluations=1), trials=trials))[0]
-    assert panel.found.n == 8 * 50
-    assert panel.note == "400 of 650 trials: the first 8 seeds"
 
 
 def test_a_value_tried_on_more_data_only_is_not_credited_with_that(tmp_path: Path) -> None:

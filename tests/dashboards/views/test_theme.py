@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dashboards.views.kit.theme import DARK, LIGHT, Look
+from dashboards.views.kit.drawing import DARK, LIGHT, Look
 
 
 def _luminance(colour: str) -> float:

@@ -10,9 +10,9 @@ from typing import Any
 from plotly.io.json import to_json_plotly
 
 from dashboards.data.selection import Selection
-from dashboards.views.kit.theme import LIGHT
+from dashboards.views.kit.drawing import LIGHT
 from dashboards.views.trial_page import trial_page
-from tests.dashboards.stores import STRATEGIES, Invented, specs
+from tests.dashboards.stores import STRATEGIES, specs
 from tests.dashboards.views.made import made
 from trials.spec import TrialSpec
 
@@ -44,13 +44,6 @@ def test_a_trial_leads_to_its_comparison_with_the_baseline_of_its_seed(tmp_path:
     for trial, baseline in ((FROZEN, BASELINE), (OTHER, OTHER_BASELINE)):
         assert _comparisons(selection, trial) == [f"/compare?trials={trial.trial_id},{baseline.trial_id}"]
     assert _comparisons(selection, BASELINE) == []
-
-
-def test_without_a_completed_baseline_a_trial_leads_to_no_comparison(tmp_path: Path) -> None:
-    failed = Invented(state=lambda spec: "failed" if spec.trial_id == BASELINE.trial_id else "completed")
-    selection = made(tmp_path / "s", failed, trials=TRIALS)
-    assert _comparisons(selection, FROZEN) == []
-    assert len(_comparisons(selection, OTHER)) == 1
 
 
 def test_every_box_that_scrolls_can_be_focused_and_has_a_name(tmp_path: Path) -> None:

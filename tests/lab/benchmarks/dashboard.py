@@ -43,12 +43,12 @@ EVALUATIONS, SEEDS, TIMES = 50, 20, 20
 LIMITS = {
     100_000: {"aggregated": 150, "dots": 350},
     1_000_000: {
-        "aggregated": 400,
-        "dots": 700,
-        "cold_paint": 6000,
-        "warm_paint": 2600,
-        "new_row": 8000,
-        "memory_mb": 800,
+        "aggregated": 200,
+        "dots": 350,
+        "cold_paint": 3000,
+        "warm_paint": 1300,
+        "new_row": 4000,
+        "memory_mb": 400,
     },
 }
 # When a control's option is clicked, and when each figure was drawn last.

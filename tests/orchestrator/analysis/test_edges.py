@@ -11,7 +11,7 @@ import pytest
 from orchestrator.analysis.decide import decide, loss_table
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.analysis.describe import describe_cells
-from orchestrator.analysis.instability import instability
+from orchestrator.analysis.losses import instability
 from orchestrator.analysis.rows import usable
 from orchestrator.analysis.savings import savings
 from orchestrator.analysis.variance import anova

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from orchestrator.analysis.instability import instability
-from orchestrator.analysis.losses import LEAST_FALL, clopper_pearson, collapses, has_collapsed
+from orchestrator.analysis.losses import LEAST_FALL, clopper_pearson, collapses, has_collapsed, instability
 from tests.examples import each
 from tests.orchestrator.analysis.frames import trials
 from trials.record import loss_fall

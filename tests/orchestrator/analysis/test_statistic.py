@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from dashboards.views.score_table import TABLE
+from dashboards.views.scores import TABLE
 from orchestrator.analysis.summary import STATISTICS, Statistic, summarise
 from orchestrator.session.tables import cell_tables
 from orchestrator.store import open_store
