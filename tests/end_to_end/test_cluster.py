@@ -166,9 +166,9 @@ def test_a_submitted_sweep_survives_a_lost_node_a_new_one_and_a_cut_and_ends_as_
     end_all(nodes.node_folder(1))  # its raylet and workers at once, as when a machine goes
     _until(lambda: _n_epochs(store) >= 8)
     assert nodes.mend() == [1]
-    nodes.cut(2)
+    nodes.set_link(2, "down")
     time.sleep(30)
-    nodes.join(2)
+    nodes.set_link(2, "up")
     nodes.mend()
     said = submitted.communicate(timeout=400)[0]
     assert submitted.returncode == 0, said

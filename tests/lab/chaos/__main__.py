@@ -121,9 +121,9 @@ class Run:
     def _ends_well(self, number: int) -> bool:
         """Whether a driver has ended with exit code 0; launched anew if it ended otherwise."""
         driver = self._drivers[number]
-        if driver is not None and (code := driver.poll()) is None:
-            return False
         if driver is not None:
+            if (code := driver.poll()) is None:
+                return False
             self.outcome.exit_codes.append(code)
             for trial_id, attempt in compare.finished(self.store).items():
                 self._finished.setdefault(trial_id, attempt)

@@ -20,7 +20,6 @@ import uuid
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from types import TracebackType
 
 from tests.lab.chaos.processes import end_all, of_kind
 from tests.server_programs import free_port
@@ -55,7 +54,7 @@ class Nodes:
 
     name = "auto"
 
-    def __init__(self, folder: Path, extra: dict[str, str] | None = None, *, dashboard: bool = False) -> None:
+    def __init__(self, folder: Path, *, dashboard: bool = False) -> None:
         self._folder, self.driver_folder = folder, folder / "driver"
         self._with_dashboard = dashboard
         self.isolated = namespaces_allowed()
@@ -63,14 +62,14 @@ class Nodes:
         self._spaces = [f"chaos{os.getpid()}-{number}-{node}" for node in range(N_NODES + dashboard)]
         # Ray refuses to start a head at an address that any process of the machine has in its command line.
         self._network = f"10.{64 + os.getpid() // 250 % 64}.{os.getpid() % 250}"
-        self.environment = base_environment(folder) | _SETTINGS | {"RAY_AUTH_TOKEN": uuid.uuid4().hex} | (extra or {})
+        self.environment = base_environment(folder) | _SETTINGS | {"RAY_AUTH_TOKEN": uuid.uuid4().hex}
         self.prefix, self.client_prefix = self._enter(0), self._enter(N_NODES if dashboard else 0)
         self.dashboard = f"http://{self._address(0)}:{_DASHBOARD}" if dashboard else ""
 
     def __enter__(self) -> Nodes:
         try:
             for node in range(N_NODES):
-                self._node_folder(node).mkdir(parents=True)
+                self.node_folder(node).mkdir(parents=True)
             self.driver_folder.mkdir()
             if self.isolated:
                 self._join_networks()
@@ -80,9 +79,7 @@ class Nodes:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *unused: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -102,18 +99,24 @@ class Nodes:
         if 0 in down:
             down = list(range(N_NODES))
         for node in down:
-            end_all(self._node_folder(node))
+            end_all(self.node_folder(node))
         for node in down:
             if not self._start(node):
-                end_all(self._node_folder(node))
+                end_all(self.node_folder(node))
                 self._start(node, last_try=True)
         return down
 
-    def _node_folder(self, node: int) -> Path:
+    def node_folder(self, node: int) -> Path:
+        """Where a node's processes work."""
         return self._folder / f"node{node}"
 
+    def set_link(self, node: int, state: str) -> None:
+        """Take a worker node's network away (`down`) or give it back (`up`)."""
+        assert self.isolated
+        _ip("-n", self._spaces[0], "link", "set", f"v{node}", state)
+
     def _is_up(self, node: int) -> bool:
-        folder = self._node_folder(node)
+        folder = self.node_folder(node)
         return bool(of_kind(folder, "raylet")) and (node > 0 or bool(of_kind(folder, "gcs")))
 
     def _address(self, node: int) -> str:
@@ -157,12 +160,12 @@ class Nodes:
         ]  # fmt: skip
         environment = {name: value for name, value in self.environment.items() if node or name != "RAY_ADDRESS"}
         if self._with_dashboard:  # nodes of different machines share no cache, and nothing that is sent to one
-            environment["PERMAFROST_CACHE"] = str(self._node_folder(node) / "cache")
+            environment["PERMAFROST_CACHE"] = str(self.node_folder(node) / "cache")
             words += [f"--temp-dir={self._folder / f'ray{node}'}"] if node else []
         log = self._folder / "ray-start.log"
         with log.open("a") as file:
             done = subprocess.run(
-                words, cwd=self._node_folder(node), env=environment, stdout=file, stderr=file, check=False, timeout=90
+                words, cwd=self.node_folder(node), env=environment, stdout=file, stderr=file, check=False, timeout=90
             )
         if done.returncode and last_try:
             raise RuntimeError(f"`ray start` of node {node} ended with {done.returncode}: {log.read_text()[-2000:]}")
@@ -174,17 +177,15 @@ class Local:
 
     name = "local"
 
-    def __init__(self, folder: Path, extra: dict[str, str] | None = None) -> None:
+    def __init__(self, folder: Path) -> None:
         self._folder, self.driver_folder, self.prefix = folder, folder / "driver", list[str]()
-        self.environment = base_environment(folder) | _SETTINGS | (extra or {})
+        self.environment = base_environment(folder) | _SETTINGS
 
     def __enter__(self) -> Local:
         self.driver_folder.mkdir(parents=True)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *unused: object) -> None:
         end_all(self._folder)
 
     def mend(self) -> list[int]:

@@ -77,9 +77,9 @@ def run_part(out: Path, work: Path, name: str, budget_s: float, rehearse: bool, 
     for old in (out / f"{name}.json", work / f"{name}.end"):
         old.unlink(missing_ok=True)
     began = time.monotonic()
-    process = multiprocessing.get_context(os.environ[CONTEXT_VARIABLE]).Process(
-        target=_child, args=(out, work, name, budget_s, rehearse, package)
-    )  # type: ignore[attr-defined]
+    context = multiprocessing.get_context(os.environ[CONTEXT_VARIABLE])
+    words = (out, work, name, budget_s, rehearse, package)
+    process = context.Process(target=_child, args=words)  # type: ignore[attr-defined]
     process.start()
     process.join(budget_s)
     seconds = time.monotonic() - began
