@@ -39,7 +39,7 @@ class Claims:
     def refresh(self) -> None:
         """Look at all claims, and then at who is present. Raises StoreError."""
         # In this order: the driver of each listed claim was present before, so if it is not listed, it has ended.
-        self._newest = newest(listed(self._folder))
+        self._newest = {trial_id: max(numbers) for trial_id, numbers in _numbers(self._folder).items()}
         self.others = self._membership.others()
 
     def is_claimed(self, trial_id: str) -> bool:
@@ -56,7 +56,7 @@ class Claims:
             return ""
         name = _name(trial_id, self._newest[trial_id])
         if name not in self._drivers:
-            driver = driver_of(self._folder, name)
+            driver = _driver_in(self._folder, name)
             if driver is None:  # deleted since the last look, as its trial has ended: nobody's
                 return ""
             self._drivers[name] = driver
@@ -100,8 +100,8 @@ class Claims:
             StoreError: the storage does not answer.
         """
         # All of them up to that number, as older claims of other drivers stand until their trial has ended.
-        names = listed(self._folder) if ended else []
-        names = [name for name in names if _number(name) <= ended.get(trial_of(name), 0)]
+        claimed = _numbers(self._folder).items() if ended else ()
+        names = [_name(trial_id, n) for trial_id, numbers in claimed for n in numbers if n <= ended.get(trial_id, 0)]
         for trial_id, number in ended.items():
             if self._newest.get(trial_id, 0) <= number:
                 self._newest.pop(trial_id, None)
@@ -166,7 +166,7 @@ def running_drivers(store: Storage, sweep: str | None = None) -> list[RunningDri
     if not holders:
         return []
     claims = store.at(CLAIMS)
-    owners = {trial_id: driver_of(claims, _name(trial_id, n)) for trial_id, n in newest(listed(claims)).items()}
+    owners = {trial_id: _driver_in(claims, _name(trial_id, max(n))) for trial_id, n in _numbers(claims).items()}
     drivers = [
         RunningDriver(token, holder, frozenset(i for i, owner in owners.items() if owner == token))
         for token, holder in holders.items()
@@ -192,32 +192,19 @@ def _unix_s(stated: str) -> float | None:
         return None
 
 
-def listed(folder: Storage) -> list[str]:
-    """The names of all claims.
-
-    Raises:
-        StoreError: the storage cannot be read.
-    """
+def _numbers(folder: Storage) -> dict[str, list[int]]:
+    """The numbers of all claims to each trial. Raises StoreError: the storage cannot be read."""
+    numbers: dict[str, list[int]] = {}
     try:
-        return [name for name in folder.files() if _NAME.fullmatch(name)]
+        names = folder.files()
     except OSError as error:
         raise StoreError(f"{folder}: cannot be read ({error}).") from error
-
-
-def newest(names: Iterable[str]) -> dict[str, int]:
-    """The number of the newest claim of each trial."""
-    numbers: dict[str, int] = {}
-    for name in names:
-        numbers[trial_of(name)] = max(_number(name), numbers.get(trial_of(name), 0))
+    for match in filter(None, map(_NAME.fullmatch, names)):
+        numbers.setdefault(match[1], []).append(int(match[2]))
     return numbers
 
 
-def trial_of(name: str) -> str:
-    """The trial that a claim of this name is to."""
-    return name.rpartition("-")[0]
-
-
-def driver_of(folder: Storage, name: str) -> str | None:
+def _driver_in(folder: Storage, name: str) -> str | None:
     """The token in a claim; empty if it cannot be understood, None if the claim no longer exists. Raises StoreError."""
     try:
         content = folder.read(name)
@@ -228,10 +215,6 @@ def driver_of(folder: Storage, name: str) -> str | None:
     with contextlib.suppress(ValueError, KeyError, TypeError, RecursionError):
         return str(json.loads(content.decode("utf-8"))["driver"])
     return ""
-
-
-def _number(name: str) -> int:
-    return int(name.removesuffix(".json").rpartition("-")[2])
 
 
 def _name(trial_id: str, number: int) -> str:
