@@ -33,7 +33,8 @@ class Protocol(Frozen):
     Attributes:
         model: Name of the checkpoint in the study.
         n_layers: Number of encoder layers.
-        optimizer, schedule, precision, batching: The study's words, compared with a trial's.
+        optimizer: In the study's words.
+        schedule, precision, batching: The study's words, compared with a trial's.
         lr: Peak learning rate.
         weight_decay: Of decoupled weight decay.
         warmup: Share of the steps before the peak learning rate.
@@ -123,13 +124,11 @@ class PublishedFreeze(Frozen):
 
     Attributes:
         label: Its name in the study.
-        strategy: Our name of the rule; `layers` stands for a list.
         layers: Indices of the frozen encoder layers.
         embeddings: Whether the embeddings were frozen as well.
     """
 
     label: str
-    strategy: str
     layers: tuple[int, ...] | Unknown
     embeddings: bool | Unknown
 
