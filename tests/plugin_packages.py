@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import pandas  # noqa: F401 - which cannot be imported while `sys.modules` is a copy
 import pytest
 
 from trials.plugins import import_origins, loading

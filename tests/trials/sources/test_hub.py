@@ -20,7 +20,7 @@ from tests.examples import each, refusal_of
 from tests.hub_repos import SST2, cached_snapshot, conll, glue, glue_files, model, parquet, point_at, sentences
 from tests.servers import Files, HubRepo, HubServer
 from trials.errors import DataError, ModelError
-from trials.sources.cache import FetchedCorpus, forbidden
+from trials.sources.cache import FetchedCorpus, forbidden, no_progress
 from trials.sources.hub_client import Repo, explain
 from trials.sources.places.hub_dataset import converter, fetch_dataset, write_rows
 from trials.sources.places.hub_model import fetch_model
@@ -73,7 +73,7 @@ def commit(repo: str, branch: str = "main", kind: str = "datasets") -> str:
 def dataset(
     repo: str = SST2, config: str | None = "sst2", revision: str | None = "main", *, offline: bool = False
 ) -> FetchedCorpus:
-    return fetch_dataset(repo, config, revision, offline=offline)
+    return fetch_dataset(repo, config, revision, offline=offline, progress=no_progress)
 
 
 def fetched(

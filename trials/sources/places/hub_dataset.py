@@ -25,7 +25,6 @@ from trials.sources.cache import (
     forbidden,
     is_plain,
     locked_folder,
-    no_progress,
     whole_corpus,
     why_not_here,
     write_manifest,
@@ -41,7 +40,6 @@ from trials.sources.hub_client import (
     is_commit,
     is_repo_name,
     looked_up,
-    silence,
 )
 from trials.sources.places.corpus_draft import CORPUS_SOURCES, DataDraft, Located, locate_splits, name_and_version
 from trials.sources.source import FileSource, Keys
@@ -56,7 +54,7 @@ _EXPORTED = re.compile(r"([^/]+)/([^/]+)/\d{4}\.parquet")  # of the hub's own co
 
 
 def fetch_dataset(
-    repo: str, config: str | None, revision: str | None, *, offline: bool, progress: Progress = no_progress
+    repo: str, config: str | None, revision: str | None, *, offline: bool, progress: Progress
 ) -> FetchedCorpus:
     """A dataset's splits as JSON lines, from the cache or else from the hub.
 
@@ -180,7 +178,6 @@ def _load(at: Repo, selection: dict[str, str], scratch: str, progress: Progress)
     datasets = importlib.import_module("datasets")  # it has no types
     from huggingface_hub import snapshot_download
 
-    silence()
     with calling(at):
         try:
             builder = datasets.load_dataset_builder(
