@@ -12,8 +12,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from orchestrator.analysis.answer import Answer, questions
-from orchestrator.analysis.comparisons import settings_against
+import pandas as pd
+
+from orchestrator.analysis.answer import Answer, questions, setting_rows, with_each_saving
+from orchestrator.analysis.decide import decide
 from orchestrator.analysis.freeze_names import strip_and_word
 from orchestrator.api import answer, open_store
 from orchestrator.config.quantities import percent
@@ -317,12 +319,20 @@ def _halves(store: ResultStore) -> Iterator[Half]:
             corpus, size = rows["corpus"].iloc[0], int(rows["train_size"].iloc[0])
             first = rows[(rows["strategy"] == "first_k") & (rows["depth"] == HALF)]
             against = (
-                {row["freeze"]: row for row in settings_against(rows, first["cell"].iloc[0])} if len(first) else {}
+                {row["freeze"]: row for row in _settings_against(rows, first["cell"].iloc[0])} if len(first) else {}
             )
             for row in shown[corpus, size].settings if _has_interval(shown[corpus, size]) else ():
                 other = against.get(row["freeze"])
                 has_interval = other is not None and other["low"] is not None
                 yield corpus, size, int(rows["n_layers"].iloc[0]), row, other if has_interval else None
+
+
+def _settings_against(frame: pd.DataFrame, baseline: str) -> Iterator[Row]:
+    """Each other cell of one objective group against a cell, with an interval of its own: no search chooses it."""
+    for cell in frame["cell"].unique():
+        if cell != baseline:
+            rows = frame[frame["cell"].isin((cell, baseline))].assign(baseline=baseline)
+            yield from setting_rows(with_each_saving(decide(rows), rows))
 
 
 def _half_row(corpus: str, size: int, n_layers: int, row: Row, against: Row | None) -> str:

@@ -21,6 +21,7 @@ from pydantic import BaseModel
 import dashboards.cli  # noqa: F401  (its commands join those of the orchestrator)
 from docs.errors import errors_page
 from orchestrator.commands.app import COMMANDS, GROUPS, load_command
+from orchestrator.config.command_line import common_options
 from orchestrator.store.schema import COLUMNS, KEYS
 from orchestrator.sweeps.cluster_spec import ClusterSpec
 from orchestrator.sweeps.search_spec import SEARCHES
@@ -161,15 +162,14 @@ def commands() -> Iterator[tuple[str, Any]]:
 
 def commands_page() -> str:
     """Every command with its arguments and options."""
+    shared = common_options()
     parts = [
-        "# Commands\n\n`permafrost COMMAND --help` prints the same. [Exit codes](exit-codes.md) are one list for all.\n"
+        "# Commands\n\n`permafrost COMMAND --help` prints the same. [Exit codes](exit-codes.md) are one list for all. "
+        "Every command takes these, too:\n\n" + table(("option", "default", "meaning"), map(_option_row, shared))
     ]
+    common = {each.name for each in shared}
     for name, command in commands():
-        rows = [
-            (_option(each), _default_of(each), each.help or "")
-            for each in command.params
-            if not each.hidden and each.name != "help"
-        ]
+        rows = [_option_row(each) for each in command.params if not each.hidden and each.name not in {"help", *common}]
         usage = " ".join(_argument(each) for each in command.params if each.param_type_name == "argument")
         about = inspect.cleandoc(command.help or "").replace("\f", "")
         parts.append(
@@ -177,6 +177,10 @@ def commands_page() -> str:
             + table(("option", "default", "meaning"), rows)
         )
     return "\n".join(parts)
+
+
+def _option_row(option: Any) -> tuple[str, str, str]:
+    return _option(option), _default_of(option), option.help or ""
 
 
 def _argument(argument: Any) -> str:

@@ -58,7 +58,6 @@ def dashboard(
             show_default="X-Forwarded-Prefix of a proxy on this machine",
         ),
     ] = "",
-    debug: options.Debug = False,
 ) -> None:
     """Browse the results of a store in a browser, live while a sweep runs.
 
@@ -69,7 +68,7 @@ def dashboard(
 
     Exit codes: 2 invalid option, 3 no store, 4 refused for safety, 5 no such sweep, 130 Ctrl-C, 143 SIGTERM.
     """
-    with reported(debug=debug):
+    with reported():
         from dashboards.serving.access import read_access
 
         access = read_access(
@@ -80,11 +79,11 @@ def dashboard(
             trusted_hosts=tuple(trusted_host or ()),
             url_prefix=url_prefix,
         )
-        code = _serve(store, {} if sweep is None else {"sweep": sweep}, access, debug=debug)
+        code = _serve(store, {} if sweep is None else {"sweep": sweep}, access)
     raise typer.Exit(code)
 
 
-def _serve(store: str, page: Mapping[str, str], access: Access, *, debug: bool) -> int:
+def _serve(store: str, page: Mapping[str, str], access: Access) -> int:
     """Serve the pages of a store, of which one with these settings is announced, until a signal; the exit code."""
     from dashboards.app.app import make_app  # Dash and pandas take a second, which --help need not wait for
     from dashboards.data.frames import Frames
@@ -102,7 +101,7 @@ def _serve(store: str, page: Mapping[str, str], access: Access, *, debug: bool) 
     ahead = threading.Thread(target=_answer_ahead, args=(frames, front), daemon=True)
     ahead.start()
     try:
-        return serve(make_app(frames, front), access, say, page=search, debug=debug)
+        return serve(make_app(frames, front), access, say, page=search)
     finally:
         ahead.join()
         gc.unfreeze()  # else DuckDB reports all that it holds as leaked when Python ends
@@ -119,7 +118,6 @@ def _answer_ahead(frames: Frames, front: PageQuery | None) -> None:
 def demo(
     port: Annotated[int, typer.Option(help="Port, or the next free one; 0 takes any.")] = 8050,
     no_token: Annotated[bool, NO_TOKEN] = False,
-    debug: options.Debug = False,
 ) -> None:
     """Browse FreezeBench, a study of freezing that comes with Permafrost. Nothing runs and nothing is written.
 
@@ -130,12 +128,12 @@ def demo(
 
     Exit codes: as of `dashboard`.
     """
-    with reported(debug=debug):
+    with reported():
         if not DEMO_STORE.is_dir():
             raise StoreError(f"{DEMO_STORE}: the study is not there. Install Permafrost anew, or use its repository.")
         from dashboards.serving.access import read_access
 
         say(f"store   {DEMO_STORE}\nhow     {DEMO_STORE.parent / 'README.md'}")
         access = read_access(port=port, no_token=no_token)
-        code = _serve(str(DEMO_STORE), DEMO_PAGE, access, debug=debug)
+        code = _serve(str(DEMO_STORE), DEMO_PAGE, access)
     raise typer.Exit(code)

@@ -43,7 +43,6 @@ def report(
         bool, typer.Option(f"--pictures/{_NO_PICTURES}", help="Also write each figure as SVG, PDF and PNG.")
     ] = True,
     answers: Annotated[bool, typer.Option("--answers/--no-answers", help="End with what to freeze.")] = True,
-    debug: options.Debug = False,
 ) -> None:
     """Write the report of a sweep: HTML, LaTeX and CSV tables, figures.
 
@@ -54,7 +53,7 @@ def report(
 
     Exit codes: 0 success, 2 invalid option, 3 no store, 4 the folder holds something else, 5 no such sweep.
     """
-    with reported(debug=debug):
+    with reported():
         from dashboards.data.frames import Frames
         from dashboards.data.page_query import PageQuery
         from dashboards.report.files import write_report
@@ -101,7 +100,6 @@ def export(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FILE", help="The file to write.", show_default="FIGURE.csv")
     ] = None,
-    debug: options.Debug = False,
 ) -> None:
     """Write one figure or its table as a page shows it; the format follows the extension.
 
@@ -113,7 +111,7 @@ def export(
     Extensions: csv, md, tex for the table; svg, pdf, png for the figure; json for Plotly. Exit codes: 2 invalid option,
     3 no store or no browser, 5 nothing to show.
     """
-    with reported(debug=debug):
+    with reported():
         from dashboards.data.frames import Frames
         from dashboards.report.files import export_figure
 

@@ -28,6 +28,7 @@ from werkzeug.http import HTTP_STATUS_CODES
 from werkzeug.wrappers import Request, Response
 
 from dashboards.serving.access import Access, clean_prefix
+from orchestrator.config.console import debugging
 from trials.escaping import escaped
 
 if TYPE_CHECKING:
@@ -61,12 +62,8 @@ _ADDRESSES = {
 }
 
 
-def secured(app: dash.Dash, access: Access, *, debug: bool = False) -> flask.Flask:
-    """The app behind the gate. Layout and callbacks must be complete: the policy lists the inline scripts.
-
-    Args:
-        debug: Whether tracebacks of failing callbacks are logged. Visitors never see them.
-    """
+def secured(app: dash.Dash, access: Access) -> flask.Flask:
+    """The app behind the gate. Layout and callbacks must be complete: the policy lists the inline scripts."""
     app.enable_dev_tools(
         debug=False,
         dev_tools_ui=False,  # whatever the environment says
@@ -82,21 +79,21 @@ def secured(app: dash.Dash, access: Access, *, debug: bool = False) -> flask.Fla
     server: flask.Flask = app.server
     server.debug = server.testing = False
     server.config["PROPAGATE_EXCEPTIONS"] = False
-    _plain_error_pages(server, debug=debug)
+    _plain_error_pages(server)
     server.after_request(_compressing((f"/{COMPONENTS}", "/assets/")))  # a tunnel, too, is glad of 1.0 MB, not 3.8
     server.after_request(_prefixed)  # runs before what was registered above
     server.wsgi_app = Gate(server.wsgi_app, access, app.csp_hashes())  # type: ignore[method-assign]
     return server
 
 
-def _plain_error_pages(server: flask.Flask, *, debug: bool) -> None:
+def _plain_error_pages(server: flask.Flask) -> None:
     def plain(error: HTTPException) -> tuple[str, int, dict[str, str]]:
         status = error.code or 500
         return f"{status} {error.name}\n", status, {"Content-Type": "text/plain; charset=utf-8"}
 
     def failed(error: Exception) -> tuple[str, int, dict[str, str]]:
         where = f"{flask.request.method} {flask.request.path}"
-        log.error("%s", escaped(f"{where}: {type(error).__name__}: {error}"), exc_info=debug)
+        log.error("%s", escaped(f"{where}: {type(error).__name__}: {error}"), exc_info=debugging.is_on)
         text = "500 Internal Server Error: see the dashboard's log.\n"
         return text, 500, {"Content-Type": "text/plain; charset=utf-8"}
 

@@ -55,11 +55,11 @@ class Listening:
         url: Its address, with the actual port.
     """
 
-    def __init__(self, app: dash.Dash, access: Access, *, debug: bool = False) -> None:
+    def __init__(self, app: dash.Dash, access: Access) -> None:
         bound = _bound(access)
         self._map: dict[int, Any] = {}  # waitress's open connections
         try:
-            flask = secured(app, access, debug=debug)
+            flask = secured(app, access)
             _warm(flask, access)
             logging.getLogger("waitress").setLevel(logging.ERROR)  # a queue of requests is no news
             self._server = create_server(flask, map=self._map, sockets=[bound], ident=None, **_LIMITS)
@@ -89,7 +89,7 @@ class Listening:
             wasyncore.loop(timeout=1.0, use_poll=True, map=self._map, count=1)
 
 
-def serve(app: dash.Dash, access: Access, say: Callable[[str], None], *, page: str = "", debug: bool = False) -> int:
+def serve(app: dash.Dash, access: Access, say: Callable[[str], None], *, page: str = "") -> int:
     """Serve until Ctrl-C (exit code 130) or SIGTERM (143); say the address of a page. Raises ConfigError."""
     received: list[int] = []  # an exception could interrupt anything
 
@@ -98,7 +98,7 @@ def serve(app: dash.Dash, access: Access, say: Callable[[str], None], *, page: s
 
     before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        with Listening(app, access, debug=debug) as server:
+        with Listening(app, access) as server:
             if access.port and f":{access.port}/" not in server.url:
                 say(f"Port {access.port} is in use.")
             needs = " and needs its token." if access.token and not access.token_is_new else ""

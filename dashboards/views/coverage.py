@@ -16,7 +16,7 @@ from dashboards.views.kit.components import copied
 from dashboards.views.kit.drawing import STATES, Figure, Look, axis, cell_name, layout
 from dashboards.views.kit.part import EmptyPartError, Part
 from orchestrator.config.quantities import counted
-from orchestrator.forecast.stored_pace import TRIAL_COLUMNS, Begun, time_left
+from orchestrator.forecast.pace import TRIAL_COLUMNS, Begun, time_left
 from trials.settings import Seeds
 from trials.state import State
 

@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from orchestrator.analysis.decide import decide
-from orchestrator.analysis.decided import Decided, Outcome
+from orchestrator.analysis.decide import Decided, Outcome, decide
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.analysis.own_training import freeze_yaml, own_training_lines
 from orchestrator.analysis.savings import FLOPS, savings
@@ -51,7 +50,6 @@ class Answer:
         task, corpus, model, train_size: Of the trials.
         setup: Settings in which answers of one corpus, model and train size differ; mostly empty.
         specs: A spec of each setting by its cell, as far as they are known.
-        adapters: Rows as of `settings` of adapters, which are trained in place of the encoder.
     """
 
     decided_by: Decided = field(repr=False)
@@ -61,7 +59,6 @@ class Answer:
     train_size: int
     setup: str
     specs: Mapping[str, TrialSpec] = field(repr=False)
-    adapters: tuple[dict[str, Any], ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """JSON values by name."""
@@ -96,7 +93,7 @@ class Answer:
 
     @property
     def outcome(self) -> Outcome:
-        """See `decided.Outcome`."""
+        """See `decide.Outcome`."""
         return self.decided_by.outcome
 
     @property
@@ -237,10 +234,8 @@ class Answer:
 
     @cached_property
     def settings(self) -> tuple[dict[str, Any], ...]:
-        """All settings with their losses, intervals, verdicts, savings (also of FLOPs, time and memory) and collapses,
-        then the adapters.
-        """
-        return (*setting_rows(self.decided_by), *self.adapters)
+        """All settings: losses, intervals, verdicts, savings (also of FLOPs, time and memory) and collapses."""
+        return tuple(setting_rows(self.decided_by))
 
     @cached_property
     def words(self) -> AnswerWords:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from orchestrator.analysis.decided import Baseline, Decided
+from orchestrator.analysis.decide import Baseline, Decided
 from orchestrator.analysis.decision_plan import ERROR, FIRST_LOOK, MIN_SAVING, labels_that_show, resolved_points
 from orchestrator.analysis.freeze_names import dropout_sentence, parts, strip_and_word
 from orchestrator.analysis.looks import KEPT

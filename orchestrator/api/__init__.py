@@ -23,11 +23,10 @@ from trials.plugins.loading import load_installed
 
 if TYPE_CHECKING:
     from orchestrator.api.answering import Answers, answer
-    from orchestrator.api.choice import Choice
-    from orchestrator.api.choosing import choose
+    from orchestrator.api.choosing import Choice, choose
     from orchestrator.api.freezing import freeze
     from orchestrator.api.launching import Launched, launch, plan
-    from orchestrator.api.model_export import export_model
+    from orchestrator.api.model_export import export_model, find_trial
     from orchestrator.api.tabulating import Table, table
     from orchestrator.api.training import TrainedModel, train
     from orchestrator.own_data.choose_options import ChooseOptions
@@ -46,6 +45,7 @@ __all__ = [
     "answer",
     "choose",
     "export_model",
+    "find_trial",
     "freeze",
     "launch",
     "load_plugins",
@@ -57,7 +57,7 @@ __all__ = [
 
 _PLACES = {
     "Answers": "orchestrator.api.answering:Answers",
-    "Choice": "orchestrator.api.choice:Choice",
+    "Choice": "orchestrator.api.choosing:Choice",
     "ChooseOptions": "orchestrator.own_data.choose_options:ChooseOptions",
     "Launched": "orchestrator.api.launching:Launched",
     "Table": "orchestrator.api.tabulating:Table",
@@ -66,6 +66,7 @@ _PLACES = {
     "answer": "orchestrator.api.answering:answer",
     "choose": "orchestrator.api.choosing:choose",
     "export_model": "orchestrator.api.model_export:export_model",
+    "find_trial": "orchestrator.api.model_export:find_trial",
     "freeze": "orchestrator.api.freezing:freeze",
     "launch": "orchestrator.api.launching:launch",
     "load_plugins": "trials.plugins.loading:load",

@@ -12,13 +12,19 @@ import yaml
 
 from orchestrator.analysis.describe import LEAST_FOR_INTERVAL, describe, mean_interval
 from orchestrator.analysis.freeze_names import FreezeName, dropout_sentence, froze
-from orchestrator.api.licences import base_licence, data_licence, hub_model
 from orchestrator.config.quantities import counted, points
+from orchestrator.config.yaml_document import MAX_BYTES, parsed
 from orchestrator.store import ResultStore
 from orchestrator.store.stored_specs import planned_specs, stored_spec
+from trials.errors import ConfigError
 from trials.escaping import markdown
 from trials.models.family import CAUSAL, is_causal
+from trials.outside.plain_files import read_text
 from trials.record import MISMATCHED
+from trials.settings import ModelSpec
+from trials.sources.cache import fetched_corpora
+from trials.sources.hub_client import Repo
+from trials.sources.places.model_draft import named_model
 from trials.spec import TrialSpec
 from trials.state import State
 from trials.tasks import TASKS
@@ -27,6 +33,7 @@ from trials.tasks.task import score_name
 Row = dict[str, Any]
 _PIPELINES = {"tokens": "token-classification", "text": "text-classification"}
 _UNKNOWN = "unknown"  # the hub's own word for a licence that nobody stated
+_SNAPSHOT = re.compile(r"models--([\w.-]+?)--([\w.-]+)/snapshots/([0-9a-f]{40})$")  # of the hub's cache
 _HUB_DATA = re.compile(r"hub:([\w.-]+/[\w.-]+)(?:/[^@]*)?@([0-9a-f]{40})")
 
 
@@ -58,7 +65,7 @@ def model_card(
         "## Data\n\n" + _data(spec),
         "## Training\n\n" + _training(spec, row),
         f"## Licence\n\n- Encoder, {markdown(spec.model.name)}: {markdown(licence)}\n"
-        f"- Data, {markdown(spec.data.name)}: {markdown(data_licence(spec) or _UNKNOWN)}\n\n"
+        f"- Data, {markdown(spec.data.name)}: {markdown(_data_licence(spec) or _UNKNOWN)}\n\n"
         "Both apply: check that you may share this.",
         "## Use\n\n" + _use(spec),
     ]
@@ -189,3 +196,46 @@ def _training(spec: TrialSpec, row: Row) -> str:
 def _use(spec: TrialSpec) -> str:
     task = _PIPELINES[TASKS[spec.task].head]
     return f'```python\nfrom transformers import pipeline\n\npipeline("{task}", model="FOLDER")("A sentence.")\n```'
+
+
+def hub_model(model: ModelSpec) -> Repo | None:
+    """The repository of an encoder that came from the hub, by its source, in older rows by its folder in the hub's
+    cache; None for any other.
+    """
+    if model.source is not None:
+        named = named_model(model.source)
+        return Repo("models", str(named.hub), str(named.revision))
+    match = _SNAPSHOT.search(model.path)
+    return Repo("models", f"{match[1]}/{match[2]}", match[3]) if match else None
+
+
+def base_licence(folder: Path) -> str | None:
+    """The licence in the card of a model folder; None if it states none."""
+    try:
+        text = read_text(folder / "README.md")[:MAX_BYTES]
+        header = parsed(text.split("---")[1], "README.md")[0] if text.startswith("---") else {}
+        return str(header["license"]) if isinstance(header, dict) and header.get("license") else None
+    except (OSError, UnicodeDecodeError, ConfigError):
+        return None
+
+
+def _data_licence(spec: TrialSpec) -> str | None:
+    """The licence that the source of a corpus stated, or a file beside it; None if neither did."""
+    fetched = next((corpus for corpus in fetched_corpora() if corpus.source == spec.data.source), None)
+    return (fetched and fetched.licence) or _licence_beside(spec)
+
+
+def _licence_beside(spec: TrialSpec) -> str | None:
+    """The first line of a LICENSE file beside the train split, else the text after `Licence:` in a README there."""
+    folder = Path(spec.data.train[0]).parent
+    lines = [line.strip() for path in sorted(folder.glob("LICEN[SC]E*")) for line in _lines(path)]
+    entries = [line.partition(":") for path in sorted(folder.glob("README*")) for line in _lines(path)]
+    lines += [value.strip().rstrip(".") for key, _, value in entries if key.strip().lower() in ("licence", "license")]
+    return next(filter(None, lines), None)
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return read_text(path, errors="replace").splitlines()
+    except OSError:
+        return []

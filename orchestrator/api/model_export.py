@@ -1,17 +1,43 @@
-"""The model of a trial as a folder that transformers loads."""
+"""A trial of a store, to be run again, and its model as a folder that transformers loads."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 from orchestrator.api.model_card import model_card
 from orchestrator.config.console import DEFAULT_STORE
 from orchestrator.config.notebook import CONSOLE, notebook_output
 from orchestrator.config.quantities import duration, points
-from orchestrator.execution.rerun import find_trial, rerun
-from orchestrator.store import open_store
+from orchestrator.store import ResultStore, open_store
+from orchestrator.store.stored_specs import LISTING, stored_spec
 from orchestrator.store.stored_tensors import find_weights
-from trials.errors import RefusedError
+from trials.errors import ConfigError, NothingMatchedError, RefusedError
+from trials.record import EpochRecord
+from trials.spec import TrialSpec
+from trials.starter import model_path
+from trials.state import State
+
+Row = dict[str, Any]
+
+
+def find_trial(trial: str, *, store: str = DEFAULT_STORE) -> TrialSpec:
+    """The spec of a completed trial, which `trials.run.run_trial` takes, to run it again.
+
+    It names this installation's starter set where the trial's own is gone, as that of a submitted sweep is when the
+    cluster has ended; its digests are checked when the trial runs.
+
+    Args:
+        trial: Its name as every line prints it, its id, or its first characters.
+        store: The store with the trial.
+
+    Raises:
+        NothingMatchedError: No completed trial is called so.
+        ConfigError: Several are.
+        StoreError: The store cannot be read.
+    """
+    return _stored_trial(open_store(store), trial)[0]
 
 
 @notebook_output()
@@ -39,7 +65,7 @@ def export_model(
         ModelError: The folder cannot be written, or the stored weights cannot be read.
     """
     folder, results, say = Path(out), open_store(store), CONSOLE.say
-    spec, row = find_trial(results, trial)
+    spec, row = _stored_trial(results, trial)
     refuse_folder(folder)
     weights = find_weights(results.storage, spec.trial_id)
     from trials.export import export_model as write_model
@@ -51,8 +77,9 @@ def export_model(
     else:
         took = f" ({duration(row['train_s'])} when it ran)" if row["train_s"] else ""
         say(f"rerun   {spec.label}: the store has no weights, so the trial is trained again{took}")
-        rows, trained = rerun(spec, row, lambda r: say(f"epoch   {r.epoch:g}  score {points(r.score, 4)}"))
-        score = max(r["score"] for r in rows)
+        score, trained = _trained_again(
+            spec, row, lambda record: say(f"epoch   {record.epoch:g}  score {points(record.score, 4)}")
+        )
     if score != row["best_score"]:
         stored = points(row["best_score"], 4)
         say(f"note    the dev score is {points(score, 4)}, in the store {stored}; the card has both")
@@ -65,3 +92,62 @@ def refuse_folder(folder: Path) -> None:
     """Raise RefusedError if a folder exists and is not empty."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise RefusedError(f"{folder} already exists. Choose a new folder with -o.")
+
+
+def _stored_trial(store: ResultStore, trial: str) -> tuple[TrialSpec, Row]:
+    """As of `find_trial`, with its row."""
+    rows = {row["trial_id"]: row for row in store.trials().to_pylist()}
+    row = rows[_only_match(trial.rpartition("_")[2], rows, store.address)]
+    if row["state"] != State.COMPLETED:
+        raise NothingMatchedError(
+            f"trial {row['trial_id']} ended {row['state']}. Only a completed one can be run again."
+        )
+    return _with_starter_set(stored_spec(row["spec"], row["trial_id"])), row
+
+
+def _only_match(prefix: str, ids: Iterable[str], store: str) -> str:
+    """The id that begins with a prefix."""
+    matches = sorted({i for i in ids if i.startswith(prefix)})
+    if not matches:
+        raise NothingMatchedError(f"no trial {prefix!r} in {store}. `{LISTING}` lists them.")
+    if len(matches) > 1:
+        raise ConfigError(f"{prefix!r} matches {len(matches)} trials: {', '.join(matches[:4])}. Give more digits.")
+    return matches[0]
+
+
+def _with_starter_set(spec: TrialSpec) -> TrialSpec:
+    def here(path: str) -> str:
+        own, rest = model_path().parent, path.rpartition("/trials/starter/")[2]
+        return str(own / rest) if rest != path and not Path(path).exists() and (own / rest).exists() else path
+
+    splits = {name: tuple(map(here, getattr(spec.data, name))) for name in ("train", "dev", "test", "mismatched")}
+    changes = {
+        "data": spec.data.model_copy(update=splits),
+        "model": spec.model.model_copy(update={"path": here(spec.model.path)}),
+    }
+    return spec.model_copy(update=changes)
+
+
+def _trained_again(spec: TrialSpec, row: Row, on_record: Callable[[EpochRecord], None]) -> tuple[float, Any]:
+    """The best score of a trial that runs again with the same number of threads, and what it trained.
+
+    It runs on the kind of device that its row names, whatever this machine has besides; where there is no GPU, on the
+    CPU, where its last digits may be others.
+    """
+    import torch
+
+    from trials.hardware.device import default_device
+    from trials.run import run_trial
+
+    on_cpu = str(row.get("device") or "cpu").startswith("cpu")
+    device = torch.device("cpu") if on_cpu else default_device()
+    torch.set_num_threads(row.get("threads") or 1)
+    trial = run_trial(spec, device=device, predictions="none", accumulation=row.get("accumulation") or 1)
+    best = 0.0
+    while True:
+        try:
+            record = next(trial)
+        except StopIteration as end:
+            return best, end.value
+        on_record(record)
+        best = max(best, record.score)

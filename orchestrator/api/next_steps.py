@@ -1,31 +1,112 @@
-"""What somebody may do after `choose`: whole commands, to be pasted, the most useful first."""
+"""What may follow a search of `choose`: rungs that may help its baseline to learn, and whole commands for a person.
+
+A baseline that has not learned answers nothing: what is likely to help is tried, before any further freeze is. In this
+order, each rung on top of those before it, until the baseline learns or the time is over: all of train, where a part
+was taken; three times the epochs; learning rates around that of the recipe, then above them. A rung trains nothing but
+the baseline under its first seeds, which the sweep of the question uses again.
+"""
 
 from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from orchestrator.analysis.wording import bought_text
 from orchestrator.api.answering import Answers
-from orchestrator.api.dev_choice import FOLDS, worth_holding_out
-from orchestrator.api.planned_question import PlannedQuestion, model_folder
-from orchestrator.api.rates import AUTO, higher_rates
-from orchestrator.api.train_share import all_of_train_hours
+from orchestrator.api.planned_question import (
+    AUTO,
+    FOLDS,
+    PlannedQuestion,
+    all_of_train_hours,
+    higher_rates,
+    model_folder,
+    plan_beside,
+    with_best_rates,
+    worth_holding_out,
+)
 from orchestrator.config.quantities import HOUR, counted, duration
 from orchestrator.own_data.choose_options import ChooseOptions
-from orchestrator.own_data.question import SEEDS
+from orchestrator.own_data.question import SEEDS, Question, SweepFile, sized
 from orchestrator.session.session import Launch
 from orchestrator.sweeps.dev_resolution import resolved
+from orchestrator.sweeps.load_sweep import sweep_of_text
 from orchestrator.sweeps.plan import brought_up_to_date
 from trials.draft import Lookup
-from trials.spec import TrialSpec
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # loads pandas
     from orchestrator.analysis.answer import Answer
+    from orchestrator.analysis.decide import Baseline
 
+MORE_EPOCHS = 3  # times those of the recipe
 _TO_LEARN = "tries what else may help the baseline to learn: more epochs, then other learning rates"
+
+
+def climbed(planned: PlannedQuestion, baseline: Baseline, launch: Launch, lookup: Lookup) -> PlannedQuestion:
+    """The question on the first rung on which its baseline learns, written to its file; as it was where none does."""
+    from orchestrator.analysis.wording import not_learned  # loads pandas
+
+    question, start = planned.question, time.monotonic()
+    for what, change in _rungs(planned, launch, lookup):
+        if launch.time_left <= 0:
+            return planned
+        launch.say(f"learn   {not_learned(baseline)}; trying {what}")
+        question = change(question)
+        tried = _baseline(question, planned, launch, lookup)
+        if tried is None:
+            return planned
+        baseline = tried
+        if baseline.has_learned:
+            took = duration(time.monotonic() - start)
+            launch.say(f"learn   with {what} the baseline learns: {baseline.score:.2f} on dev ({took})")
+            SweepFile(planned.path).write(question.sweep_text())
+            plan = launch.plan(*sweep_of_text(planned.path, question.sweep_text()), lookup)
+            return planned._replace(question=question, plan=plan)
+    if launch.time_left > 0:  # else the last rung was not tried to its end
+        launch.say(f"learn   {not_learned(baseline)}, whatever was tried")
+    return planned
+
+
+Rung = tuple[str, Callable[[Question], Question]]
+
+
+def _rungs(planned: PlannedQuestion, launch: Launch, lookup: Lookup) -> Iterator[Rung]:
+    """What is tried and how it changes the question, from the likeliest to help."""
+    question, asked = planned.question, planned.asked
+    of_recipe = sized(question, lookup, None)
+    if question.train_size is not None:
+        yield "all of train", lambda before: replace(sized(before, lookup, None), hours=None)
+    usual = int(of_recipe.recipe["optim"]["epochs"])
+    if int(question.recipe["optim"]["epochs"]) <= usual:
+        yield f"{MORE_EPOCHS * usual} epochs", lambda before: _with_epochs(before, MORE_EPOCHS * usual)
+    rate = float(of_recipe.recipe["optim"]["lr"])
+    first = AUTO if asked.rates is None else higher_rates(asked.rates, rate)
+    for rates in (first, higher_rates(first, rate)):
+        yield (
+            f"learning rates {'around' if rates == AUTO else 'above'} {rate:g}",
+            lambda before, rates=rates: with_best_rates(before, rates, (), planned.path, launch, lookup),  # type: ignore[misc]
+        )
+
+
+def _with_epochs(question: Question, epochs: int) -> Question:
+    return replace(question, recipe={**question.recipe, "optim": {**question.recipe["optim"], "epochs": epochs}})
+
+
+def _baseline(question: Question, planned: PlannedQuestion, launch: Launch, lookup: Lookup) -> Baseline | None:
+    """What the baseline of a question learns under its first seeds; None if it was stopped before all had ended."""
+    from orchestrator.analysis.decide import baseline_of  # loads pandas
+
+    seeds = list(dict.fromkeys(spec.seed for spec in planned.plan.trials))
+    text = question.baseline_text(seeds[: planned.plan.sweep.decision_plan.min_seeds])
+    plan = plan_beside(planned.path, "baseline-", text, launch, lookup)
+    if plan.ahead:
+        with launch.run(plan) as ended:
+            if ended.stop.asked:
+                return None
+    return baseline_of(launch.results.evidence(plan.trials).frame)
 
 
 class NextStep(NamedTuple):
@@ -64,46 +145,32 @@ def next_steps(planned: PlannedQuestion, answers: Answers, launch: Launch) -> It
     seeds_tell = all(answer.decided_by.alike is None for answer in answers)
     yield from [] if seeds_tell else larger
     if (open_ones or not answers) and hours is None:
-        for step in _going_on([planned], launch):
+        for step in _going_on(planned, launch):
             yield step._replace(brings=_TO_LEARN) if unlearned and launch.time_left <= 0 else step
     for answer in answers:
         yield from other_tolerance(asked, answer)
     yield from larger if seeds_tell else []
 
 
-def steps_over_models(
-    over_all: Answer | None, specs: Mapping[str, TrialSpec], plans: Sequence[PlannedQuestion], launch: Launch
-) -> Iterator[NextStep]:
-    """Train the recommended pair, or go on."""
-    chosen = None if over_all is None else over_all.decided_by.chosen
-    if chosen is not None:
-        spec = specs[chosen["cell"]]
-        of = next(planned for planned in plans if planned.plan.trials[0].model == spec.model)
-        yield _train_step(of.asked, of.question.name, "--freeze", spec.freeze.label)
-    if over_all is None or not over_all.decided or over_all.further_seeds != 0:
-        yield from _going_on(plans, launch)
-
-
-def _train_step(asked: ChooseOptions, sweep: str, *extra: str) -> NextStep:
-    where = ("--store", asked.store, "--sweep", sweep, *extra, "-o", model_folder(sweep))
+def _train_step(asked: ChooseOptions, sweep: str) -> NextStep:
+    where = ("--store", asked.store, "--sweep", sweep, "-o", model_folder(sweep))
     command = ("permafrost", "train", *where, *asked.machine)
     return NextStep(shlex.join(command), "trains the recommended setting on all of train and exports the model")
 
 
-def _going_on(plans: Sequence[PlannedQuestion], launch: Launch) -> Iterator[NextStep]:
+def _going_on(planned: PlannedQuestion, launch: Launch) -> Iterator[NextStep]:
     """The same command, with as much time as what is left may take; nothing where nothing is."""
     from orchestrator.forecast.forecast import forecast_of
 
-    asked, left = plans[0].asked, [brought_up_to_date(planned.plan, launch.results) for planned in plans]
-    if not (n := sum(len(plan.ahead) for plan in left)):
+    asked, left = planned.asked, brought_up_to_date(planned.plan, launch.results)
+    if not left.ahead:
         return
-    walls = [forecast_of(plan, launch.results, launch.where).wall_s for plan in left if plan.ahead]
-    known_walls = [wall for wall in walls if wall is not None]
-    hours, took = 2 * asked.max_hours, ""
-    if len(known_walls) == len(walls):
-        hours = max(math.ceil(100 * sum(wall.high for wall in known_walls) / HOUR) / 100, 0.01)
-        took = f", {duration(sum(wall.median for wall in known_walls))}"
-    yield NextStep(asked.command(max_hours=hours), f"goes on where it stopped: at most {counted(n, 'trial')}{took}")
+    wall, hours, took = forecast_of(left, launch.results, launch.where).wall_s, 2 * asked.max_hours, ""
+    if wall is not None:
+        hours = max(math.ceil(100 * wall.high / HOUR) / 100, 0.01)
+        took = f", {duration(wall.median)}"
+    n = counted(len(left.ahead), "trial")
+    yield NextStep(asked.command(max_hours=hours), f"goes on where it stopped: at most {n}{took}")
 
 
 def other_tolerance(asked: ChooseOptions, answer: Answer) -> Iterator[NextStep]:

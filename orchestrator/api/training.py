@@ -10,27 +10,32 @@ from typing import Literal
 from rich.console import Console
 
 from orchestrator.analysis.freeze_names import freeze_name
-from orchestrator.api.answering import chosen_sweep
+from orchestrator.api.answering import answers_of, chosen_sweep
+from orchestrator.api.answering import asked as plan_asked
 from orchestrator.api.launching import outcome_lines, resume_lines
 from orchestrator.api.model_export import export_model, refuse_folder
-from orchestrator.api.trained_setting import WATCHED, chosen_trial, on_all_of_train
 from orchestrator.config.console import DEFAULT_STORE
 from orchestrator.config.notebook import CONSOLE, ShownInCell, notebook_output
 from orchestrator.config.quantities import points
 from orchestrator.session.bounds import Bounds
 from orchestrator.session.outcome import Outcome
 from orchestrator.session.session import Launch
-from orchestrator.store import ResultStore, open_store
+from orchestrator.store import open_store
+from orchestrator.store.stored_specs import planned_specs
 from orchestrator.store.sweep_plans import SweepPlan
 from orchestrator.sweeps.cluster_spec import find_cluster, settled
 from orchestrator.sweeps.plan import Plan, brought_up_to_date
 from orchestrator.sweeps.sweep import SweepSpec
+from trials.datasets.corpus import fingerprint
 from trials.errors import ConfigError
+from trials.settings import LabelParts
 from trials.spec import TrialSpec
 from trials.state import State
+from trials.tasks.task import read_corpus
 
 Keep = Literal["best", "all"]
 SEEDS = 3
+WATCHED = 0.05  # of train and dev together, which chooses the epoch
 
 
 @dataclass(frozen=True)
@@ -121,15 +126,14 @@ def train(
         raise ConfigError(f"--seeds {seeds}: must be 1 or more.")
     refuse_folder(folder)
     launch = Launch(where, Bounds(), open_store(store), CONSOLE)
-    results = launch.results
-    asked = chosen_sweep(results, sweep, compares=True)
-    spec = on_all_of_train(chosen_trial(results, asked, tolerance, freeze), with_dev=with_dev)
+    asked = chosen_sweep(launch.results, sweep, compares=True)
+    spec = _on_all_of_train(_chosen_trial(launch, asked, tolerance, freeze), with_dev=with_dev)
     specs = tuple(spec.with_seed(seed) for seed in range(seeds))
     of = f"train and dev; {WATCHED:.0%} of both choose the epoch" if with_dev else "train, all of them"
     launch.say(f"train   {freeze_name(spec.freeze.label, spec.model.n_layers)} on {spec.train_size:,} items of {of}")
-    plan = _plan(asked, specs, results)
+    plan = _plan(asked, specs, launch)
     with launch.run(replace(plan, sweep=settled(where, plan.sweep))) as ended:
-        done = _done(results, specs)
+        done = _done(launch, specs)
         if ended.stopped is None and done:
             best = max(done, key=lambda trained: (trained.dev, -trained.seed))
             done = [
@@ -139,7 +143,7 @@ def train(
         return TrainedModel(spec.freeze.label, tuple(done), ended.outcome, ended.exit_code, ended.stopped)
 
 
-def _plan(asked: SweepPlan, specs: Sequence[TrialSpec], results: ResultStore) -> Plan:
+def _plan(asked: SweepPlan, specs: Sequence[TrialSpec], launch: Launch) -> Plan:
     """The runs as a sweep of their own."""
     name = f"train-{asked.name.removeprefix('choose-')}"
     first = specs[0]
@@ -155,13 +159,14 @@ def _plan(asked: SweepPlan, specs: Sequence[TrialSpec], results: ResultStore) ->
             "keep": "weights",
         }
     )
-    return brought_up_to_date(Plan(sweep, asked.source, tuple(specs), (), {}), results)
+    return brought_up_to_date(Plan(sweep, asked.source, tuple(specs), (), {}), launch.results)
 
 
-def _done(results: ResultStore, specs: Sequence[TrialSpec]) -> list[TrainedSeed]:
+def _done(launch: Launch, specs: Sequence[TrialSpec]) -> list[TrainedSeed]:
     """The completed runs in the order of their seeds."""
     columns = ["trial_id", "state", "best_score", "test_score"]
-    rows = {row["trial_id"]: row for row in results.trials(columns).to_pylist() if row["state"] == State.COMPLETED}
+    trials = launch.results.trials(columns).to_pylist()
+    rows = {row["trial_id"]: row for row in trials if row["state"] == State.COMPLETED}
     completed = ((spec, rows[spec.trial_id]) for spec in specs if spec.trial_id in rows)
     return [TrainedSeed(spec.seed, spec.trial_id, row["best_score"], row["test_score"]) for spec, row in completed]
 
@@ -169,3 +174,52 @@ def _done(results: ResultStore, specs: Sequence[TrialSpec]) -> list[TrainedSeed]
 def _exported(run: TrainedSeed, folder: Path, store: str, keep: Keep) -> TrainedSeed:
     where = folder / f"seed-{run.seed}" if keep == "all" else folder
     return replace(run, folder=export_model(run.trial_id, where, store=store))
+
+
+def _chosen_trial(launch: Launch, asked: SweepPlan, tolerance: float | None, freeze: str | None) -> TrialSpec:
+    """A trial of the recommended setting, or of the one that is named. Raises ConfigError."""
+    specs = planned_specs(asked)
+    labels = {
+        (label := spec.freeze.label): {label, LabelParts.of(label).word, freeze_name(label, spec.model.n_layers)}
+        for spec in specs
+    }
+    if freeze is not None:
+        wanted = [label for label, names in labels.items() if freeze in names]
+        if len(wanted) != 1:
+            raise ConfigError(f"--freeze {freeze!r}: {asked.name} has {', '.join(labels)}.")
+        chosen = wanted[0]
+        matching = [spec for spec in specs if spec.freeze.label == chosen]
+    else:
+        answers = answers_of(launch.results, specs, plan_asked(asked.asks, tolerance=tolerance))
+        decided = [answer for answer in answers if answer.freeze is not None]
+        if not decided:
+            raise ConfigError(
+                f"{asked.name}: nothing is recommended yet. `permafrost answer --sweep {asked.name}` says what it "
+                f"takes; --tolerance takes a larger loss, --freeze names a setting ({', '.join(labels)})."
+            )
+        matching = [
+            spec
+            for answer in decided
+            for spec in specs
+            if spec.freeze.label == answer.freeze and (spec.task, spec.data.name, spec.model.name, spec.train_size)
+            == (answer.task, answer.corpus, answer.model, answer.train_size)
+        ]  # fmt: skip
+    if (n := len({spec.cell_id for spec in matching})) != 1:
+        what = "settings of that name" if freeze is not None else "recommended settings"
+        raise ConfigError(f"{asked.name}: has {n} {what}, of several corpora, models or recipes. "
+                          "Make a sweep of one of them.")  # fmt: skip
+    return matching[0]
+
+
+def _on_all_of_train(spec: TrialSpec, *, with_dev: bool) -> TrialSpec:
+    """The setting on all of train; or on train and dev together, but for the share that chooses the epoch."""
+    data = spec.data
+    if with_dev:
+        pooled = (*data.train, *data.dev)
+        changes = {"train": pooled, "dev": (), "held_out": WATCHED, "folds": None, "fold": 0, "sizes": None}
+        changes["fingerprint"] = fingerprint(pooled, (), data.test, data.mismatched)
+        data = data.model_copy(update=changes)
+    corpus = read_corpus(spec.task, data)
+    sizes = len(corpus.train), len(corpus.dev), len(corpus.test)
+    content = data.model_copy(update={"sizes": sizes}).model_dump()
+    return TrialSpec.model_validate(spec.model_dump() | {"data": content, "train_size": sizes[0]})

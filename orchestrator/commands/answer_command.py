@@ -71,7 +71,6 @@ def answer(
         ),
     ] = False,
     as_json: options.Json = False,
-    debug: options.Debug = False,
 ) -> None:
     """Say what to freeze, for each corpus, model and train size, or what to run next.
 
@@ -86,7 +85,7 @@ def answer(
 
     Exit codes: 0 success, also where nothing is decided yet; 2 invalid option, 3 no store, 5 no such sweep.
     """
-    with reported(debug=debug):
+    with reported():
         results = open_store(store)
         plan = chosen_sweep(results, sweep, compares=True)
         used = asked(plan.asks, tolerance=tolerance, cost=cost, min_saving=min_saving, most_seeds=most_seeds)

@@ -15,7 +15,7 @@ from typer.core import TyperCommand
 import trials
 from orchestrator.commands.positions import with_finite_numbers, with_places
 from orchestrator.commands.usage_errors import OneLineGroup
-from orchestrator.config.command_line import with_plugins
+from orchestrator.config.command_line import with_common_options
 from orchestrator.config.little_memory import memory_in_words
 from orchestrator.config.signals import end_with_command
 
@@ -81,11 +81,6 @@ COMMANDS = {
         "Say what to freeze, for each corpus, model and train size, or what to run next.",
         READ,
     ),
-    "reproduce": (
-        "orchestrator.commands.reproduce_command:reproduce",
-        "Run one trial again, without writing to the store, and compare every number that it computes.",
-        READ,
-    ),
     "export model": (
         "orchestrator.commands.model_commands:export_model",
         "Write the model of a trial, with the weights of its best epoch, as a standard folder.",
@@ -100,13 +95,6 @@ GROUPS = {
     ),
     "data": ("orchestrator.commands.data:app", "Fetch, list and check corpora.", START),
 } | _declared("GROUPS")
-# Commands and options of earlier versions, with what serves instead.
-REMOVED = {
-    "launch --simulate": "Launch the search on the store itself: trials that are complete there are not run again.",
-    "manifests": "Edit docker/kubernetes/permafrost.yaml and apply it with kubectl.",
-    "paper": "`permafrost compare --study NAME` has the table of theirs and ours, with --out its figure, too.",
-    "store merge": "Several stores are read as one (`--store a,b`), and `permafrost export store` makes one of them.",
-}
 
 
 class LazyCommands(OneLineGroup):
@@ -137,13 +125,8 @@ class LazyCommands(OneLineGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Import the command that the arguments name."""
-        name = args[0]
-        options = [f"{name} {word.partition('=')[0]}" for word in args[1:] if word.startswith("--")]
-        for words in (name, " ".join(args[:2]), *options):
-            if instead := REMOVED.get(words):
-                raise typer.BadParameter(f"`permafrost {words}` was removed. {instead}")
-        if name in self.commands:
-            self.add_command(load_command(self.prefix + name))
+        if args[0] in self.commands:
+            self.add_command(load_command(self.prefix + args[0]))
         return super().resolve_command(ctx, args)
 
 
@@ -163,7 +146,7 @@ def load_command(name: str) -> Any:
         loaded = single
     command = typer.main.get_command(loaded)
     command.name = name.split()[-1]
-    return with_plugins(command)
+    return with_common_options(command)
 
 
 app = typer.Typer(

@@ -11,39 +11,24 @@ import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from typing import Annotated, Literal
 
 import typer
 
-from orchestrator.api.choice import Choice
+from orchestrator.api.choosing import Choice
 from orchestrator.api.choosing import choose as choose_for
-from orchestrator.api.questions import write_question
-from orchestrator.commands.asked_options import DATA, with_options
 from orchestrator.commands.shown_answers import show_answers
 from orchestrator.config import options
 from orchestrator.config.console import download_progress, reported, say, sibling_command, stderr, stdout
-from orchestrator.own_data.choose_options import Ask, ChooseOptions
+from orchestrator.own_data.choose_options import DATA, Ask, ChooseOptions, with_options
+from orchestrator.own_data.question import write_question
 from trials.draft import Lookup
-from trials.starter import STARTER
 
 
 @with_options(
-    "data", *DATA, "model", "tolerance", "rates", "against", "max_hours", "store", "out", "cluster", "export",
-    "dry_run", "offline", "cpus", "gpus",
+    "data", *DATA, "model", "tolerance", "rates", "max_hours", "store", "out", "cluster", "export", "dry_run",
+    "offline", "cpus", "gpus",
 )  # fmt: skip
-def choose(
-    asked: ChooseOptions,
-    model: Annotated[
-        list[str],
-        typer.Option("--model", help=f"{options.MODEL_HELP} Given several times, the best of them and their depths."),
-    ] = [STARTER],  # noqa: B006
-    against: Annotated[
-        Literal["lora"] | None,
-        typer.Option("--against", help="Put low-rank adapters beside the depths, under the same seeds."),
-    ] = None,
-    as_json: options.Json = False,
-    debug: options.Debug = False,
-) -> None:
+def choose(asked: ChooseOptions, as_json: options.Json = False) -> None:
     """Find out how deep to freeze on your data: plan, run and answer in one command. Run it again to resume.
 
     Examples:
@@ -56,14 +41,14 @@ def choose(
     Exit codes: 0 done, or at the time that was given; 1 some trials failed, 2 invalid option, 3 missing or broken file,
     4 a file or folder would be overwritten, 130 interrupted, 143 terminated.
     """
-    with reported(debug=debug):
-        models = model if len(model) > 1 else ()
-        asked = replace(asked, model=model[0], models=models, against=against, ask=_ask())
+    with reported():
+        asked = replace(asked, ask=_ask())
         choice = choose_for(asked)
         if as_json:
             print(json.dumps(_as_json(choice)))
-        elif asked.dry_run:
-            _show_forecast(choice)
+        elif choice.forecast is not None and asked.dry_run:
+            for part in choice.forecast.parts():
+                stdout.print(part)
         elif choice.answers:
             show_answers(choice.answers)
         _say_next(choice, asked)
@@ -71,7 +56,7 @@ def choose(
 
 
 @with_options("data", *DATA, "model", "tolerance", "out", "offline")
-def init(asked: ChooseOptions, debug: options.Debug = False) -> None:
+def init(asked: ChooseOptions) -> None:
     """Write the sweep file that `permafrost choose` would run, with comments, to be edited.
 
     Examples:
@@ -81,7 +66,7 @@ def init(asked: ChooseOptions, debug: options.Debug = False) -> None:
 
     Exit codes: 0 written, 2 invalid option, 3 missing or broken file, 4 the sweep file exists.
     """
-    with reported(debug=debug):
+    with reported():
         with download_progress(stderr) as progress:
             path = write_question(replace(asked, ask=_ask()), Lookup(offline=asked.offline, progress=progress), say)
         stdout.print_line(f"sweep   {path}")
@@ -99,14 +84,6 @@ def _ask() -> Ask | None:
         return word
 
     return ask
-
-
-def _show_forecast(choice: Choice) -> None:
-    from orchestrator.forecast.forecast_text import forecast_tables
-
-    assert choice.forecast is not None
-    for part in forecast_tables(choice.forecast):
-        stdout.print(part)
 
 
 def _as_json(choice: Choice) -> dict[str, object]:

@@ -41,7 +41,7 @@ SweepOption = Annotated[
 
 
 @app.command()
-def fetch(names: Names = None, sweep: SweepOption = None, debug: options.Debug = False) -> None:
+def fetch(names: Names = None, sweep: SweepOption = None) -> None:
     """Download treebanks and datasets, and with --sweep the models of a sweep. Cached files are not fetched again.
 
     Examples:
@@ -49,7 +49,7 @@ def fetch(names: Names = None, sweep: SweepOption = None, debug: options.Debug =
 
         permafrost data fetch --sweep configs/sweeps/emekaeze_pos.yaml
     """
-    with reported(debug=debug), download_progress(stderr) as progress:
+    with reported(), download_progress(stderr) as progress:
         if not names and sweep is None:
             raise ConfigError("nothing to fetch. Give a NAME like UD_English-EWT, or --sweep FILE.")
         before = {corpus.source for corpus in fetched_corpora()}
@@ -63,13 +63,13 @@ def fetch(names: Names = None, sweep: SweepOption = None, debug: options.Debug =
 
 
 @app.command("list")
-def list_(as_json: options.Json = False, debug: options.Debug = False) -> None:
+def list_(as_json: options.Json = False) -> None:
     """List the bundled samples and the fetched corpora, with their licences.
 
     Examples:
         permafrost data list
     """
-    with reported(debug=debug):
+    with reported():
         corpora = fetched_corpora()
         if as_json:
             rows = [asdict(corpus) | {"folder": str(corpus.folder)} for corpus in corpora]

@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
 import typer
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
 
-from orchestrator.commands.asked_options import DATA, with_options
-from orchestrator.commands.corpus_tables import check_parts
 from orchestrator.config import options
 from orchestrator.config.console import download_progress, reported, stderr, stdout
-from orchestrator.own_data.choose_options import ChooseOptions
-from orchestrator.own_data.corpus_check import CorpusCheck, check_corpus
+from orchestrator.config.quantities import counted
+from orchestrator.own_data.choose_options import DATA, ChooseOptions, draft_of, with_options
+from orchestrator.own_data.corpus_check import LENGTHS, CorpusCheck, check_corpus
 from orchestrator.own_data.corpus_guess import NO_DEV, guess_draft
-from orchestrator.own_data.named_data import draft_of
 from orchestrator.sweeps.corpus_words import corpus_lines, examples
 from orchestrator.sweeps.expansion import expand
 from orchestrator.sweeps.load_sweep import load_sweep
 from trials.datasets.corpus import SPLITS
 from trials.draft import Lookup
 from trials.errors import ConfigError
+from trials.escaping import escaped
 from trials.settings import DataSpec
 from trials.tasks import TASKS
 from trials.tasks.task import labelled, read_corpus, reading_notes
+
+_MOST_LABELS = 60  # of the table
 
 
 @with_options("name", "sweep", *DATA)
@@ -39,7 +43,6 @@ def check(
         Path | None, typer.Option("--sweep", metavar="FILE", help="Check every corpus of this sweep instead.")
     ] = None,
     as_json: options.Json = False,
-    debug: options.Debug = False,
 ) -> None:
     """Check a corpus: how it is understood, broken lines, sizes, labels, lengths, and items that occur in two splits.
 
@@ -56,7 +59,7 @@ def check(
 
     Exit codes: 0 checked, 2 invalid option, 3 missing or broken file.
     """
-    with reported(debug=debug):
+    with reported():
         if (sweep is not None) == bool(name or asked.train or asked.dev or asked.test):
             raise ConfigError("check what? Give a NAME, --sweep FILE, or --train FILE with --dev and --test.")
         with download_progress(stderr) as progress:
@@ -105,7 +108,7 @@ def _show(corpus: _Checked) -> None:
         stdout.print_line(f"note    {line}")
     for line in corpus_lines(task, data):
         stdout.print_line(f"data    {line}")
-    for part in check_parts(report):
+    for part in _check_parts(report):
         stdout.print(part)
 
 
@@ -136,3 +139,61 @@ def _as_json(corpus: _Checked) -> dict[str, object]:
         "shared": shared,
         "shared_documents": documents,
     }
+
+
+def _check_parts(report: CorpusCheck) -> Iterator[Table | Padding | Text]:
+    """Sizes, lengths and labels of each split, then what is wrong with it."""
+    splits = report.splits.values()
+    counts = {
+        "items": [s.items for s in splits],
+        "documents": [s.documents for s in splits],
+        "words": [s.words for s in splits],
+        "vocabulary": [s.vocabulary for s in splits],
+        "one word": [s.one_word for s in splits],
+        "longest": [s.longest for s in splits],
+        "duplicates": [s.repeated for s in splits],
+    }
+    if not any(counts["documents"]):  # the corpus does not say
+        del counts["documents"]
+    sizes = dict(zip(report.splits, zip(*counts.values(), strict=True), strict=True))
+    bounds = [f"<= {bound}" for bound in LENGTHS] + [f"> {LENGTHS[-1]}"]
+    for table in (
+        _number_table(("split", *counts), sizes),
+        # Of its own, so that the numbers of a large corpus fit 80 columns.
+        _number_table(("words", *bounds), {name: split.lengths for name, split in report.splits.items()}),
+        _label_table(report),
+    ):
+        yield Padding(table, (1, 0, 0, 0))
+    for (split, other), n in report.shared.items():
+        if n:
+            total = report.splits[split].items
+            items = counted(total, f"{split} item")
+            yield Text(f"{n:,} of {items} ({100 * n / total:.1f} %) also {'occurs' if n == 1 else 'occur'} in {other}.")
+    for (split, other), n in report.shared_documents.items():
+        if n:
+            yield Text(f"{counted(n, f'{split} document')} also {'occurs' if n == 1 else 'occur'} in {other}.")
+    for split, labels in report.unseen.items():
+        if labels:
+            names = ", ".join(f"{escaped(label)} ({n})" for label, n in labels.items())
+            yield Text(f"{split} has labels that train lacks, each of which counts as an error: {names}.")
+
+
+def _number_table(head: Sequence[str], rows: Mapping[str, Sequence[int]]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for name in head:
+        table.add_column(name, justify="left" if name == head[0] else "right", no_wrap=True)
+    for name, figures in rows.items():
+        table.add_row(name, *(f"{n:,}" for n in figures))
+    return table
+
+
+def _label_table(report: CorpusCheck) -> Table:
+    table, splits = Table("label", box=None, padding=(0, 2, 0, 0)), report.splits.values()
+    for name in report.splits:
+        table.add_column(name, justify="right")
+    labels = list(dict.fromkeys(label for split in splits for label in split.labels))
+    for label in labels[:_MOST_LABELS]:
+        table.add_row(escaped(label), *(f"{split.labels.get(label, 0):,}" for split in splits))
+    if len(labels) > _MOST_LABELS:
+        table.add_row(f"and {len(labels) - _MOST_LABELS} more")
+    return table

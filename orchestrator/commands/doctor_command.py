@@ -57,7 +57,6 @@ class CheckResult:
 def doctor(
     store: options.Store = DEFAULT_STORE,
     as_json: options.Json = False,
-    debug: options.Debug = False,
 ) -> None:
     """Check that this machine is ready: Python, torch and CUDA, the store, the disk, and that Ray starts.
 
@@ -68,7 +67,7 @@ def doctor(
 
     Exit codes: 0 ready, perhaps with warnings, 1 some check failed.
     """
-    with reported(debug=debug):
+    with reported():
         results = list(examined([check_python, check_torch, lambda: check_store(store), check_cache, check_ray]))
         if as_json:
             print(json.dumps({"findings": [asdict(result) for result in results]}))

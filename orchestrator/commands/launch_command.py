@@ -19,7 +19,6 @@ from orchestrator.config import options
 from orchestrator.config.command_line import configs_folder
 from orchestrator.config.console import reported, say, stderr
 from orchestrator.forecast.forecast import forecast_of
-from orchestrator.forecast.forecast_text import forecast_line, forecast_tables
 from orchestrator.forecast.pilot import Pilots
 from orchestrator.session.bounds import Bounds, limit_note
 from orchestrator.session.outcome import outcome_of
@@ -52,7 +51,6 @@ def launch(
     cpus: options.Cpus = None,
     gpus: options.Gpus = None,
     as_json: options.Json = False,
-    debug: options.Debug = False,
 ) -> None:
     """Run a sweep. Trials that are complete in the store are not run again.
 
@@ -70,7 +68,7 @@ def launch(
     Exit codes: 0 complete, 1 some trials failed, 2 invalid setting, 3 missing or broken file, 130 interrupted,
     143 terminated or at a limit.
     """
-    with reported(debug=debug):
+    with reported():
         where, bounds = find_cluster(cluster, cpus=cpus, gpus=gpus), Bounds(max_hours, max_trials, max_cost)
         declared, document = load_sweep(sweep, settings or [])
         launched = Launch.begin(where, bounds, store, stderr)
@@ -103,9 +101,9 @@ def _show_forecast(plan: Plan, launch: Launch, *, pilot: bool, whole: bool) -> N
         return
     forecast = forecast_of(plan, launch.results, launch.where, pilots=Pilots(say) if pilot else None)
     if whole:
-        for part in forecast_tables(forecast):
+        for part in forecast.parts():
             stderr.print(part)
-    elif forecast.is_known:
-        say(forecast_line(forecast))
+    elif forecast.wall_s is not None:
+        say(forecast.line)
     if note := limit_note(launch.bounds, forecast, launch.where.hourly(plan.sweep.resources)):
         say(f"note    {note}")

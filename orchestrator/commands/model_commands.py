@@ -46,7 +46,6 @@ def train(
     cpus: options.Cpus = None,
     gpus: options.Gpus = None,
     as_json: options.Json = False,
-    debug: options.Debug = False,
 ) -> None:
     """Train the setting that a sweep recommends on all of train, under several seeds, and export the model.
 
@@ -60,7 +59,7 @@ def train(
     Exit codes: 0 exported, 1 some runs failed, 2 nothing is recommended or an option is wrong, 3 no store, 4 the folder
     exists, 5 no such sweep, 130 interrupted, 143 terminated.
     """  # fmt: skip
-    with reported(debug=debug):
+    with reported():
         trained = train_setting(
             out, store=store, sweep=sweep, tolerance=tolerance, freeze=freeze, seeds=seeds, keep=keep,
             with_dev=with_dev, cluster=cluster, cpus=cpus, gpus=gpus,
@@ -86,7 +85,6 @@ def export_model(
     licence: Annotated[
         str | None, typer.Option("--licence", help="The licence for the card.", show_default="the encoder's")
     ] = None,
-    debug: options.Debug = False,
 ) -> None:
     """Write the model of a trial, with the weights of its best epoch, as a standard folder.
 
@@ -98,5 +96,5 @@ def export_model(
 
     Exit codes: 0 written, 3 no store, 4 the folder exists, 5 no such trial.
     """
-    with reported(debug=debug):
+    with reported():
         stdout.print_line(f"model   {write_model(trial, out, store=store, licence=licence)}")

@@ -16,8 +16,8 @@ from orchestrator.commands.launch_command import DEFAULT_SWEEP
 from orchestrator.config import options
 from orchestrator.config.console import reported, say, stderr, stdout
 from orchestrator.config.quantities import counted
-from orchestrator.forecast.forecast import Forecast
-from orchestrator.forecast.forecast import as_json as forecast_as_json
+from orchestrator.forecast.forecast import Forecast, forecast_of
+from orchestrator.forecast.pilot import Pilots
 from orchestrator.session.bounds import Bounds
 from orchestrator.session.session import Launch
 from orchestrator.session.setting_table import setting_table
@@ -50,7 +50,6 @@ def plan(
     cpus: options.Cpus = None,
     gpus: options.Gpus = None,
     as_json: options.Json = False,
-    debug: options.Debug = False,
 ) -> None:
     """Show what a sweep would run, and forecast its time and cost. Nothing is written.
 
@@ -63,15 +62,12 @@ def plan(
 
     Exit codes: 0 planned, 2 invalid setting, 3 missing or broken file.
     """
-    with reported(debug=debug):
+    with reported():
         where = find_cluster(cluster, cpus=cpus, gpus=gpus)
         declared, document = load_sweep(sweep, settings or [])
         launch, fetched = Launch.begin(where, Bounds(), store, stderr), dict[str, None]()
         with launch.lookup(offline=offline, fetched=lambda name: fetched.update({name: None})) as lookup:
             ahead = launch.plan(declared, document, lookup)
-        from orchestrator.forecast.forecast import forecast_of  # importing scipy takes half a second
-        from orchestrator.forecast.pilot import Pilots
-
         forecast = forecast_of(ahead, launch.results, where, pilots=Pilots(say) if pilot else None, slots=slots)
         if as_json:
             print(json.dumps(_as_json(ahead, forecast, list(fetched), launch.results.address, where)))
@@ -80,14 +76,12 @@ def plan(
 
 
 def _show(plan: Plan, forecast: Forecast, fetched: list[str], store: str, cluster: ClusterSpec) -> None:
-    from orchestrator.forecast.forecast_text import forecast_tables
-
     downloads = f"fetched {counted(len(fetched), 'file')} into the cache: {', '.join(fetched[:3])}" if fetched else None
     for line in (*plan_lines(plan, store, cluster), downloads):
         if line:
             stdout.print_line(line)
     stdout.print(Padding(setting_table(plan), (1, 0)))
-    for part in forecast_tables(forecast):
+    for part in forecast.parts():
         stdout.print(part)
 
 
@@ -105,5 +99,5 @@ def _as_json(plan: Plan, forecast: Forecast, fetched: list[str], store: str, clu
         "steps": sum(steps_an_epoch(spec) * spec.optim.epochs for spec in plan.ahead),
         "downloads": fetched,
         "notes": list(plan.notes),
-        "forecast": forecast_as_json(forecast),
+        "forecast": forecast.as_json(),
     }

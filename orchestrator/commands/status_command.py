@@ -24,7 +24,7 @@ from orchestrator.commands.trial_list import list_trials
 from orchestrator.config import options
 from orchestrator.config.console import DEFAULT_STORE, reported, stdout
 from orchestrator.config.quantities import counted
-from orchestrator.forecast import stored_pace
+from orchestrator.forecast import pace
 from orchestrator.session.following import follow_store
 from orchestrator.session.so_far import so_far_lines
 from orchestrator.store import ResultStore, open_store
@@ -47,7 +47,6 @@ def status(
     ] = False,
     as_json: options.Json = False,
     each_trial: Annotated[bool, typer.Option("--trials", help="List every trial with its id.")] = False,
-    debug: options.Debug = False,
 ) -> None:
     """Show the sweeps of a store and their progress.
 
@@ -60,7 +59,7 @@ def status(
 
         permafrost status --follow --store s3://bucket/results
     """
-    with reported(debug=debug):
+    with reported():
         results = open_store(store)
         if follow:
             follow_store(results, chosen_sweep(results, sweep), stdout.print_line)
@@ -75,7 +74,7 @@ def status(
 
 def _show(results: ResultStore, plans: Sequence[SweepPlan], *, as_json: bool) -> None:
     """The progress of sweeps, with their tables."""
-    columns = dict.fromkeys([*TRIAL_COLUMNS, *stored_pace.TRIAL_COLUMNS, "checkpoint_error"])
+    columns = dict.fromkeys([*TRIAL_COLUMNS, *pace.TRIAL_COLUMNS, "checkpoint_error"])
     trials = results.trials(list(columns)).to_pylist()
     sweeps = [(plan, Table.of_rows(results, plan, planned_specs(plan), trials)) for plan in plans]
     if as_json:
@@ -98,7 +97,7 @@ def _show(results: ResultStore, plans: Sequence[SweepPlan], *, as_json: bool) ->
         if of_sweep:
             for line in so_far_lines(results, planned_specs(plan), plan.asks):
                 stdout.print_line(line)
-        if left := stored_pace.stored_time_left(results, plan, trials, of_sweep):
+        if left := pace.stored_time_left(results, plan, trials, of_sweep):
             stdout.print_line(f"time left: {left}")
         for part in table.parts():
             stdout.print(part)

@@ -29,7 +29,6 @@ def stop(
         typer.Option("--sweep", metavar="NAME", parser=composed, help="The sweep.", show_default="the one that runs"),
     ] = None,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until its drivers have ended.")] = True,
-    debug: options.Debug = False,
 ) -> None:
     """Stop all drivers of a sweep. Running trials continue to their next evaluation; launch it again to resume.
 
@@ -42,7 +41,7 @@ def stop(
 
     Exit codes: 0 stopped, 2 invalid setting, 3 store unreachable, 5 the sweep is not running.
     """
-    with reported(debug=debug):
+    with reported():
         storage = open_store(store).storage
         drivers = running_drivers(storage, sweep)  # the name is looked up before it is joined to a path
         running = list(dict.fromkeys(driver.holder.sweep for driver in drivers))

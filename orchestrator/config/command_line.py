@@ -1,4 +1,4 @@
-"""What every command has: the folder of shipped files, and the option `--plugin`.
+"""What every command has: the folder of shipped files, and the options `--plugin` and `--debug`.
 
 The list of commands imports this and loads no plug-in.
 """
@@ -22,28 +22,51 @@ def configs_folder(name: str) -> Path:
     return (installed if installed.is_dir() else _PACKAGE.parent / "configs") / name
 
 
-def with_plugins(command: Any) -> Any:
-    """A command, or a group with its commands, that loads plug-ins first: installed ones, and those of `--plugin`."""
+def with_common_options(command: Any) -> Any:
+    """A command, or a group with its commands, with the options of all; it loads plug-ins first: installed ones, and
+    those of `--plugin`.
+    """
     for inner in getattr(command, "commands", {}).values():
-        with_plugins(inner)
+        with_common_options(inner)
     if not hasattr(command, "commands"):
-        single = typer.Typer(add_completion=False)
-        single.command()(_options)
-        command.params.extend(typer.main.get_command(single).params)
+        command.params.extend(common_options())
     return command
+
+
+def common_options() -> list[Any]:
+    """The options of all commands."""
+    single = typer.Typer(add_completion=False)
+    single.command()(_options)
+    return [option for option in typer.main.get_command(single).params if option.name != "help"]
 
 
 def _load(modules: list[str] | None) -> None:
     from orchestrator.config.console import reported, say
     from trials.plugins.loading import load, load_installed
 
-    with reported(debug=False):
+    with reported():
         for problem in load_installed():
             say(f"note    {problem}")
         load(modules or [], [Path()], "--plugin")
 
 
+def _show_tracebacks(wanted: bool) -> None:
+    from orchestrator.config.console import debugging
+
+    debugging.is_on = wanted
+
+
 def _options(
+    _debug: Annotated[
+        bool,
+        typer.Option(
+            "--debug",
+            help="Show the traceback of an error.",
+            callback=_show_tracebacks,
+            expose_value=False,
+            is_eager=True,
+        ),
+    ] = False,
     _plugin: Annotated[
         list[str] | None,
         typer.Option(

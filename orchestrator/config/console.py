@@ -118,9 +118,18 @@ def say(message: str) -> None:
     stderr.say(message)
 
 
+class Debugging:
+    """Whether the command of this process was given `--debug`."""
+
+    is_on = False
+
+
+debugging = Debugging()
+
+
 @contextmanager
-def reported(*, debug: bool) -> Iterator[None]:
-    """Turn an exception of the block into a message on stderr and the public exit code."""
+def reported() -> Iterator[None]:
+    """Turn an exception of the block into a message on stderr and the public exit code; `--debug` shows it."""
     try:
         yield
     except KeyboardInterrupt as error:
@@ -135,7 +144,7 @@ def reported(*, debug: bool) -> Iterator[None]:
         stdout.on_broken_pipe()
         raise typer.Exit(1) from error
     except Exception as error:
-        if debug or isinstance(error, typer.Exit):
+        if debugging.is_on or isinstance(error, typer.Exit):
             raise
         message, code = _ending(error)
         say(message)

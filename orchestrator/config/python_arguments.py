@@ -1,4 +1,4 @@
-"""Arguments from Python: their types told in words, and errors that name them rather than options of a command."""
+"""Functions for people who call them from Python: arguments checked by pydantic, errors that name them."""
 
 from __future__ import annotations
 
@@ -6,80 +6,62 @@ import functools
 import inspect
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from pathlib import Path
-from types import NoneType, UnionType
-from typing import Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin
+from collections.abc import Callable, Collection
+from typing import ParamSpec, TypeVar
 
-from trials.errors import ConfigError, PermafrostError, unknown
+from pydantic import ConfigDict, ValidationError, validate_call
+
+from trials.errors import ConfigError, PermafrostError, quoted, unknown
+from trials.outside.validation_rules import rule_of, together
 
 P = ParamSpec("P")
 R = TypeVar("R")
-_WORDS = {
-    str: "a text", int: "a whole number", float: "a number", bool: "true or false", Path: "a path",
-    Mapping: "a mapping", Sequence: "a list", list: "a list", tuple: "a list", dict: "a mapping",
-}  # fmt: skip
 _OPTION = re.compile(r"`[^`]*`|--([a-z]+(?:-[a-z]+)*)")  # what stands in backticks is a command
 
 
-def checked_argument(name: str, value: Any, hint: Any) -> Any:
-    """An argument as its type has it: a path as a text, a single text as a list of it.
-
-    Raises:
-        ConfigError: It is of another type, or none of the words that the type lists.
-    """
-    kinds, listed = _kinds(hint), _listed(hint)
-    if value is None or Any in kinds:
-        return value
-    if listed:
-        if value not in listed:
-            raise ConfigError(f"{name}: {unknown(str(value), listed)}")
-        return value
-    if isinstance(value, str) and str not in kinds and {Sequence, Iterable} & {*kinds}:
-        return (value,)
-    if isinstance(value, os.PathLike) and str in kinds and Path not in kinds:
-        return os.fspath(value)
-    is_bool = isinstance(value, bool)
-    if isinstance(value, bool if is_bool else tuple(kinds)) and (not is_bool or bool in kinds):
-        return value
-    if float in kinds and isinstance(value, int) and not is_bool:
-        return value
-    wanted = " or ".join(dict.fromkeys(_WORDS.get(kind, kind.__name__) for kind in kinds if kind is not NoneType))
-    raise ConfigError(f"{name}: {value!r:.80} is {_WORDS.get(type(value), type(value).__name__)}. Give {wanted}.")
-
-
-def _kinds(hint: Any) -> list[Any]:
-    """The classes that a type allows."""
-    if get_origin(hint) in (Union, UnionType):
-        return [kind for inner in get_args(hint) for kind in _kinds(inner)]
-    return [get_origin(hint) or hint]
-
-
-def _listed(hint: Any) -> list[str]:
-    """The words that a type lists, beside None."""
-    if get_origin(hint) in (Union, UnionType):
-        return [word for inner in get_args(hint) for word in _listed(inner)]
-    return list(get_args(hint)) if get_origin(hint) is Literal else []
-
-
 def from_python(function: Callable[P, R], further: Collection[str] = ()) -> Callable[P, R]:
-    """A function for people who call it from Python; `further` are names of arguments that it takes as keywords."""
-    signature = inspect.signature(function, eval_str=True)
-    names = {*signature.parameters, *further}
+    """A function whose arguments are checked by their types, and whose errors name arguments, not a command's options.
+
+    A path is taken where its text is meant.
+
+    Args:
+        further: Names of arguments that it takes as keywords, beside those of its signature.
+    """
+    parameters = [*inspect.signature(function).parameters]
+    names = {*parameters, *further}
+    checked = validate_call(function, config=ConfigDict(arbitrary_types_allowed=True))
 
     @functools.wraps(function)
     def called(*args: P.args, **named: P.kwargs) -> R:
-        bound = signature.bind(*args, **named)
         try:
-            for name, value in bound.arguments.items():
-                if signature.parameters[name].kind is not inspect.Parameter.VAR_KEYWORD:
-                    bound.arguments[name] = checked_argument(name, value, signature.parameters[name].annotation)
-            return function(*bound.args, **bound.kwargs)
+            return checked(*map(_plain, args), **{name: _plain(value) for name, value in named.items()})  # type: ignore[arg-type]
+        except ValidationError as error:
+            raise ConfigError(_faults(error, parameters, names)) from error
         except PermafrostError as error:
             error.args = tuple(in_python(str(text), names) for text in error.args)
             raise
 
     return called
+
+
+def _plain(value: object) -> object:
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
+
+
+def _faults(error: ValidationError, parameters: list[str], names: Collection[str]) -> list[str]:
+    """A sentence for each argument that is wrong; those of a call are numbered."""
+    wrong, rules, values = list[str](), dict[str, list[str]](), dict[str, object]()
+    for details in error.errors(include_url=False):
+        place = details["loc"][0]
+        name = parameters[place] if isinstance(place, int) else place
+        if details["type"] == "unexpected_keyword_argument":
+            wrong.append(unknown(name, names))
+        elif details["type"].startswith("missing"):
+            wrong.append(f"{name}: is missing.")
+        else:
+            values.setdefault(name, details["input"])
+            rules.setdefault(name, []).append(rule_of(details))
+    return [*wrong, *(f"{name}: {quoted(values[name])}: {together(of)}." for name, of in rules.items())]
 
 
 def in_python(text: str, names: Collection[str]) -> str:

@@ -28,12 +28,6 @@ KeyPath = tuple[str | int, ...]
 
 MAX_VALUE = 200  # characters of a value in a message
 MAX_MISTAKES = 50  # in a message
-_REMOVED = {  # keys of earlier versions, by the end of their path
-    "prices.kwh": "was removed with the forecast of energy. Remove this key.",
-    "exhibits": "was removed: every table of a study is shown. Remove this key.",
-    "racing": "was removed. Remove this key to run all seeds, or use `schedule: asha` or `goal: choose_depth`.",
-    "search.order": "was removed with `kind: placement`. Remove this key.",
-}
 
 
 class SettingFault(NamedTuple):
@@ -42,14 +36,10 @@ class SettingFault(NamedTuple):
     Attributes:
         path: Of its key; keys and list indices only.
         text: One sentence with the value, the rule and the fix.
-        kind: Pydantic's type of the error.
-        value: What stands there.
     """
 
     path: KeyPath
     text: str
-    kind: str
-    value: object = None
 
 
 def faults(error: ValidationError, model: type[BaseModel]) -> list[SettingFault]:
@@ -59,7 +49,7 @@ def faults(error: ValidationError, model: type[BaseModel]) -> list[SettingFault]
         groups.setdefault(_keys_of(details["loc"], model), []).append(details)
     inner = {path[:n] for path in groups for n in range(len(path))}  # where a type fits but for something inside it
     return [
-        SettingFault(path, _wording_of(path, group, model), group[0]["type"], group[0]["input"])
+        SettingFault(path, _wording_of(path, group, model))
         for path, group in groups.items()
         if not (
             path in inner and all(details["type"].endswith(("_type", "_parsing", "literal_error")) for details in group)
@@ -70,8 +60,6 @@ def faults(error: ValidationError, model: type[BaseModel]) -> list[SettingFault]
 def _wording_of(path: KeyPath, errors: Sequence[ErrorDetails], model: type[BaseModel]) -> str:
     error = errors[0]
     if error["type"] == "extra_forbidden":
-        if (key := ".".join(map(str, path[-2:]))) in _REMOVED:
-            return _REMOVED[key]
         inside = _model_at(model, path[:-1])
         return unknown(str(path[-1]), inside.model_fields if inside else ())
     if error["type"] == "missing":
@@ -139,19 +127,19 @@ def _model_at(model: type[BaseModel], path: KeyPath) -> type[BaseModel] | None:
     """The class that validated the mapping at a path."""
     for key in path:
         if isinstance(key, str) and key in model.model_fields:
-            inner = model_in(model.model_fields[key].annotation)
+            inner = _model_in(model.model_fields[key].annotation)
             if inner is None:
                 return None
             model = inner
     return model
 
 
-def model_in(annotation: Any) -> type[BaseModel] | None:
+def _model_in(annotation: Any) -> type[BaseModel] | None:
     """The class of settings inside a type, such as that of a list or of an optional value."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     if typing.get_origin(annotation) in (typing.Annotated, typing.Union, types.UnionType, list, dict, tuple):
-        return next((model for arg in typing.get_args(annotation) if (model := model_in(arg))), None)
+        return next((model for arg in typing.get_args(annotation) if (model := _model_in(arg))), None)
     return None
 
 

@@ -1,1 +1,1 @@
-"""Forecast of a sweep before it runs: time, energy, memory, disk and cost, each with an 80 % interval."""
+"""Forecast of a sweep before it runs, and the time left of one that runs."""

@@ -1,10 +1,11 @@
-"""The forecast of a sweep before it runs: the seconds of each setting, and the end of all on the slots.
+"""The forecast of a sweep before it runs: a median with its range, from trials of its store or pilots.
 
     expected = forecast_of(plan, store, cluster, pilots=pilots)
-    expected.wall_s.median, expected.cells[0].seconds.high
+    expected.wall_s.median, expected.line
 
-Each figure has an 80 % interval. All trials are as slow together at one end of it as they are fast at the other: a
-machine that has other work slows all of them.
+A trial takes its work in passes through layers (`trials.prefix.work`) times the seconds of a pass: as trials of its
+shape took on this device, else between those of other shapes of its corpus and model, else of its model. Where nothing
+of a model was timed, no figure is known.
 """
 
 from __future__ import annotations
@@ -12,91 +13,51 @@ from __future__ import annotations
 import heapq
 import math
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from orchestrator.analysis.cells import by_cell, grouped
-from orchestrator.analysis.freeze_names import freeze_name
-from orchestrator.config.quantities import HOUR, counted
-from orchestrator.forecast.history import History, Observation, read_history
-from orchestrator.forecast.pilot import Pilots
-from orchestrator.forecast.trial_cost import COST_MODEL, Expected, TrialCosts
-from orchestrator.store import ResultStore
-from orchestrator.sweeps.cluster_spec import ClusterSpec, Prices, slots_of
-from orchestrator.sweeps.plan import Plan
-from trials.spec import TrialSpec, steps_an_epoch
+import numpy as np
+import pyarrow.compute as pc
+from rich.console import Group as Stack
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
 
-_ENDS = (-1.2816, 0.0, 1.2816)  # quantiles 0.1, 0.5 and 0.9 of the standard normal distribution
+from orchestrator.config.quantities import HOUR, counted, duration
+from orchestrator.forecast.pilot import Pilots, Timing, work_passes
+from orchestrator.store import ResultStore
+from orchestrator.store.stored_specs import stored_spec
+from orchestrator.sweeps.cluster_spec import ClusterSpec, Prices, gpus_here, slots_of
+from orchestrator.sweeps.plan import Plan
+from orchestrator.sweeps.trial_resources import Resources
+from trials.errors import StoreError
+from trials.hardware.machine import processor_name
+from trials.prefix.work import group_key, shape_key, train_passes
+from trials.record import paid_prefix_s
+from trials.spec import TrialSpec
+from trials.state import State
+
+MOST_ROWS = 1_000
 INLINE_START_S, RAY_START_S = 5.0, 9.0  # importing torch, and starting Ray, which takes 4 to 11 s
 GAP_S = 0.1  # around each trial: commits, checkpoints, scheduling
+# Standard deviations of the logarithm of seconds: of a machine's speed between launches, and with that of texts of
+# another corpus. A machine that has other work slows all trials together.
+LAUNCH_SD, OTHER_CORPUS_SD = 0.2, 0.36
+_END = 1.2816  # quantile 0.9 of the standard normal distribution
+_COLUMNS = [
+    "trial_id", "state", "device", "threads", "gpus", "train_s", "eval_s", "setup_s", "prefix_s", "prefix_paid_s",
+    "time", "spec",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A forecast number.
-
-    Attributes:
-        low, median, high: Quantiles 0.1, 0.5 and 0.9.
-        source: What it is estimated from: `from 36 trials on this device`.
-    """
+    """A forecast number: its median, and the range in which four of five sweeps should end."""
 
     low: float
     median: float
     high: float
-    source: str
-
-    @classmethod
-    def of(cls, values: Callable[[float], float], source: str) -> Figure:
-        """From the value at a quantile of the standard normal distribution."""
-        low, median, high = map(values, _ENDS)
-        return cls(low, median, high, source)
-
-
-@dataclass(frozen=True)
-class Hardware:
-    """The hardware that trials run on, and its prices.
-
-    Attributes:
-        slots: Trials that run at the same time.
-        cpus, gpus: Per trial.
-        start_s: Seconds from the launch to its first trial, for Ray and imports.
-        kind: The kind of GPU as the price list names it, or the name of the device.
-    """
-
-    slots: int
-    cpus: int
-    gpus: float
-    start_s: float
-    prices: Prices
-    kind: str = ""
-
-    @property
-    def hourly(self) -> float:
-        """The price of one hour of one trial."""
-        return self.prices.hourly(self.cpus, self.gpus, self.kind)
-
-
-@dataclass(frozen=True)
-class CellForecast:
-    """The forecast of one cell.
-
-    Attributes:
-        label: The label of its first trial, without the seed.
-        epochs, steps: Per trial.
-        seconds: Per trial, set-up and evaluation included; None if unknown.
-        corpus: The name that the label begins with.
-    """
-
-    cell_id: str
-    label: str
-    trials: tuple[str, ...]
-    epochs: int
-    steps: int
-    seconds: Figure | None
-    source: str
-    corpus: str = ""
 
 
 @dataclass(frozen=True)
@@ -105,42 +66,64 @@ class Forecast:
 
     Attributes:
         time: Unix time of the forecast.
+        device: The name of what trials run on.
         slots: Trials that run at the same time.
+        n_trials: Trials to run.
+        source: What it is estimated from: `from 36 trials on this device`; empty if nothing is known.
         wall_s: Seconds from the launch to the end of the last trial.
         device_hours: GPU-hours, or core-hours if trials use no GPU.
         cost: In the currency of the prices; None without prices.
+        seconds: Trial id -> median seconds, set-up and evaluation included; empty if unknown.
     """
 
     sweep: str
     time: float
     device: str
     slots: int
-    source: str
-    cells: tuple[CellForecast, ...]
-    wall_s: Figure | None
-    device_hours: Figure | None
-    cost: Figure | None
+    n_trials: int
+    source: str = ""
+    wall_s: Figure | None = None
+    device_hours: Figure | None = None
+    cost: Figure | None = None
     currency: str = ""
+    seconds: Mapping[str, float] = field(default_factory=dict, repr=False)
 
     @property
-    def is_known(self) -> bool:
-        """Whether there is enough data for a forecast."""
-        return self.wall_s is not None
+    def line(self) -> str:
+        """The wall time in one line."""
+        if self.wall_s is None:
+            return f"forecast unknown until a trial has run on {self.device}; --pilot runs one"
+        return f"forecast {_range(self.wall_s, duration)} on {self.device} ({self.source})"
 
-    @property
-    def n_trials(self) -> int:
-        """Number of trials to run."""
-        return sum(len(cell.trials) for cell in self.cells)
+    def parts(self) -> Iterator[RenderableType]:
+        """What a terminal prints of it."""
+        if not self.n_trials:
+            yield Text("nothing to run and nothing to forecast")
+        elif self.wall_s is None:
+            yield Text(self.line)
+        else:
+            yield Stack(Text(""), self._table(), Text(f"estimated {self.source}; {self.device}"))
 
-    @property
-    def longest_trial_s(self) -> float | None:
-        """Median seconds of the longest trial; None if unknown."""
-        return max((cell.seconds.median for cell in self.cells if cell.seconds), default=None)
+    def _table(self) -> Table:
+        table = Table(box=None, padding=(0, 2, 0, 0))
+        for name in ("forecast", "median", "range"):
+            table.add_column(name, justify="left" if name == "forecast" else "right", no_wrap=name != "forecast")
+        hours = "core-hours" if self.device.startswith("cpu") else "GPU-hours"
+        rows: list[tuple[str, Figure | None, Callable[[float], str], str]] = [
+            (f"wall time, {counted(self.slots, 'slot')}", self.wall_s, duration, ""),
+            (hours, self.device_hours, _number, ""),
+            ("cost", self.cost, _number, f" {self.currency}"),
+        ]
+        for name, figure, shown, unit in rows:
+            if figure is None:
+                table.add_row(name, "", "no prices given")
+            else:
+                table.add_row(name, f"{shown(figure.median)}{unit}", _range(figure, shown))
+        return table
 
-
-def as_json(forecast: Forecast) -> dict[str, Any]:
-    """A forecast as JSON values: each figure an object of `low`, `median`, `high` and `source`, or null."""
-    return {"format": 1, **asdict(forecast)}
+    def as_json(self) -> dict[str, Any]:
+        """As JSON values: each figure an object of `low`, `median` and `high`, or null."""
+        return {"format": 1, **{name: value for name, value in asdict(self).items() if name != "seconds"}}
 
 
 def forecast_of(
@@ -154,7 +137,7 @@ def forecast_of(
     """The forecast of the trials that a plan has left to run.
 
     Args:
-        pilots: If given, runs pilots of shapes without past trials.
+        pilots: If given, runs pilots of shapes that no trial of the store has.
         slots: Trials that run at the same time; by default as many as the machine or the cluster file allows.
 
     Raises:
@@ -162,86 +145,59 @@ def forecast_of(
         StoreError: The store cannot be read.
     """
     resources = plan.sweep.resources
-    history = read_history(store, cluster, resources)
-    target, timed = history.target, list[Observation]()
+    table = store.trials(_COLUMNS)
+    table = table.filter(pc.equal(table["state"], State.COMPLETED)).sort_by("time")
+    rows = table.drop_columns(["spec"]).to_pylist()
+    device, gpus = _device(rows, cluster, resources)
+    share = {"gpus": gpus} if gpus else {"threads": resources.cpus}
+    alike = {"device": device, **share}
+    chosen = [i for i, row in enumerate(rows) if row["train_s"] and alike.items() <= row.items()][-MOST_ROWS:]
+    timed = [timing for i in chosen if (timing := _timing(rows[i], table["spec"][i].as_py())) is not None]
+    source = [f"{counted(len(timed), 'trial')} on this device"] if timed else []
     if pilots is not None:
-        observed = {observation.shape for observation in history.observations}
-        timed = pilots.of(plan.ahead, observed, resources.cpus, gpu=target.gpus > 0)
-    hardware = Hardware(
-        slots=slots or slots_of(cluster, resources, target.gpus),
-        cpus=resources.cpus,
-        gpus=target.gpus,
-        start_s=INLINE_START_S if cluster.address == "inline" else RAY_START_S,
-        prices=cluster.prices,
-        kind=target.device or "" if resources.device in ("any", "one") else resources.device,
-    )
-    return forecast(plan.sweep.name, plan.ahead, history, timed, hardware)
-
-
-def forecast(
-    sweep: str, to_run: Sequence[TrialSpec], history: History, pilots: Sequence[Observation], hardware: Hardware
-) -> Forecast:
-    """Forecast the cost of trials in the order in which they run.
-
-    The figures are None where one cannot be estimated: nothing of its device and precision was observed.
-    """
-    observations = grouped([*history.observations, *pilots], lambda observation: observation.spec.precision)
-    costs = {precision: TrialCosts(of) for precision, of in observations.items()}
-    cells = by_cell(to_run)
-    found = {i: costs[of[0].precision].of(of[0]) for i, of in cells.items() if of[0].precision in costs}
-    expected = {i: cost for i, cost in found.items() if cost is not None}
-    wall = busy = cost = None
-    source = ""
-    if is_known := bool(cells) and len(expected) == len(cells):
-        source = _source(history, pilots, Counter(expected[spec.cell_id].source for spec in to_run))
-        each = {z: [_at(z, expected[spec.cell_id]) for spec in to_run] for z in _ENDS}
-        wall = Figure.of(lambda z: hardware.start_s + scheduled_s((s + GAP_S for s in each[z]), hardware.slots), source)
-        busy = Figure.of(lambda z: sum(each[z]) / HOUR * (hardware.gpus or hardware.cpus), source)
-        if hardware.prices != Prices():
-            cost = Figure.of(lambda z: sum(each[z]) / HOUR * hardware.hourly, source)
+        seen = {shape_key(timing.spec) for timing in timed}
+        if of_pilots := pilots.of(plan.ahead, seen, resources.cpus, gpu=gpus > 0):
+            source.append(f"pilots of {counted(len(of_pilots), 'shape')}")
+            timed += of_pilots
+    slots = slots or slots_of(cluster, resources, gpus)
+    nothing = Forecast(plan.sweep.name, time.time(), device or "an unknown device", slots, len(plan.ahead))
+    seconds = {spec.trial_id: expected_s(spec, timed) for spec in plan.ahead}
+    known = {trial_id: took for trial_id, took in seconds.items() if took is not None}
+    if not known or len(known) < len(seconds):
+        return nothing
+    groups = {group_key(timing.spec) for timing in timed}
+    sd = LAUNCH_SD if all(group_key(spec) in groups for spec in plan.ahead) else OTHER_CORPUS_SD
+    kind = (device or "") if resources.device in ("any", "one") else resources.device
+    hours, prices = sum(known.values()) / HOUR, cluster.prices
+    span = scheduled_s((took + GAP_S for took in known.values()), slots)
     return Forecast(
-        sweep=sweep,
-        time=time.time(),
-        device=history.target.device or "an unknown device",
-        slots=hardware.slots,
-        source=source,
-        cells=tuple(_cell(i, of, expected[i] if is_known else None) for i, of in cells.items()),
-        wall_s=wall,
-        device_hours=busy,
-        cost=cost,
-        currency=hardware.prices.currency if is_known else "",
+        nothing.sweep,
+        nothing.time,
+        nothing.device,
+        slots,
+        nothing.n_trials,
+        source=f"from {' and '.join(source)}",
+        wall_s=_figure(span, sd, at_least=INLINE_START_S if cluster.address == "inline" else RAY_START_S),
+        device_hours=_figure(hours * (gpus or resources.cpus), sd),
+        cost=_figure(hours * prices.hourly(resources.cpus, gpus, kind), sd) if prices != Prices() else None,
+        currency=prices.currency,
+        seconds=known,
     )
 
 
-def _at(z: float, expected: Expected) -> float:
-    """The seconds of a trial at a quantile of the standard normal distribution."""
-    return expected.seconds * math.exp(z * expected.sd)
-
-
-def _cell(cell_id: str, specs: Sequence[TrialSpec], expected: Expected | None) -> CellForecast:
-    first = specs[0]
-    source = expected.source if expected else ""
-    return CellForecast(
-        cell_id=cell_id,
-        label=f"{first.data.name} {freeze_name(first.freeze.label, first.model.n_layers)} n={first.train_size:,}",
-        trials=tuple(spec.trial_id for spec in specs),
-        epochs=first.optim.epochs,
-        steps=steps_an_epoch(first) * first.optim.epochs,
-        seconds=Figure.of(lambda z: _at(z, expected), source) if expected else None,
-        source=source,
-        corpus=first.data.name,
-    )
-
-
-def _source(history: History, pilots: Sequence[Observation], trials: Counter[str]) -> str:
-    """What the whole is estimated from, and for how many trials by the cost model alone; `trials` by their source."""
-    n = len(history.observations)
-    parts = [f"{counted(n, 'trial')} on this device"] if n else []
-    if pilots:
-        parts.append(f"pilots of {counted(len(pilots), 'shape')}")
-    modelled, all_trials = trials[COST_MODEL], counted(trials.total(), "trial")
-    rest = f"; {modelled:,} of {all_trials} by the cost model" if modelled else ""
-    return f"from {' and '.join(parts)}{rest}"
+def expected_s(spec: TrialSpec, timed: Sequence[Timing]) -> float | None:
+    """The median seconds of a trial; None where nothing of its model and precision was timed."""
+    of_model = [
+        timing
+        for timing in timed
+        if (timing.spec.model.revision, timing.spec.precision) == (spec.model.revision, spec.precision)
+    ]
+    alike = [timing for timing in of_model if shape_key(timing.spec) == shape_key(spec)]
+    alike = alike or [timing for timing in of_model if group_key(timing.spec) == group_key(spec)] or of_model
+    if not alike:
+        return None
+    once_s = float(np.median([timing.once_s for timing in alike]))
+    return once_s + work_passes(spec) * _pass_s(train_passes(spec), alike)
 
 
 def scheduled_s(seconds: Iterable[float], slots: int) -> float:
@@ -253,3 +209,62 @@ def scheduled_s(seconds: Iterable[float], slots: int) -> float:
     for trial in seconds:
         heapq.heapreplace(free, free[0] + trial)
     return max(free)
+
+
+def _device(rows: Sequence[Mapping[str, Any]], cluster: ClusterSpec, resources: Resources) -> tuple[str | None, float]:
+    """The device that trials will run on as rows name it, None if unknown, and GPUs of a trial: the CPU or the GPU of
+    this machine; of a cluster, and of a machine without a GPU for trials on one, that of the newest trial, whose share
+    of a GPU counts where trials share one.
+    """
+    asked, here = resources.gpus, ""
+    if cluster.is_here:
+        here = next((gpu.name for gpu in gpus_here(cluster)), "") if asked else ""
+        if asked == 0 or (asked == "auto" and not here):
+            return processor_name(), 0.0
+    for row in reversed(rows):
+        has_gpu = (row["gpus"] or 0) > 0
+        if (asked == "auto" or has_gpu == (asked != 0)) and here in ("", row["device"]):
+            share = row["gpus"] if isinstance(asked, str) else asked
+            return row["device"], float(share or 0.0)
+    return here or None, 1.0 if isinstance(asked, str) else asked
+
+
+def _timing(row: Mapping[str, Any], stored: str) -> Timing | None:
+    """What a completed trial took; None if this version cannot read its spec."""
+    try:
+        spec = stored_spec(stored, row["trial_id"])
+    except StoreError:
+        return None
+    return Timing(spec, work_passes(spec), row["train_s"] + row["eval_s"], row["setup_s"] + paid_prefix_s(row))
+
+
+def _pass_s(passes: float, timed: Sequence[Timing]) -> float:
+    """Seconds of a pass in a shape of so many a train item.
+
+    Those of an item are linear in passes between the medians of shapes that were timed, in proportion outside of them.
+    """
+    by_passes = dict[float, list[float]]()
+    for timing in timed:
+        by_passes.setdefault(train_passes(timing.spec), []).append(timing.seconds / timing.passes)
+    xs = sorted(by_passes)
+    nearest = min(max(passes, xs[0]), xs[-1])
+    return float(np.interp(nearest, xs, [x * float(np.median(by_passes[x])) for x in xs])) / nearest
+
+
+def _figure(median: float, sd: float, *, at_least: float = 0.0) -> Figure:
+    """A number and its range, beyond what it takes in any case."""
+    low, high = (at_least + median * math.exp(sign * _END * sd) for sign in (-1, 1))
+    return Figure(low, at_least + median, high)
+
+
+def _range(figure: Figure, shown: Callable[[float], str]) -> str:
+    """Both ends; the unit once if it is the same."""
+    low, high = shown(figure.low), shown(figure.high)
+    number, _, unit = low.partition(" ")
+    if low == high:
+        return low
+    return f"{number} - {high}" if " " not in unit and unit and high.endswith(f" {unit}") else f"{low} - {high}"
+
+
+def _number(value: float) -> str:
+    return f"{value:.3g}"

@@ -13,16 +13,16 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from orchestrator.analysis.cells import grouped
 from orchestrator.analysis.freeze_names import strip_and_word
 from orchestrator.config.quantities import counted
-from orchestrator.forecast.history import Observation
 from trials.errors import MissingError
 from trials.plugins.import_origins import folders_for_other_processes
 from trials.plugins.loading import loaded
 from trials.prefix.rule import cached_depth
-from trials.prefix.work import group_key, shape_key
+from trials.prefix.work import forward_passes, group_key, scored_items, shape_key, train_passes
 from trials.settings import First
 from trials.spec import TrialSpec, steps_an_epoch
 
@@ -30,6 +30,27 @@ STEPS = 24  # measured steps
 MOST_ITEMS, MOST_DEV = 1_000, 192  # items of train and dev that a pilot reads
 MOST_PILOTS = 12
 TIMEOUT_S = 900.0
+
+
+@dataclass(frozen=True)
+class Timing:
+    """What a trial or its pilot took.
+
+    Attributes:
+        passes: Passes of items through layers, trained and evaluated.
+        seconds: Of these.
+        once_s: Of set-up, with what it spent on the states of frozen layers itself.
+    """
+
+    spec: TrialSpec
+    passes: float
+    seconds: float
+    once_s: float
+
+
+def work_passes(spec: TrialSpec) -> float:
+    """The passes of a whole trial."""
+    return spec.train_size * spec.optim.epochs * train_passes(spec) + scored_items(spec) * forward_passes(spec)
 
 
 def chosen_pilots(specs: Sequence[TrialSpec], seen: set[str], most: int | None = None) -> list[TrialSpec]:
@@ -71,22 +92,22 @@ class Pilots:
 
     def __init__(self, say: Callable[[str], None], most: int | None = None) -> None:
         """`say` receives a line before the pilots start, and one after each; `most` as of `chosen_pilots`."""
-        self._say, self._most, self._observed = say, most, dict[str, Observation]()
+        self._say, self._most, self._timed = say, most, dict[str, Timing]()
 
-    def of(self, specs: Sequence[TrialSpec], seen: set[str], threads: int, *, gpu: bool) -> list[Observation]:
+    def of(self, specs: Sequence[TrialSpec], seen: set[str], threads: int, *, gpu: bool) -> list[Timing]:
         """The costs of pilots for the trials of a plan whose shape is not in `seen`. Raises as `run_pilots`."""
         chosen = {shape_key(spec): spec for spec in chosen_pilots(specs, seen, self._most)}
-        missing = [spec for shape, spec in chosen.items() if shape not in self._observed]
+        missing = [spec for shape, spec in chosen.items() if shape not in self._timed]
         if missing:
-            for observation in run_pilots(missing, threads, self._say, gpu=gpu):
-                self._observed[observation.shape] = observation
-        return [self._observed[shape] for shape in chosen if shape in self._observed]
+            timings = run_pilots(missing, threads, self._say, gpu=gpu)
+            self._timed |= {shape_key(timing.spec): timing for timing in timings}
+        return [self._timed[shape] for shape in chosen if shape in self._timed]
 
 
 def run_pilots(
     specs: Sequence[TrialSpec], threads: int, say: Callable[[str], None], *, gpu: bool = False
-) -> list[Observation]:
-    """Run pilots one after the other and return their costs as observations. Raises MissingError."""
+) -> list[Timing]:
+    """Run pilots one after the other and return what they took. Raises MissingError."""
     small = [pilot_spec(spec) for spec in specs]
     command = [sys.executable, "-P", "-m", "orchestrator.forecast.pilot_worker", str(threads), "gpu" if gpu else "cpu"]
     command.append(loaded().to_json())
@@ -120,7 +141,7 @@ def run_pilots(
     if len(results) < len(small):
         last = lines[-1] if lines else f"exit code {process.returncode}"
         raise MissingError(f"the pilot of {specs[len(results)].label} failed: {last}")
-    return [_observed(spec, result) for spec, result in zip(specs, results, strict=True)]
+    return [_timing(spec, result) for spec, result in zip(specs, results, strict=True)]
 
 
 def _said(spec: TrialSpec, result: Mapping[str, float]) -> str:
@@ -128,17 +149,9 @@ def _said(spec: TrialSpec, result: Mapping[str, float]) -> str:
     return f"{setting}, {1_000 * result['train_s'] / steps_an_epoch(pilot_spec(spec)):.0f} ms a step"
 
 
-def _observed(spec: TrialSpec, result: Mapping[str, float]) -> Observation:
+def _timing(spec: TrialSpec, result: Mapping[str, float]) -> Timing:
     """The second of a pilot's two epochs, with the set-up of the first."""
     pilot = pilot_spec(spec)
     _, dev, test = pilot.data.sizes or (0, 0, 0)
-    return Observation(
-        spec=spec,
-        launch="",
-        trained=pilot.train_size,
-        scored=dev + test,
-        train_s=result["train_s"],
-        eval_s=result["eval_s"],
-        once_s=result["setup_s"],
-        steps=steps_an_epoch(pilot),
-    )
+    passes = pilot.train_size * train_passes(spec) + (dev + test) * forward_passes(spec)
+    return Timing(spec, passes, result["train_s"] + result["eval_s"], result["setup_s"])

@@ -2,30 +2,41 @@
 
 from __future__ import annotations
 
+import inspect
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import wraps
 from pathlib import Path
-from typing import Annotated, get_args, get_type_hints
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
+from pydantic import BeforeValidator, ConfigDict
+from pydantic.dataclasses import dataclass
 from typer.models import OptionInfo
 
 from orchestrator.config import options
 from orchestrator.config.console import DEFAULT_STORE
-from orchestrator.config.python_arguments import checked_argument
-from trials.datasets.corpus import CORPUS_FORMATS
-from trials.errors import ConfigError, unknown
-from trials.settings import FEWEST_FOLDS, MOST_FOLDS, Columns, Scheme
-from trials.starter import STARTER
+from trials.datasets.corpus import CORPUS_FORMATS, SPLITS
+from trials.datasets.split_names import by_split
+from trials.errors import ConfigError, MissingError, unknown
+from trials.settings import FEWEST_FOLDS, MOST_FOLDS, Columns, Files, Scheme
+from trials.sources.converted import conversion_of
+from trials.sources.places.corpus_draft import HELD_OUT, DataDraft, named_corpus
+from trials.sources.source import near_here
+from trials.sources.split_files import files_in
+from trials.starter import BUNDLED_TREEBANKS, STARTER
 from trials.tasks import TASKS
 
 Ask = Callable[[str, Sequence[str]], str]
 """Ask a person a question with one of several answers, which it returns."""
+Place = Annotated[str, BeforeValidator(lambda given: str(given) if isinstance(given, Path) else given)]
+SplitFiles = Annotated[
+    tuple[Place, ...], BeforeValidator(lambda given: [given] if isinstance(given, str | Path) else given)
+]
+"""Files of a split; one alone is taken, too."""
 
-
-RIVALS = ("lora",)  # of freezing
-_COLUMNS, _COLUMN = ("words", "tags", "text", "pair", "label"), "COLUMN"
+_COLUMN = "COLUMN"
 _HELD = "by what the files hold"
 # What a question is, in the order of its command, by which a sweep file is known again.
 _ASKED = (
@@ -39,18 +50,15 @@ def _option(name: str, about: str, metavar: str | None = None, shown: str | bool
     return option
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, config=ConfigDict(coerce_numbers_to_str=True))  # a position of a column
 class ChooseOptions:
-    """The options of `choose` and `init`, as Python and the command line take them (`asked_options.with_options`).
+    """The options of `choose` and `init`, as Python and the command line take them (`with_options`).
 
     What the help of an option says is not said again.
 
     Attributes:
         task: A registered task; None for what the files hold.
         model: `starter`, a folder, or a repository of the hub (`OWNER/NAME`); with `@` another commit than the newest.
-        models: Several of these in place of `model`: the best of encoder and depth, in equal shares of the time.
-        against: `lora` for a row of low-rank adapters beside the depths, for which a quarter of the time is kept; None
-            for the depths alone.
         cluster: As of `launch`.
         cpus, gpus: Cores and GPUs of this machine that it uses; None for all that this process may.
         offline: Refuse to download.
@@ -58,7 +66,7 @@ class ChooseOptions:
     """
 
     data: Annotated[
-        str,
+        Place,
         typer.Argument(
             metavar="[DATA]",
             show_default=False,
@@ -68,7 +76,6 @@ class ChooseOptions:
     ] = ""
     task: options.Task = None
     model: options.Model = STARTER
-    models: Sequence[str] = ()
     tolerance: Annotated[float, _option("tolerance", "Acceptable loss of quality in points.")] = 1.0
     format: Annotated[str | None, _option("format", "columns, conllu, tsv, csv, jsonl or parquet.", shown=_HELD)] = None
     words: Annotated[str | None, _option("words", "The column of words: position from 0, or name.", _COLUMN)] = None
@@ -91,10 +98,10 @@ class ChooseOptions:
         str | None, _option("scheme", "How span tags are written: iob1, iob2, bioes or io.", shown=_HELD)
     ] = None
     train: Annotated[
-        Sequence[str], _option("train", "The file of the train split; repeat it for several. Also in DATA.", "FILE")
+        SplitFiles, _option("train", "The file of the train split; repeat it for several. Also in DATA.", "FILE")
     ] = ()
-    dev: Annotated[Sequence[str], _option("dev", "Likewise, of the dev split.", "FILE")] = ()
-    test: Annotated[Sequence[str], _option("test", "Likewise, of the test split.", "FILE")] = ()
+    dev: Annotated[SplitFiles, _option("dev", "Likewise, of the dev split.", "FILE")] = ()
+    test: Annotated[SplitFiles, _option("test", "Likewise, of the test split.", "FILE")] = ()
     held_out: Annotated[
         float | None,
         _option(
@@ -120,7 +127,6 @@ class ChooseOptions:
             "LIST",
         ),
     ] = None
-    against: str | None = None
     max_hours: Annotated[
         float,
         _option(
@@ -147,18 +153,11 @@ class ChooseOptions:
     offline: options.Offline = False
     ask: Ask | None = None
 
-    def __post_init__(self) -> None:
-        for name, hint in get_type_hints(type(self)).items():
-            value = getattr(self, name)
-            if name in _COLUMNS and isinstance(value, int) and not isinstance(value, bool):
-                value = str(value)  # a position
-            object.__setattr__(self, name, checked_argument(name, value, hint))
-
     def check(self) -> None:
         """Raise ConfigError if a value is invalid; columns and names are checked when they are looked up."""
         choices: dict[str, tuple[str | None, Sequence[str]]] = {
             "--task": (self.task, [*TASKS]), "--format": (self.format, [*CORPUS_FORMATS]),
-            "--scheme": (self.scheme, get_args(Scheme)), "--against": (self.against, RIVALS),
+            "--scheme": (self.scheme, get_args(Scheme)),
         }  # fmt: skip
         for option, (word, allowed) in choices.items():
             if word is not None and word not in allowed:
@@ -166,8 +165,6 @@ class ChooseOptions:
         if not 0 < self.tolerance < 100:
             raise ConfigError(f"--tolerance {self.tolerance:g}: must be above 0 and below 100 points.")
         self._check_dev()
-        if self.models:
-            self._check_models()
         if (self.text is None) != (self.label is None):
             raise ConfigError("--text and --label go together. Give both, by name or by position from 0.")
         if self.text is not None and (self.words or self.tags) is not None:
@@ -185,19 +182,6 @@ class ChooseOptions:
         if self.folds is not None and self.held_out is not None:
             raise ConfigError("--folds and --held-out both make a dev split of train. Give one.")
 
-    def _check_models(self) -> None:
-        names = [model_word(model) for model in self.models]
-        if len(set(names)) < 2 or len(set(names)) < len(names):
-            raise ConfigError(f"--model {', '.join(self.models)}: give two or more, each with a name of its own.")
-        alone = {"--rates": self.rates, "--against": self.against, "--export": self.export}
-        if given := [name for name, value in alone.items() if value is not None]:
-            raise ConfigError(f"{given[0]}: goes with one --model. Choose the model first, then ask again with it.")
-
-    @property
-    def suffix(self) -> str:
-        """What the name of its sweep ends with: the model, where there are several."""
-        return model_word(self.model) if self.models else ""
-
     @property
     def columns(self) -> Columns | None:
         """The columns that somebody has said; a number is a position. `pair` may be `none`."""
@@ -209,13 +193,13 @@ class ChooseOptions:
     @property
     def question(self) -> str:
         """The command that asks this, without the options that change where and when it runs only."""
-        values = {name: getattr(self, name) or None for name in _ASKED} | {"model": self.models or self.model}
+        values = {name: getattr(self, name) or None for name in _ASKED}
         return shlex.join(["permafrost", "choose", *([self.data] if self.data else []), *_words(values)])
 
     def command(self, **changes: object) -> str:
         """The whole command that asks this with some options changed."""
         asked = replace(self, **changes)  # type: ignore[arg-type]
-        values = {name: getattr(asked, name) for name in ("against", "max_hours", "store", "out", "export")}
+        values = {name: getattr(asked, name) for name in ("max_hours", "store", "out", "export")}
         given = [*_words(values), *asked.machine, *(["--offline"] if asked.offline else [])]
         return shlex.join([*shlex.split(asked.question), *given])
 
@@ -235,11 +219,117 @@ def _words(options: Mapping[str, object]) -> list[str]:
     return arguments
 
 
-def model_word(name: str) -> str:
-    """A model's name without its owner, folder and revision."""
-    return Path(name.removeprefix("hub:").partition("@")[0]).name
-
-
 def name_or_position(word: str) -> str | int:
     """A column as a command line names it: a position is a number."""
     return int(word) if word.lstrip("-").isdigit() else word
+
+
+def draft_of(asked: ChooseOptions) -> DataDraft:
+    """The corpus that a name and the files of splits stand for, unread.
+
+    Raises:
+        ConfigError: The name lacks its version, or files are given beside a name that is no folder.
+        MissingError: A path is not there.
+    """
+    name, path = asked.data, Path(asked.data).expanduser()
+    given = {split: [each for name in getattr(asked, split) for each in _files_of(name)] for split in SPLITS[:3]}
+    files: dict[str, Files] = {split: tuple(names) for split, names in given.items()}
+    if any(files.values()):
+        return _draft_of_files(asked, path, files)
+    if path.is_file():
+        word = _word(path.name.split(".")[0])
+        if conversion_of(path) is not None:  # its rows say their splits
+            return DataDraft(folder=name, name=word)
+        return DataDraft(train=(name,), held_out=HELD_OUT, name=word)
+    draft = named_corpus(name)
+    if draft.folder is not None and not path.exists():
+        raise MissingError(
+            f"{name}: no such file or folder.{near_here(name, BUNDLED_TREEBANKS)} Give one, a bundled sample, a "
+            "treebank like UD_English-EWT, or a dataset of the hub like nyu-mll/glue/sst2."
+        )
+    return draft
+
+
+def _draft_of_files(asked: ChooseOptions, path: Path, files: Mapping[str, Files]) -> DataDraft:
+    """The given files, with those of a folder for splits that are not given; a file may be named as in the folder."""
+    if not asked.data:
+        if not files["train"]:
+            raise ConfigError("--dev and --test go with a folder or --train. To check one file, give it as NAME.")
+        name = _word(Path(files["train"][0].removesuffix(".gz")).stem)
+        return DataDraft(**files, held_out=None if files["dev"] else HELD_OUT, name=name)
+    if path.is_file():
+        files, name = {**files, "train": files["train"] or (asked.data,)}, _word(path.name.split(".")[0])
+    elif path.is_dir():
+        inside = {split: tuple(_inside(path, file) for file in paths) for split, paths in files.items()}
+        rest = dict[str, Files]()
+        for split, paths in by_split(files_in(path)).items():
+            if split in inside and not inside[split] and len(paths) == 1:
+                rest[split] = (str(paths[0]),)
+        files, name = {**inside, **rest}, _word(path.resolve().name)
+    else:
+        raise ConfigError(f"--train, --dev and --test go with a folder or a file, and {asked.data!r} is neither.")
+    if not files["train"]:
+        raise ConfigError(f"{asked.data}: which file is the train split? Give --train FILE.")
+    return DataDraft(**files, held_out=None if files["dev"] else HELD_OUT, name=name)
+
+
+def _files_of(name: str) -> list[str]:
+    """The files of a folder that is given as a split, or the one file that is."""
+    path = Path(name).expanduser()
+    return [*map(str, files_in(path))] if path.is_dir() else [name]
+
+
+def _inside(folder: Path, name: str) -> str:
+    """A file as it was given, or the one of that name in a folder."""
+    return name if Path(name).expanduser().exists() or not (folder / name).exists() else str(folder / name)
+
+
+def _word(name: str) -> str:
+    return "".join(c if c.isalnum() or c in "_.+-" else "-" for c in name) or "data"
+
+
+DATA = (
+    "task", "format", "words", "tags", "text", "pair", "label", "document", "scheme", "train", "dev", "test",
+    "held_out", "folds",
+)  # fmt: skip
+"""What somebody's data are."""
+
+
+def with_options(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A command with these options, which it gets together, as `asked`; parameters of its own stay its own.
+
+    Args:
+        names: Attributes of `ChooseOptions`, and the command's own parameters among them, in the order of its help;
+            own ones that are not named come last.
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        own = dict(inspect.signature(command, eval_str=True).parameters)
+        del own["asked"]
+        shared = {name: _parameter(name) for name in names if name not in own}
+
+        @wraps(command)
+        def wrapped(**values: Any) -> None:
+            given = {name: values.pop(name, parameter.default) for name, parameter in shared.items()}
+            command(
+                asked=ChooseOptions(**{name: value for name, value in given.items() if value is not None}), **values
+            )
+
+        del wrapped.__wrapped__
+        keyword = {name: parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for name, parameter in own.items()}
+        parameters = {name: (shared | keyword)[name] for name in (*names, *own)}
+        wrapped.__signature__ = inspect.Signature(list(parameters.values()))  # type: ignore[attr-defined]
+        wrapped.__annotations__ = {name: parameter.annotation for name, parameter in parameters.items()}
+        return wrapped
+
+    return decorate
+
+
+def _parameter(name: str) -> inspect.Parameter:
+    """An attribute of `ChooseOptions` as Typer knows it, which repeats an option for a list or None only."""
+    kind, *about = get_args(get_type_hints(ChooseOptions, include_extras=True)[name])
+    default: Any = getattr(ChooseOptions, name)
+    if get_origin(kind) is tuple:
+        kind, default = list[str] | None, None
+    annotation: Any = Annotated[kind, *about]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)

@@ -8,16 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.config.quantities import counted
-from orchestrator.own_data.choose_options import ChooseOptions
-from orchestrator.own_data.named_data import draft_of
+from orchestrator.own_data.choose_options import ChooseOptions, draft_of
 from orchestrator.own_data.task_guess import refuse_no_spans, task_of
 from orchestrator.sweeps.corpus_words import percent, split_size
 from trials.datasets.column_names import NO_PAIR
-from trials.datasets.corpus import (
-    Corpus,
-    fingerprint,
-    item_words,
-)
+from trials.datasets.corpus import Corpus, fingerprint, item_words
 from trials.datasets.layout import format_of, layout_of
 from trials.datasets.table_rows import TABLES
 from trials.draft import Lookup

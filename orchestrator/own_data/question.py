@@ -1,27 +1,46 @@
-"""The question that a person asks of a corpus, and the texts of the sweeps that answer it."""
+"""The question about somebody's data: a corpus and a model at an exact version, the recipe that suits both, the texts
+of the sweeps that answer it, and their file.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import unicodedata
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from orchestrator.config.quantities import counted
-from orchestrator.own_data.corpus_guess import CorpusGuess
+from orchestrator.config.yaml_document import Document
+from orchestrator.own_data.choose_options import ChooseOptions, draft_of
+from orchestrator.own_data.corpus_guess import CorpusGuess, guess_corpus
+from orchestrator.sweeps.corpus_words import corpus_lines
+from orchestrator.sweeps.dev_resolution import folds_note
+from orchestrator.sweeps.expansion import expand
+from orchestrator.sweeps.load_sweep import sweep_of_text
 from orchestrator.sweeps.named_paths import each_path, seen_from
+from orchestrator.sweeps.notes import plan_notes
 from orchestrator.sweeps.sweep import MOST_NAME_BYTES
+from trials.datasets.corpus import Corpus, Text, item_words
+from trials.draft import Lookup
+from trials.errors import ConfigError, RefusedError
 from trials.escaping import composed
+from trials.outside.plain_files import read_json, read_text
+from trials.settings import ModelSpec
+from trials.sources.places.corpus_draft import DataDraft
+from trials.sources.places.model_draft import ModelDraft, named_model
+from trials.starter import model_path
 from trials.tasks import TASKS
+from trials.tasks.task import read_corpus
 
 SEEDS = 15  # at the last look: after 40 trials 89 % of simulated searches are right, 41 % with ten (`choose_depth`)
 RATE_SEEDS = (1000, 1001)  # that choose rates, and no answer uses
 NOTHING = -1  # the depth of a baseline
 _OF_NAMES = {"Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Nd"}  # letters with their marks, and digits
-MADE_BY = "# Made by: "
-FOR_HOURS = "# On a part of train, for --max-hours "  # with more, all of it may be used
+_MADE_BY = "# Made by: "
+_FOR_HOURS = "# On a part of train, for --max-hours "  # with more, all of it may be used
 _COMMENTS = {
     "data": "paths are relative to this file",
     "model": "starter, a folder, or a repository of the hub at its commit",
@@ -31,6 +50,14 @@ _COMMENTS = {
     "frozen_dropout": "frozen layers run without dropout, so their output is computed once",
     "optim": "AdamW",
 }
+_WIDTHS = ("hidden_size", "dim", "d_model", "n_embd")
+_BASE_WIDTH = 512  # of BERT-sized encoders and above
+_FEW = 5_000  # train items, up to which an epoch is short
+_SUBWORDS_A_WORD = 1.5  # English text in a vocabulary of 30,000; other languages have more
+_LENGTHS = (128, 256, 512)
+# With it a later question about the same data may replace the file; whoever edits the file keeps it.
+_SEAL = "# As it was written, if the SHA-256 of all above begins with "
+_WAY_OUT = "Give --out another folder, or delete the file."
 
 
 @dataclass(frozen=True)
@@ -44,7 +71,6 @@ class Question:
         train_size: Train items to use; None for all.
         rates: Learning rate by depth, `NOTHING` being the baseline's; empty for that of the recipe.
         hours: The `--max-hours` for which a part of train was taken; None for all of it.
-        suffix: What its name ends with, after the corpus.
         folder: Where its file goes. Its paths are relative to that; those of `corpus` and `model`, to where one is.
     """
 
@@ -57,12 +83,11 @@ class Question:
     asked: str = ""
     rates: Mapping[int, float] = field(default_factory=dict)
     folder: Path = Path()
-    suffix: str = ""
 
     @property
     def name(self) -> str:
         """The name of its sweep."""
-        return sweep_name(self.corpus.data, self.suffix)
+        return sweep_name(self.corpus.data)
 
     @property
     def trial(self) -> dict[str, Any]:
@@ -75,7 +100,7 @@ class Question:
     def sweep_text(self) -> str:
         """The sweep file that answers it."""
         loss = counted(self.tolerance, "point")
-        header = MADE_BY + self.asked + ("" if self.hours is None else f"\n{FOR_HOURS}{self.hours:g}")
+        header = _MADE_BY + self.asked + ("" if self.hours is None else f"\n{_FOR_HOURS}{self.hours:g}")
         return f"""{header}
 # How deep may I freeze? Runs a curve of depths, then adds seeds where they decide: the deepest freeze that loses at
 # most {loss} against training everything under the same seeds, or what is missing.
@@ -99,11 +124,6 @@ goal:
     def baseline_text(self, seeds: Sequence[int]) -> str:
         """The sweep of nothing frozen under the first seeds, which the question's own sweep uses again."""
         return self._beside("baseline-", ["cases:", self._nothing_frozen()], seeds)
-
-    def lora_text(self, rank: int, rate: float, seeds: Sequence[int]) -> str:
-        """The sweep of adapters in every layer, all other weights but the head's frozen, beside nothing frozen."""
-        adapters = f"  - {{freeze: {_freeze(0)}, lora: {{rank: {rank}}}, optim.lr: {rate!r}}}"
-        return self._beside("lora-", ["cases:", self._nothing_frozen(), adapters], seeds)
 
     def _space(self) -> str:
         """The freezes: the embeddings, then every depth; with rates of their own each as a case."""
@@ -132,10 +152,10 @@ seeds: {list(seeds)}
 """
 
 
-def sweep_name(data: Mapping[str, Any], suffix: str = "") -> str:
-    """The name of the sweep that asks about the key `data` of a sweep file: `choose-`, the corpus and a suffix."""
+def sweep_name(data: Mapping[str, Any]) -> str:
+    """The name of the sweep that asks about the key `data` of a sweep file: `choose-` and the corpus."""
     word = data.get("name") or data.get("bundled") or data.get("ud") or data.get("config") or data.get("hub")
-    word = Path(str(word or Path(str(data["folder"])).resolve().name)).name + (f"-{suffix}" if suffix else "")
+    word = Path(str(word or Path(str(data["folder"])).resolve().name)).name
     safe = "".join(c if unicodedata.category(c) in _OF_NAMES or c in "_.-" else "-" for c in composed(word))
     return f"choose-{safe or 'data'}"[:80].encode()[:MOST_NAME_BYTES].decode(errors="ignore")
 
@@ -153,3 +173,247 @@ def _lines(settings: Mapping[str, Any]) -> str:
     return "".join(
         f"{line:{width}}  # {note}\n" if note else f"{line}\n" for line, note in zip(lines, notes, strict=True)
     )
+
+
+@dataclass(frozen=True)
+class SweepFile:
+    """The file at a path, which `choose` or a person wrote. What reads it raises ConfigError where it is not YAML."""
+
+    path: Path
+
+    def asks(self, asked: str) -> bool:
+        """Whether it is there and `choose` or a person keeps it for this question. Raises RefusedError."""
+        return self.path.exists() and self._first_line() == _MADE_BY + asked
+
+    def asks_alike(self, asked: str) -> bool:
+        """Whether it is there for this question at any tolerance: its trials serve all. Raises RefusedError."""
+        kept = self._first_line() if self.path.exists() else ""
+        return kept.startswith(_MADE_BY) and _at_any(kept.removeprefix(_MADE_BY)) == _at_any(asked)
+
+    def holds(self, question: Question) -> bool:
+        """Whether it holds a question, apart from comments; kept weights may differ."""
+        actual = Document.read(self.path).content
+        expected = Document.of_text(self.path, question.sweep_text()).content
+        for content in (actual, expected):
+            content.pop("keep", None)
+        return bool(actual == expected)
+
+    def pins(self, asked: str) -> dict[str, str]:
+        """The sources of data and model that it has at an exact version for a question at any tolerance, by key; empty
+        where it is not there.
+        """
+        if not self.path.is_file() or not self.asks_alike(asked):
+            return {}
+        trial, pins = self._trial(), dict[str, str]()
+        for key in ("data", "model"):
+            kept = trial.get(key)
+            if isinstance(kept, Mapping) and kept.get("hub") and kept.get("revision"):
+                config = f"/{kept['config']}" if kept.get("config") else ""
+                pins[key] = f"hub:{kept['hub']}{config}@{kept['revision']}"
+            elif isinstance(kept, Mapping) and kept.get("ud") and kept.get("release"):
+                pins[key] = f"ud:{kept['ud']}@{kept['release']}"
+        return pins
+
+    def rates(self) -> dict[int, float]:
+        """The rates by depth; empty where all have one."""
+        space = Document.read(self.path).content.get("space")
+        cases = space.get("cases", ()) if isinstance(space, Mapping) else ()
+        return {
+            NOTHING if case["freeze"] == "none" else int(case["freeze"]["depth"]): float(case["optim.lr"])
+            for case in cases
+        }
+
+    def rate(self) -> float | None:
+        """The learning rate of all trials."""
+        rate = self._optim().get("lr")
+        return float(rate) if isinstance(rate, int | float) else None
+
+    def epochs(self) -> int | None:
+        """The epochs of all trials as `choose` wrote them; None in an edited file."""
+        epochs = self._optim().get("epochs") if self._is_untouched() else None
+        return epochs if isinstance(epochs, int) else None
+
+    def hours(self) -> float | None:
+        """The `--max-hours` for which it has a part of train; None for all of it, or where it was edited."""
+        if not self._is_untouched():
+            return None
+        line = read_text(self.path, errors="replace").split("\n")[1]
+        return float(line.removeprefix(_FOR_HOURS)) if line.startswith(_FOR_HOURS) else None
+
+    def train_size(self) -> int | None:
+        """The train items that it takes; None for all."""
+        size = self._trial().get("train_size")
+        return size if isinstance(size, int) else None
+
+    def refuse_other(self, asked: str) -> None:
+        """Check, before anything runs, that a question replaces no file that a person wrote or edited.
+
+        Raises:
+            RefusedError: The file is there, asks something else and is not as `choose` wrote it.
+        """
+        if self.path.exists() and self._first_line() != _MADE_BY + asked and not self._is_untouched():
+            raise RefusedError(
+                f"{self.path}: already exists and is not as `permafrost choose` wrote it for this question. {_WAY_OUT}"
+            )
+
+    def refuse_edited(self, question: Question) -> None:
+        """Check that the file is as `choose` wrote it, or holds the question.
+
+        Raises:
+            RefusedError: Somebody has edited it.
+        """
+        if not self._is_untouched() and not self.holds(question):
+            raise RefusedError(
+                f"{self.path}: was edited since `permafrost choose` wrote it. Run it with `permafrost launch --sweep`, "
+                "give --out another folder, or delete the file."
+            )
+
+    def write(self, text: str) -> None:
+        """Write the sweep. Raises ConfigError: it cannot be written."""
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.path.write_text(f"{text}{_SEAL}{_digest(text)}\n", encoding="utf-8")
+        except OSError as error:
+            raise ConfigError(
+                f"{self.path}: cannot be written ({error.strerror}). Give --out another folder."
+            ) from error
+
+    def _optim(self) -> Mapping[str, Any]:
+        optim = self._trial().get("optim")
+        return optim if isinstance(optim, Mapping) else {}
+
+    def _trial(self) -> Mapping[str, Any]:
+        trial = Document.read(self.path).content.get("trial")
+        return trial if isinstance(trial, Mapping) else {}
+
+    def _is_untouched(self) -> bool:
+        """Whether it is as `write` left it."""
+        text, seal, digest = read_text(self.path, errors="replace").rpartition(_SEAL)
+        return bool(seal) and digest.strip() == _digest(text)
+
+    def _first_line(self) -> str:
+        try:
+            return read_text(self.path, errors="replace").partition("\n")[0]
+        except OSError as error:
+            reason = error.strerror
+            raise RefusedError(f"{self.path}: already exists and cannot be read ({reason}). {_WAY_OUT}") from error
+
+
+def _at_any(asked: str) -> list[str]:
+    """The words of a question without its tolerance."""
+    words = asked.split(" ")
+    at = words.index("--tolerance") if "--tolerance" in words else len(words)
+    return words[:at] + words[at + 2 :]
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def question_of(asked: ChooseOptions, lookup: Lookup, say: Callable[[str], None]) -> Question:
+    """The question about all of train, with the corpus, model and recipe looked up, both at an exact version.
+
+    Raises as `choose`.
+    """
+    corpus = guess_corpus(asked, lookup)
+    data, model = DataDraft.model_validate(corpus.data), named_model(asked.model)
+    data = data.pinned(corpus.spec.source)
+    model = model.pinned(lookup.model(model).source)
+    for line in lookup.resolved.values():
+        say(f"pinned  {line}")
+    lookup.resolved.clear()  # what follows has exact versions
+    for line in (*corpus.lines, *corpus_lines(corpus.task, corpus.spec)):
+        say(f"data    {line}")
+    if corpus.spec.folds is not None:
+        say(f"data    {folds_note(corpus.task, corpus.spec)}")
+    corpus = replace(corpus, data=data.model_dump(mode="json", exclude_defaults=True))
+    key = model.folder or model.model_dump(mode="json", exclude_defaults=True)
+    return sized(Question(corpus, key, {}, asked.tolerance, asked=asked.question), lookup, None)
+
+
+def write_question(options: ChooseOptions, lookup: Lookup, say: Callable[[str], None]) -> Path:
+    """Write the sweep file that `choose` would launch on all of train, to be edited; returns its path.
+
+    Raises:
+        RefusedError: The file exists.
+        ConfigError, DataError, ModelError, MissingError: As `choose`.
+    """
+    options.check()
+    folder = Path(options.out or "")
+    made_by = options.question.replace(" choose", " init", 1)
+    question = replace(question_of(options, lookup, say), asked=made_by, folder=folder)
+    path = folder / f"{question.name}.yaml"
+    if path.exists():
+        raise RefusedError(f"{path}: already exists. Give --out another folder, or delete the file.")
+    sweep, document = sweep_of_text(path, question.sweep_text())
+    SweepFile(path).write(question.sweep_text())
+    trials = expand(sweep, document, lookup)
+    printed = {f"{question.corpus.spec.name}: {line}" for line in question.corpus.lines}
+    for note in plan_notes(sweep, trials, lookup):
+        if note not in printed:
+            say(f"note    {note}")
+    return path
+
+
+def as_before(asked: ChooseOptions, folder: Path, say: Callable[[str], None]) -> ChooseOptions:
+    """The options with the versions that the sweep file of the same question pins, if it is there."""
+    data, model = draft_of(asked), named_model(asked.model)
+    path = folder / f"{sweep_name(data.model_dump())}.yaml"
+    pins = SweepFile(path).pins(asked.question)
+    if "data" in pins and not data.is_pinned:
+        say(f"pinned  data {pins['data']}, as in {path}")
+        asked = replace(asked, data=pins["data"])
+    if "model" in pins and not model.is_pinned:
+        say(f"pinned  model {pins['model']}, as in {path}")
+        asked = replace(asked, model=pins["model"])
+    return asked
+
+
+def sized(question: Question, lookup: Lookup, size: int | None) -> Question:
+    """The question about so much of train, with the recipe for that."""
+    key, corpus = question.model, question.corpus
+    spec = lookup.model(ModelDraft(folder=key) if isinstance(key, str) else ModelDraft(**key))
+    read = read_corpus(corpus.task, lookup.data(DataDraft.model_validate(corpus.data), corpus.task))
+    return replace(question, train_size=size, recipe=recipe(spec, read, size))
+
+
+def recipe(model: ModelSpec, corpus: Corpus, train_size: int | None = None) -> dict[str, Any]:
+    """The key `trial` of a sweep file without task, data and model.
+
+    The starter tags words as its own sweeps do. A text is read off one place, and at that rate no run on 1,500 texts of
+    SST-2 learned anything, with or without warm-up (dev accuracy 50.9 after 3 epochs, one seed a rate); at 3e-4 it
+    reached 52.5, 60.9 and 66.3 after 1, 2 and 3 epochs, at 5e-4 59.2 after 3. Encoders of BERT's width take 5e-5, the
+    largest of the rates that Devlin et al. 2019 (appendix A.3) searched; narrower ones 1e-4, from the rates that Turc
+    et al. 2019 searched for compact models (3e-5 to 3e-4). Frozen layers run without dropout, so that their output is
+    computed once.
+
+    Args:
+        model: The model.
+        corpus: The data.
+        train_size: Train items to use; None for all.
+    """
+    epochs = 5 if (train_size or len(corpus.train)) <= _FEW else 3
+    optim: dict[str, Any] = {"batch_size": 16, "epochs": epochs}
+    settings: dict[str, Any] = {}
+    if Path(model.path) == model_path():
+        settings["lowercase"] = True
+        if isinstance(corpus.train[0], Text):
+            optim = {"lr": 3e-4, **optim, "warmup": 0.1}
+        else:
+            optim = {"lr": 1e-3, "head_lr": 5e-3, **optim, "epochs": 3}
+    else:
+        optim = {"lr": 5e-5 if _width(model) >= _BASE_WIDTH else 1e-4, **optim, "warmup": 0.1}
+    return {**settings, "max_length": _max_length(model, corpus), "frozen_dropout": False, "optim": optim}
+
+
+def _width(model: ModelSpec) -> int:
+    config: Mapping[str, Any] = read_json(Path(model.path) / "config.json")
+    return int(next((config[key] for key in _WIDTHS if isinstance(config.get(key), int)), _BASE_WIDTH))
+
+
+def _max_length(model: ModelSpec, corpus: Corpus) -> int:
+    """The shortest of the usual lengths that about 99 % of the train items fit in, within the model's positions."""
+    n_words = sorted(len(item_words(item)) for item in corpus.train)
+    needed = _SUBWORDS_A_WORD * n_words[int(0.99 * (len(n_words) - 1))] + 2
+    fitting = next((length for length in _LENGTHS if length >= needed), _LENGTHS[-1])
+    return min(fitting, model.n_positions)

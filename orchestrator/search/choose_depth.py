@@ -26,7 +26,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from orchestrator.analysis.decided import Decided
+from orchestrator.analysis.decide import Decided
 from orchestrator.analysis.further_seeds import chances_within
 from orchestrator.analysis.rows import ROUNDING, numbers
 from orchestrator.analysis.two_way import BEYOND, Estimate

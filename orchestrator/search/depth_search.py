@@ -16,8 +16,7 @@ import numpy as np
 from orchestrator.analysis.answer import answers
 from orchestrator.analysis.answer_text import curve_lines, lines_of
 from orchestrator.analysis.cells import by_cell
-from orchestrator.analysis.decide import decide, loss_table
-from orchestrator.analysis.decided import Decided
+from orchestrator.analysis.decide import Decided, decide, loss_table
 from orchestrator.analysis.setting_phrases import lost, rests_on
 from orchestrator.analysis.trial_frame import trial_frame, with_sentences
 from orchestrator.execution.trial_queue import Chances, Source

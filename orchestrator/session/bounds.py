@@ -68,9 +68,9 @@ class Bounds:
 
 def limit_note(bounds: Bounds, forecast: Forecast, hourly: float) -> str | None:
     """A note if a limit is below the forecast for the longest trial. `hourly` is the price of one trial-hour."""
-    longest = forecast.longest_trial_s
-    if longest is None:
+    if not forecast.seconds:
         return None
+    longest = max(forecast.seconds.values())
     if bounds.hours is not None and bounds.hours * HOUR < longest:
         return f"--max-hours {bounds.hours:g} is less than the forecast for the longest trial, {duration(longest)}."
     price = longest / HOUR * hourly

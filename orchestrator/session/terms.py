@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass, field, replace
-from typing import Self
+from dataclasses import dataclass, field
 
 from orchestrator.config.console import SafeConsole
 from orchestrator.session.bounds import Bounds
@@ -42,8 +41,3 @@ class Terms:
         """Seconds; infinite without a limit."""
         clock = self.bounds.clock(self.began)
         return math.inf if clock is None else clock()
-
-    def of_time(self, share: float) -> Self:
-        """The same with so much of the time."""
-        hours = None if self.bounds.hours is None else share * self.bounds.hours
-        return replace(self, bounds=replace(self.bounds, hours=hours))

@@ -28,7 +28,7 @@ from orchestrator.store.schema import (
 from trials.errors import StoreError
 
 SWEEPS = "sweeps"
-BESIDE = ("train-", "baseline-", "rates-", "lora-")  # before the name of a question, or of its corpus
+BESIDE = ("train-", "baseline-", "rates-")  # before the name of a question, or of its corpus
 
 
 class Suggestion(NamedTuple):

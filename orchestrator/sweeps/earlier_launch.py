@@ -55,8 +55,6 @@ _APART = {"data", "model", "freeze"} | SEEDS  # said by themselves, or varied on
 def change_notes(sweep: str, trials: Sequence[TrialSpec], store: ResultStore) -> Iterator[str]:
     """A sentence for each corpus and model whose files changed, else for the settings that did.
 
-    Names that were looked up have notes of their own (`pin_notes.pin_notes`).
-
     Raises:
         StoreError: The store cannot be read.
     """
@@ -65,9 +63,9 @@ def change_notes(sweep: str, trials: Sequence[TrialSpec], store: ResultStore) ->
         return
     old = [spec for _, spec in earlier.trials]
     is_said = False
-    for used in dict.fromkeys(part for spec in trials for part in (spec.data, spec.model) if part.source is None):
+    for used in dict.fromkeys(part for spec in trials for part in (spec.data, spec.model)):
         key, digest = ("data", "fingerprint") if isinstance(used, DataSpec) else ("model", "revision")
-        same = [spec for spec in old if spec[key]["name"] == used.name and not spec[key].get("source")]
+        same = [spec for spec in old if spec[key]["name"] == used.name]
         if same and getattr(used, digest) not in {spec[key][digest] for spec in same}:
             is_said = True
             n = counted(len(same), "trial")

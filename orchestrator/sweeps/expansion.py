@@ -9,7 +9,6 @@ from typing import Any
 from pydantic import ValidationError
 
 from orchestrator.config.yaml_document import MAX_MISTAKES, Document, faults, most, set_path
-from orchestrator.sweeps.hints import with_hint
 from orchestrator.sweeps.search_points import points_of
 from orchestrator.sweeps.space import LayersError, Point, path_of
 from orchestrator.sweeps.sweep import MAX_TRIALS, SweepSpec
@@ -113,8 +112,7 @@ def _problems(document: Document, point: Point, error: ValidationError | DraftEr
     """The problems of a point, each with file, line and key, and its exit code."""
     if isinstance(error, DraftError):
         return {document.place(point.place(path)) + text: error.exit_code for path, text in error.problems}
-    placed = [(point.place(fault.path), fault) for fault in faults(error, TrialDraft)]
-    return {document.place(path) + with_hint(path, fault): 2 for path, fault in placed}
+    return {document.place(point.place(fault.path)) + fault.text: 2 for fault in faults(error, TrialDraft)}
 
 
 def _point_problems(document: Document, sweep: SweepSpec, error: LayersError | PlacedError) -> dict[str, int]:

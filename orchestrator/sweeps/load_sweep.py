@@ -8,7 +8,6 @@ from pydantic import ValidationError
 
 from orchestrator.config.yaml_document import Document, faults, most
 from orchestrator.sweeps.expansion import expand
-from orchestrator.sweeps.hints import with_hint
 from orchestrator.sweeps.named_paths import look_beside
 from orchestrator.sweeps.sweep import SweepSpec, listed_word
 from trials.draft import Lookup, TrialDraft
@@ -40,9 +39,7 @@ def declared_sweep(document: Document) -> SweepSpec:
         all_faults = faults(error, SweepSpec)
         # a bare list does not write `choice`
         paths = [tuple(part for part in fault.path if part != "choice") for fault in all_faults]
-        problems = [
-            document.place(path) + with_hint(path, fault) for path, fault in zip(paths, all_faults, strict=True)
-        ]
+        problems = [document.place(path) + fault.text for path, fault in zip(paths, all_faults, strict=True)]
         wrong = {fault.path[0] if fault.path else "space" for fault in all_faults}
         raise ConfigError(most([*problems, *_problems_of_the_rest(document, wrong)])) from error
 

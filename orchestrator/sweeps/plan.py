@@ -12,8 +12,7 @@ from orchestrator.store import ResultStore
 from orchestrator.store.sweep_plans import Suggestion, SweepPlan
 from orchestrator.sweeps.earlier_launch import change_notes, held_to_last
 from orchestrator.sweeps.expansion import expand, layers_of, replicates
-from orchestrator.sweeps.notes import Noted
-from orchestrator.sweeps.pin_notes import pin_notes
+from orchestrator.sweeps.notes import plan_notes
 from orchestrator.sweeps.plan_checks import check_search
 from orchestrator.sweeps.search_spec import GoalSpec
 from orchestrator.sweeps.space import again
@@ -103,9 +102,9 @@ def make_plan(sweep: SweepSpec, document: Document, store: ResultStore, lookup: 
     is_adaptive = sweep.search.is_adaptive
     plan = Plan(sweep, str(document.path), () if is_adaptive else expanded, (), {}, lookup=lookup)
     plan = brought_up_to_date(replace(plan, stand_ins=expanded if is_adaptive else ()), store)
-    pins = pin_notes(sweep.name, expanded, store, lookup)
+    pins = (f"{phrase}. Write it with the version to keep this one." for phrase in lookup.resolved.values())
     changes = change_notes(sweep.name, expanded, store) if plan.ahead and not is_adaptive else ()
-    notes = (*pins, *changes, *lookup.spellings, *Noted(sweep, plan.trials, plan.ahead, lookup).sentences())
+    notes = (*pins, *changes, *lookup.spellings, *plan_notes(sweep, plan.ahead, lookup))
     planned = held_to_last(sweep, (*plan.trials, *plan.stand_ins), store)
     if planned is not None:
         goal = (sweep.goal or GoalSpec()).model_copy(update={"most_seeds": planned})

@@ -1,9 +1,8 @@
-"""What `choose` can be asked beside the depths of one model: another dev split, rates, adapters, several models."""
+"""What `choose` can be asked beside the depths: another dev split."""
 
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from dashboards.cli import app
 from orchestrator.store import open_store
 from orchestrator.store.stored_specs import planned_specs
 from tests.own_corpora import treebank
-from trials.starter import model_path
 
 pytestmark = pytest.mark.slow
 N_TRAIN, N_DEV = 90, 30
@@ -30,9 +28,9 @@ def small_treebank() -> Path:
     return folder
 
 
-def chosen(*words: str, tolerance: int = 60) -> dict[str, Any]:
+def chosen(*words: str) -> dict[str, Any]:
     """Of a tolerance that is decided long before the time is over."""
-    done = CliRunner().invoke(app, ["choose", "bank", "--tolerance", str(tolerance), *words, *AT_EASE])
+    done = CliRunner().invoke(app, ["choose", "bank", "--tolerance", "60", *words, *AT_EASE])
     assert done.exit_code == 0, done.output
     found: dict[str, Any] = json.loads(done.stdout)
     return found
@@ -71,29 +69,3 @@ def test_with_folds_every_example_serves_and_the_answer_says_that_seeds_share_th
     assert answer["decided"] or found["next"]
     checked = CliRunner().invoke(app, ["store", "verify", "--store", "results"])
     assert checked.exit_code == 0, checked.output
-
-
-def test_adapters_have_a_row_beside_the_depths_with_what_they_lose_and_save() -> None:
-    small_treebank()
-    (answer,) = chosen("--against", "lora")["answers"]
-    *depths, adapters = answer["settings"]
-    assert adapters["freeze"] == "LoRA r8"
-    assert adapters["n_pairs"] >= 3
-    assert 0 < adapters["saved_flops"] < max(row["saved_flops"] or 0 for row in depths)
-    assert adapters["low"] < adapters["loss"] < adapters["high"]
-
-
-@pytest.mark.timeout(900)  # the second learns with three times the epochs only
-def test_of_two_models_one_table_has_every_depth_and_each_model_an_answer_of_its_own() -> None:
-    small_treebank()
-    shutil.copytree(model_path(), "other")
-    found = chosen("--model", "starter", "--model", "./other", tolerance=95)
-    over_all, *each = found["answers"]
-    assert over_all["model"] == "starter or other"
-    assert len(over_all["settings"]) == 15
-    assert all(row["n_run"] >= 3 for row in over_all["settings"])
-    assert [one["model"] for one in each] == ["starter", "other"]
-    assert {path.name for path in Path().glob("choose-*.yaml")} == {
-        "choose-bank-starter.yaml",
-        "choose-bank-other.yaml",
-    }

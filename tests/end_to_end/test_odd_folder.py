@@ -94,7 +94,6 @@ def test_what_a_store_says(run: Run) -> None:
 
 @pytest.mark.slow
 def test_what_is_made_of_a_trial(run: Run, trial: str) -> None:
-    run("reproduce", trial, "--store", STORE)
     run("export", "model", "--trial", trial, "-o", "модель", "--store", STORE)
     assert Path("модель/config.json").is_file()
     run("layers", "--sweep", f"{SWEEP}.yaml", "--store", STORE)

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from orchestrator.api.licences import base_licence
+from orchestrator.api.model_card import base_licence
 from orchestrator.config.yaml_document import Document
 from orchestrator.store import open_store
 from orchestrator.store.schema import SCHEMA_VERSION, VERSION_KEY, stamped

@@ -13,6 +13,7 @@ _LIST, _MAPPING = "must be a list", "must be a mapping of keys to values"
 RULES: Mapping[str, str] = {
     "bool_parsing": "must be true or false",
     "bool_type": "must be true or false",
+    "dataclass_type": "must be {class_name}",
     "dict_type": _MAPPING,
     "extra_forbidden": "is not a known key. Remove it",
     "finite_number": "must be a finite number",
@@ -25,6 +26,7 @@ RULES: Mapping[str, str] = {
     "int_parsing_size": "must be a whole number of at most 64 bits",
     "int_type": _WHOLE,
     "invalid_key": "has a key that is no word",
+    "is_instance_of": "must be {class}",
     "json_invalid": "is not JSON ({error})",
     "json_type": "is not JSON",
     "less_than": "must be below {lt}",
@@ -36,6 +38,7 @@ RULES: Mapping[str, str] = {
     "model_attributes_type": _MAPPING,
     "model_type": _MAPPING,
     "none_required": "must be empty",
+    "path_type": "must be a path",
     "string_pattern_mismatch": "must match the pattern {pattern}",
     "string_too_long": "must have at most {max_length} characters",
     "string_too_short": "must have at least {min_length} characters",

@@ -27,7 +27,7 @@ from dashboards.views.kit.drawing import freeze_column
 from dashboards.views.kit.part import EmptyPartError
 from orchestrator.analysis.answer import Answer, answers
 from orchestrator.analysis.answer_text import Loss
-from orchestrator.analysis.decided import NOT_ON_TEST
+from orchestrator.analysis.decide import NOT_ON_TEST
 from orchestrator.analysis.freeze_names import FreezeName, freeze_name
 from orchestrator.analysis.savings import FLOPS
 from orchestrator.analysis.wording import NO_CANDIDATES, further_seeds_text
@@ -113,7 +113,7 @@ def settings_of(answer: Answer) -> pd.DataFrame:
     """The settings of an answer, losses in points and positive where a setting is worse.
 
     Columns: `cell`, `freeze`, `n_pairs`, `n_sentences`, `loss`, `low`, `high`, `verdict` (or why there is none),
-    `qualifies`, `saved`, `further_seeds`, `collapses`, as of `decided.Decided.table` and `missing`.
+    `qualifies`, `saved`, `further_seeds`, `collapses`, as of `decide.Decided.table` and `missing`.
     """
     table = answer.decided_by.table.join(answer.decided_by.missing)
     why = table["why_none"].where(table["why_none"] != "", table["barred"])

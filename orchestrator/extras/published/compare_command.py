@@ -50,7 +50,6 @@ def compare(
         typer.Option("--out", "-o", metavar="DIR", help="Also write every number as CSV and one figure as HTML."),
     ] = None,
     as_json: options.Json = False,
-    debug: options.Debug = False,
 ) -> None:
     """Judge whether the trials of a store reproduce a published study, or say why they cannot be compared.
 
@@ -59,7 +58,7 @@ def compare(
 
         permafrost compare --store results --study freezing_bert_glue --margin 0.5 --out comparison
     """
-    with reported(debug=debug):
+    with reported():
         published, results = load_study(study), open_store(store)
         epochs = results.epochs()
         columns = {column for metric in published.metrics.values() for column in metric.columns}

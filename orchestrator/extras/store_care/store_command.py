@@ -28,7 +28,7 @@ app = command_group("Verify and compact stores.")
 
 
 @app.command()
-def verify(store: options.Store = DEFAULT_STORE, as_json: options.Json = False, debug: options.Debug = False) -> None:
+def verify(store: options.Store = DEFAULT_STORE, as_json: options.Json = False) -> None:
     """Read a whole store and report every problem. A sweep may be running.
 
     Examples:
@@ -38,7 +38,7 @@ def verify(store: options.Store = DEFAULT_STORE, as_json: options.Json = False, 
 
     Exit codes: 0 intact, 1 some problem, 3 no store, or a store of a newer version.
     """
-    with reported(debug=debug):
+    with reported():
         report = check_store(store)
         if as_json:
             typer.echo(json.dumps(report.as_json()))
@@ -55,13 +55,13 @@ def verify(store: options.Store = DEFAULT_STORE, as_json: options.Json = False, 
 
 
 @app.command()
-def compact(store: options.Store = DEFAULT_STORE, debug: options.Debug = False) -> None:
+def compact(store: options.Store = DEFAULT_STORE) -> None:
     """Merge the small parts of each table, as every launch does at its end.
 
     Examples:
         permafrost store compact --store results
     """
-    with reported(debug=debug):
+    with reported():
         results = open_store(store)
         before = _parts(results.storage)
         results.compact()
@@ -74,7 +74,6 @@ def export_(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The output folder.")],
     form: Annotated[Format, typer.Option("--format", help="The file format.")] = Format.CSV,
     store: options.Store = DEFAULT_STORE,
-    debug: options.Debug = False,
 ) -> None:
     """Export the tables for other programs, without duplicates, with a description of each column.
 
@@ -83,7 +82,7 @@ def export_(
 
         permafrost export tables tables --store results --format parquet
     """
-    with reported(debug=debug):
+    with reported():
         for name, n in export(open_store(store), folder, form).items():
             _line(f"{folder / name}.{form}  {counted(n, 'row')}")
 
@@ -91,7 +90,6 @@ def export_(
 def export_store_(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder.")],
     store: options.Store = DEFAULT_STORE,
-    debug: options.Debug = False,
 ) -> None:
     """Write a compact copy of a store for others, without weights and without the folders of this machine.
 
@@ -104,7 +102,7 @@ def export_store_(
 
     Exit codes: 0 written, 3 no store, 4 the folder is not empty.
     """
-    with reported(debug=debug):
+    with reported():
         for name, n in export_store(open_store(store), folder).items():
             _line(f"{name}  {counted(n, 'row')}")
         _line(f"next    permafrost dashboard {folder}")

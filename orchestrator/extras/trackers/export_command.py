@@ -68,7 +68,6 @@ def export_runs(
     ] = False,
     store: options.Store = DEFAULT_STORE,
     sweep: options.StoredSweep = None,
-    debug: options.Debug = False,
 ) -> None:
     """Write one run per trial to MLflow, TensorBoard or Weights & Biases; runs of an earlier export are replaced.
 
@@ -83,7 +82,7 @@ def export_runs(
     Exit codes: 0 written, 2 the tracker's package, server or key is not given, 3 no store, or the tracker cannot be
     reached or written, 5 no such sweep.
     """
-    with reported(debug=debug):
+    with reported():
         spec = find_spec(to)
         if spec is None or spec.origin is None:  # a mere folder of that name, as W&B makes one, has no origin
             raise ConfigError(f"{to} is not installed. Run: pip install 'permafrost-sweeps[{to}]'")

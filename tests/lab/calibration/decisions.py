@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from orchestrator.analysis.decide import decide
-from orchestrator.analysis.decided import Decided
+from orchestrator.analysis.decide import Decided, decide
 from orchestrator.analysis.decision_plan import ERROR, DecisionPlan
 from orchestrator.analysis.rows import Floats
 from orchestrator.analysis.wording import answer_words

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from orchestrator.analysis.answer_text import Loss, curve_lines, plot, tolerance_lines
-from orchestrator.analysis.decided import TradeOff
+from orchestrator.analysis.decide import TradeOff
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.analysis.wording import AnswerWords, so_far
 

@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from orchestrator.analysis.decide import decide, loss_table
-from orchestrator.analysis.decided import NOTHING_KNOWN, Decided
+from orchestrator.analysis.decide import NOTHING_KNOWN, Decided, decide, loss_table
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.analysis.freeze_names import parts
 from orchestrator.analysis.losses import collapses, excess_p

@@ -93,7 +93,7 @@ def test_an_option_of_choose_that_is_wrong_is_said_before_anything_is_read(words
 
 @pytest.mark.slow
 def test_what_does_not_end_in_time_uses_a_part_of_train(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("orchestrator.forecast.pilot.MOST_PILOTS", 1)  # of one shape; the cost model says the others
+    monkeypatch.setattr("orchestrator.forecast.pilot.MOST_PILOTS", 1)  # of one shape; the others are told from it
     write_bank(Path("large"), train=800, dev=20, test=10)
     found = api.choose("large", cluster="inline", dry_run=True, max_hours=0.01)
     assert found.plan is not None

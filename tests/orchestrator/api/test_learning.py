@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from dashboards.cli import app
 from orchestrator.api.answering import chosen_sweep
-from orchestrator.own_data.sweep_file import SweepFile
+from orchestrator.own_data.question import SweepFile
 from orchestrator.store import open_store
 from orchestrator.store.stored_specs import planned_specs
 from orchestrator.store.sweep_plans import is_beside
@@ -18,7 +18,7 @@ from tests.small_sweeps import write_bank
 
 
 def test_what_was_made_beside_a_question_is_none_and_a_name_that_only_looks_so_is_one() -> None:
-    sweeps = ["choose-bank", "baseline-bank", "rates-bank", "train-bank", "train-size", "lora-x"]
+    sweeps = ["choose-bank", "baseline-bank", "rates-bank", "train-bank", "train-size"]
     assert [name for name in sweeps if is_beside(name, sweeps)] == ["baseline-bank", "rates-bank", "train-bank"]
 
 

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from orchestrator.api.licences import hub_model
-from orchestrator.api.model_card import model_card
+from orchestrator.api.model_card import hub_model, model_card
 from tests.builders import make_spec
 from tests.dashboards.stores import specs, write_store
 from trials.sources.hub_client import Repo

@@ -8,7 +8,7 @@ import pytest
 
 from orchestrator.api.answering import answer
 from orchestrator.api.next_steps import other_tolerance
-from orchestrator.api.train_share import SPARE, hours_of_all
+from orchestrator.api.planned_question import SPARE, hours_of_all
 from orchestrator.own_data.choose_options import ChooseOptions
 from tests.dashboards.stores import Invented, specs, write_store
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from orchestrator.api.rates import higher_rates, nearest, rates_of
+from orchestrator.api.planned_question import higher_rates, nearest, rates_of
 from orchestrator.own_data.question import NOTHING
 from trials.errors import ConfigError
 

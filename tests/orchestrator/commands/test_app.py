@@ -72,17 +72,6 @@ def test_help_lists_every_command_in_one_of_five_panels_and_what_can_be_exported
     assert [name for name in written if f"│ {name} " not in exports] == []
 
 
-def test_a_command_that_was_removed_says_what_to_use_instead() -> None:
-    gone = (
-        ("manifests kuberay", "permafrost.yaml"),
-        ("store merge a b", "a,b"),
-        ("launch --simulate a", "store itself"),
-    )
-    for words, instead in gone:
-        done = run(*words.split())
-        assert (done.exit_code, instead in done.output) == (2, True)
-
-
 # --- The help of every command can be shown: brackets in it are not taken for markup that never ends.
 
 

@@ -11,21 +11,11 @@ import typer
 from orchestrator.commands.launch_command import launch
 from orchestrator.commands.plan_command import plan
 from orchestrator.config.quantities import duration, energy, size
-from orchestrator.forecast.forecast import CellForecast, Figure, Forecast
-from orchestrator.forecast.forecast_text import forecast_line, forecast_tables
+from orchestrator.forecast.forecast import Figure, Forecast
 from orchestrator.store import ResultStore
 from tests.builders import write_sweep
 from tests.orchestrator.store.real import Real
 from tests.small_sweeps import POS
-
-
-def figure(median: float) -> Figure:
-    return Figure(0.8 * median, median, 1.25 * median, "from a test")
-
-
-def small_forecast() -> Forecast:
-    cell = CellForecast("one", "one", ("a", "b", "c"), 2, 4, figure(10.0), "from a test")
-    return Forecast("s", 100.0, "cpu", 1, "from a test", (cell,), figure(40.0), figure(0.01), None)
 
 
 def next_sweep(trained: ResultStore, seeds: str) -> Path:
@@ -40,7 +30,7 @@ def test_for_machines_the_plan_is_one_object(trained: ResultStore, capsys: pytes
     found = json.loads(capsys.readouterr().out)
     assert (found["trials"], found["complete"], found["to_run"], found["epochs"], found["steps"]) == (3, 1, 2, 4, 8)
     assert found["forecast"]["wall_s"]["low"] < found["forecast"]["wall_s"]["high"]
-    assert found["forecast"]["cells"][0]["seconds"]["source"] == "from 2 trials on this device"
+    assert (found["forecast"]["n_trials"], found["forecast"]["source"]) == (2, "from 2 trials on this device")
     assert sorted(trained.root.rglob("*")) == before
 
 
@@ -68,8 +58,8 @@ def test_for_a_person_it_stands_on_a_screen_with_its_sources(
     assert [line.startswith("data    e.g. ") for line in lines].count(True) == 3
     plan(next_sweep(trained, "[2]"), "inline", str(tmp_path / "empty"))
     shown = " ".join(capsys.readouterr().out.split())
-    assert "no forecast: the store has no trial on cpu" in shown
-    assert "Add --pilot" in shown
+    assert "forecast unknown until a trial has run on cpu" in shown
+    assert "; --pilot runs one" in shown
     plan(next_sweep(trained, "[0]"), "inline", trained.address)
     assert "nothing to run and nothing to forecast" in capsys.readouterr().out
 
@@ -83,14 +73,15 @@ def test_a_launch_with_a_pilot_has_the_forecast_that_the_message_without_promise
         with pytest.raises(typer.Exit):
             launch(next_sweep(trained, "[2]"), "inline", str(tmp_path / "empty"), dry_run=True, pilot=pilot)
         shown.append(" ".join(capsys.readouterr().err.split()))
-    assert ("Add --pilot" in shown[0], "Add --pilot" in shown[1]) == (True, False)
+    assert ["; --pilot runs one" in each for each in shown] == [True, False]
     assert "wall time, 1 slot" in shown[1]
     assert "estimated from pilots of 1 shape" in shown[1]
 
 
 def test_a_forecast_durations_sizes_and_energies_are_told_as_people_do() -> None:
-    assert forecast_line(small_forecast()) == "forecast 32 - 50 s on cpu (from a test)"
-    assert len(list(forecast_tables(small_forecast()))) == 1
+    found = Forecast("s", 100.0, "cpu", 1, 3, source="from a test", wall_s=Figure(32.0, 40.0, 50.0))
+    assert found.line == "forecast 32 - 50 s on cpu (from a test)"
+    assert len(list(found.parts())) == 1
     times = {0.2: "0.2 s", 59.6: "60 s", 60: "1 min 0 s", 75.4: "1 min 15 s", 3_599.7: "1 h 0 min", 90_000: "1 d 1 h"}
     assert {seconds: duration(seconds) for seconds in times} == times
     assert (size(523_000), size(1.14e9), size(12)) == ("523 kB", "1.14 GB", "12 B")

@@ -34,7 +34,7 @@ def caused(error: Exception, cause: Exception) -> Exception:
         caused(ModelError("its weights cannot be loaded"), RuntimeError("can't allocate memory")),
     ])  # fmt: skip
 def test_out_of_memory_is_exit_1_in_words(error: Exception, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(typer.Exit) as exit_, reported(debug=False):
+    with pytest.raises(typer.Exit) as exit_, reported():
         raise error
     assert exit_.value.exit_code == 1
     assert "error: this process got no more memory" in " ".join(capsys.readouterr().err.split())
@@ -135,9 +135,7 @@ def test_a_result_is_html_in_a_cell_and_text_where_it_is_printed() -> None:
 
 
 def test_a_reader_that_has_read_enough_ends_a_command_in_silence() -> None:
-    code = (
-        "from orchestrator.config.console import reported\nwith reported(debug=False): print('x' * 10**6, flush=True)"
-    )
+    code = "from orchestrator.config.console import reported\nwith reported(): print('x' * 10**6, flush=True)"
     reading, writing = os.pipe()
     os.close(reading)
     ended = subprocess.run([sys.executable, "-c", code], stdout=writing, stderr=subprocess.PIPE, text=True, check=False)

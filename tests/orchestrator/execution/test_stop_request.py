@@ -90,10 +90,10 @@ def test_every_signal_that_ends_a_job_stops_trials_and_says_itself_in_the_exit_c
         signal.raise_signal(number)
         stop.ended(all_ran=False)
     assert stop.exit_code == 128 + number
-    with pytest.raises(typer.Exit) as ended, reported(debug=False), StopRequest().signals.handled(print):
+    with pytest.raises(typer.Exit) as ended, reported(), StopRequest().signals.handled(print):
         signal.raise_signal(number)  # before the first trial
     assert ended.value.exit_code == 128 + number
-    with pytest.raises(SystemExit), reported(debug=False):
+    with pytest.raises(SystemExit), reported():
         raise SystemExit(1)  # which is no SIGHUP
 
 

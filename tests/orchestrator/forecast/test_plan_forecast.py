@@ -9,7 +9,7 @@ import pytest
 from orchestrator.forecast.forecast import forecast_of
 from orchestrator.forecast.pilot import Pilots, chosen_pilots, pilot_spec, run_pilots
 from orchestrator.store import ResultStore, open_store
-from orchestrator.sweeps.cluster_spec import ClusterSpec
+from orchestrator.sweeps.cluster_spec import ClusterSpec, Prices
 from orchestrator.sweeps.load_sweep import load_sweep
 from orchestrator.sweeps.plan import Plan, make_plan
 from tests.builders import write_sweep
@@ -42,7 +42,13 @@ def test_more_seeds_of_what_the_store_has_are_told_from_its_trials_and_other_thr
     assert found.wall_s is not None
     assert found.wall_s.low < found.wall_s.median < found.wall_s.high
     assert found.source == "from 2 trials on this device"
-    assert not forecast_of(planned(folder, trained, "seeds=[7]", "resources.cpus=2"), trained, INLINE).is_known
+    assert found.cost is None
+    priced = ClusterSpec(address="inline", prices=Prices(cpu_hour=0.5))
+    paid = forecast_of(planned(folder, trained, "seeds=[7,8,9]"), trained, priced)
+    assert paid.cost is not None
+    assert paid.device_hours is not None
+    assert paid.cost.median == pytest.approx(0.5 * paid.device_hours.median)
+    assert forecast_of(planned(folder, trained, "seeds=[7]", "resources.cpus=2"), trained, INLINE).wall_s is None
 
 
 @pytest.mark.slow
@@ -52,13 +58,13 @@ def test_a_pilot_runs_the_shapes_that_were_not_seen_and_serves_a_plan_with_less_
     empty, told = open_store(tmp_path / "none", must_exist=False), list[str]()
     pilots = Pilots(told.append)
     found = forecast_of(planned(folder, empty, "seeds=[0]"), empty, INLINE, pilots=pilots)
-    assert found.is_known
+    assert found.wall_s is not None
+    assert found.source == "from pilots of 1 shape"
     assert told[0] == "pilot   1 shape, 48 steps each"
     assert [line.partition(",")[0] for line in told[1:]] == ["pilot   1 of 1: bank ■ ■■■■□□ first 4"]
-    assert found.cells[0].source == "from a pilot of 2 steps"  # an epoch of 24 sentences in batches of 16
     assert not (tmp_path / "none").exists()
     less = planned(folder, empty, "seeds=[0]", "trial.train_size=16")
-    assert forecast_of(less, empty, INLINE, pilots=pilots).is_known
+    assert forecast_of(less, empty, INLINE, pilots=pilots).wall_s
     assert len(told) == 2
 
 

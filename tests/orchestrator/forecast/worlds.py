@@ -1,19 +1,14 @@
-"""Small worlds for forecasts: inputs of known sizes, and observations whose seconds follow a known law."""
+"""Small worlds for forecasts: inputs of known sizes, and timings that follow a known law."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from orchestrator.forecast.history import History, Observation, Target
+from orchestrator.forecast.pilot import Timing, work_passes
 from tests.builders import first_k, make_spec
-from trials.prefix.work import forward_passes, scored_items, train_passes
 from trials.spec import TrialSpec, steps_an_epoch
 from trials.starter import model_path, treebank_path
-
-DEVICE = "cpu of a test"
 
 
 def spec_of(depth: int = 0, *, model: Path | None = None, **changes: Any) -> TrialSpec:
@@ -24,22 +19,7 @@ def spec_of(depth: int = 0, *, model: Path | None = None, **changes: Any) -> Tri
     return make_spec(freeze=first_k(depth), data=files, model=path, optim=optim, frozen_dropout=False, **changes)
 
 
-def observed(
-    spec: TrialSpec, rng: np.random.Generator, *, noise: float, launch: str = "one", factor: float = 1.0
-) -> Observation:
-    """A trial whose seconds are 20 ms a step and 1 ms a pass, times a factor, with noise in the logarithm."""
-    epochs, trained, scored = spec.optim.epochs, spec.train_size * spec.optim.epochs, scored_items(spec)
-    train_s = 0.02 * steps_an_epoch(spec) * epochs + 0.001 * trained * train_passes(spec)
-    scale = factor * float(np.exp(rng.normal(0, noise)))
-    eval_s = 0.001 * scored * forward_passes(spec) * scale
-    return Observation(spec, launch, trained, scored, train_s * scale, eval_s, once_s=0.05)
-
-
-def seconds(observation: Observation) -> float:
-    """Of the whole trial."""
-    return observation.train_s + observation.eval_s + observation.once_s
-
-
-def history_of(observations: list[Observation]) -> History:
-    """A history of these."""
-    return History(tuple(observations), Target(DEVICE, 1, 0.0))
+def timed(spec: TrialSpec) -> Timing:
+    """A trial of 20 ms a step and 1 ms a pass, set up in 50 ms."""
+    seconds = 0.02 * steps_an_epoch(spec) * spec.optim.epochs + 0.001 * work_passes(spec)
+    return Timing(spec, work_passes(spec), seconds, once_s=0.05)

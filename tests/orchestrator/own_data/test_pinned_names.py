@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from orchestrator.api.questions import as_before, question_of, write_question
 from orchestrator.config.console import say
 from orchestrator.own_data.choose_options import ChooseOptions
-from orchestrator.own_data.sweep_file import SweepFile
+from orchestrator.own_data.question import SweepFile, as_before, question_of, write_question
 from tests.hub_repos import model, point_at
 from tests.servers import HubRepo, HubServer, UdServer
 from tests.stand_ins import treebanks

@@ -10,16 +10,13 @@ import pytest
 from orchestrator.config.yaml_document import Document
 from orchestrator.own_data.choose_options import ChooseOptions
 from orchestrator.own_data.corpus_guess import guess_corpus
-from orchestrator.own_data.question import NOTHING, SEEDS, Question, sweep_name
-from orchestrator.own_data.recipe import recipe
-from orchestrator.own_data.sweep_file import SweepFile
+from orchestrator.own_data.question import NOTHING, SEEDS, Question, SweepFile, recipe, sweep_name
 from orchestrator.sweeps.expansion import expand
 from orchestrator.sweeps.load_sweep import declared_sweep
 from orchestrator.sweeps.sweep import SweepSpec
 from trials.datasets.corpus import Corpus, Item, Sentence, Text
 from trials.draft import Lookup
 from trials.errors import RefusedError
-from trials.settings import LoraSpec
 from trials.sources.places.model_draft import ModelDraft
 from trials.spec import TrialSpec
 from trials.tasks.task import read_corpus
@@ -75,13 +72,6 @@ def test_rates_are_tried_on_seeds_that_no_answer_uses(question: Question) -> Non
     tried = expanded(question.rates_text([1e-4, 1e-3], [2, 4]))
     assert {(spec.freeze.depth, spec.optim.lr) for spec in tried} == {(d, lr) for d in (0, 2, 4) for lr in (1e-4, 1e-3)}
     assert not {spec.seed for spec in tried} & {spec.seed for spec in expanded(question.sweep_text())}
-
-
-def test_adapters_run_in_every_layer_beside_the_trials_of_the_baseline(question: Question) -> None:
-    nothing, adapters = (spec for spec in expanded(question.lora_text(8, 0.01, [0])))
-    assert nothing.trial_id in {spec.trial_id for spec in expanded(question.sweep_text())}
-    assert (adapters.lora, adapters.optim.lr) == (LoraSpec(rank=8), 0.01)
-    assert (adapters.freeze.layers, adapters.freeze.embeddings) == ((), True)
 
 
 OTHER = "permafrost choose --tolerance 5 UD_Naija-NSC-sample"

@@ -16,8 +16,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import special
 
-from orchestrator.analysis.decide import decide
-from orchestrator.analysis.decided import Decided
+from orchestrator.analysis.decide import Decided, decide
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.search.choose_depth import Budget, Want, wants
 

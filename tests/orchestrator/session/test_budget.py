@@ -6,18 +6,16 @@ import json
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 import typer
 
 from orchestrator.commands.launch_command import launch
 from orchestrator.execution.stop_request import StopRequest
+from orchestrator.forecast.forecast import Forecast
 from orchestrator.session.bounds import Bounds, Meter, limit_note, on_bounds
 from orchestrator.store import open_store
 from orchestrator.sweeps.cluster_spec import Prices
 from tests.builders import Clock, make_spec, write_sweep
-from tests.orchestrator.forecast.test_trial_cost import forecast_of
-from tests.orchestrator.forecast.worlds import observed, spec_of
 from tests.small_sweeps import POS, write_bank
 from trials.errors import ConfigError
 from trials.state import State
@@ -98,11 +96,10 @@ def test_of_a_kind_without_a_price_the_highest_is_taken() -> None:
     assert prices.hourly(0, 1.0, "any") == 4.0
 
 
-def test_a_bound_below_the_longest_trial_is_told_before_and_bounds_go_along_to_a_cluster() -> None:
-    found = forecast_of([spec_of()], [observed(spec_of(), np.random.default_rng(0), noise=0.0)])
+def test_a_bound_below_the_longest_trial_is_told_before() -> None:
+    found = Forecast("s", 100.0, "cpu", 1, 1, seconds={"a": 9.0, "b": 2.0})
     assert "--max-hours 1e-06 is less than the forecast for the longest trial" in str(
         limit_note(Bounds(hours=1e-6), found, 1.0)
     )
     assert "less than the forecast cost of the longest trial" in str(limit_note(Bounds(cost=1e-9), found, 1.0))
     assert limit_note(Bounds(hours=1.0), found, 1.0) is None
-    assert Bounds(8.0, 3, None).options() == ["--max-hours", "8", "--max-trials", "3"]

@@ -76,7 +76,7 @@ def ending(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.Captu
         monkeypatch.setattr(Recorder, "ended", record)
         results = ResultStore(next(folders))
         try:
-            with reported(debug=False):
+            with reported():
                 launch = Launch(find_cluster("inline"), Bounds(), results, stderr)
                 code = launch_command._launch(launch, PLAN, pilot=False, dry_run=False, as_json=False)
         except typer.Exit as left:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from orchestrator.api.questions import write_question
 from orchestrator.own_data.choose_options import ChooseOptions
+from orchestrator.own_data.question import write_question
 from orchestrator.sweeps.expansion import expand
 from orchestrator.sweeps.load_sweep import load_sweep
 from tests.builders import write_sweep

@@ -147,7 +147,7 @@ def test_an_axis_that_says_nothing_or_too_much_is_refused(tmp_path: Path, axis: 
     "text, said",
     [
         ("seeds: [0, 1, 0]", ": seeds: 0 is listed twice, but a seed gives one trial of a setting"),
-        ("seeds: [0, 1]\nprecision: fp8", ":3: precision: is a setting of a trial. Write it as `trial.precision`."),
+        ("seeds: [0, 1]\nprecision: fp8", ":3: precision: unknown 'precision'"),
         (
             "space: {optim.lr: {uniform: [1, 2]}}",
             ": a grid needs lists, but optim.lr is a distribution; use search.kind: random",
@@ -159,10 +159,8 @@ def test_an_axis_that_says_nothing_or_too_much_is_refused(tmp_path: Path, axis: 
         ),
         (
             "resources: {gpus: 1000}",
-            ":2: resources.gpus: 1000: must be at most 1 or 'auto' or 'packed'. A trial trains on one GPU",
+            ":2: resources.gpus: 1000: must be at most 1 or 'auto' or 'packed'",
         ),
-        ("search: {kind: sobol, cells: 3, order: [1, 0]}", ":2: search.order: was removed with `kind: placement`"),
-        ("racing: {test: student}", ":2: racing: was removed. Remove this key to run all seeds, or use"),
         (
             "space: {freeze: [none, {strategy: adaptive, rule: {name: schedule, depths: [0, 2]}}]}",
             ":2: space.freeze[1]: rules that freeze while training were removed. Compare fixed depths (`first_k`; ",
