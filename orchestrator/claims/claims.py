@@ -125,7 +125,7 @@ def hold_search(store: Storage, membership: Membership, sweep: str) -> None:
         claims.delete({sweep: number - 1})  # never the newest, whose number nobody may have again
         return ()
 
-    membership.await_turn(rivals, "A search is one driver's at a time: wait until that one ends, or stop it.")
+    membership.await_turn(rivals, "a search")
 
 
 @dataclass(frozen=True)

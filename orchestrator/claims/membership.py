@@ -219,12 +219,12 @@ class Membership:
         """Whether this one is to do what one driver should: its token is the first of all. Raises StoreError."""
         return all(self.token < other for other in self.others())
 
-    def await_turn(self, rivals: Callable[[], Collection[str]], rule: str) -> None:
+    def await_turn(self, rivals: Callable[[], Collection[str]], what: str) -> None:
         """Wait until no other process is in the way: one that was killed is, until it counts as ended.
 
         Args:
             rivals: Asks the storage who is, by token, after a look at `others`.
-            rule: Why there can be only one, as a sentence.
+            what: Only one can have at a time.
 
         Raises:
             BusyStoreError: One sent a heartbeat while it was watched.
@@ -234,7 +234,10 @@ class Membership:
         while tokens := rivals():
             names = {token: name for token, name in self._newest.items() if token in tokens}
             if token := next((token for token in names if token in self._moved), None):
-                raise BusyStoreError(f"{self._store}: {self._words_on(names[token])}. {rule}")
+                raise BusyStoreError(
+                    f"{self._store}: {self._words_on(names[token])}. One driver at a time can have {what}: wait until "
+                    "it ends, or stop it."
+                )
             if not is_said and self.timing.now() - began_s > 1.5 * self.timing.beat_s:
                 is_said = True
                 for name in names.values():

@@ -144,7 +144,7 @@ class Launch(Terms):
             )
         with join(storage, plan.sweep.name, say=self.say, check_store=self.results.check_there) as membership:
             if not honours:
-                membership.await_turn(membership.others, "Wait until it ends, or stop it.")
+                membership.await_turn(membership.others, "such a store")
             elif is_search(plan):
                 hold_search(storage, membership, plan.sweep.name)
             yield membership

@@ -87,7 +87,7 @@ def test_a_second_launch_of_a_search_is_refused_in_one_line(folder: Path, here: 
         hold_search(store.storage, membership, "search")
         second = here("launch", "--sweep", sweep(folder, TPE), "--store", folder / "s", "--cluster", "inline")
     assert second.exit_code == 3
-    (line,) = [line for line in second.stderr.splitlines() if "one driver's at a time" in line]
+    (line,) = [line for line in second.stderr.splitlines() if "One driver at a time can have a search" in line]
     assert "runs sweep search there since" in line
     assert rows(store) == []
 

@@ -140,7 +140,10 @@ def test_a_second_driver_of_a_search_is_told_who_has_it_in_one_line_and_takes_ov
             hold_search(storage, two, "t")
             with pytest.raises(BusyStoreError) as refused:
                 hold_search(storage, two, "s")
-    for words in (f"{ME.user}@{ME.host} (process {os.getpid()}) runs sweep s there since 20", "one driver's at a time"):
+    for words in (
+        f"{ME.user}@{ME.host} (process {os.getpid()}) runs sweep s there since 20",
+        "One driver at a time can have a search",
+    ):
         assert words in str(refused.value)
     assert (said, "\n" in str(refused.value), refused.value.exit_code) == ([], False, 3)
     with join(storage, "s", say=print, timing=NEVER) as next_one:
