@@ -126,8 +126,8 @@ else
       -o -path '*/torch/bin/*' ! -name torch_shm_manager -o -path '*/ray/jars/*' -o -path '*/ray/rllib/*' \
       -o -path '*/ray/llm/*' -o -path '*/pyarrow/*flight*' \
       -o -path '*/pyarrow/lib*.so' ! -path '*/lib.*' -o -path '*/pyarrow/lib*.so.*.*.*' -o -path '*/share/jupyter/*' \
-      -o -path '*/plotly/labextension/*' -o -name widgetbundle.js -o -path '*/statsmodels/datasets/*.csv' \
-      -o -path '*/statsmodels/tsa/*' -o -path '*/transformers/models/*/modular_*.py' -o -name '*_test.so' \
+      -o -path '*/plotly/labextension/*' -o -name widgetbundle.js \
+      -o -path '*/transformers/models/*/modular_*.py' -o -name '*_test.so' \
       -o -path "$packages/pip[/-]*" -o -path "$venv/bin/pip*" -o -name '*.dev.js' -o -name '*.[achf]' -o -name '*.cpp' \
       -o -name '*.cc' -o -name '*.cu' -o -name '*.cuh' -o -name '*.hpp' -o -name '*.px[di]' -o -name '*.pyx' \
       -o -name '*.pyi' -o -name '*.map' \) -delete

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -66,8 +66,8 @@ def anova(frame: pd.DataFrame, factors: Sequence[str], value: str = "score") -> 
     # Type II: a factor gets what it adds to all others, so no order of the factors decides who is credited.
     lines = [_line(name, full, _fit(scores, _without(dummies, name)), total) for name in dummies]
     table = pd.DataFrame(lines).sort_values("sum_sq", ascending=False, kind="stable")
-    df_left = int(full.df_resid)
-    left = float(full.ssr) if df_left else 0.0
+    df_left = full.df
+    left = full.sum_sq if df_left else 0.0
     shared = total - left - float(table["sum_sq"].sum())  # below 0 where factors suppress each other
     rest = (
         [{"factor": SHARED, "df": 0, "sum_sq": shared, "eta_sq": shared / total}] if abs(shared) > 1e-9 * total else []
@@ -152,25 +152,35 @@ def _adds_nothing(n: int, columns: Floats, others: Sequence[Floats]) -> bool:
     return len(_orthonormal_basis(n, [*others, columns]).T) == len(_orthonormal_basis(n, others).T)
 
 
-def _fit(scores: Floats, parts: Sequence[Floats]) -> Any:
-    from statsmodels.regression.linear_model import OLS
+class _Fit(NamedTuple):
+    """What a least squares fit leaves: its sum of squares, and degrees of freedom."""
 
-    return OLS(scores, _orthonormal_basis(len(scores), parts)).fit()
+    sum_sq: float
+    df: int
 
 
-def _line(name: str, full: Any, reduced: Any, total: float) -> dict[str, Any]:
+def _fit(scores: Floats, parts: Sequence[Floats]) -> _Fit:
+    """The fit of scores (trials,) by the mean and the dummies of each part (trials, levels - 1)."""
+    basis = _orthonormal_basis(len(scores), parts)
+    left = scores - basis @ (basis.T @ scores)
+    return _Fit(float(left @ left), len(scores) - basis.shape[1])
+
+
+def _line(name: str, full: _Fit, reduced: _Fit, total: float) -> dict[str, Any]:
     """A factor's row; `df` is what it adds to the others: below levels - 1 where it overlaps them."""
-    df = int(reduced.df_resid - full.df_resid)
-    added = max(0.0, float(reduced.ssr - full.ssr))
-    left = float(full.ssr) if full.df_resid else 0.0
+    df = reduced.df - full.df
+    added = max(0.0, reduced.sum_sq - full.sum_sq)
+    left = full.sum_sq if full.df else 0.0
     line = {"factor": name, "df": df, "sum_sq": added, "eta_sq": min(1.0, added / total)}
     line |= dict.fromkeys(("low", "high", "f", "p"), np.nan)
     line["partial_eta_sq"] = added / (added + left) if added + left > 0 else np.nan
-    if full.df_resid and left > 0:
-        f, p, _ = full.compare_f_test(reduced)
-        low, high = (end * full.mse_resid for end in _noncentrality(float(f), df, int(full.df_resid)))
+    if full.df and left > 0:
+        mean_square = left / full.df
+        f = added / df / mean_square
+        low, high = (end * mean_square for end in _noncentrality(f, df, full.df))
         others = total - added
-        line |= {"f": float(f), "p": float(p), "low": low / (low + others), "high": high / (high + others)}
+        p = float(special.fdtrc(df, full.df, f))
+        line |= {"f": f, "p": p, "low": low / (low + others), "high": high / (high + others)}
     return line
 
 

@@ -26,7 +26,7 @@ SITE, PROJECT = "site", "project"  # folders, each in an archive of its name
 # What an image for training has beside torch and transformers; `--also NAME` brings what another one lacks.
 MACHINE = (
     "torch", "transformers", "accelerate", "peft", "sentencepiece", "scipy", "scikit-learn", "pandas", "pyarrow",
-    "statsmodels", "aiohttp", "grpcio", "protobuf", "prometheus-client", "requests", "psutil", "msgpack", "cloudpickle",
+    "aiohttp", "grpcio", "protobuf", "prometheus-client", "requests", "psutil", "msgpack", "cloudpickle",
     "pytest", "hypothesis",
 )  # fmt: skip
 PACKAGES = (
