@@ -8,6 +8,7 @@ not for all answers of a sweep together: each is acted on by itself.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -18,10 +19,12 @@ import pandas as pd
 
 from orchestrator.analysis.decide import Decided, Outcome, decide
 from orchestrator.analysis.decision_plan import DecisionPlan
-from orchestrator.analysis.own_training import freeze_yaml, own_training_lines
 from orchestrator.analysis.savings import FLOPS, savings
 from orchestrator.analysis.wording import AnswerWords, answer_words, excluded
+from trials.freeze.strategies import ADAPTIVE, FREEZE_STRATEGIES, LAYERS, possible_depths
+from trials.models.family import MODEL_FAMILIES
 from trials.record import MEMORY, TRAINING_COST
+from trials.settings import EMBEDDINGS_ALONE, FreezeSpec
 from trials.spec import TrialSpec
 
 _EACH_SAVING = {"saved_flops": FLOPS, "saved_time": TRAINING_COST, "saved_memory": MEMORY}
@@ -368,3 +371,48 @@ def _plain(value: Any) -> Any:
     if pd.isna(value):
         return None
     return value.item() if isinstance(value, np.generic) else value
+
+
+def own_training_lines(spec: TrialSpec) -> str:
+    """The lines that freeze `model`, of `transformers`, as this trial did; empty where nothing is frozen, and for an
+    architecture that is not registered.
+    """
+    freeze = spec.freeze
+    if spec.model.family not in MODEL_FAMILIES or freeze.is_baseline or freeze.rule is not None:
+        return ""
+    family = MODEL_FAMILIES[spec.model.family]
+    names = [*family.embeddings, *family.shared] if freeze.embeddings else []
+    names += family.beside_first if 0 in freeze.layers else ()
+    names += [f"{family.stack}.{n}" for n in freeze.layers]
+    lines = [
+        f"frozen = {{{', '.join(map(json.dumps, names))}}}",
+        "for name, part in model.base_model.named_modules():",
+        "    if name in frozen:",
+        "        part.requires_grad_(False)",
+    ]
+    if not spec.frozen_dropout:
+        lines += [
+            "        part.eval()  # no dropout ...",
+            "        part.train = lambda mode=True, part=part: part  # ... also when Trainer calls model.train()",
+        ]
+    return "\n".join([*lines, ""])
+
+
+def freeze_yaml(freeze: FreezeSpec, n_layers: int) -> str:
+    """The key `trial` of a sweep file that freezes so."""
+    return f"trial:\n  freeze: {_freeze_yaml(freeze, n_layers)}\n"
+
+
+def _freeze_yaml(freeze: FreezeSpec, n_layers: int) -> str:
+    if freeze.rule is not None:
+        rule = json.dumps(freeze.rule.model_dump(mode="json"))
+        embeddings = ", embeddings: true" if freeze.embeddings else ""
+        return f"{{strategy: {ADAPTIVE}, rule: {rule}{embeddings}}}"
+    if freeze.embeddings and not freeze.layers:
+        return EMBEDDINGS_ALONE
+    strategy = freeze.strategy if freeze.strategy in FREEZE_STRATEGIES else LAYERS  # which any reader can freeze
+    depth = f", layers: {list(freeze.layers)}" if strategy == LAYERS else f", depth: {freeze.depth}"
+    if strategy != LAYERS and len(possible_depths(strategy, n_layers)) == 1:
+        depth = ""
+    embeddings = ", embeddings: true" if freeze.embeddings else ""
+    return strategy if not depth + embeddings else f"{{strategy: {strategy}{depth}{embeddings}}}"

@@ -25,8 +25,8 @@ from trials.draft import Lookup
 
 
 @with_options(
-    "data", *DATA, "model", "tolerance", "rates", "max_hours", "store", "out", "cluster", "export", "dry_run",
-    "offline", "cpus", "gpus",
+    "data", *DATA, "held_out", "folds", "model", "tolerance", "rates", "max_hours", "store", "out", "cluster", "export",
+    "dry_run", "offline", "cpus", "gpus",
 )  # fmt: skip
 def choose(asked: ChooseOptions, as_json: options.Json = False) -> None:
     """Find out how deep to freeze on your data: plan, run and answer in one command. Run it again to resume.
@@ -55,7 +55,7 @@ def choose(asked: ChooseOptions, as_json: options.Json = False) -> None:
     raise typer.Exit(choice.exit_code)
 
 
-@with_options("data", *DATA, "model", "tolerance", "out", "offline")
+@with_options("data", *DATA, "held_out", "folds", "model", "tolerance", "out", "offline")
 def init(asked: ChooseOptions) -> None:
     """Write the sweep file that `permafrost choose` would run, with comments, to be edited.
 

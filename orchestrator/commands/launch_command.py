@@ -14,16 +14,18 @@ from typing import Annotated
 import typer
 
 from orchestrator.api.launching import Launched
-from orchestrator.commands.launch_end import say_end, show_done
+from orchestrator.commands.shown_answers import show_answers
 from orchestrator.config import options
 from orchestrator.config.command_line import configs_folder
-from orchestrator.config.console import reported, say, stderr
+from orchestrator.config.console import reported, say, sibling_command, stderr, stdout, typed_command
+from orchestrator.config.quantities import counted
 from orchestrator.forecast.forecast import forecast_of
 from orchestrator.forecast.pilot import Pilots
 from orchestrator.session.bounds import Bounds, limit_note
-from orchestrator.session.outcome import outcome_of
-from orchestrator.session.session import Launch
-from orchestrator.session.tables import plan_lines
+from orchestrator.session.outcome import failures, outcome_of
+from orchestrator.session.session import Ended, Launch
+from orchestrator.session.tables import failure_table, plan_lines
+from orchestrator.store import ResultStore
 from orchestrator.sweeps.cluster_spec import find_cluster
 from orchestrator.sweeps.load_sweep import load_sweep
 from orchestrator.sweeps.plan import Plan
@@ -90,8 +92,8 @@ def _launch(launch: Launch, plan: Plan, *, pilot: bool, dry_run: bool, as_json: 
         if as_json:
             print(json.dumps(asdict(ended.outcome)))
         else:
-            show_done(Launched.of(ended, launch.results))
-        say_end(ended, launch.results)
+            _show_done(Launched.of(ended, launch.results))
+        _say_end(ended, launch.results)
         return ended.exit_code
 
 
@@ -107,3 +109,29 @@ def _show_forecast(plan: Plan, launch: Launch, *, pilot: bool, whole: bool) -> N
         say(forecast.line)
     if note := limit_note(launch.bounds, forecast, launch.where.hourly(plan.sweep.resources)):
         say(f"note    {note}")
+
+
+def _show_done(done: Launched) -> None:
+    """Print the table of the sweep, what a search found, and the answers."""
+    table = done.table
+    for part in table.parts():
+        stdout.print(part)
+    for note in table.notes:
+        say(f"note    {note}")
+    for line in done.found:
+        stdout.print_line(line)
+    if not done.found:  # a search ends with its own
+        show_answers(done.answers())
+
+
+def _say_end(ended: Ended, results: ResultStore) -> None:
+    """Print which trials failed, why the launch stopped early if it did, and how to resume."""
+    if ended.outcome.failed:
+        say(f"{counted(ended.outcome.failed, 'trial')} failed; run the same command to retry:")
+        stderr.print(failure_table(failures(ended.plan, results)))
+    if ended.stopped:
+        say(ended.stopped if ended.stop.reason is not None else f"{ended.stopped} Resume with:\n  {typed_command()}")
+    store = ended.outcome.store
+    say(f"results {store}; show them again with: {sibling_command('status', '--store', store)}")
+    say(f"next    {sibling_command('dashboard', store)}")
+    say(f"        {sibling_command('answer', '--full', '--store', store)}")

@@ -7,11 +7,14 @@ permafrost plan --sweep my.yaml --pilot  # if the store has no trial on this dev
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-import typer
 from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
 
+from orchestrator.analysis.cells import by_cell, cell_label, objective_group, varying_settings
 from orchestrator.commands.launch_command import DEFAULT_SWEEP
 from orchestrator.config import options
 from orchestrator.config.console import reported, say, stderr, stdout
@@ -20,13 +23,14 @@ from orchestrator.forecast.forecast import Forecast, forecast_of
 from orchestrator.forecast.pilot import Pilots
 from orchestrator.session.bounds import Bounds
 from orchestrator.session.session import Launch
-from orchestrator.session.setting_table import setting_table
-from orchestrator.session.tables import plan_lines
+from orchestrator.session.tables import ITEMS, plan_lines
 from orchestrator.sweeps.cluster_spec import ClusterSpec, device_line, find_cluster
 from orchestrator.sweeps.load_sweep import load_sweep
 from orchestrator.sweeps.plan import Plan
-from orchestrator.sweeps.sweep import MAX_TRIALS
-from trials.spec import steps_an_epoch
+from trials.spec import TrialSpec, steps_an_epoch
+from trials.tasks.task import head_of
+
+MOST_SETTINGS = 60  # that are listed
 
 
 def plan(
@@ -35,17 +39,6 @@ def plan(
     store: options.ClusterStore = None,
     settings: options.Settings = None,
     pilot: options.Pilot = False,
-    slots: Annotated[
-        int | None,
-        typer.Option(
-            "--slots",
-            metavar="N",
-            min=1,
-            max=MAX_TRIALS,
-            help="Trials that run at the same time.",
-            show_default="as many as fit",
-        ),
-    ] = None,
     offline: options.Offline = False,
     cpus: options.Cpus = None,
     gpus: options.Gpus = None,
@@ -58,7 +51,7 @@ def plan(
 
         permafrost plan --sweep my.yaml --pilot
 
-        permafrost plan --sweep my.yaml --cluster gpus.yaml --slots 16 --json
+        permafrost plan --sweep my.yaml --cluster gpus.yaml --json
 
     Exit codes: 0 planned, 2 invalid setting, 3 missing or broken file.
     """
@@ -68,7 +61,7 @@ def plan(
         launch, fetched = Launch.begin(where, Bounds(), store, stderr), dict[str, None]()
         with launch.lookup(offline=offline, fetched=lambda name: fetched.update({name: None})) as lookup:
             ahead = launch.plan(declared, document, lookup)
-        forecast = forecast_of(ahead, launch.results, where, pilots=Pilots(say) if pilot else None, slots=slots)
+        forecast = forecast_of(ahead, launch.results, where, pilots=Pilots(say) if pilot else None)
         if as_json:
             print(json.dumps(_as_json(ahead, forecast, list(fetched), launch.results.address, where)))
         else:
@@ -101,3 +94,28 @@ def _as_json(plan: Plan, forecast: Forecast, fetched: list[str], store: str, clu
         "notes": list(plan.notes),
         "forecast": forecast.as_json(),
     }
+
+
+def setting_table(plan: Plan) -> Table:
+    """One row per setting of a plan: what it freezes, and how many of its seeds are complete."""
+    specs = [*plan.trials, *plan.stand_ins]
+    varying, cells = varying_settings(specs), by_cell(specs)
+    to_run = {spec.trial_id for spec in plan.ahead}
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    table.add_column("setting", overflow="fold")
+    table.add_column("seeds complete", justify="right", no_wrap=True)
+    names = {cell: _name_of(replicates[0], varying, cells) for cell, replicates in cells.items()}
+    for cell, replicates in [*cells.items()][:MOST_SETTINGS]:
+        complete = sum(spec.trial_id not in to_run for spec in replicates)
+        table.add_row(Text(names[cell]), f"{complete} of {len(replicates)}")
+    if (more := len(cells) - MOST_SETTINGS) > 0:
+        table.add_row(f"and {more:,} more", "")
+    return table
+
+
+def _name_of(spec: TrialSpec, varying: Sequence[str], cells: Mapping[str, Sequence[TrialSpec]]) -> str:
+    """The label of a setting, with its corpus and train size where these vary."""
+    name = cell_label(spec, varying)
+    groups = {objective_group(replicates[0]) for replicates in cells.values()}
+    _, _, corpus, size = objective_group(spec)
+    return name if len(groups) == 1 else f"{name}, {corpus}, {size:,} train {ITEMS[head_of(spec.task)]}"

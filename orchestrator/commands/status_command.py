@@ -9,29 +9,40 @@ permafrost status --store results --follow
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
+import pyarrow as pa
 import typer
 
+from orchestrator.analysis.freeze_names import froze
 from orchestrator.analysis.summary import CellSummary
 from orchestrator.api.answering import chosen_sweep
 from orchestrator.api.tabulating import Table
 from orchestrator.claims import running_drivers
-from orchestrator.commands.trial_list import list_trials
 from orchestrator.config import options
 from orchestrator.config.console import DEFAULT_STORE, reported, stdout
-from orchestrator.config.quantities import counted
+from orchestrator.config.quantities import counted, points
+from orchestrator.execution.events import last_line
 from orchestrator.forecast import pace
-from orchestrator.session.following import follow_store
 from orchestrator.session.so_far import so_far_lines
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.evidence import TRIAL_COLUMNS
-from orchestrator.store.stored_specs import planned_specs
+from orchestrator.store.parts import Follower
+from orchestrator.store.schema import TRIALS
+from orchestrator.store.stored_specs import planned_specs, stored_spec
 from orchestrator.store.sweep_plans import SweepPlan
 from orchestrator.sweeps.corpus_words import dev_size
+from trials.metrics.metric import metric_label
+from trials.record import COSTS
+from trials.spec import TrialSpec
+from trials.state import State
+from trials.tasks.task import score_name
+
+_POLL_S = 2.0
 
 
 def status(
@@ -62,9 +73,9 @@ def status(
     with reported():
         results = open_store(store)
         if follow:
-            follow_store(results, chosen_sweep(results, sweep), stdout.print_line)
+            _follow_store(results, chosen_sweep(results, sweep), stdout.print_line)
         if each_trial:
-            list_trials(results, as_json=as_json)
+            _list_trials(results, as_json=as_json)
             return
         plans = results.sweeps() if sweep is None else [chosen_sweep(results, sweep)]
         if earlier:
@@ -116,3 +127,108 @@ def _checkpoint_notes(plan: SweepPlan, trials: list[dict[str, Any]]) -> list[str
 def _counts(plan: SweepPlan, cells: Sequence[CellSummary]) -> dict[str, Any]:
     states: Counter[str] = sum((cell.states for cell in cells), Counter())
     return {"name": plan.name, "planned": len(plan.trials), "cells": len(cells), "states": dict(sorted(states.items()))}
+
+
+def _list_trials(results: ResultStore, *, as_json: bool) -> None:
+    """One line per trial: id, state, best dev score in points, label. Trials that have not ended come last."""
+    rows = results.trials(TRIALS.names).to_pylist()
+    specs = {row["trial_id"]: stored_spec(row["spec"], row["trial_id"]) for row in rows}
+    unfinished = _unfinished_trials(results, rows)
+    unfinished_ids = {trial.spec.trial_id for trial in unfinished}
+    listed: list[dict[str, Any]] = [
+        {"trial_id": i, "state": row["state"], "score": row["best_score"], "label": specs[i].label}
+        | {"froze": froze(specs[i], row)}
+        | ({"costs": {name: row[name] for name in COSTS}} if as_json else {})
+        for row in sorted(rows, key=lambda row: specs[row["trial_id"]].label)
+        if (i := row["trial_id"]) not in unfinished_ids
+    ]
+    for trial in unfinished:
+        state = "running" if trial.is_running else "interrupted"
+        values = {"trial_id": trial.spec.trial_id, "state": state, "score": trial.score, "label": trial.spec.label}
+        listed.append(values | {"epoch": trial.epoch, "epochs": trial.spec.optim.epochs})
+    if as_json:
+        print(json.dumps({"trials": listed}))
+        return
+    for entry in listed:
+        score = "" if entry["score"] is None else points(entry["score"])
+        more = f"epoch {entry['epoch']:g}/{entry['epochs']}" if "epoch" in entry else entry["froze"]
+        line = f"{entry['trial_id']}  {entry['state'] or 'unknown':<13}  {score:>6}  {entry['label']}  {more}"
+        stdout.print_line(line.rstrip())
+
+
+@dataclass(frozen=True)
+class _Unfinished:
+    """A trial whose newest attempt has evaluations but has not ended.
+
+    Attributes:
+        is_running: Whether a driver runs it; else the next launch resumes it.
+        epoch, score: The newest evaluation.
+    """
+
+    spec: TrialSpec
+    is_running: bool
+    epoch: float
+    score: float
+
+
+def _unfinished_trials(store: ResultStore, ended: Sequence[Mapping[str, Any]]) -> list[_Unfinished]:
+    """The unfinished trials of all sweeps of a store, in the order of their labels. Raises StoreError.
+
+    Args:
+        ended: The rows of ended trials: `trial_id`, `attempt`.
+    """
+    attempts = {row["trial_id"]: row["attempt"] for row in ended}
+    newest = _newest_attempts(store)
+    begun = {i for i, (attempt, *_) in newest.items() if attempt > attempts.get(i, 0)}
+    unfinished = _planned(store, begun) if begun else {}
+    listed = sorted(unfinished.values(), key=lambda trial: trial[0].label)
+    return [_Unfinished(spec, is_running, *newest[spec.trial_id][1:]) for spec, is_running in listed]
+
+
+def _newest_attempts(store: ResultStore) -> dict[str, tuple[int, float, float]]:
+    """Trial id -> its newest attempt with evaluations, and epoch and score of the last one."""
+    parts = Follower(store.storage, "epochs", ("trial_id", "attempt", "step", "epoch", "score")).poll().rows
+    if not parts:
+        return {}
+    rows = pa.concat_tables(parts).sort_by([("trial_id", "ascending"), ("attempt", "ascending"), ("step", "ascending")])
+    columns = (rows[name].to_pylist() for name in ("trial_id", "attempt", "epoch", "score"))
+    return {
+        trial_id: (attempt, epoch, score)
+        for trial_id, attempt, epoch, score in zip(*columns, strict=True)
+        if epoch is not None and score is not None
+    }
+
+
+def _planned(store: ResultStore, wanted: set[str]) -> dict[str, tuple[TrialSpec, bool]]:
+    """Trial id -> its spec in the newest plan, and whether a driver runs it."""
+    running = {trial_id for driver in running_drivers(store.storage) for trial_id in driver.trials}
+    specs = {trial_id: spec for plan in store.sweeps() for trial_id, spec in plan.trials if trial_id in wanted}
+    return {trial_id: (stored_spec(spec, trial_id), trial_id in running) for trial_id, spec in specs.items()}
+
+
+def _follow_store(store: ResultStore, plan: SweepPlan, write: Callable[[str], None]) -> None:
+    """Write one line for each trial that has ended or ends, until no driver runs the sweep. Raises StoreError."""
+    specs = {trial_id: stored_spec(spec, trial_id) for trial_id, spec in plan.trials}
+    follower, ended = (
+        Follower(store.storage, "trials", ("trial_id", "attempt", "state", "best_score", "error")),
+        dict[str, str](),
+    )
+    while True:
+        is_running = bool(running_drivers(store.storage, plan.name))
+        for part in follower.poll().rows:
+            for row in part.to_pylist():
+                spec = specs.get(row["trial_id"])
+                if spec is not None and ended.get(spec.trial_id) != (result := _result(row, spec)):
+                    ended[spec.trial_id] = result
+                    write(f"{len(ended)}/{len(specs)} {row['state']:<9} {spec.label}{result}")
+        if not is_running:
+            write(f"sweep {plan.name}: not running; {len(ended)} of {counted(len(specs), 'trial')} ended.")
+            return
+        time.sleep(_POLL_S)
+
+
+def _result(row: dict[str, Any], spec: TrialSpec) -> str:
+    metric = metric_label(score_name(spec.task, spec.score))
+    score = "" if row["best_score"] is None else f"  {metric} {points(row['best_score'])}"
+    error = "" if row["state"] == State.COMPLETED else f"  {last_line(str(row['error'] or ''))}"
+    return score + error

@@ -132,13 +132,11 @@ def forecast_of(
     cluster: ClusterSpec,
     *,
     pilots: Pilots | None = None,
-    slots: int | None = None,
 ) -> Forecast:
     """The forecast of the trials that a plan has left to run.
 
     Args:
         pilots: If given, runs pilots of shapes that no trial of the store has.
-        slots: Trials that run at the same time; by default as many as the machine or the cluster file allows.
 
     Raises:
         MissingError: A pilot ended early.
@@ -159,7 +157,7 @@ def forecast_of(
         if of_pilots := pilots.of(plan.ahead, seen, resources.cpus, gpu=gpus > 0):
             source.append(f"pilots of {counted(len(of_pilots), 'shape')}")
             timed += of_pilots
-    slots = slots or slots_of(cluster, resources, gpus)
+    slots = slots_of(cluster, resources, gpus)
     nothing = Forecast(plan.sweep.name, time.time(), device or "an unknown device", slots, len(plan.ahead))
     seconds = {spec.trial_id: expected_s(spec, timed) for spec in plan.ahead}
     known = {trial_id: took for trial_id, took in seconds.items() if took is not None}

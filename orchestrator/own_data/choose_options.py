@@ -290,7 +290,6 @@ def _word(name: str) -> str:
 
 DATA = (
     "task", "format", "words", "tags", "text", "pair", "label", "document", "scheme", "train", "dev", "test",
-    "held_out", "folds",
 )  # fmt: skip
 """What somebody's data are."""
 

@@ -26,10 +26,9 @@ from dashboards.views.kit.cards import (
     settings_of,
     short_answers,
 )
-from orchestrator.analysis.answer import Answer
+from orchestrator.analysis.answer import Answer, freeze_yaml
 from orchestrator.analysis.answer_text import Loss
 from orchestrator.analysis.decide import decide
-from orchestrator.analysis.own_training import freeze_yaml
 from tests.builders import SPEC
 from tests.dashboards.stores import specs
 from tests.dashboards.views.conftest import CLEAR

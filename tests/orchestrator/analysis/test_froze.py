@@ -6,8 +6,8 @@ from typing import Any
 
 import pandas as pd
 
+from orchestrator.analysis.answer import freeze_yaml
 from orchestrator.analysis.freeze_names import freeze_name, froze, froze_by, layer_strip, parts, strip_and_word
-from orchestrator.analysis.own_training import freeze_yaml
 from orchestrator.analysis.trial_frame import trial_frame
 from tests.builders import make_spec
 from tests.examples import each

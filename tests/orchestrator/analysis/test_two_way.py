@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from orchestrator.analysis.exponential_losses import exponential_ratio
 from orchestrator.analysis.two_way import (
     GUARD,
     PRIOR_DF,
@@ -14,6 +13,7 @@ from orchestrator.analysis.two_way import (
     document_sizes,
     ends,
     estimate,
+    exponential_ratio,
     interval,
     item_losses,
     moderated,

@@ -12,10 +12,10 @@ import pytest
 from rich.console import Console
 
 from orchestrator.analysis.summary import CellSummary
+from orchestrator.commands.plan_command import setting_table
 from orchestrator.config.console import SafeConsole
 from orchestrator.config.notebook import NotebookOutput
 from orchestrator.session.display import LiveDisplay, RunningTrials
-from orchestrator.session.setting_table import setting_table
 from orchestrator.session.tables import cell_tables, failure_table, plan_lines, unbroken
 from orchestrator.store import open_store
 from orchestrator.sweeps.cluster_spec import ClusterSpec, settled

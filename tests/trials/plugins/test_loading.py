@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.analysis.answer import freeze_yaml
 from orchestrator.analysis.cells import cell_columns
 from orchestrator.analysis.freeze_names import freeze_name, layer_strip
-from orchestrator.analysis.own_training import freeze_yaml
 from orchestrator.analysis.summary import summarise
 from orchestrator.session.tables import cell_tables
 from tests.builders import make_spec

@@ -12,7 +12,7 @@ from torch import nn
 from transformers import DataCollatorForTokenClassification, Trainer, TrainingArguments
 
 from orchestrator import api
-from orchestrator.analysis.own_training import own_training_lines
+from orchestrator.analysis.answer import own_training_lines
 from tests.examples import each
 from tests.trials.conftest import TrialMaker
 from trials.cache.encoding import encode_for
