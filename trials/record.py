@@ -172,8 +172,7 @@ class EpochRecord:
     )
     peak_memory_bytes: int | None = field(
         metadata=_column(
-            "Largest memory of torch's allocator on a GPU. Empty on a CPU, where only the worker's is known; in older "
-            "stores that is what stands here.",
+            "Largest memory of torch's allocator on a GPU. Empty on a CPU, where only the worker's is known.",
             per_trial="max",
             label="peak memory (MiB)",
             unit=2.0**20,
@@ -193,7 +192,7 @@ class EpochRecord:
     accumulation: int = field(metadata=_of_trial("Parts that a batch was split into, for want of memory.", bits=32))
     padding_free: int | None = field(
         metadata=_of_trial(
-            "1 if batches lay end to end, without padding; 0 if they were padded. Empty in older stores: padded.",
+            "1 if batches lay end to end, without padding; 0 if they were padded.",
             bits=32,
         )
     )
@@ -219,24 +218,20 @@ class EpochRecord:
     frozen_layers: int | None = field(  # with a default, as older checkpoints lack it
         default=None,
         metadata=_column(
-            "Encoder layers that were frozen in the last step. It falls with gradual unfreezing, and grew with the "
-            "freezing rules of earlier versions; empty in older stores.",
+            "Encoder layers that were frozen in the last step. It falls with gradual unfreezing.",
             per_trial="last",
             bits=32,
         ),
     )
     mean_frozen_layers: float | None = field(  # likewise a default
         default=None,
-        metadata=_column(
-            "Mean number of frozen encoder layers over all steps so far; empty in older stores.", per_trial="last"
-        ),
+        metadata=_column("Mean number of frozen encoder layers over all steps so far.", per_trial="last"),
     )
     step_mode: str | None = field(  # likewise a default
         default=None,
         metadata=_of_trial(
             "How training steps ran: `rows` (sentences end to end, on a CPU), `padded` (padded batches), `graphs` (the "
-            "same, each step replayed as a CUDA graph), `plain` (padded, attention without a fused kernel). Empty in "
-            "older stores: `rows` or `padded`, see padding_free."
+            "same, each step replayed as a CUDA graph), `plain` (padded, attention without a fused kernel)."
         ),
     )
     refused_modes: str | None = field(  # likewise a default

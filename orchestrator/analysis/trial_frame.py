@@ -142,9 +142,8 @@ def described(trials: pd.DataFrame, specs: Mapping[str, TrialSpec]) -> pd.DataFr
             frame[name] = None if name in TEXTS else np.nan
         if name not in TEXTS:
             frame[name] = frame[name].astype("float64")
-    frame["padding_free"] = frame["padding_free"].fillna(0.0)  # older trials padded their batches
-    on_rows = frame["padding_free"] > 0  # and older ones, of which none ran right on a GPU, step by step
-    frame["step_mode"] = frame["step_mode"].where(frame["step_mode"].notna(), np.where(on_rows, "rows", "padded"))
+    frame["padding_free"] = frame["padding_free"].fillna(0.0)
+    frame["step_mode"] = frame["step_mode"].fillna("padded")
     if len(frame):
         frame = with_own_rates(frame, specs)
     return with_collapses(with_costs(frame))

@@ -46,7 +46,7 @@ def split_size(data: DataSpec, split: Literal["train", "dev", "test"], unit: str
 
 
 def dev_size(task: str, data: DataSpec) -> str:
-    """How large dev is; empty where an older store does not say."""
+    """How large dev is; empty where the corpus does not say."""
     return split_size(data, "dev", unit_of(TASKS[task]) if task in TASKS else "items") if data.sizes else ""
 
 
