@@ -24,8 +24,7 @@ import pyarrow.compute as pc
 
 from orchestrator.config.quantities import counted
 from orchestrator.storage.open_storage import open_storage
-from orchestrator.storage.several import SeveralStorages
-from orchestrator.storage.storage import BrokenError, FolderStorage, NewerError, Storage
+from orchestrator.storage.storage import BrokenError, FolderStorage, NewerError, SeveralStorages, Storage
 from orchestrator.store.evidence import TRIAL_COLUMNS, Evidence, all_sentences, evidence_of
 from orchestrator.store.parts import PartFolder, report
 from orchestrator.store.schema import ALL_TABLES, CHECKPOINTS, SCHEMA_VERSION

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from orchestrator.storage.address import Address, endpoint_url, is_address, parse_address, scrubbed
 from tests.examples import each
@@ -31,25 +29,6 @@ def refusal(text: str) -> str:
 )
 def test_an_address_is_read(text: str, address: Address) -> None:
     assert parse_address(text) == address
-
-
-NAMES = st.text("abcdefghijklmnopqrstuvwxyz0123456789-._", min_size=1, max_size=8)
-OPTIONS = st.fixed_dictionaries(
-    {},
-    optional={
-        "endpoint_override": st.sampled_from(
-            ["localhost:9000", "http://127.0.0.1:9", "https://s3.example.org", "[::1]:9"]
-        ),
-        "region": st.sampled_from(["us-east-1", "auto"]),
-        "scheme": st.sampled_from(["http", "https"]),
-    },
-)
-
-
-@given(NAMES, st.lists(NAMES, max_size=3), OPTIONS)
-def test_an_address_that_is_shown_leads_to_the_same_place(host: str, path: list[str], options: dict[str, str]) -> None:
-    address = Address("s3", host, "/".join(path), options)
-    assert parse_address(str(address)) == address
 
 
 @each("text", ["ftp://host/x", "file:///tmp/x", "s3:/bucket/x", "hdfs://node/x", "https://a:b@host/x"])

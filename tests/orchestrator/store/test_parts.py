@@ -83,31 +83,6 @@ def test_a_compaction_that_comes_too_late_lets_the_other_one_be(parts: PartFolde
     assert steps(parts) == [1, 2]
 
 
-def test_what_was_read_when_a_part_vanished_is_not_read_again(parts: PartFolder) -> None:
-    for step in (1, 2):
-        parts.append([epoch(step=step)])
-    vanished, read = parts.names()[1], list[str]()
-
-    def once(name: str) -> str:
-        read.append(name)
-        if name == vanished:
-            parts.storage.delete(name)
-            raise FileNotFoundError(name)
-        return name
-
-    assert parts.read_each(once)[1] == {name: name for name in parts.names()}
-    assert sorted(read) == sorted({*read})
-
-
-def test_parts_that_vanish_again_and_again_are_told(parts: PartFolder) -> None:
-    def gone(name: str) -> None:
-        raise FileNotFoundError(name)
-
-    parts.append([epoch(step=1)])
-    with pytest.raises(StoreError, match=r"vanish while they are read\. Try again"):
-        parts.read_each(gone)
-
-
 def test_a_reader_beside_a_compacting_writer_always_sees_every_row(parts: PartFolder) -> None:
     parts.append([epoch(step=0)])
     done = threading.Event()
@@ -280,25 +255,6 @@ def test_compaction_leaves_parts_alone_that_have_their_size_however_large_the_ta
     assert max(written) < 450_000  # of what came since and what was not full, 250 and 200 kB; all is 1 MB in the end
     assert len(parts.names()) < 10
     assert steps(parts) == list(range(200))
-
-
-def test_rows_are_rewritten_a_group_at_a_time_and_groups_stay_of_one_size(
-    local: FolderStorage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    one = PartFolder(local.at("one"), EPOCHS)
-    one.append([noisy(0)])
-    row = one.read().nbytes
-    monkeypatch.setattr("orchestrator.store.parts.GROUP_BYTES", 10.5 * row)
-    parts = PartFolder(local, EPOCHS)
-    for step in range(0, 50, 2):
-        parts.append([noisy(step), noisy(step + 1)])
-        if step % 8 == 6:
-            parts.compact()
-    groups = pq.read_metadata(pa.BufferReader(parts.storage.read(parts.names()[0])))
-    sizes = [groups.row_group(index).num_rows for index in range(groups.num_row_groups)]
-    assert sum(sizes) == 48
-    assert all(5 <= size <= 11 for size in sizes[:-1])
-    assert steps(parts) == list(range(50))
 
 
 def test_a_new_part_stands_where_the_parts_stood_that_it_replaces(parts: PartFolder) -> None:

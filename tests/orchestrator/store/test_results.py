@@ -99,13 +99,6 @@ def test_rows_come_in_order_whatever_the_trials_id_is(number: int, n: int) -> No
         assert store.predictions(trial_id)["sentence"].to_pylist() == list(range(n))
 
 
-def test_one_tag_of_two_levels_and_two_splits_is_four_rows(store: ResultStore) -> None:
-    rows = [tag(split=split, level=level) for split in ("dev", "test") for level in ("span", "token")]
-    store.append("tags", [*rows, *rows])
-    found = [(row["split"], row["level"]) for row in store.tags().to_pylist()]
-    assert found == [("dev", "span"), ("dev", "token"), ("test", "span"), ("test", "token")]
-
-
 # --- Compaction and kills
 
 
@@ -140,13 +133,6 @@ def test_compaction_changes_nothing_that_is_read_and_a_kill_in_its_middle_gives_
     store.compact()
     assert snapshot(store) == before
     assert [len(store.storage.at(table).files()) for table in TABLES] == [1] * len(TABLES)
-
-
-def test_a_kill_while_the_mark_was_made_leaves_a_folder_that_can_be_used(tmp_path: Path) -> None:
-    (tmp_path / f".{MARKER}.12345678.tmp").write_text("{")
-    store = open_store(tmp_path, must_exist=False)
-    store.append("epochs", [epoch()])
-    assert len(open_store(tmp_path).epochs()) == 1
 
 
 Key = tuple[str, int, int]
@@ -241,13 +227,6 @@ def test_suggestions_are_rows_of_the_plan_which_is_replaced_and_read_while_it_is
     assert len(store.storage.at("sweeps").at("s").files()) == 1
     store.add_plan(store.sweeps()[0])
     assert len(store.storage.at("sweeps").at("s").files()) == 1
-
-
-def test_what_a_kill_left_of_a_plan_is_not_read(local_store: ResultStore) -> None:
-    local_store.add_plan(plan("tiny", "a"))
-    (local_store.root / "sweeps" / "tiny" / ".plan-9.json.12345678.tmp").write_text("{")
-    (local_store.root / "sweeps" / "empty").mkdir()
-    assert [found.name for found in local_store.sweeps()] == ["tiny"]
 
 
 @pytest.mark.parametrize("content", [b"{", b'{"name": "a", "time": 1, "source": "", "trials": [1]}', b"\xff"])
