@@ -52,7 +52,7 @@ if find_spec("orchestrator.extras.published"):  # an extra may be deleted
 
     FILES["study"] = ("Study file", Study, "A published study in `configs/published/`, as `compare` reads it.")
 if find_spec("orchestrator.extras.store_care"):
-    from orchestrator.extras.store_care.table_export import ABOUT
+    from orchestrator.extras.store_care.exports import ABOUT
 _BOUNDS = {"exclusiveMinimum": "> {}", "minimum": "≥ {}", "exclusiveMaximum": "< {}", "maximum": "≤ {}"}
 
 

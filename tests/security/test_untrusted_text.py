@@ -23,7 +23,7 @@ from orchestrator.api.model_card import model_card
 from orchestrator.commands.answer_command import answer
 from orchestrator.commands.status_command import status
 from orchestrator.config.console import stdout
-from orchestrator.extras.store_care.table_export import Format, export
+from orchestrator.extras.store_care.exports import Format, export_tables
 from orchestrator.store import ResultStore
 from tests.builders import make_spec
 from tests.dashboards.stores import Invented, specs, write_store
@@ -153,7 +153,7 @@ def test_no_file_of_a_report_has_one(store: ResultStore, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("form", first(1, Format))
 def test_no_exported_table_has_a_formula(form: Format, store: ResultStore, tmp_path: Path) -> None:
-    export(store, tmp_path, form)
+    export_tables(store, tmp_path, form)
     for path in tmp_path.glob("*.csv"):
         assert_no_formula(path.read_bytes().decode())
 

@@ -18,8 +18,7 @@ from orchestrator.config import options
 from orchestrator.config.console import DEFAULT_STORE, command_group, reported, stdout
 from orchestrator.config.quantities import counted
 from orchestrator.extras.store_care.check import check_store
-from orchestrator.extras.store_care.store_copy import export_store
-from orchestrator.extras.store_care.table_export import Format, export
+from orchestrator.extras.store_care.exports import Format, export_store, export_tables
 from orchestrator.storage.storage import Storage
 from orchestrator.store import open_store
 from orchestrator.store.schema import TABLES
@@ -83,7 +82,7 @@ def export_(
         permafrost export tables tables --store results --format parquet
     """
     with reported():
-        for name, n in export(open_store(store), folder, form).items():
+        for name, n in export_tables(open_store(store), folder, form).items():
             _line(f"{folder / name}.{form}  {counted(n, 'row')}")
 
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 from orchestrator.commands.app import app
 from orchestrator.extras.store_care.check import check_store
-from orchestrator.extras.store_care.table_export import ABOUT, dictionary
+from orchestrator.extras.store_care.exports import ABOUT, dictionary
 from orchestrator.storage.storage import Storage
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.schema import TABLES

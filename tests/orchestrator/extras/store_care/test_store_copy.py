@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.extras.store_care.check import check_store
-from orchestrator.extras.store_care.store_copy import export_store
+from orchestrator.extras.store_care.exports import export_store
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.stored_specs import planned_specs
 from orchestrator.store.sweep_plans import SweepPlan

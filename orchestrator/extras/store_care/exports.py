@@ -1,10 +1,11 @@
-"""Export the tables of a store for other programs, each trial's newest attempt only."""
+"""What a store holds for others, each trial's newest attempt only: its tables for other programs, or a copy of it."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,10 @@ import pyarrow.parquet as pq
 from pyarrow import csv
 
 from orchestrator.store.results import ResultStore
-from orchestrator.store.schema import COLUMNS, SCHEMA_VERSION
+from orchestrator.store.schema import COLUMNS, COMMIT_ORDER, KEYS, SCHEMA_VERSION
+from trials.datasets.corpus import SPLITS
 from trials.errors import RefusedError, StoreError
-from trials.escaping import csv_cell
+from trials.escaping import csv_cell, json_text
 
 DICTIONARY = "columns.md"
 ABOUT = {
@@ -39,7 +41,7 @@ class Format(StrEnum):
     PARQUET = "parquet"
 
 
-def export(store: ResultStore, folder: Path, form: Format) -> dict[str, int]:
+def export_tables(store: ResultStore, folder: Path, form: Format) -> dict[str, int]:
     """Write every table and a description of the columns into a folder; the number of rows of each table.
 
     Raises:
@@ -124,3 +126,45 @@ def _type(kind: pa.DataType) -> str:
     if pa.types.is_list(kind):
         return f"list of {kind.value_type}"
     return f"{kind.key_type} to {kind.item_type}" if pa.types.is_map(kind) else str(kind).replace("[us, tz=UTC]", "")
+
+
+def export_store(store: ResultStore, folder: Path) -> dict[str, int]:
+    """Write a compact copy of a store into a folder, to be given away: the newest attempt of each ended trial and the
+    newest plan of each sweep, without weights, checkpoints and the folders of this machine; the rows of each table.
+
+    Of every path in a spec the last two parts stay, as in `my-treebank/dev.conllu`; no trial's id depends on them. What
+    is broken is left out, with the completed trials that lost rows by it.
+
+    Raises:
+        RefusedError: the folder is not empty.
+        StoreError: the store cannot be read, or the folder cannot be written.
+    """
+    if folder.exists() and any(folder.iterdir()):
+        raise RefusedError(f"{folder}: is not empty. Give a new folder.")
+    rows: dict[str, list[dict[str, Any]]] = {table: getattr(store, table)().to_pylist() for table in COLUMNS}
+    lost = store.lost_attempts()
+    rows["trials"] = [row for row in rows["trials"] if row["spec"] and (row["trial_id"], row["attempt"]) not in lost]
+    for row in rows["trials"]:
+        row["spec"] = json_text(without_folders(json.loads(row["spec"])))
+    ended = {row["trial_id"] for row in rows["trials"]}
+    rows["commits"] = [{name: row[name] for name in KEYS["commits"]} for row in rows["trials"]]
+    new = ResultStore(folder)
+    for table in COMMIT_ORDER:
+        rows[table] = [row for row in rows[table] if row["trial_id"] in ended]
+        if rows[table]:
+            new.append(table, rows[table])
+    for plan in store.sweeps():
+        shown = tuple((trial_id, without_folders(spec)) for trial_id, spec in plan.trials)
+        new.add_plan(replace(plan, source=_last_parts(plan.source), trials=shown))
+    return {table: len(of_table) for table, of_table in rows.items() if table in COLUMNS}
+
+
+def without_folders(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """A spec as JSON values with the last two parts of every path."""
+    data = {key: [*map(_last_parts, spec["data"][key] or ())] for key in SPLITS if key in spec["data"]}
+    model = {"path": _last_parts(spec["model"]["path"])}
+    return {**spec, "data": {**spec["data"], **data}, "model": {**spec["model"], **model}}
+
+
+def _last_parts(path: str) -> str:
+    return "/".join(Path(path).parts[-2:])
