@@ -22,7 +22,7 @@ from orchestrator.config.quantities import percent
 from orchestrator.search.depth_search import Depths, DepthSearch
 from orchestrator.search.trial_results import StoredTrials
 from orchestrator.store import ResultStore
-from orchestrator.store.sweep_plans import SweepPlan
+from orchestrator.store.plans import SweepPlan
 from orchestrator.sweeps.search_spec import DepthGoalSpec, GoalSpec
 from tests.orchestrator.search.replay import recorded_trials, simulate
 from trials.settings import FreezeSpec

@@ -25,7 +25,7 @@ from orchestrator.execution.recorder import Recorder
 from orchestrator.search.depth_search import Depths, DepthSearch
 from orchestrator.search.trial_results import StoredTrials
 from orchestrator.store import ResultStore
-from orchestrator.store.sweep_plans import SweepPlan
+from orchestrator.store.plans import SweepPlan
 from orchestrator.sweeps.search_spec import DepthGoalSpec, GoalSpec
 from tests.builders import first_k, make_record, make_spec
 from tests.dashboards.views.made import selected

@@ -33,7 +33,7 @@ from orchestrator.extras.published.comparison import Comparison, compare_study
 from orchestrator.extras.published.study import load_study
 from orchestrator.session.tables import cell_tables
 from orchestrator.store import ResultStore
-from orchestrator.store.stored_specs import stored_spec
+from orchestrator.store.plans import stored_spec
 from tests.builders import make_spec
 from tests.dashboards.stores import Invented, specs, write_store
 from tests.dashboards.views.made import selected

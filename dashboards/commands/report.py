@@ -18,7 +18,7 @@ from orchestrator.commands.shown_answers import show_answers
 from orchestrator.config import options
 from orchestrator.config.console import DEFAULT_STORE, reported, say, stderr, step_progress
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.stored_specs import planned_specs
+from orchestrator.store.plans import planned_specs
 from trials.errors import ConfigError, RefusedError
 
 _NO_PICTURES = "--no-pictures"

@@ -36,9 +36,8 @@ from orchestrator.analysis.trial_frame import CONDITIONS, TEXTS, described
 from orchestrator.claims.claims import RunningDriver, began_at, likely_shares, running_drivers
 from orchestrator.store import ResultStore
 from orchestrator.store.parts import BrokenPart, Follower, PartFolder, latest
+from orchestrator.store.plans import SweepPlan, newest_plan, stored_spec
 from orchestrator.store.schema import KEYS, METRICS, TABLES
-from orchestrator.store.stored_specs import stored_spec
-from orchestrator.store.sweep_plans import SweepPlan, newest_plan
 from trials.errors import StoreError
 from trials.record import MEASURED
 from trials.settings import Seeds

@@ -22,7 +22,7 @@ from dashboards.views.kit.components import part_id
 from dashboards.views.kit.part import EmptyPartError, Part
 from orchestrator.analysis.answer import Answer
 from orchestrator.config.quantities import counted
-from orchestrator.store.sweep_plans import is_beside
+from orchestrator.store.plans import is_beside
 from trials.state import State as TrialState
 
 MOST_ANSWERED = 8  # of the newest sweeps

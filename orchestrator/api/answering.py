@@ -11,8 +11,7 @@ from orchestrator.analysis.answer_text import curve_lines, lines_of
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.config.console import DEFAULT_STORE
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.stored_specs import planned_specs
-from orchestrator.store.sweep_plans import SweepPlan, is_beside
+from orchestrator.store.plans import SweepPlan, is_beside, planned_specs
 from trials.errors import ConfigError, NothingMatchedError
 from trials.escaping import escaped, html
 from trials.record import SAVED

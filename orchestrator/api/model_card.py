@@ -15,7 +15,7 @@ from orchestrator.analysis.freeze_names import FreezeName, dropout_sentence, fro
 from orchestrator.config.quantities import counted, points
 from orchestrator.config.yaml_document import MAX_BYTES, parsed
 from orchestrator.store import ResultStore
-from orchestrator.store.stored_specs import planned_specs, stored_spec
+from orchestrator.store.plans import planned_specs, stored_spec
 from trials.errors import ConfigError
 from trials.escaping import markdown
 from trials.models.family import CAUSAL, is_causal

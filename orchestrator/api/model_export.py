@@ -11,7 +11,7 @@ from orchestrator.config.console import DEFAULT_STORE
 from orchestrator.config.notebook import CONSOLE, notebook_output
 from orchestrator.config.quantities import duration, points
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.stored_specs import LISTING, stored_spec
+from orchestrator.store.plans import stored_spec
 from orchestrator.store.stored_tensors import find_weights
 from trials.errors import ConfigError, NothingMatchedError, RefusedError
 from trials.record import EpochRecord
@@ -109,7 +109,7 @@ def _only_match(prefix: str, ids: Iterable[str], store: str) -> str:
     """The id that begins with a prefix."""
     matches = sorted({i for i in ids if i.startswith(prefix)})
     if not matches:
-        raise NothingMatchedError(f"no trial {prefix!r} in {store}. `{LISTING}` lists them.")
+        raise NothingMatchedError(f"no trial {prefix!r} in {store}. `permafrost status --trials` lists them.")
     if len(matches) > 1:
         raise ConfigError(f"{prefix!r} matches {len(matches)} trials: {', '.join(matches[:4])}. Give more digits.")
     return matches[0]

@@ -17,8 +17,7 @@ from orchestrator.session.outcome import earlier_note
 from orchestrator.session.tables import cell_tables, cut_off_notes
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.evidence import TRIAL_COLUMNS
-from orchestrator.store.stored_specs import planned_specs
-from orchestrator.store.sweep_plans import SweepPlan
+from orchestrator.store.plans import SweepPlan, planned_specs
 from trials.spec import TrialSpec
 
 if TYPE_CHECKING:

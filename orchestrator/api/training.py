@@ -21,8 +21,7 @@ from orchestrator.session.bounds import Bounds
 from orchestrator.session.outcome import Outcome
 from orchestrator.session.session import Launch
 from orchestrator.store import open_store
-from orchestrator.store.stored_specs import planned_specs
-from orchestrator.store.sweep_plans import SweepPlan
+from orchestrator.store.plans import SweepPlan, planned_specs
 from orchestrator.sweeps.cluster_spec import find_cluster, settled
 from orchestrator.sweeps.plan import Plan, brought_up_to_date
 from orchestrator.sweeps.sweep import SweepSpec

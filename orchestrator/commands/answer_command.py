@@ -16,7 +16,7 @@ from orchestrator.commands.shown_answers import show_answers
 from orchestrator.config import options
 from orchestrator.config.console import DEFAULT_STORE, reported, say
 from orchestrator.store import open_store
-from orchestrator.store.stored_specs import planned_specs
+from orchestrator.store.plans import planned_specs
 
 ToleranceOption = Annotated[
     float | None,

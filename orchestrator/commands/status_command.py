@@ -32,9 +32,8 @@ from orchestrator.session.so_far import so_far_lines
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.evidence import TRIAL_COLUMNS
 from orchestrator.store.parts import Follower
+from orchestrator.store.plans import SweepPlan, planned_specs, stored_spec
 from orchestrator.store.schema import TRIALS
-from orchestrator.store.stored_specs import planned_specs, stored_spec
-from orchestrator.store.sweep_plans import SweepPlan
 from orchestrator.sweeps.corpus_words import dev_size
 from trials.metrics.metric import metric_label
 from trials.record import COSTS

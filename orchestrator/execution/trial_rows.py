@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from orchestrator.execution.provenance import git_commit, versions
+from orchestrator.store.plans import spec_columns
 from orchestrator.store.schema import EPOCHS
-from orchestrator.store.stored_specs import spec_columns
 from trials.datasets.corpus import Item, labels_of
 from trials.record import EpochRecord, SplitReport, loss_fall, trial_totals
 from trials.spec import TrialSpec

@@ -27,7 +27,7 @@ from rich.text import Text
 from orchestrator.config.quantities import HOUR, counted, duration
 from orchestrator.forecast.pilot import Pilots, Timing, work_passes
 from orchestrator.store import ResultStore
-from orchestrator.store.stored_specs import stored_spec
+from orchestrator.store.plans import stored_spec
 from orchestrator.sweeps.cluster_spec import ClusterSpec, Prices, gpus_here, slots_of
 from orchestrator.sweeps.plan import Plan
 from orchestrator.sweeps.trial_resources import Resources

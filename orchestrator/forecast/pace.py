@@ -15,8 +15,7 @@ from orchestrator.config.quantities import time_left as time_left_text
 from orchestrator.execution.trial_queue import Chances
 from orchestrator.store import ResultStore
 from orchestrator.store.parts import Follower
-from orchestrator.store.stored_specs import stored_spec
-from orchestrator.store.sweep_plans import SweepPlan
+from orchestrator.store.plans import SweepPlan, stored_spec
 from trials.prefix.work import epoch_passes, shape_key
 from trials.record import EpochRecord, paid_prefix_s
 from trials.spec import TrialSpec

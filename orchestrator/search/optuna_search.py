@@ -23,7 +23,7 @@ from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from orchestrator.search.trial_results import Cell
-from orchestrator.store.sweep_plans import Suggestion
+from orchestrator.store.plans import Suggestion
 from orchestrator.sweeps.search_points import at_random
 from orchestrator.sweeps.search_spec import Layers, SearchSpec, less_is_better
 from orchestrator.sweeps.space import Axis, Point, Space, Taken, again, walk

@@ -10,7 +10,7 @@ from orchestrator.execution.trial_queue import Listed, Source
 from orchestrator.search.steering import FixedCells, Steering
 from orchestrator.search.trial_results import StoredTrials
 from orchestrator.store import ResultStore
-from orchestrator.store.sweep_plans import Suggestion
+from orchestrator.store.plans import Suggestion
 from orchestrator.sweeps.expansion import layers_of, replicates
 from orchestrator.sweeps.plan import Plan, as_neighbours
 from orchestrator.sweeps.space import LayersError, Point

@@ -11,8 +11,7 @@ from orchestrator.config.quantities import counted
 from orchestrator.execution.events import last_line
 from orchestrator.execution.stop_request import StopRequest
 from orchestrator.store import ResultStore
-from orchestrator.store.stored_specs import planned_specs
-from orchestrator.store.sweep_plans import SweepPlan
+from orchestrator.store.plans import SweepPlan, planned_specs
 from orchestrator.sweeps.plan import Plan
 from trials.spec import TrialSpec
 from trials.state import State

@@ -27,8 +27,7 @@ from orchestrator.storage.open_storage import open_storage
 from orchestrator.storage.storage import BrokenError, FolderStorage, NewerError, SeveralStorages, Storage
 from orchestrator.store.evidence import TRIAL_COLUMNS, Evidence, all_sentences, evidence_of
 from orchestrator.store.parts import PartFolder, report
-from orchestrator.store.schema import ALL_TABLES, CHECKPOINTS, SCHEMA_VERSION
-from orchestrator.store.sweep_plans import (
+from orchestrator.store.plans import (
     SWEEPS,
     Suggestion,
     SweepPlan,
@@ -38,6 +37,7 @@ from orchestrator.store.sweep_plans import (
     read_plan,
     write_plan,
 )
+from orchestrator.store.schema import ALL_TABLES, CHECKPOINTS, SCHEMA_VERSION
 from trials.errors import StoreError
 from trials.sources.cache import is_plain
 from trials.spec import TrialSpec

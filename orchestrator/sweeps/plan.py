@@ -12,8 +12,7 @@ from orchestrator.analysis.cells import by_cell
 from orchestrator.config.quantities import counted
 from orchestrator.config.yaml_document import Document
 from orchestrator.store import ResultStore
-from orchestrator.store.stored_specs import checked_spec
-from orchestrator.store.sweep_plans import Suggestion, SweepPlan
+from orchestrator.store.plans import Suggestion, SweepPlan, checked_spec
 from orchestrator.sweeps.expansion import expand, layers_of, replicates
 from orchestrator.sweeps.notes import plan_notes
 from orchestrator.sweeps.plan_checks import check_search

@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 
 from orchestrator.store import ResultStore
+from orchestrator.store.plans import Suggestion, SweepPlan
 from orchestrator.store.schema import COMMIT_ORDER
-from orchestrator.store.sweep_plans import Suggestion, SweepPlan
 
 FOLDER = Path(__file__).parent / "golden_store"
 TRIALS = ("0123456789abcdef", "fedcba9876543210")

@@ -19,7 +19,7 @@ from dashboards.report.files import write_report
 from dashboards.views.kit.drawing import DARK, LIGHT
 from dashboards.views.registry import VIEWS
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.sweep_plans import SweepPlan
+from orchestrator.store.plans import SweepPlan
 from tests.browser.every_page import SIZES
 from tests.browser.harness import Served, Watched, axe, drawn, serving, wait_until_drawn, watching
 from tests.dashboards.stores import START, Invented, append, specs, write_store

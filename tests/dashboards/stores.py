@@ -15,9 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from orchestrator.store import ResultStore, open_store
+from orchestrator.store.plans import SweepPlan, spec_columns
 from orchestrator.store.schema import TABLES
-from orchestrator.store.stored_specs import spec_columns
-from orchestrator.store.sweep_plans import SweepPlan
 from tests.builders import make_spec
 from trials.spec import TrialSpec
 

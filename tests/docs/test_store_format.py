@@ -11,8 +11,8 @@ import pytest
 
 from docs import reference
 from orchestrator.store import open_store
+from orchestrator.store.plans import Suggestion, SweepPlan
 from orchestrator.store.schema import TABLES
-from orchestrator.store.sweep_plans import Suggestion, SweepPlan
 from tests.builders import make_spec
 from tests.docs import store_reader
 from tests.orchestrator.store.rows import complete, epoch, prediction, tag, trial

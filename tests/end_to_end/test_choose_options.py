@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from dashboards.cli import app
 from orchestrator.store import open_store
-from orchestrator.store.stored_specs import planned_specs
+from orchestrator.store.plans import planned_specs
 from tests.own_corpora import treebank
 
 pytestmark = pytest.mark.slow

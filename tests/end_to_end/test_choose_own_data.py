@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from dashboards.cli import app
 from orchestrator.search.depth_search import Depths
 from orchestrator.store import open_store
-from orchestrator.store.stored_specs import planned_specs
+from orchestrator.store.plans import planned_specs
 from tests.own_corpora import KINDS
 from trials.spec import TrialSpec
 from trials.state import State

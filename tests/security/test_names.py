@@ -11,7 +11,7 @@ import typer
 from orchestrator.commands.model_commands import export_model
 from orchestrator.commands.status_command import status
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.sweep_plans import SweepPlan
+from orchestrator.store.plans import SweepPlan
 from tests.builders import expanded, make_spec, write_sweep, write_treebank
 from tests.examples import each
 from tests.orchestrator.store.rows import prediction, trial

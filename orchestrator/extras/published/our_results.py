@@ -20,7 +20,7 @@ from orchestrator.analysis.trial_frame import trial_frame, with_sentences
 from orchestrator.config.quantities import POINTS
 from orchestrator.extras.published.study import Metric
 from orchestrator.store.evidence import SENTENCE_COLUMNS
-from orchestrator.store.stored_specs import stored_spec
+from orchestrator.store.plans import stored_spec
 from trials.record import TRAINING_COST
 from trials.spec import TrialSpec
 from trials.state import State

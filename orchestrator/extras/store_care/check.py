@@ -26,6 +26,7 @@ from safetensors import SafetensorError, deserialize
 from orchestrator.storage.open_storage import open_storage
 from orchestrator.storage.storage import BrokenError, NewerError, Storage
 from orchestrator.store.parts import BrokenPart, PartFolder, is_part, latest, repeated
+from orchestrator.store.plans import SWEEPS, SweepPlan, checked_spec, is_plan, read_plan
 from orchestrator.store.results import MARKER, NEEDED, check_marker, holds_rows, lost_rows
 from orchestrator.store.schema import (
     ALL_TABLES,
@@ -36,9 +37,7 @@ from orchestrator.store.schema import (
     WRONG_DIGEST,
     is_intact,
 )
-from orchestrator.store.stored_specs import checked_spec
 from orchestrator.store.stored_tensors import CHECKPOINT_FILE, WEIGHTS, WEIGHTS_FILE
-from orchestrator.store.sweep_plans import SWEEPS, SweepPlan, decoded_plan, is_plan
 from trials.errors import StoreError
 from trials.state import State
 
@@ -160,12 +159,11 @@ def _check_plans(storage: Storage, report: Report) -> list[SweepPlan]:
         for name in filter(is_plan, folder.files()):
             place = f"{SWEEPS}/{sweep}/{name}"
             try:
-                plan = decoded_plan(f"{folder}/{name}", folder.read(name))
+                plan = read_plan(folder, name)
             except FileNotFoundError:
                 continue
-            except (OSError, BrokenError) as error:
-                wrong = error.wrong if isinstance(error, BrokenError) else f"cannot be read ({error})"
-                report.find(place, wrong, "the next launch writes the plan again. Then delete it")
+            except BrokenError as error:
+                report.find(place, error.wrong, "the next launch writes the plan again. Then delete it")
                 continue
             plans.append(plan)
             _check_plan(place, plan, report)

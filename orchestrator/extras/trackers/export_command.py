@@ -27,7 +27,7 @@ from orchestrator.config.yaml_document import shortened
 from orchestrator.extras.trackers.tracked_run import Tracker, tracked_run
 from orchestrator.storage.address import scrubbed
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.stored_specs import planned_specs
+from orchestrator.store.plans import planned_specs
 from trials.errors import ConfigError, PermafrostError, StoreError, one_line
 from trials.escaping import markdown
 from trials.spec import TrialSpec

@@ -9,7 +9,7 @@ import pytest
 
 from dashboards.data.frames import EVERYTHING, Frames, Snapshot
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.sweep_plans import SweepPlan
+from orchestrator.store.plans import SweepPlan
 from tests.dashboards.stores import START, Invented, append, specs, write_store
 from tests.drivers import running
 

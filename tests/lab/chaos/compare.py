@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.stored_specs import stored_spec
+from orchestrator.store.plans import stored_spec
 
 KEYS = {
     "epochs": ("trial_id", "step"),

@@ -15,7 +15,7 @@ from dashboards.cli import app
 from orchestrator import api
 from orchestrator.api.answering import chosen_sweep
 from orchestrator.store import open_store
-from orchestrator.store.stored_specs import planned_specs
+from orchestrator.store.plans import planned_specs
 from tests.examples import each
 from tests.small_sweeps import write_bank
 from trials.errors import ConfigError, NothingMatchedError

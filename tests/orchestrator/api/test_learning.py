@@ -12,8 +12,7 @@ from dashboards.cli import app
 from orchestrator.api.answering import chosen_sweep
 from orchestrator.own_data.question import SweepFile
 from orchestrator.store import open_store
-from orchestrator.store.stored_specs import planned_specs
-from orchestrator.store.sweep_plans import is_beside
+from orchestrator.store.plans import is_beside, planned_specs
 from tests.small_sweeps import write_bank
 
 

@@ -15,7 +15,7 @@ from orchestrator.search.optuna_search import AdaptiveCells
 from orchestrator.search.steering import Asha, FixedCells, Steering, best_cell
 from orchestrator.search.trial_results import Evaluation, StoredTrials
 from orchestrator.store import ResultStore
-from orchestrator.store.sweep_plans import Suggestion, SweepPlan
+from orchestrator.store.plans import Suggestion, SweepPlan
 from orchestrator.sweeps.search_spec import ScheduleSpec, SearchSpec
 from orchestrator.sweeps.space import Axis
 from tests.builders import make_spec

@@ -13,7 +13,7 @@ import pytest
 from orchestrator.storage import object_storage
 from orchestrator.storage.open_storage import open_storage
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.sweep_plans import SweepPlan
+from orchestrator.store.plans import SweepPlan
 from tests.orchestrator.store.rows import epoch, trial
 from tests.s3 import BUCKET, ENVIRONMENT, S3Process
 from tests.servers import LoopbackServer, Reply, Request

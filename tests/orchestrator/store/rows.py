@@ -8,9 +8,8 @@ from typing import Any
 
 from orchestrator.storage.storage import Storage
 from orchestrator.store import ResultStore
+from orchestrator.store.plans import SweepPlan, spec_columns
 from orchestrator.store.schema import COMMIT_ORDER, COUNTED
-from orchestrator.store.stored_specs import spec_columns
-from orchestrator.store.sweep_plans import SweepPlan
 from trials.spec import TrialSpec, evaluation_steps, steps_an_epoch
 
 TIME = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)

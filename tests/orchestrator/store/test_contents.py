@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from orchestrator.storage.storage import Storage
-from orchestrator.store.stored_specs import stored_spec
+from orchestrator.store.plans import stored_spec
 from orchestrator.store.stored_tensors import WEIGHTS, find_weights, save_weights, weights_of
 from tests.builders import make_spec
 from tests.examples import each

@@ -13,7 +13,6 @@ from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store import open_store
 from orchestrator.store.parts import PartFolder
 from orchestrator.store.schema import ALL_TABLES, COMMIT_ORDER, stamp_of
-from orchestrator.store.sweep_plans import as_json
 from tests.assets import golden
 from tests.orchestrator.store.rows import trial
 
@@ -41,7 +40,6 @@ def test_its_plan_and_states_are_read() -> None:
     assert store.sweeps() == [golden.PLAN]
     assert store.completed_ids() == {golden.TRIALS[0]}
     assert store.attempts() == dict.fromkeys(golden.TRIALS, 1)
-    assert as_json(store.sweeps()[0])["suggestions"] == [{"number": 0, "parameters": {"lr": 0.5, "depth": 3}}]
 
 
 @pytest.mark.parametrize("table", COMMIT_ORDER)

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.parts import PartFolder
+from orchestrator.store.plans import Suggestion, SweepPlan
 from orchestrator.store.results import MARKER
 from orchestrator.store.schema import EPOCHS, PREDICTIONS, SCHEMA_VERSION, TABLES, TAGS, TRIALS
-from orchestrator.store.sweep_plans import Suggestion, SweepPlan
 from tests.builders import SPEC, make_spec
 from tests.examples import each
 from tests.orchestrator.store.rows import complete, epoch, prediction, tag, trial

@@ -9,8 +9,7 @@ import pytest
 from orchestrator.extras.store_care.check import check_store
 from orchestrator.extras.store_care.exports import export_store
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.stored_specs import planned_specs
-from orchestrator.store.sweep_plans import SweepPlan
+from orchestrator.store.plans import SweepPlan, planned_specs
 from tests.builders import make_spec
 from tests.orchestrator.store.rows import complete, epoch
 from trials.errors import RefusedError

@@ -1,4 +1,4 @@
-"""The plans of sweeps in a store: one file per launch that declared something new.
+"""The plans of sweeps in a store, one file per launch that declared something new, and the specs of trials.
 
     <store>/sweeps/<sweep>/plan-<time>-<digest>.json           all trials known at that time
 
@@ -11,11 +11,14 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from pydantic import ValidationError
+
 from orchestrator.analysis.decision_plan import DecisionPlan
+from orchestrator.config.yaml_document import faults
 from orchestrator.storage.storage import BrokenError, Storage
 from orchestrator.store.parts import left_out, report
 from orchestrator.store.schema import (
@@ -26,6 +29,7 @@ from orchestrator.store.schema import (
     stamped,
 )
 from trials.errors import StoreError
+from trials.spec import TrialSpec
 
 SWEEPS = "sweeps"
 BESIDE = ("train-", "baseline-", "rates-")  # before the name of a question, or of its corpus
@@ -70,26 +74,16 @@ def is_plan(name: str) -> bool:
 
 def write_plan(folder: Storage, plan: SweepPlan, *, after_ns: int = 0) -> None:
     """Write a plan, newer than all in its folder and than `after_ns`. Raises StoreError."""
-    stamp_ns, plan = stamped_plan(folder, plan, after_ns)
-    content = (json.dumps(as_json(plan), indent=1) + "\n").encode()
-    folder.write(stamped("plan", stamp_ns, content, "json"), content)
-
-
-def as_json(plan: SweepPlan) -> dict[str, Any]:
-    """A plan as its file has it."""
-    content = {"name": plan.name, "time": plan.time, "source": plan.source, "trials": plan.trials}
-    later = {"suggestions": [one._asdict() for one in plan.suggestions], "goal": plan.goal}
-    return content | {name: value for name, value in later.items() if value}
-
-
-def stamped_plan(folder: Storage, plan: SweepPlan, after_ns: int = 0) -> tuple[int, SweepPlan]:
-    """A time newer than all in a folder and than `after_ns`, in nanoseconds, and the plan, of that time if need be."""
     after_ns = max(after_ns, newest_stamp(folder))
     stamp_ns = time.time_ns()
     if stamp_ns <= after_ns:  # the clock was set back
         stamp_ns = after_ns + 1_000  # as float seconds, as in `SweepPlan.time`, a nanosecond may be lost
         plan = replace(plan, time=stamp_ns / 1e9)
-    return stamp_ns, plan
+    values = {"name": plan.name, "time": plan.time, "source": plan.source, "trials": plan.trials}
+    later = {"suggestions": [one._asdict() for one in plan.suggestions], "goal": plan.goal}
+    values |= {name: value for name, value in later.items() if value}
+    content = (json.dumps(values, indent=1) + "\n").encode()
+    folder.write(stamped("plan", stamp_ns, content, "json"), content)
 
 
 def newest_stamp(folder: Storage) -> int:
@@ -126,35 +120,19 @@ _READS = 10
 
 def read_plan(folder: Storage, name: str) -> SweepPlan:
     """Read a plan. Raises BrokenError and FileNotFoundError."""
-    path = f"{folder}/{name}"
     try:
-        return decoded_plan(path, read_intact(folder, name).to_pybytes())
+        content = read_intact(folder, name)
+        if not is_intact(name, content):
+            raise ValueError(WRONG_DIGEST)
+        return _plan_of(json.loads(content.to_pybytes().decode("utf-8")))
     except FileNotFoundError:
         raise
-    except OSError as error:
-        raise broken_plan(path, error) from error
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        wrong, way_out = f"not a readable plan ({error})", "Delete it: the next launch writes the plan again"
+        raise BrokenError(f"{folder}/{name}", wrong, way_out) from error
 
 
-def decoded_plan(path: str, content: bytes) -> SweepPlan:
-    """Decode a plan from the bytes of its file. Raises BrokenError."""
-    try:
-        return plan_of(intact_json(path, content))
-    except DECODING_ERRORS as error:
-        raise broken_plan(path, error) from error
-
-
-def intact_json(path: str, content: bytes) -> Any:
-    """What the bytes of a file say. Raises ValueError."""
-    if not is_intact(path, content):
-        raise ValueError(WRONG_DIGEST)
-    return json.loads(content.decode("utf-8"))
-
-
-DECODING_ERRORS = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
-
-
-def plan_of(content: Any) -> SweepPlan:
-    """A plan from JSON values. Raises one of `DECODING_ERRORS`."""
+def _plan_of(content: Any) -> SweepPlan:
     trials = tuple((str(trial_id), dict(spec)) for trial_id, spec in content["trials"])
     suggestions = tuple(map(_suggestion, content.get("suggestions", ())))
     goal = dict(content.get("goal", {}))
@@ -173,12 +151,62 @@ def _number(value: object) -> int | float:
     return value
 
 
-def broken_plan(path: str, error: Exception) -> BrokenError:
-    """The error of a plan that cannot be read."""
-    return BrokenError(path, f"not a readable plan ({error})", "Delete it: the next launch writes the plan again")
-
-
 def is_beside(name: str, sweeps: Collection[str]) -> bool:
     """Whether a sweep was made beside a question of the same store: its model, its baseline, rates, adapters."""
     words = (name.removeprefix(prefix) for prefix in BESIDE if name.startswith(prefix))
     return any(word in sweeps or f"choose-{word}" in sweeps for word in words)
+
+
+def spec_columns(spec: TrialSpec) -> dict[str, Any]:
+    """The columns of a row of `schema.TRIALS` that follow from the trial's spec."""
+    return {
+        "trial_id": spec.trial_id,
+        "task": spec.task,
+        "corpus": spec.data.name,
+        "model": spec.model.name,
+        "freeze_strategy": spec.freeze.strategy,
+        "freeze_depth": spec.freeze.depth,
+        "freeze_layers": list(spec.freeze.layers),
+        "freeze_embeddings": spec.freeze.embeddings,
+        "train_size": spec.train_size,
+        "seed": spec.seed,
+        "spec": spec.model_dump_json(),
+        "cell_id": spec.cell_id,
+        "baseline_id": spec.baseline_id,
+        "seed_key": spec.seeds.key,
+        "freeze": spec.freeze.label,
+    }
+
+
+def stored_spec(content: str | Mapping[str, Any] | None, trial_id: str) -> TrialSpec:
+    """The spec of a trial, from a plan or from the `spec` column of its row. Raises StoreError."""
+    try:
+        return _parsed(content)
+    except ValidationError as error:
+        first = faults(error, TrialSpec)[0]
+        place = ".".join(map(str, ("spec", *first.path)))
+        raise StoreError(
+            f"trial {trial_id!r} of the store: {place}: {first.text.removesuffix('.')}. "
+            "Its row or plan is broken, or of a newer version."
+        ) from error
+
+
+def planned_specs(plan: SweepPlan) -> list[TrialSpec]:
+    """The trials of a plan, in its order. Raises StoreError: One cannot be read."""
+    return [stored_spec(spec, trial_id) for trial_id, spec in plan.trials]
+
+
+def checked_spec(content: object, trial_id: str) -> TrialSpec | str:
+    """The spec, or what is wrong with it: not valid, or that of another trial."""
+    try:
+        spec = _parsed(content)
+    except ValidationError as error:
+        first = faults(error, TrialSpec)[0]
+        return f"its spec cannot be read by this version ({'.'.join(map(str, first.path))}: {first.text})"
+    except ValueError as error:
+        return f"its spec cannot be read by this version ({str(error).partition(chr(10))[0]})"
+    return spec if spec.trial_id == trial_id else f"its spec belongs to trial {spec.trial_id}"
+
+
+def _parsed(content: object) -> TrialSpec:
+    return TrialSpec.model_validate_json(content) if isinstance(content, str) else TrialSpec.model_validate(content)
