@@ -213,18 +213,6 @@ KEYS = {
 # Everything that belongs to a trial is committed before its own row, and read after it: whoever sees the row sees all.
 COMMIT_ORDER = ("epochs", "tags", "predictions", "contributions", "trials", "commits")
 COUNTED = ("epochs", "tags", "predictions", "contributions")  # in `row_counts`
-# What two runs of one trial must agree in; the other columns are measured, or say where it ran.
-COMPUTED = {
-    "epochs": ("epoch", "train_loss", "step_losses", "dev_loss", "score", *METRICS, "examples_seen", "lr"),
-    "trials": (
-        "state", "total_params", "trainable_params", "best_score", "best_epoch", "last_epoch", "test_score",
-        "best_metrics", "test_metrics",
-    ),
-    "tags": ("support", "predicted", "correct"),
-    "predictions": ("forms", "gold", "predicted", "probability"),
-    "contributions": ("values",),
-    "commits": (),
-}  # fmt: skip
 _KEY_COLUMNS = {column for keys in KEYS.values() for column in keys}
 
 

@@ -22,9 +22,10 @@ from typer.testing import CliRunner, Result
 from orchestrator.api import find_trial
 from orchestrator.commands.app import app
 from orchestrator.execution.trial_rows import epoch_row
-from orchestrator.store.schema import COMPUTED, EPOCHS
+from orchestrator.store.schema import EPOCHS
 from tests.conftest import CHECKOUT
 from tests.examples import each
+from tests.orchestrator.store.real import COMPUTED
 from tests.small_sweeps import POS, launched, write_bank, write_entities, write_reviews
 from tests.trials.conftest import save_tiny_model
 from trials.run import run_trial

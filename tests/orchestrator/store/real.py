@@ -14,13 +14,26 @@ import typer
 from orchestrator.commands.launch_command import launch
 from orchestrator.execution.recorder import Recorder
 from orchestrator.store import open_store
-from orchestrator.store.schema import COMPUTED, KEYS
+from orchestrator.store.schema import KEYS, METRICS
 from orchestrator.store.stored_tensors import StoredCheckpoints
 from tests.builders import expanded, write_sweep
 from tests.small_sweeps import POS, write_bank
 from trials.run import run_trial
 from trials.training.checkpoint import Checkpoints
 from trials.training.checkpoint_times import CheckpointTimes
+
+# What two runs of one trial must agree in; the other columns are measured, or say where it ran.
+COMPUTED = {
+    "epochs": ("epoch", "train_loss", "step_losses", "dev_loss", "score", *METRICS, "examples_seen", "lr"),
+    "trials": (
+        "state", "total_params", "trainable_params", "best_score", "best_epoch", "last_epoch", "test_score",
+        "best_metrics", "test_metrics",
+    ),
+    "tags": ("support", "predicted", "correct"),
+    "predictions": ("forms", "gold", "predicted", "probability"),
+    "contributions": ("values",),
+    "commits": (),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
