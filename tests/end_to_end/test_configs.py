@@ -39,7 +39,6 @@ COUNTS = {  # trials, cells
     "freezing_bert_glue_demo": (32, 16),
     "kairatuly_ner": (144, 48),
     "kairatuly_ner_demo": (16, 8),
-    "seeds": (54, 2),
     "starter": (112, 14),
     "starter_depth": (70, 7),
     "starter_search": (540, 108),
