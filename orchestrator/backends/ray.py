@@ -17,7 +17,7 @@ from orchestrator.sweeps.cluster_spec import cores_here, gpus_here, seen_gpus
 def on_ray(work: Work) -> None:
     """Run them in workers of Ray Tune."""
     from orchestrator.ray_backend.cluster import ending_without_nodes, local_cluster, own_cluster
-    from orchestrator.ray_backend.gpu_packing import slots_for
+    from orchestrator.ray_backend.slots import slots_for
     from orchestrator.ray_backend.staging import stage
 
     sweep, where = work.plan.sweep, work.cluster
@@ -40,7 +40,7 @@ def on_ray(work: Work) -> None:
         once_disconnected(work.stop.signals.take_back)
         watching.enter_context(ending_without_nodes(work.stop.signals.interrupt, work.desert))
         slots = slots_for(
-            cluster,
+            cluster.nodes,
             sweep.resources,
             work.plan.ahead,
             concurrency=where.concurrency,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import errno
 import logging
-import math
 import os
 import re
 import shutil
@@ -19,11 +18,10 @@ from pathlib import Path
 from resource import RLIM_INFINITY, RLIMIT_AS, RLIMIT_NOFILE, getrlimit, setrlimit
 from typing import Any
 
-from orchestrator.config.quantities import counted
 from orchestrator.deploy import ray_session
 from orchestrator.deploy.ray_session import new_token, session_folder, temporary_files_in
-from orchestrator.execution.slots import Node, Share, Slots
 from orchestrator.execution.stop_request import polling
+from orchestrator.ray_backend.slots import Node, node_of
 from trials.errors import ConfigError, MissingError, PermafrostError
 from trials.hardware.machine import hidden_gpus, usable_cores
 
@@ -182,7 +180,6 @@ _ON_ONE_MACHINE = {
     "PYTHONSAFEPATH": "1",  # a random.py in the working folder is no module of Ray's processes
     "RAY_gcs_rpc_server_reconnect_timeout_s": "86400",  # `lost_nodes` notices at once; Ray would abort this process
 }
-_ACCELERATOR = "accelerator_type:"
 _OF_TRIALS = "orchestrator.ray_backend.preload"
 
 
@@ -202,34 +199,6 @@ class Cluster:
         import ray
 
         return [node_of(node["Resources"]) for node in ray.nodes() if node["Alive"]]
-
-
-def node_of(resources: dict[str, float]) -> Node:
-    """A node by what Ray says that it has."""
-    kinds = sorted(name.removeprefix(_ACCELERATOR) for name in resources if name.startswith(_ACCELERATOR))
-    gpus = resources.get("GPU", 0.0)
-    kind = kinds[0] if kinds else "gpu" if gpus else "cpu"
-    return Node(kind, resources.get("CPU", 0.0), gpus, resources.get("memory", math.inf))
-
-
-def resources_of(kind: str, share: Share) -> dict[str, float]:
-    """The resources that a trial requests from Ray; a fraction of an accelerator pins it to nodes of its kind."""
-    pinned = {f"{_ACCELERATOR}{kind}": 0.001} if kind not in ("", "cpu", "gpu") else {}
-    return {"CPU": share.cpus, "GPU": share.gpus, **pinned}
-
-
-def checked(slots: Slots, cluster: Cluster, *, may_grow: bool) -> Slots:
-    """The slots. Raises ConfigError if a trial needs more than any node has, and no node will be added."""
-    if slots.total() < 1 and not may_grow:
-        share = next(iter(slots.shares.values()))
-        nodes = cluster.nodes()
-        most_cpus, most_gpus = max((n.cpus for n in nodes), default=0), max((n.gpus for n in nodes), default=0)
-        raise ConfigError(
-            f"resources: a trial needs {counted(share.cpus, 'CPU')} and {share.gpus:g} GPUs, but the largest node of "
-            f"the cluster has {most_cpus:g} and {most_gpus:g}. Lower resources.cpus or resources.gpus.",
-            exit_code=3,
-        )
-    return slots
 
 
 @contextmanager

@@ -19,11 +19,10 @@ from ray.tune.schedulers import FIFOScheduler
 from ray.tune.search import Searcher
 
 from orchestrator.execution.events import Listener
-from orchestrator.execution.slots import Slots
 from orchestrator.execution.stop_request import StopRequest
 from orchestrator.execution.trial_queue import TrialQueue, prune_reason
-from orchestrator.ray_backend.cluster import resources_of
 from orchestrator.ray_backend.ray_internals import KILLED, forget_finished, killed_workers_are_lost, signals_stay_ours
+from orchestrator.ray_backend.slots import Slots, resources_of
 from orchestrator.ray_backend.trainable import (
     FAILURE,
     HELD,

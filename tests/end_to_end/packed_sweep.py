@@ -39,7 +39,7 @@ def main(folder: Path) -> None:
     specs = [make_spec(seed=seed) for seed in range(BROKEN + 2)]
     with local_cluster(cpus=EXPECTED, gpus=1) as cluster:
         from orchestrator.ray_backend.driver import run_sweep
-        from orchestrator.ray_backend.gpu_packing import Packed, PackedSlots
+        from orchestrator.ray_backend.slots import Packed, PackedSlots
         from orchestrator.ray_backend.trainable import TrialTrainable, WorkerSettings
 
         class OnSmallGpu(TrialTrainable):

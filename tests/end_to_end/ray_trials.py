@@ -18,10 +18,10 @@ from typing import Any
 
 from orchestrator.config.limits import Limits
 from orchestrator.execution.recorder import Recorder
-from orchestrator.execution.slots import ANY, Share, Slots
 from orchestrator.execution.stop_request import StopRequest
 from orchestrator.execution.trial_queue import Listed, TrialQueue
 from orchestrator.ray_backend.cluster import local_cluster
+from orchestrator.ray_backend.slots import ANY, Share, Slots
 from orchestrator.store import ResultStore
 from tests.builders import make_record, make_spec
 from trials.cache.set_up_work import EVERY_S, SetUpWork, counted

@@ -92,7 +92,7 @@ def client(nodes: Nodes, laptop: Path) -> Iterator[Client]:
 def sent(nodes: Nodes, node: int) -> list[Path]:
     """What Ray has put on a node for workers; the laptop's own folder is only sent to the driver."""
     folder = nodes.driver_folder.parent / f"ray{node}"
-    return [path for path in folder.glob("session_*/runtime_resources/working_dir_files/*/*") if path.is_dir()]
+    return [path for path in folder.glob("session_2*/runtime_resources/working_dir_files/*/*") if path.is_dir()]
 
 
 def test_each_node_gets_the_files_of_a_sweep_once(nodes: Nodes, client: Client, tmp_path: Path) -> None:

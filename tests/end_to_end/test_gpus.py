@@ -22,14 +22,14 @@ TWO = ("--set", "seeds=[0]", "--set", "space.data=[{folder: one}]")
 ASK_WORKERS = """
 import os
 from orchestrator.ray_backend.cluster import local_cluster
-from orchestrator.ray_backend.gpu_packing import slots_for
+from orchestrator.ray_backend.slots import slots_for
 from orchestrator.sweeps.trial_resources import Resources
 from tests.builders import make_spec
 with local_cluster(cpus=2, gpus=2) as cluster:
     import ray
     seen = lambda: os.environ.get("CUDA_VISIBLE_DEVICES")
     none, one = ray.remote(seen).remote(), ray.remote(num_gpus=1)(seen).remote()
-    slots = slots_for(cluster, Resources(), [make_spec()] * 2)
+    slots = slots_for(cluster.nodes, Resources(), [make_spec()] * 2)
     print(ray.get(none) == "", ray.get(one) in ("0", "1"), slots.described(), sep="|")
 """
 

@@ -129,7 +129,7 @@ step("driver", lambda: [import_module(f"orchestrator.ray_backend.{name}") for na
 """
 DEPTHS = "space: {freeze: [none, all_encoder]}\nseeds: [0, 1, 2]"
 CONTRACTS = ("trials.spec", "trials.record", "trials.draft", "orchestrator.store", "orchestrator.status")
-DRIVER = ("driver", "cluster", "gpu_packing", "staging", "ray_internals")
+DRIVER = ("driver", "cluster", "slots", "staging", "ray_internals")
 
 
 @pytest.fixture(scope="module")

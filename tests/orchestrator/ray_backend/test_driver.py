@@ -12,10 +12,10 @@ from ray.tune.execution.tune_controller import TuneController
 
 from orchestrator.config.limits import Limits
 from orchestrator.execution.events import Listener
-from orchestrator.execution.slots import ANY, Node, Share, Slots
 from orchestrator.execution.stop_request import StopRequest
 from orchestrator.execution.trial_queue import Listed, TrialQueue
 from orchestrator.ray_backend.driver import PlannedTrials, _ListenerCallback, tune_folder
+from orchestrator.ray_backend.slots import ANY, Node, Share, Slots
 from orchestrator.ray_backend.trainable import FAILURE, HELD, RECORD, UNSEEN, WorkerSettings
 from tests.builders import make_record, make_spec
 from tests.examples import each

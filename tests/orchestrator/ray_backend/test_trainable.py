@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from orchestrator.execution.slots import Share
+from orchestrator.ray_backend.slots import Share
 from orchestrator.ray_backend.trainable import (
     FAILURE,
     HELD,

@@ -1,33 +1,217 @@
-"""The share of a node that a trial gets, by kind of node; where trials share a GPU, by what memory they take.
+"""Slots for trials: where the next trial runs, and how many more the nodes of each kind have room for.
 
-The first trial runs alone. What its process has held of the GPU at its first evaluation says how many share one from
-then on, and one that holds more lowers that. Where memory runs out all the same, the trial runs again with half as many
-on its GPU, and so do all that follow.
+Nodes come and go while a sweep runs: a spot machine is reclaimed, an autoscaler adds one. So they are counted
+repeatedly, and a trial is only handed to Tune when there is room for it, or when `concurrency` asks for more than there
+is room, which makes an autoscaler add nodes.
+
+Where trials share a GPU, the first trial runs alone. What its process has held of the GPU at its first evaluation says
+how many share one from then on, and one that holds more lowers that. Where memory runs out all the same, the trial runs
+again with half as many on its GPU, and so do all that follow.
 """
 
 from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from orchestrator.config.quantities import counted, size
-from orchestrator.execution.slots import Node, Share, Slots, chosen_kinds, kinds_of
-from orchestrator.ray_backend.cluster import Cluster, checked, node_of
+from orchestrator.analysis.cells import grouped
+from orchestrator.config.quantities import counted, gpus_in_words, size
 from orchestrator.sweeps.trial_resources import Resources
 from trials.errors import ConfigError, MissingError, reason
 from trials.hardware.machine import CudaGpus, Gpu, SilentError, listed_gpus
 from trials.spec import TrialSpec
 
+REFRESH_S = 2.0
+ANY = ""  # the kind of a trial that may run on any node
 SAY_S, ANSWER_S = 20.0, 120.0  # for nodes to say what GPUs they have: one has to be free, and torch to be imported
 CRUMB = 0.0001  # of a GPU, the least that Ray counts
 CONTEXT_BYTES = 512 << 20  # of the device, for the CUDA of each process: its context, kernels and libraries
 HOST_BYTES = 2 << 30  # of the host, for each process: torch, CUDA, a corpus
 RESERVE = 0.04  # of a device, for what nobody counts
+_ACCELERATOR = "accelerator_type:"
 
 Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Share:
+    """The part of a node that one trial gets.
+
+    Attributes:
+        cpus: Cores, and threads for its arithmetic.
+        gpus: GPUs; a fraction shares one.
+    """
+
+    cpus: int = 1
+    gpus: float = 0.0
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node's total resources.
+
+    Attributes:
+        kind: Its accelerator as Ray names it, e.g. ``A100``; ``cpu`` if it has none.
+        cpus, gpus: Their numbers.
+        memory_bytes: Host memory for its processes; infinite where unknown.
+    """
+
+    kind: str
+    cpus: float
+    gpus: float
+    memory_bytes: float = math.inf
+
+    def room(self, share: Share) -> int:
+        """The number of trials that fit on it; no trial spans two nodes, or two GPUs."""
+        by_cpus = int(self.cpus // share.cpus)
+        return min(by_cpus, int(1 / share.gpus + 1e-9) * int(self.gpus)) if share.gpus else by_cpus
+
+    def idle_gpus(self, share: Share) -> int:
+        """Its GPUs that get no trial, as it has too few cores for one on each."""
+        return max(0, int(self.gpus) - int(self.cpus // share.cpus)) if share.gpus else 0
+
+
+def node_of(resources: dict[str, float]) -> Node:
+    """A node by what Ray says that it has."""
+    kinds = sorted(name.removeprefix(_ACCELERATOR) for name in resources if name.startswith(_ACCELERATOR))
+    gpus = resources.get("GPU", 0.0)
+    kind = kinds[0] if kinds else "gpu" if gpus else "cpu"
+    return Node(kind, resources.get("CPU", 0.0), gpus, resources.get("memory", math.inf))
+
+
+def resources_of(kind: str, share: Share) -> dict[str, float]:
+    """The resources that a trial requests from Ray; a fraction of an accelerator pins it to nodes of its kind."""
+    pinned = {f"{_ACCELERATOR}{kind}": 0.001} if kind not in ("", "cpu", "gpu") else {}
+    return {"CPU": share.cpus, "GPU": share.gpus, **pinned}
+
+
+def kinds_of(nodes: Sequence[Node], *, gpus: bool) -> dict[str, list[Node]]:
+    """The nodes of each kind; for trials on GPUs only those that have one."""
+    return dict(sorted(grouped((node for node in nodes if node.gpus or not gpus), lambda node: node.kind).items()))
+
+
+def chosen_kinds(nodes: Sequence[Node], device: str, *, gpus: bool) -> tuple[str, ...]:
+    """The kinds of node that trials run on. Raises ConfigError.
+
+    Args:
+        device: ``any``; ``one`` for the kind with the most capacity; or a kind.
+    """
+    by_kind = kinds_of(nodes, gpus=gpus)
+    if device == "any":
+        return tuple(by_kind) if gpus else (ANY,)
+    if device == "one":
+        most = {kind: sum(node.gpus if gpus else node.cpus for node in of) for kind, of in by_kind.items()}
+        return (max(most, key=lambda kind: (most[kind], kind)),) if most else ()
+    if device not in by_kind:
+        raise ConfigError(
+            f"resources.device: {device}: the cluster has {', '.join(by_kind) or 'no GPU'}. Name one of these, or use "
+            "`any` to spread trials over all, or `one` for the largest.",
+            exit_code=3,
+        )
+    return (device,)
+
+
+class Slots:
+    """The slots for trials, by kind of node.
+
+    Attributes:
+        shares: What a trial gets on each kind.
+    """
+
+    def __init__(
+        self,
+        shares: Mapping[str, Share],
+        nodes: Callable[[], Sequence[Node]],
+        *,
+        concurrency: int | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`nodes` returns those that are up; `concurrency` trials are handed out whether there is room or not."""
+        self.shares = dict(shares)
+        self._nodes, self._concurrency, self._clock = nodes, concurrency, clock
+        self._taken: dict[str, str] = {}  # trial -> kind
+        self._room: dict[str, int] = {}
+        self._most: dict[str, int] = {}  # kind -> room of the node with the most
+        self._refreshed_s = float("-inf")
+
+    def total(self) -> int:
+        """The number of trials that can run at the same time."""
+        self._refresh()
+        room = sum(self._room.values())
+        return room if self._concurrency is None else min(room, self._concurrency)
+
+    def described(self) -> str:
+        """For display, e.g. `16 trials at a time, 0.25 of a GPU each on A100`, with the nodes that get no trial."""
+        named = {kind: f" on {kind}" if kind not in (ANY, "cpu", "gpu") else "" for kind in self.shares}
+        gpu_parts = [
+            f", {gpus_in_words(share.gpus)} each{named[kind]}" for kind, share in self.shares.items() if share.gpus
+        ]
+        idle = sum(node.cpus > 0 == node.gpus for node in self._nodes()) if gpu_parts else 0
+        rest = f"; {counted(idle, 'node')} without a GPU {'get' if idle > 1 else 'gets'} none" if idle else ""
+        shares = [(node, self.shares.get(node.kind)) for node in self._nodes()]
+        unused = sum(node.idle_gpus(share) for node, share in shares if share is not None)
+        rest += f"; {counted(unused, 'GPU')} idle for want of cores: lower resources.cpus" if unused else ""
+        return f"{counted(self.total(), 'trial')} at a time" + ("".join(gpu_parts) or "".join(named.values())) + rest
+
+    def free_kind(self) -> str | None:
+        """The kind of node that the next trial runs on; None if it has to wait."""
+        self._refresh()
+        if self._concurrency is not None and len(self._taken) >= self._concurrency:
+            return None
+        taken = Counter(self._taken.values())
+        free = {kind: self._room.get(kind, 0) - taken[kind] for kind in self.shares}
+        kind = max(free, key=lambda kind: (free[kind], kind))
+        return kind if free[kind] > 0 or self._concurrency is not None else None
+
+    def on_one_node(self, kind: str) -> int:
+        """The number of trials that can run at the same time on one node of a kind, on the largest if they differ."""
+        most = max(self._most.get(kind, 0), 1)
+        return most if self._concurrency is None else min(most, self._concurrency)
+
+    def take(self, trial_id: str, kind: str) -> Share:
+        """Assign a slot to a trial."""
+        self._taken[trial_id] = kind
+        return self.shares[kind]
+
+    def measured(self, held_bytes: int) -> None:
+        """A running trial was evaluated, whose process has held so much of its GPU."""
+
+    def relieved(self, trial_id: str) -> bool:
+        """Whether a trial that ran out of memory will have fewer beside it when it runs again."""
+        return False
+
+    def give_back(self, trial_id: str) -> None:
+        """Free the slot of a trial, if it has one."""
+        self._taken.pop(trial_id, None)
+
+    def _refresh(self) -> None:
+        now = self._clock()
+        if now - self._refreshed_s < REFRESH_S:
+            return
+        self._refreshed_s, nodes = now, self._nodes()
+        rooms = {
+            kind: [node.room(share) for node in nodes if kind in (ANY, node.kind)]
+            for kind, share in self.shares.items()
+        }
+        self._room = {kind: sum(of_nodes) for kind, of_nodes in rooms.items()}
+        self._most = {kind: max(of_nodes, default=0) for kind, of_nodes in rooms.items()}
+
+
+def checked(slots: Slots, nodes: Sequence[Node], *, may_grow: bool) -> Slots:
+    """The slots. Raises ConfigError if a trial needs more than any node has, and no node will be added."""
+    if slots.total() < 1 and not may_grow:
+        share = next(iter(slots.shares.values()))
+        most_cpus, most_gpus = max((n.cpus for n in nodes), default=0), max((n.gpus for n in nodes), default=0)
+        raise ConfigError(
+            f"resources: a trial needs {counted(share.cpus, 'CPU')} and {share.gpus:g} GPUs, but the largest node of "
+            f"the cluster has {most_cpus:g} and {most_gpus:g}. Lower resources.cpus or resources.gpus.",
+            exit_code=3,
+        )
+    return slots
 
 
 @dataclass
@@ -142,7 +326,7 @@ def share_of(n: int) -> float:
 
 
 def slots_for(
-    cluster: Cluster,
+    nodes_up: Callable[[], Sequence[Node]],
     resources: Resources,
     specs: Sequence[TrialSpec],
     *,
@@ -151,7 +335,7 @@ def slots_for(
     most: int | None = None,
     say: Say = lambda line: None,
 ) -> Slots:
-    """The slots for trials on a cluster.
+    """The slots for trials on the nodes that are up.
 
     With `auto` trials run on GPUs only, if any node has one on which CUDA works now, else on cores.
 
@@ -163,12 +347,12 @@ def slots_for(
     Raises:
         ConfigError: no node has what a trial needs, or there is no GPU to pack trials on.
     """
-    nodes, gpus = cluster.nodes(), resources.gpus
+    nodes, gpus = nodes_up(), resources.gpus
     if isinstance(gpus, float):
         # While no node has a GPU, trials wait for whatever kind an autoscaler adds.
         kinds = chosen_kinds(nodes, resources.device, gpus=gpus > 0) or ("gpu",)
-        slots = Slots(dict.fromkeys(kinds, Share(resources.cpus, gpus)), cluster.nodes, concurrency=concurrency)
-        return checked(slots, cluster, may_grow=concurrency is not None)
+        slots = Slots(dict.fromkeys(kinds, Share(resources.cpus, gpus)), nodes_up, concurrency=concurrency)
+        return checked(slots, nodes, may_grow=concurrency is not None)
     packed = dict[str, Packed]()
     if resources.device != "cpu" and (by_kind := kinds_of(nodes, gpus=True)):
         chosen = {kind: by_kind[kind] for kind in chosen_kinds(nodes, resources.device, gpus=True)}
@@ -182,11 +366,9 @@ def slots_for(
     if not packed:
         whole = Share(resources.cpus, 0.0 if gpus == "auto" else 1.0)
         kinds = chosen_kinds(nodes, resources.device, gpus=whole.gpus > 0) or ("gpu",)
-        return checked(
-            Slots(dict.fromkeys(kinds, whole), cluster.nodes, concurrency=concurrency), cluster, may_grow=False
-        )
-    slots = PackedSlots(packed, resources.cpus, cluster.nodes, concurrency=concurrency, say=say)
-    return checked(slots, cluster, may_grow=concurrency is not None)
+        return checked(Slots(dict.fromkeys(kinds, whole), nodes_up, concurrency=concurrency), nodes, may_grow=False)
+    slots = PackedSlots(packed, resources.cpus, nodes_up, concurrency=concurrency, say=say)
+    return checked(slots, nodes, may_grow=concurrency is not None)
 
 
 def gpus_of(chosen: Mapping[str, Sequence[Node]], say: Say) -> dict[str, CudaGpus]:

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.execution.slots import Node, Share
-from orchestrator.ray_backend import gpu_packing as packing
-from orchestrator.ray_backend.cluster import Cluster, resources_of
-from orchestrator.ray_backend.gpu_packing import CONTEXT_BYTES, Packed, PackedSlots, fitting, share_of, slots_for
+from orchestrator.ray_backend import slots as packing
+from orchestrator.ray_backend.slots import (
+    CONTEXT_BYTES,
+    Node,
+    Packed,
+    PackedSlots,
+    Share,
+    fitting,
+    resources_of,
+    share_of,
+    slots_for,
+)
 from orchestrator.sweeps.trial_resources import Resources
 from tests.builders import make_spec
 from tests.examples import each
@@ -29,16 +37,9 @@ def card(n_bytes: int, free: int | None = None) -> Gpu:
     return Gpu("a card", n_bytes, free_bytes=free)
 
 
-class Nodes(Cluster):
-    """A cluster as a list of its nodes."""
-
-    def __init__(self, *nodes: Node) -> None:
-        super().__init__("", "")
-        object.__setattr__(self, "_nodes", list(nodes))
-
-    def nodes(self) -> list[Node]:
-        found: list[Node] = getattr(self, "_nodes")  # noqa: B009
-        return found
+def up(*nodes: Node) -> Callable[[], Sequence[Node]]:
+    """A cluster of these nodes."""
+    return lambda: nodes
 
 
 def packed(gpus: Sequence[Gpu], *, most: int = 16, **more: Any) -> PackedSlots:
@@ -157,18 +158,18 @@ def test_a_trial_waits_until_few_enough_are_left_beside_it() -> None:
 
 
 def test_a_trial_gets_what_the_sweep_says_or_waits_for_nodes_that_may_come_and_packing_needs_a_gpu() -> None:
-    slots = slots_for(Nodes(Node("A100", 16, 2)), Resources(cpus=2, gpus=0.5), [])
+    slots = slots_for(up(Node("A100", 16, 2)), Resources(cpus=2, gpus=0.5), [])
     assert (slots.shares, slots.total()) == ({"A100": Share(2, 0.5)}, 4)
-    assert slots_for(Nodes(Node("cpu", 2, 0)), Resources(gpus=1), [], concurrency=4).free_kind() == "gpu"
+    assert slots_for(up(Node("cpu", 2, 0)), Resources(gpus=1), [], concurrency=4).free_kind() == "gpu"
     with pytest.raises(ConfigError, match="the largest node of the cluster has 2 and 0"):
-        slots_for(Nodes(Node("cpu", 2, 0)), Resources(gpus="packed"), SPECS)
+        slots_for(up(Node("cpu", 2, 0)), Resources(gpus="packed"), SPECS)
 
 
 def test_with_no_more_trials_than_gpus_nothing_is_shared_and_a_launch_of_few_spreads_them() -> None:
     def share(n: int, most: int | None = None) -> float:
         here = [card(80 * GB)] * 2
         slots = slots_for(
-            Nodes(Node("gpu", 64, 2)),
+            up(Node("gpu", 64, 2)),
             Resources(gpus="packed"),
             SPECS[:n],
             here=here,
@@ -201,7 +202,7 @@ def test_on_a_cluster_auto_packs_each_kind_of_gpu_that_torch_can_use_by_its_own_
         packing, "gpus_of", lambda chosen, say: {k: CudaGpus(tuple(working[k])) for k in chosen if k in working}
     )
     specs = [make_spec(seed=seed) for seed in range(100)]
-    slots = slots_for(Nodes(*MIXED), resources, specs)
+    slots = slots_for(up(*MIXED), resources, specs)
     assert slots.described() == said
 
 
@@ -219,7 +220,7 @@ def test_a_kind_of_which_no_card_can_compute_gets_no_trial_and_the_launch_says_w
     ]
     monkeypatch.setattr(packing, "asked_nodes", lambda kinds, say: {"K80": [old]})
     with pytest.raises(ConfigError, match="torch can use no GPU of the cluster"):
-        slots_for(Nodes(Node("K80", 2, 1)), Resources(gpus="packed"), SPECS)
+        slots_for(up(Node("K80", 2, 1)), Resources(gpus="packed"), SPECS)
 
 
 @each("error, used", [(SilentError("torch did not list the GPUs in time"), True), (MissingError("no torch"), False)])
