@@ -139,7 +139,7 @@ def install() -> Cuda:
 
 def main() -> None:
     install()
-    from trials.hardware.worker_memory import MemoryLevel
+    from trials.hardware.device import MemoryLevel
     from trials.run import run_trial
     from trials.spec import TrialSpec
     from trials.training import loop

@@ -15,8 +15,7 @@ import torch
 
 from trials.cache.encoding import EncodedCorpus, encode_for
 from trials.errors import PreemptedError
-from trials.hardware.device import Clock, PeakMemory, default_device, device_name, start_device
-from trials.hardware.energy import EnergyMeter
+from trials.hardware.device import Clock, EnergyMeter, PeakMemory, default_device, device_name, start_device
 from trials.models.family import StepMode
 from trials.models.load import LoadedModel
 from trials.prefix.states import take_prefix

@@ -12,7 +12,7 @@ import platform
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
@@ -68,7 +68,14 @@ def doctor(
     Exit codes: 0 ready, perhaps with warnings, 1 some check failed.
     """
     with reported():
-        results = list(examined([check_python, check_torch, lambda: check_store(store), check_cache, check_ray]))
+        checks: dict[str, Callable[[], Iterator[CheckResult]]] = {
+            "python": check_python,
+            "torch": check_torch,
+            "store": lambda: check_store(store),
+            "cache": check_cache,
+            "ray": check_ray,
+        }
+        results = list(examined(checks))
         if as_json:
             print(json.dumps({"findings": [asdict(result) for result in results]}))
         else:
@@ -77,14 +84,14 @@ def doctor(
     raise typer.Exit(int(failed))
 
 
-def examined(checks: Sequence[Callable[[], Iterator[CheckResult]]]) -> Iterator[CheckResult]:
-    """The results of checks, in order; what one raises is a failed result, and the others run all the same."""
-    for check in checks:
+def examined(checks: Mapping[str, Callable[[], Iterator[CheckResult]]]) -> Iterator[CheckResult]:
+    """The results of checks by name, in order; what one raises is a failed result, and the others run all the same."""
+    for name, check in checks.items():
         try:
             yield from check()
         except Exception as error:
             text = str(error) if isinstance(error, PermafrostError) else f"{type(error).__name__}: {error}"
-            yield CheckResult(check.__name__.removeprefix("check_"), "fail", text, "Fix what it names.")
+            yield CheckResult(name, "fail", text, "Fix what it names.")
 
 
 def check_python(version: tuple[int, ...] = sys.version_info[:3]) -> Iterator[CheckResult]:

@@ -34,7 +34,7 @@ from trials.record import EpochRecord
 from trials.spec import TrialSpec
 
 if TYPE_CHECKING:
-    from trials.hardware.worker_memory import MemoryLevel
+    from trials.hardware.device import MemoryLevel
 
 _NAMESPACE = "permafrost-set-up"
 
@@ -128,7 +128,7 @@ class TrialTrainable(tune.Trainable):  # type: ignore[misc]  # Ray has no types 
         """Take the first trial; its work starts with the first step."""
         import torch
 
-        from trials.hardware.worker_memory import MemoryLevel
+        from trials.hardware.device import MemoryLevel
 
         if not config["share"].gpus:
             os.environ[VISIBLE] = ""  # whatever the settings of its Ray let it see

@@ -1,13 +1,14 @@
-"""The device of a trial: its name and precision, and the seconds and peak memory of what runs on it."""
+"""The device of a trial: its name and precision; seconds, energy and memory of what runs on it, and what it leaves."""
 
 from __future__ import annotations
 
+import ctypes
 import resource
 import socket
 import time
 from collections import defaultdict
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
@@ -136,3 +137,111 @@ def _reset_resident_peak() -> bool:
     except OSError:
         return False
     return True
+
+
+class EnergyMeter:
+    """Measures joules between `start` and `stop` by the counter of a GPU's board; None where they are unknown.
+
+    The counter includes everything that runs on the board, idle power too; for a shared GPU see `EpochRecord.placed`.
+    Volta or newer has one (NVIDIA's NVML API reference, `nvmlDeviceGetTotalEnergyConsumption`). It is updated every 20
+    to 100 ms (PETSc's manual on `PetscLogGpuEnergyMeter`), so shorter intervals are inaccurate.
+
+    Args:
+        read_j: The joules that a counter has reached, or None if it cannot be read; None for no counter.
+    """
+
+    def __init__(self, read_j: Callable[[], float | None] | None) -> None:
+        self._read_j = read_j or (lambda: None)
+        self._start_j: float | None = None
+
+    @classmethod
+    def of(cls, device: torch.device) -> EnergyMeter:
+        """The meter of a device; it measures None without a readable counter."""
+        is_gpu = device.type == "cuda" and torch.version.hip is None
+        return cls(board_counter(str(torch.cuda.get_device_properties(device).uuid)) if is_gpu else None)
+
+    def start(self) -> None:
+        """Start measuring."""
+        self._start_j = self._read_j()
+
+    def stop(self) -> float | None:
+        """Joules since `start`; None also if the driver was loaded anew meanwhile."""
+        end_j = self._read_j()
+        if self._start_j is None or end_j is None or end_j < self._start_j:
+            return None
+        return end_j - self._start_j
+
+
+def board_counter(uuid: str) -> Callable[[], float | None] | None:
+    """The counter of a GPU, by torch's UUID; None if it has none, and for an instance (MIG), which shares its board's.
+
+    By UUID because NVML numbers all GPUs of the machine, and CUDA those that the process may see.
+    """
+    import pynvml  # the package nvidia-ml-py
+
+    def read_j() -> float | None:
+        with suppress(pynvml.NVMLError):
+            return float(pynvml.nvmlDeviceGetTotalEnergyConsumption(handle)) / 1e3
+        return None
+
+    try:
+        pynvml.nvmlInit()
+        handle = pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}")
+        with suppress(pynvml.NVMLError_NotSupported):  # of a GPU without such a mode
+            if pynvml.nvmlDeviceGetMigMode(handle)[0]:
+                return None
+    except pynvml.NVMLError:
+        return None
+    return None if read_j() is None else read_j
+
+
+SLACK_BYTES = 256 << 20  # what warm caches may add
+
+
+class MemoryLevel:
+    """The memory of this process between its trials: resident, and on a GPU also what torch has allocated.
+
+    Attributes:
+        host_bytes: Resident after the first trial; 0 before its end.
+        device_bytes: Allocated on the GPU after the first trial.
+    """
+
+    def __init__(self) -> None:
+        self.host_bytes = self.device_bytes = 0
+
+    def settle(self) -> bool:
+        """Release memory after a trial; False if the process should be replaced by a new one.
+
+        That is the case if more than twice the level after the first trial, plus some slack, stays resident: cached
+        weights and corpora stay well below it, leaked tensors of past trials soon exceed it.
+        """
+        host, device = resident_bytes(), _device_bytes()
+        if host > self.host_bytes + SLACK_BYTES:
+            release_free_memory()
+            host = resident_bytes()
+        if not self.host_bytes:
+            self.host_bytes, self.device_bytes = host, device
+        return host <= 2 * self.host_bytes + SLACK_BYTES and device <= self.device_bytes + SLACK_BYTES
+
+
+def resident_bytes() -> int:
+    """Resident memory of this process; if the kernel does not report it, its peak so far."""
+    try:
+        pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
+    except OSError:
+        return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return int(pages) * resource.getpagesize()
+
+
+def _device_bytes() -> int:
+    """Memory allocated on the GPU, after returning blocks that torch has cached to other users of the GPU."""
+    if not torch.cuda.is_initialized():
+        return 0
+    torch.cuda.empty_cache()
+    return torch.cuda.memory_allocated()
+
+
+def release_free_memory() -> None:
+    """Return free heap memory to the system, if the C library supports it."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL("libc.so.6").malloc_trim(0)

@@ -76,7 +76,7 @@ def test_an_error_of_cuda_is_reported_before_its_process_ends(
         assert not ends, "asked of a device that answers no longer"
         return True
 
-    monkeypatch.setattr("trials.hardware.worker_memory.MemoryLevel.settle", settle)
+    monkeypatch.setattr("trials.hardware.device.MemoryLevel.settle", settle)
     failing = worker(Failing, 1.0, monkeypatch)
     result = failing.step()
     assert (result[FAILURE]["state"], result["done"]) == (state, not ends)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.examples import each
 from tests.trials.conftest import TrialMaker, records_of
-from trials.hardware.energy import EnergyMeter, board_counter
+from trials.hardware.device import EnergyMeter, board_counter
 
 
 class Driver:

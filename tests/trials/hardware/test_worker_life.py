@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from tests.builders import write_tagged_treebank
-from trials.hardware import worker_memory as memory
-from trials.hardware.worker_memory import SLACK_BYTES, MemoryLevel
+from trials.hardware import device as memory
+from trials.hardware.device import SLACK_BYTES, MemoryLevel
 
 ROOT = Path(__file__).parents[3]
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 
 from trials.draft import Lookup, TrialDraft
-from trials.hardware.worker_memory import MemoryLevel, release_free_memory, resident_bytes
+from trials.hardware.device import MemoryLevel, release_free_memory, resident_bytes
 from trials.run import run_trial
 from trials.spec import TrialSpec
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.examples import each
 from tests.trials.conftest import CPU, TrialMaker, finished, numbers
 from trials.errors import PreemptedError
-from trials.hardware.energy import EnergyMeter
+from trials.hardware.device import EnergyMeter
 from trials.record import EpochRecord
 from trials.run import run_trial
 from trials.spec import TrialSpec

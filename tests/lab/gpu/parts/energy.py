@@ -8,8 +8,7 @@ import torch
 
 from tests.lab.gpu.part_context import PartContext
 from tests.lab.gpu.results import Record
-from trials.hardware.device import wait_for
-from trials.hardware.energy import EnergyMeter
+from trials.hardware.device import EnergyMeter, wait_for
 
 MOST_WATTS = 1500.0  # no card draws more
 
