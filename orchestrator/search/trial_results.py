@@ -14,7 +14,6 @@ from orchestrator.analysis.cells import objective_group
 from orchestrator.store import ResultStore
 from orchestrator.store.evidence import SENTENCE_COLUMNS, TRIAL_COLUMNS
 from orchestrator.store.parts import Changes, Follower
-from trials.errors import StoreError
 from trials.record import EpochRecord, loss_fall
 from trials.spec import TrialSpec
 from trials.state import State
@@ -144,10 +143,12 @@ def results_of(records: Sequence[EpochRecord]) -> Results:
 class StoredTrials:
     """The trials of a store, read on first use; what came since is read where `look_for` wants it.
 
-    Contributions are read when a complete trial is first asked for.
+    Completed attempts that have lost rows are left out: they run again. Contributions are read when a complete trial is
+    first asked for.
     """
 
     def __init__(self, store: ResultStore) -> None:
+        self._store, self._lost = store, frozenset[tuple[str, int]]()
         columns = dict.fromkeys((*TRIAL_COLUMNS, "best_metrics", *UNSELECTED))
         self._trials = Follower(store.storage, "trials", tuple(columns))
         self._epochs = Follower(
@@ -169,6 +170,7 @@ class StoredTrials:
     def of(self, trial_id: str) -> TrialProgress:
         """The progress of a trial; a new value on each call."""
         if not self._is_read:
+            self._lost = self._store.lost_attempts()
             self._read()
         row = self._rows.get(trial_id)
         if row is None:
@@ -197,7 +199,8 @@ class StoredTrials:
         if epochs.reset:
             self._evaluations = {}
         for row in _rows_of(trials):
-            if row["attempt"] >= self._rows.get(row["trial_id"], row)["attempt"]:
+            is_lost = (row["trial_id"], row["attempt"]) in self._lost
+            if not is_lost and row["attempt"] >= self._rows.get(row["trial_id"], row)["attempt"]:
                 self._rows[row["trial_id"]] = row
         for row in _rows_of(epochs):
             evaluation = Evaluation(row["epoch"], row["examples_seen"], row["score"])
@@ -219,9 +222,7 @@ def _arrays(lists: Mapping[str, Sequence[float] | None]) -> dict[str, npt.NDArra
 
 
 def _rows_of(changes: Changes) -> Iterator[dict[str, Any]]:
-    """The new rows. Raises StoreError: a part cannot be read."""
-    for part in changes.broken:
-        raise StoreError(f"{part.name}: {part.wrong}. Run `permafrost store verify`.")
+    """The new rows; of a part that cannot be read none, as the plan has reported it."""
     for table in changes.rows:
         yield from table.to_pylist()
 

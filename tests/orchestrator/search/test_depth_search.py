@@ -162,3 +162,8 @@ def test_a_search_that_finds_trials_in_the_store_gives_the_same_answer_and_a_fin
     spent = simulate(resumed, table)
     assert resumed.found() == usual.found()
     assert (spent.trials == 0) == (n_stored == 18)
+    for name in store.storage.at("contributions").files():
+        store.storage.at("contributions").write(name, b"harmed")
+    harmed = DepthSearch(goal(tolerance=1.0), DEPTHS, StoredTrials(store))
+    assert simulate(harmed, table).trials == len(usual._used)
+    assert harmed.found() == usual.found()
