@@ -32,9 +32,8 @@ from tests.dashboards.views.made import selected
 from tests.examples import each
 from tests.orchestrator.search.replay import RecordedTrials, recorded_trials, simulate
 from tests.orchestrator.search.worlds import nothing_known
-from trials.record import EpochRecord, SplitReport
+from trials.record import EpochRecord, SplitReport, State
 from trials.spec import TrialSpec
-from trials.state import State
 
 SEEDS = range(6)
 LOSSES = (0.0, 0.001, 0.004, 0.03)  # of freezing none, one, two, four layers

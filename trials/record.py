@@ -1,4 +1,4 @@
-"""What a trial yields: an `EpochRecord` at every evaluation.
+"""What a trial yields: an `EpochRecord` at every evaluation; and how an attempt at it ended.
 
 A field declares in its metadata what the store does with it: the column's description, whether each evaluation has it,
 and how a trial's value follows from those of its evaluations. The store's schema, its rows and its data dictionary are
@@ -8,6 +8,7 @@ checkpoints: a new measurement is declared here and filled in by `trials.run`.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
@@ -17,6 +18,18 @@ import numpy as np
 from trials.metrics.label_table import TagScore
 
 MISMATCHED = "_mismatched"  # ends the name of a metric on the mismatched split, as in GLUE's MNLI
+
+
+class State(enum.StrEnum):
+    """How an attempt ended. Only `completed` may enter a mean; after `lost` and `unavailable` it is tried again."""
+
+    COMPLETED = "completed"
+    PRUNED = "pruned"
+    DIVERGED = "diverged"
+    OUT_OF_MEMORY = "out_of_memory"
+    LOST = "lost"
+    UNAVAILABLE = "unavailable"
+    FAILED = "failed"
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from orchestrator.store import ResultStore
 from orchestrator.store.evidence import sentence_columns
 from trials.escaping import escaped
 from trials.metrics.metric import METRICS, metric_label
-from trials.state import State
+from trials.record import State
 from trials.tasks import TASKS
 
 EACH_BEST = "each freeze at its own best"  # in place of a set-up

@@ -17,8 +17,8 @@ from dashboards.views.kit.drawing import STATES, Figure, Look, axis, cell_name, 
 from dashboards.views.kit.part import EmptyPartError, Part
 from orchestrator.config.quantities import counted
 from orchestrator.forecast.pace import TRIAL_COLUMNS, Begun, time_left
+from trials.record import State
 from trials.settings import Seeds
-from trials.state import State
 
 MAX_SQUARES = 5000
 

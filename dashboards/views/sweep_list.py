@@ -23,7 +23,7 @@ from dashboards.views.kit.part import EmptyPartError, Part
 from orchestrator.analysis.answer import Answer
 from orchestrator.config.quantities import counted
 from orchestrator.store.plans import is_beside
-from trials.state import State as TrialState
+from trials.record import State as TrialState
 
 MOST_ANSWERED = 8  # of the newest sweeps
 MOST_WEIGHED = 12  # questions of the newest sweeps that are answered to know which sweep opens: some seconds

@@ -16,9 +16,8 @@ from orchestrator.analysis.cells import flatten
 from orchestrator.analysis.freeze_names import freeze_name, froze_by
 from orchestrator.config.quantities import points
 from trials.errors import StoreError
-from trials.record import COSTS
+from trials.record import COSTS, State
 from trials.settings import Seeds
-from trials.state import State
 
 MAX_SENTENCES = 30
 _OTHERS = {

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from trials.state import State
+from trials.record import State
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.intp]

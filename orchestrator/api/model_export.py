@@ -14,10 +14,9 @@ from orchestrator.store import ResultStore, open_store
 from orchestrator.store.plans import stored_spec
 from orchestrator.store.stored_tensors import find_weights
 from trials.errors import ConfigError, NothingMatchedError, RefusedError
-from trials.record import EpochRecord
+from trials.record import EpochRecord, State
 from trials.spec import TrialSpec
 from trials.starter import model_path
-from trials.state import State
 
 Row = dict[str, Any]
 

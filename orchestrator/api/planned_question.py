@@ -27,8 +27,8 @@ from orchestrator.sweeps.load_sweep import load_sweep, sweep_of_text
 from orchestrator.sweeps.plan import Plan
 from trials.draft import Lookup
 from trials.errors import ConfigError
+from trials.record import State
 from trials.spec import TrialSpec
-from trials.state import State
 
 if TYPE_CHECKING:
     from orchestrator.forecast.forecast import Forecast

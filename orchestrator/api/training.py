@@ -27,9 +27,9 @@ from orchestrator.sweeps.plan import Plan, brought_up_to_date
 from orchestrator.sweeps.sweep import SweepSpec
 from trials.datasets.corpus import fingerprint
 from trials.errors import ConfigError
+from trials.record import State
 from trials.settings import LabelParts
 from trials.spec import TrialSpec
-from trials.state import State
 from trials.tasks.task import read_corpus
 
 Keep = Literal["best", "all"]

@@ -16,8 +16,7 @@ from orchestrator.sweeps.trial_resources import Resources
 from trials.cache.set_up_work import reported_to
 from trials.errors import is_device_broken, reason
 from trials.hardware.machine import hidden_gpus
-from trials.record import EpochRecord
-from trials.state import State
+from trials.record import EpochRecord, State
 
 
 @BACKENDS.register("inline")

@@ -36,9 +36,8 @@ from orchestrator.store.plans import SweepPlan, planned_specs, stored_spec
 from orchestrator.store.schema import TRIALS
 from orchestrator.sweeps.corpus_words import dev_size
 from trials.metrics.metric import metric_label
-from trials.record import COSTS
+from trials.record import COSTS, State
 from trials.spec import TrialSpec
-from trials.state import State
 from trials.tasks.task import score_name
 
 _POLL_S = 2.0

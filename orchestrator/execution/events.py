@@ -15,9 +15,8 @@ from trials.errors import (
     is_device_gone,
     is_out_of_memory,
 )
-from trials.record import EpochRecord
+from trials.record import EpochRecord, State
 from trials.spec import TrialSpec
-from trials.state import State
 
 
 class Listener(Protocol):

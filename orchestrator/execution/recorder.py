@@ -14,9 +14,8 @@ from orchestrator.execution.trial_rows import epoch_row, report_rows, trial_row
 from orchestrator.store import ResultStore
 from orchestrator.store.schema import COMMIT_ORDER, COUNTED
 from orchestrator.store.stored_tensors import forget
-from trials.record import EpochRecord
+from trials.record import EpochRecord, State
 from trials.spec import TrialSpec
-from trials.state import State
 
 COMPACT_EVERY = 200  # commits: the number of small parts per table between two compactions
 FLUSH_EVERY_S = 1.0  # the most that a killed driver loses of finished trials, and the interval between small parts

@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from orchestrator.claims import CLAIMS, Claims, Membership, RemovedError
 from orchestrator.storage.storage import Storage
 from orchestrator.store.parts import Follower
+from trials.record import State
 from trials.spec import TrialSpec
-from trials.state import State
 
 
 class SharedTrials:

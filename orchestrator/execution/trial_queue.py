@@ -28,9 +28,8 @@ from typing import NamedTuple, Protocol
 from orchestrator.config.limits import Limits
 from orchestrator.execution.events import last_line
 from orchestrator.execution.shared_trials import SharedTrials
-from trials.record import EpochRecord
+from trials.record import EpochRecord, State
 from trials.spec import TrialSpec
-from trials.state import State
 
 
 class Chances(NamedTuple):

@@ -12,9 +12,8 @@ from orchestrator.execution.provenance import git_commit, versions
 from orchestrator.store.plans import spec_columns
 from orchestrator.store.schema import EPOCHS
 from trials.datasets.corpus import Item, labels_of
-from trials.record import EpochRecord, SplitReport, loss_fall, trial_totals
+from trials.record import EpochRecord, SplitReport, State, loss_fall, trial_totals
 from trials.spec import TrialSpec
-from trials.state import State
 from trials.tasks.task import read_corpus, words_of
 
 

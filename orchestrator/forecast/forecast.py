@@ -34,9 +34,8 @@ from orchestrator.sweeps.trial_resources import Resources
 from trials.errors import StoreError
 from trials.hardware.machine import processor_name
 from trials.prefix.work import group_key, shape_key, train_passes
-from trials.record import paid_prefix_s
+from trials.record import State, paid_prefix_s
 from trials.spec import TrialSpec
-from trials.state import State
 
 MOST_ROWS = 1_000
 INLINE_START_S, RAY_START_S = 5.0, 9.0  # importing torch, and starting Ray, which takes 4 to 11 s

@@ -17,9 +17,8 @@ from orchestrator.store import ResultStore
 from orchestrator.store.parts import Follower
 from orchestrator.store.plans import SweepPlan, stored_spec
 from trials.prefix.work import epoch_passes, shape_key
-from trials.record import EpochRecord, paid_prefix_s
+from trials.record import EpochRecord, State, paid_prefix_s
 from trials.spec import TrialSpec
-from trials.state import State
 
 LEAST_SHARE = 0.01  # of all work: no estimate of the time left before this share is done
 # columns of the tables `trials` and `epochs` that are read

@@ -35,9 +35,8 @@ from orchestrator.ray_backend.trainable import (
     WorkerSettings,
 )
 from trials.cache.set_up_work import SetUpWork
-from trials.record import EpochRecord
+from trials.record import EpochRecord, State
 from trials.spec import TrialSpec
-from trials.state import State
 
 N_KEPT = 100  # finished trials that stay: Tune's table needs some, and removing them in batches is cheaper
 

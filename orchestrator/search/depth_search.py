@@ -25,9 +25,8 @@ from orchestrator.search.choose_depth import Budget, Want, wants, why
 from orchestrator.search.trial_results import StoredTrials, TrialProgress
 from orchestrator.sweeps.search_spec import GoalSpec
 from trials.prefix.work import training_passes
-from trials.record import EpochRecord
+from trials.record import EpochRecord, State
 from trials.spec import TrialSpec
-from trials.state import State
 
 if TYPE_CHECKING:
     import pandas as pd

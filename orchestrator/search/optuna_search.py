@@ -27,8 +27,8 @@ from orchestrator.store.plans import Suggestion
 from orchestrator.sweeps.search_points import at_random
 from orchestrator.sweeps.search_spec import Layers, SearchSpec, less_is_better
 from orchestrator.sweeps.space import Axis, Point, Space, Taken, again, walk
+from trials.record import State
 from trials.spec import TrialSpec
-from trials.state import State
 
 Distributions = dict[str, BaseDistribution]
 Resolve = Callable[[Point], Sequence[TrialSpec] | None]  # the replicates of a point; None if the point is invalid

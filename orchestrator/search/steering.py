@@ -19,9 +19,8 @@ from orchestrator.execution.trial_queue import Source
 from orchestrator.search.trial_results import Cell, Evaluation, StoredTrials, centred, stacked
 from orchestrator.sweeps.search_spec import ScheduleSpec, less_is_better
 from trials.metrics.metric import metric_label
-from trials.record import EpochRecord
+from trials.record import EpochRecord, State
 from trials.spec import TrialSpec
-from trials.state import State
 
 
 class Suggester(Protocol):

@@ -14,9 +14,8 @@ from orchestrator.analysis.cells import objective_group
 from orchestrator.store import ResultStore
 from orchestrator.store.evidence import SENTENCE_COLUMNS, TRIAL_COLUMNS
 from orchestrator.store.parts import Changes, Follower
-from trials.record import EpochRecord, loss_fall
+from trials.record import EpochRecord, State, loss_fall
 from trials.spec import TrialSpec
-from trials.state import State
 
 UNSELECTED = ("test_score", "constant_score", "loss_fall")  # results that no search may have as an objective
 Results = Mapping[str, float | None]  # objective, or one of `UNSELECTED` -> value of a complete trial

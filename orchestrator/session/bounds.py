@@ -18,8 +18,8 @@ from orchestrator.execution.stop_request import StopRequest, polling
 from orchestrator.forecast.forecast import Forecast
 from orchestrator.sweeps.cluster_spec import Prices
 from trials.errors import ConfigError
+from trials.record import State
 from trials.spec import TrialSpec
-from trials.state import State
 
 POLL_S = 0.5
 

@@ -26,9 +26,8 @@ from orchestrator.session.tables import TrialName, unbroken
 from orchestrator.sweeps.plan import Plan
 from trials.cache.set_up_work import SetUpWork
 from trials.metrics.metric import metric_label
-from trials.record import EpochRecord
+from trials.record import EpochRecord, State
 from trials.spec import TrialSpec
-from trials.state import State
 from trials.tasks.task import score_name
 
 

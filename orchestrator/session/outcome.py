@@ -13,8 +13,8 @@ from orchestrator.execution.stop_request import StopRequest
 from orchestrator.store import ResultStore
 from orchestrator.store.plans import SweepPlan, planned_specs
 from orchestrator.sweeps.plan import Plan
+from trials.record import State
 from trials.spec import TrialSpec
-from trials.state import State
 
 
 @dataclass(frozen=True)

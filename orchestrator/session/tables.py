@@ -23,8 +23,8 @@ from orchestrator.sweeps.cluster_spec import ClusterSpec, device_line
 from orchestrator.sweeps.corpus_words import corpora_lines
 from orchestrator.sweeps.plan import Plan
 from trials.metrics.metric import metric_label
+from trials.record import State
 from trials.spec import TrialSpec, examples_seen, steps_an_epoch
-from trials.state import State
 from trials.tasks.task import head_of
 
 

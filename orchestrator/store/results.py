@@ -39,9 +39,9 @@ from orchestrator.store.plans import (
 )
 from orchestrator.store.schema import ALL_TABLES, CHECKPOINTS, SCHEMA_VERSION
 from trials.errors import StoreError
+from trials.record import State
 from trials.sources.cache import is_plain
 from trials.spec import TrialSpec
-from trials.state import State
 
 MARKER = "store.json"
 FORMAT = "permafrost-store"

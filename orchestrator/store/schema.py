@@ -20,8 +20,7 @@ import pyarrow as pa
 from orchestrator.storage.storage import Storage
 from trials.metrics.metric import METRICS as REGISTERED
 from trials.metrics.metric import TaskMetric
-from trials.record import RECORD_COLUMNS, EpochRecord
-from trials.state import State
+from trials.record import RECORD_COLUMNS, EpochRecord, State
 
 CHECKPOINTS = "checkpoints"  # the folder
 WRONG_DIGEST = "its bytes do not match the digest in its name"

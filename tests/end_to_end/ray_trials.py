@@ -25,9 +25,8 @@ from orchestrator.ray_backend.slots import ANY, Share, Slots
 from orchestrator.store import ResultStore
 from tests.builders import make_record, make_spec
 from trials.cache.set_up_work import EVERY_S, SetUpWork, counted
-from trials.record import EpochRecord
+from trials.record import EpochRecord, State
 from trials.spec import TrialSpec
-from trials.state import State
 
 SENTENCES = 12  # of the slow set-up
 GIVEN = 1 << 30  # bytes; three of them above what the machine uses now, the monitor kills

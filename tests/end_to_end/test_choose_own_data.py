@@ -19,8 +19,8 @@ from orchestrator.search.depth_search import Depths
 from orchestrator.store import open_store
 from orchestrator.store.plans import planned_specs
 from tests.own_corpora import KINDS
+from trials.record import State
 from trials.spec import TrialSpec
-from trials.state import State
 
 pytestmark = pytest.mark.slow
 MIN_SEEDS = 3

@@ -13,7 +13,7 @@ from orchestrator.store import ResultStore, open_store
 from tests.builders import write_sweep, write_tagged_treebank
 from tests.end_to_end.conftest import TIMES, Command, Here
 from tests.examples import first
-from trials.state import State
+from trials.record import State
 
 pytestmark = pytest.mark.timeout(280)
 

@@ -21,9 +21,8 @@ from orchestrator.config.quantities import POINTS
 from orchestrator.extras.published.study import Metric
 from orchestrator.store.evidence import SENTENCE_COLUMNS
 from orchestrator.store.plans import stored_spec
-from trials.record import TRAINING_COST
+from trials.record import TRAINING_COST, State
 from trials.spec import TrialSpec
-from trials.state import State
 
 Row = Mapping[str, Any]
 

@@ -39,7 +39,7 @@ from orchestrator.store.schema import (
 )
 from orchestrator.store.stored_tensors import CHECKPOINT_FILE, WEIGHTS, WEIGHTS_FILE
 from trials.errors import StoreError
-from trials.state import State
+from trials.record import State
 
 _AGAIN = "it runs again at the next launch"
 _MEANS = {  # what the loss of a part means

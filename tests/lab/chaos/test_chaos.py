@@ -17,7 +17,7 @@ from tests.lab.chaos import compare
 from tests.lab.chaos.__main__ import Kill, endure, undisturbed, write_work
 from tests.lab.chaos.cluster import Cluster, Inline, Local
 from tests.lab.chaos.processes import end_all, inside
-from trials.state import State
+from trials.record import State
 
 
 @pytest.fixture

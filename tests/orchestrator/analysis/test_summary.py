@@ -11,8 +11,8 @@ from orchestrator.analysis.summary import CellSummary, summarise
 from orchestrator.execution.trial_rows import trial_row
 from orchestrator.store.schema import TRIALS
 from tests.builders import make_record, make_spec
+from trials.record import State
 from trials.spec import TrialSpec
-from trials.state import State
 
 BASE = [make_spec(seed=seed) for seed in (0, 1, 2)]
 FROZEN = [make_spec(seed=seed, freeze={"strategy": "first_k", "layers": (0, 1)}) for seed in (0, 1, 2)]

@@ -19,9 +19,8 @@ from orchestrator.execution.shared_trials import SharedTrials
 from orchestrator.execution.trial_queue import Attempt, Listed, Source, TrialQueue
 from orchestrator.store import ResultStore, open_store
 from tests.builders import make_record, make_spec
-from trials.record import EpochRecord
+from trials.record import EpochRecord, State
 from trials.spec import TrialSpec
-from trials.state import State
 
 QUICK = Timing(beat_s=0.2, stale_s=3.0, poll_s=0.1)
 EVALUATIONS = 4

@@ -25,9 +25,8 @@ from tests.lab.chaos.cluster import small_disk
 from tests.small_sweeps import POS, write_bank
 from trials.draft import FreezeDraft
 from trials.errors import StoreError
-from trials.record import EpochRecord
+from trials.record import EpochRecord, State
 from trials.spec import TrialSpec
-from trials.state import State
 from trials.tasks import TASKS
 
 SPEC = make_spec()

@@ -17,11 +17,10 @@ from tests.builders import write_table, write_tagged_treebank, write_texts
 from tests.trials.conftest import save_tiny_model
 from trials.datasets.corpus import Sentence
 from trials.draft import Lookup, TrialDraft
-from trials.record import EpochRecord
+from trials.record import EpochRecord, State
 from trials.run import run_trial
 from trials.settings import Predictions
 from trials.spec import TrialSpec
-from trials.state import State
 from trials.tasks.task import read_corpus
 from trials.training.final_scores import AUTO_WORDS
 

@@ -25,7 +25,7 @@ from tests.builders import make_spec
 from tests.orchestrator.execution.sharing_driver import QUICK, asleep, drive
 from tests.orchestrator.store.rows import trial
 from tests.s3 import S3Process
-from trials.state import State
+from trials.record import State
 
 SPECS = [make_spec(seed=seed) for seed in range(24)]
 CHECKOUT = Path(__file__).parents[3]

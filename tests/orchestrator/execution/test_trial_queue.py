@@ -14,7 +14,7 @@ from orchestrator.execution.events import failure
 from orchestrator.execution.trial_queue import Listed, TrialQueue
 from tests.builders import Clock, make_record, make_spec
 from trials.errors import DataError, DivergedError, NoDeviceError, PreemptedError, StoreError
-from trials.state import State
+from trials.record import State
 
 SPECS = [make_spec(seed=seed) for seed in range(8)]
 FAILURES = [State.LOST, State.UNAVAILABLE, State.OUT_OF_MEMORY, State.DIVERGED, State.FAILED]

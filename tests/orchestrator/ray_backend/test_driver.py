@@ -19,8 +19,8 @@ from orchestrator.ray_backend.slots import ANY, Node, Share, Slots
 from orchestrator.ray_backend.trainable import FAILURE, HELD, RECORD, UNSEEN, WorkerSettings
 from tests.builders import make_record, make_spec
 from tests.examples import each
+from trials.record import State
 from trials.spec import TrialSpec
-from trials.state import State
 
 
 def test_the_folder_of_a_killed_driver_is_removed_and_that_of_a_running_one_is_not(

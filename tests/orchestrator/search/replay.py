@@ -18,9 +18,8 @@ from orchestrator.execution.trial_queue import Source
 from orchestrator.store import ResultStore
 from orchestrator.store.schema import METRICS
 from trials.errors import StoreError
-from trials.record import RECORD_COLUMNS, EpochRecord, SplitReport
+from trials.record import RECORD_COLUMNS, EpochRecord, SplitReport, State
 from trials.spec import TrialSpec
-from trials.state import State
 
 _OF_TRIAL = ("trainable_params", "total_params", "device", "test_score", "constant_score")
 RecordedTrials = Mapping[str, Sequence[EpochRecord]]  # trial id -> the records of a complete trial, in order

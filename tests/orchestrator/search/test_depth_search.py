@@ -20,9 +20,8 @@ from tests.builders import first_k, make_record, make_spec
 from tests.examples import first
 from tests.orchestrator.search.replay import RecordedTrials, simulate
 from tests.orchestrator.search.worlds import nothing_known
-from trials.record import EpochRecord, SplitReport
+from trials.record import EpochRecord, SplitReport, State
 from trials.spec import TrialSpec
-from trials.state import State
 
 SEEDS = range(6)
 LOSSES = (0.0, 0.001, 0.03)  # of freezing none, one layer, two layers

@@ -13,7 +13,7 @@ from orchestrator.sweeps.search_spec import SearchSpec
 from orchestrator.sweeps.space import Axis
 from tests.examples import examples
 from tests.orchestrator.search.worlds import SIX_LAYERS, grid_of
-from trials.state import State
+from trials.record import State
 
 TPE = SearchSpec(kind="tpe", cells=30, startup=4)
 SPACE = {"lr": Axis(log_uniform=(1e-5, 1e-1)), "freeze": Axis(choice=["none", "all_encoder"])}

@@ -30,8 +30,8 @@ from tests.orchestrator.search.worlds import (
     resolver,
     table,
 )
+from trials.record import State
 from trials.spec import TrialSpec
-from trials.state import State
 
 SPACE = {"freeze.depth": Axis(choice=list(DEPTHS)), "optim.lr": Axis(choice=list(RATES))}
 GRID = len(DEPTHS) * len(RATES) * EPOCHS  # epochs, with one seed

@@ -18,7 +18,7 @@ from orchestrator.sweeps.cluster_spec import Prices
 from tests.builders import Clock, make_spec, write_sweep
 from tests.small_sweeps import POS, write_bank
 from trials.errors import ConfigError
-from trials.state import State
+from trials.record import State
 
 
 def launched_with(folder: Path, capsys: pytest.CaptureFixture[str], **bounds: float) -> tuple[int, dict[str, int], str]:

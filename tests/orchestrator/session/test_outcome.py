@@ -12,7 +12,7 @@ from orchestrator.sweeps.plan import Plan
 from orchestrator.sweeps.sweep import SweepSpec
 from orchestrator.sweeps.trial_resources import Resources
 from tests.builders import first_attempts, make_record, make_spec
-from trials.state import State
+from trials.record import State
 
 SPECS = tuple(make_spec(seed=seed) for seed in range(4))
 PLAN = Plan(SweepSpec(name="tiny", resources=Resources(gpus=0)), "tiny.yaml", SPECS, SPECS, first_attempts(SPECS))

@@ -25,8 +25,8 @@ from tests.builders import make_record, make_spec, write_sweep, write_treebank
 from trials.cache.set_up_work import SetUpWork
 from trials.draft import Lookup
 from trials.hardware.machine import processor_name
+from trials.record import State
 from trials.spec import TrialSpec
-from trials.state import State
 
 INLINE = ClusterSpec(address="inline", gpus=0)
 

@@ -18,7 +18,7 @@ from orchestrator.sweeps.plan import Plan, make_plan
 from tests.builders import make_record, write_sweep, write_treebank
 from tests.dashboards.views.made import selected
 from trials.draft import Lookup
-from trials.state import State
+from trials.record import State
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from orchestrator.sweeps.plan import Plan, make_plan
 from tests.builders import expanded, make_record, make_spec, write_sweep, write_treebank
 from tests.peers import times_of
 from trials.draft import Lookup
-from trials.state import State
+from trials.record import State
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from orchestrator.sweeps.plan import Plan, as_neighbours, make_plan
 from tests.builders import make_record, make_spec, write_conllu, write_sweep, write_treebank
 from tests.trials.conftest import save_tiny_model
 from trials.draft import Lookup
+from trials.record import State
 from trials.spec import TrialSpec
-from trials.state import State
 
 SEEDS = "seeds=[0,1,2]"  # enough that no note speaks of them
 

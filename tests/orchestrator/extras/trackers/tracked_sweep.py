@@ -19,8 +19,7 @@ from orchestrator.store import ResultStore, open_store
 from orchestrator.sweeps.plan import Plan
 from orchestrator.sweeps.sweep import SweepSpec
 from tests.builders import first_attempts, make_record, make_spec
-from trials.record import EpochRecord
-from trials.state import State
+from trials.record import EpochRecord, State
 
 HOSTILE = '../x\'; "y" \x1b[31m <b>&|`# '
 LAYERS = {"strategy": "first_k", "layers": (0, 1)}
