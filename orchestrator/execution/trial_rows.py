@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import platform
+import subprocess
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
 from typing import Any
 
-from orchestrator.execution.provenance import git_commit, versions
+import trials
 from orchestrator.store.plans import spec_columns
 from orchestrator.store.schema import EPOCHS
 from trials.datasets.corpus import Item, labels_of
+from trials.plugins.loading import source_digests
 from trials.record import EpochRecord, SplitReport, State, loss_fall, trial_totals
 from trials.spec import TrialSpec
 from trials.tasks.task import read_corpus, words_of
@@ -91,3 +97,36 @@ def _written(report: SplitReport, labels: Sequence[float]) -> list[str | None]:
 
 def _utc(unix_s: float) -> datetime:
     return datetime.fromtimestamp(unix_s, UTC)
+
+
+@cache
+def git_commit() -> str | None:
+    """The commit of this code, with `+` if it has uncommitted changes; None outside a checkout."""
+    here = Path(__file__).parent
+    try:
+        processes = [
+            subprocess.run(["git", *arguments], cwd=here, capture_output=True, text=True, check=True, timeout=10)
+            for arguments in (["rev-parse", "HEAD"], ["status", "--porcelain", "--untracked-files=no"])
+        ]
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return processes[0].stdout.strip() + ("+" if processes[1].stdout.strip() else "")
+
+
+@cache
+def versions() -> dict[str, str]:
+    """The versions that a result depends on; of plug-ins, the beginnings of their sources' digests."""
+    packages = ("torch", "transformers", "tokenizers", "ray", "numpy")
+    return (
+        {"python": platform.python_version(), "permafrost-sweeps": trials.__version__}
+        | {name: version for name in packages if (version := _version(name)) is not None}
+        | {f"plug-in {module}": digest[:16] for module, digest in source_digests().items()}
+    )
+
+
+def _version(package: str) -> str | None:
+    """None if it is not installed, as Ray for `--cluster inline` need not be."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
