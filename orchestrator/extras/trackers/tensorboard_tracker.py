@@ -1,7 +1,7 @@
 """TensorBoard: one folder per trial with scalars and hparams, `DIR/SWEEP/NAME-TRIAL`; the sweep's summary as text.
 
 The files are written without TensorFlow and hold nothing but what the rows hold, so writing them again gives the same
-bytes.
+runs.
 """
 
 from __future__ import annotations
