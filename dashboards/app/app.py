@@ -20,8 +20,7 @@ from dash import ALL, ClientsideFunction, Input, Output, State
 from flask import Response, request
 
 from dashboards.app import shell
-from dashboards.app.callbacks import add_callbacks
-from dashboards.app.page_cache import PageCache
+from dashboards.app.callbacks import PageCache, add_callbacks
 from dashboards.app.routes import add_exports, add_trials
 from dashboards.data.frames import Frames, Snapshot
 from dashboards.data.page_query import PageQuery

@@ -5,8 +5,7 @@ from __future__ import annotations
 import dash
 from flask import Response
 
-from dashboards.app.callbacks import NO_FIGURE, asked_search, not_found
-from dashboards.app.page_cache import PageCache
+from dashboards.app.callbacks import NO_FIGURE, PageCache, asked_search, not_found
 from dashboards.data.page_query import parse_query
 from dashboards.data.selection import provenance, versions_of
 from dashboards.data.tables import FORMATS

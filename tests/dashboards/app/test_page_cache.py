@@ -9,7 +9,7 @@ import pytest
 from werkzeug.test import Client
 
 from dashboards.app.app import make_app
-from dashboards.app.page_cache import PageCache
+from dashboards.app.callbacks import PageCache
 from dashboards.data.frames import Frames
 from dashboards.views.depth_strip import STRIP
 from orchestrator.store import ResultStore
