@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import strategies as st
 
 from orchestrator.own_data.choose_options import ChooseOptions
 from orchestrator.own_data.corpus_guess import guess_corpus
@@ -497,17 +496,6 @@ def test_a_changed_text_is_another_corpus_and_the_same_texts_are_converted_once(
         (folder / "train/neg/0_0.txt").write_bytes(content)
         with pytest.raises(PermafrostError, match=said):
             guess_corpus(ChooseOptions(data="data"), Lookup(offline=True))
-
-
-# --- Whatever is written is read back
-
-WORD = st.text("abcÄñ0123456789.,;#\"'|", min_size=1, max_size=4).filter(lambda word: not word.startswith("#"))
-SPANS = st.lists(
-    st.tuples(st.sampled_from(["", "PER", "LOC"]), st.lists(WORD, min_size=1, max_size=3)), min_size=1, max_size=3
-)
-
-
-TEXT = st.text("abc ,;|\"'#", min_size=1, max_size=12).map(str.strip).filter(bool)
 
 
 # --- What is shown

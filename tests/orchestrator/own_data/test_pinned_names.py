@@ -1,4 +1,4 @@
-"""A model by the name that everybody types, from `choose` and `init` to the sweep file."""
+"""A model by the name that everybody types, from `choose` and `init` to the sweep file, and at each plan."""
 
 from __future__ import annotations
 
@@ -12,6 +12,10 @@ import yaml
 from orchestrator.config.console import say
 from orchestrator.own_data.choose_options import ChooseOptions
 from orchestrator.own_data.question import SweepFile, as_before, question_of, write_question
+from orchestrator.store import ResultStore
+from orchestrator.sweeps.load_sweep import load_sweep
+from orchestrator.sweeps.plan import Plan, make_plan
+from tests.builders import write_sweep
 from tests.hub_repos import model, point_at
 from tests.servers import HubRepo, HubServer, UdServer
 from tests.stand_ins import treebanks
@@ -57,3 +61,25 @@ def test_the_same_question_again_stays_at_the_versions_of_its_file(
     assert (looser.data, looser.model) == (again.data, again.model)  # its trials serve
     other = ChooseOptions(data=ASKED.data, model=ASKED.model, held_out=0.3)
     assert as_before(other, tmp_path, say) == other  # another question
+
+
+def planned(store: ResultStore) -> Plan:
+    trial = "trial: {data: UD_Naija-NSC-sample, model: acme/tiny, max_length: 32}"
+    path = write_sweep(Path("s.yaml"), f"{trial}\nspace: {{freeze: [none, {{strategy: first_k, depth: 1}}]}}")
+    return make_plan(*load_sweep(path, []), store, Lookup())
+
+
+def test_a_plan_says_the_commit_of_a_name_and_one_that_moved_makes_other_trials(
+    repo: HubRepo, store: ResultStore
+) -> None:
+    before, source = planned(store), f"hub:acme/tiny@{repo.commit()}"
+    assert (
+        f"model acme/tiny is {source}, its newest commit. Write it with the version to keep this one." in before.notes
+    )
+    assert {spec.model.source for spec in before.trials} == {source}
+    store.create()
+    store.add_plan(before.declared())
+    repo.files = {**repo.files, "config.json": repo.files["config.json"].replace(b"{", b'{"note": 1, ', 1)}
+    after = planned(store)
+    assert "its files changed since the last launch, so the 2 trials of before" in "\n".join(after.notes)
+    assert {spec.trial_id for spec in before.trials}.isdisjoint(spec.trial_id for spec in after.trials)

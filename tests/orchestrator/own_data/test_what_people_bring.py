@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 
 from orchestrator.own_data.choose_options import ChooseOptions
 from orchestrator.own_data.corpus_guess import CorpusGuess, guess_corpus
-from tests.examples import first
 from tests.orchestrator.own_data.test_folder_kinds import (
     NER,
     REVIEW,
@@ -41,8 +40,6 @@ from trials.draft import Lookup
 from trials.errors import PermafrostError
 from trials.settings import DataSpec
 from trials.tasks.task import read_corpus
-
-PUBLIC = Path(__file__).parents[4] / "shared" / "cases"
 
 
 def csv_text(rows: Sequence[Sequence[object]], **how: Any) -> str:
@@ -459,53 +456,3 @@ def test_words_are_read_back_from_each_format(rows: list[list[tuple[str, str]]],
         options = {"tags": "name"} if how.endswith("conllu") else {}
         read = read_corpus("ner", both(Path(folder), how, WORD_WRITERS[how], rows, **options))
     assert [[*zip(s.forms, s.tags, strict=True)] for s in read.train if isinstance(s, Sentence)] == rows
-
-
-# --- The public cases, where they are
-
-NER_3 = ("ner", 80)
-CASES: dict[str, object] = {  # the task and the size of train, or words of the refusal
-    "01*/ner": ("ner", 3), "02*/train.txt": ("ner", 3), "03*/train.conllu": "all 6 words are `_`",
-    "04*/folder": ("classification", 60), "06*/train.conll": ("ner", 2),
-    "07*/folder": ("classification", 30), "12*/cola.tsv": ("classification", 20),
-    "12*/semicolon.csv": ("classification", 40), "12*/words.csv": "a row holds one word and its tag",
-    "15*/f.bio": ("ner", 3),
-    "18*/01-*": NER_3, "18*/01b-*": "are numbers, 0 to 5, which say no types", "18*/01c-*": NER_3, "18*/01d-*": NER_3,
-    "19*/02-*": "brat's standoff", "19*/02b-*": ("ner", 72), "19*/02d-*": ("ner", 144), "19*/03-*": "parallel files",
-    "20*/04-*": ("classification", 300), "20*/04c-*": ("classification", 300), "20*/04d-*": ("classification", 300),
-    "21*/05-*": "this is WebAnno TSV", "21*/05b-*": "this is WebAnno TSV",
-    "22*/08-*": ("classification", 188), "22*/08b-*": ("classification", 188), "22*/08c-*": ("classification", 188),
-    "23*/12d-*": ("classification", 200), "23*/12e-*": ("classification", 240), "24*/12g-*": ("classification", 200),
-    "25*/33-*": ("classification", 200), "25*/33b-*": ("classification", 200), "25*/33c-*": ("classification", 200),
-    "26*/06-*": "spans or nested objects", "26*/06b-*": ("classification", 120), "26*/06c-*": "several a text",
-    "26*/06d-*": "spans or nested objects", "26*/14-*": "several a text", "26*/14c-*": "spans or nested objects",
-    "26*/19b-*": ("classification", 200), "26*/19i-*": ("classification", 200), "26*/41-*": "spans or nested objects",
-    "26*/42-*": "are no classes", "27*/10c-*": ("ner", 60), "27*/10d-*": ("ner", 60), "27*/10e-*": ("ner", 60),
-    "28*/12-*": ("classification", 200), "28*/12b-*": ("classification", 200), "28*/12c-*": ("classification", 200),
-    "29*/02c-*": ("ner", 72), "29*/03b-*": "parallel files", "29*/11-*": ("classification", 200),
-    "29*/11b-*": ("classification", 200), "29*/22-*": ".xlsx files are not read",
-        "29*/22b-*": ".zip files are not read",
-    "29*/22c-*": ".bz2 files are not read", "29*/23f-*": "this is CoNLL-U Plus",
-    "30*/23e-*": "this is Label Studio's JSON", "30*/23h-*": ("classification", 100), "30*/23j-*": ("classification",
-        60),
-    "31*/09-*": "this is CoNLL-2012", "31*/10-*": ("ner", 60), "31*/23b-*": "this is word/TAG",
-    "31*/23c-*": "this is fastText", "31*/40-*": "Read are --tags name, or --tags upos",
-    "35*/ok-ner": ("ner", 80), "38*/45-*": ("ner", 80), "38*/45b-*": ("classification", 200),
-    "39*/48-*": ("ner", 200), "39*/48c-*": ("ner", 200), "39*/48d-*": ("ner", 200), "39*/48e-*": ("ner", 200),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("pattern", first(24, CASES))
-def test_a_public_case_has_its_right_value(pattern: str) -> None:
-    found = sorted(PUBLIC.glob(pattern)) if PUBLIC.is_dir() else []
-    if not found:
-        pytest.skip(f"the public cases are not at {PUBLIC}")
-    expected, task = CASES[pattern], {"task": "ner"} if "40-" in pattern else {}
-    if isinstance(expected, str):
-        with pytest.raises(PermafrostError) as error:
-            guessed(found[0], **task)
-        assert expected in str(error.value)
-        return
-    corpus = guessed(found[0], **task)
-    sizes = corpus.spec.sizes or (0,)
-    assert (corpus.task, sizes[0] if corpus.spec.held_out is None else sum(sizes)) == expected
