@@ -93,7 +93,7 @@ GROUPS = {
         "Write what a store holds for others: a figure, a model, tables, or runs of a tracker.",
         SHARE,
     ),
-    "data": ("orchestrator.commands.data:app", "Fetch, list and check corpora.", START),
+    "data": ("orchestrator.commands.data:app", "Fetch and check corpora.", START),
 } | _declared("GROUPS")
 
 

@@ -1,16 +1,13 @@
-"""Fetch corpora before a sweep, list those on this machine, check one.
+"""Fetch corpora before a sweep, and check one.
 
 permafrost data fetch UD_English-EWT nyu-mll/glue/sst2
 permafrost data fetch --sweep my.yaml
-permafrost data list
 permafrost data check my-treebank
 permafrost data check --sweep my.yaml
 """
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -19,17 +16,15 @@ from rich.table import Table
 from rich.text import Text
 
 from orchestrator.commands.data_check import check
-from orchestrator.config import options
 from orchestrator.config.console import command_group, download_progress, reported, say, stderr, stdout
 from orchestrator.sweeps.expansion import expand
 from orchestrator.sweeps.load_sweep import load_sweep
 from trials.draft import Lookup
 from trials.errors import ConfigError
-from trials.sources.cache import FetchedCorpus, cache_root, fetched_corpora
+from trials.sources.cache import FetchedCorpus, fetched_corpora
 from trials.sources.places.corpus_draft import named_corpus
-from trials.starter import BUNDLED_TREEBANKS
 
-app = command_group("Fetch, list and check corpora.")
+app = command_group("Fetch and check corpora.")
 
 Names = Annotated[
     list[str] | None,
@@ -60,25 +55,6 @@ def fetch(names: Names = None, sweep: SweepOption = None) -> None:
         corpora = fetched_corpora()
     stdout.print(_list_table(corpora, new={corpus.source for corpus in corpora} - before))
     say("all requested files are on this machine.")
-
-
-@app.command("list")
-def list_(as_json: options.Json = False) -> None:
-    """List the bundled samples and the fetched corpora, with their licences.
-
-    Examples:
-        permafrost data list
-    """
-    with reported():
-        corpora = fetched_corpora()
-        if as_json:
-            rows = [asdict(corpus) | {"folder": str(corpus.folder)} for corpus in corpora]
-            print(json.dumps({"bundled": sorted(BUNDLED_TREEBANKS), "cache": str(cache_root()), "fetched": rows}))
-            return
-        stdout.print(f"bundled: {', '.join(sorted(BUNDLED_TREEBANKS))}")
-        stdout.print_line(f"fetched, in {cache_root()}: {len(corpora) or 'nothing yet'}")
-        if corpora:
-            stdout.print(_list_table(corpora, new=set()))
 
 
 def _list_table(corpora: list[FetchedCorpus], new: set[str]) -> Table:

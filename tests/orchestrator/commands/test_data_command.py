@@ -1,4 +1,4 @@
-"""The commands `data fetch`, `data list` and `data check`, against a treebank server on loopback."""
+"""The commands `data fetch` and `data check`, against a treebank server on loopback."""
 
 from __future__ import annotations
 
@@ -84,32 +84,20 @@ def test_a_name_on_the_command_line_means_a_corpus(
     assert named_corpus(name) == means
 
 
-# --- Fetch and list
+# --- Fetch
 
 
-def test_a_treebank_is_fetched_listed_and_not_asked_for_again(server: UdServer, tmp_path: Path) -> None:
-    done = data("list")
-    assert (done.exit_code, done.stderr) == (0, "")
-    assert "bundled: UD_English-EWT-sample, UD_Naija-NSC-sample" in done.stdout
-    assert f"fetched, in {tmp_path / 'cache'}: nothing yet" in done.stdout
-    assert json.loads(data("list", "--json").stdout)["fetched"] == []
-    assert server.asked() == []
+def test_a_treebank_is_fetched_with_its_licence_and_not_asked_for_again(server: UdServer) -> None:
     first = data("fetch", EWT)
     assert first.exit_code == 0, first.output
     assert f"{EWT} (new)" in flat(first.stdout)
+    assert "CC BY-SA 4.0" in flat(first.stdout)
     assert re.search(r"download en_ewt-ud-train\.conllu \([\d.]+ k?B\)", flat(first.stderr))
     assert "all requested files are on this machine" in first.stderr
     assert server.asked()
     again = data("fetch", EWT)
     assert (again.exit_code, "(new)" in again.stdout, server.asked()) == (0, False, [])
     assert "UD_English-EWT (conllu, task pos)" in data("check", EWT).stdout
-    (ewt,) = json.loads(data("list", "--json").stdout)["fetched"]
-    assert (ewt["source"], ewt["licence"]) == (EWT, "CC BY-SA 4.0")
-    assert Path(ewt["folder"]).is_relative_to(tmp_path / "cache")
-    assert ewt["n_bytes"] == sum((Path(ewt["folder"]) / file).stat().st_size for file in ewt["files"])
-    shown = flat(data("list").stdout)
-    assert "CC BY-SA 4.0" in shown
-    assert f"{ewt['n_bytes'] / 1e6:.1f}" in shown
     assert server.asked() == []
 
 

@@ -204,7 +204,7 @@ class DataDraft(Sourced):
 def named_corpus(name: str) -> DataDraft:
     """The corpus that a name refers to: a bundled sample, a folder, a treebank, or a dataset of the hub, in this order.
 
-    Treebanks and datasets may have a version, as in `permafrost data list`: `ud:UD_English-EWT@2.16`.
+    Treebanks and datasets may have a version, as in `permafrost data fetch`: `ud:UD_English-EWT@2.16`.
 
     Raises:
         ConfigError: after `ud:` or `hub:` there is no name, after `@` no version, or a sample is misspelt.
