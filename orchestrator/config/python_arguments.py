@@ -60,7 +60,7 @@ def _faults(error: ValidationError, parameters: list[str], names: Collection[str
             wrong.append(f"{name}: is missing.")
         else:
             values.setdefault(name, details["input"])
-            rules.setdefault(name, []).append(rule_of(details))
+            rules.setdefault(name, []).append("must be a path" if details["type"] == "path_type" else rule_of(details))
     return [*wrong, *(f"{name}: {quoted(values[name])}: {together(of)}." for name, of in rules.items())]
 
 

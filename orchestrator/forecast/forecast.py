@@ -25,7 +25,7 @@ from rich.table import Table
 from rich.text import Text
 
 from orchestrator.config.quantities import HOUR, counted, duration
-from orchestrator.forecast.pilot import Pilots, Timing, work_passes
+from orchestrator.forecast.pilot import Pilots, TrialTime, work_passes
 from orchestrator.store import ResultStore
 from orchestrator.store.plans import stored_spec
 from orchestrator.sweeps.cluster_spec import ClusterSpec, Prices, gpus_here, slots_of
@@ -182,7 +182,7 @@ def forecast_of(
     )
 
 
-def expected_s(spec: TrialSpec, timed: Sequence[Timing]) -> float | None:
+def expected_s(spec: TrialSpec, timed: Sequence[TrialTime]) -> float | None:
     """The median seconds of a trial; None where nothing of its model and precision was timed."""
     of_model = [
         timing
@@ -226,16 +226,16 @@ def _device(rows: Sequence[Mapping[str, Any]], cluster: ClusterSpec, resources: 
     return here or None, 1.0 if isinstance(asked, str) else asked
 
 
-def _timing(row: Mapping[str, Any], stored: str) -> Timing | None:
+def _timing(row: Mapping[str, Any], stored: str) -> TrialTime | None:
     """What a completed trial took; None if this version cannot read its spec."""
     try:
         spec = stored_spec(stored, row["trial_id"])
     except StoreError:
         return None
-    return Timing(spec, work_passes(spec), row["train_s"] + row["eval_s"], row["setup_s"] + paid_prefix_s(row))
+    return TrialTime(spec, work_passes(spec), row["train_s"] + row["eval_s"], row["setup_s"] + paid_prefix_s(row))
 
 
-def _pass_s(passes: float, timed: Sequence[Timing]) -> float:
+def _pass_s(passes: float, timed: Sequence[TrialTime]) -> float:
     """Seconds of a pass in a shape of so many a train item.
 
     Those of an item are linear in passes between the medians of shapes that were timed, in proportion outside of them.

@@ -33,7 +33,7 @@ TIMEOUT_S = 900.0
 
 
 @dataclass(frozen=True)
-class Timing:
+class TrialTime:
     """What a trial or its pilot took.
 
     Attributes:
@@ -92,9 +92,9 @@ class Pilots:
 
     def __init__(self, say: Callable[[str], None], most: int | None = None) -> None:
         """`say` receives a line before the pilots start, and one after each; `most` as of `chosen_pilots`."""
-        self._say, self._most, self._timed = say, most, dict[str, Timing]()
+        self._say, self._most, self._timed = say, most, dict[str, TrialTime]()
 
-    def of(self, specs: Sequence[TrialSpec], seen: set[str], threads: int, *, gpu: bool) -> list[Timing]:
+    def of(self, specs: Sequence[TrialSpec], seen: set[str], threads: int, *, gpu: bool) -> list[TrialTime]:
         """The costs of pilots for the trials of a plan whose shape is not in `seen`. Raises as `run_pilots`."""
         chosen = {shape_key(spec): spec for spec in chosen_pilots(specs, seen, self._most)}
         missing = [spec for shape, spec in chosen.items() if shape not in self._timed]
@@ -106,7 +106,7 @@ class Pilots:
 
 def run_pilots(
     specs: Sequence[TrialSpec], threads: int, say: Callable[[str], None], *, gpu: bool = False
-) -> list[Timing]:
+) -> list[TrialTime]:
     """Run pilots one after the other and return what they took. Raises MissingError."""
     small = [pilot_spec(spec) for spec in specs]
     command = [sys.executable, "-P", "-m", "orchestrator.forecast.pilot_worker", str(threads), "gpu" if gpu else "cpu"]
@@ -149,9 +149,9 @@ def _said(spec: TrialSpec, result: Mapping[str, float]) -> str:
     return f"{setting}, {1_000 * result['train_s'] / steps_an_epoch(pilot_spec(spec)):.0f} ms a step"
 
 
-def _timing(spec: TrialSpec, result: Mapping[str, float]) -> Timing:
+def _timing(spec: TrialSpec, result: Mapping[str, float]) -> TrialTime:
     """The second of a pilot's two epochs, with the set-up of the first."""
     pilot = pilot_spec(spec)
     _, dev, test = pilot.data.sizes or (0, 0, 0)
     passes = pilot.train_size * train_passes(spec) + (dev + test) * forward_passes(spec)
-    return Timing(spec, passes, result["train_s"] + result["eval_s"], result["setup_s"])
+    return TrialTime(spec, passes, result["train_s"] + result["eval_s"], result["setup_s"])

@@ -38,7 +38,6 @@ RULES: Mapping[str, str] = {
     "model_attributes_type": _MAPPING,
     "model_type": _MAPPING,
     "none_required": "must be empty",
-    "path_type": "must be a path",
     "string_pattern_mismatch": "must match the pattern {pattern}",
     "string_too_long": "must have at most {max_length} characters",
     "string_too_short": "must have at least {min_length} characters",

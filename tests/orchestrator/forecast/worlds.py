@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from orchestrator.forecast.pilot import Timing, work_passes
+from orchestrator.forecast.pilot import TrialTime, work_passes
 from tests.builders import first_k, make_spec
 from trials.spec import TrialSpec, steps_an_epoch
 from trials.starter import model_path, treebank_path
@@ -19,7 +19,7 @@ def spec_of(depth: int = 0, *, model: Path | None = None, **changes: Any) -> Tri
     return make_spec(freeze=first_k(depth), data=files, model=path, optim=optim, frozen_dropout=False, **changes)
 
 
-def timed(spec: TrialSpec) -> Timing:
+def timed(spec: TrialSpec) -> TrialTime:
     """A trial of 20 ms a step and 1 ms a pass, set up in 50 ms."""
     seconds = 0.02 * steps_an_epoch(spec) * spec.optim.epochs + 0.001 * work_passes(spec)
-    return Timing(spec, work_passes(spec), seconds, once_s=0.05)
+    return TrialTime(spec, work_passes(spec), seconds, once_s=0.05)

@@ -93,13 +93,13 @@ def test_the_steps_reach_from_the_last_commit_to_the_last_line(ending: Callable[
     steps = Steps()
     code, n, said = ending(steps)
     assert (code, n) == (0, len(SPECS)), said
-    assert steps.seen.keys() >= {"Recorder.close", "Membership.leave", "show_done", "say_end"}
+    assert steps.seen.keys() >= {"Recorder.close", "Membership.leave", "_show_done", "_say_end"}
 
 
 @pytest.mark.parametrize("number", first(1, [signal.SIGTERM, signal.SIGINT]))
 @pytest.mark.parametrize(
     "name",
-    first(4, ["Recorder.flush", "Recorder.close", "Membership.leave", "say_end", "PartFolder.append", "outcome_of"]),
+    first(4, ["Recorder.flush", "Recorder.close", "Membership.leave", "_say_end", "PartFolder.append", "outcome_of"]),
 )
 def test_one_signal_in_the_last_second_changes_nothing(
     name: str, number: signal.Signals, ending: Callable[..., Any]
