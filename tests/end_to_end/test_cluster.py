@@ -191,7 +191,7 @@ def _n_epochs(store: Path) -> int:
 
 
 # The processes that docker/README.md names; a worker's title is that of its trial.
-LISTENERS = {"gcs_server", "raylet", "python", "ray::DashboardA", "ray::RuntimeEnv", "ray::"}
+LISTENERS = {"gcs_server", "raylet", "python", "permafrost", "ray::DashboardA", "ray::RuntimeEnv", "ray::"}
 
 
 def _listening(nodes: Nodes) -> dict[str, str]:
