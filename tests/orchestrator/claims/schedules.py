@@ -160,6 +160,9 @@ class SteppedStorage(FolderStorage):
         path = self._inside + name
         return self._program.step(found)
 
+    def open(self, name: str) -> pa.NativeFile:
+        return pa.BufferReader(self.read(name))
+
     def write(self, name: str, content: bytes | pa.Buffer) -> None:
         if not self.dead:
             self._program.step(lambda: self._put(self._inside + name, bytes(content)))

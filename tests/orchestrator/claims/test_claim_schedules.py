@@ -164,8 +164,8 @@ def test_the_search_finds_a_finished_trial_that_runs_where_rows_are_not_read_aft
     [
         (world(DRIVER, DRIVER), (), 1001),
         (world(RETRIES, DRIVER), (), 1001),
-        (world(KILLED, DRIVER, ticks=2), (0,) * 9, 794),  # all that there are, as few steps are left after nine
-        (world(DRIVER, DRIVER, ticks=2), (0,) * 9, 1001),
+        (world(KILLED, DRIVER, ticks=2), (0,) * 8, 474),  # all that there are: after eight steps it is killed
+        (world(DRIVER, DRIVER, ticks=2), (0,) * 8, 1001),
     ],
     ids=["both run", "one runs a second attempt", "the first is killed", "the first is silent"],
 )
