@@ -234,9 +234,6 @@ def _verdict(
     return replication(our_runs, their_runs, margin=TIME_MARGIN, step=_STEP, scale="log saved")
 
 
-# --- Which numbers may be compared
-
-
 def _no_table(study: Study, setup: Setup) -> str | None:
     """Why none of a study's tables is of our corpus and train size; None if one is."""
     spec = setup.spec
@@ -336,9 +333,6 @@ def _place(group: Group, result: Published) -> tuple[int, int]:
     columns = [column.partition(".")[0] for column in group.columns]
     column = result.metric if result.at_epoch is None else f"{result.metric}@{result.at_epoch}"
     return columns.index(column), list(group.rows).index(result.freeze)
-
-
-# --- What else differs
 
 
 def _protocol_differences(
