@@ -19,7 +19,7 @@ from tests.orchestrator.store.rows import spoil
 PLACES = ["trials", "contributions", "epochs", "tags", "commits", "sweeps/small", "checkpoints"]
 
 
-@each("place", PLACES, quick=3)
+@each("place", PLACES, quick=2)
 def test_the_same_launch_runs_again_what_a_broken_file_held_to_the_same_numbers(
     real: Real, tmp_path: Path, place: str, caplog: pytest.LogCaptureFixture
 ) -> None:

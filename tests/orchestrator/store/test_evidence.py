@@ -1,4 +1,4 @@
-"""The frame of a store's trials: sentences, their documents and words, or None where the store knows none."""
+"""The frame of a store's trials: sentences, their documents and words, or None where the corpus has none."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from tests.builders import make_spec
 from tests.orchestrator.store.rows import complete
 
 
-def test_documents_stand_beside_the_sentences_and_older_rows_have_none(tmp_path: Path) -> None:
+def test_documents_stand_beside_the_sentences_and_other_rows_have_none(tmp_path: Path) -> None:
     store, specs = open_store(str(tmp_path), must_exist=False), [make_spec(seed=seed) for seed in range(3)]
     for spec, documents in zip(specs, ([0, 1], None), strict=False):
         complete(store, spec, without=["contributions"])
-        key = {"trial_id": spec.trial_id, "attempt": 1, "split": "dev"}
-        store.append("contributions", [{**key, "values": [0.25, 0.75], "documents": documents}])
+        known = {"trial_id": spec.trial_id, "attempt": 1, "values": [0.25, 0.75], "documents": documents}
+        store.append("contributions", [{**known, "split": split} for split in ("dev", "test")])
     frame = store.evidence(specs).frame
     assert [None if each is None else each.tolist() for each in frame["sentences"]] == [[0.25, 0.75]] * 2 + [None]
     assert [None if each is None else each.tolist() for each in frame["documents"]] == [[0, 1], None, None]
