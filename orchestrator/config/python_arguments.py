@@ -29,12 +29,13 @@ def from_python(function: Callable[P, R], further: Collection[str] = ()) -> Call
     """
     parameters = [*inspect.signature(function).parameters]
     names = {*parameters, *further}
-    checked = validate_call(function, config=ConfigDict(arbitrary_types_allowed=True))
+    checked = validate_call(config=ConfigDict(arbitrary_types_allowed=True))(function)
 
     @functools.wraps(function)
     def called(*args: P.args, **named: P.kwargs) -> R:
         try:
-            return checked(*map(_plain, args), **{name: _plain(value) for name, value in named.items()})  # type: ignore[arg-type]
+            plain = {name: _plain(value) for name, value in named.items()}
+            return checked(*map(_plain, args), **plain)  # type: ignore[arg-type]
         except ValidationError as error:
             raise ConfigError(_faults(error, parameters, names)) from error
         except PermafrostError as error:

@@ -345,7 +345,9 @@ def test_what_is_offered_reads_the_folder_and_parallel_files_are_read_once_joine
 
 def test_many_files_of_a_split_are_documents_and_a_folder_may_be_given_for_them() -> None:
     folder = written(DOCUMENTS)
-    found = guess_corpus(ChooseOptions(train=[str(folder / "train")], dev=[str(folder / "val")]), Lookup(offline=True))
+    found = guess_corpus(
+        ChooseOptions(train=(str(folder / "train"),), dev=(str(folder / "val"),)), Lookup(offline=True)
+    )
     assert (found.spec.sizes, found.spec.documents) == ((20, 20, 0), (4, 4, 0))
     assert guessed(folder).spec.content() | {"name": ""} == found.spec.content() | {"name": ""}
 
