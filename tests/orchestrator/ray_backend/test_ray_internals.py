@@ -12,8 +12,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from packaging.requirements import Requirement
 from ray._private import utils, worker
 from ray._private.node import Node
@@ -26,11 +24,9 @@ from ray.tune.execution import class_cache
 from ray.tune.execution.tune_controller import TuneController
 
 from orchestrator.ray_backend import ray_internals
-from orchestrator.ray_backend.driver import N_KEPT
 from orchestrator.ray_backend.ray_internals import (
     OwnPathJob,
     cleanup_that_can_be_skipped,
-    forget_finished,
     killed_workers_are_lost,
     signals_stay_ours,
     sigterm_stays_ours,
@@ -153,30 +149,3 @@ def test_ray_takes_sigterm_but_while_a_launch_of_ours_connects() -> None:
         assert signal.getsignal(signal.SIGTERM) is before
     assert "utils.set_sigterm_handler(" in inspect.getsource(worker.init)  # else the block would not be needed any more
     assert "utils.set_sigterm_handler(" in inspect.getsource(Node)
-
-
-STATES = ("waiting", "running", "leaving", "stopped", "failed")
-
-
-def controller(states: list[str]) -> SimpleNamespace:
-    """What a `TuneController` holds of trials 0, 1, ... that are in these states."""
-    of = {state: {trial for trial, found in enumerate(states) if found == state} for state in STATES}
-    return SimpleNamespace(
-        _trials=list(range(len(states))),
-        _stopped_trials=of["stopped"] | of["leaving"],
-        _failed_trials=of["failed"],
-        _trial_to_actor=dict.fromkeys(of["running"] | of["leaving"]),
-        _trials_to_cache=set(range(len(states))),
-    )
-
-
-@given(st.lists(st.sampled_from(STATES), max_size=6 * N_KEPT).map(lambda some: some * 3))
-def test_the_newest_stay_and_all_that_are_not_over(states: list[str]) -> None:
-    tune = controller(states)
-    forget_finished(tune, N_KEPT)
-    over = [trial for trial, state in enumerate(states) if state in ("stopped", "failed")]
-    n_over = sum(state in ("stopped", "failed", "leaving") for state in states)
-    gone = set(over[:-N_KEPT]) if n_over >= 2 * N_KEPT else set()
-    assert tune._trials == [trial for trial in range(len(states)) if trial not in gone]
-    assert tune._trials_to_cache == set(tune._trials)
-    assert not gone & (tune._stopped_trials | tune._failed_trials)
