@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.machinery import PathFinder
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 from pathlib import Path
 from traceback import extract_tb
 
 from trials.errors import ConfigError, reason
-from trials.outside import plain_files
+from trials.outside.plain_files import digest_of
 from trials.plugins.import_origins import OURS, pin, place_of
 from trials.plugins.registry import outside_modules
 
@@ -78,30 +78,18 @@ class LoadedPlugins:
         return files
 
 
-def digest_of(files: dict[str, Path]) -> str:
-    """SHA-256 over the names and bytes of files."""
-    total = hashlib.sha256()
-    for name, path in sorted(files.items()):
-        total.update(f"{name}\0{plain_files.digest_of(path, MOST_BYTES).hex()}\n".encode())
-    return total.hexdigest()
-
-
 @cache
 def load_installed() -> tuple[str, ...]:
     """Load the plug-ins of all installed packages, once; a line for each that does not load, which stops nothing."""
     problems = []
     for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value)):
+        package = f" of {point.dist.name} {point.dist.version}" if point.dist else ""
         try:
-            _import(point.module, _named(point))
+            _import(point.module, f"plug-in {point.name!r}{package}")
             _loaded[point.module] = None
         except ConfigError as error:
             problems.append(str(error))
     return tuple(problems)
-
-
-def _named(point: EntryPoint) -> str:
-    package = f" of {point.dist.name} {point.dist.version}" if point.dist else ""
-    return f"plug-in {point.name!r}{package}"
 
 
 def load(modules: Iterable[str], beside: Sequence[Path] = (), where: str = "plugins") -> None:
@@ -150,8 +138,11 @@ def source_digests() -> dict[str, str]:
     """SHA-256 over the files of each plug-in, by its module; a script or notebook that registers something has none."""
     digests: dict[str, str] = {}
     for module in dict.fromkeys([*_loaded, *outside_modules()]):
+        total = hashlib.sha256()
         files = LoadedPlugins((module,), dict(_places(module))).files()
-        digests |= {module: digest_of(files)} if files else {}
+        for name, path in sorted(files.items()):
+            total.update(f"{name}\0{digest_of(path, MOST_BYTES).hex()}\n".encode())
+        digests |= {module: total.hexdigest()} if files else {}
     return digests
 
 

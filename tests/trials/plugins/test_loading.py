@@ -21,7 +21,7 @@ from trials.errors import ConfigError
 from trials.freeze.strategies import FREEZE_STRATEGIES, possible_depths
 from trials.metrics.metric import metric_label
 from trials.plugins import loading
-from trials.plugins.loading import digest_of, load, load_installed, loaded
+from trials.plugins.loading import load, load_installed, loaded, source_digests
 from trials.plugins.registry import Registry
 
 pytestmark = pytest.mark.usefixtures("fresh_plugins")
@@ -89,10 +89,10 @@ def test_what_a_module_imports_from_beside_it_goes_along(tmp_path: Path) -> None
 def test_another_source_has_another_digest(tmp_path: Path) -> None:
     (tmp_path / "changing.py").write_text("x = 1\n")
     load(["changing"], [tmp_path])
-    before = digest_of(loaded().files())
-    assert before == digest_of(loaded().files())
+    before = source_digests()
+    assert before == source_digests()
     (tmp_path / "changing.py").write_text("x = 2\n")
-    assert digest_of(loaded().files()) != before
+    assert source_digests()["changing"] != before["changing"]
 
 
 def test_a_file_elsewhere_stands_for_the_same_module(tmp_path: Path) -> None:
