@@ -25,8 +25,7 @@ from orchestrator.store import ResultStore
 from orchestrator.store.plans import SweepPlan
 from orchestrator.sweeps.search_spec import DepthGoalSpec, GoalSpec
 from tests.orchestrator.search.replay import recorded_trials, simulate
-from trials.settings import FreezeSpec
-from trials.spec import TrialSpec
+from trials.spec import FreezeSpec, TrialSpec
 from trials.tasks import TASKS
 
 ROOT = Path(__file__).parents[1]

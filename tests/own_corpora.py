@@ -8,7 +8,7 @@ from pathlib import Path
 
 from trials.datasets.corpus import Sentence
 from trials.datasets.formats.conllu_reader import read_conllu
-from trials.settings import Columns
+from trials.spec import Columns
 from trials.starter import treebank_path
 
 SAMPLE = "UD_English-EWT-sample"

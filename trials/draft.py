@@ -17,11 +17,21 @@ from trials.errors import ConfigError, PermafrostError, unknown
 from trials.freeze.strategies import ADAPTIVE, FREEZE_STRATEGIES, LAYERS, frozen_layers, has_depths, possible_depths
 from trials.model_checks.checked_models import check_model
 from trials.plugins.registry import HINT
-from trials.settings import EMBEDDINGS_ALONE, DataSpec, FreezeSpec, Frozen, ModelSpec, Positive, Recipe
 from trials.sources.cache import Progress, forbidden, no_progress
 from trials.sources.places.corpus_draft import DataDraft, Located, named_corpus
 from trials.sources.places.model_draft import ModelDraft, find_model, named_model
-from trials.spec import TrialSpec, beyond_bounds, conflicts
+from trials.spec import (
+    EMBEDDINGS_ALONE,
+    DataSpec,
+    FreezeSpec,
+    Frozen,
+    ModelSpec,
+    Positive,
+    Recipe,
+    TrialSpec,
+    beyond_bounds,
+    conflicts,
+)
 from trials.starter import STARTER
 from trials.tasks import TASKS
 from trials.tasks.task import counted_corpus, labelled

@@ -21,8 +21,7 @@ from trials.models.load import LoadedModel
 from trials.prefix.states import take_prefix
 from trials.record import EpochRecord, known_sum
 from trials.seeding import GlobalStream
-from trials.settings import Predictions
-from trials.spec import TrialSpec, evaluation_steps, examples_seen
+from trials.spec import Predictions, TrialSpec, evaluation_steps, examples_seen
 from trials.tasks import TASKS
 from trials.tasks.task import as_score
 from trials.training.checkpoint import Checkpoints, TrialState

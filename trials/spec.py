@@ -12,23 +12,433 @@ import json
 import math
 from collections.abc import Mapping
 from contextlib import suppress
-from functools import cached_property
-from typing import Any
+from functools import cached_property, lru_cache
+from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from trials.freeze.strategies import ADAPTIVE, FREEZE_STRATEGIES, frozen_layers
-from trials.settings import (
-    BASELINE,
-    FROZEN_EMBEDDINGS,
-    Columns,
-    DataSpec,
-    FreezeSpec,
-    ModelSpec,
-    Positive,
-    Recipe,
-    Seeds,
+from trials.escaping import escaped
+from trials.freeze.strategies import (
+    ADAPTIVE,
+    FREEZE_STRATEGIES,
+    LAYERS,
+    StoredRule,
+    StrategyLook,
+    frozen_layers,
+    look_of,
+    possible_depths,
+    word_at,
 )
+from trials.plugins.registry import NOT_LOADED
+
+Positive = Annotated[int, Field(gt=0)]
+MOST_LAYERS = 10_000  # of an encoder; a stored spec with more is not one of ours, and its layers would fill the memory
+Scheme = Literal["auto", "iob1", "iob2", "bioes", "io"]  # how span tags are written; `auto` detects and validates it
+FEWEST_FOLDS, MOST_FOLDS = 4, 20  # of a cross-validation; seeds of fewer share more than their interval allows for
+FROZEN_EMBEDDINGS = "+E"  # the end of a label
+Predictions = Literal["auto", "all", "none"]  # which are stored; `auto`: those of tagging tasks, up to a size
+Share = Annotated[float, Field(ge=0, lt=1)]
+HeldOut = Annotated[float, Field(gt=0, le=0.5)]
+Folds = Annotated[int, Field(ge=FEWEST_FOLDS, le=MOST_FOLDS)]
+Seed = Annotated[int, Field(ge=0, lt=2**32)]
+OwnSeed = Annotated[int, Field(ge=0, lt=999)]  # of one source of randomness; three digits of `Seeds.key`
+# A name from a folder, hub or store, as every table shows it. Identity does not depend on names.
+Shown = Annotated[str, AfterValidator(escaped)]
+# A split's files in order; older plans in a store hold one path, or null if there is no such split.
+Files = Annotated[tuple[str, ...], BeforeValidator(lambda v: () if v is None else (v,) if isinstance(v, str) else v)]
+
+
+class Frozen(BaseModel):
+    """A value that is validated when built, immutable, and without unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class FreezeSpec(Frozen):
+    """Which parts of the encoder keep their pretrained weights.
+
+    Attributes:
+        strategy: A registered strategy, e.g. ``first_k``, or ``layers``; ``adaptive`` with a rule.
+        layers: Indices of the frozen encoder layers, ascending; 0 is next to the embeddings.
+        embeddings: Whether the embedding tables are frozen as well.
+        rule: What froze further layers in a trial of an earlier version, which cannot be trained again; else None.
+    """
+
+    strategy: str
+    layers: tuple[int, ...]
+    embeddings: bool
+    rule: StoredRule | None = None
+
+    @property
+    def depth(self) -> int:
+        """How many encoder layers are frozen."""
+        return len(self.layers)
+
+    @classmethod
+    def named(cls, label: str, n_layers: int) -> FreezeSpec | None:
+        """The inverse of `label` in an encoder of `n_layers` layers; None for a rule's, and for no label of one."""
+        registered = tuple((name, id(strategy), look_of(name)) for name, strategy in FREEZE_STRATEGIES.items())
+        if (freeze := _by_label(n_layers, registered).get(label)) is not None:
+            return freeze
+        parts = LabelParts.of(label)
+        if parts.layers is None or max(parts.layers) >= n_layers:
+            return None
+        return cls(strategy=LAYERS, layers=parts.layers, embeddings=parts.embeddings)
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether nothing is frozen at all."""
+        return not self.layers and not self.embeddings and self.rule is None
+
+    @property
+    def extent(self) -> tuple[int, bool]:
+        """How much is frozen, to be sorted by: encoder layers, and of equally many the embeddings."""
+        return self.depth, self.embeddings
+
+    def holds(self, other: FreezeSpec) -> bool:
+        """Whether it freezes all that another does."""
+        return {*other.layers} <= {*self.layers} and other.embeddings <= self.embeddings
+
+    def after_thaws(self, n: int) -> FreezeSpec:
+        """What is frozen after `n` unfreezing steps: each unfreezes the highest layer, the last the embeddings."""
+        if n == 0:
+            return self
+        layers = self.layers[: max(self.depth - n, 0)]
+        return FreezeSpec(strategy=LAYERS, layers=layers, embeddings=self.embeddings and n <= self.depth)
+
+    @property
+    def label(self) -> str:
+        """A short name for tables: `none`, `first 2`, `layers 0,3`; `+E` where the embeddings are frozen too.
+
+        With a rule: `adaptive (gradient norm)`. Of a plug-in that is not loaded:
+        `layers 2,3 by middle_k (plug-in not loaded)`.
+        """
+        if self.rule is not None:
+            return f"{ADAPTIVE} ({self.rule.label})" + (FROZEN_EMBEDDINGS if self.embeddings else "")
+        if self.embeddings and not self.layers:
+            return "embeddings"
+        if self.strategy in FREEZE_STRATEGIES:
+            word = word_at(self.strategy, self.depth)
+        else:
+            word = f"{LAYERS} {','.join(map(str, self.layers))}"
+        if self.strategy not in (*FREEZE_STRATEGIES, LAYERS):
+            word += f" by {self.strategy} ({NOT_LOADED})"
+        return word + (FROZEN_EMBEDDINGS if self.embeddings else "")
+
+
+class LabelParts(NamedTuple):
+    """A label of `FreezeSpec` as text, for what is known of it by nothing else.
+
+    Attributes:
+        word: Without the embeddings' ending.
+        layers: Those that it lists; None where it names a strategy or a rule.
+        by: What chose the listed layers, with a space before, where that is a plug-in that is not loaded; else empty.
+        rule: The label of its rule; empty without one.
+    """
+
+    word: str
+    embeddings: bool
+    layers: tuple[int, ...] | None
+    by: str
+    rule: str
+
+    @classmethod
+    def of(cls, label: str) -> LabelParts:
+        """The parts of any label."""
+        word = label.removesuffix(FROZEN_EMBEDDINGS)
+        listed, by, chooser = word.removeprefix(f"{LAYERS} ").partition(" by ")
+        is_list = word.startswith(f"{LAYERS} ") and all(number.isdecimal() for number in listed.split(","))
+        layers = tuple(map(int, listed.split(","))) if is_list else None
+        rule = word.removeprefix(f"{ADAPTIVE} (").removesuffix(")") if word.startswith(f"{ADAPTIVE} (") else ""
+        return cls(word, word != label, layers, by + chooser if is_list else "", rule)
+
+
+@lru_cache(maxsize=64)
+def _by_label(n_layers: int, registered: tuple[tuple[str, int, StrategyLook], ...]) -> dict[str, FreezeSpec]:
+    """What every registered strategy freezes at each of its depths, by the label of that setting."""
+    freezes = {}
+    for name, *_ in registered:
+        for depth in possible_depths(name, n_layers):
+            layers = tuple(sorted(frozen_layers(name, n_layers, depth)))
+            for embeddings in (False, True):
+                freeze = FreezeSpec(strategy=name, layers=layers, embeddings=embeddings)
+                freezes[freeze.label] = freeze
+    return freezes
+
+
+BASELINE = FreezeSpec(strategy="none", layers=(), embeddings=False)  # nothing is frozen
+
+
+EMBEDDINGS_ALONE = "{strategy: first_k, depth: 0, embeddings: true}"  # as YAML
+
+
+class ModelSpec(Frozen):
+    """A pretrained encoder in a folder.
+
+    Attributes:
+        name: Its name in tables; not part of the trial's identity.
+        path: Folder with `config.json`, weights and tokenizer; not part of the trial's identity.
+        revision: SHA-256 over the folder's files that matter.
+        family: The architecture, as `config.json` calls it, e.g. ``distilbert``.
+        n_layers: Encoder layers.
+        n_positions: Longest input in subwords.
+        pickle: Whether the weights are a pickle, which the person has agreed to run.
+        source: Where the folder came from, e.g. ``hub:FacebookAI/roberta-base@<commit>``; not part of the trial's
+            identity.
+    """
+
+    name: Shown
+    path: str
+    revision: str
+    family: str
+    n_layers: Annotated[int, Field(gt=0, le=MOST_LAYERS)]
+    n_positions: Positive
+    pickle: bool = False
+    source: Shown | None = None
+
+
+class Columns(Frozen):
+    """The columns of a file, by name or by position from 0 (-1 is the last); None is the reader's default.
+
+    A file whose columns are all given by position has no header line.
+
+    Attributes:
+        text: The text to classify.
+        pair: The second text of a pair.
+        label: The class, or the number of a regression.
+        tokens: The words of a sentence (in a column file, the word of a line).
+        tags: One tag per word (in CoNLL-U, `upos` or `xpos`).
+        document: In a table, what the row's text or sentence is a part of (an article, a thread); intervals take whole
+            documents as the sample. It changes no trial, so it is not part of a trial's identity.
+    """
+
+    text: str | int | None = None
+    pair: str | int | None = None
+    label: str | int | None = None
+    tokens: str | int | None = None
+    tags: str | int | None = None
+    document: str | int | None = None
+
+
+class First(Frozen):
+    """How many items of each split are used, from its beginning.
+
+    Attributes:
+        train, dev: So many; None for all.
+        test: So many; None for all, 0 for no test split.
+    """
+
+    train: Positive | None = None
+    dev: Positive | None = None
+    test: Annotated[int, Field(ge=0)] | None = None
+
+
+class DataSpec(Frozen):
+    """A corpus in files.
+
+    Attributes:
+        name: Its name in tables; not part of the trial's identity.
+        train, dev, test: Files of the splits; not part of the trial's identity. The test split may be absent.
+        mismatched: Files of a further split that is scored like test, from other sources than the train split (as in
+            MNLI); it may be absent.
+        format: A registered corpus format, e.g. ``conllu``.
+        fingerprint: SHA-256 over the splits' bytes.
+        columns: The columns of text, label, tokens and tags.
+        scheme: How span tags are written: ``iob1``, ``iob2``, ``bioes``, ``io``, or ``auto`` to detect it.
+        first: How many items of each split are used; None for all.
+        held_out: Share of the train split that serves as dev, where the corpus has no dev split.
+        folds: Folds of a cross-validation over the train split, in place of a dev split: one of them is dev.
+        fold: Which one, from 0; a trial's seed modulo `folds`, and so no part of its identity.
+        source: Where the files came from, e.g. ``ud:UD_English-EWT@2.16``; not part of the trial's identity.
+        sizes: Sentences or texts of train, dev and test, with folds those of the first one; not part of the trial's
+            identity, as they follow from it.
+        documents: How many documents these are of, 0 where the corpus does not say; likewise.
+        notes: What was taken of the files that a person may not expect; a sentence each, for a plan. Not stored.
+    """
+
+    name: Shown
+    train: Files
+    dev: Files
+    test: Files = ()
+    mismatched: Files = ()
+    format: str
+    fingerprint: str
+    columns: Columns = Columns()
+    scheme: Scheme = "auto"
+    first: First | None = None
+    held_out: HeldOut | None = None
+    folds: Folds | None = None
+    fold: Annotated[int, Field(ge=0)] = 0
+    source: Shown | None = None
+    sizes: tuple[int, int, int] | None = None
+    documents: tuple[int, int, int] | None = None
+    notes: Annotated[tuple[Shown, ...], Field(exclude=True, repr=False)] = ()
+
+    def content(self) -> dict[str, Any]:
+        """What determines the items, as JSON values, for the keys of caches."""
+        keys = {"fingerprint", "format", "columns", "scheme", "first"} | ({"held_out"} if self.held_out else set())
+        return self.model_dump(mode="json", include=keys | ({"folds", "fold"} if self.folds else set()))
+
+    def under_seed(self, seed: int) -> DataSpec:
+        """The corpus with the fold that trials of this seed are scored on; itself where there are no folds."""
+        fold = 0 if self.folds is None else seed % self.folds
+        return self if fold == self.fold else self.model_copy(update={"fold": fold})
+
+
+class OptimSpec(Frozen):
+    """The optimiser: AdamW without decay on biases and LayerNorm, a schedule, gradient clipping.
+
+    Attributes:
+        lr: Peak learning rate.
+        head_lr: Peak learning rate of the head, which starts from random weights; None means `lr`.
+        batch_size: Sentences or texts per step.
+        epochs: Passes over the train subset.
+        weight_decay: Decoupled weight decay.
+        warmup: Share of all steps during which the learning rate rises from zero.
+        max_grad_norm: Norm to which the whole gradient is clipped; None does not clip.
+        schedule: The learning rate after the warm-up: ``linear`` decay to zero, or ``constant``.
+        layer_decay: Factor of the learning rate from each layer to the one below it, from the head down to the
+            embeddings (layer-wise learning-rate decay, as in BEiT); None means one rate for all.
+        embedding_updates: ``dense``. Trials of earlier versions may have ``lazy``, an optimiser that was removed: they
+            are read, but not trained again.
+    """
+
+    lr: Annotated[float, Field(gt=0)] = 5e-5
+    head_lr: Annotated[float, Field(gt=0)] | None = None
+    batch_size: Positive = 16
+    epochs: Positive = 5
+    weight_decay: Annotated[float, Field(ge=0)] = 0.01
+    warmup: Share = 0.0
+    max_grad_norm: Annotated[float, Field(gt=0)] | None = 1.0
+    schedule: Literal["linear", "constant"] = "linear"
+    layer_decay: Annotated[float, Field(gt=0, lt=1)] | None = None
+    embedding_updates: Literal["dense", "lazy"] = "dense"
+
+
+class LoraSpec(Frozen):
+    """Low-rank adapters (Hu et al. 2021), trained in place of the weights of encoder layers.
+
+    Attributes:
+        rank: Rank of an adapter.
+        alpha: Its output is scaled by `alpha / rank`.
+        dropout: Dropout of an adapter's input.
+        layers: ``unfrozen`` for the layers that are not frozen, ``all`` for every layer.
+        targets: ``attention`` for the query and value projections, as in the paper; ``linear`` for every projection.
+    """
+
+    rank: Positive = 8
+    alpha: Annotated[float, Field(gt=0)] = 16.0
+    dropout: Share = 0.0
+    layers: Literal["unfrozen", "all"] = "unfrozen"
+    targets: Literal["attention", "linear"] = "attention"
+
+    @property
+    def label(self) -> str:
+        """A short name for tables: the rank, and the settings that are not the default."""
+        other = self.model_dump(exclude_defaults=True, exclude={"rank"}).values()
+        return "/".join([f"r{self.rank}", *(f"{value:g}" if isinstance(value, float) else value for value in other)])
+
+
+class Recipe(Frozen):
+    """The settings that a draft and a spec have in common.
+
+    Attributes:
+        task: A registered task, e.g. ``pos``.
+        seed: Seeds the random streams of `trials.seeding`: subset, initialisation, order and dropout.
+        init_seed: Draws the initial head, and that of adapters, instead of `seed`; None means `seed`.
+        order_seed: Draws the order of the training data and the dropout instead of `seed`; None means `seed`. Crossed
+            with `init_seed` it shows how much each contributes to the variance of scores (Dodge et al. 2020).
+        optim: The optimiser.
+        precision: ``fp32``; ``bf16`` or ``fp16`` for autocast, the latter with a scaled loss.
+        max_length: Longest input in subwords, specials included; words beyond it count as errors.
+        lowercase: Whether word forms are lower-cased before tokenization.
+        eval_every: Epochs, or a fraction of one, between two evaluations on dev.
+        dropout: Dropout of the trainable parts; None means the model's own.
+        frozen_dropout: Whether frozen parts have dropout during training, as with `transformers.Trainer`.
+        batching: How an epoch is divided into batches: ``random``, as in the papers; or ``length``, similar lengths
+            together, which weighs short sentences more and costs up to 1.4 points, for trials of older stores.
+        score: The metric that selects the best epoch; None means the task's own, e.g. ``accuracy`` for POS.
+        subset_seed: Selects the train subset instead of `seed`, so that it is the same in every trial.
+        thaw_every: Gradual unfreezing (Howard & Ruder 2018): every so many epochs the highest frozen layer is unfrozen,
+            the embeddings last; None unfreezes nothing.
+        lora: Low-rank adapters; None trains the weights themselves.
+    """
+
+    task: str = "pos"
+    seed: Seed = 0
+    init_seed: OwnSeed | None = None
+    order_seed: OwnSeed | None = None
+    optim: OptimSpec = OptimSpec()
+    precision: Literal["fp32", "bf16", "fp16"] = "fp32"
+    max_length: Annotated[int, Field(ge=4)] = 128
+    lowercase: bool = False
+    eval_every: Annotated[float, Field(gt=0, le=1)] = 1.0
+    dropout: Share | None = None
+    frozen_dropout: bool = True
+    batching: Literal["random", "length"] = "random"
+    score: str | None = None
+    subset_seed: Seed | None = None
+    thaw_every: Positive | None = None
+    lora: LoraSpec | None = None
+
+
+_OWN = 10**10  # above every single seed
+_DIGITS = 1000  # of a seed of one source
+_SAME = _DIGITS - 1  # in place of one that is the seed itself and too large for three digits
+
+
+class Seeds(NamedTuple):
+    """The seeds of one trial: of its subset, of its initialisation, and of its order and dropout.
+
+    The order and the dropout share a seed, as both differ from step to step of one training; so the three seeds account
+    for everything that is random.
+    """
+
+    seed: int
+    init: int
+    order: int
+
+    @classmethod
+    def of(cls, seed: int, init: int | None = None, order: int | None = None) -> Seeds:
+        """From the settings, where None means `seed`."""
+        return cls(seed, seed if init is None else init, seed if order is None else order)
+
+    @property
+    def key(self) -> int:
+        """One integer for the three, by which trials are paired: below 2**53, and the seed itself where all are equal.
+
+        Otherwise its decimal digits show them: 10000001002 is seed 0, initialisation 1, order 2.
+        """
+        if self.init == self.order == self.seed:
+            return self.seed
+        return _OWN + (self.seed * _DIGITS + min(self.init, _SAME)) * _DIGITS + min(self.order, _SAME)
+
+    @classmethod
+    def from_key(cls, key: int) -> Seeds:
+        """The inverse of `key`."""
+        if key < _OWN:
+            return cls.of(key)
+        rest, order = divmod(key - _OWN, _DIGITS)
+        seed, init = divmod(rest, _DIGITS)
+        return cls.of(seed, None if init == _SAME else init, None if order == _SAME else order)
+
+    @property
+    def settings(self) -> dict[str, int | None]:
+        """The settings of a trial with these seeds, None for those that are the seed itself."""
+        own = {"init_seed": self.init, "order_seed": self.order}
+        return {"seed": self.seed} | {name: None if value == self.seed else value for name, value in own.items()}
+
+    @classmethod
+    def label_of(cls, key: int) -> str:
+        """The label of a key."""
+        return cls.from_key(key).label
+
+    @property
+    def label(self) -> str:
+        """For tables: the seed, and those of initialisation and order where they differ from it."""
+        parts = {"init": self.init, "order": self.order}
+        return ", ".join([str(self.seed), *(f"{name} {own}" for name, own in parts.items() if own != self.seed)])
+
 
 MOST_EPOCHS = 10_000  # the papers have 3 to 200
 MOST_EVALUATIONS = 100_000  # each is a pass over dev, and a row in the store that every reader loads

@@ -40,8 +40,7 @@ from orchestrator.store.plans import SweepPlan, newest_plan, stored_spec
 from orchestrator.store.schema import KEYS, METRICS, TABLES
 from trials.errors import StoreError
 from trials.record import MEASURED
-from trials.settings import Seeds
-from trials.spec import TrialSpec
+from trials.spec import Seeds, TrialSpec
 
 _NUMBERS = (
     *MEASURED,

@@ -18,9 +18,8 @@ from orchestrator.analysis.savings import savings
 from orchestrator.analysis.wording import HOW_DECIDED, saves_sentence
 from orchestrator.config.quantities import counted, points
 from trials.errors import NothingMatchedError
-from trials.settings import Seeds
 from trials.sources.cache import Progress
-from trials.spec import TrialSpec
+from trials.spec import Seeds, TrialSpec
 
 _MOST_SEEDS = 120  # characters
 STATISTICS = (

@@ -36,7 +36,7 @@ from orchestrator.analysis.losses import losses
 from orchestrator.analysis.two_way import interval
 from orchestrator.config.quantities import counted
 from trials.metrics.metric import metric_label
-from trials.settings import Seeds
+from trials.spec import Seeds
 
 FEWEST, MOST = 2, 6
 _HOW = "Tick two to six trials on the page Trials, then choose Compare."

@@ -18,7 +18,7 @@ from dashboards.views.kit.part import EmptyPartError, Part
 from orchestrator.config.quantities import counted
 from orchestrator.forecast.pace import TRIAL_COLUMNS, Begun, time_left
 from trials.record import State
-from trials.settings import Seeds
+from trials.spec import Seeds
 
 MAX_SQUARES = 5000
 

@@ -17,7 +17,7 @@ from orchestrator.analysis.freeze_names import freeze_name, froze_by
 from orchestrator.config.quantities import points
 from trials.errors import StoreError
 from trials.record import COSTS, State
-from trials.settings import Seeds
+from trials.spec import Seeds
 
 MAX_SENTENCES = 30
 _OTHERS = {

@@ -29,7 +29,7 @@ from dashboards.views.trial_page import trial_page
 from orchestrator.analysis.freeze_names import froze_by
 from trials.escaping import markdown
 from trials.metrics.metric import metric_label
-from trials.settings import Seeds
+from trials.spec import Seeds
 
 
 class Condition(TypedDict, total=False):

@@ -24,8 +24,7 @@ from orchestrator.analysis.wording import AnswerWords, answer_words, excluded
 from trials.freeze.strategies import ADAPTIVE, FREEZE_STRATEGIES, LAYERS, possible_depths
 from trials.models.family import MODEL_FAMILIES
 from trials.record import MEMORY, TRAINING_COST
-from trials.settings import EMBEDDINGS_ALONE, FreezeSpec
-from trials.spec import TrialSpec
+from trials.spec import EMBEDDINGS_ALONE, FreezeSpec, TrialSpec
 
 _EACH_SAVING = {"saved_flops": FLOPS, "saved_time": TRAINING_COST, "saved_memory": MEMORY}
 _SETTING = (

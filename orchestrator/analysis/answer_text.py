@@ -15,7 +15,7 @@ from orchestrator.analysis.freeze_names import layer_strip, strip_and_word
 from orchestrator.config.quantities import counted
 from trials.escaping import escaped
 from trials.record import MEMORY
-from trials.settings import BASELINE
+from trials.spec import BASELINE
 
 if TYPE_CHECKING:  # loads pandas
     from orchestrator.analysis.answer import Answer

@@ -37,7 +37,7 @@ from orchestrator.analysis.savings import COUNTED, default_saving, savings
 from orchestrator.analysis.two_way import BEYOND, WITHIN, Estimate, interval, verdict
 from orchestrator.config.quantities import POINTS, counted
 from trials.metrics.metric import METRICS
-from trials.settings import EMBEDDINGS_ALONE
+from trials.spec import EMBEDDINGS_ALONE
 
 NOT_ON_TEST = "the test split is shown once and selects nothing; choose on dev"
 NO_DIFFERENCE = "no pair differs"

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 from orchestrator.config.quantities import counted
 from trials.escaping import escaped
 from trials.freeze.strategies import ADAPTIVE, look_of
-from trials.settings import FreezeSpec, LabelParts
-from trials.spec import TrialSpec
+from trials.spec import FreezeSpec, LabelParts, TrialSpec
 
 if TYPE_CHECKING:  # `status --trials` needs no pandas
     import pandas as pd

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from orchestrator.analysis.answer import Answer
 from trials.errors import ConfigError, ModelError, unknown
 from trials.models.family import MODEL_FAMILIES, ModelFamily
-from trials.settings import FreezeSpec
+from trials.spec import FreezeSpec
 
 if TYPE_CHECKING:
     from torch import nn

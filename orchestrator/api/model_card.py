@@ -21,11 +21,10 @@ from trials.escaping import markdown
 from trials.models.family import CAUSAL, is_causal
 from trials.outside.plain_files import read_text
 from trials.record import MISMATCHED, State
-from trials.settings import ModelSpec
 from trials.sources.cache import fetched_corpora
 from trials.sources.hub_client import Repo
 from trials.sources.places.model_draft import named_model
-from trials.spec import TrialSpec
+from trials.spec import ModelSpec, TrialSpec
 from trials.tasks import TASKS
 from trials.tasks.task import score_name
 

@@ -28,8 +28,7 @@ from orchestrator.sweeps.sweep import SweepSpec
 from trials.datasets.corpus import fingerprint
 from trials.errors import ConfigError
 from trials.record import State
-from trials.settings import LabelParts
-from trials.spec import TrialSpec
+from trials.spec import LabelParts, TrialSpec
 from trials.tasks.task import read_corpus
 
 Keep = Literal["best", "all"]

@@ -26,7 +26,7 @@ from trials.datasets.corpus import SPLITS
 from trials.draft import Lookup
 from trials.errors import ConfigError
 from trials.escaping import escaped
-from trials.settings import DataSpec
+from trials.spec import DataSpec
 from trials.tasks import TASKS
 from trials.tasks.task import labelled, read_corpus, reading_notes
 

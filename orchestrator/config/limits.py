@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from trials.settings import Frozen, Positive
+from trials.spec import Frozen, Positive
 
 
 class Limits(Frozen):

@@ -11,8 +11,7 @@ from orchestrator.storage.open_storage import open_storage
 from orchestrator.store.stored_tensors import StoredCheckpoints, save_weights
 from orchestrator.sweeps.sweep import SweepSpec
 from trials.record import EpochRecord
-from trials.settings import Predictions
-from trials.spec import TrialSpec
+from trials.spec import Predictions, TrialSpec
 from trials.training.checkpoint_times import CheckpointTimes
 
 if TYPE_CHECKING:

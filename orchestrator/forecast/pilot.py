@@ -23,8 +23,7 @@ from trials.plugins.import_origins import folders_for_other_processes
 from trials.plugins.loading import loaded
 from trials.prefix.rule import cached_depth
 from trials.prefix.work import forward_passes, group_key, scored_items, shape_key, train_passes
-from trials.settings import First
-from trials.spec import TrialSpec, steps_an_epoch
+from trials.spec import First, TrialSpec, steps_an_epoch
 
 STEPS = 24  # measured steps
 MOST_ITEMS, MOST_DEV = 1_000, 192  # items of train and dev that a pilot reads

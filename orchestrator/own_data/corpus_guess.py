@@ -17,8 +17,8 @@ from trials.datasets.layout import format_of, layout_of
 from trials.datasets.table_rows import TABLES
 from trials.draft import Lookup
 from trials.errors import ConfigError, DataError, NoDevSplitError, UnclearError, spelled
-from trials.settings import Columns, DataSpec, Files
 from trials.sources.places.corpus_draft import HELD_OUT, DataDraft, Located
+from trials.spec import Columns, DataSpec, Files
 from trials.tasks import TASKS
 from trials.tasks.task import read_corpus, reading_notes, unit_of
 

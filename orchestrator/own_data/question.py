@@ -28,9 +28,9 @@ from trials.draft import Lookup
 from trials.errors import ConfigError, RefusedError
 from trials.escaping import composed
 from trials.outside.plain_files import read_json, read_text
-from trials.settings import ModelSpec
 from trials.sources.places.corpus_draft import DataDraft
 from trials.sources.places.model_draft import ModelDraft, named_model
+from trials.spec import ModelSpec
 from trials.starter import model_path
 from trials.tasks import TASKS
 from trials.tasks.task import read_corpus

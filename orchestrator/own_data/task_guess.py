@@ -13,7 +13,7 @@ from trials.datasets.formats.conllu_reader import TAGS
 from trials.datasets.layout import Layout
 from trials.datasets.table_rows import TABLES, column_cells, first_rows
 from trials.errors import ConfigError, DataError, UnclearError, quoted
-from trials.settings import Files
+from trials.spec import Files
 from trials.tasks import TASKS
 from trials.tasks.task import task_that_reads
 

@@ -15,9 +15,8 @@ from trials.datasets.corpus import SPLITS, planned_stamps
 from trials.errors import ModelError
 from trials.models.model_files import planned_files
 from trials.plugins.loading import LoadedPlugins, loaded
-from trials.settings import DataSpec, ModelSpec
 from trials.sources.places.model_draft import find_model, named_model
-from trials.spec import TrialSpec
+from trials.spec import DataSpec, ModelSpec, TrialSpec
 
 MOST_BYTES = 400 << 20  # Ray refuses more than 500 MiB
 

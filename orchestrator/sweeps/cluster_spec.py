@@ -24,7 +24,7 @@ from orchestrator.sweeps.sweep import SweepSpec
 from orchestrator.sweeps.trial_resources import Resources
 from trials.errors import ConfigError
 from trials.hardware.machine import Gpu, cuda_gpus, processor_name, shown_gpus, usable_cores
-from trials.settings import Frozen, Positive
+from trials.spec import Frozen, Positive
 
 
 def settled(cluster: ClusterSpec, sweep: SweepSpec) -> SweepSpec:

@@ -8,7 +8,7 @@ from typing import Literal
 from orchestrator.config.quantities import counted
 from trials.datasets.corpus import Item, Text, item_words, label_counts, labels_of, word_counts
 from trials.errors import quoted
-from trials.settings import DataSpec
+from trials.spec import DataSpec
 from trials.tasks import TASKS
 from trials.tasks.task import read_corpus, unit_of
 

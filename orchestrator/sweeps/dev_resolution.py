@@ -6,7 +6,7 @@ import math
 
 from orchestrator.analysis.decision_plan import DIFFERING, labels_for, resolved_points
 from orchestrator.config.quantities import counted
-from trials.settings import DataSpec
+from trials.spec import DataSpec
 from trials.tasks import TASKS
 from trials.tasks.task import read_corpus, unit_of
 

@@ -14,8 +14,7 @@ from orchestrator.sweeps.space import LayersError, Point, path_of
 from orchestrator.sweeps.sweep import MAX_TRIALS, SweepSpec
 from trials.draft import DraftError, Lookup, ModelKey, TrialDraft
 from trials.errors import ConfigError, PermafrostError
-from trials.settings import Frozen
-from trials.spec import TrialSpec
+from trials.spec import Frozen, TrialSpec
 from trials.starter import STARTER
 
 MOST_SINCE = 300  # points that are still checked after the first error, to report others too

@@ -21,8 +21,7 @@ from orchestrator.sweeps.space import again
 from orchestrator.sweeps.sweep import SweepSpec
 from trials.draft import Lookup
 from trials.prefix.rule import prefix_depth
-from trials.settings import DataSpec, ModelSpec
-from trials.spec import SEEDS, TrialSpec
+from trials.spec import SEEDS, DataSpec, ModelSpec, TrialSpec
 
 _SPLITS = ("train", "dev", "test", "mismatched")
 _MOST = 3  # settings that are named

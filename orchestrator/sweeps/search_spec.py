@@ -19,7 +19,7 @@ from orchestrator.sweeps.space import Point, Space
 from trials.metrics.metric import METRICS
 from trials.plugins.registry import Registry
 from trials.record import SAVED
-from trials.settings import Frozen, Positive, Seed
+from trials.spec import Frozen, Positive, Seed
 
 Layers = Callable[[Point], int]  # encoder layers of a point's model
 

@@ -14,7 +14,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from orchestrator.config.yaml_document import KeyPath, faults
 from trials.errors import PermafrostError
-from trials.settings import Frozen
+from trials.spec import Frozen
 
 Bounds = tuple[float, float]
 LAYERS = "layers"  # as an upper bound: the encoder layers of the point's model

@@ -40,7 +40,7 @@ from orchestrator.sweeps.search_spec import GoalSpec, ScheduleKey, ScheduleSpec,
 from orchestrator.sweeps.space import CASES, Axis, continuous, n_points
 from orchestrator.sweeps.trial_resources import Resources
 from trials.escaping import composed
-from trials.settings import Frozen, Predictions, Seed
+from trials.spec import Frozen, Predictions, Seed
 from trials.training.checkpoint_times import CheckpointKey, CheckpointSpec
 
 MAX_TRIALS = 100_000  # per sweep, seeds included

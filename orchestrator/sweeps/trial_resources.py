@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from trials.settings import Frozen
+from trials.spec import Frozen
 
 MOST_CPUS = 4_096  # of a trial, which runs on one node; the largest have 2,000 hardware threads
 

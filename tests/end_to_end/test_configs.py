@@ -22,8 +22,7 @@ from tests.hub_repos import point_at
 from tests.servers import HubServer, UdServer
 from tests.stand_ins import hub_repos, treebanks, write_local_files
 from trials.draft import Lookup
-from trials.settings import FreezeSpec
-from trials.spec import TrialSpec
+from trials.spec import FreezeSpec, TrialSpec
 
 V = TypeVar("V")
 

@@ -52,7 +52,7 @@ def test_a_link_inside_of_a_corpus_folder_is_followed(tmp_path: Path) -> None:
 @each("form", ["columns", "tsv", "csv", "jsonl", "conllu"], quick=1)
 def test_an_error_quotes_little_of_a_file(form: str, tmp_path: Path) -> None:
     from trials.datasets.corpus import CORPUS_FORMATS
-    from trials.settings import Columns
+    from trials.spec import Columns
 
     secret = "".join(f"{n:04}" for n in range(500))
     path = tmp_path / f"a.{form}"

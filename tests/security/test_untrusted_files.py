@@ -24,8 +24,8 @@ from tests.trials.conftest import save_tiny_model
 from trials.datasets.formats.table_reader import read_parquet
 from trials.errors import ConfigError, DataError, ModelError
 from trials.models.load import load_model, load_tokenizer
-from trials.settings import Columns, ModelSpec
 from trials.sources.places.model_draft import ModelDraft, find_model
+from trials.spec import Columns, ModelSpec
 
 
 class Attack:

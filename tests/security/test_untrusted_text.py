@@ -32,7 +32,7 @@ from tests.orchestrator.store.rows import prediction, tag
 from tests.security.hostile_text import HOSTILE, has_control_character
 from trials.errors import MAX_QUOTED, ConfigError, quoted
 from trials.escaping import csv_cell, escaped, json_text, latex, latex_comment, markdown, web_address
-from trials.settings import DataSpec
+from trials.spec import DataSpec
 
 TEXT = st.text(max_size=30) | st.sampled_from(HOSTILE)
 NAME = "".join(HOSTILE)

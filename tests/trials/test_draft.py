@@ -11,9 +11,8 @@ from pydantic import ValidationError
 from tests.builders import make_spec, write_treebank
 from tests.examples import each
 from trials.draft import DraftError, FreezeDraft, Lookup, TrialDraft
-from trials.settings import EMBEDDINGS_ALONE, FreezeSpec
 from trials.sources.places.corpus_draft import DataDraft
-from trials.spec import TrialSpec
+from trials.spec import EMBEDDINGS_ALONE, FreezeSpec, TrialSpec
 
 MODEL = make_spec().model
 

@@ -15,8 +15,7 @@ from tests.trials.conftest import CPU, TrialMaker, numbers, records_of, save_tin
 from trials.cache.encoding import encode_for
 from trials.errors import DivergedError, RefusedError
 from trials.run import run_trial
-from trials.settings import FreezeSpec
-from trials.spec import TrialSpec, evaluation_steps
+from trials.spec import FreezeSpec, TrialSpec, evaluation_steps
 from trials.training.new_training import new_model, train_subset
 
 # A change of every field, and nothing else, for `test_every_field_...`; dotted as in a sweep.

@@ -13,8 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from tests.builders import make_spec
 from tests.examples import each
-from trials.settings import Columns, FreezeSpec, LoraSpec, OptimSpec, Seeds
-from trials.spec import LATER, SEEDS, TrialSpec
+from trials.spec import LATER, SEEDS, Columns, FreezeSpec, LoraSpec, OptimSpec, Seeds, TrialSpec
 
 FULL = make_spec(freeze={"strategy": "first_k", "layers": (0, 1), "embeddings": True})
 

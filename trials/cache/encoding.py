@@ -28,9 +28,8 @@ from trials.datasets.corpus import SPLITS, Item, document_indices
 from trials.errors import reason
 from trials.models.load import has_token_types, load_tokenizer
 from trials.outside.plain_files import Stamp, stamp_of
-from trials.settings import DataSpec, ModelSpec
 from trials.sources.cache import cache_root, discard, locked
-from trials.spec import TrialSpec
+from trials.spec import DataSpec, ModelSpec, TrialSpec
 from trials.tasks import TASKS
 from trials.tasks.task import Encoding, Example, Split, read_corpus, unit_of, unseen_labels
 

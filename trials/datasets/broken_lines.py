@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from trials.errors import DataError
-from trials.settings import Columns
+from trials.spec import Columns
 
 FromT = TypeVar("FromT")
 IntoT = TypeVar("IntoT")

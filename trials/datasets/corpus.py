@@ -16,7 +16,7 @@ from trials.datasets.split_names import is_whole
 from trials.errors import DataError
 from trials.outside.plain_files import NotPlainError, Stamp, digest_of, stamp_of
 from trials.plugins.registry import Registry
-from trials.settings import Columns, DataSpec, Files
+from trials.spec import Columns, DataSpec, Files
 
 
 class Sentence(NamedTuple):

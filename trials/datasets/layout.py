@@ -14,7 +14,7 @@ from trials.datasets.split_names import split_of_suffix
 from trials.datasets.text_file import read_lines
 from trials.errors import ConfigError, DataError, UnclearError, beginning, quoted
 from trials.plugins.registry import Registry
-from trials.settings import Columns, Files
+from trials.spec import Columns, Files
 
 FORMATS = {
     ".conllu": "conllu", ".txt": "columns", ".bio": "columns", ".iob": "columns", ".iob2": "columns",

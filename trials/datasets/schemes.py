@@ -18,7 +18,7 @@ from trials.datasets.broken_lines import BrokenLines
 from trials.datasets.cell_evidence import OUTSIDE, Tag, meant_tag, parse_tag, spellings_of
 from trials.datasets.corpus import Sentence
 from trials.errors import DataError, quoted
-from trials.settings import Scheme
+from trials.spec import Scheme
 
 Written = Literal["iob1", "iob2", "bioes", "io"]
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from trials.settings import Files
+from trials.spec import Files
 
 # The words that mark a split in a file's name, by rank: a later word counts only where no file has an earlier one.
 SPLIT_WORDS: Mapping[str, tuple[tuple[str, ...], ...]] = {

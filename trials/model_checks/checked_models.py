@@ -25,9 +25,9 @@ from trials.errors import ModelError
 from trials.models.family import Head
 from trials.models.model_files import INDEX
 from trials.outside.plain_files import digest_of, read_json
-from trials.settings import DataSpec, ModelSpec
 from trials.sources.cache import cache_root
 from trials.sources.places.model_draft import attention_note
+from trials.spec import DataSpec, ModelSpec
 from trials.starter import model_path
 from trials.tasks import TASKS
 from trials.tasks.task import read_corpus

@@ -21,7 +21,7 @@ from trials.models.load import (
     family_of,
     load_model,
 )
-from trials.settings import ModelSpec
+from trials.spec import ModelSpec
 
 TOLERANCE = 1e-5  # of the largest output, which counts as at least 1
 MOST_BYTES = 4 * 2**30  # of weights; loading more of them takes longer than it could save

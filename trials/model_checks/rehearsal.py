@@ -31,7 +31,7 @@ from trials.models.load import (
     read_model,
     read_tokenizer,
 )
-from trials.settings import ModelSpec
+from trials.spec import ModelSpec
 from trials.tasks import TASKS
 from trials.tasks.task import IGNORE, Encoding, Example
 from trials.training.batching import collate

@@ -11,7 +11,7 @@ from transformers.pytorch_utils import Conv1D  # GPT-2's linear layer
 from trials.errors import ModelError
 from trials.models.family import ModelFamily
 from trials.models.load import LoadedModel
-from trials.settings import FreezeSpec, LoraSpec
+from trials.spec import FreezeSpec, LoraSpec
 
 
 def add_adapters(loaded: LoadedModel, family: ModelFamily, lora: LoraSpec, freeze: FreezeSpec) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from trials.plugins.registry import Registry
-from trials.settings import ModelSpec
+from trials.spec import ModelSpec
 
 if TYPE_CHECKING:
     from torch import nn

@@ -28,7 +28,7 @@ from trials.models.padding_free import lay_end_to_end
 from trials.models.products import use_fastest_products
 from trials.models.unregistered import generic_family
 from trials.outside.plain_files import read_json
-from trials.settings import ModelSpec
+from trials.spec import ModelSpec
 
 transformers.logging.set_verbosity_error()  # a new classifier is intended
 transformers.logging.disable_progress_bar()

@@ -25,7 +25,7 @@ from trials.outside.plain_files import (
     read_json,
     stamp_of,
 )
-from trials.settings import ModelSpec
+from trials.spec import ModelSpec
 
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"

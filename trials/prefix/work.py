@@ -12,8 +12,7 @@ import hashlib
 import json
 
 from trials.prefix.rule import cached_depth
-from trials.settings import FreezeSpec
-from trials.spec import TrialSpec, evaluation_steps, steps_an_epoch
+from trials.spec import FreezeSpec, TrialSpec, evaluation_steps, steps_an_epoch
 
 
 def shape_key(spec: TrialSpec) -> str:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from trials.errors import DataError, ModelError, quoted
 from trials.plugins.registry import Registry
-from trials.settings import Frozen
+from trials.spec import Frozen
 
 D = TypeVar("D")  # what a YAML file declares
 L = TypeVar("L")  # where that is

@@ -13,8 +13,8 @@ from trials.datasets.recognisers import BINARY, Recogniser, matches, recognised
 from trials.datasets.split_names import SPLIT_WORDS, Splits, by_split, is_whole, looks_like_split, split_of_suffix
 from trials.datasets.text_file import read_lines
 from trials.errors import DataError, NoDevSplitError
-from trials.settings import Files
 from trials.sources.source import absolute
+from trials.spec import Files
 
 _MOST_FOLDERS = 100  # inside a folder, that are looked into for a hint
 _FEWEST_LINES, _NEARLY = 5, 0.95  # of files that belong together line by line, and how many lines must

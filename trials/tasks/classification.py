@@ -15,7 +15,7 @@ from trials.errors import DataError, quoted
 from trials.metrics.label_table import TagScore, tag_table
 from trials.metrics.metric import Output, PredictedSplit
 from trials.models.family import Head
-from trials.settings import Columns, Scheme
+from trials.spec import Columns, Scheme
 from trials.tasks.task import IGNORE, TASKS, Encoding, Example, Task, sorted_labels
 
 SENTENCE = Columns(text="sentence", label="label")

@@ -13,7 +13,7 @@ from trials.errors import DataError
 from trials.metrics.label_table import TagScore, span_table, tag_table
 from trials.metrics.metric import Output, PredictedSplit
 from trials.models.family import Head
-from trials.settings import Columns, Scheme
+from trials.spec import Columns, Scheme
 from trials.tasks.task import IGNORE, TASKS, Encoding, Example, Task, sorted_labels
 
 

@@ -38,7 +38,7 @@ from trials.metrics.label_table import TagScore
 from trials.metrics.metric import METRICS, NO_CLASS, Output, PredictedSplit, metrics_for
 from trials.models.family import Head
 from trials.plugins.registry import NOT_LOADED, Registry
-from trials.settings import Columns, DataSpec, Files, Scheme
+from trials.spec import Columns, DataSpec, Files, Scheme
 
 if TYPE_CHECKING:
     import torch

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
-from trials.settings import Frozen
+from trials.spec import Frozen
 
 
 @dataclass(frozen=True)

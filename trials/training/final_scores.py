@@ -14,8 +14,7 @@ from trials.cache.encoding import EncodedCorpus
 from trials.metrics.metric import METRICS
 from trials.models.load import LoadedModel
 from trials.record import SplitReport, scored_once
-from trials.settings import Predictions
-from trials.spec import TrialSpec
+from trials.spec import Predictions, TrialSpec
 from trials.tasks import TASKS
 from trials.tasks.task import Split, as_score, score_name
 from trials.training.loop import EvaluatedSplit, Training, evaluate

@@ -12,8 +12,7 @@ from torch import nn
 
 from trials.errors import RefusedError
 from trials.models.family import Parts
-from trials.settings import FreezeSpec
-from trials.spec import TrialSpec, steps_an_epoch
+from trials.spec import FreezeSpec, TrialSpec, steps_an_epoch
 from trials.training.batching import collate
 from trials.training.flops import Flops, training_flops
 from trials.training.loop import Training, never, train_steps

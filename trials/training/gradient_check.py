@@ -35,9 +35,8 @@ from trials.hardware.device import autocast, device_name, wait_for
 from trials.models.family import MODEL_FAMILIES, Head, StepMode
 from trials.models.load import LoadedModel, family_of, head_class, head_config, prepare
 from trials.models.products import use_fastest_products
-from trials.settings import BASELINE, LoraSpec, ModelSpec, OptimSpec
 from trials.sources.cache import locked
-from trials.spec import TrialSpec
+from trials.spec import BASELINE, LoraSpec, ModelSpec, OptimSpec, TrialSpec
 from trials.tasks import TASKS
 from trials.tasks.task import Example
 from trials.training.batching import Batch, takes_square_mask

@@ -15,7 +15,7 @@ from torch.nn.functional import cross_entropy
 from trials.errors import DivergedError, RefusedError, is_out_of_memory
 from trials.models.family import StepMode, is_norm
 from trials.models.load import LoadedModel
-from trials.settings import OptimSpec
+from trials.spec import OptimSpec
 from trials.tasks.task import IGNORE, NO_PREDICTION, Example, Split
 from trials.training.batching import Batch, batches_by_length, takes_square_mask
 from trials.training.device_loader import DeviceLoader

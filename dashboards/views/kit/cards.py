@@ -33,7 +33,7 @@ from orchestrator.analysis.savings import FLOPS
 from orchestrator.analysis.wording import NO_CANDIDATES, further_seeds_text
 from orchestrator.config.quantities import counted
 from orchestrator.store import ResultStore
-from trials.settings import Seeds
+from trials.spec import Seeds
 
 MOST_ANSWERS = 12  # on a page
 

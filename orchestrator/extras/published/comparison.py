@@ -28,8 +28,7 @@ from orchestrator.extras.published.study import (
     PublishedNumber,
     Study,
 )
-from trials.settings import DataSpec
-from trials.spec import TrialSpec
+from trials.spec import DataSpec, TrialSpec
 
 MARGIN = 0.01  # of scores: one point
 TIME_MARGIN = 0.05  # of the share of time saved, on one device

@@ -20,7 +20,7 @@ from pydantic import Field, ValidationError, model_validator
 from orchestrator.config.command_line import configs_folder
 from orchestrator.config.yaml_document import Document, faults
 from trials.errors import ConfigError, unknown
-from trials.settings import Frozen, Positive, Share
+from trials.spec import Frozen, Positive, Share
 
 UNKNOWN: Literal["unknown"] = "unknown"
 

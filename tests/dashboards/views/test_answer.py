@@ -35,7 +35,7 @@ from tests.dashboards.views.conftest import CLEAR
 from tests.dashboards.views.made import Select, drawn, made, without_baseline
 from tests.orchestrator.analysis.frames import sweep
 from trials.draft import FreezeDraft
-from trials.settings import FreezeSpec, ModelSpec, Seeds
+from trials.spec import FreezeSpec, ModelSpec, Seeds
 
 
 def _answers(selection: Selection) -> list[Answer]:

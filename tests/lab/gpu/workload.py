@@ -22,8 +22,7 @@ from trials.cache.encoding import EncodedCorpus, cached_or_encoded, token_key
 from trials.draft import FreezeDraft
 from trials.models.family import MODEL_FAMILIES
 from trials.models.model_files import revision_of
-from trials.settings import DataSpec, FreezeSpec, ModelSpec
-from trials.spec import TrialSpec
+from trials.spec import DataSpec, FreezeSpec, ModelSpec, TrialSpec
 from trials.starter import treebank_path
 from trials.tasks.task import IGNORE, Example, Split
 

@@ -13,8 +13,7 @@ from orchestrator.session.tables import cut_off_notes
 from tests.builders import make_spec
 from tests.examples import each
 from trials.freeze.strategies import FREEZE_STRATEGIES, possible_depths
-from trials.settings import FreezeSpec
-from trials.spec import TrialSpec
+from trials.spec import FreezeSpec, TrialSpec
 
 BASE = [make_spec(seed=seed) for seed in (0, 1, 2)]
 FIRST_2 = make_spec(freeze={"strategy": "first_k", "layers": (0, 1)})

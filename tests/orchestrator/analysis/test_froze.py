@@ -12,8 +12,7 @@ from orchestrator.analysis.trial_frame import trial_frame
 from tests.builders import make_spec
 from tests.examples import each
 from tests.orchestrator.analysis.frames import row_of
-from trials.settings import FreezeSpec
-from trials.spec import TrialSpec
+from trials.spec import FreezeSpec, TrialSpec
 
 RULE: dict[str, Any] = {
     "strategy": "adaptive", "layers": (), "embeddings": False,

@@ -19,8 +19,7 @@ from trials.datasets.corpus import Sentence
 from trials.draft import Lookup, TrialDraft
 from trials.record import EpochRecord, State
 from trials.run import run_trial
-from trials.settings import Predictions
-from trials.spec import TrialSpec
+from trials.spec import Predictions, TrialSpec
 from trials.tasks.task import read_corpus
 from trials.training.final_scores import AUTO_WORDS
 

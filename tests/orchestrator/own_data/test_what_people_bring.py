@@ -38,7 +38,7 @@ from tests.orchestrator.own_data.test_folder_kinds import (
 from trials.datasets.corpus import Sentence, Text
 from trials.draft import Lookup
 from trials.errors import PermafrostError
-from trials.settings import DataSpec
+from trials.spec import DataSpec
 from trials.tasks.task import read_corpus
 
 

@@ -12,7 +12,7 @@ from trials.datasets.corpus import Sentence
 from trials.datasets.formats.columns_reader import read_columns
 from trials.datasets.formats.conllu_reader import read_conllu
 from trials.errors import DataError
-from trials.settings import Columns
+from trials.spec import Columns
 
 DEFAULT = Columns()
 READERS: dict[str, Callable[[Path, Columns], list[Sentence]]] = {"columns": read_columns, "conllu": read_conllu}

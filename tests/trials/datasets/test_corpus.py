@@ -28,8 +28,8 @@ from trials.datasets.corpus import (
 from trials.datasets.formats.table_reader import read_parquet
 from trials.datasets.text_file import BYTES_PER_BYTE, read_lines
 from trials.errors import DataError
-from trials.settings import Columns, DataSpec
 from trials.sources.places.corpus_draft import DataDraft
+from trials.spec import Columns, DataSpec
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from trials.datasets.corpus import CORPUS_FORMATS
 from trials.datasets.layout import layout_of
 from trials.datasets.recognisers import BINARY, RECOGNISERS, matches, recognised
 from trials.errors import DataError, UnclearError
-from trials.settings import Columns
+from trials.spec import Columns
 
 Words = Sequence[tuple[str, str]]
 NAMES = {

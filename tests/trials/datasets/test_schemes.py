@@ -11,7 +11,7 @@ from trials.datasets.cell_evidence import meant_tag
 from trials.datasets.corpus import Sentence
 from trials.datasets.schemes import read_scheme, to_iob2
 from trials.errors import DataError
-from trials.settings import Scheme
+from trials.spec import Scheme
 
 Spans = list[tuple[str, int]]  # a sentence: type ("" is outside) and words of every stretch
 

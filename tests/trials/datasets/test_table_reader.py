@@ -21,7 +21,7 @@ from trials.datasets.corpus import CORPUS_FORMATS, Sentence, Text
 from trials.datasets.formats.table_reader import read_csv, read_parquet
 from trials.errors import DataError
 from trials.escaping import composed
-from trials.settings import Columns
+from trials.spec import Columns
 
 BY_NAME = Columns(text="sentence", label="class")
 BY_PLACE = Columns(text=0, label=1)

@@ -17,8 +17,8 @@ from trials.datasets.broken_lines import MOST
 from trials.datasets.corpus import CORPUS_FORMATS
 from trials.datasets.text_file import read_lines
 from trials.errors import DataError
-from trials.settings import Columns
 from trials.sources.places.corpus_draft import DataDraft
+from trials.spec import Columns
 from trials.tasks.task import read_corpus
 
 SAVED: dict[str, Callable[[str], bytes]] = {

@@ -17,7 +17,7 @@ from trials.freeze.strategies import (
     is_nested,
     possible_depths,
 )
-from trials.settings import FreezeSpec
+from trials.spec import FreezeSpec
 
 pytestmark = pytest.mark.usefixtures("fresh_plugins")
 

@@ -13,8 +13,8 @@ from tests.trials.conftest import save_tiny_model
 from trials.model_checks import cut_model
 from trials.model_checks.cut_model import difference_when_cut
 from trials.models.family import MODEL_FAMILIES, Head, ModelFamily
-from trials.settings import ModelSpec
 from trials.sources.places.model_draft import ModelDraft, find_model
+from trials.spec import ModelSpec
 
 
 def tiny(family: str, folder: Path, **changes: Any) -> ModelSpec:

@@ -17,9 +17,8 @@ from trials.cache.encoding import encode_for
 from trials.models.family import MODEL_FAMILIES, Head
 from trials.models.load import LoadedModel, load_model, load_tokenizer
 from trials.run import run_trial
-from trials.settings import ModelSpec
 from trials.sources.places.model_draft import ModelDraft, find_model
-from trials.spec import TrialSpec
+from trials.spec import ModelSpec, TrialSpec
 from trials.training.batching import shuffled_batches
 from trials.training.freeze_course import freeze_parts, frozen_modules, train_mode
 from trials.training.loop import Training, train_steps

@@ -22,8 +22,8 @@ from trials.models import load
 from trials.models.load import load_model, load_tokenizer
 from trials.models.model_files import planned_files, revision_of
 from trials.run import run_trial
-from trials.settings import ModelSpec
 from trials.sources.places.model_draft import ModelDraft, find_model
+from trials.spec import ModelSpec
 
 
 @pytest.fixture

@@ -27,9 +27,8 @@ from tests.trials.conftest import (
 from trials.cache.encoding import encode_for
 from trials.errors import ModelError
 from trials.models.load import load_model, load_tokenizer
-from trials.settings import ModelSpec
 from trials.sources.places.model_draft import ModelDraft, find_model
-from trials.spec import TrialSpec
+from trials.spec import ModelSpec, TrialSpec
 from trials.tasks.task import NO_PREDICTION
 
 

@@ -13,7 +13,7 @@ from tests.examples import each
 from trials.freeze.strategies import FREEZE_STRATEGIES
 from trials.models.family import MODEL_FAMILIES, Head
 from trials.models.load import LoadedModel, head_class
-from trials.settings import FreezeSpec
+from trials.spec import FreezeSpec
 from trials.training.freeze_course import freeze_parts
 
 

@@ -18,9 +18,9 @@ from tests.examples import each, refusal_of
 from tests.servers import UdServer
 from trials.datasets.corpus import load_corpus
 from trials.errors import DataError
-from trials.settings import Columns, DataSpec
 from trials.sources.converted import conversion_of
 from trials.sources.places.corpus_draft import DataDraft
+from trials.spec import Columns, DataSpec
 from trials.tasks import TASKS
 
 UD = ("UD_Tiny-Test", "2.10")

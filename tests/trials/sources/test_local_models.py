@@ -8,9 +8,9 @@ from typing import Any
 
 from tests.examples import each, refusal_of
 from trials.errors import ModelError
-from trials.settings import ModelSpec
 from trials.sources.places.model_draft import ModelDraft
 from trials.sources.places.model_draft import find_model as find_draft
+from trials.spec import ModelSpec
 
 CONFIG = {"model_type": "distilbert", "n_layers": 3, "max_position_embeddings": 64}
 

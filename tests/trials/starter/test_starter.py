@@ -9,9 +9,9 @@ from transformers import AutoModel, AutoTokenizer
 
 from tests.examples import first
 from trials.datasets.formats.conllu_reader import read_conllu
-from trials.settings import Columns
 from trials.sources.places.corpus_draft import DataDraft
 from trials.sources.places.model_draft import ModelDraft, find_model
+from trials.spec import Columns
 from trials.starter import BUNDLED_TREEBANKS, model_path, treebank_path
 
 

@@ -13,8 +13,7 @@ from tests.examples import each
 from tests.trials.conftest import TrialMaker, finished, model_inside
 from trials.models.load import LoadedModel, load_model
 from trials.run import run_trial
-from trials.settings import FreezeSpec
-from trials.spec import TrialSpec
+from trials.spec import FreezeSpec, TrialSpec
 
 CPU = torch.device("cpu")
 LEVEL: dict[str, Any] = {"lr": 1e-2, "schedule": "constant"}

@@ -18,7 +18,7 @@ from tests.trials.training.recorders import Recorders
 from trials.errors import MissingError, is_device_broken
 from trials.models import padding_free
 from trials.models.family import MODEL_FAMILIES, Head, StepMode
-from trials.settings import ModelSpec
+from trials.spec import ModelSpec
 from trials.training import gradient_check, loop
 from trials.training.gradient_check import (
     MODES,

@@ -17,7 +17,7 @@ from trials.hardware.device import PeakMemory
 from trials.models.family import StepMode
 from trials.models.load import load_model
 from trials.seeding import GlobalStream, stream_seed
-from trials.settings import OptimSpec
+from trials.spec import OptimSpec
 from trials.tasks.task import IGNORE, NO_PREDICTION, Example, Split
 from trials.training.batching import Batch, batches_by_length, batches_of_like_length, collate, shuffled_batches
 from trials.training.final_scores import BestEpoch

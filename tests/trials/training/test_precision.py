@@ -15,7 +15,7 @@ from tests.trials.conftest import TrialMaker
 from trials.models.load import LoadedModel, load_model
 from trials.record import EpochRecord
 from trials.run import run_trial
-from trials.settings import OptimSpec
+from trials.spec import OptimSpec
 from trials.training.loop import lr_share, new_optimizer
 
 GENTLE: dict[str, Any] = {"optim": {"lr": 1e-3, "epochs": 1}, "dropout": 0.0, "train_size": 16}

@@ -19,8 +19,7 @@ from trials.cache.encoding import encode_for
 from trials.errors import ConfigError, ModelError
 from trials.models.family import MODEL_FAMILIES
 from trials.models.load import LoadedModel, load_model, load_tokenizer
-from trials.settings import FreezeSpec
-from trials.spec import TrialSpec
+from trials.spec import FreezeSpec, TrialSpec
 from trials.training.batching import shuffled_batches
 from trials.training.freeze_course import freeze_parts, frozen_modules, train_mode
 from trials.training.loop import Training, train_steps

@@ -24,7 +24,7 @@ from trials.datasets.formats.word_columns import find_positions
 from trials.datasets.layout import FORMAT_LAYOUTS, FormatLayout
 from trials.datasets.text_file import read_lines
 from trials.errors import DataError, quoted
-from trials.settings import Columns
+from trials.spec import Columns
 
 
 def read_columns(path: Path, columns: Columns, first: int | None = None) -> list[Sentence]:

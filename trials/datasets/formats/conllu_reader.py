@@ -20,7 +20,7 @@ from trials.datasets.documents import documents_at
 from trials.datasets.layout import FORMAT_LAYOUTS, Asked, FormatLayout
 from trials.datasets.text_file import read_lines
 from trials.errors import DataError, UnclearError, quoted, unknown
-from trials.settings import Columns
+from trials.spec import Columns
 
 TAGS = ("upos", "xpos")
 _id = re.compile(r"0|[1-9]\d*|([1-9]\d*)-([1-9]\d*)|\d+\.[1-9]\d*", re.ASCII)

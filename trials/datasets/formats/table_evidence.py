@@ -23,7 +23,7 @@ from trials.datasets.column_names import ALIASES, MOST_TAGS, NO_PAIR, OF_A_WORD,
 from trials.datasets.corpus import CORPUS_FORMATS, Text
 from trials.datasets.table_rows import column_cells, first_rows, printed_list
 from trials.errors import ConfigError, DataError, UnclearError, beginning, quoted, unknown
-from trials.settings import Columns
+from trials.spec import Columns
 
 Column = str | int
 # Columns of documents; `document` may also be the text itself.

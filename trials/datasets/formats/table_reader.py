@@ -26,7 +26,7 @@ from trials.datasets.table_rows import TABLES, csv_delimiter, dialect_of, flat, 
 from trials.datasets.text_file import read_lines
 from trials.errors import DataError, quoted, unknown
 from trials.escaping import composed
-from trials.settings import Columns
+from trials.spec import Columns
 
 Cells = Mapping[str, Any]  # of a row, by key of `Columns`
 TEXT_KEYS = ("text", "pair", "label")

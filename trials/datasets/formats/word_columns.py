@@ -19,7 +19,7 @@ from trials.datasets.column_lines import (
 from trials.datasets.corpus import CorpusReader
 from trials.datasets.text_file import read_lines
 from trials.errors import DataError, UnclearError, quoted
-from trials.settings import Columns
+from trials.spec import Columns
 
 _MOST_TAGS = 200  # the largest tag sets, those of CoNLL-2009's Czech apart, have fewer
 _PLACEHOLDERS = frozenset("_-*")  # a column without content

@@ -11,9 +11,9 @@ from trials.datasets.layout import layout_by_name, layout_of
 from trials.datasets.split_names import Splits
 from trials.errors import ConfigError, DataError, unknown
 from trials.plugins.registry import Registry
-from trials.settings import Columns, DataSpec, Files, First, Folds, HeldOut, Scheme
 from trials.sources.cache import FetchedCorpus, Progress, no_progress
 from trials.sources.source import FileSource, Sourced
+from trials.spec import Columns, DataSpec, Files, First, Folds, HeldOut, Scheme
 from trials.starter import BUNDLED_TREEBANKS
 
 CORPUS_SOURCES: Registry[FileSource[DataDraft, Located]] = Registry("source of corpora")

@@ -7,12 +7,12 @@ from pathlib import Path
 from trials.datasets.corpus import SPLITS, fingerprint
 from trials.datasets.split_names import Splits, by_split, is_whole
 from trials.errors import DataError, NoDevSplitError
-from trials.settings import Files
 from trials.sources.cache import Progress
 from trials.sources.converted import conversion_of
 from trials.sources.places.corpus_draft import CORPUS_SOURCES, HELD_OUT, DataDraft, Located
 from trials.sources.source import FileSource, absolute, is_path
 from trials.sources.split_files import files_by_source, files_in, in_folder, unused_notes
+from trials.spec import Files
 from trials.starter import BUNDLED_TREEBANKS, treebank_path
 
 

@@ -12,9 +12,9 @@ from trials.models.family import MODEL_FAMILIES, REFUSED
 from trials.models.model_files import ADAPTER, INDEX, PICKLE, WEIGHTS, revision_of
 from trials.outside.plain_files import read_json
 from trials.plugins.registry import Registry
-from trials.settings import ModelSpec
 from trials.sources.cache import Progress, no_progress
 from trials.sources.source import FileSource, Sourced, absolute, is_path, near_here
+from trials.spec import ModelSpec
 from trials.starter import STARTER, model_path
 
 MOST_LAYERS = 2_000  # also of experts; the deepest encoders have about 100 layers, the widest 512 experts
