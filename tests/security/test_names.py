@@ -12,6 +12,7 @@ from orchestrator.commands.model_commands import export_model
 from orchestrator.commands.status_command import status
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.plans import SweepPlan
+from orchestrator.store.schema import stamped
 from tests.builders import expanded, make_spec, write_sweep, write_treebank
 from tests.examples import each
 from tests.orchestrator.store.rows import prediction, trial
@@ -81,8 +82,9 @@ def test_a_plan_of_such_a_name_is_shown_and_leads_nowhere(
     spec = make_spec()
     store.add_plan(SweepPlan("tiny", 1.0, "s.yaml", ((spec.trial_id, spec.model_dump(mode="json")),)))
     (plan,) = (store.root / "sweeps" / "tiny").iterdir()
-    plan = plan.rename(plan.with_name("plan-00000000000000000001-0123abcd.json"))  # no digest to be refused by
-    plan.write_text(json.dumps(json.loads(plan.read_text()) | {"name": name, "source": name}))
+    forged = json.dumps(json.loads(plan.read_text()) | {"name": name, "source": name}).encode()
+    plan.unlink()
+    (plan.parent / stamped("plan", 1, forged, "json")).write_bytes(forged)  # by its own digest, so that it is read
     before = contents(tmp_path)
     status(store.address, as_json=True)
     assert json.loads(capsys.readouterr().out)["sweeps"][0]["name"] == name
