@@ -132,7 +132,7 @@ def install() -> Cuda:
     real.Stream = Stream  # type: ignore[assignment,misc]
     real._lazy_init = real.init
     # A build for CUDA asks the driver by these; a build for a CPU has no accelerator and does not.
-    torch.accelerator.current_device_index = lambda: 0  # type: ignore[assignment]
+    torch.accelerator.current_device_index = lambda: 0
     torch.accelerator.current_stream = lambda device=None: Stream()  # type: ignore[assignment,return-value]
     return cuda
 

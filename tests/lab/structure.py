@@ -17,10 +17,10 @@ PACKAGES = ("orchestrator", "trials", "dashboards")
 START = "orchestrator.commands.launch_command"
 LIMITS = {
     "modules with a second docstring": 0,
-    "modules that launch reaches": 176,
-    "lines that launch reaches": 25_700,
-    "import edges": 1_750,
-    "import edges for 1,000 lines": 36,
+    "modules that launch reaches": 140,
+    "lines that launch reaches": 23_700,
+    "import edges": 1_715,
+    "import edges for 1,000 lines": 35,
     "names of ours that a module takes, most": 35,
     "modules that print, but are no command": 0,
 }

@@ -125,8 +125,12 @@ def notes(comparison: Comparison, study: Study) -> Iterator[str]:
             f"reproduced: all of it is within {counted(100 * comparison.margin, 'point')} of theirs (time saved, on "
             f"their device: {100 * TIME_MARGIN:g}; counts: {100 * COUNT_MARGIN:g} %); not reproduced: all is beyond"
         )
-    said = [("cannot tell", [line.replication.why]) for side in sides for line in side.lines
-            if line.replication.verdict == "cannot tell"]  # fmt: skip
+    said: list[tuple[str, Sequence[str]]] = [
+        ("cannot tell", [line.replication.why])
+        for side in sides
+        for line in side.lines
+        if line.replication.verdict == "cannot tell"
+    ]
     for side in sides:
         said += [("protocol differs", side.differs), ("not stated by the study", side.silent)]
         said += [("not in our trials", side.absent)]
