@@ -104,7 +104,6 @@ def _serve(store: str, page: Mapping[str, str], access: Access) -> int:
         return serve(make_app(frames, front), access, say, page=search)
     finally:
         ahead.join()
-        gc.unfreeze()  # else DuckDB reports all that it holds as leaked when Python ends
 
 
 def _answer_ahead(frames: Frames, front: PageQuery | None) -> None:
