@@ -76,7 +76,7 @@ def add(tree: Path, place: str) -> set[str]:
         text += f"{line}\n"
     else:  # `best_epochs.VIEW`, a line of a table
         name = line.partition(".")[0]
-        text = text.replace("_OURS = (\n", f"_OURS = (\n    {line},\n", 1)
+        text = text.replace("_ORDERED = (\n", f"_ORDERED = (\n    {line},\n", 1)
         text = text.replace("from dashboards.views import ", f"from dashboards.views import {name}, ", 1)
     assert text != (tree / file).read_text(encoding="utf-8")
     (tree / file).write_text(text, encoding="utf-8")

@@ -67,7 +67,6 @@ def test_what_is_planned_and_checked(run: Run) -> None:
     assert SWEEP in run("plan", "--sweep", f"{SWEEP}.yaml", "--store", STORE)
     run("doctor", "--store", STORE)
     run("data", "check", CORPUS)
-    run("data", "list")
     run("init", CORPUS, "--out", "новый")
     assert Path("новый", "choose-дані-жоба.yaml").is_file()
     run("plan", "--sweep", "новый/choose-дані-жоба.yaml", "--store", "пусто")
@@ -96,7 +95,6 @@ def test_what_a_store_says(run: Run) -> None:
 def test_what_is_made_of_a_trial(run: Run, trial: str) -> None:
     run("export", "model", "--trial", trial, "-o", "модель", "--store", STORE)
     assert Path("модель/config.json").is_file()
-    run("layers", "--sweep", f"{SWEEP}.yaml", "--store", STORE)
 
 
 @pytest.fixture
