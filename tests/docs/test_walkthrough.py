@@ -33,7 +33,7 @@ seeds: [0, 1, 2, 3, 4]
 ONLY_PARSED = {
     r"http://head|--cluster auto": "needs a cluster; tests/end_to_end/test_cluster.py submits to one",
     r"(s3|gs)://": "needs a bucket; tests/orchestrator/store runs over an S3 server of its own",
-    r"distilbert|xlmr?|nyu-mll|UD_English-EWT(?!-sample)": "needs the hub; tests/trials/sources/test_hub_names.py has one",
+    r"distilbert|xlmr?|nyu-mll|UD_English-EWT(?!-sample)": "needs the hub; tests/trials/sources has one",
     r"path/to": "stands for a folder of somebody's",
     r"emekaeze": "needs the hub; tests/end_to_end/test_configs.py runs the demo sweeps",
     r"export runs --to mlflow": "needs a server; tests/orchestrator/extras/trackers has one",
