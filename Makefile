@@ -25,10 +25,10 @@ sweep: .venv/sweep ## run the starter sweep: real freezing trials on two small t
 dashboard: .venv/sweep ## browse the results
 	$(BIN)/permafrost dashboard $(STORE)
 
-test: .venv/ready ## every promise once, in four minutes on two idle cores
+test: .venv/ready ## every promise once, in three minutes on two idle cores
 	$(BIN)/python -m pytest -m "not slow and not cluster and not browser" $(PARALLEL)
 
-test-slow: .venv/ready ## the long tests too, and all examples of those that draw them; 25 minutes
+test-slow: .venv/ready ## the long tests too, and all examples of those that draw them; 20 minutes
 	PERMAFROST_ALL_EXAMPLES=1 $(BIN)/python -m pytest -m "not cluster and not browser" $(PARALLEL)
 
 test-cluster: .venv/ready ## sweeps on Ray: several machines, lost workers, autoscaling; a quarter of an hour
