@@ -301,5 +301,5 @@ def _checked_address(address: str, place: str) -> str:
     if address in WORDS:
         return address
     if "://" in address:
-        raise ConfigError([f"{place}a launch joins no address. Submit it to that cluster: {SUBMIT}"])
+        raise ConfigError([f"{place}joins no address. Submit the launch to that cluster: {SUBMIT}"])
     raise ConfigError([f"{place}{address}: must be {', '.join(WORDS)}."])

@@ -43,7 +43,7 @@ def test_a_word_is_a_cluster() -> None:
 @each(
     "text, told",
     [
-        ("http://head:8265", "--cluster a launch joins no address.*: ray job submit --address .* --cluster auto"),
+        ("http://head:8265", "--cluster joins no address.*: ray job submit --address .* --cluster auto"),
         ("ray://me:secret@head:10001", "ray job submit"),
         ("~nobody-here/a.yaml", "is not a path .Could not determine home directory"),
         ("loacl", "must be local, auto, inline, or a file like those in configs/clusters/"),
@@ -64,7 +64,7 @@ def test_a_mistake_in_a_file_is_told_with_its_line(tmp_path: Path) -> None:
     assert "c.yaml:2: resources.cpu: unknown 'cpu', did you mean 'cpus'?" in str(raised.value)
     assert "c.yaml:3: prices.gpu_hour" in str(raised.value)
     file.write_text("address: ray://head:10001\n")
-    with pytest.raises(ConfigError, match=r"c.yaml:1: address: a launch joins no address"):
+    with pytest.raises(ConfigError, match=r"c.yaml:1: address: joins no address"):
         find_cluster(str(file))
 
 
