@@ -81,7 +81,11 @@ pip_option_of_machine() {
   esac
   [ "$(uname -s)" = Linux ] || return 0
   if [ $right = cuda ]; then
-    if is_offered "$pinned"; then echo "torch===$pinned"; fi
+    if is_offered "$pinned"; then
+      echo "torch===$pinned"
+    else
+      say "pip finds no build of torch $pinned for CUDA: what it finds is taken. PYTORCH_INDEX with --cuda names an index."
+    fi
   elif is_offered "$pinned+cpu"; then
     return
   elif is_offered "$pinned+cpu" --extra-index-url "$index"; then

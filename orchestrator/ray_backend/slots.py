@@ -154,7 +154,7 @@ class Slots:
         rest = f"; {counted(idle, 'node')} without a GPU {'get' if idle > 1 else 'gets'} none" if idle else ""
         shares = [(node, self.shares.get(node.kind)) for node in self._nodes()]
         unused = sum(node.idle_gpus(share) for node, share in shares if share is not None)
-        rest += f"; {counted(unused, 'GPU')} idle for want of cores: lower resources.cpus" if unused else ""
+        rest += f"; {counted(unused, 'GPU')} idle for lack of cores: lower resources.cpus" if unused else ""
         return f"{counted(self.total(), 'trial')} at a time" + ("".join(gpu_parts) or "".join(named.values())) + rest
 
     def free_kind(self) -> str | None:

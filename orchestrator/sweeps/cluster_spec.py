@@ -115,7 +115,7 @@ def device_line(cluster: ClusterSpec, resources: Resources) -> str:
     each = "each" if len(gpus) > 1 else "it"
     idle = max(0, len(gpus) - cores_here(cluster) // resources.cpus)
     if idle:
-        notes = f"; {counted(idle, 'GPU')} idle for want of cores: lower resources.cpus{notes}"
+        notes = f"; {counted(idle, 'GPU')} idle for lack of cores: lower resources.cpus{notes}"
     if resources.gpus == "packed":
         most = _cores(cores_here(cluster))
         return f"{names}: as many trials at a time on {each} as its memory and {most} allow{notes}"

@@ -90,7 +90,6 @@ PINNED = re.findall("^torch==(.*)$", (CHECKOUT / "constraints.txt").read_text(en
         ("", "", f"{PINNED}+cpu", "", ""),  # pip's settings have a CPU build, which sorts first
         ("", "", PINNED, f"{PINNED}+cpu", "--extra-index-url=https://download.pytorch.org/whl/cpu"),
         ("", "yes", f"{PINNED}+cpu, {PINNED}", "", f"torch==={PINNED}"),
-        ("", "yes", f"{PINNED}+cpu", "", ""),  # better a CPU build than none
         (f"{PINNED} cuda cu126", "", PINNED, f"{PINNED}+cpu", ""),
         (f"{PINNED} cpu", "yes", PINNED, "", ""),
         ("2.0.0 cpu", "yes", PINNED, f"{PINNED}+cpu", "--extra-index-url=https://download.pytorch.org/whl/cpu"),
@@ -106,6 +105,12 @@ def test_the_build_that_is_there_stays_and_where_none_is_the_driver_decides(
     code, said, (call,) = install_torch(tmp_path, offered="cpu", **lists)
     assert (code, said) == (0, "")
     assert call.removeprefix("-m pip install --quiet ").split("--editable")[0].strip() == asked
+
+
+def test_where_there_is_a_driver_and_no_build_for_cuda_one_line_says_that_another_is_taken(tmp_path: Path) -> None:
+    code, said, (call,) = install_torch(tmp_path, offered="cpu", LISTED=f"{PINNED}+cpu", DRIVER="yes")
+    assert (code, "torch" in call) == (0, False)
+    assert re.fullmatch(r"install: pip finds no build of torch \S+ for CUDA: [^\n]+\n", said)
 
 
 def test_where_no_cpu_build_can_be_had_one_line_says_that_the_other_is_taken(tmp_path: Path) -> None:

@@ -192,7 +192,7 @@ MIXED = [Node("A100", 16, 2), Node("T4", 8, 4), Node("cpu", 64, 0)]
         (Resources(), {}, "88 trials at a time"),
         (Resources(cpus=8), {"A100": [card(80 * GB)], "T4": [card(16 * GB)]},
          "3 trials at a time, 1 GPU each on A100, 1 GPU each on T4; 1 node without a GPU gets none; 3 GPUs idle "
-         "for want of cores: lower resources.cpus"),
+         "for lack of cores: lower resources.cpus"),
         (Resources(device="cpu"), {"T4": [card(16 * GB)]}, "64 trials at a time"),
     ])  # fmt: skip
 def test_on_a_cluster_auto_packs_each_kind_of_gpu_that_torch_can_use_by_its_own_memory(

@@ -97,7 +97,7 @@ def test_who_launches_is_told_how_many_run_together() -> None:
         (each_kind, f"12 trials at a time, 1 GPU each on A100, 0.5 of a GPU each on T4; {none}"),
         (
             {"T4": Share(8, 1.0)},
-            f"1 trial at a time, 1 GPU each on T4; {none}; 3 GPUs idle for want of cores: lower resources.cpus",
+            f"1 trial at a time, 1 GPU each on T4; {none}; 3 GPUs idle for lack of cores: lower resources.cpus",
         ),
     ]
     assert [Slots(shares, lambda: GPUS).described() for shares, _ in told] == [said for _, said in told]

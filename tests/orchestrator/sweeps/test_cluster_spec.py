@@ -116,7 +116,7 @@ def on(cluster: ClusterSpec, **resources: Any) -> Resources:
         (4, LOCAL, {}, "4 H100: as many trials at a time on each as its memory and 4 cores allow"),
         (1, LOCAL, {"gpus": 1}, "1 H100: one trial at a time on it"),
         (4, LOCAL, {"cpus": 2, "gpus": 1},
-         "4 H100: 2 trials at a time, 1 GPU and 2 cores each; 2 GPUs idle for want of cores: lower resources.cpus"),
+         "4 H100: 2 trials at a time, 1 GPU and 2 cores each; 2 GPUs idle for lack of cores: lower resources.cpus"),
         (2, LOCAL, {"gpus": 0.6}, "2 H100: 2 trials at a time, 0.6 of a GPU and 1 core each"),
         (4, INLINE, {}, "4 H100: one trial at a time, on the first"),
         (1, LOCAL, {"gpus": 0}, f"{CPU}: 4 trials at a time, 1 core each; 1 GPU not used"),
