@@ -11,7 +11,6 @@ from pydantic import ValidationError
 from tests.builders import make_spec, write_treebank
 from tests.examples import each
 from trials.draft import DraftError, FreezeDraft, Lookup, TrialDraft
-from trials.sources.places.corpus_draft import DataDraft
 from trials.spec import EMBEDDINGS_ALONE, FreezeSpec, TrialSpec
 
 MODEL = make_spec().model
@@ -34,21 +33,6 @@ def refusal(folder: Path, **settings: Any) -> DraftError:
 
 
 # --- Trials
-
-
-def test_a_draft_says_little_and_a_spec_all(folder: Path) -> None:
-    spec = resolve(folder, seed=3, optim={"lr": 1e-3}, lowercase=True, dropout=0.2, eval_every=0.5)
-    assert (spec.model.name, spec.model.n_layers, spec.train_size, spec.freeze.is_baseline) == ("starter", 6, 8, True)
-    assert (spec.task, spec.seed, spec.optim.lr, spec.optim.epochs) == ("pos", 3, 1e-3, 5)
-    assert (spec.lowercase, spec.dropout, spec.eval_every) == (True, 0.2, 0.5)
-
-
-def test_a_lookup_serves_many_drafts(folder: Path) -> None:
-    lookup = Lookup()
-    drafts = [TrialDraft(data=DataDraft(folder=str(folder)), seed=seed) for seed in (0, 1)]
-    first, second = (draft.resolve(lookup) for draft in drafts)
-    assert first.data is second.data
-    assert first.model is second.model
 
 
 def test_all_that_is_wrong_is_told_at_once(folder: Path) -> None:

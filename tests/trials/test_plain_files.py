@@ -33,22 +33,6 @@ def test_what_is_larger_than_it_may_be_is_refused_before_it_is_read(read: Callab
         read(tmp_path / "a")
 
 
-def test_a_folder_and_nothing_are_the_errors_they_always_were(tmp_path: Path) -> None:
-    for read in READERS:
-        with pytest.raises(IsADirectoryError):
-            read(tmp_path)
-        with pytest.raises(FileNotFoundError):
-            read(tmp_path / "none")
-
-
-def test_links_to_plain_files_are_followed_and_empty_files_are_plain(tmp_path: Path) -> None:
-    (tmp_path / "a").touch()
-    (tmp_path / "b").symlink_to("a")
-    assert read_bytes(tmp_path / "b") == b""
-    (tmp_path / "a").write_text('{"é": 1}')
-    assert read_json(tmp_path / "b") == {"é": 1}
-
-
 def test_a_file_that_grows_while_it_is_read_is_not_read_in_part(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"abc")

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from tests.builders import merged, write_conllu, write_tagged_treebank
+from tests.builders import merged, write_tagged_treebank
 from tests.examples import each
-from tests.trials.conftest import CPU, TrialMaker, numbers, records_of, save_tiny_model
+from tests.trials.conftest import CPU, TrialMaker, numbers, records_of
 from trials.cache.encoding import encode_for
 from trials.errors import DivergedError, RefusedError
 from trials.run import run_trial
-from trials.spec import FreezeSpec, TrialSpec, evaluation_steps
+from trials.spec import FreezeSpec, TrialSpec
 from trials.training.new_training import new_model, train_subset
 
 # A change of every field, and nothing else, for `test_every_field_...`; dotted as in a sweep.
@@ -95,23 +94,6 @@ def test_each_seed_draws_its_own_source(make_trial: TrialMaker) -> None:
     assert subsets[0] == subsets[1] == subsets[2]
 
 
-def test_trials_of_one_seed_are_those_without_further_seeds(make_trial: TrialMaker) -> None:
-    small = {"seed": 3, "train_size": 8}
-    alone, explicit = make_trial(**small), make_trial(**small, init_seed=3, order_seed=3)
-    assert numbers(records_of(alone)) == numbers(records_of(explicit))
-
-
-def test_other_weights_and_other_text_are_other_trials(
-    make_trial: TrialMaker, tmp_path: Path, tiny_models: dict[str, Path], treebank: Path
-) -> None:
-    bigger = save_tiny_model("distilbert", tmp_path / "model", positions=40)
-    train = write_conllu(tmp_path / "train.conllu", [[("a", "NOUN"), ("b", "VERB")]] * 24)
-    data = {"folder": None, "train": str(train), "dev": str(treebank / "dev.conllu")}
-    trials = [make_trial(), make_trial(model=str(bigger)), make_trial(data=data)]
-    assert len({spec.trial_id for spec in trials}) == 3
-    assert len({next(run_trial(spec, device=CPU)).train_loss for spec in trials}) == 3
-
-
 def test_the_tiny_models_losses_are_the_golden_ones(make_trial: TrialMaker) -> None:
     losses = [(r.train_loss, r.dev_loss) for r in records_of(make_trial(**BASE))]
     assert losses == [pytest.approx(pair, abs=2e-4) for pair in GOLDEN]
@@ -124,13 +106,6 @@ def test_records_count_steps_epochs_and_sentences(make_trial: TrialMaker) -> Non
     assert [r.examples_seen for r in records] == [12, 22, 34, 44]
     assert [len(r.step_losses) for r in records] == [3, 3, 3, 3]
     assert [r.last for r in records] == [False, False, False, True]
-
-
-def test_set_up_is_counted_once_and_times_are_of_the_interval(make_trial: TrialMaker) -> None:
-    records = records_of(make_trial(eval_every=0.5))
-    assert records[0].setup_s > 0
-    assert {r.setup_s for r in records[1:]} == {0.0}
-    assert all(0 < r.train_s < 5 and 0 < r.eval_s < 5 and (r.worker_memory_bytes or 0) > 10_000_000 for r in records)
 
 
 def test_test_is_scored_once_at_the_end_with_the_weights_of_the_best_dev_score(
@@ -147,35 +122,9 @@ def test_test_is_scored_once_at_the_end_with_the_weights_of_the_best_dev_score(
     assert [r.test_score for r in records] == [None] * 7 + [best]
 
 
-def test_a_corpus_without_a_test_split_has_no_test_score(make_trial: TrialMaker, treebank: Path) -> None:
-    files = {split: str(treebank / f"{split}.conllu") for split in ("train", "dev")}
-    assert records_of(make_trial(data={"folder": None, **files}))[-1].test_score is None
-
-
 def test_a_loss_that_is_no_number_ends_the_trial_as_diverged(make_trial: TrialMaker) -> None:
     with pytest.raises(DivergedError, match=r"training loss is (nan|inf) at step \d+; lower optim.lr"):
         records_of(make_trial(optim={"lr": 1e30}))
-
-
-@each(
-    "n_steps, epochs, eval_every, expected",
-    [
-        (10, 2, 1.0, [5, 10]),
-        (10, 2, 0.5, [2, 5, 8, 10]),
-        (9, 3, 0.4, [1, 2, 4, 5, 6, 7, 8, 9]),
-        (2, 2, 0.1, [1, 2]),
-        (3, 1, 5e-324, [1, 2, 3]),
-    ],
-)
-def test_evaluations_fall_on_steps_and_end_with_the_last(
-    n_steps: int, epochs: int, eval_every: float, expected: list[int]
-) -> None:
-    assert evaluation_steps(n_steps, epochs, eval_every) == expected
-
-
-def test_a_trial_can_be_stopped_by_not_going_on(make_trial: TrialMaker) -> None:
-    records = run_trial(make_trial(optim={"epochs": 50}), device=CPU)
-    assert [r.epoch for r in itertools.islice(records, 2)] == [1.0, 2.0]
 
 
 def test_a_trial_with_the_optimiser_that_was_removed_is_refused_and_keeps_its_id(make_trial: TrialMaker) -> None:

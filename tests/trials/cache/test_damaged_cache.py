@@ -148,28 +148,6 @@ def test_a_process_that_has_read_the_files_notices_that_they_change(
     assert any("the states of 1 of" in str(work) for work in said)
 
 
-@pytest.mark.parametrize("pattern", ["prefix/*/train.*s", "tokens/*/*"])
-def test_files_that_change_places_with_those_of_another_key_are_noticed(
-    pattern: str,
-    spec: TrialSpec,
-    warm: tuple[Path, list[tuple[float, ...]]],
-    cache: Path,
-    make_any_trial: TrialMaker,
-) -> None:
-    other = {**FROZEN, "train_size": 8, "lowercase": True}
-    before = losses(make_any_trial(**other))
-    folders = [sorted({path.parent for path in cache.glob(pattern)})]
-    for one, another in folders:
-        for path in one.iterdir():
-            if (another / path.name).is_file() and path.suffix in (".states", ".rows", ".npy", ".json"):
-                path.rename(path.with_suffix(".swap"))
-                (another / path.name).rename(path)
-                path.with_suffix(".swap").rename(another / path.name)
-    encoding._encode.cache_clear()
-    assert losses(spec) == warm[1]
-    assert losses(make_any_trial(**other)) == before
-
-
 @each("content", ["[]", "{}", "null", "1", '{"digest": 1, "content": 2}', "[" * 9999, "\0"])
 def test_json_that_the_cache_did_not_write_is_a_value_error(content: str, tmp_path: Path) -> None:
     path = tmp_path / "a.json"

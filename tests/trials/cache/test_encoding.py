@@ -11,13 +11,11 @@ import torch
 
 from tests.builders import write_conllu
 from tests.trials.conftest import TrialMaker
-from trials.cache.encoding import EncodedCorpus, _tokenised, cached_or_encoded, encode_for, token_key
-from trials.cache.node_cache import BYTES_VARIABLE
+from trials.cache.encoding import EncodedCorpus, _tokenised, cached_or_encoded, token_key
 from trials.record import EpochRecord
 from trials.run import run_trial
-from trials.sources.places.corpus_draft import DataDraft
 from trials.spec import TrialSpec
-from trials.tasks.task import NO_PREDICTION, unseen_notes
+from trials.tasks.task import NO_PREDICTION
 
 pytestmark = pytest.mark.usefixtures("cache")
 
@@ -47,20 +45,6 @@ def test_what_is_mapped_is_what_was_encoded(make_trial: TrialMaker) -> None:
         assert np.array_equal(split.starts, mapped.splits[name].starts)
 
 
-@pytest.mark.parametrize("changes", [{"max_length": 16}, {"lowercase": True}, {"data": {"first": {"dev": 3}}}], ids=str)
-def test_what_changes_the_tokens_changes_the_key(changes: dict[str, Any], make_trial: TrialMaker) -> None:
-    assert key_of(make_trial(**changes)) != key_of(make_trial())
-
-
-def test_without_room_the_corpus_is_encoded_and_not_kept(
-    make_trial: TrialMaker, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(BYTES_VARIABLE, "10")
-    spec = make_trial()
-    assert cached_or_encoded(key_of(spec), lambda: encoded(spec)).train.examples
-    assert not list(cache.rglob("*.npy"))
-
-
 # --- What a model cannot get right: tags that train lacks, words beyond `max_length`. They count as errors.
 
 
@@ -78,14 +62,6 @@ def strange(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_tags_that_train_lacks_are_named_after_those_it_has(make_trial: TrialMaker, strange: Path) -> None:
-    data = encode_for(make_trial(data={"folder": str(strange)}))
-    assert data.labels == ("NOUN", "VERB")
-    assert data.names == ("NOUN", "VERB", "INTJ", "SYM")
-    assert data.dev.gold.tolist() == [0, 1, 2, 2, 3]
-    assert data.dev.starts.tolist() == [0, 3]
-
-
 def test_tags_that_train_lacks_have_support_and_no_recall(make_trial: TrialMaker, strange: Path) -> None:
     record = last_record(make_trial(data={"folder": str(strange)}), predictions="all")
     dev = {row.tag: row for row in record.reports[0].tags}
@@ -94,14 +70,6 @@ def test_tags_that_train_lacks_have_support_and_no_recall(make_trial: TrialMaker
     assert record.metrics["accuracy"] <= 2 / 5
     assert (record.test_score or 0) <= 2 / 3
     assert set(record.reports[0].predicted) <= {0, 1}
-
-
-def test_a_plan_is_told_how_often_they_occur(strange: Path) -> None:
-    data = DataDraft(folder=str(strange), name="odd").resolve()
-    assert unseen_notes("pos", data) == [
-        "odd: dev has labels that train lacks, each counted as an error: INTJ (2), SYM (1).",
-        "odd: test has labels that train lacks, each counted as an error: INTJ (1).",
-    ]
 
 
 @pytest.fixture

@@ -10,10 +10,8 @@ import torch
 
 from tests.trials.conftest import TrialMaker
 from trials.cache import encoding
-from trials.cache.set_up_work import SetUpWork, counted, reported_to
+from trials.cache.set_up_work import SetUpWork, reported_to
 from trials.run import run_trial
-
-WORK = SetUpWork("encoding x train", 5_000, "sentences")
 
 
 @pytest.fixture(autouse=True)
@@ -21,13 +19,6 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A node's cache of its own for every test."""
     monkeypatch.setenv("PERMAFROST_CACHE", str(tmp_path / "cache"))
     encoding._encode.cache_clear()
-
-
-def test_items_are_reported_when_they_are_done() -> None:
-    told = list[str]()
-    with reported_to(lambda work: told.append(str(work)), every_s=0):
-        assert list(counted([1_200, 3_800], WORK, size=lambda n: n)) == [1_200, 3_800]
-    assert told == ["encoding x train: 1,200 of 5,000 sentences", "encoding x train: 5,000 of 5,000 sentences"]
 
 
 def test_a_trial_reports_every_split_that_it_encodes_and_runs_frozen_layers_over_once(make_trial: TrialMaker) -> None:

@@ -75,13 +75,6 @@ def test_ids_that_only_count_or_were_drawn_one_by_one_say_none(ids: list[str], t
     assert _ids(tmp_path / "x.conllu", ids) is None
 
 
-def test_docstart_lines_part_documents_before_the_first_one_too(tmp_path: Path) -> None:
-    path = tmp_path / "x.txt"
-    path.write_text("EU O\n\n-DOCSTART- -X- O\n\nEU O\n\nWhy O\n\n-DOCSTART-\nEU O\n")
-    assert document_indices(read_columns(path, Columns())) == (0, 1, 1, 2)
-    assert document_indices(read_columns(path, Columns(), 3)) == (0, 1, 1)
-
-
 @pytest.mark.parametrize("comment", ["#begin document (bc/{}); part 000", "# doc_id = {}", "# document_id = {}"])
 def test_other_comments_that_name_a_document_are_known(comment: str, tmp_path: Path) -> None:
     path = tmp_path / "x.conll"

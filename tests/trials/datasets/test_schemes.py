@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -127,14 +126,6 @@ def test_a_few_slips_are_read_as_conlleval_does_and_counted(tags: str, expected:
     found = read_scheme([sentence(tags)], "auto")
     assert (found.scheme, found.broken) == (scheme, broken)
     assert f"{broken} tag breaks {scheme.upper()}" in " ".join(found.notes())
-
-
-def test_the_place_of_a_slip_is_the_line_of_its_word() -> None:
-    lines = Sentence(("a", "b", "c"), ("O", "O", "I-LOC"), "f.bio:501", word_lines=True)
-    rest = [sentence("B-LOC I-LOC O B-PER")] * 3
-    assert "(the first: f.bio:503: 'c' has the tag 'I-LOC')" in read_scheme([lines, *rest], "auto").notes()[0]
-    with pytest.raises(DataError, match=r"^f\.bio:503: 'c' has the tag 'I-LOC', which has no preceding B-LOC"):
-        to_iob2([lines, *rest], "iob2")
 
 
 @each(

@@ -134,11 +134,6 @@ def test_a_label_may_be_a_list_of_one_and_empty_where_there_is_none(tmp_path: Pa
     assert read(tmp_path, format_, [{"sentence": "a", "class": None}], BY_NAME)[0].label == ""
 
 
-@pytest.mark.parametrize("format_", ["jsonl", "parquet"])
-def test_tags_may_be_ids(tmp_path: Path, format_: str) -> None:
-    assert read(tmp_path, format_, [{"tokens": ["a", "b"], "tags": [0, 12]}], WORDS)[0].tags == ("0", "12")
-
-
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\0")).filter(str.strip)
 
 

@@ -123,13 +123,6 @@ def problems(path: Path, format_: str, pattern: Sequence[bool], first: int | Non
 
 
 @each("format_", FILES)
-def test_all_broken_lines_are_told_in_their_order(tmp_path: Path, format_: str) -> None:
-    said = problems(tmp_path / "x", format_, [True, False, True, False, False])
-    height = 2 if format_ in ("conllu", "columns") else 1  # a blank line follows each
-    assert [int(line.split(":")[1]) for line in said] == [height * n + 1 for n in (1, 3, 4)]
-
-
-@each("format_", FILES)
 def test_beyond_twenty_the_rest_is_counted(tmp_path: Path, format_: str) -> None:
     said = problems(tmp_path / "x", format_, [True, *[False] * (MOST + 5)])
     assert (len(said), said[-1]) == (MOST + 1, "... and 5 more broken lines.")

@@ -51,18 +51,6 @@ def _slow(metric: TaskMetric) -> TaskMetric:
     return replace(metric, contributions=None)
 
 
-def test_a_metric_of_which_less_is_better_contributes_with_its_sign_turned() -> None:
-    split = split_of("accuracy", [2, 3], 0)
-    errors = replace(METRICS["accuracy"], higher_is_better=False)
-    assert (errors.score_contributions(split) == -METRICS["accuracy"].score_contributions(split)).all()
-
-
-def test_accuracy_over_words_tells_how_many_words_each_sentence_has() -> None:
-    assert METRICS["accuracy"].words(split_of("accuracy", [2, 3, 1], 0)).tolist() == [2, 3, 1]
-    assert not len(METRICS["accuracy"].words(split_of("accuracy", [1, 1], 0)))  # texts: nothing varies
-    assert not len(METRICS["macro_f1"].words(split_of("macro_f1", [2, 3], 0)))  # pseudo-values are linear already
-
-
 def test_one_example_or_too_many_for_a_slow_metric_have_none() -> None:
     assert not len(METRICS["accuracy"].score_contributions(split_of("accuracy", [3], 0)))
     assert not len(_slow(METRICS["accuracy"]).score_contributions(split_of("accuracy", [1] * 2001, 0)))

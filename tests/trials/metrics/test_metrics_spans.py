@@ -19,7 +19,6 @@ from trials.metrics.metric import METRICS, PredictedSplit
 from trials.metrics.spans import span_types, spans
 
 NAMES = ("B-LOC", "B-ORG", "B-PER", "I-LOC", "I-ORG", "I-PER", "O")
-OUTSIDE = NAMES.index("O")
 SENTENCES = st.lists(st.lists(st.tuples(*[st.integers(-1, 6)] * 2), min_size=1, max_size=8), min_size=1, max_size=5)
 Pairs = list[list[tuple[int, int]]]  # sentences of (gold, predicted) ids
 HARD: Pairs = [  # an I- after O, after another type, of no B-, across sentences; one border or the type wrong
@@ -86,13 +85,6 @@ def seqeval_scores(gold: Ids, predicted: Ids, starts: Ids, names: tuple[str, ...
 @example(HARD)
 def test_scores_are_those_of_seqeval(pairs: Pairs) -> None:
     assert span_scores(*both(pairs), NAMES) == pytest.approx(seqeval_scores(*both(pairs)), abs=1e-12)
-
-
-@pytest.mark.parametrize("tags", [[], [OUTSIDE, OUTSIDE], [-1, 3]])
-def test_without_spans_all_scores_are_0(tags: list[int]) -> None:
-    starts = ids([0] if tags else [])
-    assert span_scores(ids(tags), ids(tags), starts, NAMES) == dict.fromkeys(SCORES, 0.0)
-    assert span_table(ids(tags), ids(tags), starts, NAMES) == ()
 
 
 @given(SENTENCES)

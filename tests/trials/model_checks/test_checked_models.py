@@ -20,9 +20,7 @@ from tests.trials.conftest import (
     TrialMaker,
     records_of,
     save_tiny_model,
-    save_tiny_tokenizer,
     step_losses,
-    tiny_encoder,
 )
 from trials.cache.encoding import encode_for
 from trials.draft import DraftError
@@ -73,39 +71,12 @@ def test_truncated_weights_are_refused(n_bytes: int, tiny_models: dict[str, Path
     assert message.endswith("). Fetch or copy them again.")
 
 
-def test_a_tensor_that_the_weights_lack_is_named(model: Path) -> None:
-    change_weights(model, lambda tensors: tensors.pop("encoder.layer.1.output.dense.weight"))
-    assert refusal(model) == "MODEL: its weights lack bert.encoder.layer.1.output.dense.weight: not this architecture."
-
-
 def test_a_tensor_of_another_shape_is_named_with_both(model: Path) -> None:
     change_json(model / "config.json", intermediate_size=48)
     assert refusal(model) == (
         "MODEL: its weights have bert.encoder.layer.0.intermediate.dense.bias of shape (32,), but its config.json "
         "needs (48,)."
     )
-
-
-def test_a_shard_that_lacks_a_tensor_of_the_index_is_named(tmp_path: Path) -> None:
-    folder = save_tiny_tokenizer(tmp_path / "sharded")
-    tiny_encoder("bert").save_pretrained(folder, max_shard_size="20KB")
-    index = folder / "model.safetensors.index.json"
-    placed = json.loads(index.read_text())["weight_map"]
-    assert checked(folder) == ()  # what passed with another index is checked again
-    lost = placed.pop("encoder.layer.1.output.dense.weight")
-    shard = load_file(folder / lost)
-    del shard["encoder.layer.1.output.dense.weight"]
-    save_file(shard, folder / lost, {"format": "pt"})
-    assert "its weights lack bert.encoder.layer.1.output.dense.weight" in refusal(folder)
-
-
-def test_a_truncated_pickle_is_refused(model: Path) -> None:
-    torch.save(load_file(model / "model.safetensors"), model / "pytorch_model.bin")
-    (model / "model.safetensors").unlink()
-    assert checked(model, allow_pickle=True) == ()
-    content = (model / "pytorch_model.bin").read_bytes()
-    (model / "pytorch_model.bin").write_bytes(content[:-5000])
-    assert refusal(model, allow_pickle=True).startswith("MODEL: its weights cannot be loaded (")
 
 
 # --- Configuration
@@ -224,14 +195,6 @@ def test_the_same_content_is_checked_once_whichever_folder_it_is_in(
     monkeypatch.setattr(checked_models, "VERSION", checked_models.VERSION + 1)
     with pytest.raises(pytest.fail.Exception, match="checked again"):
         checked(model)
-
-
-def test_a_refusal_is_not_remembered(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PERMAFROST_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(rehearsal, "MOST_PARAMETERS", 10**9)
-    change_json(model / "config.json", intermediate_size=48)
-    refusal(model)
-    assert not (tmp_path / "cache" / "models").exists()
 
 
 # --- Items of the task's own shape

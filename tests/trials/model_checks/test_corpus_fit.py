@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoTokenizer, BertTokenizerFast
+from transformers import AutoTokenizer
 
 from tests.builders import write_conllu
 from tests.trials.model_checks.test_checked_models import change_json, change_weights, checked, refusal
@@ -84,14 +84,6 @@ def test_tensors_that_would_be_dropped_or_poison_training_are_refused_by_name(
     assert said in refusal(model)
 
 
-@pytest.mark.parametrize(
-    "name", ["cls.predictions.decoder.weight", "bert.pooler.extra", f"{LAYER}attention.self.position_ids"]
-)
-def test_tensors_of_heads_poolers_and_buffers_are_left_out_in_silence(model: Path, name: str) -> None:
-    change_weights(model, add(name))
-    assert checked(model) == ()
-
-
 def test_relative_positions_that_a_configuration_asks_for_are_refused(model: Path) -> None:
     change_json(model / "config.json", position_embedding_type="relative_key")
     assert "position_embedding_type: 'relative_key' asks for relative positions" in refusal(model)
@@ -150,10 +142,3 @@ def test_a_tokenizer_that_knows_small_letters_only_is_told_what_to_set(model: Pa
     assert "50 % of the words" in note
     assert "Most of them it knows in small letters: set `lowercase: true`." in note
     assert fit(model, tmp_path / "data", lowercase=True) == ()
-
-
-def test_a_tokenizer_that_lost_its_vocabulary_is_refused(model: Path, tmp_path: Path) -> None:
-    (model / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n")
-    BertTokenizerFast(vocab_file=str(model / "vocab.txt")).save_pretrained(model)
-    with pytest.raises(ModelError, match=r"which has 5 subwords\. Use the tokenizer that belongs"):
-        fit(model, corpus(tmp_path / "data", ["A"]))

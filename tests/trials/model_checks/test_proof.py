@@ -10,9 +10,8 @@ import torch
 
 from tests.examples import each
 from tests.trials.conftest import save_tiny_model
-from trials.model_checks import cut_model
 from trials.model_checks.cut_model import difference_when_cut
-from trials.models.family import MODEL_FAMILIES, Head, ModelFamily
+from trials.models.family import Head
 from trials.sources.places.model_draft import ModelDraft, find_model
 from trials.spec import ModelSpec
 
@@ -38,15 +37,6 @@ def test_a_cut_model_that_computes_something_else_is_found(family: str, tmp_path
 def test_a_cut_model_that_fails_is_found(tmp_path: Path) -> None:
     model = tiny("layoutlmv3", tmp_path)
     assert difference_when_cut(model, "tokens", 2) == "the cut model fails (AttributeError)"
-
-
-@pytest.mark.parametrize("lost", [{"after": ()}, {"embeddings": ("embeddings.tok_embeddings",)}], ids=str)
-def test_a_family_registered_wrongly_is_found(
-    lost: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    right = MODEL_FAMILIES["modernbert"]
-    monkeypatch.setattr(cut_model, "family_of", lambda spec: ModelFamily(**(vars(right) | lost)))
-    assert difference_when_cut(tiny("modernbert", tmp_path), "tokens", 2)
 
 
 def test_the_proof_leaves_torchs_global_stream_alone(tmp_path: Path) -> None:

@@ -117,13 +117,6 @@ def test_a_pooler_that_the_folder_lacks_is_drawn_from_the_init_stream(make_trial
     assert drawn[0].get_parameter("bias").abs().sum() == 0
 
 
-def test_loading_twice_gives_models_that_share_no_memory(make_trial: TrialMaker) -> None:
-    first, second = fresh(make_trial()), fresh(make_trial())
-    with torch.no_grad():
-        next(first.model.parameters()).zero_()
-    assert next(second.model.parameters()).abs().sum() > 0
-
-
 # --- Decoders as encoders: causal, with the library's heads, and with tokenizers that have no padding token.
 
 
@@ -170,15 +163,6 @@ def test_a_text_is_classified_at_its_last_subword_as_in_the_library(family: str,
     plain.load_state_dict(model.state_dict())
     expected = plain(input_ids=IDS, attention_mask=MASK).logits
     torch.testing.assert_close(model(input_ids=IDS, attention_mask=MASK).logits, expected, atol=1e-6, rtol=1e-5)
-
-
-@pytest.mark.parametrize("family", DECODERS)
-@torch.no_grad()
-def test_a_text_that_ends_in_the_padding_id_is_classified_there(family: str, tiny_models: dict[str, Path]) -> None:
-    model, ids = loaded(tiny_models[family], "text"), torch.tensor([[2, 8, 0, 9], [2, 8, 0, 0]])
-    together = model(input_ids=ids, attention_mask=torch.tensor([[1, 1, 1, 1], [1, 1, 1, 0]])).logits
-    alone = model(input_ids=ids[1:, :3], attention_mask=torch.ones(1, 3, dtype=torch.long)).logits
-    torch.testing.assert_close(together[1:], alone, atol=1e-6, rtol=1e-5)
 
 
 def test_a_tokenizer_without_padding_pads_with_another_token(

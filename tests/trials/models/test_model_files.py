@@ -149,32 +149,12 @@ def test_a_map_of_special_tokens_that_says_nothing_new_leaves_old_ids_valid(
     assert (revision_of(folder, pickle=False), words_of(folder)) == (before, cut)
 
 
-@each("specials", CHANGES_WORDS)
-def test_one_that_does_is_another_revision(specials: dict[str, Any], saved: Path, tmp_path: Path) -> None:
-    folder = fresh(saved, tmp_path)
-    before = revision_of(folder, pickle=False)
-    (folder / "special_tokens_map.json").write_text(json.dumps(specials))
-    assert revision_of(folder, pickle=False) != before
-
-
 def test_one_that_transformers_does_not_read_is_no_part_of_it(folder: Path) -> None:
     config = json.loads((folder / "tokenizer_config.json").read_text())
     (folder / "tokenizer_config.json").write_text(json.dumps(config | {"added_tokens_decoder": {}}))
     before = revision_of(folder, pickle=False)
     (folder / "special_tokens_map.json").write_text(json.dumps(CHANGES_WORDS[0]))
     assert revision_of(folder, pickle=False) == before
-
-
-@each("name", ["tokenizer.model", "vocab.bpe", "bpe.codes", "source.spm", "dict.txt"], quick=4)
-def test_further_vocabularies_count_where_there_is_no_tokenizer_json(name: str, saved: Path, tmp_path: Path) -> None:
-    folder = fresh(saved, tmp_path)
-    whole = revision_of(folder, pickle=False)
-    (folder / name).write_text("a")
-    assert revision_of(folder, pickle=False) == whole
-    (folder / "tokenizer.json").rename(folder / "vocab.txt")
-    before = revision_of(folder, pickle=False)
-    (folder / name).write_text("b")
-    assert revision_of(folder, pickle=False) != before
 
 
 def test_a_tokenizer_json_for_a_version_counts_where_the_configuration_names_it(folder: Path) -> None:

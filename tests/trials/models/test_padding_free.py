@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch.nn.functional import scaled_dot_product_attention
@@ -20,7 +19,7 @@ from trials.prefix.states import take_prefix
 from trials.spec import TrialSpec
 from trials.training.batching import collate, laid_end_to_end
 from trials.training.freeze_course import train_mode
-from trials.training.loop import Training, evaluate, mean_loss, one_step, train_steps
+from trials.training.loop import Training, mean_loss, one_step, train_steps
 from trials.training.new_training import new_model, new_training, train_subset
 
 CPU = torch.device("cpu")
@@ -46,13 +45,6 @@ def both(spec: TrialSpec) -> tuple[Training, Training]:
         trainings.append(new_training(spec, loaded, data, subset, CPU))
         train_mode(loaded.model, loaded.parts, spec.freeze, frozen_dropout=spec.frozen_dropout)
     return trainings[0], trainings[1]
-
-
-@each("family", list(MODEL_FAMILIES))
-def test_a_family_takes_rows_if_its_attention_goes_through_the_interface(family: str, make_trial: TrialMaker) -> None:
-    assert (loaded_for(make_trial(family, dropout=0.0)).first_position is not None) == MODEL_FAMILIES[
-        family
-    ].padding_free
 
 
 @each(
@@ -85,25 +77,6 @@ def test_twenty_steps_have_the_losses_of_padded_batches(family: str, frozen: str
     rows, padded = both(make_trial(family, dropout=0.0, optim=optim, **FREEZES[frozen]))
     assert (rows.padding_free, padded.padding_free) == (True, False)
     assert train_steps(rows, 20) == pytest.approx(train_steps(padded, 20), abs=1e-5)
-
-
-def test_a_sentence_has_the_same_bits_beside_any_other(make_trial: TrialMaker) -> None:
-    spec = make_trial("bert")
-    model, examples = loaded_for(spec).model.eval(), encode_for(spec).train.examples
-    with torch.no_grad():
-        beside = [laid_end_to_end([examples[0], examples[i]], 0).logits(model) for i in (1, 2)]
-    n = len(examples[0].ids)
-    torch.testing.assert_close(beside[0][:, :n], beside[1][:, :n], atol=1e-6, rtol=1e-6)
-    assert beside[0].shape != beside[1].shape
-
-
-def test_an_evaluation_gives_the_predictions_of_padded_batches(make_trial: TrialMaker) -> None:
-    spec = make_trial("bert")
-    rows, padded = both(spec)
-    found = [evaluate(training, encode_for(spec).dev) for training in (rows, padded)]
-    assert found[0].loss == pytest.approx(found[1].loss, rel=1e-5)
-    np.testing.assert_array_equal(found[0].predicted, found[1].predicted)
-    np.testing.assert_allclose(found[0].probability, found[1].probability, rtol=1e-4)
 
 
 @pytest.mark.parametrize("accumulation", [3, 9])

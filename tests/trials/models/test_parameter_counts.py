@@ -13,8 +13,6 @@ from tests.examples import each
 from trials.freeze.strategies import FREEZE_STRATEGIES
 from trials.models.family import MODEL_FAMILIES, Head
 from trials.models.load import LoadedModel, head_class
-from trials.spec import FreezeSpec
-from trials.training.freeze_course import freeze_parts
 
 
 def meta(family: str, config: dict[str, Any], n_outputs: int = 9, head: Head = "tokens") -> LoadedModel:
@@ -30,25 +28,6 @@ def _meta(family: str, config: str, n_outputs: int, head: Head) -> LoadedModel:
     with torch.device("meta"):
         model = head_class(head, entries)(entries)
     return LoadedModel(model, MODEL_FAMILIES[family].parts(model))
-
-
-def freezing(depth: int, *, embeddings: bool) -> FreezeSpec:
-    return FreezeSpec(strategy="first_k" if depth else "none", layers=tuple(range(depth)), embeddings=embeddings)
-
-
-@each("depth", [0, 6, 12])
-@each("embeddings", [False, True])
-def test_electras_projection_belongs_to_its_embeddings(depth: int, embeddings: bool) -> None:
-    config = {
-        "num_hidden_layers": 12, "hidden_size": 256, "num_attention_heads": 4, "intermediate_size": 1_024,
-        "embedding_size": 128, "vocab_size": 30_522,
-    }  # fmt: skip
-    loaded = meta("electra", config)  # ELECTRA-small: tables of width 128, then a projection to 256
-    tables = (30_522 + 512 + 2) * 128 + 2 * 128 + (128 * 256 + 256)
-    layer = 4 * (256 * 256 + 256) + (256 * 1_024 + 1_024) + (1_024 * 256 + 256) + 2 * 2 * 256
-    freeze_parts(loaded.parts, freezing(depth, embeddings=embeddings))
-    assert loaded.params() == tables + 12 * layer + 256 * 9 + 9
-    assert loaded.trainable_params() == (0 if embeddings else tables) + (12 - depth) * layer + 256 * 9 + 9
 
 
 # distilbert-base-multilingual-cased with 10 labels: Emekaeze, notebook for English, "Task 2".

@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.analysis.answer import freeze_yaml
 from orchestrator.analysis.cells import cell_columns
-from orchestrator.analysis.freeze_names import freeze_name, layer_strip
 from orchestrator.analysis.summary import summarise
 from orchestrator.session.tables import cell_tables
 from tests.builders import make_spec
@@ -78,14 +76,6 @@ def test_what_cannot_be_loaded_is_refused_with_its_place(name: str, text: str, t
         load([name], [tmp_path], "sweep.yaml:3: plugins")
 
 
-def test_what_a_module_imports_from_beside_it_goes_along(tmp_path: Path) -> None:
-    (tmp_path / "helper_of_it.py").write_text("x = 1\n")
-    (tmp_path / "unrelated.py").write_text("x = 1\n")
-    (tmp_path / "with_helper.py").write_text("import helper_of_it\n")
-    load(["with_helper"], [tmp_path])
-    assert sorted(loaded().files()) == ["helper_of_it.py", "with_helper.py"]
-
-
 def test_another_source_has_another_digest(tmp_path: Path) -> None:
     (tmp_path / "changing.py").write_text("x = 1\n")
     load(["changing"], [tmp_path])
@@ -116,14 +106,6 @@ def test_what_a_script_registers_cannot_be_sent_and_says_what_to_do(monkeypatch:
 MIDDLE = {"strategy": "middle_k", "layers": (2, 3), "embeddings": True}
 
 
-def test_a_strategy_keeps_its_layers_and_its_id() -> None:
-    spec = make_spec(freeze=MIDDLE)
-    assert freeze_name(spec.freeze.label, 6) == "layers 3 to 4 by middle_k (plug-in not loaded) + embeddings"
-    assert layer_strip(spec.freeze.label, 6) == "■ □□■■□□"
-    assert freeze_yaml(spec.freeze, 6) == "trial:\n  freeze: {strategy: layers, layers: [2, 3], embeddings: true}\n"
-    assert spec.trial_id == make_spec(freeze={**MIDDLE, "strategy": "layers"}).trial_id
-
-
 def test_a_task_and_a_metric_are_named_in_tables() -> None:
     specs = [make_spec(task="xpos"), make_spec(task="xpos", freeze=MIDDLE)]
     assert cell_columns(specs[0])["metric"] == "score of xpos (plug-in not loaded)"
@@ -139,14 +121,6 @@ def numbers() -> Registry[int]:
     registry.register("two")(2)
     registry.register("one")(1)
     return registry
-
-
-def test_a_plug_is_found_under_its_word_and_the_words_come_sorted() -> None:
-    registry = numbers()
-    assert (list(registry), registry["two"], "three" in registry) == (["one", "two"], 2, False)
-    assert registry.register("three")(3) == 3  # as a decorator it hands the plug back
-    registry.register("one")(4)  # a module may register its word again, as a notebook does
-    assert registry["one"] == 4
 
 
 def test_an_unknown_word_is_answered_with_the_nearest_and_all_known_ones() -> None:

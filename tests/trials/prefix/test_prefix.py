@@ -19,7 +19,7 @@ from trials.cache.node_cache import BYTES_VARIABLE
 from trials.models.cut import section
 from trials.models.load import family_of
 from trials.prefix.files import StatesFile
-from trials.prefix.rule import cached_depth, prefix_depth, prefix_key
+from trials.prefix.rule import cached_depth, prefix_depth
 from trials.prefix.states import SHORT, groups_to_run, run_layers
 from trials.record import EpochRecord
 from trials.starter import model_path
@@ -128,15 +128,6 @@ def test_whoever_uses_the_states_of_a_train_subset_reports_what_they_took_once(m
 )
 def test_only_what_never_changes_is_a_prefix(changes: dict[str, Any], depth: int, make_trial: TrialMaker) -> None:
     assert prefix_depth(make_trial(**changes)) == depth
-
-
-def test_a_trial_of_one_epoch_computes_no_prefix(make_trial: TrialMaker) -> None:
-    assert records_of(make_trial(**FROZEN, optim={"epochs": 1}))[0].prefix_layers == 0
-
-
-@each("changes", [{"max_length": 16}, {"lowercase": True}, {"precision": "bf16"}, {"data": {"first": {"train": 30}}}])
-def test_what_changes_the_states_changes_the_key(changes: dict[str, Any], make_trial: TrialMaker) -> None:
-    assert prefix_key(make_trial(**FROZEN, **changes), 2) != prefix_key(make_trial(**FROZEN), 2)
 
 
 def test_states_that_do_not_fit_are_computed_in_halves(make_trial: TrialMaker, monkeypatch: pytest.MonkeyPatch) -> None:

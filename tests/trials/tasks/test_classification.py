@@ -12,13 +12,12 @@ from torch.nn.functional import mse_loss
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from tests.builders import write_conllu, write_table
-from tests.examples import each
 from tests.trials.conftest import CPU, TrialMaker, load_tiny
 from trials.cache.encoding import EncodedCorpus, encode_for
 from trials.datasets.corpus import Text
 from trials.draft import DraftError, Lookup, TrialDraft
 from trials.tasks import TASKS
-from trials.tasks.task import IGNORE, Encoding, Example
+from trials.tasks.task import Encoding, Example
 from trials.training.batching import collate
 from trials.training.loop import mean_loss
 
@@ -39,13 +38,6 @@ def encode(
 
 
 # --- Encoding
-
-
-def test_a_text_has_one_label_and_no_token_types(tokenizer: PreTrainedTokenizerBase) -> None:
-    (example,) = encode(tokenizer, Text("ab c", None, "1"), task="sst2")
-    assert tokenizer.convert_ids_to_tokens(example.ids) == ["[CLS]", "a", "##b", "c", "[SEP]"]
-    assert (example.labels.tolist(), example.gold.tolist(), example.at.tolist()) == ([1], [1], [0])
-    assert example.types is None
 
 
 def test_a_pair_is_told_apart_by_token_types(tokenizer: PreTrainedTokenizerBase) -> None:
@@ -77,14 +69,6 @@ def test_only_families_with_token_types_are_given_any(
     assert (batch.types is not None and batch.types.shape == batch.ids.shape) == has_types
 
 
-def test_a_class_that_train_lacks_is_not_learnt_but_counted(tokenizer: PreTrainedTokenizerBase) -> None:
-    names = ("0", "1", "maybe")
-    texts = [Text("a", None, "maybe"), Text("b", None, "1")]
-    first, second = TASKS["sst2"].encode(texts, names, 2, Encoding(tokenizer, 8, False, False))
-    assert (first.labels.tolist(), first.gold.tolist()) == ([IGNORE], [2])
-    assert (second.labels.tolist(), second.gold.tolist()) == ([1], [1])
-
-
 # --- Measuring
 
 
@@ -95,25 +79,6 @@ def test_f1_is_of_the_positive_class_whatever_it_is_called() -> None:
         assert measured == {"f1": 2 / 3, "accuracy": 0.75}
     swapped = TASKS["mrpc"].measure(gold, predicted, STARTS, ("equivalent", "not"))
     assert swapped["f1"] == 0.8
-
-
-@each(
-    "task, metrics",
-    [
-        ("classification", ("accuracy", "macro_f1")),
-        ("sst2", ("accuracy", "macro_f1")),
-        ("cola", ("matthews", "accuracy", "macro_f1")),
-        ("mrpc", ("f1", "accuracy")),
-        ("qqp", ("f1", "accuracy")),
-        ("stsb", ("pearson", "spearman")),
-    ],
-)
-def test_a_task_measures_glues_official_metrics(task: str, metrics: tuple[str, ...]) -> None:
-    gold, predicted = np.array([0, 1, 1, 0]), np.array([0, 1, 0, 0])
-    kind = np.float64 if TASKS[task].regression else np.int64
-    measured = TASKS[task].measure(gold.astype(kind), predicted.astype(kind), STARTS, ("0", "1"))
-    assert TASKS[task].metrics == metrics
-    assert set(measured) == set(metrics)
 
 
 # --- Regression

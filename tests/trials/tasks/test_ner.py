@@ -6,16 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.examples import each
 from tests.trials.conftest import TrialMaker, records_of
 from trials.cache.encoding import encode_for
 from trials.datasets.corpus import Sentence
 from trials.errors import DataError
-from trials.metrics.label_table import span_table, tag_table
-from trials.metrics.metric import METRICS, PredictedSplit
 from trials.sources.places.corpus_draft import DataDraft
 from trials.tasks import TASKS
 from trials.tasks.task import NO_PREDICTION, read_corpus
@@ -66,22 +62,6 @@ def test_a_task_of_single_tags_reads_them_as_they_are(tmp_path: Path) -> None:
     assert sentence.tags == (*WRITTEN["bioes"], "O")
 
 
-TAGS = st.lists(st.tuples(st.integers(0, 4), st.integers(-1, 4)), min_size=1, max_size=30)
-
-
-@given(TAGS, st.integers(0, 29))
-def test_what_is_measured_is_what_the_metrics_say(pairs: list[tuple[int, int]], cut: int) -> None:
-    gold, predicted = (np.array(column) for column in zip(*pairs, strict=True))
-    starts = np.array([0, cut] if 0 < cut < len(gold) else [0])
-    measured = NER.measure(gold, predicted, starts, NAMES)
-    split = PredictedSplit(gold, predicted, starts, NAMES)
-    assert measured == {name: METRICS[name].function(split) for name in NER.metrics}
-    assert NER.table(split) == (
-        *span_table(gold, predicted, starts, NAMES),
-        *tag_table(gold, predicted, NAMES),
-    )
-
-
 def test_a_word_cut_off_is_no_span_and_a_wrong_token() -> None:
     gold = np.array([NAMES.index(tag) for tag in ("B-PER", "I-PER", "O")])
     for lost in (1, 2):
@@ -107,8 +87,3 @@ def test_a_trial_selects_by_spans_and_reports_both_levels(make_trial: TrialMaker
     assert [row.level for row in report.tags] == ["span"] * 2 + ["token"] * 5
     gold, predicted = (np.array(column, dtype=np.int64) for column in (report.gold, report.predicted))
     assert NER.measure(gold, predicted, data.test.starts, data.names) == last.test_metrics
-
-
-def test_a_tag_that_is_none_of_spans_is_refused_in_a_trial_of_spans(treebank: Path) -> None:
-    with pytest.raises(DataError, match=r"train split: .*train\.conllu:1: word 1"):
-        read_corpus("ner", DataDraft(folder=str(treebank)).resolve())

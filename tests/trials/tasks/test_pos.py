@@ -13,11 +13,10 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from trials.datasets.corpus import Sentence
 from trials.starter import model_path
 from trials.tasks import TASKS
-from trials.tasks.task import IGNORE, NO_PREDICTION, Encoding, Example
+from trials.tasks.task import IGNORE, Encoding, Example
 
 POS = TASKS["pos"]
 LABELS = ("ADJ", "NOUN", "VERB")
-STARTS = np.array([0])  # of one sentence
 
 
 @pytest.fixture(scope="module")
@@ -42,20 +41,6 @@ def test_a_task_knows_the_levels_of_its_table_and_what_its_score_rests_on() -> N
     assert [task.n_scored(items) for task in tasks[:2]] == [2, 1]
 
 
-def test_labels_stand_at_first_subwords_and_specials_have_none(tokenizer: PreTrainedTokenizerBase) -> None:
-    example = encode(tokenizer, ("abc", "NOUN"), ("d", "ADJ"))
-    assert example.labels.tolist() == [IGNORE, 1, IGNORE, IGNORE, 0, IGNORE]
-    assert example.gold.tolist() == [1, 0]
-    assert example.at.tolist() == [1, 4]
-
-
-def test_a_word_cut_off_keeps_its_place_in_the_count(tokenizer: PreTrainedTokenizerBase) -> None:
-    example = encode(tokenizer, ("abc", "NOUN"), ("d", "ADJ"), max_length=4)
-    assert example.labels.tolist() == [IGNORE, 1, IGNORE, IGNORE]
-    assert (example.gold.tolist(), example.at.tolist()) == ([1, 0], [1, -1])
-    assert POS.measure(example.gold, np.array([1, NO_PREDICTION]), STARTS, LABELS)["accuracy"] == 0.5
-
-
 def test_words_beyond_the_longest_input_are_counted_and_those_of_dropped_characters_are_not(
     tokenizer: PreTrainedTokenizerBase,
 ) -> None:
@@ -67,15 +52,6 @@ def test_a_word_of_nothing_but_dropped_characters_is_an_error_not_a_shift(tokeni
     example = encode(tokenizer, ("a", "NOUN"), ("\u200b", "ADJ"), ("b", "VERB"))
     assert [int(label) for label in example.labels if label != IGNORE] == [1, 2]
     assert (example.gold.tolist(), example.at.tolist()) == ([1, 0, 2], [1, -1, 2])
-
-
-def test_lowercasing_changes_the_subwords_of_a_cased_tokenizer(tokenizer: PreTrainedTokenizerBase) -> None:
-    sentences = [Sentence(("Ab",), ("NOUN",))]
-    kept, lowered = (
-        POS.encode(sentences, LABELS, 3, Encoding(tokenizer, 8, lowercase, False))[0] for lowercase in (False, True)
-    )
-    assert tokenizer.convert_ids_to_tokens(kept.ids)[1:3] == ["A", "##b"]
-    assert tokenizer.convert_ids_to_tokens(lowered.ids)[1:3] == ["a", "##b"]
 
 
 WORDS = st.text(alphabet="abcdefgXYZ'-.", min_size=1, max_size=8)

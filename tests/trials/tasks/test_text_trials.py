@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.builders import write_texts
 from tests.trials.conftest import TrialMaker, records_of
 from trials.cache.encoding import encode_for
 from trials.metrics.label_table import tag_table
@@ -65,17 +64,6 @@ def test_a_mismatched_split_is_scored_once_beside_dev_and_changes_nothing_else(
     assert alone.trial_id != both.trial_id
 
 
-def test_test_and_mismatched_are_scored_side_by_side(make_trial: TrialMaker, texts: Path, tmp_path: Path) -> None:
-    write_texts(tmp_path, seed=1)
-    spec = make_trial(
-        task="mnli", data=files_of(texts, test=str(tmp_path / "test.tsv"), mismatched=str(texts / "test.tsv"))
-    )
-    record = records_of(spec)[-1]
-    assert list(record.test_metrics or ()) == ["accuracy", "macro_f1", "accuracy_mismatched", "macro_f1_mismatched"]
-    assert [report.split for report in record.reports] == ["dev", "test", "mismatched"]
-    assert record.test_score == (record.test_metrics or {})["accuracy"]
-
-
 def test_a_regression_learns_numbers_and_has_no_table(make_trial: TrialMaker, texts: Path) -> None:
     data = {"folder": str(texts), "columns": {"text": "sentence1", "pair": "sentence2", "label": "score"}}
     spec = make_trial(task="stsb", data=data, train_size=40, optim={"lr": 1e-2, "epochs": 10})
@@ -108,20 +96,6 @@ def test_a_smaller_stratified_subset_begins_a_larger_one(classes: list[int], see
 
 def subset(spec: TrialSpec) -> list[int]:
     return [int(i) for i in train_subset(spec, encode_for(spec).train)]
-
-
-@pytest.mark.parametrize("task", ["sst2", "pos"])
-def test_a_subset_seed_gives_every_seed_the_same_subset(
-    task: str, make_trial: TrialMaker, texts: Path, treebank: Path
-) -> None:
-    folder = texts if task == "sst2" else treebank
-    same, own = (
-        [subset(make_trial(task=task, data={"folder": str(folder)}, seed=s, **extra)) for s in (0, 1)]
-        for extra in ({"subset_seed": 7}, {})
-    )
-    assert same[0] == same[1]
-    assert own[0] != own[1]
-    assert same[0] == subset(make_trial(task=task, data={"folder": str(folder)}, seed=7))
 
 
 def test_the_subset_of_a_trial_is_stratified_by_class_and_of_a_regression_by_nothing(

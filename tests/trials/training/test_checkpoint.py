@@ -175,14 +175,6 @@ def test_by_share_it_is_kept_at_evaluations_that_took_long_beside_it(make_trial:
     assert (never.steps, always.steps) == ([], [2])
 
 
-def test_frozen_weights_are_not_kept(make_trial: TrialMaker) -> None:
-    sizes = {}
-    for name, freeze in (("none", "none"), ("all", {"strategy": "all_encoder", "embeddings": True})):
-        content = interrupted_after(2, make_trial(freeze=freeze)).newest
-        sizes[name] = len(content or b"")
-    assert sizes["all"] < sizes["none"] / 5
-
-
 @given(data=st.data())
 def test_a_damaged_checkpoint_is_none(data: st.DataObject, kept_trial: tuple[TrialSpec, bytes]) -> None:
     spec, content = kept_trial

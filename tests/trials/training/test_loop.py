@@ -16,12 +16,11 @@ from trials.cache.encoding import encode_for
 from trials.hardware.device import PeakMemory
 from trials.models.family import StepMode
 from trials.models.load import load_model
-from trials.seeding import GlobalStream, stream_seed
 from trials.spec import OptimSpec
-from trials.tasks.task import IGNORE, NO_PREDICTION, Example, Split
-from trials.training.batching import Batch, batches_by_length, batches_of_like_length, collate, shuffled_batches
+from trials.tasks.task import NO_PREDICTION, Example, Split
+from trials.training.batching import Batch, batches_by_length, batches_of_like_length, shuffled_batches
 from trials.training.final_scores import BestEpoch
-from trials.training.loop import EvaluatedSplit, evaluate, lr_share, mean_loss, new_optimizer
+from trials.training.loop import EvaluatedSplit, evaluate, lr_share, new_optimizer
 from trials.training.new_training import new_model, new_training, train_subset
 
 CPU = torch.device("cpu")
@@ -54,20 +53,6 @@ def test_biases_and_layer_norms_do_not_decay_and_the_head_has_its_rate(make_tria
     for name, (lr, decay) in seen.items():
         assert lr == (1e-2 if name.startswith("classifier") else 1e-3)
         assert decay == (0.0 if name.endswith("bias") or "norm" in name.lower() else 0.5)
-
-
-def test_a_batch_without_a_single_label_has_no_loss_rather_than_none(make_trial: TrialMaker) -> None:
-    model = load_model(make_trial().model, head="tokens", n_outputs=3, dropout=0.0, init=torch.Generator()).model
-    loss = mean_loss(model, collate([example(3, IGNORE)], 0, CPU))
-    loss.backward()
-    assert loss.item() == 0.0
-
-
-def test_padding_changes_no_loss(make_trial: TrialMaker) -> None:
-    model = load_model(make_trial().model, head="tokens", n_outputs=3, dropout=0.0, init=torch.Generator()).model.eval()
-    alone = [mean_loss(model, collate([e], 0, CPU)).item() * len(e.ids) for e in (example(3), example(9))]
-    together = mean_loss(model, collate([example(3), example(9)], 0, CPU)).item() * 12
-    assert together == pytest.approx(sum(alone), abs=1e-5)
 
 
 @given(n=SIZES, batch_size=SIZES, seed=st.integers(0, 99))
@@ -155,16 +140,6 @@ def test_the_best_weights_are_replaced_in_place_and_by_better_ones_only(make_tri
         best.update(score, dev)
         assert [weight.data_ptr() for weight in best.weights] == places
         assert all(map(torch.equal, best.weights, first)) == is_kept
-
-
-def test_a_global_stream_goes_on_where_it_was_and_hides_nothing_outside() -> None:
-    stream, reference = GlobalStream(3, "dropout", CPU), torch.Generator().manual_seed(stream_seed(3, "dropout"))
-    outside = torch.get_rng_state()
-    for _ in range(3):
-        with stream.drawn():
-            drawn = torch.rand(4)
-        assert torch.equal(drawn, torch.rand(4, generator=reference))
-        assert torch.equal(outside, torch.get_rng_state())
 
 
 def test_peak_memory_is_of_the_trial_not_of_the_process() -> None:

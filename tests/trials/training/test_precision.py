@@ -76,13 +76,6 @@ def test_a_constant_schedule_is_level_after_its_warm_up(n_steps: int, warmup: fl
     assert set(shares[n_warmup:]) <= {1.0}
 
 
-def test_a_records_rate_is_that_of_its_last_step(make_trial: TrialMaker) -> None:
-    constant = records_of(make_trial, train_size=8, optim={"lr": 1e-3, "schedule": "constant"})
-    falling = records_of(make_trial, train_size=8, optim={"lr": 1e-3})
-    assert [record.lr for record in constant] == [1e-3, 1e-3]
-    assert [record.lr for record in falling] == pytest.approx([3 / 4 * 1e-3, 1 / 4 * 1e-3])
-
-
 def test_without_clipping_the_steps_are_those_of_a_norm_that_is_never_reached(make_trial: TrialMaker) -> None:
     # In fp16, as the norm is that of the gradient itself and not of the scaled one, which is 65,536 times larger.
     free, wide, tight = (
