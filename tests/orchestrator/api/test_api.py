@@ -53,11 +53,6 @@ def test_a_sweep_is_built_planned_launched_and_answered_in_python(capsys: pytest
     assert "&lt;b&gt;bank (pos), starter, train size 24" in ended.answers()._repr_html_()
 
 
-def test_errors_name_the_key_as_those_of_a_file_do() -> None:
-    with pytest.raises(ConfigError, match=r"small: trial\.optim\.epoch: "):
-        api.plan({**SMALL, "trial": {**SMALL["trial"], "optim": {"epoch": 3}}})
-
-
 def test_the_newest_sweep_that_compares_settings_is_answered_not_that_of_a_trained_model() -> None:
     for sweep in (SMALL, {**SMALL, "name": "train-small", "space": {}, "seeds": [0]}):
         api.launch(sweep, cluster="inline", max_trials=1)

@@ -15,7 +15,6 @@ from tests.examples import each
 from tests.orchestrator.store.rows import trial
 from trials.errors import ConfigError, NothingMatchedError, PermafrostError
 from trials.record import EpochRecord
-from trials.starter import model_path, treebank_path
 
 SPEC = make_spec()
 
@@ -31,24 +30,6 @@ def store(tmp_path: Path) -> ResultStore:
 def test_a_trial_is_found_by_its_id_the_beginning_of_it_or_its_name(store: ResultStore) -> None:
     for given in (SPEC.trial_id, SPEC.trial_id[:6], SPEC.label):
         assert find_trial(given, store=store.address) == SPEC
-
-
-def test_the_starter_set_of_a_cluster_that_has_ended_is_that_of_this_installation(store: ResultStore) -> None:
-    gone = Path("/tmp/ray/session_gone/runtime_resources/trials/starter")
-    there = {name: (str(gone / "treebanks" / "UD_Naija-NSC-sample" / f"{name}.conllu"),) for name in ("train", "dev")}
-    spec = make_spec(seed=7)
-    spec = spec.model_copy(
-        update={
-            "data": spec.data.model_copy(update=there),
-            "model": spec.model.model_copy(update={"path": str(gone / "model")}),
-        }
-    )
-    store.append("trials", [trial(spec.trial_id, spec=spec.model_dump_json())])
-    found = find_trial(spec.trial_id, store=store.address)
-    assert found.model.path == str(model_path())
-    assert found.data.dev == (str(treebank_path("UD_Naija-NSC-sample") / "dev.conllu"),)
-    assert found.data.test == spec.data.test  # nothing of ours
-    assert found.trial_id == spec.trial_id
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from orchestrator import api as typed
-from orchestrator.config.python_arguments import in_python
 from trials.errors import ConfigError, PermafrostError
 
 api: Any = typed  # as untyped code calls it
@@ -45,10 +44,3 @@ def test_a_word_that_the_type_lists_and_a_path_in_place_of_a_text_are_taken(tmp_
             call()
     with pytest.raises(ConfigError, match="unknown 'tolerence', did you mean 'tolerance'"):
         api.choose("x", tolerence=1)
-
-
-def test_commands_in_a_message_keep_their_options() -> None:
-    said = "Give --max-hours, or see `permafrost status --trials`; --pilot is another."
-    assert in_python(said, {"max_hours", "trials"}) == (
-        "Give max_hours, or see `permafrost status --trials`; --pilot is another."
-    )

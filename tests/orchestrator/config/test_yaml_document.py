@@ -101,9 +101,3 @@ def test_a_broken_file_is_refused_in_one_line_that_names_it(
     assert message.endswith(ends)
     assert "\n" not in message
     assert "not YAML" in message or begins != ":"
-
-
-def test_an_absent_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"none\.yaml: cannot be read \(No such file or directory\)") as error:
-        Document.read(tmp_path / "none.yaml")
-    assert error.value.exit_code == 3

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchestrator.forecast.forecast import expected_s, scheduled_s
+from orchestrator.forecast.forecast import expected_s
 from tests.examples import examples
 from tests.orchestrator.forecast.worlds import spec_of, timed
 
@@ -36,9 +36,3 @@ def test_of_a_model_or_precision_that_was_not_timed_nothing_is_guessed() -> None
     other = spec_of(0).model_copy(update={"model": model.model_copy(update={"revision": "b" * 64})})
     assert [expected_s(spec, seen) for spec in (other, spec_of(0, precision="bf16"))] == [None, None]
     assert expected_s(spec_of(0), []) is None
-
-
-def test_trials_go_to_the_slot_that_is_free_first() -> None:
-    took = [4.0, 1.0, 1.0, 1.0, 3.0]
-    assert [scheduled_s(took, slots) for slots in (2, 1, 9)] == [6.0, 10.0, 4.0]
-    assert scheduled_s([], 2) == 0.0

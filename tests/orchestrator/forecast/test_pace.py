@@ -29,23 +29,6 @@ def run_whole(pace: Pace, spec: TrialSpec, epoch_s: float, *, since: float = 0.0
     pace.ended(spec, is_complete=True)
 
 
-def test_before_any_has_ended_work_is_epochs_times_sentences_and_nothing_to_run_is_done() -> None:
-    small, large = (spec_of(0, train_size=size, data={"sizes": None}) for size in (100, 300))
-    pace = Pace([small, large])
-    run(pace, small, 1.0)
-    assert pace.share_done() == pytest.approx(0.25)
-    assert Pace([]).share_done() == 1.0
-
-
-def test_a_frozen_cell_counts_by_its_own_pace_once_it_is_known() -> None:
-    slow, fast, later = spec_of(0), spec_of(0, freeze=FROZEN), spec_of(1, freeze=FROZEN)
-    pace = Pace([slow, fast, later])
-    for spec, seconds in ((slow, 10.0), (fast, 1.0)):
-        run(pace, spec, seconds)
-        pace.ended(spec, is_complete=True)
-    assert pace.share_done() == pytest.approx(11 / 12)
-
-
 def test_what_is_frozen_is_expected_to_be_faster_before_it_has_been_timed() -> None:
     """The baseline comes first. By its pace alone, the frozen trials would take as long: 80 s."""
     slow, *frozen = spec_of(0), *(spec_of(seed, freeze=FROZEN, frozen_dropout=False) for seed in range(8))
@@ -65,14 +48,6 @@ def test_a_search_states_what_it_is_likely_to_run_and_the_most_that_it_may() -> 
     assert pace.time_left(90.0) == "4 min 30 s, at most 7 min 30 s"
     pace.likely, pace.most = None, 1.0  # a schedule: which trials go on is unknown
     assert pace.time_left(90.0) == "at most 15 min 0 s"
-
-
-def test_a_trial_that_failed_is_over_but_tells_no_pace() -> None:
-    one, other = spec_of(0), spec_of(1)
-    pace = Pace([one, other])
-    run(pace, one, 100.0, epochs=1)
-    pace.ended(one, is_complete=False)
-    assert pace.share_done() == pytest.approx(0.5)
 
 
 def test_what_is_left_of_a_trial_is_told_by_its_own_epochs() -> None:
@@ -127,15 +102,6 @@ def test_rows_of_a_store_give_the_end_that_the_events_gave() -> None:
         run(events, spec, 10.0, epochs=3, since=90.0)
         rows.add_running(spec, 3.0, 30.0, 120.0)
     assert rows.seconds_to_end(125.0) == events.seconds_to_end(125.0) == pytest.approx(55.0)
-
-
-def test_trials_that_a_store_never_sees_running_are_counted_by_the_mean() -> None:
-    """Four trials of 9 s in 18 s are two at a time."""
-    specs = [spec_of(seed) for seed in range(8)]
-    pace = Pace(specs)
-    for spec in specs[:4]:
-        pace.add_ended(spec, 9.0, 9.0, is_complete=True)
-    assert pace.seconds_to_end(18.0) == pytest.approx(18.0)
 
 
 def test_without_an_evaluation_there_is_no_estimate() -> None:

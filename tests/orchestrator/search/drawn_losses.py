@@ -1,27 +1,25 @@
 """Whole searches for the deepest harmless freeze, simulated on losses that are drawn.
 
 The worst arrangements: two depths are harmless, the third loses a hair more than the tolerance, the fourth is harmless
-again, the fifth loses three times as much; or all lose a hair more. Losses of all depths share the baseline's luck
-(correlation a half), and depths save 15, 30, ... %.
+again, the fifth loses three times as much. Losses of all depths share the baseline's luck (correlation a half), and
+depths save 15, 30, ... %.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy import special
 
 from orchestrator.analysis.decide import Decided, decide
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.search.choose_depth import Budget, Want, wants
 
 Floats = npt.NDArray[np.float64]
-Shape = Callable[[Floats], Floats]  # of standard normal values: values of mean 0 and deviation 1
 TOLERANCE = 0.005
 ASKED = DecisionPlan(100 * TOLERANCE)
 SCORE = 0.5  # of the baseline
@@ -29,9 +27,7 @@ Losses = Mapping[int, Floats | None]
 """Of one freeze by seed: (sentences,) whose mean is the loss, (1,) where only the loss is known, None for a failure."""
 HAIR = 1e-6  # of the tolerance: more than what counts as rounding
 WORST = (0.0, 0.1, 1.0 + HAIR, 0.2, 3.0)  # true losses, in tolerances
-ALL = (1.0 + HAIR,) * 5
 SAVING = 0.15  # of each depth
-CHURN = 5.0  # deviation of what differs from sentence to sentence in one seed alone, in tolerances
 
 
 @dataclass(frozen=True)
@@ -41,31 +37,15 @@ class World:
     Attributes:
         means: True mean loss of each depth, in tolerances.
         spread: Deviation of a seed's loss, in tolerances.
-        shape: How losses of seeds are distributed.
-        sentences: Deviation that `n_sentences` leave in the mean loss, in tolerances.
-        n_sentences: Dev sentences; 1 where only the losses of seeds are known.
-        folds: Of a cross-validation, 0 without: then any two seeds of a depth are correlated by 1 / folds.
     """
 
     means: tuple[float, ...]
     spread: float
-    shape: Shape
-    sentences: float = 0.0
-    n_sentences: int = 1
-    folds: int = 0
 
     def draw(self, rng: np.random.Generator, n_seeds: int) -> Floats:
         """(depths, seeds, sentences)"""
-        of_seeds = self.shape(_shared(rng, len(self.means), n_seeds))
-        if self.folds:
-            common = _shared(rng, len(self.means), 1)
-            of_seeds = (common + np.sqrt(self.folds - 1) * of_seeds) / np.sqrt(self.folds)
-        losses = np.asarray(self.means)[:, None] + self.spread * of_seeds
-        found: Floats = losses[..., None]
-        if self.n_sentences > 1:
-            spread = self.sentences * np.sqrt(self.n_sentences)
-            found = found + spread * _shared(rng, len(self.means), self.n_sentences)[:, None, :]
-            found = found + CHURN * rng.standard_normal(found.shape)
+        of_seeds = _shared(rng, len(self.means), n_seeds)
+        found = np.asarray(self.means)[:, None, None] + self.spread * of_seeds[..., None]
         return TOLERANCE * found
 
     @property
@@ -80,23 +60,6 @@ def _shared(rng: np.random.Generator, depths: int, n: int) -> Floats:
     return found
 
 
-def lognormal(sigma: float) -> Shape:
-    """Tail towards large losses."""
-    mean, variance = np.exp(sigma**2 / 2), (np.exp(sigma**2) - 1) * np.exp(sigma**2)
-    return lambda z: (np.exp(sigma * z) - mean) / np.sqrt(variance)
-
-
-def exponential(z: Floats) -> Floats:
-    """Skewness 2."""
-    found: Floats = -special.log_ndtr(-z) - 1
-    return found
-
-
-def normal(z: Floats) -> Floats:
-    """As drawn."""
-    return z
-
-
 def savings(depths: int) -> list[float]:
     """What the depths save."""
     return [min(SAVING * (1 + index), 0.9) for index in range(depths)]
@@ -106,7 +69,6 @@ def decided(
     losses: Sequence[Losses],
     seeds: Sequence[int],
     saved: Sequence[float] | None = None,
-    folds: int = 0,
 ) -> Decided:
     """What these losses decide, of trials planned for all seeds; freezes from the least frozen to the most."""
     saved = savings(len(losses)) if saved is None else saved
@@ -121,7 +83,7 @@ def decided(
             rows.append({
                 "cell": str(place), "baseline": "0", "group": "", "freeze": f"first {place}" if place else "none",
                 "seed": seed, "state": "completed" if loss is not None else "failed" if seed in of_cell else None,
-                "score": np.nan if values is None else values.mean(), "folds": folds, "examples": 260,
+                "score": np.nan if values is None else values.mean(), "folds": 0, "examples": 260,
                 "sentences": values if values is not None and n > 1 and len(values) == n else None,
                 "trainable_params": np.nan if values is None else 1 - share,
             })  # fmt: skip
@@ -133,26 +95,25 @@ def wanted(
     seeds: Sequence[int],
     saved: Sequence[float] | None = None,
     budget: Budget = Budget(),  # noqa: B008
-    folds: int = 0,
 ) -> list[Want]:
     """What comes next after these losses."""
     saved = savings(len(losses)) if saved is None else saved
-    return wants(decided(losses, seeds, saved, folds=folds), list(map(set, losses)), seeds, saved, budget)
+    return wants(decided(losses, seeds, saved), list(map(set, losses)), seeds, saved, budget)
 
 
-def search(draws: Floats, rng: np.random.Generator, slots: int = 1, folds: int = 0) -> tuple[int, int]:
+def search(draws: Floats, rng: np.random.Generator, slots: int = 1) -> tuple[int, int]:
     """The depth that a search chooses, -1 for none, and the trials it started; these end in any order."""
     losses: list[dict[int, Floats | None]] = [{} for _ in draws]
     running: list[tuple[int, int]] = []
     spent, seeds = set[tuple[int, int]](), range(draws.shape[1])
-    while found := wanted(losses, seeds, folds=folds):
+    while found := wanted(losses, seeds):
         pairs = [(want.candidate, want.seed) for want in found if want.chance >= 0.5]
         started = [pair for pair in pairs if pair not in running][: slots - len(running)]
         running += started
         spent.update(each for candidate, seed in started for each in ((candidate, seed), (-1, seed)))
         candidate, seed = running.pop(int(rng.integers(len(running))))
         losses[candidate][seed] = draws[candidate, seed]
-    return chosen(decided(losses, seeds, folds=folds)), len(spent)
+    return chosen(decided(losses, seeds)), len(spent)
 
 
 def chosen(of: Decided) -> int:
@@ -170,6 +131,6 @@ class Rates(NamedTuple):
 def rates(world: World, searches: int, *, n_seeds: int = 10, slots: int = 1, seed: int = 0) -> Rates:
     """Simulate, with numbers of its own for every `seed`."""
     rng = np.random.default_rng(seed)
-    found = [search(world.draw(rng, n_seeds), rng, slots, folds=world.folds) for _ in range(searches)]
+    found = [search(world.draw(rng, n_seeds), rng, slots) for _ in range(searches)]
     wrong = [depth >= 0 and world.means[depth] > 1 for depth, _ in found]
     return Rates(float(np.mean(wrong)), float(np.mean([spent for _, spent in found])))

@@ -105,15 +105,6 @@ def test_with_time_given_it_goes_on_until_nothing_is_open(tmp_path: Path, narrow
     assert source.found()[0] == "chosen  Not decided"
 
 
-def test_seeds_that_were_added_to_a_plan_are_run_where_they_may_decide(tmp_path: Path) -> None:
-    """Of three planned seeds all have run; a fair chance is that of further looks."""
-    asked = GoalSpec(choose_depth=DepthGoalSpec(tolerance=1.0), most_seeds=3)
-    source = DepthSearch(asked, DEPTHS, nothing_known(tmp_path))
-    simulate(source, trials())
-    assert source.decided().looks.planned == 3
-    assert source.decided().table["n_pairs"].max() > 3
-
-
 def test_it_ends_with_the_answer_and_its_curve_and_what_the_choice_loses_on_test(usual: DepthSearch) -> None:
     lines = usual.found(200)
     assert lines[0] == "chosen  ■ ■□□□□□  Freeze the first 1 of 6 layers and the embeddings, within 1 point"

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import optuna
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from optuna.trial import FrozenTrial, TrialState
+from optuna.trial import FrozenTrial
 
 from orchestrator.search.optuna_search import distribution_of, frozen_trial, suggested_point
 from orchestrator.search.trial_results import Cell, Evaluation, TrialProgress
@@ -44,11 +43,3 @@ def test_whatever_became_of_cells_the_next_one_is_suggested_and_depends_on_nothi
         suggested_point(TPE, SPACE, SIX_LAYERS, i, past[:i])
     first, second = (suggested_point(TPE, SPACE, SIX_LAYERS, 99, past) for _ in range(2))
     assert first == second
-
-
-def test_a_stopped_cell_is_pruned_and_what_optuna_is_told_of_values() -> None:
-    trial = told(1e-3, "pruned", 0.7)
-    assert (trial.state, trial.intermediate_values) == (TrialState.PRUNED, {3: 0.7})
-    assert isinstance(distribution_of(Axis(choice=[1e-4, 1e-3])), optuna.distributions.IntDistribution)
-    for choices in ([1e-3, 1e-4], ["a", "b"], [1, "b"], [False, True], [1]):
-        assert isinstance(distribution_of(Axis(choice=choices)), optuna.distributions.CategoricalDistribution)

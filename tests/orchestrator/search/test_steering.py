@@ -50,13 +50,6 @@ def best(source: Steering) -> tuple[int, float]:
     return found.specs[0].freeze.depth, found.specs[0].optim.lr
 
 
-def test_without_a_schedule_every_trial_runs_to_its_end(tmp_path: Path) -> None:
-    source, spent = scheduled(tmp_path, NONE)
-    assert (spent.epochs, spent.trials) == (GRID, GRID / EPOCHS)
-    assert best(source) == (2, 1e-3)
-    assert source.is_over
-
-
 def test_asha_finds_the_best_cell_with_fewer_epochs_and_stops_at_rungs(tmp_path: Path) -> None:
     source, spent = scheduled(tmp_path, ASHA, (0, 1, 2))
     assert best(source) == (2, 1e-3)
@@ -79,19 +72,6 @@ def test_at_a_rung_a_trial_goes_on_if_its_cell_is_among_the_best_share_of_those_
     assert asha.continues(spec, [Evaluation(1.0, 10, 0.0), Evaluation(1.5, 15, 0.0)])  # at no rung
     assert asha.continues(make_spec(optim={"lr": 1e-5}, seed=9), [Evaluation(1.0, 10, 99.0)])  # the mean of two seeds
     assert asha.continues(make_spec(task="ner"), [Evaluation(1.0, 10, -1.0)])  # of another group
-
-
-@pytest.mark.parametrize("seed", [1, 2])
-def test_the_same_seed_gives_the_same_suggestions_and_no_cell_twice(tmp_path: Path, seed: int) -> None:
-    ids = [[cell.specs[0].trial_id for cell in search_of(tmp_path / str(n), seed).cells] for n in range(2)]
-    assert ids[0] == ids[1]
-    assert len(set(ids[0])) == 16
-
-
-def search_of(folder: Path, seed: int) -> Steering:
-    source = suggesting(ResultStore(folder), NONE, seed=seed)
-    simulate(source, table(SEEDS))
-    return source
 
 
 def suggesting(store: ResultStore, schedule: ScheduleSpec, seed: int = 0) -> Steering:

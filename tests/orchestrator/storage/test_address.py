@@ -31,14 +31,6 @@ def test_an_address_is_read(text: str, address: Address) -> None:
     assert parse_address(text) == address
 
 
-@each("text", ["ftp://host/x", "file:///tmp/x", "s3:/bucket/x", "hdfs://node/x", "https://a:b@host/x"])
-def test_another_scheme_is_refused_with_those_there_are(text: str) -> None:
-    scheme = text.partition(":")[0]
-    rule = "must be a folder, s3://bucket/prefix or gs://bucket/prefix"
-    assert is_address(text)
-    assert refusal(text) == f"store {scheme}:/...: {rule}."
-
-
 def test_a_folder_is_no_address_and_one_without_a_bucket_or_a_plain_path_is_refused() -> None:
     assert [text for text in ("results", "./s3", "/tmp/x", "~/x", "a:b", "s3") if is_address(text)] == []
     for text in ("s3:///x", "gs:///x", "s3://"):

@@ -6,7 +6,6 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import quote
 
 import pytest
 
@@ -158,20 +157,6 @@ def test_google_without_its_credentials_says_where_they_are_looked_for(
     assert str(error.value).endswith("Access needs the file that GOOGLE_APPLICATION_CREDENTIALS names.")
 
 
-def test_the_environment_may_say_where_s3_is(s3: S3Process, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_ENDPOINT_URL", s3.url)
-    open_store(f"s3://bucket/{prefix}", must_exist=False).append("trials", [trial()])
-    assert len(open_store(s3.address(prefix)).trials()) == 1
-
-
-def test_a_name_that_is_no_path_is_told(s3: S3Process, store: ResultStore, prefix: str) -> None:
-    store.append("trials", [trial()])
-    key = quote(f"{BUCKET}/{prefix}/trials/z//x")
-    urllib.request.urlopen(urllib.request.Request(f"{s3.url}/{key}", b"x", method="PUT")).close()
-    with pytest.raises(StoreError, match="Delete that object, whose name is no path"):
-        store.storage.at("trials").inside()
-
-
 # --- The cache
 
 
@@ -183,11 +168,3 @@ def test_a_part_is_fetched_once(store: ResultStore, proxy: Proxy) -> None:
     store.add_plan(SweepPlan("tiny", 1.0, "tiny.yaml", ()))
     fetched = [asked.path for asked in proxy.log if asked.method == "GET" and asked.path.endswith(".parquet")]
     assert len(fetched) == len(set(fetched)) == 5
-
-
-def test_a_bit_that_turned_over_in_the_cache_is_noticed_and_the_part_read_again(store: ResultStore) -> None:
-    store.append("epochs", [epoch(step=1)])
-    assert steps(store) == [1]
-    for key, content in list(object_storage._cache.items()):
-        object_storage._cache[key] = content[:-9] + bytes([content[-9] ^ 1]) + content[-8:]
-    assert steps(store) == [1]

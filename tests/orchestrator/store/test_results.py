@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import tempfile
 import threading
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.parts import PartFolder
 from orchestrator.store.plans import Suggestion, SweepPlan
 from orchestrator.store.results import MARKER
-from orchestrator.store.schema import EPOCHS, PREDICTIONS, SCHEMA_VERSION, TABLES, TAGS, TRIALS
+from orchestrator.store.schema import SCHEMA_VERSION, TABLES
 from tests.builders import SPEC, make_spec
 from tests.examples import each
 from tests.orchestrator.store.rows import complete, epoch, prediction, tag, trial
@@ -44,14 +41,6 @@ def plan(name: str = "tiny", *trial_ids: str, time: float = 1.0) -> SweepPlan:
 
 
 # --- Reading back
-
-
-def test_a_new_store_is_empty_with_all_columns(store: ResultStore) -> None:
-    assert (store.epochs().schema.names, len(store.epochs())) == (EPOCHS.names, 0)
-    assert (store.trials().schema.names, len(store.trials())) == (TRIALS.names, 0)
-    assert (store.tags().schema.names, len(store.tags())) == (TAGS.names, 0)
-    assert (store.predictions("a").schema.names, len(store.predictions("a"))) == (PREDICTIONS.names, 0)
-    assert (store.completed_ids(), store.attempts(), store.sweeps()) == (frozenset(), {}, [])
 
 
 def test_trials_have_the_freeze_that_tables_show(local_store: ResultStore) -> None:
@@ -253,28 +242,6 @@ def refusal(path: Path, *, must_exist: bool = True) -> str:
     return str(error.value)
 
 
-def test_opening_makes_nothing_until_the_first_row(store: ResultStore) -> None:
-    assert store.storage.is_free()
-    store.append("epochs", [])
-    assert open_store(store.address).address == store.address
-
-
-def test_an_attempt_that_ends_while_a_table_is_read_is_not_seen_half(store: ResultStore) -> None:
-    class Busy(PartFolder):
-        """The next attempt is committed just after it was read."""
-
-        def read(self, trial_id: str | None = None, columns: Sequence[str] | None = None) -> pa.Table:
-            rows = super().read(trial_id, columns)
-            store.append("tags", [tag(attempt=2)])
-            store.append("trials", [trial(attempt=2)])
-            return rows
-
-    store.append("epochs", [epoch(attempt=1)])
-    store.append("trials", [trial(attempt=1, state="failed")])
-    store._parts["epochs"] = Busy(store.storage.at("epochs"), EPOCHS)
-    assert store.epochs()["attempt"].to_pylist() == [1]
-
-
 def test_reading_asks_for_a_store_that_is_there_and_something_else_is_always_refused(tmp_path: Path) -> None:
     rule = "no store there. Run a sweep first, or give its folder with --store."
     assert refusal(tmp_path) == f"{tmp_path}: {rule}"
@@ -355,17 +322,3 @@ def test_a_completed_trial_that_lost_rows_runs_again_and_is_in_no_answer_until_t
     assert [states[spec.trial_id] == "completed" for spec in specs] == [True, False, True, True]
     complete(store, specs[0], 2)
     assert specs[0].trial_id in store.completed_ids()
-
-
-@pytest.mark.parametrize("must_exist", [True, False])
-def test_a_store_that_another_launch_creates_while_it_is_opened_is_opened(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, must_exist: bool
-) -> None:
-    is_free = FolderStorage.is_free
-
-    def created_before(storage: FolderStorage) -> bool:
-        ResultStore(storage).create()
-        return is_free(storage)
-
-    monkeypatch.setattr(FolderStorage, "is_free", created_before)
-    assert open_store(tmp_path / "store", must_exist=must_exist).sweeps() == []

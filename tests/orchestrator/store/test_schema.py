@@ -21,10 +21,6 @@ def test_every_declared_field_of_a_record_has_its_columns_and_the_metrics_of_ver
         assert (name in TRIALS.names) == (column.per_trial is not None)
 
 
-def test_a_name_is_age_and_the_beginning_of_the_sha_256() -> None:
-    assert stamped("part", 12, b"abc", "parquet") == "part-00000000000000000012-ba7816bf8f01cfea.parquet"
-
-
 @given(st.binary(min_size=1), st.data())
 def test_any_other_bytes_are_told_from_those_that_were_written(content: bytes, data: st.DataObject) -> None:
     name, at = stamped("part", 0, content, "parquet"), data.draw(st.integers(0, len(content) - 1))
@@ -32,7 +28,3 @@ def test_any_other_bytes_are_told_from_those_that_were_written(content: bytes, d
     assert is_intact(name, content)
     assert not is_intact(name, changed)
     assert not is_intact(name, content[:at])
-
-
-def test_a_name_without_a_digest_is_of_no_file_of_ours() -> None:
-    assert not is_intact("part-0.parquet", b"anything")

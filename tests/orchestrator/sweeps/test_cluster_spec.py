@@ -35,11 +35,6 @@ def test_each_cluster_of_the_repository_can_be_read(path: Path) -> None:
     assert isinstance(find_cluster(str(path)), ClusterSpec)
 
 
-def test_a_word_is_a_cluster() -> None:
-    for word in ("local", "auto", "inline"):
-        assert find_cluster(word) == ClusterSpec(address=word)
-
-
 @each(
     "text, told",
     [

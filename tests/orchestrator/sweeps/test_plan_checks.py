@@ -97,15 +97,7 @@ def test_a_depth_beyond_the_layers_of_one_of_two_models_is_reported_at_its_line(
     assert problem.startswith("5: space.freeze[1].depth: 6 is not a depth of first_k in model 'small' of 4 layers")
 
 
-def test_ranking_inside_each_group_is_allowed_where_it_is_asked_for(tmp_path: Path, data: Path) -> None:
-    text = "space: {train_size: [50, 100]}\nschedule: {kind: asha, each_group: true}\n"
-    assert len(planned(written(tmp_path, data, text)).trials) == 2
-
-
 # --- A plan says why trials of the last launch are not used again.
-
-
-LATER = 4e9  # as a time of a file
 
 
 @pytest.fixture
@@ -131,14 +123,6 @@ def notes(sweep: Path, store: ResultStore, *settings: str) -> list[str]:
 
 def test_nothing_is_said_where_nothing_changed_or_trials_were_added(sweep: Path, store: ResultStore) -> None:
     assert notes(sweep, store) == notes(sweep, store, "seeds=[1,2]") == notes(sweep, store, "name=other") == []
-
-
-def test_a_file_that_changed_is_named(sweep: Path, store: ResultStore, tmp_path: Path) -> None:
-    (train,) = (tmp_path / "tiny").glob("*train*")
-    train.write_text(train.read_text() * 2)
-    os.utime(train, (LATER, LATER))
-    said = f"{train.name} changed since the last launch, so the 4 trials of before cannot be used again."
-    assert notes(sweep, store) == notes(sweep, store, "trial.optim.lr=1e-4") == [said]
 
 
 def test_files_with_an_old_time_and_another_folder_are_told_by_their_corpus(

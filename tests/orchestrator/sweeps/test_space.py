@@ -20,9 +20,7 @@ from orchestrator.sweeps.space import (
     Space,
     again,
     axis_in,
-    continuous,
     grid,
-    n_points,
     path_of,
 )
 from tests.builders import expanded, write_sweep, write_texts, write_treebank
@@ -104,14 +102,6 @@ def test_a_point_is_found_again_by_its_parameters(space: Space, seed: int) -> No
         assert found.settings == point.settings
 
 
-def test_a_grid_has_every_combination_once_with_depths_by_the_layers_and_ranks_only_with_adapters() -> None:
-    ranks = Axis(choice=[None, {"rank": {"choice": [4, 8]}}])
-    found = [dict(point.dotted()) for point in grid({"freeze": FREEZE, "lora": ranks}, SIX_LAYERS)]
-    freezes = ["none", *({"strategy": "first_k", "depth": depth} for depth in range(1, 7))]
-    expected = [{"freeze": one, "lora": lora} for one in freezes for lora in (None, {"rank": 4}, {"rank": 8})]
-    assert sorted(map(str, found)) == sorted(map(str, expected))
-
-
 def test_a_point_is_not_found_in_a_space_that_has_lost_it() -> None:
     space = {"lr": Axis(uniform=(0.0, 1.0))}
     (point,) = drawn("random", space, 1, 0)
@@ -136,13 +126,6 @@ def test_samples_that_are_spread_leave_no_eighth_of_an_axis_out_and_more_cells_b
     for kind in ("random", "sobol"):
         few, many = (drawn(kind, {"freeze": FREEZE, "lora": LORA}, n, 1) for n in (5, 40))
         assert [point.parameters for point in many[:5]] == [point.parameters for point in few]
-
-
-def test_the_size_of_a_grid_and_what_is_no_grid_are_known_before() -> None:
-    ranks = Axis(choice=[None, {"rank": {"choice": [4, 8]}}])
-    assert n_points({"a": ranks, "b": Axis(int_uniform=(1, 5))}) == 15
-    assert n_points({"a": FREEZE}) is None  # as many as the model has layers
-    assert continuous({"a": ranks, "lora": LORA, "lr": Axis(uniform=(0, 1))}) == ["lora", "lr"]
 
 
 # --- Settings that vary together: each case is laid over the trial, and its mistakes have their place in the file.
