@@ -33,10 +33,3 @@ def test_what_it_runs_is_there_and_no_secret_stands_in_it(cluster: dict[str, Any
     assert set(paths) == {"docker/install.sh", "docker/entrypoint.py"}
     assert all((CHECKOUT / path).is_file() for path in paths)
     assert "RAY_AUTH_TOKEN=" not in FILE.read_text(encoding="utf-8")
-
-
-def test_workers_are_on_spot_machines_the_head_is_not_and_all_disks_are_encrypted(cluster: dict[str, Any]) -> None:
-    nodes = {name: kind["node_config"] for name, kind in cluster["available_node_types"].items()}
-    assert {name for name, node in nodes.items() if "InstanceMarketOptions" in node} == {"worker"}
-    assert all(disk["Ebs"]["Encrypted"] for node in nodes.values() for disk in node["BlockDeviceMappings"])
-    assert all(node["MetadataOptions"]["HttpTokens"] == "required" for node in nodes.values())

@@ -5,13 +5,11 @@ from __future__ import annotations
 import ast
 import json
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 from tests.examples import each
@@ -57,21 +55,6 @@ def test_a_secret_that_a_variable_names_is_mounted_there_and_none_stands_in_a_va
                 assert not re.search("KEY|TOKEN|SECRET|PASSWORD", name), name
 
 
-def test_services_wait_only_for_what_there_is_and_what_is_restarted_is_checked() -> None:
-    for name, service in SERVICES.items():
-        for other, how in service.get("depends_on", {}).items():
-            assert how["condition"] != "service_healthy" or not SERVICES[other].get("healthcheck", {}).get("disable")
-        once = service["restart"] == "no"
-        assert once == bool(service.get("healthcheck", {}).get("disable")), name
-
-
-def test_a_worker_container_has_longer_to_end_than_its_trials_have_to_be_kept() -> None:
-    for name in ("head", "worker"):
-        assert int(SERVICES[name]["stop_grace_period"].removesuffix("s")) > int(
-            SERVICES[name]["environment"]["PERMAFROST_GRACE_S"]
-        )
-
-
 def test_secrets_are_made_once_each_unlike_the_others_and_closed_to_git(tmp_path: Path) -> None:
     words = ["sh", str(DOCKER / "make_secrets.sh"), str(tmp_path / "secrets")]
     subprocess.run(words, check=True)
@@ -103,12 +86,3 @@ def _steps(word: str) -> Iterator[str]:
     for line in text.splitlines():
         if line.startswith(f"{word} "):
             yield line.removeprefix(f"{word} ").strip()
-
-
-@pytest.mark.skipif(shutil.which("docker") is None, reason="there is no docker")
-def test_compose_itself_can_read_it(tmp_path: Path) -> None:
-    if subprocess.run(["docker", "compose", "version"], capture_output=True, check=False).returncode:
-        pytest.skip("docker has no compose here")
-    words = ["docker", "compose", "--file", str(DOCKER / "compose.yaml"), "config", "--quiet"]
-    told = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert told.returncode == 0, told.stderr

@@ -44,10 +44,6 @@ def test_a_worker_without_the_heads_address_and_kuberay_without_its_command_are_
     assert run().returncode == 2
 
 
-def test_nothing_that_answers_is_not_healthy() -> None:
-    assert run("healthy", "http://127.0.0.1:1/").returncode == 1
-
-
 def test_a_node_that_ends_by_itself_gives_its_exit_code_and_one_that_is_asked_to_ends_well() -> None:
     assert run("kuberay", KUBERAY_GEN_RAY_START_CMD="sh -c 'exit 7'").returncode == 7
     words = [sys.executable, str(ENTRYPOINT), "kuberay"]
@@ -100,10 +96,3 @@ def test_as_process_1_it_hands_sigterm_to_its_command_and_takes_in_what_processe
             assert outer.wait(timeout=30) == code
         finally:
             outer.kill()
-
-
-@pytest.mark.skipif(not namespaces_allowed(), reason="process 1 needs the rights for a namespace of its own")
-def test_as_process_1_it_says_which_command_there_is_not() -> None:
-    words = ["unshare", "--pid", "--fork", sys.executable, str(ENTRYPOINT), "no-such-command"]
-    told = subprocess.run(words, capture_output=True, text=True, check=False)
-    assert (told.returncode, told.stderr) == (127, "entrypoint: no-such-command: No such file or directory\n")

@@ -34,18 +34,6 @@ def test_a_wrong_option_is_told_and_nothing_is_made(tmp_path: Path, options: tup
     assert not (tmp_path / "venv").exists()
 
 
-def test_a_python_that_is_too_old_is_named_with_the_way_out(tmp_path: Path) -> None:
-    old = tmp_path / "python3"
-    old.write_text("#!/bin/sh\nexit 1\n")
-    old.chmod(0o755)
-    told = install("--python", str(old), "--venv", str(tmp_path / "venv"))
-    assert (told.returncode, "--python" in told.stderr) == (2, True)
-
-
-def test_make_setup_calls_the_same_script() -> None:
-    assert "docker/install.sh --dev" in (CHECKOUT / "Makefile").read_text(encoding="utf-8")
-
-
 # An interpreter whose environments have the build of torch that the file `built` beside its log names.
 PYTHON = """#!/bin/sh
 case "$*" in
@@ -117,11 +105,6 @@ def test_where_no_cpu_build_can_be_had_one_line_says_that_the_other_is_taken(tmp
     code, said, (call,) = install_torch(tmp_path, offered="cuda cu130", LISTED=PINNED, PYTORCH_INDEX="https://other")
     assert (code, "torch" in call, "extra-index" in call) == (0, False, False)
     assert re.fullmatch(r"install: no CPU build of torch \S+ at https://other: [^\n]+\n", said)
-
-
-def test_a_cuda_build_is_asked_for_by_its_exact_version_as_an_index_of_cpu_builds_may_be_set(tmp_path: Path) -> None:
-    code, _, (call,) = install_torch(tmp_path, "--cuda", offered="cuda cu130")
-    assert (code, f"torch==={PINNED} " in call) == (0, True)
 
 
 def test_a_build_for_an_older_cuda_comes_from_the_index_of_its_name_or_the_one_given(tmp_path: Path) -> None:

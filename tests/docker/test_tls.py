@@ -63,11 +63,6 @@ def test_the_certificate_is_for_the_names_and_from_the_authority_which_is_kept(t
     assert all(path.stat().st_mode & 0o077 == 0 for path in tmp_path.glob("*.key"))
 
 
-def test_without_names_the_script_says_how_it_is_called(tmp_path: Path) -> None:
-    told = subprocess.run(["sh", str(SCRIPT), str(tmp_path)], capture_output=True, text=True, check=False)
-    assert (told.returncode, "usage" in told.stderr) == (2, True)
-
-
 @DEPLOYMENT
 @pytest.mark.cluster
 @pytest.mark.timeout(600)

@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 import pyarrow as pa
-import pytest
 
 from docs import reference
 from orchestrator.store import open_store
@@ -67,13 +66,6 @@ def test_a_plan_and_what_a_search_adds_are_read(tmp_path: Path) -> None:
     for n, added in enumerate("defghi"):
         store.extend_plan(SweepPlan("s", 2.0, "s.yaml", ((added, {}),), (Suggestion(n, {"lr": 0.5}),)))
     assert store_reader.plan(tmp_path / "store", "s") == [i for i, _ in store.sweeps()[0].trials] == [*"bcdefghi"]
-
-
-def test_a_newer_store_is_refused(tmp_path: Path) -> None:
-    store = eventful(tmp_path / "store")
-    (store / "store.json").write_bytes(b'{"format": "permafrost-store", "schema_version": 2}')
-    with pytest.raises(store_reader.RefusedError):
-        store_reader.read(store)
 
 
 def test_the_reader_knows_nothing_but_the_page_and_the_tables_of_the_reference() -> None:

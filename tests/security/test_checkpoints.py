@@ -142,12 +142,3 @@ def test_a_state_that_the_trial_cannot_have_been_in_is_none_and_it_starts_anew(
     state = json.loads(bytes(tensors[STATE].numpy())) | change
     tensors[STATE] = torch.frombuffer(bytearray(json.dumps(state).encode()), dtype=torch.uint8)
     assert gone_on(spec, save(tensors)) == anew
-
-
-def test_a_loss_scaler_that_the_trial_does_not_have_ends_it(kept: tuple[TrialSpec, bytes]) -> None:
-    spec, content = kept
-    tensors = load(content)
-    state = json.loads(bytes(tensors[STATE].numpy())) | {"scaler": {"scale": 2.0}}
-    tensors[STATE] = torch.frombuffer(bytearray(json.dumps(state).encode()), dtype=torch.uint8)
-    with pytest.raises(CheckpointError, match=r"does not fit this trial \(scaler"):
-        gone_on(spec, save(tensors))

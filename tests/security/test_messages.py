@@ -7,7 +7,6 @@ import pickle
 import pytest
 
 from tests.examples import each
-from trials.draft import DraftError
 from trials.errors import (
     LONGEST_LINE,
     ConfigError,
@@ -16,8 +15,6 @@ from trials.errors import (
     ModelError,
     PermafrostError,
     StoreError,
-    one_line,
-    unknown,
 )
 
 RED = "\x1b[31m"
@@ -32,31 +29,11 @@ def test_a_message_is_one_line_that_can_be_shown(kind: type[PermafrostError], od
     assert message.endswith("b.conllu:1: broken")
 
 
-def test_each_mistake_of_many_is_a_line() -> None:
-    error = ConfigError(["a\nb", f"c{RED}", "d"])
-    assert error.problems == ("a b", "c\\x1b[31m", "d")
-    assert str(error) == "a b\nc\\x1b[31m\nd"
-    assert str(DraftError([(("x",), "a\nb"), (("y",), "c")], 2)) == "x: a b\ny: c"
-
-
-def test_a_librarys_report_of_several_lines_is_one() -> None:
-    assert str(DataError("cannot be read:\n\n   Traceback:\n     line 1\n")) == "cannot be read: Traceback: line 1"
-
-
 def test_a_long_message_keeps_its_beginning_and_its_end() -> None:
     message = str(DataError(f"x.tsv:1: {'x' * 10**6}. Fix this row."))
     assert len(message) < LONGEST_LINE
     assert message.startswith("x.tsv:1: xxx")
     assert message.endswith("xxx. Fix this row.")
-
-
-def test_what_can_be_shown_stays_as_it_is() -> None:
-    text = "café/日本語.conllu:1: 'ə́' has the tag 'X'."
-    assert one_line(text) == str(DataError(text)) == text
-
-
-def test_an_unknown_word_is_not_repeated_without_end() -> None:
-    assert len(unknown("x" * 10**6, ["first"])) < 300
 
 
 # --- Every error a user can cause has a public exit code and tells all there is to tell.
@@ -75,8 +52,3 @@ def test_exit_codes_are_those_of_the_readme(error: PermafrostError, code: int) -
 def test_an_error_survives_the_way_between_processes(error: PermafrostError) -> None:
     again = pickle.loads(pickle.dumps(error))
     assert (type(again), str(again)) == (type(error), str(error))
-
-
-def test_an_unknown_word_is_answered_with_the_nearest_and_all_known_ones() -> None:
-    assert unknown("frist", ["first", "last"]) == "unknown 'frist', did you mean 'first'? Known: first, last."
-    assert unknown("xyz", ["last", "first"]) == "unknown 'xyz'. Known: first, last."

@@ -17,7 +17,7 @@ from tests.builders import expanded, make_spec, write_sweep, write_treebank
 from tests.examples import each
 from tests.orchestrator.store.rows import prediction, trial
 from trials.errors import ConfigError, PermafrostError
-from trials.sources.cache import is_plain, read_manifest, write_manifest
+from trials.sources.cache import read_manifest, write_manifest
 
 NAMES = ("../evil", "../../evil", "/evil", "a/b", "a/../../evil", "..", ".", "a\\..\\evil", "%2e%2e/evil", "~/evil")
 
@@ -70,11 +70,6 @@ def test_a_trial_of_such_an_id_is_looked_up_and_not_found(
     assert contents(store.root.parents[1]) == before
 
 
-@each("trial_id", NAMES)
-def test_predictions_of_such_an_id_are_none(trial_id: str, store: ResultStore) -> None:
-    assert len(store.predictions(trial_id)) == 0
-
-
 @pytest.mark.parametrize("name", ["../../evil", "/evil", ".."])
 def test_a_plan_of_such_a_name_is_shown_and_leads_nowhere(
     name: str, store: ResultStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -99,13 +94,6 @@ def test_a_plan_of_such_a_name_is_not_written(name: str, store: ResultStore) -> 
     assert contents(store.root.parents[1]) == before
 
 
-def test_a_trial_of_such_an_id_in_a_store_is_a_value(store: ResultStore, tmp_path: Path) -> None:
-    store.append("trials", [trial(name, spec=make_spec().model_dump_json()) for name in ("../../../evil", "/evil")])
-    for read in (store.trials, store.epochs, store.tags, store.completed_ids, store.attempts, store.compact):
-        read()
-        assert {path.split("/")[0] for path in contents(tmp_path)} == {"inside"}
-
-
 @each("name", ["../outside.jsonl", "/outside.jsonl", "..", "a/../../outside.jsonl", "train\n.jsonl"])
 def test_a_manifest_that_leads_out_of_its_folder_is_none(name: str, tmp_path: Path) -> None:
     folder = tmp_path / "corpus"
@@ -120,8 +108,3 @@ def test_a_manifest_that_leads_out_of_its_folder_is_none(name: str, tmp_path: Pa
     manifest["files"][0]["name"] = name
     (folder / "manifest.json").write_text(json.dumps(manifest))
     assert read_manifest(folder) is None
-
-
-@each("name", [*NAMES, "", "a\0", "a\nb", "a\x1b[31m"])
-def test_what_is_no_plain_name(name: str) -> None:
-    assert is_plain(name) == (name == "%2e%2eevil")

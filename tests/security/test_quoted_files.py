@@ -41,14 +41,6 @@ def test_a_link_out_of_a_corpus_folder_is_refused_by_name(target: str, tmp_path:
     assert "hunter22" not in str(caught.value)
 
 
-def test_a_link_inside_of_a_corpus_folder_is_followed(tmp_path: Path) -> None:
-    bank = write_treebank(tmp_path / "bank")
-    train = next(path for path in bank.iterdir() if "train" in path.name)
-    train.rename(bank / "data")
-    train.symlink_to("data")
-    assert DataDraft(folder=str(bank)).resolve().name == "bank"
-
-
 @each("form", ["columns", "tsv", "csv", "jsonl", "conllu"], quick=1)
 def test_an_error_quotes_little_of_a_file(form: str, tmp_path: Path) -> None:
     from trials.datasets.corpus import CORPUS_FORMATS

@@ -33,11 +33,6 @@ def test_a_store_and_a_sweep_by_position_are_those_of_the_options(real: Real, co
     assert run(command, store, "--sweep", "small", "--json").stdout == by_option.stdout
 
 
-def test_a_sweep_that_runs_is_a_file(real: Real) -> None:
-    by_option = run("plan", "--sweep", str(real.sweep), "--store", str(real.store), "--cluster", "inline")
-    assert run("plan", str(real.sweep), "--store", str(real.store), "--cluster", "inline").stdout == by_option.stdout
-
-
 @each("command", [name for name in ("answer", "status", "dashboard", "report", "compare") if name in COMMANDS])
 def test_every_command_that_reads_takes_a_store_by_position_and_stop_a_sweep_as_well(real: Real, command: str) -> None:
     words = [*(["--study", "emekaeze_pos"] if command == "compare" else []), "no-such-store"]
@@ -153,10 +148,6 @@ def test_the_list_of_commands_imports_none_of_them(loaded: dict[str, set[str]]) 
     assert not any(name.startswith(("orchestrator.store", "trials", "dashboards.commands")) for name in shown)
 
 
-def test_importing_the_contracts_and_the_entry_points_loads_nothing_heavy(loaded: dict[str, set[str]]) -> None:
-    assert not loaded["contracts"] & HEAVY
-
-
 def test_a_store_is_listed_and_planned_against_without_frames(loaded: dict[str, set[str]]) -> None:
     assert not loaded["status"] & (HEAVY | {"scipy"})
     # What the dev split can decide is said by the code that will decide, which takes pandas and scipy.
@@ -195,11 +186,6 @@ def test_a_command_line_that_is_not_understood_is_told_in_one_line(words: str, e
     result = run(*shlex.split(words))
     assert result.exit_code == 2
     assert re.fullmatch(re.escape(f"error: {error} ") + r"`permafrost.* --help` lists the \w+\.\n", result.output)
-
-
-def test_the_door_of_a_command_is_the_command() -> None:
-    done = subprocess.run([sys.executable, "-m", "orchestrator.status", "--jsn"], capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (2, run("status", "--jsn").output)
 
 
 def test_every_number_of_every_command_refuses_nan_infinity_and_nothing_in_one_line() -> None:

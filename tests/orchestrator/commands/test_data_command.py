@@ -108,22 +108,7 @@ def test_everything_a_sweep_names_is_fetched(server: UdServer, tmp_path: Path) -
     assert done.stdout.count("(new)") == 2
 
 
-def test_to_fetch_nothing_or_what_nobody_published_is_refused(server: UdServer) -> None:
-    assert "nothing to fetch. Give a NAME like UD_English-EWT, or --sweep FILE" in refusal("fetch", code=2)
-    assert "no treebank UD_English-EWT with a release 2.99" in refusal("fetch", "ud:UD_English-EWT@2.99", code=3)
-
-
 # --- Check
-
-
-def test_a_bundled_sample_is_counted(server: UdServer) -> None:
-    done = data("check", "UD_English-EWT-sample")
-    shown = flat(done.stdout)
-    assert (done.exit_code, done.stderr) == (0, "")
-    assert shown.startswith("UD_English-EWT-sample (conllu, task pos), SHA-256 ")
-    assert "split items documents words vocabulary one word longest duplicates train 800 42 " in shown
-    assert "…" not in shown  # all figures fit eighty columns
-    assert "PUNCT" in shown
 
 
 def test_json_holds_what_the_tables_show(tmp_path: Path) -> None:
@@ -145,18 +130,6 @@ def test_texts_that_stand_in_two_splits_and_labels_unseen_in_train_are_told(text
     assert "dev has labels that train lacks, each of which counts as an error: mixed (1)." in shown
     assert "train 3 7 5 0 3 1" in shown  # items, words, vocabulary, of one word, longest, duplicates
     assert "words <= 5 <= 10 <= 20 <= 40 <= 80 > 80 train 3 0 0 0 0 0 dev 1 1 0 0 0 0" in shown
-
-
-def test_files_are_checked_together_and_a_single_one_as_a_split_under_its_name(tmp_path: Path, texts: str) -> None:
-    files = ("--train", f"{texts}/train.tsv", "--test", f"{texts}/dev.tsv")
-    found = json.loads(data("check", *files, "--text", "0", "--label", "1", "--json").stdout)
-    assert {name: split["items"] for name, split in found["splits"].items()} == {"train": 3, "test": 2}
-    assert found["shared"] == {"test in train": 1}
-    folder = write_treebank(tmp_path / "bank")
-    shown = flat(data("check", str(folder / "dev.conllu")).stdout)
-    assert "(conllu, task pos), SHA-256 " in shown
-    assert "longest duplicates dev.conllu " in shown
-    assert "also occur" not in shown
 
 
 def test_what_was_understood_is_shown_before_the_counts(tmp_path: Path) -> None:
@@ -193,14 +166,3 @@ def test_what_makes_no_sense_or_does_not_fit_is_refused(
     words: tuple[str, ...], code: int, said: str, texts: str
 ) -> None:
     assert said in refusal("check", *(word.format(texts=texts) for word in words), code=code)
-
-
-def test_every_corpus_of_a_sweep_is_checked_once(tmp_path: Path, texts: str) -> None:
-    bank = write_treebank(tmp_path / "bank")
-    table = f"{{task: classification, data: {{folder: {texts}, columns: {{text: 0, label: 1}}}}}}"
-    tags = f"{{task: pos, data: {{folder: {bank}}}}}"
-    sweep = write_sweep(tmp_path / "two.yaml", f"space:\n  cases: [{table}, {tags}]\n  freeze: [none, all_encoder]\n")
-    found = json.loads(data("check", "--sweep", str(sweep), "--json").stdout)
-    assert [corpus["name"] for corpus in found["corpora"]] == ["reviews", "bank"]
-    shown = data("check", "--sweep", str(sweep)).stdout
-    assert ("reviews (tsv, task classification)" in shown, "\n\nbank (conllu, task pos)" in shown) == (True, True)

@@ -110,12 +110,6 @@ def test_a_card_that_torch_warns_of_is_listed_and_one_on_which_it_fails_is_a_fai
     assert (failed.level, "TORCH=cu126" in failed.fix) == ("fail", True)
 
 
-def test_a_full_card_wants_its_memory_freed_and_no_other_driver(monkeypatch: pytest.MonkeyPatch) -> None:
-    full = "T4 (number 0): CUDA error: out of memory"
-    (failed,) = examined_torch(CudaGpus(why_none=f"torch cannot compute on {full}"), monkeypatch, driver=True)
-    assert ("nvidia-smi lists who holds it" in failed.fix, "driver" in failed.fix) == (True, False)
-
-
 def test_a_full_disk_warns_and_what_is_no_folder_or_no_store_fails(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     assert levels(check_disk("cache", tmp_path / "new" / "deep", "fix", low=1.0)) == ["ok"]

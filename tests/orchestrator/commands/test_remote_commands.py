@@ -48,9 +48,3 @@ def test_a_sweep_is_launched_and_looked_at_in_s3(sweep: Path, s3: S3Process, pre
     assert f"2 trials in {address}" in run("status", "--store", address)
     assert len(json.loads(run("status", "--store", address, "--json", "--trials"))["trials"]) == 2
     assert len(open_store(s3.address(prefix)).epochs()) == 2
-
-
-def test_a_dry_run_writes_nothing_to_s3(sweep: Path, s3: S3Process, prefix: str) -> None:
-    run("launch", "--sweep", sweep, "--cluster", "inline", "--dry-run", "--store", s3.address(prefix))
-    done = CliRunner().invoke(app, ["status", "--store", s3.address(prefix)])
-    assert (done.exit_code, "no store there" in done.output) == (3, True)

@@ -72,15 +72,6 @@ def test_a_trial_that_has_not_ended_is_listed_with_its_newest_evaluation_and_run
         assert status(store.root, "--trials").stdout.splitlines()[-1] == line.replace("interrupted", "running    ")
 
 
-def test_only_its_newest_attempt_counts_and_a_trial_is_listed_once(store: ResultStore) -> None:
-    _evaluated(store, 0.1, 0.2, 0.3, spec=FAILED)
-    assert len(status(store.root, "--trials").stdout.splitlines()) == 2
-    _evaluated(store, 0.7, attempt=2, spec=FAILED)
-    lines = status(store.root, "--trials").stdout.splitlines()
-    assert len(lines) == 2
-    assert lines[-1].endswith(f"interrupted     70.00  {FAILED.label}  epoch 1/5")
-
-
 def test_while_a_driver_runs_the_time_left_is_shown(store: ResultStore) -> None:
     """The one trial that runs takes a minute an epoch; its fourth of five has just ended."""
     just_now = int((time.time() + 3600) * 1e6)  # not past while the test runs, however slow
@@ -106,22 +97,9 @@ def test_a_sweep_is_shown_with_its_states_and_one_by_its_name(store: ResultStore
     assert status(store.root, "--sweep", "missing").exit_code == 5
 
 
-def test_where_there_is_no_store_it_says_what_to_do(tmp_path: Path) -> None:
-    done = status(tmp_path / "none")
-    assert (done.exit_code, done.stdout) == (3, "")
-    assert "no store there. Run a sweep first, or give its folder with --store" in done.stderr
-
-
 def test_trials_of_an_earlier_version_of_a_sweep_are_counted_and_shown_on_demand(store: ResultStore) -> None:
     store.add_plan(plan_of(FAILED, LATER, name="mine"))
     assert "note: 1 trial of an earlier version of `mine` is not shown (status --all)" in status(store.root).stdout
     shown = status(store.root, "--all").stdout
     assert "earlier version" not in shown
     assert "sweep mine: 3 trials, 1 completed, 1 failed" in shown
-
-
-def test_it_says_how_many_documents_a_dev_split_is_of(tmp_path: Path) -> None:
-    spec = make_spec(data={"sizes": (800, 500, 500), "documents": (9, 40, 0)})
-    store = open_store(tmp_path / "counted", must_exist=False)
-    store.add_plan(plan_of(spec, name="mine"))
-    assert "500 dev sentences of 40 documents" in status(store.root).stdout
