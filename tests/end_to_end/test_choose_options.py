@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -16,36 +15,6 @@ from tests.own_corpora import treebank
 
 pytestmark = pytest.mark.slow
 N_TRAIN, N_DEV = 90, 30
-AT_EASE = ("--max-hours", "1", "--cluster", "inline", "--json")
-
-
-def small_treebank() -> Path:
-    """The first sentences of a treebank, in the working folder."""
-    folder = treebank(Path("bank"))
-    for split, n in {"train": N_TRAIN, "dev": N_DEV}.items():
-        path = folder / f"{split}.conllu"
-        path.write_text("\n\n".join(path.read_text(encoding="utf-8").split("\n\n")[:n]) + "\n\n", encoding="utf-8")
-    return folder
-
-
-def chosen(*words: str) -> dict[str, Any]:
-    """Of a tolerance that is decided long before the time is over."""
-    done = CliRunner().invoke(app, ["choose", "bank", "--tolerance", "60", *words, *AT_EASE])
-    assert done.exit_code == 0, done.output
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
-
-
-def test_a_share_of_train_and_dev_together_serves_as_dev() -> None:
-    small_treebank()
-    found = chosen("--held-out", "0.3")
-    specs = planned_specs(open_store("results").sweeps()[0])
-    (data,) = {spec.data for spec in specs}
-    assert data.held_out == 0.3
-    assert data.sizes is not None
-    assert sum(data.sizes) == N_TRAIN + N_DEV
-    assert abs(data.sizes[1] - 0.3 * (N_TRAIN + N_DEV)) < 15
-    assert found["answers"][0]["decided"]
 
 
 def test_with_folds_every_example_serves_and_the_answer_says_that_seeds_share_them() -> None:

@@ -22,7 +22,7 @@ from tests.hub_repos import point_at
 from tests.servers import HubServer, UdServer
 from tests.stand_ins import hub_repos, treebanks, write_local_files
 from trials.draft import Lookup
-from trials.spec import FreezeSpec, TrialSpec
+from trials.spec import TrialSpec
 
 V = TypeVar("V")
 
@@ -113,14 +113,6 @@ def varied(specs: Iterable[TrialSpec], what: Callable[[TrialSpec], V]) -> set[V]
     return {what(spec) for spec in specs}
 
 
-def frozen(spec: TrialSpec) -> tuple[tuple[int, ...], bool]:
-    return spec.freeze.layers, spec.freeze.embeddings
-
-
-def below(*depths: int) -> set[tuple[int, ...]]:
-    return {tuple(range(depth)) for depth in depths}
-
-
 # --- All of them
 
 
@@ -160,48 +152,11 @@ def test_every_published_study_loads_and_has_a_sweep() -> None:
 # --- What makes each study that study
 
 
-def test_study_1_freezes_five_ways_and_never_the_embeddings(machine: Machine) -> None:
-    specs = machine.plans["emekaeze_pos"]
-    ways = {((), False), (tuple(range(6)), False), ((0, 1), False), ((0, 1, 2, 3), False), ((0, 2, 4), False)}
-    assert varied(specs, frozen) == ways
-    assert varied(specs, lambda spec: spec.data.source) == {"ud:UD_English-EWT@2.16", "ud:UD_Naija-NSC@2.16"}
-    assert varied(specs, lambda spec: spec.seed) == {42, 0, 1, 2, 3}
-
-
-def test_study_3_freezes_every_depth_from_either_end_in_both_languages(machine: Machine) -> None:
-    specs = machine.plans["kairatuly_ner"]
-    lower, upper = below(*range(13)), {tuple(range(12 - depth, 12)) for depth in range(13)}
-    assert varied(specs, frozen) == {(layers, False) for layers in lower | upper}
-    models = {"conll2003": "bert-base-cased", "ner-kazakh": "bert-base-multilingual-cased"}
-    assert varied(specs, lambda spec: (spec.data.name, spec.model.name)) == set(models.items())
-    assert varied(specs, lambda spec: (spec.task, spec.score)) == {("ner", "span_macro_f1")}
-    assert varied(specs, lambda spec: spec.seed) == {0, 1, 2}
-
-
-def test_study_4_freezes_the_embeddings_alone_and_with_the_lower_layers(machine: Machine) -> None:
-    specs = machine.plans["freezing_bert_glue"]
-    with_embeddings = {(layers, True) for layers in below(0, 2, 4, 8, 10, 12)}
-    assert varied(specs, frozen) == with_embeddings | {((), False)}
-    alone = FreezeSpec(strategy="none", layers=(), embeddings=True)
-    assert sum(spec.freeze == alone for spec in specs) == 50
-    assert varied(specs, lambda spec: spec.train_size) == {50, 100, 200, 500, 1000}
-    assert len(varied(specs, lambda spec: spec.seed)) == 5
-
-
 def test_hidden_test_labels_are_left_out_of_study_4(machine: Machine) -> None:
     data = varied(machine.plans["freezing_bert_glue"], lambda spec: spec.data)
     assert {one.sizes for one in data} == {(1200, 10, 0)}
     assert {one.test for one in data} == {()}
     assert all(re.fullmatch(r"hub:nyu-mll/glue/(sst2|cola)@[0-9a-f]{40}", one.source or "") for one in data)
-
-
-@each("study", DOWNLOADS)
-def test_a_demonstration_is_its_study_in_small(study: str, machine: Machine) -> None:
-    whole, demo = machine.plans[study], machine.plans[f"{study}_demo"]
-    assert varied(demo, lambda spec: spec.task) == varied(whole, lambda spec: spec.task)
-    assert varied(demo, lambda spec: spec.score) == varied(whole, lambda spec: spec.score)
-    assert varied(demo, lambda spec: spec.freeze.strategy) <= varied(whole, lambda spec: spec.freeze.strategy)
-    assert varied(demo, lambda spec: (spec.model.name, spec.data.source)) == {("starter", None)}
 
 
 # --- Without a network

@@ -55,18 +55,6 @@ def test_a_store_that_is_deleted_is_gone_and_not_made_again(
     assert not store.exists()
 
 
-def test_a_store_that_is_put_back_is_resumed(
-    sweep: Path, tmp_path: Path, here: Here, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store = tmp_path / "store"
-    with monkeypatch.context() as patch:
-        after_the_first_commit(patch, store, store, act=lambda folder: folder.rename(tmp_path / "moved"))
-        assert here("launch", "--sweep", sweep, "--store", store, *FEW).exit_code == 3
-    shutil.move(tmp_path / "moved", store)
-    assert here("launch", "--sweep", sweep, "--store", store, *FEW).exit_code == 0
-    assert len(open_store(store).trials()) == 2
-
-
 def test_trials_of_a_model_that_is_deleted_fail_with_its_path(
     sweep: Path, tmp_path: Path, here: Here, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -75,17 +63,6 @@ def test_trials_of_a_model_that_is_deleted_fail_with_its_path(
     words = ("--sweep", sweep, "--store", store, *FEW, "--set", f"trial.model={model}")
     assert here("launch", *words).exit_code == 1
     check_failures(store, f"{model}: the model's folder is not there any more. Put it back")
-
-
-def test_trials_of_a_corpus_that_is_deleted_fail_with_its_path(
-    sweep: Path, tmp_path: Path, here: Here, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store, cache = tmp_path / "store", tmp_path / "cache"
-    monkeypatch.setenv("PERMAFROST_CACHE", str(cache))
-    after_the_first_commit(monkeypatch, store, tmp_path / "one", tmp_path / "two", cache)
-    words = ("--sweep", sweep, "--store", store, *FEW, "--set", "trial.max_length=31")
-    assert here("launch", *words).exit_code == 1
-    check_failures(store, "the train split cannot be read (No such file or directory)")
 
 
 def check_failures(store: Path, said: str) -> None:

@@ -23,7 +23,6 @@ from orchestrator.api import find_trial
 from orchestrator.commands.app import app
 from orchestrator.execution.trial_rows import epoch_row
 from orchestrator.store.schema import EPOCHS
-from tests.conftest import CHECKOUT
 from tests.examples import each
 from tests.orchestrator.store.real import COMPUTED
 from tests.small_sweeps import POS, launched, write_bank, write_entities, write_reviews
@@ -109,14 +108,6 @@ def run(*words: object) -> Result:
 # --- The folder
 
 
-@each("name", ["tagger", "adapted", "ner", "texts", "number", "cased"])
-def test_a_folder_has_weights_configuration_tokenizer_recipe_and_card(name: str, exported: Exported) -> None:
-    files = {path.name for path in exported.model(name).iterdir()}
-    assert files >= {"config.json", "model.safetensors", "tokenizer.json", "permafrost.json", "README.md"}
-    recipe = json.loads((exported.model(name) / "permafrost.json").read_text())
-    assert recipe["trial_id"] == exported.rows[name]["trial_id"]
-
-
 @pytest.mark.parametrize("name", ["tagger", "adapted", "ner"])
 def test_a_pipeline_of_transformers_tags_words_with_it(name: str, exported: Exported) -> None:
     labels = set(filter(None, exported.dev_labels(name)))
@@ -141,13 +132,6 @@ def test_a_pipeline_lowers_case_by_itself_where_the_trial_did(exported: Exported
     shouted, said = tag("BEA ADDED A CAD."), tag("bea added a cad.")
     assert [entry["entity"] for entry in shouted] == [entry["entity"] for entry in said]
     assert [entry["score"] for entry in shouted] == [entry["score"] for entry in said]
-
-
-def test_adapters_are_merged(exported: Exported) -> None:
-    with safe_open(exported.model("adapted") / "model.safetensors", "pt") as adapted:
-        with safe_open(exported.model("tagger") / "model.safetensors", "pt") as plain:
-            assert set(adapted.keys()) == set(plain.keys())
-        assert not [key for key in adapted.keys() if "lora" in key or "base_layer" in key]  # noqa: SIM118
 
 
 def test_frozen_weights_are_those_of_the_encoder(exported: Exported) -> None:
@@ -198,13 +182,6 @@ def test_the_card_tells_data_freezing_scores_and_seeds(exported: Exported) -> No
     assert "Retrained for this folder" not in text  # on a CPU the same bits
     assert "One seed: the variation over seeds is not known." in exported.card("ner")[1]
     assert "- Encoder, cased: unknown\n" in exported.card("cased")[1]
-
-
-@pytest.mark.parametrize("name", ["tagger", "cased"])
-def test_no_file_names_a_folder_of_this_machine(name: str, exported: Exported) -> None:
-    for path in exported.model(name).iterdir():
-        assert str(exported.folder).encode() not in path.read_bytes(), path.name
-        assert str(CHECKOUT).encode() not in path.read_bytes(), path.name
 
 
 def test_a_licence_may_be_given_an_empty_folder_used_and_every_file_has_the_mode_that_the_umask_gives(

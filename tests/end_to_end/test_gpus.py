@@ -103,20 +103,6 @@ def test_a_card_that_torch_lists_and_cannot_use_gets_no_trial_and_is_named(
     assert {trial["visible"] for trial in read(seen)} == {"1"}
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("gpus")
-def test_without_ray_gpus_that_are_not_to_be_used_are_hidden(
-    sweep: Path, tmp_path: Path, seen: Path, permafrost: Command
-) -> None:
-    for n, given in enumerate((["--gpus", "0"], ["--set", "resources.gpus=0"], [])):
-        done = permafrost("launch", "--sweep", sweep, "--store", tmp_path / str(n), "--cluster", "inline", *TWO, *given)
-        assert done.returncode == 0, done.stderr
-    trials = read(seen)
-    assert [(trial["gpus"], trial["device"], trial["visible"]) for trial in trials] == [
-        (0.0, "cpu", ""), (0.0, "cpu", ""), (1.0, "cuda", None),
-    ]  # fmt: skip
-
-
 @pytest.mark.cluster
 @pytest.mark.parametrize("gpus", [0], indirect=True)
 @pytest.mark.usefixtures("gpus")

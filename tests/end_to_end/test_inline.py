@@ -15,7 +15,7 @@ import pytest
 from typer.testing import Result
 
 from orchestrator.store import open_store
-from tests.end_to_end.conftest import Here, environment, run_here, write_small_sweep
+from tests.end_to_end.conftest import environment, run_here, write_small_sweep
 
 Done = tuple[Path, Result]
 
@@ -79,14 +79,6 @@ def test_adding_a_seed_runs_only_that_one_in_this_or_another_sweep(
     assert len(open_store(folder / "store").trials()) == 12
 
 
-def test_a_dry_run_shows_the_plan_and_writes_nothing(sweep: Path, tmp_path: Path, here: Here) -> None:
-    done = here("launch", "--sweep", sweep, "--store", tmp_path / "store", "--dry-run", "--json")
-    assert done.exit_code == 0
-    assert "8 to run" in done.stderr
-    assert json.loads(done.stdout)["planned"] == 8
-    assert not (tmp_path / "store").exists()
-
-
 def test_status_reads_the_store_only(done: Done) -> None:
     folder, launched = done
     shown = run_here("status", "--store", folder / "store")
@@ -113,16 +105,3 @@ def test_a_signal_after_the_last_trial_leaves_the_table_the_answer_and_exit_code
     assert "\n  Not learned" in out
     assert "The baseline has not learned the task" in " ".join(out.split())
     assert len(open_store(tmp_path / "store").completed_ids()) == 8
-
-
-@pytest.mark.slow
-def test_a_trial_that_diverges_is_kept_counted_and_never_averaged(sweep: Path, tmp_path: Path, here: Here) -> None:
-    store = tmp_path / "store"
-    setting = "space.optim.lr=[1e-3,1e30]"
-    done = here("launch", "--sweep", sweep, "--store", store, "--cluster", "inline", "--set", setting)
-    states = [(row["state"], row["error"]) for row in open_store(store).trials().to_pylist()]
-    assert done.exit_code == 1
-    assert sorted(state for state, _ in states) == ["completed"] * 8 + ["diverged"] * 8
-    assert all("training loss is" in error for state, error in states if state == "diverged")
-    assert "lr=1e+30: 2 diverged" in done.stdout
-    assert "8 trials failed" in done.stderr

@@ -10,9 +10,8 @@ from safetensors.torch import load
 from typer.testing import CliRunner
 
 from orchestrator.commands.app import app
-from orchestrator.extras.store_care.check import check_store
 from orchestrator.store import ResultStore
-from orchestrator.store.stored_tensors import WEIGHTS, find_weights, weights_of
+from orchestrator.store.stored_tensors import WEIGHTS, find_weights
 from tests.small_sweeps import launched, write_bank, write_reviews
 
 SWEEP = """
@@ -61,11 +60,3 @@ def test_only_trained_tensors_are_stored(store: ResultStore) -> None:
         assert sum(tensor.numel() for tensor in tensors.values()) == row["trainable_params"]
         header_bytes = 8 + int.from_bytes(content[:8], "little")
         assert len(content) == header_bytes + 4 * row["trainable_params"]
-
-
-def test_checks_find_a_changed_file(store: ResultStore, tmp_path: Path) -> None:
-    assert len(weights_of(store.storage)) == 3
-    copy = ResultStore(Path(shutil.copytree(store.root, tmp_path / "copy")))
-    name = next(iter(weights_of(copy.storage).values()))[0]
-    copy.storage.at(WEIGHTS).write(name, b"changed")
-    assert [f.place for f in check_store(copy.storage).findings] == [f"{WEIGHTS}/{name}"]

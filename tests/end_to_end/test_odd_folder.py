@@ -63,17 +63,6 @@ def trial(folder: Path) -> str:
 
 
 @pytest.mark.slow
-def test_what_is_planned_and_checked(run: Run) -> None:
-    assert SWEEP in run("plan", "--sweep", f"{SWEEP}.yaml", "--store", STORE)
-    run("doctor", "--store", STORE)
-    run("data", "check", CORPUS)
-    run("init", CORPUS, "--out", "новый")
-    assert Path("новый", "choose-дані-жоба.yaml").is_file()
-    run("plan", "--sweep", "новый/choose-дані-жоба.yaml", "--store", "пусто")
-    run("choose", CORPUS, "--store", "ответ", "--cluster", "inline", "--dry-run")
-
-
-@pytest.mark.slow
 def test_what_a_store_says(run: Run) -> None:
     run("status", "--store", STORE)
     run("compare", "--study", "emekaeze_pos", "--store", STORE)
@@ -89,12 +78,6 @@ def test_what_a_store_says(run: Run) -> None:
     run("export", "tables", "таблицы", "--store", STORE)
     run("export", "store", "другой", "--store", STORE)
     assert [plan.name for plan in open_store("другой").sweeps()] == [SWEEP]
-
-
-@pytest.mark.slow
-def test_what_is_made_of_a_trial(run: Run, trial: str) -> None:
-    run("export", "model", "--trial", trial, "-o", "модель", "--store", STORE)
-    assert Path("модель/config.json").is_file()
 
 
 @pytest.fixture

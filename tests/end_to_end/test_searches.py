@@ -111,16 +111,3 @@ def test_on_ray_a_stopped_trial_leaves_nothing_and_the_others_have_the_bits_of_a
     assert [whole[row["trial_id"], row["epoch"]] for row in rows(store)] == rows(store)
     again = permafrost("launch", "--sweep", sweep(folder, ASHA), "--store", folder / "ray")
     assert "nothing to do: all trials that this sweep needs are complete in the store" in again.stderr
-
-
-@pytest.mark.slow
-def test_a_search_on_the_store_of_a_finished_grid_runs_none_of_its_trials(folder: Path, here: Here) -> None:
-    store = open_store(folder / "s", must_exist=False)
-    assert (
-        here("launch", "--sweep", sweep(folder, GRID), "--store", store.address, "--cluster", "inline").exit_code == 0
-    )
-    grid = rows(store)
-    asha = here("launch", "--sweep", sweep(folder, ASHA), "--store", store.address, "--cluster", "inline")
-    assert asha.exit_code == 0, asha.stderr
-    assert "best    " in asha.stdout
-    assert rows(store) == grid
