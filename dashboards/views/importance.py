@@ -1,4 +1,4 @@
-"""How much of the variance of the scores goes with each setting that a sweep varies, and the mean of each level."""
+"""How much of the variance of the scores goes with each setting that a sweep varies."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from dashboards.data.selection import Selection, of_corpus, whole_sweep
-from dashboards.views.kit.cells import Shown, hundredths, varied
+from dashboards.views.kit.cells import hundredths, varied
 from dashboards.views.kit.drawing import (
     Figure,
     Look,
@@ -21,7 +21,7 @@ from dashboards.views.kit.drawing import (
     with_note,
 )
 from dashboards.views.kit.part import EmptyPartError, Part
-from orchestrator.analysis.variance import SHARED, Anova, adjusted_means, anova
+from orchestrator.analysis.variance import SHARED, Anova, anova
 from orchestrator.config.quantities import counted
 
 MAX_ROWS = 400  # of an analysis of variance, which inverts a matrix of rows by levels
@@ -171,75 +171,4 @@ IMPORTANCE = Part(
     "belongs to no setting alone, below 0 where settings hide each other's effect. All add up to 100 %. The "
     "intervals follow from the noncentrality of F (Steiger 2004). The importance of a setting is that of the values "
     "the sweep tries: a wider range would matter more.",
-)
-# The mean score at each level of each setting.
-
-_MOST_LEVELS = 12  # of a setting in the figure; its table has all
-
-
-def prepare_means(selection: Selection) -> Shown:
-    """`variance.adjusted_means` of the selected corpus over the trials that `prepare_importance` analyses, with the
-    name of each `setting`.
-    """
-    rows, labels, note = _analysed(of_corpus(selection))
-    table = adjusted_means(rows, list(labels), selection.column)
-    if not set(table["factor"]) - _OF_FREEZE:
-        raise EmptyPartError(_NOTHING)
-    return Shown(table.assign(setting=table["factor"].map(labels)), note and f"{note}.", selection.value_name)
-
-
-def _level(key: str, value: object) -> str:
-    if key == "embeddings":
-        return "frozen" if value else "trained"
-    return f"{value:,}" if isinstance(value, int | np.integer) else name(value, 28)
-
-
-def draw_means(info: Shown, look: Look) -> Figure:
-    """A panel per setting, a mark with its interval per level."""
-    groups = [(str(key), rows.head(_MOST_LEVELS)) for key, rows in info.table.groupby("factor", sort=False)]
-    row_labels = [[f"{_level(key, row.level)} (n={row.n})" for row in rows.itertuples()] for key, rows in groups]
-    titles = [f"<b>{name(rows['setting'].iloc[0])}</b>" for _, rows in groups]
-    drawn = row_panels(look, axis(f"adjusted mean of {info.value_name} (%)"), titles, row_labels, row_height=_BAR)
-    marks = [
-        {
-            "type": "scatter", "mode": "markers", "yaxis": axis_name(n), "x": numbers(rows["mean"], 100, 2),
-            "y": list(range(len(rows))), "error_x": interval_bars(rows, look.muted, scale=100),
-            "marker": {"size": 10, "color": look.line(0), "line": {"width": 1, "color": look.text}},
-            "customdata": list(zip(labels, numbers(rows["low"], 100, 2), numbers(rows["high"], 100, 2), strict=True)),
-            "hovertemplate": "%{customdata[0]}: %{x:.2f} (%{customdata[1]} to %{customdata[2]})<extra></extra>",
-        }
-        for n, ((_, rows), labels) in enumerate(zip(groups, row_labels, strict=True))
-    ]  # fmt: skip
-    cut = [f"The first {_MOST_LEVELS} values of each setting are drawn."]
-    longest = info.table["factor"].value_counts().max()
-    notes = [info.note, *(cut if longest > _MOST_LEVELS else [])]
-    return with_note({"data": marks, "layout": drawn}, look, *notes)
-
-
-def means_table(info: Shown) -> pd.DataFrame:
-    """One row per setting and value."""
-    t = info.table
-    return pd.DataFrame(
-        {
-            "setting": t["setting"],
-            "value": [_level(key, value) for key, value in zip(t["factor"], t["level"], strict=True)],
-            **hundredths(t, mean=f"adjusted mean of {info.value_name} (%)", low="95 % from (%)", high="95 % to (%)"),
-            "trials": t["n"],
-        }
-    )
-
-
-MEANS = Part(
-    "matters-means",
-    "Score at each value of a setting",
-    "Mean score at each value, adjusted for the other settings, with its 95 % interval.",
-    prepare_means,
-    means_table,
-    draw_means,
-    if_any=True,
-    method="Population marginal means (Searle, Speed and Milliken 1980) of the analysis of variance above: what its "
-    "model of main effects predicts at a value, averaged over all values of the other settings with equal weights. A "
-    "plain mean would credit a value with the easier settings in which it was tried. The intervals are Student's t "
-    "over the residuals; they describe the settings of this sweep and decide nothing: losses against the baseline "
-    "are above.",
 )

@@ -77,47 +77,6 @@ def anova(frame: pd.DataFrame, factors: Sequence[str], value: str = "score") -> 
     return Anova(table[_COLUMNS], dropped, len(rows), 1 - left / total)
 
 
-def adjusted_means(frame: pd.DataFrame, factors: Sequence[str], value: str = "score") -> pd.DataFrame:
-    """The mean of `value` at each level of each factor, adjusted for the others by the model of `anova`.
-
-    What the model predicts there, averaged over all levels of the other factors with equal weights (population marginal
-    means: S. Searle, F. Speed and G. Milliken, The American Statistician 34 (1980), 216-221): in a sweep with gaps a
-    level is not credited with the easier settings it was tried in. The 95 % interval is Student's t over the residuals,
-    in which interactions and seeds are.
-
-    Returns:
-        One row per factor that `anova` keeps and level: `factor`, `level` (as in `frame`, ascending), `mean`, `low`,
-        `high`, `n` (trials). They are NaN where the sweep does not determine them, and the ends without a residual.
-
-    Raises:
-        ValueError: As `anova`.
-    """
-    require(frame, [*factors, value])
-    rows = frame[measured(frame, value)]
-    refuse_twice(rows)
-    dummies, _ = _kept(rows, factors)
-    if not dummies:
-        return pd.DataFrame(columns=["factor", "level", "mean", "low", "high", "n"])
-    scores, design = numbers(rows, value), np.hstack([np.ones((len(rows), 1)), *dummies.values()])
-    inverse = np.linalg.pinv(design)  # in sweeps with gaps the columns may depend on each other
-    effects = inverse @ scores
-    df = len(rows) - np.linalg.matrix_rank(design)
-    mean_square = float(((scores - design @ effects) ** 2).sum()) / df if df else np.nan
-    tables = []
-    for name in dummies:
-        codes, levels = pd.factorize(rows[name], use_na_sentinel=False)
-        own = np.eye(len(levels))[:, 1:]
-        evenly = {other: np.full((len(levels), d.shape[1]), 1 / (d.shape[1] + 1)) for other, d in dummies.items()}
-        weights = np.hstack([np.ones((len(levels), 1)), *(evenly | {name: own}).values()])  # (levels, coefficients)
-        # Estimable (Searle): the combination lies in the rows of the design, whichever inverse is taken.
-        is_known = np.isclose(weights @ inverse @ design, weights, atol=1e-8).all(axis=1)
-        means = np.where(is_known, weights @ effects, np.nan)
-        half = special.stdtrit(df, 1 - _TAIL) * np.sqrt(mean_square * ((weights @ inverse) ** 2).sum(axis=1))
-        table = {"factor": name, "level": levels, "mean": means, "low": means - half, "high": means + half}
-        tables.append(pd.DataFrame({**table, "n": np.bincount(codes)}).sort_values("level", kind="stable"))
-    return pd.concat(tables, ignore_index=True)
-
-
 def _kept(rows: pd.DataFrame, factors: Sequence[str]) -> tuple[dict[str, Floats], dict[str, str]]:
     """Dummy columns (rows, levels - 1) of the factors that can be told apart, and why the others cannot."""
     dummies: dict[str, Floats] = {}

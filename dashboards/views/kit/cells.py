@@ -5,7 +5,6 @@ A cell is a setting: everything that two trials have in common but the seed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -200,19 +199,11 @@ def _label(row: Any, *, several: bool) -> str:
     return f"{label}<br>{row.train_size:,}<br>n={row.n}" if several else f"{label}<br>n={row.n}"
 
 
-def with_cells(rows: pd.DataFrame, trials: pd.DataFrame, *more: str) -> pd.DataFrame:
-    """A table with a `cell` in each row, with `KEYS` and `more` columns of their trials, the shallowest cell first."""
-    new = [key for key in dict.fromkeys((*KEYS, *more)) if key == "cell" or key not in rows]
+def with_cells(rows: pd.DataFrame, trials: pd.DataFrame) -> pd.DataFrame:
+    """A table with a `cell` in each row, with `KEYS` of their trials, the shallowest cell first."""
+    new = [key for key in KEYS if key == "cell" or key not in rows]
     table = rows.merge(trials.drop_duplicates("cell")[new], on="cell")
     return table.sort_values(["depth", "strategy", "embeddings"], kind="stable", ignore_index=True)
-
-
-def panel_titles(table: pd.DataFrame, where: Sequence[str]) -> list[str]:
-    """What tells the panels of a table with a `panel` apart, of the columns `where`; the corpus if nothing does."""
-    heads = table.drop_duplicates("panel")
-    varying = [key for key in where if heads[key].nunique() > 1] or ["corpus"]
-    rows = heads[varying].astype(object).to_numpy().tolist()
-    return [", ".join(f"{word:,}" if isinstance(word, int) else str(word) for word in row) for row in rows]
 
 
 def verdicts(table: pd.DataFrame) -> list[str]:

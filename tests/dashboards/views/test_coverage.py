@@ -19,7 +19,6 @@ from dashboards.views.coverage import (
     progress,
 )
 from dashboards.views.kit.cards import answers_of_page
-from dashboards.views.scores import prepare_stability
 from tests.builders import make_spec
 from tests.dashboards.stores import Invented, append, specs, write_store
 from tests.dashboards.views.made import made
@@ -100,17 +99,3 @@ def test_a_stopped_sweep_comes_with_the_command_that_resumes_it(tmp_path: Path) 
     words = str(progress(made(tmp_path / "s", half)))
     assert f"permafrost launch --sweep made-up.yaml --store {tmp_path / 's'}" in words
     assert progress(made(tmp_path / "whole")) == []
-
-
-def test_broken_and_collapsed_trials_are_counted_by_cell(tmp_path: Path) -> None:
-    share = 500 / 820  # of the most frequent label of the made-up tags, a made-up trial's constant score
-    made_so = Invented(
-        noise=0.0,
-        score=lambda spec: share if spec.freeze.depth == 6 else 0.9,
-        state=lambda spec: "diverged" if spec.freeze.depth == 4 and spec.seed == 0 else "completed",
-    )
-    table = prepare_stability(made(tmp_path / "s", made_so, trials=specs(train_sizes=(200,))))
-    table = table.set_index("freeze")
-    assert table["broken"].to_dict() == {"none": 0, "first 2": 0, "alternating": 0, "first 4": 1, "all": 0}
-    assert table["collapsed"].to_dict() == {"none": 0, "first 2": 0, "alternating": 0, "first 4": 0, "all": 3}
-    assert table.loc["all", "share"] == 1.0

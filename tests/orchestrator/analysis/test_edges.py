@@ -11,7 +11,6 @@ import pytest
 from orchestrator.analysis.decide import decide, loss_table
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.analysis.describe import describe_cells
-from orchestrator.analysis.losses import instability
 from orchestrator.analysis.rows import usable
 from orchestrator.analysis.savings import savings
 from orchestrator.analysis.variance import anova
@@ -33,7 +32,6 @@ FUNCTIONS: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
     "what a decision takes": lambda frame: decide(frame).missing,
     "savings": savings,
     "anova": lambda frame: anova(frame, ["freeze", "seed"]).table,
-    "instability": instability,
 }
 
 

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from orchestrator.analysis.losses import LEAST_FALL, clopper_pearson, collapses, has_collapsed, instability
+from orchestrator.analysis.losses import LEAST_FALL, clopper_pearson, collapses, has_collapsed
 from tests.examples import each
-from tests.orchestrator.analysis.frames import trials
 from trials.record import loss_fall
 
 DECAY = np.exp(-np.arange(200) / 100)
@@ -40,21 +39,6 @@ def test_a_loss_at_the_entropy_of_the_labels_or_without_a_value_did_not_fall() -
     assert flat < LEAST_FALL < falls
     assert loss_fall([0.7, 0.3, np.nan]) == -1
     assert loss_fall([0.7]) is None
-
-
-def test_instability_counts_what_is_evidence() -> None:
-    frame = trials({"none": [0.6, 0.9, 0.9, 0.9, 0.9], "first 1": [0.9]})
-    frame = frame.assign(collapsed=[1.0, np.nan, np.nan, 0.0, 0.0, np.nan])
-    frame.loc[[1, 2, 5], "state"] = ["out_of_memory", "lost", "running"]
-    found = instability(frame).set_index("cell")
-    columns = ["n", "broken", "collapsed", "judged", "excluded"]
-    assert found.loc["none", columns].tolist() == [4, 1, 1, 3, 1]
-    assert found.loc["first 1", columns].tolist() == [0] * 5
-    assert found.loc["none", "share"] == 0.5
-    assert np.isnan(found.loc["first 1", ["share", "low", "high"]].to_numpy(dtype=float)).all()
-    frame = trials({"none": [0.6, 0.9]}, state=["failed", "completed"])
-    assert instability(frame).iloc[0][["collapsed", "judged", "share"]].tolist() == [0, 0, 0.5]
-    assert len(instability(trials({}))) == 0
 
 
 @given(st.integers(0, 12), st.integers(1, 12), st.sampled_from([0.9, 0.95]))

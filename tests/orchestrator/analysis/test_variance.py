@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from orchestrator.analysis.variance import adjusted_means, anova
+from orchestrator.analysis.variance import anova
 from tests.examples import each
 from tests.orchestrator.analysis.frames import sweep, trials
 
@@ -50,31 +50,6 @@ def test_unbalanced_factors_are_those_of_statsmodels_type_two() -> None:
             theirs.loc[label].tolist(), nan_ok=True
         )
     assert set(ours["n"]) == {60}
-
-
-@pytest.mark.parametrize(("own", "other"), [("depth", "size"), ("size", "depth")])
-def test_adjusted_means_are_the_coefficients_of_statsmodels_beside_effects_that_add_up_to_zero(
-    own: str, other: str
-) -> None:
-    from statsmodels.formula.api import ols
-
-    frame = crossed(np.random.default_rng(0))
-    theirs = ols(f"score ~ 0 + C({own}) + C({other}, Sum)", frame).fit()
-    ours = adjusted_means(frame, ["depth", "size"]).set_index("factor").loc[own]
-    n = len(ours)
-    assert ours["mean"].tolist() == pytest.approx(theirs.params[:n].tolist())
-    assert ours[["low", "high"]].to_numpy() == pytest.approx(theirs.conf_int().to_numpy()[:n])
-    assert ours["n"].tolist() == frame[own].value_counts().sort_index().tolist()
-
-
-def test_a_level_that_a_sweep_with_gaps_does_not_determine_has_no_mean() -> None:
-    rows = [("a", 1, 0.0), ("a", 1, 0.2), ("a", 2, 1.0), ("b", 1, 0.4), ("c", 3, 0.7), ("c", 3, 0.9)]
-    found = adjusted_means(pd.DataFrame(rows, columns=["corpus", "size", "score"]), ["corpus", "size"])
-    assert found["mean"].isna().all()  # what c and 3 do cannot be told apart, and each mean averages over both
-    known = adjusted_means(pd.DataFrame(rows[:4], columns=["corpus", "size", "score"]), ["corpus", "size"])
-    assert known["mean"].tolist() == pytest.approx([0.55, 0.85, 0.25, 1.15])
-    assert known["low"].notna().all()
-    assert len(adjusted_means(pd.DataFrame({"depth": [1, 1], "score": [0.1, 0.2]}), ["depth"])) == 0
 
 
 def test_factors_without_information_are_dropped_and_named() -> None:
