@@ -16,12 +16,12 @@ import contextlib
 import os
 import re
 import threading
+from collections import OrderedDict
 from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import pyarrow as pa
-from cachetools import LRUCache
 from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import GCSStore, S3Store
 
@@ -54,8 +54,8 @@ _FAULT = re.compile(rf"status code: 4(?!08|09|25|29)\d\d|Received redirect|{_NO_
 _CAUSE = re.compile(r'(?:message|error): "[^"\n]+"|InvalidCertificate\([\s\w(]*|TimedOut|IncompleteMessage')
 _LONGEST_MESSAGE = 400
 
-# What this process has read, by address and name: objects never change, so each is fetched once.
-_cache: LRUCache[str, bytes] = LRUCache(CACHE_BYTES, getsizeof=len)
+# What this process has read, by address and name, the latest last: objects never change, so each is fetched once.
+_cache: OrderedDict[str, bytes] = OrderedDict()
 _cache_lock = threading.Lock()
 
 
@@ -141,10 +141,14 @@ class ObjectStorage(Storage):
         key = f"{self.address} {self._named(name)}"
         with _cache_lock:
             content = _cache.get(key)
+            if content is not None:
+                _cache.move_to_end(key)
         if content is None:
             content = self.read(name)
-            with _cache_lock, contextlib.suppress(ValueError):  # it may be too large
+            with _cache_lock:
                 _cache[key] = content
+                while sum(map(len, _cache.values())) > CACHE_BYTES:
+                    _cache.popitem(last=False)
         return pa.BufferReader(content)
 
     def read(self, name: str) -> bytes:

@@ -50,7 +50,7 @@ def liar(monkeypatch: pytest.MonkeyPatch) -> Iterator[Liar]:
 
 def fetch() -> str:
     with pytest.raises(DataError) as error:
-        fetch_treebank(NAME, RELEASE, offline=False, waits=())
+        fetch_treebank(NAME, RELEASE, offline=False)
     return str(error.value)
 
 
@@ -99,7 +99,7 @@ def test_a_listing_that_is_none_is_one_message(body: bytes, liar: Liar) -> None:
 def test_a_file_longer_than_listed_is_not_read_to_its_end(liar: Liar, here: Path) -> None:
     liar.answer = Reply(body=b"x" * 50_000_000)
     with pytest.raises(DataError, match="its digest is"):
-        download(Remote(f"{liar.url}/x", 3, git_digest(b"abc")), here / "x", waits=())
+        download(Remote(f"{liar.url}/x", 3, git_digest(b"abc")), here / "x")
     assert list(here.iterdir()) == []
 
 
@@ -114,7 +114,7 @@ def test_a_password_in_an_address_is_in_no_message(host: str, path: str, monkeyp
         get_json(url)
     assert "hush" not in str(error.value)
     with pytest.raises(DataError) as error:
-        download(Remote(url, 3, "0" * 40), Path("x"), waits=())
+        download(Remote(url, 3, "0" * 40), Path("x"))
     assert "hush" not in str(error.value)
     monkeypatch.setenv("PERMAFROST_UD_URL", url.replace("\0", ""))
     assert "hush" not in fetch()

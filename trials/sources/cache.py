@@ -81,13 +81,6 @@ class FetchedCorpus:
     digests: tuple[str, ...]
     hidden: tuple[str, ...] = ()
 
-    def damaged(self) -> str | None:
-        """The first of its files whose bytes are not those that were fetched; None if all are."""
-        for file, digest in zip(self.files, self.digests, strict=True):
-            if not has_digest(self.folder / file, digest):
-                return file
-        return None
-
     @property
     def splits(self) -> dict[str, tuple[Path, ...]]:
         """The files of every split by the source's split name (on the hub `dev` is mostly called `validation`)."""
@@ -124,23 +117,13 @@ def read_manifest(folder: Path) -> FetchedCorpus | None:
 def whole_corpus(folder: Path) -> FetchedCorpus | None:
     """The corpus in a folder, for whoever reads its files; None if it is not there with the bytes that were fetched."""
     corpus = read_manifest(folder)
-    return corpus if corpus is not None and corpus.damaged() is None else None
-
-
-def why_not_here(folder: Path | None) -> str:
-    """Why `whole_corpus` finds none in a folder, as the end of a sentence about it."""
-    corpus = None if folder is None else read_manifest(folder)
-    if corpus is None or (file := corpus.damaged()) is None:
-        return "is not on this machine"
-    return f"is damaged on this machine ({folder}/{file} has other bytes than were fetched)"
-
-
-def has_digest(path: Path, sha256: str) -> bool:
-    """Whether a file is there with these bytes."""
     try:
-        return digest_of(path).hex() == sha256
+        is_whole = corpus and all(
+            digest_of(folder / file).hex() == digest for file, digest in zip(corpus.files, corpus.digests, strict=True)
+        )
     except OSError:
-        return False
+        return None
+    return corpus if is_whole else None
 
 
 def is_plain(name: object) -> TypeGuard[str]:
@@ -230,9 +213,6 @@ def discard(path: Path) -> None:
 def locked_folder(folder: Path) -> Iterator[None]:
     """Create a folder and lock it: a second process waits, and then finds the files there. Raises DataError."""
     with writing(folder):
-        lock = locked(folder / ".lock")
-        lock.acquire()
-    try:
+        lock = locked(folder / ".lock").acquire()
+    with lock:
         yield
-    finally:
-        lock.release()

@@ -1,17 +1,14 @@
-"""Download one file of a git repository over HTTP: whole, of the size and with the digest that the listing says.
+"""Files and listings of a git repository over HTTP; a file has the size and digest that its listing says.
 
-`huggingface_hub` and `datasets` fetch from the hub alone; treebanks of Universal Dependencies are on GitHub. A file
-whose connection was cut is fetched again, in the same run or in the next; files that are whole are not.
+`huggingface_hub` and `datasets` fetch from the hub alone; treebanks of Universal Dependencies are on GitHub.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-import time
-from collections.abc import Sequence
-from datetime import UTC, datetime
-from functools import cache
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,14 +18,14 @@ from trials.errors import DataError
 from trials.sources.cache import Progress, no_progress, writing
 
 if TYPE_CHECKING:
-    import ssl
+    from huggingface_hub.utils import httpx
 
-    import httpx2
-
-WAITS = (1.0, 2.0, 4.0, 8.0)  # seconds before the second, third, ... attempt
 _TIMEOUT_S = 30.0
 LARGEST_FILE = 4 << 30  # bytes; ten times the largest treebank
 _TOKEN_HOST = "api.github.com"  # noqa: S105 - the only host that GITHUB_TOKEN is sent to
+_ACCESS = "access refused. Remove or renew GITHUB_TOKEN if it is set; else a proxy may block the address"
+_LIMIT = "too many requests from this address. Try again in an hour, or set GITHUB_TOKEN"
+_STATUS = {401: _ACCESS, 403: _ACCESS, 404: "no such file. It may have been moved or deleted", 429: _LIMIT}
 
 
 class Remote(NamedTuple):
@@ -44,10 +41,6 @@ class Remote(NamedTuple):
     sha1: str
 
 
-class _Cut(Exception):  # noqa: N818
-    """The connection was cut, or the server is overloaded: worth another attempt."""
-
-
 def blob_digest(path: Path) -> str:
     """The digest by which git identifies a file's content."""
     start = hashlib.sha1(b"blob %d\0" % path.stat().st_size, usedforsecurity=False)
@@ -55,19 +48,24 @@ def blob_digest(path: Path) -> str:
         return hashlib.file_digest(file, lambda: start).hexdigest()
 
 
-def download(remote: Remote, path: Path, *, progress: Progress = no_progress, waits: Sequence[float] = WAITS) -> None:
+def download(remote: Remote, path: Path, *, progress: Progress = no_progress) -> None:
     """Download a file to `path` and verify it; if a verified file already exists, no request is made.
 
     Raises:
-        DataError: no connection, a refusal of the server, still incomplete after all attempts, other content than
-            listed (it is discarded), or a disk that cannot be written.
+        DataError: no connection, or one that was cut; a refusal of the server, other content than listed (it is
+            discarded), or a disk that cannot be written.
     """
-    _check_url(remote.url)
+    part = path.with_name(f"{path.name}.part")
     with writing(path):
         if path.is_file() and blob_digest(path) == remote.sha1:
             return
-        part = path.with_name(f"{path.name}.part")
-        _attempt(remote, part, progress, waits)
+        with _client(remote.url) as http, http.stream("GET", remote.url) as answer, part.open("wb") as file:
+            _refuse(answer, remote.url)
+            for chunk in answer.iter_bytes():
+                file.write(chunk)
+                progress(path.name, file.tell(), remote.size)
+                if file.tell() > remote.size:  # more than listed: the digest is wrong in any case
+                    break
         digest = blob_digest(part)
         if digest != remote.sha1:
             part.unlink()
@@ -78,148 +76,71 @@ def download(remote: Remote, path: Path, *, progress: Progress = no_progress, wa
         part.replace(path)
 
 
-def _attempt(remote: Remote, part: Path, progress: Progress, waits: Sequence[float]) -> None:
-    with client() as http:
-        for wait in (0.0, *waits):
-            time.sleep(wait)
-            try:
-                return _stream(http, remote, part, progress)
-            except _Cut as cut:
-                reason = str(cut)
-    raise DataError(
-        f"{shown(remote.url)}: still incomplete after {len(waits) + 1} tries ({reason}). "
-        "Run the same command again; it keeps the files that are whole."
-    )
-
-
-def _stream(http: httpx2.Client, remote: Remote, part: Path, progress: Progress) -> None:
-    import httpx2
-
-    have = 0
-    try:
-        with http.stream("GET", remote.url) as answer, part.open("wb") as file:
-            if answer.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
-                raise _Cut(f"the server answered {answer.status_code}")
-            refuse(answer, remote.url)
-            for chunk in answer.iter_bytes():
-                file.write(chunk)
-                have += len(chunk)
-                progress(part.stem, have, remote.size)
-                if have > remote.size:  # more than listed: the digest is wrong in any case
-                    return
-    except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
-        raise _no_connection(remote.url, error) from error
-    except (httpx2.TransportError, httpx2.DecodingError, httpx2.TooManyRedirects, httpx2.InvalidURL) as error:
-        raise _Cut(str(error) or type(error).__name__) from error
-    if have < remote.size:
-        raise _Cut("the connection was cut")
-
-
-def _check_url(url: str) -> None:
-    """Raise DataError unless an address, which may come from a listing, is one of the web."""
-    try:
-        parts = urlsplit(url)
-        host = (parts.hostname or "").encode("idna")
-        fits = parts.scheme in ("http", "https") and bool(host) and (parts.port or 1) > 0 and url.isprintable()
-    except ValueError:  # UnicodeError is one
-        fits = False
-    if not fits:
-        raise DataError(f"{shown(url)}: not a web address. Check PERMAFROST_UD_URL.")
-
-
-def client() -> httpx2.Client:
-    """An HTTP client that follows redirects and requests uncompressed bytes, so that sizes can be compared.
-
-    Raises:
-        DataError: an invalid proxy in the environment; the message does not repeat it, as it may hold a password.
-    """
-    import httpx2
-
-    headers = {"Accept-Encoding": "identity", "User-Agent": "permafrost"}
-    try:
-        return httpx2.Client(verify=_certificates(), follow_redirects=True, timeout=_TIMEOUT_S, headers=headers)
-    except (ValueError, ImportError, httpx2.InvalidURL) as error:
-        raise DataError(
-            "a proxy in HTTP_PROXY, HTTPS_PROXY or ALL_PROXY cannot be used. Write http://host:port, or unset it."
-        ) from error
-
-
-@cache
-def _certificates() -> ssl.SSLContext:
-    """The authorities that are trusted, read once for all files and proxies: it takes longer than a small file."""
-    import httpx2
-
-    return httpx2.create_ssl_context()
-
-
 def get_json(url: str) -> Any:
     """The JSON document at an address, e.g. a listing of files.
 
     Raises:
-        FileNotFoundError: the server has no such document; the text is the server's.
+        FileNotFoundError: the server has no such document.
         DataError: no connection, another refusal, or not JSON.
     """
-    import httpx2
-
-    _check_url(url)
-    try:
-        with client() as http:
-            answer = http.get(url, headers=_login(url))
-    except (httpx2.TransportError, httpx2.DecodingError, httpx2.TooManyRedirects, httpx2.InvalidURL) as error:
-        raise _no_connection(url, error) from error
+    token = os.environ.get("GITHUB_TOKEN")
+    with _client(url) as http:
+        is_sent = token and urlsplit(url).hostname == _TOKEN_HOST
+        answer = http.get(url, headers={"Authorization": f"Bearer {token}"} if is_sent else {})
     if answer.status_code == HTTPStatus.NOT_FOUND:
-        raise FileNotFoundError(_words(answer))
-    refuse(answer, url)
+        raise FileNotFoundError
+    _refuse(answer, url)
     try:
         return answer.json()
     except (ValueError, RecursionError) as error:
         raise DataError(f"{shown(url)}: the answer is not JSON. It may come from a proxy or a log-in page.") from error
 
 
-def _login(url: str) -> dict[str, str]:
-    token = os.environ.get("GITHUB_TOKEN")
-    return {"Authorization": f"Bearer {token}"} if token and urlsplit(url).hostname == _TOKEN_HOST else {}
+@contextmanager
+def _client(url: str) -> Iterator[httpx.Client]:
+    """An HTTP client for one address, with the errors of its requests translated.
 
+    It follows redirects, and requests uncompressed bytes, so that sizes can be compared.
 
-def _words(answer: httpx2.Response) -> str:
+    Raises:
+        DataError: no address of the web, an invalid proxy in the environment (the message does not repeat it, as it
+            may hold a password), or no connection.
+    """
+    from huggingface_hub.utils import httpx
+
     try:
-        return str(answer.json()["message"])
-    except (ValueError, LookupError, TypeError, RecursionError):
-        return answer.reason_phrase
+        parts = urlsplit(url)  # it may come from a listing
+        host = (parts.hostname or "").encode("idna")
+        fits = parts.scheme in ("http", "https") and bool(host) and (parts.port or 1) > 0 and url.isprintable()
+    except ValueError:  # UnicodeError is one
+        fits = False
+    if not fits:
+        raise DataError(f"{shown(url)}: not a web address. Check PERMAFROST_UD_URL.")
+    headers = {"Accept-Encoding": "identity", "User-Agent": "permafrost"}
+    try:
+        client = httpx.Client(follow_redirects=True, timeout=_TIMEOUT_S, headers=headers)
+    except (ValueError, ImportError, httpx.InvalidURL) as error:
+        raise DataError(
+            "a proxy in HTTP_PROXY, HTTPS_PROXY or ALL_PROXY cannot be used. Write http://host:port, or unset it."
+        ) from error
+    try:
+        with client:
+            yield client
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise DataError(
+            f"{shown(url)}: cannot be fetched ({error or type(error).__name__}). Check the network and the proxy "
+            "settings, and run the same command again; or work with what is on this machine (--offline)."
+        ) from error
 
 
-def refuse(answer: httpx2.Response, url: str) -> None:
+def _refuse(answer: httpx.Response, url: str) -> None:
     """Raise DataError with a reason and advice unless the server answered with success."""
-    status = answer.status_code
     if answer.is_success:
         return
-    limited = status == HTTPStatus.FORBIDDEN and answer.headers.get("X-RateLimit-Remaining") == "0"
-    if status == HTTPStatus.TOO_MANY_REQUESTS or limited:
-        why = f"too many requests from this address. Try again {_when(answer)}, or set GITHUB_TOKEN"
-    elif status == HTTPStatus.NOT_FOUND:
-        why = "no such file. It may have been moved or deleted"
-    elif status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
-        why = "access refused. Remove or renew GITHUB_TOKEN if it is set; else a proxy may block the address"
-    else:
-        why = "unexpected answer. Try again later"
-    raise DataError(f"{shown(url)}: {why} (HTTP {status}).")
-
-
-def _when(answer: httpx2.Response) -> str:
-    reset, wait = answer.headers.get("X-RateLimit-Reset", ""), answer.headers.get("Retry-After", "")
-    if wait.isdigit():
-        return f"in {wait} s"
-    try:
-        return f"after {datetime.fromtimestamp(int(reset), UTC):%H:%M} UTC"
-    except (ValueError, OverflowError, OSError):  # not given, or not a valid time
-        return "in some minutes"
-
-
-def _no_connection(url: str, error: Exception) -> DataError:
-    return DataError(
-        f"{shown(url)}: cannot connect ({error or type(error).__name__}). Check the network and the proxy settings, "
-        "or work with what is on this machine (--offline)."
-    )
+    why = _STATUS.get(answer.status_code, "unexpected answer. Try again later")
+    if answer.headers.get("X-RateLimit-Remaining") == "0":
+        why = _LIMIT
+    raise DataError(f"{shown(url)}: {why} (HTTP {answer.status_code}).")
 
 
 def shown(url: str) -> str:

@@ -9,7 +9,7 @@ import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,6 +70,11 @@ class Repo:
         return is_commit(self.revision)
 
     @property
+    def asked(self) -> dict[str, Any]:
+        """Kind and revision, as the hub's library takes them."""
+        return {"repo_type": self.kind.removesuffix("s"), "revision": self.revision}
+
+    @property
     def folder_name(self) -> str:
         """The name as one folder; the hub allows no `--` in names."""
         return self.name.replace("/", "--")
@@ -100,7 +105,7 @@ def is_repo_name(name: str) -> bool:
 def cached_snapshots(repo: Repo) -> Iterator[tuple[Repo, Path]]:
     """The commit that a revision had when it was last fetched, by whichever program, and its folder in the hub's cache.
 
-    The oldest repositories have two names, one with and one without owner, and may be there under either.
+    A name without owner, as the oldest repositories have, may be there with one.
 
     Raises:
         DataError, ModelError: the cache has repositories of several owners by a name without owner.
@@ -108,24 +113,18 @@ def cached_snapshots(repo: Repo) -> Iterator[tuple[Repo, Path]]:
     from huggingface_hub import HfApi, constants
     from huggingface_hub.errors import RevisionResolutionError
 
-    cache, (owner, _, short) = Path(constants.HF_HUB_CACHE), repo.name.rpartition("/")
-    if owner:  # a commit is the same under either name, a branch perhaps not
-        names = [repo.name, *([short] if repo.is_pinned and is_repo_name(short) else [])]
-    else:
-        folders = sorted(cache.glob(f"{repo.kind}--*--{short}"))
-        names = [short, *(path.name.removeprefix(f"{repo.kind}--").replace("--", "/") for path in folders)]
-        if len(names) > 2 and not repo.is_pinned:
+    cache, start, names = Path(constants.HF_HUB_CACHE), f"{repo.kind}--", [repo.name]
+    if "/" not in repo.name:
+        owned = sorted(path.name.removeprefix(start) for path in cache.glob(f"{start}*--{repo.name}"))
+        names += [name.replace("--", "/") for name in owned]
+        if len(owned) > 1 and not repo.is_pinned:
             raise repo.error(f"{repo}: the cache has several of this name. Say which: {', '.join(names[1:])}.")
     for name in names:
-        folder = cache / f"{repo.kind}--{name.replace('/', '--')}"
+        at = Repo(repo.kind, name, repo.revision)
         with suppress(RevisionResolutionError, OSError, ValueError):
-            kind = repo.kind.removesuffix("s")
-            found = HfApi().resolve_revision(name, repo_type=kind, revision=repo.revision, local_files_only=True)
-            if is_commit(found.resolved):
-                yield (
-                    Repo(repo.kind, name if "/" in name else repo.name, found.resolved),
-                    folder / "snapshots" / found.resolved,
-                )
+            commit = HfApi().resolve_revision(name, local_files_only=True, **at.asked).resolved
+            if is_commit(commit):
+                yield replace(at, revision=commit), cache / f"{start}{at.folder_name}" / "snapshots" / commit
 
 
 def looked_up(repo: Repo) -> tuple[Repo, Any]:
@@ -135,10 +134,8 @@ def looked_up(repo: Repo) -> tuple[Repo, Any]:
     """
     from huggingface_hub import HfApi
 
-    api, kind = HfApi(), repo.kind.removesuffix("s")
-    info: Any = api.repo_info(repo.name, repo_type=kind, revision=repo.revision, timeout=_TIMEOUT_S)
-    found = api.resolve_revision(info.id, repo_type=kind, revision=repo.revision)
-    return Repo(repo.kind, info.id, found.resolved), info
+    info: Any = HfApi().repo_info(repo.name, timeout=_TIMEOUT_S, **repo.asked)
+    return Repo(repo.kind, info.id, HfApi().resolve_revision(info.id, **repo.asked).resolved), info
 
 
 @contextmanager
@@ -148,23 +145,23 @@ def calling(repo: Repo) -> Iterator[None]:
     Raises:
         DataError, ModelError: by the repository's kind; not found, gated, no connection, ...
     """
-    import httpx2
     from huggingface_hub.errors import HFValidationError
+    from huggingface_hub.utils import httpx
 
-    silence()
+    _silence()
     try:
         yield
-    except (httpx2.HTTPError, OSError, HFValidationError) as error:
+    except (httpx.HTTPError, OSError, HFValidationError) as error:
         raise repo.error(explain(error, repo)) from error
 
 
 def explain(error: BaseException, repo: Repo) -> str:
     """The message of an error: what went wrong and what to do, without any token."""
-    import httpx2
     from huggingface_hub import constants, errors
+    from huggingface_hub.utils import httpx
 
     cause: BaseException | None = error  # the libraries wrap errors
-    while cause and not isinstance(cause, (errors.HfHubHTTPError, httpx2.TransportError, errors.OfflineModeIsEnabled)):
+    while cause and not isinstance(cause, (errors.HfHubHTTPError, httpx.TransportError, errors.OfflineModeIsEnabled)):
         cause = cause.__cause__
     error = cause or error
     hub, reason = shown(constants.ENDPOINT), without_token(str(error)).rstrip(".") or type(error).__name__
@@ -184,7 +181,7 @@ def explain(error: BaseException, repo: Repo) -> str:
         ),
         errors.HfHubHTTPError: f", at {hub}: "
         + _STATUS.get(status, f"unexpected answer (HTTP {status}). Try again later."),
-        httpx2.TransportError: (
+        httpx.TransportError: (
             f": cannot reach {hub} ({reason}). Check the network, the proxy settings and HF_ENDPOINT, or work with "
             f"what is on this machine (--offline).{no_path}"
         ),
@@ -205,7 +202,7 @@ def without_token(text: str) -> str:
     return " ".join(re.sub(r"hf_\w{8,}", "***", text).split())
 
 
-def silence() -> None:
+def _silence() -> None:
     """Turn the libraries' progress bars and log messages off in this process; what we say of downloads is enough."""
     from huggingface_hub.utils.tqdm import disable_progress_bars
 

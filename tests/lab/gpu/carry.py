@@ -31,7 +31,7 @@ MACHINE = (
 )  # fmt: skip
 PACKAGES = (
     # the orchestrator's and the trials'
-    "annotated-doc", "annotated-types", "cachetools", "conllu", "httpcore2", "httpx2", "nvidia-ml-py", "obstore",
+    "annotated-doc", "annotated-types", "conllu", "httpcore2", "httpx2", "nvidia-ml-py", "obstore",
     "optuna", "colorlog", "pydantic", "pydantic-core", "truststore", "typer", "typing-extensions", "typing-inspection",
     "xxhash", "rich", "markdown-it-py", "mdurl", "pygments", "shellingham",
     # Ray's

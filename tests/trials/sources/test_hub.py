@@ -146,7 +146,7 @@ def test_rows_that_changed_in_the_cache_or_were_not_finished_are_made_again(hub:
     before = path.read_text()
     path.write_text(before.replace("positive", "negative", 1))
     path.with_name("validation.jsonl").touch()
-    assert f"is damaged on this machine ({path} has" in no_dataset(SST2, "sst2", commit(SST2), offline=True)
+    assert "not on this machine" in no_dataset(SST2, "sst2", commit(SST2), offline=True)
     assert (dataset(revision=commit(SST2)), path.read_text()) == (found, before)
     path.with_name("manifest.json").unlink()
     assert "not on this machine" in no_dataset(SST2, "sst2", commit(SST2), offline=True)
@@ -349,20 +349,13 @@ def test_a_name_is_the_newest_commit_under_the_hubs_own_name(hub: HubServer, nam
     assert fetched(name, newest) == found
 
 
-def test_a_commit_that_another_program_has_under_the_older_name_is_not_downloaded_again(hub: HubServer) -> None:
-    newest = commit(BERT, kind="models")
-    folder = cached_snapshot("bert-base-cased", newest, FILES)
-    assert fetched(BERT) == LocatedModel(folder, "bert-base-cased", f"hub:{BERT}@{newest}")
-    assert not any("resolve" in request.path for request in hub.asked())
-
-
 def test_a_file_whose_bytes_changed_in_the_cache_is_downloaded_again_alone(hub: HubServer) -> None:
     found = fetched(BERT)
     path = found.folder / "model.safetensors"
     before = path.read_bytes()
     path.write_bytes(bytes([before[0] ^ 1]) + before[1:])
     hub.asked()
-    assert "is damaged on this machine" in no_model(BERT, offline=True)
+    assert "is not on this machine" in no_model(BERT, offline=True)
     assert (fetched(BERT), path.read_bytes()) == (found, before)
     assert {request.path.rpartition("/")[2] for request in hub.asked() if "resolve" in request.path} == {path.name}
 

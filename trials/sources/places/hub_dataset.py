@@ -26,7 +26,6 @@ from trials.sources.cache import (
     is_plain,
     locked_folder,
     whole_corpus,
-    why_not_here,
     write_manifest,
     writing,
 )
@@ -84,16 +83,14 @@ def fetch_dataset(
 
 
 def _found(where: Repo, config: str | None, *, offline: bool, progress: Progress) -> FetchedCorpus:
-    barred, folder = forbidden(offline=offline, datasets=True), None
+    barred = forbidden(offline=offline, datasets=True)
     if barred or where.is_pinned:
-        commits = [at for at, _ in cached_snapshots(where)]
-        folders = [_dataset_folder(at, config) for at in commits]
+        folders = (_dataset_folder(at, config) for at, _ in cached_snapshots(where))
         if corpus := next(filter(None, map(whole_corpus, folders)), None):
             return corpus
-        folder = next(iter(folders), None)
     if barred:
         raise DataError(
-            f"{where} ({config or 'default'}, {where.revision}) {why_not_here(folder)} and {barred} forbids the "
+            f"{where} ({config or 'default'}, {where.revision}) is not on this machine and {barred} forbids the "
             f"download; run `permafrost data fetch hub:{_name(where.name, config)}@{where.revision}` first.{where.near}"
         )
     with calling(where):

@@ -54,26 +54,24 @@ def fetch_model(
     """
     where = Repo("models", repo, MAIN if revision is None else revision)
     with calling(where):
-        barred, damaged = forbidden(offline=offline), list[Path]()
-        if (barred or where.is_pinned) and (model := _cached_model(where, damaged, allow_pickle=allow_pickle)):
+        barred = forbidden(offline=offline)
+        if (barred or where.is_pinned) and (model := _cached_model(where, allow_pickle=allow_pickle)):
             return model
         if barred:
-            why = f"is damaged on this machine ({damaged[0]} has other bytes than were fetched)" if damaged else ""
             raise ModelError(
-                f"{where} ({where.revision}) {why or 'is not on this machine'} and {barred} forbids the download; run "
+                f"{where} ({where.revision}) is not on this machine and {barred} forbids the download; run "
                 f"`permafrost data fetch --sweep FILE` or the same command without {barred} first.{where.near}"
             )
         return _downloaded(where, allow_pickle=allow_pickle, progress=progress)
 
 
-def _cached_model(repo: Repo, damaged: list[Path], *, allow_pickle: bool) -> LocatedModel | None:
-    """The whole model that the cache holds of a repository; None if it holds none, or for `damaged` files."""
+def _cached_model(repo: Repo, *, allow_pickle: bool) -> LocatedModel | None:
+    """The whole model that the cache holds of a repository; None if it holds none."""
     for at, folder in cached_snapshots(repo):
         there = {path.name for path in folder.iterdir()} if (folder / CONFIG).is_file() else set()
         if there & {WEIGHTS, INDEX, PICKLE}:
             wanted = {*_model_files(repo, there, allow_pickle), *_shards(folder / INDEX)}
-            damaged += (folder / file for file in sorted(wanted & there) if not _is_whole(folder / file))
-            if wanted <= there and not damaged:
+            if wanted <= there and all(_is_whole(folder / file) for file in wanted):
                 return _located(at, folder)
     return None
 
@@ -89,7 +87,7 @@ def _is_whole(path: Path) -> bool:
     """
     stored = path.resolve()
     if stored.parent.name != "blobs":
-        return True
+        return stored.is_file()
     try:
         if _SHA256.fullmatch(stored.name):
             return digest_of(path).hex() == stored.name
@@ -103,20 +101,18 @@ def _downloaded(repo: Repo, *, allow_pickle: bool, progress: Progress) -> Locate
 
     at, info = looked_up(repo)
     files = _model_files(repo, {sibling.rfilename for sibling in info.siblings or ()}, allow_pickle)
-    damaged = list[Path]()
-    if model := _cached_model(at, damaged, allow_pickle=allow_pickle):
+    if model := _cached_model(at, allow_pickle=allow_pickle):
         return model._replace(source=at.source)
-    for path in damaged:
-        path.resolve().unlink(missing_ok=True)
+    for path in (cached / file for _, cached in cached_snapshots(at) for file in files):
+        if not _is_whole(path):  # what is there, with whichever bytes, is not downloaded
+            path.resolve().unlink(missing_ok=True)
     small, quiet = [file for file in files if file in (CONFIG, *_TOKENIZER_FILES)], bar_class("", no_progress)
     folder = Path(snapshot_download(at.name, revision=at.revision, allow_patterns=small, tqdm_class=quiet))
     model_shape(folder)  # refuses before the weights are downloaded
     snapshot_download(at.name, revision=at.revision, allow_patterns=files, tqdm_class=bar_class(repo.name, progress))
-    missing = sorted(file for file in {*files, *_shards(folder / INDEX)} if not (folder / file).is_file())
+    missing = sorted(file for file in {*files, *_shards(folder / INDEX)} if not _is_whole(folder / file))
     if missing:  # without a connection the library returns an incomplete snapshot
         raise ModelError(f"{repo}: {', '.join(missing)} were not downloaded. Run the same command to resume.")
-    if broken := [file for file in files if not _is_whole(folder / file)]:
-        raise ModelError(f"{folder / broken[0]}: has other bytes than its digest says. Delete it and try again.")
     return _located(at, folder)
 
 

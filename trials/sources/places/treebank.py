@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -20,10 +20,9 @@ from trials.sources.cache import (
     no_progress,
     read_manifest,
     whole_corpus,
-    why_not_here,
     write_manifest,
 )
-from trials.sources.download import LARGEST_FILE, WAITS, Remote, download, get_json, shown
+from trials.sources.download import LARGEST_FILE, Remote, download, get_json, shown
 from trials.sources.places.corpus_draft import CORPUS_SOURCES, DataDraft, Located, locate_splits, name_and_version
 from trials.sources.source import FileSource, Keys
 from trials.starter import BUNDLED_TREEBANKS
@@ -38,22 +37,15 @@ _LICENCE_WIDTH = 80
 T = TypeVar("T")
 
 
-def fetch_treebank(
-    name: str,
-    release: str | None,
-    *,
-    offline: bool,
-    progress: Progress = no_progress,
-    waits: Sequence[float] = WAITS,
-) -> FetchedCorpus:
+def fetch_treebank(name: str, release: str | None, *, offline: bool, progress: Progress = no_progress) -> FetchedCorpus:
     """A treebank's splits, licence and README, from the cache or else from its repository.
 
     $PERMAFROST_UD_URL names another server with the same interface. Without a release it is the newest of the
     repository, where downloads are forbidden the newest in the cache.
 
     Raises:
-        DataError: an invalid or unknown name or release; absent and `offline`; a download that failed, which the same
-            call resumes.
+        DataError: an invalid or unknown name or release; absent and `offline`; a download that failed, of which
+            the next one keeps the files that are whole.
     """
     _check(name, release)
     barred = forbidden(offline=offline)
@@ -67,13 +59,12 @@ def fetch_treebank(
         return corpus
     if barred or release is None:
         version = "" if release is None else f"@{release}"
-        why = why_not_here(folder if release else None)
         raise DataError(
-            f"{name}{version.replace('@', ' ')} {why} and {barred} forbids the download; "
+            f"{name}{version.replace('@', ' ')} is not on this machine and {barred} forbids the download; "
             f"run `permafrost data fetch ud:{name}{version}` first."
         )
     with locked_folder(folder):
-        return whole_corpus(folder) or _fetch(name, release, folder, progress, waits)
+        return whole_corpus(folder) or _fetch(name, release, folder, progress)
 
 
 def is_treebank_name(name: str) -> bool:
@@ -103,7 +94,7 @@ def _asked(path: str, what: str, way_out: str, read: Callable[[Any], T]) -> T:
     try:
         return read(get_json(url))
     except FileNotFoundError as error:
-        raise DataError(f"no treebank {what} at {shown(_api())} ({error}). {way_out}") from error
+        raise DataError(f"no treebank {what} at {shown(_api())}. {way_out}") from error
     except (LookupError, TypeError, AttributeError) as error:
         listed = "tags" if "/tags" in path else "files"
         raise DataError(f"{shown(url)}: not a listing of {listed}. Check PERMAFROST_UD_URL.") from error
@@ -119,12 +110,12 @@ def _api() -> str:
     return os.environ.get("PERMAFROST_UD_URL", API).rstrip("/")
 
 
-def _fetch(name: str, release: str, folder: Path, progress: Progress, waits: Sequence[float]) -> FetchedCorpus:
+def _fetch(name: str, release: str, folder: Path, progress: Progress) -> FetchedCorpus:
     remotes = _listing(name, release)
     if not any(file.endswith(".conllu") for file in remotes):
         raise DataError(f"{name} {release}: its repository has no file like *-ud-train.conllu. Choose another one.")
     for file, remote in remotes.items():
-        download(remote, folder / file, progress=progress, waits=waits)
+        download(remote, folder / file, progress=progress)
     source = f"ud:{name}@{release}"
     return write_manifest(folder, name=name, kind="ud", source=source, licence=_licence(folder, remotes), files=remotes)
 
