@@ -54,7 +54,7 @@ class Cuda:
 
     def of(self, name: str, result: Callable[..., Any], *, initialises: bool = False) -> Callable[..., Any]:
         def called(*args: Any, **kwargs: Any) -> Any:
-            calls.append(name)
+            calls.append(f"{name}(False)" if args and args[0] is False else name)
             self.initialised = self.initialised or initialises
             if name in NEEDS_CUDA and not self.initialised:
                 raise RuntimeError(NEEDS_CUDA[name])
@@ -131,6 +131,7 @@ def install() -> Cuda:
         setattr(real, name, cuda.of(name, result, initialises=True))
     real.Stream = Stream  # type: ignore[assignment,misc]
     real._lazy_init = real.init
+    torch.backends.cuda.enable_cudnn_sdp = cuda.of("enable_cudnn_sdp", torch.backends.cuda.enable_cudnn_sdp)
     # A build for CUDA asks the driver by these; a build for a CPU has no accelerator and does not.
     torch.accelerator.current_device_index = lambda: 0
     torch.accelerator.current_stream = lambda device=None: Stream()  # type: ignore[assignment,return-value]

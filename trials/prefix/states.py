@@ -26,6 +26,7 @@ from trials.tasks import TASKS
 from trials.tasks.task import Example, Split, unit_of
 from trials.training.batching import batches_by_length, collate, laid_end_to_end
 from trials.training.flops import training_flops
+from trials.training.step_rule import GPU_LENGTHS
 
 GPU_BATCH = 64
 ROW, SHORT = 512, 128  # subwords: of a row on a CPU, and of the longest example that shares one
@@ -192,6 +193,14 @@ def groups_to_run(examples: Sequence[Example], device: torch.device, first_posit
         yield row
 
 
+def padded_width(spec: TrialSpec, examples: Sequence[Example], device: torch.device) -> int:
+    """The subwords that a group is padded to, whose states are never read: on a GPU one of few, as in training."""
+    longest = max(len(example.ids) for example in examples)
+    if device.type == "cpu":
+        return longest
+    return min(-(-longest // GPU_LENGTHS) * GPU_LENGTHS, spec.max_length)
+
+
 @torch.inference_mode()
 def run_layers(
     spec: TrialSpec, layers: Any, examples: Sequence[Example], device: torch.device, first_position: int | None
@@ -213,7 +222,7 @@ def run_layers(
             states = layers(**row.inputs, position_ids=row.spans.positions).last_hidden_state.float()
         return [of_one.contiguous() for of_one in states[0].split(row.spans.lengths)[: len(examples)]]
     try:
-        batch = collate(examples, 0, device)  # the padding's states are never read
+        batch = collate(examples, 0, device, at_least=(padded_width(spec, examples, device), 0))
         with autocast(spec.precision, device):
             states = layers(**batch.inputs).last_hidden_state.float().cpu()
     except RuntimeError as error:

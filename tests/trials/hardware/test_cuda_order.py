@@ -52,7 +52,7 @@ def test_cuda_is_initialised_first_and_recorded_steps_have_the_losses_of_a_cpu(
     specs: list[TrialSpec], found: list[dict[str, Any]]
 ) -> None:
     _, whole, frozen, deberta = found
-    assert whole["calls"][:2] == ["init", "set_device"]
+    assert whole["calls"][:3] == ["init", "set_device", "enable_cudnn_sdp(False)"]
     checked = whole["calls"].index("CUDAGraph")
     assert whole["calls"].index("reset_peak_memory_stats") > checked
     assert whole["peak_memory_bytes"] == 1 << 30

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,13 @@ from trials.models.cut import section
 from trials.models.load import family_of
 from trials.prefix.files import StatesFile
 from trials.prefix.rule import cached_depth, prefix_depth
-from trials.prefix.states import SHORT, groups_to_run, run_layers
+from trials.prefix.states import SHORT, groups_to_run, padded_width, run_layers
 from trials.record import EpochRecord
 from trials.starter import model_path
 from trials.tasks.task import Example
 from trials.training.batching import Batch, collate
+
+GPU = torch.device("cuda", 0)
 
 pytestmark = pytest.mark.usefixtures("cache")
 
@@ -130,17 +133,27 @@ def test_only_what_never_changes_is_a_prefix(changes: dict[str, Any], depth: int
     assert prefix_depth(make_trial(**changes)) == depth
 
 
+def test_on_a_gpu_groups_are_padded_to_few_widths_and_none_beyond_the_longest_input(make_trial: TrialMaker) -> None:
+    spec, some = make_trial(model=str(model_path()), max_length=100), encode_for(make_trial()).train.examples[0]
+    lengths = np.random.default_rng(0).lognormal(2.85, 0.65, 12_544).astype(int).clip(3, 100)  # as of EWT's sentences
+    examples = [replace(some, ids=ids, labels=ids, types=None) for ids in map(np.zeros, lengths, repeat(np.int64))]
+    groups = groups_to_run(examples, GPU, None)
+    widths = {padded_width(spec, [examples[i] for i in group], GPU) for group in groups}
+    assert len(widths) <= 8
+    assert max(widths) == 100
+
+
 def test_states_that_do_not_fit_are_computed_in_halves(make_trial: TrialMaker, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = make_trial("deberta-v2")
     loaded, examples = load_tiny(spec), encode_for(spec).train.examples[:5]
     layers, tried, whole = section(loaded.model.base_model, family_of(spec.model), 0, 2), list[int](), collate
     expected = run_layers(spec, layers, examples, CPU, None)
 
-    def small(chosen: Sequence[Example], *others: Any) -> Batch:
+    def small(chosen: Sequence[Example], *others: Any, **more: Any) -> Batch:
         tried.append(len(chosen))
         if len(chosen) > 2:
             raise torch.OutOfMemoryError("CUDA out of memory")
-        return whole(chosen, *others)
+        return whole(chosen, *others, **more)
 
     monkeypatch.setattr("trials.prefix.states.collate", small)
     found = run_layers(spec, layers, examples, CPU, None)
