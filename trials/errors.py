@@ -159,7 +159,14 @@ def is_device_gone(error: BaseException) -> bool:
     return is_device_broken(error) and any(word in str(error).lower() for word in _GONE)
 
 
-_CUDA_SAYS = ("cuda error", "cublas_status_", "cudnn_status_", "hip error")
+_CUDA_SAYS = (  # the last two: of torch after a recording of a CUDA graph that failed
+    "cuda error",
+    "cublas_status_",
+    "cudnn_status_",
+    "hip error",
+    "captures_underway.empty()",
+    "offset increment outside graph capture",
+)
 _GONE = (  # of cudaGetErrorString; the last: a card that this build of torch has no code for, beside one that it has
     "capable device",
     "unknown error",

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -30,7 +31,15 @@ from torch import nn
 
 from trials.cache.node_cache import node_folder, read_checked_json, write_json
 from trials.cache.set_up_work import note
-from trials.errors import MissingError, ModelError, is_out_of_memory, reason
+from trials.errors import (
+    DivergedError,
+    MissingError,
+    ModelError,
+    is_device_broken,
+    is_device_gone,
+    is_out_of_memory,
+    reason,
+)
 from trials.hardware.device import autocast, device_name, wait_for
 from trials.models.family import MODEL_FAMILIES, Head, StepMode
 from trials.models.load import LoadedModel, family_of, head_class, head_config, prepare
@@ -63,7 +72,8 @@ LOSS_SCALE = {"fp32": 1.0, "tf32": 1.0, "bf16": 1.0, "fp16": 1024.0}  # small gr
 ELSEWHERE = 0.1  # the share of the step for weights that are not attention's, whose part in the loss would drown it
 LENGTHS = (2, 32, 13)  # subwords of the sentences; the longest as wide as padded batches are, a multiple of 16
 N_LABELS = 5
-VERSION = 3  # increment it when a verdict could be another
+FAILURE_KEPT_S = 86_400.0  # a recording that failed ends its process; afterwards another driver may be there
+VERSION = 4  # increment it when a verdict could be another
 
 
 @dataclass(frozen=True)
@@ -119,7 +129,16 @@ def _fault(
 ) -> str | None:
     """What is wrong with a mode on this node; empty if nothing is, None if the model cannot run in it."""
     config, products = small_config(spec, head, dropout), torch.get_float32_matmul_precision()
-    place = [VERSION, torch.__version__, transformers.__version__, device_name(device), _driver(), mode, precision]
+    place = [
+        VERSION,
+        torch.__version__,
+        transformers.__version__,
+        device_name(device),
+        _driver(),
+        _cudnn(device),
+        mode,
+        precision,
+    ]
     what = f"{place} {products} {head} {lora} {family_of(spec)} {config.to_json_string(use_diff=False)}"
     digest = hashlib.sha256(what.encode()).hexdigest()[:24]
     with ExitStack() as stack:
@@ -130,14 +149,22 @@ def _fault(
             kept = folder / "ratio.json"
         if kept is not None:
             with suppress(OSError, ValueError):
-                return _as_fault(read_checked_json(kept, digest))
+                found = read_checked_json(kept, digest)
+                if not isinstance(found, dict) or time.time() < found["until"]:
+                    return _as_fault(found)
         try:
             found = tried_mode(spec, head, config, lora, precision, mode, device)
         except RuntimeError as error:  # of a kernel, or of the recording; not kept, as it may have been a passing one
             if is_out_of_memory(error):
                 raise
+            fault = f"it failed ({reason(error)})"
+            if is_device_broken(error):  # kept where recording broke it, so that the next process does not try it
+                if mode == "graphs" and kept is not None and not is_device_gone(error):
+                    with suppress(OSError):
+                        write_json(kept, {"fault": fault, "until": time.time() + FAILURE_KEPT_S}, digest)
+                raise
             wait_for(device)  # raises where CUDA answers no longer: then this process has to end
-            return _said(mode, f"it failed ({reason(error)})")
+            return _said(mode, fault)
         if kept is not None:
             with suppress(OSError):
                 write_json(kept, found, digest)
@@ -145,9 +172,11 @@ def _fault(
     return _said(mode, fault) if fault else fault
 
 
-def _as_fault(found: Sequence[float] | None) -> str | None:
+def _as_fault(found: Any) -> str | None:
     if found is None:
         return None
+    if isinstance(found, dict):
+        return str(found["fault"])
     ratio, tolerance = found
     return "" if abs(ratio - 1) <= tolerance else f"the loss changes by {ratio:.3f} times its gradient"
 
@@ -163,6 +192,11 @@ def _driver() -> str:
         return Path("/sys/module/nvidia/version").read_text(encoding="ascii").strip()
     except OSError:
         return ""
+
+
+def _cudnn(device: torch.device) -> int | None:
+    """The version of cuDNN, which may be changed alone; None on a CPU."""
+    return torch.backends.cudnn.version() if device.type == "cuda" else None
 
 
 def tried_mode(
@@ -192,8 +226,11 @@ def tried_mode(
         if abs(ratio - 1) > tolerance:  # with a kink (ReLU) within the step there is no one derivative; try elsewhere
             others = [derivative_ratio(training, rounded, seed) for seed in range(n_masks, n_masks + 2)]
             ratio = float(np.median([ratio, *others]))
-        if training.graphs:  # the optimiser's part is recorded with the rest
-            train_steps(training, 4)
+        if training.graphs and abs(ratio - 1) <= tolerance:  # the optimiser's part is recorded with the rest
+            try:
+                train_steps(training, 4)
+            except DivergedError:  # of random weights and a small rate: the kernels are wrong, not the user
+                ratio = math.nan
     return ratio, tolerance
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -52,7 +53,9 @@ def new_optimizer(loaded: LoadedModel, optim: OptimSpec, *, capturable: bool = F
         for (rate, decays), parameters in groups.items()
     ]
     # AdamW (Loshchilov and Hutter 2019) with torch's betas and epsilon, which are transformers.Trainer's, too.
-    return torch.optim.AdamW(given, lr=optim.lr, fused=True, capturable=capturable)
+    optimizer: Any = torch.optim.AdamW(given, lr=optim.lr, fused=True, capturable=capturable)
+    optimizer._warned_capturable_if_run_uncaptured = capturable  # each shape's first step is run: nothing to warn of
+    return cast("torch.optim.AdamW", optimizer)
 
 
 def part_rates(loaded: LoadedModel, optim: OptimSpec) -> list[tuple[Sequence[torch.nn.Module], float]]:

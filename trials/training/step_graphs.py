@@ -20,6 +20,7 @@ from typing import Protocol
 import torch
 from torch import nn
 
+from trials.errors import is_out_of_memory, reason
 from trials.training.batching import Batch
 
 Step = Callable[[Batch], torch.Tensor]  # trains on a batch and returns its loss
@@ -85,7 +86,13 @@ class _Graph:
 
     def __init__(self, recorder: GraphRecorder, step: Step, like: Batch) -> None:
         self._batch = like.each(torch.clone)
-        self._replay = recorder.record(partial(step, self._batch))
+        try:
+            self._replay = recorder.record(partial(step, self._batch))
+        except RuntimeError as error:
+            if is_out_of_memory(error):  # a capture ends well then
+                raise
+            # torch leaves its stream and its allocator capturing: dropout and `empty_cache` fail from here on.
+            raise RuntimeError(f"CUDA error: a training step cannot be recorded ({reason(error)})") from error
 
     def replay(self, batch: Batch) -> torch.Tensor:
         """Train on a batch of the same shape and return its loss."""

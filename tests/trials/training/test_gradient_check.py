@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from torch.nn import functional
 
 from tests.examples import each
 from tests.trials.conftest import CPU, TrialMaker, records_of, save_tiny_model
-from tests.trials.training.recorders import Recorders
+from tests.trials.training.recorders import Recorders, Rerunning
 from trials.errors import MissingError, is_device_broken
 from trials.models import padding_free
 from trials.models.family import MODEL_FAMILIES, Head, StepMode
@@ -87,12 +88,12 @@ scaled: Any = Scaled.apply
 
 
 @contextmanager
-def wrong_attention(module: Any, name: str) -> Iterator[None]:
+def wrong_attention(module: Any, name: str, by: float = 1.0) -> Iterator[None]:
     """Within the block a function of attention has the gradients that a GPU's kernel was found to return."""
     right = getattr(module, name)
 
     def wrong(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *others: Any, **more: Any) -> Any:
-        given = (scaled(x, factor) for x, factor in zip((query, key, value), (0.82, 0.83, 0.89), strict=True))
+        given = (scaled(x, by * factor) for x, factor in zip((query, key, value), (0.82, 0.83, 0.89), strict=True))
         return right(*given, *others, **more)
 
     setattr(module, name, wrong)
@@ -143,6 +144,54 @@ def test_the_wrong_gradient_of_a_kernel_is_seen(
     assert found is not None
     ratio, tolerance = found
     assert ratio - 1 > 1.5 * tolerance
+
+
+@each("mode", ["graphs", "padded"])
+def test_gradients_that_are_no_numbers_are_refused_as_a_kernels(
+    mode: StepMode, make_trial: TrialMaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "CudaGraphRecorder", lambda device: Recorders().new())
+    model = make_trial("bert").model
+    with wrong_attention(functional, "scaled_dot_product_attention", by=math.nan):
+        found = tried_mode(model, "tokens", small_config(model, "tokens", 0.1), None, "fp32", mode, CPU)
+    assert found is not None
+    assert math.isnan(found[0])
+    assert gradient_check._as_fault(found) == "the loss changes by nan times its gradient"
+
+
+class FailingRecorder(Rerunning):
+    """One whose recording fails; torch then goes on capturing."""
+
+    def record(self, step: Callable[[], torch.Tensor]) -> Callable[[], torch.Tensor]:
+        raise RuntimeError("operation not permitted when stream is capturing")
+
+
+def test_after_a_recording_that_failed_the_process_ends_and_the_next_one_begins_with_padded(
+    make_trial: TrialMaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "CudaGraphRecorder", lambda device: FailingRecorder())
+    monkeypatch.setitem(MODES, "cpu", MODES["cuda"])
+    with pytest.raises(RuntimeError, match="cannot be recorded") as error:
+        checked_mode(make_trial("bert"), CPU)
+    assert is_device_broken(error.value)
+    gradient_check._fault.cache_clear()  # as in a new process
+    found = checked_mode(make_trial("bert"), CPU)
+    assert (found.mode, "graphs: it failed (CUDA error: a training step" in found.refused) == ("padded", True)
+    gradient_check._fault.cache_clear()
+    monkeypatch.setattr(gradient_check.time, "time", lambda: 1e12)  # the verdict is too old
+    with pytest.raises(RuntimeError, match="cannot be recorded"):
+        checked_mode(make_trial("bert"), CPU)
+
+
+@each(
+    "text",
+    [
+        "captures_underway.empty() INTERNAL ASSERT FAILED at CUDACachingAllocator.cpp",
+        "Offset increment outside graph capture encountered unexpectedly.",
+    ],
+)
+def test_what_torch_says_after_a_recording_that_failed_is_a_broken_device(text: str) -> None:
+    assert is_device_broken(RuntimeError(text))
 
 
 def test_a_wrong_gradient_in_plain_operations_is_seen(make_trial: TrialMaker, monkeypatch: pytest.MonkeyPatch) -> None:
