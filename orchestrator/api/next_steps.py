@@ -31,7 +31,7 @@ from orchestrator.api.planned_question import (
 from orchestrator.config.quantities import HOUR, counted, duration
 from orchestrator.own_data.choose_options import ChooseOptions
 from orchestrator.own_data.question import SEEDS, Question, SweepFile, sized
-from orchestrator.session.session import Launch
+from orchestrator.session.launch_loop import Launch
 from orchestrator.sweeps.dev_resolution import resolved
 from orchestrator.sweeps.load_sweep import sweep_of_text
 from orchestrator.sweeps.plan import brought_up_to_date

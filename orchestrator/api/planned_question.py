@@ -19,7 +19,7 @@ from orchestrator.own_data.choose_options import ChooseOptions
 from orchestrator.own_data.question import NOTHING, SEEDS, Question, SweepFile, as_before, question_of, sized
 from orchestrator.search.choose_depth import spread
 from orchestrator.search.depth_search import Depths
-from orchestrator.session.session import Launch
+from orchestrator.session.launch_loop import Launch
 from orchestrator.session.tables import plan_lines
 from orchestrator.store import ResultStore
 from orchestrator.sweeps.dev_resolution import dev_note, resolved

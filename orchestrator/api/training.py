@@ -18,8 +18,8 @@ from orchestrator.config.console import DEFAULT_STORE
 from orchestrator.config.notebook import CONSOLE, ShownInCell, notebook_output
 from orchestrator.config.quantities import points
 from orchestrator.session.bounds import Bounds
+from orchestrator.session.launch_loop import Launch
 from orchestrator.session.outcome import Outcome
-from orchestrator.session.session import Launch
 from orchestrator.store import open_store
 from orchestrator.store.plans import SweepPlan, planned_specs
 from orchestrator.sweeps.cluster_spec import find_cluster, settled

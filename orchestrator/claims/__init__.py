@@ -27,10 +27,10 @@ No protocol can stop a driver that is suspended for minutes between `check` and 
 then writes belong to an attempt of its own, and readers use one attempt.
 """
 
-from orchestrator.claims.claims import CLAIMS, SEARCHES, Claims, hold_search, running_drivers
+from orchestrator.claims.claims import CLAIMS, SEARCHES, Claims, drive, hold_search, running_drivers
 from orchestrator.claims.membership import DRIVERS, TIMING, BusyStoreError, Membership, RemovedError, Timing, join
 
 __all__ = [
     "CLAIMS", "DRIVERS", "SEARCHES", "TIMING", "BusyStoreError", "Claims", "Membership", "RemovedError", "Timing",
-    "hold_search", "join", "running_drivers",
+    "drive", "hold_search", "join", "running_drivers",
 ]  # fmt: skip

@@ -8,11 +8,11 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from orchestrator.claims.membership import DRIVERS, STALE_S, TIME_FORMAT, Holder, Membership, holder_of, present
+from orchestrator.claims.membership import DRIVERS, STALE_S, TIME_FORMAT, Holder, Membership, holder_of, join, present
 from orchestrator.storage.storage import Storage
 from trials.errors import StoreError
 
@@ -126,6 +126,30 @@ def hold_search(store: Storage, membership: Membership, sweep: str) -> None:
         return ()
 
     membership.await_turn(rivals, "a search")
+
+
+@contextlib.contextmanager
+def drive(
+    store: Storage, sweep: str, *, is_search: bool, say: Callable[[str], None], check_store: Callable[[], None]
+) -> Iterator[Membership]:
+    """Be a driver of a sweep while the block runs: beside others, but for a search, or where nobody can claim.
+
+    Args:
+        say, check_store: As of `join`.
+
+    Raises:
+        BusyStoreError: another driver has the search, or a store without claims.
+        StoreError: the storage does not answer, or cannot be written.
+    """
+    can_claim = store.honours_create()
+    if not can_claim:
+        say("note    this storage ignores a condition that claims need, so one driver at a time works on the store.")
+    with join(store, sweep, say=say, check_store=check_store) as membership:
+        if not can_claim:
+            membership.await_turn(membership.others, "such a store")
+        elif is_search:
+            hold_search(store, membership, sweep)
+        yield membership
 
 
 @dataclass(frozen=True)

@@ -169,7 +169,7 @@ def check_disk(check: str, folder: Path, fix: str, *, low: float = LOW_BYTES) ->
 
 def check_ray() -> Iterator[CheckResult]:
     """Whether a local Ray starts, and asks for a token."""
-    from orchestrator.ray_backend.cluster import local_cluster
+    from orchestrator.ray_engine.cluster import local_cluster
 
     began = time.monotonic()
     with local_cluster() as cluster:

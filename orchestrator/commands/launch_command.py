@@ -22,8 +22,8 @@ from orchestrator.config.quantities import counted
 from orchestrator.forecast.forecast import forecast_of
 from orchestrator.forecast.pilot import Pilots
 from orchestrator.session.bounds import Bounds, limit_note
+from orchestrator.session.launch_loop import Ended, Launch
 from orchestrator.session.outcome import failures, outcome_of
-from orchestrator.session.session import Ended, Launch
 from orchestrator.session.tables import failure_table, plan_lines
 from orchestrator.store import ResultStore
 from orchestrator.sweeps.cluster_spec import find_cluster

@@ -22,7 +22,7 @@ from orchestrator.config.quantities import counted
 from orchestrator.forecast.forecast import Forecast, forecast_of
 from orchestrator.forecast.pilot import Pilots
 from orchestrator.session.bounds import Bounds
-from orchestrator.session.session import Launch
+from orchestrator.session.launch_loop import Launch
 from orchestrator.session.tables import ITEMS, plan_lines
 from orchestrator.sweeps.cluster_spec import ClusterSpec, device_line, find_cluster
 from orchestrator.sweeps.load_sweep import load_sweep

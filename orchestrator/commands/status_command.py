@@ -26,7 +26,7 @@ from orchestrator.claims import running_drivers
 from orchestrator.config import options
 from orchestrator.config.console import DEFAULT_STORE, reported, stdout
 from orchestrator.config.quantities import counted, points
-from orchestrator.execution.events import last_line
+from orchestrator.execution.failures import last_line
 from orchestrator.forecast import pace
 from orchestrator.session.so_far import so_far_lines
 from orchestrator.store import ResultStore, open_store

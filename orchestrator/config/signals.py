@@ -59,9 +59,6 @@ class Signals:
         self._due: int | None = None  # what ends the block once the rows are committed
         self._leaving: int | None = None  # what was raised for
 
-    def __getstate__(self) -> dict[str, object]:
-        return {}  # Tune pickles what holds it into a snapshot that nothing reads; a console cannot be pickled
-
     @contextmanager
     def handled(self, say: Callable[[str], None]) -> Iterator[None]:
         """Handle signals in the block, and in a process that ends with its command up to its end."""

@@ -1,4 +1,4 @@
-"""The only writer of a driver: turns a driver's events into rows and commits them in batches."""
+"""The only writer of a driver: turns what happens to trials into rows and commits them in batches."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from orchestrator.execution.events import Listener
 from orchestrator.execution.trial_rows import epoch_row, report_rows, trial_row
 from orchestrator.store import ResultStore
 from orchestrator.store.schema import COMMIT_ORDER, COUNTED
@@ -21,8 +20,8 @@ COMPACT_EVERY = 200  # commits: the number of small parts per table between two 
 FLUSH_EVERY_S = 1.0  # the most that a killed driver loses of finished trials, and the interval between small parts
 
 
-class Recorder(Listener):
-    """A `Listener` that writes rows. Close it, also after an error: the remaining rows are committed then.
+class Recorder:
+    """Writes rows. Close it, also after an error: the remaining rows are committed then.
 
     `before_commit` is called before each commit; it raises if others counted this driver as ended, and nothing is
     written. `over` receives the trials that ended, each with its attempt, once their rows are committed. `may_compact`
@@ -92,9 +91,9 @@ class Recorder(Listener):
         if any(self._buffered.values()):
             self._before_commit()
             self._commits += 1
-        for table, rows in self._buffered.items():
-            self._store.append(table, rows)
-            rows.clear()
+            for table, rows in self._buffered.items():
+                self._store.append(table, rows)
+                rows.clear()
         if self._over:  # only after their rows are committed
             forget(self._store.storage, set(self._over))
             over, self._over = self._over, {}

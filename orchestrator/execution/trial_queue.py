@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 from orchestrator.config.limits import Limits
-from orchestrator.execution.events import last_line
+from orchestrator.execution.failures import last_line
 from orchestrator.execution.shared_trials import SharedTrials
 from trials.record import EpochRecord, State
 from trials.spec import TrialSpec
@@ -150,9 +150,6 @@ class TrialQueue:
         self._failures: dict[str, Counter[State]] = {}
         self._all_alike: list[str] | None = []
 
-    def __getstate__(self) -> dict[str, object]:
-        return {}  # Tune pickles what takes from it into a snapshot that nothing reads
-
     def take(self) -> Attempt | None:
         """The next attempt, now running; None if there is none at the moment."""
         self._waiting.sort(key=lambda waiting: waiting[0])
@@ -173,7 +170,7 @@ class TrialQueue:
         return attempt
 
     def settled_elsewhere(self) -> list[tuple[TrialSpec, State]]:
-        """Trials that are over as other drivers have ended them, each once: for the listener of whoever takes here."""
+        """Trials that are over as other drivers have ended them, each once."""
         news, self._news = self._news, []
         return news
 
@@ -196,10 +193,6 @@ class TrialQueue:
         """Whether no trial is left, also none that another driver has; a queue may end before, at `most` trials."""
         is_waiting = bool(self._news) or (self._shared is not None and self._shared.is_waiting)
         return self._ahead is None and not is_waiting and self._source.is_over
-
-    def running(self, trial_id: str) -> Attempt | None:
-        """The running attempt at a trial."""
-        return self._running.get(trial_id)
 
     def evaluated(self, spec: TrialSpec, record: EpochRecord) -> bool:
         """Handle a record, which resets the trial's failure counts; whether the trial continues."""

@@ -6,22 +6,16 @@ The same command resumes the sweep. It counts its limits from zero; earlier laun
 from __future__ import annotations
 
 import math
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from orchestrator.config.quantities import HOUR, duration
-from orchestrator.execution.events import Listener
-from orchestrator.execution.stop_request import StopRequest, polling
+from orchestrator.execution.stop_request import StopRequest
 from orchestrator.forecast.forecast import Forecast
 from orchestrator.sweeps.cluster_spec import Prices
 from trials.errors import ConfigError
-from trials.record import State
 from trials.spec import TrialSpec
-
-POLL_S = 0.5
 
 
 @dataclass(frozen=True)
@@ -82,62 +76,35 @@ def limit_note(bounds: Bounds, forecast: Forecast, hourly: float) -> str | None:
     return None
 
 
-class Meter(Listener):
-    """A listener that adds up the cost of trials."""
+class Meter:
+    """What a launch has used of its limits: hours since it began, and the cost of its trials."""
 
-    def __init__(self, hourly: float, clock: Callable[[], float] = time.monotonic) -> None:
-        """`hourly` is the price of one hour of one trial."""
-        self._hourly, self._clock = hourly, clock
+    def __init__(
+        self, bounds: Bounds, hourly: float, began: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`hourly` is the price of one hour of one trial; `began` the start of the launch on the clock."""
+        self._bounds, self._hourly, self._began, self._clock = bounds, hourly, began, clock
         self._running: dict[str, float] = {}
         self._past_s = 0.0
-        self._lock = threading.Lock()
+
+    def started(self, spec: TrialSpec, attempt: int) -> None:
+        """Start counting an attempt at the trial."""
+        self._running[spec.trial_id] = self._clock()
+
+    def ended(self, spec: TrialSpec) -> None:
+        """Stop counting the trial, perhaps until it starts again."""
+        self._past_s += self._clock() - self._running.pop(spec.trial_id, self._clock())
 
     def spent(self) -> float:
         """The cost so far, of running and ended trials."""
-        with self._lock:
-            now = self._clock()
-            return (self._past_s + sum(now - began for began in self._running.values())) / HOUR * self._hourly
+        now = self._clock()
+        return (self._past_s + sum(now - began for began in self._running.values())) / HOUR * self._hourly
 
-    def started(self, spec: TrialSpec, attempt: int) -> None:
-        """Start counting the trial."""
-        with self._lock:
-            self._running[spec.trial_id] = self._clock()
-
-    def retried(self, spec: TrialSpec, state: State, error: str | None) -> None:
-        """Stop counting until the trial starts again."""
-        self.ended(spec, state, error)
-
-    def ended(self, spec: TrialSpec, state: State, error: str | None) -> None:
-        """Stop counting the trial."""
-        with self._lock:
-            self._past_s += self._clock() - self._running.pop(spec.trial_id, self._clock())
-
-
-@contextmanager
-def on_bounds(
-    bounds: Bounds, meter: Meter, stop: StopRequest, say: Callable[[str], None], *, began: float
-) -> Iterator[None]:
-    """Stop the sweep at a limit while the block runs; `began` is the start of the launch on the monotonic clock."""
-    if bounds.hours is None and bounds.cost is None:
-        yield
-        return
-
-    def is_reached() -> bool:
-        stop.bound = stop.bound or _reached(bounds, meter, time.monotonic() - began)
-        if stop.bound is not None:
-            say(f"Stopping, {stop.bound}: running trials continue to their next evaluation.")
-        return stop.bound is not None
-
-    if is_reached():  # before anything runs
-        yield
-        return
-    with polling(is_reached, POLL_S, "limits"):
-        yield
-
-
-def _reached(bounds: Bounds, meter: Meter, elapsed_s: float) -> str | None:
-    if bounds.hours is not None and elapsed_s >= bounds.hours * HOUR:
-        return f"--max-hours {bounds.hours:g} reached"
-    if bounds.cost is not None and (spent := meter.spent()) >= bounds.cost:
-        return f"--max-cost {bounds.cost:g} reached with {spent:.4g} spent"
-    return None
+    def reached(self) -> str | None:
+        """Which limit is reached, in words; None if none is."""
+        hours, cost = self._bounds.hours, self._bounds.cost
+        if hours is not None and self._clock() - self._began >= hours * HOUR:
+            return f"--max-hours {hours:g} reached"
+        if cost is not None and (spent := self.spent()) >= cost:
+            return f"--max-cost {cost:g} reached with {spent:.4g} spent"
+        return None

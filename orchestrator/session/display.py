@@ -19,7 +19,7 @@ from rich.text import Text
 from orchestrator.analysis.freeze_names import strip_and_word
 from orchestrator.config.console import SafeConsole
 from orchestrator.config.quantities import counted, duration, points
-from orchestrator.execution.events import Listener, last_line
+from orchestrator.execution.failures import last_line
 from orchestrator.execution.trial_queue import Chances
 from orchestrator.forecast.pace import Pace
 from orchestrator.session.tables import TrialName, unbroken
@@ -59,8 +59,8 @@ _GAP = 2  # between columns
 SAY_WORK_EVERY_S = 30.0
 
 
-class LiveDisplay(Listener):
-    """A `Listener` that shows the running sweep. Use it as a context manager."""
+class LiveDisplay:
+    """Shows the running sweep. Use it as a context manager."""
 
     def __init__(
         self,

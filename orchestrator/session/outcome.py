@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import shutil
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
+from orchestrator.claims import CLAIMS, DRIVERS, SEARCHES
 from orchestrator.config.quantities import counted
-from orchestrator.execution.events import last_line
-from orchestrator.execution.stop_request import StopRequest
+from orchestrator.execution.failures import last_line
+from orchestrator.execution.stop_request import FOLDER, StopRequest
+from orchestrator.storage.storage import FolderStorage
 from orchestrator.store import ResultStore
 from orchestrator.store.plans import SweepPlan, planned_specs
+from orchestrator.store.schema import CHECKPOINTS
 from orchestrator.sweeps.plan import Plan
+from trials.errors import StoreError
 from trials.record import State
 from trials.spec import TrialSpec
 
@@ -100,3 +106,21 @@ def failures(plan: Plan, results: ResultStore) -> list[tuple[str, str, str]]:
         for row in _ended(plan, results, ["state", "error"])
         if row["state"] not in (State.COMPLETED, State.PRUNED)
     ]
+
+
+_MADE_AGAIN = (DRIVERS, CLAIMS, SEARCHES, CHECKPOINTS, FOLDER)  # folders that are worth nothing without the rows
+
+
+def lost_store(results: ResultStore, n_committed: int) -> StoreError:
+    """What is true of a store that was deleted, or moved, while its driver ran."""
+    if isinstance(results.storage, FolderStorage):  # what drivers made again is in the way of whoever puts it back
+        for name in _MADE_AGAIN:
+            shutil.rmtree(results.storage.folder / name, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            results.storage.folder.rmdir()
+    lost = f"the {counted(n_committed, 'trial')} committed there {'is' if n_committed == 1 else 'are'} lost"
+    return StoreError(
+        f"{results.address}: the store is gone; it was deleted or moved while this driver ran. Unless it is put back, "
+        f"{lost if n_committed else 'all that was written there is lost'}. Put it back and run the same command to "
+        "resume; without it the same command starts anew."
+    )

@@ -31,7 +31,7 @@ def settled(cluster: ClusterSpec, sweep: SweepSpec) -> SweepSpec:
     """The sweep with the settings of its cluster, and on this machine with the number of GPUs that a trial gets.
 
     `resources.gpus: auto` becomes `packed` or a number here. For `--cluster auto` the cluster's nodes decide that, when
-    Ray is connected (`orchestrator.ray_backend.slots`).
+    Ray is connected (`orchestrator.ray_engine.slots`).
 
     Raises:
         ConfigError: `--gpus` asks for more than there are, or nobody knows what there is, as torch does not answer.
@@ -229,7 +229,7 @@ class ClusterSpec(Frozen):
         return self.address in ("local", "inline")
 
     @property
-    def backend(self) -> str:
+    def engine(self) -> str:
         """The name of what runs its trials."""
         return self.address if self.address == "inline" else "ray"
 

@@ -22,13 +22,11 @@ MOST_WAITS = 600  # tenths of a second
 
 def main(folder: Path) -> None:
     """Run them and print what the store and the slots say."""
-    from orchestrator.config.limits import Limits
     from orchestrator.execution.recorder import Recorder
-    from orchestrator.execution.stop_request import StopRequest
-    from orchestrator.execution.trial_queue import Listed, TrialQueue
-    from orchestrator.ray_backend.cluster import local_cluster
+    from orchestrator.ray_engine.cluster import local_cluster
     from orchestrator.store import ResultStore
     from tests.builders import make_record, make_spec
+    from tests.loops import loop_of
     from trials.hardware.machine import Gpu
     from trials.record import EpochRecord
     from trials.spec import TrialSpec
@@ -38,9 +36,9 @@ def main(folder: Path) -> None:
     running.mkdir()
     specs = [make_spec(seed=seed) for seed in range(BROKEN + 2)]
     with local_cluster(cpus=EXPECTED, gpus=1) as cluster:
-        from orchestrator.ray_backend.driver import run_sweep
-        from orchestrator.ray_backend.slots import Packed, PackedSlots
-        from orchestrator.ray_backend.trainable import TrialTrainable, WorkerSettings
+        from orchestrator.ray_engine.slots import Packed, PackedSlots
+        from orchestrator.ray_engine.trainable import TrialTrainable, WorkerSettings
+        from orchestrator.ray_engine.tune_engine import tune_engine
 
         class OnSmallGpu(TrialTrainable):
             def records(self, spec: TrialSpec, config: dict[str, Any]) -> Iterator[EpochRecord]:
@@ -72,9 +70,9 @@ def main(folder: Path) -> None:
         packed = {kind: Packed([Gpu("a card", 80 << 30)], EXPECTED)}
         slots = PackedSlots(packed, 1, cluster.nodes, say=said.append)
         before, recorder = slots.described(), Recorder(store)
-        queue, settings = TrialQueue(Listed(specs), Limits()), WorkerSettings("none", str(folder), None)
-        run_sweep(queue, recorder, slots=slots, settings=settings, stop=StopRequest(), trainable=OnSmallGpu)
-        recorder.close()
+        with tune_engine(slots, WorkerSettings("none", str(folder), None), OnSmallGpu) as engine:
+            loop_of(engine, specs, recorder)[0].run()
+            recorder.close()
         after = slots.described()
     columns = ["seed", "state", "accumulation", "gpus", "device", "attempt", "error"]
     rows = store.trials().select(columns).to_pylist()

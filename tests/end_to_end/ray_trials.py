@@ -16,14 +16,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from orchestrator.config.limits import Limits
 from orchestrator.execution.recorder import Recorder
-from orchestrator.execution.stop_request import StopRequest
-from orchestrator.execution.trial_queue import Listed, TrialQueue
-from orchestrator.ray_backend.cluster import local_cluster
-from orchestrator.ray_backend.slots import ANY, Share, Slots
+from orchestrator.execution.trial_queue import Listed
+from orchestrator.ray_engine.cluster import local_cluster
+from orchestrator.ray_engine.slots import ANY, Share, Slots
 from orchestrator.store import ResultStore
 from tests.builders import make_record, make_spec
+from tests.loops import loop_of
+from tests.orchestrator.engines.courses import EXPECTED, Ending, course, ends_in
 from trials.cache.set_up_work import EVERY_S, SetUpWork, counted
 from trials.record import EpochRecord, State
 from trials.spec import TrialSpec
@@ -41,12 +41,13 @@ def run(
     records: Records,
     *,
     start: Callable[[], None] = lambda: None,
-) -> None:
-    """Run trials whose workers do `start` once and `records` for each."""
+    source: type[Listed] = Listed,
+) -> list[str]:
+    """Run trials whose workers do `start` once and `records` for each; what the loop said of them."""
     specs = [make_spec(seed=seed) for seed in range(n)]
     with local_cluster() as cluster:
-        from orchestrator.ray_backend.driver import run_sweep  # Ray reads the cluster's settings when it is imported
-        from orchestrator.ray_backend.trainable import TrialTrainable, WorkerSettings
+        from orchestrator.ray_engine.trainable import TrialTrainable, WorkerSettings
+        from orchestrator.ray_engine.tune_engine import tune_engine  # Ray reads the cluster's settings on import
 
         class Odd(TrialTrainable):
             def setup(self, config: dict[str, Any]) -> None:
@@ -56,21 +57,12 @@ def run(
             def records(self, spec: TrialSpec, config: dict[str, Any]) -> Iterator[EpochRecord]:
                 return records(spec, config)
 
-        queue, settings = TrialQueue(Listed(specs), Limits()), WorkerSettings("none", str(store.root), None)
-        slots = Slots({ANY: Share()}, cluster.nodes)
-        run_sweep(queue, recorder, slots=slots, settings=settings, stop=StopRequest(), trainable=Odd)
-        recorder.close()
-
-
-class Listening(Recorder):
-    """Records what a driver hears of set-ups."""
-
-    def __init__(self, store: ResultStore) -> None:
-        super().__init__(store)
-        self.heard: list[str] = []
-
-    def preparing(self, spec: TrialSpec, work: SetUpWork) -> None:
-        self.heard.append(str(work))
+        settings = WorkerSettings("none", str(store.root), None)
+        with tune_engine(Slots({ANY: Share()}, cluster.nodes), settings, Odd) as engine:
+            loop, heard = loop_of(engine, source(specs), recorder)
+            loop.run()
+            recorder.close()
+        return heard.lines
 
 
 def slow_set_up(store: ResultStore) -> Found:
@@ -81,9 +73,11 @@ def slow_set_up(store: ResultStore) -> Found:
             time.sleep(EVERY_S / 4)
         yield make_record(last=True)
 
-    recorder = Listening(store)
-    run(store, recorder, 1, records)
-    return {"heard": recorder.heard, "states": store.trials()["state"].to_pylist()}
+    heard = run(store, Recorder(store), 1, records)
+    return {
+        "heard": [line.partition(" ")[2] for line in heard if "encoding" in line],
+        "states": store.trials()["state"].to_pylist(),
+    }
 
 
 def hungry(store: ResultStore) -> Found:
@@ -107,6 +101,18 @@ def hungry(store: ResultStore) -> Found:
     run(store, Recorder(store), 3, records)
     rows = store.trials().select(["seed", "state", "attempt"]).to_pylist()
     return {row["seed"]: [row["state"], row["attempt"]] for row in rows}
+
+
+def every_end(store: ResultStore) -> Found:
+    """A trial for each way to end."""
+    run(
+        store,
+        Recorder(store),
+        len(EXPECTED),
+        lambda spec, config: course(spec, config["attempt"], config["accumulation"]),
+        source=Ending,
+    )
+    return {"ends": list(ends_in(store).items())}
 
 
 class Counting(Recorder):
@@ -147,6 +153,7 @@ def many(store: ResultStore, n: int, seconds: float, megabytes: int, start_s: fl
 
 
 KINDS: dict[str, Callable[[ResultStore], Found]] = {
+    "every_end": every_end,
     "slow_set_up": slow_set_up,
     "hungry": hungry,
     "leaky": lambda store: many(store, 12, 0, 300, 0),

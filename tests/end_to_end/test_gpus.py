@@ -21,8 +21,8 @@ STAND_IN = Path(__file__).parents[1] / "gpu_stand_in"
 TWO = ("--set", "seeds=[0]", "--set", "space.data=[{folder: one}]")
 ASK_WORKERS = """
 import os
-from orchestrator.ray_backend.cluster import local_cluster
-from orchestrator.ray_backend.slots import slots_for
+from orchestrator.ray_engine.cluster import local_cluster
+from orchestrator.ray_engine.slots import slots_for
 from orchestrator.sweeps.trial_resources import Resources
 from tests.builders import make_spec
 with local_cluster(cpus=2, gpus=2) as cluster:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.end_to_end.conftest import environment
+from tests.orchestrator.engines.courses import EXPECTED
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
 
@@ -23,6 +24,11 @@ def ran(kind: str, folder: Path) -> dict[str, Any]:
     assert done.returncode == 0, done.stderr[-3000:]
     found: dict[str, Any] = json.loads(done.stdout)
     return found
+
+
+def test_trials_end_on_ray_as_they_do_inline_in_each_way_that_there_is(tmp_path: Path) -> None:
+    found = ran("every_end", tmp_path)
+    assert {seed: tuple(end) for seed, end in found["ends"]} == EXPECTED
 
 
 def test_the_driver_hears_how_far_the_set_up_in_a_worker_is(tmp_path: Path) -> None:
@@ -53,4 +59,4 @@ def test_short_trials_use_every_slot_with_a_worker_each_and_tune_forgets_them(tm
     assert found["states"] == {"completed": 500}
     assert len(found["workers"]) == 2
     assert min(found["workers"].values()) >= 20
-    assert 50 <= found["most_trials_of_tune"] <= 220  # of 500: twice `forgetting.KEPT`, and some that wait or run
+    assert 50 <= found["most_trials_of_tune"] <= 220  # of 500: twice `N_KEPT`, and some that wait or run

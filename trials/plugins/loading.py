@@ -2,7 +2,7 @@
 
 A package announces its module by an entry point of the group `permafrost.plugins`; a sweep file names modules that
 need no package under `plugins:`, and every command takes `--plugin`. Whoever runs trials elsewhere takes `loaded()`
-along, as a value or as files (`orchestrator.ray_backend.staging`), and calls `LoadedPlugins.load` there.
+along, as a value or as files (`orchestrator.ray_engine.staging`), and calls `LoadedPlugins.load` there.
 """
 
 from __future__ import annotations

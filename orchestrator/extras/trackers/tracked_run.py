@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 from orchestrator.analysis.cells import flatten
 from orchestrator.config.yaml_document import shortened
-from orchestrator.execution.events import last_line
+from orchestrator.execution.failures import last_line
 from orchestrator.storage.address import scrubbed
 from trials.escaping import escaped
 from trials.record import spent_s

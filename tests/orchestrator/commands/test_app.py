@@ -120,11 +120,11 @@ from orchestrator import launch
 step("contracts", lambda: [import_module(name) for name in CONTRACTS])
 step("status", lambda: app(["status", "--trials", "--store", store]))
 step("plan", plan)
-step("driver", lambda: [import_module(f"orchestrator.ray_backend.{name}") for name in DRIVER])
+step("driver", lambda: [import_module(f"orchestrator.ray_engine.{name}") for name in DRIVER])
 """
 DEPTHS = "space: {freeze: [none, all_encoder]}\nseeds: [0, 1, 2]"
 CONTRACTS = ("trials.spec", "trials.record", "trials.draft", "orchestrator.store", "orchestrator.status")
-DRIVER = ("driver", "cluster", "slots", "staging", "ray_internals")
+DRIVER = ("tune_engine", "cluster", "slots", "staging", "ray_internals")
 
 
 @pytest.fixture(scope="module")

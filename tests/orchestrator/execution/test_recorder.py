@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from orchestrator.commands.launch_command import launch
 from orchestrator.commands.status_command import status
-from orchestrator.execution.events import failure, last_line
+from orchestrator.execution.failures import failure, last_line
 from orchestrator.execution.recorder import Recorder
 from orchestrator.execution.trial_rows import epoch_row, trial_row
 from orchestrator.storage.storage import FolderStorage

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import signal
 import subprocess
 import sys
@@ -15,9 +14,8 @@ from pathlib import Path
 import pytest
 
 from orchestrator.claims import CLAIMS, Claims, join
-from orchestrator.config.limits import Limits
 from orchestrator.execution.shared_trials import SharedTrials
-from orchestrator.execution.trial_queue import Listed, TrialQueue
+from orchestrator.execution.trial_queue import Listed
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.parts import PartFolder
 from orchestrator.store.schema import TRIALS
@@ -154,12 +152,6 @@ def test_a_driver_that_ends_a_trial_after_it_was_removed_leaves_the_claim_of_the
         late.forget({"t": 1})
         assert list(store.storage.at("claims").files()) == ["t-000002.json"]
         assert other.look(["t"]) == ({}, [])
-
-
-def test_a_queue_can_be_pickled_as_tune_does(store: ResultStore) -> None:
-    with join(store.storage, "s", say=print) as membership:
-        queue = TrialQueue(Listed(SPECS), Limits(), shared=SharedTrials(store.storage, membership, {}))
-        assert isinstance(pickle.loads(pickle.dumps(queue)), TrialQueue)  # our own bytes
 
 
 def test_a_trial_that_another_sweep_stopped_is_run_by_one_that_wants_its_end(store: ResultStore) -> None:

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 import typer
-from ray import cloudpickle
 
 from orchestrator.commands.stop_command import stop as stop_command
 from orchestrator.config.console import reported
@@ -40,13 +39,6 @@ def test_a_request_in_the_store_stops_the_sweep_says_who_asked_and_is_not_left_b
     assert (stop.exit_code, stop.asker) == (143, "ann@desk")
     assert said == ["Stopping at the request of ann@desk: running trials continue to their next evaluation."]
     assert not store.storage.at("stops").at("mine").files()
-
-
-def test_tune_can_pickle_a_request_whatever_its_messages_are_shown_on() -> None:
-    stop, lock = StopRequest(), threading.RLock()  # as of a console
-    with stop.signals.handled(lambda line: lock.release()):
-        stop.signals.running(lambda: not lock.acquire())
-        assert cloudpickle.dumps(stop)
 
 
 def test_a_request_for_another_sweep_or_from_before_stops_nothing(store: ResultStore) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.config.limits import Limits
-from orchestrator.execution.events import failure
+from orchestrator.execution.failures import failure
 from orchestrator.execution.trial_queue import Listed, TrialQueue
 from tests.builders import Clock, make_record, make_spec
 from trials.errors import DataError, DivergedError, NoDeviceError, PreemptedError, StoreError

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 
 import pytest
@@ -12,13 +11,12 @@ import typer
 from orchestrator.commands.launch_command import launch
 from orchestrator.execution.stop_request import StopRequest
 from orchestrator.forecast.forecast import Forecast
-from orchestrator.session.bounds import Bounds, Meter, limit_note, on_bounds
+from orchestrator.session.bounds import Bounds, Meter, limit_note
 from orchestrator.store import open_store
 from orchestrator.sweeps.cluster_spec import Prices
 from tests.builders import Clock, make_spec, write_sweep
 from tests.small_sweeps import POS, write_bank
 from trials.errors import ConfigError
-from trials.record import State
 
 
 def launched_with(folder: Path, capsys: pytest.CaptureFixture[str], **bounds: float) -> tuple[int, dict[str, int], str]:
@@ -64,30 +62,20 @@ def test_a_bound_that_means_nothing_is_refused_and_one_reached_with_nothing_to_g
     assert not stop.asked
 
 
-def test_a_meter_counts_trials_only_while_they_run() -> None:
+def test_a_meter_counts_trials_only_while_they_run_and_says_when_the_money_is_spent() -> None:
     clock, first, second = Clock(), make_spec(seed=0), make_spec(seed=1)
-    meter = Meter(2.0, clock)
+    meter = Meter(Bounds(cost=2.0), 2.0, 0.0, clock)
     meter.started(first, 1)
     clock.now = 1_800.0
     meter.started(second, 1)
-    meter.retried(first, State.LOST, None)
+    meter.ended(first)
+    assert meter.reached() is None
     clock.now = 3_600.0
     assert meter.spent() == pytest.approx(2.0 * (0.5 + 0.5))
-    meter.ended(second, State.COMPLETED, None)
+    assert meter.reached() == "--max-cost 2 reached with 2 spent"
+    meter.ended(second)
     clock.now = 9e9
     assert meter.spent() == pytest.approx(2.0)
-
-
-def test_money_that_is_spent_asks_to_stop() -> None:
-    clock, stop, said = Clock(), StopRequest(), list[str]()
-    meter = Meter(1.0, clock)
-    meter.started(make_spec(), 1)
-    with on_bounds(Bounds(cost=2.0), meter, stop, said.append, began=time.monotonic()):
-        clock.now = 3 * 3_600.0
-        while not stop.asked:
-            time.sleep(0.05)
-    assert stop.bound == "--max-cost 2 reached with 3 spent"
-    assert (stop.exit_code, len(said)) == (143, 1)
 
 
 def test_of_a_kind_without_a_price_the_highest_is_taken() -> None:

@@ -17,7 +17,7 @@ from orchestrator.commands import launch_command
 from orchestrator.config.console import reported, stderr
 from orchestrator.execution.recorder import Recorder
 from orchestrator.session.bounds import Bounds
-from orchestrator.session.session import Launch
+from orchestrator.session.launch_loop import Launch
 from orchestrator.store import ResultStore
 from orchestrator.sweeps.cluster_spec import find_cluster
 from orchestrator.sweeps.plan import Plan

@@ -10,12 +10,10 @@ from typing import Any
 import pytest
 import torch
 
-from orchestrator.ray_backend.slots import Share
-from orchestrator.ray_backend.trainable import (
-    FAILURE,
-    HELD,
-    RECORD,
-    UNSEEN,
+from orchestrator.ray_engine.slots import Share
+from orchestrator.ray_engine.trainable import (
+    STEP,
+    Step,
     TrialTrainable,
     WorkerSettings,
     WornWorkerError,
@@ -78,9 +76,10 @@ def test_an_error_of_cuda_is_reported_before_its_process_ends(
 
     monkeypatch.setattr("trials.hardware.device.MemoryLevel.settle", settle)
     failing = worker(Failing, 1.0, monkeypatch)
-    result = failing.step()
-    assert (result[FAILURE]["state"], result["done"]) == (state, not ends)
-    assert result[FAILURE][UNSEEN] == isinstance(error, NoDeviceError)
+    step: Step = failing.step()[STEP]
+    assert step.failure is not None
+    assert (step.failure.state, step.is_worn) == (state, ends)
+    assert step.failure.is_unseen == isinstance(error, NoDeviceError)
     if ends:
         with pytest.raises(WornWorkerError):
             failing.step()
@@ -97,5 +96,6 @@ def test_a_record_comes_with_what_torch_held_of_the_gpu_which_is_more_than_it_ga
     monkeypatch.setenv(VISIBLE, "0")
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.cuda, "max_memory_reserved", lambda: 3 << 30)
-    step = worker(Trained, gpus, monkeypatch).step()[RECORD]
-    assert (step[HELD], step["record"].peak_memory_bytes) == (held, 1 << 30)
+    step: Step = worker(Trained, gpus, monkeypatch).step()[STEP]
+    assert step.record is not None
+    assert (step.held_bytes, step.record.peak_memory_bytes) == (held, 1 << 30)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import importlib
 import inspect
 import logging
 import signal
@@ -16,19 +15,16 @@ from packaging.requirements import Requirement
 from ray._private import utils, worker
 from ray._private.node import Node
 from ray._raylet import InnerGcsClient, setproctitle  # type: ignore[attr-defined]
-from ray.air._internal import usage
 from ray.air.execution._internal import RayActorManager
 from ray.exceptions import OutOfMemoryError, RayActorError
 from ray.experimental import internal_kv
 from ray.tune.execution import class_cache
 from ray.tune.execution.tune_controller import TuneController
 
-from orchestrator.ray_backend import ray_internals
-from orchestrator.ray_backend.ray_internals import (
+from orchestrator.ray_engine import ray_internals
+from orchestrator.ray_engine.ray_internals import (
     OwnPathJob,
-    cleanup_that_can_be_skipped,
     killed_workers_are_lost,
-    signals_stay_ours,
     sigterm_stays_ours,
 )
 from trials.plugins.import_origins import folders_for_other_processes
@@ -76,7 +72,7 @@ def test_the_names_that_are_only_called_are_there() -> None:
     assert callable(setproctitle)
     for function in ("put", "get", "del", "list"):
         assert "namespace" in inspect.signature(getattr(internal_kv, f"_internal_kv_{function}")).parameters
-    assert "callbacks" in inspect.signature(usage.tag_callbacks).parameters
+    assert [*inspect.signature(TuneController._execute_action).parameters][:3] == ["self", "trial", "decision"]
     assert isinstance(class_cache.DEFAULT_ENV_VARS, dict | set)
     assert isinstance(class_cache.ENV_VARS_TO_PROPAGATE, dict | set)
     source = inspect.getsource(TuneController.__init__)
@@ -106,15 +102,6 @@ def test_a_node_is_started_by_three_functions_which_are_there_again_afterwards()
     assert (Node.start_api_server, Node.start_ray_processes, Node.start_monitor) == before
 
 
-def test_tune_ends_without_its_cleanup_where_it_is_skipped_and_only_inside() -> None:
-    before = TuneController.cleanup
-    with cleanup_that_can_be_skipped() as skip:
-        assert TuneController.cleanup is before
-        skip()
-        assert TuneController.cleanup(SimpleNamespace()) is None
-    assert TuneController.cleanup is before
-
-
 def test_tune_hears_of_a_killed_worker_as_of_a_dead_actor_and_only_inside() -> None:
     before, heard = RayActorManager._actor_task_failed, list[Exception]()
     actor = SimpleNamespace(actor_id=1, _on_error=lambda actor, error: heard.append(error))
@@ -127,19 +114,6 @@ def test_tune_hears_of_a_killed_worker_as_of_a_dead_actor_and_only_inside() -> N
     assert RayActorManager._actor_task_failed is before
     with pytest.raises(RuntimeError, match="unexpected exception"):  # else the above would not be needed any more
         RayActorManager._actor_task_failed(manager, tracked_actor_task=task, exception=OutOfMemoryError("gone"))
-
-
-def test_tune_takes_sigusr1_but_in_a_launch_of_ours() -> None:
-    module, before = importlib.import_module("ray.tune.tune"), signal.getsignal(signal.SIGUSR1)
-    with signals_stay_ours():
-        module._setup_signal_catching()
-        assert signal.getsignal(signal.SIGUSR1) is before
-    try:
-        module._setup_signal_catching()
-        assert signal.getsignal(signal.SIGUSR1) is not before  # else the block would not be needed any more
-    finally:
-        signal.signal(signal.SIGUSR1, before)
-        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def test_ray_takes_sigterm_but_while_a_launch_of_ours_connects() -> None:

@@ -10,7 +10,7 @@ import gc
 
 gc.disable()
 try:
-    import orchestrator.ray_backend.trainable  # noqa: F401
+    import orchestrator.ray_engine.trainable  # noqa: F401
     import trials.run  # noqa: F401
 finally:
     gc.freeze()

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import ray
 
-from orchestrator.ray_backend import cluster
-from orchestrator.ray_backend.cluster import ClusterLostError, ending_without_nodes, oom_kills
+from orchestrator.ray_engine import cluster
+from orchestrator.ray_engine.cluster import ClusterLostError, ending_without_nodes, oom_kills
 
 ALIVE, DEAD = {"Alive": True}, {"Alive": False}
 Nodes = Callable[[], list[dict[str, bool]]]

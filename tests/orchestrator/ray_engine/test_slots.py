@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.ray_backend.slots import ANY, REFRESH_S, Node, Share, Slots, chosen_kinds
+from orchestrator.ray_engine.slots import ANY, REFRESH_S, Node, Share, Slots, chosen_kinds
 from tests.builders import Clock
 from tests.examples import each
 from trials.errors import ConfigError

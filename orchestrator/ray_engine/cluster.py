@@ -21,7 +21,7 @@ from typing import Any
 from orchestrator.deploy import ray_session
 from orchestrator.deploy.ray_session import new_token, session_folder, temporary_files_in
 from orchestrator.execution.stop_request import polling
-from orchestrator.ray_backend.slots import Node, node_of
+from orchestrator.ray_engine.slots import Node, node_of
 from trials.errors import ConfigError, MissingError, PermafrostError
 from trials.hardware.machine import hidden_gpus, usable_cores
 
@@ -46,16 +46,13 @@ def ending_without_nodes(end: Callable[[Exception], None], desert: Callable[[Exc
     another one the head is asked which nodes are alive. As long as one is, Tune hears of the workers that were lost
     with the others, and their trials are retried.
     """
-    from orchestrator.ray_backend.ray_internals import cleanup_that_can_be_skipped
-
     has_ended, killed_before = threading.Event(), oom_kills()
-    with cleanup_that_can_be_skipped() as skip_cleanup, ExitStack() as stack:
+    with ExitStack() as stack:
         look = _local() or _remote(stack)
 
         def is_over() -> bool:
             if (why := look()) is None:
                 return False
-            skip_cleanup()
             error = ClusterLostError(
                 f"{why}. {_out_of_memory(killed_before, oom_kills())}What was committed is in the store, checkpoints "
                 "too. Run the same command to resume."
@@ -90,7 +87,7 @@ def _end_process() -> None:
 
 def _local() -> Callable[[], str | None] | None:
     """Says which process of a Ray that this process has started is gone; None if it has started none."""
-    from orchestrator.ray_backend.ray_internals import own_processes
+    from orchestrator.ray_engine.ray_internals import own_processes
 
     started, logs = own_processes()
     processes = {name: process for name in _WATCHED for process in started.get(name, [])}
@@ -155,10 +152,9 @@ def _out_of_memory(before: dict[str, int], now: dict[str, int]) -> str:
 # Read by Ray at import: Tune must not write log files, change the working directory, or handle Ctrl-C itself.
 _SETTINGS = {
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
-    "TUNE_DISABLE_SIGINT_HANDLER": "1",
     "TUNE_GLOBAL_CHECKPOINT_S": "86400",  # nothing reads Tune's snapshot
+    "TUNE_MAX_PENDING_TRIALS_PG": "100000",  # slots limit the trials; by default one worker starts after the other
     "RAY_CHDIR_TO_TRIAL_DIR": "0",
-    "RAY_AIR_NEW_OUTPUT": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",  # a worker that was given no GPU sees none; by default it sees all
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_OVERRIDE_JOB_RUNTIME_ENV": "1",  # in a job submitted with a folder, workers get that of the launch
@@ -180,7 +176,7 @@ _ON_ONE_MACHINE = {
     "PYTHONSAFEPATH": "1",  # a random.py in the working folder is no module of Ray's processes
     "RAY_gcs_rpc_server_reconnect_timeout_s": "86400",  # `lost_nodes` notices at once; Ray would abort this process
 }
-_OF_TRIALS = "orchestrator.ray_backend.preload"
+_OF_TRIALS = "orchestrator.ray_engine.preload"
 
 
 @dataclass(frozen=True)
@@ -245,7 +241,7 @@ def local_cluster(
         where = {"address": "local", "include_dashboard": True, "dashboard_host": "127.0.0.1", "_temp_dir": str(folder)}
         size = {"num_cpus": cpus or usable_cores(), "num_gpus": gpus}
         with _connected(staged, hint, failed, **where, **size) as cluster:
-            from orchestrator.ray_backend.ray_internals import use_started_workers
+            from orchestrator.ray_engine.ray_internals import use_started_workers
 
             use_started_workers()
             yield cluster
@@ -325,7 +321,7 @@ def _connected(
         os.environ.setdefault(name, value)
     import ray  # only now: importing it takes seconds, and it reads the settings above
 
-    from orchestrator.ray_backend.ray_internals import (
+    from orchestrator.ray_engine.ray_internals import (
         OwnPathJob,
         dashboard_url,
         keep_lines_off_stdout,

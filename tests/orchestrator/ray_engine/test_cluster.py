@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.ray_backend.cluster import local_cluster, room_in
+from orchestrator.ray_engine.cluster import local_cluster, room_in
 from trials.errors import MissingError
 
-CHECK = "from orchestrator.ray_backend.cluster import check_loopback_and_files as check; check(); print('passed')"
+CHECK = "from orchestrator.ray_engine.cluster import check_loopback_and_files as check; check(); print('passed')"
 
 
 def checked(before: str) -> str:
@@ -57,7 +57,7 @@ def test_a_full_temporary_folder_is_named_before_ray_starts_and_when_it_fills_up
 
 REFUSED = """
 import sys, ray
-from orchestrator.ray_backend.cluster import local_cluster
+from orchestrator.ray_engine.cluster import local_cluster
 init, left = ray.init, [int(sys.argv[1])]
 def refused(**options):
     init(**options)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.ray_backend import staging
-from orchestrator.ray_backend.staging import load_staged, stage, with_local_files
+from orchestrator.ray_engine import staging
+from orchestrator.ray_engine.staging import load_staged, stage, with_local_files
 from tests.builders import write_tagged_treebank
 from tests.plugin_packages import fresh_plugins as fresh_plugins
 from tests.plugin_packages import install

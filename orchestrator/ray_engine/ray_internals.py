@@ -1,7 +1,7 @@
 """Everything of Ray and Tune that is not their documented interface: each private name, and each function replaced.
 
 A release of Ray may rename any of them, so `pyproject.toml` admits the releases that these were tested with, and
-`tests/orchestrator/ray_backend/test_ray_internals.py` has a test of each. No other module names one. Tune is imported
+`tests/orchestrator/ray_engine/test_ray_internals.py` has a test of each. No other module names one. Tune is imported
 where it is needed, as `ray.init` does not wait for it.
 """
 
@@ -28,7 +28,7 @@ from ray.exceptions import OutOfMemoryError, RayActorError
 from ray.experimental import internal_kv
 from ray.job_config import JobConfig
 
-from orchestrator.execution.events import last_line
+from orchestrator.execution.failures import last_line
 from trials.plugins.import_origins import folders_for_other_processes
 
 
@@ -136,7 +136,7 @@ def starting_at_once() -> Iterator[Callable[[], str]]:
 
     def start_and_import(node: Any) -> None:
         start_ray_processes(node)
-        importlib.import_module("orchestrator.ray_backend.driver")
+        importlib.import_module("orchestrator.ray_engine.tune_engine")
         head, until = node.get_gcs_client(), time.monotonic() + NODE_S
         while not head.get_all_node_info():
             if time.monotonic() > until:
@@ -167,13 +167,10 @@ def use_started_workers() -> None:
     """From now on Tune's actors need no environment of their own, so that they run in the workers that Ray has.
 
     Tune asks for environment variables in its workers, which makes Ray discard those that it has just started for new
-    ones; on one machine workers inherit the driver's environment anyway. Nor does Tune import MLflow and W&B, 1.7 s
-    where they are installed, to count for Ray's usage statistics, which are off, whether a callback is theirs.
+    ones; on one machine workers inherit the driver's environment anyway.
     """
-    from ray.air._internal import usage
     from ray.tune.execution import class_cache
 
-    usage.tag_callbacks = lambda callbacks: None
     class_cache.DEFAULT_ENV_VARS.clear()
     class_cache.ENV_VARS_TO_PROPAGATE.clear()
 
@@ -223,17 +220,6 @@ def killed_workers_are_lost() -> Iterator[None]:
 
 
 @contextmanager
-def signals_stay_ours() -> Iterator[None]:
-    """In the block Tune takes no signal: for it SIGUSR1 ends a run as if all trials were done."""
-    module: Any = importlib.import_module("ray.tune.tune")
-    original, module._setup_signal_catching = module._setup_signal_catching, threading.Event
-    try:
-        yield
-    finally:
-        module._setup_signal_catching = original
-
-
-@contextmanager
 def sigterm_stays_ours() -> Iterator[None]:
     """In the block `ray.init` does not take SIGTERM, which it would turn into an end with code 15 or 1."""
     original, _utils.set_sigterm_handler = _utils.set_sigterm_handler, lambda handler: None
@@ -248,20 +234,9 @@ def _first_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or ["Ray killed it because memory ran out"])[0]
 
 
-@contextmanager
-def cleanup_that_can_be_skipped() -> Iterator[Callable[[], None]]:
-    """While the block runs, what is yielded makes Tune end without waiting for the head, which may be gone."""
-    from ray.tune.execution.tune_controller import TuneController
-
-    cleanup = TuneController.cleanup
-
-    def skip() -> None:
-        TuneController.cleanup = lambda controller: None
-
-    try:
-        yield skip
-    finally:
-        TuneController.cleanup = cleanup
+def act(controller: Any, trial: Any, decision: str) -> None:
+    """Do what a scheduler would have answered to a trial's last result: CONTINUE or STOP."""
+    controller._execute_action(trial, decision)
 
 
 def forget_finished(controller: Any, n_kept: int) -> None:
@@ -271,7 +246,6 @@ def forget_finished(controller: Any, n_kept: int) -> None:
     the last result and a reference into Ray's object store, 16 KB in all (Ray 2.60, 5,000 trials in one driver). A
     trial that has left its worker is never accessed again: later events refer to the worker's current trial.
     """
-    controller = getattr(controller, "_tune_controller", controller)  # what a scheduler is given wraps it
     over = [controller._stopped_trials, controller._failed_trials]
     if sum(map(len, over)) < 2 * n_kept:
         return

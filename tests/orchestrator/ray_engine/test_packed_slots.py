@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.ray_backend import slots as packing
-from orchestrator.ray_backend.slots import (
+from orchestrator.ray_engine import slots as packing
+from orchestrator.ray_engine.slots import (
     CONTEXT_BYTES,
     Node,
     Packed,

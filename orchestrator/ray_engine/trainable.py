@@ -22,15 +22,15 @@ from typing import TYPE_CHECKING, Any
 from ray import tune
 from ray.exceptions import RayError
 
-from orchestrator.execution.events import failure
+from orchestrator.execution.failures import failure
 from orchestrator.execution.trial_settings import TrialSettings
-from orchestrator.ray_backend.ray_internals import set_process_title, taken_from_head, write_to_head
-from orchestrator.ray_backend.staging import load_staged, with_local_files
+from orchestrator.ray_engine.ray_internals import set_process_title, taken_from_head, write_to_head
+from orchestrator.ray_engine.staging import load_staged, with_local_files
 from trials.cache.set_up_work import EVERY_S, SetUpWork, reported_to
 from trials.errors import NoDeviceError, is_device_broken
 from trials.hardware.machine import VISIBLE
 from trials.plugins.loading import LoadedPlugins
-from trials.record import EpochRecord
+from trials.record import EpochRecord, State
 from trials.spec import TrialSpec
 
 if TYPE_CHECKING:
@@ -87,12 +87,37 @@ def _key(trial_id: str, attempt: int) -> str:
     return f"{trial_id}/{attempt}"
 
 
-# Keys of a step's result; Tune adds its own (`pid`, `time_total_s`, ...), so ours are nested.
-RECORD, FAILURE = "permafrost_record", "permafrost_failure"
-NOTES = "notes"  # inside a record's result: what the set-up has to say
-HELD = "held"  # inside a record's result: the most bytes that the process held of its GPU; None without one
-UNSEEN = "unseen"  # inside a failure: whether the worker did not see the GPU that it was given
-STOPPED = "stopped"  # inside a record's result, added by the driver
+STEP = "permafrost"  # the key of a step's result; Tune adds its own (`pid`, `time_total_s`, ...)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What a trial raised.
+
+    Attributes:
+        is_unseen: Whether the worker did not see the GPU that it was given.
+    """
+
+    state: State
+    error: str
+    is_unseen: bool
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a worker has done up to now: a record, or a failure.
+
+    Attributes:
+        notes: What the set-up has to say.
+        held_bytes: The most that the process held of its GPU; None without one.
+        is_worn: Whether the worker can take no other trial; its next step raises, so that it is replaced.
+    """
+
+    record: EpochRecord | None = None
+    failure: Failure | None = None
+    notes: tuple[str, ...] = ()
+    held_bytes: int | None = None
+    is_worn: bool = False
 
 
 @dataclass(frozen=True)
@@ -165,34 +190,35 @@ class TrialTrainable(tune.Trainable):  # type: ignore[misc]  # Ray has no types 
 
         Raises:
             WornWorkerError: the trial ended with the previous step, but its memory was not freed, or CUDA failed in it.
-                Raising is how a Tune worker gets replaced: one that returns `done` is given the next trial.
+                Raising is how a Tune worker gets replaced: one that is stopped is given the next trial.
         """
         if self._records is None:
             raise WornWorkerError(f"the memory of {self._label} was not freed, or its GPU answers no longer")
         set_process_title(f"ray::{self._label}")  # what Ray's dashboard and `ps` list
+        return {STEP: self._made()}
+
+    def _made(self) -> Step:
+        assert self._records is not None, "a worker without a trial raises"
         try:
             with reported_to(self._report):
                 record = next(self._records).placed(gpus=self._gpus, worker_slots=self._slots)
         except Exception as error:
             state, text = failure(error)
-            broken, unseen = is_device_broken(error), isinstance(error, NoDeviceError)
+            failed, is_broken = Failure(state, text, isinstance(error, NoDeviceError)), is_device_broken(error)
         else:
             from trials.hardware.device import reserved_peak
 
             held = reserved_peak() if self._gpus else None  # before the trial is dropped, with what it holds
-            step = {"record": record, "trial_id": self._trial_id, "attempt": self._attempt}
-            step |= {NOTES: self._notes, HELD: held}
-            self._notes = []
-            return {RECORD: step, "done": record.last and self._settled()}
+            notes, self._notes = tuple(self._notes), []
+            return Step(record, None, notes, held, is_worn=record.last and not self._settled())
         if self._leaving:
             sys.exit(0)  # the driver sees a lost worker, and the trial continues elsewhere
         # Only here, as the exception kept the trial's memory alive.
-        failed = {"state": state.value, "error": text, UNSEEN: unseen}
-        if broken:  # the next step ends this process, in which CUDA may work no longer, after this one was reported
+        if is_broken:  # CUDA may work no longer in this process
             with suppress(Exception):
                 self._drop()
-            return {FAILURE: failed, "done": False}
-        return {FAILURE: failed, "done": self._settled()}
+            return Step(failure=failed, is_worn=True)
+        return Step(failure=failed, is_worn=not self._settled())
 
     def _report(self, work: SetUpWork) -> None:
         if work.is_note:  # of which none may be lost

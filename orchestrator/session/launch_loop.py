@@ -1,0 +1,322 @@
+"""One launch, read from top to bottom: plan, join, loop, end. The commands and `orchestrator.api` run trials by it.
+
+launch = Launch.begin(find_cluster("local"), Bounds(hours=8), "results", stderr)
+with launch.lookup(offline=False) as lookup:
+    plan = launch.plan(sweep, document, lookup)
+with launch.run(plan) as ended:
+    ...  # shows what came of it
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+
+from orchestrator.claims import DRIVERS, Membership, drive, running_drivers
+from orchestrator.config.console import DEFAULT_STORE, SafeConsole, download_progress
+from orchestrator.config.yaml_document import Document
+from orchestrator.engines import ENGINES
+from orchestrator.execution.engine import Engine, Evaluated, Failed, Free, Job, Started
+from orchestrator.execution.recorder import Recorder
+from orchestrator.execution.shared_trials import SharedTrials
+from orchestrator.execution.stop_request import StopRequest
+from orchestrator.execution.trial_queue import Attempt, Source, TrialQueue, prune_reason
+from orchestrator.search.sources import is_search, source_of
+from orchestrator.session.bounds import Bounds, Meter
+from orchestrator.session.display import LiveDisplay
+from orchestrator.session.outcome import Outcome, early_end, lost_store, outcome_of, trials_of
+from orchestrator.session.so_far import SoFar
+from orchestrator.storage.storage import temporary_files
+from orchestrator.store import ResultStore, open_store
+from orchestrator.store.stored_tensors import forget
+from orchestrator.sweeps.cluster_spec import ClusterSpec, check_room_here, settled
+from orchestrator.sweeps.plan import Plan, brought_up_to_date, make_plan
+from orchestrator.sweeps.sweep import SweepSpec
+from trials.draft import Lookup
+from trials.errors import StoreError
+from trials.record import EpochRecord, State
+from trials.spec import TrialSpec
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A sweep's end in a launch.
+
+    Attributes:
+        plan: The plan, brought up to date at its start.
+        stop: Whether and why it stopped early.
+        found: What a search or a goal found, in lines; empty for a grid.
+    """
+
+    plan: Plan
+    outcome: Outcome
+    stop: StopRequest
+    found: tuple[str, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """0 complete, 1 some trials failed, else that of what stopped it."""
+        return self.stop.exit_code if self.stop.asked else int(self.outcome.failed > 0)
+
+    @property
+    def stopped(self) -> str | None:
+        """Why it stopped early, and how much is left; None if it did not."""
+        return early_end(self.plan, self.outcome, self.stop)
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Where the sweeps of one call run, with what limits, and in which store their rows are.
+
+    Attributes:
+        console: Shows what it has to say.
+        began: Its start on the monotonic clock, from which its time is counted.
+    """
+
+    where: ClusterSpec
+    bounds: Bounds
+    results: ResultStore
+    console: SafeConsole
+    began: float = field(default_factory=time.monotonic)
+
+    @classmethod
+    def begin(cls, where: ClusterSpec, bounds: Bounds, store: str | None, console: SafeConsole) -> Launch:
+        """In the store of that name, else in that of the cluster's file. It need not exist, and is not written yet.
+
+        Raises:
+            ConfigError: A limit is not positive, or a cost has no prices.
+            StoreError: The store cannot be read.
+        """
+        began = time.monotonic()
+        bounds.check(where.prices)
+        results = open_store(store or where.store or DEFAULT_STORE, must_exist=False)
+        return cls(where, bounds, results, console, began)
+
+    def say(self, message: str) -> None:
+        """Print a message of one or more lines, unwrapped."""
+        self.console.say(message)
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds since its start."""
+        return time.monotonic() - self.began
+
+    @property
+    def time_left(self) -> float:
+        """Seconds; infinite without a limit."""
+        clock = self.bounds.clock(self.began)
+        return math.inf if clock is None else clock()
+
+    @contextmanager
+    def lookup(self, *, offline: bool, fetched: Callable[[str], None] = lambda name: None) -> Iterator[Lookup]:
+        """Looks up corpora and models, and shows downloads; `fetched` hears the name of each file."""
+        with download_progress(self.console) as shown:
+
+            def progress(name: str, done_bytes: int, total_bytes: int | None) -> None:
+                fetched(name)
+                shown(name, done_bytes, total_bytes)
+
+            yield Lookup(offline=offline, progress=progress)
+
+    def plan(self, sweep: SweepSpec, document: Document, lookup: Lookup) -> Plan:
+        """The trials of a sweep that the store lacks.
+
+        Raises:
+            ConfigError: All errors of the sweep, each with its key in the document.
+            StoreError: The store cannot be read.
+        """
+        return make_plan(settled(self.where, sweep), document, self.results, lookup)
+
+    @contextmanager
+    def run(self, plan: Plan) -> Iterator[Ended]:
+        """Run what a plan has left, to its end or a limit; then the block, which no first signal cuts off.
+
+        Raises:
+            ConfigError: This machine lacks what a trial needs.
+            BusyStoreError: Another driver has what only one can have: the search, or a store without claims.
+            StoreError: The store cannot be read or written.
+        """
+        results, stop, committed = self.results, StopRequest(), set[str]()
+        check_room_here(self.where, plan.sweep.resources)
+        results.create()
+        with stop.signals.handled(self.say):
+            try:
+                with drive(
+                    results.storage,
+                    plan.sweep.name,
+                    is_search=is_search(plan),
+                    say=self.say,
+                    check_store=results.check_there,
+                ) as membership:
+                    left_by_killed = temporary_files(results.storage, without=(DRIVERS,))
+                    if left_by_killed and not membership.others():  # listed last: who comes later writes other files
+                        for file in left_by_killed:
+                            file.unlink(missing_ok=True)
+                    results.add_plan(plan.declared())
+                    plan = brought_up_to_date(plan, results)  # other drivers may have run trials until now
+                    source, trials = self._run_left(plan, membership, stop, committed)
+            except (StoreError, OSError) as error:
+                if results.is_gone:
+                    raise lost_store(results, plan.n_skipped + len(committed)) from error
+                raise
+            outcome = outcome_of(plan, results, self.elapsed_s, ran=committed)
+            stop.settle(all_ran=trials.is_over)
+            left = len(plan.ahead) - outcome.completed - outcome.pruned - outcome.failed
+            self.bounds.settle(stop, left=0 if trials.is_exhausted else left)
+            yield Ended(plan, outcome, stop, tuple(source.found(self.console.width)))
+
+    def _run_left(
+        self, plan: Plan, membership: Membership, stop: StopRequest, committed: set[str]
+    ) -> tuple[Source, TrialQueue]:
+        """Run the trials of a plan that is up to date, and commit their rows, whose trials `committed` gets."""
+        results, storage, name = self.results, self.results.storage, plan.sweep.name
+        # Drivers that start at different trials of a list rarely want the same one; a single one keeps the order.
+        first = int(membership.token, 16) / 16**16 if membership.others() else 0.0
+        clock = self.bounds.clock(self.began)
+        source = source_of(plan, results, check=membership.check, time_left=clock, start=first)
+        shared = SharedTrials(storage, membership, plan.attempts, results.lost_attempts())
+        trials = TrialQueue(source, plan.sweep.limits, most=self.bounds.trials or None, shared=shared)
+        if trials.is_exhausted:  # a search is replayed as far as its trials are stored
+            what = "every trial of this sweep is" if plan.runs_all else "all trials that this sweep needs are"
+            self.say(f"nothing to do: {what} complete in the store.")
+            stop.signals.ended(to_commit=False)
+            return source, trials
+        for driver in running_drivers(storage):
+            if driver.token != membership.token:
+                self.say(f"with    {driver}")
+
+        def is_over(attempts: dict[str, int]) -> None:
+            committed.update(attempts)
+            shared.forget(attempts)
+
+        recorder = Recorder(results, membership.check, over=is_over, may_compact=membership.is_first)
+        display = LiveDisplay(
+            plan,
+            self.console,
+            chances=source.chances,
+            announce=membership.announce,
+            so_far=SoFar(results, partial(trials_of, plan, results), plan.sweep.decision_plan).lines,
+        )
+        job = Job(
+            plan,
+            self.where,
+            results.address,
+            self.bounds.trials,
+            self.say,
+            stop,
+            desert=partial(self._desert, recorder, membership),
+        )
+        requests = stop.on_requests(storage, name, self.say, is_last=lambda: len(running_drivers(storage, name)) < 2)
+        try:
+            try:
+                with requests, ENGINES[self.where.engine](job) as engine:
+                    membership.announce(ray=engine.dashboard)
+                    stop.signals.running(lambda: trials.is_over)
+                    meter = Meter(self.bounds, engine.hourly, self.began)
+                    with display:
+                        TrialLoop(engine, trials, stop, recorder, display, meter, self.say).run()
+                    stop.ended(all_ran=trials.is_over)
+                    with stop.signals.committing():  # before an engine is left that resets the handlers of signals
+                        recorder.flush()
+            finally:
+                stop.ended(all_ran=trials.is_over)
+        finally:  # also if a signal cuts off what stands above
+            with stop.signals.committing():
+                recorder.flush()
+            recorder.close()
+        if trials.is_exhausted:  # a worker may have saved a trial that was stopped after its row was written
+            forget(storage, {spec.trial_id for spec in trials_of(plan, results)})
+        return source, trials
+
+    def _desert(self, recorder: Recorder, membership: Membership, error: Exception) -> None:
+        """End the process, in which an engine never returns."""
+        try:
+            recorder.flush()
+            membership.leave()
+        except Exception as also:
+            self.say(f"error: {also}")
+        finally:
+            try:
+                self.console.show_cursor()
+                self.say(f"error: {error}")
+            finally:
+                os._exit(1)
+
+
+@dataclass(frozen=True)
+class TrialLoop:
+    """The loop of a launch: until all trials have ended, or it is to stop and those that run were evaluated.
+
+    Attributes:
+        running: Trials that the engine has, by id.
+    """
+
+    engine: Engine
+    trials: TrialQueue
+    stop: StopRequest
+    recorder: Recorder
+    display: LiveDisplay
+    meter: Meter
+    say: Callable[[str], None]
+    running: set[str] = field(default_factory=set)
+
+    def run(self) -> None:
+        """Run it. Raises StoreError: rows cannot be committed, or others counted this driver as ended."""
+        with closing(self.engine.events(self.display.preparing)) as events:
+            for event in events:
+                self._mind_limits()
+                match event:
+                    case Free(slot):
+                        self._fill(slot)
+                    case Started(attempt):
+                        for each in (self.recorder, self.display, self.meter):
+                            each.started(attempt.spec, attempt.number)
+                    case Evaluated(attempt, record):
+                        self._evaluated(attempt, record)
+                    case Failed(attempt, state, error):
+                        self.stop.reason = self.stop.reason or event.broken
+                        self._end(attempt.spec, state, error, relieved=event.relieved)
+                self.recorder.tick()
+                if self.trials.is_over or (self.stop.asked and not self.running):
+                    return
+
+    def _mind_limits(self) -> None:
+        if not self.stop.asked and (limit := self.meter.reached()) is not None:
+            self.stop.bound = limit
+            self.say(f"Stopping, {limit}: running trials continue to their next evaluation.")
+
+    def _fill(self, slot: str) -> None:
+        attempt = None if self.stop.asked else self.trials.take()
+        for spec, state in self.trials.settled_elsewhere():
+            self.display.settled(spec, state)
+        if attempt is not None:
+            self.running.add(attempt.spec.trial_id)
+            self.engine.start(attempt, slot)
+
+    def _evaluated(self, attempt: Attempt, record: EpochRecord) -> None:
+        spec, is_wanted = attempt.spec, self.trials.evaluated(attempt.spec, record)
+        self.recorder.evaluated(spec, record)
+        self.display.evaluated(spec, record)
+        if record.last:
+            self._end(spec, State.COMPLETED, None)
+        elif not is_wanted:
+            self._end(spec, State.PRUNED, prune_reason(record))
+        elif self.stop.asked:
+            self.running.discard(spec.trial_id)  # its next attempt resumes it, in another launch
+        self.engine.reply(attempt, goes_on=spec.trial_id in self.running)
+
+    def _end(self, spec: TrialSpec, state: State, error: str | None, *, relieved: bool = False) -> None:
+        self.running.discard(spec.trial_id)
+        self.meter.ended(spec)
+        if self.trials.ended(spec, state, error, relieved=relieved) is None:
+            self.recorder.ended(spec, state, error)
+            self.display.ended(spec, state, error)
+        else:
+            self.recorder.retried(spec, state, error)
+            self.display.retried(spec, state, error)
+        self.stop.reason = self.stop.reason or self.trials.broken

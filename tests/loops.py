@@ -1,0 +1,58 @@
+"""The loop of a launch around any engine: without a plan, a store of drivers or a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from orchestrator.config.limits import Limits
+from orchestrator.execution.engine import Engine
+from orchestrator.execution.recorder import Recorder
+from orchestrator.execution.stop_request import StopRequest
+from orchestrator.execution.trial_queue import Listed, Source, TrialQueue
+from orchestrator.session.bounds import Bounds, Meter
+from orchestrator.session.launch_loop import TrialLoop
+from trials.cache.set_up_work import SetUpWork
+from trials.record import EpochRecord, State
+from trials.spec import TrialSpec
+
+
+class Heard:
+    """In place of the live display: what it is told, a line each."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def started(self, spec: TrialSpec, attempt: int) -> None:
+        self.lines.append(f"{spec.seed} started {attempt}")
+
+    def preparing(self, spec: TrialSpec, work: SetUpWork) -> None:
+        self.lines.append(f"{spec.seed} {work}")
+
+    def evaluated(self, spec: TrialSpec, record: EpochRecord) -> None:
+        self.lines.append(f"{spec.seed} epoch {record.epoch:g}")
+
+    def retried(self, spec: TrialSpec, state: State, error: str | None) -> None:
+        self.lines.append(f"{spec.seed} again {state.value}")
+
+    def ended(self, spec: TrialSpec, state: State, error: str | None) -> None:
+        self.lines.append(f"{spec.seed} {state.value}")
+
+    def settled(self, spec: TrialSpec, state: State) -> None:
+        self.lines.append(f"{spec.seed} elsewhere {state.value}")
+
+
+def loop_of(
+    engine: Engine,
+    trials: Source | Iterable[TrialSpec] | TrialQueue,
+    recorder: Recorder,
+    *,
+    stop: StopRequest | None = None,
+    limits: Limits | None = None,
+    meter: Meter | None = None,
+) -> tuple[TrialLoop, Heard]:
+    """The loop, not run yet, and what its display will have heard."""
+    source = Listed(trials) if isinstance(trials, Iterable) else trials
+    queue = source if isinstance(source, TrialQueue) else TrialQueue(source, limits or Limits())
+    heard, none = Heard(), Meter(Bounds(), 0.0, 0.0)
+    loop = TrialLoop(engine, queue, stop or StopRequest(), recorder, heard, meter or none, heard.lines.append)  # type: ignore[arg-type]
+    return loop, heard
