@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -178,7 +179,7 @@ def test_after_a_recording_that_failed_the_process_ends_and_the_next_one_begins_
     found = checked_mode(make_trial("bert"), CPU)
     assert (found.mode, "graphs: it failed (CUDA error: a training step" in found.refused) == ("padded", True)
     gradient_check._fault.cache_clear()
-    monkeypatch.setattr(gradient_check.time, "time", lambda: 1e12)  # the verdict is too old
+    monkeypatch.setattr(time, "time", lambda: 1e12)  # the verdict is too old
     with pytest.raises(RuntimeError, match="cannot be recorded"):
         checked_mode(make_trial("bert"), CPU)
 
