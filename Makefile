@@ -55,7 +55,7 @@ bench: .venv/ready ## our sweep against the same work in transformers.Trainer an
 bench-dashboard: .venv/sweep ## the dashboard over 100,000 and 1,000,000 evaluations; an idle machine, ten minutes
 	$(BIN)/python -m tests.lab.benchmarks.dashboard
 
-gpu: .venv/ready ## on a machine with a GPU (make setup TORCH=cuda): the starter launched, stopped, resumed and packed, then exactness, steps, energy; six minutes
+gpu: .venv/ready ## on a machine with a GPU (make setup TORCH=cuda): the starter launched, stopped, resumed and packed, then exactness, steps, energy; nine minutes at most
 	$(BIN)/python -m tests.lab.gpu --out $(GPU_OUT)
 
 chaos: .venv/ready ## 20 sweeps on a cluster of three nodes and 20 of three drivers that share a store, which lose processes at seeded moments; all orders of drivers' steps; an hour

@@ -31,7 +31,7 @@ SAY_S, ANSWER_S = 20.0, 120.0  # for nodes to say what GPUs they have: one has t
 CRUMB = 0.0001  # of a GPU, the least that Ray counts
 CONTEXT_BYTES = 512 << 20  # of the device, for the CUDA of each process: its context, kernels and libraries
 HOST_BYTES = 2 << 30  # of the host, for each process: torch, CUDA, a corpus
-RESERVE = 0.04  # of a device, for what nobody counts
+RESERVE, MOST_RESERVED = 0.04, 10**9  # of a device, and bytes of it, for what nobody counts
 _ACCELERATOR = "accelerator_type:"
 
 Say = Callable[[str], None]
@@ -282,7 +282,9 @@ class PackedSlots(Slots):
         for kind, packed in self._packed.items():
             if (n := max(1, min(fitting(packed.gpus, held_bytes), packed.now))) < packed.now or was_first:
                 self._share_among(n, kind)
-                self._say(f"note    a trial took {size(held_bytes)} of its GPU: {self._words(kind)} from now on")
+                left = size(max(map(reserve, packed.gpus), default=0.0))
+                held = f"a trial took {size(held_bytes)} of its GPU, {left} stay in reserve"
+                self._say(f"note    {held}: {self._words(kind)} from now on")
         if was_first:
             self._with = {trial_id: self._packed[self._taken[trial_id]].now for trial_id in self._with}
 
@@ -308,9 +310,14 @@ class PackedSlots(Slots):
         return f"{counted(self._packed[kind].now, 'trial')} on {f'each {kind}' if kind != 'gpu' else 'a GPU'}"
 
 
+def reserve(gpu: Gpu) -> float:
+    """Bytes of a GPU that no trial is to take."""
+    return min(RESERVE * gpu.n_bytes, MOST_RESERVED)
+
+
 def fitting(gpus: Sequence[Gpu], held_bytes: float) -> int:
     """How many trials that hold so much fit on the smallest of some GPUs, beside other programs; 0 if none."""
-    free = [(gpu.n_bytes if gpu.free_bytes is None else gpu.free_bytes) - RESERVE * gpu.n_bytes for gpu in gpus]
+    free = [(gpu.n_bytes if gpu.free_bytes is None else gpu.free_bytes) - reserve(gpu) for gpu in gpus]
     return max(0, int(min(free, default=0.0) // (CONTEXT_BYTES + held_bytes)))
 
 

@@ -84,7 +84,7 @@ def test_trials_share_a_gpu_without_a_pilot_and_their_rows_say_so(
     done = permafrost("launch", "--sweep", sweep, "--store", tmp_path / "store", *TWO)
     assert done.returncode == 0, done.stderr
     assert "one trial alone, then at most 2 trials at a time, 0.5 of a GPU each" in done.stderr
-    assert "note    a trial took 1.07 GB of its GPU: 2 trials on a GPU from now on" in done.stderr
+    assert "note    a trial took 1.07 GB of its GPU, 1 GB stay in reserve: 2 trials on a GPU from now on" in done.stderr
     rows = open_store(tmp_path / "store").trials().to_pylist()
     assert [(row["gpus"], row["energy_j"]) for row in rows] == [(0.5, None)] * 2
     assert {row["worker_slots"] for row in rows} == {1, 2}  # the first one was alone

@@ -2,11 +2,11 @@
 
 python -m tests.lab.gpu --out DIR [--rehearse] [--only PART]
 python -m tests.lab.gpu --carry DIR [--python 3.12] [--also PACKAGE]
-python -m tests.lab.gpu --rehearse --carry DIR --out DIR
+python -m tests.lab.gpu --rehearse --carry DIR --out DIR    # with a DIR for the Python that runs it
 
-Every part writes DIR/PART.json while it runs; DIR/summary.json holds all of them. The exit code is 0 if every part was
-done and every claim holds, 1 if not, and 2 if the machine lacks what is needed. `--rehearse` runs all of it with tiny
-models, on a CPU too, in some four minutes.
+DIR/summary.json holds what every part has found, DIR/PART.json that of the part that runs. The exit code is 0 if every
+part was done and every claim holds, 1 if not, and 2 if the machine lacks what is needed. `--rehearse` runs all of it
+with tiny models, on a CPU too, in some four minutes.
 
 A machine with torch and transformers, but without Ray and without a package index, gets the rest by `--carry`: archives
 in DIR. With `--rehearse` they are unpacked here, beside an environment of links to what such a machine has and nothing
@@ -24,7 +24,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from tests.lab.gpu.carry import HERE, ROOT, SITE, how_to_run, pieces_in, write_carry, write_project
+from tests.lab.gpu.carry import HERE, PYTHON, ROOT, SITE, how_to_run, pieces_in, write_carry, write_project
 from tests.lab.gpu.results import table
 from tests.lab.gpu.runner import BUDGETS_S, run_all
 from trials.hardware.machine import cuda_gpus
@@ -83,6 +83,9 @@ def _carry(args: argparse.Namespace) -> int:
     from tests.lab.gpu.bare_machine import rehearse_bare  # with what only a machine that packs has
 
     if pieces_in(args.carry, SITE):
+        if (there := (args.carry / PYTHON).read_text(encoding="utf-8").strip()) != HERE:
+            sys.stderr.write(f"{args.carry} is for Python {there}, and this is {HERE}: rehearse with another DIR.\n")
+            return 2
         write_project(args.carry)
     else:
         write_carry(args.carry, also=args.also)

@@ -22,6 +22,7 @@ ROOT = Path(__file__).parents[3]
 HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
 PIECE_BYTES = 60 << 20  # a piece is carried by itself
 SITE, PROJECT = "site", "project"  # folders, each in an archive of its name
+PYTHON = "python"  # the file of the version that the wheels are for
 
 # What an image for training has beside torch and transformers; `--also NAME` brings what another one lacks.
 MACHINE = (
@@ -66,6 +67,7 @@ def write_carry(folder: Path, *, python: str = HERE, also: Sequence[str] = ()) -
         _download([*PACKAGES, *also], Path(work), python)
         for wheel in sorted(Path(work).glob("*.whl")):
             _add_wheel(archive, wheel)
+    (folder / PYTHON).write_text(f"{python}\n", encoding="utf-8")
     return [*pieces_in(folder, SITE), *write_project(folder)]
 
 

@@ -13,6 +13,10 @@ if TYPE_CHECKING:  # the part that launches the product runs before this run imp
     from tests.lab.gpu.workload import Workload
 
 
+class NoTimeError(Exception):
+    """What a part has left to do was not run for want of time; what it has found holds."""
+
+
 @dataclass(frozen=True)
 class PartContext:
     """The conditions of a part.

@@ -74,8 +74,8 @@ def test_those_that_fit_never_take_more_than_what_others_left_and_ask_for_no_mor
 
 
 def test_other_programs_count_once_and_the_smallest_card_of_a_kind_decides() -> None:
-    assert fitting([card(80 * GB, 40 * GB)], 3 * GB) == 10
-    assert fitting([card(80 * GB), card(40 * GB)], 3 * GB) == fitting([card(40 * GB)], 3 * GB) == 10
+    assert fitting([card(80 * GB, 40 * GB)], 3 * GB) == 11
+    assert fitting([card(80 * GB), card(40 * GB)], 3 * GB) == fitting([card(40 * GB)], 3 * GB) == 11
     assert fitting([], 1) == 0
 
 
@@ -91,7 +91,7 @@ def test_the_first_trial_is_alone_until_it_is_measured_and_then_as_many_join_it_
     slots.measured(0)  # of a process that did not use CUDA
     assert slots.free_kind() is None
     slots.measured(GB)
-    assert said == ["note    a trial took 1 GB of its GPU: 9 trials on each A100 from now on"]
+    assert said == ["note    a trial took 1 GB of its GPU, 640 MB stay in reserve: 9 trials on each A100 from now on"]
     assert (slots.total(), slots.on_one_node("A100"), len(filled(slots))) == (9, 9, 8)
     assert slots.described() == "9 trials at a time, 0.1111 of a GPU each on A100"
     assert slots.relieved(first)  # with the others it counts as one of nine

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.lab.gpu.launches import ROOT, Launched, launch, rows_of, variables_for
-from tests.lab.gpu.part_context import PartContext
+from tests.lab.gpu.part_context import NoTimeError, PartContext
 from tests.lab.gpu.results import Record, read_json, write_json
 
 SCORES = Path(__file__).with_name("starter_cpu_scores.json")
@@ -34,6 +34,7 @@ LARGE = (  # the whole train subset is one batch
 )  # fmt: skip
 WITHIN = 0.5  # points; the mean of four trials, of one freeze, has a standard error of 0.1
 LEFT_BYTES = 1_600_000_000  # on a card that another program fills: a context of CUDA and a part of such a batch
+RESERVED = 10**9  # bytes that a launch leaves free beside trials that share a card
 LAUNCH_S = 120.0  # of one launch; a rehearsal's may take three times as long
 # What another program does that takes nearly all of a card, until its input ends.
 FILL = """
@@ -64,7 +65,7 @@ class _Product:
         record.note(gpus=[gpu.name for gpu in gpus.found], why_no_gpu=gpus.why_none, ray=self._ray)
 
     def run(self) -> None:
-        """Each launch is judged by itself; one that is ended for want of time breaks its claims."""
+        """Each launch is judged by itself. Raises NoTimeError."""
         self._whole("inline")
         self._nothing_to_do("inline")
         self._stopped_and_resumed("local" if self._ray else "inline")
@@ -76,13 +77,17 @@ class _Product:
     def _launch(
         self, name: str, store: str, cluster: str, *words: str, fault: str = "", interrupt_after: int | None = None
     ) -> Launched:
-        stand_ins = [FAULTS] if fault else []
+        """One that is ended after all the time of a launch has broken its claims; one with less was not run."""
+        stand_ins, most = [FAULTS] if fault else [], LAUNCH_S * (3 if self._context.rehearse else 1)
+        seconds = min(most, self._context.left_s(2.0))
         done = launch(
             "--store", store, "--cluster", cluster, *words, folder=self._here, interrupt_after=interrupt_after,
-            seconds=min(LAUNCH_S * (3 if self._context.rehearse else 1), self._context.left_s(2.0)),
+            seconds=seconds,
             variables=variables_for(self._here, stand_ins) | {"PERMAFROST_GPU_FAULT": fault},
         )  # fmt: skip
         self._record.note(**{name: done.figures()})
+        if done.code is None and seconds < most:
+            raise NoTimeError(f"for want of time not run: {name}, and what would have followed")
         return done
 
     def _check_end(self, name: str, done: Launched, code: int) -> None:
@@ -137,7 +142,7 @@ class _Product:
     def _packed_on_a_nearly_full_card(self) -> None:
         """However many of them are tried at once, all complete."""
         name = "a nearly full card, packed"
-        with _FullCard(self._on_gpu, 4 * LEFT_BYTES):
+        with _FullCard(self._on_gpu, 4 * LEFT_BYTES + RESERVED):
             done = self._launch(name, "packed", "local", *LARGE, "--set", "seeds=[0,1,2,3]")
         self._check_end(name, done, 0)
         rows = rows_of(self._here / "packed")
