@@ -5,8 +5,9 @@ repeatedly, and a trial is only handed to Tune when there is room for it, or whe
 is room, which makes an autoscaler add nodes.
 
 Where trials share a GPU, the first trial runs alone. What its process has held of the GPU at its first evaluation says
-how many share one from then on, and one that holds more lowers that. Where memory runs out all the same, the trial runs
-again with half as many on its GPU, and so do all that follow.
+how many share one from then on, and one that holds more lowers that. Their workers start a few at a time, as each
+imports torch. Where memory runs out all the same, the trial runs again with half as many on its GPU, and so do all that
+follow.
 """
 
 from __future__ import annotations
@@ -177,6 +178,9 @@ class Slots:
         self._taken[trial_id] = kind
         return self.shares[kind]
 
+    def started(self, trial_id: str) -> None:
+        """The worker of a trial is ready."""
+
     def measured(self, held_bytes: int) -> None:
         """A running trial was evaluated, whose process has held so much of its GPU."""
 
@@ -242,6 +246,7 @@ class PackedSlots(Slots):
     ) -> None:
         self._packed, self._cpus, self._say = dict(packed), cpus, say
         self._held = 0  # the most bytes that a process was measured to hold; 0 before any was
+        self._starting = set[str]()  # trials whose worker imports torch
         self._with: dict[str, int] = {}  # trial -> how many were to share its GPU when it started
         super().__init__({}, nodes, concurrency=concurrency, clock=clock)
         for kind, each in self._packed.items():
@@ -257,8 +262,11 @@ class PackedSlots(Slots):
         return f"one trial alone, then at most {super().described()}" if self._is_first else super().described()
 
     def free_kind(self) -> str | None:
-        """As of `Slots`; nothing beside the first trial until it is measured."""
-        return None if self._is_first and self._taken else super().free_kind()
+        """As of `Slots`; nothing beside the first trial until it is measured, then a few workers start at a time."""
+        if self._is_first and self._taken:
+            return None
+        waits = len(self._starting) >= max(2, int(sum(node.cpus for node in self._nodes())) // 4)
+        return None if waits and self._concurrency is None else super().free_kind()
 
     def on_one_node(self, kind: str) -> int:
         """As of `Slots`; the first trial is alone."""
@@ -267,12 +275,18 @@ class PackedSlots(Slots):
     def take(self, trial_id: str, kind: str) -> Share:
         """Assign a slot to a trial."""
         self._with[trial_id] = self._packed[kind].now
+        self._starting.add(trial_id)
         return super().take(trial_id, kind)
 
     def give_back(self, trial_id: str) -> None:
         """Free the slot of a trial, if it has one."""
         self._with.pop(trial_id, None)
+        self._starting.discard(trial_id)
         super().give_back(trial_id)
+
+    def started(self, trial_id: str) -> None:
+        """The worker of a trial is ready, so that another one may start."""
+        self._starting.discard(trial_id)
 
     def measured(self, held_bytes: int) -> None:
         """Let as many trials share a GPU as fit, by the trial that held most."""

@@ -195,6 +195,7 @@ class TuneEngine(Engine):
         if trial not in self._started:
             self._started.add(trial)
             self._board.started(attempt.spec.trial_id, attempt.number)
+            self._slots.started(attempt.spec.trial_id)
             yield Started(attempt)
         if news.kind == "result":
             step: Step = trial.last_result[STEP]

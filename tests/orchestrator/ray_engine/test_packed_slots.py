@@ -57,6 +57,7 @@ def filled(slots: PackedSlots) -> list[str]:
     while (kind := slots.free_kind()) is not None:
         taken.append(f"trial {next(NUMBERS)}")
         slots.take(taken[-1], kind)
+        slots.started(taken[-1])
     return taken
 
 
@@ -96,6 +97,19 @@ def test_the_first_trial_is_alone_until_it_is_measured_and_then_as_many_join_it_
     assert slots.described() == "9 trials at a time, 0.1111 of a GPU each on A100"
     assert slots.relieved(first)  # with the others it counts as one of nine
     assert on_one(slots) == 5
+
+
+def test_after_the_first_trial_a_quarter_of_the_cores_start_workers_at_a_time() -> None:
+    slots, starting = packed([card(80 * GB)], most=32), list[str]()
+    slots.measured(GB)
+    while (kind := slots.free_kind()) is not None:
+        starting.append(f"trial {next(NUMBERS)}")
+        slots.take(starting[-1], kind)
+    assert len(starting) == 16  # of 64 cores
+    slots.started(starting[0])
+    slots.give_back(starting[1])
+    assert len(filled(slots)) == 17  # all that fit: another may start for each that has
+    assert slots.total() == 32
 
 
 def test_where_the_first_trial_says_nothing_another_is_the_first() -> None:
